@@ -1,0 +1,27 @@
+"""Typed data model, native seed set, builders and checks for cultural Best-of-N benchmarks."""
+
+from carb_data.dataset import Dataset, load
+from carb_data.errors import CarbError, DataError, MissingExtraError, Problem
+from carb_data.models import BonSet, Culture, Domain, Perturbation, Provenance, Response, Role
+from carb_data.registry import Registry, UnknownCultureError, cultures
+from carb_data.table import ScoreTable
+
+__all__ = [
+    "BonSet",
+    "CarbError",
+    "Culture",
+    "DataError",
+    "Dataset",
+    "Domain",
+    "MissingExtraError",
+    "Perturbation",
+    "Problem",
+    "Provenance",
+    "Registry",
+    "Response",
+    "Role",
+    "ScoreTable",
+    "UnknownCultureError",
+    "cultures",
+    "load",
+]

@@ -1,0 +1,164 @@
+"""An immutable collection of sets, and how one is found by name."""
+
+from __future__ import annotations
+
+import difflib
+import hashlib
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from functools import cached_property
+from importlib import resources
+from pathlib import Path
+from typing import Self, overload
+
+from carb_data import files
+from carb_data.errors import CarbError
+from carb_data.extras import require
+from carb_data.models import BonSet
+from carb_data.registry import Registry, cultures
+
+SEED = "carb-seed"
+
+
+class Dataset:
+    """An immutable collection of ``BonSet`` with unique ids: iterable, sized, indexable by id or position."""
+
+    def __init__(self, sets: Iterable[BonSet] = ()) -> None:
+        self._sets = tuple(sets)
+        self._by_id = {item.id: item for item in self._sets}
+        if len(self._by_id) != len(self._sets):
+            repeated = [i for i, n in Counter(item.id for item in self._sets).items() if n > 1]
+            raise CarbError(f"Set ids must be unique in a data set; repeated: {', '.join(repeated[:10])}.")
+
+    @classmethod
+    def load(cls, path: str | Path, *, registry: Registry | None = cultures) -> Self:
+        """Load a ``.jsonl`` or ``.parquet`` file, or a folder of such files.
+
+        Args:
+            path: file or folder.
+            registry: cultures that may occur; ``None`` accepts any.
+
+        Raises:
+            DataError: some lines are not valid sets; all of them are reported.
+            CarbError: nothing readable is there.
+        """
+        path = Path(path)
+        if path.is_dir():
+            paths = sorted(p for p in path.rglob("*") if p.suffix in files.SUFFIXES)
+            if not paths:
+                raise CarbError(f"The folder {path} holds no {' or '.join(files.SUFFIXES)} file.")
+        else:
+            paths = [path]
+        return cls(files.load_files(paths, registry))
+
+    def save(self, path: str | Path) -> None:
+        """Write all sets to a ``.jsonl`` or ``.parquet`` file; the content is the same either way."""
+        files.write(Path(path), self._sets)
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """sha256 (hex) of the canonical content; the order of sets, files, keys and responses does not matter."""
+        digests = sorted(hashlib.sha256(files.canonical(item)).digest() for item in self._sets)
+        return hashlib.sha256(b"".join(digests)).hexdigest()
+
+    def filter(
+        self,
+        where: Callable[[BonSet], bool] | None = None,
+        *,
+        cultures: Collection[str] | None = None,
+        domains: Collection[str] | None = None,
+        languages: Collection[str] | None = None,
+    ) -> Dataset:
+        """The sets for which every given condition holds, in the same order."""
+        return Dataset(
+            item
+            for item in self._sets
+            if (cultures is None or item.culture in cultures)
+            and (domains is None or item.domain in domains)
+            and (languages is None or item.language in languages)
+            and (where is None or where(item))
+        )
+
+    def split(self, fractions: Mapping[str, float], *, seed: int = 0) -> dict[str, Dataset]:
+        """Divide by *source item*, so that no prompt or translation of one crosses a border.
+
+        A source item goes where the hash of ``seed`` and its name falls, so it stays there when sets are added.
+
+        Args:
+            fractions: part name to share, for example ``{"train": 0.8, "dev": 0.1, "test": 0.1}``; they sum to 1.
+            seed: another seed gives another split.
+        """
+        if not fractions or abs(sum(fractions.values()) - 1) > 1e-9 or min(fractions.values()) < 0:
+            raise CarbError(f"Split fractions must be non-negative and sum to 1; got {dict(fractions)}.")
+        parts: dict[str, list[BonSet]] = {name: [] for name in fractions}
+        names = list(fractions)
+        for item in self._sets:
+            digest = hashlib.sha256(f"{seed}\0{item.source_item}".encode()).digest()
+            place = int.from_bytes(digest[:8], "big") / 2**64
+            for name in names:
+                place -= fractions[name]
+                if place < 0:
+                    break
+            parts[name].append(item)
+        return {name: Dataset(sets) for name, sets in parts.items()}
+
+    def __iter__(self) -> Iterator[BonSet]:
+        return iter(self._sets)
+
+    def __len__(self) -> int:
+        return len(self._sets)
+
+    @overload
+    def __getitem__(self, key: str | int) -> BonSet: ...
+    @overload
+    def __getitem__(self, key: slice) -> Dataset: ...
+    def __getitem__(self, key: str | int | slice) -> BonSet | Dataset:
+        if isinstance(key, slice):
+            return Dataset(self._sets[key])
+        return self._by_id[key] if isinstance(key, str) else self._sets[key]
+
+    def __contains__(self, key: object) -> bool:
+        return key in self._by_id if isinstance(key, str) else key in self._sets
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Dataset) and self._sets == other._sets
+
+    def __hash__(self) -> int:
+        return hash(self._sets)
+
+    def __repr__(self) -> str:
+        return f"Dataset({len(self)} sets, {self.fingerprint[:12]})"
+
+
+def load(name_or_path: str | Path, *, registry: Registry | None = cultures) -> Dataset:
+    """Load a data set by name.
+
+    Args:
+        name_or_path: ``"carb-seed"``, a path to a file or folder, or ``hf://owner/name``.
+        registry: cultures that may occur; ``None`` accepts any.
+
+    Raises:
+        CarbError: there is no such data set, or it is not valid.
+    """
+    name = str(name_or_path)
+    if name == SEED:
+        return Dataset.load(str(resources.files("carb_data") / "seed"), registry=registry)
+    if name.startswith("hf://"):
+        return _load_hub(name, registry)
+    if not Path(name).exists():
+        close = difflib.get_close_matches(name, [SEED], n=1)
+        guess = f" Did you mean '{close[0]}'?" if close else ""
+        raise CarbError(f"There is no data set '{name}'.{guess} Give '{SEED}', a path, or hf://owner/name.")
+    return Dataset.load(name, registry=registry)
+
+
+def _load_hub(name: str, registry: Registry | None) -> Dataset:
+    repository = name.removeprefix("hf://").strip("/")
+    if repository.count("/") != 1:
+        raise CarbError(f"'{name}' does not name a data set repository; write hf://owner/name.")
+    hub = require("huggingface_hub", package="carb-data", extra="hf")
+    try:
+        folder = hub.snapshot_download(repository, repo_type="dataset", allow_patterns=["*.jsonl", "*.parquet"])
+    except (OSError, hub.errors.HfHubHTTPError, ValueError) as error:
+        raise CarbError(f"Cannot fetch {name}: {error}") from None
+    return Dataset.load(folder, registry=registry)

@@ -1,0 +1,167 @@
+"""Reading and writing sets: JSON Lines and Parquet with the same content, defects reported all at once."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+from pydantic import ValidationError
+
+from carb_data.errors import CarbError, DataError, Problem
+from carb_data.models import BonSet
+from carb_data.registry import Registry
+
+_RESPONSE = pl.Struct(
+    {
+        "id": pl.String,
+        "text": pl.String,
+        "role": pl.String,
+        "language": pl.String,
+        "culture": pl.String,
+        "generator": pl.String,
+        "perturbation": pl.String,
+        "original": pl.String,
+    }
+)
+_SCHEMA = pl.Schema(
+    {
+        "id": pl.String,
+        "culture": pl.String,
+        "domain": pl.String,
+        "topic": pl.String,
+        "language": pl.String,
+        "prompt": pl.String,
+        "responses": pl.List(_RESPONSE),
+        "perturbed": pl.List(_RESPONSE),
+        "provenance": pl.Struct(
+            {
+                "source": pl.String,
+                "source_id": pl.String,
+                "license": pl.String,
+                "url": pl.String,
+                "method": pl.String,
+                "notes": pl.String,
+            }
+        ),
+    }
+)
+_PARQUET_SLICE = 4096
+SUFFIXES = (".jsonl", ".parquet")
+
+
+def iter_file(path: Path, problems: list[Problem], registry: Registry | None = None) -> Iterator[BonSet]:
+    """Yield the valid sets of one file; append every defect to ``problems``. Memory stays bounded.
+
+    Line numbers count from 1; for Parquet they are row numbers.
+
+    Raises:
+        CarbError: the file cannot be read at all, or its name ends in neither ``.jsonl`` nor ``.parquet``.
+    """
+    if path.suffix not in SUFFIXES:
+        raise CarbError(f"{path}: unknown file type; carb reads {' and '.join(SUFFIXES)}.")
+    try:
+        rows = _jsonl(path, problems) if path.suffix == ".jsonl" else _parquet(path, problems)
+        for line, item in rows:
+            if registry is not None and item.culture not in registry:
+                problems.append(Problem(str(path), line, "culture", _unknown(item.culture, registry)))
+                continue
+            yield item
+    except OSError as error:
+        raise CarbError(f"Cannot read {path}: {error.strerror or error}.") from None
+
+
+def _unknown(culture: str, registry: Registry) -> str:
+    try:
+        registry[culture]
+    except CarbError as error:
+        return str(error)
+    raise AssertionError(culture)
+
+
+def _jsonl(path: Path, problems: list[Problem]) -> Iterator[tuple[int, BonSet]]:
+    with path.open("rb") as lines:
+        for number, line in enumerate(lines, 1):
+            if not line.strip():
+                continue
+            try:
+                yield number, BonSet.model_validate_json(line)
+            except ValidationError as error:
+                problems.extend(_reasons(path, number, error))
+
+
+def _parquet(path: Path, problems: list[Problem]) -> Iterator[tuple[int, BonSet]]:
+    try:
+        frame = pl.scan_parquet(path)
+        height = frame.select(pl.len()).collect().item()
+        for start in range(0, height, _PARQUET_SLICE):
+            rows = frame.slice(start, _PARQUET_SLICE).collect()
+            for number, row in enumerate(rows.iter_rows(named=True), start + 1):
+                try:
+                    yield number, BonSet.model_validate(row)
+                except ValidationError as error:
+                    problems.extend(_reasons(path, number, error))
+    except pl.exceptions.ComputeError as error:
+        raise CarbError(f"{path} is not a readable Parquet file: {error}") from None
+
+
+def _reasons(path: Path, line: int, error: ValidationError) -> Iterator[Problem]:
+    for detail in error.errors(include_url=False, include_context=False, include_input=False):
+        field = ".".join(str(part) for part in detail["loc"])
+        yield Problem(str(path), line, field, detail["msg"].removeprefix("Value error, "))
+
+
+def to_json(item: BonSet) -> str:
+    """One set as one line of JSON, without the newline; empty fields are left out."""
+    return item.model_dump_json(exclude_none=True)
+
+
+def canonical(item: BonSet) -> bytes:
+    """The content of a set as bytes that do not depend on key order or on the order of its responses."""
+    content: dict[str, Any] = item.model_dump(mode="json", exclude_none=True)
+    for group in ("responses", "perturbed"):
+        content[group] = sorted(content[group], key=lambda response: str(response["id"]))
+    return json.dumps(content, sort_keys=True, ensure_ascii=False, separators=(",", ":")).encode()
+
+
+def write(path: Path, sets: Iterable[BonSet]) -> int:
+    """Write sets to ``path`` (by suffix); returns how many. JSON Lines are streamed, Parquet is not."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    count = 0
+    if path.suffix == ".jsonl":
+        with path.open("w", encoding="utf-8", newline="\n") as file:
+            for item in sets:
+                file.write(to_json(item) + "\n")
+                count += 1
+    elif path.suffix == ".parquet":
+        rows = [item.model_dump(mode="json") for item in sets]
+        pl.DataFrame(rows, schema=_SCHEMA).write_parquet(path)
+        count = len(rows)
+    else:
+        raise CarbError(f"{path}: unknown file type; carb writes {' and '.join(SUFFIXES)}.")
+    return count
+
+
+def load_files(paths: Iterable[Path], registry: Registry | None) -> list[BonSet]:
+    """All sets of all files.
+
+    Raises:
+        DataError: with every defect of every file, repeated ids among them.
+    """
+    problems: list[Problem] = []
+    seen: dict[str, str] = {}
+    sets: list[BonSet] = []
+    for path in paths:
+        for item in iter_file(path, problems, registry):
+            if item.id in seen:
+                problems.append(
+                    Problem(str(path), len(sets) + 1, "id", f"'{item.id}' is the id of an earlier set in {seen[item.id]}")
+                )
+                continue
+            seen[item.id] = str(path)
+            sets.append(item)
+    if problems:
+        raise DataError(problems, "Mend or remove these lines and run the command again.")
+    return sets

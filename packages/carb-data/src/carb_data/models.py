@@ -1,0 +1,159 @@
+"""The data model: what a culture, a response and a Best-of-N set are."""
+
+from __future__ import annotations
+
+from collections import Counter
+from enum import StrEnum
+from typing import Annotated, Literal, Self
+
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints, model_validator
+
+CultureId = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9]*(-[a-z0-9]+)*$", max_length=64)]
+"""Lower-case id of a culture: ``spanish``, ``spanish-mx``."""
+
+LanguageTag = Annotated[str, StringConstraints(pattern=r"^[A-Za-z]{2,8}(-[A-Za-z0-9]{1,8})*$", max_length=35)]
+"""BCP 47 language tag: ``es``, ``zh-Hans``."""
+
+Identifier = Annotated[str, StringConstraints(min_length=1, max_length=256, pattern=r"^[^\x00-\x1f\x7f]+$")]
+Text = Annotated[str, StringConstraints(pattern=r"\S")]
+"""Any text with at least one character that is not white space; kept exactly as given."""
+
+
+class Domain(StrEnum):
+    """The four domains of the benchmark."""
+
+    COMMONSENSE = "commonsense"
+    VALUES = "values"
+    SAFETY = "safety"
+    LINGUISTICS = "linguistics"
+
+
+class Perturbation(StrEnum):
+    """How a response was changed, and so how its score should move."""
+
+    CC = "CC"
+    """The core cultural concept was changed, the culture's label kept: the score should move."""
+    RC = "RC"
+    """The explicit culture label was removed: the score should hardly move."""
+    CL = "CL"
+    """The same content in another language: the score should hardly move."""
+    RP = "RP"
+    """A paraphrase: the score should hardly move."""
+
+
+class Role(StrEnum):
+    """Is a response the right one of its set?"""
+
+    CHOSEN = "chosen"
+    REJECTED = "rejected"
+
+
+class _Frozen(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class Culture(_Frozen):
+    """A culture that sets are about."""
+
+    id: CultureId
+    name: Annotated[str, StringConstraints(min_length=1)]
+    parent: CultureId | None = None
+    """The broader culture into which results roll up: ``spanish`` for ``spanish-mx``."""
+    language: LanguageTag
+    """Main language, BCP 47."""
+    script: Annotated[str, StringConstraints(pattern=r"^[A-Z][a-z]{3}$")]
+    """Script of the main language, ISO 15924."""
+    family: Annotated[str, StringConstraints(min_length=1)]
+    """Language family of the main language."""
+    resource_class: Annotated[int, Field(ge=0, le=5)]
+    """Resource availability of the main language, 0 (left behind) to 5 (winners); Joshi et al. 2020, ACL."""
+    regions: tuple[Annotated[str, StringConstraints(pattern=r"^[A-Z]{2}(-[A-Z0-9]{1,3})?$")], ...] = ()
+    """Countries or regions, ISO 3166-1 alpha-2 or ISO 3166-2."""
+
+
+class Provenance(_Frozen):
+    """Where a set comes from and under what terms."""
+
+    source: Annotated[str, StringConstraints(min_length=1)]
+    source_id: str | None = None
+    """Id of the source item. Translations and perturbations of one item share it; splits never divide it."""
+    license: Annotated[str, StringConstraints(min_length=1)]
+    url: str | None = None
+    method: Literal["human-vote", "authored", "generated"]
+    notes: str | None = None
+
+
+class Response(_Frozen):
+    """One candidate answer."""
+
+    id: Identifier
+    text: Text
+    role: Role
+    language: LanguageTag
+    culture: CultureId | None = None
+    """The culture whose reference the text follows; for a rejected answer, where it would be right."""
+    generator: str | None = None
+    """``human``, or the id of the model that wrote the text."""
+    perturbation: Perturbation | None = None
+    original: Identifier | None = None
+    """For a perturbed text, the id of the response that it was made from."""
+
+    @model_validator(mode="after")
+    def _perturbed_names_its_original(self) -> Self:
+        if (self.perturbation is None) != (self.original is None):
+            raise ValueError(f"response '{self.id}': perturbation and original go together; give both or neither")
+        return self
+
+
+class BonSet(_Frozen):
+    """One prompt with one culturally right response and at least one wrong one (three in CARB)."""
+
+    id: Identifier
+    culture: CultureId
+    domain: Domain
+    topic: str | None = None
+    language: LanguageTag
+    prompt: Text
+    responses: Annotated[tuple[Response, ...], Field(min_length=2)]
+    """Exactly one ``chosen``, the others ``rejected``; their order carries no meaning."""
+    perturbed: tuple[Response, ...] = ()
+    """Perturbed versions of the responses above."""
+    provenance: Provenance
+
+    @model_validator(mode="after")
+    def _is_a_best_of_n_set(self) -> Self:
+        repeated = [i for i, n in Counter(r.id for r in (*self.responses, *self.perturbed)).items() if n > 1]
+        if repeated:
+            raise ValueError(f"response ids must be unique within a set; repeated: {', '.join(sorted(repeated))}")
+        in_wrong_place = [r.id for r in self.responses if r.perturbation is not None]
+        if in_wrong_place:
+            raise ValueError(f"perturbed responses belong into 'perturbed', not 'responses': {in_wrong_place}")
+        chosen = sum(r.role is Role.CHOSEN for r in self.responses)
+        if chosen != 1:
+            raise ValueError(f"exactly one response must be 'chosen', found {chosen}")
+        roles = {r.id: r.role for r in self.responses}
+        for response in self.perturbed:
+            if response.original is None:
+                raise ValueError(f"perturbed response '{response.id}' needs 'perturbation' and 'original'")
+            if response.original not in roles:
+                raise ValueError(f"perturbed response '{response.id}': no response has the id '{response.original}'")
+            if roles[response.original] is not response.role:
+                raise ValueError(f"perturbed response '{response.id}' must have the role of its original")
+        return self
+
+    @property
+    def chosen(self) -> Response:
+        """The culturally right response."""
+        return next(r for r in self.responses if r.role is Role.CHOSEN)
+
+    @property
+    def rejected(self) -> tuple[Response, ...]:
+        """The wrong responses, in file order."""
+        return tuple(r for r in self.responses if r.role is Role.REJECTED)
+
+    @property
+    def source_item(self) -> str:
+        """What a split must not divide: the source's own item, or the set itself where the source names none."""
+        if self.provenance.source_id is None:
+            return f"set:{self.id}"
+        return f"{self.provenance.source}:{self.provenance.source_id}"

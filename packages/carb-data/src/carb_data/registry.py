@@ -1,0 +1,128 @@
+"""The registry of cultures: data files, no code."""
+
+from __future__ import annotations
+
+import difflib
+import os
+from collections.abc import Iterable, Iterator
+from importlib import resources
+from pathlib import Path
+
+from pydantic import TypeAdapter, ValidationError
+
+from carb_data.errors import CarbError
+from carb_data.models import Culture
+
+CULTURES_VARIABLE = "CARB_CULTURES"
+"""Environment variable with further culture files, separated as in PATH."""
+
+_culture_list = TypeAdapter(tuple[Culture, ...])
+
+
+def read_cultures(path: str | Path) -> tuple[Culture, ...]:
+    """Read a culture file: a JSON list of ``Culture`` objects, the form of the shipped ``cultures.json``.
+
+    Raises:
+        CarbError: the file is missing or does not have that form.
+    """
+    try:
+        return _culture_list.validate_json(Path(path).read_bytes())
+    except OSError as error:
+        raise CarbError(f"Cannot read the culture file {path}: {error.strerror}.") from None
+    except ValidationError as error:
+        reasons = "; ".join(f"{'.'.join(map(str, e['loc']))}: {e['msg']}" for e in error.errors(include_url=False))
+        raise CarbError(
+            f"{path} is not a culture file: {reasons}. It must be a JSON list of objects with the fields "
+            f"{', '.join(Culture.model_fields)}."
+        ) from None
+
+
+class Registry:
+    """Cultures by id.
+
+    Iteration and ``len`` go over the benchmark's cultures and those that a user added. Varieties that only
+    narrow one of these down (``spanish-mx``) are found by id and by ``varieties``, and are not iterated.
+    """
+
+    def __init__(self, listed: Iterable[Culture] = (), varieties: Iterable[Culture] = ()) -> None:
+        self._all: dict[str, Culture] = {}
+        self._listed: dict[str, Culture] = {}
+        for culture in listed:
+            self._all[culture.id] = self._listed[culture.id] = culture
+        for culture in varieties:
+            self._all[culture.id] = culture
+        self._check_parents()
+
+    def __iter__(self) -> Iterator[Culture]:
+        return iter(self._listed.values())
+
+    def __len__(self) -> int:
+        return len(self._listed)
+
+    def __contains__(self, culture: object) -> bool:
+        return (culture.id if isinstance(culture, Culture) else culture) in self._all
+
+    def __getitem__(self, culture_id: str) -> Culture:
+        try:
+            return self._all[culture_id]
+        except KeyError:
+            raise UnknownCultureError(culture_id, self._all) from None
+
+    def add(self, *new: Culture | str | Path) -> None:
+        """Add cultures, or all cultures of a file. An id that is there already is replaced."""
+        for entry in new:
+            for culture in (entry,) if isinstance(entry, Culture) else read_cultures(entry):
+                self._all[culture.id] = self._listed[culture.id] = culture
+        self._check_parents()
+
+    def varieties(self, culture_id: str) -> tuple[Culture, ...]:
+        """All cultures whose parent is ``culture_id``."""
+        return tuple(c for c in self._all.values() if c.parent == self[culture_id].id)
+
+    def root(self, culture_id: str) -> Culture:
+        """The culture into which results of ``culture_id`` roll up: itself, or its topmost parent."""
+        culture = self[culture_id]
+        return culture if culture.parent is None else self.root(culture.parent)
+
+    def _check_parents(self) -> None:
+        for culture in self._all.values():
+            seen = {culture.id}
+            parent = culture.parent
+            while parent is not None:
+                if parent in seen:
+                    raise CarbError(f"Culture '{culture.id}' is its own ancestor; mend 'parent' in the culture file.")
+                if parent not in self._all:
+                    raise CarbError(f"Culture '{culture.id}' names the parent '{parent}', which no file defines.")
+                seen.add(parent)
+                parent = self._all[parent].parent
+
+
+class UnknownCultureError(CarbError, KeyError):
+    """No culture of that id is registered."""
+
+    def __init__(self, culture_id: str, known: Iterable[str]) -> None:
+        names = sorted(known)
+        close = difflib.get_close_matches(str(culture_id), names, n=1)
+        guess = f" Did you mean '{close[0]}'?" if close else ""
+        self.message = (
+            f"unknown culture '{culture_id}'.{guess} Known: {', '.join(names)}. To add one, describe it in a "
+            f"culture file and name that file in {CULTURES_VARIABLE} or with --culture-file"
+        )
+        super().__init__(self.message)
+
+    def __str__(self) -> str:  # KeyError would show the repr
+        return self.message
+
+
+def _shipped() -> Registry:
+    folder = resources.files("carb_data") / "resources"
+    registry = Registry(
+        _culture_list.validate_json((folder / "cultures.json").read_bytes()),
+        _culture_list.validate_json((folder / "varieties.json").read_bytes()),
+    )
+    registry.add(*(path for path in os.environ.get(CULTURES_VARIABLE, "").split(os.pathsep) if path))
+    return registry
+
+
+cultures = _shipped()
+"""The registry: the ten cultures of the benchmark, their shipped varieties, and the user's own."""

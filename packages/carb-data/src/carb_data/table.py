@@ -1,0 +1,112 @@
+"""The one table that scorers write and metrics read."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import polars as pl
+
+from carb_data.dataset import Dataset
+from carb_data.errors import CarbError
+
+COLUMNS: dict[str, type[pl.DataType]] = {
+    "scorer": pl.String,
+    "item_id": pl.String,
+    "response_id": pl.String,
+    "role": pl.String,
+    "culture": pl.String,
+    "domain": pl.String,
+    "language": pl.String,
+    "perturbation": pl.String,
+    "original": pl.String,
+    "score": pl.Float64,
+}
+"""Required columns, a row per response. ``language`` is the response's own, ``score`` is null where scoring failed."""
+
+OPTIONAL: dict[str, type[pl.DataType]] = {"topic": pl.String, "source_item": pl.String}
+"""Columns that ``ScoreTable.with_items`` adds from the data set."""
+
+_NULLABLE = {"perturbation", "original", "score", "topic", "source_item"}
+_TEXT_LIKE = (pl.String, pl.Categorical, pl.Enum, pl.Null)
+
+
+class ScoreTable:
+    """A polars frame whose schema and content were checked; ``frame`` gives it back.
+
+    Text columns may be String, Categorical or Enum, and stay what they are; scores become Float64.
+    """
+
+    def __init__(self, frame: pl.DataFrame) -> None:
+        missing = [name for name in COLUMNS if name not in frame.columns]
+        unknown = [name for name in frame.columns if name not in COLUMNS and name not in OPTIONAL]
+        if missing or unknown:
+            raise CarbError(
+                f"Not a score table: missing columns {missing}, unknown columns {unknown}. "
+                f"It has the columns {list(COLUMNS)} and may have {list(OPTIONAL)}."
+            )
+        kinds = {**COLUMNS, **OPTIONAL}
+        for name in frame.columns:
+            kind = frame.schema[name]
+            if kinds[name] is pl.String and not isinstance(kind, _TEXT_LIKE):
+                raise CarbError(f"Not a score table: column '{name}' must be text, but is {kind}.")
+            if name == "score" and not (kind.is_numeric() or kind == pl.Null):
+                raise CarbError(f"Not a score table: column 'score' must be numbers, but is {kind}.")
+        frame = frame.select(*COLUMNS, *(name for name in OPTIONAL if name in frame.columns))
+        frame = frame.with_columns(
+            pl.col("score").cast(pl.Float64),
+            *(pl.col(name).cast(pl.String) for name in frame.columns if frame.schema[name] == pl.Null and name != "score"),
+        )
+        nulls = [name for name in frame.columns if name not in _NULLABLE and frame[name].null_count()]
+        if nulls:
+            raise CarbError(f"Not a score table: empty values in {nulls}; only {sorted(_NULLABLE)} may be null.")
+        if not frame["score"].is_finite().all():
+            raise CarbError("Not a score table: a score is NaN or infinite; a failed score must be null.")
+        roles = set(frame["role"].unique().to_list()) - {"chosen", "rejected"}
+        if roles:
+            raise CarbError(f"Not a score table: roles must be 'chosen' or 'rejected', found {sorted(roles)}.")
+        self._frame = frame
+
+    @property
+    def frame(self) -> pl.DataFrame:
+        """The checked frame: columns of ``COLUMNS`` in order, then those of ``OPTIONAL`` that are there."""
+        return self._frame
+
+    @classmethod
+    def load(cls, path: str | Path) -> ScoreTable:
+        """Read a Parquet file that ``save`` wrote."""
+        try:
+            return cls(pl.read_parquet(path))
+        except (OSError, pl.exceptions.ComputeError) as error:
+            raise CarbError(f"Cannot read the score table {path}: {error}") from None
+
+    def save(self, path: str | Path) -> None:
+        """Write the table as Parquet."""
+        self._frame.write_parquet(path)
+
+    @classmethod
+    def concat(cls, tables: list[ScoreTable]) -> ScoreTable:
+        """One table with the rows of all; needs at least one, and the same optional columns in each."""
+        if not tables:
+            return cls(pl.DataFrame(schema=COLUMNS))
+        return cls(pl.concat([table.frame for table in tables], how="vertical_relaxed"))
+
+    def with_items(self, dataset: Dataset) -> ScoreTable:
+        """This table with ``topic`` and ``source_item`` of each set; null where the data set lacks the item."""
+        items = pl.DataFrame(
+            [(item.id, item.topic, item.source_item) for item in dataset],
+            schema={"item_id": pl.String, **OPTIONAL},
+            orient="row",
+        )
+        frame = self._frame.drop(*OPTIONAL, strict=False).with_columns(pl.col("item_id").cast(pl.String))
+        return ScoreTable(frame.join(items, on="item_id", how="left", maintain_order="left"))
+
+    def __len__(self) -> int:
+        return self._frame.height
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, ScoreTable) and self._frame.equals(other._frame)
+
+    __hash__ = None  # type: ignore[assignment]  # frames are not hashable
+
+    def __repr__(self) -> str:
+        return f"ScoreTable({self._frame.height} rows, scorers {sorted(self._frame['scorer'].unique().to_list())})"

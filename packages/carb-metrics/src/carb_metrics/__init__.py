@@ -1,0 +1,1 @@
+"""Accuracy, uncertainty, validity and robustness statistics for reward models."""
