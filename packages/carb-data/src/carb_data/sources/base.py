@@ -1,0 +1,301 @@
+"""The interface of source adapters, their registry, and the build that streams one into a file."""
+
+from __future__ import annotations
+
+import difflib
+import importlib
+import json
+import os
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from importlib import metadata
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import polars as pl
+from pydantic import BaseModel, BeforeValidator, ConfigDict, ValidationError
+
+from carb_data import files
+from carb_data.errors import CarbError
+from carb_data.models import BonSet
+from carb_data.registry import Registry, cultures
+from carb_data.sources.rows import Row, Skip
+
+ENTRY_POINTS = "carb.sources"
+"""Entry-point group under which other distributions register a ``Source``."""
+
+Yields = Literal["sets", "pools", "references"]
+
+
+class Options(BaseModel):
+    """Base of a source's options: every field is an option by name, with a default and a description."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+def _split(value: object) -> object:
+    return tuple(part.strip() for part in value.split(",") if part.strip()) if isinstance(value, str) else value
+
+
+Names = Annotated[tuple[str, ...], BeforeValidator(_split)]
+"""An option that takes several names: a sequence, or one string with commas."""
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """An adapter from one public data set, or from one file format, to rows.
+
+    ``rows(path, options, seed)`` yields a row or a ``Skip`` for every item of the source, in an order and with a
+    content that depend on its arguments alone, holding no more in memory than the source's own files need.
+    It raises ``CarbError`` when ``path`` does not hold the source.
+    """
+
+    name: str
+    description: str
+    license: str
+    rows: Callable[[Path, Any, int], Iterator[Row | Skip]]
+    options: type[Options] = Options
+    yields: Yields = "sets"
+
+
+class Sources:
+    """Sources by name; a source's module is imported when the source is first asked for.
+
+    Places are written ``module:attribute``. Other distributions add theirs under the entry-point group
+    ``carb.sources``, and a script with ``add``.
+    """
+
+    def __init__(self, places: Mapping[str, str]) -> None:
+        self._places: dict[str, str | Source] = dict(places)
+
+    def add(self, source: Source) -> None:
+        """Add a source, or replace the one of that name."""
+        self._places[source.name] = source
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(sorted({*self._places, *self._plugins()}))
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._places or name in self._plugins()
+
+    def __getitem__(self, name: str) -> Source:
+        place = self._places.get(name) or self._plugins().get(name)
+        if place is None:
+            names = list(self)
+            close = difflib.get_close_matches(name, names, n=1)
+            guess = f" Did you mean '{close[0]}'?" if close else ""
+            raise CarbError(f"There is no source '{name}'.{guess} Known sources: {', '.join(names)}.")
+        if isinstance(place, Source):
+            return place
+        module, _, attribute = place.partition(":")
+        source = getattr(importlib.import_module(module), attribute)
+        if not isinstance(source, Source):
+            raise CarbError(f"The source '{name}' is registered as {place}, which is not a carb_data Source.")
+        return source
+
+    @staticmethod
+    def _plugins() -> dict[str, str]:
+        return {point.name: point.value for point in metadata.entry_points(group=ENTRY_POINTS)}
+
+
+sources = Sources({"blend": "carb_data.sources.blend:SOURCE"})
+"""The registry: the sources that ship with this package, and those that others registered."""
+
+
+class Count(BaseModel):
+    """How many rows were built for one culture, domain and language."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    culture: str
+    domain: str
+    language: str
+    rows: int
+
+
+class BuildReport(BaseModel):
+    """What a build made, and what it did not make and why."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    source: str
+    yields: Yields
+    path: str
+    out: str
+    seed: int
+    options: dict[str, Any]
+    built: int
+    skipped: int
+    counts: tuple[Count, ...]
+    """Sorted by culture, domain, language; they sum to ``built``."""
+    reasons: dict[str, int]
+    """Reason to number of skipped items, most frequent first; they sum to ``skipped``."""
+    licenses: tuple[str, ...]
+    """Licences of the built rows."""
+
+
+def parse_options(source: Source, given: Mapping[str, Any]) -> Options:
+    """The options of ``source`` from names and values; values may be the strings of a command line.
+
+    Raises:
+        CarbError: an option is unknown (with the nearest known one) or its value is not valid.
+    """
+    known = list(source.options.model_fields)
+    for name in given:
+        if name not in known:
+            close = difflib.get_close_matches(name, known, n=1)
+            guess = f" Did you mean '{close[0]}'?" if close else ""
+            options = f"Its options: {', '.join(known)}." if known else "It has no options."
+            raise CarbError(f"The source '{source.name}' has no option '{name}'.{guess} {options}")
+    try:
+        return source.options.model_validate(dict(given))
+    except ValidationError as error:
+        reasons = [
+            f"option '{'.'.join(map(str, detail['loc']))}': {detail['msg'].removeprefix('Value error, ')}"
+            for detail in error.errors(include_url=False)
+        ]
+        raise CarbError(f"Source '{source.name}': {'; '.join(reasons)}.") from None
+
+
+def rows(name: str | Source, path: str | Path, *, seed: int = 0, **options: Any) -> Iterator[Row | Skip]:
+    """Stream the rows and skips of a source without writing a file.
+
+    Args:
+        name: a registered source, or a ``Source`` itself.
+        path: the file or folder that holds the source's data.
+        seed: drives every random choice.
+        options: the source's own options.
+
+    Raises:
+        CarbError: unknown source or option, or ``path`` does not hold the source.
+    """
+    source = name if isinstance(name, Source) else sources[name]
+    chosen = parse_options(source, options)
+    if not Path(path).exists():
+        raise CarbError(f"There is nothing at {path}; give the folder or file that holds the data of '{source.name}'.")
+    return source.rows(Path(path), chosen, seed)
+
+
+def build(
+    name: str | Source,
+    path: str | Path,
+    out: str | Path,
+    *,
+    seed: int = 0,
+    registry: Registry | None = cultures,
+    skips: str | Path | None = None,
+    progress: Callable[[int, int], None] | None = None,
+    **options: Any,
+) -> BuildReport:
+    """Build a file from a source, streaming: memory does not grow with the number of rows.
+
+    ``out`` appears, or is replaced, only when everything was written; after an error it is as it was.
+
+    Args:
+        name: a registered source, or a ``Source`` itself.
+        path: the file or folder that holds the source's data.
+        out: a ``.jsonl`` file, or for a source of sets also a ``.parquet`` file.
+        seed: drives every random choice; the same seed gives the same file.
+        registry: cultures that may occur; ``None`` accepts any.
+        skips: a ``.jsonl`` file for every skipped item with its reason.
+        progress: called after each source item with the numbers built and skipped so far.
+        options: the source's own options.
+
+    Raises:
+        CarbError: unknown source or option, ``path`` does not hold the source, a culture is not registered, or
+            nothing at all could be built.
+    """
+    source = name if isinstance(name, Source) else sources[name]
+    out = Path(out)
+    allowed = files.SUFFIXES if source.yields == "sets" else (".jsonl",)
+    if out.suffix not in allowed:
+        raise CarbError(f"{out}: '{source.name}' yields {source.yields}; write them to a {' or '.join(allowed)} file.")
+    stream = rows(source, path, seed=seed, **options)
+    tally = _Tally(registry, progress)
+    out.parent.mkdir(parents=True, exist_ok=True)
+    draft = out.with_name(f".{out.name}.{os.getpid()}.jsonl")
+    packed = draft.with_suffix(".parquet")
+    rejects = None if skips is None else Path(skips)
+    rejects_draft = out.with_name(f".{out.name}.{os.getpid()}.skips")
+    try:
+        with draft.open("w", encoding="utf-8", newline="\n") as file:
+            if rejects is None:
+                file.writelines(tally.lines(stream, None))
+            else:
+                rejects.parent.mkdir(parents=True, exist_ok=True)
+                with rejects_draft.open("w", encoding="utf-8", newline="\n") as rejected:
+                    file.writelines(tally.lines(stream, lambda skip: rejected.write(skip + "\n")))
+        if tally.built == 0:
+            raise CarbError(_nothing(source, path, tally.reasons))
+        if out.suffix == ".parquet":
+            pl.scan_ndjson(draft, schema=files._SCHEMA).sink_parquet(packed)
+        (packed if out.suffix == ".parquet" else draft).replace(out)
+        if rejects is not None:
+            rejects_draft.replace(rejects)
+    finally:
+        for leftover in (draft, packed, rejects_draft):
+            leftover.unlink(missing_ok=True)
+    return BuildReport(
+        source=source.name,
+        yields=source.yields,
+        path=str(path),
+        out=str(out),
+        seed=seed,
+        options=json.loads(parse_options(source, options).model_dump_json()),
+        built=tally.built,
+        skipped=tally.reasons.total(),
+        counts=tuple(
+            Count(culture=culture, domain=domain, language=language, rows=n)
+            for (culture, domain, language), n in sorted(tally.counts.items())
+        ),
+        reasons=dict(tally.reasons.most_common()),
+        licenses=tuple(sorted(tally.licenses)),
+    )
+
+
+class _Tally:
+    """Counts what passes through, and turns repeated ids into skips: ids must be unique in a file."""
+
+    def __init__(self, registry: Registry | None, progress: Callable[[int, int], None] | None) -> None:
+        self.registry = registry
+        self.progress = progress
+        self.built = 0
+        self.counts: Counter[tuple[str, str, str]] = Counter()
+        self.reasons: Counter[str] = Counter()
+        self.licenses: set[str] = set()
+
+    def lines(self, stream: Iterable[Row | Skip], reject: Callable[[str], object] | None) -> Iterator[str]:
+        seen: set[int] = set()
+        for row in stream:
+            if isinstance(row, Skip):
+                entry = row
+            elif (key := hash(row.id)) in seen:
+                entry = Skip(source_id=row.id, reason="repeated id", culture=row.culture, language=row.language)
+            else:
+                seen.add(key)
+                if self.registry is not None:
+                    _ = self.registry[row.culture]  # an unknown culture ends the build with what to do
+                self.built += 1
+                self.counts[row.culture, row.domain.value, row.language] += 1
+                self.licenses.add(row.provenance.license)
+                yield _line(row) + "\n"
+                self._report()
+                continue
+            self.reasons[entry.reason] += 1
+            if reject is not None:
+                reject(entry.model_dump_json(exclude_none=True))
+            self._report()
+
+    def _report(self) -> None:
+        if self.progress is not None:
+            self.progress(self.built, self.reasons.total())
+
+
+def _line(row: Row) -> str:
+    return files.to_json(row) if isinstance(row, BonSet) else row.model_dump_json(exclude_none=True)
+
+
+def _nothing(source: Source, path: str | Path, reasons: Counter[str]) -> str:
+    why = "; ".join(f"{reason}: {n}" for reason, n in reasons.most_common()) or "it holds no items"
+    return f"Nothing could be built from {path} as '{source.name}' ({why}). No file was written."
