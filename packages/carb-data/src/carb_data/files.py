@@ -26,36 +26,34 @@ _RESPONSE = pl.Struct(
         "original": pl.String,
     }
 )
-_SCHEMA = pl.Schema(
-    {
-        "id": pl.String,
-        "culture": pl.String,
-        "domain": pl.String,
-        "topic": pl.String,
-        "language": pl.String,
-        "prompt": pl.String,
-        "responses": pl.List(_RESPONSE),
-        "perturbed": pl.List(_RESPONSE),
-        "provenance": pl.Struct(
-            {
-                "source": pl.String,
-                "source_id": pl.String,
-                "license": pl.String,
-                "url": pl.String,
-                "method": pl.String,
-                "notes": pl.String,
-            }
-        ),
-    }
-)
+_SCHEMA: dict[str, pl.DataType | type[pl.DataType]] = {
+    "id": pl.String,
+    "culture": pl.String,
+    "domain": pl.String,
+    "topic": pl.String,
+    "language": pl.String,
+    "prompt": pl.String,
+    "responses": pl.List(_RESPONSE),
+    "perturbed": pl.List(_RESPONSE),
+    "provenance": pl.Struct(
+        {
+            "source": pl.String,
+            "source_id": pl.String,
+            "license": pl.String,
+            "url": pl.String,
+            "method": pl.String,
+            "notes": pl.String,
+        }
+    ),
+}
 _PARQUET_SLICE = 4096
 SUFFIXES = (".jsonl", ".parquet")
 
 
-def iter_file(path: Path, problems: list[Problem], registry: Registry | None = None) -> Iterator[BonSet]:
-    """Yield the valid sets of one file; append every defect to ``problems``. Memory stays bounded.
+def iter_file(path: Path, problems: list[Problem], registry: Registry | None = None) -> Iterator[tuple[int, BonSet]]:
+    """Yield line number and content of each valid set of one file; append every defect to ``problems``.
 
-    Line numbers count from 1; for Parquet they are row numbers.
+    Memory stays bounded. Line numbers count from 1; for Parquet they are row numbers.
 
     Raises:
         CarbError: the file cannot be read at all, or its name ends in neither ``.jsonl`` nor ``.parquet``.
@@ -68,7 +66,7 @@ def iter_file(path: Path, problems: list[Problem], registry: Registry | None = N
             if registry is not None and item.culture not in registry:
                 problems.append(Problem(str(path), line, "culture", _unknown(item.culture, registry)))
                 continue
-            yield item
+            yield line, item
     except OSError as error:
         raise CarbError(f"Cannot read {path}: {error.strerror or error}.") from None
 
@@ -154,13 +152,13 @@ def load_files(paths: Iterable[Path], registry: Registry | None) -> list[BonSet]
     seen: dict[str, str] = {}
     sets: list[BonSet] = []
     for path in paths:
-        for item in iter_file(path, problems, registry):
+        for line, item in iter_file(path, problems, registry):
             if item.id in seen:
                 problems.append(
-                    Problem(str(path), len(sets) + 1, "id", f"'{item.id}' is the id of an earlier set in {seen[item.id]}")
+                    Problem(str(path), line, "id", f"'{item.id}' is the id of an earlier set, {seen[item.id]}")
                 )
                 continue
-            seen[item.id] = str(path)
+            seen[item.id] = f"{path}:{line}"
             sets.append(item)
     if problems:
         raise DataError(problems, "Mend or remove these lines and run the command again.")

@@ -54,7 +54,7 @@ class ScoreTable:
         frame = frame.select(*COLUMNS, *(name for name in OPTIONAL if name in frame.columns))
         frame = frame.with_columns(
             pl.col("score").cast(pl.Float64),
-            *(pl.col(name).cast(pl.String) for name in frame.columns if frame.schema[name] == pl.Null and name != "score"),
+            *(pl.col(n).cast(pl.String) for n in frame.columns if frame.schema[n] == pl.Null and n != "score"),
         )
         nulls = [name for name in frame.columns if name not in _NULLABLE and frame[name].null_count()]
         if nulls:

@@ -1,1 +1,29 @@
-"""Placeholder of the package."""
+"""Every kind of reward model behind one blind, batch-invariant scorer contract."""
+
+from carb_scorers.contract import (
+    Candidate,
+    Presentation,
+    ScoreError,
+    Scorer,
+    ScoreRequest,
+    ScoreResult,
+    ScorerSpec,
+    Usage,
+)
+from carb_scorers.evaluation import Progress, evaluate, evaluate_async
+from carb_scorers.specs import open_scorer
+
+__all__ = [
+    "Candidate",
+    "Presentation",
+    "Progress",
+    "ScoreError",
+    "ScoreRequest",
+    "ScoreResult",
+    "Scorer",
+    "ScorerSpec",
+    "Usage",
+    "evaluate",
+    "evaluate_async",
+    "open_scorer",
+]

@@ -12,7 +12,7 @@ from carb_data.sources.base import (
     rows,
     sources,
 )
-from carb_data.sources.rows import Candidate, CandidatePool, Reference, Row, Skip
+from carb_data.sources.models import Candidate, CandidatePool, Reference, Row, Skip
 
 __all__ = [
     "BuildReport",

@@ -20,7 +20,7 @@ from carb_data import files
 from carb_data.errors import CarbError
 from carb_data.models import BonSet
 from carb_data.registry import Registry, cultures
-from carb_data.sources.rows import Row, Skip
+from carb_data.sources.models import Row, Skip
 
 ENTRY_POINTS = "carb.sources"
 """Entry-point group under which other distributions register a ``Source``."""
@@ -266,14 +266,14 @@ class _Tally:
         self.licenses: set[str] = set()
 
     def lines(self, stream: Iterable[Row | Skip], reject: Callable[[str], object] | None) -> Iterator[str]:
-        seen: set[int] = set()
+        seen: set[str] = set()
         for row in stream:
             if isinstance(row, Skip):
                 entry = row
-            elif (key := hash(row.id)) in seen:
+            elif row.id in seen:
                 entry = Skip(source_id=row.id, reason="repeated id", culture=row.culture, language=row.language)
             else:
-                seen.add(key)
+                seen.add(row.id)
                 if self.registry is not None:
                     _ = self.registry[row.culture]  # an unknown culture ends the build with what to do
                 self.built += 1

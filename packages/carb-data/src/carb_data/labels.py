@@ -1,0 +1,36 @@
+"""Does a text name a culture? The explicit label is a surface feature that several measurements need."""
+
+from __future__ import annotations
+
+import json
+import re
+from functools import cache
+from importlib import resources
+
+from carb_data.registry import cultures
+
+
+@cache
+def label_pattern(culture_id: str) -> re.Pattern[str]:
+    """A pattern that matches the names of a culture, its countries and its people, in its language and English.
+
+    The shipped patterns cover the ten cultures and their varieties; any other culture is matched by its name.
+
+    Raises:
+        UnknownCultureError: no such culture is registered.
+    """
+    shipped: dict[str, list[str]] = json.loads(
+        (resources.files("carb_data") / "resources" / "labels.json").read_text(encoding="utf-8")
+    )
+    patterns: list[str] = []
+    culture = cultures[culture_id]
+    while True:
+        patterns += shipped.get(culture.id, [rf"\b{re.escape(culture.name)}\b"])
+        if culture.parent is None:
+            return re.compile("|".join(patterns))
+        culture = cultures[culture.parent]
+
+
+def names_culture(text: str, culture_id: str) -> bool:
+    """Whether ``text`` names the culture explicitly."""
+    return label_pattern(culture_id).search(text) is not None

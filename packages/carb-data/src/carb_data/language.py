@@ -1,0 +1,70 @@
+"""Which language is a text in? A thin layer over Lingua, a maintained detector (extra ``checks``)."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from functools import cache
+from typing import Any
+
+from carb_data.extras import require
+
+_TELLING_SCRIPTS = {
+    "ar": ("ARABIC",),
+    "ja": ("HIRAGANA", "KATAKANA", "CJK"),
+    "ko": ("HANGUL",),
+    "th": ("THAI",),
+    "zh": ("CJK",),
+}
+
+_FIELD = "ar az bn cs da de el en es fa fi fr ha he hi hu id it ja ko ms nb nl pl pt ro ru sv sw th tl tr uk ur vi zh"
+"""Languages told apart. Fewer than the detector knows: each one more costs memory and confuses short texts."""
+
+
+@cache
+def _detector() -> Any:
+    lingua = require("lingua", package="carb-data", extra="checks")
+    wanted = set(_FIELD.split())
+    languages = [x for x in lingua.Language.all() if x.iso_code_639_1.name.lower() in wanted]
+    return lingua.LanguageDetectorBuilder.from_languages(*languages).build()
+
+
+@cache
+def _known() -> frozenset[str]:
+    lingua = require("lingua", package="carb-data", extra="checks")
+    detectable = {str(language.iso_code_639_1.name).lower() for language in lingua.Language.all()}
+    return frozenset(_FIELD.split()) & detectable
+
+
+def detect(text: str) -> str | None:
+    """The most likely language as an ISO 639-1 code, or None where the text has no letters to tell by.
+
+    Raises:
+        MissingExtraError: the detector is not installed.
+    """
+    found = _detector().detect_language_of(text)
+    return None if found is None else str(found.iso_code_639_1.name).lower()
+
+
+def in_language(text: str, tag: str) -> bool:
+    """Whether ``text`` is in the language of the BCP 47 ``tag``.
+
+    Texts without letters (numbers) belong to every language. Languages written in a script of their own are
+    told by the script, since short texts carry too little for a statistical detector; the others by the detector.
+    For a language that the detector does not know, a text counts as being in it.
+    """
+    language = tag.partition("-")[0].lower()
+    letters = [unicodedata.name(c, "") for c in text if c.isalpha()]
+    if not letters:
+        return True
+    if language in _TELLING_SCRIPTS:
+        own = sum(name.startswith(_TELLING_SCRIPTS[language]) for name in letters)
+        if own * 2 <= len(letters):
+            return False
+        kana = any(name.startswith(("HIRAGANA", "KATAKANA")) for name in letters)
+        return not (language == "zh" and kana)
+    if any(name.startswith(("CJK", "HANGUL", "HIRAGANA", "KATAKANA", "THAI")) for name in letters):
+        return False
+    if language not in _known():
+        return True
+    return detect(re.sub(r"\s+", " ", text)) == language

@@ -1,0 +1,88 @@
+"""Surface-only baselines: how far shortcuts alone get."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Mapping, Sequence
+from importlib.metadata import version
+
+from carb_data import CarbError
+from carb_data.labels import names_culture
+from carb_data.language import in_language
+from carb_scorers.contract import Scorer, ScoreRequest, ScoreResult, ScorerSpec
+from carb_scorers.specs import Options, read_options
+
+Rule = Callable[[ScoreRequest, str], float]
+"""``(request, candidate's text) -> score``."""
+
+
+class TextRule:
+    """A scorer that applies one rule to each candidate's text."""
+
+    def __init__(self, spec: ScorerSpec, rule: Rule) -> None:
+        self.spec = spec
+        self._rule = rule
+
+    async def score(self, requests: Sequence[ScoreRequest]) -> list[ScoreResult]:
+        return [
+            ScoreResult(item_id=r.item_id, scores={c.id: self._rule(r, c.text) for c in r.candidates}) for r in requests
+        ]
+
+    async def aclose(self) -> None:
+        """Nothing to give back."""
+
+
+class _NoOptions(Options):
+    pass
+
+
+class _RandomOptions(Options):
+    seed: int = 0
+
+
+def random_rule(seed: int) -> Rule:
+    """Uniform in [0, 1), a hash of seed, prompt and text: the same text always gets the same score."""
+
+    def rule(request: ScoreRequest, text: str) -> float:
+        content = f"{seed}\0{request.prompt}\0{text}".encode("utf-8", "surrogatepass")
+        return int.from_bytes(hashlib.sha256(content).digest()[:7], "big") / 2**56
+
+    return rule
+
+
+def length_rule(request: ScoreRequest, text: str) -> float:  # noqa: ARG001 - one signature for all rules
+    """Length in characters."""
+    return float(len(text))
+
+
+def language_rule(request: ScoreRequest, text: str) -> float:
+    """1 where the text is in the prompt's language, else 0."""
+    return float(in_language(text, request.language))
+
+
+def label_rule(request: ScoreRequest, text: str) -> float:
+    """1 where the text names the culture, its country or its people, else 0."""
+    return float(names_culture(text, request.culture))
+
+
+def open_baseline(name: str, target: str, options: Mapping[str, str]) -> Scorer:
+    """Open ``baseline:random?seed=0``, ``baseline:length``, ``baseline:language`` or ``baseline:label``."""
+    parameters: dict[str, int] = {}
+    if target == "random":
+        seed = read_options(_RandomOptions, name, options).seed
+        parameters, rule = {"seed": seed}, random_rule(seed)
+    else:
+        read_options(_NoOptions, name, options)
+        rules = {"length": length_rule, "language": language_rule, "label": label_rule}
+        if target not in rules:
+            raise CarbError(f"Unknown baseline '{target}'. There are random, {', '.join(rules)}.")
+        rule = rules[target]
+    spec = ScorerSpec(
+        name=name,
+        kind="baseline",
+        model=target,
+        revision=version("carb-scorers"),
+        parameters=dict(parameters),
+        comparative=False,
+    )
+    return TextRule(spec, rule)

@@ -1,0 +1,99 @@
+"""Hiding the labels before scoring and joining them back afterwards.
+
+This module is the only place that knows both which response is right and what a scorer was shown.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import polars as pl
+
+from carb_data import BonSet, Dataset, Response, ScoreTable
+from carb_data.table import COLUMNS
+from carb_scorers.contract import Candidate, ScoreRequest, ScoreResult, failed
+
+
+@dataclass(frozen=True, slots=True)
+class Blinded:
+    """A request, the set that it is about, and which response each of its candidates is."""
+
+    item_id: str
+    request: ScoreRequest
+    recorded: Mapping[str, str]
+    """Candidate id to response id, for those candidates whose score goes into the table."""
+
+
+def blind(item: BonSet, *, seed: int, comparative: bool) -> Iterator[Blinded]:
+    """The requests that score all responses of a set, labels hidden.
+
+    Candidates are ordered by a hash of the seed, the item and their text, so that the order is random, can be
+    repeated, and depends on neither role nor id nor the rest of the data set. Their ids are their positions.
+
+    Args:
+        item: the set.
+        seed: another seed gives another order.
+        comparative: whether scores depend on the other candidates; then each perturbed text takes the place of
+            its original in a request of its own, otherwise all texts share one request.
+    """
+    if not comparative:
+        everything = (*item.responses, *item.perturbed)
+        yield _request(item, item.id, everything, {r.id for r in everything}, seed)
+        return
+    yield _request(item, item.id, item.responses, {r.id for r in item.responses}, seed)
+    for number, variant in enumerate(item.perturbed, 1):
+        shown = [variant if r.id == variant.original else r for r in item.responses]
+        yield _request(item, f"{item.id}~{number}", shown, {variant.id}, seed)
+
+
+def _request(item: BonSet, request_id: str, shown: Sequence[Response], recorded: set[str], seed: int) -> Blinded:
+    def place(response: Response) -> bytes:
+        return hashlib.sha256(f"{seed}\0{item.id}\0{response.text}".encode("utf-8", "surrogatepass")).digest()
+
+    presented = [(str(position), response) for position, response in enumerate(sorted(shown, key=place), 1)]
+    request = ScoreRequest(
+        item_id=request_id,
+        prompt=item.prompt,
+        candidates=tuple(Candidate(id=key, text=response.text) for key, response in presented),
+        culture=item.culture,
+        language=item.language,
+    )
+    return Blinded(item.id, request, {key: response.id for key, response in presented if response.id in recorded})
+
+
+def checked(request: ScoreRequest, result: ScoreResult) -> ScoreResult:
+    """The result as it is, or an error row where a scorer broke the contract."""
+    if result.item_id != request.item_id:
+        return failed(request, "contract", f"the scorer answered for '{result.item_id}'")
+    expected = {candidate.id for candidate in request.candidates}
+    if result.error is None and set(result.scores) != expected:
+        return failed(request, "contract", f"scores for {sorted(result.scores)} instead of {sorted(expected)}")
+    return result
+
+
+def unblind(dataset: Dataset, scorer: str, outcomes: Iterable[tuple[Blinded, ScoreResult]]) -> ScoreTable:
+    """Join the labels back: a row per response, in the order of the data set; null where scoring failed."""
+    scores: dict[tuple[str, str], float] = {}
+    for blinded, result in outcomes:
+        for key, response_id in blinded.recorded.items():
+            if key in result.scores:
+                scores[blinded.item_id, response_id] = result.scores[key]
+    rows = [
+        (
+            scorer,
+            item.id,
+            response.id,
+            str(response.role),
+            item.culture,
+            str(item.domain),
+            response.language,
+            response.perturbation and str(response.perturbation),
+            response.original,
+            scores.get((item.id, response.id)),
+        )
+        for item in dataset
+        for response in (*item.responses, *item.perturbed)
+    ]
+    return ScoreTable(pl.DataFrame(rows, schema=COLUMNS, orient="row"))

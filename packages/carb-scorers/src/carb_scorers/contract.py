@@ -1,0 +1,130 @@
+"""What a scorer is: texts in, numbers out, and no way to see which response is right."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Annotated, Protocol, Self, runtime_checkable
+
+from pydantic import BaseModel, ConfigDict, Field, FiniteFloat, JsonValue, model_validator
+
+
+class _Frozen(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class ScorerSpec(_Frozen):
+    """Everything that a run records about a scorer, and that another run needs to repeat it."""
+
+    name: str
+    """The spec string, or any name that is unique within a run."""
+    kind: str
+    """``baseline``, ``classifier``, ``judge``, ``implicit``, or a third party's."""
+    model: str | None = None
+    revision: str | None = None
+    """The resolved commit of a hub model, or a hash of local weights; never a moving name such as ``main``."""
+    parameters: dict[str, JsonValue] = {}
+    comparative: bool = True
+    """Whether a candidate's score depends on the other candidates of its request.
+
+    A perturbed text is then scored in the place of its original, in a request of its own. Scorers that rate
+    each candidate on its own say ``False``, and get all texts of an item in one request.
+    """
+
+
+class Candidate(_Frozen):
+    """One text to score. Its id is opaque and says nothing about its role."""
+
+    id: str
+    text: str
+
+
+class ScoreRequest(_Frozen):
+    """One item to score. No role, no label, no generator: a scorer cannot see which response is right."""
+
+    item_id: str
+    prompt: str
+    candidates: Annotated[tuple[Candidate, ...], Field(min_length=1)]
+    """In presented order, which is random and seeded."""
+    culture: str
+    language: str
+
+    @model_validator(mode="after")
+    def _ids_are_unique(self) -> Self:
+        if len({candidate.id for candidate in self.candidates}) != len(self.candidates):
+            raise ValueError(f"request '{self.item_id}': candidate ids must be unique")
+        return self
+
+
+class Usage(_Frozen):
+    """What a result cost."""
+
+    input_tokens: Annotated[int, Field(ge=0)] = 0
+    output_tokens: Annotated[int, Field(ge=0)] = 0
+    requests: Annotated[int, Field(ge=0)] = 0
+    """Calls of a remote server, retries included."""
+
+    def __add__(self, other: Usage) -> Usage:
+        return Usage(
+            input_tokens=self.input_tokens + other.input_tokens,
+            output_tokens=self.output_tokens + other.output_tokens,
+            requests=self.requests + other.requests,
+        )
+
+
+class ScoreError(_Frozen):
+    """Why an item has no score."""
+
+    kind: str
+    """A short stable word to count by: ``parse``, ``too-long``, ``non-finite``, ``http``, ``timeout``, ..."""
+    message: str
+
+
+class Presentation(_Frozen):
+    """The outcome of one order in which a judge saw the candidates."""
+
+    order: tuple[str, ...]
+    """Candidate ids as presented."""
+    scores: dict[str, FiniteFloat]
+
+
+class ScoreResult(_Frozen):
+    """Scores for every candidate of a request, or the reason why there are none."""
+
+    item_id: str
+    scores: dict[str, FiniteFloat] = {}
+    """Candidate id to score; higher is better."""
+    rationale: str | None = None
+    """What a generative judge wrote."""
+    usage: Usage | None = None
+    presentations: tuple[Presentation, ...] = ()
+    """The outcome of each order, where a judge was shown several."""
+    error: ScoreError | None = None
+
+    @model_validator(mode="after")
+    def _scores_or_error(self) -> Self:
+        if bool(self.scores) == (self.error is not None):
+            raise ValueError(f"result '{self.item_id}' must hold either scores or an error")
+        return self
+
+
+@runtime_checkable
+class Scorer(Protocol):
+    """A reward model of any kind.
+
+    A score depends on its own request alone: not on batch size, neighbours, order or padding.
+    """
+
+    spec: ScorerSpec
+
+    async def score(self, requests: Sequence[ScoreRequest]) -> Sequence[ScoreResult]:
+        """One result for each request, in the same order. A failed item is an error row, never an exception."""
+        ...
+
+    async def aclose(self) -> None:
+        """Give back memory, processes and connections. May be called more than once."""
+        ...
+
+
+def failed(request: ScoreRequest, kind: str, message: str, usage: Usage | None = None) -> ScoreResult:
+    """The error row of a request."""
+    return ScoreResult(item_id=request.item_id, error=ScoreError(kind=kind, message=message), usage=usage)

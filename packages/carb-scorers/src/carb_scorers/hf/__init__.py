@@ -1,0 +1,1 @@
+"""Reward models on Hugging Face transformers (extra ``hf``)."""

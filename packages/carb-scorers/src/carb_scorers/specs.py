@@ -1,0 +1,128 @@
+"""Spec strings, ``KIND:TARGET?key=value&...``, and the scorers that they open."""
+
+from __future__ import annotations
+
+import difflib
+import importlib
+import re
+from collections.abc import Callable, Mapping
+from importlib.metadata import entry_points
+from typing import Any, TypeVar, cast
+from urllib.parse import parse_qsl, quote, urlencode
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from carb_data import CarbError
+from carb_scorers.contract import Scorer
+
+ENTRY_POINTS = "carb.scorers"
+"""Entry-point group under which other packages register their kinds."""
+
+Opener = Callable[[str, str, Mapping[str, str]], Scorer]
+"""``(name, target, options) -> Scorer``; raises ``CarbError`` for what the user can mend."""
+
+_BUILT_IN = {
+    "baseline": "carb_scorers.baselines:open_baseline",
+    "classifier": "carb_scorers.classifier:open_classifier",
+    "ensemble": "carb_scorers.ensemble:open_ensemble",
+    "implicit": "carb_scorers.implicit:open_implicit",
+    "judge": "carb_scorers.judge:open_judge",
+}
+
+
+class ParsedSpec(BaseModel):
+    """A spec string in its parts."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    kind: str
+    target: str
+    options: dict[str, str] = {}
+
+    def __str__(self) -> str:
+        query = urlencode(sorted(self.options.items()), quote_via=quote, safe="/:,")
+        return f"{self.kind}:{self.target}" + (f"?{query}" if query else "")
+
+
+def parse_spec(text: str) -> ParsedSpec:
+    """Split a spec string.
+
+    Raises:
+        CarbError: it does not have the form ``KIND:TARGET?key=value&...``, or gives an option twice.
+    """
+    match = re.fullmatch(r"([a-z][a-z0-9_-]*):([^?]+)(?:\?(.*))?", text.strip(), flags=re.DOTALL)
+    if match is None:
+        raise CarbError(
+            f"'{text}' is not a scorer; write KIND:TARGET?key=value&..., for example baseline:length, "
+            f"classifier:path/to/model or judge:path/to/model?mode=listwise&read=logprob."
+        )
+    kind, target, query = match.groups()
+    try:
+        pairs = parse_qsl(query or "", keep_blank_values=True, strict_parsing=bool(query))
+    except ValueError:
+        raise CarbError(f"Scorer '{text}': the part after '?' must be key=value pairs joined by '&'.") from None
+    options = dict(pairs)
+    if len(options) != len(pairs):
+        raise CarbError(f"Scorer '{text}' gives an option twice.")
+    return ParsedSpec(kind=kind, target=target, options=options)
+
+
+def open_scorer(spec: str) -> Scorer:
+    """Open the scorer that a spec string describes; models are loaded here or at the first call.
+
+    Raises:
+        CarbError: unknown kind, option or model, or a missing extra; the message says what to do.
+    """
+    parsed = parse_spec(spec)
+    return _opener(parsed.kind)(str(parsed), parsed.target, parsed.options)
+
+
+def kinds() -> list[str]:
+    """All kinds that ``open_scorer`` knows: the built-in ones and those that installed packages register."""
+    return sorted({*_BUILT_IN, *entry_points(group=ENTRY_POINTS).names})
+
+
+def _opener(kind: str) -> Opener:
+    if kind in _BUILT_IN:
+        module, _, name = _BUILT_IN[kind].partition(":")
+        return cast("Opener", getattr(importlib.import_module(module), name))
+    registered = tuple(entry_points(group=ENTRY_POINTS, name=kind))
+    if len(registered) > 1:
+        owners = ", ".join(str(point.value) for point in registered)
+        raise CarbError(f"Several packages register the scorer kind '{kind}': {owners}. Uninstall all but one.")
+    if not registered:
+        close = difflib.get_close_matches(kind, kinds(), n=1)
+        guess = f" Did you mean '{close[0]}'?" if close else ""
+        raise CarbError(f"Unknown scorer kind '{kind}'.{guess} Known kinds: {', '.join(kinds())}.")
+    return cast("Opener", registered[0].load())
+
+
+class Options(BaseModel):
+    """Base of a kind's options: unknown names and bad values become one readable error."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+_O = TypeVar("_O", bound=Options)
+
+
+def read_options(model: type[_O], name: str, options: Mapping[str, Any]) -> _O:
+    """Validate the options of a spec.
+
+    Raises:
+        CarbError: names every option that is unknown or has a bad value.
+    """
+    try:
+        return model.model_validate(dict(options))
+    except ValidationError as error:
+        reasons = []
+        for detail in error.errors(include_url=False):
+            option = ".".join(map(str, detail["loc"]))
+            if detail["type"] == "extra_forbidden":
+                close = difflib.get_close_matches(option, model.model_fields, n=1)
+                reasons.append(f"unknown option '{option}'" + (f", did you mean '{close[0]}'?" if close else ""))
+            else:
+                reasons.append(f"{option}={detail['input']!r}: {detail['msg'].removeprefix('Value error, ')}")
+        raise CarbError(
+            f"Scorer '{name}': {'; '.join(reasons)}. It takes {', '.join(model.model_fields) or 'no options'}."
+        ) from None
