@@ -1,0 +1,101 @@
+"""The small frozen results that every metric returns."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import polars as pl
+from pydantic import BaseModel, ConfigDict, PlainSerializer
+
+from carb_data import CarbError
+
+Frame = Annotated[pl.DataFrame, PlainSerializer(lambda frame: frame.to_dicts(), return_type=list[dict[str, Any]])]
+"""A polars frame as a field; ``model_dump`` gives it as a list of rows."""
+
+
+class Result(BaseModel):
+    """Base of all results: frozen, comparable (frames by content), and dumpable to JSON."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", arbitrary_types_allowed=True)
+
+    def __eq__(self, other: object) -> bool:
+        return type(other) is type(self) and self.model_dump() == other.model_dump()
+
+    __hash__ = None  # type: ignore[assignment]  # frames are not hashable
+
+
+class Cell(Result):
+    """One accuracy with its uncertainty. Everything but ``n`` is null when there is nothing to count."""
+
+    accuracy: float | None = None
+    """Share of sets won, 0 to 1."""
+    low: float | None = None
+    """Lower confidence limit."""
+    high: float | None = None
+    """Upper confidence limit."""
+    n: int = 0
+    """Sets counted."""
+    ties: int | None = None
+    """Sets in which ``chosen`` shares the highest score with at least one ``rejected``."""
+    errors: int | None = None
+    """Sets that could not be judged, because a score is missing."""
+
+    @property
+    def tie_rate(self) -> float | None:
+        """``ties / n``; null for an empty cell."""
+        return None if self.ties is None or not self.n else self.ties / self.n
+
+    @property
+    def error_rate(self) -> float | None:
+        """Errors as a share of all sets, whether or not errors are part of ``n``; null for an empty cell."""
+        return None if self.errors is None or not self.n else self.errors / self.n
+
+
+class Totals(Result):
+    """The averages over the groups of one scorer."""
+
+    overall: Cell = Cell()
+    """Micro average: every set weighs the same. The paper's headline."""
+    macro: Cell = Cell()
+    """Every group weighs the same."""
+    weighted: Cell | None = None
+    """Groups weighed as the caller asked; null where no weights were given."""
+
+
+class Grouped(Totals):
+    """Accuracies of groups, and their averages."""
+
+    by: tuple[str, ...] = ()
+    """The columns that define the groups."""
+    groups: Frame
+    """A row per group: the columns of ``by``, then ``accuracy``, ``low``, ``high``, ``n``, ``ties``, ``errors``."""
+    scorers: dict[str, Totals] = {}
+    """The averages of each scorer alone."""
+
+    def of(self, scorer: str) -> Grouped:
+        """The part of one scorer: its groups (without the column ``scorer``) and its own averages.
+
+        Raises:
+            CarbError: no scorer of that name is in the table.
+        """
+        if scorer not in self.scorers:
+            raise CarbError(f"There is no scorer '{scorer}' here; there are: {', '.join(self.scorers) or 'none'}.")
+        groups = self.groups
+        if "scorer" in self.by:
+            groups = groups.filter(pl.col("scorer") == scorer).drop("scorer")
+        totals = self.scorers[scorer]
+        return Grouped(
+            by=tuple(key for key in self.by if key != "scorer"),
+            groups=groups,
+            overall=totals.overall,
+            macro=totals.macro,
+            weighted=totals.weighted,
+            scorers={scorer: totals},
+        )
+
+    def cell(self, *key: object) -> Cell:
+        """The cell of one group, its key given in the order of ``by``; an empty cell where there is no such group."""
+        if len(key) != len(self.by):
+            raise CarbError(f"A group here is named by {self.by}; got {key}.")
+        found = self.groups.filter(*(pl.col(name).eq_missing(value) for name, value in zip(self.by, key, strict=True)))
+        return Cell(**found.select(*Cell.model_fields).row(0, named=True)) if found.height else Cell()

@@ -1,0 +1,52 @@
+"""Small score tables for the tests of carb-metrics."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import polars as pl
+import pytest
+
+from carb_data import ScoreTable
+from carb_data.table import COLUMNS, OPTIONAL
+
+MakeTable = Callable[..., ScoreTable]
+
+
+def make_table(
+    sets: Sequence[Sequence[float | None]],
+    *,
+    scorer: str = "judge",
+    cultures: Sequence[str] = ("arabic",),
+    domains: Sequence[str] = ("values",),
+    topics: Sequence[str] | None = None,
+    sources: Sequence[str] | None = None,
+) -> ScoreTable:
+    """A table from the scores of each set, ``chosen`` first; cultures, domains and so on are taken in turn."""
+    rows = []
+    for i, values in enumerate(sets):
+        for k, value in enumerate(values):
+            row = {
+                "scorer": scorer,
+                "item_id": f"item-{i}",
+                "response_id": f"item-{i}-{k}",
+                "role": "rejected" if k else "chosen",
+                "culture": cultures[i % len(cultures)],
+                "domain": domains[i % len(domains)],
+                "language": "en",
+                "perturbation": None,
+                "original": None,
+                "score": value,
+            }
+            if topics is not None:
+                row["topic"] = topics[i % len(topics)]
+            if sources is not None:
+                row["source_item"] = sources[i % len(sources)]
+            rows.append(row)
+    schema = {**COLUMNS, **{k: v for k, v in OPTIONAL.items() if rows and k in rows[0]}}
+    return ScoreTable(pl.DataFrame(rows, schema=schema))
+
+
+@pytest.fixture(name="make_table", scope="session")
+def _make_table() -> MakeTable:
+    return make_table

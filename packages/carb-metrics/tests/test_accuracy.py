@@ -1,0 +1,171 @@
+"""Accuracy: what counts as won, and the promises on bounds, order and names."""
+
+from __future__ import annotations
+
+import math
+
+import polars as pl
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from carb_data import CarbError, ScoreTable
+from carb_metrics import Cell, bon_accuracy
+
+score = st.one_of(st.none(), st.integers(-3, 3).map(float))
+one_set = st.lists(score, min_size=2, max_size=5)
+some_sets = st.lists(one_set, min_size=1, max_size=12)
+ties = st.sampled_from(["strict", "shared"])
+
+WON, LOST, TIED = [2.0, 1.0, 0.0, 1.0], [1.0, 2.0, 0.0, 1.0], [2.0, 2.0, 0.0, 2.0]
+
+
+def test_won_lost_tied_and_failed_sets_are_counted(make_table):
+    cell = bon_accuracy(make_table([WON, WON, LOST, TIED, [2.0, None, 1.0, 0.0]])).overall
+    assert (cell.accuracy, cell.n, cell.ties, cell.errors) == (0.4, 5, 1, 1)
+    assert (cell.tie_rate, cell.error_rate) == (0.2, 0.2)
+
+
+def test_a_tie_is_not_a_win_and_earns_its_share_when_asked(make_table):
+    table = make_table([TIED, WON])
+    assert bon_accuracy(table).overall.accuracy == 0.5
+    assert bon_accuracy(table, ties="shared").overall.accuracy == pytest.approx((1 / 3 + 1) / 2, abs=1e-15)
+
+
+def test_a_tie_among_rejected_is_no_tie(make_table):
+    assert bon_accuracy(make_table([[2.0, 1.0, 1.0], [1.0, 2.0, 2.0]])).overall.ties == 0
+
+
+def test_errors_can_be_left_out_but_stay_visible(make_table):
+    table = make_table([WON, [None, None, None, None], LOST])
+    assert bon_accuracy(table).overall.accuracy == pytest.approx(1 / 3)
+    cell = bon_accuracy(table, errors="exclude").overall
+    assert (cell.accuracy, cell.n, cell.errors) == (0.5, 2, 1)
+
+
+def test_a_group_of_errors_alone_has_no_accuracy_when_errors_are_left_out(make_table):
+    table = make_table([WON, [None, None]], cultures=["thai", "german"])
+    result = bon_accuracy(table, by="culture", errors="exclude")
+    assert result.cell("german") == Cell(accuracy=None, low=None, high=None, n=0, ties=0, errors=1)
+    assert result.macro.accuracy == 1.0
+
+
+def test_micro_weighs_sets_and_macro_weighs_groups(make_table):
+    table = make_table([WON, WON, WON, LOST], cultures=["thai", "thai", "thai", "german"])
+    result = bon_accuracy(table, by="culture", weights={"thai": 1, "german": 4})
+    assert result.overall.accuracy == 0.75
+    assert result.macro.accuracy == 0.5
+    assert result.weighted.accuracy == pytest.approx(0.2)
+    assert result.groups.columns == ["culture", "accuracy", "low", "high", "n", "ties", "errors"]
+    assert result.groups["culture"].to_list() == ["german", "thai"]
+
+
+def test_groups_that_leave_nothing_to_chance_still_have_a_width(make_table):
+    macro = bon_accuracy(make_table([WON] * 4, cultures=["thai", "german"]), by="culture").macro
+    assert macro.accuracy == macro.high == 1
+    assert 0 < macro.low < 1
+
+
+def test_perturbed_rows_never_count(make_table):
+    table = make_table([WON])
+    perturbed = table.frame.with_columns(
+        response_id=pl.lit("p-") + "response_id",
+        perturbation=pl.lit("CC"),
+        original="response_id",
+        score=-pl.col("score"),
+    )
+    assert bon_accuracy(ScoreTable(pl.concat([table.frame, perturbed]))) == bon_accuracy(table)
+
+
+@pytest.mark.parametrize("by", [(), ("culture",), ("scorer", "culture")])
+def test_empty_input_gives_null(make_table, by):
+    result = bon_accuracy(ScoreTable(make_table([WON]).frame.clear()), by=by)
+    assert result.overall == result.macro == Cell(accuracy=None, low=None, high=None, n=0, ties=None, errors=None)
+    assert result.overall.tie_rate is None
+    assert result.groups.height == 0
+    assert result.groups.columns == [*by, "accuracy", "low", "high", "n", "ties", "errors"]
+
+
+def test_several_scorers_must_be_told_apart(make_table):
+    table = ScoreTable.concat([make_table([WON, LOST], scorer="a"), make_table([WON, WON], scorer="b")])
+    with pytest.raises(CarbError, match="holds 2 scorers"):
+        bon_accuracy(table)
+    result = bon_accuracy(table, by=("scorer", "culture"))
+    assert result.of("a").overall.accuracy == 0.5
+    assert result.of("b").macro.accuracy == 1
+    assert result.overall.accuracy == 0.75
+    assert result.of("a") == bon_accuracy(make_table([WON, LOST], scorer="a"), by="culture")
+    with pytest.raises(CarbError, match="no scorer 'c'"):
+        result.of("c")
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"by": "colour"}, "each key must be one of"),
+        ({"by": ("culture", "culture")}, "once"),
+        ({"by": "topic"}, "with_items"),
+        ({"ties": "kind"}, "ties must be"),
+        ({"errors": "hide"}, "errors must be"),
+        ({"confidence": 1.0}, "confidence must lie"),
+        ({"by": "culture", "weights": {"thai": 1}}, "no entry for arabic"),
+        ({"by": "culture", "weights": {"arabic": math.nan}}, "finite"),
+    ],
+)
+def test_wrong_options_say_what_is_right(make_table, options, message):
+    with pytest.raises(CarbError, match=message):
+        bon_accuracy(make_table([WON]), **options)
+
+
+def test_sets_that_lack_a_role_or_hold_it_twice_are_refused(make_table):
+    frame = make_table([WON, LOST]).frame
+    for broken in (frame.filter(pl.col("role") == "rejected"), pl.concat([frame, frame]), frame.head(1)):
+        with pytest.raises(CarbError, match="cannot be judged"):
+            bon_accuracy(ScoreTable(broken))
+
+
+@given(some_sets, ties)
+def test_bounds(make_table, sets, how):
+    cell = bon_accuracy(make_table(sets), ties=how).overall
+    assert 0 <= cell.low <= cell.accuracy <= cell.high <= 1
+    assert 0 <= cell.ties + cell.errors <= cell.n == len(sets)
+
+
+@given(some_sets)
+def test_sharing_ties_never_costs(make_table, sets):
+    table = make_table(sets)
+    assert bon_accuracy(table).overall.accuracy <= bon_accuracy(table, ties="shared").overall.accuracy + 1e-12
+
+
+@given(some_sets, ties, st.randoms(use_true_random=False))
+def test_order_of_rows_and_names_of_groups_do_not_matter(make_table, sets, how, random):
+    table = make_table(sets, cultures=["thai", "german", "arabic"])
+    options = {"by": "culture", "ties": how, "resamples": 50}
+    result = bon_accuracy(table, **options)
+    rows = list(range(len(table)))
+    random.shuffle(rows)
+    assert bon_accuracy(ScoreTable(table.frame[rows]), **options) == result
+    renamed = bon_accuracy(make_table(sets, cultures=["russian", "korean", "spanish"]), **options)
+    assert renamed.macro == result.macro
+
+
+@given(some_sets, ties)
+def test_monotone_transforms_change_nothing(make_table, sets, how):
+    moved = [[None if v is None else math.exp(v) * 3 - 5 for v in values] for values in sets]
+    assert bon_accuracy(make_table(moved), ties=how) == bon_accuracy(make_table(sets), ties=how)
+
+
+def test_categorical_columns_are_welcome(make_table):
+    table = make_table([WON, LOST, TIED], cultures=["thai", "german"])
+    text = ["scorer", "item_id", "role", "culture", "domain"]
+    categorical = ScoreTable(table.frame.with_columns(pl.col(text).cast(pl.Categorical)))
+    assert bon_accuracy(categorical, by="culture") == bon_accuracy(table, by="culture")
+
+
+def test_sets_of_one_source_item_are_not_independent(make_table):
+    sets = [WON] * 10 + [LOST] * 10
+    apart = bon_accuracy(make_table(sets, sources=[f"q{i}" for i in range(20)])).overall
+    together = bon_accuracy(make_table(sets, sources=[f"q{i // 5}" for i in range(20)])).overall
+    assert apart == bon_accuracy(make_table(sets)).overall
+    assert together.accuracy == apart.accuracy
+    assert together.high - together.low > 1.5 * (apart.high - apart.low)

@@ -1,0 +1,65 @@
+"""Breakdowns: roll-up of varieties, and the same numbers as grouping by hand."""
+
+from __future__ import annotations
+
+import pytest
+
+from carb_data import CarbError, Culture, Registry, ScoreTable
+from carb_metrics import bon_accuracy, breakdown
+
+WON, LOST = [2.0, 1.0, 0.0, 1.0], [1.0, 2.0, 0.0, 1.0]
+
+
+def test_varieties_roll_up_and_stay_visible(make_table):
+    result = breakdown(make_table([WON, LOST, LOST], cultures=["spanish", "spanish-mx", "thai"]))
+    assert result.by_culture.groups["culture"].to_list() == ["spanish", "thai"]
+    assert result.by_culture.cell("spanish").accuracy == 0.5
+    assert result.by_variety.cell("spanish", "spanish-mx").accuracy == 0
+    assert result.by_variety.cell("spanish", "spanish").accuracy == 1
+
+
+def test_each_grouping_holds_every_set_once(make_table):
+    table = make_table([WON, LOST, WON, WON], cultures=["korean", "thai", "german"], domains=["values", "safety"])
+    result = breakdown(table)
+    assert result.overall == bon_accuracy(table).overall
+    for name, part in result:
+        if name not in ("overall", "by_topic"):
+            assert part.groups["n"].sum() == 4, name
+            assert part.overall == result.overall, name
+    assert result.by_resource_class.groups["resource_class"].to_list() == [3, 4, 5]
+    assert result.by_culture_domain.by == ("culture", "domain")
+    assert result.by_topic is None
+
+
+def test_topics_are_broken_down_where_known(make_table):
+    result = breakdown(make_table([WON, LOST], topics=["food", "law"]))
+    assert result.by_topic.cell("values", "food").accuracy == 1
+
+
+def test_several_scorers_at_once_equal_each_alone(make_table):
+    one = make_table([WON, LOST, WON], scorer="a", cultures=["thai", "german"])
+    two = make_table([LOST, LOST, WON], scorer="b", cultures=["thai", "german"])
+    result = breakdown(ScoreTable.concat([one, two]))
+    assert result.of("a") == breakdown(one)
+    assert result.of("b") == breakdown(two)
+
+
+def test_an_unknown_culture_is_named(make_table):
+    with pytest.raises(CarbError, match="unknown culture 'klingon'"):
+        breakdown(make_table([WON], cultures=["klingon"]))
+
+
+def test_a_user_brings_cultures_of_their_own(make_table):
+    swahili = Culture(
+        id="swahili", name="Swahili", language="sw", script="Latn", family="Niger-Congo", resource_class=2
+    )
+    table = make_table([WON], cultures=["swahili"])
+    for cultures in (Registry([swahili]), [swahili]):
+        assert breakdown(table, cultures).by_family.cell("Niger-Congo").n == 1
+
+
+def test_empty_input_gives_null(make_table):
+    result = breakdown(ScoreTable(make_table([WON]).frame.clear()))
+    assert result.overall.accuracy is None
+    assert result.by_culture.groups.height == 0
+    assert result.by_script.macro.accuracy is None
