@@ -106,14 +106,7 @@ async def run(
     Raises:
         CarbError: a spec is wrong, a model is missing, or the folder holds results of something else.
     """
-    if fresh:
-        shutil.rmtree(out / "journal", ignore_errors=True)
-        with contextlib.suppress(FileNotFoundError):
-            (out / "run.json").unlink()
-    try:
-        out.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise CarbError(f"Cannot write into {out}: {error.strerror}.") from None
+    _prepare(out, fresh)
     tables: list[ScoreTable] = []
     records: list[ScorerRecord] = []
     error_lines: list[str] = []
@@ -169,6 +162,16 @@ async def run(
     (out / "errors.jsonl").write_text("".join(f"{line}\n" for line in error_lines), encoding="utf-8")
     (out / "run.json").write_text(record.model_dump_json(indent=2) + "\n", encoding="utf-8")
     return record
+
+
+def _prepare(out: Path, fresh: bool) -> None:
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+        if fresh:
+            shutil.rmtree(out / "journal", ignore_errors=True)
+            (out / "run.json").unlink(missing_ok=True)
+    except OSError as error:
+        raise CarbError(f"Cannot write into {out}: {error.strerror}.") from None
 
 
 class _ErrorRow(_Frozen):

@@ -130,6 +130,7 @@ def build(
         An option of the source, as name=value; may be repeated.
     """
     add_cultures(culture_file)
+    options: dict[str, Any] = _options(option)
     with display.progress(quiet) as report:
         result = build_source(
             name,
@@ -138,7 +139,7 @@ def build(
             seed=seed,
             skips=skips,
             progress=lambda built, skipped: report(f"build {name}", built, 0, f"built, {skipped} skipped"),
-            **_options(option),
+            **options,
         )
     if json:
         display.print_json(result.model_dump(mode="json"))

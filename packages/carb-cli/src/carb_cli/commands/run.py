@@ -17,7 +17,7 @@ from carb_scorers.evaluation import Progress
 from carb_scorers.runs import RunRecord
 from carb_scorers.runs import run as run_scorers
 
-Several = Parameter(negative=())
+Several = Parameter(negative=(), consume_multiple=True)
 
 
 def run(
