@@ -42,6 +42,12 @@ Names = Annotated[tuple[str, ...], BeforeValidator(_split)]
 """An option that takes several names: a sequence, or one string with commas."""
 
 
+def closest(name: str, known: Iterable[str]) -> str:
+    """`` Did you mean 'X'?`` for the known name nearest to ``name``, or nothing."""
+    found = difflib.get_close_matches(name, list(known), n=1)
+    return f" Did you mean '{found[0]}'?" if found else ""
+
+
 @dataclass(frozen=True, slots=True)
 class Source:
     """An adapter from one public data set, or from one file format, to rows.
@@ -83,9 +89,7 @@ class Sources:
         place = self._places.get(name) or self._plugins().get(name)
         if place is None:
             names = list(self)
-            close = difflib.get_close_matches(name, names, n=1)
-            guess = f" Did you mean '{close[0]}'?" if close else ""
-            raise CarbError(f"There is no source '{name}'.{guess} Known sources: {', '.join(names)}.")
+            raise CarbError(f"There is no source '{name}'.{closest(name, names)} Known sources: {', '.join(names)}.")
         if isinstance(place, Source):
             return place
         module, _, attribute = place.partition(":")
@@ -144,10 +148,8 @@ def parse_options(source: Source, given: Mapping[str, Any]) -> Options:
     known = list(source.options.model_fields)
     for name in given:
         if name not in known:
-            close = difflib.get_close_matches(name, known, n=1)
-            guess = f" Did you mean '{close[0]}'?" if close else ""
             options = f"Its options: {', '.join(known)}." if known else "It has no options."
-            raise CarbError(f"The source '{source.name}' has no option '{name}'.{guess} {options}")
+            raise CarbError(f"The source '{source.name}' has no option '{name}'.{closest(name, known)} {options}")
     try:
         return source.options.model_validate(dict(given))
     except ValidationError as error:

@@ -1,0 +1,250 @@
+"""When may two short answers mean the same? Answers of a few words, in English with numbers, times and dates.
+
+The rules lean to one side: two answers are kept apart only when nothing hints that one could pass for the other,
+because a *rejected* answer that people would also accept makes a set wrong, while a lost set is only lost.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import unicodedata
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from importlib import resources
+from typing import Literal
+
+Kind = Literal["number", "time", "date", "calendar", "text"]
+
+_ARTICLES = frozenset({"a", "an", "the"})
+_EMPTY_WORDS = frozenset(
+    re.findall(
+        r"\w+",
+        "of and in to with for on at or by from is as it day time s own one their they your you my his her its vs "
+        "versus against go going play playing watch watching make take have get do eat drink wear be up out very",
+    )
+)
+_LONG_MONTHS = re.findall(
+    r"\w+", "january february march april may june july august september october november december"
+)
+_MONTHS = [*_LONG_MONTHS, *(month[:3] for month in _LONG_MONTHS)]
+_WEEKDAYS = frozenset(re.findall(r"\w+", "monday tuesday wednesday thursday friday saturday sunday"))
+_NUMBER_WORDS = {
+    word: n for n, word in enumerate(re.findall(r"\w+", "zero one two three four five six seven eight nine ten"))
+}
+_SCALES = {"k": 1e3, "thousand": 1e3, "million": 1e6, "billion": 1e9}
+_UNITS = (
+    r"(?:%|percent|years?|months?|weeks?|days?|hours?|minutes?|people|times?|won|yuan|rmb|dzd|pesos?|euros?|dollars?"
+    r"|pounds?|won|met(?:er|re)s?|m|km|old|years? old)"
+)
+_AMOUNT = r"[>~£$€]?\s*\d[\d,]*(?:\.\d+)?(?:\s*(?:k|thousand|million|billion))?"
+_NUMBER = re.compile(rf"^{_AMOUNT}(?:\s*(?:-|–|~|to)\s*{_AMOUNT})?(?:\s*{_UNITS})*$")
+_CLOCK = r"\d{1,2}(?::\d{2}(?:\s*[ap]\.?m\.?)?|\s*[ap]\.?m\.?|\s*o'clock)"
+_TIME = re.compile(rf"^{_CLOCK}(?:\s*(?:-|–|~|to)\s*{_CLOCK})?$")
+_DATE = re.compile(r"^\d{1,2}/\d{1,2}$")
+_MONTH_DAY = re.compile(
+    rf"^(?:(?:{'|'.join(_MONTHS)})\.?\s+\d{{1,2}}(?:st|nd|rd|th)?"
+    rf"|\d{{1,2}}(?:st|nd|rd|th)?\s+(?:of\s+)?(?:{'|'.join(_MONTHS)}))$"
+)
+_SHORTEST_CONTAINED = 3
+
+
+def kind(text: str) -> Kind:
+    """What form an answer has. A set is fair only when all its answers have the same one."""
+    plain = unicodedata.normalize("NFKC", text).casefold().strip()
+    if _TIME.match(plain):
+        return "time"
+    if _DATE.match(plain) or _MONTH_DAY.match(plain):
+        return "date"
+    if _NUMBER.match(plain):
+        return "number"
+    words = [word for word in re.findall(r"\w+", plain) if word not in {"on", "in", "and", "every"}]
+    return "calendar" if words and all(w in _MONTHS or w in _WEEKDAYS for w in words) else "text"
+
+
+def normalise(text: str) -> str:
+    """Lower case without accents, articles, plurals and punctuation: the form in which answers are compared."""
+    plain = unicodedata.normalize("NFKD", text.casefold().replace("&", " and ").replace("’", "'"))
+    plain = "".join(char for char in plain if not unicodedata.combining(char)).replace("'s ", " ").replace("'", "")
+    words = re.findall(r"\w+", plain)
+    return " ".join(_singular(word) for word in words if word not in _ARTICLES)
+
+
+def _singular(word: str) -> str:
+    if len(word) <= 3 or not word.endswith("s") or word.endswith(("ss", "us", "is")):
+        return word
+    if word.endswith("ies") and len(word) > 4:
+        return word[:-3] + "y"
+    return word[:-2] if word.endswith(("ches", "shes", "xes", "sses", "oes")) else word[:-1]
+
+
+@dataclass(frozen=True, slots=True)
+class Meaning:
+    """What the variants of one answer may stand for."""
+
+    kind: Kind
+    forms: frozenset[str]
+    """Normalised variants."""
+    words: frozenset[str]
+    same: frozenset[int]
+    """Groups of words of like meaning that occur in a variant."""
+    general: frozenset[int]
+    special: frozenset[int]
+    """Kinds whose name is a whole variant (``meat``), or of which a member occurs in one (``beef stew``)."""
+    spans: tuple[tuple[Kind, float, float], ...]
+    """Numbers, minutes of the day, or 100·month + day, as closed intervals."""
+
+
+@dataclass(frozen=True)
+class _Vocabulary:
+    same: dict[str, frozenset[int]]
+    general: dict[str, frozenset[int]]
+    special: dict[str, frozenset[int]]
+    not_answers: frozenset[str]
+    longest: int
+
+
+@cache
+def _vocabulary() -> _Vocabulary:
+    content = json.loads((resources.files("carb_data") / "resources" / "answers_en.json").read_text("utf-8"))
+    kinds = list(content["kinds"].items())
+    same = _index(enumerate(content["same"]))
+    general = _index((n, [name]) for n, (name, _) in enumerate(kinds))
+    special = _index((n, members) for n, (_, members) in enumerate(kinds))
+    longest = max(phrase.count(" ") + 1 for table in (same, general, special) for phrase in table)
+    return _Vocabulary(same, general, special, frozenset(map(normalise, content["not_answers"])), longest)
+
+
+def _index(groups: Iterable[tuple[int, Iterable[str]]]) -> dict[str, frozenset[int]]:
+    table: dict[str, set[int]] = {}
+    for number, phrases in groups:
+        for phrase in phrases:
+            table.setdefault(normalise(phrase), set()).add(number)
+    return {phrase: frozenset(numbers) for phrase, numbers in table.items()}
+
+
+def is_answer(text: str) -> bool:
+    """False for remarks that stand where an answer should: "it depends", "why?", "none"."""
+    form = normalise(text)
+    return bool(form) and form not in _vocabulary().not_answers
+
+
+def meaning(variants: Sequence[str], shown: str) -> Meaning:
+    """The meaning of an answer.
+
+    Args:
+        variants: all wordings of it; at least one.
+        shown: the wording that a set would show; it decides the kind.
+    """
+    vocabulary = _vocabulary()
+    forms = frozenset(form for form in map(normalise, variants) if form)
+    phrases = {phrase for form in forms for phrase in _phrases(form.split(), vocabulary.longest)}
+    words = {word for form in forms for word in form.split()} - _EMPTY_WORDS
+    return Meaning(
+        kind=kind(shown),
+        forms=forms,
+        words=frozenset(word for word in words if not word[0].isdigit()),
+        same=_labels(vocabulary.same, phrases),
+        general=_labels(vocabulary.general, (_bare(form) for form in forms)),
+        special=_labels(vocabulary.special, phrases),
+        spans=tuple(span for variant in variants for span in _spans(variant)),
+    )
+
+
+def _bare(form: str) -> str:
+    return " ".join(word for word in form.split() if word not in _EMPTY_WORDS)
+
+
+def _phrases(words: list[str], longest: int) -> Iterable[str]:
+    for start in range(len(words)):
+        for end in range(start + 1, min(start + longest, len(words)) + 1):
+            yield " ".join(words[start:end])
+
+
+def _labels(table: Mapping[str, frozenset[int]], phrases: Iterable[str]) -> frozenset[int]:
+    return frozenset(label for phrase in phrases for label in table.get(phrase, ()))
+
+
+def _spans(variant: str) -> Iterable[tuple[Kind, float, float]]:
+    plain = unicodedata.normalize("NFKC", variant).casefold().strip()
+    form = kind(plain)
+    if form == "time":
+        values = [_minutes(clock) for clock in re.findall(_CLOCK, plain)]
+    elif form == "date":
+        values = [_month_day(plain)]
+    elif form == "number":
+        values = [_amount(amount) for amount in re.findall(_AMOUNT, plain)]
+    elif (first := plain.split(" ", 1)[0]) in _NUMBER_WORDS:
+        form, values = "number", [float(_NUMBER_WORDS[first])]
+    else:
+        return
+    yield form, min(values), max(values)
+
+
+def _minutes(clock: str) -> float:
+    hour, _, minute = re.sub(r"[^\d:]", "", clock).partition(":")
+    late = "p" in clock and int(hour) < 12
+    return (int(hour) + 12 * late) * 60.0 + int(minute or 0)
+
+
+def _month_day(date: str) -> float:
+    numbers = [int(number) for number in re.findall(r"\d+", date)]
+    if len(numbers) == 2:
+        return numbers[0] * 100.0 + numbers[1]
+    month = next(_MONTHS.index(word) % 12 + 1 for word in re.findall(r"[a-z]+", date) if word in _MONTHS)
+    return month * 100.0 + numbers[0]
+
+
+def _amount(text: str) -> float:
+    scale = next((factor for word, factor in _SCALES.items() if text.rstrip().endswith(word)), 1.0)
+    return float(re.sub(r"[^\d.]", "", text)) * scale
+
+
+class Thesaurus:
+    """Wordings that the source itself gives for one and the same answer."""
+
+    def __init__(self) -> None:
+        self._also: dict[str, set[str]] = {}
+
+    def learn(self, forms: Iterable[str]) -> None:
+        """Take the normalised wordings of one answer as equivalent."""
+        together = [form for form in forms if form and not form[0].isdigit()]
+        for form in together:
+            self._also.setdefault(form, set()).update(together)
+
+    def near(self, forms: Iterable[str]) -> set[str]:
+        """The forms themselves and every wording that was given along with one of them."""
+        return {near for form in forms for near in self._also.get(form, {form})}
+
+
+def may_agree(a: Meaning, b: Meaning, thesaurus: Thesaurus) -> bool:
+    """Could one answer pass for the other? Symmetric.
+
+    True when ``are_alike``; when they share a content word or a group of words of like meaning; or when one names
+    the kind of the other.
+    """
+    return (
+        not a.words.isdisjoint(b.words)
+        or not a.same.isdisjoint(b.same)
+        or not a.general.isdisjoint(b.special)
+        or not a.special.isdisjoint(b.general)
+        or are_alike(a, b, thesaurus)
+    )
+
+
+def are_alike(a: Meaning, b: Meaning, thesaurus: Thesaurus) -> bool:
+    """Are they wordings of one answer? Symmetric.
+
+    True when they share a wording, also by way of ``thesaurus``; when a wording of one contains one of the other; or
+    when their numbers, times or dates overlap.
+    """
+    if any(f == g and low <= high2 and low2 <= high for f, low, high in a.spans for g, low2, high2 in b.spans):
+        return True
+    if not thesaurus.near(a.forms).isdisjoint(b.forms):
+        return True
+    return any(_contains(x, y) or _contains(y, x) for x in a.forms for y in b.forms)
+
+
+def _contains(outer: str, inner: str) -> bool:
+    return len(inner) >= _SHORTEST_CONTAINED and not inner[0].isdigit() and inner in outer
