@@ -17,8 +17,8 @@ from rich.table import Table
 PLAIN_EVERY = 2.0
 """Seconds between progress lines when the output is not a terminal."""
 
-console = Console(highlight=False)
-notes = Console(stderr=True, highlight=False)
+console = Console(highlight=False, emoji=False)
+notes = Console(stderr=True, highlight=False, emoji=False)
 
 Report = Callable[[str, int, int, str], None]
 """``(task, done, total, detail)``."""
