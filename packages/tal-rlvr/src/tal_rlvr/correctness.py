@@ -1,0 +1,30 @@
+"""R_corr: was the verdict right?"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tal_rlvr.judgement import FormatError, Judgement, Verdict, parse_judgement
+
+
+def correctness_reward(
+    judgements: Sequence[Judgement | FormatError | str], labels: Sequence[Verdict], *, direct: bool = False
+) -> list[float]:
+    """R_corr of Think-as-Locals: +1 where the verdict is the label, -1 otherwise (Zhang et al. 2025, section 5).
+
+    Args:
+        judgements: parsed outputs, or the outputs' texts.
+        labels: the right response of each pair, in presented order.
+        direct: how to parse texts, see ``parse_judgement``.
+
+    Returns:
+        +1.0 or -1.0 for each; an output without a parsable verdict counts as wrong.
+
+    Raises:
+        ValueError: the two differ in length.
+    """
+    rewards = []
+    for given, label in zip(judgements, labels, strict=True):
+        judgement = parse_judgement(given, direct=direct) if isinstance(given, str) else given
+        rewards.append(1.0 if isinstance(judgement, Judgement) and judgement.verdict == label else -1.0)
+    return rewards

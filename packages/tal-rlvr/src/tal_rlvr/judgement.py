@@ -1,0 +1,208 @@
+"""The Think-as-Locals output form: criteria, assessment, verdict; and its parser.
+
+A judgement is written so::
+
+    Criteria:
+    - name | why it matters there | weight 3 | meets A
+    - name | why it matters there | weight 1 | meets both
+    Assessment: how the two responses compare
+    Verdict: A
+
+The keywords are the same in every language, so that one parser and one verdict token serve all of them.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+Verdict = Literal["A", "B"]
+"""Which of the two responses, in presented order."""
+
+VERDICTS: tuple[Verdict, Verdict] = ("A", "B")
+MARKER = "Verdict:"
+"""What stands before the verdict's letter; one space and the letter follow."""
+
+MAX_CRITERIA = 32
+
+_MARK = re.compile(re.escape(MARKER), flags=re.IGNORECASE)
+_VERDICT_LINE = re.compile(r"Verdict: ([AB])[ \t]*")
+_WEIGHT = re.compile(r"weight(?:[ \t]*:)?[ \t]*([1-5])")
+_MEETS = re.compile(r"meets(?:[ \t]*:)?[ \t]*(A|B|both|neither)")
+_BULLET = re.compile(r"[ \t]*(?:[-*•]|[0-9]{1,2}[.)])[ \t]+")
+_HEADER_DECORATION = " \t*#_"
+
+Kind = Literal["empty", "no-verdict", "repeated-verdict", "not-last", "no-criteria", "bad-criterion", "no-assessment"]
+
+
+class _Frozen(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class Span(_Frozen):
+    """A part of the text: ``text[start:end]``, in characters."""
+
+    start: Annotated[int, Field(ge=0)]
+    end: Annotated[int, Field(ge=0)]
+
+
+class Criterion(_Frozen):
+    """One thing that a local would judge by."""
+
+    name: str
+    why: str
+    """Why it matters in that culture."""
+    weight: Annotated[int, Field(ge=1, le=5)]
+    meets: Literal["A", "B", "both", "neither"]
+    """Which response meets it, as the judge sees it."""
+    span: Span
+
+
+class Judgement(_Frozen):
+    """A well-formed output of the judge. With ``direct`` parsing, criteria and assessment are empty."""
+
+    criteria: tuple[Criterion, ...]
+    assessment: str
+    verdict: Verdict
+    assessment_span: Span
+    verdict_span: Span
+    """The verdict's letter."""
+
+    @property
+    def reasoning_end(self) -> int:
+        """Where z ends, in characters: the start of the verdict's line."""
+        return self.verdict_span.start - len(MARKER) - 1
+
+
+class FormatError(_Frozen):
+    """Why a text is not a judgement. A result, not an exception: ``parse_judgement`` returns it."""
+
+    kind: Kind
+    """A short stable word to count by."""
+    message: str
+
+
+def parse_judgement(text: str | bytes, *, direct: bool = False) -> Judgement | FormatError:
+    """Read what a judge wrote; a model's whole output and nothing else, never a candidate's text.
+
+    There must be exactly one verdict: the word ``Verdict:`` occurs once in the text, in any case, and as the last
+    line in its exact form. A verdict that the model quotes from a candidate, mentions inside a criterion or gives
+    twice therefore makes the text a ``FormatError`` and never decides.
+
+    Args:
+        text: any text, or bytes, which are read as UTF-8 with replacements.
+        direct: the text is a verdict without reasoning (the ``no-reasoning`` ablation).
+
+    Returns:
+        The judgement, or a ``FormatError``. Nothing is raised whatever the text holds; time is linear in its length.
+    """
+    if isinstance(text, bytes):
+        text = text.decode("utf-8", errors="replace")
+    else:  # lone surrogates become question marks, one for one, so that spans still fit
+        text = text.encode("utf-8", errors="replace").decode("utf-8")
+    end = len(text.rstrip())
+    if end == 0:
+        return FormatError(kind="empty", message="there is no text")
+    marks = marker_count(text)
+    if marks != 1:
+        kind: Kind = "no-verdict" if marks == 0 else "repeated-verdict"
+        return FormatError(kind=kind, message=f"'{MARKER}' occurs {marks} times instead of once")
+    start = text.rfind("\n", 0, end) + 1
+    match = _VERDICT_LINE.fullmatch(text, start, end)
+    if match is None:
+        return FormatError(kind="not-last", message=f"the last line is not '{MARKER} A' or '{MARKER} B'")
+    verdict: Verdict = "A" if match[1] == "A" else "B"
+    span = Span(start=match.start(1), end=match.end(1))
+    if direct:
+        if text[:start].strip():
+            return FormatError(kind="not-last", message="a direct verdict has no text before it")
+        return Judgement(
+            criteria=(), assessment="", verdict=verdict, assessment_span=Span(start=0, end=0), verdict_span=span
+        )
+    return _reasoned(text, start, verdict, span)
+
+
+def _reasoned(text: str, stop: int, verdict: Verdict, verdict_span: Span) -> Judgement | FormatError:
+    criteria: list[Criterion] = []
+    place = 0
+    begun = False
+    for line in text[:stop].split("\n"):
+        start, place = place, place + len(line) + 1
+        if not line.strip():
+            continue
+        header, rest = _header(line)
+        if not begun:
+            if header != "criteria" or rest.strip(_HEADER_DECORATION):
+                return FormatError(kind="no-criteria", message="the text does not begin with the line 'Criteria:'")
+            begun = True
+            continue
+        if header == "assessment":
+            if not criteria:
+                return FormatError(kind="no-criteria", message="no criterion is given")
+            return _with_assessment(text, start + len(line) - len(rest), stop, criteria, verdict, verdict_span)
+        criterion = _criterion(line, start)
+        if criterion is None or len(criteria) == MAX_CRITERIA:
+            message = f"criterion {len(criteria) + 1} is not '- name | why | weight 1-5 | meets A, B, both or neither'"
+            return FormatError(kind="bad-criterion", message=message)
+        criteria.append(criterion)
+    if not begun:
+        return FormatError(kind="no-criteria", message="there is a verdict alone")
+    return FormatError(kind="no-assessment", message="there is no line 'Assessment: ...' before the verdict")
+
+
+def _with_assessment(
+    text: str, start: int, stop: int, criteria: list[Criterion], verdict: Verdict, verdict_span: Span
+) -> Judgement | FormatError:
+    raw = text[start:stop]
+    body = raw.lstrip(_HEADER_DECORATION + "\r\n")
+    start += len(raw) - len(body)
+    body = body.rstrip()
+    if not body:
+        return FormatError(kind="no-assessment", message="the assessment is empty")
+    return Judgement(
+        criteria=tuple(criteria),
+        assessment=body,
+        verdict=verdict,
+        assessment_span=Span(start=start, end=start + len(body)),
+        verdict_span=verdict_span,
+    )
+
+
+def marker_count(text: str) -> int:
+    """How often the verdict marker occurs, in any case."""
+    return sum(1 for _ in _MARK.finditer(text))
+
+
+def before_verdict(text: str) -> str:
+    """z: the text before its first verdict marker, or all of it; without white space at its end."""
+    match = _MARK.search(text)
+    return (text if match is None else text[: match.start()]).rstrip()
+
+
+def write_judgement(criteria: list[tuple[str, str, int, str]], assessment: str, verdict: Verdict) -> str:
+    """The inverse of ``parse_judgement``: ``(name, why, weight, meets)`` for each criterion, in the output form."""
+    lines = [f"- {name} | {why} | weight {weight} | meets {meets}" for name, why, weight, meets in criteria]
+    return "\n".join(["Criteria:", *lines, f"Assessment: {assessment}", f"{MARKER} {verdict}"])
+
+
+def _header(line: str) -> tuple[str, str]:
+    """The lower-case word before the first colon, and what follows the colon."""
+    head, colon, rest = line.partition(":")
+    return (head.strip(_HEADER_DECORATION).lower(), rest) if colon else ("", line)
+
+
+def _criterion(line: str, start: int) -> Criterion | None:
+    bullet = _BULLET.match(line)
+    fields = line[bullet.end() :].split("|") if bullet else []
+    if len(fields) != 4:
+        return None
+    name, why, weight_text, meets_text = (field.strip() for field in fields)
+    weight, meets = _WEIGHT.fullmatch(weight_text), _MEETS.fullmatch(meets_text)
+    if not name or not why or weight is None or meets is None:
+        return None
+    span = Span(start=start, end=start + len(line.rstrip()))
+    return Criterion.model_validate(
+        {"name": name, "why": why, "weight": int(weight[1]), "meets": meets[1], "span": span}
+    )

@@ -1,0 +1,128 @@
+"""The Think-as-Locals prompt: data files filled with a question, two responses and a culture."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from importlib import resources
+from pathlib import Path
+from typing import Any, Protocol
+
+from carb_data import CarbError, Culture, cultures
+from carb_scorers.templates import fill
+
+Message = dict[str, str]
+"""A chat message: ``role`` and ``content``."""
+
+QUOTE = "> "
+"""Before every line of a response, so that no response can pretend to be another part of the prompt."""
+
+
+class HasPrompt(Protocol):
+    """A ``BonSet``, a ``ScoreRequest``, or anything else with a question and its language."""
+
+    @property
+    def prompt(self) -> str: ...
+    @property
+    def language(self) -> str: ...
+
+
+class HasText(Protocol):
+    """A ``Response``, a ``Candidate``, or anything else with a text."""
+
+    @property
+    def text(self) -> str: ...
+
+
+def prompt_folder() -> Path:
+    """The folder of the shipped prompts: ``think-LANGUAGE.jinja``, ``direct-LANGUAGE.jinja``, ``plain.jinja``."""
+    return Path(str(resources.files("tal_rlvr") / "prompts"))
+
+
+def prompt_languages(form: str = "think", folder: Path | None = None) -> list[str]:
+    """Languages in which a prompt is there."""
+    folder = folder or prompt_folder()
+    return sorted(path.stem.removeprefix(f"{form}-") for path in folder.glob(f"{form}-*.jinja"))
+
+
+def render_prompt(
+    item: HasPrompt | str,
+    pair: Sequence[HasText | str],
+    culture: str | Culture,
+    language: str = "en",
+    *,
+    form: str = "think",
+    folder: Path | None = None,
+) -> list[Message]:
+    """Chat messages that ask a model to think as a local of a culture and to judge two responses.
+
+    Args:
+        item: the question: text, or an object with ``prompt`` and ``language``.
+        pair: the two responses in presented order, A first.
+        culture: id in the registry, a ``Culture``, or a name as it shall stand in the prompt.
+        language: BCP 47 tag of the instructions' language, or ``"item"`` for the item's own.
+        form: ``think`` (criteria, assessment, verdict) or ``direct`` (a verdict alone).
+        folder: prompts to use instead of the shipped ones, in files of the same names.
+
+    Returns:
+        One user message. Base models take ``render_plain`` of it.
+
+    Raises:
+        CarbError: not two responses, or no prompt in that language.
+    """
+    if isinstance(pair, str) or len(pair) != 2:
+        raise CarbError("render_prompt judges a pair: give exactly two responses, in presented order.")
+    question = item if isinstance(item, str) else item.prompt
+    if language == "item":
+        if isinstance(item, str):
+            raise CarbError("language='item' needs an item that knows its language; name the language instead.")
+        language = item.language
+    first, second = (_quoted(entry if isinstance(entry, str) else entry.text) for entry in pair)
+    fields = {"prompt": _quoted(question), "first": first, "second": second, "culture": _name(culture)}
+    return [{"role": "user", "content": fill(str(_file(form, language, folder)), fields)}]
+
+
+def render_plain(messages: Sequence[Message]) -> str:
+    """The messages as text for a base model, up to the place where the judgement begins."""
+    return fill(str(prompt_folder() / "plain.jinja"), {"messages": list(messages)}) + "\n"
+
+
+def guard(messages: Sequence[Message], tokenizer: Any) -> list[Message]:
+    """The messages with every control token of the tokenizer broken up by a space.
+
+    A response that holds ``<|im_end|>`` could otherwise end the user's turn and speak for the judge.
+    """
+    controls = {str(token) for token in tokenizer.all_special_tokens}
+    controls |= {str(t.content) for t in getattr(tokenizer, "added_tokens_decoder", {}).values() if t.special}
+    guarded = []
+    for message in messages:
+        content = message["content"]
+        for control in sorted(controls, key=len, reverse=True):
+            if len(control) > 1:
+                content = content.replace(control, control[0] + " " + control[1:])
+        guarded.append({**message, "content": content})
+    return guarded
+
+
+def _quoted(text: str) -> str:
+    return "\n".join(QUOTE + line for line in text.splitlines() or [""])
+
+
+def _name(culture: str | Culture) -> str:
+    if isinstance(culture, Culture):
+        return culture.name
+    return cultures[culture].name if culture in cultures else culture
+
+
+def _file(form: str, language: str, folder: Path | None) -> Path:
+    folder = folder or prompt_folder()
+    tag = language
+    while tag:
+        path = folder / f"{form}-{tag}.jinja"
+        if path.is_file():
+            return path
+        tag = tag.rpartition("-")[0]  # zh-Hans falls back to zh
+    known = ", ".join(prompt_languages(form, folder)) or "none"
+    raise CarbError(
+        f"There is no prompt '{form}' in the language '{language}' (there is: {known}). Use language='en', or put "
+        f"a file {form}-{language}.jinja into a folder of your own and name that folder."
+    )
