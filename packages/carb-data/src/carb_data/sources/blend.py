@@ -15,6 +15,7 @@ from __future__ import annotations
 import csv
 import random
 import unicodedata
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import combinations
@@ -95,6 +96,8 @@ class _Top:
     place: str
     entry: _Entry
     text: str
+    local: str
+    """The answer in the language of the place."""
     meaning: Meaning
 
 
@@ -107,20 +110,40 @@ class _Blend:
         if missing:
             raise CarbError(f"{folder} lacks {', '.join(_file(place) for place in missing)} of BLEnD.")
         self.topics = {place: _read_topics(folder, place) for place in needed}
+        self.frequency = self._count_wordings()
         self.thesaurus = Thesaurus()
         self.meanings: dict[int, Meaning] = {}
         for items in self.items.values():
             for item in items.values():
                 for entry in item.annotations:
-                    variants = _clean(entry.en_answers)
-                    if variants:
-                        self.meanings[id(entry)] = meaning(variants, _shown(variants))
+                    if english := self.shown(entry.en_answers, "en"):
+                        self.meanings[id(entry)] = meaning(_clean(entry.en_answers), english)
                         self.thesaurus.learn(self.meanings[id(entry)].forms)
         self.tops = {
             (place, number): self._top(place, item)
             for place, items in self.items.items()
             for number, item in items.items()
         }
+
+    def _count_wordings(self) -> Counter[tuple[str, str]]:
+        wordings: Counter[tuple[str, str]] = Counter()
+        for place, items in self.items.items():
+            for item in items.values():
+                for entry in item.annotations:
+                    wordings.update({("en", text.casefold()) for text in _clean(entry.en_answers)})
+                    if PLACES[place][1] != "en":
+                        wordings.update({(PLACES[place][1], text.casefold()) for text in _clean(entry.answers)})
+        return wordings
+
+    def shown(self, variants: Sequence[str], language: str) -> str:
+        """The wording that a set shows; empty when there is none.
+
+        The one that occurs most in the source, since translations that occur once are often slips, and not a list of
+        several wordings.
+        """
+        whole = _clean(variants)
+        single = [text for text in whole if not any(mark in text for mark in ",;،、/") or _is_bare(text)] or whole
+        return max(single, key=lambda text: self.frequency[language, text.casefold()], default="")
 
     def _top(self, place: str, item: _Item) -> _Top | str:
         """The agreed answer, or why there is none."""
@@ -138,12 +161,12 @@ class _Blend:
         if len(first) > 1:
             return "the top answer is tied"
         entry = first[0]
-        english = _clean(entry.en_answers)
-        if not english or not _clean(entry.answers):
+        if not _clean(entry.en_answers) or not _clean(entry.answers):
             return "the top answer is incomplete"
-        if not all(is_answer(variant) for variant in english):
+        if not all(is_answer(variant) for variant in _clean(entry.en_answers)):
             return "the top answer is a remark, not an answer"
-        return _Top(place, entry, _shown(english), self.meanings[id(entry)])
+        local = self.shown(entry.answers, PLACES[place][1])
+        return _Top(place, entry, self.shown(entry.en_answers, "en"), local, self.meanings[id(entry)])
 
 
 def build(path: Path, options: BlendOptions, seed: int) -> Iterator[BonSet | Skip]:
@@ -190,7 +213,7 @@ def _make(blend: _Blend, place: str, number: str, language: str, glossary: dict[
     if three is None:
         return skip("fewer than three other places agree on an answer that nobody here gave")
     if language != "en":
-        prompt, chosen = item.question, _shown(_clean(top.entry.answers))
+        prompt, chosen = item.question, top.local
         if not _is_written_in(chosen, language):
             return skip("the answer is not written in the local language")
         local_texts = _local_texts(lenders, item, top, local, glossary)
@@ -261,12 +284,12 @@ def _local_texts(
 ) -> list[tuple[_Top, str]]:
     """The lenders whose answer exists in ``language``: given in it, a bare number, or said here of something else."""
     given = [plain for entry in item.annotations for text in entry.answers if (plain := _plain(text))]
-    bare = _is_bare(_shown(_clean(top.entry.answers)))
+    bare = _is_bare(top.local)
     found = []
     for lender in lenders:
         text: str | None = None
         if PLACES[lender.place][1] == language:
-            text = _shown(_clean(lender.entry.answers))
+            text = lender.local
         elif lender.meaning.kind != "text":
             text = lender.text if bare and _is_bare(lender.text) else None
         else:
@@ -284,20 +307,15 @@ def _glossary(blend: _Blend, place: str) -> dict[str, str]:
     glossary: dict[str, str] = {}
     for item in blend.items[place].values():
         for entry in item.annotations:
-            local = _clean(entry.answers)
+            local = blend.shown(entry.answers, PLACES[place][1])
             if local and id(entry) in blend.meanings:
-                for form in blend.meanings[id(entry)].forms:
-                    glossary.setdefault(form, _shown(local))
+                for form in sorted(blend.meanings[id(entry)].forms):
+                    glossary.setdefault(form, local)
     return glossary
 
 
 def _clean(variants: Sequence[str]) -> list[str]:
     return [variant.strip() for variant in variants if variant.strip()]
-
-
-def _shown(variants: Sequence[str]) -> str:
-    """The wording that a set shows: the first that is one wording and not a list of several."""
-    return next((variant for variant in variants if not any(mark in variant for mark in ",;،、")), variants[0])
 
 
 def _plain(text: str) -> str:

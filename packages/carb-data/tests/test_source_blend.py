@@ -1,0 +1,281 @@
+"""BLEnD: invariants on small made-up data in its layout, and the numbers on the real files."""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+import tempfile
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from carb_data import CarbError, Dataset, Role
+from carb_data.models import BonSet
+from carb_data.sources import Skip, build, rows
+from carb_data.sources.answers import Thesaurus, are_alike, kind, may_agree, meaning, normalise
+from carb_data.sources.blend import PLACES
+
+REPOSITORY = Path(__file__).parents[3]
+REAL = Path(os.environ.get("CARB_DATA_DIR", REPOSITORY / "../shared/data")) / "blend"
+needs_real = pytest.mark.skipif(not REAL.is_dir(), reason=f"BLEnD's files are not at {REAL}; set CARB_DATA_DIR")
+
+USED = ("Algeria", "China", "Greece", "Mexico", "Northern_Nigeria", "Spain", "US")
+WORDS = (
+    "porridge",
+    "tamale",
+    "kite",
+    "violin",
+    "dominoes",
+    "lantern",
+    "tea",
+    "TV",
+    "television",
+    "fried tea",
+    "tamales",
+)
+
+
+def write_blend(folder: Path, questions: dict[str, dict[str, dict]]) -> Path:
+    """Write ``place -> question id -> item`` in BLEnD's layout."""
+    (folder / "annotations").mkdir(parents=True)
+    (folder / "questions").mkdir()
+    for place, items in questions.items():
+        (folder / "annotations" / f"{place}_data.json").write_text(json.dumps(items), encoding="utf-8")
+        with (folder / "questions" / f"{place}_questions.csv").open("w", encoding="utf-8-sig", newline="") as file:
+            table = csv.writer(file)
+            table.writerow(["", "ID", "Topic", "Source", "Question", "Translation"])
+            table.writerows([n, key, "Food", "here", "?", "?"] for n, key in enumerate(items))
+    return folder
+
+
+def item(place: str, *answers: tuple[list[str], int], idks: dict[str, int] | None = None, local=None) -> dict:
+    return {
+        "question": f"¿Qué en {place}?",
+        "en_question": f"What in {place}?",
+        "annotations": [
+            {"answers": local or variants, "en_answers": variants, "count": count} for variants, count in answers
+        ],
+        "idks": {"idk": 0, "no-answer": 0, "not-applicable": 0} | (idks or {}),
+    }
+
+
+variants = st.lists(st.sampled_from((*WORDS, "7", "12", "08:30")), min_size=0, max_size=2, unique=True)
+entries = st.tuples(variants, st.integers(1, 5))
+counts = st.fixed_dictionaries({"idk": st.integers(0, 4), "not-applicable": st.integers(0, 4)})
+
+
+@st.composite
+def blends(draw):
+    ids = [f"q{n}" for n in range(draw(st.integers(1, 4)))]
+    return {
+        place: {
+            key: item(place, *draw(st.lists(entries, max_size=3)), idks=draw(counts) if draw(st.booleans()) else None)
+            for key in ids
+        }
+        for place in USED
+    }
+
+
+def all_rows(data: dict, seed: int = 0, **options) -> list[BonSet | Skip]:
+    places = [place for place in data if place != "Northern_Nigeria"]
+    with tempfile.TemporaryDirectory() as folder:
+        return list(rows("blend", write_blend(Path(folder) / "b", data), seed=seed, places=places, **options))
+
+
+@given(data=blends(), seed=st.integers(0, 3), languages=st.sampled_from(["both", "english", "local"]))
+@settings(max_examples=60, deadline=None)
+def test_every_set_holds_and_nothing_is_lost(data, seed, languages):
+    made = all_rows(data, seed, languages=languages)
+    sets = [row for row in made if isinstance(row, BonSet)]
+    for row in sets:
+        _, place, number, language = row.id.split("/")
+        source = data[place][number]
+        assert len(row.responses) == 4
+        assert sum(r.role is Role.CHOSEN for r in row.responses) == 1
+        assert {r.id for r in row.responses} == set("abcd")
+        given_here = {
+            normalise(v) for entry in source["annotations"] for v in (*entry["en_answers"], *entry["answers"])
+        }
+        top = max(source["annotations"], key=lambda entry: entry["count"])
+        assert row.chosen.text in (top["answers"] if language != "en" else top["en_answers"])
+        assert row.chosen.culture == row.culture == PLACES[place][0]
+        assert {r.language for r in row.responses} == {row.language} == {language}
+        for wrong in row.rejected:
+            assert normalise(wrong.text) not in given_here
+            assert kind(wrong.text) == kind(row.chosen.text)
+            lender = next(p for p, (culture, _) in PLACES.items() if culture == wrong.culture)
+            assert lender not in (place, "Northern_Nigeria")
+            lent = data[lender][number]["annotations"]
+            assert wrong.text in max(lent, key=lambda entry: entry["count"])["en_answers"]
+        assert len({normalise(r.text) for r in row.responses}) == 4
+        assert row.provenance.source_id == number
+    expected = 0
+    for place in data:
+        if place != "Northern_Nigeria":
+            both = {"english": {"en"}, "local": {PLACES[place][1]}, "both": {"en", PLACES[place][1]}}[languages]
+            expected += len(both) * len(data[place])
+    assert len(made) == expected
+    assert len({row.id for row in sets}) == len(sets)
+
+
+@given(data=blends(), seed=st.integers(0, 3))
+@settings(max_examples=20, deadline=None)
+def test_the_seed_decides_everything(data, seed):
+    assert all_rows(data, seed) == all_rows(data, seed)
+
+
+def plain(**changes) -> dict:
+    """One question that every place answers with a word of its own."""
+    own = dict(zip(USED, ["porridge", "kite", "violin", "tamale", "lantern", "domino", "canoe"], strict=True))
+    return {place: {"q": changes.get(place) or item(place, ([own[place]], 4))} for place in USED}
+
+
+def first_reason(data: dict, place: str) -> str:
+    with tempfile.TemporaryDirectory() as folder:
+        made = list(rows("blend", write_blend(Path(folder) / "b", data), places=[place], languages="english"))
+    assert isinstance(made[0], Skip)
+    return made[0].reason
+
+
+def test_a_plain_question_gives_a_set():
+    made = [row for row in all_rows(plain(), languages="english") if isinstance(row, BonSet)]
+    assert len(made) == 6
+    assert Counter(r.culture for row in made for r in row.rejected)["hausa"] == 0
+
+
+@pytest.mark.parametrize(
+    ("answers", "idks", "reason"),
+    [
+        ([], None, "nobody gave an answer"),
+        ([(["porridge"], 3), (["tea"], 3)], None, "the top answer is tied"),
+        ([(["porridge"], 1)], None, "fewer than 2 people agree"),
+        ([(["porridge"], 3)], {"idk": 2, "not sure": 1}, "more than 2 people did not know"),
+        ([(["porridge"], 3)], {"not-applicable": 3}, "the question does not apply there"),
+        ([([], 3)], None, "the top answer is incomplete"),
+        ([(["why?"], 3)], None, "the top answer is a remark, not an answer"),
+        ([(["12"], 3)], None, "fewer than three other places agree on an answer that nobody here gave"),
+    ],
+)
+def test_each_reason_to_skip(answers, idks, reason):
+    assert first_reason(plain(Algeria=item("Algeria", *answers, idks=idks)), "Algeria") == reason
+
+
+def test_an_incomplete_answer_still_counts_as_given():
+    data = plain(Algeria=item("Algeria", (["porridge"], 4), (["kite"], 1), (["violin"], 1)))
+    for entry in data["Algeria"]["q"]["annotations"][1:]:
+        entry["answers"] = []
+    made = [row for row in all_rows(data, languages="english") if isinstance(row, BonSet) and "Algeria" in row.id]
+    assert {r.text for r in made[0].rejected} == {"tamale", "domino", "canoe"}
+
+
+def test_local_sets_need_local_words():
+    data = plain()
+    data["Spain"] = {"q": item("Spain", (["domino"], 4), local=["dominó"])}
+    data["Mexico"] = {"q": item("Mexico", (["tamale"], 4), local=["tamal"])}
+    made = {row.source_id: row.reason for row in all_rows(data, languages="local") if isinstance(row, Skip)}
+    assert made["Spain/q"] == "fewer than three of the wrong answers exist in the local language"
+    more = item("Spain", (["kite"], 2), local=["cometa"]), item("Spain", (["canoe"], 2), local=["canoa"])
+    for place in data:
+        data[place] |= {"r": item(place), "s": item(place)}
+    data["Spain"] |= {"r": more[0], "s": more[1]}
+    row = next(row for row in all_rows(data, languages="local") if isinstance(row, BonSet) and "Spain" in row.id)
+    assert {r.text for r in row.responses} == {"dominó", "tamal", "cometa", "canoa"}
+    assert row.prompt == "¿Qué en Spain?"
+
+
+def test_mistakes_are_named(tmp_path):
+    with pytest.raises(CarbError, match="no folder 'annotations'"):
+        list(rows("blend", tmp_path))
+    folder = write_blend(tmp_path / "b", plain())
+    with pytest.raises(CarbError, match="Did you mean 'Spain'"):
+        list(rows("blend", folder, places="Spian"))
+    with pytest.raises(CarbError, match=r"lacks .*annotations/UK_data\.json"):
+        list(rows("blend", folder))
+    with pytest.raises(CarbError, match=r"unknown culture 'greek'.*CARB_CULTURES"):
+        build("blend", folder, tmp_path / "out.jsonl", places="Greece")
+    assert not list(tmp_path.glob("*out*"))
+    (folder / "annotations" / "US_data.json").write_text('{"q": {"question": 1}}')
+    with pytest.raises(CarbError, match=r"US_data\.json is not an annotation file of BLEnD: q\.question"):
+        list(rows("blend", folder, places="Spain"))
+
+
+@pytest.mark.parametrize(
+    ("a", "b", "agree"),
+    [
+        (["tv"], ["watching television"], True),
+        (["football"], ["soccer"], True),
+        (["red envelope"], ["money"], True),
+        (["chicken"], ["fried chicken"], True),
+        (["meat"], ["beef stew"], True),
+        (["Apples"], ["an apple"], True),
+        (["café"], ["cafe"], True),
+        (["seven days"], ["7"], True),
+        (["8-12"], ["10"], True),
+        (["14:00"], ["2:00 PM"], True),
+        (["5"], ["12"], False),
+        (["14:00"], ["15:00"], False),
+        (["5th of november"], ["11/05"], True),
+        (["5th of november"], ["11/06"], False),
+        (["porridge"], ["tamale"], False),
+        (["dragon fruit"], ["apple"], False),
+    ],
+)
+def test_what_may_mean_the_same(a, b, agree):
+    left, right = meaning(a, a[0]), meaning(b, b[0])
+    assert may_agree(left, right, Thesaurus()) is may_agree(right, left, Thesaurus()) is agree
+
+
+def test_the_thesaurus_learns_from_the_source():
+    thesaurus = Thesaurus()
+    a, b = meaning(["squid"], "squid"), meaning(["ikan sotong"], "ikan sotong")
+    assert not are_alike(a, b, thesaurus)
+    thesaurus.learn(["squid", "ikan sotong"])
+    assert are_alike(a, b, thesaurus)
+    assert are_alike(b, a, thesaurus)
+
+
+@given(st.lists(st.text(max_size=20), min_size=1, max_size=3), st.lists(st.text(max_size=20), min_size=1, max_size=3))
+def test_any_text_can_be_compared(a, b):
+    left, right = meaning(a, a[0]), meaning(b, b[0])
+    assert may_agree(left, right, Thesaurus()) is may_agree(right, left, Thesaurus())
+    if any(map(normalise, a)):
+        assert may_agree(left, left, Thesaurus())
+
+
+@needs_real
+def test_the_real_files_give_at_least_1500_english_sets(tmp_path):
+    report = build("blend", REAL, tmp_path / "blend.jsonl")
+    english = {c.culture: c.rows for c in report.counts if c.language == "en"}
+    assert sum(english.values()) >= 1500
+    assert len(english) == 8
+    assert min(english.values()) >= 150
+    local = {c.culture: c.rows for c in report.counts if c.language != "en"}
+    assert set(local) == set(english) - {"english-us", "english-gb"}
+    assert report.built + report.skipped == 2 * 500 + 6 * 500 * 2
+    assert report.licenses == ("CC-BY-SA-4.0",)
+    sets = Dataset.load(tmp_path / "blend.jsonl")
+    assert len(sets) == report.built
+    parts = sets.split({"train": 0.5, "test": 0.5})
+    assert not {s.source_item for s in parts["train"]} & {s.source_item for s in parts["test"]}
+    again = build("blend", REAL / "data", tmp_path / "again.jsonl")
+    assert again.counts == report.counts
+    assert (tmp_path / "again.jsonl").read_bytes() == (tmp_path / "blend.jsonl").read_bytes()
+    build("blend", REAL, tmp_path / "other.jsonl", seed=1)
+    assert (tmp_path / "other.jsonl").read_bytes() != (tmp_path / "blend.jsonl").read_bytes()
+
+
+@needs_real
+def test_no_wrong_answer_of_the_real_sets_was_given_there():
+    files = {place: json.loads((REAL / f"data/annotations/{place}_data.json").read_bytes()) for place in PLACES}
+    for row in rows("blend", REAL):
+        if isinstance(row, BonSet):
+            _, place, number, _ = row.id.split("/")
+            entries = files[place][number]["annotations"]
+            given_here = {normalise(text) for entry in entries for text in (*entry["en_answers"], *entry["answers"])}
+            assert not given_here & {normalise(wrong.text) for wrong in row.rejected}
+            assert normalise(row.chosen.text) in given_here
+            assert len({kind(r.text) for r in row.responses}) == 1 or row.language != "en"
