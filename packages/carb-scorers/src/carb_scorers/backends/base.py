@@ -1,0 +1,236 @@
+"""The seam between scorers and the places where models run.
+
+A scorer asks in messages and reads texts and log-probabilities; a backend knows tokens, batches, memory, servers
+and retries. Every operation answers each prompt on its own: one bad prompt is a ``Failure`` in its place, never an
+exception, and no answer depends on the prompts beside it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Generic, Literal, Protocol, TypedDict, TypeVar
+
+from pydantic import create_model
+
+from carb_data import CarbError
+from carb_scorers.contract import ScoreError, Usage
+from carb_scorers.specs import Options, read_options
+
+
+class Message(TypedDict):
+    """One turn of a chat."""
+
+    role: Literal["system", "user", "assistant"]
+    content: str
+
+
+Messages = tuple[Message, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Prompt:
+    """What a model is asked: a chat that ends with the user's turn."""
+
+    messages: Messages
+    cue: str = ""
+    """Put after the messages for a model without a chat template, whose answer then continues the text."""
+    question: str = ""
+    """The part that ``truncate=middle`` may shorten: the item's own question."""
+    with_question: Callable[[str], Messages] | None = None
+    """The messages with another text in the question's place; ``None`` where nothing may be shortened."""
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """Why a prompt has no answer."""
+
+    error: ScoreError
+    usage: Usage = field(default_factory=Usage)
+
+
+@dataclass(frozen=True, slots=True)
+class Generation:
+    """What a model wrote."""
+
+    text: str
+    """The model's own output alone: no prompt, no special tokens. Thinking blocks are still in it."""
+    usage: Usage = field(default_factory=Usage)
+    finished: bool = True
+    """``False`` where ``max_tokens`` cut the text off."""
+
+
+@dataclass(frozen=True, slots=True)
+class Choices:
+    """How probable each wanted string is as the beginning of the model's answer."""
+
+    logprobs: Mapping[str, float]
+    """Wanted string to natural log-probability over the whole vocabulary, at most 0. Strings that a server does
+    not report are missing."""
+    floor: float | None = None
+    """Upper bound for the missing ones: the lowest log-probability that the server did report."""
+    usage: Usage = field(default_factory=Usage)
+
+
+@dataclass(frozen=True, slots=True)
+class Continuation:
+    """How probable a given answer is."""
+
+    logprobs: tuple[float, ...]
+    """Natural log-probability of each token of the answer given all before it."""
+    usage: Usage = field(default_factory=Usage)
+
+
+@dataclass(frozen=True, slots=True)
+class Reward:
+    """What a reward model's head says about one conversation, in the model's own units; higher is better."""
+
+    value: float
+    usage: Usage = field(default_factory=Usage)
+
+
+class LanguageModel(Protocol):
+    """A generative model behind ``judge`` and ``implicit``.
+
+    A backend that cannot do one of the operations raises ``CarbError`` from it, saying which option to change.
+    """
+
+    model: str
+    revision: str | None
+    """A resolved commit or a hash of the weights; ``None`` where a server does not say."""
+
+    async def generate(
+        self,
+        prompts: Sequence[Prompt],
+        *,
+        max_tokens: int,
+        temperature: float = 0.0,
+        seed: int = 0,
+        stop: Sequence[str] = (),
+    ) -> Sequence[Generation | Failure]:
+        """The model's answer to each prompt, in order.
+
+        Args:
+            prompts: what to ask.
+            max_tokens: longest answer, in tokens.
+            temperature: 0 is greedy.
+            seed: of sampling; a prompt's own seed is ``prompt_seed(seed, prompt)``, so that it does not depend on
+                its neighbours.
+            stop: strings that end an answer; they are not part of it.
+        """
+        ...
+
+    async def next_logprobs(self, prompts: Sequence[Prompt], wanted: Sequence[str]) -> Sequence[Choices | Failure]:
+        """Log-probabilities that each answer is one of some short strings, from one forward pass per prompt.
+
+        The strings are taken bare after a chat template, and after a space behind a plain cue. A string may be
+        several tokens. Where one wanted string is a beginning of another (``1`` and ``10``), the shorter one's
+        probability excludes the longer one's.
+        """
+        ...
+
+    async def continuation_logprobs(
+        self, prompts: Sequence[Prompt], answers: Sequence[str]
+    ) -> Sequence[Continuation | Failure]:
+        """Log-probability of each token of ``answers[i]`` as the whole answer to ``prompts[i]``."""
+        ...
+
+    async def aclose(self) -> None:
+        """Give back memory, processes and connections. May be called more than once."""
+        ...
+
+
+class RewardModel(Protocol):
+    """A model with a scalar head behind ``classifier``."""
+
+    model: str
+    revision: str | None
+
+    async def rewards(self, prompts: Sequence[Prompt], answers: Sequence[str]) -> Sequence[Reward | Failure]:
+        """The reward of ``answers[i]`` as the assistant's turn after ``prompts[i]``."""
+        ...
+
+    async def aclose(self) -> None:
+        """Give back memory, processes and connections. May be called more than once."""
+        ...
+
+
+def prompt_seed(seed: int, prompt: Prompt) -> int:
+    """A seed in [0, 2**31) from the run's seed and the prompt's messages."""
+    content = json.dumps([seed, list(prompt.messages)], sort_keys=True).encode()
+    return int.from_bytes(hashlib.sha256(content).digest()[:4], "big") >> 1
+
+
+def plain_text(prompt: Prompt) -> str:
+    """A prompt for a model without a chat template: the messages as paragraphs, then the cue."""
+    return "\n\n".join(message["content"] for message in prompt.messages) + prompt.cue
+
+
+_O = TypeVar("_O", bound=Options)
+_M = TypeVar("_M", covariant=True)
+
+
+@dataclass(frozen=True, slots=True)
+class BackendKind(Generic[_O, _M]):
+    """A backend as its module offers it: ``LANGUAGE_MODEL = BackendKind(MyOptions, open_my_model)``."""
+
+    options: type[_O]
+    """Options of its own, besides those of the scorer; their names must not collide with a scorer's."""
+    open: Callable[[str, _O], _M]
+    """``(target, options) -> model``. The options given hold the scorer's too. Raises ``CarbError``."""
+
+
+LANGUAGE_MODELS = {
+    "hf": "carb_scorers.hf.language:LANGUAGE_MODEL",
+    "openai": "carb_scorers.backends.openai:LANGUAGE_MODEL",
+    "vllm": "carb_scorers.backends.vllm:LANGUAGE_MODEL",
+}
+"""Backend name to ``module:BackendKind``, imported when first used."""
+
+REWARD_MODELS = {
+    "hf": "carb_scorers.hf.rewards:REWARD_MODEL",
+    "vllm": "carb_scorers.backends.vllm:REWARD_MODEL",
+}
+
+
+def backend_kind(table: Mapping[str, str], name: str) -> BackendKind[Any, Any]:
+    """Import a backend.
+
+    Raises:
+        CarbError: the table has no backend of that name.
+    """
+    if name not in table:
+        raise CarbError(f"backend={name}: there is no such backend here. Choose one of: {', '.join(table)}.")
+    module, _, attribute = table[name].partition(":")
+    kind = getattr(importlib.import_module(module), attribute)
+    assert isinstance(kind, BackendKind)
+    return kind
+
+
+S = TypeVar("S", bound=Options)
+
+
+def read_backend_options(
+    scorer_options: type[S], table: Mapping[str, str], name: str, options: Mapping[str, str]
+) -> tuple[S, BackendKind[Any, Any]]:
+    """Read a scorer's and its backend's options from one flat list.
+
+    Args:
+        scorer_options: the scorer's own; has a field ``backend``.
+        table: ``LANGUAGE_MODELS`` or ``REWARD_MODELS``.
+        name: the spec string, for messages.
+        options: as ``parse_spec`` gives them.
+
+    Returns:
+        One options object with the fields of both, and the backend to open with it.
+
+    Raises:
+        CarbError: unknown backend, or unknown or bad options.
+    """
+    chosen = options.get("backend", scorer_options.model_fields["backend"].default)
+    kind = backend_kind(table, chosen)
+    both = create_model(scorer_options.__name__, __base__=(scorer_options, kind.options))
+    return read_options(both, name, options), kind
