@@ -17,7 +17,7 @@ from carb_data import CarbError
 
 def report(
     *runs: Path,
-    json: Annotated[Path | None, Parameter(name="--json")] = None,
+    json: Annotated[Path | None, Parameter(name="--json", allow_leading_hyphen=True)] = None,
     html: Path | None = None,
     confidence: float = 0.95,
     culture_file: CultureFile = (),
