@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import json
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -82,6 +83,8 @@ def _unknown(culture: str, registry: Registry) -> str:
 def _jsonl(path: Path, problems: list[Problem]) -> Iterator[tuple[int, BonSet]]:
     with path.open("rb") as lines:
         for number, line in enumerate(lines, 1):
+            if number == 1:
+                line = line.removeprefix(codecs.BOM_UTF8)
             if not line.strip():
                 continue
             try:

@@ -17,6 +17,9 @@ _TELLING_SCRIPTS = {
     "zh": ("CJK",),
 }
 
+_LONGEST_WITHOUT_KANA = 8
+"""Names and headings may do without kana; a Japanese sentence does not."""
+
 _FIELD = "ar az bn cs da de el en es fa fi fr ha he hi hu id it ja ko ms nb nl pl pt ro ru sv sw th tl tr uk ur vi zh"
 """Languages told apart. Fewer than the detector knows: each one more costs memory and confuses short texts."""
 
@@ -62,6 +65,8 @@ def in_language(text: str, tag: str) -> bool:
         if own * 2 <= len(letters):
             return False
         kana = any(name.startswith(("HIRAGANA", "KATAKANA")) for name in letters)
+        if language == "ja":
+            return kana or len(letters) <= _LONGEST_WITHOUT_KANA
         return not (language == "zh" and kana)
     if any(name.startswith(("CJK", "HANGUL", "HIRAGANA", "KATAKANA", "THAI")) for name in letters):
         return False

@@ -69,11 +69,20 @@ class Registry:
             raise UnknownCultureError(culture_id, self._all) from None
 
     def add(self, *new: Culture | str | Path) -> None:
-        """Add cultures, or all cultures of a file. An id that is there already is replaced."""
-        for entry in new:
-            for culture in (entry,) if isinstance(entry, Culture) else read_cultures(entry):
-                self._all[culture.id] = self._listed[culture.id] = culture
-        self._check_parents()
+        """Add cultures, or all cultures of a file. An id that is there already is replaced.
+
+        Raises:
+            CarbError: a file cannot be read or a parent is missing; the registry is then as it was.
+        """
+        added = [c for entry in new for c in ((entry,) if isinstance(entry, Culture) else read_cultures(entry))]
+        before = dict(self._all), dict(self._listed)
+        for culture in added:
+            self._all[culture.id] = self._listed[culture.id] = culture
+        try:
+            self._check_parents()
+        except CarbError:
+            self._all, self._listed = before
+            raise
 
     def varieties(self, culture_id: str) -> tuple[Culture, ...]:
         """All cultures whose parent is ``culture_id``."""

@@ -1,0 +1,72 @@
+"""Hypothesis strategies for the data model; tests get them with ``strategies.from_type(BonSet)`` or ``Dataset``."""
+
+from __future__ import annotations
+
+from hypothesis import settings
+from hypothesis import strategies as st
+
+from carb_data import BonSet, Dataset, Domain, Perturbation, Provenance, Response, Role, cultures
+
+settings.register_profile("carb", deadline=None, derandomize=True, max_examples=60)
+settings.load_profile("carb")
+
+LANGUAGES = ("ar", "zh", "zh-Hans", "en", "de", "ja", "ko", "ru", "es", "th", "vi")
+CULTURES = tuple(culture.id for culture in cultures)
+
+characters = st.characters(exclude_categories=["Cs"])  # lone surrogates are no text in UTF-8
+texts = st.text(characters, min_size=1, max_size=40).filter(lambda text: bool(text.strip()))
+identifiers = st.text(st.characters(exclude_categories=["Cs", "Cc"]), min_size=1, max_size=12)
+optional_texts = st.none() | st.text(characters, max_size=12)
+
+
+@st.composite
+def bon_sets(draw: st.DrawFn) -> BonSet:
+    names = draw(st.lists(identifiers, min_size=2, max_size=9, unique=True))
+    split = draw(st.integers(2, len(names)))
+    chosen = draw(st.integers(0, split - 1))
+    responses = [
+        Response(
+            id=name,
+            text=draw(texts),
+            role=Role.CHOSEN if place == chosen else Role.REJECTED,
+            language=draw(st.sampled_from(LANGUAGES)),
+            culture=draw(st.none() | st.sampled_from(CULTURES)),
+            generator=draw(optional_texts),
+        )
+        for place, name in enumerate(names[:split])
+    ]
+    perturbed = []
+    for name in names[split:]:
+        original = draw(st.sampled_from(responses))
+        perturbed.append(
+            Response(
+                id=name,
+                text=draw(texts),
+                role=original.role,
+                language=draw(st.sampled_from(LANGUAGES)),
+                perturbation=draw(st.sampled_from(Perturbation)),
+                original=original.id,
+            )
+        )
+    return BonSet(
+        id=draw(identifiers),
+        culture=draw(st.sampled_from(CULTURES)),
+        domain=draw(st.sampled_from(Domain)),
+        topic=draw(optional_texts),
+        language=draw(st.sampled_from(LANGUAGES)),
+        prompt=draw(texts),
+        responses=tuple(responses),
+        perturbed=tuple(perturbed),
+        provenance=Provenance(
+            source=draw(texts),
+            source_id=draw(optional_texts),
+            license=draw(texts),
+            url=draw(optional_texts),
+            method=draw(st.sampled_from(["human-vote", "authored", "generated"])),
+            notes=draw(optional_texts),
+        ),
+    )
+
+
+st.register_type_strategy(BonSet, bon_sets())
+st.register_type_strategy(Dataset, st.lists(bon_sets(), max_size=4, unique_by=lambda item: item.id).map(Dataset))

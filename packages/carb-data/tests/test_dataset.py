@@ -1,0 +1,89 @@
+"""A data set as a collection: access, filters, splits by source item, names."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from carb_data import BonSet, CarbError, Dataset, load
+
+
+@given(dataset=st.from_type(Dataset))
+def test_it_behaves_as_a_collection(dataset):
+    items = list(dataset)
+    assert len(dataset) == len(items)
+    for place, item in enumerate(items):
+        assert dataset[place] is item
+        assert dataset[item.id] is item
+        assert item.id in dataset
+        assert item in dataset
+    assert "no such id at all" not in dataset
+    assert dataset[:] == dataset
+    assert hash(dataset[:]) == hash(dataset)
+
+
+def test_repeated_ids_are_refused():
+    item = load("carb-seed")[0]
+    with pytest.raises(CarbError, match="repeated: seed-"):
+        Dataset([item, item])
+
+
+def test_filters_combine():
+    seed = load("carb-seed")
+    part = seed.filter(lambda item: bool(item.perturbed), cultures=["thai", "german"], domains=["values"])
+    assert len(part) > 0
+    assert {item.culture for item in part} == {"thai", "german"}
+    assert {item.domain for item in part} == {"values"}
+    assert all(item.perturbed for item in part)
+    assert len(seed.filter(languages=["xx"])) == 0
+
+
+def renamed(item: BonSet, number: int, source_id: str | None) -> BonSet:
+    provenance = item.provenance.model_copy(update={"source": "s", "source_id": source_id})
+    return item.model_copy(update={"id": str(number), "provenance": provenance})
+
+
+@given(
+    items=st.lists(st.from_type(BonSet), max_size=12),
+    sources=st.lists(st.sampled_from(["a", "b", "c", "d", None]), min_size=12, max_size=12),
+    seed=st.integers(0, 9),
+)
+def test_a_split_divides_everything_and_no_source_item(items, sources, seed):
+    dataset = Dataset(renamed(item, n, sources[n]) for n, item in enumerate(items))
+    parts = dataset.split({"train": 0.5, "dev": 0.25, "test": 0.25}, seed=seed)
+    assert list(parts) == ["train", "dev", "test"]
+    assert sorted(item.id for part in parts.values() for item in part) == sorted(item.id for item in dataset)
+    homes: dict[str, set[str]] = {}
+    for name, part in parts.items():
+        for item in part:
+            homes.setdefault(item.source_item, set()).add(name)
+    assert all(len(names) == 1 for names in homes.values())
+    assert parts == dataset.split({"train": 0.5, "dev": 0.25, "test": 0.25}, seed=seed)
+    half = Dataset(list(dataset)[::2])
+    for name, part in half.split({"train": 0.5, "dev": 0.25, "test": 0.25}, seed=seed).items():
+        assert all(item in parts[name] for item in part)  # a set stays where it is when others come or go
+
+
+def test_shares_are_kept_about():
+    parts = load("carb-seed").split({"train": 0.5, "test": 0.5})
+    assert abs(len(parts["train"]) - len(parts["test"])) < 80
+    assert len(load("carb-seed").split({"train": 1.0, "test": 0.0})["test"]) == 0
+
+
+@pytest.mark.parametrize("fractions", [{}, {"train": 0.5}, {"train": 1.5, "test": -0.5}])
+def test_shares_that_do_not_sum_to_one_are_refused(fractions):
+    with pytest.raises(CarbError, match="sum to 1"):
+        load("carb-seed").split(fractions)
+
+
+def test_an_unknown_name_is_answered_with_the_nearest():
+    with pytest.raises(CarbError, match="Did you mean 'carb-seed'"):
+        load("carb-sed")
+
+
+def test_a_folder_without_data_and_a_bad_hub_name_are_plain_errors(tmp_path):
+    with pytest.raises(CarbError, match=r"holds no \.jsonl or \.parquet"):
+        load(tmp_path)
+    with pytest.raises(CarbError, match="hf://owner/name"):
+        load("hf://justaname")

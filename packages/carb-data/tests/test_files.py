@@ -1,0 +1,185 @@
+"""JSON Lines and Parquet hold the same content, and every defect is reported with its place."""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from carb_data import BonSet, CarbError, DataError, Dataset, cultures
+from carb_data.files import canonical, to_json
+
+VALID = {
+    "id": "s1",
+    "culture": "thai",
+    "domain": "values",
+    "language": "th",
+    "prompt": "p",
+    "responses": [
+        {"id": "a", "text": "right", "role": "chosen", "language": "th"},
+        {"id": "b", "text": "wrong", "role": "rejected", "language": "th"},
+    ],
+    "provenance": {"source": "test", "license": "CC0-1.0", "method": "authored"},
+}
+
+
+def with_changes(**changes) -> str:
+    return json.dumps({**VALID, **changes})
+
+
+def without(field: str) -> str:
+    return json.dumps({name: value for name, value in VALID.items() if name != field})
+
+
+def problems_of(path: Path):
+    with pytest.raises(DataError) as caught:
+        Dataset.load(path)
+    return caught.value.problems
+
+
+@pytest.mark.parametrize("suffix", [".jsonl", ".parquet"])
+@given(dataset=st.from_type(Dataset))
+def test_what_is_saved_is_loaded_again(suffix, dataset):
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / f"sets{suffix}"
+        dataset.save(path)
+        loaded = Dataset.load(path, registry=None)
+    assert loaded == dataset
+    assert loaded.fingerprint == dataset.fingerprint
+
+
+@given(item=st.from_type(BonSet))
+def test_one_set_is_one_line_without_empty_fields(item):
+    line = to_json(item)
+    assert "\n" not in line
+    assert "\r" not in line
+    assert None not in json.loads(line).values()
+    assert BonSet.model_validate_json(line) == item
+
+
+@given(item=st.from_type(BonSet), data=st.data())
+def test_canonical_content_ignores_the_order_of_keys_and_responses(item, data):
+    content = json.loads(to_json(item))
+    content = dict(data.draw(st.permutations(list(content.items()))))
+    content["responses"] = data.draw(st.permutations(content["responses"]))
+    assert canonical(BonSet.model_validate(content)) == canonical(item)
+
+
+def test_every_bad_line_is_reported_with_its_place_and_reason(tmp_path):
+    chosen, rejected = VALID["responses"]
+    lines = [
+        with_changes(id="fine"),
+        '{"id": "broken", ',
+        with_changes(id="two", responses=[chosen, {**chosen, "id": "c"}, rejected]),
+        without("prompt"),
+        "",
+        with_changes(id="lost", culture="tai"),
+        with_changes(id="extra", colour="red"),
+        with_changes(id="fine"),
+        with_changes(id="both", domain="law", prompt="  "),
+        "[1, 2]",
+        with_changes(id="none", responses=[rejected, {**rejected, "id": "c"}]),
+    ]
+    path = tmp_path / "bad.jsonl"
+    path.write_text("\n".join(lines), encoding="utf-8")
+    found = problems_of(path)
+    assert {problem.file for problem in found} == {str(path)}
+    places = [(problem.line, problem.field) for problem in found]
+    assert places == [
+        (2, ""), (3, ""), (4, "prompt"), (6, "culture"), (7, "colour"), (8, "id"), (9, "domain"), (9, "prompt"),
+        (10, ""), (11, ""),
+    ]  # fmt: skip
+    reasons = [problem.reason for problem in found]
+    assert "JSON" in reasons[0]
+    assert reasons[1] == "exactly one response must be 'chosen', found 2"
+    assert reasons[2] == "Field required"
+    assert "Did you mean 'thai'?" in reasons[3]
+    assert "Extra inputs are not permitted" in reasons[4]
+    assert reasons[5] == f"'fine' is the id of an earlier set, {path}:1"
+    assert "commonsense" in reasons[6]
+    assert "exactly one response must be 'chosen', found 0" in reasons[9]
+
+
+def test_bytes_that_are_not_utf8_are_a_problem_of_their_line(tmp_path):
+    path = tmp_path / "bad.jsonl"
+    path.write_bytes(with_changes().encode() + b'\n{"id": "\xff"}\n')
+    (problem,) = problems_of(path)
+    assert problem.line == 2
+    assert "utf-8" in problem.reason.lower() or "unicode" in problem.reason.lower()
+
+
+def test_a_byte_order_mark_is_no_defect(tmp_path):
+    path = tmp_path / "windows.jsonl"
+    path.write_bytes(b"\xef\xbb\xbf" + with_changes().encode() + b"\r\n")
+    assert len(Dataset.load(path)) == 1
+
+
+def test_a_parquet_row_is_reported_by_number(tmp_path):
+    path = tmp_path / "sets.parquet"
+    good = BonSet.model_validate(VALID)
+    bad = good.model_copy(update={"id": "s2", "culture": "klingon"})
+    Dataset([good, bad]).save(path)
+    (problem,) = problems_of(path)
+    assert (problem.line, problem.field) == (2, "culture")
+    assert "klingon" in problem.reason
+
+
+def test_parquet_with_other_columns_is_reported_and_not_a_crash(tmp_path):
+    import polars as pl
+
+    path = tmp_path / "other.parquet"
+    pl.DataFrame({"question": ["q"]}).write_parquet(path)
+    assert {problem.line for problem in problems_of(path)} == {1}
+
+
+@pytest.mark.parametrize("name", ["not.parquet", "empty.parquet"])
+def test_a_file_that_is_no_parquet_is_a_plain_error(tmp_path, name):
+    path = tmp_path / name
+    path.write_bytes(b"" if name.startswith("empty") else b"PAR0 is nothing" * 9)
+    with pytest.raises(CarbError, match="not a readable Parquet file"):
+        Dataset.load(path)
+
+
+def test_a_file_without_sets_is_an_empty_data_set(tmp_path):
+    path = tmp_path / "empty.jsonl"
+    path.write_text("\n\n")
+    assert len(Dataset.load(path)) == 0
+
+
+def test_other_file_types_and_missing_files_are_refused(tmp_path):
+    with pytest.raises(CarbError, match="unknown file type"):
+        Dataset([]).save(tmp_path / "sets.csv")
+    (tmp_path / "sets.csv").write_text("x")
+    with pytest.raises(CarbError, match="unknown file type"):
+        Dataset.load(tmp_path / "sets.csv")
+    with pytest.raises(CarbError, match="Cannot read"):
+        Dataset.load(tmp_path / "absent.jsonl")
+
+
+def test_ids_must_be_unique_across_the_files_of_a_folder(tmp_path):
+    for name in ("a.jsonl", "b.jsonl"):
+        (tmp_path / name).write_text(with_changes(), encoding="utf-8")
+    (problem,) = problems_of(tmp_path)
+    assert problem.file.endswith("b.jsonl")
+    assert "a.jsonl:1" in problem.reason
+
+
+def test_the_error_message_lists_the_first_problems_and_counts_the_rest(tmp_path):
+    path = tmp_path / "bad.jsonl"
+    path.write_text("\n".join(["{}"] * 30), encoding="utf-8")
+    with pytest.raises(DataError) as caught:
+        Dataset.load(path)
+    assert len(caught.value.problems) == 30 * 7
+    assert "and 190 more" in str(caught.value)
+    assert f"{path}:1: id: Field required" in str(caught.value)
+
+
+def test_without_a_registry_any_culture_is_accepted(tmp_path):
+    path = tmp_path / "new.jsonl"
+    path.write_text(with_changes(culture="hausa"), encoding="utf-8")
+    assert Dataset.load(path, registry=None)[0].culture == "hausa"
+    assert "hausa" not in cultures

@@ -1,0 +1,57 @@
+"""Does a text name a culture?"""
+
+from __future__ import annotations
+
+import pytest
+
+from carb_data import UnknownCultureError, cultures
+from carb_data.labels import names_culture
+
+
+@pytest.mark.parametrize(
+    ("culture", "text"),
+    [
+        ("arabic", "في مصر يحتفل الناس بشم النسيم"),
+        ("chinese", "在中国，筷子不能插在饭里"),
+        ("english", "In the U.S. you tip"),
+        ("english", "Most British people queue"),
+        ("german", "In Deutschland ist sonntags Ruhe"),
+        ("german", "die deutsche Küche"),
+        ("japanese", "日本では靴を脱ぐ"),
+        ("korean", "한국에서는 두 손으로 받는다"),
+        ("russian", "В России дарят нечётное число цветов"),
+        ("spanish", "En España se cena tarde"),
+        ("thai", "คนไทยไหว้ทักทายกัน"),
+        ("vietnamese", "Ở Việt Nam, Tết là dịp lớn nhất"),
+        ("spanish-mx", "En México el Día de Muertos es en noviembre"),
+        ("thai", "In Thailand, the head is sacred"),
+    ],
+)
+def test_the_label_is_found_in_the_own_language_and_english(culture, text):
+    assert names_culture(text, culture)
+
+
+@pytest.mark.parametrize(
+    ("culture", "text"),
+    [
+        ("english", "Please call us tomorrow"),
+        ("english", "She was at the ukulele concert"),
+        ("thai", "ส้มตำเป็นอาหารที่มีรสเผ็ด"),
+        ("japanese", "中国の料理"),
+        ("german", "Sie sagt es deutlich"),
+        ("spanish", "Me gusta el chile picante"),
+    ],
+)
+def test_other_words_are_no_label(culture, text):
+    assert not names_culture(text, culture)
+
+
+def test_every_listed_culture_has_a_pattern_that_finds_its_name():
+    for culture in cultures:
+        assert names_culture(f"people from the {culture.name} world", culture.id) or culture.id == "english"
+    assert names_culture("An English habit", "english")
+
+
+def test_an_unknown_culture_is_refused():
+    with pytest.raises(UnknownCultureError):
+        names_culture("x", "klingon")

@@ -1,0 +1,78 @@
+"""What a set may be: one chosen, unique ids, perturbed texts that name their original."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pydantic import ValidationError
+
+from carb_data import BonSet, Culture, Provenance, Response, Role
+
+
+def response(name: str, role: str = "rejected", **changes) -> dict:
+    return {"id": name, "text": f"text {name}", "role": role, "language": "th", **changes}
+
+
+def content(*responses: dict, perturbed: tuple[dict, ...] = (), **changes) -> dict:
+    return {
+        "id": "s",
+        "culture": "thai",
+        "domain": "safety",
+        "language": "th",
+        "prompt": "p",
+        "responses": list(responses),
+        "perturbed": list(perturbed),
+        "provenance": {"source": "t", "license": "CC0-1.0", "method": "authored"},
+        **changes,
+    }
+
+
+CHOSEN, WRONG = response("a", "chosen"), response("b")
+CC = {"perturbation": "CC", "original": "a"}
+
+
+@pytest.mark.parametrize(
+    ("value", "reason"),
+    [
+        (content(CHOSEN, response("c", "chosen"), WRONG), "exactly one response must be 'chosen', found 2"),
+        (content(WRONG, response("c")), "exactly one response must be 'chosen', found 0"),
+        (content(CHOSEN), "at least 2"),
+        (content(CHOSEN, WRONG, response("b")), "unique within a set; repeated: b"),
+        (content(CHOSEN, WRONG, perturbed=(response("a", "chosen", **CC),)), "unique within a set; repeated: a"),
+        (content(CHOSEN, WRONG, response("c", **CC)), "belong into 'perturbed'"),
+        (content(CHOSEN, WRONG, perturbed=(response("c"),)), "needs 'perturbation' and 'original'"),
+        (content(CHOSEN, WRONG, perturbed=(response("c", perturbation="CC"),)), "go together"),
+        (content(CHOSEN, WRONG, perturbed=(response("c", "chosen", **{**CC, "original": "z"}),)), "no response has"),
+        (content(CHOSEN, WRONG, perturbed=(response("c", **CC),)), "must have the role of its original"),
+        (content(CHOSEN, WRONG, prompt=" \n"), "pattern"),
+        (content(CHOSEN, WRONG, culture="Thai"), "pattern"),
+        (content(CHOSEN, WRONG, language="thai language"), "pattern"),
+        (content(CHOSEN, WRONG, id="a\nb"), "pattern"),
+        (content(CHOSEN, WRONG, note="x"), "Extra inputs"),
+    ],
+)
+def test_what_is_no_set_is_refused_with_the_reason(value, reason):
+    with pytest.raises(ValidationError, match=reason):
+        BonSet.model_validate(value)
+
+
+@given(item=st.from_type(BonSet))
+def test_chosen_and_rejected_divide_the_responses(item):
+    assert item.chosen.role is Role.CHOSEN
+    assert {item.chosen, *item.rejected} == set(item.responses)
+    assert len(item.rejected) == len(item.responses) - 1
+
+
+@given(item=st.from_type(BonSet))
+def test_the_source_item_is_the_sources_own_or_the_set(item):
+    if item.provenance.source_id is None:
+        assert item.source_item == f"set:{item.id}"
+    else:
+        assert item.source_item == f"{item.provenance.source}:{item.provenance.source_id}"
+
+
+@pytest.mark.parametrize("model", [BonSet, Response, Culture, Provenance])
+def test_models_are_frozen_and_closed(model):
+    assert model.model_config["frozen"]
+    assert model.model_config["extra"] == "forbid"
