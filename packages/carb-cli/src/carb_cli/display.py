@@ -1,41 +1,54 @@
-"""What commands print: results to stdout, progress and notes to stderr."""
+"""What commands print for people: results to stdout, progress and notes to stderr."""
 
 from __future__ import annotations
 
-import json
-import sys
-import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from typing import Any
+import os
+import re
+from collections.abc import Mapping, Sequence
 
+from rich import box
 from rich.console import Console
 from rich.markup import escape
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
-PLAIN_EVERY = 2.0
-"""Seconds between progress lines when the output is not a terminal."""
-
-console = Console(highlight=False, emoji=False)
-notes = Console(stderr=True, highlight=False, emoji=False)
-
-Report = Callable[[str, int, int, str], None]
-"""``(task, done, total, detail)``."""
+_UNSAFE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
+PIPED_WIDTH = 200
+"""Columns when the output goes to a file or another program."""
 
 
-def print_json(content: Any) -> None:
-    """Print a value as JSON on stdout, nothing else."""
-    sys.stdout.write(json.dumps(content, ensure_ascii=False, indent=2, default=str) + "\n")
+def safe(text: str) -> str:
+    """Text that cannot steer a terminal: control characters and bidirectional overrides become visible escapes."""
+    return _UNSAFE.sub(lambda match: match[0].encode("unicode_escape", "surrogatepass").decode("ascii"), text)
+
+
+def _console(stderr: bool) -> Console:
+    made = Console(stderr=stderr, highlight=False, emoji=False)
+    if not made.is_terminal and "COLUMNS" not in os.environ:
+        made.width = PIPED_WIDTH
+    return made
+
+
+console = _console(stderr=False)
+notes = _console(stderr=True)
+
+
+def say(text: str) -> None:
+    """Print a line of a result."""
+    console.print(safe(text), markup=False, soft_wrap=True)
+
+
+def note(text: str) -> None:
+    """Print a line beside the result, on stderr."""
+    notes.print(safe(text), markup=False, soft_wrap=True)
 
 
 def table(title: str, columns: Sequence[str], rows: Sequence[Sequence[object]], right: Sequence[str] = ()) -> None:
-    """Print a table. Cells are plain text: nothing in them is read as markup."""
-    shown = Table(title=escape(title), title_justify="left", header_style="bold")
+    """Print a table. Cells are plain text: nothing in them is read as markup or steers the terminal."""
+    shown = Table(title=escape(safe(title)), title_justify="left", title_style="bold", box=box.SIMPLE_HEAD)
     for column in columns:
         shown.add_column(column, justify="right" if column in right else "left", overflow="fold")
     for row in rows:
-        shown.add_row(*(escape(str(cell)) for cell in row))
+        shown.add_row(*(escape(safe(str(cell))) for cell in row))
     console.print(shown)
 
 
@@ -44,35 +57,18 @@ def pairs(title: str, content: Mapping[str, object]) -> None:
     table(title, ["", ""], list(content.items()))
 
 
-@contextmanager
-def progress(quiet: bool = False) -> Iterator[Report]:
-    """Progress of named tasks: bars on a terminal, a plain line every two seconds otherwise."""
-    if quiet:
-        yield lambda _task, _done, _total, _detail: None
-    elif notes.is_terminal:
-        with Progress(
-            TextColumn("{task.description}"),
-            BarColumn(),
-            MofNCompleteColumn(),
-            TimeRemainingColumn(),
-            TextColumn("{task.fields[detail]}"),
-            console=notes,
-        ) as bars:
-            known: dict[str, Any] = {}
+def short(name: str) -> str:
+    """A spec string with a long local path shortened to its last part."""
+    kind, separator, rest = name.partition(":")
+    target, question, query = rest.partition("?")
+    return f"{kind}{separator}{target.rstrip('/').rpartition('/')[2] or target}{question}{query}"
 
-            def show(task: str, done: int, total: int, detail: str) -> None:
-                if task not in known:
-                    known[task] = bars.add_task(escape(task), total=total, detail="")
-                bars.update(known[task], completed=done, total=total, detail=escape(detail))
 
-            yield show
-    else:
-        last: dict[str, float] = {}
+def percent(value: float | None) -> str:
+    """A share as a percentage with one digit, or a dash where there is none."""
+    return "–" if value is None else f"{100 * value:.1f}"
 
-        def line(task: str, done: int, total: int, detail: str) -> None:
-            now = time.monotonic()
-            if done >= total or now - last.get(task, 0.0) >= PLAIN_EVERY:
-                last[task] = now
-                notes.print(f"{task}: {done}/{total} {detail}".rstrip(), markup=False, soft_wrap=True)
 
-        yield line
+def interval(low: float | None, high: float | None) -> str:
+    """Two shares as percentages."""
+    return "" if low is None or high is None else f"{percent(low)} – {percent(high)}"

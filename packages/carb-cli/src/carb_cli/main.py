@@ -11,25 +11,49 @@ from collections.abc import Sequence
 
 from cyclopts import App
 
-USAGE, FAILED, INTERRUPTED = 2, 1, 130
+OK, FAILED, USAGE, INTERRUPTED = 0, 1, 2, 130
 
-app = App(
-    name="carb",
-    help="Does a reward model understand cultures, or only their surface?",
-    version=lambda: _version(),
-    result_action="return_value",
-    exit_on_error=False,
-    print_error=True,
-)
-data = App(name="data", help="List, inspect, check, build and split data sets.")
-data.command("carb_cli.commands.data:list_", name="list", help="List the data sets and sources at hand.")
-data.command("carb_cli.commands.data:info", name="info", help="Describe a data set.")
-data.command("carb_cli.commands.data:validate", name="validate", help="Check a data set; every defect is reported.")
-data.command("carb_cli.commands.data:build", name="build", help="Build a data set from a public source.")
-data.command("carb_cli.commands.data:split", name="split", help="Divide a data set by source item.")
-app.command(data)
-app.command("carb_cli.commands.run:run", name="run", help="Score a data set with reward models.")
-app.command("carb_cli.commands.report:report", name="report", help="Show what runs found, with intervals.")
+_COMMANDS = "carb_cli.commands"
+COMMANDS = {
+    "run": (f"{_COMMANDS}.run:run", "Score a data set with reward models."),
+    "report": (f"{_COMMANDS}.report:report", "Show what runs found, with intervals."),
+}
+"""Name, place and one line for each command."""
+DATA_COMMANDS = {
+    "list": (f"{_COMMANDS}.data:list_", "List the data sets and sources at hand."),
+    "info": (f"{_COMMANDS}.data:info", "Describe a data set."),
+    "validate": (f"{_COMMANDS}.data:validate", "Check a data set; every defect is reported."),
+    "build": (f"{_COMMANDS}.data:build", "Build a data set from a public source."),
+    "split": (f"{_COMMANDS}.data:split", "Divide a data set by source item."),
+}
+
+
+def application(argv: Sequence[str] = ()) -> App:
+    """The command line.
+
+    Args:
+        argv: the arguments it will parse. The command that they name shows the docstring of its function as help;
+            the others show one line, so that their modules need not be imported.
+    """
+    app = App(
+        name="carb",
+        help="Does a reward model understand cultures, or only their surface?",
+        help_format="plaintext",
+        version=_version,
+        result_action="return_value",
+        exit_on_error=False,
+        print_error=True,
+    )
+    data = App(name="data", help="List, inspect, check, build and split data sets.")
+    app.command(data)
+    _register(app, COMMANDS, argv)
+    _register(data, DATA_COMMANDS, argv)
+    return app
+
+
+def _register(parent: App, commands: dict[str, tuple[str, str]], argv: Sequence[str]) -> None:
+    for name, (place, line) in commands.items():
+        parent.command(place, name=name, **({} if name in argv else {"help": line}))
 
 
 def _version() -> str:
@@ -46,8 +70,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     """
     from cyclopts import CycloptsError
 
+    arguments = list(sys.argv[1:] if argv is None else argv)
+    for stream in (sys.stdout, sys.stderr):
+        if hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="backslashreplace")  # a terminal that cannot show a script is no reason to fail
     try:
-        result = app(list(sys.argv[1:] if argv is None else argv))
+        result = application(arguments)(arguments)
     except CycloptsError:
         return USAGE  # cyclopts has printed what is wrong
     except KeyboardInterrupt:
@@ -55,12 +83,17 @@ def main(argv: Sequence[str] | None = None) -> int:
         return INTERRUPTED
     except BrokenPipeError:  # the reader (head, less) has seen enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 0
+        return OK
     except Exception as error:
+        from carb_cli.display import safe
         from carb_data import CarbError
 
-        if not isinstance(error, CarbError):
+        if isinstance(error, CarbError):
+            message = str(error)
+        elif isinstance(error, OSError) and error.filename is not None:
+            message = f"{error.filename}: {error.strerror}."
+        else:
             raise
-        print(f"error: {error}", file=sys.stderr)  # noqa: T201
+        print(f"error: {safe(message)}", file=sys.stderr)  # noqa: T201
         return USAGE
-    return result if isinstance(result, int) else 0
+    return result if isinstance(result, int) else OK

@@ -3,39 +3,137 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from cyclopts import Parameter
+from pydantic import Field
 
 from carb_cli import display
-from carb_cli.main import FAILED
+from carb_cli.main import FAILED, OK
 from carb_cli.options import CultureFile, Json, Quiet, add_cultures
-from carb_data import CarbError, DataError, Dataset, load
+from carb_cli.output import Output, Part
+from carb_cli.progress import progress
+from carb_data import CarbError, DataError, load
 from carb_data.dataset import SEED
 from carb_data.sources import build as build_source
 from carb_data.sources import sources
+from carb_data.sources.base import BuildReport
+
+
+class ListedDataset(Part):
+    """A data set that is at hand."""
+
+    name: str
+    sets: int
+    fingerprint: str
+
+
+class ListedSource(Part):
+    """A source that `carb data build` reads."""
+
+    name: str
+    description: str
+    license: str
+
+
+class DataList(Output):
+    """Output of ``carb data list --json``."""
+
+    schema_: Literal["carb.data.list/1"] = Field(default="carb.data.list/1", alias="schema")
+    datasets: tuple[ListedDataset, ...]
+    sources: tuple[ListedSource, ...]
+
+
+class DataInfo(Output):
+    """Output of ``carb data info --json``. Each mapping counts sets by its key."""
+
+    schema_: Literal["carb.data.info/1"] = Field(default="carb.data.info/1", alias="schema")
+    name: str
+    sets: int
+    fingerprint: str
+    perturbed: int
+    """Sets that have perturbed responses."""
+    cultures: dict[str, int]
+    domains: dict[str, int]
+    languages: dict[str, int]
+    licenses: dict[str, int]
+    methods: dict[str, int]
+    sources: dict[str, int]
+
+
+class Defect(Part):
+    """One defect of a data file."""
+
+    file: str
+    line: int
+    field: str
+    reason: str
+
+
+class DataValidity(Output):
+    """Output of ``carb data validate --json``."""
+
+    schema_: Literal["carb.data.validate/1"] = Field(default="carb.data.validate/1", alias="schema")
+    valid: bool
+    sets: int | None = None
+    """Null when the file has defects."""
+    fingerprint: str | None = None
+    problems: tuple[Defect, ...] = ()
+
+
+class DataBuilt(Output, BuildReport):
+    """Output of ``carb data build --json``."""
+
+    schema_: Literal["carb.data.build/1"] = Field(default="carb.data.build/1", alias="schema")
+
+
+class SplitPart(Part):
+    """One part of a split."""
+
+    path: str
+    sets: int
+    fingerprint: str
+
+
+class DataSplit(Output):
+    """Output of ``carb data split --json``. Parts without sets are not written and not listed."""
+
+    schema_: Literal["carb.data.split/1"] = Field(default="carb.data.split/1", alias="schema")
+    parts: dict[str, SplitPart]
 
 
 def list_(*, json: Json = False) -> None:
     """List the data sets and sources at hand.
 
-    Example: carb data list
+    Example:
+
+        carb data list
     """
     seed = load(SEED)
-    datasets = [{"name": SEED, "sets": len(seed), "fingerprint": seed.fingerprint}]
-    adapters = [{"name": name, "description": sources[name].description} for name in sources]
+    found = DataList(
+        datasets=(ListedDataset(name=SEED, sets=len(seed), fingerprint=seed.fingerprint),),
+        sources=tuple(
+            ListedSource(name=name, description=sources[name].description, license=sources[name].license)
+            for name in sources
+        ),
+    )
     if json:
-        display.print_json({"datasets": datasets, "sources": adapters})
+        found.print()
         return
-    display.table("Data sets", ["name", "sets", "fingerprint"], [list(d.values()) for d in datasets], right=["sets"])
-    display.table("Sources for `carb data build`", ["name", "what it is"], [list(a.values()) for a in adapters])
+    rows = [(d.name, d.sets, d.fingerprint[:16]) for d in found.datasets]
+    display.table("Data sets", ["name", "sets", "fingerprint"], rows, right=["sets"])
+    display.table("Sources", ["name", "what it is"], [(s.name, s.description) for s in found.sources])
+    display.say("Next: carb data info carb-seed, or carb data build NAME --source PATH --out FILE.jsonl")
 
 
 def info(data: str, *, culture_file: CultureFile = (), json: Json = False) -> None:
     """Describe a data set: size, cultures, domains, languages, licences, fingerprint.
 
-    Example: carb data info carb-seed
+    Example:
+
+        carb data info carb-seed
 
     Parameters
     ----------
@@ -44,26 +142,27 @@ def info(data: str, *, culture_file: CultureFile = (), json: Json = False) -> No
     """
     add_cultures(culture_file)
     dataset = load(data)
-    content: dict[str, Any] = {
-        "name": data,
-        "sets": len(dataset),
-        "fingerprint": dataset.fingerprint,
-        "perturbed": sum(bool(item.perturbed) for item in dataset),
-        "cultures": _counts(item.culture for item in dataset),
-        "domains": _counts(str(item.domain) for item in dataset),
-        "languages": _counts(item.language for item in dataset),
-        "licenses": _counts(item.provenance.license for item in dataset),
-        "methods": _counts(item.provenance.method for item in dataset),
-        "sources": _counts(item.provenance.source for item in dataset),
-    }
+    found = DataInfo(
+        name=data,
+        sets=len(dataset),
+        fingerprint=dataset.fingerprint,
+        perturbed=sum(bool(item.perturbed) for item in dataset),
+        cultures=_counts(item.culture for item in dataset),
+        domains=_counts(str(item.domain) for item in dataset),
+        languages=_counts(item.language for item in dataset),
+        licenses=_counts(item.provenance.license for item in dataset),
+        methods=_counts(item.provenance.method for item in dataset),
+        sources=_counts(item.provenance.source for item in dataset),
+    )
     if json:
-        display.print_json(content)
+        found.print()
         return
+    content = found.model_dump(exclude={"schema_", "name"})
     shown = {k: ", ".join(f"{a} {b}" for a, b in v.items()) if isinstance(v, dict) else v for k, v in content.items()}
     display.pairs(data, shown)
 
 
-def _counts(values: Any) -> dict[str, int]:
+def _counts(values: Iterable[str]) -> dict[str, int]:
     return dict(sorted(Counter(values).items()))
 
 
@@ -72,7 +171,9 @@ def validate(data: str, *, culture_file: CultureFile = (), json: Json = False) -
 
     Exits with 1 when there are defects.
 
-    Example: carb data validate carb-seed
+    Example:
+
+        carb data validate carb-seed
 
     Parameters
     ----------
@@ -84,18 +185,18 @@ def validate(data: str, *, culture_file: CultureFile = (), json: Json = False) -
         dataset = load(data)
     except DataError as error:
         if json:
-            problems = [{"file": p.file, "line": p.line, "field": p.field, "reason": p.reason} for p in error.problems]
-            display.print_json({"valid": False, "problems": problems})
+            problems = tuple(Defect(file=p.file, line=p.line, field=p.field, reason=p.reason) for p in error.problems)
+            DataValidity(valid=False, problems=problems).print()
         else:
             for problem in error.problems:
-                display.console.print(str(problem), markup=False, soft_wrap=True)
-            display.notes.print(f"{len(error.problems)} problems.")
+                display.say(str(problem))
+            display.note(f"{len(error.problems)} problem{'' if len(error.problems) == 1 else 's'}.")
         return FAILED
     if json:
-        display.print_json({"valid": True, "sets": len(dataset), "fingerprint": dataset.fingerprint, "problems": []})
+        DataValidity(valid=True, sets=len(dataset), fingerprint=dataset.fingerprint).print()
     else:
-        display.console.print(f"{len(dataset)} sets, all valid. Fingerprint {dataset.fingerprint}.")
-    return 0
+        display.say(f"{len(dataset)} sets, all valid. Fingerprint {dataset.fingerprint}.")
+    return OK
 
 
 def build(
@@ -112,7 +213,9 @@ def build(
 ) -> None:
     """Build a data set from a public source; says what was built, and what was skipped and why.
 
-    Example: carb data build blend --source ../shared/data/blend --out blend.jsonl
+    Example:
+
+        carb data build blend --source ../shared/data/blend --out blend.jsonl
 
     Parameters
     ----------
@@ -131,7 +234,7 @@ def build(
     """
     add_cultures(culture_file)
     options: dict[str, Any] = _options(option)
-    with display.progress(quiet) as report:
+    with progress(quiet) as report:
         result = build_source(
             name,
             source,
@@ -142,7 +245,7 @@ def build(
             **options,
         )
     if json:
-        display.print_json(result.model_dump(mode="json"))
+        DataBuilt.model_validate(result.model_dump()).print()
         return
     rows = [(c.culture, c.domain, c.language, c.rows) for c in result.counts]
     display.table(f"Built {result.built} {result.yields} in {out}", ["culture", "domain", "language", "n"], rows, ["n"])
@@ -172,7 +275,9 @@ def split(
 ) -> None:
     """Divide a data set by source item, so that no item or translation of one crosses a border.
 
-    Example: carb data split carb-seed --out parts --train 0.5 --dev 0 --test 0.5
+    Example:
+
+        carb data split carb-seed --out parts --train 0.5 --dev 0 --test 0.5
 
     Parameters
     ----------
@@ -186,8 +291,13 @@ def split(
     written = {name: part for name, part in parts.items() if len(part)}
     for name, part in written.items():
         part.save(out / f"{name}.jsonl")
-    content = {name: {"sets": len(p), "fingerprint": Dataset(p).fingerprint} for name, p in written.items()}
+    found = DataSplit(
+        parts={
+            name: SplitPart(path=str(out / f"{name}.jsonl"), sets=len(part), fingerprint=part.fingerprint)
+            for name, part in written.items()
+        }
+    )
     if json:
-        display.print_json(content)
+        found.print()
         return
-    display.table(f"Split into {out}", ["part", "sets"], [(n, c["sets"]) for n, c in content.items()], ["sets"])
+    display.table(f"Split into {out}", ["part", "sets"], [(n, p.sets) for n, p in found.parts.items()], ["sets"])

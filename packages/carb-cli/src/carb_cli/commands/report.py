@@ -9,9 +9,11 @@ from typing import Annotated, Any
 from cyclopts import Parameter
 
 from carb_cli import display
+from carb_cli.display import percent
 from carb_cli.options import CultureFile, add_cultures
+from carb_cli.output import print_json
 from carb_cli.report.content import content, read_runs
-from carb_cli.report.page import percent, render
+from carb_cli.report.page import render
 from carb_data import CarbError
 
 
@@ -24,7 +26,9 @@ def report(
 ) -> None:
     """Show what runs found: a table here, --json for programs, --html for people.
 
-    Example: carb report runs/first --json report.json --html report.html
+    Example:
+
+        carb report runs/first --json report.json --html report.html
 
     Parameters
     ----------
@@ -44,14 +48,14 @@ def report(
     if html is not None:
         _write(html, render(found))
     if json is not None and str(json) == "-":
-        display.print_json(found)
+        print_json(found)
         return
     if json is not None:
         _write(json, json_module.dumps(found, ensure_ascii=False, indent=1) + "\n")
     leaderboard(found)
     for path in (json, html):
         if path is not None:
-            display.console.print(f"Written: {path.resolve()}", markup=False, soft_wrap=True)
+            display.say(f"Written: {path.resolve()}")
 
 
 def leaderboard(found: dict[str, Any]) -> None:
@@ -61,22 +65,14 @@ def leaderboard(found: dict[str, Any]) -> None:
     rows = []
     for name, scorer in found["scorers"].items():
         cell = scorer["overall"]
-        interval = f"{percent(cell['low'])} – {percent(cell['high'])}"
+        interval = display.interval(cell["low"], cell["high"])
         shared = percent(scorer["shared"]["accuracy"])
-        rows.append(
-            (_short(name), percent(cell["accuracy"]), interval, shared, cell["n"], cell["ties"], cell["errors"])
-        )
+        row = (display.short(name), percent(cell["accuracy"]), interval, shared, cell["n"], cell["ties"])
+        rows.append((*row, cell["errors"]))
     columns = ["scorer", "accuracy %", level, "shared %", "sets", "ties", "errors"]
     title = f"{', '.join(data['names'])}: {data['sets']} sets, chance {percent(data['chance'])}%"
     display.table(title, columns, rows, right=columns[1:])
-    display.console.print("A tie with the right answer is a loss; 'shared' gives 1/k of it to each of k tied answers.")
-
-
-def _short(name: str) -> str:
-    """A spec string with a long local path shortened to its last part."""
-    kind, separator, rest = name.partition(":")
-    target, question, query = rest.partition("?")
-    return f"{kind}{separator}{Path(target).name or target}{question}{query}"
+    display.say("A tie with the right answer is a loss; 'shared' gives 1/k of it to each of k tied answers.")
 
 
 def _write(path: Path, text: str) -> None:

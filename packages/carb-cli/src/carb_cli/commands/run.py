@@ -5,17 +5,28 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import anyio
 from cyclopts import Parameter
+from pydantic import Field
 
 from carb_cli import display
 from carb_cli.options import CultureFile, Json, Quiet, add_cultures
+from carb_cli.output import Output
+from carb_cli.progress import Rates, label, progress
 from carb_data import CarbError, Dataset, load
 from carb_scorers.evaluation import Progress
 from carb_scorers.runs import RunRecord
 from carb_scorers.runs import run as run_scorers
+
+
+class RunOutput(Output, RunRecord):
+    """Output of ``carb run --json``: the content of ``run.json``, and where it lies."""
+
+    schema_: Literal["carb.run/1"] = Field(default="carb.run/1", alias="schema")
+    out: str
+
 
 Several = Parameter(negative=(), consume_multiple=True)
 
@@ -38,7 +49,9 @@ def run(
 ) -> None:
     """Score a data set with reward models. The same command goes on after any interruption.
 
-    Example: carb run --data carb-seed --scorer baseline:length --scorer baseline:random --out runs/first
+    Example:
+
+        carb run --data carb-seed --scorer baseline:length --scorer baseline:random --out runs/first
 
     Parameters
     ----------
@@ -66,10 +79,12 @@ def run(
     add_cultures(culture_file)
     dataset = select(data, limit=limit, cultures=cultures, domains=domains, perturbed=perturbed)
 
-    with display.progress(quiet) as report:
+    with progress(quiet) as report:
+        rates = Rates()
 
         def on_progress(state: Progress) -> None:
-            report(state.scorer, state.done, state.total, f"{state.errors} errors, {state.tokens:,} tokens")
+            detail = rates.detail(state.scorer, state.done, state.total, state.errors, state.tokens)
+            report(label(state.scorer), state.done, state.total, detail)
 
         async def score() -> RunRecord:
             return await run_scorers(
@@ -86,11 +101,11 @@ def run(
 
         record = anyio.run(score)
     if json:
-        display.print_json(record.model_dump(mode="json"))
+        RunOutput(out=str(out), **record.model_dump()).print()
         return
     errors = sum(s.errors for s in record.scorers)
-    display.console.print(f"{len(record.scorers)} scorers, {record.dataset.sets} sets, {errors} errors: {out}")
-    display.console.print(f"Next: carb report {out}", markup=False)
+    display.say(f"{len(record.scorers)} scorers, {record.dataset.sets} sets, {errors} errors: {out}")
+    display.say(f"Next: carb report {out} --html report.html")
 
 
 def select(

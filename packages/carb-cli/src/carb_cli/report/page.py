@@ -7,10 +7,7 @@ from typing import Any
 
 from jinja2 import Environment
 
-
-def percent(value: float | None) -> str:
-    """A share as a percentage with one digit, or a dash where there is none."""
-    return "–" if value is None else f"{100 * value:.1f}"
+from carb_cli.display import percent
 
 
 def render(content: dict[str, Any]) -> str:

@@ -1,0 +1,33 @@
+"""The base of everything that ``--json`` prints."""
+
+from __future__ import annotations
+
+import json
+import sys
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict
+
+
+class Part(BaseModel):
+    """A part of an output."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", serialize_by_alias=True)
+
+
+class Output(Part):
+    """What a command prints with ``--json``.
+
+    Each has a field ``schema`` with the name and version of its form, for example ``carb.run/1``. The version is
+    raised when a key changes its meaning or goes; new keys may come without that.
+    """
+
+    def print(self) -> None:
+        """Print as JSON on stdout."""
+        print_json(self.model_dump(mode="json"))
+
+
+def print_json(content: Any) -> None:
+    """Print a value as JSON on stdout, nothing else; characters that stdout cannot show are escaped."""
+    plain = (sys.stdout.encoding or "utf-8").lower().replace("-", "") != "utf8"
+    sys.stdout.write(json.dumps(content, ensure_ascii=plain, indent=2, allow_nan=False) + "\n")

@@ -1,0 +1,108 @@
+"""Progress of long work: bars on a terminal, plain lines when piped."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from rich.markup import escape
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
+
+from carb_cli.display import notes, safe, short
+
+PLAIN_EVERY = 2.0
+"""Seconds between progress lines when the output is not a terminal."""
+
+Report = Callable[[str, int, int, str], None]
+"""``(task, done, total, detail)``; ``total`` 0 is unknown."""
+
+
+@contextmanager
+def progress(quiet: bool = False) -> Iterator[Report]:
+    """Progress of named tasks: bars on a terminal, a plain line every two seconds otherwise."""
+    if quiet:
+        yield lambda _task, _done, _total, _detail: None
+    elif notes.is_terminal:
+        with _bars() as show:
+            yield show
+    else:
+        last: dict[str, float] = {}
+
+        def line(task: str, done: int, total: int, detail: str) -> None:
+            now = time.monotonic()
+            if (total and done >= total) or now - last.get(task, 0.0) >= PLAIN_EVERY:
+                last[task] = now
+                count = f"{done}/{total}" if total else f"{done}"
+                notes.print(safe(f"{task}: {count} {detail}".rstrip()), markup=False, soft_wrap=True)
+
+        yield line
+
+
+@contextmanager
+def _bars() -> Iterator[Report]:
+    with Progress(
+        TextColumn("{task.description}", table_column=None),
+        BarColumn(bar_width=12),
+        MofNCompleteColumn(),
+        TextColumn("{task.fields[detail]}"),
+        console=notes,
+    ) as bars:
+        known: dict[str, Any] = {}
+
+        def show(task: str, done: int, total: int, detail: str) -> None:
+            if task not in known:
+                known[task] = bars.add_task(escape(safe(task)), total=total or None, detail="")
+            bars.update(known[task], completed=done, total=total or None, detail=escape(safe(detail)))
+
+        yield show
+
+
+class Rates:
+    """Items and tokens per second, and the time left, of one scorer after another.
+
+    What was done before the first call (results found in a journal) does not count towards the rates.
+    """
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._start: dict[str, tuple[float, int, int]] = {}
+
+    def detail(self, task: str, done: int, total: int, errors: int, tokens: int) -> str:
+        """One line: items/s, tokens/s, errors, time left."""
+        now = self._clock()
+        began, first, first_tokens = self._start.setdefault(task, (now, done, tokens))
+        seconds = now - began
+        parts = []
+        if seconds > 0 and done > first:
+            per_second = (done - first) / seconds
+            parts.append(f"{_number(per_second)} items/s")
+            if tokens > first_tokens:
+                parts.append(f"{_number((tokens - first_tokens) / seconds)} tokens/s")
+            if done < total:
+                parts.append(f"{duration((total - done) / per_second)} left")
+        elif first and done == first:
+            parts.append(f"{first} done before")
+        parts.append(f"{errors} error{'' if errors == 1 else 's'}")
+        return ", ".join(parts)
+
+
+def _number(value: float) -> str:
+    return f"{value:,.0f}" if value >= 10 else f"{value:.1f}"
+
+
+def duration(seconds: float) -> str:
+    """A span of time as people say it: ``45 s``, ``3 min 20 s``, ``2 h 05 min``."""
+    whole = round(seconds)
+    if whole < 60:
+        return f"{whole} s"
+    if whole < 3600:
+        return f"{whole // 60} min {whole % 60:02} s"
+    return f"{whole // 3600} h {whole % 3600 // 60:02} min"
+
+
+def label(scorer: str, width: int = 28) -> str:
+    """A scorer's name, short enough for a progress bar."""
+    name = short(scorer)
+    return name if len(name) <= width else f"{name[: width - 1]}…"

@@ -1,0 +1,63 @@
+"""What the tests of the command line share."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from carb_data import BonSet, Culture, Dataset, Provenance, Response
+
+BASELINES = ("baseline:random", "baseline:length", "baseline:label")
+
+
+@dataclass(frozen=True)
+class Ended:
+    """What a command printed and how it ended."""
+
+    code: int
+    out: str
+    err: str
+
+    @property
+    def json(self) -> Any:
+        return json.loads(self.out)
+
+
+Carb = Callable[..., Ended]
+
+
+def small_set(number: int, **changes: object) -> BonSet:
+    """A valid set; ``changes`` replace its fields."""
+    texts = ["right answer", "wrong one", "another wrong one", "the last wrong one"]
+    fields: dict[str, object] = {
+        "id": f"set-{number}",
+        "culture": "japanese" if number % 2 else "thai",
+        "domain": "values" if number % 3 else "safety",
+        "topic": "food",
+        "language": "en",
+        "prompt": f"Question {number}?",
+        "responses": tuple(
+            Response(id=f"r{i}", text=f"{text} {number}", role="rejected" if i else "chosen", language="en")
+            for i, text in enumerate(texts)
+        ),
+        "provenance": Provenance(source="test", license="CC0-1.0", method="authored"),
+    }
+    return BonSet.model_validate(fields | changes)
+
+
+def small_dataset(size: int = 12) -> Dataset:
+    return Dataset(small_set(number) for number in range(size))
+
+
+def write_lines(path: Path, lines: Sequence[str]) -> Path:
+    path.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+    return path
+
+
+def write_culture(path: Path, culture_id: str) -> Path:
+    culture = Culture(id=culture_id, name="X", language="sw", script="Latn", family="Niger-Congo", resource_class=2)
+    path.write_text(json.dumps([culture.model_dump(mode="json")]), encoding="utf-8")
+    return path

@@ -1,0 +1,45 @@
+"""Fixtures of the tests of the command line."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from carb_cli import main
+
+sys.path.insert(0, str(Path(__file__).parent))  # cli_helpers, a module of these tests
+
+from cli_helpers import BASELINES, Carb, Ended, small_dataset
+
+
+@pytest.fixture
+def carb(capsys: pytest.CaptureFixture[str]) -> Carb:
+    """Run ``carb`` with arguments, in this process."""
+
+    def call(*arguments: object) -> Ended:
+        capsys.readouterr()
+        code = main([str(argument) for argument in arguments])
+        captured = capsys.readouterr()
+        return Ended(code, captured.out, captured.err)
+
+    return call
+
+
+@pytest.fixture
+def data_file(tmp_path: Path) -> Path:
+    """A valid file of twelve sets."""
+    path = tmp_path / "small.jsonl"
+    small_dataset().save(path)
+    return path
+
+
+@pytest.fixture(scope="session")
+def finished_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A finished run of three baselines on a part of the seed."""
+    folder = tmp_path_factory.mktemp("runs") / "first"
+    arguments = [part for name in BASELINES for part in ("--scorer", name)]
+    code = main(["run", "--data", "carb-seed", "--limit", "80", *arguments, "--out", str(folder), "--quiet", "--json"])
+    assert code == 0
+    return folder

@@ -1,0 +1,100 @@
+"""``carb data`` as a user types it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from carb_data import Dataset, cultures, load
+from carb_data.files import to_json
+from carb_data.registry import Registry
+from cli_helpers import Carb, small_dataset, small_set, write_culture, write_lines
+
+
+def test_list(carb: Carb) -> None:
+    found = carb("data", "list", "--json").json
+    assert found["schema"] == "carb.data.list/1"
+    assert found["datasets"][0]["name"] == "carb-seed"
+    assert {source["name"] for source in found["sources"]} >= {"blend"}
+    assert "carb-seed" in carb("data", "list").out
+
+
+def test_info_counts_every_set_once(carb: Carb, data_file: Path) -> None:
+    found = carb("data", "info", data_file, "--json").json
+    assert found["sets"] == 12 == sum(found["cultures"].values()) == sum(found["domains"].values())
+    assert found["fingerprint"] == small_dataset().fingerprint
+    assert found["licenses"] == {"CC0-1.0": 12}
+    assert "japanese 6, thai 6" in carb("data", "info", data_file).out
+
+
+def test_validate_says_yes(carb: Carb, data_file: Path) -> None:
+    ended = carb("data", "validate", data_file)
+    assert (ended.code, ended.err) == (0, "")
+    assert "12 sets, all valid" in ended.out
+    assert carb("data", "validate", data_file, "--json").json["valid"] is True
+
+
+def test_validate_reports_every_defect_and_exits_with_1(carb: Carb, tmp_path: Path) -> None:
+    good = to_json(small_set(1))
+    path = write_lines(
+        tmp_path / "bad.jsonl",
+        [
+            good,
+            "{not json",
+            to_json(small_set(2)).replace('"role":"rejected"', '"role":"chosen"', 1),
+            to_json(small_set(3)).replace('"culture":"japanese"', '"culture":"japanes"'),
+            good,
+        ],
+    )
+    ended = carb("data", "validate", path, "--json")
+    assert ended.code == 1
+    problems = ended.json["problems"]
+    assert [problem["line"] for problem in problems] == [2, 3, 4, 5]
+    assert all(problem["file"] == str(path) for problem in problems)
+    assert "found 2" in problems[1]["reason"]
+    assert "Did you mean 'japanese'?" in problems[2]["reason"]
+
+    plain = carb("data", "validate", path)
+    assert plain.code == 1
+    assert f"{path}:2:" in plain.out
+    assert "4 problems." in plain.err
+
+
+def test_split_by_source_item(carb: Carb, data_file: Path, tmp_path: Path) -> None:
+    ended = carb(
+        "data", "split", data_file, "--out", tmp_path / "parts", "--train", 0.5, "--dev", 0, "--test", 0.5, "--json"
+    )
+    parts = ended.json["parts"]
+    assert set(parts) == {"train", "test"}
+    together = [item for part in parts.values() for item in load(part["path"])]
+    assert Dataset(together).fingerprint == load(data_file).fingerprint
+
+
+def test_split_of_bad_fractions(carb: Carb, data_file: Path, tmp_path: Path) -> None:
+    ended = carb("data", "split", data_file, "--out", tmp_path, "--train", 0.9)
+    assert ended.code == 2
+    assert "sum to 1" in ended.err
+
+
+def test_build_of_an_unknown_source(carb: Carb, tmp_path: Path) -> None:
+    ended = carb("data", "build", "blendd", "--source", tmp_path, "--out", tmp_path / "x.jsonl")
+    assert ended.code == 2
+    assert "Did you mean 'blend'?" in ended.err
+
+
+def test_build_option_without_value(carb: Carb, tmp_path: Path) -> None:
+    ended = carb("data", "build", "blend", "--source", tmp_path, "--out", tmp_path / "x.jsonl", "-o", "places")
+    assert ended.code == 2
+    assert "name=value" in ended.err
+
+
+def test_culture_file(carb: Carb, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cultures, "_all", dict(cultures._all))
+    monkeypatch.setattr(cultures, "_listed", dict(cultures._listed))
+    path = tmp_path / "swahili.jsonl"
+    Dataset([small_set(1, culture="swahili")]).save(path)
+    assert carb("data", "validate", path).code == 1
+    extra = write_culture(tmp_path / "cultures.json", "swahili")
+    assert carb("data", "validate", path, "--culture-file", extra).code == 0
+    assert isinstance(cultures, Registry)

@@ -1,0 +1,118 @@
+"""``carb run`` as a user types it."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+from carb_cli import main as main_module
+from carb_cli.commands.run import spread
+from carb_cli.progress import Rates, duration
+from carb_data import Dataset, ScoreTable, load
+from cli_helpers import Carb, small_dataset, small_set
+
+
+def test_json_is_the_run_record(carb: Carb, data_file: Path, tmp_path: Path) -> None:
+    ended = carb(
+        "run", "--data", data_file, "--scorer", "baseline:length", "baseline:random", "--out", tmp_path / "r", "--json"
+    )
+    assert ended.code == 0
+    record = ended.json
+    on_disk = json.loads((tmp_path / "r" / "run.json").read_text())
+    assert record["schema"] == "carb.run/1"
+    assert {key: record[key] for key in on_disk} == on_disk
+    assert [scorer["spec"]["name"] for scorer in record["scorers"]] == ["baseline:length", "baseline:random"]
+    table = ScoreTable.load(tmp_path / "r" / "scores.parquet")
+    assert len(table) == 2 * 12 * 4
+
+
+def test_the_same_command_again_scores_nothing_twice(carb: Carb, data_file: Path, tmp_path: Path) -> None:
+    command = ("run", "--data", data_file, "--scorer", "baseline:random", "--out", tmp_path / "r")
+    carb(*command)
+    first = ScoreTable.load(tmp_path / "r" / "scores.parquet")
+    again = carb(*command)
+    assert "12 done before" in again.err
+    assert ScoreTable.load(tmp_path / "r" / "scores.parquet") == first
+
+
+def test_piped_progress_is_plain_lines(carb: Carb, data_file: Path, tmp_path: Path) -> None:
+    ended = carb("run", "--data", data_file, "--scorer", "baseline:length", "--out", tmp_path / "r")
+    assert "\x1b" not in ended.err + ended.out
+    assert "\r" not in ended.err + ended.out
+    assert ended.err.splitlines()[-1].startswith("baseline:length: 12/12")
+    assert "0 errors" in ended.err
+
+
+def test_quiet_shows_no_progress(carb: Carb, data_file: Path, tmp_path: Path) -> None:
+    ended = carb("run", "--data", data_file, "--scorer", "baseline:length", "--out", tmp_path / "r", "-q")
+    assert ended.err == ""
+
+
+def test_several_data_sets(carb: Carb, data_file: Path, tmp_path: Path) -> None:
+    more = tmp_path / "more.jsonl"
+    Dataset([small_set(100), small_set(101)]).save(more)
+    ended = carb(
+        "run", "--data", data_file, "--data", more, "--scorer", "baseline:length", "--out", tmp_path / "r", "--json"
+    )
+    assert ended.json["dataset"]["sets"] == 14
+    assert ended.json["dataset"]["names"] == [str(data_file), str(more)]
+
+
+def test_filters(carb: Carb, tmp_path: Path) -> None:
+    only = ("--cultures", "thai", "korean", "--domains", "values", "--limit", 6, "--no-perturbed")
+    carb("run", "--data", "carb-seed", "--scorer", "baseline:length", *only, "--out", tmp_path / "r")
+    frame = ScoreTable.load(tmp_path / "r" / "scores.parquet").frame
+    assert frame["item_id"].n_unique() == 6
+    assert set(frame["culture"]) == {"thai", "korean"}
+    assert set(frame["domain"]) == {"values"}
+    assert frame["perturbation"].null_count() == frame.height
+
+
+@pytest.mark.parametrize("limit", [1, 7, 40, 440, 1000])
+def test_limit_is_spread_evenly(limit: int) -> None:
+    kept = spread(load("carb-seed"), limit)
+    assert len(kept) == min(limit, 440)
+    sizes = pl.DataFrame([(i.culture, str(i.domain)) for i in kept], orient="row").group_by(pl.all()).len()["len"]
+    groups = [*sizes, *[0] * (40 - len(sizes))]
+    assert max(groups) - min(groups) <= 1
+
+
+def test_rates_do_not_count_what_was_done_before() -> None:
+    now = 0.0
+    rates = Rates(clock=lambda: now)
+    assert rates.detail("a", 100, 300, 2, 0) == "100 done before, 2 errors"
+    now = 10.0
+    assert rates.detail("a", 150, 300, 3, 5000) == "5.0 items/s, 500 tokens/s, 30 s left, 3 errors"
+    now = 40.0
+    assert rates.detail("a", 300, 300, 3, 20000) == "5.0 items/s, 500 tokens/s, 3 errors"
+
+
+@pytest.mark.parametrize(("seconds", "said"), [(0.4, "0 s"), (59.4, "59 s"), (61, "1 min 01 s"), (7500, "2 h 05 min")])
+def test_durations(seconds: float, said: str) -> None:
+    assert duration(seconds) == said
+
+
+def test_as_a_process(tmp_path: Path) -> None:
+    """The installed command: output closed early is no error, and NO_COLOR is kept."""
+    small_dataset().save(tmp_path / "d.jsonl")
+    environment = {**os.environ, "NO_COLOR": "1", "PYTHONIOENCODING": "ascii"}
+    command = [sys.executable, "-m", "carb_cli", "data", "info", str(tmp_path / "d.jsonl")]
+    ended = subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
+    assert (ended.returncode, ended.stderr) == (0, "")
+    assert "\x1b" not in ended.stdout
+
+
+def test_interrupted(carb: Carb, monkeypatch: pytest.MonkeyPatch) -> None:
+    def stop(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(sys.modules[main_module.__module__], "application", stop)
+    ended = carb("data", "list")
+    assert ended.code == 130
+    assert "Interrupted" in ended.err

@@ -1,0 +1,163 @@
+"""Wrong use and bad input: one clear paragraph, exit code 2, no traceback."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from carb_data.files import to_json
+from cli_helpers import Carb, Ended, small_dataset, small_set, write_lines
+
+
+def clear(ended: Ended, *parts: str) -> None:
+    """The command ended as a user's mistake should end."""
+    assert ended.code == 2, ended
+    assert "Traceback" not in ended.err
+    assert ended.out == ""
+    flat = " ".join(ended.err.replace("│", " ").split())  # cyclopts draws a box and wraps
+    for part in parts:
+        assert part in flat, ended.err
+
+
+@pytest.fixture
+def run(carb: Carb, tmp_path: Path):
+    def call(data: object, scorer: str = "baseline:length", *more: object) -> Ended:
+        return carb("run", "--data", data, "--scorer", scorer, "--out", tmp_path / "out", *more)
+
+    return call
+
+
+def test_no_arguments_show_help(carb: Carb) -> None:
+    ended = carb()
+    assert ended.code == 0
+    assert "Usage: carb COMMAND" in ended.out
+
+
+def test_version(carb: Carb) -> None:
+    assert carb("--version").out.strip().count(".") == 2
+
+
+def test_unknown_command(carb: Carb) -> None:
+    clear(carb("reprot"), "reprot", "report")
+
+
+def test_unknown_option(run) -> None:
+    clear(run("carb-seed", "baseline:length", "--limits", 3), "--limits", "--limit")
+
+
+def test_missing_option(carb: Carb) -> None:
+    clear(carb("run", "--data", "carb-seed"), "--scorer")
+
+
+def test_option_of_a_wrong_type(run) -> None:
+    clear(run("carb-seed", "baseline:length", "--limit", "many"), "--limit", "many", "int")
+
+
+def test_broken_line(run, tmp_path: Path) -> None:
+    path = write_lines(tmp_path / "broken.jsonl", [to_json(small_set(1)), '{"id": "x", '])
+    clear(run(path), f"{path}:2", "1 problem", "Mend or remove these lines")
+
+
+def test_two_chosen(run, tmp_path: Path) -> None:
+    line = to_json(small_set(1)).replace('"role":"rejected"', '"role":"chosen"', 1)
+    clear(run(write_lines(tmp_path / "two.jsonl", [line])), "two.jsonl:1", "exactly one response must be 'chosen'", "2")
+
+
+def test_unknown_culture_in_the_data(run, tmp_path: Path) -> None:
+    line = to_json(small_set(1)).replace('"culture":"japanese"', '"culture":"klingon"')
+    clear(run(write_lines(tmp_path / "x.jsonl", [line])), "unknown culture 'klingon'", "--culture-file")
+
+
+def test_unknown_culture_option(run) -> None:
+    clear(run("carb-seed", "baseline:length", "--cultures", "japanes"), "japanes", "Did you mean 'japanese'?")
+
+
+def test_unknown_domain_option(run) -> None:
+    clear(run("carb-seed", "baseline:length", "--domains", "food"), "food", "commonsense")
+
+
+def test_no_such_data(run) -> None:
+    clear(run("carb-sed"), "There is no data set 'carb-sed'", "Did you mean 'carb-seed'?")
+
+
+def test_unknown_scorer_kind(run) -> None:
+    clear(run("carb-seed", "clasifier:x"), "Unknown scorer kind 'clasifier'", "Did you mean 'classifier'?")
+
+
+def test_not_a_scorer(run) -> None:
+    clear(run("carb-seed", "length"), "'length' is not a scorer", "KIND:TARGET")
+
+
+def test_unknown_scorer_option(run) -> None:
+    clear(run("carb-seed", "baseline:random?sed=1"), "unknown option 'sed'", "did you mean 'seed'?")
+
+
+def test_missing_model(run, tmp_path: Path) -> None:
+    pytest.importorskip("transformers", reason="needs the extra carb-scorers[hf]")
+    clear(run("carb-seed", f"classifier:{tmp_path / 'no-model'}"), str(tmp_path / "no-model"))
+
+
+def test_missing_extra(run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    for module in ("torch", "transformers"):
+        monkeypatch.setitem(sys.modules, module, None)
+    (tmp_path / "model").mkdir()
+    clear(run("carb-seed", f"classifier:{tmp_path / 'model'}"), "pip install 'carb-scorers[hf]'")
+
+
+def test_nothing_left_to_score(run, tmp_path: Path) -> None:
+    path = tmp_path / "small.jsonl"
+    small_dataset().save(path)
+    clear(run(path, "baseline:length", "--cultures", "german"), "No sets are left")
+
+
+def test_limit_below_one(run) -> None:
+    clear(run("carb-seed", "baseline:length", "--limit", 0), "--limit must be at least 1")
+
+
+def test_out_is_a_file(carb: Carb, data_file: Path) -> None:
+    clear(carb("run", "--data", data_file, "--scorer", "baseline:length", "--out", data_file), str(data_file))
+
+
+def test_the_folder_holds_another_run(run, data_file: Path) -> None:
+    assert run("carb-seed", "baseline:length", "--limit", 10).code == 0
+    clear(run(data_file), "holds results of another data set", "--fresh")
+    assert run(data_file, "baseline:length", "--fresh").code == 0
+
+
+def test_report_of_no_run(carb: Carb, tmp_path: Path) -> None:
+    clear(carb("report", tmp_path), "holds no finished run", "carb run")
+    clear(carb("report"), "Name at least one run folder")
+
+
+def test_report_into_a_place_that_cannot_be_written(carb: Carb, finished_run: Path, data_file: Path) -> None:
+    ended = carb("report", finished_run, "--html", data_file / "report.html")
+    assert ended.code == 2
+    assert str(data_file) in ended.err
+
+
+def test_reports_of_different_data(carb: Carb, run, finished_run: Path, data_file: Path, tmp_path: Path) -> None:
+    assert run(data_file).code == 0
+    clear(carb("report", finished_run, tmp_path / "out"), "different data sets")
+
+
+def test_the_same_scorer_twice(carb: Carb, finished_run: Path) -> None:
+    clear(carb("report", finished_run, finished_run), "baseline:random", "leave one of them out")
+
+
+def test_a_damaged_run_record(carb: Carb, tmp_path: Path) -> None:
+    (tmp_path / "run.json").write_text("{}")
+    clear(carb("report", tmp_path), "run.json is not a run record")
+
+
+def test_a_damaged_score_table(carb: Carb, run, data_file: Path, tmp_path: Path) -> None:
+    assert run(data_file).code == 0
+    (tmp_path / "out" / "scores.parquet").write_bytes(b"not parquet")
+    clear(carb("report", tmp_path / "out"), "scores.parquet")
+
+
+def test_errors_cannot_steer_the_terminal(run) -> None:
+    ended = run("carb\x1b[2J\u202eseed")
+    clear(ended, "carb\\x1b[2J\\u202eseed")
+    assert "\x1b" not in ended.err
