@@ -11,8 +11,8 @@ from carb_data import Culture, Registry, ScoreTable
 from carb_data import cultures as default_cultures
 from carb_metrics.accuracy import grouped_accuracy
 from carb_metrics.cells import Cell, Grouped, Result
-from carb_metrics.intervals import RESAMPLES
 from carb_metrics.outcomes import Errors, Ties, set_outcomes
+from carb_metrics.resampling import RESAMPLES
 
 
 class Breakdown(Result):

@@ -24,6 +24,18 @@ class Result(BaseModel):
     __hash__ = None  # type: ignore[assignment]  # frames are not hashable
 
 
+class Estimate(Result):
+    """One number with its uncertainty; null where it is not defined."""
+
+    estimate: float | None = None
+    low: float | None = None
+    """Lower confidence limit."""
+    high: float | None = None
+    """Upper confidence limit."""
+    p: float | None = None
+    """Two-sided p value of the hypothesis that the number is 0; null where none is made."""
+
+
 class Cell(Result):
     """One accuracy with its uncertainty. Everything but ``n`` is null when there is nothing to count."""
 
@@ -51,6 +63,18 @@ class Cell(Result):
         return None if self.errors is None or not self.n else self.errors / self.n
 
 
+class Gap(Result):
+    """The distance between the best and the worst group."""
+
+    best: tuple[Any, ...]
+    """Key of the group with the highest accuracy; the first in order where several share it."""
+    worst: tuple[Any, ...]
+    difference: float
+    """Accuracy of the best minus that of the worst."""
+    low: float
+    high: float
+
+
 class Totals(Result):
     """The averages over the groups of one scorer."""
 
@@ -60,6 +84,8 @@ class Totals(Result):
     """Every group weighs the same."""
     weighted: Cell | None = None
     """Groups weighed as the caller asked; null where no weights were given."""
+    gap: Gap | None = None
+    """Best against worst group; null with fewer than two groups, and for several scorers together."""
 
 
 class Grouped(Totals):
@@ -90,6 +116,7 @@ class Grouped(Totals):
             overall=totals.overall,
             macro=totals.macro,
             weighted=totals.weighted,
+            gap=totals.gap,
             scorers={scorer: totals},
         )
 

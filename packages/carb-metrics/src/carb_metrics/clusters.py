@@ -14,20 +14,37 @@ from carb_metrics.intervals import Floats, normal_quantile
 Ints = npt.NDArray[np.int64]
 
 CHUNK = 500
-"""Replicates that are held in memory at once."""
+"""Replicates of kinds that are held in memory at once."""
 
 
-def cluster_of(sets: pl.DataFrame) -> pl.Series:
-    """The cluster of each set: its source item, or the set's own id where none is known."""
-    item = sets["item_id"].cast(pl.String)
+def number(frame: pl.DataFrame, keys: tuple[str, ...]) -> tuple[Ints, pl.DataFrame]:
+    """Number the groups of rows that agree in ``keys``; null is a value like any other.
+
+    Returns:
+        (rows,) the group of each row, and a frame with a row per group, ordered by the keys as text.
+    """
+    if not keys:
+        return np.zeros(frame.height, dtype=np.int64), pl.DataFrame({"n": [0]}).head(min(frame.height, 1)).select()
+    groups = frame.select(keys).with_row_index("_row").group_by(keys).agg("_row")
+    groups = groups.sort([pl.col(key).cast(pl.String) for key in keys])
+    of_row = np.empty(frame.height, dtype=np.int64)
+    of_row[groups["_row"].explode().to_numpy()] = np.repeat(
+        np.arange(groups.height), groups["_row"].list.len().to_numpy()
+    )
+    return of_row, groups.drop("_row")
+
+
+def cluster_of(sets: pl.DataFrame) -> Ints:
+    """(sets,) the cluster of each set: its source item, or the set itself where none is known."""
     if "source_item" not in sets.columns:
-        return item
-    return sets.select(pl.coalesce(pl.col("source_item").cast(pl.String), pl.lit("\0") + item).alias("c"))["c"]
+        return number(sets, ("item_id",))[0]
+    unknown = pl.when(pl.col("source_item").is_null()).then("item_id")
+    return number(sets.select("source_item", item=unknown), ("source_item", "item"))[0]
 
 
 def is_clustered(sets: pl.DataFrame) -> bool:
     """Do several sets of one scorer stem from one source item?"""
-    if "source_item" not in sets.columns or not sets.height:
+    if "source_item" not in sets.columns:
         return False
     known = sets.filter(pl.col("source_item").is_not_null()).select("scorer", "source_item")
     return known.height > 0 and bool(known.is_duplicated().any())
@@ -35,78 +52,61 @@ def is_clustered(sets: pl.DataFrame) -> bool:
 
 @dataclass(frozen=True)
 class Units:
-    """Credits and sizes per group and cluster; a row for each pair that occurs."""
+    """The sets that count, each with its group and its cluster; all arrays are (sets,)."""
 
     group: Ints
     cluster: Ints
     credit: Floats
-    size: Floats
-    """Sets of this cluster in this group."""
 
     def of(self, groups: Ints) -> Units:
-        """Only the given groups, which keep their numbers."""
+        """Only the sets of the given groups, which keep their numbers; clusters are numbered anew."""
         keep = np.isin(self.group, groups)
-        cluster = np.unique(self.cluster[keep], return_inverse=True)[1]
-        return Units(self.group[keep], cluster, self.credit[keep], self.size[keep])
-
-    @property
-    def clusters(self) -> int:
-        """Number of clusters."""
-        return int(self.cluster.max()) + 1 if len(self.cluster) else 0
-
-
-def tally_units(sets: pl.DataFrame, group: Ints) -> Units:
-    """Sum up ``credit`` and ``counted`` per group and cluster.
-
-    Args:
-        sets: a row per set with the columns ``credit`` and ``counted``.
-        group: (sets,) number of the group of each set.
-    """
-    cluster = cluster_of(sets).rank("dense").cast(pl.Int64) - 1
-    sums = (
-        pl.DataFrame({"group": group, "cluster": cluster, "credit": sets["credit"], "counted": sets["counted"]})
-        .filter("counted")
-        .group_by("group", "cluster")
-        .agg(pl.col("credit").sum(), pl.len().cast(pl.Float64).alias("size"))
-        .sort("group", "cluster")
-    )
-    return Units(*(sums[name].to_numpy() for name in ("group", "cluster", "credit", "size")))
+        return Units(self.group[keep], np.unique(self.cluster[keep], return_inverse=True)[1], self.credit[keep])
 
 
 def group_effective_n(units: Units, n: Ints, accuracy: Floats, confidence: float) -> Floats:
     """Effective sample size of each group's accuracy.
 
     The accuracy is a ratio of cluster totals, whose variance is ``C/(C−1)·Σ (x_c − p·m_c)² / n²`` over its C clusters
-    (Cochran 1977, Sampling Techniques, 3rd ed., section 9A.7); see ``deflate`` for the rest.
+    with credit x_c and m_c sets (Cochran 1977, Sampling Techniques, 3rd ed., section 9A.7); then ``deflate``.
+
+    Args:
+        units: the sets.
+        n: (groups,) sets of each group.
+        accuracy: (groups,)
+        confidence: of the interval to come.
     """
-    groups = len(n)
-    residual = units.credit - accuracy[units.group] * units.size
-    clusters = np.bincount(units.group, minlength=groups)
+    pairs, inverse = np.unique(units.group * (units.cluster.max(initial=0) + 1) + units.cluster, return_inverse=True)
+    group = pairs // (units.cluster.max(initial=0) + 1)
+    residual = np.bincount(inverse, units.credit - accuracy[units.group])
+    clusters = np.bincount(group, minlength=len(n))
     with np.errstate(divide="ignore", invalid="ignore"):
-        variance = np.bincount(units.group, residual**2, minlength=groups) * clusters / (clusters - 1) / n**2.0
+        variance = np.bincount(group, residual**2, minlength=len(n)) * clusters / (clusters - 1) / n**2.0
     return deflate(n, accuracy, variance, clusters, confidence)
 
 
-def average_effective_n(units: Units, n: Ints, accuracy: Floats, weights: Floats, confidence: float) -> float:
+def average_effective_n(units: Units, n: Ints, centre: Floats, weights: Floats, confidence: float) -> float:
     """Effective sample size of ``Σ w_g·p_g``, by linearisation over clusters (Cochran 1977, section 9A.7).
 
     Args:
-        units: of the groups that take part.
-        n: (groups,) sets; accuracy: (groups,); weights: (groups,), zero where a group takes no part.
+        units: the sets; those of groups without weight do not matter.
+        n: (groups,) sets of each group.
+        centre: (groups,) the value from which credits deviate: each group's accuracy, or the common one.
+        weights: (groups,) summing to 1.
         confidence: of the interval to come.
     """
     scale = np.divide(weights, n, out=np.zeros(len(n)), where=n > 0)
-    residual = (units.credit - accuracy[units.group] * units.size) * scale[units.group]
-    sums = np.bincount(units.cluster, residual)
-    clusters = len(sums)
-    variance = float((sums**2).sum()) * clusters / (clusters - 1) if clusters > 1 else np.nan
-    share = float(np.nansum(np.where(weights > 0, accuracy * weights, 0)))
-    taking_part = int(n[weights > 0].sum())
-    return float(deflate(np.array(taking_part), np.array(share), np.array(variance), np.array(clusters), confidence))
+    taking_part = weights[units.group] > 0
+    group, cluster = units.group[taking_part], units.cluster[taking_part]
+    sums = np.bincount(cluster, (units.credit[taking_part] - centre[group]) * scale[group])
+    clusters = np.count_nonzero(np.bincount(cluster))
+    share = float(units.credit[taking_part] @ scale[group])
+    variance = (sums**2).sum() * clusters / max(clusters - 1, 1)
+    return float(deflate(np.array(len(group)), np.array(share), variance, np.array(clusters), confidence))
 
 
 def deflate(n: Any, accuracy: Any, variance: Any, clusters: Any, confidence: float) -> Floats:
-    """``p(1−p)/variance``, at most ``n``, for the loss of freedom with few clusters times ``(z / t_{C−1})²``.
+    """``p(1−p)/variance``, at most ``n``; times ``(z / t_{C−1})²`` for the few degrees of freedom of C clusters.
 
     Source: Korn and Graubard (1998), Survey Methodology 24:193-201. Where all credits are alike the variance says
     nothing, and each cluster counts as one observation.
@@ -117,38 +117,39 @@ def deflate(n: Any, accuracy: Any, variance: Any, clusters: Any, confidence: flo
     count = np.asarray(clusters, dtype=np.float64)
     with np.errstate(divide="ignore", invalid="ignore"):
         t = stdtrit(np.maximum(count - 1, 1), tail)
-        effective = np.where(variance > 0, np.minimum(accuracy * (1 - accuracy) / variance, n), count) * (z / t) ** 2
-    effective = np.where(variance > 0, effective, np.minimum(count, n))
-    return np.where(count > 1, effective, np.minimum(count, 1.0))
+        effective = np.minimum(accuracy * (1 - accuracy) / variance, n) * (z / t) ** 2
+    result: Floats = np.where((count > 1) & (variance > 1e-15), effective, np.minimum(count, n))
+    return result
 
 
-def cluster_bootstrap(units: Units, groups: Ints, weights: Floats, resamples: int, seed: Any) -> Floats:
-    """Replicates of ``Σ w_g·p_g`` and of its parts when whole clusters are drawn with replacement.
+def cluster_bootstrap(units: Units, groups: Ints, resamples: int, seed: Any) -> Floats:
+    """Replicates of the accuracies of groups when whole clusters are drawn with replacement.
 
     Clusters with the same credits and sizes in every group are one kind; the number of each kind drawn is
-    multinomial (Efron 1979, section 2, with the cluster as the unit; Davison and Hinkley 1997, section 3.8).
+    multinomial (Efron 1979, Annals of Statistics 7:1-26, section 2, with the cluster as the unit; Davison and
+    Hinkley 1997, Bootstrap Methods, section 3.8).
 
     Args:
-        units: of these groups.
+        units: the sets of these groups, and of no others.
         groups: (k,) numbers of the groups.
-        weights: (k,) summing to 1. Groups without a set in a replicate give their weight to the others.
-        resamples, seed: as in ``bootstrap_means``.
+        resamples: replicates.
+        seed: anything that ``numpy.random.default_rng`` takes.
 
     Returns:
-        (resamples,)
+        (resamples, k); NaN where a replicate has no set of a group.
     """
-    place = np.searchsorted(groups, units.group)
-    wide = np.zeros((units.clusters, 2 * len(groups)))
-    wide[units.cluster, place] = units.credit
-    wide[units.cluster, len(groups) + place] = units.size
+    order = np.argsort(groups)
+    place = order[np.searchsorted(groups[order], units.group)]
+    pair = units.cluster * len(groups) + place
+    cells = (int(units.cluster.max()) + 1) * len(groups)
+    credit_sums, sizes = np.bincount(pair, units.credit, cells), np.bincount(pair, minlength=cells)
+    wide = np.hstack([credit_sums.reshape(-1, len(groups)), sizes.reshape(-1, len(groups))])
     kinds, counts = np.unique(wide, axis=0, return_counts=True)
     rng = np.random.default_rng(seed)
-    averages = np.empty(resamples)
+    shares = np.empty((resamples, len(groups)))
     for start in range(0, resamples, CHUNK):
         drawn = rng.multinomial(counts.sum(), counts / counts.sum(), size=min(CHUNK, resamples - start))
-        sums = drawn @ kinds
-        credit, size = sums[:, : len(groups)], sums[:, len(groups) :]
-        share = np.divide(credit, size, out=np.zeros_like(credit), where=size > 0)
-        weight = np.where(size > 0, weights, 0)
-        averages[start : start + len(drawn)] = (share * weight).sum(1) / weight.sum(1)
-    return averages
+        credit, size = np.hsplit(drawn @ kinds, 2)
+        with np.errstate(invalid="ignore"):
+            shares[start : start + len(drawn)] = credit / size
+    return shares

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from typing import Literal
 
+import numpy as np
+import numpy.typing as npt
 import polars as pl
 
 from carb_data import CarbError, ScoreTable
 
+Ints = npt.NDArray[np.int64]
 Ties = Literal["strict", "shared"]
 Errors = Literal["wrong", "exclude"]
 
@@ -33,58 +36,64 @@ def set_outcomes(scores: ScoreTable, ties: Ties = "strict") -> pl.DataFrame:
     Raises:
         CarbError: a set does not have exactly one ``chosen`` and at least one ``rejected``, or ``ties`` is unknown.
     """
+    return outcomes_of_frame(scores.frame, ties)
+
+
+def outcomes_of_frame(frame: pl.DataFrame, ties: Ties = "strict") -> pl.DataFrame:
+    """``set_outcomes`` of a frame with at least the columns that it needs."""
     if ties not in ("strict", "shared"):
         raise CarbError(f"ties must be 'strict' or 'shared'; got '{ties}'.")
-    sets = summarise(scores.frame.lazy()).collect()
-    check_sets(sets)
-    return credit(sets, ties)
-
-
-def summarise(frame: pl.LazyFrame) -> pl.LazyFrame:
-    """Per scorer and set: counts, the score of ``chosen``, the best ``rejected`` and how many share it."""
-    columns = frame.collect_schema().names()
-    is_chosen = pl.col("role").cast(pl.String) == "chosen"
-    rows = frame.filter(pl.col("perturbation").is_null()).select(
-        *(key for key in SET_KEYS if key in columns and key != "language"),
-        pl.when(is_chosen).then("language").alias("language"),
-        is_chosen.alias("is_chosen"),
-        pl.when(is_chosen).then("score").alias("own"),
-        pl.when(~is_chosen).then("score").alias("other"),
-        pl.col("score").is_null().alias("missing"),
-    )
-    first = [key for key in SET_KEYS if key in columns and key not in ("scorer", "item_id", "language")]
-    return rows.group_by("scorer", "item_id").agg(
-        pl.col(first).first(),
-        pl.col("language").drop_nulls().first(),
-        pl.col("own").max(),
-        pl.col("other").max().alias("best"),
-        (pl.col("other") == pl.col("other").max()).sum().alias("at_best"),
-        pl.col("is_chosen").sum().alias("chosen"),
-        pl.len().alias("responses"),
-        pl.col("missing").any().alias("error"),
+    rows, starts = _adjacent(frame.filter(pl.col("perturbation").is_null()))
+    chosen = (rows["role"].cast(pl.String) == "chosen").to_numpy()
+    _check(rows, starts, chosen)
+    score = rows["score"].to_numpy()  # null becomes NaN
+    if not len(starts):
+        own = best = np.empty(0)
+        error, at_best = np.empty(0, dtype=bool), np.empty(0, dtype=np.int64)
+    else:
+        own = score[chosen]  # one per set, in order
+        others = np.where(chosen, -np.inf, score)
+        best = np.maximum.reduceat(others, starts)
+        level = others == np.repeat(best, np.diff(starts, append=len(rows)))
+        at_best = np.add.reduceat(level.astype(np.int64), starts)
+        error = np.isnan(own) | np.isnan(best)
+    tied = np.where(own == best, at_best, 0)  # false for an error: NaN equals nothing
+    share = np.where(tied > 0, 1 / (tied + 1), 0.0) if ties == "shared" else 0.0
+    heads = rows[starts].with_columns(language=rows["language"].filter(pl.Series(chosen)))
+    return heads.select(
+        *(key for key in SET_KEYS if key in rows.columns),
+        pl.Series("credit", np.where(own > best, 1.0, share), dtype=pl.Float64),
+        pl.Series("tied", tied, dtype=pl.Int64),
+        pl.Series("error", error, dtype=pl.Boolean),
     )
 
 
-def check_sets(sets: pl.DataFrame) -> None:
+def _adjacent(rows: pl.DataFrame) -> tuple[pl.DataFrame, Ints]:
+    """The rows with those of one set next to each other, as scorers write them, and where each set starts."""
+    starts = _starts(rows)
+    if rows[starts].select("scorer", "item_id").is_duplicated().any():
+        rows = rows.sort("scorer", "item_id")
+        starts = _starts(rows)
+    return rows, starts
+
+
+def _starts(rows: pl.DataFrame) -> Ints:
+    new = [pl.col(key).ne_missing(pl.col(key).shift()) for key in ("scorer", "item_id")]
+    return rows.select(pl.any_horizontal(new).arg_true()).to_series().to_numpy().astype(np.int64)
+
+
+def _check(rows: pl.DataFrame, starts: Ints, chosen: npt.NDArray[np.bool_]) -> None:
     """Raise ``CarbError`` where a set lacks a role or holds one twice."""
-    bad = sets.filter((pl.col("chosen") != 1) | (pl.col("responses") < 2))
-    if bad.height:
-        row = bad.sort("scorer", "item_id").row(0, named=True)
+    if not len(starts):
+        return
+    right = np.add.reduceat(chosen.astype(np.int64), starts)
+    size = np.diff(starts, append=len(rows))
+    bad = np.flatnonzero((right != 1) | (size < 2))
+    if len(bad):
+        first = bad[0]
+        row = rows.row(int(starts[first]), named=True)
         raise CarbError(
-            f"{bad.height} of {sets.height} sets cannot be judged: a set needs exactly one 'chosen' and at least one "
-            f"'rejected' row. First: scorer '{row['scorer']}', item '{row['item_id']}' has {row['chosen']} chosen and "
-            f"{row['responses'] - row['chosen']} rejected. Was a part of the table filtered away, or joined twice?"
+            f"{len(bad)} of {len(starts)} sets cannot be judged: a set needs exactly one 'chosen' and at least one "
+            f"'rejected' row. First: scorer '{row['scorer']}', item '{row['item_id']}' has {right[first]} chosen and "
+            f"{size[first] - right[first]} rejected. Was a part of the table filtered away, or joined twice?"
         )
-
-
-def credit(sets: pl.DataFrame, ties: Ties) -> pl.DataFrame:
-    """Turn the summaries of ``summarise`` into credits."""
-    tied = pl.when((pl.col("own") == pl.col("best")) & ~pl.col("error")).then("at_best").otherwise(0)
-    won = (pl.col("own") > pl.col("best")) & ~pl.col("error")
-    share = pl.when(tied > 0).then(1 / (tied + 1)).otherwise(0.0) if ties == "shared" else 0.0
-    return sets.select(
-        *(key for key in SET_KEYS if key in sets.columns),
-        pl.when(won.fill_null(value=False)).then(1.0).otherwise(share).alias("credit"),
-        tied.alias("tied"),
-        "error",
-    )
