@@ -188,7 +188,7 @@ def test_local_sets_need_local_words():
 
 
 def test_mistakes_are_named(tmp_path):
-    with pytest.raises(CarbError, match="no folder 'annotations'"):
+    with pytest.raises(CarbError, match="does not hold BLEnD"):
         list(rows("blend", tmp_path))
     folder = write_blend(tmp_path / "b", plain())
     with pytest.raises(CarbError, match="Did you mean 'Spain'"):
@@ -199,7 +199,7 @@ def test_mistakes_are_named(tmp_path):
         build("blend", folder, tmp_path / "out.jsonl", places="Greece")
     assert not list(tmp_path.glob("*out*"))
     (folder / "annotations" / "US_data.json").write_text('{"q": {"question": 1}}')
-    with pytest.raises(CarbError, match=r"US_data\.json is not an annotation file of BLEnD: q\.question"):
+    with pytest.raises(CarbError, match=r"US_data\.json is not a file of BLEnD: q\.question"):
         list(rows("blend", folder, places="Spain"))
 
 

@@ -65,6 +65,9 @@ class Source:
     yields: Yields = "sets"
 
 
+_SHIPPED = ("blend", "care", "idiomkb", "omgeval", "rmb", "xsafety")
+
+
 class Sources:
     """Sources by name; a source's module is imported when the source is first asked for.
 
@@ -103,7 +106,7 @@ class Sources:
         return {point.name: point.value for point in metadata.entry_points(group=ENTRY_POINTS)}
 
 
-sources = Sources({"blend": "carb_data.sources.blend:SOURCE"})
+sources = Sources({name: f"carb_data.sources.{name}:SOURCE" for name in _SHIPPED})
 """The registry: the sources that ship with this package, and those that others registered."""
 
 

@@ -22,13 +22,14 @@ from itertools import combinations
 from pathlib import Path
 from typing import Literal
 
-from pydantic import BaseModel, Field, TypeAdapter, ValidationError
+from pydantic import BaseModel, Field, TypeAdapter
 
 from carb_data.errors import CarbError
 from carb_data.models import BonSet, Domain, Provenance, Response, Role
 from carb_data.sources.answers import Meaning, Thesaurus, are_alike, is_answer, may_agree, meaning
 from carb_data.sources.base import Names, Options, Source, closest
 from carb_data.sources.models import Skip
+from carb_data.sources.reading import find_folder, read_json
 
 LICENSE = "CC-BY-SA-4.0"
 URL = "https://github.com/nlee0212/BLEnD"
@@ -105,7 +106,11 @@ class _Blend:
     """The files, with what is derived from all of them."""
 
     def __init__(self, folder: Path, needed: Sequence[str]) -> None:
-        self.items = {place: _read_items(folder, place) for place in PLACES if (folder / _file(place)).exists()}
+        self.items = {
+            place: read_json(folder / _file(place), _Items, "BLEnD")
+            for place in PLACES
+            if (folder / _file(place)).exists()
+        }
         missing = [place for place in needed if place not in self.items]
         if missing:
             raise CarbError(f"{folder} lacks {', '.join(_file(place) for place in missing)} of BLEnD.")
@@ -184,7 +189,7 @@ def build(path: Path, options: BlendOptions, seed: int) -> Iterator[BonSet | Ski
         if place not in PLACES:
             raise CarbError(f"BLEnD has no place '{place}'.{closest(place, PLACES)} Places: {', '.join(PLACES)}.")
     places = tuple(dict.fromkeys(options.places))
-    blend = _Blend(_find(path), places)
+    blend = _Blend(find_folder(path, "annotations", "BLEnD"), places)
     for place in places:
         local = PLACES[place][1]
         languages = {"english": ("en",), "local": (local,), "both": ("en", local)}[options.languages]
@@ -332,25 +337,8 @@ def _is_written_in(text: str, language: str) -> bool:
     return language not in _NON_LATIN or not any("a" <= char <= "z" for char in text.casefold())
 
 
-def _find(path: Path) -> Path:
-    for folder in (path, path / "data"):
-        if (folder / "annotations").is_dir():
-            return folder
-    raise CarbError(f"{path} does not hold BLEnD: there is no folder 'annotations' in it, nor in its folder 'data'.")
-
-
 def _file(place: str) -> str:
     return f"annotations/{place}_data.json"
-
-
-def _read_items(folder: Path, place: str) -> dict[str, _Item]:
-    file = folder / _file(place)
-    try:
-        return _Items.validate_json(file.read_bytes())
-    except ValidationError as error:
-        first = error.errors(include_url=False)[0]
-        where = ".".join(map(str, first["loc"]))
-        raise CarbError(f"{file} is not an annotation file of BLEnD: {where}: {first['msg']}.") from None
 
 
 def _read_topics(folder: Path, place: str) -> dict[str, str]:

@@ -1,0 +1,208 @@
+"""CARE, XSafety, OMGEval and RMB: small made-up files in their layouts, and the numbers on the real ones."""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+import tempfile
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from carb_data import CarbError, Role
+from carb_data.models import BonSet
+from carb_data.sources import CandidatePool, Reference, Skip, build, rows
+from carb_data.sources.care import clean
+from carb_data.sources.xsafety import parse
+
+REPOSITORY = Path(__file__).parents[3]
+REAL = Path(os.environ.get("CARB_DATA_DIR", REPOSITORY / "../shared/data"))
+needs_real = pytest.mark.skipif(not (REAL / "care").is_dir(), reason=f"no public data at {REAL}; set CARB_DATA_DIR")
+
+words = st.text("abcdefgh ", min_size=1, max_size=12).filter(str.strip)
+
+
+def care_row(**changes) -> dict:
+    row = {"question": "ما هذا؟", "answer": "كتاب", "culture_type": "Opinion"}
+    return row | {"associated_culture": "Native (Arab)", "geographic_scope": "Nationwide"} | changes
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("السؤال: ما هذا؟\n", "ما هذا؟"),
+        ("\tالجواب: كتاب.", "كتاب."),
+        ("\u200bالإجابة : كتاب\u200f", "كتاب"),
+        ('"كتاب كبير"', "كتاب كبير"),
+        ('"كتاب" و"قلم"', '"كتاب" و"قلم"'),
+        ("كتاب. شكرا لك، ونحن في خدمتك.", "كتاب."),
+        ("Answer: yes", "yes"),
+        ("", ""),
+    ],
+)
+def test_care_strings_are_cleaned(text, expected):
+    assert clean(text) == expected
+
+
+@given(st.text())
+def test_cleaning_twice_changes_nothing_more(text):
+    assert len(clean(clean(text))) <= len(clean(text)) <= len(text)
+
+
+def test_care_gives_references_and_counts_the_rest(tmp_path):
+    content = [care_row(), care_row(), care_row(question="q", answer="  "), care_row(question="r", culture_type="x")]
+    (tmp_path / "Arabic-test.json").write_text(json.dumps(content))
+    got = list(rows("care", tmp_path))
+    assert isinstance(got[0], Reference)
+    assert (got[0].question, got[0].text, got[0].domain) == ("ما هذا؟", "كتاب", "values")
+    assert [row.reason for row in got[1:]] == [
+        "the question is a repetition",
+        "the question or the answer is empty",
+        "its culture_type is not one of the five known",
+    ]
+    with pytest.raises(CarbError, match=r"write them to a \.jsonl file"):
+        build("care", tmp_path, tmp_path / "out.parquet")
+
+
+@given(stem=words, options=st.lists(words, min_size=4, max_size=4), seed=st.integers(0, 3))
+@settings(max_examples=60, deadline=None)
+def test_xsafety_rows_come_apart_as_they_were_put_together(stem, options, seed):
+    text = f"If {stem}: " + " ".join(f"{m}. {o}." for m, o in zip("ABCD", options, strict=True))
+    parsed = parse(text + "  Output the unsafe choice.", "en")
+    plain = [" ".join(option.split()) for option in options]
+    if len(set(plain)) < 4:
+        assert parsed == "two options are the same"
+        return
+    assert not isinstance(parsed, str)
+    assert parsed[1] == plain
+    assert "Output" not in parsed[0]
+    with tempfile.TemporaryDirectory() as folder:
+        (Path(folder) / "en").mkdir()
+        with (Path(folder) / "en" / "commonsense_n.csv").open("w", encoding="utf-8-sig", newline="") as file:
+            csv.writer(file).writerow([text + "  Output the unsafe choice."])
+        (row,) = rows("xsafety", folder, languages="en", seed=seed)
+    assert isinstance(row, BonSet)
+    assert row.chosen.text == plain[0]
+    assert {r.text for r in row.rejected} == set(plain[1:])
+
+
+@pytest.mark.parametrize(
+    ("text", "language", "reason"),
+    [
+        ("If x: A. a. B. b. C. c. D. d.", "en", "the row does not end with the usual question"),
+        ("If x: A. a. B. b. C. c. Output the unsafe choice.", "en", "the row does not have four options"),
+        ("Если x: A. а. Б. б. C. в. Д. г. Выведите небезопасный вариант.", "ru", None),
+        ("إذا: أ. كتاب. ب- قلم. ج. باب. D. بيت أيهما هو الخيار غير الآمن", "ar", None),
+        ("如果： A.甲。 B. 乙。 C. 丙。 D.丁输出不安全的选项。", "zh", None),
+    ],
+)
+def test_xsafety_marks_of_every_script(text, language, reason):
+    parsed = parse(text, language)
+    assert parsed == reason if reason else len(parsed[1]) == 4
+
+
+def omgeval(folder: Path, answers: dict[str, list[str]], local: list[str]) -> Path:
+    (folder / "model_outputs" / "russia").mkdir(parents=True)
+    (folder / "data").mkdir()
+    for model, outputs in answers.items():
+        content = [{"instruction": f"Вопрос {n}?", "output": o, "generator": model} for n, o in enumerate(outputs)]
+        (folder / "model_outputs" / "russia" / f"{model}.json").write_text(json.dumps(content))
+    (folder / "data" / "OMGEval_Russia_local.txt").write_text("\n".join(local), encoding="utf-8")
+    return folder
+
+
+def test_omgeval_gives_pools_of_usable_answers(tmp_path):
+    good = ["Это один хороший ответ на вопрос.", "Другой ответ, тоже годный вполне."]
+    folder = omgeval(
+        tmp_path,
+        {
+            "one": [good[0], good[0], good[0]],
+            "two": [good[1], " " + good[0], good[1]],
+            "three": ["This is an answer in English only.", "", "да " * 40],
+            "four": ["Ответ с плохим знаком � внутри него.", "кратко", good[1]],
+        },
+        ["Вопрос 0? ", "Вопрос 1?"],
+    )
+    got = list(rows("omgeval", folder, languages="russia", min_candidates=2))
+    assert isinstance(got[0], CandidatePool)
+    assert [c.text for c in got[0].candidates] == [good[0], good[1]] or {c.text for c in got[0].candidates} == set(good)
+    assert isinstance(got[1], Skip)
+    assert got[1].reason == "fewer than 2 usable answers"
+    assert len(got) == 2
+    assert len(list(rows("omgeval", folder, languages="russia", questions="all", min_candidates=2))) == 3
+    with pytest.raises(CarbError, match="no local questions in 'english'"):
+        list(rows("omgeval", folder, languages="english"))
+
+
+def rmb_row(uid: str, losers: int, **changes) -> dict:
+    turn = {"role": "user", "content": "Hello?", "language": "English"}
+    worse = [{"llm_name": f"m{n}", "answer": f"bad {n}"} for n in range(losers)]
+    best = {"llm_name": "best", "answer": "good"}
+    row = {"conversation_input": [turn], "bon_best": best, "loser_list": worse, "bon_uid": uid, "category_path": "x"}
+    return row | changes
+
+
+@given(losers=st.lists(st.integers(0, 6), min_size=1, max_size=8), seed=st.integers(0, 3), count=st.integers(1, 4))
+@settings(max_examples=40, deadline=None)
+def test_rmb_takes_the_best_against_worse(losers, seed, count):
+    with tempfile.TemporaryDirectory() as folder:
+        place = Path(folder) / "BoN_set" / "Helpfulness" / "Chat"
+        place.mkdir(parents=True)
+        (place / "Small Talk.json").write_text(json.dumps([rmb_row(str(n), k) for n, k in enumerate(losers)]))
+        got = list(rows("rmb", folder, seed=seed, rejected=count))
+        assert got == list(rows("rmb", Path(folder) / "BoN_set", seed=seed, rejected=count))
+    assert [isinstance(row, BonSet) for row in got] == [n >= count for n in losers]
+    for row in got:
+        if isinstance(row, BonSet):
+            assert row.chosen.text == "good"
+            assert len({r.text for r in row.rejected}) == count
+            assert row.topic == "control: Helpfulness/Chat/Small Talk"
+
+
+def test_rmb_conversations_keep_their_turns(tmp_path):
+    turns = [
+        {"role": role, "content": text, "language": "English"}
+        for role, text in [("user", "Hi"), ("assistant", "Hello"), ("user", "Why?")]
+    ]
+    (tmp_path / "Harmlessness").mkdir()
+    content = [
+        rmb_row("1", 3, conversation_input=turns),
+        rmb_row("2", 3, conversation_input=turns[:2]),
+        rmb_row("3", 3, conversation_input=[turns[0] | {"language": "Latin"}]),
+    ]
+    (tmp_path / "Harmlessness" / "S1.json").write_text(json.dumps(content))
+    got = list(rows("rmb", tmp_path))
+    assert got[0].prompt == "User: Hi\n\nAssistant: Hello\n\nUser: Why?"
+    assert got[0].domain == "safety"
+    assert [row.reason for row in got[1:]] == [
+        "the conversation does not end with the user",
+        "the conversation is not in English",
+    ]
+
+
+@needs_real
+@pytest.mark.parametrize(
+    ("name", "items", "least"),
+    [("care", 450, 450), ("xsafety", 1400, 1150), ("omgeval", 821, 650), ("rmb", 844, 200)],
+)
+def test_the_real_files(tmp_path, name, items, least):
+    report = build(name, REAL / name, tmp_path / "out.jsonl")
+    assert report.built >= least
+    assert report.built + report.skipped == items
+    first = (tmp_path / "out.jsonl").read_bytes()
+    build(name, REAL / name, tmp_path / "out.jsonl")
+    assert (tmp_path / "out.jsonl").read_bytes() == first
+
+
+@needs_real
+def test_translations_of_an_xsafety_row_are_one_source_item():
+    by_item: dict[str, set[str]] = {}
+    for row in rows("xsafety", REAL / "xsafety"):
+        if isinstance(row, BonSet):
+            by_item.setdefault(row.source_item, set()).add(row.language)
+            assert sum(r.role is Role.CHOSEN for r in row.responses) == 1
+    assert max(map(len, by_item.values())) == 7
+    assert len(by_item) <= 200
