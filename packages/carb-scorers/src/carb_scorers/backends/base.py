@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import importlib
 import json
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Generic, Literal, Protocol, TypedDict, TypeVar
@@ -42,6 +43,9 @@ class Prompt:
     """The part that ``truncate=middle`` may shorten: the item's own question."""
     with_question: Callable[[str], Messages] | None = None
     """The messages with another text in the question's place; ``None`` where nothing may be shortened."""
+    group: int = 0
+    """Prompts of one item have the same number within a call. A backend may compute them together, but must not
+    let prompts of another item change their result."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,13 +69,14 @@ class Generation:
 
 @dataclass(frozen=True, slots=True)
 class Choices:
-    """How probable each wanted string is as the beginning of the model's answer."""
+    """How probable each wanted string is as the beginning of the model's answer, compared with the others."""
 
     logprobs: Mapping[str, float]
-    """Wanted string to natural log-probability over the whole vocabulary, at most 0. Strings that a server does
-    not report are missing."""
+    """Wanted string to natural log-probability, up to a constant that all strings of the prompt share (so that a
+    backend need not compute the whole vocabulary); scorers normalise over the wanted strings. Strings that a
+    server does not report are missing."""
     floor: float | None = None
-    """Upper bound for the missing ones: the lowest log-probability that the server did report."""
+    """Upper bound for the missing ones, on the same scale: the lowest log-probability that the server did report."""
     usage: Usage = field(default_factory=Usage)
 
 
@@ -128,7 +133,7 @@ class LanguageModel(Protocol):
 
         The strings are taken bare after a chat template, and after a space behind a plain cue. A string may be
         several tokens. Where one wanted string is a beginning of another (``1`` and ``10``), the shorter one's
-        probability excludes the longer one's.
+        probability excludes the longer one's (``excluding_longer``).
         """
         ...
 
@@ -162,6 +167,24 @@ def prompt_seed(seed: int, prompt: Prompt) -> int:
     """A seed in [0, 2**31) from the run's seed and the prompt's messages."""
     content = json.dumps([seed, list(prompt.messages)], sort_keys=True).encode()
     return int.from_bytes(hashlib.sha256(content).digest()[:4], "big") >> 1
+
+
+def excluding_longer(logprobs: Mapping[str, float]) -> dict[str, float]:
+    """Turn log P(the answer begins with w) into log P(it begins with w and with no longer wanted string).
+
+    Needed only where ``w`` is a beginning of a longer wanted string in *tokens* too: a tokenizer that has a token
+    of its own for ``10`` never counts it under ``1``.
+
+    Args:
+        logprobs: natural logarithms on one scale; every longer string is at most as probable as its beginnings.
+    """
+    out = {}
+    for short, value in logprobs.items():
+        longer = [other for other in logprobs if other != short and other.startswith(short)]
+        nearest = [w for w in longer if not any(w != v and w.startswith(v) for v in longer)]
+        rest = -sum(math.exp(logprobs[word] - value) for word in nearest)
+        out[short] = value + math.log1p(rest) if rest > -1.0 else -math.inf
+    return out
 
 
 def plain_text(prompt: Prompt) -> str:
