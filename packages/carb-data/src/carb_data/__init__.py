@@ -1,5 +1,6 @@
 """Typed data model, native seed set, builders and checks for cultural Best-of-N benchmarks."""
 
+from carb_data.contamination import ContaminationReport, check_contamination
 from carb_data.dataset import Dataset, load
 from carb_data.errors import CarbError, DataError, MissingExtraError, Problem
 from carb_data.models import BonSet, Culture, Domain, Perturbation, Provenance, Response, Role
@@ -9,6 +10,7 @@ from carb_data.table import ScoreTable
 __all__ = [
     "BonSet",
     "CarbError",
+    "ContaminationReport",
     "Culture",
     "DataError",
     "Dataset",
@@ -22,6 +24,7 @@ __all__ = [
     "Role",
     "ScoreTable",
     "UnknownCultureError",
+    "check_contamination",
     "cultures",
     "load",
 ]

@@ -1,0 +1,290 @@
+"""Which texts hold most of the character n-grams of which others? Exact, and streaming on the larger side.
+
+The smaller side is indexed: n-gram to texts. Texts of the larger side stream by in batches; each batch is one array of
+code points, so that normalising, hashing and looking up are a few passes over arrays and not a loop over texts.
+
+Containment is used, and not the Jaccard similarity that MinHash estimates, because it still sees a test item that
+stands inside a longer training text: there the Jaccard similarity is near 0 and a MinHash index finds nothing.
+Compared by ``benchmarks/bench_data.py``.
+"""
+
+from __future__ import annotations
+
+import unicodedata
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cache
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any
+
+from carb_data.extras import require
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    Codes = NDArray[np.uint32]
+    Hashes = NDArray[np.uint64]
+
+LENGTH = 8
+"""Characters in an n-gram."""
+LENGTH_SYLLABIC = 4
+"""Characters in an n-gram that starts with a Han character, kana or Hangul: each of these is a syllable or more."""
+BATCH_CHARACTERS = 2**20
+"""Characters hashed at once: bounds the memory that streaming needs (about 100 bytes a character)."""
+LEFT_OUT = 0.75
+"""Share of the n-grams needed for a match that the index does without: the larger, the smaller the index, and the
+more candidates are counted in full."""
+COMMON = 32
+"""An n-gram in more indexed texts than this is boilerplate; the index does without it wherever it may."""
+
+_SPACE = 32
+_DROPPED = 0
+_MULTIPLIER = 0x9E3779B97F4A7C15  # odd, from the golden ratio (Knuth, TAOCP vol. 3, 6.4)
+
+
+@cache
+def _numpy() -> Any:
+    return require("numpy", package="carb-data", extra="checks")
+
+
+@cache
+def _characters() -> Codes:
+    """Code point to code point: letters, marks and numbers stay, format characters go, all others become a space."""
+    np = _numpy()
+    table = np.full(0x110000, _SPACE, dtype=np.uint32)
+    for code in range(0x110000):
+        category = unicodedata.category(chr(code))
+        if category[0] in "LMN":
+            table[code] = code
+        elif category == "Cf":
+            table[code] = _DROPPED
+    return table  # type: ignore[no-any-return]
+
+
+@cache
+def _syllabic() -> NDArray[np.bool_]:
+    np = _numpy()
+    table = np.zeros(0x110000, dtype=np.bool_)
+    for first, last in ((0x1100, 0x11FF), (0x3040, 0x30FF), (0x3400, 0x9FFF), (0xAC00, 0xD7AF), (0x20000, 0x3FFFF)):
+        table[first : last + 1] = True
+    return table  # type: ignore[no-any-return]
+
+
+@dataclass(frozen=True, slots=True)
+class _Batch:
+    codes: Codes
+    """Normalised code points of all texts, one after the other."""
+    owners: NDArray[np.int64]
+    """For each code point, which text it belongs to."""
+    texts: Sequence[str]
+    """The normalised texts."""
+
+
+def _normalised(texts: Sequence[str]) -> _Batch:
+    np = _numpy()
+    folded = [unicodedata.normalize("NFKC", text).casefold() for text in texts]
+    data = "".join(folded).encode("utf-32-le", "replace")
+    codes = _characters()[np.frombuffer(data, dtype=np.uint32)]
+    owners = np.repeat(np.arange(len(folded)), [len(text) for text in folded])
+    kept = codes != _DROPPED
+    codes, owners = codes[kept], owners[kept]
+    # Spaces go where one stands before, at the start and at the end of a text.
+    space = codes == _SPACE
+    spare = space.copy()
+    spare[1:] &= space[:-1] | (owners[1:] != owners[:-1])
+    codes, owners = codes[~spare], owners[~spare]
+    at_end = codes == _SPACE
+    at_end[:-1] &= owners[1:] != owners[:-1]
+    codes, owners = codes[~at_end], owners[~at_end]
+    ends = np.searchsorted(owners, np.arange(len(folded) + 1)).tolist()
+    whole = codes.tobytes().decode("utf-32-le")
+    return _Batch(codes, owners, [whole[start:end] for start, end in pairwise(ends)])
+
+
+def normalise(text: str) -> str:
+    """The text as it is compared: NFKC, case folded, punctuation and white space as single spaces."""
+    return _normalised([text]).texts[0]
+
+
+def _ngrams(batch: _Batch) -> tuple[Hashes, NDArray[np.int64]]:
+    """Hash and owner of every n-gram that lies within one text."""
+    np = _numpy()
+    codes = batch.codes.astype(np.uint64)
+    size = len(codes)
+    if size < LENGTH_SYLLABIC:
+        return np.empty(0, np.uint64), np.empty(0, np.int64)
+    multiplier = np.uint64(_MULTIPLIER)
+    value = np.zeros(size, dtype=np.uint64)
+    short = value
+    for offset in range(LENGTH):
+        if offset == LENGTH_SYLLABIC:
+            short = value.copy()
+        rest = size - offset
+        if rest <= 0:
+            break
+        value[:rest] = value[:rest] * multiplier + codes[offset:]
+        value[:rest] ^= value[:rest] >> np.uint64(29)
+    syllabic = _syllabic()[batch.codes]
+    value = np.where(syllabic, short, value)
+    last = np.arange(size) + np.where(syllabic, LENGTH_SYLLABIC, LENGTH) - 1
+    inside = last < size
+    inside[inside] = batch.owners[last[inside]] == batch.owners[inside]
+    hashes = value[inside] * multiplier
+    hashes ^= hashes >> np.uint64(32)
+    return hashes, batch.owners[inside]
+
+
+def _distinct(hashes: NDArray[Any], owners: NDArray[np.int64]) -> tuple[NDArray[Any], NDArray[np.int64]]:
+    """Each n-gram of each text once, ordered by text and n-gram."""
+    np = _numpy()
+    order = np.lexsort((hashes, owners))
+    hashes, owners = hashes[order], owners[order]
+    first = np.ones(len(hashes), dtype=np.bool_)
+    first[1:] = (hashes[1:] != hashes[:-1]) | (owners[1:] != owners[:-1])
+    return hashes[first], owners[first]
+
+
+@dataclass(frozen=True, slots=True)
+class Match:
+    """One streamed text that holds at least the asked share of the n-grams of one indexed text."""
+
+    indexed: int
+    """Position of the indexed text."""
+    streamed: int
+    """Position of the streamed text."""
+    containment: float
+    """Share of the indexed text's distinct n-grams that the streamed text holds, 0 to 1."""
+    exact: bool
+    """Whether both texts are the same once normalised."""
+
+
+@dataclass(frozen=True, slots=True)
+class Matches:
+    """The matches of one batch of streamed texts."""
+
+    start: int
+    """Position of the batch's first text."""
+    size: int
+    matches: list[Match]
+
+
+class NgramIndex:
+    """An index of texts by their character n-grams, for texts that stream by."""
+
+    def __init__(self, texts: Sequence[str], threshold: float) -> None:
+        """Index ``texts``; ``threshold`` is the smallest containment that counts, in (0, 1]."""
+        np = _numpy()
+        self.texts = texts
+        self.threshold = threshold
+        self._exact: dict[str, list[int]] = {}
+        all_owners, all_hashes = [np.empty(0, np.int64)], [np.empty(0, np.uint64)]
+        for start, batch in _batches(texts):
+            for owner, text in enumerate(batch.texts, start):
+                if text:  # punctuation alone is not evidence
+                    self._exact.setdefault(text, []).append(owner)
+            hashes, owners = _distinct(*_ngrams(batch))
+            all_owners.append(owners + start)
+            all_hashes.append(hashes)
+        owners, hashes = np.concatenate(all_owners), np.concatenate(all_hashes)
+        self._sizes = np.bincount(owners, minlength=len(texts))
+        self._index(owners, hashes)
+
+    def _index(self, owners: NDArray[np.int64], hashes: Hashes) -> None:
+        """Keep the postings that are needed to find every match.
+
+        A text of G n-grams needs s = ceil(threshold x G) of them shared. Leave out d < s of its most common ones, and
+        a match still shares s - d of those that are left (prefix filter; Chaudhuri et al. 2006, Bayardo et al. 2007).
+        So boilerplate that many texts share costs nothing, and no match is lost.
+        """
+        np = _numpy()
+        _, inverse, counts = np.unique(hashes, return_inverse=True, return_counts=True)
+        frequency = counts[inverse]
+        needed = np.maximum(np.ceil(self.threshold * self._sizes - 1e-9).astype(np.int64), 1)
+        order = np.lexsort((-frequency, owners))  # per text, the most common first
+        owners, hashes, frequency = owners[order], hashes[order], frequency[order]
+        rank = np.arange(len(owners)) - np.searchsorted(owners, owners)
+        left_out = (rank < LEFT_OUT * needed[owners]) | (frequency > COMMON)
+        left_out &= rank < needed[owners] - 1
+        self._needed = needed
+        self._needed_of_kept = needed - np.bincount(owners[left_out], minlength=len(needed))
+        self._left_out = hashes[left_out]
+        self._left_out_from = np.searchsorted(owners[left_out], np.arange(len(needed) + 1))
+        order = np.argsort(hashes[~left_out], kind="stable")
+        self._postings = owners[~left_out][order]
+        self._keys, self._postings_from = np.unique(hashes[~left_out][order], return_index=True)
+        self._postings_from = np.append(self._postings_from, len(self._postings))
+        # Hashes are uniform, so the first bits lead to the place of a key in one step, or to none.
+        bits = max(8, min(26, len(self._keys).bit_length() + 2))
+        self._shift = np.uint64(64 - bits)
+        self._places = np.searchsorted(self._keys >> self._shift, np.arange(2**bits + 1)).astype(np.int32)
+
+    def _find(self, hashes: Hashes) -> NDArray[np.int64]:
+        """Position of each hash among the keys, or -1."""
+        np = _numpy()
+        place = np.full(len(hashes), -1, dtype=np.int64)
+        bucket = hashes >> self._shift
+        at, end = self._places[bucket], self._places[bucket + np.uint64(1)]
+        open_ = np.flatnonzero(at < end)
+        at = at[open_]
+        while len(open_):
+            equal = self._keys[at] == hashes[open_]
+            place[open_[equal]] = at[equal]
+            more = ~equal & (at + 1 < end[open_])
+            open_, at = open_[more], at[more] + 1
+        return place  # type: ignore[no-any-return]
+
+    def matches(self, texts: Iterable[str]) -> Iterator[Match]:
+        """All matches of the texts that stream by; memory does not grow with their number."""
+        for batch in self.batches(texts):
+            yield from batch.matches
+
+    def batches(self, texts: Iterable[str]) -> Iterator[Matches]:
+        """The matches of one batch of streamed texts after the other."""
+        for start, batch in _batches(texts):
+            found = self._equal(batch, start)
+            seen = {(match.streamed, match.indexed) for match in found}
+            found += [m for m in self._close(batch, start) if (m.streamed, m.indexed) not in seen]
+            yield Matches(start, len(batch.texts), found)
+
+    def _equal(self, batch: _Batch, start: int) -> list[Match]:
+        return [
+            Match(indexed, streamed, 1.0, exact=True)
+            for streamed, text in enumerate(batch.texts, start)
+            for indexed in self._exact.get(text, ())
+        ]
+
+    def _close(self, batch: _Batch, start: int) -> Iterator[Match]:
+        np = _numpy()
+        hashes, streamed = _ngrams(batch)
+        place = self._find(hashes)
+        hit = place >= 0
+        hit_place, hit_streamed = _distinct(place[hit], streamed[hit])
+        first = self._postings_from[hit_place]
+        counts = self._postings_from[hit_place + 1] - first
+        offsets = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
+        indexed = self._postings[np.repeat(first, counts) + offsets]
+        pairs, shared = np.unique(np.repeat(hit_streamed, counts) * len(self.texts) + indexed, return_counts=True)
+        at, of = pairs // len(self.texts), pairs % len(self.texts)
+        enough = shared >= self._needed_of_kept[of]
+        for position, text, number in zip(
+            at[enough].tolist(), of[enough].tolist(), shared[enough].tolist(), strict=True
+        ):
+            begin, end = np.searchsorted(streamed, [position, position + 1])
+            left_out = self._left_out[self._left_out_from[text] : self._left_out_from[text + 1]]
+            total = number + int(np.isin(left_out, hashes[begin:end]).sum())
+            if total >= self._needed[text]:
+                yield Match(text, start + position, total / int(self._sizes[text]), exact=False)
+
+
+def _batches(texts: Iterable[str]) -> Iterator[tuple[int, _Batch]]:
+    """Batches of about ``BATCH_CHARACTERS``, each with the position of its first text."""
+    start, size, group = 0, 0, list[str]()
+    for text in texts:
+        group.append(text)
+        size += len(text) + 1
+        if size >= BATCH_CHARACTERS:
+            yield start, _normalised(group)
+            start, size, group = start + len(group), 0, []
+    if group:
+        yield start, _normalised(group)

@@ -1,0 +1,177 @@
+"""Nothing of the test data is in the training data, or every place where it is gets found."""
+
+from __future__ import annotations
+
+import itertools
+import math
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+pytest.importorskip("numpy", reason="needs the extra 'checks'")
+
+from carb_data import BonSet, CarbError, Dataset, check_contamination, load
+from carb_data.ngrams import BATCH_CHARACTERS, LENGTH, LENGTH_SYLLABIC, NgramIndex, normalise
+
+SYLLABIC = "日本語の文字가나"
+alphabet = st.sampled_from("ab " + SYLLABIC[:4] + "ทé!")
+short_texts = st.lists(st.text(alphabet, max_size=24), max_size=6)
+
+
+def ngrams(text: str) -> set[str]:
+    text = normalise(text)
+    found = set()
+    for start in range(len(text)):
+        length = LENGTH_SYLLABIC if text[start] in SYLLABIC else LENGTH
+        if start + length <= len(text):
+            found.add(text[start : start + length])
+    return found
+
+
+def by_hand(indexed: list[str], streamed: list[str], threshold: float) -> dict[tuple[int, int], float]:
+    """Containment from sets of n-grams, without any index."""
+    found = {}
+    for (i, inside), (s, whole) in itertools.product(enumerate(indexed), enumerate(streamed)):
+        grams = ngrams(inside)
+        shared = len(grams & ngrams(whole))
+        if normalise(inside) == normalise(whole) != "":
+            found[i, s] = 1.0
+        elif grams and shared >= math.ceil(threshold * len(grams) - 1e-9):
+            found[i, s] = shared / len(grams)
+    return found
+
+
+@given(
+    indexed=short_texts,
+    streamed=short_texts,
+    threshold=st.sampled_from([0.1, 0.5, 0.7, 1.0]),
+)
+def test_the_index_finds_exactly_what_counting_finds(indexed, streamed, threshold):
+    found = {(m.indexed, m.streamed): m.containment for m in NgramIndex(indexed, threshold).matches(streamed)}
+    assert found == pytest.approx(by_hand(indexed, streamed, threshold))
+
+
+def test_boilerplate_in_very_many_texts_hides_no_match():
+    # More texts share the opening than COMMON, so its n-grams leave the index wherever that loses nothing.
+    texts = [f"what is the most popular dish in the town of {chr(97 + n % 26) * (3 + n // 26)}" for n in range(100)]
+    expected = by_hand(texts, texts, 0.9)
+    found = {(m.indexed, m.streamed): m.containment for m in NgramIndex(texts, 0.9).matches(texts)}
+    assert found == pytest.approx(expected)
+    assert len(found) > 100
+
+
+def test_batches_do_not_change_the_matches():
+    seed = [item.prompt for item in load("carb-seed")]
+    padding = "x" * (BATCH_CHARACTERS // 8)
+    mixed = [text for prompt in seed[:40] for text in (prompt, padding)]
+    found = {(m.indexed, m.streamed) for m in NgramIndex(seed, 0.7).matches(mixed)}
+    assert {(n, 2 * n) for n in range(40)} <= found
+    assert all(streamed % 2 == 0 for _, streamed in found)
+
+
+@given(text=st.text(st.characters(exclude_categories=["Cs"]), max_size=30))
+def test_normal_form_is_stable_and_blind_to_case_and_punctuation(text):
+    assert normalise(normalise(text)) == normalise(text)
+    assert normalise(f"  {text} !") == normalise(text)
+    assert not normalise(text).startswith(" ")
+
+
+def test_normal_form():
+    assert normalise("  Ｈello,\n World!\u200b ﬁne… 日本 ") == "hello world fine 日本"
+    assert normalise("\ud800") == ""
+
+
+def half(seed: Dataset) -> tuple[Dataset, Dataset]:
+    parts = seed.split({"train": 0.5, "test": 0.5})
+    return parts["train"], parts["test"]
+
+
+def test_the_halves_of_the_seed_do_not_overlap():
+    train, test = half(load("carb-seed"))
+    report = check_contamination(train, test)
+    assert report.clean
+    assert report.contaminated == ()
+    assert report.counts == {"source": 0, "exact": 0, "near": 0, "similar": 0}
+    assert (report.train_entries, report.test_items) == (len(train), len(test))
+
+
+def test_every_kind_of_overlap_is_found_with_its_place():
+    train, test = half(load("carb-seed"))
+    source, exact, near, inside = (
+        next(i for i in test if i.culture == c) for c in ("thai", "german", "arabic", "russian")
+    )
+    edited = near.prompt[:-1] + " ..."
+    document = f"{train[3].prompt}\n\n{inside.chosen.text.upper()}\n\n{train[4].prompt * 3}"
+    translated = source.model_copy(
+        update={"id": "translated", "prompt": "other words", "responses": train[0].responses, "perturbed": ()}
+    )
+    entries: list[str | BonSet] = [*train, translated, f"  {exact.prompt}!! ", edited, document]
+    report = check_contamination(entries, test)
+    found = {(o.item_id, o.field): o for o in report.overlaps}
+    assert report.contaminated == tuple(item.id for item in test if item in (source, exact, near, inside))
+    assert found[source.id, "source_item"].kind == "source"
+    assert found[source.id, "source_item"].train_id == "translated"
+    assert found[exact.id, "prompt"].kind == "exact"
+    assert found[exact.id, "prompt"].train_position == len(train) + 1
+    assert found[inside.id, inside.chosen.id].kind == "near"
+    assert found[inside.id, inside.chosen.id].score > 0.95
+    assert found[inside.id, inside.chosen.id].train_id is None
+    assert report.counts["source"] == 1
+    assert report.counts["exact"] >= 1
+
+
+def test_training_on_the_test_set_itself_is_seen_in_full():
+    seed = load("carb-seed")
+    report = check_contamination(iter(seed), seed)
+    assert set(report.contaminated) == {item.id for item in seed}
+    assert report.counts["source"] == len(seed)
+
+
+def test_short_answers_are_no_evidence_but_short_prompts_are():
+    item = load("carb-seed")[0]
+    short = item.model_copy(
+        update={
+            "prompt": "Rice?",
+            "responses": tuple(r.model_copy(update={"text": f"rice {n}"}) for n, r in enumerate(item.responses)),
+            "perturbed": (),
+        }
+    )
+    assert check_contamination(["rice 0", "rice 1"], [short]).clean
+    assert check_contamination(["rice"], [short]).counts["exact"] == 1
+
+
+def test_plain_texts_are_named_by_position():
+    report = check_contamination(["b", "c"], ["a", "b"])
+    assert [(o.item_id, o.field, o.kind) for o in report.overlaps] == [("1", "text", "exact")]
+
+
+def test_nothing_against_nothing_is_clean():
+    assert check_contamination([], []).clean
+    assert check_contamination(["a"], []).clean
+    assert check_contamination([], ["a"]).clean
+    assert check_contamination(["", "!?"], ["", "..."]).clean
+
+
+def test_an_embedder_finds_what_shares_no_letters():
+    meaning = {"tea is drunk hot": (1.0, 0.0), "té caliente": (0.99, 0.05), "rice": (0.0, 1.0)}
+
+    def embed(texts):
+        return [meaning.get(text, (0.0, -1.0)) for text in texts]
+
+    report = check_contamination(["rice", "té caliente"], ["tea is drunk hot"], embed=embed)
+    (overlap,) = report.overlaps
+    assert (overlap.kind, overlap.train_position) == ("similar", 1)
+    assert overlap.score == pytest.approx(0.99 / math.hypot(0.99, 0.05), abs=1e-6)
+    assert check_contamination(["té caliente"], ["tea is drunk hot"], embed=embed, similarity=0.9999).clean
+
+
+def test_an_embedder_of_the_wrong_shape_is_a_plain_error():
+    with pytest.raises(CarbError, match="shape"):
+        check_contamination(["a"], ["b"], embed=lambda texts: [1.0])
+
+
+@pytest.mark.parametrize("options", [{"threshold": 0}, {"threshold": 1.1}, {"similarity": 2}])
+def test_thresholds_out_of_range_are_refused(options):
+    with pytest.raises(CarbError, match="threshold"):
+        check_contamination([], [], **options)
