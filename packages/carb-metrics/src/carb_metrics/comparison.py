@@ -164,10 +164,12 @@ class _Pairs:
 
     def noise(self, resamples: int, seed: int) -> Floats:
         """(resamples, groups) replicates of the groups' differences minus those differences."""
-        values, codes = np.unique(self.d, return_inverse=True)
+        side = -1.0 if self.d.sum() < 0 else 1.0  # the better one's wins are drawn alike, whichever comes first
+        values, codes = np.unique(side * self.d, return_inverse=True)
         cells = np.bincount(self.group * len(values) + codes, minlength=len(self.n) * len(values))
         counts = cells.reshape(len(self.n), -1)
-        return (bootstrap_means(counts, values, resamples, seed) - counts @ values / self.n) * stretch(self.n)
+        noise = (bootstrap_means(counts, values, resamples, seed) - counts @ values / self.n) * stretch(self.n)
+        return side * noise
 
     def summary(self, resamples: int, seed: int) -> dict[str, object]:
         everything = np.arange(len(self.d))
