@@ -30,7 +30,8 @@ def blind(item: BonSet, *, seed: int, comparative: bool) -> Iterator[Blinded]:
     """The requests that score all responses of a set, labels hidden.
 
     Candidates are ordered by a hash of the seed, the item and their text, so that the order is random, can be
-    repeated, and depends on neither role nor id nor the rest of the data set. Their ids are their positions.
+    repeated, and depends on neither role nor place in the file nor the rest of the data set. Their ids are their
+    positions. A request about a perturbed text is named by a hash, since its number could give its original away.
 
     Args:
         item: the set.
@@ -43,14 +44,17 @@ def blind(item: BonSet, *, seed: int, comparative: bool) -> Iterator[Blinded]:
         yield _request(item, item.id, everything, {r.id for r in everything}, seed)
         return
     yield _request(item, item.id, item.responses, {r.id for r in item.responses}, seed)
-    for number, variant in enumerate(item.perturbed, 1):
+    for variant in item.perturbed:
         shown = [variant if r.id == variant.original else r for r in item.responses]
-        yield _request(item, f"{item.id}~{number}", shown, {variant.id}, seed)
+        name = hashlib.sha256(f"{seed}\0{item.id}\0{variant.id}".encode("utf-8", "surrogatepass")).hexdigest()
+        yield _request(item, f"{item.id}~{name[:12]}", shown, {variant.id}, seed)
 
 
 def _request(item: BonSet, request_id: str, shown: Sequence[Response], recorded: set[str], seed: int) -> Blinded:
-    def place(response: Response) -> bytes:
-        return hashlib.sha256(f"{seed}\0{item.id}\0{response.text}".encode("utf-8", "surrogatepass")).digest()
+    def place(response: Response) -> tuple[bytes, bytes]:
+        content = f"{seed}\0{item.id}\0{response.text}".encode("utf-8", "surrogatepass")
+        among_equals = content + f"\0{response.id}".encode("utf-8", "surrogatepass")
+        return hashlib.sha256(content).digest(), hashlib.sha256(among_equals).digest()
 
     presented = [(str(position), response) for position, response in enumerate(sorted(shown, key=place), 1)]
     request = ScoreRequest(

@@ -5,11 +5,19 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Annotated, Protocol, Self, runtime_checkable
 
-from pydantic import BaseModel, ConfigDict, Field, FiniteFloat, JsonValue, model_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, FiniteFloat, JsonValue, model_validator
 
 
 class _Frozen(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+def _writable(text: str) -> str:
+    """Half a surrogate pair, which models and servers do produce, cannot be written as UTF-8."""
+    return text.encode("utf-8", "surrogatepass").decode("utf-8", "replace") if not text.isascii() else text
+
+
+Writable = Annotated[str, AfterValidator(_writable)]
 
 
 class ScorerSpec(_Frozen):
@@ -79,7 +87,7 @@ class ScoreError(_Frozen):
 
     kind: str
     """A short stable word to count by: ``parse``, ``too-long``, ``non-finite``, ``http``, ``timeout``, ..."""
-    message: str
+    message: Writable
 
 
 class Presentation(_Frozen):
@@ -96,7 +104,7 @@ class ScoreResult(_Frozen):
     item_id: str
     scores: dict[str, FiniteFloat] = {}
     """Candidate id to score; higher is better."""
-    rationale: str | None = None
+    rationale: Writable | None = None
     """What a generative judge wrote."""
     usage: Usage | None = None
     presentations: tuple[Presentation, ...] = ()
@@ -115,6 +123,10 @@ class Scorer(Protocol):
     """A reward model of any kind.
 
     A score depends on its own request alone: not on batch size, neighbours, order or padding.
+
+    A scorer that waits for something slow and paid for by the call (a server) also has an attribute
+    ``in_flight: int``. It is then given one request a call, with that many calls at a time, and each result is
+    kept as soon as it is there. Without it, ``score`` gets whole windows, which is what local models want.
     """
 
     spec: ScorerSpec

@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import math
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 
 import anyio
+from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
 
 from carb_data import CarbError, Dataset, ScoreTable
-from carb_scorers.blind import blind, checked, unblind
+from carb_scorers.blind import Blinded, blind, checked, unblind
 from carb_scorers.contract import Scorer, ScoreRequest, ScoreResult, failed
 from carb_scorers.specs import open_scorer
 
-WINDOW = 256
-"""Requests handed to a scorer at once: enough to sort by length, few enough to show progress."""
+WINDOW = 64
+"""Requests handed to a scorer at once: enough to sort by length, few enough to lose little when killed."""
+
+_CALLS_THAT_MAY_FAIL = 16
+"""In one window, while looking for the items at fault: enough to find two bad ones among 64."""
+_MESSAGE = 2000
+"""Characters of a foreign error message that are kept."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,23 +36,135 @@ class Progress:
 
 
 OnProgress = Callable[[Progress], None]
+OnResults = Callable[[Sequence[ScoreResult]], None]
 
 
 async def score_window(scorer: Scorer, requests: Sequence[ScoreRequest]) -> list[ScoreResult]:
     """Score some requests; whatever goes wrong becomes error rows.
 
+    When a scorer raises, the window is halved until the items at fault are found, so that one bad item does not
+    cost its neighbours their scores. A scorer that raises again and again is not asked for the rest.
+
     A user's mistake (``CarbError``) is passed on, since it would fail every item alike.
     """
-    try:
-        results = await scorer.score(requests)
-    except CarbError:
-        raise
-    except Exception as error:  # any failure of a third party's scorer is a row, not the end of the run
-        return [failed(request, type(error).__name__, str(error)) for request in requests]
+    results: dict[int, ScoreResult] = {}
+    parts = [range(len(requests))]
+    failures = 0
+    while parts:
+        part = parts.pop()
+        asked = [requests[place] for place in part]
+        try:
+            scored = await _ask(scorer, asked)
+        except CarbError:
+            raise
+        except Exception as error:  # any failure of a third party's scorer is a row, not the end of the run
+            failures += 1
+            if len(part) > 1 and failures < _CALLS_THAT_MAY_FAIL:
+                middle = len(part) // 2
+                parts += [part[middle:], part[:middle]]
+                continue
+            scored = [failed(request, type(error).__name__, str(error)[:_MESSAGE]) for request in asked]
+        results.update(zip(part, scored, strict=True))
+    return [results[place] for place in range(len(requests))]
+
+
+async def _ask(scorer: Scorer, requests: Sequence[ScoreRequest]) -> list[ScoreResult]:
+    results = await scorer.score(requests)
     if len(results) != len(requests):
         message = f"the scorer gave {len(results)} results for {len(requests)} requests"
         return [failed(request, "contract", message) for request in requests]
     return [checked(request, result) for request, result in zip(requests, results, strict=True)]
+
+
+async def score_all(
+    scorer: Scorer, requests: Sequence[ScoreRequest], on_results: OnResults, *, window: int = WINDOW
+) -> None:
+    """Score requests and hand over the results as they come, each exactly once, in any order.
+
+    Windows are cut from the requests as they are given, so that the same requests make the same windows. A scorer
+    with ``in_flight`` gets its requests one by one instead, that many at a time. What was scored before an
+    interruption is handed over before the interruption goes on.
+
+    Raises:
+        CarbError: the scorer met a user's mistake, or ``on_results`` raised it.
+    """
+    in_flight: int | None = getattr(scorer, "in_flight", None)
+    if in_flight is None:
+        for start in range(0, len(requests), window):
+            on_results(await score_window(scorer, requests[start : start + window]))
+    else:
+        await _score_each(scorer, requests, on_results, in_flight)
+
+
+async def _score_each(scorer: Scorer, requests: Sequence[ScoreRequest], on_results: OnResults, in_flight: int) -> None:
+    """One request a call, several calls at a time; whatever has come in is handed over together."""
+    send, receive = anyio.create_memory_object_stream[ScoreResult](math.inf)
+    waiting = iter(requests)  # shared by all workers
+    stopped: list[Exception] = []  # kept here, since a task group would wrap it
+    refused = False
+
+    async def work(out: MemoryObjectSendStream[ScoreResult]) -> None:
+        async with out:
+            for request in waiting:
+                try:
+                    (result,) = await score_window(scorer, [request])
+                except CarbError as error:
+                    stopped.append(error)
+                    workers.cancel_scope.cancel()
+                    return
+                out.send_nowait(result)
+
+    try:
+        async with anyio.create_task_group() as workers:
+            for _ in range(min(in_flight, len(requests))):
+                workers.start_soon(work, send.clone())
+            send.close()
+            async for first in receive:
+                try:
+                    on_results([first, *_at_hand(receive)])
+                except Exception as error:
+                    refused = True
+                    stopped.append(error)
+                    workers.cancel_scope.cancel()
+    finally:
+        late = _at_hand(receive)
+        receive.close()
+        if late and not refused:
+            on_results(late)
+    if stopped:
+        raise stopped[0]
+
+
+def _at_hand(receive: MemoryObjectReceiveStream[ScoreResult]) -> list[ScoreResult]:
+    found = []
+    while True:
+        try:
+            found.append(receive.receive_nowait())
+        except (anyio.WouldBlock, anyio.EndOfStream):
+            return found
+
+
+def requests_for(dataset: Dataset, scorer: Scorer, seed: int) -> list[Blinded]:
+    """All requests that score a data set, labels hidden, in the order of the data set."""
+    return [b for item in dataset for b in blind(item, seed=seed, comparative=scorer.spec.comparative)]
+
+
+class Tally:
+    """Counts results and reports progress."""
+
+    def __init__(self, scorer: str, total: int, on_progress: OnProgress | None) -> None:
+        self._scorer, self._total, self._on_progress = scorer, total, on_progress
+        self._done = self._errors = self._tokens = 0
+
+    def add(self, results: Iterable[ScoreResult], *, spent: bool = True) -> None:
+        """Count results; ``spent=False`` for those known from before, whose tokens were counted then."""
+        for result in results:
+            self._done += 1
+            self._errors += result.error is not None
+            if spent and result.usage is not None:
+                self._tokens += result.usage.input_tokens + result.usage.output_tokens
+        if self._on_progress is not None:
+            self._on_progress(Progress(self._scorer, self._done, self._total, self._errors, self._tokens))
 
 
 async def evaluate_async(
@@ -67,22 +186,26 @@ async def evaluate_async(
             if isinstance(scorer, str):
                 scorer = open_scorer(scorer)
                 stack.push_async_callback(scorer.aclose)
-            name = scorer.spec.name
-            if name in names:
-                raise CarbError(f"Two scorers are named '{name}'; give each a name of its own.")
-            names.add(name)
-            blinded = [b for item in dataset for b in blind(item, seed=seed, comparative=scorer.spec.comparative)]
-            results: list[ScoreResult] = []
-            errors = tokens = 0
-            for start in range(0, len(blinded), window):
-                part = await score_window(scorer, [b.request for b in blinded[start : start + window]])
-                results.extend(part)
-                errors += sum(result.error is not None for result in part)
-                tokens += sum(r.usage.input_tokens + r.usage.output_tokens for r in part if r.usage is not None)
-                if on_progress is not None:
-                    on_progress(Progress(name, len(results), len(blinded), errors, tokens))
-            tables.append(unblind(dataset, name, zip(blinded, results, strict=True)))
+            if scorer.spec.name in names:
+                raise CarbError(f"Two scorers are named '{scorer.spec.name}'; give each a name of its own.")
+            names.add(scorer.spec.name)
+            tables.append(await _evaluate_one(dataset, scorer, seed, window, on_progress))
     return ScoreTable.concat(tables)
+
+
+async def _evaluate_one(
+    dataset: Dataset, scorer: Scorer, seed: int, window: int, on_progress: OnProgress | None
+) -> ScoreTable:
+    blinded = requests_for(dataset, scorer, seed)
+    tally = Tally(scorer.spec.name, len(blinded), on_progress)
+    results: dict[str, ScoreResult] = {}
+
+    def keep(part: Sequence[ScoreResult]) -> None:
+        results.update((result.item_id, result) for result in part)
+        tally.add(part)
+
+    await score_all(scorer, [b.request for b in blinded], keep, window=window)
+    return unblind(dataset, scorer.spec.name, ((b, results[b.request.item_id]) for b in blinded))
 
 
 def evaluate(

@@ -1,12 +1,16 @@
 """A write-ahead journal of results: what was scored is never scored again.
 
-One JSON Lines file per scorer. Its first line says what the results belong to; every further line is a
-``ScoreResult``. Lines are appended and flushed to the disk in batches, so a run that is killed at any moment loses
-at most the batch in flight, and a torn last line is cut off when the journal is opened again.
+One JSON Lines file per scorer. Its first line says what the results belong to; every further line is a list of
+``ScoreResult``, written and flushed to the disk at one go. A line torn by an interruption is cut off when the
+journal is opened again, so a line's results are kept all together or not at all: after a resume the windows, and so
+the very bits of the scores, are those of an uninterrupted run.
+
+Beside it may lie a folder of the same name with Parquet parts, written by workers on other machines.
 """
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import os
 import re
@@ -14,10 +18,22 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Self
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
 
 from carb_data import CarbError
-from carb_scorers.contract import ScoreResult, ScorerSpec
+from carb_scorers.contract import ScoreResult, ScorerSpec, Usage
+from carb_scorers.folder import DiskError, sync_folder
+
+_results = TypeAdapter(list[ScoreResult])
+
+
+class OtherRunError(CarbError):
+    """The folder holds results of something else."""
+
+    def __init__(self, folder: Path, what: str) -> None:
+        super().__init__(
+            f"{folder} holds results of {what}. Choose another --out, or discard the old results with --fresh."
+        )
 
 
 class JournalHead(BaseModel):
@@ -25,14 +41,14 @@ class JournalHead(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    format: int = 1
+    format: int = 2
     fingerprint: str
     """Of the data set."""
     seed: int
     """Of the presented order."""
     spec: ScorerSpec
     version: str
-    """Of carb-scorers."""
+    """Of carb-scorers, and of the package that provides the scorer."""
 
 
 def journal_path(folder: Path, scorer: str) -> Path:
@@ -42,7 +58,7 @@ def journal_path(folder: Path, scorer: str) -> Path:
 
 
 class Journal:
-    """The journal of one scorer, open for appending. ``results`` holds what is in it, by item id."""
+    """The journal of one scorer, open for appending."""
 
     def __init__(self, path: Path, head: JournalHead) -> None:
         """Open or create a journal.
@@ -51,9 +67,15 @@ class Journal:
             CarbError: the journal belongs to another data set, scorer, seed or version, or cannot be written.
         """
         self.results: dict[str, ScoreResult] = {}
-        path.parent.mkdir(parents=True, exist_ok=True)
+        """What is in it, by request id. A later result replaces an earlier one, as when errors are retried."""
+        self.spent = Usage()
+        """What all results together cost, replaced ones included."""
         self._path = path
-        self._file = path.open("r+b") if path.exists() else path.open("w+b")
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            self._file = path.open("ab", buffering=0)  # nothing may linger in a buffer when the disk is full
+        except OSError as error:
+            raise DiskError(path, error) from None
         try:
             self._open(head)
         except BaseException:
@@ -61,43 +83,57 @@ class Journal:
             raise
 
     def _open(self, head: JournalHead) -> None:
-        end = 0
-        for number, line in enumerate(self._file):
-            if not line.endswith(b"\n"):
-                break  # torn by an interruption
-            try:
-                if number == 0:
-                    _refuse_other(self._path, JournalHead.model_validate_json(line), head)
-                else:
-                    result = ScoreResult.model_validate_json(line)
-                    self.results[result.item_id] = result
-            except ValidationError as error:
-                raise CarbError(
-                    f"{self._path}:{number + 1} is not a line of a journal ({error.errors()[0]['msg']}). "
-                    f"Remove the file, or start anew with --fresh."
-                ) from None
-            end += len(line)
-        self._file.seek(end)
-        self._file.truncate()
-        if end == 0:
-            self._write([head.model_dump_json()])
+        self._end = 0
+        with self._path.open("rb") as file:
+            for number, line in enumerate(file):
+                if not line.endswith(b"\n"):
+                    break  # torn by an interruption
+                try:
+                    if number == 0:
+                        _refuse_other(self._path, JournalHead.model_validate_json(line), head)
+                    else:
+                        self.add(_results.validate_json(line))
+                except ValidationError as error:
+                    raise CarbError(
+                        f"{self._path}:{number + 1} is not a line of a journal ({error.errors()[0]['msg']}). "
+                        f"Remove the file, or start anew with --fresh."
+                    ) from None
+                self._end += len(line)
+        self._file.truncate(self._end)
+        if self._end == 0:
+            self._write(head.model_dump_json().encode())
+            sync_folder(self._path.parent)
+
+    def add(self, results: Iterable[ScoreResult]) -> None:
+        """Count results as known without writing them."""
+        for result in results:
+            self.results[result.item_id] = result
+            if result.usage is not None:
+                self.spent += result.usage
 
     def append(self, results: Iterable[ScoreResult]) -> None:
-        """Add results and wait until they are on the disk."""
-        new = list(results)
-        self._write([result.model_dump_json(exclude_defaults=True) for result in new])
-        self.results.update((result.item_id, result) for result in new)
+        """Add results and wait until they are on the disk: all of them, or none.
 
-    def _write(self, lines: Iterable[str]) -> None:
+        Raises:
+            DiskError: they cannot be written; the journal is as it was.
+        """
+        new = list(results)
+        if new:
+            self._write(_results.dump_json(new, exclude_defaults=True))
+            self.add(new)
+
+    def _write(self, line: bytes) -> None:
+        rest = memoryview(line + b"\n")
+        size = len(rest)
         try:
-            self._file.write("".join(f"{line}\n" for line in lines).encode("utf-8", "backslashreplace"))
-            self._file.flush()
+            while rest:
+                rest = rest[self._file.write(rest) or 0 :]
             os.fsync(self._file.fileno())
         except OSError as error:
-            raise CarbError(
-                f"Cannot write {self._path}: {error.strerror}. What was scored before is kept; free some space and "
-                f"run the same command again."
-            ) from None
+            with contextlib.suppress(OSError):
+                self._file.truncate(self._end)
+            raise DiskError(self._path, error) from None
+        self._end += size
 
     def close(self) -> None:
         """Close the file."""
@@ -110,11 +146,34 @@ class Journal:
         self.close()
 
 
+def check_journals(folder: Path, names: Iterable[str], *, fingerprint: str, seed: int) -> None:
+    """See that a run may go on in a folder, before any model is loaded.
+
+    Args:
+        folder: of the journals; need not exist.
+        names: the names under which this run's scorers have their journals.
+        fingerprint: of this run's data set.
+        seed: of this run.
+
+    Raises:
+        CarbError: a journal belongs to another data set or seed, or to a scorer that this run does not have.
+    """
+    expected = {journal_path(folder, name) for name in names}
+    for path in sorted(folder.glob("*.jsonl")):
+        with path.open("rb") as file:
+            line = file.readline()
+        try:
+            head = JournalHead.model_validate_json(line)
+        except ValidationError:
+            continue  # torn, or else reported when it is opened
+        _refuse_other(path, head, head.model_copy(update={"fingerprint": fingerprint, "seed": seed}))
+        if path not in expected:
+            raise OtherRunError(folder.parent, f"the scorer '{head.spec.name}', which is not among those given now")
+
+
 def _refuse_other(path: Path, found: JournalHead, wanted: JournalHead) -> None:
     changed = [name for name in JournalHead.model_fields if getattr(found, name) != getattr(wanted, name)]
     if changed:
-        what = {"fingerprint": "data set", "spec": "scorer", "seed": "seed", "version": "version of carb-scorers"}
-        raise CarbError(
-            f"{path.parent.parent} holds results of another {' and '.join(what.get(c, c) for c in changed)} for "
-            f"'{wanted.spec.name}'. Choose another --out, or discard the old results with --fresh."
-        )
+        what = {"fingerprint": "data set", "spec": "scorer", "version": "version of the scorer's package"}
+        named = " and ".join(what.get(name, name) for name in changed)
+        raise OtherRunError(path.parent.parent, f"another {named} for '{wanted.spec.name}'")

@@ -2,87 +2,32 @@
 
 from __future__ import annotations
 
-import contextlib
-import os
 import platform
-import shutil
-import sys
+import warnings
 from collections.abc import Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
-from importlib.metadata import PackageNotFoundError, version
+from importlib.metadata import version
 from pathlib import Path
-from typing import Literal
-
-from pydantic import BaseModel, ConfigDict
 
 from carb_data import CarbError, Dataset, ScoreTable
-from carb_scorers.blind import Blinded, blind, unblind
-from carb_scorers.contract import Scorer, ScorerSpec, Usage
-from carb_scorers.evaluation import WINDOW, OnProgress, Progress, score_window
-from carb_scorers.journal import Journal, JournalHead, journal_path
-from carb_scorers.specs import open_scorer
+from carb_scorers.blind import unblind
+from carb_scorers.contract import Scorer, ScoreResult
+from carb_scorers.evaluation import WINDOW, OnProgress, Tally, requests_for, score_all
+from carb_scorers.folder import DiskError, RunFolder
+from carb_scorers.journal import Journal, JournalHead, OtherRunError, check_journals, journal_path
+from carb_scorers.records import (
+    DatasetRecord,
+    ErrorRow,
+    Machine,
+    RunRecord,
+    ScorerRecord,
+    cost,
+    installed_versions,
+)
+from carb_scorers.specs import open_scorer, parse_spec, provider
 
-_RECORDED = ("carb-data", "carb-scorers", "carb-metrics", "tal-rlvr", "carb-cli", "torch", "transformers", "vllm")
-
-
-class _Frozen(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-
-class DatasetRecord(_Frozen):
-    """Which data were scored."""
-
-    names: tuple[str, ...]
-    fingerprint: str
-    sets: int
-    responses: int
-
-
-class ScorerRecord(_Frozen):
-    """Which scorer scored them, and how it went."""
-
-    spec: ScorerSpec
-    items: int
-    errors: int
-    usage: Usage
-
-
-class Machine(_Frozen):
-    """The kind of machine; nothing that names it."""
-
-    system: str
-    processor: str
-    cores: int
-    gpus: tuple[str, ...] = ()
-
-
-class RunRecord(_Frozen):
-    """``run.json``: everything needed to repeat a run."""
-
-    format: Literal[1] = 1
-    created: datetime
-    command: tuple[str, ...]
-    dataset: DatasetRecord
-    scorers: tuple[ScorerRecord, ...]
-    seed: int
-    window: int
-    python: str
-    versions: dict[str, str]
-    machine: Machine
-
-    @classmethod
-    def read(cls, folder: Path) -> RunRecord:
-        """Read ``run.json`` of a run folder.
-
-        Raises:
-            CarbError: the folder holds no finished run.
-        """
-        try:
-            return cls.model_validate_json((folder / "run.json").read_bytes())
-        except OSError:
-            raise CarbError(f"{folder} holds no finished run (no run.json). Make one with `carb run --out`.") from None
-        except ValueError as error:
-            raise CarbError(f"{folder / 'run.json'} is not a run record: {error}") from None
+__all__ = ["DatasetRecord", "Machine", "RunRecord", "ScorerRecord", "run"]
 
 
 async def run(
@@ -94,125 +39,184 @@ async def run(
     seed: int = 0,
     window: int = WINDOW,
     fresh: bool = False,
+    retry_errors: bool = False,
     command: Sequence[str] = (),
     on_progress: OnProgress | None = None,
 ) -> RunRecord:
     """Score a data set into a folder; the same call goes on after any interruption.
 
     Writes ``run.json``, ``scores.parquet`` (a ``ScoreTable``), ``errors.jsonl``, ``dataset.parquet`` (what was
-    scored) and ``journal/``. A scorer whose results are all in the journal is not asked again; errors are results
-    too and are kept until ``fresh``.
+    scored) and ``journal/``. What is in the journal is not asked again. Scorers may be added to a folder, and none
+    left out.
+
+    A scorer that cannot go on (a user's mistake, a server that is gone for good) does not keep the others from
+    their work: all are tried, then the mistakes are reported together and no ``run.json`` is written.
+
+    Args:
+        dataset: the sets.
+        scorers: spec strings (opened and closed here) or ``Scorer`` objects (left open).
+        out: the folder; made where it does not exist.
+        names: of the data set, for the record.
+        seed: of the presented order.
+        window: requests handed to a scorer at once; results are kept window by window.
+        fresh: discard what is in the folder.
+        retry_errors: ask again for the items that have an error row. Without it an error is a result like any
+            other, so that resuming ends with the table of an uninterrupted run; with it a server's bad hour is
+            mended.
+        command: for the record.
+        on_progress: called after each window.
 
     Raises:
-        CarbError: a spec is wrong, a model is missing, or the folder holds results of something else.
+        CarbError: a spec is wrong, a model is missing, the disk is full, another process writes into the folder,
+            or it holds results of another data set, seed, scorer or version.
     """
-    _prepare(out, fresh)
-    tables: list[ScoreTable] = []
-    records: list[ScorerRecord] = []
-    error_lines: list[str] = []
-    seen: set[str] = set()
-    for given in scorers:
-        scorer = open_scorer(given) if isinstance(given, str) else given
-        try:
-            if scorer.spec.name in seen:
-                raise CarbError(f"The scorer '{scorer.spec.name}' is given twice; name each once.")
-            seen.add(scorer.spec.name)
-            head = JournalHead(
-                fingerprint=dataset.fingerprint, seed=seed, spec=scorer.spec, version=version("carb-scorers")
-            )
-            with Journal(journal_path(out / "journal", scorer.spec.name), head) as journal:
-                blinded = [b for item in dataset for b in blind(item, seed=seed, comparative=scorer.spec.comparative)]
-                await _score_missing(scorer, blinded, journal, window, on_progress)
-                results = [journal.results[b.request.item_id] for b in blinded]
-        finally:
-            if isinstance(given, str):
-                await scorer.aclose()
-        tables.append(unblind(dataset, scorer.spec.name, zip(blinded, results, strict=True)))
-        failures = [result for result in results if result.error is not None]
-        records.append(
-            ScorerRecord(
-                spec=scorer.spec,
-                items=len(results),
-                errors=len(failures),
-                usage=sum((r.usage for r in results if r.usage is not None), Usage()),
-            )
+    labels = _labels(scorers)
+    options = _Options(seed, window, retry_errors, on_progress)
+    outcomes: list[_Outcome] = []
+    mistakes: list[tuple[str, CarbError]] = []
+    with RunFolder(out, fresh=fresh) as folder:
+        check_journals(folder.journal, labels, fingerprint=dataset.fingerprint, seed=seed)
+        for label, given in zip(labels, scorers, strict=True):
+            try:
+                outcomes.append(await _score(dataset, given, label, folder, options))
+            except (DiskError, OtherRunError):
+                raise  # the next scorer would fail alike
+            except CarbError as error:
+                mistakes.append((label, error))
+        _report(mistakes, len(labels), out)
+        _refuse_same_names(outcomes)
+        record = RunRecord(
+            created=datetime.now(UTC),
+            command=tuple(command),
+            dataset=DatasetRecord(
+                names=tuple(names),
+                fingerprint=dataset.fingerprint,
+                sets=len(dataset),
+                responses=sum(len(item.responses) + len(item.perturbed) for item in dataset),
+            ),
+            scorers=tuple(outcome.record for outcome in outcomes),
+            seed=seed,
+            window=window,
+            python=platform.python_version(),
+            versions=installed_versions(),
+            machine=Machine.current(),
         )
-        for result in failures:
-            assert result.error is not None
-            error_lines.append(_ErrorRow(scorer=scorer.spec.name, item_id=result.item_id, kind=result.error.kind,
-                                         message=result.error.message).model_dump_json())  # fmt: skip
-    record = RunRecord(
-        created=datetime.now(UTC),
-        command=tuple(command),
-        dataset=DatasetRecord(
-            names=tuple(names),
-            fingerprint=dataset.fingerprint,
-            sets=len(dataset),
-            responses=sum(len(item.responses) + len(item.perturbed) for item in dataset),
-        ),
-        scorers=tuple(records),
-        seed=seed,
-        window=window,
-        python=platform.python_version(),
-        versions=_versions(),
-        machine=_machine(),
-    )
-    dataset.save(out / "dataset.parquet")
-    ScoreTable.concat(tables).save(out / "scores.parquet")
-    (out / "errors.jsonl").write_text("".join(f"{line}\n" for line in error_lines), encoding="utf-8")
-    (out / "run.json").write_text(record.model_dump_json(indent=2) + "\n", encoding="utf-8")
+        _write(folder, dataset, outcomes, record)
     return record
 
 
-def _prepare(out: Path, fresh: bool) -> None:
+@dataclass(frozen=True, slots=True)
+class _Options:
+    seed: int
+    window: int
+    retry_errors: bool
+    on_progress: OnProgress | None
+
+
+@dataclass(frozen=True, slots=True)
+class _Outcome:
+    table: ScoreTable
+    record: ScorerRecord
+    errors: tuple[ErrorRow, ...]
+
+
+def _labels(scorers: Sequence[Scorer | str]) -> list[str]:
+    """The names under which the scorers have their journals; mistakes in specs are found before any work is done."""
+    labels = []
+    for given in scorers:
+        if isinstance(given, str):
+            parsed = parse_spec(given)
+            provider(parsed.kind)
+            label = str(parsed)
+        else:
+            label = given.spec.name
+        if label in labels:
+            raise CarbError(f"The scorer '{label}' is given twice; name each once.")
+        labels.append(label)
+    return labels
+
+
+async def _score(dataset: Dataset, given: Scorer | str, label: str, folder: RunFolder, options: _Options) -> _Outcome:
+    scorer = _open(given) if isinstance(given, str) else given
     try:
-        out.mkdir(parents=True, exist_ok=True)
-        if fresh:
-            shutil.rmtree(out / "journal", ignore_errors=True)
-            (out / "run.json").unlink(missing_ok=True)
-    except OSError as error:
-        raise CarbError(f"Cannot write into {out}: {error.strerror}.") from None
+        head = JournalHead(
+            fingerprint=dataset.fingerprint, seed=options.seed, spec=scorer.spec, version=_version(given)
+        )
+        with Journal(journal_path(folder.journal, label), head) as journal:
+            blinded = requests_for(dataset, scorer, options.seed)
+            kept = {key: r for key, r in journal.results.items() if r.error is None or not options.retry_errors}
+            tally = Tally(scorer.spec.name, len(blinded), options.on_progress)
+            tally.add(kept.values(), spent=False)
+
+            def keep(results: Sequence[ScoreResult]) -> None:
+                journal.append(results)
+                tally.add(results)
+
+            missing = [b.request for b in blinded if b.request.item_id not in kept]
+            await score_all(scorer, missing, keep, window=options.window)
+            results = [journal.results[b.request.item_id] for b in blinded]
+            spent = journal.spent
+    finally:
+        if isinstance(given, str):
+            await _close(scorer)
+    name = scorer.spec.name
+    errors = [(b.item_id, r.error) for b, r in zip(blinded, results, strict=True) if r.error is not None]
+    return _Outcome(
+        unblind(dataset, name, zip(blinded, results, strict=True)),
+        ScorerRecord(
+            spec=scorer.spec, items=len(results), errors=len(errors), usage=spent, cost=cost(scorer.spec, spent)
+        ),
+        tuple(ErrorRow(scorer=name, item_id=key, kind=error.kind, message=error.message) for key, error in errors),
+    )
 
 
-class _ErrorRow(_Frozen):
-    scorer: str
-    item_id: str
-    kind: str
-    message: str
+def _open(spec: str) -> Scorer:
+    try:
+        return open_scorer(spec)
+    except CarbError:
+        raise
+    except Exception as error:  # a third party's mistake must not end the whole run
+        raise CarbError(f"'{spec}' cannot be opened: {type(error).__name__}: {error}") from error
 
 
-async def _score_missing(
-    scorer: Scorer, blinded: Sequence[Blinded], journal: Journal, window: int, on_progress: OnProgress | None
-) -> None:
-    """Score what the journal lacks, in windows that end with the results on the disk."""
-    missing = [b.request for b in blinded if b.request.item_id not in journal.results]
-    known = [journal.results[b.request.item_id] for b in blinded if b.request.item_id in journal.results]
-    done = len(known)
-    errors = sum(result.error is not None for result in known)
-    tokens = 0
-    if on_progress is not None:
-        on_progress(Progress(scorer.spec.name, done, len(blinded), errors, tokens))
-    for start in range(0, len(missing), window):
-        results = await score_window(scorer, missing[start : start + window])
-        journal.append(results)
-        done += len(results)
-        errors += sum(result.error is not None for result in results)
-        tokens += sum(r.usage.input_tokens + r.usage.output_tokens for r in results if r.usage is not None)
-        if on_progress is not None:
-            on_progress(Progress(scorer.spec.name, done, len(blinded), errors, tokens))
+async def _close(scorer: Scorer) -> None:
+    try:
+        await scorer.aclose()
+    except Exception as error:  # its results are there
+        warnings.warn(f"'{scorer.spec.name}' did not close: {type(error).__name__}: {error}", stacklevel=2)
 
 
-def _versions() -> dict[str, str]:
-    found = {}
-    for name in _RECORDED:
-        with contextlib.suppress(PackageNotFoundError):
-            found[name] = version(name)
-    return found
+def _version(given: Scorer | str) -> str:
+    own = f"carb-scorers {version('carb-scorers')}"
+    other = provider(parse_spec(given).kind) if isinstance(given, str) else own
+    return own if other == own else f"{own}, {other}"
 
 
-def _machine() -> Machine:
-    torch = sys.modules.get("torch")
-    gpus: tuple[str, ...] = ()
-    if torch is not None and torch.cuda.is_available():
-        gpus = tuple(torch.cuda.get_device_name(i) for i in range(torch.cuda.device_count()))
-    return Machine(system=platform.system(), processor=platform.machine(), cores=os.cpu_count() or 1, gpus=gpus)
+def _report(mistakes: Sequence[tuple[str, CarbError]], total: int, out: Path) -> None:
+    if not mistakes:
+        return
+    if total == 1:
+        raise mistakes[0][1]
+    lines = [f"{name}: {error}" for name, error in mistakes]
+    done = f" What the other {total - len(mistakes)} scored is kept in {out}." if total > len(mistakes) else ""
+    raise CarbError(
+        "\n".join([f"{len(mistakes)} of {total} scorers could not go on.{done} Mend this and run it again:", *lines])
+    )
+
+
+def _refuse_same_names(outcomes: Sequence[_Outcome]) -> None:
+    names = [outcome.record.spec.name for outcome in outcomes]
+    repeated = sorted({name for name in names if names.count(name) > 1})
+    if repeated:
+        raise CarbError(f"Several scorers call themselves {repeated}; a run needs a name of its own for each.")
+
+
+def _write(folder: RunFolder, dataset: Dataset, outcomes: Sequence[_Outcome], record: RunRecord) -> None:
+    """The files of a finished run; ``run.json``, which says that it is finished, comes last."""
+    table = ScoreTable.concat([outcome.table for outcome in outcomes])
+    errors = "".join(f"{row.model_dump_json()}\n" for outcome in outcomes for row in outcome.errors)
+    (folder.path / "run.json").unlink(missing_ok=True)
+    folder.write("dataset.parquet", dataset.save)
+    folder.write("scores.parquet", table.save)
+    folder.write("errors.jsonl", lambda path: path.write_text(errors, encoding="utf-8"))
+    folder.write("run.json", lambda path: path.write_text(record.model_dump_json(indent=2) + "\n", encoding="utf-8"))

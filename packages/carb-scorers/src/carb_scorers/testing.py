@@ -1,0 +1,100 @@
+"""For tests of scorers, one's own included: a small data set, and a check of the contract."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+
+from carb_data import BonSet, Dataset, Domain, Perturbation, Provenance, Response, Role
+from carb_scorers.blind import blind
+from carb_scorers.contract import Scorer, ScoreRequest, ScoreResult
+
+_WORDS = ["river", "lantern", "salt", "winter", "market", "drum", "paper", "garden", "bridge", "copper", "millet"]
+
+
+def example_dataset(count: int = 8, *, perturbed: bool = True, seed: int = 0) -> Dataset:
+    """Meaningless but valid sets: four responses each, and where ``perturbed`` two perturbed texts."""
+    draw = random.Random(seed)
+
+    def text(place: int) -> str:
+        return " ".join(draw.choices(_WORDS, k=draw.randint(3, 12))) + f" {place}."
+
+    return Dataset(_example_set(number, [text(place) for place in range(7)], perturbed) for number in range(count))
+
+
+def _example_set(number: int, texts: Sequence[str], perturbed: bool) -> BonSet:
+    roles = [Role.CHOSEN, Role.REJECTED, Role.REJECTED, Role.REJECTED]
+    responses = [
+        Response(id=f"{number}-{place}", text=text, role=role, language="en")
+        for place, (text, role) in enumerate(zip(texts, roles, strict=False))
+    ]
+    changed = [
+        Response(
+            id=f"{number}-{place}-RP",
+            text=text,
+            role=roles[place],
+            language="en",
+            perturbation=Perturbation.RP,
+            original=f"{number}-{place}",
+        )
+        for place, text in enumerate(texts[4:6])
+    ]
+    return BonSet(
+        id=f"set-{number}",
+        culture="english",
+        domain=list(Domain)[number % len(Domain)],
+        language="en",
+        prompt=f"{texts[6].capitalize()} What is it?",
+        responses=tuple(responses),
+        perturbed=tuple(changed) if perturbed else (),
+        provenance=Provenance(source="example", license="CC0-1.0", method="generated"),
+    )
+
+
+def example_requests(scorer: Scorer, count: int = 8) -> list[ScoreRequest]:
+    """The requests that a scorer gets for ``example_dataset(count)``."""
+    comparative = scorer.spec.comparative
+    return [b.request for item in example_dataset(count) for b in blind(item, seed=0, comparative=comparative)]
+
+
+async def check_scorer(
+    scorer: Scorer, requests: Sequence[ScoreRequest] | None = None, *, tolerance: float = 1e-5
+) -> list[ScoreResult]:
+    """Check that a scorer keeps the contract: a result per request, and scores that depend on nothing else.
+
+    Args:
+        scorer: any scorer; it is not closed.
+        requests: what to ask; by default requests about ``example_dataset``.
+        tolerance: how far scores of the same request may be apart. 1e-5 is the promise for float32.
+
+    Returns:
+        The results for ``requests``.
+
+    Raises:
+        AssertionError: says which promise is broken, and for which item.
+    """
+    requests = example_requests(scorer) if requests is None else requests
+    together = list(await scorer.score(requests))
+    assert [r.item_id for r in together] == [r.item_id for r in requests], "not one result per request, in order"
+    for request, result in zip(requests, together, strict=True):
+        wanted = {c.id for c in request.candidates}
+        assert result.error is not None or set(result.scores) == wanted, f"{request.item_id}: not every candidate"
+    backwards = list(await scorer.score(requests[::-1]))[::-1]
+    _compare(together, backwards, tolerance, "the order of requests")
+    alone = [result for request in requests for result in await scorer.score([request])]
+    _compare(together, alone, tolerance, "the other requests in the batch")
+    renamed = [request.model_copy(update={"item_id": f"renamed-{request.item_id}"}) for request in requests]
+    _compare(together, list(await scorer.score(renamed)), tolerance, "the item's id")
+    assert await scorer.score([]) == [], "no requests must give no results"
+    if not scorer.spec.comparative:
+        turned = [r.model_copy(update={"candidates": r.candidates[::-1]}) for r in requests]
+        _compare(together, list(await scorer.score(turned)), tolerance, "the order of candidates")
+    return together
+
+
+def _compare(one: Sequence[ScoreResult], other: Sequence[ScoreResult], tolerance: float, what: str) -> None:
+    for a, b in zip(one, other, strict=True):
+        assert (a.error is None) == (b.error is None), f"{a.item_id}: whether it fails depends on {what}"
+        for key, score in a.scores.items():
+            difference = abs(score - b.scores[key])
+            assert difference <= tolerance, f"{a.item_id}: scores depend on {what} ({difference:.3g} apart)"

@@ -1,0 +1,54 @@
+"""Surface baselines."""
+
+import pytest
+
+from carb_scorers import Candidate, ScoreRequest, evaluate, open_scorer
+from carb_scorers.baselines import label_rule, length_rule, random_rule
+from carb_scorers.testing import example_dataset
+
+REQUEST = ScoreRequest(
+    item_id="a", prompt="Was?", candidates=(Candidate(id="1", text="x"),), culture="german", language="de"
+)
+
+
+def test_random_is_a_function_of_prompt_and_text() -> None:
+    rule = random_rule(0)
+    other = REQUEST.model_copy(update={"item_id": "b", "culture": "thai"})
+    assert rule(REQUEST, "ja") == rule(other, "ja")
+    assert rule(REQUEST, "ja") != rule(REQUEST, "nein")
+    assert rule(REQUEST, "ja") != random_rule(1)(REQUEST, "ja")
+    values = [rule(REQUEST, str(i)) for i in range(4000)]
+    assert all(0 <= v < 1 for v in values)
+    assert abs(sum(values) / len(values) - 0.5) < 0.02  # standard deviation of the mean: 0.0046
+
+
+def test_random_picks_the_right_one_by_chance() -> None:
+    frame = evaluate(example_dataset(2000, perturbed=False), ["baseline:random"]).frame
+    best = frame.sort("score", descending=True).group_by("item_id").first()
+    assert 0.2 < (best["role"] == "chosen").mean() < 0.3
+
+
+def test_length_counts_characters() -> None:
+    assert length_rule(REQUEST, "天地玄黄") == 4.0
+
+
+def test_label_looks_for_the_culture() -> None:
+    assert label_rule(REQUEST, "In Germany people queue.") == 1.0
+    assert label_rule(REQUEST, "In Deutschland steht man an.") == 1.0
+    assert label_rule(REQUEST, "People queue.") == 0.0
+
+
+def test_language_compares_with_the_prompt() -> None:
+    pytest.importorskip("lingua", reason="needs the extra carb-scorers[language]")
+    from carb_scorers.baselines import language_rule
+
+    assert language_rule(REQUEST, "Das ist ein ganz gewöhnlicher deutscher Satz über das Wetter.") == 1.0
+    assert language_rule(REQUEST, "This is a perfectly ordinary English sentence about the weather.") == 0.0
+
+
+@pytest.mark.parametrize("target", ["random", "length", "language", "label"])
+def test_specs_record_what_is_needed_to_repeat_them(target: str) -> None:
+    spec = open_scorer(f"baseline:{target}").spec
+    assert (spec.kind, spec.model, spec.comparative) == ("baseline", target, False)
+    assert spec.revision
+    assert spec.parameters == ({"seed": 0} if target == "random" else {})

@@ -1,0 +1,178 @@
+"""Nothing that a scorer sees depends on which response is right."""
+
+import random
+from collections.abc import Sequence
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from carb_data import BonSet, Dataset, Provenance, Response, Role
+from carb_scorers import ScoreRequest, ScoreResult, ScorerSpec, evaluate, open_scorer
+from carb_scorers.blind import blind, checked, unblind
+from carb_scorers.testing import example_dataset
+
+BASELINES = ["baseline:random?seed=5", "baseline:length", "baseline:label"]
+
+texts = st.lists(st.text(min_size=1, max_size=8).filter(str.strip), min_size=2, max_size=5)
+
+
+@st.composite
+def sets(draw: st.DrawFn) -> BonSet:
+    """Sets whose texts may be equal and whose chosen response may stand anywhere."""
+    shown = draw(texts)
+    right = draw(st.integers(0, len(shown) - 1))
+    responses = [
+        Response(
+            id=f"r{i}",
+            text=text,
+            role=Role.CHOSEN if i == right else Role.REJECTED,
+            language="en",
+            generator="human" if i == right else "model",
+        )
+        for i, text in enumerate(shown)
+    ]
+    perturbed = [
+        Response(
+            id=f"p{i}",
+            text=draw(st.text(min_size=1, max_size=8).filter(str.strip)),
+            role=responses[original].role,
+            language="en",
+            perturbation="RP",
+            original=f"r{original}",
+        )
+        for i, original in enumerate(draw(st.lists(st.integers(0, len(shown) - 1), max_size=3)))
+    ]
+    return BonSet(
+        id=draw(st.sampled_from(["a", "b~1", "c d"])),
+        culture="english",
+        domain="values",
+        language="en",
+        prompt="Which?",
+        responses=tuple(responses),
+        perturbed=tuple(perturbed),
+        provenance=Provenance(source="example", license="CC0-1.0", method="generated"),
+    )
+
+
+def relabelled(item: BonSet, right: int) -> BonSet:
+    """The same texts with another one called right; generators go with the roles."""
+    roles = {r.id: Role.CHOSEN if i == right else Role.REJECTED for i, r in enumerate(item.responses)}
+    change = {Role.CHOSEN: "human", Role.REJECTED: "model"}
+    return item.model_copy(
+        update={
+            "responses": tuple(
+                r.model_copy(update={"role": roles[r.id], "generator": change[roles[r.id]]}) for r in item.responses
+            ),
+            "perturbed": tuple(r.model_copy(update={"role": roles[str(r.original)]}) for r in item.perturbed),
+        }
+    )
+
+
+class Recorder:
+    """Remembers what it was shown, and prefers what is shown first."""
+
+    def __init__(self, comparative: bool) -> None:
+        self.spec = ScorerSpec(name="recorder", kind="test", comparative=comparative)
+        self.seen: list[ScoreRequest] = []
+
+    async def score(self, requests: Sequence[ScoreRequest]) -> list[ScoreResult]:
+        self.seen += requests
+        return [
+            ScoreResult(item_id=r.item_id, scores={c.id: -float(p) for p, c in enumerate(r.candidates)})
+            for r in requests
+        ]
+
+    async def aclose(self) -> None:
+        pass
+
+
+@given(sets(), st.data(), st.booleans(), st.integers(0, 3))
+@settings(deadline=None)
+def test_requests_and_scores_stay_the_same_when_labels_are_permuted(
+    item: BonSet, data: st.DataObject, comparative: bool, seed: int
+) -> None:
+    other = relabelled(item, data.draw(st.integers(0, len(item.responses) - 1)))
+    shown = [b.request for b in blind(item, seed=seed, comparative=comparative)]
+    assert [b.request for b in blind(other, seed=seed, comparative=comparative)] == shown
+    recorder = Recorder(comparative)
+    tables = [evaluate(Dataset([x]), [recorder, *BASELINES], seed=seed).frame for x in (item, other)]
+    assert recorder.seen[: len(shown)] == recorder.seen[len(shown) :]
+    assert tables[0].drop("role").equals(tables[1].drop("role"))
+
+
+@given(sets(), st.randoms(use_true_random=False), st.booleans())
+@settings(deadline=None)
+def test_the_order_in_the_file_carries_nothing_over(item: BonSet, shuffler: random.Random, comparative: bool) -> None:
+    other = item.model_copy(
+        update={
+            "responses": tuple(shuffler.sample(item.responses, len(item.responses))),
+            "perturbed": tuple(shuffler.sample(item.perturbed, len(item.perturbed))),
+        }
+    )
+    assert Dataset([item]).fingerprint == Dataset([other]).fingerprint
+    one = {b.request.item_id: b for b in blind(item, seed=0, comparative=comparative)}
+    two = {b.request.item_id: b for b in blind(other, seed=0, comparative=comparative)}
+    assert one == two
+
+
+@given(sets(), st.booleans())
+@settings(deadline=None)
+def test_every_response_is_scored_once(item: BonSet, comparative: bool) -> None:
+    recorded = [key for b in blind(item, seed=0, comparative=comparative) for key in b.recorded.values()]
+    assert sorted(recorded) == sorted(r.id for r in (*item.responses, *item.perturbed))
+
+
+def test_ids_say_nothing() -> None:
+    for item in example_dataset(4):
+        for blinded in blind(item, seed=0, comparative=True):
+            assert [c.id for c in blinded.request.candidates] == ["1", "2", "3", "4"]
+            assert not any(r.id in blinded.request.model_dump_json() for r in (*item.responses, *item.perturbed))
+
+
+def test_the_right_answer_stands_in_each_place_equally_often() -> None:
+    places = [0, 0, 0, 0]
+    for item in example_dataset(2000, perturbed=False):
+        (blinded,) = blind(item, seed=0, comparative=True)
+        places[next(p for p, r in enumerate(blinded.recorded.values()) if r == item.chosen.id)] += 1
+    assert min(places) > 430  # 500 expected, standard deviation 19
+
+
+def test_another_seed_is_another_order() -> None:
+    item = example_dataset(1)[0]
+    orders = {tuple(next(blind(item, seed=seed, comparative=True)).recorded.values()) for seed in range(20)}
+    assert len(orders) > 5
+
+
+def test_a_scorer_that_answers_for_other_items_or_candidates_gets_error_rows() -> None:
+    (blinded,) = blind(example_dataset(1, perturbed=False)[0], seed=0, comparative=True)
+    request = blinded.request
+    good = {c.id: 1.0 for c in request.candidates}
+    for result in (
+        ScoreResult(item_id="other", scores=good),
+        ScoreResult(item_id=request.item_id, scores={**good, "9": 0.0}),
+        ScoreResult(item_id=request.item_id, scores={"1": 0.0}),
+    ):
+        found = checked(request, result)
+        assert found.error is not None
+        assert found.error.kind == "contract"
+        assert not found.scores
+
+
+def test_failed_items_have_null_scores_in_the_table() -> None:
+    dataset = example_dataset(2, perturbed=False)
+    blinded = [b for item in dataset for b in blind(item, seed=0, comparative=True)]
+    results = [
+        ScoreResult.model_validate({"item_id": blinded[0].request.item_id, "error": {"kind": "x", "message": "y"}}),
+        ScoreResult(item_id=blinded[1].request.item_id, scores={c.id: 1.5 for c in blinded[1].request.candidates}),
+    ]
+    frame = unblind(dataset, "s", zip(blinded, results, strict=True)).frame
+    assert frame["score"].to_list() == [None] * 4 + [1.5] * 4
+
+
+@pytest.mark.parametrize("spec", BASELINES)
+def test_equal_texts_get_equal_scores(spec: str) -> None:
+    item = example_dataset(1, perturbed=False)[0]
+    same = item.model_copy(update={"responses": tuple(r.model_copy(update={"text": "x"}) for r in item.responses)})
+    scorer = open_scorer(spec)
+    assert evaluate(Dataset([same]), [scorer]).frame["score"].n_unique() == 1

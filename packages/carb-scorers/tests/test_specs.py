@@ -1,0 +1,108 @@
+"""Spec strings: what they mean, and what is said when they are wrong."""
+
+import sys
+from importlib.metadata import EntryPoint
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from carb_data import CarbError
+from carb_scorers import open_scorer
+from carb_scorers.specs import ENTRY_POINTS, Options, ParsedSpec, kinds, parse_spec, provider, read_options
+
+words = st.text(st.characters(exclude_categories=["Cs", "Cc"]), min_size=1, max_size=12)
+
+
+@given(
+    st.from_regex(r"[a-z][a-z0-9_-]{0,8}", fullmatch=True),
+    st.text(st.characters(exclude_categories=["Cs", "Cc"], exclude_characters="?"), min_size=1, max_size=20).filter(
+        lambda target: target == target.strip()
+    ),
+    st.dictionaries(words, words, max_size=3),
+)
+def test_a_spec_survives_being_written_and_read(kind: str, target: str, options: dict[str, str]) -> None:
+    spec = ParsedSpec(kind=kind, target=target, options=options)
+    assert parse_spec(str(spec)) == spec
+
+
+def test_options_are_put_in_order() -> None:
+    assert str(parse_spec("judge:m?b=2&a=1")) == "judge:m?a=1&b=2"
+
+
+def test_a_url_stays_readable() -> None:
+    spec = "judge:m?backend=openai&url=http://127.0.0.1:8000/v1"
+    assert str(parse_spec(spec)) == spec
+
+
+@pytest.mark.parametrize(
+    ("spec", "said"),
+    [
+        ("length", "KIND:TARGET"),
+        (":length", "KIND:TARGET"),
+        ("baseline:", "KIND:TARGET"),
+        ("", "KIND:TARGET"),
+        ("baseline:length?seed", "key=value"),
+        ("baseline:random?seed=1&seed=2", "twice"),
+        ("bseline:length", "Did you mean 'baseline'"),
+        ("baseline:lenght", "There are random, length"),
+        ("baseline:length?seed=1", "unknown option 'seed'"),
+        ("baseline:random?sede=1", "did you mean 'seed'"),
+        ("baseline:random?seed=x", "seed='x'"),
+    ],
+)
+def test_mistakes_are_explained(spec: str, said: str) -> None:
+    with pytest.raises(CarbError) as caught:
+        open_scorer(spec)
+    assert said in str(caught.value)
+
+
+def test_all_bad_options_are_named_at_once() -> None:
+    class Two(Options):
+        size: int = 1
+        name: str = ""
+
+    with pytest.raises(CarbError) as caught:
+        read_options(Two, "x:y", {"size": "many", "nmae": "z"})
+    assert "size='many'" in str(caught.value)
+    assert "did you mean 'name'" in str(caught.value)
+
+
+def test_kinds_name_their_package() -> None:
+    assert {"baseline", "classifier", "judge", "implicit"} <= set(kinds())
+    assert provider("baseline").startswith("carb-scorers ")
+
+
+@pytest.fixture
+def registered(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder on the path that registers kinds as an installed package does."""
+    folder = tmp_path / "third-1.2.dist-info"
+    folder.mkdir()
+    (folder / "METADATA").write_text("Metadata-Version: 2.1\nName: third\nVersion: 1.2\n")
+    points = ["fine = third_kinds:fine", "broken = third_kinds:nothing", "absent = no_such_module:x", "odd = sys:path"]
+    (folder / "entry_points.txt").write_text("\n".join([f"[{ENTRY_POINTS}]", *points]))
+    (tmp_path / "third_kinds.py").write_text("def fine(name, target, options):\n    return (name, target, options)\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    yield tmp_path
+    sys.modules.pop("third_kinds", None)
+
+
+def test_other_packages_register_kinds(registered: Path) -> None:
+    assert open_scorer("fine:x?b=1&a=2") == ("fine:x?a=2&b=1", "x", {"a": "2", "b": "1"})
+    assert provider("fine") == "third 1.2"
+
+
+@pytest.mark.parametrize("kind", ["broken", "absent", "odd"])
+def test_a_broken_plugin_is_named(registered: Path, kind: str) -> None:
+    with pytest.raises(CarbError, match=kind):
+        open_scorer(f"{kind}:x")
+
+
+def test_two_packages_with_one_kind_are_refused(registered: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    import carb_scorers.specs as specs
+
+    twice = [EntryPoint("fine", value, ENTRY_POINTS) for value in ("one:x", "two:x")]
+    monkeypatch.setattr(specs, "entry_points", lambda **_: twice)
+    with pytest.raises(CarbError, match=r"Several packages.*one:x, two:x"):
+        open_scorer("fine:x")
