@@ -12,8 +12,8 @@ import polars as pl
 import pytest
 
 from carb_cli import main as main_module
-from carb_cli.commands.run import spread
 from carb_cli.progress import Rates, duration
+from carb_cli.selection import spread
 from carb_data import Dataset, ScoreTable, load
 from cli_helpers import Carb, small_dataset, small_set
 

@@ -54,7 +54,13 @@ def table(title: str, columns: Sequence[str], rows: Sequence[Sequence[object]], 
 
 def pairs(title: str, content: Mapping[str, object]) -> None:
     """Print names and values."""
-    table(title, ["", ""], list(content.items()))
+    shown = Table(title=escape(safe(title)), title_justify="left", title_style="bold", box=None, show_header=False)
+    shown.add_column(style="dim", no_wrap=True)
+    shown.add_column(overflow="fold")
+    for name, value in content.items():
+        shown.add_row(escape(name), escape(safe(str(value))))
+    console.print(shown)
+    console.print()
 
 
 def short(name: str) -> str:
@@ -72,3 +78,13 @@ def percent(value: float | None) -> str:
 def interval(low: float | None, high: float | None) -> str:
     """Two shares as percentages."""
     return "" if low is None or high is None else f"{percent(low)} – {percent(high)}"
+
+
+def size(number: int) -> str:
+    """Bytes as people say them: ``512 MB``, ``23.4 GB``."""
+    value = float(number)
+    for unit in ("B", "kB", "MB"):
+        if value < 1000:
+            return f"{value:.0f} {unit}"
+        value /= 1000
+    return f"{value:.1f} GB"

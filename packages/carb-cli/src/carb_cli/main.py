@@ -17,8 +17,11 @@ _COMMANDS = "carb_cli.commands"
 COMMANDS = {
     "run": (f"{_COMMANDS}.run:run", "Score a data set with reward models."),
     "report": (f"{_COMMANDS}.report:report", "Show what runs found, with intervals."),
+    "compare": (f"{_COMMANDS}.compare:compare", "Say which of two scorers is better, and whether it is noise."),
+    "doctor": (f"{_COMMANDS}.doctor:doctor", "Say what is installed, what is missing, and what it is for."),
 }
 """Name, place and one line for each command."""
+_arguments: list[str] = []
 DATA_COMMANDS = {
     "list": (f"{_COMMANDS}.data:list_", "List the data sets and sources at hand."),
     "info": (f"{_COMMANDS}.data:info", "Describe a data set."),
@@ -56,6 +59,11 @@ def _register(parent: App, commands: dict[str, tuple[str, str]], argv: Sequence[
         parent.command(place, name=name, **({} if name in argv else {"help": line}))
 
 
+def command_line() -> tuple[str, ...]:
+    """The command that is being run, for records and messages."""
+    return ("carb", *_arguments)
+
+
 def _version() -> str:
     from importlib.metadata import version
 
@@ -71,6 +79,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     from cyclopts import CycloptsError
 
     arguments = list(sys.argv[1:] if argv is None else argv)
+    _arguments[:] = arguments
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="backslashreplace")  # a terminal that cannot show a script is no reason to fail

@@ -7,11 +7,18 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-Json = Annotated[bool, Parameter(name="--json", negative=(), help="Print the result as JSON.")]
-Quiet = Annotated[bool, Parameter(name=["--quiet", "-q"], negative=(), help="Show no progress.")]
+Several = Parameter(negative=(), consume_multiple=True, show_default=False)
+"""An option that takes several values, after one another or by being repeated."""
+Json = Annotated[bool, Parameter(name="--json", negative=(), show_default=False, help="Print the result as JSON.")]
+Quiet = Annotated[bool, Parameter(name=["--quiet", "-q"], negative=(), show_default=False, help="Show no progress.")]
 CultureFile = Annotated[
     tuple[Path, ...],
-    Parameter(name="--culture-file", negative=(), help="A file that defines further cultures; may be repeated."),
+    Parameter(
+        name="--culture-file",
+        negative=(),
+        show_default=False,
+        help="A file that defines further cultures; may be repeated.",
+    ),
 ]
 
 

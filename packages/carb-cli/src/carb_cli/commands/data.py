@@ -107,7 +107,7 @@ class DataSplit(Output):
 def list_(*, json: Json = False) -> None:
     """List the data sets and sources at hand.
 
-    Example:
+    For example:
 
         carb data list
     """
@@ -131,7 +131,7 @@ def list_(*, json: Json = False) -> None:
 def info(data: str, *, culture_file: CultureFile = (), json: Json = False) -> None:
     """Describe a data set: size, cultures, domains, languages, licences, fingerprint.
 
-    Example:
+    For example:
 
         carb data info carb-seed
 
@@ -171,7 +171,7 @@ def validate(data: str, *, culture_file: CultureFile = (), json: Json = False) -
 
     Exits with 1 when there are defects.
 
-    Example:
+    For example:
 
         carb data validate carb-seed
 
@@ -213,7 +213,7 @@ def build(
 ) -> None:
     """Build a data set from a public source; says what was built, and what was skipped and why.
 
-    Example:
+    For example:
 
         carb data build blend --source ../shared/data/blend --out blend.jsonl
 
@@ -275,7 +275,7 @@ def split(
 ) -> None:
     """Divide a data set by source item, so that no item or translation of one crosses a border.
 
-    Example:
+    For example:
 
         carb data split carb-seed --out parts --train 0.5 --dev 0 --test 0.5
 

@@ -26,7 +26,7 @@ def report(
 ) -> None:
     """Show what runs found: a table here, --json for programs, --html for people.
 
-    Example:
+    For example:
 
         carb report runs/first --json report.json --html report.html
 

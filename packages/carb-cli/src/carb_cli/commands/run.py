@@ -2,23 +2,29 @@
 
 from __future__ import annotations
 
-import sys
+import asyncio
+import shlex
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import anyio
 from cyclopts import Parameter
 from pydantic import Field
 
 from carb_cli import display
-from carb_cli.options import CultureFile, Json, Quiet, add_cultures
+from carb_cli.config import RunConfig, read_config, to_toml
+from carb_cli.engines import engine_of
+from carb_cli.interrupts import graceful
+from carb_cli.main import INTERRUPTED, OK, command_line
+from carb_cli.options import Json, Quiet, Several, add_cultures
 from carb_cli.output import Output
+from carb_cli.plan import plan_run
 from carb_cli.progress import Rates, label, progress
-from carb_data import CarbError, Dataset, load
+from carb_cli.selection import select
+from carb_data import Dataset
 from carb_scorers.evaluation import Progress
 from carb_scorers.runs import RunRecord
-from carb_scorers.runs import run as run_scorers
 
 
 class RunOutput(Output, RunRecord):
@@ -28,30 +34,39 @@ class RunOutput(Output, RunRecord):
     out: str
 
 
-Several = Parameter(negative=(), consume_multiple=True)
+Flag = Parameter(negative=())
 
 
 def run(
     *,
-    data: Annotated[tuple[str, ...], Several],
-    scorer: Annotated[tuple[str, ...], Several],
-    out: Path,
+    data: Annotated[tuple[str, ...], Several] = (),
+    scorer: Annotated[tuple[str, ...], Several] = (),
+    out: Path | None = None,
     limit: int | None = None,
     cultures: Annotated[tuple[str, ...], Several] = (),
     domains: Annotated[tuple[str, ...], Several] = (),
-    perturbed: bool = True,
-    seed: int = 0,
-    window: int = 256,
-    fresh: Annotated[bool, Parameter(negative=())] = False,
-    culture_file: CultureFile = (),
+    perturbed: bool | None = None,
+    seed: int | None = None,
+    window: int | None = None,
+    engine: Literal["local", "ray"] | None = None,
+    fresh: Annotated[bool, Flag] = False,
+    retry_errors: Annotated[bool, Flag] = False,
+    config: Path | None = None,
+    print_config: Annotated[bool, Flag] = False,
+    dry_run: Annotated[bool, Flag] = False,
+    price_in: float | None = None,
+    price_out: float | None = None,
+    culture_file: Annotated[tuple[Path, ...], Several] = (),
     json: Json = False,
     quiet: Quiet = False,
-) -> None:
+) -> int:
     """Score a data set with reward models. The same command goes on after any interruption.
 
-    Example:
+    For example:
 
-        carb run --data carb-seed --scorer baseline:length --scorer baseline:random --out runs/first
+        carb run --data carb-seed --scorer baseline:length baseline:random --out runs/first
+
+        carb run --data carb-seed --scorer baseline:label --out runs/label --limit 40 --dry-run
 
     Parameters
     ----------
@@ -68,86 +83,113 @@ def run(
     domains
         Only these domains; may be repeated.
     perturbed
-        Score the perturbed texts too.
+        Score the perturbed texts too, which is the default.
     seed
-        Of the order in which candidates are presented.
+        Of the order in which candidates are presented; default 0.
     window
-        Requests handed to a scorer at once.
+        Requests handed to a scorer at once; default 64.
+    engine
+        Where the scorers run: in this process, which is the default, or on a Ray cluster.
     fresh
         Discard results that are in the folder already.
+    retry_errors
+        Ask again for items that failed in an earlier run into the same folder.
+    config
+        A TOML file with these options; options on the command line win over it.
+    print_config
+        Print these options as a TOML file, and do nothing else.
+    dry_run
+        Say what would be done, with counts, an estimate of the tokens and the cost, and do nothing else.
+    price_in
+        Price of a million input tokens of a paid API, for the estimate.
+    price_out
+        Price of a million output tokens of a paid API, for the estimate.
+    culture_file
+        A file that defines further cultures; may be repeated.
     """
-    add_cultures(culture_file)
-    dataset = select(data, limit=limit, cultures=cultures, domains=domains, perturbed=perturbed)
+    flags: dict[str, object] = {"data": data, "scorer": scorer, "out": out, "limit": limit, "cultures": cultures}
+    flags |= {"domains": domains, "perturbed": perturbed, "seed": seed, "window": window, "engine": engine}
+    flags |= {"culture_file": tuple(map(str, culture_file))}
+    wanted = read_config(config, flags)
+    if print_config:
+        display.console.file.write(to_toml(wanted))
+        return OK
+    add_cultures(tuple(map(Path, wanted.culture_file)))
+    dataset = select(
+        wanted.data,
+        limit=wanted.limit,
+        cultures=wanted.cultures,
+        domains=wanted.domains,
+        perturbed=wanted.perturbed,
+    )
+    if dry_run:
+        plan = plan_run(wanted, dataset, price_in=price_in, price_out=price_out)
+        plan.print() if json else plan.show()
+        return OK
+    record = _score(wanted, dataset, fresh=fresh, retry_errors=retry_errors, quiet=quiet)
+    if record is None:
+        return INTERRUPTED
+    if json:
+        RunOutput(out=str(wanted.out), **record.model_dump()).print()
+        return OK
+    _say_what_was_done(record, wanted.out)
+    return OK
 
-    with progress(quiet) as report:
-        rates = Rates()
+
+def _score(wanted: RunConfig, dataset: Dataset, *, fresh: bool, retry_errors: bool, quiet: bool) -> RunRecord | None:
+    """The record of the finished run; none where the user stopped it."""
+    run_scorers = engine_of(wanted.engine)
+    arguments = command_line()
+    rates = Rates()
+    with (
+        progress(quiet) as report,
+        graceful("Stopping after the batch in flight; Ctrl-C again stops at once.") as stop,
+    ):
 
         def on_progress(state: Progress) -> None:
             detail = rates.detail(state.scorer, state.done, state.total, state.errors, state.tokens)
             report(label(state.scorer), state.done, state.total, detail)
+            stop.check()
 
-        async def score() -> RunRecord:
-            return await run_scorers(
-                dataset,
-                scorer,
-                out,
-                names=data,
-                seed=seed,
-                window=window,
-                fresh=fresh,
-                command=("carb", *sys.argv[1:]),
-                on_progress=on_progress,
-            )
+        async def score() -> RunRecord | None:
+            loop = asyncio.get_running_loop()
+            with anyio.CancelScope() as scope:
+                stop.on_ask = lambda: loop.call_soon_threadsafe(scope.cancel)
+                return await run_scorers(
+                    dataset,
+                    wanted.scorer,
+                    wanted.out,
+                    names=wanted.data,
+                    seed=wanted.seed,
+                    window=wanted.window,
+                    fresh=fresh,
+                    retry_errors=retry_errors,
+                    command=arguments,
+                    on_progress=on_progress,
+                )
+            return None
 
-        record = anyio.run(score)
-    if json:
-        RunOutput(out=str(out), **record.model_dump()).print()
-        return
-    errors = sum(s.errors for s in record.scorers)
-    display.say(f"{len(record.scorers)} scorers, {record.dataset.sets} sets, {errors} errors: {out}")
+        record: RunRecord | None = None
+        try:
+            record = anyio.run(score)
+        except BaseException:  # KeyboardInterrupt, alone or in a group
+            if not stop.asked:
+                raise
+    if record is None:
+        _say_how_to_go_on(wanted.out, arguments)
+    return record
+
+
+def _say_how_to_go_on(out: Path, arguments: Sequence[str]) -> None:
+    again = shlex.join(part for part in arguments if part != "--fresh")
+    display.note(f"Stopped. What was scored is kept in {out}. To go on, run the same command again:")
+    display.note(f"  {again}")
+
+
+def _say_what_was_done(record: RunRecord, out: Path) -> None:
+    errors = sum(scorer.errors for scorer in record.scorers)
+    number: Any = len(record.scorers)
+    display.say(f"{number} scorer{'' if number == 1 else 's'}, {record.dataset.sets} sets, {errors} errors: {out}")
+    if errors:
+        display.say(f"Why items failed: {out / 'errors.jsonl'}; to try them again: --retry-errors")
     display.say(f"Next: carb report {out} --html report.html")
-
-
-def select(
-    data: Sequence[str],
-    *,
-    limit: int | None = None,
-    cultures: Sequence[str] = (),
-    domains: Sequence[str] = (),
-    perturbed: bool = True,
-) -> Dataset:
-    """Load data sets and narrow them down.
-
-    Raises:
-        CarbError: nothing is left, or a culture or domain is unknown.
-    """
-    from carb_data import Domain
-    from carb_data import cultures as registry
-
-    unknown = set(domains) - {str(d) for d in Domain}
-    if unknown:
-        raise CarbError(f"Unknown domains {sorted(unknown)}; there are {', '.join(Domain)}.")
-    wanted = {c.id for name in cultures for c in (registry[name], *registry.varieties(name))}
-    dataset = Dataset(item for name in data for item in load(name))
-    dataset = dataset.filter(cultures=wanted or None, domains=domains or None)
-    if limit is not None:
-        dataset = spread(dataset, limit)
-    if not perturbed:
-        dataset = Dataset(item.model_copy(update={"perturbed": ()}) for item in dataset)
-    if not len(dataset):
-        raise CarbError("No sets are left to score; loosen --limit, --cultures or --domains.")
-    return dataset
-
-
-def spread(dataset: Dataset, limit: int) -> Dataset:
-    """The first sets of each culture and domain in turn, until there are ``limit``; in the original order."""
-    if limit < 1:
-        raise CarbError(f"--limit must be at least 1, got {limit}.")
-    rank: dict[tuple[str, str], int] = {}
-    keyed = []
-    for place, item in enumerate(dataset):
-        group = (item.culture, str(item.domain))
-        rank[group] = rank.get(group, 0) + 1
-        keyed.append((rank[group], place))
-    kept = {place for _, place in sorted(keyed)[:limit]}
-    return Dataset(item for place, item in enumerate(dataset) if place in kept)

@@ -1,0 +1,234 @@
+"""``carb compare``: which of two scorers is better, and is it noise?"""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from pydantic import Field
+
+from carb_cli import display
+from carb_cli.display import percent
+from carb_cli.options import CultureFile, Json, add_cultures
+from carb_cli.output import Output, Part
+from carb_cli.runs import dataset_of, find_scorer, only, scores_of
+from carb_data import CarbError, Dataset, ScoreTable
+from carb_metrics import compare as compare_tables
+
+
+class Group(Part):
+    """The difference in one culture or domain."""
+
+    key: str
+    n: int
+    only_a: int
+    only_b: int
+    accuracy_a: float
+    accuracy_b: float
+    difference: float
+    low: float
+    high: float
+    p: float
+    p_adjusted: float
+    """Holm's, over the groups."""
+
+
+class Disagreement(Part):
+    """A set that one scorer wins and the other loses."""
+
+    item_id: str
+    culture: str
+    domain: str
+    prompt: str
+    winner: Literal["a", "b"]
+    margin_a: float
+    """Score of chosen minus that of the best rejected, in standard deviations of a's scores within sets."""
+    margin_b: float
+
+
+class Compared(Output):
+    """Output of ``carb compare --json``. Differences are those of accuracies, a minus b."""
+
+    schema_: Literal["carb.compare/1"] = Field(default="carb.compare/1", alias="schema")
+    a: str
+    b: str
+    n: int
+    """Sets that both scored."""
+    better: Literal["a", "b"] | None
+    """Null where the difference is not significant at the confidence asked for."""
+    accuracy_a: float | None
+    accuracy_b: float | None
+    difference: float | None
+    low: float | None
+    high: float | None
+    p: float | None
+    """McNemar's mid-p."""
+    p_exact: float | None
+    only_a: int | None
+    """Sets that a won and b lost."""
+    only_b: int | None
+    detectable: float | None
+    """True difference that this many sets would find with 80% power."""
+    more_sets: int | None
+    """Further sets that would settle a difference of the size seen; 0 if it is settled."""
+    confidence: float
+    by_culture: tuple[Group, ...]
+    by_domain: tuple[Group, ...]
+    items: tuple[Disagreement, ...]
+    """The sets on which they differ most, by the difference of their margins."""
+
+
+def compare(
+    a: str,
+    b: str | None = None,
+    *,
+    items: int = 10,
+    confidence: float = 0.95,
+    culture_file: CultureFile = (),
+    json: Json = False,
+) -> None:
+    """Say which of two scorers is better, by how much, whether it is noise, and where they differ most.
+
+    For example:
+
+        carb compare runs/first#length runs/first#random
+
+    Parameters
+    ----------
+    a
+        A run folder, with #SCORER where it holds several; any telling part of the scorer's name will do.
+    b
+        Another; without it, a must be a run of two scorers.
+    items
+        How many of the sets to show on which they differ most.
+    confidence
+        Of the intervals, and of the verdict.
+    """
+    add_cultures(culture_file)
+    (folder_a, name_a), (folder_b, name_b) = _both(a, b)
+    sets = _shared_sets(dataset_of(folder_a), dataset_of(folder_b))
+    table_a, table_b = only(scores_of(folder_a), name_a), only(scores_of(folder_b), name_b)
+    whole = compare_tables(table_a, table_b, confidence=confidence)
+    groups = {key: _groups(table_a, table_b, key, confidence) for key in ("culture", "domain")}
+    significant = whole.p is not None and whole.p < 1 - confidence and whole.difference
+    found = Compared(
+        a=name_a,
+        b=name_b,
+        better=("a" if whole.difference > 0 else "b") if significant and whole.difference else None,
+        confidence=confidence,
+        by_culture=groups["culture"],
+        by_domain=groups["domain"],
+        items=_disagreements(table_a, table_b, sets)[:items],
+        **{name: getattr(whole, name) for name in _TAKEN},
+    )
+    if json:
+        found.print()
+        return
+    _show(found)
+
+
+_TAKEN = ("n", "accuracy_a", "accuracy_b", "difference", "low", "high", "p", "p_exact", "only_a", "only_b",
+          "detectable", "more_sets")  # fmt: skip
+
+
+def _both(a: str, b: str | None) -> tuple[Any, Any]:
+    if b is not None:
+        return find_scorer(a), find_scorer(b)
+    from pathlib import Path
+
+    from carb_scorers.runs import RunRecord
+
+    names = [scorer.spec.name for scorer in RunRecord.read(Path(a)).scorers]
+    if len(names) != 2:
+        raise CarbError(f"Name two scorers, for example: carb compare '{a}#{names[0]}' '{a}#{names[-1]}'")
+    return (Path(a), names[0]), (Path(a), names[1])
+
+
+def _shared_sets(a: Dataset, b: Dataset) -> Dataset:
+    """The sets of both.
+
+    Raises:
+        CarbError: sets of one id have different content.
+    """
+    if a.fingerprint == b.fingerprint:
+        return a
+    shared = [item for item in a if item.id in b]
+    other = [item.id for item in shared if Dataset([item]).fingerprint != Dataset([b[item.id]]).fingerprint]
+    if other:
+        raise CarbError(
+            f"These runs scored different data: {len(other)} sets have the same id and another content, the first is "
+            f"'{other[0]}'. Score the same data set with both."
+        )
+    return Dataset(shared)
+
+
+def _groups(a: ScoreTable, b: ScoreTable, key: str, confidence: float) -> tuple[Group, ...]:
+    rows = compare_tables(a, b, by=key, confidence=confidence).groups.iter_rows(named=True)
+    found = [Group.model_validate({"key": row.pop(key), **row}) for row in rows]
+    return tuple(sorted(found, key=lambda group: (-abs(group.difference), group.key)))
+
+
+def _disagreements(a: ScoreTable, b: ScoreTable, sets: Dataset) -> tuple[Disagreement, ...]:
+    from carb_cli.margins import margins
+
+    one, two = margins(a), margins(b)
+    found = [
+        Disagreement(
+            item_id=item.id,
+            culture=item.culture,
+            domain=str(item.domain),
+            prompt=item.prompt,
+            winner="a" if one[item.id] > two[item.id] else "b",
+            margin_a=one[item.id],
+            margin_b=two[item.id],
+        )
+        for item in sets
+        if item.id in one and item.id in two and (one[item.id] > 0) != (two[item.id] > 0)
+    ]
+    return tuple(sorted(found, key=lambda d: (-abs(d.margin_a - d.margin_b), d.item_id)))
+
+
+def _show(found: Compared) -> None:
+    a, b = display.short(found.a), display.short(found.b)
+    if found.difference is None or found.p is None:
+        display.say("The two runs have no sets to compare.")
+        return
+    points = f"{_signed(found.difference)} points [{_signed(found.low)}, {_signed(found.high)}]"
+    display.say(f"a  {a}: {percent(found.accuracy_a)}%")
+    display.say(f"b  {b}: {percent(found.accuracy_b)}%")
+    display.say(f"a − b  {points}, p = {_p(found.p)} (McNemar, mid-p), {found.n} sets,")
+    display.say(f"       {found.only_a} won by a alone, {found.only_b} by b alone.")
+    if found.better is not None:
+        display.say(f"{found.better} is better; a difference like this is unlikely to be noise.")
+    else:
+        display.say("This may be noise: the data do not settle which is better.")
+        if found.more_sets:
+            display.say(f"About {found.more_sets:,} further sets would settle a difference of this size (80% power).")
+        if found.detectable is not None:
+            display.say(f"With {found.n} sets only a difference of {percent(found.detectable)} points or more shows.")
+    for title, groups in (("Cultures", found.by_culture), ("Domains", found.by_domain)):
+        columns = [title.lower()[:-1], "sets", "a %", "b %", "a − b", "interval", "p, Holm"]
+        rows = [
+            (
+                g.key,
+                g.n,
+                percent(g.accuracy_a),
+                percent(g.accuracy_b),
+                _signed(g.difference),
+                f"[{_signed(g.low)}, {_signed(g.high)}]",
+                _p(g.p_adjusted),
+            )
+            for g in groups
+        ]
+        display.table(f"{title}, most different first", columns, rows, right=columns[1:])
+    if found.items:
+        shown = [(i.item_id, i.winner, f"{i.margin_a:+.2f}", f"{i.margin_b:+.2f}", i.prompt[:60]) for i in found.items]
+        display.table("Sets on which they differ most", ["set", "won by", "margin a", "margin b", "prompt"], shown)
+        display.say("Margins: chosen minus best rejected, in standard deviations of the scorer's scores within sets.")
+
+
+def _signed(value: float | None) -> str:
+    return "" if value is None else f"{100 * value:+.1f}".replace("-", "−")
+
+
+def _p(value: float) -> str:
+    return "< 0.001" if value < 0.001 else f"{value:.3f}"

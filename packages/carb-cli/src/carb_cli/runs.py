@@ -1,0 +1,47 @@
+"""Reading runs back: one scorer's scores out of a folder, found by what a user types."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import polars as pl
+
+from carb_data import CarbError, Dataset, ScoreTable, load
+from carb_scorers.runs import RunRecord
+
+
+def scores_of(folder: Path) -> ScoreTable:
+    """The table of a finished run."""
+    RunRecord.read(folder)
+    return ScoreTable.load(folder / "scores.parquet")
+
+
+def dataset_of(folder: Path) -> Dataset:
+    """The sets that a run scored; any culture may occur in them."""
+    return load(folder / "dataset.parquet", registry=None)
+
+
+def only(table: ScoreTable, scorer: str) -> ScoreTable:
+    """The part of one scorer."""
+    return ScoreTable(table.frame.filter(pl.col("scorer") == scorer))
+
+
+def find_scorer(wanted: str) -> tuple[Path, str]:
+    """The run folder and the scorer that ``FOLDER`` or ``FOLDER#SCORER`` names.
+
+    ``SCORER`` may be any part of a scorer's name that no other scorer of the run contains.
+
+    Raises:
+        CarbError: there is no such run or scorer, or several fit.
+    """
+    folder, _, part = wanted.partition("#")
+    record = RunRecord.read(Path(folder))
+    names = [scorer.spec.name for scorer in record.scorers]
+    found = [name for name in names if name == part] or [name for name in names if part in name]
+    if len(found) == 1:
+        return Path(folder), found[0]
+    listed = ", ".join(names)
+    if not part:
+        raise CarbError(f"{folder} holds {len(names)} scorers; say which, as '{folder}#{names[0]}'. It holds {listed}.")
+    how = "No scorer" if not found else "More than one scorer"
+    raise CarbError(f"{how} of {folder} is named '{part}'. It holds {listed}.")

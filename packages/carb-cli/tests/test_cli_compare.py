@@ -1,0 +1,103 @@
+"""``carb compare``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+from carb_cli.margins import margins
+from carb_data import ScoreTable, load
+from carb_metrics import bon_accuracy, compare
+from cli_helpers import Carb, small_dataset
+
+
+def table_of(folder: Path, scorer: str) -> ScoreTable:
+    frame = ScoreTable.load(folder / "scores.parquet").frame
+    return ScoreTable(frame.filter(pl.col("scorer") == scorer))
+
+
+def test_json_is_what_the_metrics_say(carb: Carb, finished_run: Path) -> None:
+    found = carb("compare", f"{finished_run}#length", f"{finished_run}#random", "--json").json
+    a, b = table_of(finished_run, "baseline:length"), table_of(finished_run, "baseline:random")
+    whole = compare(a, b)
+    assert found["schema"] == "carb.compare/1"
+    assert (found["a"], found["b"]) == ("baseline:length", "baseline:random")
+    for name in ("n", "difference", "low", "high", "p", "only_a", "only_b", "more_sets"):
+        assert found[name] == getattr(whole, name)
+    assert sum(group["n"] for group in found["by_culture"]) == found["n"] == 80
+    assert {group["key"] for group in found["by_domain"]} == {"commonsense", "values", "safety", "linguistics"}
+
+
+def test_every_listed_item_is_won_by_one_alone(carb: Carb, finished_run: Path) -> None:
+    found = carb("compare", f"{finished_run}#length", f"{finished_run}#random", "--items", 1000, "--json").json
+    assert len(found["items"]) == found["only_a"] + found["only_b"]
+    for item in found["items"]:
+        assert (item["margin_a"] > 0) != (item["margin_b"] > 0)
+        assert (item["winner"] == "a") == (item["margin_a"] > 0)
+    gaps = [abs(item["margin_a"] - item["margin_b"]) for item in found["items"]]
+    assert gaps == sorted(gaps, reverse=True)
+
+
+def test_margins_agree_with_accuracy(finished_run: Path) -> None:
+    table = table_of(finished_run, "baseline:length")
+    found = margins(table)
+    assert sum(value > 0 for value in found.values()) / len(found) == bon_accuracy(table).overall.accuracy
+
+
+def test_noise_is_called_noise(carb: Carb, finished_run: Path) -> None:
+    out = carb("compare", f"{finished_run}#length", f"{finished_run}#random").out
+    whole = compare(table_of(finished_run, "baseline:length"), table_of(finished_run, "baseline:random"))
+    assert whole.p is not None
+    assert whole.p > 0.05
+    assert "This may be noise" in out
+    assert "further sets would settle" in out
+
+
+def test_a_clear_difference_is_called_one(carb: Carb, finished_run: Path) -> None:
+    found = carb("compare", f"{finished_run}#label", f"{finished_run}#random", "--json").json
+    assert found["better"] == "b"
+    assert "b is better" in carb("compare", f"{finished_run}#label", f"{finished_run}#random").out
+
+
+def test_a_scorer_with_itself(carb: Carb, finished_run: Path) -> None:
+    found = carb("compare", f"{finished_run}#length", f"{finished_run}#length", "--json").json
+    assert (found["difference"], found["p"], found["better"], found["items"]) == (0, 1, None, [])
+
+
+def test_a_run_of_two_scorers_needs_no_names(carb: Carb, data_file: Path, tmp_path: Path) -> None:
+    carb("run", "--data", data_file, "--scorer", "baseline:length", "baseline:random", "--out", tmp_path / "r")
+    found = carb("compare", tmp_path / "r", "--json").json
+    assert (found["a"], found["b"]) == ("baseline:length", "baseline:random")
+
+
+def test_naming_a_scorer(carb: Carb, finished_run: Path) -> None:
+    ended = carb("compare", finished_run)
+    assert ended.code == 2
+    assert "Name two scorers" in ended.err
+    ended = carb("compare", f"{finished_run}#nothing", f"{finished_run}#length")
+    assert ended.code == 2
+    assert "No scorer" in ended.err
+    assert "baseline:random" in ended.err
+    ended = carb("compare", f"{finished_run}#baseline", f"{finished_run}#length")
+    assert ended.code == 2
+    assert "More than one scorer" in ended.err
+
+
+@pytest.mark.parametrize("changed", [True, False])
+def test_runs_on_parts_of_the_same_data(carb: Carb, data_file: Path, tmp_path: Path, changed: bool) -> None:
+    part = tmp_path / "part.jsonl"
+    items = load(data_file)[:6]
+    items.save(part)
+    if changed:
+        part.write_text(part.read_text(encoding="utf-8").replace("Question 3?", "Another question?"), encoding="utf-8")
+    carb("run", "--data", data_file, "--scorer", "baseline:length", "--out", tmp_path / "a")
+    carb("run", "--data", part, "--scorer", "baseline:random", "--out", tmp_path / "b")
+    ended = carb("compare", tmp_path / "a", tmp_path / "b", "--json")
+    if changed:
+        assert ended.code == 2
+        assert "'set-3'" in ended.err
+    else:
+        assert ended.json["n"] == 6
+    assert len(small_dataset()) == 12

@@ -1,0 +1,61 @@
+"""Every command's help shows an example, and every example runs."""
+
+from __future__ import annotations
+
+import inspect
+import re
+import shlex
+import shutil
+from importlib import import_module
+from pathlib import Path
+
+import pytest
+
+from carb_cli.main import COMMANDS, DATA_COMMANDS
+from cli_helpers import Carb
+
+EVERY = {name: place for name, (place, _) in COMMANDS.items()} | {
+    f"data {name}": place for name, (place, _) in DATA_COMMANDS.items()
+}
+NEEDS_PUBLIC_DATA = {"data build"}
+
+
+def examples(command: str) -> list[str]:
+    """The example lines of a command's docstring."""
+    module, _, function = EVERY[command].partition(":")
+    text = inspect.getdoc(getattr(import_module(module), function)) or ""
+    part = re.search(r"For example:\n\n(.*?)(?:\n\n\S|\Z)", text, flags=re.DOTALL)
+    return [] if part is None else [line.strip() for line in part[1].splitlines() if line.strip()]
+
+
+@pytest.mark.parametrize("command", EVERY)
+def test_help_shows_what_the_function_says(carb: Carb, command: str) -> None:
+    ended = carb(*command.split(), "--help")
+    assert ended.code == 0
+    shown = " ".join(ended.out.split())
+    lines = examples(command)
+    assert lines, f"`carb {command}` has no example"
+    for line in lines:
+        assert line in shown
+        assert line.startswith(f"carb {command}")
+
+
+@pytest.mark.parametrize("command", sorted(set(EVERY) - NEEDS_PUBLIC_DATA))
+def test_examples_run(
+    carb: Carb, command: str, finished_run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    if command != "run":
+        shutil.copytree(finished_run, tmp_path / "runs" / "first")
+    for line in examples(command):
+        ended = carb(*shlex.split(line)[1:])
+        assert ended.code == 0, (line, ended.err)
+
+
+def test_all_commands_are_listed(carb: Carb) -> None:
+    shown = carb("--help").out
+    for name, (_, line) in COMMANDS.items():
+        assert f" {name} " in shown
+        assert line in " ".join(shown.replace("│", " ").split())
+    for name in DATA_COMMANDS:
+        assert f" {name} " in carb("data", "--help").out
