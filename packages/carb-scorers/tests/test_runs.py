@@ -1,0 +1,243 @@
+"""Runs: the same call goes on after any interruption, and ends with the same table."""
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+
+import anyio
+import polars as pl
+import pytest
+
+from carb_data import CarbError, Dataset
+from carb_scorers import Scorer, ScoreRequest, ScoreResult, ScorerSpec, Usage, evaluate
+from carb_scorers.contract import failed
+from carb_scorers.records import cost
+from carb_scorers.runs import RunRecord, run
+from carb_scorers.testing import example_dataset
+
+DATASET = example_dataset(10)
+
+
+class Counting:
+    """Scores by length, counts what it was asked, and fails where told."""
+
+    def __init__(self, name: str = "counting", *, errors: Sequence[str] = (), stop_after: int | None = None) -> None:
+        self.spec = ScorerSpec(name=name, kind="test", parameters={"price_in": 2.0, "price_out": 10.0})
+        self.errors = set(errors)
+        self.stop_after = stop_after
+        self.asked: list[str] = []
+
+    async def score(self, requests: Sequence[ScoreRequest]) -> list[ScoreResult]:
+        if self.stop_after is not None and len(self.asked) >= self.stop_after:
+            raise CarbError("the server is gone")
+        self.asked += [r.item_id for r in requests]
+        usage = Usage(input_tokens=100, output_tokens=10, requests=1)
+        return [
+            failed(r, "timeout", "no answer", usage)
+            if r.item_id in self.errors
+            else ScoreResult(item_id=r.item_id, scores={c.id: len(c.text) / 3 for c in r.candidates}, usage=usage)
+            for r in requests
+        ]
+
+    async def aclose(self) -> None:
+        pass
+
+
+def go(out: Path, *scorers: Scorer | str, dataset: Dataset = DATASET, window: int = 4, **options: object) -> RunRecord:
+    async def score() -> RunRecord:
+        return await run(dataset, scorers, out, window=window, **options)
+
+    return anyio.run(score)
+
+
+def table(out: Path) -> pl.DataFrame:
+    return pl.read_parquet(out / "scores.parquet")
+
+
+def test_a_run_says_everything_needed_to_repeat_it(tmp_path: Path) -> None:
+    record = go(tmp_path, Counting(), "baseline:random?seed=3", names=["example"], seed=7, command=["carb", "run"])
+    assert record == RunRecord.read(tmp_path)
+    assert record.dataset.fingerprint == DATASET.fingerprint
+    assert (record.dataset.sets, record.dataset.responses) == (10, 60)
+    assert (record.seed, record.window, record.command, record.engine) == (7, 4, ("carb", "run"), "local")
+    assert [s.spec.name for s in record.scorers] == ["counting", "baseline:random?seed=3"]
+    assert record.versions["carb-scorers"]
+    assert table(tmp_path).equals(evaluate(DATASET, [Counting(), "baseline:random?seed=3"], seed=7).frame)
+    assert Dataset.load(tmp_path / "dataset.parquet") == DATASET
+
+
+def test_the_same_call_again_asks_nothing(tmp_path: Path) -> None:
+    go(tmp_path, Counting())
+    before, again = table(tmp_path), Counting()
+    record = go(tmp_path, again)
+    assert again.asked == []
+    assert table(tmp_path).equals(before)
+    assert record.scorers[0].usage == Usage(input_tokens=3000, output_tokens=300, requests=30)
+
+
+@pytest.mark.parametrize("stop", [0, 1, 4, 17, 28])
+def test_a_mistake_in_the_middle_is_mended_and_the_run_goes_on(tmp_path: Path, stop: int) -> None:
+    first, second = Counting(stop_after=stop), Counting()
+    with pytest.raises(CarbError, match="server is gone"):
+        go(tmp_path, first)
+    assert not (tmp_path / "run.json").exists()
+    go(tmp_path, second)
+    assert sorted(first.asked + second.asked) == sorted(set(first.asked) | set(second.asked))
+    assert len(first.asked) + len(second.asked) == 30
+    assert table(tmp_path).equals(evaluate(DATASET, [Counting()]).frame)
+
+
+def test_a_resumed_run_has_the_windows_of_an_uninterrupted_one(tmp_path: Path) -> None:
+    """Scores may differ in their last bits between windows, so these must be the same."""
+
+    class Windows(Counting):
+        async def score(self, requests: Sequence[ScoreRequest]) -> list[ScoreResult]:
+            self.windows = [*getattr(self, "windows", []), tuple(r.item_id for r in requests)]
+            return await super().score(requests)
+
+    whole = Windows()
+    go(tmp_path / "whole", whole)
+    first, second = Windows(stop_after=11), Windows()
+    with pytest.raises(CarbError):
+        go(tmp_path / "parts", first)
+    (journal,) = (tmp_path / "parts" / "journal").glob("*.jsonl")
+    journal.write_bytes(journal.read_bytes()[:-40])  # the last window was torn while it was written
+    go(tmp_path / "parts", second)
+    assert [*first.windows[:2], *second.windows] == whole.windows
+
+
+def test_one_scorer_that_fails_does_not_cost_the_others(tmp_path: Path) -> None:
+    after = Counting("after")
+    with pytest.raises(CarbError) as caught:
+        go(tmp_path, Counting("before"), Counting("bad", stop_after=6), after, "judge:/no/such/folder")
+    assert "2 of 4 scorers could not go on" in str(caught.value)
+    assert "bad: the server is gone" in str(caught.value)
+    assert "judge:/no/such/folder" in str(caught.value)
+    assert len(after.asked) == 30
+    again = [Counting("before"), Counting("bad"), Counting("after")]
+    go(tmp_path, *again)
+    assert [len(s.asked) for s in again] == [0, 22, 0]
+    assert set(table(tmp_path)["scorer"]) == {"before", "bad", "after"}
+
+
+def test_a_scorer_that_raises_gives_error_rows(tmp_path: Path) -> None:
+    class Raises(Counting):
+        async def score(self, requests: Sequence[ScoreRequest]) -> list[ScoreResult]:
+            raise RuntimeError("a bug")
+
+    record = go(tmp_path, Raises("bug"), Counting())
+    assert [(s.errors, s.items) for s in record.scorers] == [(30, 30), (0, 30)]
+    rows = [json.loads(line) for line in (tmp_path / "errors.jsonl").read_text().splitlines()]
+    assert len(rows) == 30
+    assert rows[0] == {"scorer": "bug", "item_id": "set-0", "kind": "RuntimeError", "message": "a bug"}
+    assert table(tmp_path).filter(pl.col("scorer") == "bug")["score"].null_count() == 60
+
+
+def test_a_scorer_that_does_not_close_keeps_its_results(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Stuck(Counting):
+        async def aclose(self) -> None:
+            raise RuntimeError("stuck")
+
+    monkeypatch.setattr("carb_scorers.runs.open_scorer", lambda _: Stuck("baseline:length"))
+    with pytest.warns(UserWarning, match="did not close: RuntimeError: stuck"):
+        record = go(tmp_path, "baseline:length")
+    assert record.scorers[0].errors == 0
+
+
+def test_a_third_partys_bug_while_opening_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(_: str) -> Scorer:
+        raise KeyError("weights")
+
+    monkeypatch.setattr("carb_scorers.runs.open_scorer", broken)
+    with pytest.raises(CarbError, match="cannot be opened: KeyError: 'weights'"):
+        go(tmp_path, "baseline:length")
+
+
+def test_errors_are_kept_until_they_are_to_be_retried(tmp_path: Path) -> None:
+    bad = ["set-2", "set-5"]
+    record = go(tmp_path, Counting(errors=bad))
+    assert record.scorers[0].errors == 2
+    again = Counting()
+    assert go(tmp_path, again).scorers[0].errors == 2
+    assert again.asked == []
+    retried = Counting(errors=["set-5"])
+    assert go(tmp_path, retried, retry_errors=True).scorers[0].errors == 1
+    assert retried.asked == bad
+    last = go(tmp_path, Counting(), retry_errors=True).scorers[0]
+    assert last.errors == 0
+    assert last.usage.requests == 30 + 2 + 1
+    assert table(tmp_path).equals(evaluate(DATASET, [Counting()]).frame)
+
+
+def test_cost_is_tokens_times_price(tmp_path: Path) -> None:
+    scorer = go(tmp_path, Counting()).scorers[0]
+    assert scorer.cost == pytest.approx((3000 * 2.0 + 300 * 10.0) / 1e6)
+    assert cost(ScorerSpec(name="s", kind="t"), Usage(input_tokens=5)) is None
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"dataset": example_dataset(9)}, "another data set"),
+        ({"seed": 1}, "another seed"),
+    ],
+)
+def test_a_changed_run_is_refused_unless_fresh(tmp_path: Path, change: dict[str, object], said: str) -> None:
+    go(tmp_path, Counting())
+    before = table(tmp_path)
+    scorer = Counting()
+    with pytest.raises(CarbError, match=said):
+        go(tmp_path, scorer, **change)
+    assert scorer.asked == []
+    assert table(tmp_path).equals(before)
+    go(tmp_path, scorer, fresh=True, **change)
+    assert scorer.asked
+
+
+def test_a_changed_scorer_is_refused_unless_fresh(tmp_path: Path) -> None:
+    go(tmp_path, Counting())
+    changed = Counting()
+    changed.spec = changed.spec.model_copy(update={"revision": "other weights"})
+    with pytest.raises(CarbError, match="another scorer for 'counting'"):
+        go(tmp_path, changed)
+    with pytest.raises(CarbError, match="'counting', which is not among those given now"):
+        go(tmp_path, Counting("other"))
+    go(tmp_path, changed, fresh=True)
+
+
+def test_a_changed_version_is_refused_unless_fresh(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    go(tmp_path, "baseline:length")
+    monkeypatch.setattr("carb_scorers.runs.version", lambda _: "99")
+    with pytest.raises(CarbError, match="another version"):
+        go(tmp_path, "baseline:length")
+    go(tmp_path, "baseline:length", fresh=True)
+
+
+def test_a_scorer_may_be_added(tmp_path: Path) -> None:
+    first, second = Counting("first"), Counting("second")
+    go(tmp_path, first)
+    go(tmp_path, first, second)
+    assert (len(first.asked), len(second.asked)) == (30, 30)
+    assert set(table(tmp_path)["scorer"]) == {"first", "second"}
+
+
+@pytest.mark.parametrize("specs", [["baseline:length", "baseline:length"], ["baseline:random?seed=0"] * 2])
+def test_scorers_are_named_once(tmp_path: Path, specs: list[str]) -> None:
+    with pytest.raises(CarbError, match="twice"):
+        go(tmp_path / "out", *specs)
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_misspelt_spec_is_found_before_any_work(tmp_path: Path) -> None:
+    scorer = Counting()
+    with pytest.raises(CarbError, match="Unknown scorer kind"):
+        go(tmp_path, scorer, "jugde:x")
+    assert scorer.asked == []
+
+
+def test_an_unfinished_run_has_no_record(tmp_path: Path) -> None:
+    with pytest.raises(CarbError, match="no finished run"):
+        RunRecord.read(tmp_path)
+    (tmp_path / "run.json").write_text("{}")
+    with pytest.raises(CarbError, match="not a run record"):
+        RunRecord.read(tmp_path)

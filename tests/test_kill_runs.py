@@ -1,0 +1,326 @@
+"""Runs survive anything: kill -9 at random points, Ctrl-C, a full disk, two processes at once.
+
+Real processes of the real command line are interrupted. Random points are lines of the run engine, counted while it
+runs, so that a failure can be repeated. A scorer registered by a small plugin writes into a side file what it was
+asked, which shows whether anything is scored twice.
+"""
+
+import json
+import os
+import random
+import resource
+import signal
+import subprocess
+import sys
+from collections import Counter
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+from carb_data import Dataset
+from carb_scorers.testing import example_dataset
+
+PLUGIN = '''
+"""Scorers that say what they were asked: each request is a line in the file named by ASKED."""
+
+import os
+
+import anyio
+
+from carb_scorers import ScoreResult, ScorerSpec
+
+
+class Told:
+    def __init__(self, name, comparative):
+        self.spec = ScorerSpec(name=name, kind="told", comparative=comparative)
+
+    async def score(self, requests):
+        results = []
+        for request in requests:
+            with open(os.environ["ASKED"], "a") as file:
+                file.write(request.item_id + "\\n")
+            if "TURNS" in os.environ:  # say so, and wait to be told to go on
+                os.write(int(os.environ["SAID"]), b"x")
+                await anyio.to_thread.run_sync(os.read, int(os.environ["TURNS"]), 1, abandon_on_cancel=True)
+            scores = {c.id: len(c.text) / 7 for c in request.candidates}
+            results.append(ScoreResult(item_id=request.item_id, scores=scores, rationale="x" * 200))
+        return results
+
+    async def aclose(self):
+        pass
+
+
+class Served(Told):
+    in_flight = 3
+
+
+def open_told(name, target, options):
+    return (Served if target == "served" else Told)(name, comparative=True)
+'''
+
+RUN_AND_DIE = """
+import os, signal, sys
+from carb_cli import main
+
+left = int(sys.argv.pop(1))
+engine = ("runs.py", "journal.py", "folder.py", "evaluation.py", "records.py")
+
+def count(frame, event, argument):
+    global left
+    if event == "line":
+        left -= 1
+        if left == 0:
+            os.kill(os.getpid(), signal.SIGKILL)
+    return count
+
+def trace(frame, event, argument):
+    name = frame.f_code.co_filename
+    return count if "carb_scorers" in name and name.endswith(engine) else None
+
+before = left
+sys.settrace(trace)
+code = main(sys.argv[1:])
+sys.settrace(None)
+print("LINES", before - left)
+sys.exit(code)
+"""
+
+SCORERS = ["--scorer", "told:window", "--scorer", "baseline:length", "--scorer", "told:served"]
+SETS = 12
+REQUESTS = SETS * 3
+
+
+class Place:
+    """A folder with the plugin and data, and a way to run the command there."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        plugin = folder / "plugin"
+        (plugin / "told-1.0.dist-info").mkdir(parents=True)
+        (plugin / "told_plugin.py").write_text(PLUGIN)
+        (plugin / "told-1.0.dist-info" / "METADATA").write_text("Metadata-Version: 2.1\nName: told\nVersion: 1.0\n")
+        entry = "[carb.scorers]\ntold = told_plugin:open_told\n"
+        (plugin / "told-1.0.dist-info" / "entry_points.txt").write_text(entry)
+        example_dataset(SETS).save(folder / "data.jsonl")
+        self.asked_file = folder / "asked"
+
+    def environment(self, **more: str) -> dict[str, str]:
+        path = os.pathsep.join([str(self.folder / "plugin"), *filter(None, [os.environ.get("PYTHONPATH")])])
+        return {**os.environ, "PYTHONPATH": path, "ASKED": str(self.asked_file), **more}
+
+    def arguments(self, out: str, *more: str, scorers: list[str] = SCORERS) -> list[str]:
+        data = ["--data", str(self.folder / "data.jsonl"), "--window", "5", "--quiet"]
+        return ["run", *data, *scorers, "--out", str(self.folder / out), *more]
+
+    def run(self, out: str, *more: str, **options: object) -> subprocess.CompletedProcess[str]:
+        command = [sys.executable, "-m", "carb_cli", *self.arguments(out, *more)]
+        return subprocess.run(command, env=self.environment(), capture_output=True, text=True, **options)
+
+    def run_and_die(self, out: str, line: int) -> subprocess.CompletedProcess[str]:
+        command = [sys.executable, "-c", RUN_AND_DIE, str(line), *self.arguments(out)]
+        return subprocess.run(command, env=self.environment(), capture_output=True, text=True)
+
+    def asked(self) -> Counter[str]:
+        """Requests since the last call of this, with how often each was asked."""
+        lines = self.asked_file.read_text().splitlines() if self.asked_file.exists() else []
+        self.asked_file.unlink(missing_ok=True)
+        return Counter(lines)
+
+    def journaled(self, out: str, scorer: str) -> set[str]:
+        found: set[str] = set()
+        for path in (self.folder / out / "journal").glob(f"told_{scorer}-*.jsonl"):
+            for line in path.read_bytes().splitlines(keepends=True)[1:]:
+                if line.endswith(b"\n"):
+                    found |= {result["item_id"] for result in json.loads(line)}
+        return found
+
+    def table(self, out: str) -> pl.DataFrame:
+        return pl.read_parquet(self.folder / out / "scores.parquet")
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Place:
+    pytest.importorskip("carb_cli")
+    place = Place(tmp_path_factory.mktemp("kill"))
+    whole = place.run_and_die("whole", 10**9)
+    assert whole.returncode == 0, whole.stderr
+    place.lines = int(whole.stdout.split("LINES")[1])
+    assert set(place.asked().values()) == {2}  # each request by each of the two scorers, once
+    return place
+
+
+def test_kill_9_at_random_points(place: Place) -> None:
+    """Twelve kills at random lines of the engine, in as many runs as that takes, each resumed until it is done."""
+    draw = random.Random(20)
+    kills = rounds = 0
+    while kills < 12:
+        rounds += 1
+        out = f"killed-{rounds}"
+        while True:
+            known = {name: place.journaled(out, name) for name in ("window", "served")}
+            result = place.run_and_die(out, draw.randint(1, place.lines))
+            asked = place.asked()
+            for key, times in asked.items():
+                allowed = sum(key not in journaled for journaled in known.values())
+                assert times <= allowed, f"{key} was asked again although it was in the journal"
+            if result.returncode == 0:
+                break
+            assert result.returncode == -signal.SIGKILL, result.stderr
+            kills += 1
+        assert place.table(out).equals(place.table("whole"))
+        assert not list((place.folder / out).glob(".partial*"))
+        assert json.loads((place.folder / out / "run.json").read_text())["scorers"][0]["errors"] == 0
+
+
+def test_little_is_asked_again_after_a_kill(place: Place) -> None:
+    """With one kill, at most a window, or the requests in flight, are asked twice."""
+    draw = random.Random(21)
+    out = "once"
+    result = place.run_and_die(out, draw.randint(place.lines // 3, 2 * place.lines // 3))
+    assert result.returncode == -signal.SIGKILL
+    assert place.run(out).returncode == 0
+    asked = place.asked()
+    assert sum(asked.values()) <= 2 * REQUESTS + 5
+    assert len(asked) == REQUESTS
+
+
+def interrupted(place: Place, out: str, scorer: str, after: int, *signals: signal.Signals) -> tuple[int, str]:
+    """Start a run, let it score ``after`` requests, send signals; its exit code and standard error."""
+    said, say = os.pipe()
+    take, give = os.pipe()
+    environment = place.environment(SAID=str(say), TURNS=str(take))
+    command = [sys.executable, "-m", "carb_cli", *place.arguments(out, scorers=["--scorer", scorer])]
+    process = subprocess.Popen(
+        command, env=environment, pass_fds=[say, take], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
+    )
+    os.close(say)
+    for _ in range(after):
+        assert os.read(said, 1) == b"x"
+        os.write(give, b"x")
+    assert os.read(said, 1) == b"x"  # one more has begun
+    for number in signals:
+        process.send_signal(number)
+    try:
+        _, error = process.communicate(timeout=60)
+    finally:
+        process.kill()
+        for descriptor in (said, take, give):
+            os.close(descriptor)
+    return process.returncode, error
+
+
+@pytest.mark.parametrize("scorer", ["told:window", "told:served"])
+def test_ctrl_c_keeps_what_was_scored_and_shows_no_traceback(place: Place, scorer: str) -> None:
+    out = f"ctrl-c-{scorer[5:]}"
+    code, error = interrupted(place, out, scorer, 14, signal.SIGINT)
+    assert code == 130
+    assert "Traceback" not in error
+    kept = place.journaled(out, scorer[5:])
+    assert len(kept) >= 10
+    first = place.asked()
+    assert kept <= set(first)
+    assert set(first.values()) == {1}
+    again = subprocess.run(
+        [sys.executable, "-m", "carb_cli", *place.arguments(out, scorers=["--scorer", scorer])],
+        env=place.environment(),
+        capture_output=True,
+        text=True,
+    )
+    assert again.returncode == 0, again.stderr
+    second = place.asked()
+    assert not kept & set(second)
+    assert len(kept) + sum(second.values()) == REQUESTS
+    expected = place.table("whole").filter(pl.col("scorer") == scorer)
+    assert place.table(out).equals(expected)
+
+
+@pytest.mark.parametrize("scorer", ["told:window", "told:served"])
+def test_sigkill_from_outside(place: Place, scorer: str) -> None:
+    out = f"outside-{scorer[5:]}"
+    code, _ = interrupted(place, out, scorer, 23, signal.SIGKILL)
+    assert code == -signal.SIGKILL
+    assert len(place.journaled(out, scorer[5:])) >= 20
+    place.asked()
+
+
+def test_a_full_disk_is_the_users_to_mend(place: Place) -> None:
+    """A limit on the size of files stands for the full disk: writing fails in the middle of a line."""
+    out = "full"
+    seen = set()
+    for size in (3000, 6000, 9000):
+
+        def limit(size: int = size) -> None:
+            resource.setrlimit(resource.RLIMIT_FSIZE, (size, size))
+
+        result = place.run(out, preexec_fn=limit)
+        asked = place.asked()
+        assert result.returncode == 2, result.stderr
+        assert "Cannot write" in result.stderr
+        assert "same command again" in result.stderr.replace("\n", " ")
+        assert "Traceback" not in result.stderr
+        assert not (place.folder / out / "run.json").exists()
+        kept = place.journaled(out, "window")
+        assert kept > seen or len(kept) == REQUESTS
+        assert not seen & {key for key in asked if asked[key] > 1}
+        seen = kept
+    result = place.run(out)
+    assert result.returncode == 0, result.stderr
+    assert not seen & {key for key, times in place.asked().items() if times > 1}
+    assert place.table(out).equals(place.table("whole"))
+
+
+def test_two_processes_cannot_write_one_run(place: Place) -> None:
+    out = "twice"
+    said, say = os.pipe()
+    take, give = os.pipe()
+    command = [sys.executable, "-m", "carb_cli", *place.arguments(out)]
+    environment = place.environment(SAID=str(say), TURNS=str(take))
+    first = subprocess.Popen(command, env=environment, pass_fds=[say, take], stderr=subprocess.PIPE)
+    try:
+        os.read(said, 1)
+        second = place.run(out)
+        assert second.returncode == 2
+        assert "Another process is writing" in second.stderr
+        fresh = place.run(out, "--fresh")
+        assert fresh.returncode == 2
+    finally:
+        first.kill()
+        first.communicate()
+        for descriptor in (said, say, take, give):
+            os.close(descriptor)
+    assert place.run(out).returncode == 0  # the lock ended with the process
+    assert place.table(out).equals(place.table("whole"))
+    place.asked()
+
+
+def test_a_changed_data_set_or_scorer_is_refused(place: Place) -> None:
+    out = "changed"
+    assert place.run(out).returncode == 0
+    kept = (place.folder / out / "scores.parquet").read_bytes()
+    place.asked()
+    other = Dataset(list(Dataset.load(place.folder / "data.jsonl"))[:-1])
+    other.save(place.folder / "other.jsonl")
+    data = ["run", "--data", str(place.folder / "other.jsonl"), *SCORERS, "--window", "5", "--quiet"]
+    for arguments in (
+        [*data, "--out", str(place.folder / out)],
+        place.arguments(out, "--seed", "5"),
+        place.arguments(out, scorers=["--scorer", "told:other"]),
+    ):
+        result = subprocess.run(
+            [sys.executable, "-m", "carb_cli", *arguments], env=place.environment(), capture_output=True, text=True
+        )
+        assert result.returncode == 2
+        assert "--fresh" in result.stderr
+        assert place.asked() == Counter()
+        assert (place.folder / out / "scores.parquet").read_bytes() == kept
+    metadata = place.folder / "plugin" / "told-1.0.dist-info" / "METADATA"
+    metadata.write_text(metadata.read_text().replace("Version: 1.0", "Version: 1.1"))
+    try:
+        result = place.run(out)
+        assert result.returncode == 2
+        assert "another version" in result.stderr
+    finally:
+        metadata.write_text(metadata.read_text().replace("Version: 1.1", "Version: 1.0"))
+    assert place.run(out, "--fresh").returncode == 0
+    place.asked()
