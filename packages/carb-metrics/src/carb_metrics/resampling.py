@@ -149,7 +149,13 @@ def percentile_interval(draws: Floats, confidence: float = 0.95) -> tuple[Floats
 
 
 def bca_interval(
-    draws: Floats, estimate: float, jackknife: Floats, confidence: float = 0.95, counts: npt.ArrayLike | None = None
+    draws: Floats,
+    estimate: float,
+    jackknife: Floats,
+    confidence: float = 0.95,
+    *,
+    counts: npt.ArrayLike | None = None,
+    expand: int | None = None,
 ) -> tuple[float, float] | None:
     """Bias-corrected and accelerated bootstrap interval.
 
@@ -162,11 +168,14 @@ def bca_interval(
         jackknife: (units,) the statistic without each unit, or (kinds,) without one unit of each kind.
         confidence: between 0 and 1.
         counts: (kinds,) units of each kind; one each if left out.
+        expand: number n of units, to make up for the bootstrap's narrowness with few of them: ``sqrt(n/(n−1))``
+            times the quantile of t with n−1 degrees of freedom takes the place of the normal one (Hesterberg 2015,
+            "What teachers should know about the bootstrap", The American Statistician 69:371-386, section 5.4).
 
     Returns:
         low and high, or null where all replicates are alike or the statistic is not defined.
     """
-    from scipy.special import ndtr, ndtri
+    from scipy.special import ndtr, ndtri, stdtrit
 
     draws = draws[~np.isnan(draws)]
     if not len(draws) or math.isnan(estimate) or draws.min() == draws.max():
@@ -180,6 +189,8 @@ def bca_interval(
     scale = (weight @ away**2) ** 1.5
     acceleration = (weight @ away**3) / (6 * scale) if scale > 0 else 0.0
     bias, z = ndtri(share), normal_quantile(confidence)
+    if expand is not None and expand > 1:
+        z = math.sqrt(expand / (expand - 1)) * float(stdtrit(expand - 1, 0.5 + confidence / 2))
     tails = [ndtr(bias + (bias + side) / (1 - acceleration * (bias + side))) for side in (-z, z)]
     low, high = np.quantile(draws, tails)
     return float(low), float(high)

@@ -1,0 +1,258 @@
+"""Correlation, fit, prediction band, influence, and the comparison of two benchmarks."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+from scipy import stats
+
+from carb_data import CarbError
+from carb_metrics import compare_correlations, correlate, dependent_correlations, leave_one_out
+from carb_metrics.correlations import t_test
+
+value = st.integers(-6, 6).map(lambda v: v / 2)
+points = st.lists(st.tuples(value, value), min_size=2, max_size=20)
+SMALL = {"resamples": 200}
+
+
+def sample(n=17, seed=0, rho=0.7):
+    rng = np.random.default_rng(seed)
+    x = rng.normal(size=n)
+    return x, rho * x + math.sqrt(1 - rho**2) * rng.normal(size=n), rng
+
+
+@pytest.mark.parametrize(
+    ("r2", "p"),
+    [(0.649, 9.43e-5), (0.680, 4.60e-5), (0.039, 0.445), (0.022, 0.569)],
+)
+def test_the_papers_table_has_17_scorers(r2, p):
+    """r² and p of the table determine n: all four rows fit 17 reward models within the rounding of r²."""
+    low, high = (t_test(math.sqrt(r2 + shift), 17 - 2) for shift in (0.0005, -0.0005))
+    assert low < p < high
+    assert not t_test(math.sqrt(r2 + 0.0005), 14) < p < t_test(math.sqrt(r2 - 0.0005), 14) or r2 < 0.1
+
+
+@given(points)
+def test_estimates_equal_scipy(pairs):
+    x, y = np.array(pairs).T
+    assume(np.ptp(x) > 0 and np.ptp(y) > 0 and len(x) > 2)
+    found = correlate(x, y)
+    expected = {
+        "pearson": stats.pearsonr(x, y),
+        "spearman": stats.spearmanr(x, y),
+        "kendall": stats.kendalltau(x, y),
+    }
+    for name, reference in expected.items():
+        part = getattr(found, name)
+        assert part.estimate == pytest.approx(reference.statistic, abs=1e-10)
+        assert part.p == pytest.approx(reference.pvalue, abs=1e-7 if abs(part.estimate) > 1 - 1e-9 else 1e-10)
+        if part.low is not None:
+            assert -1 <= part.low <= part.estimate <= part.high <= 1
+    line = stats.linregress(x, y)
+    assert (found.fit.slope, found.fit.intercept) == pytest.approx((line.slope, line.intercept), abs=1e-10)
+    assert found.fit.r2 == pytest.approx(line.rvalue**2, abs=1e-10)
+
+
+def test_pearson_interval_equals_scipy():
+    x, y, _ = sample()
+    expected = stats.pearsonr(x, y).confidence_interval(0.9)
+    found = correlate(x, y, confidence=0.9).pearson
+    assert (found.low, found.high) == pytest.approx(tuple(expected), abs=1e-10)
+
+
+@given(points, st.randoms(use_true_random=False))
+def test_invariances(pairs, random):
+    x, y = np.array(pairs).T
+    found = correlate(x, y)
+    order = list(range(len(x)))
+    random.shuffle(order)
+    shuffled = correlate(x[order], y[order])
+    moved = correlate(3 * x + 1, np.exp(y))
+    swapped = correlate(y, x)
+    for name in ("pearson", "spearman", "kendall"):
+        part = getattr(found, name).estimate
+        assert getattr(shuffled, name).estimate == pytest.approx(part, abs=1e-12)
+        assert getattr(swapped, name).estimate == pytest.approx(part, abs=1e-12)
+        if name != "pearson":
+            assert getattr(moved, name).estimate == pytest.approx(part, abs=1e-12)
+
+
+@pytest.mark.parametrize("interval", ["analytic", "bca"])
+@pytest.mark.parametrize(
+    ("x", "y"), [([], []), ([1], [2]), ([1, 1, 1], [1, 2, 3]), ([1, 2, 3], [5, 5, 5]), ([0.1 + 0.2, 0.3], [1, 2])]
+)
+def test_degenerate_input_is_null(x, y, interval):
+    found = correlate(x, y, covariates=list(range(len(x))), interval=interval, **SMALL)
+    for part in (found.pearson, found.spearman, found.kendall, found.partial.pearson, found.partial.spearman):
+        assert (part.estimate, part.low, part.high, part.p) == (None, None, None, None)
+    assert found.fit.p is None
+    assert found.fit.r2 is None
+
+
+def test_a_perfect_line_has_no_interval():
+    found = correlate([1, 2, 3, 4, 5], [2, 4, 6, 8, 10])
+    assert (found.pearson.estimate, found.pearson.low, found.pearson.p) == (1, None, 0)
+    assert correlate([1, 2], [2, 1]).pearson.estimate == -1
+    assert correlate([1, 2], [2, 1]).pearson.p is None
+    assert found.fit.residual_sd == pytest.approx(0, abs=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        ({"x": [1, 2, 3], "y": [1, 2]}, "y has 2 values where 3"),
+        ({"x": [1, math.nan], "y": [1, 2]}, r"x\[1\] is missing"),
+        ({"x": [1, None], "y": [1, 2]}, r"x\[1\] is missing"),
+        ({"x": ["a", "b"], "y": [1, 2]}, "list of numbers"),
+        ({"x": 3, "y": [1, 2]}, "list of numbers"),
+        ({"x": [1, 2], "y": [1, 2], "covariates": [1, math.inf]}, "covariates"),
+        ({"x": [1, 2], "y": [1, 2], "interval": "exact"}, "analytic"),
+        ({"x": [1, 2], "y": [1, 2], "confidence": 2}, "confidence"),
+    ],
+)
+def test_wrong_input_is_named(wrong, message):
+    with pytest.raises(CarbError, match=message):
+        correlate(**wrong)
+
+
+def test_prediction_band_equals_statsmodels():
+    sm = pytest.importorskip("statsmodels.api", reason="reference implementation")
+    x, y, _ = sample()
+    at = np.linspace(-2, 2, 5)
+    model = sm.OLS(y, sm.add_constant(x)).fit()
+    expected = model.get_prediction(sm.add_constant(at)).summary_frame(alpha=0.1)
+    found = correlate(x, y).fit.predict(at, confidence=0.9)
+    names = {"y": "mean", "mean_low": "mean_ci_lower", "mean_high": "mean_ci_upper"}
+    names |= {"low": "obs_ci_lower", "high": "obs_ci_upper"}
+    for mine, theirs in names.items():
+        assert np.allclose(found[mine], expected[theirs], atol=1e-10, rtol=0)
+    fit = correlate(x, y).fit
+    assert (fit.slope_low, fit.slope_high) == pytest.approx(tuple(model.conf_int()[1]), abs=1e-10)
+    assert fit.p == pytest.approx(model.pvalues[1], abs=1e-10)
+
+
+def test_prediction_of_an_undefined_line_is_null():
+    assert correlate([1, 1], [1, 2]).fit.predict([0, 1])["y"].null_count() == 2
+    assert correlate([1, 2], [1, 2]).fit.predict([3]).row(0) == (3, 3, None, None, None, None)
+
+
+def test_partial_correlation_equals_pingouin():
+    pingouin = pytest.importorskip("pingouin", reason="reference implementation")
+    import pandas as pd
+
+    x, y, rng = sample(30)
+    z = rng.normal(size=(30, 2)) + x[:, None]
+    frame = pd.DataFrame({"x": x, "y": y, "a": z[:, 0], "b": z[:, 1]})
+    found = correlate(x, y, covariates=z).partial
+    assert found.covariates == 2
+    for method in ("pearson", "spearman"):
+        expected = pingouin.partial_corr(frame, "x", "y", ["a", "b"], method=method)
+        part = getattr(found, method)
+        assert part.estimate == pytest.approx(expected["r"].iloc[0], abs=1e-10)
+        p = expected[next(c for c in expected.columns if c.startswith("p"))].iloc[0]
+        assert part.p == pytest.approx(p, abs=1e-10)
+
+
+def test_partial_correlation_given_x_itself_is_null():
+    x, y, _ = sample()
+    assert correlate(x, y, covariates=x).partial.pearson.estimate is None
+    twice = correlate(x, y, covariates=np.column_stack([y**2, 2 * y**2])).partial
+    assert twice.covariates == 1
+
+
+def test_influence_equals_statsmodels():
+    sm = pytest.importorskip("statsmodels.api", reason="reference implementation")
+    x, y, _ = sample()
+    found = leave_one_out(x, y, labels=[f"m{i}" for i in range(17)])
+    cook = sm.OLS(y, sm.add_constant(x)).fit().get_influence().cooks_distance[0]
+    assert np.allclose(found.points["cooks_distance"], cook, atol=1e-10, rtol=0)
+    assert found.points["pearson"][3] == pytest.approx(stats.pearsonr(np.delete(x, 3), np.delete(y, 3)).statistic)
+    assert found.pearson_low <= correlate(x, y).pearson.estimate <= found.pearson_high
+    assert found.points["label"][3] == "m3"
+
+
+def test_influence_of_few_points_is_null():
+    assert leave_one_out([1, 2], [1, 2]).points["pearson"].to_list() == [None, None]
+    assert leave_one_out([], []).pearson_low is None
+    assert leave_one_out([0, 0, 1], [0, 1, 2]).points["cooks_distance"][2] is None
+    with pytest.raises(CarbError, match="labels"):
+        leave_one_out([1, 2], [1, 2], ["a"])
+
+
+def test_published_examples_of_dependent_correlations():
+    zou = dependent_correlations(0.396, 0.179, 0.088, 66)
+    assert (round(zou.difference.low, 3), round(zou.difference.high, 3)) == (-0.093, 0.517)
+    steiger = dependent_correlations(0.4, 0.5, 0.1, 103)
+    assert round(steiger.williams_t, 2) == -0.89
+
+
+def test_comparing_predictors_is_antisymmetric():
+    x, y, rng = sample(40)
+    other = 0.3 * y + rng.normal(size=40)
+    there, back = compare_correlations(x, other, y), compare_correlations(other, x, y)
+    assert there.williams_t == pytest.approx(-back.williams_t)
+    assert there.difference.low == pytest.approx(-back.difference.high)
+    assert there.steiger_p == pytest.approx(back.steiger_p)
+
+
+def test_comparing_predictors_of_degenerate_data():
+    assert compare_correlations([1, 1, 1], [1, 2, 3], [3, 1, 2]).r_a is None
+    assert compare_correlations([1, 2, 3], [2, 1, 3], [3, 1, 2]).williams_p is None
+    same = compare_correlations([1, 2, 3, 4], [1, 2, 3, 4], [4, 1, 2, 5])
+    assert same.difference.estimate == 0
+    with pytest.raises(CarbError, match="No data"):
+        dependent_correlations(0.9, -0.9, 0.9, 20)
+
+
+def covers(low, high, truth):
+    return low is not None and low <= truth <= high
+
+
+def test_coverage_of_analytic_intervals():
+    rho, n, rounds = 0.6, 17, 1500
+    truth = {"pearson": rho, "spearman": 6 / math.pi * math.asin(rho / 2), "kendall": 2 / math.pi * math.asin(rho)}
+    hits = dict.fromkeys(truth, 0)
+    band = 0
+    for seed in range(rounds):
+        x, y, rng = sample(n, seed, rho)
+        found = correlate(x, y)
+        for name, expected in truth.items():
+            part = getattr(found, name)
+            hits[name] += covers(part.low, part.high, expected)
+        new = rng.normal()
+        outcome = rho * new + math.sqrt(1 - rho**2) * rng.normal()
+        row = found.fit.predict([new])
+        band += covers(row["low"][0], row["high"][0], outcome)
+    shares = {name: count / rounds for name, count in {**hits, "band": band}.items()}
+    assert all(0.93 <= share <= 0.97 for share in shares.values()), shares
+
+
+def test_coverage_of_bca():
+    rho, rounds = 0.5, 500
+    truth = {"pearson": rho, "spearman": 6 / math.pi * math.asin(rho / 2), "kendall": 2 / math.pi * math.asin(rho)}
+    hits = dict.fromkeys(truth, 0)
+    for seed in range(rounds):
+        x, y, _ = sample(80, seed, rho)
+        found = correlate(x, y, interval="bca", resamples=400)
+        for name, expected in truth.items():
+            hits[name] += covers(getattr(found, name).low, getattr(found, name).high, expected)
+    shares = {name: count / rounds for name, count in hits.items()}
+    assert all(0.93 <= share <= 0.97 for share in shares.values()), shares
+
+
+def test_coverage_and_level_of_dependent_correlations():
+    rng = np.random.default_rng(7)
+    rounds, n, hits, rejected = 3000, 40, 0, np.zeros(2)
+    for _ in range(rounds):
+        y, shared = rng.normal(size=(2, n))
+        a, b = (0.6 * y + 0.4 * shared + 0.7 * rng.normal(size=n) for _ in range(2))
+        r = np.corrcoef([y, a, b])
+        found = dependent_correlations(r[0, 1], r[0, 2], r[1, 2], n)
+        hits += covers(found.difference.low, found.difference.high, 0)
+        rejected += np.array([found.williams_p, found.steiger_p]) < 0.05
+    assert 0.93 <= hits / rounds <= 0.97
+    assert (np.abs(rejected / rounds - 0.05) < 0.015).all()
