@@ -12,7 +12,7 @@ from carb_data.registry import cultures
 
 @cache
 def label_pattern(culture_id: str) -> re.Pattern[str]:
-    """A pattern that matches the names of a culture, its countries and its people, in its language and English.
+    """A pattern that matches the names of a culture, its countries and its people, in the ten languages.
 
     The shipped patterns cover the ten cultures and their varieties; any other culture is matched by its name.
 
