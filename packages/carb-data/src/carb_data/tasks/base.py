@@ -1,0 +1,165 @@
+"""Downstream tasks behind one small interface: prompts for a policy, and a pure grade for each answer."""
+
+from __future__ import annotations
+
+import importlib
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol, TypeVar
+from urllib.parse import parse_qsl
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from carb_data.errors import CarbError
+from carb_data.models import Identifier, LanguageTag, Text
+from carb_data.sources.base import closest
+
+
+class TaskPrompt(BaseModel):
+    """One question that a policy answers."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    id: Identifier
+    text: Text
+    """The question, with its options where it has them: what a policy reads and what a scorer is shown."""
+    culture: str
+    """Whose knowledge it asks for: a culture id, or a name of the same form where none is registered."""
+    language: LanguageTag
+    topic: str | None = None
+    source_item: str
+    """Prompts that share it ask the same thing (of other places, in other languages): they are not independent."""
+
+
+class Task(Protocol):
+    """A downstream task."""
+
+    name: str
+    """The spec that opens it again."""
+    prompts: tuple[TaskPrompt, ...]
+    instruction: str
+    """How to answer, told to a policy before the question; a scorer does not see it."""
+    shots: tuple[tuple[str, str], ...]
+    """Examples of question and answer, which a base model needs to see the form of an answer."""
+    one_line: bool
+    """Answers are one line: a policy stops at the end of it."""
+
+    def grade(self, prompt_id: str, text: str) -> float | None:
+        """The worth of an answer, between 0 and 1; null where none can be given. Pure: the same text, the same grade.
+
+        Raises:
+            KeyError: there is no such prompt.
+        """
+        ...
+
+    def grade_all(self, answers: Sequence[tuple[str, str]]) -> list[float | None]:
+        """The grades of many answers, each ``(prompt_id, text)``, in order; the same as one by one."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """Two answers in the order in which a judge is to see them."""
+
+    prompt: TaskPrompt
+    first: str
+    second: str
+
+
+Judge = Callable[[Sequence[Comparison]], Sequence[float | None]]
+"""For each comparison the share of the win that goes to ``first``: 1, 0, ½ for a tie, null where the judge failed."""
+
+
+class GradesOneByOne:
+    """Gives ``grade_all`` to a task that has ``grade``."""
+
+    def grade(self, prompt_id: str, text: str) -> float | None:
+        raise NotImplementedError
+
+    def grade_all(self, answers: Sequence[tuple[str, str]]) -> list[float | None]:
+        """The grades of many answers, in order."""
+        return [self.grade(prompt_id, text) for prompt_id, text in answers]
+
+
+_KINDS = {
+    "blend": "carb_data.tasks.blend:open_blend",
+    "blend-choice": "carb_data.tasks.blend_choice:open_blend_choice",
+    "include": "carb_data.tasks.include:open_include",
+    "omgeval": "carb_data.tasks.omgeval:open_omgeval",
+}
+
+
+def task_kinds() -> tuple[str, ...]:
+    """The kinds that ``open_task`` knows."""
+    return tuple(_KINDS)
+
+
+def open_task(spec: str, *, judge: Judge | None = None) -> Task:
+    """Open the task that a spec string describes, ``KIND:PATH?key=value&…``.
+
+    Args:
+        spec: for example ``blend:../shared/data/blend?places=US,UK&weighted=true&limit=80``.
+        judge: compares answers, for tasks that need one (``omgeval``).
+
+    Raises:
+        CarbError: unknown kind or option, a missing judge, or files that are not the task's.
+    """
+    match = re.fullmatch(r"([a-z][a-z0-9-]*):([^?]+)(?:\?(.*))?", spec.strip(), flags=re.DOTALL)
+    if match is None:
+        raise CarbError(f"'{spec}' is not a task; write KIND:PATH?key=value&..., with one of {', '.join(_KINDS)}.")
+    kind, path, query = match.groups()
+    if kind not in _KINDS:
+        raise CarbError(f"Unknown task kind '{kind}'.{closest(kind, _KINDS)} Known kinds: {', '.join(_KINDS)}.")
+    try:
+        pairs = parse_qsl(query or "", keep_blank_values=True, strict_parsing=bool(query))
+    except ValueError:
+        raise CarbError(f"Task '{spec}': the part after '?' must be key=value pairs joined by '&'.") from None
+    if len(dict(pairs)) != len(pairs):
+        raise CarbError(f"Task '{spec}' gives an option twice.")
+    module, _, name = _KINDS[kind].partition(":")
+    opener: Callable[[str, Path, Mapping[str, str], Judge | None], Task]
+    opener = getattr(importlib.import_module(module), name)
+    return opener(spec.strip(), Path(path).expanduser(), dict(pairs), judge)
+
+
+class TaskOptions(BaseModel):
+    """Base of a task's options."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+O = TypeVar("O", bound=TaskOptions)  # noqa: E741 - the usual name
+
+
+def read_task_options(model: type[O], spec: str, options: Mapping[str, Any]) -> O:
+    """Validate the options of a spec; lists are joined by commas.
+
+    Raises:
+        CarbError: names every option that is unknown or has a bad value.
+    """
+    try:
+        return model.model_validate(dict(options))
+    except ValidationError as error:
+        reasons = []
+        for detail in error.errors(include_url=False):
+            option = ".".join(map(str, detail["loc"]))
+            if detail["type"] == "extra_forbidden":
+                reasons.append(f"unknown option '{option}'.{closest(option, model.model_fields)}".rstrip("."))
+            else:
+                reasons.append(f"{option}={detail['input']!r}: {detail['msg'].removeprefix('Value error, ')}")
+        raise CarbError(f"Task '{spec}': {'; '.join(reasons)}. It takes {', '.join(model.model_fields)}.") from None
+
+
+def evenly(prompts: Sequence[TaskPrompt], limit: int | None) -> tuple[TaskPrompt, ...]:
+    """At most ``limit`` prompts in their order: the first of each culture in turn, so that all cultures are there."""
+    if limit is None or limit >= len(prompts):
+        return tuple(prompts)
+    seen: dict[str, int] = {}
+    ranked = []
+    for place, prompt in enumerate(prompts):
+        seen[prompt.culture] = seen.get(prompt.culture, 0) + 1
+        ranked.append((seen[prompt.culture], place))
+    kept = {place for _, place in sorted(ranked)[:limit]}
+    return tuple(prompt for place, prompt in enumerate(prompts) if place in kept)

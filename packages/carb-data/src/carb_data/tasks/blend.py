@@ -1,0 +1,225 @@
+"""BLEnD's short answers, graded against everything that the people of a place said.
+
+Myung et al. 2024, BLEnD, NeurIPS Datasets and Benchmarks, arXiv:2406.09948. As in its published scorer, a question
+does not count where three or more people gave no answer or found it not applicable, where five did not know, or
+where nobody answered; answers are tried from the most to the least voted; the unweighted grade is 1 for a match, the
+weighted one the votes of the matched answer over those of the most voted. ``matching`` says how words are compared.
+"""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from pydantic import BaseModel, Field, TypeAdapter
+
+from carb_data.errors import CarbError
+from carb_data.sources.base import Names, closest
+from carb_data.sources.blend import PLACES, SHIPPED
+from carb_data.sources.reading import find_folder, read_json
+from carb_data.tasks.base import GradesOneByOne, Judge, TaskOptions, TaskPrompt, evenly, read_task_options
+from carb_data.tasks.matching import Form, first_line, form, forms, is_same, says
+
+_MOST_WITHOUT_ANSWER = 2
+_MOST_UNKNOWING = 4
+INSTRUCTION = "Answer with a few words only, in the language of the question."
+SHOTS = (
+    ("What do people use to keep dry in the rain?", "umbrella"),
+    ("How many days are there in a week? (Provide Arabic numerals only.)", "7"),
+    ("Which animal do people most often keep at home to catch mice?", "cat"),
+    ("At what time of the day do people usually eat breakfast?", "in the morning"),
+)
+"""Culture-free examples, written for this package."""
+
+
+class BlendTaskOptions(TaskOptions):
+    """Options of ``blend:PATH``."""
+
+    places: Names = SHIPPED
+    """Places whose questions are asked; the default are those whose cultures this package registers."""
+    language: Literal["english", "local"] = "english"
+    """Ask the English question, or the one in the language of the place."""
+    weighted: bool = False
+    """Grade by the votes of the matched answer instead of by 0 and 1."""
+    match: Literal["contains", "exact"] = "contains"
+    """``contains``: the answer is said somewhere, as in the published scorer; ``exact``: nothing else is said."""
+    whole: bool = False
+    """Grade the whole text instead of its first line."""
+    topics: Names = ()
+    """Only these topics; empty: all."""
+    ids: Names = ()
+    """Only the questions of these ids; empty: all. The same id is asked in every place."""
+    without: Path | None = None
+    """A file with ids of questions to leave out, one a line: those that another benchmark holds."""
+    limit: int | None = Field(None, ge=1)
+    """Ask only this many, spread evenly over the places."""
+
+
+class _Entry(BaseModel):
+    answers: list[str]
+    en_answers: list[str]
+    count: int
+
+
+class _Item(BaseModel):
+    question: str
+    en_question: str
+    annotations: list[_Entry]
+    idks: dict[str, int] = {}
+
+
+_Items = TypeAdapter(dict[str, _Item])
+
+
+@dataclass(frozen=True, slots=True)
+class Voted:
+    """One answer that people gave."""
+
+    votes: int
+    forms: frozenset[tuple[str, Form]]
+    """``(language, form)`` of each wording: those of the place, then the English ones."""
+
+
+@dataclass(frozen=True, slots=True)
+class Match:
+    """The human answer that a response says."""
+
+    votes: int
+    weight: float
+    """Its votes over those of the most voted answer, in (0, 1]."""
+
+
+class BlendTask(GradesOneByOne):
+    """BLEnD's short-answer questions."""
+
+    instruction = INSTRUCTION
+    shots = SHOTS
+    one_line = True
+
+    def __init__(
+        self, name: str, prompts: tuple[TaskPrompt, ...], voted: dict[str, tuple[Voted, ...]], options: BlendTaskOptions
+    ) -> None:
+        self.name = name
+        self.prompts = prompts
+        self._voted = voted
+        self._options = options
+
+    def match(self, prompt_id: str, text: str) -> Match | None:
+        """The human answer that a text says, or null where it says none.
+
+        A text that is one person's answer and nothing else is matched with that; otherwise the most voted answer
+        that it contains is.
+        """
+        voted = self._voted[prompt_id]
+        graded = text if self._options.whole else first_line(text)
+        most = voted[0].votes
+        tests = (is_same,) if self._options.match == "exact" else (is_same, None)
+        for test in tests:
+            for answer in voted:
+                for language, wanted in answer.forms:
+                    there = form(graded, language)
+                    if test(there, wanted) if test else says(there, wanted, language):
+                        return Match(answer.votes, answer.votes / most)
+        return None
+
+    def grade(self, prompt_id: str, text: str) -> float:
+        """1 or the weight where a human answer is said, else 0."""
+        found = self.match(prompt_id, text)
+        if found is None:
+            return 0.0
+        return found.weight if self._options.weighted else 1.0
+
+
+def open_blend(name: str, path: Path, options: Mapping[str, str], judge: Judge | None) -> BlendTask:  # noqa: ARG001
+    """Open ``blend:PATH?places=US,UK&language=english&weighted=true``.
+
+    Args:
+        path: the folder that holds ``annotations`` and ``questions``, or the one above it.
+
+    Raises:
+        CarbError: an option is wrong, or the files are not BLEnD's.
+    """
+    read = read_task_options(BlendTaskOptions, name, options)
+    for place in read.places:
+        if place not in PLACES:
+            raise CarbError(f"BLEnD has no place '{place}'.{closest(place, PLACES)} Places: {', '.join(PLACES)}.")
+    folder = find_folder(path, "annotations", "BLEnD")
+    left_out = read_ids(read.without)
+    prompts: list[TaskPrompt] = []
+    voted: dict[str, tuple[Voted, ...]] = {}
+    for place in dict.fromkeys(read.places):
+        topics = read_topics(folder, place)
+        items = read_json(folder / "annotations" / f"{place}_data.json", _Items, "BLEnD")
+        for number, item in items.items():
+            if (read.ids and number not in read.ids) or number in left_out:
+                continue
+            if read.topics and topics.get(number) not in read.topics:
+                continue
+            prompt, answers = _question(place, number, item, topics.get(number), read.language)
+            if prompt is not None and answers:
+                prompts.append(prompt)
+                voted[prompt.id] = answers
+    if not prompts:
+        raise CarbError(f"Task '{name}' has no questions left; loosen places, topics, ids or without.")
+    kept = evenly(prompts, read.limit)
+    return BlendTask(name, kept, {prompt.id: voted[prompt.id] for prompt in kept}, read)
+
+
+def _question(
+    place: str, number: str, item: _Item, topic: str | None, language: str
+) -> tuple[TaskPrompt | None, tuple[Voted, ...]]:
+    nothing = item.idks.get("no-answer", 0) + item.idks.get("not-applicable", 0)
+    if nothing > _MOST_WITHOUT_ANSWER or item.idks.get("idk", 0) > _MOST_UNKNOWING:
+        return None, ()
+    culture, local = PLACES[place]
+    spoken = "en" if language == "english" else local
+    text = item.en_question if language == "english" else item.question
+    if not text.strip():
+        return None, ()
+    voted = []
+    for entry in sorted(item.annotations, key=lambda entry: -entry.count):
+        wordings = {("en", found) for found in forms(entry.en_answers, "en")}
+        if spoken != "en":
+            wordings |= {(spoken, found) for found in forms(entry.answers, spoken)}
+        if wordings:
+            voted.append(Voted(entry.count, frozenset(wordings)))
+    prompt = TaskPrompt(
+        id=f"{place}/{number}/{spoken}",
+        text=text.strip(),
+        culture=culture,
+        language=spoken,
+        topic=topic,
+        source_item=f"blend:{number}",
+    )
+    return prompt, tuple(voted)
+
+
+def read_topics(folder: Path, place: str) -> dict[str, str]:
+    """Question id to topic.
+
+    Raises:
+        CarbError: the file is missing or not BLEnD's.
+    """
+    file = folder / "questions" / f"{place}_questions.csv"
+    try:
+        with file.open(encoding="utf-8-sig", newline="") as lines:
+            return {row["ID"]: row["Topic"] for row in csv.DictReader(lines)}
+    except (OSError, KeyError, UnicodeDecodeError) as error:
+        raise CarbError(f"Cannot read the topics of BLEnD's questions from {file}: {error}.") from None
+
+
+def read_ids(path: Path | None) -> frozenset[str]:
+    """The ids in a file, one a line.
+
+    Raises:
+        CarbError: it cannot be read.
+    """
+    if path is None:
+        return frozenset()
+    try:
+        return frozenset(line.strip() for line in path.read_text(encoding="utf-8").splitlines() if line.strip())
+    except OSError as error:
+        raise CarbError(f"Cannot read the ids in {path}: {error.strerror}.") from None

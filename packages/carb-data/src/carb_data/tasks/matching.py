@@ -1,0 +1,161 @@
+"""Does a short answer say what a person said? Words compared in the form that each language needs.
+
+The published scorer of BLEnD (Myung et al. 2024, arXiv:2406.09948, section 4; ``evaluation/exact_match.py``) takes an
+answer as right when it contains a person's answer as a string, or all its words after lemmatising with one tool per
+language. This module follows it with light rules instead of a dozen lemmatisers, and differs on purpose in one
+point: a string must be met at the borders of words, so that "rice" is not found in "price", nor "1" in "10".
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import lru_cache
+
+from carb_data.sources.answers import normalise
+
+_UNSPACED = frozenset({"zh", "ja", "th"})
+"""Written without spaces: compared as strings of characters."""
+_KEEPS_MARKS = frozenset({"as", "hi", "bn", "th", "ta", "te", "ml", "ne"})
+"""Marks are vowels there, not accents."""
+_SUFFIXING = frozenset({"ko", "az", "tr", "id", "su", "fi", "hu", "kk", "uz"})
+"""Words take endings: a word that goes on after the answer's word for a few characters still says it."""
+_ARTICLES = {
+    "es": frozenset({"el", "la", "los", "las", "lo", "un", "una", "unos", "unas"}),
+    "de": frozenset({"der", "die", "das", "den", "dem", "ein", "eine", "einen", "einem", "einer"}),
+    "el": frozenset({"ο", "η", "το", "οι", "τα", "του", "τησ", "των", "τον", "την", "ενα", "ενασ", "μια"}),
+}
+_PREFIXES = {"ar": re.compile(r"^(?:وال|بال|كال|فال|لل|ال)(?=\w{2})")}
+_KOREAN_PARTICLES = frozenset(
+    {
+        "이", "가", "은", "는", "을", "를", "의", "에", "도", "로", "와", "과", "만", "나", "랑", "야", "요",
+        "으로", "에서", "에게", "까지", "부터", "하고", "이나", "이랑", "이다", "입니다", "이에요", "예요", "라고",
+    }
+)  # fmt: skip
+_LONGEST_ENDING = 3
+_SHORTEST_STEM = 4
+_LETTERS: dict[str, dict[int, str]] = {
+    "ar": str.maketrans({"أ": "ا", "إ": "ا", "آ": "ا", "ٱ": "ا", "ى": "ي", "ة": "ه", "ؤ": "و", "ئ": "ي"}),
+    "fa": str.maketrans({"ي": "ی", "ك": "ک", "ة": "ه", "أ": "ا", "إ": "ا", "\u200c": " "}),
+    "ha": str.maketrans(dict(zip("ɓɗƙƴ", "bdky", strict=True))),
+    "az": str.maketrans({"ı": "i"}),
+    "am": str.maketrans(dict(zip("ሐኀሠዐፀ", "ሀሀሰአጸ", strict=True))),
+}
+_NUMBER_WORDS = {
+    word: str(n) for n, word in enumerate(re.findall(r"\w+", "zero one two three four five six seven eight nine ten"))
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Form:
+    """A text in the form in which it is compared."""
+
+    words: tuple[str, ...]
+
+    @property
+    def joined(self) -> str:
+        return " ".join(self.words)
+
+
+@lru_cache(maxsize=65536)
+def form(text: str, language: str) -> Form:
+    """The words of a text: lower case, digits of all scripts as 0-9, without punctuation, articles and accents.
+
+    Args:
+        text: any text.
+        language: ISO 639-1 code.
+    """
+    text = "".join(_digit(char) for char in unicodedata.normalize("NFKC", text).replace("\u200b", ""))
+    text = re.sub(r"(?<=\d)[,،٬](?=\d{3}(?!\d))", "", text)
+    if language == "en":
+        plain = normalise(text).split() or re.findall(r"\w+", text.casefold())  # the mark "A" is no article
+        return Form(tuple(_number(_NUMBER_WORDS.get(word, word)) for word in plain))
+    text = text.casefold().translate(_LETTERS.get(language, {})).replace("ـ", "")
+    text = re.sub(r"['’`´]", "", text)
+    if language not in _KEEPS_MARKS:
+        bare = (char for char in unicodedata.normalize("NFD", text) if not unicodedata.combining(char))
+        text = unicodedata.normalize("NFC", "".join(bare)).translate(_LETTERS.get(language, {}))
+        words = re.findall(r"\w+", text)
+    else:
+        words = re.findall(
+            r"[\w\u0900-\u0fff\u200d]+", unicodedata.normalize("NFC", re.sub("[\u0964\u0965]", " ", text))
+        )
+    if language in _UNSPACED:
+        return Form(("".join(words),) if words else ())
+    if language in _PREFIXES:
+        words = [_PREFIXES[language].sub("", word) for word in words]
+    kept = [word for word in words if word not in _ARTICLES.get(language, ())] or words
+    if language in ("es", "de"):
+        kept = [_plural(word) for word in kept]
+    return Form(tuple(_number(word) for word in kept))
+
+
+def says(response: Form, answer: Form, language: str) -> bool:
+    """Whether a response contains an answer: its words one after the other, or all of them somewhere.
+
+    Answers with digits must be met in one piece, since 8:30 is not 30:8. An empty answer is said by nothing.
+    """
+    if not answer.words or not response.words:
+        return False
+    if language in _UNSPACED:
+        return _string_said(response.words[0], answer.words[0])
+    wanted, there = answer.words, response.words
+    together = any(
+        all(_same(there[start + i], word, language) for i, word in enumerate(wanted))
+        for start in range(len(there) - len(wanted) + 1)
+    )
+    if together or any(char.isdigit() for word in wanted for char in word):
+        return together
+    return all(any(_same(word, want, language) for word in there) for want in wanted)
+
+
+def is_same(response: Form, answer: Form) -> bool:
+    """Whether a response is an answer and nothing else."""
+    return bool(answer.words) and response.words == answer.words
+
+
+def _string_said(there: str, wanted: str) -> bool:
+    """In a string without spaces; a number must not be a part of a longer one."""
+    digits_before = r"(?<!\d)" if wanted[0].isdigit() else ""
+    digits_after = r"(?!\d)" if wanted[-1].isdigit() else ""
+    return re.search(digits_before + re.escape(wanted) + digits_after, there) is not None
+
+
+def _same(there: str, wanted: str, language: str) -> bool:
+    if there == wanted:
+        return True
+    if language not in _SUFFIXING or not there.startswith(wanted) or wanted[-1].isdigit():
+        return False
+    ending = there[len(wanted) :]
+    if language == "ko":
+        return ending in _KOREAN_PARTICLES
+    return len(wanted) >= _SHORTEST_STEM and len(ending) <= _LONGEST_ENDING
+
+
+def _digit(char: str) -> str:
+    if char.isdecimal() and not "0" <= char <= "9":
+        return str(unicodedata.decimal(char))
+    return char
+
+
+def _number(word: str) -> str:
+    """Without leading zeros: 08:30 and 8:30 are one time."""
+    return word.lstrip("0") or "0" if word.isdecimal() else word
+
+
+def _plural(word: str) -> str:
+    if len(word) > 4 and word.endswith("es"):
+        return word[:-2]
+    return word[:-1] if len(word) > 3 and word.endswith(("s", "e")) else word
+
+
+def first_line(text: str) -> str:
+    """The first line with anything in it, or an empty string."""
+    return next((line.strip() for line in text.splitlines() if line.strip()), "")
+
+
+def forms(variants: Iterable[str], language: str) -> frozenset[Form]:
+    """The forms of all wordings of one answer, empty ones left out."""
+    return frozenset(found for variant in variants if (found := form(variant, language)).words)

@@ -1,0 +1,129 @@
+"""OMGEval: open questions, answers compared with a published model's by a judge that sees both orders.
+
+Liu et al. 2024, OMGEval, arXiv:2402.13524, after AlpacaEval (Li et al. 2023): the share of questions in which the
+judge prefers the answer to the reference. A judge favours a position (Zheng et al. 2023, NeurIPS, section 3.4), so
+each answer is shown in both and its grade is the mean: 1 won both, ½ split, 0 lost both.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Literal
+
+from pydantic import BaseModel, Field, TypeAdapter
+
+from carb_data.errors import CarbError
+from carb_data.sources.base import Names, closest
+from carb_data.sources.omgeval import LANGUAGES
+from carb_data.sources.reading import read_json, read_text
+from carb_data.tasks.base import Comparison, Judge, TaskOptions, TaskPrompt, evenly, read_task_options
+
+
+class OmgevalTaskOptions(TaskOptions):
+    """Options of ``omgeval:PATH``."""
+
+    languages: Names = ("arabic", "chinese", "russia", "spanish")
+    """Folders of model_outputs."""
+    questions: Literal["local", "all"] = "local"
+    """Questions rewritten for the culture, or all of them."""
+    reference: str = "gpt3.5-turbo"
+    """Whose published answers are the ones to beat."""
+    limit: int | None = Field(None, ge=1)
+    """Ask only this many, spread evenly over the languages."""
+
+
+class _Row(BaseModel):
+    instruction: str
+    output: str
+
+
+_Rows = TypeAdapter(list[_Row])
+
+
+class OmgevalTask:
+    """OMGEval's questions with a reference answer to each."""
+
+    instruction = ""
+    shots: tuple[tuple[str, str], ...] = ()
+    one_line = False
+
+    def __init__(
+        self, name: str, prompts: tuple[TaskPrompt, ...], references: Mapping[str, str], judge: Judge | None
+    ) -> None:
+        self.name = name
+        self.prompts = prompts
+        self._by_id = {prompt.id: prompt for prompt in prompts}
+        self._references = dict(references)
+        self._judge = judge
+
+    def grade(self, prompt_id: str, text: str) -> float | None:
+        """The share of both orders that the answer wins; null where the judge fails in one of them."""
+        return self.grade_all([(prompt_id, text)])[0]
+
+    def grade_all(self, answers: Sequence[tuple[str, str]]) -> list[float | None]:
+        """The grades of many answers, asked of the judge together; an empty answer loses unseen.
+
+        Raises:
+            CarbError: the task was opened without a judge.
+        """
+        if self._judge is None:
+            raise CarbError(f"Task '{self.name}' needs a judge: give one, for example --judge judge:MODEL.")
+        asked: list[Comparison] = []
+        for prompt_id, text in answers:
+            if text.strip():
+                prompt, reference = self._by_id[prompt_id], self._references[prompt_id]
+                asked += [Comparison(prompt, text, reference), Comparison(prompt, reference, text)]
+        verdicts = iter(self._judge(asked) if asked else ())
+        grades: list[float | None] = []
+        for _, text in answers:
+            if not text.strip():
+                grades.append(0.0)
+                continue
+            first, second = next(verdicts), next(verdicts)
+            grades.append(None if first is None or second is None else (first + 1 - second) / 2)
+        return grades
+
+
+def open_omgeval(name: str, path: Path, options: Mapping[str, str], judge: Judge | None) -> OmgevalTask:
+    """Open ``omgeval:PATH?languages=chinese,spanish&reference=gpt4``.
+
+    Raises:
+        CarbError: an option is wrong, or the files are not OMGEval's.
+    """
+    read = read_task_options(OmgevalTaskOptions, name, options)
+    prompts: list[TaskPrompt] = []
+    references: dict[str, str] = {}
+    for folder in dict.fromkeys(read.languages):
+        if folder not in LANGUAGES:
+            known = ", ".join(LANGUAGES)
+            raise CarbError(f"OMGEval has no answers in '{folder}'.{closest(folder, LANGUAGES)} Folders: {known}.")
+        culture, language, local_file, _ = LANGUAGES[folder]
+        if read.questions == "local" and local_file is None:
+            raise CarbError(f"OMGEval has no local questions in '{folder}'; ask for questions=all.")
+        local = set() if local_file is None else _lines(path / "data" / local_file)
+        rows = read_json(path / "model_outputs" / folder / f"{read.reference}.json", _Rows, "OMGEval")
+        seen: set[str] = set()
+        for number, row in enumerate(rows):
+            key = "".join(row.instruction.split())
+            if key in seen or not row.output.strip() or (read.questions == "local" and key not in local):
+                continue
+            seen.add(key)
+            prompt = TaskPrompt(
+                id=f"omgeval/{folder}/{number}",
+                text=row.instruction.strip(),
+                culture=culture,
+                language=language,
+                topic="local question" if key in local else "general question",
+                source_item=f"omgeval:{number}",
+            )
+            prompts.append(prompt)
+            references[prompt.id] = row.output.strip()
+    kept = evenly(prompts, read.limit)
+    if not kept:
+        raise CarbError(f"Task '{name}' has no questions left; loosen its options.")
+    return OmgevalTask(name, kept, {prompt.id: references[prompt.id] for prompt in kept}, judge)
+
+
+def _lines(file: Path) -> set[str]:
+    return {"".join(line.split()) for line in read_text(file, "OMGEval").splitlines() if line.strip()}

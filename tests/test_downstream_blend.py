@@ -1,0 +1,75 @@
+"""The tasks on the published data: BLEnD's scorer against the counts in its own annotations."""
+
+import json
+from collections import Counter
+
+import pytest
+
+from carb_data.sources.blend import PLACES
+from carb_data.tasks import open_task
+from carb_data.tasks.matching import form
+
+
+@pytest.mark.parametrize("language", ["english", "local"])
+def test_every_human_answer_is_right_with_its_weight(public_data, language):
+    """All wordings of all people in all 16 places. A wording of several entries has the weight of the most voted."""
+    task = open_task(f"blend:{public_data / 'blend'}?language={language}&places={','.join(PLACES)}&weighted=true")
+    assert len(task.prompts) > 7000
+    folder = public_data / "blend" / "data" / "annotations"
+    items = {place: json.loads((folder / f"{place}_data.json").read_text("utf-8")) for place in PLACES}
+    outcomes: Counter[str] = Counter()
+    for prompt in task.prompts:
+        place, number, spoken = prompt.id.split("/")
+        entries = items[place][number]["annotations"]
+        most = max(entry["count"] for entry in entries)
+        wordings = {"english": ("en_answers",), "local": ("answers", "en_answers")}[language]
+        votes: dict[object, int] = {}
+        for entry in entries:
+            for key in wordings:
+                tongue = "en" if key == "en_answers" else spoken
+                for text in entry[key]:
+                    for read_as in {tongue, "en", spoken}:
+                        found = form(text, read_as)
+                        votes[read_as, found] = max(votes.get((read_as, found), 0), entry["count"])
+        for entry in entries:
+            for text in entry[wordings[0]]:
+                if not form(text, spoken).words:
+                    outcomes["empty"] += 1
+                    assert task.grade(prompt.id, text) == 0
+                    continue
+                graded = task.grade(prompt.id, text)
+                assert entry["count"] / most <= graded <= max(votes[t, form(text, t)] for t in {"en", spoken}) / most
+                outcomes["right"] += 1
+                outcomes["own weight"] += graded == entry["count"] / most
+    assert outcomes["right"] > 30_000
+    assert outcomes["own weight"] / outcomes["right"] > 0.995
+    assert outcomes["empty"] < 10
+
+
+def test_the_answers_of_other_places_are_mostly_wrong_here(public_data):
+    """What is right in Mexico grades as right in South Korea far less often than there."""
+    task = open_task(f"blend:{public_data / 'blend'}?places=South_Korea")
+    folder = public_data / "blend" / "data" / "annotations"
+    mexico = json.loads((folder / "Mexico_data.json").read_text("utf-8"))
+    graded = [
+        task.grade(prompt.id, entries[0]["en_answers"][0])
+        for prompt in task.prompts
+        if (entries := mexico[prompt.id.split("/")[1]]["annotations"]) and entries[0]["en_answers"]
+    ]
+    assert len(graded) > 400
+    assert sum(graded) / len(graded) < 0.35
+
+
+def test_multiple_choice_is_built_from_the_annotations(public_data):
+    task = open_task(f"blend-choice:{public_data / 'blend'}?limit=80")
+    assert len(task.prompts) == 80
+    assert len({prompt.culture for prompt in task.prompts}) == 8
+    letters = Counter(letter for prompt in task.prompts for letter in "ABCD" if task.grade(prompt.id, letter))
+    assert sum(letters.values()) == 80
+    assert min(letters[letter] for letter in "ABCD") >= 8
+
+
+def test_omgeval_asks_its_local_questions(public_data):
+    task = open_task(f"omgeval:{public_data / 'omgeval'}?languages=spanish", judge=lambda asked: [1.0] * len(asked))
+    assert len(task.prompts) > 150
+    assert task.grade(task.prompts[0].id, "hola") == 0.5
