@@ -3,18 +3,65 @@
 Importing this package imports no torch; training needs ``pip install 'tal-rlvr[train]'``.
 """
 
+import importlib
+from typing import TYPE_CHECKING, Any
+
+from carb_data.contamination import check_contamination
+from tal_rlvr.appropriateness import Appropriateness, criteria_reward, format_reward, total_reward
+from tal_rlvr.config import TrainConfig, load_config, presets
 from tal_rlvr.correctness import correctness_reward
 from tal_rlvr.judgement import Criterion, FormatError, Judgement, Span, Verdict, parse_judgement
+from tal_rlvr.mix import MixSource, TrainingMix
 from tal_rlvr.prompts import render_plain, render_prompt
+from tal_rlvr.train import TrainResult, ablate, ablation_table, run, train
+
+if TYPE_CHECKING:
+    from tal_rlvr.scorer import judge_as_scorer
+    from tal_rlvr.trainer import ThinkAsLocalsTrainer, paper_config
+
+_LAZY = {
+    "ThinkAsLocalsTrainer": "tal_rlvr.trainer",
+    "distil_to_classifier": "tal_rlvr.students",
+    "judge_as_scorer": "tal_rlvr.scorer",
+    "paper_config": "tal_rlvr.trainer",
+    "train_bradley_terry": "tal_rlvr.students",
+}
 
 __all__ = [
+    "Appropriateness",
     "Criterion",
     "FormatError",
     "Judgement",
+    "MixSource",
     "Span",
+    "ThinkAsLocalsTrainer",
+    "TrainConfig",
+    "TrainResult",
+    "TrainingMix",
     "Verdict",
+    "ablate",
+    "ablation_table",
+    "check_contamination",
     "correctness_reward",
+    "criteria_reward",
+    "distil_to_classifier",
+    "format_reward",
+    "judge_as_scorer",
+    "load_config",
+    "paper_config",
     "parse_judgement",
+    "presets",
     "render_plain",
     "render_prompt",
+    "run",
+    "total_reward",
+    "train",
+    "train_bradley_terry",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    """What needs torch is imported when it is first asked for."""
+    if name not in _LAZY:
+        raise AttributeError(f"module 'tal_rlvr' has no attribute '{name}'")
+    return getattr(importlib.import_module(_LAZY[name]), name)

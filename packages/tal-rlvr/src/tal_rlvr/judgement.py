@@ -14,6 +14,7 @@ The keywords are the same in every language, so that one parser and one verdict 
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
@@ -181,7 +182,7 @@ def before_verdict(text: str) -> str:
     return (text if match is None else text[: match.start()]).rstrip()
 
 
-def write_judgement(criteria: list[tuple[str, str, int, str]], assessment: str, verdict: Verdict) -> str:
+def write_judgement(criteria: Sequence[tuple[str, str, int, str]], assessment: str, verdict: Verdict) -> str:
     """The inverse of ``parse_judgement``: ``(name, why, weight, meets)`` for each criterion, in the output form."""
     lines = [f"- {name} | {why} | weight {weight} | meets {meets}" for name, why, weight, meets in criteria]
     return "\n".join(["Criteria:", *lines, f"Assessment: {assessment}", f"{MARKER} {verdict}"])

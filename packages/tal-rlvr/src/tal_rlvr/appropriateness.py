@@ -1,0 +1,161 @@
+"""R_appr: how much the criteria raise the probability of the true verdict; and the whole reward R."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Hashable, Sequence
+from typing import NamedTuple, Protocol
+
+from tal_rlvr.judgement import FormatError, Judgement, Verdict
+
+
+class VerdictRow(NamedTuple):
+    """Token ids up to where a verdict's letter stands, in two parts. Rows of one prompt share their prefix."""
+
+    prefix: tuple[int, ...]
+    suffix: tuple[int, ...]
+
+
+class VerdictLogprobs(Protocol):
+    """A source of verdict log-probabilities; see ``tal_rlvr.providers`` for transformers, trainers and servers."""
+
+    def __call__(self, rows: Sequence[VerdictRow]) -> list[tuple[float, float]]:
+        """Natural log-probabilities of the verdicts A and B after each row, over the whole vocabulary."""
+        ...
+
+
+class CriteriaCase(NamedTuple):
+    """One output of the judge, ready to be measured."""
+
+    with_criteria: VerdictRow
+    """Question, responses, z."""
+    without_criteria: VerdictRow | None
+    """Question and responses alone; ``None`` leaves the z-free term out."""
+    label: Verdict
+
+
+class Appropriateness(NamedTuple):
+    """R_appr and its two terms, natural logarithms."""
+
+    value: float
+    with_criteria: float
+    """log pi(j | q, y1, y2, z)"""
+    without_criteria: float
+    """log pi(j | q, y1, y2); 0 where it was left out."""
+
+
+class BaselineCache:
+    """z-free terms by question and order, while the policy that they belong to is current."""
+
+    def __init__(self) -> None:
+        self._version: Hashable = None
+        self._values: dict[VerdictRow, tuple[float, float]] = {}
+
+    def use(self, version: Hashable) -> None:
+        """Forget everything when ``version`` (of the policy) is another one than before."""
+        if version != self._version:
+            self._version = version
+            self._values.clear()
+
+    def missing(self, rows: Sequence[VerdictRow | None]) -> list[VerdictRow]:
+        """Distinct rows that are not known yet, in order."""
+        return [row for row in dict.fromkeys(rows) if row is not None and row not in self._values]
+
+    def add(self, rows: Sequence[VerdictRow], values: Sequence[tuple[float, float]]) -> None:
+        self._values.update(zip(rows, values, strict=True))
+
+    def __getitem__(self, row: VerdictRow) -> tuple[float, float]:
+        return self._values[row]
+
+    def __len__(self) -> int:
+        return len(self._values)
+
+
+def criteria_reward(
+    cases: Sequence[CriteriaCase],
+    provider: VerdictLogprobs,
+    *,
+    normalise: bool = True,
+    clip: float | None = None,
+    cache: BaselineCache | None = None,
+) -> list[Appropriateness]:
+    """R_appr of Think-as-Locals (Zhang et al. 2025, section 5), by teacher forcing on the verdict's token.
+
+    ``R_appr = log pi(j | q, y1, y2, z) - log pi(j | q, y1, y2)`` with j the true verdict.
+
+    The paper's literal form takes probabilities over the whole vocabulary (``normalise=False``). The z-free term
+    then also measures how unlikely *any* verdict is at a place where criteria are expected, which rewards writing
+    the format; the default therefore normalises over the two verdicts, so that only their ratio counts.
+
+    Args:
+        cases: outputs to measure.
+        provider: called once, with the z-free rows that are not cached followed by the rows with criteria.
+        normalise: probabilities over the two verdicts instead of the whole vocabulary.
+        clip: bound on the absolute value, in nats.
+        cache: keeps z-free terms between calls; see ``BaselineCache``.
+
+    Returns:
+        One per case.
+    """
+    if clip is not None and not clip > 0:
+        raise ValueError(f"clip must be above 0, got {clip}")
+    known = BaselineCache() if cache is None else cache
+    new = known.missing([case.without_criteria for case in cases])
+    values = provider([*new, *(case.with_criteria for case in cases)])
+    known.add(new, values[: len(new)])
+    rewards = []
+    for case, pair in zip(cases, values[len(new) :], strict=True):
+        given = label_logprob(pair, case.label, normalise=normalise)
+        bare = 0.0
+        if case.without_criteria is not None:
+            bare = label_logprob(known[case.without_criteria], case.label, normalise=normalise)
+        value = given - bare
+        rewards.append(Appropriateness(value if clip is None else max(-clip, min(clip, value)), given, bare))
+    return rewards
+
+
+def label_logprob(pair: tuple[float, float], label: Verdict, *, normalise: bool = True) -> float:
+    """Natural log-probability of the label, over the two verdicts or as it is."""
+    own, other = pair if label == "A" else pair[::-1]
+    if not normalise:
+        return own
+    # log(p / (p + q)) = -log(1 + exp(log q - log p)), stable on both sides
+    gap = other - own
+    return -gap - math.log1p(math.exp(-gap)) if gap > 0 else -math.log1p(math.exp(gap))
+
+
+def format_reward(judgements: Sequence[Judgement | FormatError]) -> list[float]:
+    """1 for a well-formed judgement, 0 otherwise. Not in the paper; its weight in ``total_reward`` is 0."""
+    return [1.0 if isinstance(judgement, Judgement) else 0.0 for judgement in judgements]
+
+
+def total_reward(
+    correctness: Sequence[float],
+    criteria: Sequence[float | Appropriateness],
+    *,
+    weight: float = 1.0,
+    clip: float | None = None,
+    formats: Sequence[float] | None = None,
+    format_weight: float = 0.0,
+) -> list[float]:
+    """R = R_corr + lambda * R_appr (Zhang et al. 2025, section 5), with an optional clip and format reward.
+
+    Args:
+        correctness: R_corr of each output.
+        criteria: R_appr of each output.
+        weight: lambda. The paper's value is not known to us; 1 is ours.
+        clip: bound on the absolute value of R_appr before weighing, in nats.
+        formats: ``format_reward`` of each output; needed when ``format_weight`` is not 0.
+        format_weight: off (0) by default, as in the paper.
+
+    Raises:
+        ValueError: lengths differ.
+    """
+    values = [entry.value if isinstance(entry, Appropriateness) else entry for entry in criteria]
+    if clip is not None:
+        values = [max(-clip, min(clip, value)) for value in values]
+    extra = [0.0] * len(values) if formats is None or format_weight == 0 else list(formats)
+    return [
+        right + weight * value + format_weight * form
+        for right, value, form in zip(correctness, values, extra, strict=True)
+    ]

@@ -1,0 +1,150 @@
+"""The configuration of a training run: one TOML file, presets, ablations."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Mapping
+from importlib import resources
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from carb_data import CarbError
+from tal_rlvr.mix import TrainingMix
+from tal_rlvr.prompting import PromptConfig
+from tal_rlvr.reward_functions import RewardConfig
+from tal_rlvr.warmup import WarmupConfig
+
+Ablation = Literal["none", "no-criteria", "no-correctness", "no-reasoning"]
+"""``no-criteria``: R = R_corr. ``no-correctness``: R = lambda R_appr. ``no-reasoning``: a verdict alone, R = R_corr."""
+
+ABLATIONS: tuple[Ablation, ...] = ("none", "no-criteria", "no-correctness", "no-reasoning")
+
+
+class _Frozen(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class LoraSettings(_Frozen):
+    """Low-rank adapters (Hu et al. 2021) in place of full tuning."""
+
+    r: int = Field(default=16, ge=1)
+    alpha: int = Field(default=32, ge=1)
+    dropout: float = Field(default=0.0, ge=0, lt=1)
+    target_modules: str | tuple[str, ...] = "all-linear"
+
+
+class EvaluationConfig(_Frozen):
+    """The evaluation before and after training, on pairs held out of every source."""
+
+    decoding: tuple[Literal["greedy", "sample"], ...] = ("greedy",)
+    before: Literal["warmup", "both"] = "warmup"
+    """``both`` evaluates the model as it came, too."""
+    sets: tuple[str, ...] = ()
+    """Evaluation sets (as ``carb_data.load`` takes them) that no training pair may come from."""
+    on_contamination: Literal["stop", "drop"] = "stop"
+    """``drop`` leaves the pairs out that were found, and says so in the report."""
+
+
+class TrainConfig(_Frozen):
+    """Everything that a run needs; ``load_config`` reads it from TOML."""
+
+    model: str
+    """Folder or hub id."""
+    revision: str | None = None
+    out: Path
+    """Folder for the checkpoints, the trained model and the reports."""
+    seed: int = 0
+    mix: TrainingMix
+    prompts: PromptConfig = PromptConfig()
+    warmup: WarmupConfig = WarmupConfig()
+    rewards: RewardConfig = RewardConfig()
+    lora: LoraSettings | None = None
+    evaluation: EvaluationConfig = EvaluationConfig()
+    ablation: Ablation = "none"
+    max_new_tokens: int = Field(default=512, ge=8)
+    """Longest judgement, in tokens."""
+    grpo: dict[str, Any] = {}
+    """Settings of TRL's ``GRPOConfig`` over the paper's objective (``tal_rlvr.trainer.PAPER``)."""
+
+    def ablated(self, ablation: Ablation, out: Path) -> TrainConfig:
+        """The same run with one part left out."""
+        rewards = self.rewards
+        if ablation == "no-criteria":
+            rewards = rewards.model_copy(update={"criteria_weight": 0.0})
+        elif ablation == "no-correctness":
+            rewards = rewards.model_copy(update={"correctness_weight": 0.0})
+        elif ablation == "no-reasoning":
+            rewards = rewards.model_copy(update={"criteria_weight": 0.0})
+        return self.model_copy(update={"ablation": ablation, "rewards": rewards, "out": out})
+
+    @property
+    def direct(self) -> bool:
+        """Whether outputs are verdicts without reasoning."""
+        return self.ablation == "no-reasoning"
+
+
+def presets() -> list[str]:
+    """Names of the shipped presets."""
+    folder = resources.files("tal_rlvr") / "presets"
+    return sorted(entry.name.removesuffix(".toml") for entry in folder.iterdir() if entry.name.endswith(".toml"))
+
+
+def load_config(name_or_path: str | Path, overrides: Mapping[str, Any] | None = None) -> TrainConfig:
+    """Read a preset by name, or a TOML file. A file may begin with ``preset = "NAME"`` and change what it names.
+
+    Args:
+        name_or_path: ``demo-cpu``, ..., or a path.
+        overrides: values over the file's, nested in the same way.
+
+    Raises:
+        CarbError: no such preset or file, or a value is wrong; all wrong values are named.
+    """
+    values = _read(str(name_or_path))
+    base = values.pop("preset", None)
+    if base is not None:
+        values = _merge(_read_preset(str(base)), values)
+    values = _merge(values, overrides or {})
+    ablation = values.pop("ablation", "none")
+    try:
+        config = TrainConfig.model_validate(values)
+    except ValidationError as error:
+        reasons = [
+            f"{'.'.join(map(str, detail['loc'])) or 'file'}: {detail['msg'].removeprefix('Value error, ')}"
+            for detail in error.errors(include_url=False)
+        ]
+        raise CarbError(f"The training configuration {name_or_path} is not valid: {'; '.join(reasons)}.") from None
+    if ablation not in ABLATIONS:
+        raise CarbError(f"Unknown ablation '{ablation}'; choose one of {', '.join(ABLATIONS)}.")
+    return config.ablated(ablation, config.out)
+
+
+def _read(name: str) -> dict[str, Any]:
+    if name in presets():
+        return _read_preset(name)
+    path = Path(name)
+    if not path.is_file():
+        raise CarbError(f"There is no configuration '{name}'. Give a TOML file, or one of: {', '.join(presets())}.")
+    return _parse(path.read_bytes(), name)
+
+
+def _read_preset(name: str) -> dict[str, Any]:
+    if name not in presets():
+        raise CarbError(f"There is no preset '{name}'; there is {', '.join(presets())}.")
+    return _parse((resources.files("tal_rlvr") / "presets" / f"{name}.toml").read_bytes(), name)
+
+
+def _parse(content: bytes, name: str) -> dict[str, Any]:
+    try:
+        return tomllib.loads(content.decode("utf-8"))
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise CarbError(f"{name} is not valid TOML: {error}.") from None
+
+
+def _merge(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:
+    merged = dict(below)
+    for key, value in above.items():
+        old = merged.get(key)
+        merged[key] = _merge(old, value) if isinstance(old, Mapping) and isinstance(value, Mapping) else value
+    return merged

@@ -1,0 +1,162 @@
+"""A judge on held-out pairs: accuracy, both orders, format, the criteria's effect, entropy."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict
+
+from tal_rlvr.appropriateness import VerdictRow, label_logprob
+from tal_rlvr.generation import write
+from tal_rlvr.judgement import FormatError, Verdict, parse_judgement
+from tal_rlvr.paired import Difference, Estimate, difference, estimate
+from tal_rlvr.pairs import OrderedPair
+from tal_rlvr.prompting import PromptConfig
+from tal_rlvr.providers import ModelVerdicts
+from tal_rlvr.tokens import encode_prompt, reasoning_ids, verdict_tokens
+from tal_rlvr.trainer import training_rows
+
+
+class PairOutcome(BaseModel):
+    """One output of the judge."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    pair: str
+    source_item: str
+    label: Verdict
+    verdict: Verdict | None
+    """Null where the output is not a judgement."""
+    text: str
+    with_criteria: float
+    """log pi(j | q, y1, y2, z) over the two verdicts, nats."""
+    without_criteria: float
+    entropy: float
+
+    @property
+    def right(self) -> float:
+        """1 where the verdict is the label, 0 otherwise, no verdict included."""
+        return float(self.verdict == self.label)
+
+
+class HeldOut(BaseModel):
+    """How a judge does on held-out pairs, each shown in both orders. Intervals are over source items."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    decoding: Literal["greedy", "sample"]
+    pairs: int
+    accuracy: Estimate
+    """Verdicts that are right; no verdict counts as wrong. Chance is 0.5."""
+    accuracy_better_first: Estimate
+    accuracy_better_second: Estimate
+    consistency: Estimate
+    """Pairs in which the same response is picked in both orders."""
+    format_rate: Estimate
+    with_criteria: Estimate
+    """log pi(j | z) over the two verdicts, nats; chance is -0.693."""
+    criteria_effect: Estimate
+    """R_appr, over the two verdicts, nats."""
+    entropy: Estimate
+    """Of the next-token distributions along the output, nats."""
+    outcomes: tuple[PairOutcome, ...]
+
+
+def evaluate_held_out(
+    model: Any,
+    tokenizer: Any,
+    rows: Sequence[OrderedPair],
+    prompts: PromptConfig,
+    *,
+    max_new_tokens: int,
+    decoding: Literal["greedy", "sample"] = "sample",
+    direct: bool = False,
+    seed: int = 0,
+) -> HeldOut:
+    """Let a judge write on every row and measure what it wrote.
+
+    Args:
+        rows: held-out pairs in both orders, as ``ordered(pairs, shuffle=False)`` gives them.
+        decoding: ``sample`` draws at temperature 1, which is the distribution that training acts on.
+    """
+    encoded = [
+        tuple(encode_prompt(tokenizer, row["prompt"])) for row in training_rows(rows, tokenizer, prompts, direct=direct)
+    ]
+    temperature = 1.0 if decoding == "sample" else None
+    written = write(model, tokenizer, encoded, max_new_tokens=max_new_tokens, temperature=temperature, seed=seed)
+    tokens = verdict_tokens(tokenizer)
+    suffixes = [reasoning_ids(tokenizer, output.ids, tokens, direct=direct) for output in written]
+    queries = [VerdictRow(prompt, suffix) for prompt, suffix in zip(encoded, suffixes, strict=True)]
+    bare = [VerdictRow(prompt, tokens.marker) for prompt in encoded]
+    values = ModelVerdicts(model, tokens)([*queries, *bare])
+    outcomes = []
+    for number, (row, output) in enumerate(zip(rows, written, strict=True)):
+        judgement = parse_judgement(output.text, direct=direct)
+        outcomes.append(
+            PairOutcome(
+                pair=row.pair.id,
+                source_item=row.pair.source_item,
+                label=row.label,
+                verdict=None if isinstance(judgement, FormatError) else judgement.verdict,
+                text=output.text,
+                with_criteria=label_logprob(values[number], row.label),
+                without_criteria=label_logprob(values[len(rows) + number], row.label),
+                entropy=output.entropy,
+            )
+        )
+    return summarise(outcomes, decoding, seed=seed)
+
+
+def summarise(outcomes: Sequence[PairOutcome], decoding: Literal["greedy", "sample"], *, seed: int = 0) -> HeldOut:
+    """The means of outcomes, first within source items, then over them."""
+    by_pair: dict[str, list[PairOutcome]] = defaultdict(list)
+    for outcome in outcomes:
+        by_pair[outcome.pair].append(outcome)
+    consistent = [
+        (orders[0].source_item, float(len(orders) == 2 and orders[0].right == orders[1].right and _all_parsed(orders)))
+        for orders in by_pair.values()
+    ]
+
+    def over_items(values: Sequence[tuple[str, float]]) -> Estimate:
+        return estimate(list(by_item(values).values()), seed=seed)
+
+    return HeldOut(
+        decoding=decoding,
+        pairs=len(by_pair),
+        accuracy=over_items([(o.source_item, o.right) for o in outcomes]),
+        accuracy_better_first=over_items([(o.source_item, o.right) for o in outcomes if o.label == "A"]),
+        accuracy_better_second=over_items([(o.source_item, o.right) for o in outcomes if o.label == "B"]),
+        consistency=over_items(consistent),
+        format_rate=over_items([(o.source_item, float(o.verdict is not None)) for o in outcomes]),
+        with_criteria=over_items([(o.source_item, o.with_criteria) for o in outcomes]),
+        criteria_effect=over_items([(o.source_item, o.with_criteria - o.without_criteria) for o in outcomes]),
+        entropy=over_items([(o.source_item, o.entropy) for o in outcomes]),
+        outcomes=tuple(outcomes),
+    )
+
+
+def compare_held_out(before: HeldOut, after: HeldOut, *, seed: int = 0) -> Difference:
+    """Paired difference in accuracy over source items.
+
+    Raises:
+        ValueError: the two are about different rows.
+    """
+    rows = [[(o.pair, o.label) for o in side.outcomes] for side in (before, after)]
+    if rows[0] != rows[1]:
+        raise ValueError("before and after must be evaluated on the same rows in the same order")
+    early, late = (by_item([(o.source_item, o.right) for o in side.outcomes]) for side in (before, after))
+    return difference(list(early.values()), list(late.values()), seed=seed)
+
+
+def by_item(values: Sequence[tuple[str, float]]) -> dict[str, float]:
+    """Mean of the values of each source item, in order of first appearance."""
+    groups: dict[str, list[float]] = defaultdict(list)
+    for item, value in values:
+        groups[item].append(value)
+    return {item: sum(group) / len(group) for item, group in groups.items()}
+
+
+def _all_parsed(outcomes: Sequence[PairOutcome]) -> bool:
+    return all(outcome.verdict is not None for outcome in outcomes)

@@ -1,0 +1,260 @@
+"""The stages of a run, on torch, TRL and peft."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+import torch
+from accelerate import PartialState
+from datasets import Dataset
+from transformers import AutoModelForCausalLM, AutoTokenizer
+from transformers.trainer_utils import get_last_checkpoint
+from trl import SFTConfig, SFTTrainer
+
+from carb_data import CarbError
+from tal_rlvr.config import LoraSettings, TrainConfig
+from tal_rlvr.contamination import drop_contaminated, report_contamination
+from tal_rlvr.held_out import HeldOut, compare_held_out, evaluate_held_out
+from tal_rlvr.mix import Parts, ordered
+from tal_rlvr.paired import Difference
+from tal_rlvr.pairs import OrderedPair, Pair
+from tal_rlvr.tokens import encode_prompt, verdict_tokens
+from tal_rlvr.train import THINK, write_json
+from tal_rlvr.trainer import ThinkAsLocalsTrainer, paper_config, training_rows
+from tal_rlvr.warmup import tokenised, warmup_rows
+
+Named = tuple[str, HeldOut]
+
+
+def checked_parts(config: TrainConfig) -> tuple[Parts, int]:
+    """The pairs, after the check against the evaluation sets; the report is written beside the checkpoints.
+
+    Raises:
+        CarbError: training pairs come from evaluation sets, and the configuration does not say to drop them.
+    """
+    parts = config.mix.parts()
+    report = report_contamination(parts, config.evaluation.sets)
+    if PartialState().is_main_process:
+        write_json(config.out / "contamination.json", report.model_dump_json(indent=1))
+    if not report.found:
+        return parts, 0
+    if config.evaluation.on_contamination == "stop":
+        first = report.found[0]
+        raise CarbError(
+            f"{len(report.found)} training pairs repeat evaluation items (first: '{first.train}' and '{first.test}', "
+            f"similarity {first.similarity:.2f}); see {config.out / 'contamination.json'}. Remove them, or set "
+            f'evaluation.on_contamination = "drop".'
+        )
+    kept = drop_contaminated(parts.train, report)
+    if not kept:
+        raise CarbError("Every training pair repeats an evaluation item; nothing is left to train on.")
+    return Parts(kept, parts.held_out), len(parts.train) - len(kept)
+
+
+def changes(stages: Sequence[Named], seed: int) -> dict[str, Difference]:
+    """Held-out accuracy after GRPO minus before it, by decoding."""
+    before = {held.decoding: held for name, held in stages if name == "before"}
+    after = {held.decoding: held for name, held in stages if name == "after"}
+    return {decoding: compare_held_out(before[decoding], after[decoding], seed=seed) for decoding in before}
+
+
+class Workplace:
+    """One run's folder, tokenizer and settings."""
+
+    def __init__(self, config: TrainConfig) -> None:
+        self.config = config
+        self.state = PartialState()
+        try:
+            self.tokenizer = AutoTokenizer.from_pretrained(config.model, revision=config.revision)
+        except (OSError, ValueError) as error:
+            raise CarbError(f"Cannot load the tokenizer of '{config.model}': {str(error).splitlines()[0]}") from None
+        if self.tokenizer.pad_token is None:
+            self.tokenizer.pad_token = self.tokenizer.eos_token
+        verdict_tokens(self.tokenizer)  # refuses an unfit tokenizer before any work is done
+        self.config_text = config.model_dump_json(indent=1)
+
+    def __enter__(self) -> Self:
+        if self.is_main:
+            write_json(self.config.out / "config.json", self.config_text)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        return None
+
+    @property
+    def is_main(self) -> bool:
+        """Whether this is the process that writes files."""
+        return bool(self.state.is_main_process)
+
+    def evaluate(self, name: str, model: str | Path, rows: Sequence[OrderedPair]) -> list[Named]:
+        """Evaluate a model on held-out pairs with every decoding asked for. Every process does the same work."""
+        if not rows:
+            return []
+        loaded = self._load(model)
+        results = []
+        for decoding in self.config.evaluation.decoding:
+            kept = self.config.out / "held-out" / f"{name}-{decoding}.json"
+            if kept.is_file() and name != "after":
+                results.append((name, HeldOut.model_validate_json(kept.read_bytes())))
+                continue
+            held = evaluate_held_out(
+                loaded,
+                self.tokenizer,
+                rows,
+                self.config.prompts,
+                max_new_tokens=self.config.max_new_tokens,
+                decoding=decoding,
+                direct=self.config.direct,
+                seed=self.config.seed,
+            )
+            if self.is_main:
+                write_json(kept, held.model_dump_json(indent=1))
+            results.append((name, held))
+        return results
+
+    def warm_up(self, pairs: Sequence[Pair]) -> str:
+        """Supervised training on the form; returns the model to go on with. A finished warm-up is used again."""
+        settings = self.config.warmup
+        folder = self.config.out / "warmup"
+        if settings.steps == 0:
+            return self.config.model
+        if (folder / THINK).is_file():
+            return str(folder)
+        rows = warmup_rows(
+            ordered(pairs, seed=self.config.seed), settings, seed=self.config.seed, direct=self.config.direct
+        )
+        prompts = training_rows(
+            [row for row, _ in rows], self.tokenizer, self.config.prompts, direct=self.config.direct
+        )
+        examples = [
+            tokenised(self.tokenizer, encode_prompt(self.tokenizer, prompt["prompt"]), target)
+            for prompt, (_, target) in zip(prompts, rows, strict=True)
+        ]
+        processes = self.state.num_processes
+        trainer = SFTTrainer(
+            model=self._load(self.config.model),
+            args=SFTConfig(
+                output_dir=str(folder / "log"),
+                max_steps=settings.steps,
+                per_device_train_batch_size=max(1, settings.batch_size // processes),
+                learning_rate=settings.learning_rate,
+                lr_scheduler_type="linear",
+                warmup_steps=min(5, settings.steps),
+                completion_only_loss=True,
+                shuffle_dataset=False,
+                max_length=None,
+                seed=self.config.seed,
+                logging_steps=10,
+                save_strategy="no",
+                report_to="none",
+                disable_tqdm=True,
+                **_hardware(),
+            ),
+            train_dataset=Dataset.from_list(examples),
+            processing_class=self.tokenizer,
+            peft_config=_lora(self.config.lora),
+        )
+        trainer.train()
+        self._keep(trainer, folder)
+        return str(folder)
+
+    def reinforce(
+        self, base: str, pairs: Sequence[Pair], *, resume: bool = False
+    ) -> tuple[Path, list[dict[str, float]], int]:
+        """GRPO from ``base``; returns the trained model's folder, what was logged at each step, and the steps."""
+        config = self.config
+        rows = training_rows(
+            ordered(pairs, seed=config.seed, shuffle=config.mix.curriculum == "none"),
+            self.tokenizer,
+            config.prompts,
+            direct=config.direct,
+        )
+        checkpoints = config.out / "checkpoints"
+        settings = {
+            "max_completion_length": config.max_new_tokens,
+            "seed": config.seed,
+            "logging_steps": 1,
+            "disable_tqdm": True,
+            "shuffle_dataset": config.mix.curriculum == "none",
+            **_hardware(),
+            **config.grpo,
+            "output_dir": str(checkpoints),
+        }
+        try:
+            arguments = paper_config(**settings)
+        except (TypeError, ValueError) as error:
+            raise CarbError(f"The settings under [grpo] are not valid: {error}.") from None
+        trainer = ThinkAsLocalsTrainer(
+            base,
+            arguments,
+            Dataset.from_list(rows),
+            self.tokenizer,
+            rewards=config.rewards,
+            direct=config.direct,
+            peft_config=_lora(config.lora),
+        )
+        last = get_last_checkpoint(str(checkpoints)) if resume and checkpoints.is_dir() else None
+        trainer.train(resume_from_checkpoint=last)
+        folder = config.out / "model"
+        curve = [
+            {key: float(value) for key, value in entry.items() if isinstance(value, int | float)}
+            for entry in trainer.state.log_history
+            if "reward" in entry
+        ]
+        steps = int(trainer.state.global_step)
+        self._keep(trainer, folder)
+        return folder, curve, steps
+
+    def _load(self, model: str | Path) -> Any:
+        revision = self.config.revision if str(model) == self.config.model else None
+        try:
+            loaded = AutoModelForCausalLM.from_pretrained(
+                model, revision=revision, dtype=torch.float32 if not torch.cuda.is_available() else "auto"
+            )
+        except (OSError, ValueError) as error:
+            raise CarbError(f"Cannot load the model '{model}': {str(error).splitlines()[0]}") from None
+        return loaded.to(self.state.device)
+
+    def _keep(self, trainer: Any, folder: Path) -> None:
+        """Save the trained model whole, adapters merged into it, with its tokenizer and its choice of prompt."""
+        if hasattr(trainer.accelerator.unwrap_model(trainer.model), "merge_and_unload"):
+            if self.is_main:
+                trainer.accelerator.unwrap_model(trainer.model).merge_and_unload().save_pretrained(folder)
+        else:
+            trainer.save_model(str(folder))
+        if self.is_main:
+            self.tokenizer.save_pretrained(folder)
+            think = {
+                "prompts": self.config.prompts.model_dump(),
+                "direct": self.config.direct,
+                "max_new_tokens": self.config.max_new_tokens,
+            }
+            write_json(folder / THINK, json.dumps(think, indent=1))
+        self.state.wait_for_everyone()
+
+
+def _hardware() -> dict[str, Any]:
+    if torch.cuda.is_available():
+        return {"bf16": True}
+    return {"use_cpu": True, "bf16": False, "gradient_checkpointing": False, "dataloader_pin_memory": False}
+
+
+def _lora(settings: LoraSettings | None) -> Any:
+    if settings is None:
+        return None
+    from peft import LoraConfig
+
+    modules = settings.target_modules
+    return LoraConfig(
+        r=settings.r,
+        lora_alpha=settings.alpha,
+        lora_dropout=settings.dropout,
+        target_modules=modules if isinstance(modules, str) else list(modules),
+        task_type="CAUSAL_LM",
+    )

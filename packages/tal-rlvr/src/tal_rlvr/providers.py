@@ -1,0 +1,202 @@
+"""Sources of verdict log-probabilities: a transformers model, a trainer's live policy, an OpenAI-compatible server."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from carb_data import CarbError
+from carb_data.extras import require
+from tal_rlvr.appropriateness import VerdictRow
+from tal_rlvr.tokens import VerdictTokens
+
+
+class ModelVerdicts:
+    """Verdict log-probabilities of a causal language model of transformers.
+
+    The keys and values of a prompt are computed once for all rows that share it, and logits at the verdict's place
+    alone. float32 results agree with an unbatched pass to 1e-5.
+    """
+
+    def __init__(self, model: Any, tokens: VerdictTokens, *, chunk: int = 16, share_prefix: bool = True) -> None:
+        self.model = model
+        self.tokens = tokens
+        self.chunk = chunk
+        self.share_prefix = share_prefix
+
+    def __call__(self, rows: Sequence[VerdictRow]) -> list[tuple[float, float]]:
+        with _evaluating(self.model):
+            return verdict_logprobs(self.model, rows, self.tokens, chunk=self.chunk, share_prefix=self.share_prefix)
+
+
+class PolicyVerdicts:
+    """Verdict log-probabilities of the policy that a TRL trainer is training, as it is now.
+
+    The trainer's own module is called, not an unwrapped one, so that FSDP and ZeRO-3 gather their shards; for the
+    same reason every process runs the same number of forward passes.
+    """
+
+    def __init__(self, trainer: Any, tokens: VerdictTokens, *, chunk: int = 16, share_prefix: bool = True) -> None:
+        self.trainer = trainer
+        self.tokens = tokens
+        self.chunk = chunk
+        self.share_prefix = share_prefix
+
+    def __call__(self, rows: Sequence[VerdictRow]) -> list[tuple[float, float]]:
+        torch = require("torch", package="tal-rlvr", extra="train")
+        accelerator = self.trainer.accelerator
+        local = torch.tensor([-(-len(rows) // self.chunk)], device=accelerator.device)
+        passes = int(accelerator.gather(local).max())
+        with _evaluating(self.trainer.model):
+            return verdict_logprobs(
+                self.trainer.model,
+                rows,
+                self.tokens,
+                chunk=self.chunk,
+                share_prefix=self.share_prefix and accelerator.num_processes == 1,
+                passes=passes,
+            )
+
+
+class ServerVerdicts:
+    """Verdict log-probabilities from an OpenAI-compatible ``/completions`` with echoed prompt logprobs (vLLM has it).
+
+    Each row costs two requests of one output token, the row followed by A and by B; a server with prefix caching
+    computes the row once. Never mix its numbers with another provider's in one group: engines differ by 1e-3 to 1e-2.
+    """
+
+    def __init__(
+        self, url: str, model: str, tokens: VerdictTokens, *, api_key: str | None = None, timeout: float = 600.0
+    ) -> None:
+        httpx = require("httpx", package="carb-scorers", extra="api")
+        headers = {} if api_key is None else {"Authorization": f"Bearer {api_key}"}
+        self._client = httpx.Client(base_url=url.rstrip("/") + "/", headers=headers, timeout=timeout)
+        self._errors = httpx.HTTPError
+        self._model = model
+        self._tokens = tokens
+
+    def __call__(self, rows: Sequence[VerdictRow]) -> list[tuple[float, float]]:
+        out = []
+        for row in rows:
+            ids = [*row.prefix, *row.suffix]
+            out.append((self._last_logprob([*ids, self._tokens.a]), self._last_logprob([*ids, self._tokens.b])))
+        return out
+
+    def close(self) -> None:
+        """Close the connections."""
+        self._client.close()
+
+    def _last_logprob(self, ids: list[int]) -> float:
+        body = {
+            "model": self._model,
+            "prompt": ids,
+            "max_tokens": 1,
+            "temperature": 0.0,
+            "echo": True,
+            "logprobs": 1,
+        }
+        try:
+            answer = self._client.post("completions", json=body)
+            answer.raise_for_status()
+            value = answer.json()["choices"][0]["logprobs"]["token_logprobs"][len(ids) - 1]
+            return float(value)
+        except (self._errors, KeyError, IndexError, TypeError, ValueError) as error:
+            raise CarbError(
+                f"The server at {self._client.base_url} gave no prompt log-probabilities ({type(error).__name__}: "
+                f"{error}). It must answer /completions with token ids as the prompt, echo=true and logprobs=1."
+            ) from None
+
+
+def verdict_logprobs(
+    model: Any,
+    rows: Sequence[VerdictRow],
+    tokens: VerdictTokens,
+    *,
+    chunk: int,
+    share_prefix: bool = True,
+    passes: int | None = None,
+) -> list[tuple[float, float]]:
+    """Full-vocabulary log-probabilities of both verdicts after each row, in the order given.
+
+    Args:
+        model: causal language model, in evaluation mode, under ``no_grad``.
+        chunk: rows in one forward pass.
+        share_prefix: compute a prompt's keys and values once per chunk for all of its rows.
+        passes: forward passes to run in any case (sharded training needs the same number everywhere); surplus ones
+            repeat the first row. Only without ``share_prefix``.
+    """
+    torch = require("torch", package="tal-rlvr", extra="train")
+    order = sorted(range(len(rows)), key=lambda i: (rows[i].prefix, -len(rows[i].suffix)))
+    chunks = [order[start : start + chunk] for start in range(0, len(order), chunk)]
+    out: list[tuple[float, float]] = [(0.0, 0.0)] * len(rows)
+    device = next(model.parameters()).device
+    for indices in chunks:
+        batch = [rows[i] for i in indices]
+        forward = _shared if share_prefix and len({row.prefix for row in batch}) < len(batch) else _whole
+        logits = forward(model, batch, device, torch).float()
+        picked = logits[:, [tokens.a, tokens.b]].double() - logits.logsumexp(-1, keepdim=True).double()
+        for index, pair in zip(indices, picked.cpu().tolist(), strict=True):
+            out[index] = (pair[0], pair[1])
+    for _ in range((passes or 0) - len(chunks)):
+        filler = [rows[0]] if rows else [VerdictRow((tokens.a,), (tokens.b,))]
+        _whole(model, filler, device, torch)
+    return out
+
+
+def _whole(model: Any, rows: Sequence[VerdictRow], device: Any, torch: Any) -> Any:
+    """Logits after each row, ``(rows, vocabulary)``."""
+    ids, mask = _left_padded([[*row.prefix, *row.suffix] for row in rows], device, torch)
+    positions = (mask.cumsum(-1) - 1).clamp(min=0)
+    return model(input_ids=ids, attention_mask=mask, position_ids=positions, logits_to_keep=1, use_cache=False).logits[
+        :, -1
+    ]
+
+
+def _shared(model: Any, rows: Sequence[VerdictRow], device: Any, torch: Any) -> Any:
+    """As ``_whole``, with one pass over the distinct prefixes and one over the suffixes."""
+    distinct = list(dict.fromkeys(row.prefix for row in rows))
+    ids, mask = _left_padded(distinct, device, torch)
+    cached = model(
+        input_ids=ids,
+        attention_mask=mask,
+        position_ids=(mask.cumsum(-1) - 1).clamp(min=0),
+        logits_to_keep=1,
+        use_cache=True,
+    ).past_key_values
+    which = torch.tensor([distinct.index(row.prefix) for row in rows], device=device)
+    cached.batch_select_indices(which)
+    suffixes, suffix_mask = _left_padded([row.suffix for row in rows], device, torch)
+    full = torch.cat([mask[which], suffix_mask], dim=1)
+    positions = (full.cumsum(-1) - 1).clamp(min=0)[:, mask.shape[1] :]
+    return model(
+        input_ids=suffixes,
+        attention_mask=full,
+        position_ids=positions,
+        past_key_values=cached,
+        logits_to_keep=1,
+        use_cache=True,
+    ).logits[:, -1]
+
+
+def _left_padded(rows: Sequence[Sequence[int]], device: Any, torch: Any) -> tuple[Any, Any]:
+    width = max(len(row) for row in rows)
+    ids = torch.zeros((len(rows), width), dtype=torch.long)
+    mask = torch.zeros((len(rows), width), dtype=torch.long)
+    for number, row in enumerate(rows):
+        ids[number, width - len(row) :] = torch.tensor(row, dtype=torch.long)
+        mask[number, width - len(row) :] = 1
+    return ids.to(device), mask.to(device)
+
+
+@contextmanager
+def _evaluating(model: Any) -> Iterator[None]:
+    """Evaluation mode without gradients; the mode from before is restored."""
+    torch = require("torch", package="tal-rlvr", extra="train")
+    training = model.training
+    model.eval()
+    try:
+        with torch.no_grad():
+            yield
+    finally:
+        model.train(training)

@@ -1,0 +1,153 @@
+"""The rewards as TRL calls them: objects that read the sampled ids and log what a run should show."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from carb_data import CarbError
+from tal_rlvr.appropriateness import BaselineCache, CriteriaCase, VerdictRow, criteria_reward, format_reward
+from tal_rlvr.correctness import correctness_reward
+from tal_rlvr.judgement import FormatError, Judgement, Verdict, parse_judgement
+from tal_rlvr.providers import PolicyVerdicts
+from tal_rlvr.tokens import Prompt, VerdictTokens, encode_prompt, reasoning_ids
+
+Baseline = Literal["literal", "direct", "none"]
+"""The prompt of the z-free term: the judge's own prompt (the paper's form), one that asks for a verdict alone, or none.
+
+The term is the same for all samples of a group, so group-normalised advantages do not depend on it.
+"""
+
+
+class RewardConfig(BaseModel):
+    """R = R_corr + lambda R_appr, and what may be changed about it."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    correctness_weight: float = Field(default=1.0, ge=0)
+    """1 in the paper; 0 is the ablation ``no-correctness``."""
+    criteria_weight: float = Field(default=1.0, ge=0)
+    """lambda. The paper's value is not known to us; 1 is ours. 0 is the ablation ``no-criteria`` and costs nothing."""
+    format_weight: float = Field(default=0.0, ge=0)
+    """Not in the paper."""
+    normalise: bool = True
+    """R_appr over the two verdicts; false is the paper's literal form, over the whole vocabulary."""
+    baseline: Baseline = "literal"
+    clip: float | None = Field(default=None, gt=0)
+    """Bound on the absolute value of R_appr, in nats."""
+    chunk: int = Field(default=16, ge=1)
+    """Rows in one forward pass of R_appr."""
+
+
+class CorrectnessFunction:
+    """R_corr for TRL. Logs the format rate, the accuracy of either order, and the length of the reasoning."""
+
+    __name__ = "R_corr"
+
+    def __init__(self, tokenizer: Any, *, direct: bool = False) -> None:
+        self.tokenizer = tokenizer
+        self.direct = direct
+
+    def __call__(
+        self,
+        *,
+        completion_ids: Sequence[Sequence[int]],
+        label: Sequence[Verdict],
+        log_metric: Callable[[str, float], None] | None = None,
+        **_: Any,
+    ) -> list[float]:
+        judgements = parse_all(self.tokenizer, completion_ids, direct=self.direct)
+        rewards = correctness_reward(judgements, label)
+        if log_metric is not None:
+            log_metric("format_rate", _mean(format_reward(judgements)))
+            log_metric("verdict_accuracy", _mean([(reward + 1) / 2 for reward in rewards]))
+            for side in ("A", "B"):
+                own = [(reward + 1) / 2 for reward, right in zip(rewards, label, strict=True) if right == side]
+                if own:
+                    log_metric(f"verdict_accuracy/better_is_{side}", _mean(own))
+            well_formed = [j for j in judgements if isinstance(j, Judgement)]
+            if well_formed:
+                log_metric("criteria/count", _mean([len(j.criteria) for j in well_formed]))
+                log_metric("criteria/characters", _mean([j.reasoning_end for j in well_formed]))
+        return rewards
+
+
+class FormatFunction:
+    """The optional format reward for TRL."""
+
+    __name__ = "R_format"
+
+    def __init__(self, tokenizer: Any, *, direct: bool = False) -> None:
+        self.tokenizer = tokenizer
+        self.direct = direct
+
+    def __call__(self, *, completion_ids: Sequence[Sequence[int]], **_: Any) -> list[float]:
+        return format_reward(parse_all(self.tokenizer, completion_ids, direct=self.direct))
+
+
+class CriteriaFunction:
+    """R_appr for TRL, from the live policy of the trainer that it is bound to. Logs both terms and its own seconds."""
+
+    __name__ = "R_appr"
+
+    def __init__(self, tokenizer: Any, tokens: VerdictTokens, config: RewardConfig, *, direct: bool = False) -> None:
+        self.tokenizer = tokenizer
+        self.tokens = tokens
+        self.config = config
+        self.direct = direct
+        self._cache = BaselineCache()
+        self._provider: PolicyVerdicts | None = None
+
+    def bind(self, trainer: Any) -> None:
+        """Measure with this trainer's policy from now on."""
+        self._provider = PolicyVerdicts(trainer, self.tokens, chunk=self.config.chunk)
+
+    def __call__(
+        self,
+        *,
+        prompts: Sequence[Prompt],
+        completion_ids: Sequence[Sequence[int]],
+        label: Sequence[Verdict],
+        trainer_state: Any,
+        bare_prompt: Sequence[Prompt] | None = None,
+        log_metric: Callable[[str, float], None] | None = None,
+        **_: Any,
+    ) -> list[float]:
+        if self._provider is None:
+            raise CarbError("R_appr is measured with a trainer's policy: call bind(trainer) first.")
+        started = time.perf_counter()
+        self._cache.use(trainer_state.global_step)
+        bare: Sequence[Prompt | None] = bare_prompt or [None] * len(prompts)
+        cases = [self._case(*row) for row in zip(prompts, completion_ids, label, bare, strict=True)]
+        rewards = criteria_reward(
+            cases, self._provider, normalise=self.config.normalise, clip=self.config.clip, cache=self._cache
+        )
+        if log_metric is not None:
+            log_metric("R_appr/with_criteria", _mean([reward.with_criteria for reward in rewards]))
+            log_metric("R_appr/without_criteria", _mean([reward.without_criteria for reward in rewards]))
+            log_metric("R_appr/seconds", time.perf_counter() - started)
+        return [reward.value for reward in rewards]
+
+    def _case(self, prompt: Prompt, completion: Sequence[int], label: Verdict, bare: Prompt | None) -> CriteriaCase:
+        prefix = tuple(encode_prompt(self.tokenizer, prompt))
+        suffix = reasoning_ids(self.tokenizer, completion, self.tokens, direct=self.direct)
+        without = None
+        if self.config.baseline != "none":
+            own = bare is None or self.config.baseline == "literal"
+            start = prefix if own else tuple(encode_prompt(self.tokenizer, bare or ""))
+            without = VerdictRow(start, self.tokens.marker)
+        return CriteriaCase(VerdictRow(prefix, suffix), without, label)
+
+
+def parse_all(
+    tokenizer: Any, completion_ids: Sequence[Sequence[int]], *, direct: bool = False
+) -> list[Judgement | FormatError]:
+    """Parse sampled ids; control tokens such as the end of the turn are left out first."""
+    return [parse_judgement(tokenizer.decode(ids, skip_special_tokens=True), direct=direct) for ids in completion_ids]
+
+
+def _mean(values: Sequence[float]) -> float:
+    return sum(values) / len(values)

@@ -1,0 +1,194 @@
+"""A whole run: contamination check, warm-up, GRPO, evaluation before and after."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict
+
+from carb_data import CarbError
+from carb_data.extras import require
+from tal_rlvr.config import ABLATIONS, Ablation, TrainConfig, load_config
+from tal_rlvr.mix import ordered
+from tal_rlvr.paired import Difference, Estimate
+
+RESULT = "result.json"
+THINK = "think.json"
+"""Beside a trained model: which prompt it was trained with."""
+
+
+class Stage(BaseModel):
+    """The held-out evaluation of one model: ``HeldOut`` without its texts, which are in ``held-out/STAGE.json``."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    name: str
+    """``start`` (as the model came), ``before`` (after the warm-up) or ``after``."""
+    decoding: str
+    pairs: int
+    accuracy: Estimate
+    accuracy_better_first: Estimate
+    accuracy_better_second: Estimate
+    consistency: Estimate
+    format_rate: Estimate
+    with_criteria: Estimate
+    criteria_effect: Estimate
+    entropy: Estimate
+
+
+class TrainResult(BaseModel):
+    """What a run did."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    out: str
+    model: str
+    """Folder of the trained model: ``think:MODEL`` scores with it."""
+    ablation: Ablation
+    seed: int
+    steps: int
+    train_pairs: int
+    held_out_pairs: int
+    dropped_pairs: int
+    """Training pairs left out because of the contamination check."""
+    stages: tuple[Stage, ...]
+    changes: dict[str, Difference]
+    """By decoding: held-out accuracy after GRPO minus before it, paired by source item."""
+    curve: tuple[dict[str, float], ...]
+    """What was logged at each step."""
+
+
+def run(
+    config: str | Path | TrainConfig, *, resume: bool = False, overrides: dict[str, Any] | None = None
+) -> TrainResult:
+    """Train as a preset, a TOML file or a configuration says; what ``carb train --config`` runs.
+
+    Args:
+        config: see ``load_config``.
+        resume: go on from the last checkpoint in the output folder; the result is that of a run that never stopped.
+        overrides: values over the file's.
+
+    Raises:
+        CarbError: the configuration, the data or the model are not usable, or training data holds evaluation items.
+        MissingExtraError: ``pip install 'tal-rlvr[train]'`` is needed.
+    """
+    loaded = config if isinstance(config, TrainConfig) else load_config(config, overrides)
+    return train(loaded, resume=resume)
+
+
+def train(config: TrainConfig, *, resume: bool = False) -> TrainResult:
+    """Check the data, warm up, evaluate, train with GRPO, evaluate. See ``run``."""
+    require("trl", package="tal-rlvr", extra="train")
+    from tal_rlvr import pipeline
+
+    out = config.out
+    finished = out / RESULT
+    if finished.is_file() and not resume:
+        raise CarbError(f"{out} holds a finished run. Choose another 'out', or remove it.")
+    out.mkdir(parents=True, exist_ok=True)
+    parts, dropped = pipeline.checked_parts(config)
+    held_out = ordered(parts.held_out, shuffle=False)
+    stages: list[Any] = []
+    with pipeline.Workplace(config) as place:
+        if config.evaluation.before == "both":
+            stages += place.evaluate("start", config.model, held_out)
+        base = place.warm_up(parts.train)
+        stages += place.evaluate("before", base, held_out)
+        model, curve, steps = place.reinforce(base, parts.train, resume=resume)
+        stages += place.evaluate("after", model, held_out)
+    result = TrainResult(
+        out=str(out),
+        model=str(model),
+        ablation=config.ablation,
+        seed=config.seed,
+        steps=steps,
+        train_pairs=len(parts.train),
+        held_out_pairs=len(parts.held_out),
+        dropped_pairs=dropped,
+        stages=tuple(Stage(name=name, **held.model_dump(exclude={"outcomes"})) for name, held in stages),
+        changes=pipeline.changes(stages, config.seed),
+        curve=tuple(curve),
+    )
+    if place.is_main:
+        write_json(finished, result.model_dump_json(indent=1))
+    return result
+
+
+def ablate(
+    config: str | Path | TrainConfig,
+    ablations: tuple[Ablation, ...] = ABLATIONS,
+    *,
+    resume: bool = False,
+    overrides: dict[str, Any] | None = None,
+    progress: Callable[[Ablation], None] | None = None,
+) -> dict[Ablation, TrainResult]:
+    """Run the same configuration with each part left out in turn; a finished one is read, not run again.
+
+    Each run has a folder of its own below ``out``. ``ablation_table`` tables the results.
+    """
+    loaded = config if isinstance(config, TrainConfig) else load_config(config, overrides)
+    results: dict[Ablation, TrainResult] = {}
+    for ablation in ablations:
+        if progress is not None:
+            progress(ablation)
+        out = loaded.out / ("full" if ablation == "none" else ablation)
+        if (out / RESULT).is_file():
+            results[ablation] = TrainResult.model_validate_json((out / RESULT).read_bytes())
+        else:
+            results[ablation] = train(loaded.ablated(ablation, out), resume=resume)
+    return results
+
+
+def ablation_table(results: dict[Ablation, TrainResult]) -> list[dict[str, Any]]:
+    """A row per ablation and decoding: accuracy before and after with intervals, p, entropy, format rate."""
+    rows = []
+    for ablation, result in results.items():
+        for decoding, change in result.changes.items():
+            before, after = (
+                next(s for s in result.stages if s.name == name and s.decoding == decoding)
+                for name in ("before", "after")
+            )
+            rows.append(
+                {
+                    "ablation": ablation,
+                    "decoding": decoding,
+                    "before": before.accuracy.mean,
+                    "after": after.accuracy.mean,
+                    "after_low": after.accuracy.low,
+                    "after_high": after.accuracy.high,
+                    "change": change.mean,
+                    "change_low": change.low,
+                    "change_high": change.high,
+                    "p": change.p,
+                    "consistency": after.consistency.mean,
+                    "format_rate": after.format_rate.mean,
+                    "criteria_effect": after.criteria_effect.mean,
+                    "entropy": after.entropy.mean,
+                }
+            )
+    return rows
+
+
+def write_json(path: Path, content: str) -> None:
+    """Write a file whole or not at all."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    draft = path.with_name(f".{path.name}.{os.getpid()}")
+    draft.write_text(content + "\n", encoding="utf-8")
+    draft.replace(path)
+
+
+def read_result(folder: str | Path) -> TrainResult:
+    """The result of a finished run.
+
+    Raises:
+        CarbError: there is none.
+    """
+    path = Path(folder) / RESULT
+    try:
+        return TrainResult.model_validate(json.loads(path.read_text(encoding="utf-8")))
+    except (OSError, ValueError) as error:
+        raise CarbError(f"{path} is not the result of a training run: {error}.") from None

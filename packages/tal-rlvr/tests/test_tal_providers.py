@@ -1,0 +1,149 @@
+from __future__ import annotations
+
+import json
+import threading
+from http.server import BaseHTTPRequestHandler, HTTPServer
+
+import pytest
+
+from carb_data import CarbError
+from tal_rlvr.appropriateness import VerdictRow
+from tal_rlvr.judgement import write_judgement
+from tal_rlvr.providers import ModelVerdicts, ServerVerdicts
+from tal_rlvr.tokens import VerdictTokens, encode_prompt, reasoning_ids, verdict_tokens
+
+torch = pytest.importorskip("torch", reason="needs tal-rlvr[train]")
+
+
+def by_hand(model, ids, tokens):
+    """One row, no padding, no cache."""
+    with torch.no_grad():
+        logprobs = model.eval()(input_ids=torch.tensor([ids])).logits[0, -1].double().log_softmax(-1)
+    return float(logprobs[tokens.a]), float(logprobs[tokens.b])
+
+
+ROWS = [
+    VerdictRow((5, 6, 7, 8), (9,)),
+    VerdictRow((5, 6, 7, 8), (10, 11, 12)),
+    VerdictRow((30, 31), (10, 11)),
+    VerdictRow((5, 6, 7, 8), (40, 41, 42, 43, 44, 45)),
+    VerdictRow((30, 31), (9,)),
+    VerdictRow(tuple(range(50, 70)), (9, 10)),
+]
+
+
+@pytest.mark.parametrize("share", [True, False])
+@pytest.mark.parametrize("chunk", [1, 4, 16])
+def test_log_probabilities_depend_on_the_row_alone(tiny_model, tiny_tokenizer, share, chunk):
+    tokens = verdict_tokens(tiny_tokenizer)
+    tiny_model.train()
+    values = ModelVerdicts(tiny_model, tokens, chunk=chunk, share_prefix=share)(ROWS)
+    assert tiny_model.training
+    for row, value in zip(ROWS, values, strict=True):
+        assert value == pytest.approx(by_hand(tiny_model, [*row.prefix, *row.suffix], tokens), abs=1e-5)
+
+
+def test_no_rows(tiny_model, tiny_tokenizer):
+    assert ModelVerdicts(tiny_model, verdict_tokens(tiny_tokenizer))([]) == []
+
+
+def test_the_reasoning_is_cut_on_the_sampled_ids(tiny_tokenizer):
+    tokens = verdict_tokens(tiny_tokenizer)
+    text = write_judgement([("fact", "known", 3, "A")], "A fits.", "B")
+    ids = tiny_tokenizer(text, add_special_tokens=False)["input_ids"]
+    cut = reasoning_ids(tiny_tokenizer, [*ids, tiny_tokenizer.eos_token_id], tokens)
+    assert cut == tuple(ids[:-1])
+    assert ids[len(cut)] == tokens.b
+    # sampled in another way than the tokenizer would write it: every character of the name by itself
+    odd = [*ids[:4], *(tiny_tokenizer(c, add_special_tokens=False)["input_ids"][0] for c in " fact")]
+    rest = tiny_tokenizer(text.partition("fact")[2], add_special_tokens=False)["input_ids"]
+    odd = [*tiny_tokenizer("Criteria:\n- fac", add_special_tokens=False)["input_ids"], *odd[-1:], *rest]
+    assert reasoning_ids(tiny_tokenizer, odd, tokens) == tuple(odd[:-1])
+
+
+@pytest.mark.parametrize(
+    ("text", "reasoning"),
+    [
+        ("just words", "just words"),
+        ("words Verdict: A and Verdict: B", "words"),
+        ("Criteria:\nVerdict: A\n", "Criteria:"),
+        ("", ""),
+        ("Verdict: A", ""),
+    ],
+)
+def test_outputs_without_form_are_measured_by_their_words(tiny_tokenizer, text, reasoning):
+    tokens = verdict_tokens(tiny_tokenizer)
+    ids = tiny_tokenizer(text, add_special_tokens=False)["input_ids"]
+    cut = tiny_tokenizer.decode(reasoning_ids(tiny_tokenizer, ids, tokens))
+    assert cut == (f"{reasoning}\nVerdict:" if reasoning else "Verdict:")
+
+
+def test_direct_verdicts_have_no_reasoning(tiny_tokenizer):
+    tokens = verdict_tokens(tiny_tokenizer)
+    ids = tiny_tokenizer("Verdict: A", add_special_tokens=False)["input_ids"]
+    assert reasoning_ids(tiny_tokenizer, ids, tokens, direct=True) == tokens.marker
+
+
+def test_prompts_are_encoded_as_trl_encodes_them(tiny_tokenizer):
+    messages = [{"role": "user", "content": "rice?"}]
+    text = tiny_tokenizer.apply_chat_template(messages, tokenize=False, add_generation_prompt=True)
+    assert encode_prompt(tiny_tokenizer, messages) == tiny_tokenizer(text, add_special_tokens=False)["input_ids"]
+    assert encode_prompt(tiny_tokenizer, "rice?") == tiny_tokenizer("rice?")["input_ids"]
+
+
+def test_a_tokenizer_that_splits_the_verdict_is_refused(tiny_tokenizer):
+    from tokenizers import Tokenizer, decoders, models, pre_tokenizers
+    from transformers import PreTrainedTokenizerFast
+
+    alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
+    inner = Tokenizer(models.BPE(vocab={c: i for i, c in enumerate(alphabet)}, merges=[]))
+    inner.pre_tokenizer, inner.decoder = pre_tokenizers.ByteLevel(add_prefix_space=False), decoders.ByteLevel()
+    with pytest.raises(CarbError, match="one token"):
+        verdict_tokens(PreTrainedTokenizerFast(tokenizer_object=inner))
+
+
+@pytest.fixture
+def server(tiny_model, tiny_tokenizer):
+    """A loopback /completions that echoes prompt log-probabilities of the tiny model."""
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self):
+            body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+            ids = body["prompt"]
+            with torch.no_grad():
+                logits = tiny_model.eval()(input_ids=torch.tensor([ids])).logits[0].double().log_softmax(-1)
+            logprobs = [None, *(float(logits[i - 1, ids[i]]) for i in range(1, len(ids))), -0.5]
+            broken = body["model"] == "broken"
+            content = json.dumps({"choices": [{"logprobs": None if broken else {"token_logprobs": logprobs}}]}).encode()
+            self.send_response(200 if body["echo"] else 400)
+            self.end_headers()
+            self.wfile.write(content)
+
+        def log_message(self, *_):
+            pass
+
+    running = HTTPServer(("127.0.0.1", 0), Handler)
+    thread = threading.Thread(target=running.serve_forever)
+    thread.start()
+    yield f"http://127.0.0.1:{running.server_port}/v1"
+    running.shutdown()
+    thread.join()
+    running.server_close()
+
+
+def test_a_server_gives_the_same_numbers(server, tiny_model, tiny_tokenizer):
+    pytest.importorskip("httpx", reason="needs carb-scorers[api]")
+    tokens = verdict_tokens(tiny_tokenizer)
+    provider = ServerVerdicts(server, "tiny", tokens, api_key="x")
+    local = ModelVerdicts(tiny_model, tokens)(ROWS)
+    for remote, here in zip(provider(ROWS), local, strict=True):
+        assert remote == pytest.approx(here, abs=1e-5)
+    provider.close()
+
+
+def test_a_server_without_prompt_log_probabilities_is_named(server):
+    pytest.importorskip("httpx", reason="needs carb-scorers[api]")
+    provider = ServerVerdicts(server, "broken", VerdictTokens(1, 2, (3,), (4, 3)))
+    with pytest.raises(CarbError, match="echo=true"):
+        provider(ROWS)
+    provider.close()

@@ -1,0 +1,88 @@
+from __future__ import annotations
+
+import math
+
+import pytest
+
+from tal_rlvr import correctness_reward, criteria_reward, format_reward, parse_judgement, total_reward
+from tal_rlvr.appropriateness import BaselineCache, CriteriaCase, VerdictRow, label_logprob
+
+BARE, GOOD, BAD = VerdictRow((1,), (9,)), VerdictRow((1,), (2, 9)), VerdictRow((1,), (3, 9))
+P = {BARE: (0.10, 0.30), GOOD: (0.60, 0.20), BAD: (0.05, 0.45)}
+
+
+class Table:
+    """A provider that reads probabilities from a table and counts what it was asked."""
+
+    def __init__(self):
+        self.asked = []
+
+    def __call__(self, rows):
+        self.asked.append(list(rows))
+        return [(math.log(P[row][0]), math.log(P[row][1])) for row in rows]
+
+
+def test_the_paper_s_form_is_the_gain_in_log_probability():
+    cases = [CriteriaCase(GOOD, BARE, "A"), CriteriaCase(BAD, BARE, "A"), CriteriaCase(GOOD, BARE, "B")]
+    values = [r.value for r in criteria_reward(cases, Table(), normalise=False)]
+    # log(0.60/0.10), log(0.05/0.10), log(0.20/0.30)
+    assert values == pytest.approx([math.log(6), math.log(0.5), math.log(2 / 3)])
+
+
+def test_the_default_counts_the_ratio_of_the_verdicts_alone():
+    (reward,) = criteria_reward([CriteriaCase(GOOD, BARE, "A")], Table())
+    # 0.60/0.80 = 3/4 against 0.10/0.40 = 1/4
+    assert reward.with_criteria == pytest.approx(math.log(3 / 4))
+    assert reward.without_criteria == pytest.approx(math.log(1 / 4))
+    assert reward.value == pytest.approx(math.log(3))
+
+
+def test_a_clip_bounds_it_on_both_sides():
+    cases = [CriteriaCase(GOOD, BARE, "A"), CriteriaCase(BAD, BARE, "A"), CriteriaCase(GOOD, BARE, "B")]
+    values = [r.value for r in criteria_reward(cases, Table(), normalise=False, clip=0.5)]
+    assert values == pytest.approx([0.5, -0.5, math.log(2 / 3)])
+    with pytest.raises(ValueError, match="above 0"):
+        criteria_reward([], Table(), clip=0)
+
+
+def test_the_z_free_term_is_asked_for_once_while_the_policy_is_current():
+    table, cache = Table(), BaselineCache()
+    cases = [CriteriaCase(GOOD, BARE, "A"), CriteriaCase(BAD, BARE, "A")]
+    cache.use(1)
+    first = criteria_reward(cases, table, cache=cache)
+    assert table.asked == [[BARE, GOOD, BAD]]
+    cache.use(1)
+    assert criteria_reward(cases, table, cache=cache) == first
+    assert table.asked[1] == [GOOD, BAD]
+    cache.use(2)
+    criteria_reward(cases, table, cache=cache)
+    assert table.asked[2] == [BARE, GOOD, BAD]
+
+
+def test_without_the_z_free_term():
+    table = Table()
+    (reward,) = criteria_reward([CriteriaCase(GOOD, None, "A")], table, normalise=False)
+    assert reward.value == reward.with_criteria == pytest.approx(math.log(0.6))
+    assert table.asked == [[GOOD]]
+
+
+def test_extreme_log_probabilities_stay_finite():
+    assert label_logprob((-1e5, 0.0), "A") == pytest.approx(-1e5)
+    assert label_logprob((0.0, -1e5), "A") == 0.0
+    assert label_logprob((-3.0, -3.0), "B") == pytest.approx(math.log(0.5))
+
+
+def test_the_total_is_the_weighted_sum():
+    assert total_reward([1.0, -1.0], [0.5, -2.0]) == [1.5, -3.0]
+    assert total_reward([1.0, -1.0], [0.5, -2.0], weight=0.1) == pytest.approx([1.05, -1.2])
+    assert total_reward([1.0, -1.0], [0.5, -2.0], clip=1.0, weight=0.5) == [1.25, -1.5]
+    assert total_reward([1.0], [0.0], formats=[1.0]) == [1.0]
+    assert total_reward([1.0], [0.0], formats=[1.0], format_weight=0.25) == [1.25]
+    with pytest.raises(ValueError, match="zip"):
+        total_reward([1.0], [])
+
+
+def test_an_unparsable_output_is_wrong_and_formless():
+    judgement = parse_judgement("I prefer A.")
+    assert correctness_reward([judgement], ["A"]) == [-1.0]
+    assert format_reward([judgement, parse_judgement("Verdict: A", direct=True)]) == [0.0, 1.0]
