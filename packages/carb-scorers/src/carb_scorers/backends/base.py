@@ -43,9 +43,9 @@ class Prompt:
     """The part that ``truncate=middle`` may shorten: the item's own question."""
     with_question: Callable[[str], Messages] | None = None
     """The messages with another text in the question's place; ``None`` where nothing may be shortened."""
-    group: int = 0
+    group: int | None = None
     """Prompts of one item have the same number within a call. A backend may compute them together, but must not
-    let prompts of another item change their result."""
+    let prompts of another item change their result. ``None``: an item of its own."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +105,8 @@ class LanguageModel(Protocol):
 
     model: str
     revision: str | None
-    """A resolved commit or a hash of the weights; ``None`` where a server does not say."""
+    """A resolved commit or a hash of the weights; ``None`` where a server does not say. A backend may also have
+    ``in_flight: int``, which its scorer then shows (see ``Scorer``)."""
 
     async def generate(
         self,
@@ -138,9 +139,15 @@ class LanguageModel(Protocol):
         ...
 
     async def continuation_logprobs(
-        self, prompts: Sequence[Prompt], answers: Sequence[str]
+        self, prompts: Sequence[Prompt], answers: Sequence[str], *, end_of_turn: bool = True
     ) -> Sequence[Continuation | Failure]:
-        """Log-probability of each token of ``answers[i]`` as the whole answer to ``prompts[i]``."""
+        """Log-probability of each token of ``answers[i]`` as the whole answer to ``prompts[i]``.
+
+        Args:
+            prompts: what is answered.
+            answers: one for each prompt.
+            end_of_turn: with a chat template, whether the token that ends the assistant's turn is part of the answer.
+        """
         ...
 
     async def aclose(self) -> None:
@@ -169,7 +176,9 @@ def prompt_seed(seed: int, prompt: Prompt) -> int:
     return int.from_bytes(hashlib.sha256(content).digest()[:4], "big") >> 1
 
 
-def excluding_longer(logprobs: Mapping[str, float]) -> dict[str, float]:
+def excluding_longer(
+    logprobs: Mapping[str, float], begins: Callable[[str, str], bool] = str.startswith
+) -> dict[str, float]:
     """Turn log P(the answer begins with w) into log P(it begins with w and with no longer wanted string).
 
     Needed only where ``w`` is a beginning of a longer wanted string in *tokens* too: a tokenizer that has a token
@@ -177,11 +186,12 @@ def excluding_longer(logprobs: Mapping[str, float]) -> dict[str, float]:
 
     Args:
         logprobs: natural logarithms on one scale; every longer string is at most as probable as its beginnings.
+        begins: whether its first argument begins with its second.
     """
     out = {}
     for short, value in logprobs.items():
-        longer = [other for other in logprobs if other != short and other.startswith(short)]
-        nearest = [w for w in longer if not any(w != v and w.startswith(v) for v in longer)]
+        longer = [other for other in logprobs if other != short and begins(other, short)]
+        nearest = [word for word in longer if not any(word != v and begins(word, v) for v in longer)]
         rest = -sum(math.exp(logprobs[word] - value) for word in nearest)
         out[short] = value + math.log1p(rest) if rest > -1.0 else -math.inf
     return out
