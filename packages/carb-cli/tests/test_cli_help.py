@@ -17,6 +17,7 @@ from cli_helpers import Carb
 EVERY = {name: place for name, (place, _) in COMMANDS.items()} | {
     f"data {name}": place for name, (place, _) in DATA_COMMANDS.items()
 }
+DOWNSTREAM = "scorer,benchmark,downstream\na,0.7,0.5\nb,0.6,0.45\nc,0.72,0.55\nd,0.5,0.43\ne,0.4,0.3\n"
 NEEDS_PUBLIC_DATA = {"data build"}
 
 
@@ -47,6 +48,7 @@ def test_examples_run(
     monkeypatch.chdir(tmp_path)
     if command != "run":
         shutil.copytree(finished_run, tmp_path / "runs" / "first")
+    (tmp_path / "downstream.csv").write_text(DOWNSTREAM)
     for line in examples(command):
         ended = carb(*shlex.split(line)[1:])
         assert ended.code == 0, (line, ended.err)

@@ -18,6 +18,7 @@ COMMANDS = {
     "run": (f"{_COMMANDS}.run:run", "Score a data set with reward models."),
     "report": (f"{_COMMANDS}.report:report", "Show what runs found, with intervals."),
     "compare": (f"{_COMMANDS}.compare:compare", "Say which of two scorers is better, and whether it is noise."),
+    "validity": (f"{_COMMANDS}.validity:validity", "Say whether benchmark scores predict downstream results."),
     "doctor": (f"{_COMMANDS}.doctor:doctor", "Say what is installed, what is missing, and what it is for."),
 }
 """Name, place and one line for each command."""

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import json
 import sys
+from pathlib import Path
 from typing import Any
 
 from pydantic import BaseModel, ConfigDict
+
+from carb_data import CarbError
 
 
 class Part(BaseModel):
@@ -31,3 +34,17 @@ def print_json(content: Any) -> None:
     """Print a value as JSON on stdout, nothing else; characters that stdout cannot show are escaped."""
     plain = (sys.stdout.encoding or "utf-8").lower().replace("-", "") != "utf8"
     sys.stdout.write(json.dumps(content, ensure_ascii=plain, indent=2, allow_nan=False) + "\n")
+
+
+def write(path: Path, content: str | bytes) -> Path:
+    """Write a file, and the folders above it.
+
+    Raises:
+        CarbError: it cannot be written.
+    """
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(content.encode("utf-8", "backslashreplace") if isinstance(content, str) else content)
+    except OSError as error:
+        raise CarbError(f"Cannot write {path}: {error.strerror}.") from None
+    return path

@@ -11,7 +11,7 @@ from cyclopts import Parameter
 from carb_cli import display
 from carb_cli.display import percent
 from carb_cli.options import CultureFile, add_cultures
-from carb_cli.output import print_json
+from carb_cli.output import print_json, write
 from carb_cli.report.content import content, read_runs
 from carb_cli.report.page import render
 from carb_data import CarbError
@@ -46,12 +46,12 @@ def report(
     add_cultures(culture_file)
     found = content(read_runs(runs), confidence=confidence)
     if html is not None:
-        _write(html, render(found))
+        write(html, render(found))
     if json is not None and str(json) == "-":
         print_json(found)
         return
     if json is not None:
-        _write(json, json_module.dumps(found, ensure_ascii=False, indent=1) + "\n")
+        write(json, json_module.dumps(found, ensure_ascii=False, indent=1) + "\n")
     leaderboard(found)
     for path in (json, html):
         if path is not None:
@@ -73,11 +73,3 @@ def leaderboard(found: dict[str, Any]) -> None:
     title = f"{', '.join(data['names'])}: {data['sets']} sets, chance {percent(data['chance'])}%"
     display.table(title, columns, rows, right=columns[1:])
     display.say("A tie with the right answer is a loss; 'shared' gives 1/k of it to each of k tied answers.")
-
-
-def _write(path: Path, text: str) -> None:
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text, encoding="utf-8")
-    except OSError as error:
-        raise CarbError(f"Cannot write {path}: {error.strerror}.") from None

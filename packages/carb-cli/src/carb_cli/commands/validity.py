@@ -1,0 +1,224 @@
+"""``carb validity``: do benchmark scores predict downstream results?"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Literal
+
+from cyclopts import Parameter
+from pydantic import Field
+
+from carb_cli import display
+from carb_cli.csvs import Points, read_points
+from carb_cli.figures import charts, theme
+from carb_cli.options import Json
+from carb_cli.output import Output, Part
+from carb_cli.report.validity import chart_rows
+from carb_cli.runs import scores_of
+from carb_data import CarbError, ScoreTable
+from carb_metrics import Correlation, Estimate, bon_accuracy, compare_correlations, correlate, leave_one_out
+
+
+class Line(Part):
+    """The least-squares line of downstream on benchmark."""
+
+    slope: float | None
+    intercept: float | None
+    r2: float | None
+    p: float | None
+
+
+class PartialCorrelation(Part):
+    """The correlations after what the covariate explains is taken out of both."""
+
+    pearson: Estimate
+    spearman: Estimate
+
+
+class Without(Part):
+    """What remains of the correlation when one scorer is left out."""
+
+    scorer: str
+    pearson: float | None
+    spearman: float | None
+    r2: float | None
+    p: float | None
+    cooks_distance: float | None
+
+
+class Against(Part):
+    """Does the benchmark predict better than another one? Positive differences say that it does."""
+
+    benchmark: str
+    r_benchmark: float | None
+    r_other: float | None
+    difference: Estimate
+    """With Zou's interval and Williams's p."""
+    steiger_p: float | None
+
+
+class Validity(Output):
+    """Output of ``carb validity --json``. Estimates are null where they are not defined."""
+
+    schema_: Literal["carb.validity/1"] = Field(default="carb.validity/1", alias="schema")
+    n: int
+    """Scorers."""
+    confidence: float
+    pearson: Estimate
+    spearman: Estimate
+    kendall: Estimate
+    fit: Line
+    partial: PartialCorrelation | None
+    """Null without a column ``covariate``."""
+    without: tuple[Without, ...]
+    against: Against | None
+    """Null without ``--against``."""
+
+
+def validity(
+    file: Path,
+    *,
+    run: Annotated[tuple[Path, ...], Parameter(negative=(), show_default=False)] = (),
+    against: str | None = None,
+    figure: Path | None = None,
+    interval: Literal["analytic", "bca"] = "analytic",
+    confidence: float = 0.95,
+    json: Json = False,
+) -> None:
+    """Say whether benchmark scores of reward models predict their downstream results.
+
+    For example:
+
+        carb validity downstream.csv --figure validity.svg
+
+    Parameters
+    ----------
+    file
+        CSV with a row for each reward model and the columns scorer, benchmark, downstream, and perhaps covariate.
+    run
+        Run folders whose accuracies take the place of the column benchmark; the file's scorers are named as there.
+    against
+        A column with the scores of another benchmark: does this one predict better?
+    figure
+        Write the points with the fitted line and its bands to this .svg or .png file.
+    interval
+        Of the correlations: by formula, or a bootstrap (BCa), which needs some 40 points.
+    confidence
+        Of all intervals.
+    """
+    points = _points(file, run, against)
+    x, y = points.columns["benchmark"], points.columns["downstream"]
+    covariate = points.columns.get("covariate")
+    found = correlate(x, y, covariate, confidence, interval=interval)
+    output = Validity(
+        n=found.n,
+        confidence=confidence,
+        pearson=found.pearson,
+        spearman=found.spearman,
+        kendall=found.kendall,
+        fit=Line(**{name: getattr(found.fit, name) for name in Line.model_fields}),
+        partial=None if found.partial is None else PartialCorrelation(
+            pearson=found.partial.pearson, spearman=found.partial.spearman
+        ),
+        without=_without(points),
+        against=None if against is None else _against(points, against, confidence),
+    )  # fmt: skip
+    if figure is not None:
+        _draw(points, found, figure, confidence)
+    if json:
+        output.print()
+        return
+    _show(output, figure)
+
+
+def _points(file: Path, runs: tuple[Path, ...], against: str | None) -> Points:
+    required = ["downstream"] if runs else ["benchmark", "downstream"]
+    if against is not None:
+        required.append(against)
+    try:
+        points = read_points(file, required, ["covariate"])
+    except CarbError as error:
+        if "lacks the column benchmark" in str(error):
+            raise CarbError(f"{error} Or take the benchmark scores from runs, with --run FOLDER.") from None
+        raise
+    if not runs:
+        return points
+    scores = ScoreTable.concat([scores_of(folder) for folder in runs])
+    accuracy = bon_accuracy(scores, by=("scorer",))
+    known = dict(accuracy.groups.select("scorer", "accuracy").iter_rows())
+    unknown = [name for name in points.names if name not in known]
+    if unknown:
+        raise CarbError(f"{file} names {', '.join(unknown)}, which no run holds. There are {', '.join(sorted(known))}.")
+    return Points(points.names, {**points.columns, "benchmark": tuple(known[name] for name in points.names)})
+
+
+def _without(points: Points) -> tuple[Without, ...]:
+    found = leave_one_out(points.columns["benchmark"], points.columns["downstream"], points.names)
+    names = ("pearson", "spearman", "r2", "p", "cooks_distance")
+    return tuple(Without(scorer=row["label"], **{n: row[n] for n in names}) for row in found.points.to_dicts())
+
+
+def _against(points: Points, other: str, confidence: float) -> Against:
+    columns = points.columns
+    found = compare_correlations(columns["benchmark"], columns[other], columns["downstream"], confidence)
+    return Against(
+        benchmark=other,
+        r_benchmark=found.r_a,
+        r_other=found.r_b,
+        difference=found.difference,
+        steiger_p=found.steiger_p,
+    )
+
+
+def _draw(points: Points, found: Correlation, figure: Path, confidence: float) -> None:
+    if figure.suffix not in (".svg", ".png"):
+        raise CarbError(f"{figure}: figures are written as .svg or .png.")
+    rows, band = chart_rows(points, found, confidence)
+    chart = charts.regression(rows, band, x_title="benchmark", y_title="downstream")
+    theme.save_as(chart, figure)
+
+
+def _show(found: Validity, figure: Path | None) -> None:
+    level = f"{100 * found.confidence:.0f}%"
+    rows = [(name, *_cells(getattr(found, name))) for name in ("pearson", "spearman", "kendall")]
+    if found.partial is not None:
+        rows += [
+            (f"{name}, covariate taken out", *_cells(getattr(found.partial, name))) for name in ("pearson", "spearman")
+        ]
+    columns = ["correlation", "estimate", level, "p"]
+    display.table(f"{found.n} reward models", columns, rows, right=columns[1:])
+    fit = found.fit
+    if fit.slope is not None and fit.intercept is not None:
+        sign = "+" if fit.slope >= 0 else "−"
+        line = f"downstream = {fit.intercept:.4g} {sign} {abs(fit.slope):.4g} × benchmark"
+        display.say(f"{line}, r² = {_number(fit.r2)}, p = {_p(fit.p)}")
+    known = [w for w in found.without if w.pearson is not None]
+    if known:
+        low, high = min(known, key=lambda w: w.pearson or 0), max(known, key=lambda w: w.pearson or 0)
+        display.say(
+            f"Leaving one out moves Pearson's r between {_number(low.pearson)} (without {low.scorer}) and "
+            f"{_number(high.pearson)} (without {high.scorer})."
+        )
+    if found.against is not None:
+        other = found.against
+        display.say(
+            f"Against {other.benchmark}: r {_number(other.r_benchmark)} and {_number(other.r_other)}, difference "
+            f"{' '.join(_cells(other.difference)[:2])}, p = {_p(other.difference.p)} (Williams)."
+        )
+    if figure is not None:
+        display.say(f"Written: {figure.resolve()}")
+
+
+def _cells(estimate: Estimate) -> tuple[str, str, str]:
+    limits = "" if estimate.low is None else f"[{_number(estimate.low)}, {_number(estimate.high)}]"
+    return _number(estimate.estimate), limits, _p(estimate.p)
+
+
+def _number(value: float | None) -> str:
+    return "–" if value is None else f"{value:.3f}".replace("-", "−")
+
+
+def _p(value: float | None) -> str:
+    if value is None:
+        return "–"
+    return "< 1e-16" if value < 1e-16 else f"{value:.2e}" if value < 0.001 else f"{value:.3f}"

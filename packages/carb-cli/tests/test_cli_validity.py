@@ -1,0 +1,132 @@
+"""``carb validity``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from carb_data import ScoreTable
+from carb_metrics import bon_accuracy
+from cli_helpers import BASELINES, Carb
+
+ESTIMATE = {"estimate", "low", "high", "p"}
+
+
+def write_csv(path: Path, columns: dict[str, object]) -> Path:
+    rows = zip(*columns.values(), strict=True)
+    path.write_text("\n".join([",".join(columns), *(",".join(map(str, row)) for row in rows)]) + "\n", encoding="utf-8")
+    return path
+
+
+@pytest.fixture
+def points(tmp_path: Path) -> Path:
+    draw = np.random.default_rng(0)
+    x = draw.uniform(0.4, 0.8, 15)
+    z = draw.normal(size=15)
+    return write_csv(
+        tmp_path / "points.csv",
+        {
+            "scorer": [f"scorer {i}" for i in range(15)],
+            "benchmark": x,
+            "downstream": 0.5 * x + 0.05 * draw.normal(size=15) + 0.01 * z,
+            "covariate": z,
+            "other": draw.uniform(0.4, 0.8, 15),
+        },
+    )
+
+
+def columns_of(path: Path) -> dict[str, np.ndarray]:
+    table = np.genfromtxt(path, delimiter=",", names=True, dtype=None, encoding="utf-8")
+    return {name: table[name] for name in table.dtype.names}
+
+
+def test_json_agrees_with_scipy(carb: Carb, points: Path) -> None:
+    found = carb("validity", points, "--json").json
+    data = columns_of(points)
+    x, y = data["benchmark"], data["downstream"]
+    assert found["schema"] == "carb.validity/1"
+    for name, reference in (
+        ("pearson", stats.pearsonr(x, y)),
+        ("spearman", stats.spearmanr(x, y)),
+        ("kendall", stats.kendalltau(x, y)),
+    ):
+        assert set(found[name]) == ESTIMATE
+        assert found[name]["estimate"] == pytest.approx(reference.statistic, abs=1e-10)
+        assert found[name]["p"] == pytest.approx(reference.pvalue, rel=1e-6)
+        assert found[name]["low"] < found[name]["estimate"] < found[name]["high"]
+    line = stats.linregress(x, y)
+    assert set(found["fit"]) == {"slope", "intercept", "r2", "p"}
+    assert found["fit"]["slope"] == pytest.approx(line.slope)
+    assert found["fit"]["intercept"] == pytest.approx(line.intercept)
+    assert found["fit"]["r2"] == pytest.approx(line.rvalue**2)
+    assert found["fit"]["p"] == pytest.approx(line.pvalue)
+    assert len(found["without"]) == 15
+    assert set(found["partial"]) == {"pearson", "spearman"}
+    assert found["against"] is None
+
+
+def test_against_another_benchmark(carb: Carb, points: Path) -> None:
+    found = carb("validity", points, "--against", "other", "--json").json["against"]
+    assert found["difference"]["estimate"] == pytest.approx(found["r_benchmark"] - found["r_other"])
+    assert "Against other" in carb("validity", points, "--against", "other").out
+
+
+def test_benchmark_scores_from_a_run(carb: Carb, finished_run: Path, tmp_path: Path) -> None:
+    file = write_csv(tmp_path / "d.csv", {"scorer": BASELINES, "downstream": [0.3, 0.25, 0.1]})
+    ended = carb("validity", file)
+    assert ended.code == 2
+    assert "--run FOLDER" in ended.err
+    found = carb("validity", file, "--run", finished_run, "--json").json
+    groups = bon_accuracy(ScoreTable.load(finished_run / "scores.parquet"), by=("scorer",)).groups
+    accuracy = dict(groups.select("scorer", "accuracy").iter_rows())
+    reference = stats.pearsonr([accuracy[name] for name in BASELINES], [0.3, 0.25, 0.1])
+    assert found["pearson"]["estimate"] == pytest.approx(reference.statistic)
+    write_csv(file, {"scorer": ["nobody"], "downstream": [0.3]})
+    assert "nobody" in carb("validity", file, "--run", finished_run).err
+
+
+@pytest.mark.parametrize("suffix", ["svg", "png"])
+def test_figure(carb: Carb, points: Path, tmp_path: Path, suffix: str) -> None:
+    file = tmp_path / f"figure.{suffix}"
+    assert carb("validity", points, "--figure", file).code == 0
+    start = file.read_bytes()[:8]
+    assert start == b"\x89PNG\r\n\x1a\n" if suffix == "png" else start.startswith(b"<svg")
+
+
+def test_figure_of_another_kind(carb: Carb, points: Path, tmp_path: Path) -> None:
+    assert ".svg or .png" in carb("validity", points, "--figure", tmp_path / "figure.pdf").err
+
+
+@pytest.mark.parametrize("rows", [0, 1, 2, 3])
+def test_few_points_give_null_not_nonsense(carb: Carb, tmp_path: Path, rows: int) -> None:
+    columns = {"scorer": list("abc")[:rows], "benchmark": [0.1, 0.2, 0.3][:rows], "downstream": [1, 3, 2][:rows]}
+    file = write_csv(tmp_path / "few.csv", columns)
+    found = carb("validity", file, "--json").json
+    assert found["n"] == rows
+    assert found["pearson"]["low"] is None
+    assert carb("validity", file).code == 0
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("scorer,benchmark\na,1\n", "lacks the column downstream"),
+        (
+            "scorer,benchmark,downstream\na,1,x\nb,,2\n",
+            "line 2: downstream is 'x', not a number; line 3: benchmark is ''",
+        ),
+        ("scorer,benchmark,downstream\na,1,2\na,1,nan\n", "comes twice; line 3: downstream is 'nan'"),
+        ('scorer,benchmark,downstream\n"a,1\n', "is not a CSV file"),
+        ("", "lacks the column scorer, benchmark, downstream"),
+    ],
+)
+def test_mistakes_in_the_file(carb: Carb, tmp_path: Path, text: str, said: str) -> None:
+    file = tmp_path / "bad.csv"
+    file.write_text(text)
+    ended = carb("validity", file)
+    assert ended.code == 2
+    assert said in ended.err
+    assert str(file) in ended.err
