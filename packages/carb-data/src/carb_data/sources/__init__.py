@@ -12,6 +12,7 @@ from carb_data.sources.base import (
     rows,
     sources,
 )
+from carb_data.sources.export import export
 from carb_data.sources.models import Candidate, CandidatePool, Reference, Row, Skip
 
 __all__ = [
@@ -27,6 +28,7 @@ __all__ = [
     "Source",
     "Sources",
     "build",
+    "export",
     "parse_options",
     "rows",
     "sources",

@@ -65,7 +65,15 @@ class Source:
     yields: Yields = "sets"
 
 
-_SHIPPED = ("blend", "care", "idiomkb", "omgeval", "rmb", "xsafety")
+_SHIPPED = {
+    **{
+        name: f"carb_data.sources.{name}:SOURCE"
+        for name in ("blend", "care", "idiomkb", "normad", "omgeval", "rmb", "safeworld", "text", "wvs", "xsafety")
+    },
+    **{name: f"carb_data.sources.exchange:{name.upper()}" for name in ("datasets", "pairs", "rewardbench2")},
+    "normad-references": "carb_data.sources.normad:REFERENCES",
+    "safeworld-references": "carb_data.sources.safeworld:REFERENCES",
+}
 
 
 class Sources:
@@ -106,7 +114,7 @@ class Sources:
         return {point.name: point.value for point in metadata.entry_points(group=ENTRY_POINTS)}
 
 
-sources = Sources({name: f"carb_data.sources.{name}:SOURCE" for name in _SHIPPED})
+sources = Sources(_SHIPPED)
 """The registry: the sources that ship with this package, and those that others registered."""
 
 

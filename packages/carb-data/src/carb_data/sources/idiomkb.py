@@ -22,7 +22,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
-from typing import Literal
 
 from pydantic import BaseModel, Field, TypeAdapter
 
@@ -93,7 +92,6 @@ class _Row(BaseModel):
 
 
 _Rows = TypeAdapter(list[_Row])
-Language = Literal["en", "ja", "zh"]
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,76 @@
+"""Which registered culture does a country of a source belong to?"""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass
+from functools import cache
+from importlib import resources
+from typing import Any
+
+from carb_data.models import Culture
+from carb_data.registry import Registry, cultures
+
+
+@dataclass(frozen=True, slots=True)
+class Country:
+    """A country by its ISO 3166-1 codes and its English name."""
+
+    alpha2: str
+    alpha3: str
+    name: str
+
+
+@cache
+def _rows() -> list[dict[str, Any]]:
+    rows: list[dict[str, Any]] = json.loads(
+        (resources.files("carb_data") / "resources" / "countries.json").read_text(encoding="utf-8")
+    )
+    return rows
+
+
+@cache
+def _table() -> dict[str, Country]:
+    table: dict[str, Country] = {}
+    for row in _rows():
+        country = Country(row["alpha2"], row["alpha3"], row["names"][0])
+        for key in (row["alpha2"], row["alpha3"], *row["names"]):
+            table[_key(key)] = country
+    return table
+
+
+def _key(text: str) -> str:
+    return "".join(char for char in text.casefold() if char.isalnum())
+
+
+def find_country(text: str) -> Country | None:
+    """The country of a name ("Hong Kong SAR", "hong_kong") or of a two- or three-letter code."""
+    return _table().get(_key(text))
+
+
+@cache
+def _names() -> re.Pattern[str]:
+    names = {name for row in _rows() for name in row["names"] if len(name) > 3}
+    return re.compile(rf"\b(?:{'|'.join(sorted(map(re.escape, names), key=len, reverse=True))})\b")
+
+
+def names_country(text: str) -> bool:
+    """Whether an English text names a country of the table, other than by an abbreviation."""
+    return _names().search(text) is not None
+
+
+def culture_of(country: Country, registry: Registry = cultures) -> Culture | None:
+    """The most specific registered culture that names the country among its regions; ``None`` if there is none.
+
+    Most specific is the one with the fewest regions: ``spanish-mx`` before ``spanish`` for Mexico. A culture that a
+    user adds with the region of a country therefore gets that country's items from every source.
+    """
+    found = [culture for culture in _every(registry, list(registry)) if country.alpha2 in culture.regions]
+    return min(found, key=lambda culture: (len(culture.regions), culture.id), default=None)
+
+
+def _every(registry: Registry, listed: list[Culture]) -> list[Culture]:
+    """All registered cultures with their varieties, theirs in turn, and so on."""
+    below = [variety for culture in listed for variety in registry.varieties(culture.id)]
+    return [*listed, *(_every(registry, below) if below else [])]

@@ -1,0 +1,272 @@
+"""SafeWorld: scenes that go against a norm or a law of a country, with the norm or law that they touch.
+
+Yin et al. 2024, SafeWorld: Geo-Diverse Safety Alignment, NeurIPS, arXiv:2412.06483. For files that a user brings:
+``data/{culture,policy}/type{1..4}.json`` (no licence is stated, so they may not be redistributed).
+
+``safeworld`` yields sets from types 1 and 2, where a norm or policy is violated: the prompt is the scene and asks what
+it goes against; ``chosen`` is the violated norm, each ``rejected`` the norm that a scene of like wording in another
+country violates. ``safeworld-references`` yields norms and policies as references. Types 3 and 4 give no wrong
+response: type 3 is prompts to be declined, type 4 scenes that violate nothing.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from hashlib import sha256
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
+
+from carb_data.errors import CarbError
+from carb_data.models import BonSet, Domain, Provenance, Response, Role
+from carb_data.sources.answers import normalise
+from carb_data.sources.base import Options, Source
+from carb_data.sources.countries import Country, culture_of, find_country, names_country
+from carb_data.sources.models import Reference, Skip
+from carb_data.sources.reading import first_defect, read_text
+
+LICENSE = "LicenseRef-none-stated"
+URL = "https://github.com/PlusLabNLP/SafeWorld"
+
+_NO_CULTURE = "no registered culture has this country among its regions"
+_SHORTEST, _LONGEST = 0.5, 2.0
+_REJECTED = 3
+_BLOCK = 80
+_PLAIN_WORDS = frozenset(
+    normalise(word) for word in ["this", "that", "will", "have", "been", "from", "with", "without"]
+)
+
+
+class SafeworldOptions(Options):
+    """Options of ``safeworld``."""
+
+    parts: Literal["both", "culture", "policy"] = Field("both", description="Cultural norms, legal policies, or both")
+
+
+class _Row(BaseModel):
+    model_config = ConfigDict(extra="ignore")
+
+    country: str
+    query: str
+    index: str = ""
+    topic: str | None = None
+    scene: str = ""
+    root_norm: str | None = None
+    root_policy: str | None = None
+    violated_aug_norm: str | None = None
+    violated_aug_policy: str | None = None
+    aug_norm: str | None = None
+    aug_policy: str | None = None
+    violated_specific_norm: str | None = None
+    violated_specific_policy: str | None = None
+
+
+_Rows = TypeAdapter(list[_Row])
+
+
+@dataclass(frozen=True, slots=True)
+class _Scene:
+    source_id: str
+    part: str
+    row: _Row
+    norm: str
+    country: Country | None
+    words: frozenset[str]
+
+
+def build(path: Path, options: SafeworldOptions, seed: int) -> Iterator[BonSet | Skip]:
+    """Yield a set or a skip for every scene of types 1 and 2, and a skip for every row of types 3 and 4.
+
+    Args:
+        path: the folder ``data`` of SafeWorld, or the one above it.
+        options: which part.
+        seed: chooses among wrong norms of like wording, and the order.
+    """
+    scenes: list[_Scene] = []
+    for part, kind, number, row in _files(path, options.parts):
+        source_id = f"{part}/type{kind}/{number}"
+        country = find_country(row.country)
+        norm = _unplaced((row.violated_specific_norm or row.violated_specific_policy or "").strip(), country)
+        reason = _defect(row, kind, norm)
+        if reason is not None:
+            yield Skip(source_id=source_id, reason=reason, language="en")
+        else:
+            words = _words(f"{row.topic} {row.scene}")
+            scenes.append(_Scene(source_id, part, row, norm, country, words))
+    blocks: dict[str, list[_Scene]] = {}
+    for scene in scenes:
+        blocks.setdefault(_block(scene, len(scenes)), []).append(scene)
+    for name, block in blocks.items():
+        for scene in block:
+            yield _make(scene, block, name, seed)
+
+
+def _defect(row: _Row, kind: int, norm: str) -> str | None:
+    if kind == 3:
+        return "type 3 holds prompts to be declined, without responses"
+    if kind == 4:
+        return "type 4 violates nothing, so there is no wrong response"
+    if not norm or not (row.scene or row.query).strip():
+        return "the scene or the norm is empty"
+    if "," in row.country or ";" in row.country:
+        return "the scene is about several countries"
+    return "the norm names a country, which would give the answer away" if names_country(norm) else None
+
+
+def _block(scene: _Scene, scenes: int) -> str:
+    """Scenes come in blocks by their norm, and wrong norms from the same block: no split divides an answer."""
+    digest = int.from_bytes(sha256(scene.norm.encode()).digest()[:8], "big")
+    return f"{scene.part}/{digest % max(1, scenes // _BLOCK)}"
+
+
+def _make(scene: _Scene, block: Sequence[_Scene], name: str, seed: int) -> BonSet | Skip:
+    culture = None if scene.country is None else culture_of(scene.country)
+    if culture is None or scene.country is None:
+        return Skip(source_id=scene.source_id, reason=_NO_CULTURE, language="en")
+    random_ = random.Random(f"safeworld:{seed}:{scene.source_id}")
+    own = _words(scene.norm)
+    others = [
+        other
+        for other in block
+        if other.part == scene.part
+        and other.country not in (None, scene.country)
+        and _SHORTEST * len(scene.norm) <= len(other.norm) <= _LONGEST * len(scene.norm)
+        and len(own & _words(other.norm)) <= len(own) / 3
+    ]
+    random_.shuffle(others)
+    others.sort(key=lambda other: -len(scene.words & other.words))
+    three = list({other.norm: other for other in others}.values())[:_REJECTED]
+    if len(three) < _REJECTED:
+        reason = "fewer than three norms of other countries of like length and other content"
+        return Skip(source_id=scene.source_id, reason=reason, culture=culture.id, language="en")
+    told = (scene.row.scene or scene.row.query).strip()
+    what = "custom" if scene.part == "culture" else "law or rule"
+    order = random_.sample("abcd", _REJECTED + 1)
+    responses = [
+        Response(
+            id=letter,
+            text=other.norm,
+            role=Role.CHOSEN if other is scene else Role.REJECTED,
+            language="en",
+            culture=_culture_id(other.country),
+        )
+        for letter, other in zip(order, [scene, *three], strict=True)
+    ]
+    return BonSet(
+        id=f"safeworld/{scene.source_id}",
+        culture=culture.id,
+        domain=Domain.SAFETY,
+        topic=scene.row.topic,
+        language="en",
+        prompt=f"{told}\n\nWhich {what} of {scene.country.name} is at stake here?",
+        responses=tuple(sorted(responses, key=lambda response: response.id)),
+        provenance=Provenance(
+            source="safeworld",
+            source_id=name,
+            license=LICENSE,
+            url=URL,
+            method="generated",
+            notes="Norms written by a model and checked by the authors; a wrong one belongs to another scene.",
+        ),
+    )
+
+
+def build_references(path: Path, options: SafeworldOptions, seed: int) -> Iterator[Reference | Skip]:  # noqa: ARG001
+    """Yield every norm or policy of a country, and its regional form, once.
+
+    Args:
+        path: the folder ``data`` of SafeWorld, or the one above it.
+        options: which part.
+        seed: not used: nothing is chosen.
+    """
+    seen: set[str] = set()
+    for part, kind, number, row in _files(path, options.parts):
+        source_id = f"{part}/type{kind}/{number}"
+        country = find_country(row.country)
+        culture = None if country is None else culture_of(country)
+        texts = [row.root_norm, row.root_policy, row.aug_norm, row.aug_policy]
+        texts += [row.violated_aug_norm, row.violated_aug_policy]
+        fresh = [text.strip() for text in texts if text and text.strip() and text.strip() not in seen]
+        if culture is None or not fresh:
+            reason = _NO_CULTURE if culture is None else "no norm that is not a repetition"
+            yield Skip(source_id=source_id, reason=reason, culture=culture.id if culture else None, language="en")
+            continue
+        seen.update(fresh)
+        for place, text in enumerate(fresh):
+            yield Reference(
+                id=f"safeworld/{source_id}/{place}",
+                culture=culture.id,
+                domain=Domain.SAFETY,
+                topic=row.topic,
+                language="en",
+                text=text,
+                provenance=Provenance(
+                    source="safeworld", source_id=source_id, license=LICENSE, url=URL, method="generated"
+                ),
+            )
+
+
+def _files(path: Path, parts: str) -> Iterator[tuple[str, int, int, _Row]]:
+    root = path / "data" if (path / "data").is_dir() else path
+    found = False
+    for part in ("culture", "policy"):
+        for kind in (1, 2, 3, 4):
+            file = root / part / f"type{kind}.json"
+            if parts in ("both", part) and file.exists():
+                found = True
+                for number, row in enumerate(_read(file)):
+                    yield part, kind, number, row
+    if not found:
+        raise CarbError(f"{path} does not hold SafeWorld: no culture/type1.json or policy/type1.json and so on.")
+
+
+def _read(file: Path) -> list[_Row]:
+    """The published files are not strict JSON: commas stand before brackets, and control characters in texts."""
+    text = re.sub(r",(\s*[}\]])", r"\1", read_text(file, "SafeWorld"))
+    try:
+        content: Any = json.loads(text, strict=False)
+        return _Rows.validate_python(content)
+    except json.JSONDecodeError as error:
+        raise CarbError(f"{file} of SafeWorld is not JSON: line {error.lineno}: {error.msg}.") from None
+    except ValidationError as error:
+        raise CarbError(f"{file} is not a file of SafeWorld: {first_defect(error)}.") from None
+
+
+def _words(text: str) -> frozenset[str]:
+    return frozenset(word for word in normalise(text).split() if len(word) > 3 and word not in _PLAIN_WORDS)
+
+
+def _unplaced(norm: str, country: Country | None) -> str:
+    """The norm without "In Kenya, " before it or " in Kenya" in it."""
+    if country is None:
+        return norm
+    name = re.escape(country.name)
+    norm = re.sub(rf"^In (?:the )?{name}, (\w)", lambda found: found.group(1).upper(), norm)
+    return re.sub(rf",? in (?:the )?{name}\b", "", norm)
+
+
+def _culture_id(country: Country | None) -> str | None:
+    culture = None if country is None else culture_of(country)
+    return None if culture is None else culture.id
+
+
+SOURCE = Source(
+    name="safeworld",
+    description="SafeWorld, files you bring: the norm or law that a scene violates against those of other scenes",
+    license=LICENSE,
+    rows=build,
+    options=SafeworldOptions,
+)
+REFERENCES = Source(
+    name="safeworld-references",
+    description="SafeWorld, files you bring: norms and laws of countries as references",
+    license=LICENSE,
+    rows=build_references,
+    options=SafeworldOptions,
+    yields="references",
+)

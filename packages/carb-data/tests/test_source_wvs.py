@@ -1,0 +1,235 @@
+"""World Values Survey: the tests, the codebook, and sets from made-up answers in the official layout."""
+
+from __future__ import annotations
+
+import csv
+import random
+import tempfile
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from carb_data import CarbError, Role
+from carb_data.models import BonSet
+from carb_data.sources import Skip, build, rows
+from carb_data.sources.wvs import difference_p_value, lead_p_value
+from carb_data.sources.wvs_codebook import parse_codebook, read_codebook
+
+CODEBOOK = """World Values Survey Wave 7 (2017-2022) Variables Report
+12
+Core Variables
+
+Q1 Good evenings: Lanterns
+How often should a lantern be lit in the evening? Would you say
+always, mostly, seldom or never?
+1.- Always
+2.- Mostly
+3.- Seldom
+4.- Never
+-1-.- Don´t know
+-2-.- No answer
+-5-.- Missing; Not available
+
+Q2 Good evenings: Bells
+Should bells be rung? 1.- Yes 2.- No -1-.- Don´t know
+Q3 Scale of joy
+How joyful are lanterns?
+1.- Joyless
+2.- 2
+3.- 3
+4.- Joyful
+Q4 Not in the data
+Really?
+1.- Yes
+2.- No
+Q5 No answers at all
+"""
+
+
+def people(country: str, counts: dict[int, int], weight: float = 1.0) -> list[dict]:
+    return [
+        {"B_COUNTRY_ALPHA": country, "W_WEIGHT": weight, "Q1": code, "Q2": 1, "Q3": 2}
+        for code, n in counts.items()
+        for _ in range(n)
+    ]
+
+
+def write(folder: Path, answers: list[dict], separator: str = ",") -> Path:
+    with (folder / "WVS_Cross-National_Wave_7_csv_v6_0.csv").open("w", encoding="utf-8", newline="") as file:
+        table = csv.DictWriter(file, ["B_COUNTRY_ALPHA", "W_WEIGHT", "Q1", "Q2", "Q3"], delimiter=separator,
+                               quoting=csv.QUOTE_ALL)  # fmt: skip
+        table.writeheader()
+        table.writerows(answers)
+    (folder / "WVS7_Codebook.txt").write_text(CODEBOOK, encoding="utf-8")
+    return folder
+
+
+WORLD = [
+    *people("EGY", {1: 320, 2: 40, 3: 30, 4: 10, -1: 50}),
+    *people("JPN", {1: 20, 2: 330, 3: 30, 4: 20}),
+    *people("MEX", {1: 20, 2: 20, 3: 340, 4: 20}),
+    *people("THA", {1: 20, 2: 30, 3: 20, 4: 330}),
+    *people("NZL", {1: 101, 2: 100, 3: 100, 4: 99}),
+    *people("VNM", {1: 30, 2: 2}),
+    *people("KEN", {2: 400}),
+]
+
+
+def test_the_codebook_is_read():
+    questions = parse_codebook(CODEBOOK)
+    assert list(questions) == ["Q1", "Q2", "Q3", "Q4"]
+    first = questions["Q1"]
+    assert first.name == "Good evenings: Lanterns"
+    assert first.text.startswith("How often should a lantern")
+    assert first.text.endswith("seldom or never?")
+    assert first.answers == {1: "Always", 2: "Mostly", 3: "Seldom", 4: "Never"}
+    assert questions["Q2"].answers == {1: "Yes", 2: "No"}
+    assert not questions["Q3"].in_words
+
+
+@given(st.text())
+def test_any_text_can_be_a_codebook(text):
+    assert all(len(question.answers) >= 2 for question in parse_codebook(text).values())
+
+
+def test_p_values_are_those_of_the_textbook():
+    assert difference_p_value(0.6, 100, 0.5, 100) == pytest.approx(0.155218, abs=1e-5)
+    assert lead_p_value(0.6, 0.3, 100) == pytest.approx(0.001565, abs=1e-5)
+    assert difference_p_value(1, 10, 1, 20) == 1.0
+    assert lead_p_value(0.0, 0.0, 5) == 1.0
+
+
+@given(st.floats(0, 1), st.floats(0, 1), st.integers(2, 5000), st.integers(2, 5000))
+def test_p_values_are_probabilities(a, b, n, m):
+    assert 0 <= difference_p_value(a, n, b, m) <= 1
+    assert difference_p_value(a, n, b, m) == pytest.approx(difference_p_value(b, m, a, n))
+    assert difference_p_value(a, n, a, m) == pytest.approx(1)
+
+
+@pytest.mark.parametrize("separator", [",", ";"])
+def test_majorities_against_majorities(tmp_path, separator):
+    got = list(rows("wvs", write(tmp_path, WORLD, separator)))
+    sets = {row.id: row for row in got if isinstance(row, BonSet)}
+    assert set(sets) == {"wvs/EGY/Q1", "wvs/JPN/Q1", "wvs/MEX/Q1", "wvs/THA/Q1"}
+    egypt = sets["wvs/EGY/Q1"]
+    assert egypt.chosen.text == "Always"
+    assert {r.text: r.culture for r in egypt.rejected}.items() >= {"Seldom": "spanish-mx", "Never": "thai"}.items()
+    assert egypt.culture == "arabic"
+    assert egypt.domain == "values"
+    assert egypt.prompt.endswith("How would most people in Egypt answer?")
+    assert "80% of 400 people in EGY" in egypt.provenance.notes
+    reasons = Counter(row.reason for row in got if isinstance(row, Skip))
+    assert reasons["no registered culture has this country among its regions"] == 1
+    assert reasons["the question is a scale without words for its answers"] == 1
+    assert reasons["the data file has no such column"] == 1
+    assert reasons["too few people of the country answered"] == 2
+    assert reasons["no answer has a majority"] == 1
+    assert len(got) == 3 + 6 * 2
+
+
+def test_a_close_vote_is_no_difference(tmp_path):
+    world = [*people("EGY", {1: 210, 2: 190, 3: 5, 4: 5}), *people("JPN", {1: 190, 2: 210, 3: 5, 4: 5})]
+    got = list(rows("wvs", write(tmp_path, world), questions="Q1"))
+    assert {row.reason for row in got} == {"no country with another majority answer differs significantly"}
+
+
+def test_options_of_the_country_fill_the_set_or_do_not(tmp_path):
+    world = [*people("EGY", {1: 320, 2: 40, 3: 30, 4: 10}), *people("JPN", {1: 20, 2: 340, 3: 30, 4: 10})]
+    write(tmp_path, world)
+    (row,) = [r for r in rows("wvs", tmp_path, questions="Q1", countries="Egypt") if isinstance(r, BonSet)]
+    assert {r.text: r.culture for r in row.rejected} == {"Mostly": "japanese", "Seldom": None, "Never": None}
+    got = list(rows("wvs", tmp_path, questions="Q1", countries="Egypt", fill="false"))
+    assert [r.reason for r in got] == ["fewer than three answers are significantly behind"]
+
+
+def test_weights_count_and_cost_certainty(tmp_path):
+    heavy = people("EGY", {1: 50}, weight=8.0) + people("EGY", {2: 150, 3: 10, 4: 10})
+    write(tmp_path, heavy + people("JPN", {1: 20, 2: 340, 3: 30, 4: 10}) + people("MEX", {3: 400}))
+    (row,) = [r for r in rows("wvs", tmp_path, questions="Q1", countries="EGY") if isinstance(r, BonSet)]
+    assert row.chosen.text == "Always"
+    uneven = people("EGY", {1: 1}, weight=400.0) + people("EGY", {2: 150, 3: 50})
+    write(tmp_path, uneven + people("JPN", {2: 400}) + people("MEX", {3: 400}))
+    (skip,) = rows("wvs", tmp_path, questions="Q1", countries="EGY")
+    assert skip.reason == "no country with another majority answer differs significantly"
+
+
+shares = st.lists(st.integers(0, 300), min_size=4, max_size=4)
+
+
+@given(
+    world=st.dictionaries(st.sampled_from(["EGY", "JPN", "MEX", "THA", "KEN"]), shares, min_size=2),
+    seed=st.integers(0, 2),
+)
+@settings(max_examples=40, deadline=None)
+def test_every_set_holds_and_nothing_is_lost(world, seed):
+    answers = [p for code, counts in world.items() for p in people(code, dict(enumerate(counts, 1)))]
+    random.Random(seed).shuffle(answers)
+    with tempfile.TemporaryDirectory() as folder:
+        if not answers:
+            return
+        write(Path(folder), answers)
+        got = list(rows("wvs", folder, seed=seed, questions="Q1"))
+        assert got == list(rows("wvs", folder, seed=seed, questions="Q1"))
+    assert len(got) == sum(sum(counts) > 0 for counts in world.values())
+    labels = ["Always", "Mostly", "Seldom", "Never"]
+    for row in got:
+        if isinstance(row, BonSet):
+            counts = world[row.id.split("/")[1]]
+            assert sum(r.role is Role.CHOSEN for r in row.responses) == 1
+            assert counts[labels.index(row.chosen.text)] == max(counts) > sum(counts) / 2
+            lent = [r for r in row.rejected if r.culture is not None]
+            assert all(counts[labels.index(r.text)] < max(counts) for r in row.rejected)
+            majorities = {labels[c.index(max(c))] for c in world.values() if c != counts and max(c) > sum(c) / 2}
+            assert {r.text for r in lent} <= majorities
+
+
+def test_mistakes_are_named(tmp_path):
+    with pytest.raises(CarbError, match="must hold one CSV"):
+        list(rows("wvs", tmp_path))
+    (tmp_path / "a.csv").write_text("x,y\n1,2\n")
+    with pytest.raises(CarbError, match=r"No \*codebook\*"):
+        list(rows("wvs", tmp_path))
+    (tmp_path / "codebook.txt").write_text("nothing")
+    with pytest.raises(CarbError, match="is not the codebook"):
+        list(rows("wvs", tmp_path))
+    (tmp_path / "codebook.txt").write_text(CODEBOOK)
+    with pytest.raises(CarbError, match="is not the official CSV of wave 7"):
+        list(rows("wvs", tmp_path))
+    (tmp_path / "a.csv").unlink()
+    with pytest.raises(CarbError, match="'Atlantis' is not a country"):
+        list(rows("wvs", write(tmp_path, WORLD), countries="Atlantis"))
+
+
+def test_a_report_of_what_was_skipped(tmp_path):
+    report = build("wvs", write(tmp_path, WORLD), tmp_path / "out.jsonl")
+    assert (report.built, report.skipped) == (4, 11)
+    assert report.licenses == ("LicenseRef-WVS-no-redistribution",)
+
+
+def test_the_codebook_may_be_a_pdf(tmp_path):
+    pytest.importorskip("pypdf", reason="the extra 'pdf' is not installed")
+    lines = CODEBOOK.replace("´", "'").split("\n")
+    shown = b" ".join(b"(" + line.replace("(", "").replace(")", "").encode("latin-1") + b") Tj T*" for line in lines)
+    content = b"BT /F1 9 Tf 12 TL 40 800 Td " + shown + b" ET"
+    objects = [
+        b"<< /Type /Catalog /Pages 2 0 R >>",
+        b"<< /Type /Pages /Kids [3 0 R] /Count 1 >>",
+        b"<< /Type /Page /Parent 2 0 R /MediaBox [0 0 600 840] /Contents 4 0 R /Resources <</Font <</F1 5 0 R>>>> >>",
+        b"<< /Length " + str(len(content)).encode() + b" >>\nstream\n" + content + b"\nendstream",
+        b"<< /Type /Font /Subtype /Type1 /BaseFont /Helvetica >>",
+    ]
+    body, places = b"%PDF-1.4\n", []
+    for number, entry in enumerate(objects, 1):
+        places.append(len(body))
+        body += str(number).encode() + b" 0 obj\n" + entry + b"\nendobj\n"
+    table = b"".join(f"{place:010} 00000 n \n".encode() for place in places)
+    end = f"xref\n0 {len(objects) + 1}\n0000000000 65535 f \n".encode() + table
+    end += f"trailer << /Size {len(objects) + 1} /Root 1 0 R >>\nstartxref\n{len(body)}\n%%EOF\n".encode()
+    (tmp_path / "codebook.pdf").write_bytes(body + end)
+    assert read_codebook(tmp_path / "codebook.pdf")["Q1"].answers[4] == "Never"
+    (tmp_path / "codebook.pdf").write_bytes(b"no PDF")
+    with pytest.raises(CarbError, match="as PDF"):
+        read_codebook(tmp_path / "codebook.pdf")
