@@ -4,37 +4,48 @@ from carb_metrics.accuracy import bon_accuracy
 from carb_metrics.breakdowns import Breakdown, breakdown
 from carb_metrics.cells import Cell, Estimate, Gap, Grouped, Totals
 from carb_metrics.comparison import Comparison, compare
+from carb_metrics.consistency import Consistency, calibrate_k, cross_lingual_consistency
 from carb_metrics.dependent import DependentCorrelations, compare_correlations, dependent_correlations
 from carb_metrics.intervals import wilson
 from carb_metrics.paired import adjust, minimum_detectable_difference, sets_needed
 from carb_metrics.ranking import Ranking, rank
+from carb_metrics.robustness import Sensitivity, perturbation_sensitivity
+from carb_metrics.shortcuts import Explainability, shortcut_explainability, surface_features
 from carb_metrics.validity import Correlation, Fit, Influence, Partial, correlate, fit_line, leave_one_out
 
 __all__ = [
     "Breakdown",
     "Cell",
     "Comparison",
+    "Consistency",
     "Correlation",
     "DependentCorrelations",
     "Estimate",
+    "Explainability",
     "Fit",
     "Gap",
     "Grouped",
     "Influence",
     "Partial",
     "Ranking",
+    "Sensitivity",
     "Totals",
     "adjust",
     "bon_accuracy",
     "breakdown",
+    "calibrate_k",
     "compare",
     "compare_correlations",
     "correlate",
+    "cross_lingual_consistency",
     "dependent_correlations",
     "fit_line",
     "leave_one_out",
     "minimum_detectable_difference",
+    "perturbation_sensitivity",
     "rank",
     "sets_needed",
+    "shortcut_explainability",
+    "surface_features",
     "wilson",
 ]

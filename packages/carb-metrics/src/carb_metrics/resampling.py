@@ -127,6 +127,12 @@ def bootstrap_statistic(
     return draws
 
 
+def sum_by(index: npt.NDArray[Any], values: npt.ArrayLike | None = None, size: int = 0) -> Floats:
+    """(size,) sums of ``values``, or counts of rows, by the number of their unit; ``size`` may be left out."""
+    sums: Floats = np.bincount(index, values, size).astype(np.float64)
+    return sums
+
+
 def kinds_of(units: npt.NDArray[Any]) -> tuple[Floats, npt.NDArray[np.int64]]:
     """(units, sums) to the distinct rows and how many units have each."""
     kinds, counts = np.unique(units, axis=0, return_counts=True)

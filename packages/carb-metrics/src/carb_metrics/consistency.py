@@ -1,0 +1,191 @@
+"""Does the same content score the same in another language?"""
+
+from __future__ import annotations
+
+import math
+from typing import Literal
+
+import numpy as np
+import polars as pl
+
+from carb_data import CarbError, Perturbation, ScoreTable
+from carb_metrics.cells import Frame, Result
+from carb_metrics.intervals import Floats, check_confidence
+from carb_metrics.pairs import as_text, perturbed_pairs, within_item
+from carb_metrics.resampling import jackknife_interval
+
+Unit = Literal["raw", "spread"]
+
+
+class Consistency(Result):
+    """Cross-lingual consistency: 1 where language does not matter."""
+
+    unit: Unit
+    scorers: Frame
+    """A row per scorer: ``scorer``, ``consistency``, ``low``, ``high``, ``n`` (pairs of languages of one content),
+    ``k``, ``spread`` (the scorer's within-item standard deviation, in units of its scores)."""
+    pairs: Frame
+    """A row per scorer and two languages: ``scorer``, ``language_a``, ``language_b`` (in alphabetical order),
+    ``consistency``, ``low``, ``high``, ``n``."""
+
+    def matrix(self, scorer: str) -> pl.DataFrame:
+        """Language × language, 1 on the diagonal, null where no content is in both languages.
+
+        Raises:
+            CarbError: there is no such scorer.
+        """
+        if scorer not in self.scorers["scorer"]:
+            raise CarbError(f"There is no scorer '{scorer}' here; there are: {', '.join(self.scorers['scorer'])}.")
+        mine = self.pairs.filter(pl.col("scorer") == scorer)
+        value = {(a, b): c for _, a, b, c, *_ in mine.rows()}
+        languages = sorted({language for pair in value for language in pair})
+        columns = {b: [1.0 if a == b else value.get((min(a, b), max(a, b))) for a in languages] for b in languages}
+        return pl.DataFrame({"language": languages, **columns}, schema_overrides=dict.fromkeys(languages, pl.Float64))
+
+
+def cross_lingual_consistency(
+    scores: ScoreTable,
+    k: float | None = None,
+    unit: Unit = "spread",
+    confidence: float = 0.95,
+    *,
+    translations: bool = False,
+) -> Consistency:
+    """Mean of exp(−k·abs(Δ)) over pairs of languages, Δ the difference of scores of the same content.
+
+    Source: Zhang et al., arXiv 2509.21798, section 3.4. A content is a response with its CL perturbations: the
+    original and its versions in other languages, every two of which make a pair. The interval is the jackknife's,
+    with source items, or else items, as units, and k taken as given.
+
+    Args:
+        scores: table with CL rows, of one or several scorers.
+        k: steepness, per unit of Δ, above 0. If left out it is calibrated for each scorer (``calibrate_k``), so that
+            0.5 is what two *different* responses to one prompt reach.
+        unit: of Δ: ``raw`` scores, or ``spread``: the scorer's within-item standard deviation, by which scorers of
+            different scales compare.
+        confidence: of the intervals.
+        translations: also pair the ``chosen`` of sets that share culture and ``source_item`` and differ in
+            language; needs ``ScoreTable.with_items``. Only sound where such sets are translations of each other.
+
+    Raises:
+        CarbError: k is not above 0, the unit is unknown, ``source_item`` is missing, or a CL row lacks its original.
+    """
+    check_confidence(confidence)
+    if k is not None and not (math.isfinite(k) and k > 0):
+        raise CarbError(f"k must be a number above 0; got {k}.")
+    if unit not in ("raw", "spread"):
+        raise CarbError(f"unit must be 'raw' or 'spread'; got '{unit}'.")
+    frame = as_text(scores)
+    if translations and "source_item" not in frame.columns:
+        raise CarbError("translations need the column 'source_item'; add it with ScoreTable.with_items(dataset).")
+    differences = _content_pairs(frame, translations=translations)
+    spreads = {name: math.sqrt(s / f) for name, s, f in _pooled(frame).rows() if s > 0}
+    overall, by_pair = [], []
+    for name in frame["scorer"].unique().sort():
+        mine, spread = differences.filter(pl.col("scorer") == name), spreads.get(name)
+        scale = 1.0 if unit == "raw" else spread
+        steep = k if k is not None else calibrate_k(_different_responses(frame, name), scale=scale or 1.0)
+        usable = mine if steep is not None and scale is not None else mine.clear()
+        value = pl.col("difference") * (-(steep or 0.0) / (scale or 1.0))
+        usable = usable.with_columns(value.exp().alias("value"))
+        overall.append((name, *_mean(usable, confidence), usable.height, steep, spread))
+        for (a, b), part in sorted(usable.group_by("language_a", "language_b")):
+            by_pair.append((name, a, b, *_mean(part, confidence), part.height))
+    numbers = dict.fromkeys(("consistency", "low", "high"), pl.Float64)
+    text = dict.fromkeys(("scorer", "language_a", "language_b"), pl.String)
+    tail = {"n": pl.Int64, "k": pl.Float64, "spread": pl.Float64}
+    return Consistency(
+        unit=unit,
+        scorers=pl.DataFrame(overall, schema={"scorer": pl.String, **numbers, **tail}, orient="row"),
+        pairs=pl.DataFrame(by_pair, schema={**text, **numbers, "n": pl.Int64}, orient="row"),
+    )
+
+
+def calibrate_k(differences: Floats, target: float = 0.5, scale: float = 1.0) -> float | None:
+    """The k at which exp(−k·abs(Δ)/scale) averages ``target`` over reference differences.
+
+    Args:
+        differences: (n,) differences that should count as large, such as those between different responses.
+        target: average to reach, between the share of zero differences and 1.
+        scale: unit of the differences.
+
+    Returns:
+        k; null where no k reaches the target, as when most differences are zero or there are none.
+    """
+    if not 0 < target < 1:
+        raise CarbError(f"target must lie between 0 and 1; got {target}.")
+    away = np.abs(np.asarray(differences, dtype=np.float64)) / scale
+    if not len(away) or (away == 0).mean() >= target:
+        return None
+    from scipy.optimize import brentq
+
+    def excess(log_k: float) -> float:
+        with np.errstate(under="ignore"):
+            return float(np.exp(-math.exp(log_k) * away).mean()) - target
+
+    centre = -math.log(float(away[away > 0].mean()))
+    low, high = centre - 1, centre + 1
+    while excess(low) < 0:
+        low -= 2
+    while excess(high) > 0:
+        high += 2
+    return math.exp(brentq(excess, low, high, xtol=1e-12))
+
+
+def _content_pairs(frame: pl.DataFrame, *, translations: bool) -> pl.DataFrame:
+    """``scorer``, ``cluster``, ``language_a`` < ``language_b``, ``difference`` (absolute), for every two languages."""
+    crossed = perturbed_pairs(frame.filter((pl.col("perturbation") == Perturbation.CL.value).fill_null(value=True)))
+    content = ["scorer", "item_id", "original"]
+    keys = [*content, "cluster"]
+    versions = pl.concat(
+        [
+            crossed.select(*keys, pl.col("language_before").alias("language"), pl.col("before").alias("score")),
+            crossed.select(*keys, "language", pl.col("after").alias("score")),
+        ]
+    )
+    if translations:
+        known = frame.filter(
+            (pl.col("role") == "chosen") & pl.col("perturbation").is_null() & pl.col("source_item").is_not_null()
+        )
+        name = pl.concat_str(pl.lit("\0"), "culture", pl.lit("\0"), "source_item")
+        versions = pl.concat(
+            [
+                versions,
+                known.select(
+                    "scorer", name.alias("item_id"), pl.lit("").alias("original"), "cluster", "language", "score"
+                ),
+            ]
+        )
+    versions = (
+        versions.drop_nulls("score")
+        .unique(maintain_order=True)
+        .group_by([*keys, "language"])
+        .agg(pl.col("score").mean())
+    )
+    both = versions.join(versions, on=keys, suffix="_b").filter(pl.col("language") < pl.col("language_b"))
+    return both.select(
+        "scorer",
+        "cluster",
+        pl.col("language").alias("language_a"),
+        "language_b",
+        (pl.col("score") - pl.col("score_b")).abs().alias("difference"),
+    ).sort(pl.all())
+
+
+def _different_responses(frame: pl.DataFrame, scorer: str) -> Floats:
+    """Differences between ``chosen`` and each ``rejected`` of its set, of one scorer."""
+    rows = frame.filter((pl.col("scorer") == scorer) & pl.col("perturbation").is_null() & pl.col("score").is_not_null())
+    chosen = rows.filter(pl.col("role") == "chosen").select("item_id", pl.col("score").alias("own"))
+    others = rows.filter(pl.col("role") == "rejected").join(chosen, on="item_id")
+    return (others["own"] - others["score"]).to_numpy()
+
+
+def _pooled(frame: pl.DataFrame) -> pl.DataFrame:
+    return within_item(frame).group_by("scorer").agg(pl.col("squares").sum(), pl.col("freedom").sum())
+
+
+def _mean(part: pl.DataFrame, confidence: float) -> tuple[float | None, float | None, float | None]:
+    sums = part.group_by("cluster").agg(pl.col("value").sum(), pl.len().cast(pl.Float64)).sort("cluster")
+    units = sums.select("value", "len").to_numpy()
+    mean, low, high = jackknife_interval(units, lambda s: s[..., 0] / s[..., 1], confidence)
+    return mean, None if low is None else max(0.0, low), None if high is None else min(1.0, high)

@@ -1,0 +1,215 @@
+"""Is a score moved by what matters, and left alone by what does not?"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import polars as pl
+
+from carb_data import CarbError, Perturbation, ScoreTable
+from carb_metrics.cells import Estimate, Frame, Result
+from carb_metrics.clusters import Units, group_effective_n
+from carb_metrics.intervals import Floats, check_confidence, wilson
+from carb_metrics.pairs import as_text, perturbed_pairs, within_item
+from carb_metrics.resampling import jackknife_interval, sum_by
+
+CAUSAL = Perturbation.CC.value
+SURFACE = (Perturbation.RC.value, Perturbation.CL.value, Perturbation.RP.value)
+
+
+class Sensitivity(Result):
+    """How scores move under perturbation."""
+
+    kinds: Frame
+    """A row per scorer and perturbation: ``scorer``, ``perturbation``; ``n`` (pairs with both scores), ``errors``
+    (pairs without); ``relative``, ``relative_low``, ``relative_high`` (mean abs(Δ)/abs(score), the paper's) and
+    ``undefined`` (pairs whose original scores 0, left out of it); ``spread``, ``spread_low``, ``spread_high`` (mean
+    abs(Δ) in units of the scorer's within-item spread); ``signed`` (mean Δ in the same units); ``flips``,
+    ``flips_low``, ``flips_high`` (share of perturbations that change the pick), ``judged`` (pairs in sets without
+    errors), ``lost`` and ``gained`` (of them: won before and not after, and the reverse)."""
+    scorers: Frame
+    """A row per scorer: ``scorer``, ``spread`` (its within-item standard deviation, in units of its scores), ``ratio``,
+    ``ratio_low``, ``ratio_high`` (causal-to-surface ratio)."""
+
+    def ratio(self, scorer: str | None = None) -> Estimate:
+        """Causal-to-surface ratio of one scorer, which may be left out when there is only one."""
+        names = self.scorers["scorer"].to_list()
+        if scorer is None and len(names) != 1:
+            raise CarbError(f"Name one of the scorers {names}.")
+        found = self.scorers.filter(pl.col("scorer") == (names[0] if scorer is None else scorer))
+        if not found.height:
+            raise CarbError(f"There is no scorer '{scorer}' here; there are: {', '.join(names) or 'none'}.")
+        row = found.row(0, named=True)
+        return Estimate(estimate=row["ratio"], low=row["ratio_low"], high=row["ratio_high"])
+
+
+def perturbation_sensitivity(scores: ScoreTable, confidence: float = 0.95) -> Sensitivity:
+    """How much CC, RC, CL and RP move a scorer's scores.
+
+    CC changes the cultural concept and should move the score; RC, CL and RP change the surface and should not
+    (Zhang et al., arXiv 2509.21798, section 3.4). Per perturbed response, Δ is its score minus its original's.
+
+    * *relative*: mean of abs(Δ)/abs(original score), the paper's measure. It depends on where a scorer's zero is, so
+      it compares scorers only where zero means the same, such as ratings from 1 to 10.
+    * *spread*: mean abs(Δ) over the scorer's within-item spread, the pooled standard deviation of the unperturbed
+      scores of a set about their mean. Shifting or scaling all scores does not change it, so reward models compare.
+    * *ratio*: mean abs(Δ) under CC over the average of the means under RC, CL and RP (those that there are).
+      Above 1, the scorer heeds the concept more than the surface.
+    * *flips*: with the perturbed text in its original's place, is another response (or none, at a tie) on top?
+
+    Intervals are jackknife t intervals on logarithms (``resampling.jackknife_interval``) and, for flips, Wilson's;
+    both take source items, or else items, as the independent units. Null where undefined: no pairs, no spread, no
+    change at all.
+
+    Args:
+        scores: table with perturbed rows, of one or several scorers.
+        confidence: of all intervals.
+
+    Raises:
+        CarbError: a perturbed row has no original in the table.
+    """
+    check_confidence(confidence)
+    frame = as_text(scores)
+    pairs = perturbed_pairs(frame).with_columns(_flips(frame))
+    spreads = within_item(frame)
+    kinds, scorers = [], []
+    for name in frame["scorer"].unique().sort():
+        mine = pairs.filter(pl.col("scorer") == name)
+        spread = spreads.filter(pl.col("scorer") == name)
+        found, ratio = _of_scorer(mine, spread, confidence)
+        kinds += [(name, *row) for row in found]
+        scorers.append((name, *ratio))
+    return Sensitivity(
+        kinds=pl.DataFrame(kinds, schema=_KINDS, orient="row"),
+        scorers=pl.DataFrame(scorers, schema=_SCORERS, orient="row"),
+    )
+
+
+_NUMBERS = ("relative", "relative_low", "relative_high", "undefined", "spread", "spread_low", "spread_high", "signed")
+_FLIPS = ("flips", "flips_low", "flips_high")
+_KINDS = {
+    "scorer": pl.String,
+    "perturbation": pl.String,
+    "n": pl.Int64,
+    "errors": pl.Int64,
+    **{name: pl.Int64 if name == "undefined" else pl.Float64 for name in _NUMBERS},
+    **dict.fromkeys(_FLIPS, pl.Float64),
+    **dict.fromkeys(("judged", "lost", "gained"), pl.Int64),
+}
+_SCORERS = {"scorer": pl.String, **dict.fromkeys(("spread", "ratio", "ratio_low", "ratio_high"), pl.Float64)}
+
+
+def _of_scorer(pairs: pl.DataFrame, spread: pl.DataFrame, confidence: float) -> tuple[list[tuple[object, ...]], Row]:
+    """Rows of ``kinds`` and of ``scorers``, without the name."""
+    order = {kind: i for i, kind in enumerate((CAUSAL, *SURFACE))}
+    kinds = sorted(pairs["perturbation"].unique(), key=lambda kind: (order.get(kind, len(order)), kind))
+    clusters = pl.concat([pairs["cluster"], spread["cluster"]]).unique().sort()
+    place = pl.DataFrame({"cluster": clusters}).with_row_index("unit")
+    units = len(clusters)
+    where = spread.join(place, on="cluster", maintain_order="left")["unit"].to_numpy()
+    squares = sum_by(where, spread["squares"].to_numpy(), units)
+    freedom = sum_by(where, spread["freedom"].to_numpy(), units)
+    deviation = float(np.sqrt(squares.sum() / freedom.sum())) if freedom.sum() and squares.sum() else None
+
+    rows: list[tuple[object, ...]] = []
+    sums: dict[str, tuple[Floats, Floats]] = {}
+    for kind in kinds:
+        every = pairs.filter(pl.col("perturbation") == kind).join(place, on="cluster", maintain_order="left")
+        known = every.filter(pl.col("before").is_not_null() & pl.col("after").is_not_null())
+        unit, before = known["unit"].to_numpy(), known["before"].to_numpy()
+        change = known["after"].to_numpy() - before
+        total, count = sum_by(unit, np.abs(change), units), sum_by(unit, size=units)
+        sums[kind] = total, count
+        nonzero = before != 0
+        relative = np.abs(change[nonzero] / before[nonzero])
+        share = np.column_stack([sum_by(unit[nonzero], relative, units), sum_by(unit[nonzero], size=units)])
+        in_spread = np.column_stack([total, count, squares, freedom])
+        rows.append(
+            (
+                kind,
+                known.height,
+                every.height - known.height,
+                *jackknife_interval(share[share[:, 1] > 0], _mean, confidence, log=True),
+                int((~nonzero).sum()),
+                *(jackknife_interval(in_spread, _mean_in_spread, confidence, log=True) if known.height else [None] * 3),
+                float(change.mean()) / deviation if known.height and deviation else None,
+                *_flip_share(every, confidence),
+            )
+        )
+    surface = [sums[kind] for kind in SURFACE if kind in sums and sums[kind][1].sum()]
+    ratio: tuple[float | None, float | None, float | None] = (None, None, None)
+    if CAUSAL in sums and surface:
+        columns = np.column_stack([column for pair in (sums[CAUSAL], *surface) for column in pair])
+        ratio = jackknife_interval(columns[columns[:, 1::2].sum(1) > 0], _causal_to_surface, confidence, log=True)
+    return rows, (deviation, *ratio)
+
+
+Row = tuple[float | None, ...]
+
+
+def _mean(sums: Floats) -> Floats:
+    with np.errstate(divide="ignore", invalid="ignore"):
+        mean: Floats = sums[..., 0] / sums[..., 1]
+    return mean
+
+
+def _mean_in_spread(sums: Floats) -> Floats:
+    with np.errstate(divide="ignore", invalid="ignore"):
+        mean: Floats = sums[..., 0] / sums[..., 1] / np.sqrt(sums[..., 2] / sums[..., 3])
+    return mean
+
+
+def _causal_to_surface(sums: Floats) -> Floats:
+    with np.errstate(divide="ignore", invalid="ignore"):
+        means = sums[..., 0::2] / sums[..., 1::2]
+        ratio: Floats = means[..., 0] / means[..., 1:].mean(-1)
+    return ratio
+
+
+def _flips(frame: pl.DataFrame) -> Sequence[pl.Series]:
+    """For each pair of ``perturbed_pairs``: ``flip``, ``won_before``, ``won_after``; null in sets with an error."""
+    pairs = perturbed_pairs(frame).select("scorer", "item_id", "original", "after").with_row_index("pair")
+    own = frame.filter(pl.col("perturbation").is_null()).select("scorer", "item_id", "response_id", "role", "score")
+    wide = pairs.join(own, on=["scorer", "item_id"]).with_columns(
+        pl.when(pl.col("response_id") == pl.col("original")).then("after").otherwise("score").alias("then")
+    )
+
+    def pick(column: str) -> pl.Expr:
+        top = pl.col("response_id").filter(pl.col(column) == pl.col(column).max())
+        return pl.when(top.len() == 1).then(top.first()).otherwise(pl.lit(""))
+
+    chosen = pl.col("response_id").filter(pl.col("role") == "chosen").first()
+    result = (
+        wide.group_by("pair")
+        .agg(
+            pick("score").alias("before"),
+            pick("then").alias("after"),
+            chosen.alias("chosen"),
+            (pl.col("score").is_null() | pl.col("then").is_null()).any().alias("error"),
+        )
+        .sort("pair")
+        .select(
+            pl.when(~pl.col("error")).then(pl.col("before") != pl.col("after")).alias("flip"),
+            pl.when(~pl.col("error")).then(pl.col("before") == pl.col("chosen")).alias("won_before"),
+            pl.when(~pl.col("error")).then(pl.col("after") == pl.col("chosen")).alias("won_after"),
+        )
+    )
+    return result.get_columns()
+
+
+def _flip_share(pairs: pl.DataFrame, confidence: float) -> tuple[object, ...]:
+    """flips, flips_low, flips_high, judged, lost, gained."""
+    judged = pairs.filter(pl.col("flip").is_not_null())
+    if not judged.height:
+        return (None, None, None, 0, None, None)
+    credit = judged["flip"].cast(pl.Float64).to_numpy()
+    cluster = judged["unit"].rank("dense").cast(pl.Int64).to_numpy() - 1
+    n, share = np.array([judged.height]), np.array([credit.mean()])
+    units = Units(np.zeros(judged.height, dtype=np.int64), cluster, credit)
+    repeated = judged["unit"].n_unique() < judged.height
+    effective = group_effective_n(units, n, share, confidence) if repeated else n
+    low, high = wilson(share * effective, effective, confidence)
+    lost = judged.filter(pl.col("won_before") & ~pl.col("won_after")).height
+    gained = judged.filter(~pl.col("won_before") & pl.col("won_after")).height
+    return (float(share[0]), float(low[0]), float(high[0]), judged.height, lost, gained)

@@ -1,0 +1,322 @@
+"""Perturbation sensitivity, shortcut explainability and cross-lingual consistency."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import polars as pl
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from carb_data import BonSet, CarbError, Dataset, ScoreTable
+from carb_metrics import (
+    calibrate_k,
+    cross_lingual_consistency,
+    perturbation_sensitivity,
+    shortcut_explainability,
+    surface_features,
+)
+from carb_metrics.shortcuts import assign_folds
+
+
+def perturb(table: ScoreTable, changes: dict[str, object], scorer: str = "judge", language: str = "de") -> ScoreTable:
+    """Add perturbed versions of ``chosen``; a change is a function of the score, or a list with one per item."""
+    chosen = table.frame.filter(pl.col("role") == "chosen")
+    parts = [table.frame]
+    for kind, change in changes.items():
+        scores = chosen["score"].to_list()
+        new = [change(s) for s in scores] if callable(change) else change
+        parts.append(
+            chosen.with_columns(
+                original=pl.col("response_id"),
+                response_id=pl.col("response_id") + f"-{kind}",
+                perturbation=pl.lit(kind),
+                language=pl.lit(language if kind == "CL" else "en"),
+                score=pl.Series(new, dtype=pl.Float64),
+            )
+        )
+    return ScoreTable(pl.concat(parts))
+
+
+SETS = [[4.0, 1.0, 2.0, 3.0], [5.0, 2.0, 3.0, 4.0], [2.0, 3.0, 1.0, 0.0]]
+
+
+def test_changes_by_hand(make_table):
+    table = perturb(make_table(SETS), {"CC": lambda s: s - 3, "RP": lambda s: s + 0.5, "CL": lambda s: s * 0.9})
+    result = perturbation_sensitivity(table)
+    rows = {row["perturbation"]: row for row in result.kinds.to_dicts()}
+    assert list(rows) == ["CC", "CL", "RP"]
+    spread = math.sqrt(sum(np.var(s, ddof=1) for s in SETS) / 3)
+    assert rows["CC"]["spread"] == pytest.approx(3 / spread)
+    assert rows["CC"]["signed"] == pytest.approx(-3 / spread)
+    assert rows["CC"]["relative"] == pytest.approx(np.mean([3 / 4, 3 / 5, 3 / 2]))
+    assert rows["CL"]["relative"] == pytest.approx(0.1)
+    assert (rows["CC"]["flips"], rows["CC"]["judged"], rows["CC"]["lost"], rows["CC"]["gained"]) == (2 / 3, 3, 2, 0)
+    assert rows["RP"]["flips"] == 0
+    assert result.scorers["spread"][0] == pytest.approx(spread)
+    surface = (np.mean([0.4, 0.5, 0.2]) + 0.5) / 2
+    assert result.ratio().estimate == pytest.approx(3 / surface)
+
+
+def test_flips_to_and_from_ties_count(make_table):
+    sets = [[4.0, 1.0], [4.0, 4.0], [4.0, 1.0], [1.0, 4.0]]
+    table = perturb(make_table(sets), {"CC": [1.0, 5.0, None, 5.0]})
+    row = perturbation_sensitivity(table).kinds.row(0, named=True)
+    assert (row["n"], row["errors"], row["judged"], row["flips"]) == (3, 1, 3, 1.0)
+    assert (row["lost"], row["gained"]) == (1, 2)
+
+
+@given(st.floats(0.1, 100), st.floats(-100, 100))
+def test_spread_units_do_not_depend_on_scale_and_zero(make_table, scale, shift):
+    changes = {"CC": [1.0, 3.5, 4.0], "RC": [4.5, 4.0, 2.25]}
+    moved = {k: [v * scale + shift for v in values] for k, values in changes.items()}
+    one = perturbation_sensitivity(perturb(make_table(SETS), changes))
+    two = perturbation_sensitivity(perturb(make_table((np.array(SETS) * scale + shift).tolist()), moved))
+    for name in ("spread", "spread_low", "spread_high", "signed", "flips", "flips_low"):
+        assert np.allclose(one.kinds[name], two.kinds[name], rtol=1e-6)
+    assert one.ratio().estimate == pytest.approx(two.ratio().estimate)
+
+
+def test_several_scorers_and_row_order(make_table):
+    tables = [perturb(make_table(SETS, scorer=s), {"CC": lambda v: v - 2, "RP": lambda v: v + 1}) for s in "ba"]
+    both = ScoreTable.concat(tables)
+    result = perturbation_sensitivity(both)
+    assert result.scorers["scorer"].to_list() == ["a", "b"]
+    assert perturbation_sensitivity(ScoreTable(both.frame.reverse())) == result
+    assert result.ratio("a") == result.ratio("b")
+    for wrong in (None, "c"):
+        with pytest.raises(CarbError, match="scorer"):
+            result.ratio(wrong)
+
+
+def test_degenerate_sensitivity_is_null(make_table):
+    assert perturbation_sensitivity(make_table(SETS)).kinds.height == 0
+    assert perturbation_sensitivity(make_table(SETS)).ratio().estimate is None
+    assert perturbation_sensitivity(ScoreTable(make_table(SETS).frame.clear())).scorers.height == 0
+    flat = perturb(make_table([[0.0, 0.0]] * 3), {"CC": lambda _: 1.0, "RP": lambda s: s})
+    row = perturbation_sensitivity(flat).kinds.row(0, named=True)
+    assert (row["spread"], row["relative"], row["undefined"]) == (None, None, 3)
+    failed = perturb(make_table(SETS), {"CC": [None] * 3})
+    row = perturbation_sensitivity(failed).kinds.row(0, named=True)
+    assert (row["n"], row["errors"], row["spread"], row["flips"], row["lost"]) == (0, 3, None, None, None)
+    one = perturb(make_table(SETS[:1]), {"CC": lambda s: s - 1, "RP": lambda s: s - 0.5})
+    assert perturbation_sensitivity(one).ratio().estimate == 2
+    assert perturbation_sensitivity(one).ratio().low is None
+
+
+def test_a_perturbed_row_needs_its_original(make_table):
+    table = perturb(make_table(SETS), {"CC": lambda s: s})
+    lonely = ScoreTable(table.frame.filter(pl.col("perturbation").is_not_null()))
+    with pytest.raises(CarbError, match="no original"):
+        perturbation_sensitivity(lonely)
+    with pytest.raises(CarbError, match="occurs twice"):
+        perturbation_sensitivity(ScoreTable(pl.concat([table.frame, table.frame])))
+
+
+def simulate(rng, make_table, items=60):
+    sets = rng.normal(size=(items, 4))
+    base = sets[:, 0]
+    changes = {"CC": base + rng.normal(size=items), "RP": base + 0.25 * rng.normal(size=items)}
+    return perturb(make_table(sets.tolist()), {k: v.tolist() for k, v in changes.items()})
+
+
+def test_coverage_of_sensitivity(make_table):
+    rng, rounds = np.random.default_rng(0), 400
+    truth = {"spread": math.sqrt(2 / math.pi), "ratio": 4.0}
+    hits = dict.fromkeys(truth, 0)
+    for _ in range(rounds):
+        result = perturbation_sensitivity(simulate(rng, make_table))
+        row = result.kinds.row(0, named=True)
+        hits["spread"] += row["spread_low"] <= truth["spread"] <= row["spread_high"]
+        hits["ratio"] += result.ratio().low <= truth["ratio"] <= result.ratio().high
+    assert all(0.93 <= count / rounds <= 0.97 for count in hits.values()), hits
+
+
+def consistent(make_table, deltas, **kwargs):
+    """CL versions in German and French of each chosen, moved by these differences."""
+    table = perturb(make_table(SETS[: len(deltas)]), {"CL": [s[0] + d for s, d in zip(SETS, deltas, strict=False)]})
+    third = table.frame.filter(pl.col("perturbation") == "CL").with_columns(
+        response_id=pl.lit("fr-") + pl.col("response_id"), language=pl.lit("fr"), score=pl.col("score") + 1
+    )
+    return ScoreTable(pl.concat([table.frame, third]))
+
+
+def test_consistency_by_hand(make_table):
+    result = cross_lingual_consistency(consistent(make_table, [1.0, -2.0]), k=0.5, unit="raw")
+    pairs = {("de", "en"): [1, 2], ("de", "fr"): [1, 1], ("en", "fr"): [2, 1]}
+    expected = {pair: np.exp(-0.5 * np.array(d)).mean() for pair, d in pairs.items()}
+    for row in result.pairs.to_dicts():
+        assert row["consistency"] == pytest.approx(expected[row["language_a"], row["language_b"]])
+        assert row["n"] == 2
+    row = result.scorers.row(0, named=True)
+    assert row["consistency"] == pytest.approx(np.mean(list(expected.values())))
+    assert (row["n"], row["k"]) == (6, 0.5)
+    matrix = result.matrix("judge")
+    assert matrix["language"].to_list() == ["de", "en", "fr"]
+    assert matrix["fr"][0] == matrix["de"][2] == pytest.approx(expected["de", "fr"])
+    assert matrix["en"][1] == 1
+
+
+def test_consistency_in_spreads_does_not_depend_on_scale(make_table):
+    table = consistent(make_table, [1.0, -2.0, 0.5])
+    scaled = ScoreTable(table.frame.with_columns(pl.col("score") * 7 + 3))
+    for k in (None, 1.0):
+        one, two = (cross_lingual_consistency(t, k).scorers.row(0, named=True) for t in (table, scaled))
+        assert one["consistency"] == pytest.approx(two["consistency"])
+        assert one["k"] == pytest.approx(two["k"])
+    raw = [cross_lingual_consistency(t, unit="raw").scorers["consistency"][0] for t in (table, scaled)]
+    assert raw[0] == pytest.approx(raw[1])
+
+
+def test_no_difference_is_full_consistency(make_table):
+    table = perturb(make_table(SETS), {"CL": lambda s: s})
+    row = cross_lingual_consistency(table, 3.0).scorers.row(0, named=True)
+    assert (row["consistency"], row["low"], row["high"]) == (1, 1, 1)
+
+
+def test_translations_of_a_set_can_be_paired(make_table):
+    table = make_table(SETS[:2], sources=["q1"])
+    english, thai = pl.col("item_id") == "item-0", pl.lit("th")
+    table = ScoreTable(table.frame.with_columns(language=pl.when(english).then("language").otherwise(thai)))
+    assert cross_lingual_consistency(table, 1.0, "raw").scorers["consistency"][0] is None
+    result = cross_lingual_consistency(table, 1.0, "raw", translations=True)
+    assert result.scorers["consistency"][0] == pytest.approx(math.exp(-1))
+    with pytest.raises(CarbError, match="with_items"):
+        cross_lingual_consistency(make_table(SETS), 1.0, translations=True)
+
+
+def test_degenerate_consistency_is_null(make_table):
+    for table in (make_table(SETS), perturb(make_table([[1.0, 1.0]]), {"CL": lambda s: s}), make_table([])):
+        result = cross_lingual_consistency(table)
+        assert result.scorers["consistency"].null_count() == result.scorers.height
+        assert result.pairs.height == 0
+    with pytest.raises(CarbError, match="no scorer"):
+        result.matrix("nobody")
+
+
+@pytest.mark.parametrize("wrong", [{"k": 0}, {"k": -1.0}, {"k": math.nan}, {"unit": "points"}, {"confidence": 0}])
+def test_consistency_checks_its_options(make_table, wrong):
+    with pytest.raises(CarbError):
+        cross_lingual_consistency(make_table(SETS), **wrong)
+
+
+@given(st.lists(st.floats(0.01, 1e6), min_size=1, max_size=20), st.floats(0.05, 0.95))
+def test_calibrated_k_reaches_its_target(differences, target):
+    k = calibrate_k(np.array(differences), target)
+    assert np.exp(-k * np.array(differences)).mean() == pytest.approx(target, abs=1e-6)
+
+
+def test_k_cannot_be_calibrated_without_differences():
+    assert calibrate_k(np.array([])) is None
+    assert calibrate_k(np.zeros(4)) is None
+    with pytest.raises(CarbError, match="target"):
+        calibrate_k(np.ones(3), target=1)
+
+
+def test_coverage_of_consistency(make_table):
+    rng, rounds, hits = np.random.default_rng(1), 400, 0
+    truth = math.exp(0.5) * math.erfc(math.sqrt(0.5))  # mean of exp(-|z|)
+    for _ in range(rounds):
+        sets = rng.normal(size=(80, 2))
+        table = perturb(make_table(sets.tolist()), {"CL": (sets[:, 0] + rng.normal(size=80)).tolist()})
+        row = cross_lingual_consistency(table, 1.0, "raw").scorers.row(0, named=True)
+        hits += row["low"] <= truth <= row["high"]
+    assert 0.93 <= hits / rounds <= 0.97
+
+
+def feature_table(rng, make_table, items=60, weight=1.0):
+    length = rng.normal(size=(items, 4))
+    table = make_table((weight * length + rng.normal(size=(items, 4))).tolist())
+    ids = table.frame.select("item_id", "response_id")
+    noise = rng.normal(size=length.size)
+    return table, ids.with_columns(length=pl.Series(length.ravel()), noise=pl.Series(noise))
+
+
+def test_explainability_equals_scikit_learn(make_table):
+    linear = pytest.importorskip("sklearn.linear_model", reason="reference implementation")
+    table, features = feature_table(np.random.default_rng(2), make_table)
+    result = shortcut_explainability(table, features, seed=3)
+    joined = table.frame.join(features, on=["item_id", "response_id"]).sort("item_id", "response_id")
+    centre = [pl.col(c) - pl.col(c).mean().over("item_id") for c in ("score", "length", "noise")]
+    data = joined.select("item_id", *centre)
+    cluster = data["item_id"].rank("dense").to_numpy().astype(int) - 1
+    fold = assign_folds(cluster, 5, 3)
+    x, y = data.select("length", "noise").to_numpy(), data["score"].to_numpy()
+    predicted = np.empty(len(y))
+    for part in range(5):
+        model = linear.LinearRegression(fit_intercept=False).fit(x[fold != part], y[fold != part])
+        predicted[fold == part] = model.predict(x[fold == part])
+    expected = 1 - ((y - predicted) ** 2).sum() / (y**2).sum()
+    row = result.scorers.row(0, named=True)
+    assert row["r2"] == pytest.approx(expected, abs=1e-10)
+    assert row["low"] < row["r2"] < row["high"]
+    assert (row["n"], row["items"]) == (240, 60)
+    by = {r["feature"]: r for r in result.features.to_dicts()}
+    assert by["length"]["alone"] > 0.4 > 0.1 > by["noise"]["alone"]
+    assert by["length"]["unique"] > 0.4
+    assert by["length"]["coefficient"] == pytest.approx(1, abs=0.2)
+
+
+def test_random_scores_are_not_explained_and_pure_surface_is(make_table):
+    table, features = feature_table(np.random.default_rng(4), make_table, weight=0.0)
+    assert shortcut_explainability(table, features).scorers["r2"][0] < 0.05
+    pure = features.join(table.frame, on=["item_id", "response_id"]).select(pl.col("length").alias("score"))
+    surface = ScoreTable(table.frame.with_columns(pure["score"]))
+    assert shortcut_explainability(surface, features.drop("noise")).scorers["r2"][0] == pytest.approx(1)
+
+
+def test_explainability_of_degenerate_input(make_table):
+    table = make_table([[1.0, 1.0]] * 6)
+    features = table.frame.select("item_id", "response_id", length=pl.lit(1.0))
+    for t in (table, make_table(SETS), make_table([])):
+        result = shortcut_explainability(t, t.frame.select("item_id", "response_id", length=pl.lit(1.0)))
+        assert result.scorers["r2"].null_count() == result.scorers.height
+    with pytest.raises(CarbError, match="at least 2"):
+        shortcut_explainability(table, features, folds=1)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda f: f.head(3), "missing for item"),
+        (lambda f: pl.concat([f, f]), "twice"),
+        (lambda f: f.drop("length"), "no feature"),
+        (lambda f: f.drop("response_id"), "no column"),
+        (lambda f: f.with_columns(length=pl.lit("long")), "must be numbers"),
+    ],
+)
+def test_features_are_checked(make_table, change, message):
+    table = make_table([[1.0, 2.0]] * 6)
+    features = table.frame.select("item_id", "response_id", length=pl.lit(1.0))
+    with pytest.raises(CarbError, match=message):
+        shortcut_explainability(table, change(features))
+
+
+def test_features_without_item_ids_need_unique_response_ids(make_table):
+    table = make_table([[1.0, 2.0]] * 6)
+    features = table.frame.select("response_id", length=pl.col("score"))
+    assert shortcut_explainability(table, features).scorers["r2"][0] == pytest.approx(1)
+    same = ScoreTable(table.frame.with_columns(response_id=pl.col("role")))
+    with pytest.raises(CarbError, match="item_id"):
+        shortcut_explainability(same, features)
+
+
+def test_surface_features_of_a_dataset():
+    responses = [
+        {"id": "a", "text": "In Mexico, of course.", "role": "chosen", "language": "es-MX"},
+        {"id": "b", "text": "Mexicola", "role": "rejected", "language": "en"},
+    ]
+    item = {
+        "id": "i",
+        "culture": "spanish-mx",
+        "domain": "values",
+        "language": "es",
+        "prompt": "?",
+        "responses": responses,
+        "provenance": {"source": "s", "license": "CC0-1.0", "method": "authored"},
+    }
+    rows = surface_features(Dataset([BonSet.model_validate(item)])).rows()
+    assert rows == [("i", "a", 21.0, 1.0, 1.0), ("i", "b", 8.0, 0.0, 0.0)]
+    assert surface_features(Dataset()).height == 0
