@@ -132,6 +132,27 @@ class TestBlend:
         task = open_task(f"blend:{blend}?places=China,UK&without={tmp_path / 'ids.txt'}")
         assert [prompt.id for prompt in task.prompts] == ["China/q2/en"]
 
+    def test_leaves_out_the_questions_of_a_data_set(self, blend, tmp_path):
+        item = {
+            "id": "x",
+            "culture": "chinese-cn",
+            "domain": "commonsense",
+            "language": "en",
+            "prompt": "?",
+            "responses": [
+                {"id": "a", "text": "x", "role": "chosen", "language": "en"},
+                {"id": "b", "text": "y", "role": "rejected", "language": "en"},
+            ],
+            "provenance": {"source": "blend", "source_id": "q1", "license": "x", "method": "human-vote"},
+        }
+        (tmp_path / "sets.jsonl").write_text(json.dumps(item) + "\n")
+        task = open_task(f"blend:{blend}?places=China,UK&without={tmp_path / 'sets.jsonl'}")
+        assert [prompt.id for prompt in task.prompts] == ["China/q2/en"]
+
+    def test_distinct_asks_each_question_once(self, blend):
+        task = open_task(f"blend:{blend}?places=China,UK&distinct=true")
+        assert sorted(prompt.source_item for prompt in task.prompts) == ["blend:q1", "blend:q2"]
+
     def test_grade_all_is_grade(self, blend):
         task = open_task(f"blend:{blend}?places=China")
         answers = [("China/q1/en", "peanuts"), ("China/q2/en", "9:00")]

@@ -9,6 +9,7 @@ weighted one the votes of the matched answer over those of the most voted. ``mat
 from __future__ import annotations
 
 import csv
+import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,7 +17,9 @@ from typing import Literal
 
 from pydantic import BaseModel, Field, TypeAdapter
 
+from carb_data.dataset import Dataset
 from carb_data.errors import CarbError
+from carb_data.files import SUFFIXES
 from carb_data.sources.base import Names, closest
 from carb_data.sources.blend import PLACES, SHIPPED
 from carb_data.sources.reading import find_folder, read_json
@@ -53,7 +56,9 @@ class BlendTaskOptions(TaskOptions):
     ids: Names = ()
     """Only the questions of these ids; empty: all. The same id is asked in every place."""
     without: Path | None = None
-    """A file with ids of questions to leave out, one a line: those that another benchmark holds."""
+    """Leave out the questions of a benchmark: a data set (.jsonl, .parquet), or a file with an id on each line."""
+    distinct: bool = False
+    """Ask each question of one place only, chosen by its id, so that no two prompts ask the same."""
     limit: int | None = Field(None, ge=1)
     """Ask only this many, spread evenly over the places."""
 
@@ -162,6 +167,8 @@ def open_blend(name: str, path: Path, options: Mapping[str, str], judge: Judge |
             if prompt is not None and answers:
                 prompts.append(prompt)
                 voted[prompt.id] = answers
+    if read.distinct:
+        prompts = _one_place_each(prompts)
     if not prompts:
         raise CarbError(f"Task '{name}' has no questions left; loosen places, topics, ids or without.")
     kept = evenly(prompts, read.limit)
@@ -197,6 +204,21 @@ def _question(
     return prompt, tuple(voted)
 
 
+def _one_place_each(prompts: list[TaskPrompt]) -> list[TaskPrompt]:
+    """Of the prompts that ask the same, the one with the lowest hash of its id."""
+    first: dict[str, TaskPrompt] = {}
+    for prompt in prompts:
+        other = first.get(prompt.source_item)
+        if other is None or _hash(prompt.id) < _hash(other.id):
+            first[prompt.source_item] = prompt
+    kept = {prompt.id for prompt in first.values()}
+    return [prompt for prompt in prompts if prompt.id in kept]
+
+
+def _hash(text: str) -> bytes:
+    return hashlib.sha256(text.encode()).digest()
+
+
 def read_topics(folder: Path, place: str) -> dict[str, str]:
     """Question id to topic.
 
@@ -212,13 +234,16 @@ def read_topics(folder: Path, place: str) -> dict[str, str]:
 
 
 def read_ids(path: Path | None) -> frozenset[str]:
-    """The ids in a file, one a line.
+    """The ids of BLEnD's questions in a data set, or in a file with an id on each line.
 
     Raises:
         CarbError: it cannot be read.
     """
     if path is None:
         return frozenset()
+    if path.suffix in SUFFIXES:
+        sets = Dataset.load(path, registry=None)
+        return frozenset(s.provenance.source_id or "" for s in sets if s.provenance.source == "blend")
     try:
         return frozenset(line.strip() for line in path.read_text(encoding="utf-8").splitlines() if line.strip())
     except OSError as error:

@@ -43,7 +43,7 @@ class ChoiceOptions(TaskOptions):
     language: Literal["english", "local"] = "english"
     """Only for questions built from the annotations; the published ones are English."""
     without: Path | None = None
-    """A file with ids of questions to leave out, one a line."""
+    """Leave out the questions of a benchmark: a data set, or a file with an id on each line."""
     seed: int = 0
     """Of the wrong answers and the order of the options, where the questions are built here."""
     limit: int | None = Field(None, ge=1)

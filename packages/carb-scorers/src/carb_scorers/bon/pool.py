@@ -1,0 +1,129 @@
+"""Scoring a pool: each distinct answer once, in a seeded order, labels there are none."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from importlib.metadata import version
+from pathlib import Path
+
+from pydantic import BaseModel, ConfigDict
+
+from carb_data.tasks import Task
+from carb_scorers.bon.samples import SamplePool
+from carb_scorers.contract import Candidate, Scorer, ScoreRequest, ScoreResult, ScorerSpec
+from carb_scorers.evaluation import WINDOW, OnProgress, Tally, score_all
+from carb_scorers.journal import Journal, JournalHead, journal_path
+from carb_scorers.specs import kinds, provider
+
+
+class PoolScores(BaseModel):
+    """What a scorer says about the samples of a pool."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    scorer: ScorerSpec
+    scores: dict[str, tuple[float, ...]]
+    """Prompt id to a score for each sample, in the order of the pool. Equal texts have equal scores; an empty answer
+    has minus infinity, since no scorer is shown it. Prompts whose scoring failed are missing."""
+    errors: dict[str, str]
+    """Prompt id to why its scoring failed."""
+
+
+async def score_pool(
+    pool: SamplePool,
+    task: Task,
+    scorer: Scorer,
+    folder: Path | None = None,
+    *,
+    seed: int = 0,
+    window: int = WINDOW,
+    on_progress: OnProgress | None = None,
+) -> PoolScores:
+    """Score every distinct answer of a pool.
+
+    The scorer sees the question and the answers alone: no grade, and no number of times that an answer was given. A
+    prompt with one distinct answer leaves nothing to choose; its scorer is not asked.
+
+    Args:
+        pool: of one policy for ``task``.
+        task: the same as of the pool.
+        scorer: any scorer; left open.
+        folder: keeps the results in a journal there and resumes from it; null keeps nothing.
+        seed: of the presented order.
+        window: requests handed to the scorer at once.
+        on_progress: called after each window.
+
+    Raises:
+        CarbError: the scorer met a user's mistake, or the journal is of something else.
+    """
+    texts = {key: _distinct(key, [s.text for s in row], seed) for key, row in pool.samples.items()}
+    prompts = {prompt.id: prompt for prompt in task.prompts}
+    requests = [
+        ScoreRequest(
+            item_id=key,
+            prompt=prompts[key].text,
+            candidates=tuple(Candidate(id=str(place), text=text) for place, text in enumerate(shown, 1)),
+            culture=prompts[key].culture,
+            language=prompts[key].language,
+        )
+        for key, shown in texts.items()
+        if len(shown) > 1
+    ]
+    results = await _results(scorer, requests, pool.fingerprint, folder, seed, window, on_progress)
+    scores: dict[str, tuple[float, ...]] = {}
+    errors: dict[str, str] = {}
+    for key, row in pool.samples.items():
+        result = results.get(key)
+        if result is not None and result.error is not None:
+            errors[key] = f"{result.error.kind}: {result.error.message}"
+            continue
+        by_text = dict.fromkeys(texts[key], 0.0)
+        if result is not None:
+            by_text = {text: result.scores[str(place)] for place, text in enumerate(texts[key], 1)}
+        scores[key] = tuple(by_text.get(sample.text, float("-inf")) for sample in row)
+    return PoolScores(scorer=scorer.spec, scores=scores, errors=errors)
+
+
+async def _results(
+    scorer: Scorer,
+    requests: Sequence[ScoreRequest],
+    fingerprint: str,
+    folder: Path | None,
+    seed: int,
+    window: int,
+    on_progress: OnProgress | None,
+) -> dict[str, ScoreResult]:
+    tally = Tally(scorer.spec.name, len(requests), on_progress)
+    if folder is None:
+        found: dict[str, ScoreResult] = {}
+
+        def keep(part: Sequence[ScoreResult]) -> None:
+            found.update((result.item_id, result) for result in part)
+            tally.add(part)
+
+        await score_all(scorer, requests, keep, window=window)
+        return found
+    own = f"carb-scorers {version('carb-scorers')}"
+    other = provider(scorer.spec.kind) if scorer.spec.kind in kinds() else own
+    head = JournalHead(
+        fingerprint=fingerprint, seed=seed, spec=scorer.spec, version=own if other == own else f"{own}, {other}"
+    )
+    with Journal(journal_path(folder, scorer.spec.name), head) as journal:
+        tally.add([journal.results[r.item_id] for r in requests if r.item_id in journal.results], spent=False)
+
+        def write(part: Sequence[ScoreResult]) -> None:
+            journal.append(part)
+            tally.add(part)
+
+        await score_all(scorer, [r for r in requests if r.item_id not in journal.results], write, window=window)
+        return {request.item_id: journal.results[request.item_id] for request in requests}
+
+
+def _distinct(prompt_id: str, texts: Sequence[str], seed: int) -> list[str]:
+    """The different non-empty texts in an order that depends on the seed, the prompt and the texts alone."""
+
+    def place(text: str) -> bytes:
+        return hashlib.sha256(f"{seed}\0{prompt_id}\0{text}".encode("utf-8", "surrogatepass")).digest()
+
+    return sorted({text for text in texts if text.strip()}, key=place)

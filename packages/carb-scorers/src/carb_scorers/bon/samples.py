@@ -1,0 +1,227 @@
+"""Pools of samples: drawn once, kept on disk, shared by all scorers."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from carb_data import CarbError
+from carb_data.tasks import Task
+from carb_scorers.bon.policies import Policy, PolicySpec, policy_prompts
+from carb_scorers.contract import Writable
+from carb_scorers.folder import DiskError
+
+WINDOW = 8
+"""Prompts sampled between two writes."""
+
+OnSamples = Callable[[int, int], None]
+"""``(prompts done, prompts in all)``."""
+
+
+class _Frozen(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid", serialize_by_alias=True)
+
+
+class Sample(_Frozen):
+    """One line of a pool: one answer, or why there is none."""
+
+    prompt_id: str
+    index: int = Field(ge=0)
+    text: Writable = ""
+    finished: bool = True
+    error: str | None = None
+
+
+class PoolHead(_Frozen):
+    """The first line of a pool: what the samples belong to."""
+
+    format: Literal["carb.samples/1"] = "carb.samples/1"
+    policy: PolicySpec
+    task: str
+    """Spec of the task."""
+    prompts: str
+    """sha256 of all prompts as the policy got them."""
+
+
+class SamplePool(_Frozen):
+    """The samples of one policy for one task."""
+
+    head: PoolHead
+    samples: dict[str, tuple[Sample, ...]]
+    """Prompt id to its samples by index, 0 to N−1; in the order of the task."""
+
+    @property
+    def fingerprint(self) -> str:
+        """sha256 of what a scorer is shown: prompt ids and texts, whatever order they were drawn in."""
+        content = [[key, [sample.text for sample in row]] for key, row in sorted(self.samples.items())]
+        return hashlib.sha256(json.dumps(content, ensure_ascii=True).encode()).hexdigest()
+
+    @property
+    def errors(self) -> int:
+        """Samples that failed."""
+        return sum(sample.error is not None for row in self.samples.values() for sample in row)
+
+    def first(self, n: int) -> SamplePool:
+        """The pool of the first n samples of each prompt."""
+        return self.model_copy(update={"samples": {key: row[:n] for key, row in self.samples.items()}})
+
+
+async def collect(
+    policy: Policy,
+    task: Task,
+    n: int,
+    path: Path,
+    *,
+    shots: bool = True,
+    retry_errors: bool = False,
+    on_samples: OnSamples | None = None,
+) -> SamplePool:
+    """Draw n samples for every prompt of a task into a file; the same call goes on after any interruption.
+
+    A file with fewer samples is extended, one with more is read. What is there is never drawn again.
+
+    Args:
+        policy: answers.
+        task: asks.
+        n: samples for each prompt.
+        path: JSON Lines; made where it does not exist.
+        shots: show the task's examples.
+        retry_errors: ask again for samples that failed.
+        on_samples: called after each window.
+
+    Raises:
+        CarbError: the file holds samples of another policy or other prompts, or cannot be written.
+    """
+    if n < 1:
+        raise CarbError(f"A pool needs at least one sample for each prompt; got {n}.")
+    prompts = policy_prompts(task, shots=shots)
+    described = [[p.id, list(p.prompt.messages), p.prompt.cue, p.one_line] for p in prompts]
+    fingerprint = hashlib.sha256(json.dumps(described, ensure_ascii=True).encode()).hexdigest()
+    head = PoolHead(policy=policy.spec, task=task.name, prompts=fingerprint)
+    found = _open(path, head)
+    have = {key: s for key, s in found.items() if s.error is None or not retry_errors}
+    missing = [(p, [i for i in range(n) if (p.id, i) not in have]) for p in prompts]
+    done = sum(not wanted for _, wanted in missing)
+    if on_samples is not None:
+        on_samples(done, len(prompts))
+    queue = [(prompt, wanted) for prompt, wanted in missing if wanted]
+    start = 0
+    while start < len(queue):
+        wanted = queue[start][1]
+        window = [p for p, w in queue[start : start + WINDOW] if w == wanted]  # prompts that lack the same indices
+        answers = await policy.sample(window, wanted)
+        rows = [
+            Sample(prompt_id=prompt.id, index=index, **answer.model_dump())
+            for prompt, row in zip(window, answers, strict=True)
+            for index, answer in zip(wanted, row, strict=True)
+        ]
+        taken = {p.id for p in window}
+        queue[start : start + WINDOW] = [q for q in queue[start : start + WINDOW] if q[0].id not in taken]
+        _append(path, rows)
+        have.update(((row.prompt_id, row.index), row) for row in rows)
+        done += len(window)
+        if on_samples is not None:
+            on_samples(done, len(prompts))
+    return SamplePool(head=head, samples={p.id: tuple(have[p.id, i] for i in range(n)) for p in prompts})
+
+
+def read_pool(path: Path) -> SamplePool:
+    """Read a pool that ``collect`` wrote.
+
+    Raises:
+        CarbError: there is none.
+    """
+    lines = _lines(path)
+    if not lines:
+        raise CarbError(f"{path} holds no samples. Draw some with `carb bon`.")
+    try:
+        head = PoolHead.model_validate_json(lines[0])
+    except ValidationError:
+        raise CarbError(f"{path} is not a pool of samples that carb wrote.") from None
+    found = _samples(path, lines[1:])
+    by_prompt: dict[str, dict[int, Sample]] = {}
+    for (prompt_id, index), sample in found.items():
+        by_prompt.setdefault(prompt_id, {})[index] = sample
+    return SamplePool(head=head, samples={key: tuple(row[i] for i in sorted(row)) for key, row in by_prompt.items()})
+
+
+def _open(path: Path, head: PoolHead) -> dict[tuple[str, int], Sample]:
+    lines = _lines(path)
+    if not lines:
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.unlink(missing_ok=True)
+        except OSError as error:
+            raise DiskError(path, error) from None
+        _append(path, [head])
+        return {}
+    try:
+        there = PoolHead.model_validate_json(lines[0])
+    except ValidationError:
+        raise CarbError(f"{path} is not a pool of samples that carb wrote; choose another file.") from None
+    changed = [
+        name
+        for name in ("policy", "prompts")
+        if (getattr(there, name) if name == "prompts" else _same_as(there.policy))
+        != (getattr(head, name) if name == "prompts" else _same_as(head.policy))
+    ]
+    if changed:
+        named = " and ".join({"policy": "another policy", "prompts": "other prompts"}[name] for name in changed)
+        raise CarbError(f"{path} holds samples of {named}; choose another file, or remove it.")
+    found = _samples(path, lines[1:])
+    _cut(path, sum(len(line) + 1 for line in lines))
+    return found
+
+
+def _same_as(policy: PolicySpec) -> dict[str, object]:
+    """What must be equal for samples to be of one policy: not its name or folder, where the weights are known."""
+    known = policy.model_dump(exclude={"name"})
+    return {key: value for key, value in known.items() if key != "model" or policy.revision is None}
+
+
+def _lines(path: Path) -> list[bytes]:
+    """Whole lines; one torn by an interruption is left out."""
+    try:
+        content = path.read_bytes()
+    except FileNotFoundError:
+        return []
+    except OSError as error:
+        raise CarbError(f"Cannot read the samples in {path}: {error.strerror}.") from None
+    return content.split(b"\n")[:-1]
+
+
+def _samples(path: Path, lines: Sequence[bytes]) -> dict[tuple[str, int], Sample]:
+    found = {}
+    for number, line in enumerate(lines, 2):
+        try:
+            sample = Sample.model_validate_json(line)
+        except ValidationError as error:
+            raise CarbError(f"{path}:{number} is not a sample ({error.errors()[0]['msg']}). Remove the line.") from None
+        found[sample.prompt_id, sample.index] = sample
+    return found
+
+
+def _cut(path: Path, size: int) -> None:
+    if path.stat().st_size > size:
+        with path.open("rb+") as file:
+            file.truncate(size)
+
+
+def _append(path: Path, rows: Sequence[BaseModel]) -> None:
+    """Add whole lines and wait until they are on the disk."""
+    before = path.stat().st_size if path.exists() else 0
+    try:
+        with path.open("ab") as file:
+            file.write("".join(f"{row.model_dump_json()}\n" for row in rows).encode())
+            file.flush()
+            os.fsync(file.fileno())
+    except OSError as error:
+        if path.exists():
+            _cut(path, before)
+        raise DiskError(path, error) from None

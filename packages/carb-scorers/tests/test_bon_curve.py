@@ -1,0 +1,73 @@
+"""The Best-of-n estimator against brute force over all subsets."""
+
+from fractions import Fraction
+from itertools import combinations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from carb_data import CarbError
+from carb_scorers.bon.curve import SIZES, expected_pick, pick_weights, sizes_up_to
+
+
+def brute_force(scores, qualities, n):
+    """Mean quality of the pick over every subset of n; those who share the highest score share the pick."""
+    total = Fraction(0)
+    subsets = list(combinations(range(len(scores)), n))
+    for subset in subsets:
+        top = max(scores[i] for i in subset)
+        winners = [i for i in subset if scores[i] == top]
+        total += sum(Fraction(qualities[i]) for i in winners) / len(winners)
+    return float(total / len(subsets))
+
+
+@settings(max_examples=300, deadline=None)
+@given(
+    st.lists(st.tuples(st.integers(-2, 3), st.integers(0, 6)), min_size=1, max_size=8).flatmap(
+        lambda pairs: st.tuples(st.just(pairs), st.integers(1, len(pairs)))
+    )
+)
+def test_equals_brute_force_over_all_subsets(case):
+    pairs, n = case
+    scores, qualities = zip(*pairs, strict=True)
+    assert expected_pick(scores, qualities, n) == pytest.approx(brute_force(scores, qualities, n), abs=1e-12)
+
+
+@given(st.lists(st.floats(allow_nan=False), min_size=1, max_size=16), st.data())
+def test_weights_are_shares(scores, data):
+    n = data.draw(st.integers(1, len(scores)))
+    weights = pick_weights(scores, n)
+    assert sum(weights) == pytest.approx(1)
+    assert min(weights) >= 0
+
+
+def test_by_hand():
+    """Four samples, two of which are drawn: the best is in 3 of 6 pairs, the second wins 2, the third 1."""
+    assert pick_weights([4, 3, 2, 1], 2) == pytest.approx([3 / 6, 2 / 6, 1 / 6, 0])
+    assert pick_weights([1, 2, 2, 0], 2) == pytest.approx([1 / 6, 2.5 / 6, 2.5 / 6, 0])
+
+
+def test_one_is_the_mean_and_all_is_the_best():
+    assert expected_pick([5, 1, 3], [0.2, 0.4, 0.9], 1) == pytest.approx(0.5)
+    assert expected_pick([5, 1, 3], [0.2, 0.4, 0.9], 3) == pytest.approx(0.2)
+    assert expected_pick([1, 1, 1], [0.2, 0.4, 0.9], 3) == pytest.approx(0.5)
+
+
+def test_the_curve_of_the_quality_itself_never_falls():
+    quality = [0, 1, 0, 0, 1, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0]
+    curve = [expected_pick(quality, quality, n) for n in SIZES]
+    assert curve == sorted(curve)
+    assert curve[-1] == 1
+
+
+@pytest.mark.parametrize("n", [0, 4])
+def test_a_size_beyond_the_pool_is_a_mistake(n):
+    with pytest.raises(CarbError, match="has 3"):
+        pick_weights([1, 2, 3], n)
+
+
+def test_sizes():
+    assert sizes_up_to(16) == SIZES
+    assert sizes_up_to(10) == (1, 2, 4, 8, 10)
+    assert sizes_up_to(1) == (1,)
