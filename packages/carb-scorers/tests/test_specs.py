@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from carb_data import CarbError
-from carb_scorers import open_scorer
-from carb_scorers.specs import ENTRY_POINTS, Options, ParsedSpec, kinds, parse_spec, provider, read_options
+from carb_scorers import ScorerSpec, open_scorer
+from carb_scorers.specs import ENTRY_POINTS, Options, ParsedSpec, identity, kinds, parse_spec, provider, read_options
 
 words = st.text(st.characters(exclude_categories=["Cs", "Cc"]), min_size=1, max_size=12)
 
@@ -67,6 +67,25 @@ def test_all_bad_options_are_named_at_once() -> None:
         read_options(Two, "x:y", {"size": "many", "nmae": "z"})
     assert "size='many'" in str(caught.value)
     assert "did you mean 'name'" in str(caught.value)
+
+
+@pytest.mark.parametrize("option", ["key", "api_key", "token", "password", "Authorization", "a=1&key"])
+def test_a_key_in_a_spec_is_refused_and_not_repeated(option: str) -> None:
+    with pytest.raises(CarbError, match="key_env=") as caught:
+        open_scorer(f"judge:m?{option}=sk-very-secret&key=2")
+    assert "secret" not in str(caught.value)
+
+
+def test_how_a_server_is_asked_is_no_part_of_a_scorers_name() -> None:
+    spec = parse_spec("judge:m?backend=openai&concurrency=2&timeout=9&mode=listwise&price_in=1&key_env=MINE")
+    assert spec.name == "judge:m?backend=openai&mode=listwise"
+    assert spec.options["concurrency"] == "2"
+    one, two = (
+        ScorerSpec(name="n", kind="judge", parameters={"mode": mode, "rpm": rpm})
+        for mode, rpm in (("listwise", 5), ("listwise", 6))
+    )
+    assert identity(one) == identity(two)
+    assert identity(one).parameters == {"mode": "listwise"}
 
 
 def test_kinds_name_their_package() -> None:

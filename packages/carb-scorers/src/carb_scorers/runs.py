@@ -25,7 +25,7 @@ from carb_scorers.records import (
     cost,
     installed_versions,
 )
-from carb_scorers.specs import open_scorer, parse_spec, provider
+from carb_scorers.specs import identity, open_scorer, parse_spec, provider
 
 __all__ = ["DatasetRecord", "Machine", "RunRecord", "ScorerRecord", "run"]
 
@@ -127,7 +127,7 @@ def _labels(scorers: Sequence[Scorer | str]) -> list[str]:
         if isinstance(given, str):
             parsed = parse_spec(given)
             provider(parsed.kind)
-            label = str(parsed)
+            label = parsed.name
         else:
             label = given.spec.name
         if label in labels:
@@ -140,7 +140,7 @@ async def _score(dataset: Dataset, given: Scorer | str, label: str, folder: RunF
     scorer = _open(given) if isinstance(given, str) else given
     try:
         head = JournalHead(
-            fingerprint=dataset.fingerprint, seed=options.seed, spec=scorer.spec, version=_version(given)
+            fingerprint=dataset.fingerprint, seed=options.seed, spec=identity(scorer.spec), version=_version(given)
         )
         with Journal(journal_path(folder.journal, label), head) as journal:
             blinded = requests_for(dataset, scorer, options.seed)

@@ -13,10 +13,18 @@ from urllib.parse import parse_qsl, quote, urlencode
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from carb_data import CarbError
-from carb_scorers.contract import Scorer
+from carb_scorers.contract import Scorer, ScorerSpec
 
 ENTRY_POINTS = "carb.scorers"
 """Entry-point group under which other packages register their kinds."""
+
+OPERATIONAL = frozenset(
+    {"concurrency", "key_env", "patience", "price_in", "price_out", "retries", "rpm", "timeout", "tpm"}
+)
+"""Options that say how a server is asked and never change a score, in any kind. They are no part of a scorer's name
+nor of what makes it another scorer, so that a run may go on with other ones."""
+
+_SECRET = re.compile(r"[?&](?:api_?key|auth|authorization|key|password|secret|token)=", re.IGNORECASE)
 
 Opener = Callable[[str, str, Mapping[str, str]], Scorer]
 """``(name, target, options) -> Scorer``; raises ``CarbError`` for what the user can mend."""
@@ -40,7 +48,15 @@ class ParsedSpec(BaseModel):
     options: dict[str, str] = {}
 
     def __str__(self) -> str:
-        query = urlencode(sorted(self.options.items()), quote_via=quote, safe="/:,")
+        return self._written(self.options)
+
+    @property
+    def name(self) -> str:
+        """The spec without the options that do not matter to scores."""
+        return self._written({key: value for key, value in self.options.items() if key not in OPERATIONAL})
+
+    def _written(self, options: Mapping[str, str]) -> str:
+        query = urlencode(sorted(options.items()), quote_via=quote, safe="/:,")
         return f"{self.kind}:{self.target}" + (f"?{query}" if query else "")
 
 
@@ -48,8 +64,13 @@ def parse_spec(text: str) -> ParsedSpec:
     """Split a spec string.
 
     Raises:
-        CarbError: it does not have the form ``KIND:TARGET?key=value&...``, or gives an option twice.
+        CarbError: it does not have the form ``KIND:TARGET?key=value&...``, gives an option twice, or holds a key.
     """
+    if _SECRET.search(text):  # and say it without the text, which holds the secret
+        raise CarbError(
+            "A scorer was given a key as an option. A spec is kept in files and shown on screens, so it never holds a "
+            "key: put the key into an environment variable, and give the variable's name in key_env=."
+        )
     match = re.fullmatch(r"([a-z][a-z0-9_-]*):([^?]+)(?:\?(.*))?", text.strip(), flags=re.DOTALL)
     if match is None:
         raise CarbError(
@@ -74,7 +95,13 @@ def open_scorer(spec: str) -> Scorer:
         CarbError: unknown kind, option or model, or a missing extra; the message says what to do.
     """
     parsed = parse_spec(spec)
-    return _opener(parsed.kind)(str(parsed), parsed.target, parsed.options)
+    return _opener(parsed.kind)(parsed.name, parsed.target, parsed.options)
+
+
+def identity(spec: ScorerSpec) -> ScorerSpec:
+    """What makes a scorer the scorer that it is: the spec without the parameters that do not matter to scores."""
+    kept = {key: value for key, value in spec.parameters.items() if key not in OPERATIONAL}
+    return spec.model_copy(update={"parameters": kept})
 
 
 def kinds() -> list[str]:

@@ -1,0 +1,389 @@
+"""A server that is asked politely and persistently: limits, time-outs, retries, and a key that nobody sees."""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AsyncExitStack
+from dataclasses import dataclass, field
+from email.utils import parsedate_to_datetime
+from typing import Any, TypeVar
+
+import anyio
+from anyio import CapacityLimiter
+
+from carb_data import CarbError
+from carb_data.extras import require
+from carb_scorers.backends.limits import Clock, SystemClock, TokenBucket
+from carb_scorers.contract import ScoreError
+
+_LARGEST_ANSWER = 32 * 2**20
+"""Bytes. More than any judge writes; a server must not fill the memory."""
+_SHOWN = 300
+"""Characters of a server's message that are kept."""
+_FIRST_WAIT, _LONGEST_WAIT = 0.5, 30.0
+_CAN_BE_A_SECRET = 8
+"""Characters; local servers are given keys such as ``none``, which are words."""
+
+
+class EndpointError(Exception):
+    """One request has no answer."""
+
+    def __init__(self, error: ScoreError, attempts: int) -> None:
+        super().__init__(error.message)
+        self.error = error
+        self.attempts = attempts
+
+
+class _TransientError(Exception):
+    """Worth trying again."""
+
+    def __init__(self, kind: str, message: str, after: float = 0.0) -> None:
+        super().__init__(message)
+        self.kind, self.message, self.after = kind, message, after
+
+
+class _FinalError(Exception):
+    """Not worth trying again."""
+
+    def __init__(self, kind: str, message: str) -> None:
+        super().__init__(message)
+        self.kind, self.message = kind, message
+
+
+@dataclass(frozen=True, slots=True)
+class Politeness:
+    """How a server is asked."""
+
+    concurrency: int = 8
+    """Requests under way at once."""
+    rpm: float | None = None
+    """Requests a minute."""
+    tpm: float | None = None
+    """Tokens a minute."""
+    timeout: float = 120.0
+    """Seconds for one attempt, from connecting to the last byte."""
+    retries: int = 6
+    """Further attempts after a 408, 409, 425, 429 or 5xx, a time-out or a lost connection."""
+    patience: float = 300.0
+    """Seconds for which a server that has answered before may be gone."""
+
+
+@dataclass(slots=True)
+class _Open:
+    """What lives while calls are under way: connections belong to one event loop."""
+
+    client: Any
+    running: CapacityLimiter
+    loop: object
+    users: int = 0
+
+
+class Endpoint:
+    """JSON in, JSON out.
+
+    Connections are kept while calls are under way and given back when none is, so that an endpoint can be used from
+    one event loop after another.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        key: str | None,
+        politeness: Politeness,
+        *,
+        clock: Clock | None = None,
+        seed: int | None = None,
+    ) -> None:
+        self.url = url.rstrip("/")
+        self._httpx = require("httpx", package="carb-scorers", extra="api")
+        self._key = _Secret(key)
+        self._how = politeness
+        self._clock = clock or SystemClock()
+        self._jitter = random.Random(seed)
+        self._open: _Open | None = None
+        self._requests = TokenBucket(politeness.rpm, self._clock) if politeness.rpm else None
+        self._tokens = TokenBucket(politeness.tpm, self._clock) if politeness.tpm else None
+        self._paused_until = self._clock.now()
+        self._succeeded: float | None = None
+        self._successes = 0
+
+    async def post(self, path: str, body: Mapping[str, Any], *, tokens: int = 0) -> tuple[dict[str, Any], int]:
+        """Send a request until it is answered.
+
+        Args:
+            path: below the endpoint's URL.
+            body: to be sent as JSON.
+            tokens: an estimate of what it costs, for the limit on tokens.
+
+        Returns:
+            The answer, and how many attempts it took.
+
+        Raises:
+            EndpointError: there is no answer to this request.
+            CarbError: there will be no answer to any request: the key is wrong, or the server is gone.
+        """
+        async with AsyncExitStack() as stack:
+            opened = await self._enter(stack)
+            before = self._successes
+            attempt = 0
+            while True:
+                attempt += 1
+                try:
+                    async with opened.running:
+                        await self._wait_for_turn(tokens)
+                        answer = await self._once(opened, path, body)
+                except _TransientError as error:
+                    wait = self._wait(attempt, error)
+                    self._give_up(error, attempt, before, wait)
+                    self._paused_until = max(self._paused_until, self._clock.now() + error.after)
+                    await self._clock.sleep(wait)
+                except _FinalError as error:
+                    raise EndpointError(ScoreError(kind=error.kind, message=error.message), attempt) from None
+                else:
+                    self._succeeded = self._clock.now()
+                    self._successes += 1
+                    if self._tokens is not None:
+                        self._tokens.correct(_total_tokens(answer, tokens) - tokens)
+                    return answer, attempt
+
+    def _wait(self, attempt: int, error: _TransientError) -> float:
+        """Exponential with jitter over its upper half, and at least what the server asks for."""
+        backoff = min(_LONGEST_WAIT, _FIRST_WAIT * 2.0 ** min(attempt - 1, 10))
+        return max(error.after, backoff * self._jitter.uniform(0.5, 1.0))
+
+    def _give_up(self, error: _TransientError, attempt: int, before: int, wait: float) -> None:
+        """Raise where another attempt is pointless.
+
+        A request that fails while others succeed is at fault itself, and is given up after its retries. While
+        nothing succeeds the server is at fault: then it is waited for, and the run stops, to be continued, rather
+        than fill up with errors.
+        """
+        if error.after > self._how.patience:
+            raise CarbError(
+                f"{self.url} asks to wait {error.after:.0f} seconds ({error.message}). What was scored before is kept; "
+                f"run the same command again then, or raise patience=."
+            )
+        if attempt <= self._how.retries:
+            return
+        others_succeed = self._successes > before
+        if self._succeeded is not None and not others_succeed:
+            if self._clock.now() + wait - self._succeeded <= self._how.patience:
+                return
+            raise CarbError(
+                f"{self.url} has not answered for {self._how.patience:.0f} seconds (last: {error.message}). What was "
+                f"scored before is kept; run the same command again when the server is back."
+            )
+        if error.kind == "connection" and not others_succeed:
+            raise CarbError(f"{self.url} cannot be reached: {error.message}. Is the server running, and url= right?")
+        raise EndpointError(ScoreError(kind=error.kind, message=error.message), attempt)
+
+    async def _enter(self, stack: AsyncExitStack) -> _Open:
+        loop = anyio.lowlevel.current_token()
+        if self._open is None or self._open.loop != loop:
+            self._open = self._connect(loop)
+        opened = self._open
+        opened.users += 1
+
+        async def leave() -> None:
+            opened.users -= 1
+            if opened.users == 0:
+                if self._open is opened:
+                    self._open = None
+                with anyio.CancelScope(shield=True):
+                    await opened.client.aclose()
+
+        stack.push_async_callback(leave)
+        return opened
+
+    def _connect(self, loop: object) -> _Open:
+        how = self._how
+        headers = {"Content-Type": "application/json", "Accept": "application/json", "User-Agent": "carb-scorers"}
+        client = self._httpx.AsyncClient(
+            headers={**headers, **self._key.header()},
+            timeout=self._httpx.Timeout(how.timeout, pool=None),
+            limits=self._httpx.Limits(max_connections=how.concurrency, max_keepalive_connections=how.concurrency),
+            follow_redirects=False,  # the key would go along
+        )
+        return _Open(
+            client=client,
+            running=CapacityLimiter(how.concurrency),
+            loop=loop,
+        )
+
+    async def _wait_for_turn(self, tokens: int) -> None:
+        while (pause := self._paused_until - self._clock.now()) > 0:
+            await self._clock.sleep(pause)
+        if self._requests is not None:
+            await self._requests.take()
+        if self._tokens is not None:
+            await self._tokens.take(tokens)
+
+    async def _once(self, opened: _Open, path: str, body: Mapping[str, Any]) -> dict[str, Any]:
+        httpx = self._httpx
+        try:
+            with anyio.fail_after(self._how.timeout):
+                async with opened.client.stream("POST", f"{self.url}{path}", content=_to_json(body)) as response:
+                    content = await _read(response)
+        except (TimeoutError, httpx.TimeoutException):
+            raise _TransientError("timeout", f"no answer within {self._how.timeout:g} seconds") from None
+        except (httpx.TransportError, httpx.StreamError) as error:
+            raise _TransientError("connection", self._clean(str(error) or type(error).__name__)) from None
+        except (httpx.HTTPError, httpx.InvalidURL) as error:  # such as an answer that cannot be decompressed
+            raise _FinalError("http", self._clean(str(error))) from None
+        return self._judge(response, content)
+
+    def _judge(self, response: Any, content: bytes) -> dict[str, Any]:
+        status = response.status_code
+        if 300 <= status < 400:
+            where = self._clean(str(response.headers.get("location", "nowhere")))
+            raise _FinalError("http", f"{status}: the server redirects to {where}; redirects are not followed")
+        answer = _from_json(self._key.hidden(content))
+        if status >= 400:
+            self._refused(response, answer, content)
+        if not isinstance(answer, dict):
+            raise _FinalError("http", f"the answer is not a JSON object: {self._clean(_text(content))}")
+        if "error" in answer and answer["error"] and "choices" not in answer:
+            raise _FinalError("http", self._clean(_message(answer)))
+        return answer
+
+    def _refused(self, response: Any, answer: Any, content: bytes) -> None:
+        status: int = response.status_code
+        message = self._clean(_message(answer) or _text(content) or "no message")
+        code = _code(answer)
+        if code == "insufficient_quota" or status == 402:
+            raise CarbError(f"{self.url}: the account has no credit left ({status}: {message}).")
+        if status == 401:
+            raise CarbError(f"{self.url} does not accept the key ({status}: {message}). Name its variable in key_env=.")
+        if status == 404 and self._succeeded is None:
+            raise CarbError(f"{self.url} answers 404: {message}. Are url= and the model's name right?")
+        if status in {408, 409, 425, 429} or status >= 500:
+            raise _TransientError("http", f"{status}: {message}", _retry_after(response.headers, self._clock.wall()))
+        too_long = code == "context_length_exceeded" or "context length" in message or status == 413
+        raise _FinalError("too-long" if too_long else "http", f"{status}: {message}")
+
+    def _clean(self, text: str) -> str:
+        return " ".join(self._key.hidden(text.encode()).decode("utf-8", "replace").split())[:_SHOWN]
+
+    async def aclose(self) -> None:
+        """Nothing is held between calls."""
+
+
+class _Secret:
+    """A key that does not show itself: not in a repr, and not where a server repeats it."""
+
+    __slots__ = ("_value",)
+
+    def __init__(self, value: str | None) -> None:
+        self._value = value
+
+    def header(self) -> dict[str, str]:
+        return {} if self._value is None else {"Authorization": f"Bearer {self._value}"}
+
+    def hidden(self, content: bytes) -> bytes:
+        """``content`` with every occurrence of the key struck out."""
+        if self._value is None or len(self._value) < _CAN_BE_A_SECRET:
+            return content
+        return content.replace(self._value.encode(), b"***")
+
+    def __repr__(self) -> str:
+        return "***"
+
+    def __reduce__(self) -> str:
+        raise TypeError("a key is not to be written anywhere")
+
+
+T = TypeVar("T")
+"""What a call gives."""
+
+
+@dataclass(slots=True)
+class _Gathered:
+    values: dict[int, Any] = field(default_factory=dict)
+    stopped: list[CarbError] = field(default_factory=list)
+
+
+async def gather(calls: Sequence[Callable[[], Any]]) -> list[Any]:
+    """Run calls at the same time; their values in order.
+
+    Raises:
+        CarbError: the first that a call raises, as it is; the others are cancelled.
+    """
+    gathered = _Gathered()
+
+    async def run(place: int, call: Callable[[], Any]) -> None:
+        try:
+            gathered.values[place] = await call()
+        except CarbError as error:
+            gathered.stopped.append(error)
+            group.cancel_scope.cancel()
+
+    async with anyio.create_task_group() as group:
+        for place, call in enumerate(calls):
+            group.start_soon(run, place, call)
+    if gathered.stopped:
+        raise gathered.stopped[0]
+    return [gathered.values[place] for place in range(len(calls))]
+
+
+async def _read(response: Any) -> bytes:
+    parts, size = [], 0
+    async for part in response.aiter_bytes():
+        size += len(part)
+        if size > _LARGEST_ANSWER:
+            raise _FinalError("http", f"the answer is larger than {_LARGEST_ANSWER // 2**20} MiB")
+        parts.append(part)
+    return b"".join(parts)
+
+
+def _to_json(body: Mapping[str, Any]) -> bytes:
+    return json.dumps(body, ensure_ascii=False).encode("utf-8", "replace")
+
+
+def _from_json(content: bytes) -> Any:
+    try:
+        return json.loads(content)
+    except (ValueError, RecursionError):
+        return None
+
+
+def _text(content: bytes) -> str:
+    return content[: 4 * _SHOWN].decode("utf-8", "replace")
+
+
+def _message(answer: Any) -> str:
+    """The message of an error answer, in the several forms that servers give it."""
+    if not isinstance(answer, dict):
+        return ""
+    error = answer.get("error", answer)
+    if isinstance(error, dict):
+        error = error.get("message", error.get("detail", ""))
+    return error if isinstance(error, str) else json.dumps(error)[: 4 * _SHOWN]
+
+
+def _code(answer: Any) -> str:
+    error = answer.get("error") if isinstance(answer, dict) else None
+    return str(error.get("code", "")) if isinstance(error, dict) else ""
+
+
+def _retry_after(headers: Any, wall: float) -> float:
+    """Seconds that a server asks to wait: ``retry-after-ms``, or ``Retry-After`` as seconds or a date (RFC 9110)."""
+    for name, unit in (("retry-after-ms", 1e-3), ("retry-after", 1.0)):
+        value = headers.get(name, "").strip()
+        try:
+            seconds = float(value) * unit
+        except ValueError:
+            continue
+        if 0 <= seconds < float("inf"):
+            return seconds
+    try:
+        return max(0.0, parsedate_to_datetime(headers.get("retry-after", "")).timestamp() - wall)
+    except (ValueError, TypeError, OverflowError):
+        return 0.0
+
+
+def _total_tokens(answer: Mapping[str, Any], otherwise: int) -> int:
+    usage = answer.get("usage")
+    total = usage.get("total_tokens") if isinstance(usage, dict) else None
+    return total if isinstance(total, int) and total >= 0 else otherwise

@@ -1,0 +1,70 @@
+"""Rate limits, and the clock that they and retries read."""
+
+from __future__ import annotations
+
+import time
+from typing import Protocol
+
+import anyio
+
+
+class Clock(Protocol):
+    """Time, so that tests need not wait for it."""
+
+    def now(self) -> float:
+        """Seconds on a clock that never goes back."""
+        ...
+
+    def wall(self) -> float:
+        """Seconds since 1970."""
+        ...
+
+    async def sleep(self, seconds: float) -> None:
+        """Let others run for that long."""
+        ...
+
+
+class SystemClock:
+    """The real one."""
+
+    def now(self) -> float:
+        return time.monotonic()
+
+    def wall(self) -> float:
+        return time.time()
+
+    async def sleep(self, seconds: float) -> None:
+        await anyio.sleep(seconds)
+
+
+class TokenBucket:
+    """At most ``per_minute`` units a minute, evenly, first come, first served.
+
+    It holds one second's worth, so in any minute at most ``per_minute * 61 / 60`` units pass. A request larger than
+    the bucket passes when the bucket is full and leaves it in debt.
+    """
+
+    def __init__(self, per_minute: float, clock: Clock) -> None:
+        self._rate = per_minute / 60
+        self._capacity = max(1.0, self._rate)
+        self._level = self._capacity
+        self._clock = clock
+        self._then = clock.now()
+
+    async def take(self, amount: float = 1.0) -> None:
+        """Wait until ``amount`` units may pass. The units are taken at once, so whoever comes later waits longer."""
+        self._refill()
+        lacking = min(amount, self._capacity) - self._level
+        self._level -= amount
+        if lacking > 0:
+            await self._clock.sleep(lacking / self._rate)
+
+    def correct(self, amount: float) -> None:
+        """Take ``amount`` more without waiting, or give back where it is negative: an estimate was off."""
+        self._refill()
+        self._level = min(self._capacity, self._level - amount)
+
+    def _refill(self) -> None:
+        now = self._clock.now()
+        self._level = min(self._capacity, self._level + (now - self._then) * self._rate)
+        self._then = now
