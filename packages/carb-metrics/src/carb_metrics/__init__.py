@@ -1,6 +1,7 @@
 """Accuracy, uncertainty, validity and robustness statistics for reward models."""
 
 from carb_metrics.accuracy import bon_accuracy
+from carb_metrics.agreement import Agreement, agreement
 from carb_metrics.breakdowns import Breakdown, breakdown
 from carb_metrics.cells import Cell, Estimate, Gap, Grouped, Totals
 from carb_metrics.comparison import Comparison, compare
@@ -14,6 +15,7 @@ from carb_metrics.shortcuts import Explainability, shortcut_explainability, surf
 from carb_metrics.validity import Correlation, Fit, Influence, Partial, correlate, fit_line, leave_one_out
 
 __all__ = [
+    "Agreement",
     "Breakdown",
     "Cell",
     "Comparison",
@@ -31,6 +33,7 @@ __all__ = [
     "Sensitivity",
     "Totals",
     "adjust",
+    "agreement",
     "bon_accuracy",
     "breakdown",
     "calibrate_k",

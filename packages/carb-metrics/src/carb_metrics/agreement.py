@@ -1,0 +1,165 @@
+"""Do raters agree, beyond what chance gives them?"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from carb_data import CarbError
+from carb_metrics.cells import Estimate, Result
+from carb_metrics.coefficients import (
+    Coefficient,
+    cohen,
+    fleiss,
+    gwet,
+    krippendorff,
+    level_distances,
+    percent,
+    unit_sums,
+)
+from carb_metrics.intervals import Floats, check_confidence
+from carb_metrics.resampling import RESAMPLES, bca_interval, bootstrap_statistic, kinds_of
+
+Level = Literal["nominal", "ordinal", "interval"]
+Weighting = Literal["linear", "quadratic"]
+
+
+class Agreement(Result):
+    """Agreement of raters over items; null where a coefficient is not defined."""
+
+    items: int
+    """Items with at least two ratings, on which all coefficients but Cohen's rest."""
+    raters: int
+    categories: tuple[Any, ...]
+    """The values that occur, in order."""
+    percent: Estimate
+    """Share of pairs of ratings of the same item that are equal, averaged over items."""
+    cohen: Estimate
+    """Cohen's κ of two raters; null for more."""
+    fleiss: Estimate
+    """Fleiss' κ; null where items have different numbers of ratings."""
+    krippendorff: Estimate
+    """Krippendorff's α at the given level of measurement."""
+    gwet: Estimate
+    """Gwet's AC1."""
+
+
+def agreement(
+    ratings: npt.ArrayLike | Sequence[Sequence[Any]],
+    level: Level = "nominal",
+    weights: Weighting | None = None,
+    confidence: float = 0.95,
+    *,
+    categories: Sequence[Any] | None = None,
+    resamples: int = RESAMPLES,
+    seed: int = 0,
+) -> Agreement:
+    """Percent agreement, Cohen's κ, Fleiss' κ, Krippendorff's α and Gwet's AC1.
+
+    With p the observed agreement and e that expected by chance, κ and AC1 are (p − e)/(1 − e); α is 1 − D_o/D_e of
+    disagreements. They differ in what chance does: Cohen's raters keep their own shares of categories (Cohen 1960,
+    Educational and Psychological Measurement 20:37-46; weighted: Cohen 1968, Psychological Bulletin 70:213-220),
+    Fleiss' draw from common shares (Fleiss 1971, Psychological Bulletin 76:378-382), Krippendorff's draw from the
+    ratings given, and ratings may be missing (Krippendorff 2011, "Computing Krippendorff's alpha-reliability"),
+    Gwet's guess only on hard items, which keeps AC1 stable where one category is frequent (Gwet 2008, British
+    Journal of Mathematical and Statistical Psychology 61:29-48).
+
+    Intervals are BCa bootstrap intervals over items, expanded for few items (``resampling.bca_interval``). They are
+    null where all replicates are alike, as with perfect agreement.
+
+    Args:
+        ratings: (items, raters); None or NaN is a missing rating. Numbers or texts; texts are in alphabetical order
+            unless ``categories`` says otherwise.
+        level: of measurement, for α: ``nominal``, ``ordinal``, or ``interval`` (numbers only).
+        weights: for Cohen's κ: ``linear`` or ``quadratic`` in the places of categories; unweighted if left out.
+        confidence: of the intervals.
+        categories: all values that can occur, in order; the values that do occur if left out.
+        resamples, seed: of the bootstrap.
+
+    Raises:
+        CarbError: the ratings are not a table of at least two raters, or an option is wrong.
+    """
+    check_confidence(confidence)
+    if level not in ("nominal", "ordinal", "interval"):
+        raise CarbError(f"level must be 'nominal', 'ordinal' or 'interval'; got '{level}'.")
+    if weights not in (None, "linear", "quadratic"):
+        raise CarbError(f"weights must be 'linear', 'quadratic' or None; got '{weights}'.")
+    codes, values = encode(ratings, categories)
+    if level == "interval" and not all(isinstance(v, int | float) for v in values):
+        raise CarbError("The interval level needs ratings that are numbers.")
+    raters, size = codes.shape[1], len(values)
+    counts = (codes[:, :, None] == np.arange(size)).sum(1)
+    rated = counts[counts.sum(1) >= 1].astype(np.float64)
+    sums = unit_sums(rated)
+    pairable = int((rated.sum(1) >= 2).sum())
+
+    def interval_of(units: Floats, coefficient: Coefficient) -> Estimate:
+        return _estimate(units, coefficient, confidence, resamples, seed)
+
+    complete = pairable == len(codes) and len(set(counts.sum(1).tolist())) <= 1
+    both = codes[(codes >= 0).all(1)] if raters == 2 else codes[:0]
+    table = (both[:, 0] * size + both[:, 1])[:, None] == np.arange(size * size)
+    return Agreement(
+        items=pairable,
+        raters=raters,
+        categories=tuple(values),
+        percent=interval_of(sums, percent),
+        cohen=interval_of(table.astype(np.float64), cohen(size, weights)),
+        fleiss=interval_of(sums, fleiss) if complete else Estimate(),
+        krippendorff=interval_of(sums, krippendorff(level_distances(level, values))),
+        gwet=interval_of(sums, gwet(size)),
+    )
+
+
+def _estimate(units: Floats, coefficient: Coefficient, confidence: float, resamples: int, seed: int) -> Estimate:
+    if not len(units):
+        return Estimate()
+    value = float(coefficient(units.sum(0)))
+    if not math.isfinite(value):
+        return Estimate()
+    kinds, counts = kinds_of(units)
+    if len(units) < 2:
+        return Estimate(estimate=value)
+    draws = bootstrap_statistic(kinds, counts, coefficient, resamples, seed)
+    without = coefficient(units.sum(0) - kinds)
+    low, high = bca_interval(draws, value, without, confidence, counts=counts, expand=len(units)) or (None, None)
+    return Estimate(estimate=value, low=low, high=high)
+
+
+def encode(
+    ratings: npt.ArrayLike | Sequence[Sequence[Any]], categories: Sequence[Any] | None = None
+) -> tuple[npt.NDArray[np.int64], list[Any]]:
+    """Ratings as places in the list of categories, −1 for missing.
+
+    Returns:
+        (items, raters) places, and the categories in order.
+
+    Raises:
+        CarbError: rows differ in length, there are fewer than two raters, or a rating is not a category.
+    """
+    rows = [list(row) for row in ratings]  # type: ignore[union-attr, arg-type]
+    if len({len(row) for row in rows}) > 1 or (rows and len(rows[0]) < 2):
+        raise CarbError("ratings must be a table of items (rows) by at least two raters (columns); None is missing.")
+    seen = {_plain(v) for row in rows for v in row if not _missing(v)}
+    try:
+        values = sorted(seen) if categories is None else [_plain(v) for v in categories]
+    except TypeError:
+        raise CarbError("Ratings mix numbers and texts; give all as one or the other.") from None
+    unknown = seen - set(values)
+    if unknown or len(set(values)) < len(values):
+        raise CarbError(f"categories must name each rating once; not named: {sorted(map(str, unknown))}.")
+    place = {value: i for i, value in enumerate(values)}
+    codes = [[-1 if _missing(v) else place[_plain(v)] for v in row] for row in rows]
+    return np.array(codes, dtype=np.int64).reshape(len(rows), len(rows[0]) if rows else 2), values
+
+
+def _missing(value: Any) -> bool:
+    return value is None or (isinstance(value, float | np.floating) and math.isnan(value))
+
+
+def _plain(value: Any) -> Any:
+    return value.item() if isinstance(value, np.generic) else value

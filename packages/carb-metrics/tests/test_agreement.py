@@ -1,0 +1,158 @@
+"""Agreement coefficients against their reference implementations and published examples."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+
+from carb_data import CarbError
+from carb_metrics import agreement
+
+FEW = {"resamples": 200}
+COEFFICIENTS = ("percent", "cohen", "fleiss", "krippendorff", "gwet")
+
+rating = st.integers(1, 4)
+missing = st.one_of(rating, st.none())
+two_raters = st.lists(st.lists(rating, min_size=2, max_size=2), min_size=2, max_size=15)
+three_raters = st.lists(st.lists(rating, min_size=3, max_size=3), min_size=2, max_size=15)
+gaps = st.lists(st.lists(missing, min_size=3, max_size=3), min_size=2, max_size=15)
+
+KRIPPENDORFF_EXAMPLE = [
+    [1, 1, None, 1],
+    [2, 2, 3, 2],
+    [3, 3, 3, 3],
+    [3, 3, 3, 3],
+    [2, 2, 2, 2],
+    [1, 2, 3, 4],
+    [4, 4, 4, 4],
+    [1, 1, 2, 1],
+    [2, 2, 2, 2],
+    [None, 5, 5, 5],
+    [None, None, 1, 1],
+    [None, None, 3, None],
+]
+"""Krippendorff (2011), example C: twelve units, four observers, missing values."""
+
+
+@pytest.mark.parametrize(("level", "alpha"), [("nominal", 0.743), ("ordinal", 0.815), ("interval", 0.849)])
+def test_krippendorffs_published_example(level, alpha):
+    found = agreement(KRIPPENDORFF_EXAMPLE, level=level, **FEW)
+    assert round(found.krippendorff.estimate, 3) == alpha
+    assert (found.items, found.raters, found.categories) == (11, 4, (1, 2, 3, 4, 5))
+
+
+def test_gwets_published_example():
+    """The same ratings, as analysed in Gwet's Handbook of Inter-Rater Reliability (4th ed., 2014, chapter 5)."""
+    found = agreement(KRIPPENDORFF_EXAMPLE, **FEW)
+    assert round(found.gwet.estimate, 5) == 0.77544
+    assert round(found.percent.estimate, 5) == 0.81818
+
+
+@given(two_raters, st.sampled_from([None, "linear", "quadratic"]))
+def test_cohen_equals_scikit_learn(ratings, weights):
+    metrics = pytest.importorskip("sklearn.metrics", reason="reference implementation")
+    a, b = np.array(ratings).T
+    assume(len(set(a) | set(b)) > 1)
+    expected = metrics.cohen_kappa_score(a, b, weights=weights)
+    found = agreement(ratings, weights=weights, **FEW).cohen.estimate
+    assert found == pytest.approx(expected, abs=1e-10)
+
+
+@given(three_raters)
+def test_fleiss_equals_statsmodels(ratings):
+    inter_rater = pytest.importorskip("statsmodels.stats.inter_rater", reason="reference implementation")
+    assume(len({v for row in ratings for v in row}) > 1)
+    table, _ = inter_rater.aggregate_raters(np.array(ratings))
+    assert agreement(ratings, **FEW).fleiss.estimate == pytest.approx(inter_rater.fleiss_kappa(table), abs=1e-10)
+
+
+@given(gaps, st.sampled_from(["nominal", "ordinal", "interval"]))
+def test_alpha_equals_krippendorff(ratings, level):
+    reference = pytest.importorskip("krippendorff", reason="reference implementation")
+    pairable = [row for row in ratings if sum(v is not None for v in row) > 1]
+    assume(len({v for row in pairable for v in row if v is not None}) > 1)
+    data = np.array([[math.nan if v is None else v for v in row] for row in ratings]).T
+    expected = reference.alpha(reliability_data=data, level_of_measurement=level)
+    found = agreement(ratings, level=level, **FEW).krippendorff.estimate
+    assert found == pytest.approx(expected, abs=1e-10)
+
+
+@given(gaps, st.randoms(use_true_random=False))
+def test_bounds_and_invariances(ratings, random):
+    found = agreement(ratings, **FEW)
+    shuffled = [random.sample(row, len(row)) for row in random.sample(ratings, len(ratings))]
+    renamed = [[None if v is None else "abcd"[v - 1] for v in row] for row in ratings]
+    for name in COEFFICIENTS:
+        part = getattr(found, name)
+        if part.estimate is None:
+            assert (part.low, part.high) == (None, None)
+            continue
+        assert part.estimate <= 1 + 1e-12
+        for other in (agreement(shuffled, **FEW), agreement(renamed, **FEW)):
+            assert getattr(other, name).estimate == pytest.approx(part.estimate, abs=1e-12)
+
+
+def test_perfect_agreement():
+    found = agreement([[1, 1], [2, 2], [1, 1]], **FEW)
+    assert all(getattr(found, name).estimate == 1 for name in COEFFICIENTS)
+    assert found.cohen.low is None
+
+
+@pytest.mark.parametrize("ratings", [[], [[1, None]], [[None, None]], [[1, 1], [1, 1]]])
+def test_what_is_not_defined_is_null(ratings):
+    found = agreement(ratings, **FEW)
+    assert found.cohen.estimate is None
+    assert found.krippendorff.estimate is None
+    assert (found.percent.estimate is None) == (found.items == 0)
+
+
+def test_kappa_needs_what_it_is_made_for():
+    assert agreement([[1, 2, 1], [2, 2, 2]], **FEW).cohen.estimate is None
+    assert agreement([[1, 2, None], [2, 2, 2]], **FEW).fleiss.estimate is None
+
+
+@pytest.mark.parametrize(
+    ("ratings", "options", "message"),
+    [
+        ([[1, 2], [1]], {}, "table of items"),
+        ([[1], [1]], {}, "at least two raters"),
+        ([[1, "a"]], {}, "mix numbers and texts"),
+        ([[1, 2]], {"level": "ratio"}, "level must"),
+        ([[1, 2]], {"weights": "cubic"}, "weights must"),
+        ([["a", "b"]], {"level": "interval"}, "numbers"),
+        ([[1, 2]], {"categories": [1]}, "not named"),
+    ],
+)
+def test_wrong_input_is_named(ratings, options, message):
+    with pytest.raises(CarbError, match=message):
+        agreement(ratings, **options)
+
+
+def test_order_of_categories_can_be_given():
+    ratings = [["low", "middle"], ["high", "high"], ["low", "low"], ["middle", "high"]]
+    ordered = agreement(ratings, weights="linear", categories=["low", "middle", "high"], **FEW)
+    numbers = agreement([[1, 2], [3, 3], [1, 1], [2, 3]], weights="linear", **FEW)
+    assert ordered.cohen.estimate == pytest.approx(numbers.cohen.estimate)
+    assert agreement(np.array([[1, 2], [2, 2]]), **FEW).categories == (1, 2)
+
+
+def test_coverage_of_all_intervals():
+    rng, rounds, items = np.random.default_rng(0), 800, 80
+    # Two raters see a balanced truth through noise: each says the truth with 0.8, else the other of two categories.
+    right = 0.8**2 + 0.2**2
+    chance_corrected = 2 * right - 1
+    truth = dict.fromkeys(COEFFICIENTS, chance_corrected) | {"percent": right}
+    hits = dict.fromkeys(COEFFICIENTS, 0)
+    for _ in range(rounds):
+        hidden = rng.integers(0, 2, items)
+        ratings = np.where(rng.random((items, 2)) < 0.8, hidden[:, None], 1 - hidden[:, None])
+        found = agreement(ratings, resamples=600)
+        for name, value in truth.items():
+            part = getattr(found, name)
+            hits[name] += part.low <= value <= part.high
+    shares = {name: count / rounds for name, count in hits.items()}
+    assert all(0.93 <= share <= 0.97 for share in shares.values()), shares
