@@ -1,0 +1,156 @@
+"""carb-seed keeps what its card promises: amount, languages, labels, perturbations, provenance, no shortcut."""
+
+from __future__ import annotations
+
+import random
+import re
+import sys
+from collections import Counter
+from importlib import resources
+
+import pytest
+
+pytest.importorskip("lingua", reason="needs the extra 'checks'")
+
+from carb_data import BonSet, Domain, Perturbation, Role, cultures, load
+from carb_data.checks import check
+from carb_data.labels import names_culture
+
+SEED = load("carb-seed")
+REPORT = check(SEED)
+UNSPACED = {"ja", "th", "zh"}
+
+
+def test_every_culture_has_at_least_ten_sets_in_every_domain():
+    cells = Counter((item.culture, item.domain) for item in SEED)
+    assert set(cells) == {(culture.id, domain) for culture in cultures for domain in Domain}
+    assert min(cells.values()) >= 10
+    assert len(SEED) >= 400
+
+
+def test_a_hundred_sets_over_all_cells_have_all_four_perturbations():
+    full = [item for item in SEED if {response.perturbation for response in item.perturbed} == set(Perturbation)]
+    assert len(full) >= 100
+    assert {(item.culture, item.domain) for item in full} == {(c.id, domain) for c in cultures for domain in Domain}
+    for item in full:
+        languages = {r.language for r in item.perturbed if r.perturbation is Perturbation.CL}
+        assert len(languages) == 2
+        assert item.language not in languages
+        assert item.culture == "english" or "en" in languages
+        assert {response.original for response in item.perturbed} == {item.chosen.id}
+    second = Counter(r.language for i in full for r in i.perturbed if r.perturbation is Perturbation.CL)
+    assert len(second) == 10
+
+
+def test_sets_have_the_form_of_the_benchmark():
+    for item in SEED:
+        assert len(item.responses) == 4
+        assert item.language == cultures[item.culture].language
+        assert {response.language for response in item.responses} == {item.language}
+        assert item.chosen.culture == item.culture
+        homes = [response.culture for response in item.rejected]
+        assert None not in homes
+        assert len({*homes, item.culture}) == 4, f"{item.id}: three different other cultures"
+        assert item.topic
+    assert len({item.topic for item in SEED}) > 100
+
+
+def test_every_set_has_a_provenance_that_a_reader_can_follow():
+    for item in SEED:
+        origin = item.provenance
+        assert (origin.source, origin.method, origin.license) == ("carb-seed", "authored", "Apache-2.0")
+        assert origin.source_id == item.id
+        assert origin.notes
+        assert len(origin.notes) >= 30
+        assert origin.url is None or re.fullmatch(r"https://[^\s]+", origin.url)
+
+
+def test_the_checks_find_nothing():
+    assert REPORT.findings == ()
+
+
+def test_an_answer_names_the_culture_only_where_all_four_do():
+    for item in SEED:
+        named = [names_culture(response.text, item.culture) for response in item.responses]
+        assert all(named) or not any(named), item.id
+        assert all(named) or not item.perturbed, item.id
+
+
+def test_no_rejected_answer_names_the_culture_where_it_would_be_right():
+    for item in SEED:
+        for response in item.rejected:
+            if response.culture in cultures:
+                assert not names_culture(response.text, response.culture), f"{item.id} {response.id}"
+
+
+def test_lengths_are_alike_within_a_set():
+    for item in SEED:
+        lengths = [len(response.text) for response in item.responses]
+        mean = sum(lengths) / 4
+        assert 0.7 * mean <= min(lengths) <= max(lengths) <= 1.3 * mean, f"{item.id}: {lengths}"
+
+
+@pytest.mark.parametrize("feature", ["longest", "shortest", "language", "label", "first"])
+def test_no_surface_rule_gets_beyond_chance(feature):
+    (leak,) = [leak for leak in REPORT.leaks if leak.feature == feature and leak.culture is None]
+    assert leak.low <= leak.chance == 0.25 <= leak.high
+    assert leak.effect is None or abs(leak.effect) < 0.1
+
+
+def tokens(text: str) -> list[str]:
+    """Words, or character 1- to 3-grams where the script does not space words; marked by language."""
+    language, _, text = text.partition("\0")
+    text = text.lower()
+    if language in UNSPACED:
+        return [f"{language}:{text[i : i + n]}" for n in (1, 2, 3) for i in range(len(text) - n + 1)]
+    return [f"{language}:{word}" for word in re.findall(r"\w+", text)]
+
+
+def guesses(items: list[BonSet], seed: int) -> list[bool]:
+    """For each set, does a bag-of-words classifier that never saw it pick ``chosen``? Ten folds over sets."""
+    sklearn = pytest.importorskip("sklearn", reason="needs scikit-learn")
+    from sklearn.feature_extraction.text import TfidfVectorizer
+    from sklearn.linear_model import LogisticRegression
+
+    assert sklearn
+    shuffle = random.Random(seed)
+    rows = [shuffle.sample(item.responses, 4) for item in items]  # ties go to the first: order must tell nothing
+    folds = [n % 10 for n in range(len(items))]
+    shuffle.shuffle(folds)
+    right = [False] * len(items)
+    for fold in range(10):
+        train = [n for n, place in enumerate(folds) if place != fold]
+        test = [n for n, place in enumerate(folds) if place == fold]
+        words = TfidfVectorizer(analyzer=tokens)
+        features = words.fit_transform([f"{r.language}\0{r.text}" for n in train for r in rows[n]])
+        model = LogisticRegression(class_weight="balanced", max_iter=1000)
+        model.fit(features, [r.role is Role.CHOSEN for n in train for r in rows[n]])
+        scores = model.decision_function(words.transform([f"{r.language}\0{r.text}" for n in test for r in rows[n]]))
+        for place, n in enumerate(test):
+            own = scores[4 * place : 4 * place + 4].tolist()
+            right[n] = rows[n][own.index(max(own))].role is Role.CHOSEN
+    return right
+
+
+def test_no_lexical_shortcut_beats_chance_by_more_than_five_points(capsys):
+    items = list(SEED)
+    runs = [guesses(items, seed) for seed in range(3)]
+    accuracy = sum(map(sum, runs)) / (3 * len(items))
+    lines = [f"\nbag-of-words classifier on carb-seed, chance 0.250: {accuracy:.3f}"]
+    for culture in cultures:
+        own = [run[n] for run in runs for n, item in enumerate(items) if item.culture == culture.id]
+        lines.append(f"  {culture.id:10} {sum(own) / len(own):.3f}")
+    with capsys.disabled():
+        sys.stdout.write("\n".join([*lines, ""]))
+    assert accuracy <= 0.25 + 0.05
+
+
+def test_the_card_says_what_the_seed_is_and_is_not():
+    card = (resources.files("carb_data") / "seed" / "README.md").read_text(encoding="utf-8")
+    header, _, body = card.removeprefix("---\n").partition("\n---\n")
+    assert "license: apache-2.0" in header
+    for culture in cultures:
+        assert f"- {culture.language}" in header
+    assert f"{len(SEED)} sets" in body
+    assert "not the data set of the paper" in body
+    assert "language model" in body
