@@ -11,7 +11,7 @@ from typing import Annotated, Literal, NamedTuple
 from pydantic import BaseModel, ConfigDict, Field
 
 from carb_data import CarbError, load
-from tal_rlvr.pairs import Form, OrderedPair, Pair, both_orders, off_topic_pairs, read_pairs
+from tal_rlvr.pairs import Form, OrderedPair, Pair, both_orders, off_topic_pairs, other_language_pairs, read_pairs
 
 
 class MixSource(BaseModel):
@@ -23,8 +23,8 @@ class MixSource(BaseModel):
     path: str
     weight: float = Field(default=1.0, gt=0)
     """Share of this source in the mix, relative to the other sources' weights."""
-    task: Literal["culture", "off-topic"] = "culture"
-    """For ``carb`` sets: the set's own wrong responses, or ``off_topic_pairs``."""
+    task: Literal["culture", "off-topic", "other-language"] = "culture"
+    """For ``carb`` sets: the set's own wrong responses, ``off_topic_pairs`` or ``other_language_pairs``."""
     culture: str | None = None
     language: str | None = None
     languages: tuple[str, ...] = ()
@@ -32,10 +32,11 @@ class MixSource(BaseModel):
 
     def read(self, seed: int) -> list[Pair]:
         """All pairs of the source."""
-        if self.task == "off-topic":
+        if self.task != "culture":
             if self.form != "carb":
-                raise CarbError("task='off-topic' is made from sets of the form 'carb'.")
-            pairs = off_topic_pairs(load(self.path), seed=seed)
+                raise CarbError(f"task='{self.task}' is made from sets of the form 'carb'.")
+            make = off_topic_pairs if self.task == "off-topic" else other_language_pairs
+            pairs = make(load(self.path), seed=seed)
         else:
             pairs = read_pairs(self.form, self.path, culture=self.culture, language=self.language)
         return [pair for pair in pairs if not self.languages or pair.language in self.languages]

@@ -6,13 +6,13 @@ import hashlib
 import json
 import random
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from carb_data import BonSet, CarbError, Dataset, load
+from carb_data import BonSet, CarbError, load
 from tal_rlvr.judgement import Verdict
 
 Form = Literal["carb", "helpsteer3", "care", "preference"]
@@ -77,22 +77,40 @@ def pairs_from_set(item: BonSet) -> list[Pair]:
 def off_topic_pairs(dataset: Iterable[BonSet], *, seed: int = 0) -> list[Pair]:
     """The right response against the right response to another question of the same culture, on another topic.
 
-    An easy task about relevance rather than culture: whether a model of some size can learn *anything* in this form.
+    A task about relevance rather than culture.
     """
+    return _contrasted(
+        dataset, "off-topic", lambda item, o: o.topic != item.topic and o.language == item.language, seed
+    )
+
+
+def other_language_pairs(dataset: Iterable[BonSet], *, seed: int = 0) -> list[Pair]:
+    """The right response against a right response of the same culture in another language than the question's.
+
+    An easy task: does a response keep to the asker's language? It shows whether a model can learn in this form at all.
+    Responses without a letter are left out, since a number has no language.
+    """
+
+    def differs(item: BonSet, other: BonSet) -> bool:
+        return other.language != item.language and any(map(str.isalpha, other.chosen.text))
+
+    return _contrasted(dataset, "other-language", differs, seed)
+
+
+def _contrasted(dataset: Iterable[BonSet], task: str, fits: Callable[[BonSet, BonSet], bool], seed: int) -> list[Pair]:
     by_culture: dict[str, list[BonSet]] = defaultdict(list)
     for item in dataset:
         by_culture[item.culture].append(item)
     pairs = []
     for culture, items in sorted(by_culture.items()):
-        rng = random.Random(f"{seed}\0{culture}")
+        rng = random.Random(f"{seed}\0{task}\0{culture}")
         for item in items:
-            used = {r.text.casefold() for r in item.responses}
-            others = [o for o in items if o.topic != item.topic and o.language == item.language]
-            others = [o for o in others if o.chosen.text.casefold() not in used]
+            used = {response.text.casefold() for response in item.responses}
+            others = [o for o in items if fits(item, o) and o.chosen.text.casefold() not in used]
             if others:
-                pair = pairs_from_set(item)[0]
                 other = rng.choice(others)
-                pairs.append(pair.model_copy(update={"id": f"{item.id}/off-topic", "rejected": other.chosen.text}))
+                update = {"id": f"{item.id}/{task}", "rejected": other.chosen.text}
+                pairs.append(pairs_from_set(item)[0].model_copy(update=update))
     return pairs
 
 
@@ -233,5 +251,3 @@ _LANGUAGES = {
     "arabic": "ar",
     "thai": "th",
 }
-
-__all__ = ["Dataset", "Form", "OrderedPair", "Pair", "both_orders", "off_topic_pairs", "pairs_from_set", "read_pairs"]

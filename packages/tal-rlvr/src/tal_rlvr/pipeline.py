@@ -242,7 +242,7 @@ class Workplace:
 def _hardware() -> dict[str, Any]:
     if torch.cuda.is_available():
         return {"bf16": True}
-    return {"use_cpu": True, "bf16": False, "gradient_checkpointing": False, "dataloader_pin_memory": False}
+    return {"use_cpu": True, "bf16": False, "activation_checkpointing": False, "dataloader_pin_memory": False}
 
 
 def _lora(settings: LoraSettings | None) -> Any:

@@ -1,0 +1,312 @@
+from __future__ import annotations
+
+import math
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tal_rlvr.judgement import write_judgement
+from tal_rlvr.pairs import Pair, both_orders
+from tal_rlvr.prompting import PromptConfig
+
+torch = pytest.importorskip("torch", reason="needs tal-rlvr[train]")
+pytest.importorskip("trl", reason="needs tal-rlvr[train]")
+
+# TRL and peft still use names that transformers has deprecated.
+pytestmark = pytest.mark.filterwarnings("ignore:.*gradient_checkpointing.*is deprecated:FutureWarning")
+
+PROMPTS = PromptConfig(style="compact", chat="no")
+WORDS = ["rice", "bread", "tea", "coffee", "salt", "drum"]
+PAIRS = [
+    Pair(id=str(n), source_item=str(n), prompt=f"{w}?", chosen=w, rejected=w[::-1], culture="thai", language="en")
+    for n, w in enumerate(WORDS)
+]
+
+
+def outputs(tokenizer, count):
+    """Judgements that differ within a group in verdict, form and length."""
+    texts = [
+        write_judgement([("fact", "known", 2, "A")], "A fits.", "A"),
+        write_judgement([("usual", "people there know it", 5, "B")], "B fits daily life there.", "B"),
+        "no form at all",
+        write_judgement([("fact", "known", 1, "both")], "Both fit, A more.", "A"),
+    ]
+    eos = tokenizer.eos_token_id
+    return [[*tokenizer(texts[n % 4], add_special_tokens=False)["input_ids"], eos] for n in range(count)]
+
+
+def make_trainer(folder, tmp_path, *, rewards=None, scripted=True, direct=False, peft=None, **settings):
+    from datasets import Dataset
+    from transformers import AutoTokenizer
+
+    from tal_rlvr.trainer import ThinkAsLocalsTrainer, paper_config, training_rows
+
+    class Scripted(ThinkAsLocalsTrainer):
+        """Generation replaced by fixed outputs, the same for one process and for several."""
+
+        def _generate_single_turn(self, prompt_ids, *_args, **_kwargs):
+            rank = self.accelerator.process_index
+            rows = outputs(self.processing_class, 4 * len(prompt_ids))
+            return [rows[rank * len(prompt_ids) + n] for n in range(len(prompt_ids))], None
+
+    tokenizer = AutoTokenizer.from_pretrained(folder)
+    rows = [row for pair in PAIRS for row in both_orders(pair)]
+    arguments = {
+        "output_dir": str(tmp_path / "out"),
+        "use_cpu": True,
+        "bf16": False,
+        "activation_checkpointing": False,
+        "dataloader_pin_memory": False,
+        "per_device_train_batch_size": 8,
+        "num_generations": 4,
+        "max_completion_length": 12,
+        "max_steps": 2,
+        "learning_rate": 1e-2,
+        "logging_steps": 1,
+        "save_strategy": "no",
+        "disable_tqdm": True,
+        "seed": 3,
+        **settings,
+    }
+    return (Scripted if scripted else ThinkAsLocalsTrainer)(
+        str(folder),
+        paper_config(**arguments),
+        Dataset.from_list(training_rows(rows, tokenizer, PROMPTS, direct=direct)),
+        tokenizer,
+        rewards=rewards,
+        direct=direct,
+        peft_config=peft,
+    )
+
+
+def paper_loss(model, reference, inputs, *, beta, epsilon):
+    """Minus the paper's objective, written from its formula alone: one output at a time, no padding."""
+    total = 0.0
+    for row in range(len(inputs["prompt_ids"])):
+        prompt = inputs["prompt_ids"][row][inputs["prompt_mask"][row].bool()]
+        answer = inputs["completion_ids"][row][inputs["completion_mask"][row].bool()]
+        ids = torch.cat([prompt, answer])[None]
+        new, ref = (
+            m(input_ids=ids).logits[0, len(prompt) - 1 : -1].log_softmax(-1).gather(1, answer[:, None])[:, 0]
+            for m in (model, reference)
+        )
+        old = inputs["old_per_token_logps"][row][: len(answer)]
+        advantage = inputs["advantages"][row]
+        ratio = (new - old).exp()
+        gain = torch.minimum(ratio * advantage, ratio.clamp(1 - epsilon, 1 + epsilon) * advantage)
+        kl = (ref - new).exp() - (ref - new) - 1  # the unbiased estimator k3 (Schulman 2020), as in GRPO
+        total = total + (gain - beta * kl).mean()
+    return -total / len(inputs["prompt_ids"])
+
+
+@pytest.fixture
+def loss_inputs(tiny_tokenizer):
+    generator = torch.Generator().manual_seed(1)
+    rows = outputs(tiny_tokenizer, 4)
+    width = max(map(len, rows))
+    eos = tiny_tokenizer.eos_token_id
+    prompts = torch.randint(10, 300, (4, 7), generator=generator)
+    prompt_mask = torch.ones_like(prompts)
+    prompts[1, :3], prompt_mask[1, :3] = eos, 0
+    return {
+        "prompt_ids": prompts,
+        "prompt_mask": prompt_mask,
+        "completion_ids": torch.tensor([row + [eos] * (width - len(row)) for row in rows]),
+        "completion_mask": torch.tensor([[1] * len(row) + [0] * (width - len(row)) for row in rows]),
+        "advantages": torch.tensor([1.2, -0.7, -1.1, 0.6]),
+        "num_items_in_batch": torch.tensor(sum(map(len, rows))),
+    }
+
+
+def losses(folder, tmp_path, inputs, **settings):
+    """TRL's loss and gradient, and ours, on a policy that has moved away from old policy and reference."""
+    from transformers import AutoModelForCausalLM
+
+    trainer = make_trainer(folder, tmp_path, **settings)
+    trainer.current_gradient_accumulation_steps = 1
+    reference = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32)
+    with torch.no_grad():
+        ids = torch.cat([inputs["prompt_ids"], inputs["completion_ids"]], 1)
+        mask = torch.cat([inputs["prompt_mask"], inputs["completion_mask"]], 1)
+        keep = inputs["completion_ids"].shape[1]
+        ref, _, _ = trainer._get_per_token_logps_and_entropies(trainer.ref_model, ids, mask, keep)
+        generator = torch.Generator().manual_seed(2)
+        for parameter in trainer.model.parameters():
+            parameter.add_(torch.randn(parameter.shape, generator=generator) * 0.02)
+        now, _, _ = trainer._get_per_token_logps_and_entropies(trainer.model, ids, mask, keep)
+        inputs["ref_per_token_logps"] = ref
+        inputs["old_per_token_logps"] = now + torch.randn(now.shape, generator=generator) * 0.2
+    trainer.model.train()
+    theirs = trainer._compute_loss(trainer.model, inputs)
+    theirs.backward()
+    their_gradient = torch.cat([p.grad.flatten() for p in trainer.model.parameters()])
+    trainer.model.zero_grad()
+    ours = paper_loss(trainer.model, reference, inputs, beta=trainer.beta, epsilon=0.2)
+    ours.backward()
+    gradient = torch.cat([p.grad.flatten() for p in trainer.model.parameters()])
+    return float(theirs.detach()), float(ours.detach()), their_gradient, gradient
+
+
+def test_the_preset_s_loss_is_the_paper_s_objective(tiny_folder, tmp_path, loss_inputs):
+    theirs, ours, their_gradient, gradient = losses(tiny_folder, tmp_path, loss_inputs)
+    assert theirs == pytest.approx(ours, abs=1e-6)
+    assert float((their_gradient - gradient).norm() / gradient.norm()) < 1e-5
+
+
+@pytest.mark.parametrize(
+    "other",
+    [{"loss_type": "dapo"}, {"loss_type": "dr_grpo"}, {"importance_sampling_level": "sequence"}],
+)
+def test_trl_s_other_losses_are_at_hand_and_are_not_the_paper_s(tiny_folder, tmp_path, loss_inputs, other):
+    _, _, their_gradient, gradient = losses(tiny_folder, tmp_path, loss_inputs, **other)
+    assert float((their_gradient - gradient).norm() / gradient.norm()) > 1e-2
+
+
+def test_advantages_are_the_group_s_and_come_from_both_rewards(tiny_folder, tmp_path):
+    from tal_rlvr import correctness_reward, criteria_reward, total_reward
+    from tal_rlvr.appropriateness import CriteriaCase, VerdictRow
+    from tal_rlvr.providers import ModelVerdicts
+    from tal_rlvr.reward_functions import RewardConfig, parse_all
+    from tal_rlvr.tokens import encode_prompt, reasoning_ids, verdict_tokens
+
+    trainer = make_trainer(tiny_folder, tmp_path, rewards=RewardConfig(criteria_weight=0.5))
+    row = trainer.train_dataset[0]
+    tokenizer, tokens = trainer.processing_class, verdict_tokens(trainer.processing_class)
+    got = trainer._generate_and_score_completions([row] * 4)["advantages"]
+    written = outputs(tokenizer, 4)
+    prompt = tuple(encode_prompt(tokenizer, row["prompt"]))
+    cases = [
+        CriteriaCase(
+            VerdictRow(prompt, reasoning_ids(tokenizer, ids, tokens)), VerdictRow(prompt, tokens.marker), row["label"]
+        )
+        for ids in written
+    ]
+    criteria = criteria_reward(cases, ModelVerdicts(trainer.model, tokens))
+    rewards = total_reward(correctness_reward(parse_all(tokenizer, written), [row["label"]] * 4), criteria, weight=0.5)
+    mean = sum(rewards) / 4
+    std = math.sqrt(sum((r - mean) ** 2 for r in rewards) / 3)
+    assert got.tolist() == pytest.approx([(r - mean) / (std + 1e-4) for r in rewards], abs=1e-4)
+
+
+def test_a_step_logs_both_rewards_and_what_the_judge_wrote(tiny_folder, tmp_path):
+    trainer = make_trainer(tiny_folder, tmp_path)
+    trainer.train()
+    logged = trainer.state.log_history[0]
+    for name in (
+        "rewards/R_corr/mean",
+        "rewards/R_appr/mean",
+        "R_appr/with_criteria",
+        "R_appr/without_criteria",
+        "R_appr/seconds",
+        "format_rate",
+        "verdict_accuracy",
+        "criteria/characters",
+        "kl",
+        "entropy",
+    ):
+        assert math.isfinite(logged[name]), name
+    assert logged["format_rate"] == 0.75
+    sides = [logged[name] for name in logged if name.startswith("verdict_accuracy/better_is_")]
+    assert sides
+    gap = logged["R_appr/with_criteria"] - logged["R_appr/without_criteria"]
+    assert logged["rewards/R_appr/mean"] == pytest.approx(gap, abs=1e-5)
+
+
+def test_weights_and_ablations_choose_the_rewards(tiny_folder, tmp_path):
+    from tal_rlvr.reward_functions import RewardConfig
+
+    no_criteria = make_trainer(tiny_folder, tmp_path, rewards=RewardConfig(criteria_weight=0))
+    assert no_criteria.reward_func_names == ["R_corr"]
+    direct = make_trainer(tiny_folder, tmp_path, direct=True)
+    assert direct.reward_func_names == ["R_corr"]
+    with_format = make_trainer(tiny_folder, tmp_path, rewards=RewardConfig(format_weight=0.1, correctness_weight=0))
+    assert with_format.reward_func_names == ["R_corr", "R_appr", "R_format"]
+    assert with_format.args.reward_weights == [0, 1.0, 0.1]
+
+
+def test_under_lora_only_the_adapters_learn(tiny_folder, tmp_path):
+    from peft import LoraConfig
+
+    peft = LoraConfig(r=4, target_modules="all-linear", task_type="CAUSAL_LM")
+    trainer = make_trainer(tiny_folder, tmp_path, peft=peft)
+    before = {name: p.detach().clone() for name, p in trainer.model.named_parameters()}
+    trainer.train()
+    moved = {n for n, p in trainer.model.named_parameters() if not torch.equal(p, before[n])}
+    assert moved
+    assert all("lora_" in name for name in moved)
+    assert all(p.requires_grad == ("lora_" in name) for name, p in trainer.model.named_parameters())
+
+
+def weights(trainer):
+    return torch.cat([p.detach().flatten() for p in trainer.model.parameters()])
+
+
+def test_a_resumed_run_is_the_run_that_never_stopped(tiny_folder, tmp_path):
+    settings = {"scripted": False, "save_strategy": "steps", "save_steps": 2, "max_steps": 4}
+    whole = make_trainer(tiny_folder, tmp_path / "whole", **settings)
+    whole.train()
+    stopped = make_trainer(tiny_folder, tmp_path / "stopped", **{**settings, "max_steps": 4})
+
+    from transformers import TrainerCallback
+
+    class Stop(TrainerCallback):
+        def on_step_end(self, args, state, control, **_):
+            control.should_training_stop = state.global_step == 2
+
+    stopped.add_callback(Stop())
+    stopped.train()
+    assert stopped.state.global_step == 2
+    resumed = make_trainer(tiny_folder, tmp_path / "stopped", **settings)
+    resumed.train(resume_from_checkpoint=True)
+    assert torch.equal(weights(resumed), weights(whole))
+    for name in ("loss", "reward", "rewards/R_appr/mean"):
+        both = [[e[name] for e in t.state.log_history if name in e] for t in (whole, resumed)]
+        assert both[0] == both[1]
+
+
+WORKER = """
+import sys, torch
+sys.path.insert(0, {here!r})
+import importlib.util
+spec = importlib.util.spec_from_file_location("worker", {file!r})
+module = importlib.util.module_from_spec(spec); spec.loader.exec_module(module)
+from pathlib import Path
+# SGD: Adam turns the rounding of a gradient that is zero into a whole step
+settings = {{"per_device_train_batch_size": int(sys.argv[1]), "max_steps": 3, "optim": "sgd", "learning_rate": 0.3}}
+trainer = module.make_trainer({folder!r}, Path({out!r}), **settings)
+before = module.weights(trainer).clone()
+trainer.train()
+if trainer.accelerator.is_main_process:
+    torch.save([module.weights(trainer), before, [e for e in trainer.state.log_history if "reward" in e]], {result!r})
+"""
+
+
+@pytest.mark.parametrize("processes", [2])
+def test_two_processes_learn_what_one_learns(tiny_folder, tmp_path, processes):
+    results = []
+    for count in (1, processes):
+        result = tmp_path / f"{count}.pt"
+        script = tmp_path / f"{count}.py"
+        script.write_text(
+            WORKER.format(
+                here=str(Path(__file__).parent),
+                file=__file__,
+                folder=str(tiny_folder),
+                out=str(tmp_path / str(count)),
+                result=str(result),
+            )
+        )
+        command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(count)]
+        command += [str(script), str(8 // count)]
+        environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+        run = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=120, check=False)
+        assert run.returncode == 0, run.stderr[-3000:]
+        results.append(torch.load(result))
+    (one, before, one_log), (two, _, two_log) = results
+    assert float((one - before).abs().max()) > 1e-3
+    assert float((one - two).abs().max()) < 1e-5
+    for name in ("reward", "rewards/R_corr/mean", "rewards/R_appr/mean", "kl", "format_rate"):
+        assert [e[name] for e in one_log] == pytest.approx([e[name] for e in two_log], abs=1e-3), name
