@@ -55,8 +55,8 @@ class BlendTaskOptions(TaskOptions):
     """Only these topics; empty: all."""
     ids: Names = ()
     """Only the questions of these ids; empty: all. The same id is asked in every place."""
-    without: Path | None = None
-    """Leave out the questions of a benchmark: a data set (.jsonl, .parquet), or a file with an id on each line."""
+    without: Names = ()
+    """Leave out the questions of these: data sets (.jsonl, .parquet), or files with an id on each line."""
     distinct: bool = False
     """Ask each question of one place only, chosen by its id, so that no two prompts ask the same."""
     limit: int | None = Field(None, ge=1)
@@ -152,7 +152,7 @@ def open_blend(name: str, path: Path, options: Mapping[str, str], judge: Judge |
         if place not in PLACES:
             raise CarbError(f"BLEnD has no place '{place}'.{closest(place, PLACES)} Places: {', '.join(PLACES)}.")
     folder = find_folder(path, "annotations", "BLEnD")
-    left_out = read_ids(read.without)
+    left_out = frozenset(i for path in read.without for i in read_ids(Path(path)))
     prompts: list[TaskPrompt] = []
     voted: dict[str, tuple[Voted, ...]] = {}
     for place in dict.fromkeys(read.places):
@@ -233,14 +233,12 @@ def read_topics(folder: Path, place: str) -> dict[str, str]:
         raise CarbError(f"Cannot read the topics of BLEnD's questions from {file}: {error}.") from None
 
 
-def read_ids(path: Path | None) -> frozenset[str]:
+def read_ids(path: Path) -> frozenset[str]:
     """The ids of BLEnD's questions in a data set, or in a file with an id on each line.
 
     Raises:
         CarbError: it cannot be read.
     """
-    if path is None:
-        return frozenset()
     if path.suffix in SUFFIXES:
         sets = Dataset.load(path, registry=None)
         return frozenset(s.provenance.source_id or "" for s in sets if s.provenance.source == "blend")

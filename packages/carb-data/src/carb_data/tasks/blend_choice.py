@@ -42,8 +42,8 @@ class ChoiceOptions(TaskOptions):
     places: Names = SHIPPED
     language: Literal["english", "local"] = "english"
     """Only for questions built from the annotations; the published ones are English."""
-    without: Path | None = None
-    """Leave out the questions of a benchmark: a data set, or a file with an id on each line."""
+    without: Names = ()
+    """Leave out the questions of these: data sets, or files with an id on each line."""
     seed: int = 0
     """Of the wrong answers and the order of the options, where the questions are built here."""
     limit: int | None = Field(None, ge=1)
@@ -92,7 +92,7 @@ def open_blend_choice(name: str, path: Path, options: Mapping[str, str], judge: 
     for place in read.places:
         if place not in PLACES:
             raise CarbError(f"BLEnD has no place '{place}'.{closest(place, PLACES)} Places: {', '.join(PLACES)}.")
-    left_out = read_ids(read.without)
+    left_out = frozenset(i for path in read.without for i in read_ids(Path(path)))
     found = _published(path, read) if path.suffix == ".csv" else _built(path, read)
     questions = {q.prompt.id: q for q in found if q.prompt.source_item.removeprefix("blend:") not in left_out}
     kept = evenly([question.prompt for question in questions.values()], read.limit)
