@@ -17,6 +17,7 @@ from tal_rlvr.train import TrainResult, ablate, ablation_table, run, train
 
 if TYPE_CHECKING:
     from tal_rlvr.scorer import judge_as_scorer
+    from tal_rlvr.students import distil_to_classifier, train_bradley_terry
     from tal_rlvr.trainer import ThinkAsLocalsTrainer, paper_config
 
 _LAZY = {
