@@ -4,23 +4,35 @@ from __future__ import annotations
 
 import json as json_module
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 from cyclopts import Parameter
 
 from carb_cli import display
+from carb_cli.csvs import Points
 from carb_cli.display import percent
 from carb_cli.options import CultureFile, add_cultures
 from carb_cli.output import print_json, write
-from carb_cli.report.content import content, read_runs
-from carb_cli.report.page import render
+from carb_cli.report.content import Runs, content, read_runs
+from carb_cli.report.labels import labels
+from carb_cli.report.model import Report, ValidityPart
 from carb_data import CarbError
+from carb_metrics import correlate
+
+PathOption = Annotated[Path | None, Parameter(show_default=False)]
 
 
 def report(
     *runs: Path,
-    json: Annotated[Path | None, Parameter(name="--json", allow_leading_hyphen=True)] = None,
-    html: Path | None = None,
+    json: Annotated[Path | None, Parameter(name="--json", allow_leading_hyphen=True, show_default=False)] = None,
+    html: PathOption = None,
+    figures: PathOption = None,
+    md: Annotated[Path | None, Parameter(allow_leading_hyphen=True, show_default=False)] = None,
+    latex: Annotated[Path | None, Parameter(allow_leading_hyphen=True, show_default=False)] = None,
+    card: Annotated[Path | None, Parameter(allow_leading_hyphen=True, show_default=False)] = None,
+    site: PathOption = None,
+    validity: PathOption = None,
+    texts: float = 1.5,
     confidence: float = 0.95,
     culture_file: CultureFile = (),
 ) -> None:
@@ -30,6 +42,8 @@ def report(
 
         carb report runs/first --json report.json --html report.html
 
+        carb report runs/first --figures figures --md - --latex table.tex
+
     Parameters
     ----------
     runs
@@ -38,38 +52,118 @@ def report(
         Write the content as JSON to this file; - for stdout, and then nothing else is printed.
     html
         Write one self-contained HTML file.
+    figures
+        Write every chart as SVG and PNG into this folder.
+    md
+        Write the leaderboard as a Markdown table to this file; - for stdout.
+    latex
+        Write the leaderboard as a LaTeX table to this file; - for stdout.
+    card
+        Write evaluation results for Hugging Face model cards, as YAML, to this file; - for stdout.
+    site
+        Write a static site into this folder: a leaderboard of all runs, which may be on different data sets, and a
+        report for each data set.
+    validity
+        CSV with the columns scorer and downstream: do these accuracies predict downstream results?
+    texts
+        Megabytes of the HTML file that texts in its failure browser may take.
     confidence
         Of the intervals.
     """
     if not runs:
         raise CarbError("Name at least one run folder, for example: carb report runs/first")
     add_cultures(culture_file)
-    found = content(read_runs(runs), confidence=confidence)
-    if html is not None:
-        write(html, render(found))
-    if json is not None and str(json) == "-":
-        print_json(found)
+    if site is not None:
+        _site(runs, site, confidence, texts)
         return
-    if json is not None:
-        write(json, json_module.dumps(found, ensure_ascii=False, indent=1) + "\n")
+    read = read_runs(runs)
+    found = content(read, confidence=confidence)
+    if validity is not None:
+        found = found.model_copy(update={"validity": _validity(validity, found)})
+    written = _files(found, read, html=html, figures=figures, texts=texts)
+    if json is not None and str(json) != "-":
+        written.append(write(json, json_module.dumps(found.plain(), ensure_ascii=False, indent=1) + "\n"))
+    if _to_stdout(found, json=json, md=md, latex=latex, card=card, written=written):
+        return
     leaderboard(found)
-    for path in (json, html):
-        if path is not None:
-            display.say(f"Written: {path.resolve()}")
+    for path in written:
+        display.say(f"Written: {path.resolve()}")
 
 
-def leaderboard(found: dict[str, Any]) -> None:
+def _files(found: Report, read: Runs, *, html: Path | None, figures: Path | None, texts: float) -> list[Path]:
+    written = []
+    if html is not None:
+        from carb_cli.report.page import render
+        from carb_cli.report.rationales import rationales
+
+        page = render(found, read, rationales(read.folders), budget=round(texts * 1e6))
+        written.append(write(html, page))
+    if figures is not None:
+        from carb_cli.report.figures import save
+
+        save(found, figures)
+        written.append(figures)
+    return written
+
+
+def _to_stdout(
+    found: Report, *, json: Path | None, md: Path | None, latex: Path | None, card: Path | None, written: list[Path]
+) -> bool:
+    """Write the forms of text; whether one of them went to stdout, which then holds nothing else."""
+    from carb_cli.report.tables import latex_table, markdown_table, model_card
+
+    printed = False
+    if json is not None and str(json) == "-":
+        print_json(found.plain())
+        printed = True
+    for path, form in ((md, markdown_table), (latex, latex_table), (card, model_card)):
+        if path is None:
+            continue
+        if str(path) == "-":
+            display.console.file.write(form(found))
+            printed = True
+        else:
+            written.append(write(path, form(found)))
+    return printed
+
+
+def _site(runs: tuple[Path, ...], site: Path, confidence: float, texts: float) -> None:
+    from carb_cli.report.site import write_site
+
+    pages = write_site(runs, site, confidence=confidence, budget=round(texts * 1e6))
+    display.say(f"Written: {(site / 'index.html').resolve()} and {pages} report{'' if pages == 1 else 's'}")
+
+
+def _validity(file: Path, found: Report) -> ValidityPart:
+    from carb_cli.csvs import read_points
+    from carb_cli.report.validity import validity_part
+
+    points = read_points(file, ["downstream"])
+    accuracy = {name: part.overall.accuracy for name, part in found.scorers.items()}
+    unknown = [name for name in points.names if accuracy.get(name) is None]
+    if unknown:
+        raise CarbError(
+            f"{file} names {', '.join(unknown)}, which these runs do not hold. There are {', '.join(accuracy)}."
+        )
+    benchmark = tuple(accuracy[name] or 0.0 for name in points.names)
+    both = Points(points.names, {"benchmark": benchmark, "downstream": points.columns["downstream"]})
+    return validity_part(file.name, both, correlate(benchmark, points.columns["downstream"], None, found.confidence))
+
+
+def leaderboard(found: Report) -> None:
     """Print the leaderboard."""
-    data = found["dataset"]
-    level = f"{100 * found['confidence']:.0f}%"
+    data = found.dataset
+    short = labels(found.scorers)
     rows = []
-    for name, scorer in found["scorers"].items():
-        cell = scorer["overall"]
-        interval = display.interval(cell["low"], cell["high"])
-        shared = percent(scorer["shared"]["accuracy"])
-        row = (display.short(name), percent(cell["accuracy"]), interval, shared, cell["n"], cell["ties"])
-        rows.append((*row, cell["errors"]))
-    columns = ["scorer", "accuracy %", level, "shared %", "sets", "ties", "errors"]
-    title = f"{', '.join(data['names'])}: {data['sets']} sets, chance {percent(data['chance'])}%"
-    display.table(title, columns, rows, right=columns[1:])
+    for name, part in found.scorers.items():
+        cell, rank = part.overall, part.rank
+        place = f"{rank.rank} [{rank.low}–{rank.high}]"
+        shared = percent(part.shared.accuracy)
+        interval = display.interval(cell.low, cell.high)
+        rows.append((place, short[name], percent(cell.accuracy), interval, shared, cell.n, cell.ties, cell.errors))
+    columns = ["rank", "scorer", "accuracy %", f"{100 * found.confidence:.0f}%", "shared %", "sets", "ties", "errors"]
+    title = f"{', '.join(data.names)}: {data.sets:,} sets, chance {percent(data.chance)}%"
+    display.table(title, columns, rows, right=[c for c in columns if c not in ("rank", "scorer")])
     display.say("A tie with the right answer is a loss; 'shared' gives 1/k of it to each of k tied answers.")
+    if found.floor is not None:
+        display.say(f"Surface cues alone reach {percent(found.floor.accuracy)}% ({short[found.floor.scorer]}).")

@@ -13,7 +13,7 @@ from carb_cli.csvs import Points, read_points
 from carb_cli.figures import charts, theme
 from carb_cli.options import Json
 from carb_cli.output import Output, Part
-from carb_cli.report.validity import chart_rows
+from carb_cli.report.validity import chart_rows, validity_part
 from carb_cli.runs import scores_of
 from carb_data import CarbError, ScoreTable
 from carb_metrics import Correlation, Estimate, bon_accuracy, compare_correlations, correlate, leave_one_out
@@ -106,7 +106,7 @@ def validity(
     confidence
         Of all intervals.
     """
-    points = _points(file, run, against)
+    points = points_of(file, run, against)
     x, y = points.columns["benchmark"], points.columns["downstream"]
     covariate = points.columns.get("covariate")
     found = correlate(x, y, covariate, confidence, interval=interval)
@@ -124,14 +124,14 @@ def validity(
         against=None if against is None else _against(points, against, confidence),
     )  # fmt: skip
     if figure is not None:
-        _draw(points, found, figure, confidence)
+        _draw(file, points, found, figure, confidence)
     if json:
         output.print()
         return
     _show(output, figure)
 
 
-def _points(file: Path, runs: tuple[Path, ...], against: str | None) -> Points:
+def points_of(file: Path, runs: tuple[Path, ...], against: str | None) -> Points:
     required = ["downstream"] if runs else ["benchmark", "downstream"]
     if against is not None:
         required.append(against)
@@ -170,10 +170,10 @@ def _against(points: Points, other: str, confidence: float) -> Against:
     )
 
 
-def _draw(points: Points, found: Correlation, figure: Path, confidence: float) -> None:
+def _draw(file: Path, points: Points, found: Correlation, figure: Path, confidence: float) -> None:
     if figure.suffix not in (".svg", ".png"):
         raise CarbError(f"{figure}: figures are written as .svg or .png.")
-    rows, band = chart_rows(points, found, confidence)
+    rows, band = chart_rows(validity_part(file.name, points, found), confidence)
     chart = charts.regression(rows, band, x_title="benchmark", y_title="downstream")
     theme.save_as(chart, figure)
 

@@ -59,11 +59,11 @@ def small_multiples(rows: Sequence[Row], *, chance: float | None, columns: int =
         rows: ``name``, ``group``, ``accuracy``, ``low``, ``high``.
     """
     names = list(dict.fromkeys(row["name"] for row in rows))
-    axis = alt.X("low:Q", title=None, scale=alt.Scale(domain=[0, 1]), axis=PERCENT)
-    base = alt.Chart(_data(rows)).encode(y=_names(names))
+    axis = alt.X("low:Q", title=None, scale=alt.Scale(domain=[0, 1]), axis=alt.Axis(format=".0%", values=[0, 0.5, 1]))
+    base = alt.Chart().encode(y=_names(names))  # without data of its own, so that each panel gets its part
     layers: list[Any] = []
     if chance is not None:
-        rule = alt.Chart(_data(rows)).mark_rule(color=CHANCE, strokeDash=[2, 3], strokeWidth=1.5)
+        rule = alt.Chart().mark_rule(color=CHANCE, strokeDash=[2, 3], strokeWidth=1.5)
         layers.append(rule.encode(x=alt.datum(chance)))
     layers.append(_intervals(base, "accuracy", "low", "high", axis, alt.value(ACCENT)))
     panel = alt.layer(*layers, data=_data(rows)).properties(width=190, height={"step": 18})
@@ -125,11 +125,13 @@ def changes(rows: Sequence[Row], *, title: str, percent: bool) -> Any:
         percent: whether values are shares.
     """
     names = list(dict.fromkeys(row["name"] for row in rows))
-    axis = alt.X("low:Q", title=title, axis=alt.Axis(format=".0%" if percent else ".2~f", tickCount=4))
+    axis = alt.X("low:Q", title=None, axis=alt.Axis(format=".0%" if percent else ".2~f", tickCount=4))
     colour = alt.condition("datum.kind == 'CC'", alt.value(ACCENT), alt.value(FLOOR))
-    base = alt.Chart(_data(rows)).encode(y=_names(names))
-    panel = _intervals(base, "value", "low", "high", axis, colour).properties(width=130, height={"step": 20})
-    return themed(panel.facet(column=alt.Column("kind:N", title=None, sort=["CC", "RC", "CL", "RP"])))
+    base = alt.Chart().encode(y=_names(names))
+    panel = _intervals(base, "value", "low", "high", axis, colour)
+    panel = alt.layer(*panel.layer, data=_data(rows)).properties(width=140, height={"step": 20})
+    header = alt.Header(titleFontWeight="normal")
+    return themed(panel.facet(column=alt.Column("kind:N", title=title, sort=["CC", "RC", "CL", "RP"], header=header)))
 
 
 def regression(points: Sequence[Row], band: Sequence[Row], *, x_title: str, y_title: str) -> Any:

@@ -1,22 +1,44 @@
-"""Gather runs into the content of a report: plain data, ready for JSON and for templates."""
+"""Gather runs into the content of a report."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import polars as pl
 
-from carb_data import CarbError, Dataset, ScoreTable, load
-from carb_metrics import Cell, Grouped, bon_accuracy, breakdown
-from carb_scorers.runs import RunRecord
-
-FORMAT = 1
-"""Version of the JSON form; raised when a key changes its meaning or goes."""
-
-Json = dict[str, Any]
+from carb_cli.report.model import (
+    Cells,
+    ConsistencyPart,
+    DatasetPart,
+    FloorPart,
+    KindPart,
+    LanguagePair,
+    PairPart,
+    RankPart,
+    Report,
+    RunPart,
+    ScorerPart,
+    ValidityPart,
+)
+from carb_cli.runs import dataset_of
+from carb_data import CarbError, Dataset, ScoreTable
+from carb_metrics import (
+    Breakdown,
+    Cell,
+    Consistency,
+    Grouped,
+    Sensitivity,
+    bon_accuracy,
+    breakdown,
+    cross_lingual_consistency,
+    perturbation_sensitivity,
+    rank,
+)
+from carb_scorers.records import RunRecord, ScorerRecord
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +49,11 @@ class Runs:
     records: tuple[RunRecord, ...]
     dataset: Dataset
     scores: ScoreTable
+
+    @property
+    def scorers(self) -> dict[str, ScorerRecord]:
+        """By name."""
+        return {scorer.spec.name: scorer for record in self.records for scorer in record.scorers}
 
 
 def read_runs(folders: Sequence[Path]) -> Runs:
@@ -45,42 +72,54 @@ def read_runs(folders: Sequence[Path]) -> Runs:
     if twice:
         raise CarbError(f"Several of these runs hold the scorer {', '.join(twice)}; leave one of them out.")
     tables = [ScoreTable.load(folder / "scores.parquet") for folder in folders]
-    dataset = load(folders[0] / "dataset.parquet")
-    return Runs(tuple(folders), tuple(records), dataset, ScoreTable.concat(tables))
+    return Runs(tuple(folders), tuple(records), dataset_of(folders[0]), ScoreTable.concat(tables))
 
 
-def content(runs: Runs, *, confidence: float = 0.95) -> Json:
-    """The content of ``report.json``; see the package README for its form."""
-    parts = breakdown(runs.scores, confidence=confidence)
-    shared = bon_accuracy(runs.scores, by=("scorer",), ties="shared", confidence=confidence)
-    first = runs.records[0]
-    specs = {s.spec.name: s for record in runs.records for s in record.scorers}
-    scorers: Json = {}
-    for name, record in specs.items():
-        own = _one_scorer(parts, name, len(specs) > 1)
-        scorers[name] = {
-            "spec": record.spec.model_dump(mode="json"),
-            "usage": record.usage.model_dump(),
-            "overall": _cell(own["by_domain"].overall),
-            "macro": _cell(own["by_culture_domain"].macro),
-            "shared": _cell(shared.cell(name)),
-            **{key: _cells(group) for key, group in own.items()},
-        }
-    return {
-        "format": FORMAT,
-        "confidence": confidence,
-        "dataset": {
-            **first.dataset.model_dump(mode="json"),
-            "chance": chance(runs.dataset),
-            "cultures": sorted({item.culture for item in runs.dataset}),
-            "domains": sorted({str(item.domain) for item in runs.dataset}),
-        },
-        "scorers": dict(sorted(scorers.items(), key=lambda pair: (-(pair[1]["overall"]["accuracy"] or 0), pair[0]))),
-        "runs": [
-            {"folder": folder.name, **record.model_dump(mode="json", exclude={"scorers", "dataset"})}
-            for folder, record in zip(runs.folders, runs.records, strict=True)
-        ],
+def content(runs: Runs, *, confidence: float = 0.95, validity: ValidityPart | None = None) -> Report:
+    """What the runs found.
+
+    Raises:
+        CarbError: a culture is not registered, or the table is malformed.
+    """
+    scores = runs.scores.with_items(runs.dataset)
+    parts = breakdown(scores, confidence=confidence)
+    shared = bon_accuracy(scores, by=("scorer",), ties="shared", confidence=confidence)
+    ranking = rank(scores, confidence=confidence)
+    ranks = {row["scorer"]: row for row in ranking.scorers.to_dicts()}
+    sensitivity = perturbation_sensitivity(scores, confidence)
+    consistency = cross_lingual_consistency(scores, confidence=confidence)
+    several = len(runs.scorers) > 1
+    found = {
+        name: ScorerPart(
+            spec=record.spec,
+            usage=record.usage,
+            cost=record.cost,
+            shared=shared.cell(name),
+            rank=RankPart(rank=ranks[name]["rank"], low=ranks[name]["rank_low"], high=ranks[name]["rank_high"]),
+            **_accuracies(parts.of(name) if several else parts),
+            **_robustness(sensitivity, name),
+            consistency=_consistency(consistency, name),
+        )
+        for name, record in runs.scorers.items()
     }
+    ordered = dict(sorted(found.items(), key=lambda pair: (-(pair[1].overall.accuracy or 0), pair[0])))
+    return Report(
+        confidence=confidence,
+        dataset=_dataset(runs),
+        scorers=ordered,
+        pairs=tuple(
+            PairPart(**{name: row[name] for name in PairPart.model_fields}) for row in ranking.pairs.to_dicts()
+        ),
+        floor=floor(ordered),
+        validity=validity,
+        runs=tuple(
+            RunPart(folder=folder.resolve().name, **{n: getattr(record, n) for n in _RECORDED})
+            for folder, record in zip(runs.folders, runs.records, strict=True)
+        ),
+    )
+
+
+_RECORDED = ("created", "command", "seed", "window", "python", "versions", "machine")
 
 
 def chance(dataset: Dataset) -> float | None:
@@ -89,21 +128,74 @@ def chance(dataset: Dataset) -> float | None:
     return sum(1 / size for size in sizes) / len(sizes) if sizes else None
 
 
-_GROUPINGS = ("by_culture", "by_domain", "by_culture_domain", "by_resource_class", "by_family", "by_script")
+def floor(scorers: Mapping[str, ScorerPart]) -> FloorPart | None:
+    """The most accurate of the surface-only baselines other than the random one; null without any."""
+    surface = [
+        FloorPart(scorer=name, accuracy=part.overall.accuracy)
+        for name, part in scorers.items()
+        if part.spec.kind == "baseline" and part.spec.model != "random" and part.overall.accuracy is not None
+    ]
+    return max(surface, key=lambda part: part.accuracy, default=None)
 
 
-def _one_scorer(parts: Any, name: str, several: bool) -> Mapping[str, Grouped]:
-    part = parts.of(name) if several else parts
-    return {key: getattr(part, key) for key in _GROUPINGS}
-
-
-def _cell(cell: Cell) -> Json:
-    return cell.model_dump()
-
-
-def _cells(group: Grouped) -> Json:
-    keys = list(group.by)
-    rows = group.groups.with_columns(
-        pl.concat_str([pl.col(k).cast(pl.String) for k in keys], separator="/").alias("_key")
+def _dataset(runs: Runs) -> DatasetPart:
+    first, items = runs.records[0].dataset, runs.dataset
+    return DatasetPart(
+        names=first.names,
+        fingerprint=first.fingerprint,
+        sets=first.sets,
+        responses=first.responses,
+        chance=chance(items),
+        cultures=_counts(item.culture for item in items),
+        domains=_counts(str(item.domain) for item in items),
+        languages=_counts(item.language for item in items),
+        sources=_counts(item.provenance.source for item in items),
+        licenses=_counts(item.provenance.license for item in items),
+        methods=_counts(item.provenance.method for item in items),
     )
-    return {row["_key"]: {name: row[name] for name in Cell.model_fields} for row in rows.iter_rows(named=True)}
+
+
+def _counts(values: Iterable[str]) -> dict[str, int]:
+    return dict(sorted(Counter(values).items()))
+
+
+_GROUPINGS = (
+    "by_culture",
+    "by_variety",
+    "by_domain",
+    "by_culture_domain",
+    "by_topic",
+    "by_resource_class",
+    "by_family",
+    "by_script",
+)
+
+
+def _accuracies(parts: Breakdown) -> dict[str, Any]:
+    groups: dict[str, Grouped | None] = {key: getattr(parts, key) for key in _GROUPINGS}
+    return {
+        "overall": parts.overall,
+        "macro": parts.by_culture_domain.macro,
+        **{key: {} if group is None else _cells(group) for key, group in groups.items()},
+    }
+
+
+def _cells(group: Grouped) -> Cells:
+    keys = [pl.col(key).cast(pl.String).fill_null("none") for key in group.by]
+    rows = group.groups.with_columns(pl.concat_str(keys, separator="/").alias("_key"))
+    return {row["_key"]: Cell(**{n: row[n] for n in Cell.model_fields}) for row in rows.iter_rows(named=True)}
+
+
+def _robustness(found: Sensitivity, name: str) -> dict[str, Any]:
+    rows = found.kinds.filter(pl.col("scorer") == name).to_dicts()
+    kinds = {row["perturbation"]: KindPart(**{n: row[n] for n in KindPart.model_fields}) for row in rows}
+    return {"perturbation": kinds, "causal_to_surface": found.ratio(name)}
+
+
+def _consistency(found: Consistency, name: str) -> ConsistencyPart | None:
+    row = found.scorers.filter(pl.col("scorer") == name).row(0, named=True)
+    if not row["n"] and row["k"] is None:
+        return None
+    pairs = found.pairs.filter(pl.col("scorer") == name).drop("scorer").rename({"language_a": "a", "language_b": "b"})
+    numbers = {key: row[key] for key in ("consistency", "low", "high", "n", "k")}
+    return ConsistencyPart(**numbers, pairs=tuple(LanguagePair(**pair) for pair in pairs.to_dicts()))

@@ -1,18 +1,161 @@
-"""The report as one self-contained HTML file."""
+"""The report as one self-contained HTML file.
+
+Charts are drawn when the page is made, as SVG in it, and the tables are plain HTML, so that the page says all it has
+to say without a script. A small script of our own, named by its hash in the Content-Security-Policy, adds sorting,
+filters and the failure browser; the policy allows nothing else, no evaluation of strings and no request. Vega's own
+bundle would have added 0.8 MB and needs ``unsafe-eval`` or an interpreter.
+"""
 
 from __future__ import annotations
 
+import base64
+import hashlib
+from collections.abc import Mapping
 from importlib import resources
+from importlib.metadata import version
 from typing import Any
 
 from jinja2 import Environment
+from markupsafe import Markup
 
-from carb_cli.display import percent
+from carb_cli.display import percent, safe
+from carb_cli.report.content import Runs
+from carb_cli.report.figures import KINDS, changes, group_label, group_names, small_multiples, validity
+from carb_cli.report.labels import labels
+from carb_cli.report.model import Report
+from carb_cli.report.payload import TEXT_BUDGET, Payload, payload
+from carb_metrics import Cell
+
+SECTIONS = (
+    ("leaderboard-section", "Leaderboard"),
+    ("groups-section", "Cultures and domains"),
+    ("language-section", "Languages"),
+    ("perturbation-section", "Perturbations"),
+    ("consistency-section", "Consistency"),
+    ("validity-section", "Validity"),
+    ("failures", "Failures"),
+    ("methods-section", "Methods"),
+)
 
 
-def render(content: dict[str, Any]) -> str:
-    """The page; every text in it is escaped."""
+def render(
+    report: Report, runs: Runs, rationales: Mapping[str, Mapping[str, str]], *, budget: int = TEXT_BUDGET
+) -> str:
+    """The page. Every text in it that is not ours is escaped.
+
+    Args:
+        report: its content.
+        runs: what it was made from.
+        rationales: what judges wrote, by scorer and set id.
+        budget: bytes of the page that texts of the failure browser may take.
+    """
+    data = payload(report, runs.dataset, runs.scores, rationales, budget=budget)
+    style, script = asset("style.css"), asset("sort.js") + asset("script.js")
     environment = Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True)
-    environment.filters["percent"] = percent
-    template = (resources.files("carb_cli") / "report" / "page.html.jinja").read_text(encoding="utf-8")
-    return environment.from_string(template).render(content)
+    environment.filters |= {"percent": percent, "number": number, "p": p_value, "level": _level_of(report)}
+    return environment.from_string(asset("page.html.jinja")).render(
+        report=report,
+        short=labels(report.scorers),
+        sections=SECTIONS,
+        level=f"{100 * report.confidence:.4g}%",
+        verdict=verdict(report),
+        group_names=lambda key: group_names(report, key),
+        group_label=group_label,
+        varieties=any(set(part.by_variety) - {f"{c}/{c}" for c in part.by_culture} for part in report.scorers.values()),
+        perturbed=any(part.perturbation for part in report.scorers.values()),
+        kinds=[kind for kind in KINDS if any(kind in part.perturbation for part in report.scorers.values())],
+        consistent=any(part.consistency is not None and part.consistency.n for part in report.scorers.values()),
+        figures=_figures(report),
+        failure_note=failure_note(data, report),
+        payload=Markup(data.encoded),  # noqa: S704 - base64
+        style=Markup(style),  # noqa: S704 - our own files
+        script=Markup(script),  # noqa: S704
+        style_hash=csp_hash(style),
+        script_hash=csp_hash(script),
+        version=version("carb-cli"),
+    )
+
+
+def verdict(report: Report) -> str:
+    """What the leaderboard says in a sentence or two."""
+    chance = report.dataset.chance
+    models = {name: part for name, part in report.scorers.items() if part.spec.kind != "baseline"} or report.scorers
+    what = "scorer" if models is report.scorers else "model"
+    known = [part.overall for part in models.values() if part.overall.low is not None]
+    if chance is None or not known:
+        return "No set could be judged."
+    above = sum(cell.low is not None and cell.low > chance for cell in known)
+    what += "" if len(known) == 1 else "s"
+    said = f"{above} of {len(known)} {what} {'is' if above == 1 else 'are'} clearly above chance"
+    if report.floor is not None and models is not report.scorers:
+        floor = max(report.floor.accuracy, chance)
+        clear = sum(cell.low is not None and cell.low > floor for cell in known)
+        said += f", {clear} above what surface cues alone reach"
+    best = max(models, key=lambda name: models[name].overall.accuracy or 0.0)
+    cell = models[best].overall
+    name = safe(labels(report.scorers)[best])
+    limits = f"[{percent(cell.low)} – {percent(cell.high)}]"
+    return f"{said}. The best is {name} with {percent(cell.accuracy)}% {limits}; chance is {percent(chance)}%."
+
+
+def failure_note(data: Payload, report: Report) -> str:
+    """How much of the failures is in the file."""
+    said = f"{data.failures:,} of {report.dataset.sets:,} sets are not won by every scorer."
+    if data.embedded < data.failures:
+        said += (
+            f" The texts of {data.embedded:,} of them are in this file, those first that no model wins; the others are "
+            f"listed without texts (carb report --texts MEGABYTES takes in more, carb failures prints them all)."
+        )
+    if data.cut:
+        were = "text was" if data.cut == 1 else "texts were"
+        said += f" {data.cut:,} very long {were} cut, which is said where it happened."
+    return said
+
+
+def number(value: float | None, digits: int = 3) -> str:
+    """A number with a proper minus, or a dash where there is none."""
+    return "–" if value is None else f"{value:.{digits}f}".replace("-", "−")
+
+
+def p_value(value: float | None) -> str:
+    """A p value."""
+    if value is None:
+        return "–"
+    return "< 1e-16" if value < 1e-16 else f"{value:.2e}" if value < 0.001 else f"{value:.3f}"
+
+
+def _figures(report: Report) -> dict[str, Markup]:
+    found = {}
+    if len(report.dataset.domains) > 1:
+        found["domains-intervals"] = small_multiples(report, "by_domain", "domains-intervals")
+    if any(part.perturbation for part in report.scorers.values()):
+        found["perturbations"] = changes(report, "spread", "perturbations")
+    if report.validity is not None:
+        found["validity"] = validity(report)
+    return {name: Markup(figure.inline()) for name, figure in found.items()}  # noqa: S704 - Vega escapes texts
+
+
+def _level_of(report: Report) -> Any:
+    """Colour class of a cell: u1 to u10 above chance, d1 to d5 below."""
+    chance = report.dataset.chance if report.dataset.chance is not None else 0.5
+
+    def level(cell: Cell | None) -> str:
+        if cell is None or cell.accuracy is None:
+            return ""
+        if cell.accuracy >= chance:
+            step = round(10 * (cell.accuracy - chance) / (1 - chance)) if chance < 1 else 10
+            return f"u{step}" if step else ""
+        step = round(5 * (chance - cell.accuracy) / chance)
+        return f"d{step}" if step else ""
+
+    return level
+
+
+def asset(name: str) -> str:
+    """A file of this package."""
+    return (resources.files("carb_cli") / "report" / name).read_text(encoding="utf-8")
+
+
+def csp_hash(content: str) -> str:
+    """How a Content-Security-Policy names an inline style or script."""
+    return "sha256-" + base64.b64encode(hashlib.sha256(content.encode()).digest()).decode("ascii")

@@ -1,4 +1,4 @@
-"""Points, line and bands of the validity figure."""
+"""The validity figure: benchmark scores of reward models against their downstream results."""
 
 from __future__ import annotations
 
@@ -7,19 +7,40 @@ from typing import Any
 import numpy as np
 
 from carb_cli.csvs import Points
-from carb_cli.display import short
-from carb_metrics import Correlation
+from carb_cli.report.labels import labels
+from carb_cli.report.model import PointPart, ValidityPart
+from carb_metrics import Correlation, fit_line
 
 Rows = list[dict[str, Any]]
 STEPS = 41
 """Points along the line."""
 
 
-def chart_rows(points: Points, found: Correlation, confidence: float) -> tuple[Rows, Rows]:
-    """Rows for ``figures.charts.regression``: the points, and the line with its bands over their range."""
+def validity_part(file: str, points: Points, found: Correlation) -> ValidityPart:
+    """What a report says about it."""
     x, y = points.columns["benchmark"], points.columns["downstream"]
-    rows = [{"name": short(n), "x": a, "y": b} for n, a, b in zip(points.names, x, y, strict=True)]
-    if found.fit.slope is None or not rows:
+    return ValidityPart(
+        file=file,
+        n=found.n,
+        pearson=found.pearson,
+        spearman=found.spearman,
+        kendall=found.kendall,
+        slope=found.fit.slope,
+        intercept=found.fit.intercept,
+        r2=found.fit.r2,
+        p=found.fit.p,
+        points=tuple(
+            PointPart(scorer=name, benchmark=a, downstream=b) for name, a, b in zip(points.names, x, y, strict=True)
+        ),
+    )
+
+
+def chart_rows(part: ValidityPart, confidence: float) -> tuple[Rows, Rows]:
+    """Rows for ``figures.charts.regression``: the points, and the line with its bands over their range."""
+    short = labels(point.scorer for point in part.points)
+    rows = [{"name": short[p.scorer], "x": p.benchmark, "y": p.downstream} for p in part.points]
+    if part.slope is None:
         return rows, []
-    along = np.linspace(min(x), max(x), STEPS)
-    return rows, found.fit.predict(along, confidence).to_dicts()
+    x = [p.benchmark for p in part.points]
+    line = fit_line(x, [p.downstream for p in part.points], confidence)
+    return rows, line.predict(np.linspace(min(x), max(x), STEPS), confidence).to_dicts()

@@ -1,0 +1,189 @@
+"""The content of a report, as ``report.json`` has it."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any, Literal
+
+from pydantic import Field
+
+from carb_cli.output import Output, Part
+from carb_metrics import Cell, Estimate
+from carb_scorers.contract import ScorerSpec, Usage
+from carb_scorers.records import Machine
+
+Cells = dict[str, Cell]
+"""Cells by group; keys of two columns are joined by ``/``."""
+
+
+class DatasetPart(Part):
+    """What was scored."""
+
+    names: tuple[str, ...]
+    fingerprint: str
+    sets: int
+    responses: int
+    chance: float | None
+    """Accuracy of a random pick without ties: the mean of 1/N."""
+    cultures: dict[str, int]
+    """Sets of each culture, as the sets name it."""
+    domains: dict[str, int]
+    languages: dict[str, int]
+    sources: dict[str, int]
+    licenses: dict[str, int]
+    methods: dict[str, int]
+    """How the sets were made: ``human-vote``, ``authored``, ``generated``."""
+
+
+class RankPart(Part):
+    """Place among the scorers of the report, 1 is best, with simultaneous confidence limits."""
+
+    rank: int
+    low: int
+    high: int
+
+
+class KindPart(Part):
+    """How one kind of perturbation moves a scorer's scores. Null where it is not defined."""
+
+    n: int
+    """Pairs of a text and its perturbed version that both have a score."""
+    errors: int
+    relative: float | None
+    """Mean of abs(change)/abs(score), the paper's measure."""
+    relative_low: float | None
+    relative_high: float | None
+    spread: float | None
+    """Mean abs(change) in standard deviations of the scorer's scores within sets."""
+    spread_low: float | None
+    spread_high: float | None
+    flips: float | None
+    """Share of perturbations that change which response is on top."""
+    flips_low: float | None
+    flips_high: float | None
+
+
+class LanguagePair(Part):
+    """Consistency between two languages."""
+
+    a: str
+    b: str
+    consistency: float | None
+    low: float | None
+    high: float | None
+    n: int
+
+
+class ConsistencyPart(Part):
+    """Mean of exp(−k·abs(difference)) over pairs of languages of the same content; 1 where language does not matter."""
+
+    consistency: float | None
+    low: float | None
+    high: float | None
+    n: int
+    k: float | None
+    pairs: tuple[LanguagePair, ...]
+
+
+class ScorerPart(Part):
+    """What was found about one scorer."""
+
+    spec: ScorerSpec
+    usage: Usage
+    cost: float | None
+    overall: Cell
+    """Every set weighs the same: the headline."""
+    macro: Cell
+    """Every culture × domain weighs the same."""
+    shared: Cell
+    """A tie of k gives 1/k."""
+    rank: RankPart
+    by_culture: Cells
+    by_variety: Cells
+    by_domain: Cells
+    by_culture_domain: Cells
+    by_topic: Cells
+    by_resource_class: Cells
+    by_family: Cells
+    by_script: Cells
+    perturbation: dict[str, KindPart]
+    """By CC, RC, CL, RP; those that the data set has."""
+    causal_to_surface: Estimate
+    """Mean change under CC over that under RC, CL and RP."""
+    consistency: ConsistencyPart | None
+    """Null where the data set has no text in two languages."""
+
+
+class PairPart(Part):
+    """Two scorers on the same sets, the better one first."""
+
+    a: str
+    b: str
+    n: int
+    difference: float | None
+    low: float | None
+    high: float | None
+    p: float | None
+    p_adjusted: float | None
+    """Holm's, over all pairs of the report."""
+
+
+class FloorPart(Part):
+    """The best of the surface-only baselines."""
+
+    scorer: str
+    accuracy: float
+
+
+class PointPart(Part):
+    """A scorer in the validity figure."""
+
+    scorer: str
+    benchmark: float
+    downstream: float
+
+
+class ValidityPart(Part):
+    """How well benchmark scores predict downstream results."""
+
+    file: str
+    n: int
+    pearson: Estimate
+    spearman: Estimate
+    kendall: Estimate
+    slope: float | None
+    intercept: float | None
+    r2: float | None
+    p: float | None
+    points: tuple[PointPart, ...]
+
+
+class RunPart(Part):
+    """A run that went into the report."""
+
+    folder: str
+    created: datetime
+    command: tuple[str, ...]
+    seed: int
+    window: int
+    python: str
+    versions: dict[str, str]
+    machine: Machine
+
+
+class Report(Output):
+    """The content of ``report.json``."""
+
+    schema_: Literal["carb.report/1"] = Field(default="carb.report/1", alias="schema")
+    confidence: float
+    dataset: DatasetPart
+    scorers: dict[str, ScorerPart]
+    """By name, best first."""
+    pairs: tuple[PairPart, ...]
+    floor: FloorPart | None
+    validity: ValidityPart | None
+    runs: tuple[RunPart, ...]
+
+    def plain(self) -> dict[str, Any]:
+        """As ``report.json`` has it."""
+        return self.model_dump(mode="json")
