@@ -68,8 +68,8 @@ def test_a_build_writes_every_set_and_reports(tmp_path):
 
 
 def test_parquet_holds_the_same(tmp_path):
-    build(SOURCE, tmp_path, tmp_path / "out.jsonl", count=50)
-    build(SOURCE, tmp_path, tmp_path / "out.parquet", count=50)
+    build(SOURCE, tmp_path, tmp_path / "out.jsonl", count=5000)
+    build(SOURCE, tmp_path, tmp_path / "out.parquet", count=5000)
     assert sorted(p.name for p in tmp_path.iterdir()) == ["out.jsonl", "out.parquet"]
     assert Dataset.load(tmp_path / "out.jsonl") == Dataset.load(tmp_path / "out.parquet")
 

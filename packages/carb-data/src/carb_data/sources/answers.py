@@ -67,7 +67,7 @@ def normalise(text: str) -> str:
     """Lower case without accents, articles, plurals and punctuation: the form in which answers are compared."""
     plain = unicodedata.normalize("NFKD", text.casefold().replace("&", " and ").replace("’", "'"))
     plain = "".join(char for char in plain if not unicodedata.combining(char)).replace("'s ", " ").replace("'", "")
-    words = re.findall(r"\w+", plain)
+    words = re.findall(r"[^\W_]+", plain)
     return " ".join(_singular(word) for word in words if word not in _ARTICLES)
 
 

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import difflib
 import importlib
+import io
+import itertools
 import json
 import os
+import tempfile
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -24,6 +27,8 @@ from carb_data.sources.models import Row, Skip
 
 ENTRY_POINTS = "carb.sources"
 """Entry-point group under which other distributions register a ``Source``."""
+
+_ROWS_PER_PIECE = 4096
 
 Yields = Literal["sets", "pools", "references"]
 
@@ -242,7 +247,7 @@ def build(
         if tally.built == 0:
             raise CarbError(_nothing(source, path, tally.reasons))
         if out.suffix == ".parquet":
-            pl.scan_ndjson(draft, schema=files._SCHEMA).sink_parquet(packed)
+            _pack(draft, packed)
         (packed if out.suffix == ".parquet" else draft).replace(out)
         if rejects is not None:
             rejects_draft.replace(rejects)
@@ -265,6 +270,16 @@ def build(
         reasons=dict(tally.reasons.most_common()),
         licenses=tuple(sorted(tally.licenses)),
     )
+
+
+def _pack(lines: Path, packed: Path) -> None:
+    """Parquet from JSON Lines, piece by piece: read at once, the lines would take several times their size."""
+    with tempfile.TemporaryDirectory(dir=packed.parent, prefix=packed.name) as folder, lines.open("rb") as file:
+        parts: list[Path] = []
+        while piece := b"".join(itertools.islice(file, _ROWS_PER_PIECE)):
+            parts.append(Path(folder) / f"{len(parts)}.parquet")
+            pl.read_ndjson(io.BytesIO(piece), schema=files._SCHEMA).write_parquet(parts[-1])
+        pl.scan_parquet(parts).sink_parquet(packed, row_group_size=_ROWS_PER_PIECE)
 
 
 class _Tally:

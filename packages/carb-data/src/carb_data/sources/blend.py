@@ -28,6 +28,7 @@ from carb_data.errors import CarbError
 from carb_data.models import BonSet, Domain, Provenance, Response, Role
 from carb_data.sources.answers import Meaning, Thesaurus, are_alike, is_answer, may_agree, meaning
 from carb_data.sources.base import Names, Options, Source, closest
+from carb_data.sources.grouping import SameItems
 from carb_data.sources.models import Skip
 from carb_data.sources.reading import find_folder, read_json
 
@@ -115,6 +116,11 @@ class _Blend:
         if missing:
             raise CarbError(f"{folder} lacks {', '.join(_file(place) for place in missing)} of BLEnD.")
         self.topics = {place: _read_topics(folder, place) for place in needed}
+        self.same = SameItems()
+        for items in self.items.values():
+            for number, item in items.items():
+                self.same.add(number, item.question)
+                self.same.add(number, item.en_question)
         self.frequency = self._count_wordings()
         self.thesaurus = Thesaurus()
         self.meanings: dict[int, Meaning] = {}
@@ -250,7 +256,7 @@ def _make(blend: _Blend, place: str, number: str, language: str, glossary: dict[
         responses=tuple(sorted(responses, key=lambda response: response.id)),
         provenance=Provenance(
             source="blend",
-            source_id=number,
+            source_id=blend.same.name(number),
             license=LICENSE,
             url=URL,
             method="human-vote",

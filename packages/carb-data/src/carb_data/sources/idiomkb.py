@@ -29,6 +29,7 @@ from carb_data.errors import CarbError
 from carb_data.models import BonSet, Domain, Provenance, Response, Role
 from carb_data.sources.answers import normalise
 from carb_data.sources.base import Names, Options, Source, closest
+from carb_data.sources.grouping import of_mixed_length
 from carb_data.sources.models import Skip
 from carb_data.sources.reading import find_folder, read_json
 
@@ -199,7 +200,7 @@ def _hardest(idiom: _Idiom, block: Sequence[_Idiom], random_: random.Random) -> 
     ]
     random_.shuffle(others)
     others.sort(key=lambda other: -len(other.units & idiom.units))
-    return others[:3]
+    return of_mixed_length(length, others, lambda other: len(other.meaning), 3, random_)
 
 
 def _blocks(idioms: Sequence[_Idiom]) -> dict[str, list[_Idiom]]:

@@ -19,6 +19,7 @@ from pydantic import BaseModel, Field, TypeAdapter
 from carb_data.errors import CarbError
 from carb_data.models import BonSet, Domain, Provenance, Response, Role
 from carb_data.sources.base import Options, Source
+from carb_data.sources.grouping import SameItems, plain
 from carb_data.sources.models import Skip
 from carb_data.sources.reading import read_json
 
@@ -71,14 +72,16 @@ def build(path: Path, options: RmbOptions, seed: int) -> Iterator[BonSet | Skip]
     files = [file for file in files if options.parts in ("both", file.relative_to(root).parts[0])]
     if not files:
         raise CarbError(f"{path} does not hold RMB: no BoN_set with Helpfulness or Harmlessness in it.")
+    same = SameItems()
     for file in files:
         part = file.relative_to(root).parts[0]
         topic = "/".join(file.relative_to(root).with_suffix("").parts)
         for row in read_json(file, _Rows, "RMB"):
-            yield _make(row, DOMAINS[part], topic, options.rejected, seed)
+            same.add(row.bon_uid, conversation(row.conversation_input))
+            yield _make(row, DOMAINS[part], topic, same.name(row.bon_uid), options.rejected, seed)
 
 
-def _make(row: _Row, domain: Domain, topic: str, count: int, seed: int) -> BonSet | Skip:
+def _make(row: _Row, domain: Domain, topic: str, source_id: str, count: int, seed: int) -> BonSet | Skip:
     def skip(reason: str) -> Skip:
         return Skip(source_id=row.bon_uid, reason=reason, culture="english", language="en")
 
@@ -87,8 +90,8 @@ def _make(row: _Row, domain: Domain, topic: str, count: int, seed: int) -> BonSe
     if any(turn.language not in (None, "English") for turn in row.conversation_input):
         return skip("the conversation is not in English")
     best = row.bon_best.answer
-    worse = [a for a in row.loser_list if a.answer.strip() and a.answer.strip() != best.strip()]
-    worse = list({answer.answer.strip(): answer for answer in worse}.values())
+    worse = [a for a in row.loser_list if a.answer.strip() and plain(a.answer) != plain(best)]
+    worse = list({plain(answer.answer): answer for answer in worse}.values())
     if not best.strip() or len(worse) < count:
         return skip(f"fewer than {count} different worse answers")
     random_ = random.Random(f"rmb:{seed}:{row.bon_uid}")
@@ -113,7 +116,7 @@ def _make(row: _Row, domain: Domain, topic: str, count: int, seed: int) -> BonSe
         ),
         provenance=Provenance(
             source="rmb",
-            source_id=row.bon_uid,
+            source_id=source_id,
             license=LICENSE,
             url=URL,
             method="generated",

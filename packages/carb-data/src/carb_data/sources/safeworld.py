@@ -27,6 +27,7 @@ from carb_data.models import BonSet, Domain, Provenance, Response, Role
 from carb_data.sources.answers import normalise
 from carb_data.sources.base import Options, Source
 from carb_data.sources.countries import Country, culture_of, find_country, names_country
+from carb_data.sources.grouping import of_mixed_length
 from carb_data.sources.models import Reference, Skip
 from carb_data.sources.reading import first_defect, read_text
 
@@ -140,7 +141,8 @@ def _make(scene: _Scene, block: Sequence[_Scene], name: str, seed: int) -> BonSe
     ]
     random_.shuffle(others)
     others.sort(key=lambda other: -len(scene.words & other.words))
-    three = list({other.norm: other for other in others}.values())[:_REJECTED]
+    different = list({other.norm: other for other in others}.values())
+    three = of_mixed_length(len(scene.norm), different, lambda other: len(other.norm), _REJECTED, random_)
     if len(three) < _REJECTED:
         reason = "fewer than three norms of other countries of like length and other content"
         return Skip(source_id=scene.source_id, reason=reason, culture=culture.id, language="en")

@@ -21,6 +21,7 @@ from pydantic import Field
 from carb_data.errors import CarbError
 from carb_data.models import BonSet, Domain, Provenance, Response, Role
 from carb_data.sources.base import Names, Options, Source, closest
+from carb_data.sources.grouping import SameItems
 from carb_data.sources.models import Skip
 from carb_data.sources.reading import read_text
 
@@ -81,13 +82,13 @@ def build(path: Path, options: XSafetyOptions, seed: int) -> Iterator[BonSet | S
         if name not in LANGUAGES:
             known = ", ".join(LANGUAGES)
             raise CarbError(f"XSafety has no folder '{name}'.{closest(name, LANGUAGES)} Folders: {known}.")
+    same = _same_rows(path)
     for name in dict.fromkeys(options.languages):
         culture, language = LANGUAGES[name]
         for number, text in enumerate(_rows(path, name)):
-            source_id = str(number)
             parsed = parse(text, language)
             if isinstance(parsed, str):
-                yield Skip(source_id=f"{name}/{source_id}", reason=parsed, culture=culture, language=language)
+                yield Skip(source_id=f"{name}/{number}", reason=parsed, culture=culture, language=language)
                 continue
             prompt, choices = parsed
             order = random.Random(f"xsafety:{seed}:{number}").sample("abcd", _OPTIONS)
@@ -105,7 +106,7 @@ def build(path: Path, options: XSafetyOptions, seed: int) -> Iterator[BonSet | S
                 responses=tuple(sorted(responses, key=lambda response: response.id)),
                 provenance=Provenance(
                     source="xsafety",
-                    source_id=source_id,
+                    source_id=same.name(f"{number:03}"),
                     license=LICENSE,
                     url=URL,
                     method="authored",
@@ -155,6 +156,17 @@ def _marks(body: str, language: str) -> list[tuple[int, int]] | None:
         marks.append(found.span())
         place = found.end()
     return marks
+
+
+def _same_rows(path: Path) -> SameItems:
+    """Rows that ask about the same situation in some language, whichever languages are asked for."""
+    same = SameItems()
+    for name, (_, language) in LANGUAGES.items():
+        if (path / name).is_dir():
+            for number, text in enumerate(_rows(path, name)):
+                parsed = parse(text, language)
+                same.add(f"{number:03}", "" if isinstance(parsed, str) else parsed[0])
+    return same
 
 
 def _rows(path: Path, name: str) -> list[str]:

@@ -1,0 +1,59 @@
+"""Which items are one and the same, and which of several wrong answers keep the length of the right one secret."""
+
+from __future__ import annotations
+
+import random
+import re
+import unicodedata
+from collections.abc import Callable, Sequence
+from typing import TypeVar
+
+T = TypeVar("T")
+
+
+def plain(text: str) -> str:
+    """The text as it is compared: NFKC, case folded, punctuation and white space as single spaces."""
+    return " ".join(re.findall(r"[^\W_]+", unicodedata.normalize("NFKC", text).casefold()))
+
+
+class SameItems:
+    """Items that share a text, directly or through others, are one item: a split must not divide them."""
+
+    def __init__(self) -> None:
+        self._parent: dict[str, str] = {}
+        self._owner: dict[str, str] = {}
+
+    def add(self, item: str, text: str) -> None:
+        """Say that ``item`` has ``text``, for example as its prompt in some language."""
+        self._parent.setdefault(item, item)
+        if key := plain(text):
+            one, other = self.name(item), self.name(self._owner.setdefault(key, item))
+            self._parent[max(one, other)] = min(one, other)
+
+    def name(self, item: str) -> str:
+        """The name that all items have which are the same as ``item``: the least of theirs."""
+        while (parent := self._parent.get(item, item)) != item:
+            item = parent
+        return item
+
+
+def of_mixed_length(
+    own: int, ranked: Sequence[T], length: Callable[[T], int], count: int, random_: random.Random
+) -> list[T]:
+    """Choose ``count`` of ``ranked``, best first, so that the length of the right answer tells nothing.
+
+    How many of the chosen are longer than the right answer is drawn evenly from 0 to ``count``, as far as there are
+    enough of either: neither the longest nor the shortest nor the middle answer is right more often than by chance.
+
+    Args:
+        own: length of the right answer.
+        ranked: wrong answers, best first.
+        length: length of a wrong answer.
+        count: how many to choose.
+        random_: seeded.
+    """
+    longer = [other for other in ranked if length(other) > own]
+    others = [other for other in ranked if length(other) <= own]
+    wanted = random_.randint(0, count)
+    wanted = max(min(wanted, len(longer)), count - len(others))
+    return [*longer[:wanted], *others[: count - wanted]][:count]
