@@ -2,13 +2,24 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Sequence
 
 import polars as pl
 import pytest
+from hypothesis import settings
 
 from carb_data import ScoreTable
 from carb_data.table import COLUMNS, OPTIONAL
+
+# How long an example takes depends on the machine, so it decides nothing.
+settings.register_profile("carb-metrics", deadline=None)
+settings.load_profile("carb-metrics")
+
+try:
+    from threadpoolctl import threadpool_limits
+except ImportError:
+    threadpool_limits = None
 
 MakeTable = Callable[..., ScoreTable]
 
@@ -50,3 +61,11 @@ def make_table(
 @pytest.fixture(name="make_table", scope="session")
 def _make_table() -> MakeTable:
     return make_table
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _one_thread_for_small_matrices():
+    """Threads only get in each other's way here: simulations multiply thousands of small matrices."""
+    limits = threadpool_limits(1) if threadpool_limits else contextlib.nullcontext()
+    with limits:
+        yield

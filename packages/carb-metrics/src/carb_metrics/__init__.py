@@ -3,20 +3,25 @@
 from carb_metrics.accuracy import bon_accuracy
 from carb_metrics.agreement import Agreement, agreement
 from carb_metrics.breakdowns import Breakdown, breakdown
+from carb_metrics.calibration import Calibration, calibration, pick_confidence
 from carb_metrics.cells import Cell, Estimate, Gap, Grouped, Totals
 from carb_metrics.comparison import Comparison, compare
 from carb_metrics.consistency import Consistency, calibrate_k, cross_lingual_consistency
 from carb_metrics.dependent import DependentCorrelations, compare_correlations, dependent_correlations
 from carb_metrics.intervals import wilson
+from carb_metrics.judges import JudgeBias, judge_bias
+from carb_metrics.metaevaluation import MetaEvaluation, judge_vs_human
 from carb_metrics.paired import adjust, minimum_detectable_difference, sets_needed
 from carb_metrics.ranking import Ranking, rank
 from carb_metrics.robustness import Sensitivity, perturbation_sensitivity
 from carb_metrics.shortcuts import Explainability, shortcut_explainability, surface_features
+from carb_metrics.ties import TieReport, tie_report
 from carb_metrics.validity import Correlation, Fit, Influence, Partial, correlate, fit_line, leave_one_out
 
 __all__ = [
     "Agreement",
     "Breakdown",
+    "Calibration",
     "Cell",
     "Comparison",
     "Consistency",
@@ -28,27 +33,35 @@ __all__ = [
     "Gap",
     "Grouped",
     "Influence",
+    "JudgeBias",
+    "MetaEvaluation",
     "Partial",
     "Ranking",
     "Sensitivity",
+    "TieReport",
     "Totals",
     "adjust",
     "agreement",
     "bon_accuracy",
     "breakdown",
     "calibrate_k",
+    "calibration",
     "compare",
     "compare_correlations",
     "correlate",
     "cross_lingual_consistency",
     "dependent_correlations",
     "fit_line",
+    "judge_bias",
+    "judge_vs_human",
     "leave_one_out",
     "minimum_detectable_difference",
     "perturbation_sensitivity",
+    "pick_confidence",
     "rank",
     "sets_needed",
     "shortcut_explainability",
     "surface_features",
+    "tie_report",
     "wilson",
 ]

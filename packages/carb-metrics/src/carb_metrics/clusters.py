@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from carb_metrics.intervals import Floats, normal_quantile
+from carb_metrics.intervals import Floats, normal_quantile, wilson
 
 Ints = npt.NDArray[np.int64]
 
@@ -153,3 +153,24 @@ def cluster_bootstrap(units: Units, groups: Ints, resamples: int, seed: Any) -> 
         with np.errstate(invalid="ignore"):
             shares[start : start + len(drawn)] = credit / size
     return shares
+
+
+def share_interval(credit: Floats, cluster: Ints, confidence: float) -> tuple[float | None, float | None, float | None]:
+    """A share with Wilson's interval, at the effective sample size where clusters hold several rows.
+
+    Args:
+        credit: (rows,) 0 or 1; cluster: (rows,) the cluster of each.
+        confidence: between 0 and 1.
+
+    Returns:
+        share, low, high; null without rows.
+    """
+    if not len(credit):
+        return None, None, None
+    number_of = np.unique(cluster, return_inverse=True)[1]
+    n, share = np.array([len(credit)]), np.array([credit.mean()])
+    effective = n.astype(np.float64)
+    if number_of.max() + 1 < len(credit):
+        effective = group_effective_n(Units(np.zeros_like(number_of), number_of, credit), n, share, confidence)
+    low, high = wilson(share * effective, effective, confidence)
+    return float(share[0]), float(low[0]), float(high[0])

@@ -9,8 +9,8 @@ import polars as pl
 
 from carb_data import CarbError, Perturbation, ScoreTable
 from carb_metrics.cells import Estimate, Frame, Result
-from carb_metrics.clusters import Units, group_effective_n
-from carb_metrics.intervals import Floats, check_confidence, wilson
+from carb_metrics.clusters import share_interval
+from carb_metrics.intervals import Floats, check_confidence
 from carb_metrics.pairs import as_text, perturbed_pairs, within_item
 from carb_metrics.resampling import jackknife_interval, sum_by
 
@@ -203,13 +203,7 @@ def _flip_share(pairs: pl.DataFrame, confidence: float) -> tuple[object, ...]:
     judged = pairs.filter(pl.col("flip").is_not_null())
     if not judged.height:
         return (None, None, None, 0, None, None)
-    credit = judged["flip"].cast(pl.Float64).to_numpy()
-    cluster = judged["unit"].rank("dense").cast(pl.Int64).to_numpy() - 1
-    n, share = np.array([judged.height]), np.array([credit.mean()])
-    units = Units(np.zeros(judged.height, dtype=np.int64), cluster, credit)
-    repeated = judged["unit"].n_unique() < judged.height
-    effective = group_effective_n(units, n, share, confidence) if repeated else n
-    low, high = wilson(share * effective, effective, confidence)
+    share = share_interval(judged["flip"].cast(pl.Float64).to_numpy(), judged["unit"].to_numpy(), confidence)
     lost = judged.filter(pl.col("won_before") & ~pl.col("won_after")).height
     gained = judged.filter(~pl.col("won_before") & pl.col("won_after")).height
-    return (float(share[0]), float(low[0]), float(high[0]), judged.height, lost, gained)
+    return (*share, judged.height, lost, gained)

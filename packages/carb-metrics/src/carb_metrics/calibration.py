@@ -1,0 +1,156 @@
+"""Is a judge as often right as it says?"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+
+from carb_data import CarbError, ScoreTable
+from carb_metrics.cells import Estimate, Frame, Result
+from carb_metrics.correlations import numbers
+from carb_metrics.intervals import Floats, check_confidence, wilson
+from carb_metrics.pairs import as_text
+from carb_metrics.resampling import jackknife_interval
+
+SIMULATIONS = 1000
+_CHUNK = 5_000_000
+
+
+class Calibration(Result):
+    """Stated confidence against being right; null for no cases."""
+
+    n: int
+    ece: float | None = None
+    """Expected calibration error: mean distance of confidence and accuracy over bins, weighted by their cases."""
+    ece_if_calibrated: float | None = None
+    """What a perfectly calibrated judge with the same confidences gets on average: chance alone makes ECE positive."""
+    p: float | None = None
+    """Share of perfectly calibrated judges with an ECE at least this large."""
+    mce: float | None = None
+    """Largest distance over bins."""
+    brier: Estimate = Estimate()
+    """Mean squared distance of confidence and being right, with its t interval."""
+    curve: Frame
+    """A row per bin with cases: ``from``, ``to``, ``n``, ``confidence`` (mean), ``accuracy``, and its Wilson limits
+    ``low`` and ``high``."""
+
+
+def calibration(
+    confidences: npt.ArrayLike,
+    correct: npt.ArrayLike,
+    bins: int = 10,
+    strategy: Literal["uniform", "quantile"] = "uniform",
+    confidence: float = 0.95,
+    *,
+    seed: int = 0,
+) -> Calibration:
+    """Reliability curve, expected calibration error and Brier score.
+
+    ECE = Σ n_b/n·abs(accuracy_b − confidence_b) (Naeini, Cooper and Hauskrecht 2015, AAAI; Guo et al. 2017, ICML).
+    Estimated from finite data it is above 0 even for a perfect judge, so it comes with the value that such a judge
+    would get and a p by simulation (consistency resampling; Bröcker and Smith 2007, Weather and Forecasting
+    22:651-661), not with an interval. Brier score: Brier (1950), Monthly Weather Review 78:1-3.
+
+    Args:
+        confidences: (n,) probabilities that the judge gave to being right, 0 to 1.
+        correct: (n,) 1 where it was right, else 0.
+        bins: number of bins.
+        strategy: bins of equal width (a case on a border belongs to the upper bin), or with equally many cases.
+        confidence: of the intervals.
+        seed: of the simulation.
+
+    Raises:
+        CarbError: unequal lengths, values out of range, or no bin.
+    """
+    check_confidence(confidence)
+    said = numbers(confidences, "confidences")
+    right = numbers(correct, "correct", len(said))
+    if bins < 1 or strategy not in ("uniform", "quantile"):
+        raise CarbError(f"bins must be at least 1 and strategy 'uniform' or 'quantile'; got {bins}, '{strategy}'.")
+    if ((said < 0) | (said > 1)).any() or not np.isin(right, (0, 1)).all():
+        raise CarbError("confidences must lie between 0 and 1, and correct must be 0 or 1.")
+    edges = np.linspace(0, 1, bins + 1)
+    if strategy == "quantile" and len(said):
+        edges = np.percentile(said, edges * 100)
+    bin_of = np.searchsorted(edges[1:-1], said, side="right" if strategy == "uniform" else "left")
+    n = np.bincount(bin_of, minlength=bins)
+    used = np.flatnonzero(n)
+    mean_said = np.bincount(bin_of, said, bins)[used] / n[used]
+    won = np.bincount(bin_of, right, bins)[used]
+    accuracy = won / n[used]
+    low, high = wilson(won, n[used], confidence)
+    kinds = {"from": edges[:-1][used], "to": edges[1:][used], "n": n[used], "confidence": mean_said}
+    curve = pl.DataFrame(
+        {**kinds, "accuracy": accuracy, "low": low, "high": high},
+        schema_overrides={"n": pl.Int64, **dict.fromkeys(("confidence", "accuracy"), pl.Float64)},
+    )
+    if not len(said):
+        return Calibration(n=0, curve=curve)
+    distance = np.abs(accuracy - mean_said)
+    ece = float(distance @ n[used] / len(said))
+    chance = _simulated(said, bin_of, used, seed)
+    units = np.column_stack([(said - right) ** 2, np.ones(len(said))])
+    brier, brier_low, brier_high = jackknife_interval(units, lambda sums: sums[..., 0] / sums[..., 1], confidence)
+    return Calibration(
+        n=len(said),
+        ece=ece,
+        ece_if_calibrated=float(chance.mean()),
+        p=float((1 + (chance >= ece - 1e-12).sum()) / (1 + len(chance))),
+        mce=float(distance.max()),
+        brier=Estimate(estimate=brier, low=brier_low, high=brier_high),
+        curve=curve,
+    )
+
+
+def _simulated(said: Floats, bin_of: npt.NDArray[np.int64], used: npt.NDArray[np.int64], seed: int) -> Floats:
+    """ECE of judges that are right exactly as often as they say."""
+    rng = np.random.default_rng(seed)
+    order = np.argsort(bin_of, kind="stable")
+    said, starts = said[order], np.searchsorted(bin_of[order], used)
+    found = []
+    step = max(1, _CHUNK // len(said))
+    for start in range(0, SIMULATIONS, step):
+        right = rng.random((min(step, SIMULATIONS - start), len(said))) < said
+        found.append(np.abs(np.add.reduceat(right - said, starts, axis=1)).sum(1) / len(said))
+    return np.concatenate(found)
+
+
+def pick_confidence(scores: ScoreTable, link: Literal["probability", "softmax"] = "probability") -> pl.DataFrame:
+    """The confidence of each pick, and whether it was right: the input of ``calibration`` for a probabilistic judge.
+
+    Args:
+        scores: table of any scorers; perturbed rows and sets with an error are left out.
+        link: ``probability``: the scores of a set are probabilities of being the right one and sum to 1 (within
+            1e-3); ``softmax``: they are log-probabilities or logits.
+
+    Returns:
+        ``scorer``, ``item_id``, ``confidence`` (of the response on top), ``correct`` (1 where that is ``chosen``
+        alone, else 0).
+
+    Raises:
+        CarbError: with ``probability``, scores that are none.
+    """
+    if link not in ("probability", "softmax"):
+        raise CarbError(f"link must be 'probability' or 'softmax'; got '{link}'.")
+    frame = as_text(scores).filter(pl.col("perturbation").is_null())
+    score = pl.col("score")
+    top = score.max()
+    sets = frame.group_by("scorer", "item_id").agg(
+        score.is_null().any().alias("error"),
+        score.sum().alias("total"),
+        score.min().alias("least"),
+        (1 / (score - top).exp().sum() if link == "softmax" else top).alias("confidence"),
+        ((score.filter(pl.col("role") == "chosen").max() == top) & ((score == top).sum() == 1)).alias("correct"),
+    )
+    sets = sets.filter(~pl.col("error")).sort("scorer", "item_id")
+    wrong = sets.filter(((pl.col("total") - 1).abs() > 1e-3) | (pl.col("least") < 0))
+    if link == "probability" and wrong.height:
+        row = wrong.row(0, named=True)
+        raise CarbError(
+            f"The scores of {wrong.height} sets are not probabilities that sum to 1; first: scorer '{row['scorer']}', "
+            f"item '{row['item_id']}', sum {row['total']:.4g}. Use link='softmax' for logits or log-probabilities."
+        )
+    return sets.select("scorer", "item_id", pl.col("confidence").clip(0, 1), pl.col("correct").cast(pl.Int64))

@@ -1,0 +1,252 @@
+"""How a judge behaves apart from being right: position, order, repetition, length."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import polars as pl
+
+from carb_data import CarbError, ScoreTable
+from carb_metrics.cells import Estimate, Frame, Result
+from carb_metrics.clusters import Ints, number, share_interval
+from carb_metrics.intervals import Floats, check_confidence
+from carb_metrics.pairs import as_text
+from carb_metrics.resampling import jackknife_interval, sum_by
+from carb_metrics.shortcuts import join_features
+
+PRESENTATIONS = ("scorer", "item_id", "order_id", "response_id", "position", "score")
+"""Columns of ``presentations``."""
+
+_SHARES = ("swap_consistency", "self_agreement")
+
+
+class JudgeBias(Result):
+    """Biases of judges. Everything that the input does not tell is null."""
+
+    scorers: Frame
+    """A row per scorer: ``scorer``; ``presentations`` (judged without error), ``undecided`` (of them, with a tie at the
+    top), ``errors``; ``position_p`` (chi-squared test that every position is picked alike often);
+    ``swap_consistency``, ``swap_consistency_low``, ``swap_consistency_high``, ``swap_pairs`` (same pick in two
+    different orders of one set); ``self_agreement``, ``self_agreement_low``, ``self_agreement_high``,
+    ``self_pairs`` (same pick in the same order, asked twice); ``length_r``, ``length_r_low``, ``length_r_high``,
+    ``length_p`` (partial correlation of score and length, given the role)."""
+    positions: Frame
+    """A row per scorer and position: ``scorer``, ``position`` (0 is first), ``picks``, ``share``, ``low``, ``high``
+    (Wilson), ``expected`` (share if position did not matter)."""
+
+    def length(self, scorer: str) -> Estimate:
+        """The length bias of one scorer."""
+        found = self.scorers.filter(pl.col("scorer") == scorer)
+        if not found.height:
+            names = ", ".join(self.scorers["scorer"]) or "none"
+            raise CarbError(f"There is no scorer '{scorer}' here; there are: {names}.")
+        row = found.row(0, named=True)
+        return Estimate(estimate=row["length_r"], low=row["length_r_low"], high=row["length_r_high"], p=row["length_p"])
+
+
+def judge_bias(
+    scores: ScoreTable,
+    presentations: pl.DataFrame | None = None,
+    lengths: pl.DataFrame | None = None,
+    confidence: float = 0.95,
+) -> JudgeBias:
+    """Position bias, consistency under order swaps, self-agreement, and length bias.
+
+    A score table holds one score per response and not the order in which a judge saw them, so what depends on order
+    comes from ``presentations``: each time that a judge was shown a set is one presentation.
+
+    * *position*: the pick of a presentation is the response with the highest score in it. If candidates come in random
+      order, an unbiased judge picks every position alike often, however good it is.
+    * *swap consistency*: share of pairs of presentations of one set in different orders with the same pick.
+    * *self-agreement*: the same for pairs in the same order, that is, for repeated samples. What swapping costs is
+      the difference of the two. A tie at the top is a pick of its own.
+    * *length*: within sets, the correlation of score and length after what being ``chosen`` explains is taken out of
+      both (partial correlation; Fisher 1924, Metron 3:329-332). Above 0, a longer text scores higher than an
+      equally right, shorter one.
+
+    Shares carry Wilson's interval, clustered by source item or else item; the length's is the jackknife's on the scale
+    of artanh r, with the same clusters.
+
+    Args:
+        scores: table of one or several scorers, for roles, and for the scores behind the length bias.
+        presentations: a row per response shown: ``scorer``, ``item_id``, ``order_id`` (any text that tells the
+            presentations of one set apart), ``response_id``, ``position`` (whole number, in the order shown),
+            ``score`` (null where judging failed).
+        lengths: ``response_id``, ``length`` in any unit, and ``item_id`` where response ids repeat between sets.
+        confidence: of all intervals.
+
+    Raises:
+        CarbError: a frame is not as described, or names a set or response that the table lacks.
+    """
+    check_confidence(confidence)
+    frame = as_text(scores).filter(pl.col("perturbation").is_null())
+    names = frame["scorer"].unique().sort().to_list()
+    picks = None if presentations is None else _picks(presentations, frame)
+    rows, positions = [], []
+    for name in names:
+        row: dict[str, object] = {"scorer": name}
+        if picks is not None:
+            mine = picks.filter(pl.col("scorer") == name)
+            found, p = _positions(mine.filter(~pl.col("error")), confidence)
+            positions += [{"scorer": name, **position} for position in found]
+            row |= {"position_p": p, **_consistency(mine, confidence)}
+        if lengths is not None:
+            row |= _length(frame.filter(pl.col("scorer") == name), lengths, confidence)
+        rows.append(row)
+    return JudgeBias(
+        scorers=pl.DataFrame(rows, schema=_SCORERS, orient="row"),
+        positions=pl.DataFrame(positions, schema=_POSITIONS, orient="row"),
+    )
+
+
+_SCORERS = {
+    "scorer": pl.String,
+    **dict.fromkeys(("presentations", "undecided", "errors"), pl.Int64),
+    "position_p": pl.Float64,
+    **dict.fromkeys(("swap_consistency", "swap_consistency_low", "swap_consistency_high"), pl.Float64),
+    "swap_pairs": pl.Int64,
+    **dict.fromkeys(("self_agreement", "self_agreement_low", "self_agreement_high"), pl.Float64),
+    "self_pairs": pl.Int64,
+    **dict.fromkeys(("length_r", "length_r_low", "length_r_high", "length_p"), pl.Float64),
+}
+_POSITIONS = {
+    "scorer": pl.String,
+    "position": pl.Int64,
+    "picks": pl.Int64,
+    **dict.fromkeys(("share", "low", "high", "expected"), pl.Float64),
+}
+
+
+def _picks(presentations: pl.DataFrame, frame: pl.DataFrame) -> pl.DataFrame:
+    """A row per presentation: its keys, ``cluster``, ``order`` (responses as shown), ``pick`` (response), ``place`` of
+    the pick, ``size``, ``error``."""
+    missing = [name for name in PRESENTATIONS if name not in presentations.columns]
+    if missing:
+        raise CarbError(f"presentations lacks the columns {missing}; it needs {list(PRESENTATIONS)}.")
+    if not presentations.schema["position"].is_integer():
+        raise CarbError("presentations: 'position' must be whole numbers.")
+    text = [pl.col(name).cast(pl.String) for name in ("scorer", "item_id", "order_id", "response_id")]
+    shown = presentations.select(*text, pl.col("position").cast(pl.Int64), pl.col("score").cast(pl.Float64))
+    keys = ["scorer", "item_id", "order_id"]
+    if (
+        shown.select(*keys, "response_id").is_duplicated().any()
+        or shown.select(*keys, "position").is_duplicated().any()
+    ):
+        raise CarbError("presentations: a response or a position occurs twice in one presentation (order_id).")
+    known = frame.select("scorer", "item_id", "response_id", "cluster")
+    joined = shown.join(known, on=["scorer", "item_id", "response_id"], how="left")
+    lost = joined.filter(pl.col("cluster").is_null())
+    if lost.height:
+        row = lost.sort(*keys, "position").row(0, named=True)
+        raise CarbError(
+            f"presentations: the table has no response '{row['response_id']}' of item '{row['item_id']}' "
+            f"scored by '{row['scorer']}'."
+        )
+    top = pl.col("score") == pl.col("score").max()
+    alone = top.sum() == 1
+    return (
+        joined.sort(*keys, "position")
+        .group_by(keys, maintain_order=True)
+        .agg(
+            pl.col("cluster").first(),
+            pl.col("response_id").str.join("\0").alias("order"),
+            pl.when(alone).then(pl.col("response_id").filter(top).first()).otherwise(pl.lit("")).alias("pick"),
+            pl.when(alone).then(top.arg_max()).cast(pl.Int64).alias("place"),
+            pl.len().cast(pl.Int64).alias("size"),
+            (pl.col("score").is_null() | pl.col("score").is_nan()).any().alias("error"),
+        )
+        .with_columns(place=pl.when(~pl.col("error")).then("place"))
+    )
+
+
+def _positions(picks: pl.DataFrame, confidence: float) -> tuple[list[dict[str, object]], float | None]:
+    """Picks per position (0 is first), and the p of a chi-squared test of fit (Pearson 1900)."""
+    decided = picks.filter(pl.col("place").is_not_null())
+    if not decided.height:
+        return [], None
+    from scipy.special import chdtrc
+
+    size, place = decided["size"].to_numpy(), decided["place"].to_numpy()
+    cluster, _ = number(decided, ("cluster",))
+    most = int(size.max())
+    expected = np.array([(1 / size[size > position]).sum() for position in range(most)])
+    seen = np.bincount(place, minlength=most)
+    rows: list[dict[str, object]] = []
+    for position in range(most):
+        share, low, high = share_interval((place == position).astype(np.float64), cluster, confidence)
+        limits = {"share": share, "low": low, "high": high, "expected": float(expected[position] / len(size))}
+        rows.append({"position": position, "picks": int(seen[position]), **limits})
+    statistic = float(((seen - expected) ** 2 / expected).sum())
+    return rows, float(chdtrc(most - 1, statistic)) if most > 1 else None
+
+
+def _consistency(picks: pl.DataFrame, confidence: float) -> dict[str, object]:
+    judged = picks.filter(~pl.col("error"))
+    result: dict[str, object] = {
+        "presentations": judged.height,
+        "undecided": judged.filter(pl.col("place").is_null()).height,
+        "errors": picks.height - judged.height,
+    }
+    pairs = judged.join(judged, on="item_id", suffix="_b").filter(pl.col("order_id") < pl.col("order_id_b"))
+    swapped = pl.col("order") != pl.col("order_b")
+    for name, count, which in (("swap_consistency", "swap_pairs", swapped), ("self_agreement", "self_pairs", ~swapped)):
+        part = pairs.filter(which)
+        cluster, _ = number(part, ("cluster",))
+        same = (part["pick"] == part["pick_b"]).cast(pl.Float64).to_numpy()
+        share, low, high = share_interval(same, cluster, confidence)
+        result |= {name: share, f"{name}_low": low, f"{name}_high": high, count: part.height}
+    return result
+
+
+def _length(frame: pl.DataFrame, lengths: pl.DataFrame, confidence: float) -> dict[str, object]:
+    joined = join_features(frame.filter(pl.col("score").is_not_null()), lengths, ["length"]).sort(
+        "item_id", "response_id"
+    )
+    own = (pl.col("role") == "chosen").cast(pl.Float64).alias("own")
+    joined = joined.with_columns(own)
+    centred = joined.select(
+        "cluster", *(pl.col(c) - pl.col(c).mean().over("item_id") for c in ("score", "length", "own"))
+    )
+    cluster, _ = number(centred, ("cluster",))
+    s, v, c = (centred[name].to_numpy() for name in ("score", "length", "own"))
+    return dict(
+        zip(
+            ("length_r", "length_r_low", "length_r_high", "length_p"),
+            _partial(s, v, c, cluster, confidence),
+            strict=True,
+        )
+    )
+
+
+def _partial(s: Floats, v: Floats, c: Floats, cluster: Ints, confidence: float) -> tuple[float | None, ...]:
+    """Partial correlation of s and v given c, all centred; low, high and p by the jackknife on artanh r."""
+    units = np.column_stack([sum_by(cluster, product) for product in (s * s, v * v, c * c, s * v, s * c, v * c)])
+    if not len(units):
+        return None, None, None, None
+
+    def z(sums: Floats) -> Floats:
+        ss, vv, cc, sv, sc, vc = np.moveaxis(sums, -1, 0)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            given = np.where(cc > 0, 1 / cc, 0)
+            own, other = ss - sc**2 * given, vv - vc**2 * given
+            defined = (own > 1e-12 * ss) & (other > 1e-12 * vv)
+            r = np.where(defined, (sv - sc * vc * given) / np.sqrt(own * other), np.nan)
+            result: Floats = np.arctanh(np.clip(r, -1, 1))
+        return result
+
+    total = units.sum(0)
+    whole = float(z(total))
+    if math.isnan(whole):
+        return None, None, None, None
+    if math.isinf(whole):
+        return math.copysign(1.0, whole), None, None, None
+    _, low, high = jackknife_interval(units, z, confidence)
+    if low is None or high is None:
+        return math.tanh(whole), None, None, None
+    from scipy.special import stdtr, stdtrit
+
+    freedom = len(units) - 1
+    error = (high - low) / 2 / float(stdtrit(freedom, 0.5 + confidence / 2))
+    p = 2 * float(stdtr(freedom, -abs(whole) / error)) if error > 0 else None
+    return math.tanh(whole), math.tanh(low), math.tanh(high), p

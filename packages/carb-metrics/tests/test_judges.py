@@ -1,0 +1,259 @@
+"""Position, order, repetition, length; calibration; judges against people."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import polars as pl
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from carb_data import CarbError, ScoreTable
+from carb_metrics import agreement, calibration, judge_bias, judge_vs_human, pick_confidence
+
+PRESENTED = {
+    "scorer": pl.String,
+    "item_id": pl.String,
+    "order_id": pl.String,
+    "response_id": pl.String,
+    "position": pl.Int64,
+    "score": pl.Float64,
+}
+
+
+def present(rows, scorer="judge"):
+    """A frame from (item number, order id, [(response number, score), ...] as shown)."""
+    spelled = [
+        (scorer, f"item-{i}", order, f"item-{i}-{k}", place, score)
+        for i, order, shown in rows
+        for place, (k, score) in enumerate(shown)
+    ]
+    return pl.DataFrame(spelled, schema=PRESENTED, orient="row")
+
+
+def test_a_judge_that_always_picks_the_first(make_table):
+    rng = np.random.default_rng(0)
+    rows = [
+        (i, str(order), [(k, 1.0 - place) for place, k in enumerate(rng.permutation(3))])
+        for i in range(60)
+        for order in range(2)
+    ]
+    result = judge_bias(make_table([[1.0, 0.0, 0.5]] * 60), present(rows))
+    row = result.scorers.row(0, named=True)
+    assert result.positions["share"].to_list() == [1, 0, 0]
+    assert result.positions["expected"].to_list() == pytest.approx([1 / 3] * 3)
+    assert row["position_p"] < 1e-6
+    same = sum(a[2][0][0] == b[2][0][0] for a, b in zip(rows[::2], rows[1::2], strict=True))
+    swapped = sum([k for k, _ in a[2]] != [k for k, _ in b[2]] for a, b in zip(rows[::2], rows[1::2], strict=True))
+    assert row["swap_pairs"] == swapped
+    assert row["self_pairs"] == 60 - swapped
+    assert row["self_agreement"] == 1
+    assert row["swap_consistency"] == pytest.approx((same - row["self_pairs"]) / swapped)
+    assert row["presentations"] == 120
+
+
+def test_a_judge_that_heeds_the_text_alone(make_table):
+    rng = np.random.default_rng(1)
+    rows = [(i, str(o), [(k, float(k == 0)) for k in rng.permutation(4)]) for i in range(50) for o in range(3)]
+    result = judge_bias(make_table([[1.0, 0.0, 0.0, 0.0]] * 50), present(rows))
+    row = result.scorers.row(0, named=True)
+    assert row["swap_consistency"] == 1
+    assert row["position_p"] > 0.001
+    assert result.positions["picks"].sum() == 150
+
+
+def test_ties_and_failures_are_told_apart(make_table):
+    rows = [
+        (0, "a", [(0, 1.0), (1, 1.0)]),
+        (0, "b", [(1, 1.0), (0, 1.0)]),
+        (0, "c", [(0, 1.0), (1, 0.0)]),
+        (0, "d", [(0, None), (1, 0.0)]),
+    ]
+    row = judge_bias(make_table([[1.0, 0.0]]), present(rows)).scorers.row(0, named=True)
+    assert (row["presentations"], row["undecided"], row["errors"]) == (3, 2, 1)
+    assert (row["swap_pairs"], row["swap_consistency"]) == (2, 0.5)  # a-b agree on a tie, b-c do not
+    assert (row["self_pairs"], row["self_agreement"]) == (1, 0)
+
+
+def test_what_is_not_given_is_null(make_table):
+    table = make_table([[1.0, 0.0]])
+    row = judge_bias(table).scorers.row(0, named=True)
+    assert {k: v for k, v in row.items() if v is not None} == {"scorer": "judge"}
+    row = judge_bias(table, present([])).scorers.row(0, named=True)
+    assert row["swap_consistency"] is None
+    assert row["position_p"] is None
+    assert judge_bias(ScoreTable(table.frame.clear()), present([])).scorers.height == 0
+    with pytest.raises(CarbError, match="no scorer"):
+        judge_bias(table).length("other")
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda f: f.drop("position"), "lacks the columns"),
+        (lambda f: f.with_columns(pl.col("position").cast(pl.Float64)), "whole numbers"),
+        (lambda f: pl.concat([f, f]), "occurs twice"),
+        (lambda f: f.with_columns(position=pl.lit(0)), "occurs twice"),
+        (lambda f: f.with_columns(scorer=pl.lit("other")), "no response"),
+    ],
+)
+def test_presentations_are_checked(make_table, change, message):
+    with pytest.raises(CarbError, match=message):
+        judge_bias(make_table([[1.0, 0.0]]), change(present([(0, "a", [(0, 1.0), (1, 0.0)])])))
+
+
+def with_lengths(rng, make_table, weight, items=60):
+    length = rng.normal(size=(items, 4))
+    length[:, 0] += 1  # chosen is longer, and better for it being right
+    scores = weight * length + rng.normal(size=(items, 4)) + np.array([2.0, 0, 0, 0])
+    table = make_table(scores.tolist())
+    return table, table.frame.select("item_id", "response_id", length=pl.Series(length.ravel()))
+
+
+def test_length_bias_equals_pingouin(make_table):
+    pingouin = pytest.importorskip("pingouin", reason="reference implementation")
+    table, lengths = with_lengths(np.random.default_rng(2), make_table, 0.5)
+    data = table.frame.join(lengths, on=["item_id", "response_id"]).with_columns(own=pl.col("role") == "chosen")
+    centred = data.select(pl.col(c) - pl.col(c).mean().over("item_id") for c in ("score", "length", "own"))
+    pandas = pytest.importorskip("pandas", reason="reference implementation")
+    frame = pandas.DataFrame({c: centred[c].to_numpy() for c in centred.columns})
+    expected = pingouin.partial_corr(frame, "score", "length", "own")["r"].iloc[0]
+    found = judge_bias(table, lengths=lengths).length("judge")
+    assert found.estimate == pytest.approx(expected, abs=1e-10)
+    assert found.low < found.estimate < found.high
+    assert found.p < 0.001
+
+
+def test_length_bias_of_degenerate_input(make_table):
+    table = make_table([[1.0, 2.0, 3.0]] * 4)
+    ids = table.frame.select("item_id", "response_id")
+    same = judge_bias(table, lengths=ids.with_columns(length=pl.lit(5)))
+    assert same.length("judge").estimate is None
+    itself = judge_bias(table, lengths=ids.with_columns(length=table.frame["score"])).length("judge")
+    assert (itself.estimate, itself.low, itself.p) == (1, None, None)
+
+
+def test_coverage_of_length_bias(make_table):
+    rng, rounds, hits, rejected = np.random.default_rng(3), 500, 0, 0
+    for _ in range(rounds):
+        table, lengths = with_lengths(rng, make_table, 0.5)
+        found = judge_bias(table, lengths=lengths).length("judge")
+        hits += found.low <= 0.5 / math.sqrt(1.25) <= found.high
+        table, lengths = with_lengths(rng, make_table, 0.0)
+        rejected += judge_bias(table, lengths=lengths).length("judge").p < 0.05
+    assert 0.93 <= hits / rounds <= 0.97
+    assert 0.03 <= rejected / rounds <= 0.07
+
+
+probabilities = st.lists(st.tuples(st.floats(0, 1), st.booleans()), min_size=1, max_size=40)
+
+
+@given(probabilities, st.sampled_from(["uniform", "quantile"]), st.integers(1, 12))
+def test_calibration_curve_equals_scikit_learn(cases, strategy, bins):
+    reference = pytest.importorskip("sklearn.calibration", reason="reference implementation")
+    metrics = pytest.importorskip("sklearn.metrics", reason="reference implementation")
+    said, right = np.array([c for c, _ in cases]), np.array([float(r) for _, r in cases])
+    found = calibration(said, right, bins, strategy)
+    if strategy == "quantile" or not np.isin(said, np.linspace(0, 1, bins + 1)[1:-1]).any():
+        accuracy, confidence = reference.calibration_curve(right, said, n_bins=bins, strategy=strategy)
+        assert np.allclose(found.curve["accuracy"], accuracy, atol=1e-10)
+        assert np.allclose(found.curve["confidence"], confidence, atol=1e-10)
+    assert found.brier.estimate == pytest.approx(metrics.brier_score_loss(right, said, pos_label=1), abs=1e-10)
+    assert 0 <= found.ece <= found.mce + 1e-12 <= 1 + 1e-9
+    assert found.curve["n"].sum() == len(cases)
+
+
+def test_ece_by_hand_and_its_noise_floor():
+    said = np.repeat([0.95, 0.55], 50)
+    right = np.concatenate([np.ones(30), np.zeros(20), np.ones(30), np.zeros(20)])
+    found = calibration(said, right)
+    assert found.ece == pytest.approx((0.35 + 0.05) / 2)
+    assert found.mce == pytest.approx(0.35)
+    assert found.p < 0.01
+    assert 0.01 < found.ece_if_calibrated < 0.1
+
+
+def test_calibrated_judges_are_rejected_as_rarely_as_promised():
+    rng, rounds = np.random.default_rng(4), 300
+    rejected = covered = 0
+    for seed in range(rounds):
+        said = rng.beta(3, 2, 200)
+        found = calibration(said, rng.random(200) < said, seed=seed)
+        rejected += found.p < 0.05
+        expected = 3 * 2 / (5 * 6)  # mean of p(1−p) under Beta(3, 2)
+        covered += found.brier.low <= expected <= found.brier.high
+    assert 0.02 <= rejected / rounds <= 0.08
+    assert 0.93 <= covered / rounds <= 0.97
+
+
+@pytest.mark.parametrize(
+    ("confidences", "correct", "options"),
+    [([1.5], [1], {}), ([0.5], [0.5], {}), ([0.5], [1], {"bins": 0}), ([0.5], [1, 0], {}), ([math.nan], [1], {})],
+)
+def test_calibration_checks_its_input(confidences, correct, options):
+    with pytest.raises(CarbError):
+        calibration(confidences, correct, **options)
+
+
+def test_calibration_of_nothing_is_null():
+    found = calibration([], [])
+    assert (found.n, found.ece, found.brier.estimate, found.curve.height) == (0, None, None, 0)
+
+
+def test_confidence_of_picks(make_table):
+    table = make_table([[0.7, 0.2, 0.1], [0.1, 0.9, 0.0], [0.5, 0.5, 0.0], [None, 0.5, 0.5]])
+    found = pick_confidence(table)
+    assert found["confidence"].to_list() == [0.7, 0.9, 0.5]
+    assert found["correct"].to_list() == [1, 0, 0]
+    logits = ScoreTable(table.frame.head(3).with_columns(pl.col("score").log() + 5))
+    assert pick_confidence(logits, "softmax")["confidence"][0] == pytest.approx(0.7)
+    for wrong, message in (({}, "sum to 1"), ({"link": "logit"}, "link must")):
+        with pytest.raises(CarbError, match=message):
+            pick_confidence(make_table([[3.0, 1.0]]), **wrong)
+
+
+def people(rows):
+    spelled = [
+        (f"item-{i}", f"r{j}", None if k is None else f"item-{i}-{k}") for i, picks in rows for j, k in enumerate(picks)
+    ]
+    return pl.DataFrame(
+        spelled, schema={"item_id": pl.String, "rater": pl.String, "response_id": pl.String}, orient="row"
+    )
+
+
+def test_judges_against_people_per_culture(make_table):
+    table = make_table(
+        [[3.0, 1, 0], [0.0, 1, 3], [3.0, 1, 0], [1.0, 1.0, 0.0], [3.0, 0, 1]],
+        cultures=["thai", "thai", "thai", "german"],
+    )
+    human = people([(0, [0, 0, 1]), (1, [2, 2, 2]), (2, [1, 1, 0]), (3, [0, 0, 0]), (4, [0, 1, None])])
+    result = judge_vs_human(table, human, resamples=200)
+    thai = result.groups.filter(pl.col("culture") == "thai").row(0, named=True)
+    assert (thai["n"], thai["undecided"]) == (3, 1)
+    expected = agreement([[1, 1], [3, 3], [1, 2]], categories=[1, 2, 3], resamples=200)
+    assert thai["percent"] == pytest.approx(2 / 3)
+    assert (thai["kappa"], thai["ac1"]) == pytest.approx((expected.cohen.estimate, expected.gwet.estimate))
+    among = agreement([[1, 1, 2], [3, 3, 3], [2, 2, 1], [1, 2, None]], resamples=200)
+    assert thai["human_percent"] == pytest.approx(among.percent.estimate)
+    assert thai["human_alpha"] == pytest.approx(among.krippendorff.estimate)
+    german = result.groups.filter(pl.col("culture") == "german").row(0, named=True)
+    assert (german["n"], german["undecided"], german["percent"]) == (0, 1, None)
+    assert judge_vs_human(table, human, by=(), resamples=50).groups["n"].to_list() == [3]
+    assert judge_vs_human(table, human.clear()).groups.height == 0
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda f: f.drop("rater"), "lacks the columns"),
+        (lambda f: pl.concat([f, f]), "two rows"),
+        (lambda f: f.with_columns(response_id=pl.lit("x")), "no response"),
+    ],
+)
+def test_people_are_checked(make_table, change, message):
+    with pytest.raises(CarbError, match=message):
+        judge_vs_human(make_table([[1.0, 0.0]]), change(people([(0, [0, 0])])))
+    with pytest.raises(CarbError, match="each key"):
+        judge_vs_human(make_table([[1.0, 0.0]]), people([]), by="colour")
