@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 import tracemalloc
 from pathlib import Path
 
@@ -148,3 +150,30 @@ def test_building_streams(tmp_path):
         peaks.append(tracemalloc.get_traced_memory()[1])
         tracemalloc.stop()
     assert peaks[1] < 2 * peaks[0] + 1_000_000
+
+
+MEASURE = """
+import json, resource, sys
+from pathlib import Path
+from carb_data.sources import build
+
+folder = Path(sys.argv[1])
+text = " ".join(f"word{n}" for n in range(60))
+with (folder / "rows.jsonl").open("w") as file:
+    for n in range(100_000):
+        wrong = [f"{letter} {text}" for letter in "abc"]
+        row = {"id": n, "prompt": f"{n} {text}", "chosen": [f"right {text}"], "rejected": wrong}
+        file.write(json.dumps(row) + "\\n")
+report = build("rewardbench2", folder / "rows.jsonl", folder / sys.argv[2], culture="thai", domain="values")
+print(report.built, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024)
+"""
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="ru_maxrss is in kilobytes on Linux only")
+@pytest.mark.parametrize("name", ["out.jsonl", "out.parquet"])
+def test_a_hundred_thousand_sets_take_less_than_500_megabytes(tmp_path, name):
+    command = [sys.executable, "-c", MEASURE, str(tmp_path), name]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=300)
+    built, megabytes = map(int, done.stdout.split())
+    assert built == 100_000
+    assert megabytes < 500
