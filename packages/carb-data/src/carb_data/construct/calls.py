@@ -1,0 +1,113 @@
+"""Calls to models through the journal, counted."""
+
+from __future__ import annotations
+
+from contextlib import AsyncExitStack
+from types import TracebackType
+from typing import Any, Self
+
+from pydantic import BaseModel, ConfigDict
+
+from carb_data.construct.clients import Client, Completion, Embedder, cosine, open_client, open_embedder
+from carb_data.construct.config import EmbedderSpec, ModelSpec
+from carb_data.construct.journal import Journal, request_key
+
+KEPT_VECTORS = 10_000
+
+
+class Usage(BaseModel):
+    """What one model was asked in one run."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    calls: int = 0
+    """Requests answered by the model in this run."""
+    from_journal: int = 0
+    """Requests that an earlier run had paid for."""
+    prompt_tokens: int = 0
+    completion_tokens: int = 0
+    """Tokens of this run's calls, as the server counts them (0 where it does not say)."""
+    cost: float = 0.0
+    """Cost of this run's calls by the prices in the config."""
+
+    def __add__(self, other: Usage) -> Usage:
+        return Usage(**{name: getattr(self, name) + getattr(other, name) for name in Usage.model_fields})
+
+
+class Calls:
+    """Models and an embedder behind one journal. An async context manager: it closes what it opened."""
+
+    def __init__(self, journal: Journal, embedder: EmbedderSpec | None) -> None:
+        self.usage: dict[str, Usage] = {}
+        self._journal = journal
+        self._clients: dict[str, Client] = {}
+        self._embedder_spec = embedder
+        self._embedder: Embedder | None = None
+        self._vectors: dict[str, list[float]] = {}
+        self._stack = AsyncExitStack()
+
+    async def complete(self, spec: ModelSpec, step: str, prompt: str, seed: int) -> Completion:
+        """A text from the journal, or else from the model.
+
+        Raises:
+            GenerationError, FatalError: as ``Client.complete``.
+        """
+        key = request_key(step=step, model=spec.identity, prompt=prompt, seed=seed)
+        kept = self._journal.get(key)
+        if kept is not None:
+            self._count(spec.model, Usage(from_journal=1))
+            return Completion(**kept)
+        name = request_key(model=spec.identity)
+        if name not in self._clients:
+            self._clients[name] = open_client(spec)
+            self._stack.push_async_callback(self._clients[name].aclose)
+        answer = await self._clients[name].complete(prompt, seed)
+        self._journal.put(
+            key,
+            {
+                "text": answer.text,
+                "prompt_tokens": answer.prompt_tokens,
+                "completion_tokens": answer.completion_tokens,
+                "finish": answer.finish,
+            },
+        )
+        cost = (answer.prompt_tokens * spec.price_in + answer.completion_tokens * spec.price_out) / 1e6
+        counted: dict[str, Any] = {"prompt_tokens": answer.prompt_tokens, "completion_tokens": answer.completion_tokens}
+        self._count(spec.model, Usage(calls=1, cost=cost, **counted))
+        return answer
+
+    async def similarity(self, first: str, second: str) -> float:
+        """Cosine of two texts' vectors, from the journal or else from the embedder."""
+        spec = self._embedder_spec
+        assert spec is not None
+        key = request_key(embedder=spec.identity, texts=sorted([first, second]))
+        kept = self._journal.get(key)
+        if kept is not None:
+            self._count(spec.model, Usage(from_journal=1))
+            return float(kept)
+        if self._embedder is None:
+            self._embedder = open_embedder(spec)
+            self._stack.push_async_callback(self._embedder.aclose)
+        vectors = {text: self._vectors[text] for text in (first, second) if text in self._vectors}
+        new = [text for text in dict.fromkeys((first, second)) if text not in vectors]
+        if new:
+            found, tokens = await self._embedder.embed(new)
+            vectors |= dict(zip(new, found, strict=True))
+            self._count(spec.model, Usage(calls=1, prompt_tokens=tokens, cost=tokens * spec.price_in / 1e6))
+            if len(self._vectors) > KEPT_VECTORS:
+                self._vectors.clear()
+            self._vectors |= vectors
+        value = cosine(vectors[first], vectors[second])
+        self._journal.put(key, value)
+        return value
+
+    def _count(self, model: str, usage: Usage) -> None:
+        self.usage[model] = self.usage.get(model, Usage()) + usage
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self._stack.aclose()

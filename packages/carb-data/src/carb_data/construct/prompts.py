@@ -1,0 +1,71 @@
+"""The prompts of the pipeline: templates with ``$name`` fields, filled in one pass."""
+
+from __future__ import annotations
+
+from string import Template
+from typing import Annotated
+
+from pydantic import AfterValidator, BaseModel, ConfigDict
+
+from carb_data.registry import cultures
+
+FIELDS = {"culture", "language", "question", "reference", "text"}
+
+
+def _known_fields(text: str) -> str:
+    template = Template(text)
+    if not template.is_valid():
+        raise ValueError("a '$' must be followed by a field's name; write '$$' for a dollar sign")
+    unknown = set(template.get_identifiers()) - FIELDS
+    if unknown:
+        raise ValueError(f"unknown fields {sorted(unknown)}; there are {sorted(FIELDS)}")
+    return text
+
+
+PromptTemplate = Annotated[str, AfterValidator(_known_fields)]
+
+
+class Prompts(BaseModel):
+    """Templates; ``$culture``, ``$language``, ``$question``, ``$reference`` and ``$text`` are filled in."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    question: PromptTemplate = (
+        "Here is a piece of reference material about $culture culture:\n\n$reference\n\n"
+        "Write one question, in $language, that a person living there could ask and that this material answers. "
+        "Do not give the answer away. Write the question only."
+    )
+    answer: PromptTemplate = (
+        "Reference material:\n\n$reference\n\n"
+        "Question: $question\n\n"
+        "Answer the question in $language in one or two sentences, following the reference material only. "
+        "Do not mention the material, and do not name any country or people. Write the answer only."
+    )
+    translate: PromptTemplate = (
+        "Translate this text into $language. Keep its meaning, its names and its tone. "
+        "Write the translation only.\n\n$text"
+    )
+    paraphrase: PromptTemplate = (
+        "Say this in other words, in the same language ($language), with the same meaning and about the same length. "
+        "Keep the names of countries, peoples and languages. Write the new text only.\n\n$text"
+    )
+    change_concept: PromptTemplate = (
+        "This text is right for $culture culture. Change its one core cultural concept (the custom, food, date, rule, "
+        "word or attitude that it is about) so that it is no longer right there. Keep everything else: the language "
+        "($language), the names of countries and peoples, the sentence form, the length. Write the new text only.\n\n"
+        "$text"
+    )
+
+
+def fill(template: str, **values: str) -> str:
+    """Fill a template; what stands in the values is never read as a field."""
+    return Template(template).substitute(values)
+
+
+def language_name(tag: str) -> str:
+    """An English name for a language where a registered culture brings one, else the tag itself."""
+    primary = tag.partition("-")[0].lower()
+    for culture in cultures:
+        if culture.language.partition("-")[0] == primary:
+            return culture.name
+    return f"the language with the BCP 47 tag '{tag}'"

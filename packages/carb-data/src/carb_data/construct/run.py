@@ -1,0 +1,209 @@
+"""A construction run: read, plan, make, write."""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+
+import anyio
+from pydantic import ValidationError
+
+from carb_data import files
+from carb_data.construct.calls import Calls
+from carb_data.construct.config import Config, ModelSpec
+from carb_data.construct.journal import Journal
+from carb_data.construct.pipeline import SetMaker, culture_root
+from carb_data.construct.prompts import fill, language_name
+from carb_data.construct.report import ConstructReport, Failure, Plan, PlannedStep
+from carb_data.errors import CarbError, DataError, Problem
+from carb_data.models import BonSet
+from carb_data.sources.models import Reference
+
+BYTES_A_TOKEN = 4
+QUESTION_TOKENS = 40
+"""Assumed length of a question, for plans alone."""
+
+Progress = Callable[[int, int, int], None]
+"""``(sets done, sets to make, sets given up)``."""
+
+
+def read_references(path: Path) -> list[Reference]:
+    """All references of a JSON Lines file.
+
+    Raises:
+        DataError: with every line that is not a reference, and every repeated id.
+        CarbError: the file cannot be read, or is empty.
+    """
+    references: list[Reference] = []
+    problems: list[Problem] = []
+    seen: set[str] = set()
+    try:
+        with path.open("rb") as lines:
+            for number, line in enumerate(lines, 1):
+                if not line.strip():
+                    continue
+                try:
+                    reference = Reference.model_validate_json(line)
+                except ValidationError as error:
+                    for detail in error.errors(include_url=False, include_context=False, include_input=False):
+                        field = ".".join(map(str, detail["loc"]))
+                        problems.append(Problem(str(path), number, field, detail["msg"]))
+                    continue
+                if reference.id in seen:
+                    problems.append(Problem(str(path), number, "id", f"'{reference.id}' is the id of an earlier line"))
+                seen.add(reference.id)
+                references.append(reference)
+    except OSError as error:
+        raise CarbError(f"Cannot read the references {path}: {error.strerror}.") from None
+    if problems:
+        raise DataError(problems, "References are one JSON object a line, as sources of references yield them.")
+    if not references:
+        raise CarbError(f"There are no references in {path}.")
+    return references
+
+
+def _usable(config: Config) -> tuple[list[Reference], list[Reference], dict[str, int]]:
+    """All references, those that sets can be made from, and why others cannot."""
+    references = read_references(config.references)
+    roots = {
+        domain: {culture_root(r) for r in references if r.domain is domain} for domain in {r.domain for r in references}
+    }
+    usable = [r for r in references if len(roots[r.domain]) > 1]
+    unused = Counter({"no reference of another culture in its domain": len(references) - len(usable)})
+    if config.limit is not None and len(usable) > config.limit:
+        unused["beyond the limit"] = len(usable) - config.limit
+        usable = usable[: config.limit]
+    return references, usable, {reason: count for reason, count in unused.items() if count}
+
+
+def plan(config: Config, *, journal: str | Path | None = None) -> Plan:
+    """What ``construct`` would ask for; asks no model anything.
+
+    Raises:
+        CarbError: the references or the journal cannot be read.
+    """
+    references, usable, unused = _usable(config)
+    entries = 0
+    if journal is not None and Path(journal).exists():
+        with Journal(Path(journal)) as existing:
+            entries = len(existing)
+    asking = [r for r in usable if r.question is None]
+    question_tokens = sum(_tokens(_prompt(config.prompts.question, r)) for r in asking)
+    answer_tokens = sum(_tokens(_prompt(config.prompts.answer, r)) + QUESTION_TOKENS for r in usable)
+    steps = []
+    if asking:
+        steps.append(_step("question", config.question, len(asking), question_tokens, config.attempts))
+    if usable:
+        steps.append(_step("chosen", config.chosen, len(usable), answer_tokens, config.attempts))
+        pool = config.rejected
+        for model in pool:
+            calls = round(len(usable) * config.rejected_per_set / len(pool))
+            tokens = round(answer_tokens * config.rejected_per_set / len(pool))
+            steps.append(_step("rejected", model, calls, tokens, config.attempts))
+    return Plan(
+        references=len(references),
+        sets=dict(sorted(Counter(f"{r.culture} / {r.domain}" for r in usable).items())),
+        unused=unused,
+        steps=tuple(steps),
+        journal_entries=entries,
+    )
+
+
+def _prompt(template: str, reference: Reference) -> str:
+    fields = {"culture": reference.culture, "language": language_name(reference.language), "reference": reference.text}
+    return fill(template, **fields, question=reference.question or "", text="")
+
+
+def _tokens(text: str) -> int:
+    return len(text.encode()) // BYTES_A_TOKEN + 1
+
+
+def _step(name: str, model: ModelSpec, calls: int, prompt_tokens: int, attempts: int) -> PlannedStep:
+    written = calls * attempts * model.max_tokens
+    return PlannedStep(
+        step=name,
+        model=model.model,
+        least_calls=calls,
+        most_calls=calls * attempts,
+        prompt_tokens=prompt_tokens,
+        most_completion_tokens=written,
+        most_cost=(prompt_tokens * attempts * model.price_in + written * model.price_out) / 1e6,
+    )
+
+
+def construct(
+    config: Config, out: str | Path, *, journal: str | Path | None = None, progress: Progress | None = None
+) -> ConstructReport:
+    """Make sets from references and write them to ``out``.
+
+    Every answer of a model is in the journal before it is used: after an interruption the same call goes on where it
+    stopped, asks for nothing twice, and ends with the same file. ``out`` appears, or is replaced, when all is done.
+
+    Args:
+        config: references, models, windows.
+        out: a ``.jsonl`` or ``.parquet`` file.
+        journal: the file of answers; by default ``OUT.journal.jsonl`` beside ``out``.
+        progress: called after each set.
+
+    Raises:
+        CarbError: unreadable references, a model that refuses every request, or not one set could be made.
+        MissingExtraError: the extra ``construct`` (or ``local``, ``checks``) is not installed.
+    """
+    return anyio.run(_construct, config, Path(out), journal, progress)
+
+
+async def _construct(
+    config: Config, out: Path, journal: str | Path | None, progress: Progress | None
+) -> ConstructReport:
+    if out.suffix not in files.SUFFIXES:
+        raise CarbError(f"{out}: unknown file type; carb writes {' and '.join(files.SUFFIXES)}.")
+    references, usable, unused = _usable(config)
+    others = {r.domain.value: [o for o in references if o.domain is r.domain] for r in references}
+    results: dict[int, BonSet | Failure] = {}
+    fatal: list[CarbError] = []
+    with Journal(Path(journal) if journal is not None else Path(f"{out}.journal.jsonl")) as kept:
+        async with Calls(kept, config.embedder) as calls:
+            maker = SetMaker(config, calls, others)
+            waiting = iter(enumerate(usable))
+
+            async def work() -> None:
+                for place, reference in waiting:
+                    try:
+                        results[place] = await maker.make(reference)
+                    except CarbError as error:  # no set can be made: a refusing server, a missing extra
+                        fatal.append(error)
+                        group.cancel_scope.cancel()
+                        return
+                    if progress is not None:
+                        failures = sum(isinstance(result, Failure) for result in results.values())
+                        progress(len(results), len(usable), failures)
+
+            async with anyio.create_task_group() as group:
+                for _ in range(min(config.parallel, max(1, len(usable)))):
+                    group.start_soon(work)
+    if fatal:
+        raise fatal[0]
+    sets = [result for _, result in sorted(results.items()) if isinstance(result, BonSet)]
+    failed = [result for _, result in sorted(results.items()) if isinstance(result, Failure)]
+    if not sets:
+        reasons = Counter(reason for failure in failed for reason in failure.reasons).most_common(3)
+        why = "; ".join(f"{reason} ({count})" for reason, count in reasons) or str(unused)
+        raise CarbError(f"Not one set could be made: {why}. No file was written.")
+    draft = out.with_name(f".{out.stem}.{os.getpid()}{out.suffix}")
+    try:
+        files.write(draft, sets)
+        draft.replace(out)
+    finally:
+        draft.unlink(missing_ok=True)
+    return ConstructReport(
+        out=str(out),
+        references=len(references),
+        built=len(sets),
+        counts=dict(sorted(Counter(f"{item.culture} / {item.domain}" for item in sets).items())),
+        failed=tuple(failed),
+        unused=unused,
+        discarded=dict(maker.discarded.most_common()),
+        usage=dict(sorted(calls.usage.items())),
+    )
