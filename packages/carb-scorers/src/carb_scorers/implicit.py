@@ -6,105 +6,91 @@ for all candidates. Without a reference it is the plain log-likelihood.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
-import anyio.to_thread
+from carb_scorers.backends.base import LANGUAGE_MODELS, Continuation, Failure, LanguageModel, read_backend_options
+from carb_scorers.candidates import collect, flatten
+from carb_scorers.contract import Scorer, ScoreRequest, ScoreResult, ScorerSpec, Usage
+from carb_scorers.specs import Options
 
-from carb_scorers.contract import Scorer, ScoreRequest, ScoreResult, ScorerSpec, Usage, failed
-from carb_scorers.hf.forward import continuation_logprobs
-from carb_scorers.hf.loading import HFOptions, Loaded, load
-from carb_scorers.specs import read_options
-from carb_scorers.templates import chat_prefix, plain_prefix
+CUE = "\n"
+"""Between prompt and response for a model without a chat template."""
 
 
-class ImplicitOptions(HFOptions):
-    """Options of ``implicit:MODEL``."""
+class ImplicitOptions(Options):
+    """Options of ``implicit:MODEL``, besides those of its backend."""
 
+    backend: str = "hf"
     ref: str = "none"
     """Reference model (folder or hub id), or ``none``."""
+    ref_revision: str | None = None
+    """The reference's revision on the hub."""
     reduce: Literal["sum", "mean"] = "sum"
     """Sum of the response's token log-probabilities, or their mean per token."""
+    end_of_turn: bool = True
+    """With a chat template: the token that ends the assistant's turn counts, as it does in DPO's training."""
 
 
 class ImplicitScorer:
     """Scores each candidate on its own; natural logarithms, summed or averaged over the response's tokens."""
 
-    def __init__(self, spec: ScorerSpec, policy: Loaded, reference: Loaded | None, options: ImplicitOptions) -> None:
+    def __init__(
+        self, spec: ScorerSpec, policy: LanguageModel, reference: LanguageModel | None, options: ImplicitOptions
+    ) -> None:
         self.spec = spec
-        self._models: tuple[Loaded, ...] = (policy,) if reference is None else (policy, reference)
+        self._policy = policy
+        self._reference = reference
         self._options = options
+        if (in_flight := getattr(policy, "in_flight", None)) is not None:
+            self.in_flight: int = in_flight
 
     async def score(self, requests: Sequence[ScoreRequest]) -> list[ScoreResult]:
-        return await anyio.to_thread.run_sync(self._score, requests)
+        """See ``Scorer``."""
+        prompts, answers = flatten(requests, CUE)
+        end = self._options.end_of_turn
+        found = [self._reduced(c) for c in await self._policy.continuation_logprobs(prompts, answers, end_of_turn=end)]
+        if self._reference is not None:
+            other = await self._reference.continuation_logprobs(prompts, answers, end_of_turn=end)
+            found = [_difference(a, self._reduced(b)) for a, b in zip(found, other, strict=True)]
+        return collect(requests, found)
 
     async def aclose(self) -> None:
-        self._models = ()
+        """Close the backends."""
+        await self._policy.aclose()
+        if self._reference is not None:
+            await self._reference.aclose()
 
-    def _score(self, requests: Sequence[ScoreRequest]) -> list[ScoreResult]:
-        pairs = [(request.prompt, candidate.text) for request in requests for candidate in request.candidates]
-        totals: list[Any] = [0.0] * len(pairs)
-        counts: list[int] = [0] * len(pairs)
-        too_long: dict[int, str] = {}
-        for sign, loaded in zip((1.0, -1.0), self._models, strict=False):
-            encoded = [_encode(loaded, prompt, text) for prompt, text in pairs]
-            for index, (prefix, response) in enumerate(encoded):
-                counts[index] += len(prefix) + len(response)
-                if len(prefix) + len(response) > loaded.max_tokens:
-                    too_long[index] = f"{len(prefix) + len(response)} tokens, the model takes {loaded.max_tokens}"
-            rows = [index for index in range(len(pairs)) if index not in too_long]
-            logprobs = continuation_logprobs(
-                loaded.model,
-                [encoded[i][0] for i in rows],
-                [encoded[i][1] for i in rows],
-                self._options.batch_tokens,
-            )
-            for index, values in zip(rows, logprobs, strict=True):
-                totals[index] += sign * float(values.sum() if self._options.reduce == "sum" else values.mean())
-        results = []
-        start = 0
-        for request in requests:
-            place = range(start, start + len(request.candidates))
-            start = place.stop
-            usage = Usage(input_tokens=sum(counts[i] for i in place))
-            long = next((too_long[i] for i in place if i in too_long), None)
-            if long is not None:
-                results.append(failed(request, "too-long", long, usage))
-                continue
-            scores = {candidate.id: totals[i] for candidate, i in zip(request.candidates, place, strict=True)}
-            results.append(_finite(request, scores, usage))
-        return results
+    def _reduced(self, given: Continuation | Failure) -> tuple[float, Usage] | Failure:
+        if isinstance(given, Failure):
+            return given
+        total = math.fsum(given.logprobs)  # exact: the order of summation cannot show
+        return total if self._options.reduce == "sum" else total / len(given.logprobs), given.usage
 
 
-def _finite(request: ScoreRequest, scores: dict[str, float], usage: Usage) -> ScoreResult:
-    broken = [key for key, value in scores.items() if not abs(value) < float("inf")]
-    if broken:
-        return failed(request, "non-finite", f"the model gave NaN or infinity for candidates {broken}", usage)
-    return ScoreResult(item_id=request.item_id, scores=scores, usage=usage)
-
-
-def _encode(loaded: Loaded, prompt: str, text: str) -> tuple[list[int], list[int]]:
-    """Token ids of prompt and response, split where the response begins.
-
-    The response is tokenised on its own, so that its tokens are the same whatever the prompt ends with.
-    """
-    tokenizer = loaded.tokenizer
-    if tokenizer.chat_template:
-        prefix = chat_prefix(tokenizer, [{"role": "user", "content": prompt}])
-        response = tokenizer(text, add_special_tokens=False)["input_ids"]
-    else:
-        prefix = plain_prefix(tokenizer, prompt + "\n")
-        response = tokenizer(text, add_special_tokens=False)["input_ids"]
-    return prefix, response
+def _difference(
+    policy: tuple[float, Usage] | Failure, reference: tuple[float, Usage] | Failure
+) -> tuple[float, Usage] | Failure:
+    if isinstance(policy, Failure):
+        return policy
+    if isinstance(reference, Failure):
+        return Failure(reference.error, policy[1] + reference.usage)
+    return policy[0] - reference[0], policy[1] + reference[1]
 
 
 def open_implicit(name: str, target: str, options: Mapping[str, str]) -> Scorer:
-    """Open ``implicit:MODEL?ref=REFERENCE`` or ``implicit:MODEL?ref=none``."""
-    read = read_options(ImplicitOptions, name, options)
-    policy = load(target, read, "AutoModelForCausalLM")
-    reference = None if read.ref == "none" else load(read.ref, read, "AutoModelForCausalLM")
-    parameters: dict[str, Any] = read.model_dump(exclude={"backend", "revision"})
-    if reference is not None:
+    """Open ``implicit:MODEL?ref=REFERENCE`` or ``implicit:MODEL?ref=none``; see ``ImplicitOptions``.
+
+    Raises:
+        CarbError: an option is wrong, or a model cannot be opened.
+    """
+    read, kind = read_backend_options(ImplicitOptions, LANGUAGE_MODELS, name, options)
+    policy: LanguageModel = kind.open(target, read)
+    parameters: dict[str, Any] = read.model_dump(mode="json", exclude={"revision", "ref_revision"})
+    reference: LanguageModel | None = None
+    if read.ref != "none":
+        reference = kind.open(read.ref, read.model_copy(update={"revision": read.ref_revision}))
         parameters["ref_revision"] = reference.revision
     spec = ScorerSpec(
         name=name, kind="implicit", model=target, revision=policy.revision, parameters=parameters, comparative=False

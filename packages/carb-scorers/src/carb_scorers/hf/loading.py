@@ -1,8 +1,10 @@
-"""Loading models and tokenizers: clear errors, resolved revisions, no code from strangers."""
+"""Loading models and tokenizers: clear errors, resolved revisions, no code from strangers, no noise."""
 
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -13,21 +15,38 @@ from carb_data import CarbError
 from carb_data.extras import require
 from carb_scorers.specs import Options
 
+HASHED = {".json", ".safetensors", ".jinja", ".model", ".txt", ".py"}
+"""Files of a local model folder that decide its scores."""
+
 
 class HFOptions(Options):
     """Options that every transformers-backed scorer takes."""
 
-    backend: Literal["hf"] = "hf"
     revision: str | None = None
     dtype: Literal["auto", "float32", "bfloat16", "float16"] = "auto"
     """``auto``: the dtype of the weights on a GPU, float32 on a CPU."""
     device: str = "auto"
-    """``auto``: the first GPU where there is one, else the CPU."""
+    """``auto``: the first GPU where there is one, else the CPU. Several (``cuda:0,cuda:1``, or ``all`` GPUs) get a
+    copy of the model and a worker each."""
+    device_map: str | None = None
+    """Passed to transformers (``auto`` spreads one model over all GPUs; needs accelerate); replaces ``device``."""
     attention: str = "sdpa"
+    """``sdpa``, ``eager``, or a flash attention that transformers knows. Only the first two can pack."""
+    compile: bool = False
+    """Compile the model's forward pass with ``torch.compile``."""
+    batching: Literal["auto", "item", "budget"] = "auto"
+    """``item``: every item has forward passes of its own, so that nothing beside it can change even a rounding.
+    ``budget``: items share passes up to ``batch_tokens``. ``auto``: ``item`` on a CPU, ``budget`` on a GPU."""
     batch_tokens: int = Field(default=4096, ge=1)
-    """Padded tokens in one forward pass; bounds memory."""
-    max_tokens: int | None = Field(default=None, ge=1)
-    """Longest row; a longer one is an error row. Default: what the model's configuration allows."""
+    """Padded tokens in one forward pass; bounds memory. Halved where memory runs out."""
+    packing: bool = True
+    """Compute an item's common prompt once, with its candidates beside it, where the architecture allows that."""
+    max_length: int | None = Field(default=None, ge=1)
+    """Longest row in tokens. Default: what the model's configuration allows."""
+    truncate: Literal["error", "middle"] = "error"
+    """What becomes of a longer row: an error row, or the middle of its question is cut out and counted."""
+    chat_template: str | None = None
+    """Path of a Jinja chat template to use instead of the tokenizer's, or ``none``: no template at all."""
     trust_remote_code: bool = False
     """Run Python code that comes with the model. Only for models whose code you have read."""
 
@@ -39,61 +58,118 @@ class Loaded:
     model: Any
     tokenizer: Any
     revision: str
-    max_tokens: int
+    max_length: int
 
 
-def load(target: str, options: HFOptions, auto_class: str, **model_options: Any) -> Loaded:
+Loader = str | Callable[[Any, Any], Any]
+"""A transformers class by name, or ``(transformers, config) -> class with from_pretrained``."""
+
+
+def load(target: str, options: HFOptions, loader: Loader, device: str | None = None) -> Loaded:
     """Load a model and its tokenizer in evaluation mode.
 
     Args:
         target: folder or hub id.
         options: see ``HFOptions``.
-        auto_class: name of the transformers class, for example ``"AutoModelForCausalLM"``.
-        model_options: passed on to ``from_pretrained``.
+        loader: for example ``"AutoModelForCausalLM"``.
+        device: one of ``devices(options)``; the first by default.
 
     Raises:
-        CarbError: the model is not there, is not of that class, or has no safetensors weights.
+        CarbError: the model is not there, is not of that class, has no safetensors weights, or lacks some.
         MissingExtraError: torch or transformers is not installed.
     """
     torch = require("torch", package="carb-scorers", extra="hf")
     transformers = require("transformers", package="carb-scorers", extra="hf")
-    if target.startswith((".", "/", "~")) and not Path(target).expanduser().is_dir():
+    folder = Path(target).expanduser()
+    if target.startswith((".", "/", "~")) and not folder.is_dir():
         raise CarbError(f"There is no model folder '{target}'. Give a folder with config.json, or a hub id owner/name.")
-    target = str(Path(target).expanduser()) if Path(target).expanduser().is_dir() else target
-    device = _device(torch, options.device)
-    dtype = _dtype(torch, options.dtype, device)
     source = {"revision": options.revision, "trust_remote_code": options.trust_remote_code}
+    where = torch.device(device or devices(options)[0])
+    placed = {} if options.device_map is None else {"device_map": options.device_map}
+    failures = (OSError, ValueError, RuntimeError, ImportError, _safetensors_error())
+    name = str(folder) if folder.is_dir() else target
     try:
-        tokenizer = transformers.AutoTokenizer.from_pretrained(target, **source)
-        model = getattr(transformers, auto_class).from_pretrained(
-            target,
-            dtype=dtype,
-            attn_implementation=options.attention,
-            use_safetensors=True,
-            **source,
-            **model_options,
-        )
-    except (OSError, ValueError) as error:
+        with quiet():
+            tokenizer = transformers.AutoTokenizer.from_pretrained(name, **source)
+            model, info = _loader(transformers, loader, name, source).from_pretrained(
+                name,
+                dtype=_dtype(torch, options.dtype, where),
+                attn_implementation=options.attention,
+                use_safetensors=True,
+                output_loading_info=True,
+                **placed,
+                **source,
+            )
+            if not placed:
+                model.to(where)
+    except failures as error:
         reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
         raise CarbError(
             f"Cannot load the model '{target}': {reason} Give a local folder or a hub id owner/name whose weights "
             f"are in safetensors format."
         ) from None
-    model.to(device).eval()
-    limit = options.max_tokens or _position_limit(model.config) or 1_000_000
-    return Loaded(model, tokenizer, _revision(target, model), limit)
+    if missing := sorted(info["missing_keys"]):
+        raise CarbError(
+            f"The model '{target}' has no weights for {', '.join(missing[:3])}{', ...' if missing[3:] else ''}, which "
+            f"{type(model).__name__} needs; scores would come from random numbers. Choose a model that was trained "
+            f"for this kind of scorer."
+        )
+    model.eval()
+    _set_chat_template(tokenizer, options.chat_template)
+    limit = options.max_length or _position_limit(model) or 1_000_000
+    return Loaded(model, tokenizer, _revision(name, model), limit)
 
 
-def _device(torch: Any, wanted: str) -> Any:
-    if wanted == "auto":
-        wanted = "cuda" if torch.cuda.is_available() else "cpu"
+def devices(options: HFOptions) -> list[str]:
+    """The devices that get a worker each.
+
+    Raises:
+        CarbError: unknown devices, GPUs where there are none, or several together with ``device_map``.
+    """
+    torch = require("torch", package="carb-scorers", extra="hf")
+    gpus = torch.cuda.device_count() if torch.cuda.is_available() else 0
+    if options.device == "auto":
+        return ["cuda" if gpus else "cpu"]
+    names = [f"cuda:{i}" for i in range(gpus)] if options.device == "all" else options.device.split(",")
+    for name in names:
+        try:
+            device = torch.device(name)
+        except RuntimeError:
+            raise CarbError(f"Unknown device '{name}'; write cpu, cuda, cuda:1, cuda:0,cuda:1 or all.") from None
+        if device.type == "cuda" and (device.index or 0) >= gpus:
+            seen = f"{gpus} GPU{'' if gpus == 1 else 's'}" if gpus else "no GPU"
+            raise CarbError(f"device={options.device} was asked for, but torch sees {seen} here. Use device=cpu.")
+    if not names:
+        raise CarbError("device=all was asked for, but torch sees no GPU here. Use device=cpu.")
+    if options.device_map is not None and len(names) > 1:
+        raise CarbError("device_map spreads one model over devices; leave out device, which makes a copy on each.")
+    return names
+
+
+@contextmanager
+def quiet() -> Iterator[None]:
+    """Keep transformers' progress bars and remarks off the terminal meanwhile; its errors still show."""
+    logging = require("transformers", package="carb-scorers", extra="hf").utils.logging
+    bars, verbosity = logging.is_progress_bar_enabled(), logging.get_verbosity()
+    logging.disable_progress_bar()
+    logging.set_verbosity_error()
     try:
-        device = torch.device(wanted)
-    except RuntimeError:
-        raise CarbError(f"Unknown device '{wanted}'; write cpu, cuda or cuda:1.") from None
-    if device.type == "cuda" and not torch.cuda.is_available():
-        raise CarbError(f"device={wanted} was asked for, but torch sees no GPU here. Leave the option out, or use cpu.")
-    return device
+        yield
+    finally:
+        logging.set_verbosity(verbosity)
+        if bars:
+            logging.enable_progress_bar()
+
+
+def _loader(transformers: Any, loader: Loader, name: str, source: dict[str, Any]) -> Any:
+    if isinstance(loader, str):
+        return getattr(transformers, loader)
+    return loader(transformers, transformers.AutoConfig.from_pretrained(name, **source))
+
+
+def _safetensors_error() -> type[Exception]:
+    error: type[Exception] = require("safetensors", package="carb-scorers", extra="hf").SafetensorError
+    return error
 
 
 def _dtype(torch: Any, wanted: str, device: Any) -> Any:
@@ -102,9 +178,22 @@ def _dtype(torch: Any, wanted: str, device: Any) -> Any:
     return getattr(torch, wanted)
 
 
-def _position_limit(config: Any) -> int | None:
-    text_config = config.get_text_config()
-    limit = getattr(text_config, "max_position_embeddings", None)
+def _set_chat_template(tokenizer: Any, given: str | None) -> None:
+    if given == "none":
+        tokenizer.chat_template = None
+    elif given is not None:
+        try:
+            tokenizer.chat_template = Path(given).expanduser().read_text(encoding="utf-8")
+        except (OSError, UnicodeDecodeError) as error:
+            raise CarbError(f"chat_template={given}: cannot read that file: {error}. Give a path, or none.") from None
+
+
+def _position_limit(model: Any) -> int | None:
+    limit = getattr(model.config.get_text_config(), "max_position_embeddings", None)
+    table = getattr(getattr(model.base_model, "embeddings", None), "position_embeddings", None)
+    padding = getattr(table, "padding_idx", None)
+    if isinstance(limit, int) and isinstance(padding, int):
+        limit -= padding + 1  # RoBERTa and its kin count positions from behind the padding's own
     return limit if isinstance(limit, int) and limit > 0 else None
 
 
@@ -115,7 +204,7 @@ def _revision(target: str, model: Any) -> str:
         return commit
     digest = hashlib.sha256()
     for path in sorted(Path(target).glob("*")):
-        if path.suffix in {".json", ".safetensors"}:
+        if path.suffix in HASHED:
             digest.update(path.name.encode())
             with path.open("rb") as file:
                 digest.update(hashlib.file_digest(file, "sha256").digest())

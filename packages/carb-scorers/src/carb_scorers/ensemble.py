@@ -1,0 +1,130 @@
+"""Several scorers as one: ``ensemble:mean?of=SPEC;SPEC`` or ``ensemble:majority?of=SPEC;SPEC``.
+
+Within a member's spec, ``&`` is written ``%26`` (and ``%`` as ``%25``), or the members stand in a file, a spec a
+line: ``ensemble:mean?file=members.txt``.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AsyncExitStack
+from pathlib import Path
+
+from carb_data import CarbError
+from carb_scorers.contract import Scorer, ScoreRequest, ScoreResult, ScorerSpec, Usage, failed
+from carb_scorers.specs import Options, open_scorer, read_options
+
+Rule = Callable[[Sequence[Mapping[str, float]]], dict[str, float]]
+"""From each member's scores of one item to the ensemble's."""
+
+
+class EnsembleOptions(Options):
+    """Options of ``ensemble:RULE``."""
+
+    of: str | None = None
+    """Members' specs, joined by ``;``."""
+    file: str | None = None
+    """A file with a member's spec a line; empty lines and lines from ``#`` on are skipped."""
+
+
+def mean(members: Sequence[Mapping[str, float]]) -> dict[str, float]:
+    """Mean over the members of (score - item mean) / item standard deviation (population, ddof 0).
+
+    A member that gives all candidates the same score adds 0 to each.
+    """
+    standardised = []
+    for scores in members:
+        centre = math.fsum(scores.values()) / len(scores)
+        spread = math.sqrt(math.fsum((value - centre) ** 2 for value in scores.values()) / len(scores))
+        standardised.append({key: (value - centre) / spread if spread else 0.0 for key, value in scores.items()})
+    return {key: math.fsum(scores[key] for scores in standardised) / len(members) for key in members[0]}
+
+
+def majority(members: Sequence[Mapping[str, float]]) -> dict[str, float]:
+    """Share of the members that put a candidate first; a member with k equal firsts gives 1/k to each."""
+    votes = dict.fromkeys(members[0], 0.0)
+    for scores in members:
+        best = max(scores.values())
+        first = [key for key, value in scores.items() if value == best]
+        for key in first:
+            votes[key] += 1.0 / len(first)
+    return {key: value / len(members) for key, value in votes.items()}
+
+
+RULES: dict[str, Rule] = {"mean": mean, "majority": majority}
+
+
+class EnsembleScorer:
+    """Asks every member and combines their scores of an item; an item that a member failed is an error row."""
+
+    def __init__(self, spec: ScorerSpec, members: Sequence[Scorer], rule: Rule) -> None:
+        self.spec = spec
+        self._members = tuple(members)
+        self._rule = rule
+        limits = [limit for m in members if (limit := getattr(m, "in_flight", None)) is not None]
+        if limits:
+            self.in_flight: int = min(limits)
+
+    async def score(self, requests: Sequence[ScoreRequest]) -> list[ScoreResult]:
+        """See ``Scorer``."""
+        by_member = [await member.score(requests) for member in self._members]
+        return [self._combined(request, own) for request, *own in zip(requests, *by_member, strict=True)]
+
+    async def aclose(self) -> None:
+        """Close all members, also where closing one fails."""
+        async with AsyncExitStack() as stack:
+            for member in self._members:
+                stack.push_async_callback(member.aclose)
+
+    def _combined(self, request: ScoreRequest, results: Sequence[ScoreResult]) -> ScoreResult:
+        usages = [result.usage for result in results if result.usage is not None]
+        usage = sum(usages, Usage()) if usages else None
+        for member, result in zip(self._members, results, strict=True):
+            if result.error is not None:
+                message = f"{member.spec.name}: {result.error.message}"
+                return failed(request, result.error.kind, message, usage)
+        texts = [result.rationale for result in results if result.rationale]
+        return ScoreResult(
+            item_id=request.item_id,
+            scores=self._rule([result.scores for result in results]),
+            rationale="\n\n".join(texts) or None,
+            usage=usage,
+        )
+
+
+def open_ensemble(name: str, target: str, options: Mapping[str, str]) -> Scorer:
+    """Open ``ensemble:mean?of=...`` or ``ensemble:majority?of=...``.
+
+    Raises:
+        CarbError: unknown rule, no members, a member given twice, or a member that cannot be opened.
+    """
+    read = read_options(EnsembleOptions, name, options)
+    if target not in RULES:
+        raise CarbError(f"Scorer '{name}': unknown rule '{target}'. There are {', '.join(RULES)}.")
+    specs = _members(name, read)
+    members = [open_scorer(spec) for spec in specs]
+    spec = ScorerSpec(
+        name=name,
+        kind="ensemble",
+        parameters={"rule": target, "members": [member.spec.model_dump(mode="json") for member in members]},
+        comparative=True,  # standardising and voting look at all candidates of an item
+    )
+    return EnsembleScorer(spec, members, RULES[target])
+
+
+def _members(name: str, options: EnsembleOptions) -> list[str]:
+    if (options.of is None) == (options.file is None):
+        raise CarbError(f"Scorer '{name}': name the members, either with of=SPEC;SPEC or with file=PATH.")
+    if options.file is not None:
+        try:
+            lines = Path(options.file).expanduser().read_text(encoding="utf-8").splitlines()
+        except (OSError, UnicodeDecodeError) as error:
+            raise CarbError(f"Scorer '{name}': cannot read {options.file}: {error}") from None
+        specs = [line.partition("#")[0].strip() for line in lines]
+    else:
+        specs = [spec.strip() for spec in (options.of or "").split(";")]
+    specs = [spec for spec in specs if spec]
+    if len(specs) < 2 or len(set(specs)) < len(specs):
+        raise CarbError(f"Scorer '{name}': an ensemble has at least two members, each named once; got {specs}.")
+    return specs

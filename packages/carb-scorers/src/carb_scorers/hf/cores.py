@@ -1,0 +1,229 @@
+"""What a model computes for packs of rows: final hidden states where they can be had, its own outputs elsewhere.
+
+A core turns packs into *states*, a tensor ``(reads, D)``: one line for each read of each row, in order. Which core
+and which short cuts suit a model is not assumed from its name but tried on a few tokens (``probe``).
+"""
+
+from __future__ import annotations
+
+import copy
+import inspect
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol
+
+from carb_data.extras import require
+from carb_scorers.batching import Cost, Pack, Row
+
+
+class Core(Protocol):
+    """See the module's text."""
+
+    device: Any
+    packable: bool
+    """Rows may share a sequence."""
+    paddable: bool
+    """Packs of different length may share a pass."""
+    window: int | None
+    cost: Cost
+
+    def states(self, packs: Sequence[Pack]) -> Any:
+        """Tensor ``(reads, D)`` on the core's device."""
+        ...
+
+
+class HasCore(Protocol):
+    """A worker: a core, and whatever reads its states."""
+
+    @property
+    def core(self) -> Core:
+        """What the executor runs."""
+        ...
+
+
+class HiddenCore:
+    """Final hidden states of a decoder: its body without its head, padded on the right.
+
+    Causal attention keeps padding on the right out of sight by itself, so a mask is needed only for packs. The
+    body is given 4-dimensional masks, which transformers passes on as they are; a model whose layers attend in
+    several ways takes one mask for each way.
+    """
+
+    def __init__(self, model: Any, *, eager: bool, compiled: bool = False) -> None:
+        torch = require("torch", package="carb-scorers", extra="hf")
+        self._torch = torch
+        config = model.config.get_text_config()
+        self._body = torch.compile(model.base_model, dynamic=True) if compiled else model.base_model
+        self._kinds = sorted(set(getattr(config, "layer_types", None) or ()))
+        self._eager = eager
+        self._dtype = model.dtype
+        self.device = model.device
+        self.packable = True
+        self.paddable = True
+        self.window = _window(config)
+        self.cost = _cost(model, config)
+
+    def states(self, packs: Sequence[Pack]) -> Any:
+        torch = self._torch
+        width = max(pack.length for pack in packs)
+        ids = torch.zeros((len(packs), width), dtype=torch.long)
+        positions = torch.zeros_like(ids)
+        segments = torch.full_like(ids, -1)
+        lines: list[int] = []
+        columns: list[int] = []
+        for line, pack in enumerate(packs):
+            tokens, place, segment = pack.layout()
+            ids[line, : pack.length] = torch.tensor(tokens)
+            positions[line] = torch.arange(width)
+            positions[line, : pack.length] = torch.tensor(place)
+            segments[line, : pack.length] = torch.tensor(segment)
+            reads = pack.places()
+            lines.extend([line] * len(reads))
+            columns.extend(reads)
+        packed = any(len(pack.rows) > 1 for pack in packs)
+        mask = self._mask(segments.to(self.device)) if packed else None
+        hidden = self._body(
+            input_ids=ids.to(self.device), attention_mask=mask, position_ids=positions.to(self.device), use_cache=False
+        ).last_hidden_state
+        return hidden[torch.tensor(lines, device=hidden.device), torch.tensor(columns, device=hidden.device)]
+
+    def _mask(self, segments: Any) -> Any:
+        """Each token sees what stands before it in the prefix or in its own tail; padding sees itself."""
+        torch = self._torch
+        width = segments.shape[1]
+        past = torch.ones((width, width), dtype=torch.bool, device=segments.device).tril()
+        query, key = segments[:, :, None], segments[:, None, :]
+        seen = (past & ((key == 0) | (key == query)))[:, None]
+        if self._eager:
+            seen = torch.zeros(seen.shape, dtype=self._dtype, device=seen.device).masked_fill(
+                ~seen, torch.finfo(self._dtype).min
+            )
+        return dict.fromkeys(self._kinds, seen) if len(self._kinds) > 1 else seen
+
+
+class OwnCore:
+    """A model's own forward pass, for encoders and for whatever has a head or a mask of its own.
+
+    Args:
+        model: any transformers model.
+        output: reads ``(rows, D)`` or ``(rows, tokens, D)`` from the model's output.
+        per_token: the output has a line per token (language models), not per row (classifiers).
+    """
+
+    packable = False
+    window: int | None = None
+
+    def __init__(self, model: Any, output: Callable[[Any], Any], *, per_token: bool) -> None:
+        self._torch = require("torch", package="carb-scorers", extra="hf")
+        self._model = model
+        self._output = output
+        self._per_token = per_token
+        self.paddable = not per_token
+        self._options = {"use_cache": False} if per_token else {}
+        self._keeps = per_token and "logits_to_keep" in inspect.signature(model.forward).parameters
+        self.device = model.device
+        self.cost = Cost()
+
+    def states(self, packs: Sequence[Pack]) -> Any:
+        torch = self._torch
+        rows = [pack.rows[0] for pack in packs]
+        width = max(len(row.tokens) for row in rows)
+        padding = getattr(self._model.config.get_text_config(), "pad_token_id", None) or 0
+        ids = torch.full((len(rows), width), padding, dtype=torch.long)
+        mask = torch.zeros_like(ids)
+        for line, row in enumerate(rows):
+            ids[line, : len(row.tokens)] = torch.tensor(row.tokens)
+            mask[line, : len(row.tokens)] = 1
+        arguments = {"input_ids": ids.to(self.device), "attention_mask": mask.to(self.device)}
+        if self._keeps:  # a row at a time, since these cores do not pad
+            arguments["logits_to_keep"] = torch.tensor(rows[0].reads, device=self.device)
+        output = self._output(self._model(**arguments, **self._options))
+        if self._keeps:
+            return output[0]
+        if not self._per_token:
+            return output
+        return torch.cat([output[line, list(row.reads)] for line, row in enumerate(rows)])
+
+    def alone(self, row: Row) -> Any:
+        """States ``(reads, D)`` of one row by itself: what every other way must agree with."""
+        return self.states([row_alone(row)])
+
+
+class LanguageHead:
+    """Logits from final hidden states by the model's own code: scaling and soft caps included.
+
+    The model is copied without its weights, and its body replaced by one that returns given states.
+    """
+
+    def __init__(self, model: Any) -> None:
+        self._torch = require("torch", package="carb-scorers", extra="hf")
+        self._head = _without_body(model)
+        self._forward = type(model).forward
+        self._narrow: tuple[tuple[int, ...], Any] | None = None
+
+    def logits(self, states: Any, wanted: Sequence[int] | None = None) -> Any:
+        """float32 logits ``(reads, vocabulary)``, or only of the ``wanted`` entries, ``(reads, len(wanted))``."""
+        head = self._head if wanted is None else self._narrowed(tuple(wanted))
+        logits = self._run(head, states)
+        return logits if wanted is None or logits.shape[-1] == len(wanted) else logits[:, list(wanted)]
+
+    def _run(self, head: Any, states: Any) -> Any:
+        head._modules[head.base_model_prefix].given = states[None]
+        places = self._torch.zeros((1, states.shape[0]), dtype=self._torch.long, device=states.device)
+        return self._forward(head, input_ids=places, use_cache=False).logits[0].float()
+
+    def _narrowed(self, wanted: tuple[int, ...]) -> Any:
+        """The head with only some lines of its output matrix: a vocabulary of 262k costs as much as a model."""
+        if self._narrow is None or self._narrow[0] != wanted:
+            head = copy.copy(self._head)
+            head._modules = dict(self._head._modules)
+            output = head.get_output_embeddings()
+            if type(output) is self._torch.nn.Linear:
+                narrow = copy.copy(output)
+                narrow._parameters = {
+                    name: None if value is None else value[list(wanted)] for name, value in output._parameters.items()
+                }
+                head.set_output_embeddings(narrow)
+            self._narrow = wanted, head
+        return self._narrow[1]
+
+
+class OwnLogits:
+    """The head's twin for a core whose states are logits already."""
+
+    def logits(self, states: Any, wanted: Sequence[int] | None = None) -> Any:
+        """As ``LanguageHead.logits``."""
+        return states.float() if wanted is None else states[:, list(wanted)].float()
+
+
+def _without_body(model: Any) -> Any:
+    torch = require("torch", package="carb-scorers", extra="hf")
+    outputs = require("transformers", package="carb-scorers", extra="hf").modeling_outputs
+
+    class Given(torch.nn.Module):  # type: ignore[misc, name-defined]
+        given: Any = None
+
+        def forward(self, *_: Any, **__: Any) -> Any:
+            return outputs.BaseModelOutputWithPast(last_hidden_state=self.given)
+
+    head = copy.copy(model)
+    head._modules = {**model._modules, model.base_model_prefix: Given()}
+    return head
+
+
+def _window(config: Any) -> int | None:
+    window = getattr(config, "sliding_window", None)
+    return window if isinstance(window, int) and getattr(config, "use_sliding_window", True) else None
+
+
+def _cost(model: Any, config: Any) -> Cost:
+    """Attention against linear layers, from their multiplications; kernels reach half the speed in attention."""
+    body = sum(p.numel() for name, p in model.base_model.named_parameters() if "embed" not in name)
+    heads = getattr(config, "num_attention_heads", 0) * (getattr(config, "head_dim", None) or 0)
+    width = heads or getattr(config, "hidden_size", 0)
+    layers = getattr(config, "num_hidden_layers", 1)
+    return Cost(attention=2 * layers * width / max(body, 1))
+
+
+def row_alone(row: Row) -> Pack:
+    """A pack of one row."""
+    return Pack((row,), len(row.tokens))

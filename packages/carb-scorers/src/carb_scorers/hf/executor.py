@@ -1,0 +1,204 @@
+"""Runs packs through cores: tokens prepared ahead, equal work done once, memory that runs out survived."""
+
+from __future__ import annotations
+
+import gc
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from functools import partial
+from typing import Any, Generic, TypeVar
+
+import anyio.from_thread
+
+from carb_data.extras import require
+from carb_scorers.backends.base import Failure
+from carb_scorers.batching import Pack, Row, order, pack_group, plan_passes
+from carb_scorers.contract import ScoreError
+from carb_scorers.hf.cores import HasCore, row_alone
+
+CHUNK = 64
+"""Items whose tokens are prepared at once; while one chunk is computed, the next is prepared."""
+
+W = TypeVar("W", bound=HasCore)
+X = TypeVar("X")
+T = TypeVar("T")
+
+Read = Callable[[W, Any, Sequence[Row]], Sequence[T]]
+
+
+class Executor(Generic[W]):
+    """Computes the rows of items on one or more workers, each with a core (a model on a device) of its own.
+
+    Args:
+        workers: one core each.
+        budget: padded tokens in a pass.
+        merge: whether items share passes; see ``plan_passes``.
+        packing: whether rows of an item may share a sequence, where a core can do that.
+    """
+
+    def __init__(self, workers: Sequence[W], *, budget: int, merge: bool, packing: bool) -> None:
+        self._torch = require("torch", package="carb-scorers", extra="hf")
+        self._workers = tuple(workers)
+        self._budgets = [budget] * len(self._workers)
+        self._merge = merge
+        self._packing = packing
+        self._lock = threading.Lock()
+
+    @property
+    def budget(self) -> int:
+        """Padded tokens in a pass, as far as it has been halved by now."""
+        return min(self._budgets)
+
+    def close(self) -> None:
+        """Drop the workers."""
+        self._workers = ()
+
+    def map(
+        self, items: Sequence[X], encode: Callable[[X], Sequence[Row | Failure]], read: Read[W, T]
+    ) -> list[list[T | Failure]]:
+        """An outcome for each row of each item.
+
+        Args:
+            items: whatever ``encode`` takes.
+            encode: makes an item's rows; called once per item, in a thread of its own.
+            read: from states ``(reads, D)`` of some rows to one outcome per row; called under inference mode.
+
+        Returns:
+            Per item, per row, in order. Rows that did not fit into memory alone are failures.
+        """
+        with self._lock:  # cores and heads hold state while they run
+            return self._map(items, encode, read)
+
+    def _map(
+        self, items: Sequence[X], encode: Callable[[X], Sequence[Row | Failure]], read: Read[W, T]
+    ) -> list[list[T | Failure]]:
+        outcomes: list[list[T | Failure]] = [[] for _ in items]
+        stopped = threading.Event()
+        size = max(1, min(CHUNK, -(-len(items) // (4 * len(self._workers)))))
+        starts = iter(range(0, len(items), size))
+        lock = threading.Lock()
+        with ThreadPoolExecutor(1, "encode") as pool:
+
+            def prepare(start: int) -> tuple[int, list[Sequence[Row | Failure]]]:
+                return start, [encode(item) for item in items[start : start + size]]
+
+            ahead = [pool.submit(prepare, start) for _, start in zip(self._workers, starts, strict=False)]
+
+            def work(number: int) -> None:
+                while not stopped.is_set():
+                    with lock:
+                        if not ahead:
+                            return
+                        chunk = ahead.pop(0)
+                        if (start := next(starts, None)) is not None:
+                            ahead.append(pool.submit(prepare, start))
+                    first, encoded = chunk.result()
+                    outcomes[first : first + len(encoded)] = self._chunk(number, encoded, read, stopped)
+
+            with ThreadPoolExecutor(len(self._workers), "score") as crew:
+                others = [crew.submit(work, number) for number in range(1, len(self._workers))]
+                try:
+                    work(0)  # in the calling thread, which may be told to stop
+                except BaseException:
+                    stopped.set()
+                    raise
+                for other in others:
+                    other.result()
+        return outcomes
+
+    def _chunk(
+        self,
+        number: int,
+        encoded: Sequence[Sequence[Row | Failure]],
+        read: Read[W, T],
+        stopped: threading.Event,
+    ) -> list[list[T | Failure]]:
+        """Compute a chunk; items with the very same rows are computed once."""
+        keys = [tuple(sorted({r for r in rows if isinstance(r, Row)}, key=order)) for rows in encoded]
+        done: dict[tuple[Row, ...], dict[Row, T | Failure]] = {key: {} for key in keys}
+        while groups := [(key, left) for key, known in done.items() if (left := [r for r in key if r not in known])]:
+            for members in self._passes(number, [rows for _, rows in groups]):
+                if stopped.is_set():
+                    break
+                if number == 0:
+                    check_cancelled()
+                packs = [pack for _, pack in members]
+                values = self._attempt(self._workers[number], packs, read)
+                if values is None:
+                    values = self._give_way(number, packs)
+                owners = [(groups[which][0], row) for which, pack in members for row in pack.rows]
+                for (key, row), value in zip(owners, values, strict=False):
+                    done[key][row] = value
+                if not values:
+                    break  # plan anew, with half the budget
+            if stopped.is_set():
+                raise RuntimeError("another worker failed")
+        return [
+            [entry if isinstance(entry, Failure) else done[key][entry] for entry in rows]
+            for key, rows in zip(keys, encoded, strict=True)
+        ]
+
+    def _passes(self, number: int, groups: Sequence[Sequence[Row]]) -> list[list[tuple[int, Pack]]]:
+        core, budget = self._workers[number].core, self._budgets[number]
+        divide: Callable[[Sequence[Row]], list[Pack]]
+        if core.packable and self._packing:
+            divide = partial(pack_group, cost=core.cost, longest=budget, window=core.window)
+        else:
+            divide = _alone
+        merge = self._merge and core.paddable
+        return plan_passes(groups, divide, budget=budget, merge=merge, together=core.paddable and not core.packable)
+
+    def _attempt(self, worker: W, members: Sequence[Pack], read: Read[W, T]) -> Sequence[T | Failure] | None:
+        """The outcomes of a pass, or ``None`` where memory ran out."""
+        try:
+            with self._torch.inference_mode():
+                return read(worker, worker.core.states(members), [row for pack in members for row in pack.rows])
+        except (RuntimeError, MemoryError) as error:
+            if not is_out_of_memory(self._torch, error):
+                raise
+        gc.collect()
+        if worker.core.device.type == "cuda":  # not run on a GPU by any test
+            self._torch.cuda.empty_cache()
+        return None
+
+    def _give_way(self, number: int, members: Sequence[Pack]) -> Sequence[Failure]:
+        """After memory ran out: halve the budget and give nothing, or give up a row that does not fit alone."""
+        rows = [row for pack in members for row in pack.rows]
+        if len(rows) > 1:
+            size = max(pack.length for pack in members) * len(members)
+            self._budgets[number] = max(1, min(self._budgets[number], size) // 2)
+            return []
+        return [Failure(out_of_memory(len(rows[0].tokens)))]
+
+
+def is_out_of_memory(torch: Any, error: Exception) -> bool:
+    """Whether an exception means that memory, of a GPU or of the machine, ran out."""
+    return isinstance(error, (MemoryError, torch.OutOfMemoryError)) or (
+        "DefaultCPUAllocator" in str(error) and "memory" in str(error)
+    )
+
+
+def out_of_memory(tokens: int) -> ScoreError:
+    """The error of a row that does not even fit alone."""
+    message = f"out of memory on {tokens} tokens alone; use a smaller dtype or max_length"
+    return ScoreError(kind="out-of-memory", message=message)
+
+
+def check_cancelled() -> None:
+    """Raise where the task that waits for this thread was cancelled; elsewhere nothing happens."""
+    with suppress(RuntimeError):
+        anyio.from_thread.check_cancelled()
+
+
+def _alone(rows: Sequence[Row]) -> list[Pack]:
+    return [row_alone(row) for row in sorted(rows, key=order)]
+
+
+def each(values: Any, rows: Sequence[Row]) -> Iterator[Any]:
+    """Cut a tensor ``(reads, ...)`` into the parts that belong to each row."""
+    start = 0
+    for row in rows:
+        yield values[start : start + len(row.reads)]
+        start += len(row.reads)

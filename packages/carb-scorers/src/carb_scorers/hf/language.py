@@ -1,0 +1,195 @@
+"""Language models on transformers: the ``hf`` backend of ``judge`` and ``implicit``."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import anyio.to_thread
+
+from carb_data import CarbError
+from carb_data.extras import require
+from carb_scorers.backends.base import (
+    BackendKind,
+    Choices,
+    Continuation,
+    Failure,
+    Generation,
+    Prompt,
+    excluding_longer,
+)
+from carb_scorers.batching import Row, shared_prefix
+from carb_scorers.contract import Usage
+from carb_scorers.hf.cores import Core, HiddenCore, LanguageHead, OwnCore, OwnLogits
+from carb_scorers.hf.executor import each
+from carb_scorers.hf.generate import Sampling, generate
+from carb_scorers.hf.items import ItemRunner
+from carb_scorers.hf.loading import HFOptions, Loaded, devices, load
+from carb_scorers.hf.probe import probe_rows, try_core
+from carb_scorers.tokens import answer_ids, prompt_ids, wanted_ids
+
+LOGITS = 2**25
+"""Logits held at once, in floats (128 MiB in float32); vocabularies reach 262k entries."""
+
+
+@dataclass(frozen=True, slots=True)
+class Worker:
+    """A language model on a device."""
+
+    loaded: Loaded
+    core: Core
+    head: LanguageHead | OwnLogits
+
+    def logprobs(self, states: Any, targets: Sequence[int]) -> Any:
+        """Natural log-probability of one token at each of some states, float64 ``(reads,)`` on the CPU."""
+        torch = require("torch", package="carb-scorers", extra="hf")
+        vocabulary = int(self.loaded.model.config.get_text_config().vocab_size)
+        step = max(1, LOGITS // vocabulary)
+        found = []
+        for start in range(0, len(targets), step):
+            logits = self.head.logits(states[start : start + step])
+            place = torch.tensor(targets[start : start + step], device=logits.device)
+            picked = logits.gather(-1, place[:, None])[:, 0]
+            found.append((picked.double() - logits.logsumexp(-1).double()).cpu())
+        return torch.cat(found)
+
+
+class HFLanguageModel:
+    """See ``LanguageModel``; rows of an item are packed where the architecture allows that."""
+
+    def __init__(self, target: str, workers: Sequence[Worker], options: HFOptions) -> None:
+        self.model = target
+        self.revision = workers[0].loaded.revision
+        self._tokenizer = workers[0].loaded.tokenizer
+        self._items = ItemRunner(workers, options)
+
+    async def aclose(self) -> None:
+        """Drop the model."""
+        self._items.close()
+
+    async def generate(
+        self,
+        prompts: Sequence[Prompt],
+        *,
+        max_tokens: int,
+        temperature: float = 0.0,
+        seed: int = 0,
+        stop: Sequence[str] = (),
+    ) -> list[Generation | Failure]:
+        """See ``LanguageModel``. Greedy texts are the same in any batch, but for ties within rounding."""
+        sampling = Sampling(max_tokens=max_tokens, temperature=temperature, seed=seed, stop=tuple(stop))
+
+        def run() -> list[Generation | Failure]:
+            encoded = self._items.encode(prompts, self._ends, room=max_tokens)
+            worker = self._items.workers[0]
+            return generate(worker.loaded, prompts, encoded, sampling, budget=self._items.executor.budget)
+
+        return await anyio.to_thread.run_sync(run)
+
+    async def next_logprobs(self, prompts: Sequence[Prompt], wanted: Sequence[str]) -> list[Choices | Failure]:
+        """See ``LanguageModel``. Only the wanted entries of the vocabulary are computed, where one token tells."""
+        words = wanted_ids(self._tokenizer, wanted)
+        if len(set(words)) != len(words) or not all(words):
+            raise CarbError(f"This model's tokenizer does not tell {', '.join(wanted)} apart; use read=generate.")
+        lead = words[0][: min(shared_prefix(words[0], word[:-1]) for word in words)]
+        endings = {text: word[len(lead) :] for text, word in zip(wanted, words, strict=True)}
+        first = sorted({ending[0] for ending in endings.values()})
+        paths = sorted({ending[:i] for ending in endings.values() for i in range(1, len(ending))})
+        after = {p: tuple(sorted({e[len(p)] for e in endings.values() if e[: len(p)] == p != e})) for p in paths}
+
+        def rows_of(prompt: Prompt, _: str) -> list[Row]:
+            ids = (*prompt_ids(self._tokenizer, prompt), *lead)
+            end = len(ids) - 1
+            rows = [Row(ids, (end,))]
+            rows.extend(Row((*ids, *p), (end + len(p),) * len(tokens), tokens) for p, tokens in after.items())
+            return rows
+
+        def read(worker: Worker, states: Any, rows: Sequence[Row]) -> list[dict[int, float]]:
+            deep = [place for place, row in enumerate(rows) for _ in row.targets]
+            flat = [place for place, row in enumerate(rows) if not row.targets]
+            targets = [target for row in rows for target in row.targets]
+            lines = [place for place, row in enumerate(rows) for _ in row.reads]
+            found: list[dict[int, float]] = [{} for _ in rows]
+            if flat:
+                at = [line for line, place in enumerate(lines) if not rows[place].targets]
+                for place, values in zip(flat, worker.head.logits(states[at], first).double().tolist(), strict=True):
+                    found[place].update(zip(first, values, strict=True))
+            if deep:  # all at once: the whole vocabulary is read for them
+                at = [line for line, place in enumerate(lines) if rows[place].targets]
+                for place, target, value in zip(
+                    deep, targets, worker.logprobs(states[at], targets).tolist(), strict=True
+                ):
+                    found[place][target] = value
+            return found
+
+        def choices(found: Sequence[dict[int, float]], usage: Usage) -> Choices:
+            steps = dict(zip([(), *paths], found, strict=True))
+            logprobs = {
+                text: sum(steps[ending[:i]][token] for i, token in enumerate(ending))
+                for text, ending in endings.items()
+            }
+            return Choices(
+                excluding_longer(logprobs, lambda a, b: endings[a][: len(endings[b])] == endings[b]), usage=usage
+            )
+
+        return await self._items.run(prompts, None, rows_of, read, choices)
+
+    async def continuation_logprobs(
+        self, prompts: Sequence[Prompt], answers: Sequence[str], *, end_of_turn: bool = True
+    ) -> list[Continuation | Failure]:
+        """See ``LanguageModel``. Logits are computed at the answers' tokens alone."""
+
+        def rows_of(prompt: Prompt, answer: str) -> list[Row]:
+            before = prompt_ids(self._tokenizer, prompt)
+            after = answer_ids(self._tokenizer, answer, end_of_turn=end_of_turn)
+            if not before or not after:
+                raise ValueError("the prompt or the answer has no tokens")
+            ids = (*before, *after)
+            return [Row(ids, tuple(range(len(before) - 1, len(ids) - 1)), tuple(after))]
+
+        def read(worker: Worker, states: Any, rows: Sequence[Row]) -> list[tuple[float, ...]]:
+            values = worker.logprobs(states, [target for row in rows for target in row.targets])
+            return [tuple(part.tolist()) for part in each(values, rows)]
+
+        def continuation(found: Sequence[tuple[float, ...]], usage: Usage) -> Continuation:
+            return Continuation(found[0], usage)
+
+        return await self._items.run(prompts, answers, rows_of, read, continuation)
+
+    def _ends(self, prompt: Prompt, _: str) -> list[Row]:
+        ids = tuple(prompt_ids(self._tokenizer, prompt))
+        return [Row(ids, (len(ids) - 1,))]
+
+
+def make_worker(loaded: Loaded, options: HFOptions) -> Worker:
+    """The fastest core that gives what the model's own forward pass gives, tried on a few tokens."""
+    model = loaded.model
+
+    def own(output: Any) -> Any:
+        return output.logits
+
+    plain = OwnCore(model, own, per_token=True)
+    rows = probe_rows(loaded.tokenizer)
+    packs = options.attention in {"sdpa", "eager"}
+    try:
+        core = HiddenCore(model, eager=options.attention == "eager", compiled=options.compile)
+        head = LanguageHead(model)
+    except (AttributeError, TypeError, KeyError):
+        return Worker(loaded, plain, OwnLogits())
+    core.packable = core.packable and packs and options.packing
+    fits = try_core(core, rows, head.logits, lambda row: plain.alone(row).float())
+    return Worker(loaded, core, head) if fits else Worker(loaded, plain, OwnLogits())
+
+
+def open_language_model(target: str, options: HFOptions) -> HFLanguageModel:
+    """Load ``target`` once on every device asked for.
+
+    Raises:
+        CarbError: see ``load``.
+    """
+    workers = [make_worker(load(target, options, "AutoModelForCausalLM", d), options) for d in devices(options)]
+    return HFLanguageModel(target, workers, options)
+
+
+LANGUAGE_MODEL = BackendKind(HFOptions, open_language_model)

@@ -1,0 +1,176 @@
+"""Listwise, pairwise and pointwise: which prompts an item needs, and what their answers amount to.
+
+Each mode is a generator: it yields rounds of ``Ask``s, is sent their ``Answer``s, and returns an ``Outcome``. So one
+call of a model serves the same round of many items.
+"""
+
+from __future__ import annotations
+
+import string
+from collections.abc import Generator, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+from typing import Literal
+
+from carb_scorers.backends.base import Prompt
+from carb_scorers.contract import Presentation, ScoreRequest
+from carb_scorers.judge.asking import HIGHEST, LOWEST, Asker
+from carb_scorers.judge.bradley_terry import strengths
+
+LETTERS = string.ascii_uppercase
+RATINGS = tuple(str(value) for value in range(LOWEST, HIGHEST + 1))
+
+Form = Literal["pick", "ranking", "rating"]
+Orders = Literal["one", "both", "rotated"]
+
+
+@dataclass(frozen=True, slots=True)
+class Ask:
+    """One prompt, and the answers that it allows."""
+
+    prompt: Prompt
+    labels: tuple[str, ...]
+    form: Form
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What came of an ``Ask``.
+
+    ``pick``: per label its log-probability among the labels, or 1 for the pick and 0 for the rest.
+    ``ranking``: per label the share of the others that it was put before.
+    ``rating``: one number on the scale.
+    """
+
+    values: tuple[float, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """Scores by candidate, and what each presentation said."""
+
+    scores: dict[str, float]
+    presentations: tuple[Presentation, ...]
+
+
+Round = Generator[list[Ask], list[Answer], Outcome]
+
+
+def presented_orders(ids: tuple[str, ...], orders: Orders) -> list[tuple[str, ...]]:
+    """``one``: as given. ``both``: as given and reversed. ``rotated``: every candidate once in every position."""
+    if orders == "both" and len(ids) > 1:
+        return [ids, ids[::-1]]
+    return [ids[turn:] + ids[:turn] for turn in range(len(ids) if orders == "rotated" else 1)]
+
+
+def listwise(request: ScoreRequest, asker: Asker, *, reads: bool, ranking: bool, orders: Orders) -> Round:
+    """All candidates at once.
+
+    A score is the mean over the orders shown of: the natural log-probability of the candidate's letter among the
+    letters shown (read from the model), 1 if it was picked and else 0 (written), or the share of the others that
+    it was ranked before (written ranking).
+    """
+    texts = {candidate.id: candidate.text for candidate in request.candidates}
+    shown = presented_orders(tuple(texts), orders)
+    letters = LETTERS[: len(texts)]
+    reply: Literal["letter", "verdict_ranking", "verdict_letter"] = (
+        "letter" if reads else "verdict_ranking" if ranking else "verdict_letter"
+    )
+    answers = yield [
+        Ask(
+            asker.ask(request, [texts[key] for key in order], letters, reply),
+            tuple(letters),
+            "ranking" if ranking else "pick",
+        )
+        for order in shown
+    ]
+    presentations = tuple(
+        Presentation(order=order, scores=dict(zip(order, answer.values, strict=True)))
+        for order, answer in zip(shown, answers, strict=True)
+    )
+    return Outcome(_means(presentations, list(texts)), presentations)
+
+
+def pairwise(request: ScoreRequest, asker: Asker, *, reads: bool, knockout: bool, orders: Orders) -> Round:
+    """Two candidates at a time; strengths by Bradley and Terry from the probabilities (or counts) of winning.
+
+    All pairs, or a knockout: neighbours meet, winners go on, so that N candidates need N - 1 pairs. A candidate
+    without an opponent goes on; where both orders contradict each other evenly, the one presented first does.
+    """
+    texts = {candidate.id: candidate.text for candidate in request.candidates}
+    ids = list(texts)
+    place = {key: i for i, key in enumerate(ids)}
+    wins = [[0.0] * len(ids) for _ in ids]
+    presentations: list[Presentation] = []
+    for pairs in _rounds(ids, wins, knockout=knockout):
+        shown = [order for pair in pairs for order in presented_orders(pair, orders)]
+        answers = yield [
+            Ask(
+                asker.ask(request, [texts[key] for key in order], "AB", "letter" if reads else "verdict_letter"),
+                ("A", "B"),
+                "pick",
+            )
+            for order in shown
+        ]
+        for (first, second), answer in zip(shown, answers, strict=True):
+            share = _first_share(answer.values, logarithms=reads)
+            wins[place[first]][place[second]] += share
+            wins[place[second]][place[first]] += 1.0 - share
+            presentations.append(Presentation(order=(first, second), scores={first: share, second: 1.0 - share}))
+    return Outcome(dict(zip(ids, strengths(wins), strict=True)), tuple(presentations))
+
+
+def pointwise(request: ScoreRequest, asker: Asker, *, reads: bool, orders: Orders) -> Round:
+    """Each candidate alone, rated from 1 to 10.
+
+    A score is the expected rating Σ r P(r) over the ratings' probabilities (Liu et al. 2023, "G-Eval", EMNLP), or
+    the written number. Nothing stands beside a candidate; what can be shown in both orders is the scale.
+    """
+    ids = [candidate.id for candidate in request.candidates]
+    scales = (False,) if orders == "one" else (False, True)
+    answers = yield [
+        Ask(
+            asker.ask(request, [candidate.text], "A", "number" if reads else "verdict_number", falling=falling),
+            RATINGS,
+            "rating",
+        )
+        for candidate in request.candidates
+        for falling in scales
+    ]
+    values = iter(answers)
+    presentations = tuple(
+        Presentation(order=(key,), scores={key: next(values).values[0]}) for key in ids for _ in scales
+    )
+    return Outcome(_means(presentations, ids), presentations if len(scales) > 1 else ())
+
+
+def _rounds(ids: Sequence[str], wins: list[list[float]], *, knockout: bool) -> Iterator[list[tuple[str, str]]]:
+    """Pairs to judge, round by round; ``wins`` holds the results so far when the next round is asked for."""
+    if not knockout:
+        if len(ids) > 1:
+            yield list(combinations(ids, 2))
+        return
+    left = list(ids)
+    while len(left) > 1:
+        pairs = list(zip(left[::2], left[1::2], strict=False))
+        yield pairs
+        index = {key: i for i, key in enumerate(ids)}
+        winners = [a if wins[index[a]][index[b]] >= wins[index[b]][index[a]] else b for a, b in pairs]
+        left = [*winners, *left[2 * len(pairs) :]]
+
+
+def _first_share(values: Sequence[float], *, logarithms: bool) -> float:
+    """Probability that the first of two wins."""
+    if not logarithms:
+        return values[0]
+    from math import exp
+
+    return exp(values[0])
+
+
+def _means(presentations: Sequence[Presentation], ids: Sequence[str]) -> dict[str, float]:
+    found: dict[str, list[float]] = {key: [] for key in ids}
+    for presentation in presentations:
+        for key, value in presentation.scores.items():
+            found[key].append(value)
+    return {key: sum(values) / len(values) for key, values in found.items()}

@@ -1,0 +1,163 @@
+"""Prompts and answers as token ids: chat templates, base models, and texts that would like to be control tokens."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Hashable, Iterable, Sequence
+from typing import Any, TypeVar
+from weakref import WeakKeyDictionary
+
+from carb_scorers.backends.base import Message, Messages, Prompt, plain_text
+
+GAP = " … "
+"""Stands where the middle of a question was cut out."""
+
+
+def prompt_ids(tokenizer: Any, prompt: Prompt) -> list[int]:
+    """Token ids of a prompt up to the place where the answer begins.
+
+    With a chat template they are the chat up to the assistant's turn; without one the messages as plain text and
+    the cue, behind the special tokens that the model expects at the start.
+    """
+    return _ids(tokenizer, _prompt_text(tokenizer, prompt))
+
+
+def answer_ids(tokenizer: Any, answer: str, *, end_of_turn: bool) -> list[int]:
+    """Token ids of an answer, behind ``prompt_ids``.
+
+    Args:
+        tokenizer: of the model.
+        answer: tokenised on its own, so that its tokens are the same whatever the prompt ends with.
+        end_of_turn: with a chat template, whether the token that ends the assistant's turn belongs to the answer.
+            Preference optimisation trains on it (TRL appends it to every completion), so an implicit reward
+            includes it.
+    """
+    (answer,) = guarded(tokenizer, [answer])
+    if not tokenizer.chat_template:
+        return list(tokenizer(answer, add_special_tokens=False, verbose=False)["input_ids"])
+    ids = _ids(tokenizer, answer, start=False)
+    return [*ids, *_end_of_turn(tokenizer)] if end_of_turn else ids
+
+
+def conversation_ids(tokenizer: Any, prompt: Prompt, answer: str) -> list[int]:
+    """Token ids of a whole conversation for a reward model.
+
+    With a chat template, the template's own rendering of user's and assistant's turn; without one, prompt and
+    answer as the pair of texts that the tokenizer joins (with a separator, for an encoder).
+    """
+    if tokenizer.chat_template:
+        messages = [*_guarded(tokenizer, prompt.messages), Message(role="assistant", content=_one(tokenizer, answer))]
+        return _ids(tokenizer, str(tokenizer.apply_chat_template(messages, tokenize=False)), start=False)
+    first, second = guarded(tokenizer, [plain_text(prompt), answer])
+    return list(tokenizer(first, second, verbose=False)["input_ids"])
+
+
+def wanted_ids(tokenizer: Any, wanted: Sequence[str]) -> list[tuple[int, ...]]:
+    """Token ids of short answers: bare where a chat template ends the prompt, after a space behind a plain cue."""
+    chat = bool(tokenizer.chat_template)
+    context = _prompt_text(tokenizer, Prompt(({"role": "user", "content": "?"},), cue="\n\nAnswer:"))
+    before = _ids(tokenizer, context)
+    found = []
+    for text in wanted:
+        whole = _ids(tokenizer, context + ("" if chat else " ") + text)
+        # Where the border is merged away, the answer's own tokens are the best there is.
+        kept = whole[: len(before)] == before and len(whole) > len(before)
+        found.append(tuple(whole[len(before) :] if kept else tokenizer(text, add_special_tokens=False)["input_ids"]))
+    return found
+
+
+def shortened(tokenizer: Any, question: str, excess: Callable[[str], int]) -> str | None:
+    """A question without its middle, as long as may be.
+
+    Args:
+        tokenizer: decides where tokens end; cuts never fall inside one.
+        question: the text to shorten.
+        excess: how many tokens too many there are with a given question; at most 0 when it fits.
+
+    Returns:
+        The shortened question with ``GAP`` in the cut's place, or ``None`` where even that alone does not fit.
+    """
+    encoded = tokenizer(question, add_special_tokens=False, return_offsets_mapping=True, verbose=False)
+    starts = [start for start, _ in encoded["offset_mapping"]]
+    drop = max(excess(question), 1)
+    while drop < len(starts):
+        kept = len(starts) - drop
+        head, tail = kept - kept // 2, kept // 2
+        text = question[: starts[head]] + GAP + (question[starts[len(starts) - tail] :] if tail else "")
+        over = excess(text)
+        if over <= 0:
+            return text
+        drop += over
+    return None
+
+
+def guarded(tokenizer: Any, texts: Iterable[str]) -> list[str]:
+    """The texts with every control token of the tokenizer broken up by a space.
+
+    A candidate that holds ``<|im_end|>`` could otherwise end the user's turn and speak for the judge.
+    """
+    pattern = _controls(tokenizer)
+    return [pattern.sub(lambda match: f"{match[0][0]} {match[0][1:]}", text) for text in texts]
+
+
+H = TypeVar("H", bound=Hashable)
+
+
+def groups_of(keys: Sequence[H | None]) -> list[list[int]]:
+    """Indices by key, in order of first appearance; ``None`` is a group of its own each time."""
+    found: dict[object, list[int]] = {}
+    for index, key in enumerate(keys):
+        found.setdefault((index, None) if key is None else key, []).append(index)
+    return list(found.values())
+
+
+def _one(tokenizer: Any, text: str) -> str:
+    return guarded(tokenizer, [text])[0]
+
+
+def _guarded(tokenizer: Any, messages: Messages) -> list[Message]:
+    return [Message(role=m["role"], content=_one(tokenizer, m["content"])) for m in messages]
+
+
+def _prompt_text(tokenizer: Any, prompt: Prompt) -> str:
+    messages = _guarded(tokenizer, prompt.messages)
+    if tokenizer.chat_template:
+        return str(tokenizer.apply_chat_template(messages, tokenize=False, add_generation_prompt=True))
+    return plain_text(Prompt(tuple(messages), cue=prompt.cue))
+
+
+def _ids(tokenizer: Any, text: str, *, start: bool = True) -> list[int]:
+    """Token ids; a chat template brings its own special tokens, plain text gets the model's start token."""
+    ids = list(tokenizer(text, add_special_tokens=False, verbose=False)["input_ids"])
+    first = None if tokenizer.chat_template or not start else tokenizer.bos_token_id
+    return ids if first is None else [first, *ids]
+
+
+def _end_of_turn(tokenizer: Any) -> list[int]:
+    """The token that a chat template puts behind an assistant's turn; where it puts none, the end of text."""
+    mark = "quiet"
+    messages = [{"role": "user", "content": "?"}, {"role": "assistant", "content": mark}]
+    text = str(tokenizer.apply_chat_template(messages, tokenize=False))
+    behind = _ids(tokenizer, text[text.rindex(mark) + len(mark) :]) if mark in text else []
+    specials = set(tokenizer.all_special_ids) | set(getattr(tokenizer, "added_tokens_decoder", {}))
+    ends = next(([*behind[:i], token] for i, token in enumerate(behind) if token in specials), None)
+    if ends is not None:
+        return ends
+    return [] if tokenizer.eos_token_id is None else [tokenizer.eos_token_id]
+
+
+def _control_tokens(tokenizer: Any) -> list[str]:
+    listed = {str(token) for token in tokenizer.all_special_tokens}
+    added = getattr(tokenizer, "added_tokens_decoder", {})
+    return [*listed, *(str(token.content) for token in added.values() if token.special)]
+
+
+_PATTERNS: WeakKeyDictionary[Any, re.Pattern[str]] = WeakKeyDictionary()
+
+
+def _controls(tokenizer: Any) -> re.Pattern[str]:
+    if (pattern := _PATTERNS.get(tokenizer)) is None:
+        tokens = {token for token in _control_tokens(tokenizer) if len(token) > 1}
+        longest_first = sorted(tokens, key=lambda token: (-len(token), token))
+        pattern = _PATTERNS[tokenizer] = re.compile("|".join(map(re.escape, longest_first)) or r"(?!)")
+    return pattern
