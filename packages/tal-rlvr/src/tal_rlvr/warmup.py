@@ -36,6 +36,9 @@ class WarmupConfig(BaseModel):
     """Share of targets with the wrong verdict, so that room to explore is left; at 0.5 the form alone is taught."""
     criteria: int = Field(default=1, ge=1, le=4)
     """Criteria in each target."""
+    quote: bool = False
+    """The criterion names the picked response, as the style ``compact`` shows it (``rice = A``). A small model finds
+    the letter of a text that it has just copied; for responses of a few words."""
 
 
 @cache
@@ -45,13 +48,16 @@ def _phrases() -> dict[str, list[_Phrase]]:
 
 
 def warmup_target(
-    row: OrderedPair, verdict: Verdict, rng: random.Random, *, criteria: int = 1, direct: bool = False
+    row: OrderedPair, verdict: Verdict, rng: random.Random, config: WarmupConfig, *, direct: bool = False
 ) -> str:
     """A judgement in the right form from stock phrases: it teaches the form, not the culture."""
     if direct:
         return f"{MARKER} {verdict}"
+    if config.quote:
+        text = " ".join((row.first if verdict == "A" else row.second).replace("|", "/").split())
+        return write_judgement([(f"{text} = {verdict}", "usual there", 3, verdict)], f"{verdict} fits.", verdict)
     known = _phrases()
-    chosen = rng.sample(known.get(row.pair.domain or "", known["general"]), criteria)
+    chosen = rng.sample(known.get(row.pair.domain or "", known["general"]), config.criteria)
     worse = "B" if verdict == "A" else "A"
     lines = [(p.name, p.why, rng.randint(2, 5), verdict) for p in chosen]
     assessment = " ".join(p.assessment.replace("{better}", verdict).replace("{worse}", worse) for p in chosen)
@@ -70,7 +76,7 @@ def warmup_rows(
             verdict = row.label
             if rng.random() < config.flipped:
                 verdict = "B" if verdict == "A" else "A"
-            drawn.append((row, warmup_target(row, verdict, rng, criteria=config.criteria, direct=direct)))
+            drawn.append((row, warmup_target(row, verdict, rng, config, direct=direct)))
     return drawn
 
 

@@ -1,0 +1,207 @@
+from __future__ import annotations
+
+import hashlib
+import json
+import random
+
+import anyio
+import pytest
+
+from carb_data import CarbError
+from carb_scorers import Candidate, ScoreRequest, open_scorer
+from tal_rlvr import ablate, ablation_table, parse_judgement, run
+from tal_rlvr.judgement import Judgement
+from tal_rlvr.paired import difference, estimate
+from tal_rlvr.pairs import Pair, both_orders
+from tal_rlvr.train import read_result
+from tal_rlvr.warmup import WarmupConfig, warmup_rows, warmup_target
+
+torch = pytest.importorskip("torch", reason="needs tal-rlvr[train]")
+pytest.importorskip("trl", reason="needs tal-rlvr[train]")
+
+pytestmark = pytest.mark.filterwarnings("ignore:.*gradient_checkpointing.*is deprecated:FutureWarning")
+
+
+@pytest.fixture
+def config(tiny_folder, tmp_path):
+    def word(n):
+        return hashlib.sha256(str(n).encode()).hexdigest()[:20]
+
+    rows = [
+        {"prompt": word(n), "chosen": f"rice {n}", "rejected": f"tea {n}", "source_item": f"s{n}"} for n in range(30)
+    ]
+    (tmp_path / "pairs.jsonl").write_text("\n".join(map(json.dumps, rows)))
+    path = tmp_path / "run.toml"
+    path.write_text(
+        f"""
+preset = "demo-cpu"
+model = "{tiny_folder}"
+out = "{tmp_path}/out"
+max_new_tokens = 12
+[mix]
+sources = [{{ form = "preference", path = "{tmp_path}/pairs.jsonl" }}]
+held_out_limit = 3
+[warmup]
+steps = 2
+[grpo]
+max_steps = 2
+save_steps = 1
+"""
+    )
+    return path
+
+
+def test_a_run_leaves_a_model_that_scores_and_all_its_reports(config, tmp_path):
+    result = run(config)
+    out = tmp_path / "out"
+    assert [stage.name for stage in result.stages] == ["before", "after"]
+    assert result.steps == len(result.curve) == 2
+    assert result.held_out_pairs == 3
+    assert read_result(out) == result
+    report = json.loads((out / "contamination.json").read_text())
+    assert report["found"] == []
+    assert report["train_pairs"] == result.train_pairs
+    texts = json.loads((out / "held-out" / "after-sample.json").read_text())["outcomes"]
+    assert len(texts) == 6
+    scorer = open_scorer(f"think:{result.model}")
+    assert scorer.spec.parameters["prompts"]["style"] == "compact"
+    candidates = (Candidate(id="1", text="rice"), Candidate(id="2", text="tea"))
+    request = ScoreRequest(item_id="i", prompt="q", candidates=candidates, culture="thai", language="en")
+    (scored,) = anyio.run(scorer.score, [request])
+    assert scored.scores or scored.error.kind == "parse"
+    anyio.run(scorer.aclose)
+    with pytest.raises(CarbError, match="finished run"):
+        run(config)
+
+
+def test_contaminated_training_data_stops_a_run_before_it_starts(config, tmp_path):
+    rows = [json.loads(line) for line in (tmp_path / "pairs.jsonl").read_text().splitlines()]
+    rows += [{**row, "source_item": f"again {n}"} for n, row in enumerate(rows)]
+    (tmp_path / "pairs.jsonl").write_text("\n".join(map(json.dumps, rows)))
+    with pytest.raises(CarbError, match=r"training pairs repeat evaluation items.*contamination\.json"):
+        run(config, overrides={"evaluation": {"on_contamination": "stop"}})
+    assert not (tmp_path / "out" / "warmup").exists()
+    assert json.loads((tmp_path / "out" / "contamination.json").read_text())["found"]
+
+
+def test_ablations_are_run_once_and_tabled(config):
+    results = ablate(config, ("none", "no-reasoning"), overrides={"grpo": {"max_steps": 1}})
+    again = ablate(config, ("none", "no-reasoning"), overrides={"grpo": {"max_steps": 1}})
+    assert again == results
+    table = ablation_table(results)
+    assert [row["ablation"] for row in table] == ["none", "no-reasoning"]
+    assert {"before", "after", "change", "p", "entropy"} <= set(table[0])
+    assert "rewards/R_appr/mean" in results["none"].curve[0]
+    assert "rewards/R_appr/mean" not in results["no-reasoning"].curve[0]
+
+
+def test_unfit_settings_and_models_are_named(config, tmp_path):
+    with pytest.raises(CarbError, match=r"under \[grpo\]"):
+        run(config, overrides={"grpo": {"no_such_setting": 1}})
+    with pytest.raises(CarbError, match="Cannot load the tokenizer"):
+        run(config, overrides={"model": str(tmp_path)})
+
+
+ROW = both_orders(
+    Pair(id="p", source_item="p", prompt="q", chosen="ri|ce\n", rejected="tea", culture="x", language="en")
+)[0]
+
+
+@pytest.mark.parametrize("settings", [{"quote": True}, {"criteria": 1}, {"criteria": 4}])
+def test_warm_up_targets_are_judgements(settings):
+    config = WarmupConfig(steps=1, **settings)
+    for verdict in ("A", "B"):
+        judgement = parse_judgement(warmup_target(ROW, verdict, random.Random(0), config))
+        assert isinstance(judgement, Judgement)
+        assert judgement.verdict == verdict
+    assert warmup_target(ROW, "A", random.Random(0), config, direct=True) == "Verdict: A"
+
+
+def test_some_warm_up_targets_are_flipped():
+    rows = warmup_rows([ROW], WarmupConfig(steps=100, batch_size=4, flipped=0.2), seed=0)
+    wrong = sum(parse_judgement(target).verdict != row.label for row, target in rows)
+    assert len(rows) == 400
+    assert wrong / 400 == pytest.approx(0.2, abs=0.06)
+
+
+def test_estimates_and_differences():
+    assert estimate([]).mean is None
+    assert difference([], []).p is None
+    same = difference([0.0, 1.0, 1.0], [0.0, 1.0, 1.0])
+    assert (same.mean, same.low, same.high, same.p) == (0, 0, 0, 1)
+    # 10 of 10 items rise: of the 2**10 sign patterns 2 are as extreme, p = 2/1024
+    gain = difference([0.0] * 10, [1.0] * 10)
+    assert gain.mean == 1
+    assert gain.p == pytest.approx(2 / 1024, abs=0.002)
+    half = estimate([0.0, 1.0] * 50)
+    assert half.mean == 0.5
+    assert half.low == pytest.approx(0.5 - 1.96 * 0.05, abs=0.02)
+    with pytest.raises(ValueError, match="zip"):
+        difference([1.0], [])
+
+
+def classifier_scores(folder, pairs):
+    scorer = open_scorer(f"classifier:{folder}")
+    requests = [
+        ScoreRequest(
+            item_id=pair.id,
+            prompt=pair.prompt,
+            candidates=(Candidate(id="c", text=pair.chosen), Candidate(id="r", text=pair.rejected)),
+            culture="thai",
+            language="en",
+        )
+        for pair in pairs
+    ]
+    results = anyio.run(scorer.score, requests)
+    anyio.run(scorer.aclose)
+    return [result.scores for result in results]
+
+
+PAIRS = [
+    Pair(id=str(n), source_item=str(n), prompt=f"what {n}", chosen=f"rice {n}", rejected=f"tea {n}", culture="thai",
+         language="en")
+    for n in range(12)
+]  # fmt: skip
+
+
+def test_a_bradley_terry_head_learns_and_is_scored_by_classifier(tiny_folder, tmp_path):
+    from tal_rlvr.students import StudentConfig, train_bradley_terry
+
+    settings = StudentConfig(steps=40, batch_size=4, learning_rate=3e-3)
+    result = train_bradley_terry(tiny_folder, PAIRS, tmp_path / "rm", settings)
+    assert result.losses[-1] < 0.1 < result.losses[0]
+    assert all(scores["c"] > scores["r"] for scores in classifier_scores(tmp_path / "rm", PAIRS))
+    assert train_bradley_terry(tiny_folder, PAIRS, tmp_path / "again", settings) == result.model_copy(
+        update={"model": str(tmp_path / "again")}
+    )
+    with pytest.raises(CarbError, match="No pair"):
+        train_bradley_terry(tiny_folder, [], tmp_path / "none")
+
+
+def test_a_student_learns_what_the_judge_prefers_and_not_the_labels(tiny_folder, tmp_path, monkeypatch):
+    from tal_rlvr import students
+
+    def contrary(judge, pairs):
+        return [students.JudgedPair(pair=pair, probability=0.02) for pair in pairs[:-1]]
+
+    monkeypatch.setattr(students, "judge_pairs", contrary)
+    settings = students.StudentConfig(steps=40, batch_size=4, learning_rate=3e-3)
+    result = students.distil_to_classifier("judge", tiny_folder, PAIRS, tmp_path / "rm", settings)
+    assert result.left_out == 1
+    assert all(scores["c"] < scores["r"] for scores in classifier_scores(tmp_path / "rm", PAIRS))
+
+
+def test_the_judge_s_preference_is_the_mean_over_both_orders(tiny_folder, monkeypatch):
+    from tal_rlvr import students
+    from tal_rlvr.generation import Written
+    from tal_rlvr.judgement import write_judgement
+
+    def write(model, tokenizer, prompts, **_):
+        texts = [write_judgement([("x", "y", 1, "A")], "fine.", "A") if n != 3 else "?" for n in range(len(prompts))]
+        texts[2] = "no judgement"
+        return [Written(tuple(tokenizer(t, add_special_tokens=False)["input_ids"]), t, 0.0) for t in texts]
+
+    monkeypatch.setattr(students, "write", write)
+    (judged,) = students.judge_pairs(tiny_folder, PAIRS[:2])
+    assert judged.pair == PAIRS[0]
+    assert 0 < judged.probability < 1
