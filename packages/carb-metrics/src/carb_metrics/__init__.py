@@ -15,6 +15,7 @@ from carb_metrics.paired import adjust, minimum_detectable_difference, sets_need
 from carb_metrics.ranking import Ranking, rank
 from carb_metrics.robustness import Sensitivity, perturbation_sensitivity
 from carb_metrics.shortcuts import Explainability, shortcut_explainability, surface_features
+from carb_metrics.streaming import accuracy_from_parquet
 from carb_metrics.ties import TieReport, tie_report
 from carb_metrics.validity import Correlation, Fit, Influence, Partial, correlate, fit_line, leave_one_out
 
@@ -40,6 +41,7 @@ __all__ = [
     "Sensitivity",
     "TieReport",
     "Totals",
+    "accuracy_from_parquet",
     "adjust",
     "agreement",
     "bon_accuracy",

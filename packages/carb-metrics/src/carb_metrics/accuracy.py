@@ -89,7 +89,7 @@ def grouped_accuracy(
 
 
 def _check_keys(sets: pl.DataFrame, keys: tuple[str, ...], names: list[str]) -> None:
-    known = [c for c in sets.columns if c not in ("credit", "tied", "error")]
+    known = [c for c in sets.columns if c not in ("credit", "tied", "error", "count")]
     unknown = [key for key in keys if key not in known]
     if unknown or len(set(keys)) < len(keys):
         extra = " Columns 'topic' and 'source_item' come from ScoreTable.with_items(dataset)."

@@ -22,7 +22,7 @@ from carb_metrics.clusters import (
 )
 from carb_metrics.intervals import Floats, effective_n, wilson
 from carb_metrics.outcomes import Errors
-from carb_metrics.resampling import bootstrap_means, percentile_interval, stretch
+from carb_metrics.resampling import bootstrap_means, percentile_interval, stretch, sum_by
 
 Weights = Mapping[Any, float]
 """Group key (a value, or a tuple of values in the order of ``by``, without the scorer) to weight."""
@@ -35,7 +35,10 @@ SELECTION = 1000
 
 
 class Tally:
-    """Counts per group; every array has a place per row of ``rows``."""
+    """Counts per group; every array has a place per row of ``rows``.
+
+    ``sets`` has a row per set, or, with a column ``count``, a row per kind of independent sets.
+    """
 
     def __init__(self, sets: pl.DataFrame, keys: tuple[str, ...], errors: Errors, confidence: float) -> None:
         self.keys, self.confidence = keys, confidence
@@ -43,19 +46,21 @@ class Tally:
         self.sets = sets
         groups = int(self.group.max(initial=-1)) + 1
         credit, error = sets["credit"].to_numpy(), sets["error"].to_numpy()
+        times = sets["count"].to_numpy() if "count" in sets.columns else np.ones(len(error))
         self.counted = np.ones(len(error), dtype=bool) if errors == "wrong" else ~error
         self.values: Floats = sets["credit"].unique().sort().to_numpy()
         kind = self.group * len(self.values) + np.searchsorted(self.values, credit)
-        counts = np.bincount(kind[self.counted], minlength=groups * len(self.values))
-        self.counts: Ints = counts.reshape(groups, len(self.values))
+        cells = sum_by(kind[self.counted], times[self.counted], groups * len(self.values))
+        self.counts: Ints = cells.astype(np.int64).reshape(groups, len(self.values))
         self.n: Ints = self.counts.sum(1)
-        self.ties: Ints = np.bincount(self.group[sets["tied"].to_numpy() > 0], minlength=groups)
-        self.errors: Ints = np.bincount(self.group[error], minlength=groups)
+        tied = sets["tied"].to_numpy() > 0
+        self.ties: Ints = sum_by(self.group[tied], times[tied], groups).astype(np.int64)
+        self.errors: Ints = sum_by(self.group[error], times[error], groups).astype(np.int64)
         with np.errstate(invalid="ignore"):
             self.accuracy: Floats = self.counts @ self.values / self.n
         self.units: Units | None = None
         self.effective_n = self.effective(self.counts, self.n, self.accuracy)
-        if is_clustered(sets):
+        if "count" not in sets.columns and is_clustered(sets):
             self.units = self.make_units()
             self.effective_n = group_effective_n(self.units, self.n, self.accuracy, confidence)
 
@@ -218,7 +223,12 @@ class Tally:
         return float(p[0] - p[1] - below), float(p[0] - p[1] + above)
 
     def pooled(self, weight: Floats | None) -> Totals:
-        """Averages over the groups of several scorers, which judged the same items: linearised, clustered by item."""
+        """Averages over the groups of several scorers, which judged the same items: linearised, clustered by item.
+
+        Without the items, that is, from counts, they have no interval.
+        """
+        if "count" in self.sets.columns:
+            return self.without_intervals(weight)
         units = self.make_units() if self.units is None else self.units
         return Totals(
             overall=self.overall(np.arange(len(self.n)), units),
@@ -235,3 +245,17 @@ class Tally:
         rows = np.flatnonzero(weight)
         effective = average_effective_n(units, self.n, np.nan_to_num(self.accuracy), weight, self.confidence)
         return self.cell(rows, float(self.accuracy[rows] @ weight[rows]), effective)
+
+    def without_intervals(self, weight: Floats | None) -> Totals:
+        """``pooled`` from counts."""
+
+        def cell(weights: Floats) -> Cell:
+            rows = np.flatnonzero((weights > 0) & (self.n > 0))
+            if not len(rows):
+                return Cell()
+            accuracy = float(self.accuracy[rows] @ weights[rows] / weights[rows].sum())
+            return self.cell_within(rows, accuracy, accuracy, accuracy).model_copy(update={"low": None, "high": None})
+
+        ones = np.ones(len(self.n))
+        weighted = None if weight is None else cell(weight)
+        return Totals(overall=cell(self.n.astype(np.float64)), macro=cell(ones), weighted=weighted)

@@ -1,0 +1,133 @@
+"""Accuracy of score tables that are larger than memory."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+
+from carb_data import CarbError
+from carb_data.table import COLUMNS, OPTIONAL
+from carb_metrics.accuracy import grouped_accuracy
+from carb_metrics.cells import Grouped
+from carb_metrics.outcomes import Errors, Ties, outcomes_of_frame
+from carb_metrics.resampling import RESAMPLES
+from carb_metrics.tally import Weights
+
+BATCH = 2_000_000
+"""Rows that are held in memory at once."""
+
+_SET = ["scorer", "item_id"]
+_NEEDED = [*_SET, "role", "perturbation", "score"]
+
+
+def accuracy_from_parquet(
+    source: str | Path | pl.LazyFrame,
+    by: str | Sequence[str] = (),
+    ties: Ties = "strict",
+    confidence: float = 0.95,
+    *,
+    errors: Errors = "wrong",
+    weights: Weights | None = None,
+    resamples: int = RESAMPLES,
+    seed: int = 0,
+    batch: int = BATCH,
+) -> Grouped:
+    """``bon_accuracy`` of a score table in Parquet, read in batches: memory does not grow with the table.
+
+    One pass suffices where the rows of each set are next to each other, as ``ScoreTable.save`` leaves them. Otherwise
+    the table is read once per part that fits into memory, which takes longer and gives the same numbers.
+
+    Two differences to ``bon_accuracy``: sets are taken as independent (``source_item`` is not looked at), and with
+    several scorers the averages over all of them have no interval; ``.of(scorer)`` has them.
+
+    Args:
+        source: a Parquet file that ``ScoreTable.save`` wrote, a glob pattern of such files, or a LazyFrame of the
+            same columns, of which only those needed are read.
+        by, ties, confidence, errors, weights, resamples, seed: as for ``bon_accuracy``.
+        batch: rows in memory at once.
+
+    Raises:
+        CarbError: the file cannot be read or is not a score table, a set is malformed, or as ``bon_accuracy``.
+    """
+    keys = (by,) if isinstance(by, str) else tuple(by)
+    if batch < 1:
+        raise CarbError(f"batch must be at least 1; got {batch}.")
+    try:
+        table = source if isinstance(source, pl.LazyFrame) else pl.scan_parquet(source)
+        columns = table.collect_schema().names()
+        missing = [name for name in COLUMNS if name not in columns]
+        if missing:
+            raise CarbError(f"Not a score table: missing columns {missing}. It has the columns {list(COLUMNS)}.")
+        known = [key for key in dict.fromkeys(("scorer", *keys)) if key in COLUMNS or key in OPTIONAL]
+        wanted = [key for key in dict.fromkeys((*_NEEDED, *known)) if key in columns]
+        counts = _count(table.select(wanted), known, ties, batch)
+    except (OSError, pl.exceptions.PolarsError) as error:
+        raise CarbError(f"Cannot read the score table {source}: {error}") from None
+    return grouped_accuracy(counts, keys, confidence, errors=errors, weights=weights, resamples=resamples, seed=seed)
+
+
+def _count(table: pl.LazyFrame, keys: list[str], ties: Ties, batch: int) -> pl.DataFrame:
+    """How many sets of each group have each credit: ``keys``, ``credit``, ``tied``, ``error``, ``count``."""
+    rows = int(table.select(pl.len()).collect().item())
+    counts = _one_pass(table, keys, ties, batch, rows)
+    if counts is None:
+        counts = [_kinds(outcomes_of_frame(part, ties), keys) for part in _parts(table, 1 + 2 * rows // batch)]
+    together = pl.concat(counts, how="vertical_relaxed")
+    return together.group_by(pl.all().exclude("count")).agg(pl.col("count").sum()).sort(pl.all())
+
+
+def _one_pass(table: pl.LazyFrame, keys: list[str], ties: Ties, batch: int, rows: int) -> list[pl.DataFrame] | None:
+    """Counts of each batch; null where a set turns out to be scattered over the table, or to be malformed."""
+    counts, seen = [], []
+    rest: pl.DataFrame | None = None
+    for start in range(0, max(rows, 1), batch):
+        part = _check(table.slice(start, batch).collect()).filter(pl.col("perturbation").is_null())
+        part = part if rest is None else pl.concat([rest, part], how="vertical_relaxed")
+        rest = None
+        if start + batch < rows and part.height:  # the last set may go on in the next batch
+            other = pl.any_horizontal(pl.col(key) != pl.col(key).last() for key in _SET)
+            before = part.select(other.arg_true().last()).item()
+            begin = 0 if before is None else int(before) + 1
+            part, rest = part[:begin], part[begin:]
+        try:
+            sets = outcomes_of_frame(part, ties, adjacent=True)
+        except CarbError:
+            return None  # a piece of a set; if there is no more of it, reading in parts says so
+        counts.append(_kinds(sets, keys))
+        seen.append(
+            sets.select(pl.struct(*(pl.col(key).cast(pl.String) for key in _SET)).hash()).to_series().to_numpy()
+        )
+    names = np.sort(np.concatenate(seen))
+    return None if (names[1:] == names[:-1]).any() else counts
+
+
+def _parts(table: pl.LazyFrame, parts: int) -> Iterator[pl.DataFrame]:
+    """The table by hash of the item, so that no set is divided."""
+    place = pl.col("item_id").cast(pl.String).hash() % parts
+    for part in range(parts):
+        yield _check(table.filter(place == part).collect())
+
+
+def _kinds(sets: pl.DataFrame, keys: list[str]) -> pl.DataFrame:
+    there = [pl.col(key).cast(pl.String) for key in keys if key in sets.columns]
+    kinds = sets.select(*there, "credit", (pl.col("tied") > 0).cast(pl.Int64), "error")
+    return kinds.group_by(pl.all()).agg(pl.len().cast(pl.Int64).alias("count"))
+
+
+def _check(part: pl.DataFrame) -> pl.DataFrame:
+    """The promises of ``ScoreTable`` on which accuracy rests."""
+    try:
+        part = part.with_columns(pl.col("score").cast(pl.Float64))
+    except pl.exceptions.InvalidOperationError:
+        raise CarbError("Not a score table: column 'score' must be numbers.") from None
+    if not part["score"].is_finite().all():
+        raise CarbError("Not a score table: a score is NaN or infinite; a failed score must be null.")
+    role = part["role"].cast(pl.String)
+    if sum(int((role == name).sum()) for name in ("chosen", "rejected")) < part.height:
+        raise CarbError("Not a score table: roles must be 'chosen' or 'rejected'.")
+    if part.select(pl.col(_SET).is_null().any()).row(0) != (False, False):
+        raise CarbError("Not a score table: empty values in 'scorer' or 'item_id'.")
+    return part
