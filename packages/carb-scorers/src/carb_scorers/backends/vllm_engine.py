@@ -1,0 +1,170 @@
+"""A vLLM engine: its options, its tokenizer, and rows of tokens that fit into it."""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import json
+import os
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Annotated, Any, Literal, TypeVar
+
+from pydantic import Field
+
+from carb_data import CarbError
+from carb_data.extras import require
+from carb_scorers.backends.base import Failure, Prompt
+from carb_scorers.contract import ScoreError, Usage
+from carb_scorers.hf.loading import _revision, _set_chat_template
+from carb_scorers.specs import Options
+from carb_scorers.tokens import groups_of, shortened
+
+Tokens = tuple[int, ...]
+T = TypeVar("T")
+
+
+class VLLMOptions(Options):
+    """Options of ``backend=vllm``."""
+
+    revision: str | None = None
+    dtype: Literal["auto", "float32", "bfloat16", "float16"] = "auto"
+    """``auto`` is vLLM's own choice: bfloat16 for most models."""
+    max_length: Annotated[int, Field(ge=1)] | None = None
+    """Longest prompt and answer in tokens, vLLM's ``max_model_len``. Default: what the model allows."""
+    truncate: Literal["error", "middle"] = "error"
+    """What becomes of a longer row: an error row, or the middle of its question is cut out and counted."""
+    chat_template: str | None = None
+    """Path of a Jinja chat template to use instead of the tokenizer's, or ``none``: no template at all."""
+    tensor_parallel: Annotated[int, Field(ge=1)] = 1
+    """GPUs over which one model is spread."""
+    gpu_memory: Annotated[float, Field(gt=0, le=1)] = 0.9
+    """Share of a GPU's memory that vLLM may take."""
+    eager: bool = False
+    """Skip CUDA graphs and compilation: slower, but ready sooner."""
+    trust_remote_code: bool = False
+    """Run Python code that comes with the model. Only for models whose code you have read."""
+    engine_args: str = "{}"
+    """A JSON object of further arguments of ``vllm.LLM``: ``{"quantization": "fp8"}``."""
+
+
+class Engine:
+    """A vLLM engine, its tokenizer, and rows that fit."""
+
+    def __init__(self, target: str, options: VLLMOptions, **arguments: Any) -> None:
+        os.environ.setdefault("VLLM_LOGGING_LEVEL", "WARNING")
+        vllm = require("vllm", package="carb-scorers", extra="vllm")
+        transformers = require("transformers", package="carb-scorers", extra="vllm")
+        folder = Path(target).expanduser()
+        if target.startswith((".", "/", "~")) and not folder.is_dir():
+            raise CarbError(f"There is no model folder '{target}'. Give a folder with config.json, or a hub id.")
+        name = str(folder) if folder.is_dir() else target
+        source = {"revision": options.revision, "trust_remote_code": options.trust_remote_code}
+        try:
+            self.tokenizer = transformers.AutoTokenizer.from_pretrained(name, **source)
+            config = transformers.AutoConfig.from_pretrained(name, **source)
+            self._llm: Any = vllm.LLM(
+                name,
+                dtype=options.dtype,
+                max_model_len=options.max_length,
+                tensor_parallel_size=options.tensor_parallel,
+                gpu_memory_utilization=options.gpu_memory,
+                enforce_eager=options.eager,
+                enable_prefix_caching=True,
+                disable_log_stats=True,
+                seed=0,
+                **source,
+                **arguments,
+                **_further(options),
+            )
+        except (OSError, ValueError, RuntimeError, ImportError, TypeError) as error:
+            reason = next(iter(str(error).strip().splitlines()), type(error).__name__)
+            raise CarbError(f"vLLM cannot load the model '{target}': {reason}") from None
+        _set_chat_template(self.tokenizer, options.chat_template)
+        self.revision = _revision(name, SimpleNamespace(config=config))
+        self.config = config
+        self.max_length = int(self._llm.llm_engine.model_config.max_model_len)
+        self._truncate = options.truncate
+        self._one_call = threading.Lock()
+
+    def run(self, call: Callable[[Any], T]) -> T:
+        """Use the engine, which takes one call at a time.
+
+        Raises:
+            CarbError: it was closed.
+        """
+        with self._one_call:
+            if self._llm is None:
+                raise CarbError("This scorer was closed; open it again.")
+            return call(self._llm)
+
+    def close(self) -> None:
+        """End the engine's processes and give their memory back."""
+        with self._one_call:
+            if self._llm is None:
+                return
+            with contextlib.suppress(Exception):  # how an engine is ended differs between versions
+                self._llm.llm_engine.engine_core.shutdown()
+            self._llm = None
+        gc.collect()
+
+    def rows(
+        self, prompts: Sequence[Prompt], row_of: Callable[[int, Prompt], Tokens], *, room: int = 1
+    ) -> list[tuple[Tokens, Usage] | Failure]:
+        """The token ids of each prompt, with room left behind it.
+
+        With ``truncate=middle`` all prompts of an item are shortened until its longest row fits, so that no
+        candidate is asked about less than another.
+        """
+        out: dict[int, tuple[Tokens, Usage] | Failure] = {}
+        limit = max(1, self.max_length - room)
+        for group in groups_of([prompt.group for prompt in prompts]):
+            try:
+                full = {i: row_of(i, prompts[i]) for i in group}
+            except (ValueError, TypeError) as error:  # half a surrogate pair, no tokens at all
+                failure = Failure(ScoreError(kind="text", message=f"cannot be put into tokens: {error}"))
+                out.update(dict.fromkeys(group, failure))
+                continue
+            kept: Mapping[int, Tokens] | None = full
+            if (longest := max(map(len, full.values()))) > limit:
+                kept = self._shortened({i: prompts[i] for i in group}, row_of, limit)
+            for i in group:
+                if kept is None:
+                    hint = "truncate=middle" if self._truncate == "error" else "a shorter question is not enough"
+                    error_row = ScoreError(
+                        kind="too-long", message=f"{longest} tokens, there is room for {limit} ({hint})"
+                    )
+                    out[i] = Failure(error_row, Usage(input_tokens=len(full[i])))
+                else:
+                    cut = len(full[i]) - len(kept[i])
+                    out[i] = kept[i], Usage(input_tokens=len(kept[i]), cut_tokens=cut)
+        return [out[i] for i in range(len(prompts))]
+
+    def _shortened(
+        self, prompts: Mapping[int, Prompt], row_of: Callable[[int, Prompt], Tokens], limit: int
+    ) -> Mapping[int, Tokens] | None:
+        questions = {prompt.question for prompt in prompts.values()}
+        if self._truncate == "error" or len(questions) != 1 or any(p.with_question is None for p in prompts.values()):
+            return None
+        made: dict[int, Tokens] = {}
+
+        def excess(text: str) -> int:
+            for i, prompt in prompts.items():
+                assert prompt.with_question is not None
+                made[i] = row_of(i, replace(prompt, messages=prompt.with_question(text)))
+            return max(map(len, made.values())) - limit
+
+        return None if shortened(self.tokenizer, questions.pop(), excess) is None else made
+
+
+def _further(options: VLLMOptions) -> dict[str, Any]:
+    try:
+        further = json.loads(options.engine_args)
+    except ValueError as error:
+        raise CarbError(f"engine_args= is not JSON: {error}") from None
+    if not isinstance(further, dict):
+        raise CarbError('engine_args= must be a JSON object, for example {"quantization": "fp8"}.')
+    return further

@@ -1,0 +1,128 @@
+"""What all integrations share: loose texts become requests, and a scorer is asked from any thread."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from anyio.from_thread import start_blocking_portal
+
+from carb_data import CarbError
+from carb_scorers.contract import Candidate, ScoreError, Scorer, ScoreRequest, ScoreResult
+from carb_scorers.evaluation import score_all
+from carb_scorers.specs import open_scorer
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Text:
+    """A response, and what it responds to."""
+
+    prompt: str
+    response: str
+    culture: str
+    language: str
+
+
+@dataclass(frozen=True, slots=True)
+class Scored:
+    """A score, or why there is none."""
+
+    score: float | None
+    rationale: str | None = None
+    error: ScoreError | None = None
+
+
+class Opened:
+    """A scorer that is opened when it is first used, from its spec; or one that is open already."""
+
+    def __init__(self, scorer: Scorer | str) -> None:
+        self._scorer: Scorer | None = None if isinstance(scorer, str) else scorer
+        self._spec = scorer if isinstance(scorer, str) else scorer.spec.name
+
+    @property
+    def name(self) -> str:
+        """The spec, or the scorer's name."""
+        return self._spec
+
+    def get(self) -> Scorer:
+        """The scorer.
+
+        Raises:
+            CarbError: it cannot be opened.
+        """
+        if self._scorer is None:
+            self._scorer = open_scorer(self._spec)
+        return self._scorer
+
+
+async def score_texts(scorer: Scorer, texts: Sequence[Text], *, seed: int = 0) -> list[Scored]:
+    """Score responses; those to the same prompt share a request, in a seeded random order, each text once.
+
+    Raises:
+        CarbError: a user's mistake, such as a model that is missing.
+    """
+    groups: dict[tuple[str, str, str], list[str]] = {}
+    for text in texts:
+        own = groups.setdefault((text.prompt, text.culture, text.language), [])
+        if text.response not in own:
+            own.append(text.response)
+    requests = [_request(number, *key, own, seed) for number, (key, own) in enumerate(groups.items())]
+    results: dict[str, ScoreResult] = {}
+    await score_all(scorer, requests, lambda part: results.update((result.item_id, result) for result in part))
+    found: dict[tuple[tuple[str, str, str], str], Scored] = {}
+    for key, request in zip(groups, requests, strict=True):
+        result = results[request.item_id]
+        for candidate in request.candidates:
+            score = result.scores.get(candidate.id)
+            found[key, candidate.text] = Scored(score, result.rationale, result.error)
+    return [found[(text.prompt, text.culture, text.language), text.response] for text in texts]
+
+
+def _request(
+    number: int, prompt: str, culture: str, language: str, responses: Sequence[str], seed: int
+) -> ScoreRequest:
+    def place(text: str) -> bytes:
+        return hashlib.sha256(f"{seed}\0{prompt}\0{text}".encode("utf-8", "surrogatepass")).digest()
+
+    return ScoreRequest(
+        item_id=str(number),
+        prompt=prompt,
+        candidates=tuple(Candidate(id=str(i), text=text) for i, text in enumerate(sorted(responses, key=place), 1)),
+        culture=culture,
+        language=language,
+    )
+
+
+def wait_for(call: Callable[..., Awaitable[T]], *arguments: Any) -> T:
+    """Run asynchronous code to its end from any thread, one that runs an event loop included."""
+    with start_blocking_portal() as portal:
+        return portal.call(call, *arguments)
+
+
+def as_text(messages: object) -> str:
+    """A text, or the text of a chat: one message's content as it is, several with their roles before them.
+
+    Raises:
+        CarbError: it is neither.
+    """
+    if isinstance(messages, str):
+        return messages
+    if not isinstance(messages, Sequence) or not all(isinstance(m, dict) and "content" in m for m in messages):
+        raise CarbError(f"Expected a text or a list of messages with 'content', got {type(messages).__name__}.")
+    contents = [(str(m.get("role", "user")), _content(m["content"])) for m in messages]
+    if len(contents) == 1:
+        return contents[0][1]
+    return "\n\n".join(f"{role}: {content}" for role, content in contents)
+
+
+def _content(content: object) -> str:
+    """The text of a message, whose content may be in parts."""
+    if isinstance(content, str):
+        return content
+    if isinstance(content, Sequence):
+        return "".join(str(part.get("text", "")) for part in content if isinstance(part, dict))
+    return ""

@@ -1,0 +1,76 @@
+"""A scorer as a scorer of Inspect (``inspect_ai``)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from carb_data import CarbError
+from carb_data.extras import require
+from carb_scorers.contract import Scorer
+from carb_scorers.integrations.asking import Opened, Text, as_text, score_texts
+
+
+def as_inspect_scorer(
+    scorer: Scorer | str, *, culture: str | None = None, language: str | None = None, seed: int = 0
+) -> Any:
+    """A scorer for Inspect's ``Task(scorer=...)``.
+
+    A scorer that rates each text on its own gives its rating of the model's output. A scorer that compares (a judge)
+    is shown the output among the sample's targets, and the value is the output's score less that of the best target:
+    above 0, the output is preferred to every reference.
+
+    Args:
+        scorer: a spec string (opened when first used) or a ``Scorer``.
+        culture: where a sample's metadata have no ``culture``.
+        language: where a sample's metadata have no ``language``.
+        seed: of the order in which texts are presented.
+
+    Returns:
+        An ``inspect_ai.scorer.Scorer`` with the metrics ``mean`` and ``stderr``. A sample that could not be scored
+        is unscored (``Score.unscored``), with the reason.
+
+    Raises:
+        MissingExtraError: inspect_ai is not installed.
+    """
+    inspect = require("inspect_ai.scorer", package="carb-scorers", extra="inspect")
+    opened = Opened(scorer)
+
+    @inspect.scorer(metrics=[inspect.mean(), inspect.stderr()], name="carb")  # type: ignore[untyped-decorator]
+    def carb() -> Any:
+        async def score(state: Any, target: Any) -> Any:
+            used = opened.get()
+            metadata = {"culture": culture, "language": language, **(state.metadata or {})}
+            missing = [name for name in ("culture", "language") if metadata[name] is None]
+            if missing:
+                raise CarbError(
+                    f"Sample '{state.sample_id}' has no {' and no '.join(missing)} in its metadata; add it there, or "
+                    f"give as_inspect_scorer({missing[0]}=...)."
+                )
+            output = state.output.completion
+            references = [text for text in target if text.strip()] if used.spec.comparative else []
+            if used.spec.comparative and not references:
+                raise CarbError(
+                    f"'{opened.name}' compares texts, and sample '{state.sample_id}' has no target to compare with."
+                )
+            texts = [
+                Text(_prompt(state), text, str(metadata["culture"]), str(metadata["language"]))
+                for text in (output, *references)
+            ]
+            found = await score_texts(used, texts, seed=seed)
+            own, others = found[0], [one.score for one in found[1:] if one.score is not None]
+            if own.score is None:
+                reason = "scoring failed" if own.error is None else f"{own.error.kind}: {own.error.message}"
+                return inspect.Score.unscored(reason="grader_failed", answer=output, explanation=reason)
+            value = own.score - max(others) if others else own.score
+            return inspect.Score(value=value, answer=output, explanation=own.rationale)
+
+        return score
+
+    return carb()
+
+
+def _prompt(state: Any) -> str:
+    given = state.input
+    if isinstance(given, str):
+        return given
+    return as_text([{"role": message.role, "content": message.text} for message in given])

@@ -1,0 +1,94 @@
+"""A scorer as a reward function of TRL's trainers (``GRPOTrainer(reward_funcs=...)``)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from carb_data import CarbError
+from carb_scorers.contract import Scorer
+from carb_scorers.integrations.asking import Opened, Text, as_text, score_texts, wait_for
+
+
+class TRLReward:
+    """Called by the trainer with a batch; gives a reward for each completion, ``None`` where scoring failed."""
+
+    def __init__(self, scorer: Scorer | str, culture: str | None, language: str | None, seed: int) -> None:
+        self._opened = Opened(scorer)
+        self._constants = {"culture": culture, "language": language}
+        self._seed = seed
+        self.__name__ = self._opened.name
+
+    def __call__(
+        self,
+        prompts: Sequence[object],
+        completions: Sequence[object],
+        *,
+        log_metric: Callable[[str, float], None] | None = None,
+        **columns: Any,
+    ) -> list[float | None]:
+        """Rewards, one for each completion.
+
+        Args:
+            prompts: texts, or chats as lists of messages.
+            completions: texts, or lists with the assistant's messages.
+            log_metric: given by the trainer; gets the share of completions that could not be scored.
+            columns: of the data set, among them ``culture`` and ``language``.
+
+        Raises:
+            CarbError: a culture or language is missing, or the scorer cannot be opened.
+        """
+        cultures, languages = (self._column(name, columns, len(prompts)) for name in ("culture", "language"))
+        texts = [
+            Text(as_text(prompt), _answer(completion), culture, language)
+            for prompt, completion, culture, language in zip(prompts, completions, cultures, languages, strict=True)
+        ]
+
+        async def score() -> list[float | None]:
+            return [one.score for one in await score_texts(self._opened.get(), texts, seed=self._seed)]
+
+        rewards = wait_for(score)
+        if log_metric is not None and rewards:
+            log_metric(f"rewards/{self.__name__}/failed", sum(reward is None for reward in rewards) / len(rewards))
+        return rewards
+
+    def _column(self, name: str, columns: dict[str, Any], count: int) -> list[str]:
+        if name in columns:
+            return [str(value) for value in columns[name]]
+        constant = self._constants[name]
+        if constant is None:
+            raise CarbError(
+                f"The reward needs the {name} of each prompt: add a column '{name}' to the training data, or give "
+                f"as_trl_reward({name}=...)."
+            )
+        return [constant] * count
+
+
+def _answer(completion: object) -> str:
+    """The assistant's words; of several turns (with tool calls between) all of its own."""
+    if isinstance(completion, str) or not isinstance(completion, Sequence):
+        return as_text(completion)
+    own = [message for message in completion if isinstance(message, dict) and message.get("role") == "assistant"]
+    return "\n\n".join(as_text([message]) for message in own) if own else as_text(completion)
+
+
+def as_trl_reward(
+    scorer: Scorer | str, *, culture: str | None = None, language: str | None = None, seed: int = 0
+) -> TRLReward:
+    """A scorer as a reward function for ``GRPOTrainer`` and its kin.
+
+    Completions of the same prompt are put into one request, so that scorers that compare (judges) have something to
+    compare; equal completions get equal rewards. A trainer on several processes calls this on each with its own
+    share, so give such scorers whole groups (``per_device_train_batch_size`` a multiple of ``num_generations``).
+
+    Args:
+        scorer: a spec string (opened when first called) or a ``Scorer``.
+        culture: of all prompts, where the data have no column ``culture``.
+        language: of all prompts, where the data have no column ``language``.
+        seed: of the order in which completions are presented.
+
+    Returns:
+        A function ``(prompts, completions, **columns) -> list of rewards``. A completion that could not be scored
+        gets ``None``, which TRL leaves out of the group's mean.
+    """
+    return TRLReward(scorer, culture, language, seed)

@@ -1,0 +1,95 @@
+"""A scorer as a custom reward function of verl (``custom_reward_function.path`` and ``.name``).
+
+verl calls ``compute_score(data_source, solution_str, ground_truth, extra_info)``, or with
+``reward_model.reward_manager=batch`` the plural of each. Neither brings the prompt, so it must be in ``extra_info``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from carb_data import CarbError
+from carb_scorers.contract import Scorer
+from carb_scorers.integrations.asking import Opened, Scored, Text, as_text, score_texts, wait_for
+
+
+class NoRewardError(RuntimeError):
+    """A response could not be scored, and no reward was agreed on for that."""
+
+
+def as_verl_reward(
+    scorer: Scorer | str, *, batch: bool = False, when_failed: float | None = None, seed: int = 0
+) -> Callable[..., Any]:
+    """A scorer as verl's ``compute_score``.
+
+    Args:
+        scorer: a spec string (opened when first called) or a ``Scorer``.
+        batch: for verl's batch reward manager: lists in, a list out. Responses to the same prompt are then compared
+            with each other, which scorers that compare (judges) need.
+        when_failed: reward of a response that could not be scored. verl has no missing rewards, so without this
+            such a response ends the training with ``NoRewardError`` rather than be given a made-up number.
+        seed: of the order in which responses are presented.
+
+    Returns:
+        ``compute_score(data_source, solution_str, ground_truth, extra_info=None, **_)``, or its plural. Both need
+        ``prompt`` (a text or messages), ``culture`` and ``language`` in ``extra_info``; data source and ground truth
+        are not used.
+    """
+    opened = Opened(scorer)
+
+    def score(responses: Sequence[str], infos: Sequence[Mapping[str, Any] | None]) -> list[float]:
+        texts = [_text(response, info) for response, info in zip(responses, infos, strict=True)]
+        used = opened.get()
+        if used.spec.comparative and not batch:
+            raise CarbError(
+                f"'{opened.name}' compares responses with each other, and verl gives them one by one: use "
+                f"as_verl_reward(..., batch=True) with reward_model.reward_manager=batch."
+            )
+
+        async def ask() -> list[Scored]:
+            return await score_texts(used, texts, seed=seed)
+
+        return [_reward(one, when_failed) for one in wait_for(ask)]
+
+    def compute_score(
+        data_source: Any,  # noqa: ARG001 - verl's signature
+        solution_str: str,
+        ground_truth: Any,  # noqa: ARG001
+        extra_info: Mapping[str, Any] | None = None,
+        **_: Any,
+    ) -> float:
+        return score([solution_str], [extra_info])[0]
+
+    def compute_scores(
+        data_sources: Sequence[Any],  # noqa: ARG001
+        solution_strs: Sequence[str],
+        ground_truths: Sequence[Any],  # noqa: ARG001
+        extra_infos: Sequence[Mapping[str, Any] | None],
+        **_: Any,
+    ) -> list[float]:
+        return score(solution_strs, extra_infos)
+
+    return compute_scores if batch else compute_score
+
+
+def _text(response: str, info: Mapping[str, Any] | None) -> Text:
+    missing = [name for name in ("prompt", "culture", "language") if name not in (info or {})]
+    if info is None or missing:
+        raise CarbError(f"verl's extra_info lacks {', '.join(missing)}; put it there when you prepare the data.")
+    return Text(as_text(_plain(info["prompt"])), response, str(info["culture"]), str(info["language"]))
+
+
+def _plain(prompt: Any) -> Any:
+    """Messages that went through Parquet come back as a numpy array."""
+    return prompt if isinstance(prompt, str) else list(prompt)
+
+
+def _reward(scored: Scored, when_failed: float | None) -> float:
+    if scored.score is not None:
+        return scored.score
+    if when_failed is not None:
+        return when_failed
+    error = scored.error
+    reason = "" if error is None else f" ({error.kind}: {error.message})"
+    raise NoRewardError(f"A response could not be scored{reason}. Give as_verl_reward(when_failed=...) to go on.")

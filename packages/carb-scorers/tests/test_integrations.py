@@ -1,0 +1,190 @@
+"""Scorers in other projects, without the other projects: what they are asked and what they give back."""
+
+import asyncio
+from collections.abc import Sequence
+from typing import Any
+
+import anyio
+import pytest
+
+from carb_data import CarbError
+from carb_scorers import ScoreRequest, ScoreResult, ScorerSpec, open_scorer
+from carb_scorers.contract import failed
+from carb_scorers.integrations import as_trl_reward, as_verl_reward, best_of_n, best_of_n_async
+from carb_scorers.integrations.asking import as_text
+from carb_scorers.integrations.verl import NoRewardError
+
+PLACE = {"culture": "german", "language": "de"}
+
+
+class Fake:
+    """Scores by length; a text with ``bad`` in it fails its request."""
+
+    def __init__(self, comparative: bool = False) -> None:
+        self.spec = ScorerSpec(name="fake", kind="test", comparative=comparative)
+        self.requests: list[ScoreRequest] = []
+        self.closed = 0
+
+    async def score(self, requests: Sequence[ScoreRequest]) -> list[ScoreResult]:
+        self.requests += requests
+        return [
+            failed(r, "parse", "no verdict")
+            if any("bad" in c.text for c in r.candidates)
+            else ScoreResult(
+                item_id=r.item_id, scores={c.id: float(len(c.text)) for c in r.candidates}, rationale="why"
+            )
+            for r in requests
+        ]
+
+    async def aclose(self) -> None:
+        self.closed += 1
+
+
+def test_best_of_n_picks_what_the_scorer_likes_best() -> None:
+    scorer = Fake(comparative=True)
+    pick = best_of_n(scorer, "Was?", ["kurz", "am längsten", "länger", "am längsten"], **PLACE)
+    assert (pick.index, pick.response) == (1, "am längsten")
+    assert pick.scores == (4.0, 11.0, 6.0, 11.0)
+    assert pick.rationale == "why"
+    (request,) = scorer.requests
+    assert sorted(c.text for c in request.candidates) == ["am längsten", "kurz", "länger"]  # each text once
+    assert (request.prompt, request.culture, request.language) == ("Was?", "german", "de")
+    assert scorer.closed == 0
+
+
+def test_best_of_n_hides_the_order_that_it_was_given() -> None:
+    responses = [f"answer {letter}" for letter in "abcdefgh"]
+    shown = set()
+    for given in (responses, responses[::-1]):
+        scorer = Fake()
+        best_of_n(scorer, "Was?", given, **PLACE)
+        shown.add(tuple(c.text for c in scorer.requests[0].candidates))
+    assert len(shown) == 1
+    assert shown != {tuple(responses)}
+
+
+def test_best_of_n_makes_nothing_up_when_scoring_fails() -> None:
+    pick = best_of_n(Fake(), "Was?", ["gut", "bad"], **PLACE)
+    assert (pick.index, pick.response, pick.scores) == (None, None, (None, None))
+    assert pick.error is not None
+    assert pick.error.kind == "parse"
+
+
+def test_best_of_n_opens_specs_and_works_inside_event_loops() -> None:
+    assert best_of_n("baseline:length", "Was?", ["a", "bb"], **PLACE).index == 1
+
+    async def inside() -> tuple[int | None, int | None]:
+        one = await best_of_n_async("baseline:length", "Was?", ["a", "bb"], **PLACE)
+        return one.index, best_of_n("baseline:length", "Was?", ["aaa", "bb"], **PLACE).index
+
+    assert asyncio.run(inside()) == (1, 0)
+    assert anyio.run(inside) == (1, 0)
+
+
+@pytest.mark.parametrize("responses", [[], "a text"])
+def test_best_of_n_needs_responses(responses: Any) -> None:
+    with pytest.raises(CarbError, match="list of at least one"):
+        best_of_n("baseline:length", "Was?", responses, **PLACE)
+    with pytest.raises(CarbError, match="Unknown baseline"):
+        best_of_n("baseline:lengthy", "Was?", ["a"], **PLACE)
+
+
+def test_trl_rewards_of_texts_with_columns() -> None:
+    scorer = Fake(comparative=True)
+    reward = as_trl_reward(scorer)
+    assert reward.__name__ == "fake"
+    logged: dict[str, float] = {}
+    rewards = reward(
+        prompts=["Was?", "Was?", "What?", "What?"],
+        completions=["eins", "zwölf", "one", "bad"],
+        completion_ids=[[1], [2], [3], [4]],
+        trainer_state=object(),
+        log_extra=print,
+        log_metric=logged.__setitem__,
+        culture=["german", "german", "english", "english"],
+        language=["de", "de", "en", "en"],
+    )
+    assert rewards == [4.0, 5.0, None, None]
+    assert logged == {"rewards/fake/failed": 0.5}
+    assert [len(r.candidates) for r in scorer.requests] == [2, 2]  # a group is one request
+    assert [r.culture for r in scorer.requests] == ["german", "english"]
+
+
+def test_trl_rewards_of_conversations() -> None:
+    scorer = Fake()
+    prompt = [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "Was?"}]
+    completions = [
+        [{"role": "assistant", "content": "eins"}],
+        [
+            {"role": "assistant", "content": "zwei", "tool_calls": []},
+            {"role": "tool", "content": "a long result"},
+            {"role": "assistant", "content": [{"type": "text", "text": "drei"}]},
+        ],
+    ]
+    rewards = as_trl_reward(scorer, culture="german", language="de")(prompts=[prompt] * 2, completions=completions)
+    assert rewards == [4.0, 10.0]
+    assert scorer.requests[0].prompt == "system: Be brief.\n\nuser: Was?"
+
+
+def test_trl_rewards_need_to_know_the_culture() -> None:
+    with pytest.raises(CarbError, match=r"column 'culture'.*as_trl_reward\(culture="):
+        as_trl_reward("baseline:length")(prompts=["a"], completions=["b"])
+
+
+def test_trl_rewards_open_their_scorer_when_first_called() -> None:
+    reward = as_trl_reward("baseline:no-such", **PLACE)
+    with pytest.raises(CarbError, match="Unknown baseline"):
+        reward(prompts=["a"], completions=["b"])
+
+
+def test_trl_rewards_do_not_depend_on_batch_or_order() -> None:
+    reward = as_trl_reward(open_scorer("baseline:random"), **PLACE)
+    prompts, completions = ["a", "b", "a"], ["x", "y", "z"]
+    together = reward(prompts=prompts, completions=completions)
+    alone = [reward(prompts=[p], completions=[c])[0] for p, c in zip(prompts, completions, strict=True)]
+    assert together == alone == reward(prompts=prompts[::-1], completions=completions[::-1])[::-1]
+
+
+INFO = {"prompt": "Was?", **PLACE}
+
+
+def test_verls_signatures() -> None:
+    one = as_verl_reward(Fake())
+    assert one(data_source="d", solution_str="vier", ground_truth=None, extra_info=INFO) == 4.0
+    assert one("d", "vier", "unused", {**INFO, "prompt": [{"role": "user", "content": "Was?"}]}, num_turns=1) == 4.0
+    many = as_verl_reward(Fake(comparative=True), batch=True)
+    scores = many(
+        data_sources=["d"] * 2, solution_strs=["vier", "fünf!"], ground_truths=[None] * 2, extra_infos=[INFO] * 2
+    )
+    assert scores == [4.0, 5.0]
+
+
+def test_verl_needs_the_prompt() -> None:
+    one = as_verl_reward(Fake())
+    with pytest.raises(CarbError, match="lacks prompt, language"):
+        one("d", "vier", None, {"culture": "german"})
+    with pytest.raises(CarbError, match="lacks prompt, culture, language"):
+        one("d", "vier", None)
+
+
+def test_verl_gets_no_made_up_reward() -> None:
+    with pytest.raises(NoRewardError, match=r"parse: no verdict.*when_failed"):
+        as_verl_reward(Fake())("d", "bad", None, INFO)
+    assert as_verl_reward(Fake(), when_failed=-1.0)("d", "bad", None, INFO) == -1.0
+
+
+def test_a_scorer_that_compares_needs_a_batch() -> None:
+    with pytest.raises(CarbError, match="batch=True"):
+        as_verl_reward(Fake(comparative=True))("d", "vier", None, INFO)
+
+
+def test_texts_of_messages() -> None:
+    assert as_text("x") == "x"
+    assert as_text([{"role": "user", "content": "x"}]) == "x"
+    assert as_text([{"role": "user", "content": None}]) == ""
+    assert (
+        as_text([{"role": "user", "content": "x"}, {"role": "assistant", "content": "y"}]) == "user: x\n\nassistant: y"
+    )
+    for wrong in (7, [1], {"content": "x"}):
+        with pytest.raises(CarbError, match="Expected a text"):
+            as_text(wrong)

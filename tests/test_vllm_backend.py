@@ -1,0 +1,236 @@
+"""vLLM's offline engine for real, on small models, against transformers' own numbers.
+
+Runs in an environment of its own: ``nox -s vllm``.
+"""
+
+import math
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+
+pytest.importorskip("vllm", reason="needs vLLM; run nox -s vllm")
+
+import torch
+
+from carb_data import CarbError, Dataset, load
+from carb_scorers import evaluate, open_scorer
+from carb_scorers.backends.base import Choices, Continuation, Failure, Generation, Prompt, Reward
+from carb_scorers.backends.vllm import VLLMOptions, open_language_model, open_reward_model
+from carb_scorers.specs import read_options
+from carb_scorers.tokens import answer_ids, conversation_ids, prompt_ids, wanted_ids
+from small_models import model_folder
+
+pytestmark = [pytest.mark.vllm, pytest.mark.filterwarnings("default")]
+
+os.environ.setdefault("VLLM_CPU_KVCACHE_SPACE", "1")
+os.environ.setdefault("HF_HUB_OFFLINE", "1")
+
+SMALL = {"dtype": "float32", "max_length": "512", "eager": "true"}
+FLOAT32 = 2e-4
+"""How far vLLM's float32 may be from transformers', in log-probabilities: its kernels sum in another order."""
+
+QUESTIONS = ["What is the capital of France?", "Name a river in Egypt.", "How do people greet each other in Japan?",
+             "Which dish is eaten at Tết?"]  # fmt: skip
+PROMPTS = [Prompt(({"role": "user", "content": q},), cue="\nAnswer:") for q in QUESTIONS]
+
+
+def options(**more: str) -> VLLMOptions:
+    return read_options(VLLMOptions, "test", {**SMALL, **more})
+
+
+@pytest.fixture(scope="module")
+def smollm() -> Path:
+    return model_folder("smollm2-135m")
+
+
+@pytest.fixture(scope="module")
+def judge(smollm: Path) -> Iterator[Any]:
+    opened = open_language_model(str(smollm), options())
+    yield opened
+    anyio.run(opened.aclose)
+
+
+@pytest.fixture(scope="module")
+def reference(smollm: Path) -> tuple[Any, Any]:
+    from transformers import AutoModelForCausalLM, AutoTokenizer
+
+    return AutoModelForCausalLM.from_pretrained(smollm, dtype=torch.float32).eval(), AutoTokenizer.from_pretrained(
+        smollm
+    )
+
+
+def logprobs(reference: tuple[Any, Any], ids: list[int]) -> torch.Tensor:
+    with torch.inference_mode():
+        return reference[0](torch.tensor([ids])).logits[0].double().log_softmax(-1)
+
+
+def run(call: Any, *args: Any, **kwargs: Any) -> Any:
+    async def go() -> Any:
+        return await call(*args, **kwargs)
+
+    return anyio.run(go)
+
+
+def test_greedy_texts_are_those_of_transformers(judge: Any, reference: tuple[Any, Any]) -> None:
+    found = run(judge.generate, PROMPTS, max_tokens=12)
+    model, tokenizer = reference
+    for prompt, one in zip(PROMPTS, found, strict=True):
+        ids = torch.tensor([prompt_ids(tokenizer, prompt)])
+        with torch.inference_mode():
+            wanted = model.generate(ids, attention_mask=torch.ones_like(ids), max_new_tokens=12, do_sample=False)
+        assert isinstance(one, Generation)
+        assert one.text == tokenizer.decode(wanted[0, ids.shape[1] :], skip_special_tokens=True)
+        assert one.usage.input_tokens == ids.shape[1]
+        assert 1 <= one.usage.output_tokens <= 12
+
+
+def test_sampled_texts_depend_on_their_own_prompt_alone(judge: Any) -> None:
+    together = run(judge.generate, PROMPTS, max_tokens=12, temperature=1.0, seed=5)
+    alone = [run(judge.generate, [p], max_tokens=12, temperature=1.0, seed=5)[0] for p in reversed(PROMPTS)][::-1]
+    assert [g.text for g in together] == [g.text for g in alone]
+    assert [g.text for g in run(judge.generate, PROMPTS, max_tokens=12, temperature=1.0, seed=6)] != [
+        g.text for g in together
+    ]
+
+
+def test_stop_strings_end_an_answer(judge: Any) -> None:
+    (found,) = run(judge.generate, PROMPTS[:1], max_tokens=40, stop=["."])
+    assert "." not in found.text
+    assert found.finished
+
+
+def test_next_log_probabilities_are_those_of_transformers(judge: Any, reference: tuple[Any, Any]) -> None:
+    wanted = ["A", "B", "1", "10", "Hokkaidō"]
+    tokenizer = reference[1]
+    words = wanted_ids(tokenizer, wanted)
+    assert max(map(len, words)) > 1
+    for prompt, one in zip(PROMPTS, run(judge.next_logprobs, PROMPTS, wanted), strict=True):
+        assert isinstance(one, Choices)
+        start = prompt_ids(tokenizer, prompt)
+        direct = {}
+        for text, word in zip(wanted, words, strict=True):
+            values = logprobs(reference, [*start, *word])
+            direct[text] = sum(float(values[len(start) - 1 + i, token]) for i, token in enumerate(word))
+        if words[3][: len(words[2])] == words[2]:  # "1" without "10"
+            direct["1"] = math.log(math.exp(direct["1"]) - math.exp(direct["10"]))
+        assert one.logprobs == pytest.approx(direct, abs=5 * FLOAT32)
+
+
+def test_log_probabilities_of_answers_are_those_of_transformers(judge: Any, reference: tuple[Any, Any]) -> None:
+    answers = ["Paris.", "The Nile.", "They bow.", "Bánh chưng."]
+    tokenizer = reference[1]
+    for prompt, answer, one in zip(PROMPTS, answers, run(judge.continuation_logprobs, PROMPTS, answers), strict=True):
+        assert isinstance(one, Continuation)
+        start, end = prompt_ids(tokenizer, prompt), answer_ids(tokenizer, answer, end_of_turn=True)
+        values = logprobs(reference, [*start, *end])
+        direct = [float(values[len(start) - 1 + i, token]) for i, token in enumerate(end)]
+        assert list(one.logprobs) == pytest.approx(direct, abs=FLOAT32)
+
+
+def test_log_probabilities_do_not_depend_on_neighbours(judge: Any, record_property: Any) -> None:
+    together = run(judge.next_logprobs, PROMPTS * 4, ["A", "B"])
+    alone = [run(judge.next_logprobs, [p], ["A", "B"])[0] for p in PROMPTS] * 4
+    apart = max(abs(a.logprobs[k] - b.logprobs[k]) for a, b in zip(together, alone, strict=True) for k in "AB")
+    record_property("largest difference in float32", apart)
+    assert apart <= FLOAT32
+
+
+def test_long_prompts_are_failures_or_cut(judge: Any, smollm: Path) -> None:
+    def ask(text: str) -> tuple[dict[str, str], ...]:
+        return ({"role": "user", "content": f"Question: {text}"},)
+
+    long = "Why do rivers bend so much on their way to the sea? " * 100
+    prompts = [PROMPTS[0], Prompt(ask(long), question=long, with_question=ask, group=1)]
+    good, bad = run(judge.generate, prompts, max_tokens=4)
+    assert isinstance(good, Generation)
+    assert isinstance(bad, Failure)
+    assert bad.error.kind == "too-long"
+    engine = judge._engine
+    engine._truncate = "middle"
+    try:
+        good, cut = run(judge.generate, prompts, max_tokens=4)
+    finally:
+        engine._truncate = "error"
+    assert isinstance(cut, Generation)
+    assert cut.usage.input_tokens <= 508
+    assert cut.usage.input_tokens + cut.usage.cut_tokens > 1000
+    assert good.usage.cut_tokens == 0
+
+
+@pytest.mark.parametrize("read", ["logprob", "generate"])
+def test_a_judge_through_its_spec(smollm: Path, read: str, monkeypatch: pytest.MonkeyPatch, judge: Any) -> None:
+    """The spec opens the engine that is running already; a second one would cost a minute."""
+    import carb_scorers.backends.vllm as backend
+
+    monkeypatch.setattr(backend, "LANGUAGE_MODEL", backend.BackendKind(VLLMOptions, lambda *_: judge))
+    items = [item.model_copy(update={"perturbed": ()}) for item in load("carb-seed") if item.language == "en"][:4]
+    spec = f"judge:{smollm}?backend=vllm&mode=listwise&read={read}&max_length=512&dtype=float32"
+    frame = evaluate(Dataset(items), [open_scorer(spec)]).frame
+    if read == "logprob":
+        assert frame["score"].null_count() == 0
+        assert frame["score"].n_unique() > 8
+
+
+def test_what_cannot_be_loaded_is_said_so(tmp_path: Path, smollm: Path) -> None:
+    with pytest.raises(CarbError, match="no model folder"):
+        open_language_model("/no/such/folder", options())
+    with pytest.raises(CarbError, match="not JSON"):
+        open_language_model(str(smollm), options(engine_args="{"))
+    (tmp_path / "config.json").write_text("{}")
+    with pytest.raises(CarbError, match="vLLM cannot load"):
+        open_language_model(str(tmp_path), options())
+
+
+@pytest.fixture(scope="module")
+def classifier(tmp_path_factory: pytest.TempPathFactory, smollm: Path) -> tuple[Path, Any, Any]:
+    """A small classifier with random weights and a real tokenizer."""
+    from transformers import AutoTokenizer, LlamaConfig, LlamaForSequenceClassification
+
+    folder = tmp_path_factory.mktemp("classifier")
+    tokenizer = AutoTokenizer.from_pretrained(smollm)
+    torch.manual_seed(0)
+    config = LlamaConfig(
+        vocab_size=len(tokenizer),
+        hidden_size=128,
+        intermediate_size=256,
+        num_hidden_layers=2,
+        num_attention_heads=4,
+        num_key_value_heads=2,
+        num_labels=1,
+        max_position_embeddings=2048,
+        pad_token_id=2,
+        bos_token_id=1,
+        eos_token_id=2,
+    )
+    model = LlamaForSequenceClassification(config).eval()
+    model.score.weight.data.normal_(0, 1)
+    model.save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+    return folder, model, tokenizer
+
+
+def test_rewards_are_those_of_transformers(classifier: tuple[Path, Any, Any]) -> None:
+    folder, model, tokenizer = classifier
+    opened = open_reward_model(str(folder), options())
+    try:
+        answers = ["Paris.", "The Nile, which flows north.", "They bow.", "word " * 600]
+        found = run(opened.rewards, PROMPTS, answers)
+        assert isinstance(found[3], Failure)
+        assert found[3].error.kind == "too-long"
+        direct = []
+        for prompt, answer in zip(PROMPTS[:3], answers, strict=False):
+            with torch.inference_mode():
+                direct.append(float(model(torch.tensor([conversation_ids(tokenizer, prompt, answer)])).logits))
+        assert all(isinstance(one, Reward) for one in found[:3])
+        assert [one.value for one in found[:3]] == pytest.approx(direct, abs=1e-4)
+        alone = [run(opened.rewards, [p], [a])[0].value for p, a in zip(PROMPTS[:3], answers, strict=False)]
+        assert [one.value for one in found[:3]] == pytest.approx(alone, abs=1e-4)
+    finally:
+        anyio.run(opened.aclose)
+    anyio.run(opened.aclose)
+    with pytest.raises(CarbError, match="closed"):
+        run(opened.rewards, PROMPTS[:1], ["x"])
