@@ -1,8 +1,14 @@
-"""What R_appr costs: a training step with it against the step with R_corr alone, split into its parts.
+"""Think-as-Locals: what R_appr costs, and what its terms measure.
 
-``python benchmarks/bench_tal.py [--model smollm2-135m] [--steps 6]`` prints JSON: medians in seconds, and the ratios.
-Both trainers take the same prompts and the same fixed-length outputs in turn, in one process, so that the ratio does
-not depend on what else the machine does.
+``python benchmarks/bench_tal.py cost [--model FOLDER]``: a training step with R_appr against the step with R_corr alone,
+split into generation, rewards, log-probabilities and backward. Both trainers take the same prompts and outputs of the
+same length in turn, in one process, so that the ratio does not depend on what else the machine does.
+
+``python benchmarks/bench_tal.py terms --run RUN``: R_appr of the outputs that a finished run kept, in the paper's literal
+form and in the verdict-normalised one, with the judge's own prompt and with a direct one for the z-free term, and
+besides of the same outputs with their criteria replaced by another item's.
+
+Both print JSON. Without ``--model`` SmolLM2-135M-Instruct is used (see ``tests/small_models.py``).
 """
 
 from __future__ import annotations
@@ -13,54 +19,68 @@ import statistics
 import sys
 import tempfile
 import time
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--model", default="smollm2-135m")
-    parser.add_argument("--steps", type=int, default=6)
-    parser.add_argument("--batch", type=int, default=8)
-    parser.add_argument("--group", type=int, default=4)
-    parser.add_argument("--new-tokens", type=int, default=48)
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    commands = parser.add_subparsers(dest="command", required=True)
+    cost_parser = commands.add_parser("cost")
+    cost_parser.add_argument("--model")
+    cost_parser.add_argument("--steps", type=int, default=6)
+    cost_parser.add_argument("--batch", type=int, default=8)
+    cost_parser.add_argument("--group", type=int, default=4)
+    cost_parser.add_argument("--new-tokens", type=int, default=40)
+    terms_parser = commands.add_parser("terms")
+    terms_parser.add_argument("--run", type=Path, required=True)
+    terms_parser.add_argument("--stage", default="before-sample")
     arguments = parser.parse_args()
+    result = cost(arguments) if arguments.command == "cost" else terms(arguments)
+    print(json.dumps(result, indent=1))
 
+
+def cost(arguments: argparse.Namespace) -> dict[str, Any]:
+    """Medians of the parts of a step in seconds, and the ratio of the steps, pair by pair."""
     from transformers import AutoTokenizer
 
     from small_models import model_folder
 
-    folder = str(model_folder(arguments.model))
+    folder = arguments.model or str(model_folder("smollm2-135m"))
     tokenizer = AutoTokenizer.from_pretrained(folder)
+    alone: list[dict[str, float]] = []
+    both: list[dict[str, float]] = []
     with tempfile.TemporaryDirectory() as out:
-        trainers = {weight: make(folder, tokenizer, weight, out, arguments) for weight in (0.0, 1.0)}
-        parts: dict[float, list[dict[str, float]]] = {0.0: [], 1.0: []}
+        trainers = [make(folder, tokenizer, weight, out, arguments) for weight in (0.0, 1.0)]
         for step in range(arguments.steps + 1):
-            for weight in (0.0, 1.0) if step % 2 else (1.0, 0.0):
-                measured = one_step(trainers[weight], step, arguments)
+            for place in (0, 1) if step % 2 else (1, 0):
+                measured = one_step(trainers[place], step, arguments)
                 if step:  # the first warms caches up
-                    parts[weight].append(measured)
-    alone, both = (median(parts[weight]) for weight in (0.0, 1.0))
-    result = {
-        "model": arguments.model,
+                    (alone, both)[place].append(measured)
+        prompt = len(tokenizer(trainers[0].train_dataset[0]["prompt"])["input_ids"])
+    return {
+        "model": folder,
         "batch": arguments.batch,
         "group": arguments.group,
-        "prompt_tokens": 50,
+        "prompt_tokens": prompt,
         "new_tokens": arguments.new_tokens,
-        "seconds_R_corr": alone,
-        "seconds_R_corr_and_R_appr": both,
-        "step_ratio": statistics.median(b["step"] / a["step"] for a, b in zip(parts[0.0], parts[1.0], strict=True)),
-        "rewards_share_of_step": both["rewards"] / both["step"],
+        "seconds_R_corr": medians(alone),
+        "seconds_R_corr_and_R_appr": medians(both),
+        "step_ratios": [round(b["step"] / a["step"], 3) for a, b in zip(alone, both, strict=True)],
+        # of one process: the other parts of the step are the same work in both
+        "ratio_by_own_time": round(statistics.median(b["step"] / (b["step"] - b["rewards"]) for b in both), 3),
     }
-    print(json.dumps(result, indent=1))
 
 
-def median(rows: list[dict[str, float]]) -> dict[str, float]:
+def medians(rows: list[dict[str, float]]) -> dict[str, float]:
     return {name: round(statistics.median(row[name] for row in rows), 3) for name in rows[0]}
 
 
-def make(folder, tokenizer, weight, out, arguments):
+def make(folder: str, tokenizer: Any, weight: float, out: str, arguments: argparse.Namespace) -> Any:
+    """A trainer on made-up questions; R_appr is left out where its weight is 0."""
     from datasets import Dataset
 
     from tal_rlvr.pairs import Pair, both_orders
@@ -68,20 +88,7 @@ def make(folder, tokenizer, weight, out, arguments):
     from tal_rlvr.reward_functions import RewardConfig
     from tal_rlvr.trainer import ThinkAsLocalsTrainer, paper_config, training_rows
 
-    words = [
-        "rice",
-        "bread",
-        "noodles",
-        "soup",
-        "tea",
-        "coffee",
-        "football",
-        "baseball",
-        "school",
-        "holiday",
-        "family",
-        "market",
-    ]
+    words = ["rice", "bread", "noodles", "soup", "tea", "coffee", "football", "school", "holiday", "family", "market"]
     pairs = [
         Pair(
             id=f"{a}-{b}",
@@ -97,7 +104,6 @@ def make(folder, tokenizer, weight, out, arguments):
         if a != b
     ]
     rows = [row for pair in pairs for row in both_orders(pair)]
-    prompts = PromptConfig(style="compact", chat="no")
     settings = paper_config(
         output_dir=out,
         use_cpu=True,
@@ -115,7 +121,7 @@ def make(folder, tokenizer, weight, out, arguments):
     trainer = ThinkAsLocalsTrainer(
         folder,
         settings,
-        Dataset.from_list(training_rows(rows, tokenizer, prompts)),
+        Dataset.from_list(training_rows(rows, tokenizer, PromptConfig(style="compact", chat="no"))),
         tokenizer,
         rewards=RewardConfig(criteria_weight=weight),
     )
@@ -124,13 +130,13 @@ def make(folder, tokenizer, weight, out, arguments):
     return trainer
 
 
-def one_step(trainer, step, arguments) -> dict[str, float]:
-    """Seconds of generation, rewards, log-probabilities (reference) and forward-backward-update of one step."""
+def one_step(trainer: Any, step: int, arguments: argparse.Namespace) -> dict[str, float]:
+    """Seconds of generation, rewards, reference log-probabilities, and forward, backward and update of one step."""
     clock = {"generation": 0.0, "rewards": 0.0}
     generate, rewards = trainer._generate_single_turn, trainer._calculate_rewards
 
-    def timed(name, function):
-        def call(*given, **named):
+    def timed(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
+        def call(*given: Any, **named: Any) -> Any:
             started = time.perf_counter()
             try:
                 return function(*given, **named)
@@ -150,8 +156,7 @@ def one_step(trainer, step, arguments) -> dict[str, float]:
     started = time.perf_counter()
     inputs = trainer._generate_and_score_completions(batch)
     scored = time.perf_counter()
-    loss = trainer.compute_loss(trainer.model, inputs)
-    loss.backward()
+    trainer.compute_loss(trainer.model, inputs).backward()
     trainer.optimizer.step()
     trainer.optimizer.zero_grad()
     ended = time.perf_counter()
@@ -160,6 +165,54 @@ def one_step(trainer, step, arguments) -> dict[str, float]:
     clock["backward_and_update"] = ended - scored
     clock["step"] = ended - started
     return clock
+
+
+def terms(arguments: argparse.Namespace) -> dict[str, Any]:
+    """Means over outputs of both terms and of R_appr, in nats, for each form of it."""
+    import torch
+    from transformers import AutoModelForCausalLM, AutoTokenizer
+
+    from tal_rlvr.appropriateness import CriteriaCase, VerdictRow, criteria_reward
+    from tal_rlvr.config import TrainConfig
+    from tal_rlvr.held_out import HeldOut
+    from tal_rlvr.mix import ordered
+    from tal_rlvr.providers import ModelVerdicts
+    from tal_rlvr.tokens import encode_prompt, reasoning_ids, verdict_tokens
+    from tal_rlvr.trainer import training_rows
+
+    config = TrainConfig.model_validate_json((arguments.run / "config.json").read_bytes())
+    held = HeldOut.model_validate_json((arguments.run / "held-out" / f"{arguments.stage}.json").read_bytes())
+    folder = arguments.run / ("model" if arguments.stage.startswith("after") else "warmup")
+    tokenizer = AutoTokenizer.from_pretrained(folder)
+    provider = ModelVerdicts(
+        AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32), verdict_tokens(tokenizer)
+    )
+    tokens = provider.tokens
+    rows = training_rows(ordered(config.mix.parts().held_out, shuffle=False), tokenizer, config.prompts)
+    if len(rows) != len(held.outcomes):
+        raise SystemExit("The run's data has changed since.")
+    own = [tuple(encode_prompt(tokenizer, row["prompt"])) for row in rows]
+    bare = {
+        "literal": [VerdictRow(prompt, tokens.marker) for prompt in own],
+        "direct": [VerdictRow(tuple(encode_prompt(tokenizer, row["bare_prompt"])), tokens.marker) for row in rows],
+    }
+    written = [tokenizer(outcome.text, add_special_tokens=False)["input_ids"] for outcome in held.outcomes]
+    z = [reasoning_ids(tokenizer, ids, tokens) for ids in written]
+    result: dict[str, Any] = {"run": str(arguments.run), "stage": arguments.stage, "outputs": len(rows)}
+    for kind, suffixes in {"own_criteria": z, "another_item_s_criteria": [*z[2:], *z[:2]]}.items():
+        for normalise in (False, True):
+            for baseline, without in bare.items():
+                cases = [
+                    CriteriaCase(VerdictRow(prompt, suffix), row, outcome.label)
+                    for prompt, suffix, row, outcome in zip(own, suffixes, without, held.outcomes, strict=True)
+                ]
+                found = criteria_reward(cases, provider, normalise=normalise)
+                means = [statistics.mean(column) for column in zip(*found, strict=True)]
+                name = f"{kind}/{'normalised' if normalise else 'full_vocabulary'}/{baseline}"
+                result[name] = dict(
+                    zip(("R_appr", "with_criteria", "without_criteria"), (round(m, 3) for m in means), strict=True)
+                )
+    return result
 
 
 if __name__ == "__main__":
