@@ -1,23 +1,32 @@
-"""Accuracy, uncertainty, validity and robustness statistics for reward models."""
+"""Accuracy, uncertainty, validity and robustness statistics for reward models.
 
-from carb_metrics.accuracy import bon_accuracy
-from carb_metrics.agreement import Agreement, agreement
-from carb_metrics.breakdowns import Breakdown, breakdown
-from carb_metrics.calibration import Calibration, calibration, pick_confidence
-from carb_metrics.cells import Cell, Estimate, Gap, Grouped, Totals
-from carb_metrics.comparison import Comparison, compare
-from carb_metrics.consistency import Consistency, calibrate_k, cross_lingual_consistency
-from carb_metrics.dependent import DependentCorrelations, compare_correlations, dependent_correlations
-from carb_metrics.intervals import wilson
-from carb_metrics.judges import JudgeBias, judge_bias
-from carb_metrics.metaevaluation import MetaEvaluation, judge_vs_human
-from carb_metrics.paired import adjust, minimum_detectable_difference, sets_needed
-from carb_metrics.ranking import Ranking, rank
-from carb_metrics.robustness import Sensitivity, perturbation_sensitivity
-from carb_metrics.shortcuts import Explainability, shortcut_explainability, surface_features
-from carb_metrics.streaming import accuracy_from_parquet
-from carb_metrics.ties import TieReport, tie_report
-from carb_metrics.validity import Correlation, Fit, Influence, Partial, correlate, fit_line, leave_one_out
+Names are loaded when first used, so that importing the package costs next to nothing.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from carb_metrics.accuracy import bon_accuracy
+    from carb_metrics.breakdowns import Breakdown, breakdown
+    from carb_metrics.cells import Cell, Estimate, Gap, Grouped, Totals
+    from carb_metrics.comparison import Comparison, compare
+    from carb_metrics.consistency import Consistency, calibrate_k, cross_lingual_consistency
+    from carb_metrics.dependent import DependentCorrelations, compare_correlations, dependent_correlations
+    from carb_metrics.intervals import wilson
+    from carb_metrics.judges import JudgeBias, judge_bias
+    from carb_metrics.metaevaluation import MetaEvaluation, judge_vs_human
+    from carb_metrics.paired import adjust, minimum_detectable_difference, sets_needed
+    from carb_metrics.ranking import Ranking, rank
+    from carb_metrics.raters import Agreement, agreement
+    from carb_metrics.reliability import Calibration, calibration, pick_confidence
+    from carb_metrics.robustness import Sensitivity, perturbation_sensitivity
+    from carb_metrics.shortcuts import Explainability, shortcut_explainability, surface_features
+    from carb_metrics.streaming import accuracy_from_parquet
+    from carb_metrics.ties import TieReport, tie_report
+    from carb_metrics.validity import Correlation, Fit, Influence, Partial, correlate, fit_line, leave_one_out
 
 __all__ = [
     "Agreement",
@@ -67,3 +76,95 @@ __all__ = [
     "tie_report",
     "wilson",
 ]
+
+_HOME = {
+    "accuracy": ("bon_accuracy",),
+    "breakdowns": (
+        "Breakdown",
+        "breakdown",
+    ),
+    "cells": (
+        "Cell",
+        "Estimate",
+        "Gap",
+        "Grouped",
+        "Totals",
+    ),
+    "comparison": (
+        "Comparison",
+        "compare",
+    ),
+    "consistency": (
+        "Consistency",
+        "calibrate_k",
+        "cross_lingual_consistency",
+    ),
+    "dependent": (
+        "DependentCorrelations",
+        "compare_correlations",
+        "dependent_correlations",
+    ),
+    "intervals": ("wilson",),
+    "judges": (
+        "JudgeBias",
+        "judge_bias",
+    ),
+    "metaevaluation": (
+        "MetaEvaluation",
+        "judge_vs_human",
+    ),
+    "paired": (
+        "adjust",
+        "minimum_detectable_difference",
+        "sets_needed",
+    ),
+    "ranking": (
+        "Ranking",
+        "rank",
+    ),
+    "raters": (
+        "Agreement",
+        "agreement",
+    ),
+    "reliability": (
+        "Calibration",
+        "calibration",
+        "pick_confidence",
+    ),
+    "robustness": (
+        "Sensitivity",
+        "perturbation_sensitivity",
+    ),
+    "shortcuts": (
+        "Explainability",
+        "shortcut_explainability",
+        "surface_features",
+    ),
+    "streaming": ("accuracy_from_parquet",),
+    "ties": (
+        "TieReport",
+        "tie_report",
+    ),
+    "validity": (
+        "Correlation",
+        "Fit",
+        "Influence",
+        "Partial",
+        "correlate",
+        "fit_line",
+        "leave_one_out",
+    ),
+}
+"""Module to the public names that it holds."""
+
+
+def __getattr__(name: str) -> Any:
+    for module, names in _HOME.items():
+        if name in names:
+            value = globals()[name] = getattr(import_module(f"carb_metrics.{module}"), name)
+            return value
+    raise AttributeError(f"module 'carb_metrics' has no attribute '{name}'")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -8,9 +8,9 @@ from typing import Any
 import polars as pl
 
 from carb_data import CarbError, ScoreTable
-from carb_metrics.agreement import agreement
 from carb_metrics.cells import Estimate, Frame, Result
 from carb_metrics.pairs import as_text
+from carb_metrics.raters import agreement
 from carb_metrics.resampling import RESAMPLES
 
 
