@@ -88,6 +88,7 @@ _KINDS = {
     "blend-choice": "carb_data.tasks.blend_choice:open_blend_choice",
     "include": "carb_data.tasks.include:open_include",
     "omgeval": "carb_data.tasks.omgeval:open_omgeval",
+    "prompts": "carb_data.tasks.prompts:open_prompts",
 }
 
 

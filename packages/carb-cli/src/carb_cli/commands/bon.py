@@ -1,0 +1,257 @@
+"""``carb bon``: a policy samples, scorers pick, and a task says what the picks are worth."""
+
+from __future__ import annotations
+
+import json as json_module
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated, Literal
+
+import anyio
+from cyclopts import Parameter
+from pydantic import Field
+
+from carb_cli import display
+from carb_cli.display import percent
+from carb_cli.options import CultureFile, Json, Quiet, add_cultures
+from carb_cli.output import Output, Part, write
+from carb_cli.progress import Report, label, progress
+from carb_cli.study.analysis import mean_of
+from carb_cli.study.result import CurvePart
+from carb_data import CarbError
+from carb_data.tasks import Task, open_task
+from carb_scorers import open_scorer
+from carb_scorers.bon import PoolScores, SamplePool, best_of_n, collect, judge_from, open_policy, score_pool
+from carb_scorers.bon.outcome import Grades, grade_pool
+
+Several = Parameter(negative=(), consume_multiple=True)
+
+
+class Picked(Part):
+    """Best-of-N of one scorer."""
+
+    scorer: str
+    quality: float | None
+    """Of the pick from all samples; null where nothing is graded."""
+    low: float | None
+    high: float | None
+    regret: float | None
+    """Quality of the best sample minus that of the pick."""
+    curve: tuple[CurvePart, ...]
+    prompts: int
+    """That count."""
+    errors: int
+    """Prompts whose scoring failed."""
+    short: int
+    """Prompts with a failed sample."""
+    ungraded: int
+    """Prompts with an answer that could not be graded."""
+
+
+class BonOutput(Output):
+    """Output of ``carb bon --json``."""
+
+    schema_: Literal["carb.bon/1"] = Field(default="carb.bon/1", alias="schema")
+    out: str
+    policy: str
+    task: str
+    n: int
+    prompts: int
+    failed_samples: int
+    random: float | None
+    """Quality of a random sample."""
+    best: float | None
+    """Quality of the best of all samples."""
+    confidence: float
+    scorers: tuple[Picked, ...]
+
+
+def bon(
+    *,
+    policy: str,
+    out: Path,
+    scorer: Annotated[tuple[str, ...], Several] = (),
+    task: str | None = None,
+    prompts: Path | None = None,
+    n: int = 16,
+    judge: str | None = None,
+    shots: bool = True,
+    retry_errors: Annotated[bool, Parameter(negative=())] = False,
+    seed: int = 0,
+    confidence: float = 0.95,
+    culture_file: CultureFile = (),
+    json: Json = False,
+    quiet: Quiet = False,
+) -> None:
+    """Let scorers pick among N samples of a policy, and grade the picks. Samples are drawn once, for all scorers.
+
+    For example:
+
+        carb bon --policy hf:MODEL --task blend:PATH?limit=80 --scorer baseline:length --out runs/bon
+
+    Parameters
+    ----------
+    policy
+        What answers: hf:MODEL, vllm:MODEL, openai:MODEL?url=..., or file:RESPONSES.jsonl.
+    out
+        Folder for samples.jsonl, picks.jsonl, bon.json and the scores; the same command goes on from there.
+    scorer
+        KIND:TARGET?key=value&...; may be repeated. Without one the samples are drawn and graded.
+    task
+        What is asked and how it is graded: blend:PATH, blend-choice:PATH, include:PATH, omgeval:PATH.
+    prompts
+        A .jsonl file with prompts instead (id, prompt, culture, language); nothing is graded then.
+    n
+        Samples for each prompt.
+    judge
+        The scorer that compares answers, for tasks that need one.
+    shots
+        Show the task's examples to the policy.
+    retry_errors
+        Ask again for samples that failed.
+    seed
+        Of the order in which answers are presented.
+    confidence
+        Of the intervals.
+    """
+    add_cultures(culture_file)
+    if (task is None) == (prompts is None):
+        raise CarbError("Give either --task or --prompts.")
+    if prompts is not None and judge is not None:
+        raise CarbError("--judge grades a --task; with --prompts nothing is graded.")
+    asked = open_task(
+        task if task is not None else f"prompts:{prompts}",
+        judge=None if judge is None else judge_from(open_scorer(judge)),
+    )
+    with progress(quiet) as report:
+        pool = anyio.run(_collect, policy, asked, n, out / "samples.jsonl", shots, retry_errors, report)
+        pool = pool.first(n)
+        grades = grade_pool(pool, asked)
+        scored = [anyio.run(_score, pool, asked, spec, out / "scores", seed, report) for spec in dict.fromkeys(scorer)]
+    write(out / "picks.jsonl", _picks(pool, asked, scored, grades))
+    result = _result(out, policy, pool, asked, scored, grades, confidence)
+    write(out / "bon.json", result.model_dump_json(indent=1) + "\n")
+    if json:
+        result.print()
+    else:
+        _show(result)
+
+
+async def _collect(
+    policy: str, task: Task, n: int, file: Path, shots: bool, retry_errors: bool, report: Report
+) -> SamplePool:
+    opened = open_policy(policy)
+    try:
+        return await collect(
+            opened,
+            task,
+            n,
+            file,
+            shots=shots,
+            retry_errors=retry_errors,
+            on_samples=lambda done, total: report("samples", done, total, "prompts"),
+        )
+    finally:
+        await opened.aclose()
+
+
+async def _score(pool: SamplePool, task: Task, spec: str, folder: Path, seed: int, report: Report) -> PoolScores:
+    scorer = open_scorer(spec)
+    try:
+        return await score_pool(
+            pool,
+            task,
+            scorer,
+            folder,
+            seed=seed,
+            on_progress=lambda p: report(label(p.scorer), p.done, p.total, f"{p.errors} errors"),
+        )
+    finally:
+        await scorer.aclose()
+
+
+def _picks(pool: SamplePool, task: Task, scored: Sequence[PoolScores], grades: Grades) -> str:
+    """A line for each scorer and prompt: the sample with the highest score, the first of several."""
+    lines = []
+    for scores in scored:
+        for prompt in task.prompts:
+            values = scores.scores.get(prompt.id)
+            row = pool.samples[prompt.id]
+            if values is None or any(sample.error is not None for sample in row):
+                continue
+            place = max(range(len(row)), key=lambda i: (values[i], -i))
+            pick = {"scorer": scores.scorer.name, "prompt_id": prompt.id, "index": place, "text": row[place].text}
+            score = values[place] if values[place] > float("-inf") else None
+            lines.append(json_module.dumps({**pick, "score": score, "grade": grades[prompt.id][place]}) + "\n")
+    return "".join(lines)
+
+
+def _result(
+    out: Path,
+    policy: str,
+    pool: SamplePool,
+    task: Task,
+    scored: Sequence[PoolScores],
+    grades: Grades,
+    confidence: float,
+) -> BonOutput:
+    rows = [
+        [grade for grade in grades[key] if grade is not None]
+        for key, row in pool.samples.items()
+        if all(sample.error is None for sample in row) and all(grade is not None for grade in grades[key])
+    ]
+    return BonOutput(
+        out=str(out),
+        policy=policy,
+        task=task.name,
+        n=min(len(row) for row in pool.samples.values()),
+        prompts=len(task.prompts),
+        failed_samples=pool.errors,
+        random=sum(sum(row) / len(row) for row in rows) / len(rows) if rows else None,
+        best=sum(max(row) for row in rows) / len(rows) if rows else None,
+        confidence=confidence,
+        scorers=tuple(_picked(pool, task, scores, grades, confidence) for scores in scored),
+    )
+
+
+def _picked(pool: SamplePool, task: Task, scores: PoolScores, grades: Grades, confidence: float) -> Picked:
+    found = best_of_n(pool, task, scores, grades)
+    mean = mean_of([p.picked[-1] for p in found.prompts], [p.source_item for p in found.prompts], confidence, 0)
+    return Picked(
+        scorer=found.scorer,
+        quality=mean.value,
+        low=mean.low,
+        high=mean.high,
+        regret=found.curve[-1].regret if found.curve else None,
+        curve=tuple(CurvePart(n=p.n, picked=p.picked, best=p.best, regret=p.regret) for p in found.curve),
+        prompts=len(found.prompts),
+        errors=found.errors,
+        short=found.short,
+        ungraded=found.ungraded,
+    )
+
+
+def _show(found: BonOutput) -> None:
+    graded = [one for one in found.scorers if one.curve]
+    if graded:
+        sizes = [f"n={point.n}" for point in graded[0].curve]
+        level = f"{100 * found.confidence:.0f}%"
+        columns = ["scorer", *sizes, level, "regret", "prompts"]
+        rows = [
+            (
+                display.short(one.scorer),
+                *(percent(point.picked) for point in one.curve),
+                display.interval(one.low, one.high),
+                percent(one.regret),
+                one.prompts,
+            )
+            for one in graded
+        ]
+        rows.append(("best available", *(percent(point.best) for point in graded[0].curve), "", "", ""))
+        display.table(f"Quality of the pick, in percent: {found.task}", columns, rows, right=columns[1:])
+    elif found.random is not None:
+        display.say(f"A random sample is worth {percent(found.random)}%, the best of {found.n} {percent(found.best)}%.")
+    lost = sum(one.errors + one.short + one.ungraded for one in found.scorers)
+    if lost and graded:
+        display.say(f"{lost} times a prompt does not count (failed samples, scores or grades); see bon.json.")
+    display.say(f"Written: {found.out}/bon.json, picks.jsonl, samples.jsonl")

@@ -1,0 +1,96 @@
+"""``carb failures``: what all good scorers miss, and whose answer they take for whose."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+from cyclopts import Parameter
+
+from carb_cli import display
+from carb_cli.display import percent
+from carb_cli.options import CultureFile, Json, add_cultures
+from carb_cli.runs import dataset_of, scores_of
+from carb_cli.study.failures import Failures
+from carb_cli.study.failures import failures as find
+from carb_data import CarbError, ScoreTable
+
+_SHOWN = 12
+_CUT = 100
+
+
+def failures(
+    *runs: Path,
+    scorer: Annotated[tuple[str, ...], Parameter(negative=(), show_default=False)] = (),
+    examples: int = 3,
+    top: int = _SHOWN,
+    topics: bool = True,
+    culture_file: CultureFile = (),
+    json: Json = False,
+) -> None:
+    """Show what all good scorers miss, by culture and topic, and whose answer they take for whose.
+
+    For example:
+
+        carb failures runs/first --examples 2
+
+    Parameters
+    ----------
+    runs
+        Folders that `carb run` wrote, all on the same data set.
+    scorer
+        Scorers that count as good; by default all that are better than chance. May be repeated.
+    examples
+        Missed sets shown for each cluster.
+    top
+        Clusters and confusions shown.
+    topics
+        Clusters of culture and topic instead of culture alone.
+    """
+    if not runs:
+        raise CarbError("Name at least one run folder, for example: carb failures runs/first")
+    if examples < 0 or top < 1:
+        raise CarbError("--examples must be at least 0 and --top at least 1.")
+    add_cultures(culture_file)
+    datasets = [dataset_of(folder) for folder in runs]
+    if len({dataset.fingerprint for dataset in datasets}) > 1:
+        raise CarbError("These runs are of different data sets; look at one data set at a time.")
+    scores = ScoreTable.concat([scores_of(folder) for folder in runs])
+    found = find(datasets[0], scores, scorers=scorer, examples=examples, by_topic=topics)
+    if json:
+        found.print()
+        return
+    _show(found, top)
+
+
+def _show(found: Failures, top: int) -> None:
+    rows = [(display.short(one.scorer), percent(one.accuracy), percent(one.low)) for one in found.good]
+    display.table(
+        "Good scorers", ["scorer", "accuracy %", "lower limit %"], rows, right=["accuracy %", "lower limit %"]
+    )
+    display.say(
+        f"{found.missed} of {found.sets} sets are missed by all of them; {found.expected:.1f} would be, if their "
+        f"misses had nothing to do with one another. Of the missed sets, {percent(found.same_answer)}% draw all to "
+        f"the same wrong answer."
+    )
+    columns = ["culture", "topic", "missed", "of", "expected", "p (Holm)"]
+    cells = [
+        (c.culture, c.topic or "", c.missed, c.sets, f"{c.expected:.1f}", f"{c.p_adjusted:.3f}")
+        for c in found.clusters[:top]
+    ]
+    display.table("Where", columns, cells, right=columns[2:])
+    for cluster in found.clusters[:top]:
+        for one in cluster.examples:
+            display.say(
+                f"  {one.item_id}: {_cut(one.prompt)} Right: {_cut(one.chosen)}. {percent(one.agree)}% take: "
+                f"{_cut(one.taken)} ({one.taken_culture})."
+            )
+    more = [c for c in found.confusion if c.expected and c.picked > c.expected][:top]
+    columns = ["right in", "taken from", "offered", "taken", "rate %", "expected"]
+    taken = [(c.culture, c.taken, c.offered, f"{c.picked:.1f}", percent(c.rate), f"{c.expected:.1f}") for c in more]
+    display.table("Whose answer is taken for whose, more than by chance", columns, taken, right=columns[2:])
+
+
+def _cut(text: str) -> str:
+    flat = " ".join(text.split())
+    return flat if len(flat) <= _CUT else f"{flat[: _CUT - 1]}…"

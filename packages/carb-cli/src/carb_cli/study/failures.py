@@ -1,0 +1,275 @@
+"""Failure analysis of runs: what all good scorers miss, and whose answer they take for whose."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from math import comb, prod
+from typing import Literal
+
+from pydantic import Field
+
+from carb_cli.output import Output, Part
+from carb_data import BonSet, CarbError, Dataset, ScoreTable
+from carb_metrics import adjust, bon_accuracy
+
+UNKNOWN = "unknown"
+"""Stands for the culture of a response that names none."""
+
+
+class Example(Part):
+    """A set that all good scorers miss."""
+
+    item_id: str
+    prompt: str
+    chosen: str
+    taken: str
+    """The wrong answer that most of them take."""
+    taken_culture: str
+    """Where that answer would be right."""
+    agree: float
+    """Share of the good scorers that take it."""
+
+
+class Cluster(Part):
+    """The sets of one culture and topic that all good scorers miss."""
+
+    culture: str
+    topic: str | None
+    missed: int
+    sets: int
+    """Of this culture and topic, judged by all good scorers."""
+    expected: float
+    """How many all would miss if their misses had nothing to do with one another: Σ over sets of the product of
+    each one's share of misses in the culture."""
+    p: float
+    """Of so many missed sets or more here, were the missed sets spread at random over all (hypergeometric)."""
+    p_adjusted: float
+    """Holm's, over the clusters."""
+    examples: tuple[Example, ...]
+
+
+class Confusion(Part):
+    """How often the answer of one culture is taken for that of another, over all good scorers."""
+
+    culture: str
+    """Whose answer is right."""
+    taken: str
+    """Whose answer is taken."""
+    offered: int
+    """Judgements of sets of ``culture`` that offer a wrong answer of ``taken``."""
+    picked: float
+    """Of these, how many take it; a tie is divided among the tied."""
+    rate: float
+    """``picked / offered``."""
+    expected: float
+    """``picked``, if each miss took any of its set's wrong answers with equal chance."""
+
+
+class GoodScorer(Part):
+    """A scorer that counts as good."""
+
+    scorer: str
+    accuracy: float
+    low: float
+
+
+class Failures(Output):
+    """Output of ``carb failures``."""
+
+    schema_: Literal["carb.failures/1"] = Field(default="carb.failures/1", alias="schema")
+    good: tuple[GoodScorer, ...]
+    sets: int
+    """Judged by all good scorers."""
+    missed: int
+    """By all of them."""
+    expected: float
+    """Missed by all, if their misses had nothing to do with one another within a culture."""
+    same_answer: float | None
+    """Share of the sets missed by all in which all take the same wrong answer."""
+    clusters: tuple[Cluster, ...]
+    """Most missed sets first."""
+    confusion: tuple[Confusion, ...]
+    """Highest rate over expected first."""
+
+
+@dataclass(frozen=True)
+class _Judgement:
+    """What one scorer does with one set: the share of its pick that each response gets."""
+
+    picks: Mapping[str, float]
+
+    def missed(self, item: BonSet) -> bool:
+        return self.picks.get(item.chosen.id, 0.0) < 1.0
+
+
+def failures(
+    dataset: Dataset,
+    scores: ScoreTable,
+    *,
+    scorers: Sequence[str] = (),
+    examples: int = 3,
+    by_topic: bool = True,
+) -> Failures:
+    """Find what all good scorers miss, and whose answer they take for whose.
+
+    Args:
+        dataset: the sets.
+        scores: of one or more scorers on them.
+        scorers: those that count as good; by default those whose accuracy is above chance with its whole 95%
+            interval (a tie shares the win). A tie with a wrong answer is a miss.
+        examples: for each cluster.
+        by_topic: clusters of culture and topic instead of culture alone.
+
+    Raises:
+        CarbError: no scorer is good, or one is unknown.
+    """
+    items = {item.id: item for item in dataset}
+    good = _good(dataset, scores, scorers)
+    judged = _judgements(items, scores, [one.scorer for one in good])
+    complete = [key for key in items if all(key in judged[one.scorer] for one in good)]
+    missed = [key for key in complete if all(judged[one.scorer][key].missed(items[key]) for one in good)]
+    alone = _expected(items, complete, judged)
+    groups: dict[tuple[str, str | None], list[str]] = defaultdict(list)
+    for key in complete:
+        groups[items[key].culture, items[key].topic if by_topic else None].append(key)
+    gone = set(missed)
+    found = []
+    for (culture, topic), keys in groups.items():
+        here = [key for key in keys if key in gone]
+        if here:
+            p = _hypergeometric(len(here), len(keys), len(missed), len(complete))
+            found.append((culture, topic, here, keys, p))
+    adjusted = adjust([p for *_, p in found])
+    clusters = [
+        Cluster(
+            culture=culture,
+            topic=topic,
+            missed=len(here),
+            sets=len(keys),
+            expected=sum(alone[key] for key in keys),
+            p=p,
+            p_adjusted=float(corrected),
+            examples=tuple(_example(items[key], judged, key) for key in here[:examples]),
+        )
+        for (culture, topic, here, keys, p), corrected in zip(found, adjusted, strict=True)
+    ]
+    same = [_example(items[key], judged, key).agree == 1.0 for key in missed]
+    return Failures(
+        good=good,
+        sets=len(complete),
+        missed=len(missed),
+        expected=sum(alone.values()),
+        same_answer=sum(same) / len(same) if same else None,
+        clusters=tuple(sorted(clusters, key=lambda c: (-c.missed, c.culture, c.topic or ""))),
+        confusion=_confusion(items, judged),
+    )
+
+
+def _good(dataset: Dataset, scores: ScoreTable, wanted: Sequence[str]) -> tuple[GoodScorer, ...]:
+    cells = bon_accuracy(scores, by=("scorer",), ties="shared").groups
+    known = {row["scorer"]: row for row in cells.to_dicts()}
+    unknown = [name for name in wanted if name not in known]
+    if unknown:
+        raise CarbError(f"No scorer here is named {', '.join(unknown)}. There are {', '.join(sorted(known))}.")
+    chance = sum(1 / len(item.responses) for item in dataset) / max(len(dataset), 1)
+    kept = [
+        row
+        for name, row in known.items()
+        if (name in wanted if wanted else row["low"] is not None and row["low"] > chance)
+    ]
+    if not kept:
+        raise CarbError(
+            f"No scorer here is better than chance ({100 * chance:.0f}%), so that what all good ones miss says "
+            f"nothing. Name the scorers to look at with --scorer."
+        )
+    kept.sort(key=lambda row: (-row["accuracy"], row["scorer"]))
+    return tuple(GoodScorer(scorer=row["scorer"], accuracy=row["accuracy"], low=row["low"]) for row in kept)
+
+
+def _judgements(
+    items: Mapping[str, BonSet], scores: ScoreTable, scorers: Iterable[str]
+) -> dict[str, dict[str, _Judgement]]:
+    """Scorer to item to judgement; sets with a missing score are left out."""
+    found: dict[str, dict[str, dict[str, float | None]]] = {name: defaultdict(dict) for name in scorers}
+    frame = scores.frame.filter(scores.frame["perturbation"].is_null())
+    for scorer, item, response, score in frame.select("scorer", "item_id", "response_id", "score").iter_rows():
+        if scorer in found and item in items:
+            found[scorer][item][response] = score
+    judged: dict[str, dict[str, _Judgement]] = {}
+    for scorer, rows in found.items():
+        judged[scorer] = {}
+        for key, row in rows.items():
+            values = {response: value for response, value in row.items() if value is not None}
+            if len(values) != len(items[key].responses):
+                continue
+            top = max(values.values())
+            tied = [response for response, value in values.items() if value == top]
+            judged[scorer][key] = _Judgement({response: 1 / len(tied) for response in tied})
+    return judged
+
+
+def _expected(
+    items: Mapping[str, BonSet], complete: Sequence[str], judged: Mapping[str, Mapping[str, _Judgement]]
+) -> dict[str, float]:
+    """For each set the chance that all miss it, were misses independent within its culture."""
+    count = Counter(items[key].culture for key in complete)
+    shares: dict[str, list[float]] = defaultdict(list)
+    for rows in judged.values():
+        wrong = Counter(items[key].culture for key in complete if rows[key].missed(items[key]))
+        for culture, number in count.items():
+            shares[culture].append(wrong[culture] / number)
+    return {key: prod(shares[items[key].culture]) for key in complete}
+
+
+def _example(item: BonSet, judged: Mapping[str, Mapping[str, _Judgement]], key: str) -> Example:
+    taken: dict[str, float] = defaultdict(float)
+    for rows in judged.values():
+        for response, share in rows[key].picks.items():
+            if response != item.chosen.id:
+                taken[response] += share
+    most = max(sorted(taken), key=lambda response: taken[response])
+    wrong = next(response for response in item.responses if response.id == most)
+    return Example(
+        item_id=item.id,
+        prompt=item.prompt,
+        chosen=item.chosen.text,
+        taken=wrong.text,
+        taken_culture=wrong.culture or UNKNOWN,
+        agree=taken[most] / len(judged),
+    )
+
+
+def _confusion(items: Mapping[str, BonSet], judged: Mapping[str, Mapping[str, _Judgement]]) -> tuple[Confusion, ...]:
+    offered: Counter[tuple[str, str]] = Counter()
+    picked: dict[tuple[str, str], float] = defaultdict(float)
+    expected: dict[tuple[str, str], float] = defaultdict(float)
+    for rows in judged.values():
+        for key, judgement in rows.items():
+            item = items[key]
+            wrong = 1.0 - judgement.picks.get(item.chosen.id, 0.0)
+            for pair in {(item.culture, response.culture or UNKNOWN) for response in item.rejected}:
+                offered[pair] += 1
+            for response in item.rejected:
+                pair = item.culture, response.culture or UNKNOWN
+                picked[pair] += judgement.picks.get(response.id, 0.0)
+                expected[pair] += wrong / len(item.rejected)
+    found = [
+        Confusion(
+            culture=pair[0],
+            taken=pair[1],
+            offered=number,
+            picked=picked[pair],
+            rate=picked[pair] / number,
+            expected=expected[pair],
+        )
+        for pair, number in offered.items()
+    ]
+    return tuple(sorted(found, key=lambda c: (-(c.picked / c.expected if c.expected else 0), c.culture, c.taken)))
+
+
+def _hypergeometric(hits: int, drawn: int, marked: int, total: int) -> float:
+    """Chance of ``hits`` or more marked ones among ``drawn`` of ``total`` with ``marked`` marked ones."""
+    ways = sum(comb(marked, k) * comb(total - marked, drawn - k) for k in range(hits, min(drawn, marked) + 1))
+    return ways / comb(total, drawn)

@@ -1,0 +1,103 @@
+"""``carb bon`` as a user types it, with responses from a file."""
+
+import csv
+import json
+
+import pytest
+
+
+@pytest.fixture
+def task(tmp_path):
+    """Two questions in BLEnD's form, and four responses to each."""
+    (tmp_path / "blend" / "annotations").mkdir(parents=True)
+    (tmp_path / "blend" / "questions").mkdir()
+    items = {
+        key: {
+            "question": f"{key}?",
+            "en_question": f"{key}?",
+            "annotations": [{"answers": [answer], "en_answers": [answer], "count": 3}],
+            "idks": {},
+        }
+        for key, answer in (("q1", "green tea"), ("q2", "rice"))
+    }
+    (tmp_path / "blend" / "annotations" / "UK_data.json").write_text(json.dumps(items))
+    with (tmp_path / "blend" / "questions" / "UK_questions.csv").open("w", newline="") as file:
+        csv.writer(file).writerows([["ID", "Topic"], ["q1", "Food"], ["q2", "Food"]])
+    rows = [
+        {"prompt_id": "UK/q1/en", "responses": ["green tea", "milk", "beer", "tea"]},
+        {"prompt_id": "UK/q2/en", "responses": ["rice", "potatoes", "bread", "rice and potatoes"]},
+    ]
+    (tmp_path / "responses.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return f"blend:{tmp_path / 'blend'}?places=UK", f"file:{tmp_path / 'responses.jsonl'}"
+
+
+def test_length_picks_the_longest(carb, task, tmp_path):
+    spec, policy = task
+    call = [
+        "bon",
+        "--policy",
+        policy,
+        "--task",
+        spec,
+        "--n",
+        "4",
+        "--scorer",
+        "baseline:length",
+        "--out",
+        tmp_path / "o",
+    ]
+    done = carb(*call, "--json", "--quiet")
+    assert done.code == 0, done.err
+    found = done.json
+    assert (found["schema"], found["n"], found["prompts"]) == ("carb.bon/1", 4, 2)
+    assert (found["random"], found["best"]) == (pytest.approx(3 / 8), 1)
+    (scorer,) = found["scorers"]
+    assert (scorer["quality"], scorer["regret"], scorer["prompts"]) == (1, 0, 2)
+    assert [point["n"] for point in scorer["curve"]] == [1, 2, 4]
+    assert scorer["curve"][1]["picked"] == pytest.approx((3 / 6 + 3 / 6) / 2)
+    picks = [json.loads(line) for line in (tmp_path / "o" / "picks.jsonl").read_text().splitlines()]
+    assert [(pick["text"], pick["index"], pick["grade"]) for pick in picks] == [
+        ("green tea", 0, 1.0),
+        ("rice and potatoes", 3, 1.0),
+    ]
+    shown = carb(*call)
+    assert "best available" in shown.out
+    assert json.loads((tmp_path / "o" / "bon.json").read_text())["random"] == found["random"]
+
+
+def test_own_prompts_are_picked_and_not_graded(carb, tmp_path):
+    (tmp_path / "p.jsonl").write_text('{"id": "a", "prompt": "Why?", "culture": "thai", "language": "th"}\n')
+    (tmp_path / "r.jsonl").write_text('{"prompt_id": "a", "responses": ["x", "xyz"]}\n')
+    call = ["bon", "--policy", f"file:{tmp_path / 'r.jsonl'}", "--prompts", tmp_path / "p.jsonl", "--n", 2]
+    done = carb(*call, "--scorer", "baseline:length", "--out", tmp_path / "o", "--json")
+    assert done.code == 0, done.err
+    assert done.json["scorers"][0]["quality"] is None
+    assert done.json["scorers"][0]["ungraded"] == 1
+    assert json.loads((tmp_path / "o" / "picks.jsonl").read_text())["text"] == "xyz"
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        ({"--task": None}, "either --task or --prompts"),
+        ({"--task": "bland:x"}, "Did you mean 'blend'"),
+        ({"--policy": "file:absent.jsonl"}, "Cannot read the responses"),
+        ({"--n": "0"}, "at least one sample"),
+        ({"--scorer": "baseline:lenght"}, "Unknown baseline"),
+    ],
+)
+def test_wrong_use(carb, task, tmp_path, change, told):
+    spec, policy = task
+    flags = {"--task": spec, "--policy": policy, "--n": "2", "--scorer": "baseline:length", "--out": tmp_path / "o"}
+    flags |= change
+    done = carb("bon", *(part for flag, value in flags.items() if value is not None for part in (flag, value)))
+    assert done.code == 2
+    assert told in done.err
+
+
+def test_bad_prompts_are_all_told(carb, tmp_path):
+    good = '{"id": "a", "prompt": "Why?", "culture": "thai", "language": "th"}\n'
+    (tmp_path / "p.jsonl").write_text("{}\n" + good + good + "nonsense\n")
+    done = carb("bon", "--policy", "file:x", "--prompts", tmp_path / "p.jsonl", "--out", tmp_path / "o")
+    assert done.code == 2
+    assert all(part in done.err for part in ("p.jsonl:1", "p.jsonl:3: id: 'a' is there already", "p.jsonl:4"))
