@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from carb_data.sources.coverage import _HEADER as HEADER
 from carb_data.sources.coverage import END, START, main, table
 from carb_data.sources.grouping import SameItems, of_mixed_length
 
@@ -30,12 +31,12 @@ def test_the_readme_shows_what_the_command_prints(capsys):
 @needs_real
 def test_the_table_goes_between_the_markers(tmp_path):
     readme = tmp_path / "README.md"
-    readme.write_text(f"# Title\n{START}\nSaid before.\n\n| old |\n{END}\nAfter.\n")
+    readme.write_text(f"# Title\n{START}\nSaid before.\n\n| kept |\n\n{HEADER}\n| old |\n{END}\nAfter.\n")
     (tmp_path / "data").mkdir()
     (tmp_path / "data" / "care").symlink_to((REAL / "care").resolve())
     assert main([str(tmp_path / "data"), "--readme", str(readme)]) == 0
     text = readme.read_text()
-    assert text.startswith(f"# Title\n{START}\nSaid before.\n\n| source |")
+    assert text.startswith(f"# Title\n{START}\nSaid before.\n\n| kept |\n\n| source |")
     assert text.endswith(f"| |\n{END}\nAfter.\n")
     assert "| old |" not in text
     readme.write_text("# Title\n")

@@ -206,3 +206,12 @@ def test_translations_of_an_xsafety_row_are_one_source_item():
             assert sum(r.role is Role.CHOSEN for r in row.responses) == 1
     assert max(map(len, by_item.values())) == 7
     assert len(by_item) <= 200
+
+
+@needs_real
+def test_xsafety_can_be_balanced_by_length():
+    sets = [row for row in rows("xsafety", REAL / "xsafety", balanced="true") if isinstance(row, BonSet)]
+    longest = sum(all(len(row.chosen.text) > len(wrong.text) for wrong in row.rejected) for row in sets)
+    assert len(sets) > 600
+    assert longest / len(sets) <= 0.25
+    assert len(list(rows("xsafety", REAL / "xsafety", balanced=True))) == 1400

@@ -12,57 +12,34 @@ false: some rejected answers are merely less typical.
 
 from __future__ import annotations
 
-import csv
 import random
 import unicodedata
-from collections import Counter
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator
 from itertools import combinations
 from pathlib import Path
 from typing import Literal
 
-from pydantic import BaseModel, Field, TypeAdapter
+from pydantic import Field
 
 from carb_data.errors import CarbError
 from carb_data.models import BonSet, Domain, Provenance, Response, Role
-from carb_data.sources.answers import Meaning, Thesaurus, are_alike, is_answer, may_agree, meaning
+from carb_data.sources.answers import Thesaurus, are_alike, may_agree
 from carb_data.sources.base import Names, Options, Source, closest
-from carb_data.sources.grouping import SameItems
+from carb_data.sources.blend_votes import PLACES, Item, Top, Votes, is_bare
 from carb_data.sources.models import Skip
-from carb_data.sources.reading import find_folder, read_json
+from carb_data.sources.reading import find_folder
+
+__all__ = ["PLACES", "SHIPPED", "SOURCE", "BlendOptions", "build"]
 
 LICENSE = "CC-BY-SA-4.0"
 URL = "https://github.com/nlee0212/BLEnD"
 
-PLACES = {
-    "Algeria": ("arabic-dz", "ar"),
-    "Assam": ("assamese", "as"),
-    "Azerbaijan": ("azerbaijani", "az"),
-    "China": ("chinese-cn", "zh"),
-    "Ethiopia": ("amharic", "am"),
-    "Greece": ("greek", "el"),
-    "Indonesia": ("indonesian", "id"),
-    "Iran": ("persian", "fa"),
-    "Mexico": ("spanish-mx", "es"),
-    "North_Korea": ("korean-kp", "ko"),
-    "Northern_Nigeria": ("hausa", "ha"),
-    "South_Korea": ("korean-kr", "ko"),
-    "Spain": ("spanish-es", "es"),
-    "UK": ("english-gb", "en"),
-    "US": ("english-us", "en"),
-    "West_Java": ("sundanese", "su"),
-}
-"""Place to culture id and language of the questions there."""
-
 SHIPPED = ("Algeria", "China", "Mexico", "North_Korea", "South_Korea", "Spain", "UK", "US")
-"""Places whose cultures this package registers. For another one, add a culture of the id above."""
+"""Places whose cultures this package registers. For another one, add a culture of the id that ``PLACES`` says."""
 
 _NO_LENDER = "Northern_Nigeria"  # its English is noisy: "judge" stands for a dessert there
 _NON_LATIN = frozenset({"ar", "as", "zh", "am", "el", "fa", "ko"})
 _REJECTED = 3
-_MIN_VOTES = 2
-_MAX_UNKNOWING = 2
 _LETTERS = "abcd"
 
 
@@ -73,111 +50,6 @@ class BlendOptions(Options):
         "both", description="English sets, sets in the language of the place, or both"
     )
     places: Names = Field(SHIPPED, description="Places to build sets for; a place lends answers in any case")
-
-
-class _Entry(BaseModel):
-    answers: list[str]
-    en_answers: list[str]
-    count: int
-
-
-class _Item(BaseModel):
-    question: str
-    en_question: str
-    annotations: list[_Entry]
-    idks: dict[str, int] = {}
-
-
-_Items = TypeAdapter(dict[str, _Item])
-
-
-@dataclass(frozen=True, slots=True)
-class _Top:
-    """The answer of a place to a question, when its people agree on one."""
-
-    place: str
-    entry: _Entry
-    text: str
-    local: str
-    """The answer in the language of the place."""
-    meaning: Meaning
-
-
-class _Blend:
-    """The files, with what is derived from all of them."""
-
-    def __init__(self, folder: Path, needed: Sequence[str]) -> None:
-        self.items = {
-            place: read_json(folder / _file(place), _Items, "BLEnD")
-            for place in PLACES
-            if (folder / _file(place)).exists()
-        }
-        missing = [place for place in needed if place not in self.items]
-        if missing:
-            raise CarbError(f"{folder} lacks {', '.join(_file(place) for place in missing)} of BLEnD.")
-        self.topics = {place: _read_topics(folder, place) for place in needed}
-        self.same = SameItems()
-        for items in self.items.values():
-            for number, item in items.items():
-                self.same.add(number, item.question)
-                self.same.add(number, item.en_question)
-        self.frequency = self._count_wordings()
-        self.thesaurus = Thesaurus()
-        self.meanings: dict[int, Meaning] = {}
-        for items in self.items.values():
-            for item in items.values():
-                for entry in item.annotations:
-                    if english := self.shown(entry.en_answers, "en"):
-                        self.meanings[id(entry)] = meaning(_clean(entry.en_answers), english)
-                        self.thesaurus.learn(self.meanings[id(entry)].forms)
-        self.tops = {
-            (place, number): self._top(place, item)
-            for place, items in self.items.items()
-            for number, item in items.items()
-        }
-
-    def _count_wordings(self) -> Counter[tuple[str, str]]:
-        wordings: Counter[tuple[str, str]] = Counter()
-        for place, items in self.items.items():
-            for item in items.values():
-                for entry in item.annotations:
-                    wordings.update({("en", text.casefold()) for text in _clean(entry.en_answers)})
-                    if PLACES[place][1] != "en":
-                        wordings.update({(PLACES[place][1], text.casefold()) for text in _clean(entry.answers)})
-        return wordings
-
-    def shown(self, variants: Sequence[str], language: str) -> str:
-        """The wording that a set shows; empty when there is none.
-
-        The one that occurs most in the source, since translations that occur once are often slips, and not a list of
-        several wordings.
-        """
-        whole = _clean(variants)
-        single = [text for text in whole if not any(mark in text for mark in ",;،、/") or _is_bare(text)] or whole
-        return max(single, key=lambda text: self.frequency[language, text.casefold()], default="")
-
-    def _top(self, place: str, item: _Item) -> _Top | str:
-        """The agreed answer, or why there is none."""
-        if not item.annotations:
-            return "nobody gave an answer"
-        votes = max(entry.count for entry in item.annotations)
-        first = [entry for entry in item.annotations if entry.count == votes]
-        unknowing = sum(n for reason, n in item.idks.items() if reason != "not-applicable")
-        if item.idks.get("not-applicable", 0) > _MAX_UNKNOWING:
-            return "the question does not apply there"
-        if unknowing > _MAX_UNKNOWING:
-            return f"more than {_MAX_UNKNOWING} people did not know"
-        if votes < _MIN_VOTES:
-            return f"fewer than {_MIN_VOTES} people agree"
-        if len(first) > 1:
-            return "the top answer is tied"
-        entry = first[0]
-        if not _clean(entry.en_answers) or not _clean(entry.answers):
-            return "the top answer is incomplete"
-        if not all(is_answer(variant) for variant in _clean(entry.en_answers)):
-            return "the top answer is a remark, not an answer"
-        local = self.shown(entry.answers, PLACES[place][1])
-        return _Top(place, entry, self.shown(entry.en_answers, "en"), local, self.meanings[id(entry)])
 
 
 def build(path: Path, options: BlendOptions, seed: int) -> Iterator[BonSet | Skip]:
@@ -195,7 +67,7 @@ def build(path: Path, options: BlendOptions, seed: int) -> Iterator[BonSet | Ski
         if place not in PLACES:
             raise CarbError(f"BLEnD has no place '{place}'.{closest(place, PLACES)} Places: {', '.join(PLACES)}.")
     places = tuple(dict.fromkeys(options.places))
-    blend = _Blend(find_folder(path, "annotations", "BLEnD"), places)
+    blend = Votes(find_folder(path, "annotations", "BLEnD"), places)
     for place in places:
         local = PLACES[place][1]
         languages = {"english": ("en",), "local": (local,), "both": ("en", local)}[options.languages]
@@ -205,7 +77,7 @@ def build(path: Path, options: BlendOptions, seed: int) -> Iterator[BonSet | Ski
                 yield _make(blend, place, number, language, glossary, seed)
 
 
-def _make(blend: _Blend, place: str, number: str, language: str, glossary: dict[str, str], seed: int) -> BonSet | Skip:
+def _make(blend: Votes, place: str, number: str, language: str, glossary: dict[str, str], seed: int) -> BonSet | Skip:
     culture, local = PLACES[place]
     item = blend.items[place][number]
 
@@ -265,20 +137,20 @@ def _make(blend: _Blend, place: str, number: str, language: str, glossary: dict[
     )
 
 
-def _lenders(blend: _Blend, place: str, number: str, top: _Top) -> list[_Top]:
+def _lenders(blend: Votes, place: str, number: str, top: Top) -> list[Top]:
     """Agreed answers of other places, of the same kind as ``top``, that nobody of ``place`` gave."""
     given = [blend.meanings[id(e)] for e in blend.items[place][number].annotations if id(e) in blend.meanings]
     found = []
     for other in blend.items:
         lent = blend.tops.get((other, number))
-        if other in (place, _NO_LENDER) or not isinstance(lent, _Top) or lent.meaning.kind != top.meaning.kind:
+        if other in (place, _NO_LENDER) or not isinstance(lent, Top) or lent.meaning.kind != top.meaning.kind:
             continue
         if not any(may_agree(lent.meaning, answer, blend.thesaurus) for answer in given):
             found.append(lent)
     return found
 
 
-def _first_three(answers: list[tuple[_Top, str]], thesaurus: Thesaurus) -> tuple[tuple[_Top, str], ...] | None:
+def _first_three(answers: list[tuple[Top, str]], thesaurus: Thesaurus) -> tuple[tuple[Top, str], ...] | None:
     """The first three, in order, of which no two may mean the same."""
     apart = {
         (i, j): not are_alike(answers[i][0].meaning, answers[j][0].meaning, thesaurus)
@@ -291,29 +163,29 @@ def _first_three(answers: list[tuple[_Top, str]], thesaurus: Thesaurus) -> tuple
 
 
 def _local_texts(
-    lenders: list[_Top], item: _Item, top: _Top, language: str, glossary: dict[str, str]
-) -> list[tuple[_Top, str]]:
+    lenders: list[Top], item: Item, top: Top, language: str, glossary: dict[str, str]
+) -> list[tuple[Top, str]]:
     """The lenders whose answer exists in ``language``: given in it, a bare number, or said here of something else."""
     given = [plain for entry in item.annotations for text in entry.answers if (plain := _plain(text))]
-    bare = _is_bare(top.local)
+    bare = is_bare(top.local)
     found = []
     for lender in lenders:
         text: str | None = None
         if PLACES[lender.place][1] == language:
             text = lender.local
         elif lender.meaning.kind != "text":
-            text = lender.text if bare and _is_bare(lender.text) else None
+            text = lender.text if bare and is_bare(lender.text) else None
         else:
             text = next((glossary[form] for form in sorted(lender.meaning.forms) if form in glossary), None)
         if text is None or not _is_written_in(text, language):
             continue
         plain = _plain(text)
-        if _is_bare(text) or not any(plain in other or other in plain for other in given):
+        if is_bare(text) or not any(plain in other or other in plain for other in given):
             found.append((lender, text))
     return found
 
 
-def _glossary(blend: _Blend, place: str) -> dict[str, str]:
+def _glossary(blend: Votes, place: str) -> dict[str, str]:
     """Normalised English answer to its local wording, from everything that people of ``place`` said."""
     glossary: dict[str, str] = {}
     for item in blend.items[place].values():
@@ -325,35 +197,13 @@ def _glossary(blend: _Blend, place: str) -> dict[str, str]:
     return glossary
 
 
-def _clean(variants: Sequence[str]) -> list[str]:
-    return [variant.strip() for variant in variants if variant.strip()]
-
-
 def _plain(text: str) -> str:
     return "".join(char for char in unicodedata.normalize("NFKC", text).casefold() if char.isalnum())
-
-
-def _is_bare(text: str) -> bool:
-    """Digits, with the marks of times, dates and ranges: the same in every language."""
-    return text.isascii() and any(char.isdigit() for char in text) and not any(char.isalpha() for char in text)
 
 
 def _is_written_in(text: str, language: str) -> bool:
     """False for Latin letters in a language of another script; other mixtures do not occur in the source."""
     return language not in _NON_LATIN or not any("a" <= char <= "z" for char in text.casefold())
-
-
-def _file(place: str) -> str:
-    return f"annotations/{place}_data.json"
-
-
-def _read_topics(folder: Path, place: str) -> dict[str, str]:
-    file = folder / "questions" / f"{place}_questions.csv"
-    try:
-        with file.open(encoding="utf-8-sig", newline="") as lines:
-            return {row["ID"]: row["Topic"] for row in csv.DictReader(lines)}
-    except (OSError, KeyError, UnicodeDecodeError) as error:
-        raise CarbError(f"Cannot read the topics of BLEnD's questions from {file}: {error}.") from None
 
 
 SOURCE = Source(

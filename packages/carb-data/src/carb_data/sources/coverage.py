@@ -13,6 +13,7 @@ from carb_data.errors import CarbError
 from carb_data.sources.base import BuildReport, build, sources
 
 START, END = "<!-- sources -->", "<!-- end sources -->"
+_HEADER = "| source | yields | culture | domain | rows | by language |"
 
 
 def reports(folder: Path) -> Iterator[BuildReport]:
@@ -25,7 +26,7 @@ def reports(folder: Path) -> Iterator[BuildReport]:
 
 def table(found: Sequence[BuildReport]) -> str:
     """A Markdown table with a row per source, culture and domain, and a total per source."""
-    lines = ["| source | yields | culture | domain | rows | by language |", "|---|---|---|---|--:|---|"]
+    lines = [_HEADER, "|---|---|---|---|--:|---|"]
     for report in found:
         cells: dict[tuple[str, str], dict[str, int]] = defaultdict(dict)
         for count in report.counts:
@@ -65,7 +66,7 @@ def _replace(readme: Path, text: str) -> None:
     section, end, after = rest.partition(END)
     if not start or not end:
         raise CarbError(f"{readme} lacks the lines {START} and {END}.")
-    said = "\n".join(line for line in section.split("\n") if not line.startswith("|")).strip()
+    said = section.partition(_HEADER)[0].strip()
     readme.write_text(f"{before}{start}\n{said}\n\n{text}\n{end}{after}", encoding="utf-8")
 
 

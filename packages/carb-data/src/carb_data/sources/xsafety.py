@@ -68,6 +68,9 @@ class XSafetyOptions(Options):
     """Options of ``xsafety``."""
 
     languages: Names = Field(tuple(LANGUAGES), description="Language folders: ar, de, en, ja, ru, sp, zh")
+    balanced: bool = Field(
+        False, description="Leave sets out until the longest option is the unsafe one no more often than by chance"
+    )
 
 
 def build(path: Path, options: XSafetyOptions, seed: int) -> Iterator[BonSet | Skip]:
@@ -84,36 +87,59 @@ def build(path: Path, options: XSafetyOptions, seed: int) -> Iterator[BonSet | S
             raise CarbError(f"XSafety has no folder '{name}'.{closest(name, LANGUAGES)} Folders: {known}.")
     same = _same_rows(path)
     for name in dict.fromkeys(options.languages):
-        culture, language = LANGUAGES[name]
-        for number, text in enumerate(_rows(path, name)):
-            parsed = parse(text, language)
-            if isinstance(parsed, str):
-                yield Skip(source_id=f"{name}/{number}", reason=parsed, culture=culture, language=language)
-                continue
-            prompt, choices = parsed
-            order = random.Random(f"xsafety:{seed}:{number}").sample("abcd", _OPTIONS)
-            responses = [
-                Response(id=letter, text=choice, role=Role.REJECTED if n else Role.CHOSEN, language=language)
-                for n, (letter, choice) in enumerate(zip(order, choices, strict=True))
-            ]
-            yield BonSet(
-                id=f"xsafety/commonsense/{number}/{language}",
-                culture=culture,
-                domain=Domain.SAFETY,
-                topic="everyday danger",
-                language=language,
-                prompt=prompt,
-                responses=tuple(sorted(responses, key=lambda response: response.id)),
-                provenance=Provenance(
-                    source="xsafety",
-                    source_id=same.name(f"{number:03}"),
-                    license=LICENSE,
-                    url=URL,
-                    method="authored",
-                    notes="The key is read from the order of the source: the unsafe option always stands first. "
-                    "Not tied to a culture. Research use.",
-                ),
-            )
+        made = _sets(path, name, same, seed)
+        yield from _balanced(list(made), seed) if options.balanced else made
+
+
+def _balanced(made: list[BonSet | Skip], seed: int) -> Iterator[BonSet | Skip]:
+    """Skip as many sets whose right answer is the longest as leave one in four of them."""
+    telling = [item.id for item in made if isinstance(item, BonSet) and _is_longest(item)]
+    others = sum(isinstance(item, BonSet) for item in made) - len(telling)
+    random.Random(f"xsafety:balance:{seed}").shuffle(telling)
+    surplus = set(telling[others // (_OPTIONS - 1) :])
+    for item in made:
+        if isinstance(item, BonSet) and item.id in surplus:
+            reason = "left out for balance: the unsafe option is the longest"
+            yield Skip(source_id=item.id, reason=reason, culture=item.culture, language=item.language)
+        else:
+            yield item
+
+
+def _is_longest(item: BonSet) -> bool:
+    return all(len(item.chosen.text) > len(wrong.text) for wrong in item.rejected)
+
+
+def _sets(path: Path, name: str, same: SameItems, seed: int) -> Iterator[BonSet | Skip]:
+    culture, language = LANGUAGES[name]
+    for number, text in enumerate(_rows(path, name)):
+        parsed = parse(text, language)
+        if isinstance(parsed, str):
+            yield Skip(source_id=f"{name}/{number}", reason=parsed, culture=culture, language=language)
+            continue
+        prompt, choices = parsed
+        order = random.Random(f"xsafety:{seed}:{number}").sample("abcd", _OPTIONS)
+        responses = [
+            Response(id=letter, text=choice, role=Role.REJECTED if n else Role.CHOSEN, language=language)
+            for n, (letter, choice) in enumerate(zip(order, choices, strict=True))
+        ]
+        yield BonSet(
+            id=f"xsafety/commonsense/{number}/{language}",
+            culture=culture,
+            domain=Domain.SAFETY,
+            topic="everyday danger",
+            language=language,
+            prompt=prompt,
+            responses=tuple(sorted(responses, key=lambda response: response.id)),
+            provenance=Provenance(
+                source="xsafety",
+                source_id=same.name(f"{number:03}"),
+                license=LICENSE,
+                url=URL,
+                method="authored",
+                notes="The key is read from the order of the source: the unsafe option always stands first. "
+                "Not tied to a culture. Research use.",
+            ),
+        )
 
 
 def parse(text: str, language: str) -> tuple[str, list[str]] | str:
