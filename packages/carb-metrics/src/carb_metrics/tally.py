@@ -44,6 +44,7 @@ class Tally:
         self.keys, self.confidence = keys, confidence
         self.group, self.rows = number(sets, keys)
         self.sets = sets
+        self.scorer = self.rows["scorer"].cast(pl.String).to_numpy() if "scorer" in keys else None
         groups = int(self.group.max(initial=-1)) + 1
         credit, error = sets["credit"].to_numpy(), sets["error"].to_numpy()
         times = sets["count"].to_numpy() if "count" in sets.columns else np.ones(len(error))
@@ -89,9 +90,7 @@ class Tally:
 
     def rows_of(self, scorer: str) -> Ints:
         """Numbers of the groups of one scorer."""
-        if "scorer" not in self.keys:
-            return np.arange(len(self.n))
-        return (self.rows["scorer"].cast(pl.String) == scorer).arg_true().to_numpy().astype(np.int64)
+        return np.arange(len(self.n)) if self.scorer is None else np.flatnonzero(self.scorer == scorer)
 
     def frame(self) -> pl.DataFrame:
         """Key columns, then the fields of ``Cell``."""
