@@ -1,11 +1,11 @@
 """Think-as-Locals: what R_appr costs, and what its terms measure.
 
-``python benchmarks/bench_tal.py cost [--model FOLDER]``: a training step with R_appr against the step with R_corr alone,
+``python benchmarks/bench_tal.py cost [--model FOLDER]``: a step with R_appr against the step with R_corr alone,
 split into generation, rewards, log-probabilities and backward. Both trainers take the same prompts and outputs of the
 same length in turn, in one process, so that the ratio does not depend on what else the machine does.
 
-``python benchmarks/bench_tal.py terms --run RUN``: R_appr of the outputs that a finished run kept, in the paper's literal
-form and in the verdict-normalised one, with the judge's own prompt and with a direct one for the z-free term, and
+``python benchmarks/bench_tal.py terms --run RUN``: R_appr of the outputs that a finished run kept, in the
+paper's form and the verdict-normalised one, with the judge's own prompt and with a direct one for the z-free term, and
 besides of the same outputs with their criteria replaced by another item's.
 
 Both print JSON. Without ``--model`` SmolLM2-135M-Instruct is used (see ``tests/small_models.py``).

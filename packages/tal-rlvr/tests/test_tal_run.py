@@ -205,3 +205,25 @@ def test_the_judge_s_preference_is_the_mean_over_both_orders(tiny_folder, monkey
     (judged,) = students.judge_pairs(tiny_folder, PAIRS[:2])
     assert judged.pair == PAIRS[0]
     assert 0 < judged.probability < 1
+
+
+def test_the_module_runs_for_launchers(config, capsys):
+    from tal_rlvr.__main__ import main
+
+    assert main([str(config)]) == 0
+    assert json.loads(capsys.readouterr().out)["steps"] == 2
+    assert main([str(config)]) == 2
+    assert "finished run" in capsys.readouterr().err
+    assert main([str(config), "--ablate", "--out", str(config.parent / "ablations")]) == 0
+    assert len(json.loads(capsys.readouterr().out)) == 4
+
+
+def test_launch_files_are_yaml_for_accelerate():
+    from accelerate.commands.config.config_args import load_config_from_file
+
+    from tal_rlvr.prompts import prompt_folder
+
+    files = sorted((prompt_folder().parent / "launch").glob("*.yaml"))
+    assert [path.stem for path in files] == ["ddp", "fsdp", "zero2", "zero3"]
+    for path in files:
+        assert load_config_from_file(str(path)).num_processes == 8

@@ -11,7 +11,7 @@ from typing import Any, Self
 import torch
 from accelerate import PartialState
 from datasets import Dataset
-from transformers import AutoModelForCausalLM, AutoTokenizer
+from transformers import AutoModelForCausalLM, AutoTokenizer, PrinterCallback, TrainerCallback
 from transformers.trainer_utils import get_last_checkpoint
 from trl import SFTConfig, SFTTrainer
 
@@ -23,7 +23,7 @@ from tal_rlvr.mix import Parts, ordered
 from tal_rlvr.paired import Difference
 from tal_rlvr.pairs import OrderedPair, Pair
 from tal_rlvr.tokens import encode_prompt, verdict_tokens
-from tal_rlvr.train import THINK, write_json
+from tal_rlvr.train import THINK, OnLog, write_json
 from tal_rlvr.trainer import ThinkAsLocalsTrainer, paper_config, training_rows
 from tal_rlvr.warmup import tokenised, warmup_rows
 
@@ -65,8 +65,9 @@ def changes(stages: Sequence[Named], seed: int) -> dict[str, Difference]:
 class Workplace:
     """One run's folder, tokenizer and settings."""
 
-    def __init__(self, config: TrainConfig) -> None:
+    def __init__(self, config: TrainConfig, on_log: OnLog | None = None) -> None:
         self.config = config
+        self.on_log = on_log
         self.state = PartialState()
         try:
             self.tokenizer = AutoTokenizer.from_pretrained(config.model, revision=config.revision)
@@ -160,6 +161,7 @@ class Workplace:
             processing_class=self.tokenizer,
             peft_config=_lora(self.config.lora),
         )
+        self._listen(trainer, "warm-up")
         trainer.train()
         self._keep(trainer, folder)
         return str(folder)
@@ -199,6 +201,7 @@ class Workplace:
             direct=config.direct,
             peft_config=_lora(config.lora),
         )
+        self._listen(trainer, "grpo")
         last = get_last_checkpoint(str(checkpoints)) if resume and checkpoints.is_dir() else None
         trainer.train(resume_from_checkpoint=last)
         folder = config.out / "model"
@@ -210,6 +213,11 @@ class Workplace:
         steps = int(trainer.state.global_step)
         self._keep(trainer, folder)
         return folder, curve, steps
+
+    def _listen(self, trainer: Any, stage: str) -> None:
+        trainer.remove_callback(PrinterCallback)  # it prints to standard output
+        if self.on_log is not None:
+            trainer.add_callback(_Listener(stage, self.on_log))
 
     def _load(self, model: str | Path) -> Any:
         revision = self.config.revision if str(model) == self.config.model else None
@@ -237,6 +245,17 @@ class Workplace:
             }
             write_json(folder / THINK, json.dumps(think, indent=1))
         self.state.wait_for_everyone()
+
+
+class _Listener(TrainerCallback):  # type: ignore[misc]
+    def __init__(self, stage: str, on_log: OnLog) -> None:
+        self.stage = stage
+        self.on_log_call = on_log
+
+    def on_log(self, args: Any, state: Any, control: Any, logs: dict[str, Any] | None = None, **_: Any) -> None:
+        if state.is_world_process_zero:
+            values = {name: float(value) for name, value in (logs or {}).items() if isinstance(value, int | float)}
+            self.on_log_call(self.stage, int(state.global_step), values)
 
 
 def _hardware() -> dict[str, Any]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -62,8 +62,16 @@ class TrainResult(BaseModel):
     """What was logged at each step."""
 
 
+OnLog = Callable[[str, int, Mapping[str, float]], None]
+"""``(stage, step, values)``: called in the main process whenever a trainer logs."""
+
+
 def run(
-    config: str | Path | TrainConfig, *, resume: bool = False, overrides: dict[str, Any] | None = None
+    config: str | Path | TrainConfig,
+    *,
+    resume: bool = False,
+    overrides: dict[str, Any] | None = None,
+    on_log: OnLog | None = None,
 ) -> TrainResult:
     """Train as a preset, a TOML file or a configuration says; what ``carb train --config`` runs.
 
@@ -71,16 +79,17 @@ def run(
         config: see ``load_config``.
         resume: go on from the last checkpoint in the output folder; the result is that of a run that never stopped.
         overrides: values over the file's.
+        on_log: see ``OnLog``; nothing is ever printed to standard output.
 
     Raises:
         CarbError: the configuration, the data or the model are not usable, or training data holds evaluation items.
         MissingExtraError: ``pip install 'tal-rlvr[train]'`` is needed.
     """
     loaded = config if isinstance(config, TrainConfig) else load_config(config, overrides)
-    return train(loaded, resume=resume)
+    return train(loaded, resume=resume, on_log=on_log)
 
 
-def train(config: TrainConfig, *, resume: bool = False) -> TrainResult:
+def train(config: TrainConfig, *, resume: bool = False, on_log: OnLog | None = None) -> TrainResult:
     """Check the data, warm up, evaluate, train with GRPO, evaluate. See ``run``."""
     require("trl", package="tal-rlvr", extra="train")
     from tal_rlvr import pipeline
@@ -93,7 +102,7 @@ def train(config: TrainConfig, *, resume: bool = False) -> TrainResult:
     parts, dropped = pipeline.checked_parts(config)
     held_out = ordered(parts.held_out, shuffle=False)
     stages: list[Any] = []
-    with pipeline.Workplace(config) as place:
+    with pipeline.Workplace(config, on_log) as place:
         if config.evaluation.before == "both":
             stages += place.evaluate("start", config.model, held_out)
         base = place.warm_up(parts.train)

@@ -1,0 +1,45 @@
+"""``python -m tal_rlvr CONFIG``: what a launcher starts on every process; people use ``carb train``."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Mapping, Sequence
+
+from carb_data import CarbError
+from tal_rlvr.config import presets
+from tal_rlvr.train import ablate, ablation_table, run
+
+
+def _show(stage: str, step: int, values: Mapping[str, float]) -> None:
+    shown = ", ".join(f"{name} {values[name]:.3f}" for name in ("loss", "reward", "verdict_accuracy") if name in values)
+    sys.stderr.write(f"{stage} step {step}: {shown}\n")
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Train; print the result as JSON. Returns 0, or 2 after a user's mistake, which is printed without a traceback."""
+    parser = argparse.ArgumentParser(prog="python -m tal_rlvr", description="Train a Think-as-Locals judge.")
+    parser.add_argument("config", help=f"TOML file or preset ({', '.join(presets())})")
+    parser.add_argument("--out", help="output folder, over the file's")
+    parser.add_argument("--resume", action="store_true", help="go on from the last checkpoint")
+    parser.add_argument("--ablate", action="store_true", help="run every ablation and table them")
+    arguments = parser.parse_args(argv)
+    overrides = {} if arguments.out is None else {"out": arguments.out}
+    try:
+        if arguments.ablate:
+            rows = ablation_table(ablate(arguments.config, resume=arguments.resume, overrides=overrides))
+            text = json.dumps(rows, indent=1)
+        else:
+            text = run(arguments.config, resume=arguments.resume, overrides=overrides, on_log=_show).model_dump_json(
+                indent=1
+            )
+    except CarbError as error:
+        sys.stderr.write(f"{error}\n")
+        return 2
+    sys.stdout.write(text + "\n")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
