@@ -252,7 +252,7 @@ class _Listener(TrainerCallback):  # type: ignore[misc]
         self.stage = stage
         self.on_log_call = on_log
 
-    def on_log(self, args: Any, state: Any, control: Any, logs: dict[str, Any] | None = None, **_: Any) -> None:
+    def on_log(self, _args: Any, state: Any, _control: Any, logs: dict[str, Any] | None = None, **_: Any) -> None:
         if state.is_world_process_zero:
             values = {name: float(value) for name, value in (logs or {}).items() if isinstance(value, int | float)}
             self.on_log_call(self.stage, int(state.global_step), values)
