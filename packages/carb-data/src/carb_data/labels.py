@@ -9,6 +9,21 @@ from importlib import resources
 
 from carb_data.registry import cultures
 
+LANGUAGES = frozenset({"ar", "de", "en", "es", "ja", "ko", "ru", "th", "vi", "zh"})
+"""Languages in which the shipped patterns know the names of cultures."""
+
+
+@cache
+def _shipped() -> dict[str, list[str]]:
+    path = resources.files("carb_data") / "resources" / "labels.json"
+    patterns: dict[str, list[str]] = json.loads(path.read_text(encoding="utf-8"))
+    return patterns
+
+
+def is_known(culture_id: str, language: str) -> bool:
+    """Whether the shipped patterns would find the culture's name in a text of this language."""
+    return cultures.root(culture_id).id in _shipped() and language.partition("-")[0].lower() in LANGUAGES
+
 
 @cache
 def label_pattern(culture_id: str) -> re.Pattern[str]:
@@ -19,13 +34,10 @@ def label_pattern(culture_id: str) -> re.Pattern[str]:
     Raises:
         UnknownCultureError: no such culture is registered.
     """
-    shipped: dict[str, list[str]] = json.loads(
-        (resources.files("carb_data") / "resources" / "labels.json").read_text(encoding="utf-8")
-    )
     patterns: list[str] = []
     culture = cultures[culture_id]
     while True:
-        patterns += shipped.get(culture.id, [rf"\b{re.escape(culture.name)}\b"])
+        patterns += _shipped().get(culture.id, [rf"\b{re.escape(culture.name)}\b"])
         if culture.parent is None:
             return re.compile("|".join(patterns))
         culture = cultures[culture.parent]

@@ -6,11 +6,7 @@ Needs the extra ``construct`` (and ``local`` for local models).
 from carb_data.construct.config import Config, EmbedderSpec, ModelSpec, load_config
 from carb_data.construct.prompts import Prompts
 from carb_data.construct.report import ConstructReport, Failure, Plan, PlannedStep
-from carb_data.extras import require
-
-require("anyio", package="carb-data", extra="construct")
-
-from carb_data.construct.run import construct, plan, read_references  # noqa: E402
+from carb_data.construct.run import construct, plan, read_references
 
 __all__ = [
     "Config",

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable, Iterable
 from contextlib import AsyncExitStack
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 
 from pydantic import BaseModel, ConfigDict
 
 from carb_data.construct.clients import Client, Completion, Embedder, cosine, open_client, open_embedder
 from carb_data.construct.config import EmbedderSpec, ModelSpec
 from carb_data.construct.journal import Journal, request_key
+from carb_data.errors import CarbError
+from carb_data.extras import require
 
+Job = TypeVar("Job")
 KEPT_VECTORS = 10_000
 
 
@@ -111,3 +115,29 @@ class Calls:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         await self._stack.aclose()
+
+
+async def work_off(jobs: Iterable[Job], work: Callable[[Job], Awaitable[None]], parallel: int) -> None:
+    """Do all jobs, ``parallel`` of them at a time.
+
+    Raises:
+        CarbError: a job met something that ends the run (a refusing server, a missing extra); the others are stopped.
+    """
+    anyio = require("anyio", package="carb-data", extra="construct")
+    waiting = iter(jobs)
+    fatal: list[CarbError] = []
+
+    async def worker() -> None:
+        for job in waiting:
+            try:
+                await work(job)
+            except CarbError as error:
+                fatal.append(error)
+                group.cancel_scope.cancel()
+                return
+
+    async with anyio.create_task_group() as group:
+        for _ in range(parallel):
+            group.start_soon(worker)
+    if fatal:
+        raise fatal[0]

@@ -101,8 +101,9 @@ class Config(_Frozen):
     rejected: Annotated[tuple[ModelSpec, ...], Field(min_length=1)]
     """The pool that writes wrong answers under references of other cultures, taken in a seeded order."""
     embedder: EmbedderSpec = EmbedderSpec()
-    window: tuple[float, float] = (0.3, 0.95)
-    """Least and largest cosine of a wrong answer to the right one: below it is off topic, above not wrong."""
+    window: tuple[float, float] = (0.05, 0.95)
+    """Least and largest cosine of a wrong answer to the right one: below it is off topic, above not wrong. What is near
+    depends on the embedder: make a few sets, and look at the similarities in their provenance."""
     near_duplicate: Annotated[float, Field(gt=0, le=1)] = 0.8
     """Share of n-grams that one answer of a set may at most have in common with another."""
     length_ratio: Annotated[float, Field(ge=1)] = 2.0

@@ -7,17 +7,17 @@ from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 
-import anyio
 from pydantic import ValidationError
 
 from carb_data import files
-from carb_data.construct.calls import Calls
+from carb_data.construct.calls import Calls, work_off
 from carb_data.construct.config import Config, ModelSpec
 from carb_data.construct.journal import Journal
 from carb_data.construct.pipeline import SetMaker, culture_root
 from carb_data.construct.prompts import fill, language_name
 from carb_data.construct.report import ConstructReport, Failure, Plan, PlannedStep
 from carb_data.errors import CarbError, DataError, Problem
+from carb_data.extras import require
 from carb_data.models import BonSet
 from carb_data.sources.models import Reference
 
@@ -151,7 +151,9 @@ def construct(
         CarbError: unreadable references, a model that refuses every request, or not one set could be made.
         MissingExtraError: the extra ``construct`` (or ``local``, ``checks``) is not installed.
     """
-    return anyio.run(_construct, config, Path(out), journal, progress)
+    anyio = require("anyio", package="carb-data", extra="construct")
+    report: ConstructReport = anyio.run(_construct, config, Path(out), journal, progress)
+    return report
 
 
 async def _construct(
@@ -162,29 +164,17 @@ async def _construct(
     references, usable, unused = _usable(config)
     others = {r.domain.value: [o for o in references if o.domain is r.domain] for r in references}
     results: dict[int, BonSet | Failure] = {}
-    fatal: list[CarbError] = []
     with Journal(Path(journal) if journal is not None else Path(f"{out}.journal.jsonl")) as kept:
         async with Calls(kept, config.embedder) as calls:
             maker = SetMaker(config, calls, others)
-            waiting = iter(enumerate(usable))
 
-            async def work() -> None:
-                for place, reference in waiting:
-                    try:
-                        results[place] = await maker.make(reference)
-                    except CarbError as error:  # no set can be made: a refusing server, a missing extra
-                        fatal.append(error)
-                        group.cancel_scope.cancel()
-                        return
-                    if progress is not None:
-                        failures = sum(isinstance(result, Failure) for result in results.values())
-                        progress(len(results), len(usable), failures)
+            async def work(job: tuple[int, Reference]) -> None:
+                results[job[0]] = await maker.make(job[1])
+                if progress is not None:
+                    failures = sum(isinstance(result, Failure) for result in results.values())
+                    progress(len(results), len(usable), failures)
 
-            async with anyio.create_task_group() as group:
-                for _ in range(min(config.parallel, max(1, len(usable)))):
-                    group.start_soon(work)
-    if fatal:
-        raise fatal[0]
+            await work_off(enumerate(usable), work, config.parallel)
     sets = [result for _, result in sorted(results.items()) if isinstance(result, BonSet)]
     failed = [result for _, result in sorted(results.items()) if isinstance(result, Failure)]
     if not sets:

@@ -1,0 +1,305 @@
+"""Perturbed versions of ``chosen``: RC by rule, CL, RP and CC by a model, each verified before it is used."""
+
+from __future__ import annotations
+
+import hashlib
+from collections import Counter
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from carb_data.construct.calls import Calls, Usage, work_off
+from carb_data.construct.clients import GenerationError
+from carb_data.construct.config import EmbedderSpec, ModelSpec
+from carb_data.construct.journal import Journal
+from carb_data.construct.pipeline import clean
+from carb_data.construct.prompts import Prompts, fill, language_name
+from carb_data.dataset import Dataset
+from carb_data.errors import CarbError
+from carb_data.extras import require
+from carb_data.labels import is_known, names_culture
+from carb_data.models import BonSet, Perturbation, Response
+from carb_data.registry import cultures
+from carb_data.unlabel import remove_label
+
+WINDOWS: Mapping[Perturbation, tuple[float, float]] = {
+    Perturbation.CC: (0.3, 0.998),
+    Perturbation.RP: (0.05, 0.97),
+    Perturbation.CL: (0.3, 1.0),
+}
+"""Least and largest cosine to the original. Those of CC and RP hold all hand-made ones of carb-seed under character
+n-grams; that of CL is used with an embedding model alone, since wording cannot be compared across languages."""
+
+LENGTH_RATIO = 1.6
+"""How many times longer or shorter than its original a text in the same language may be, in characters."""
+
+RULES = "rules of carb-data"
+"""Generator of the versions made without a model."""
+
+
+@dataclass(frozen=True, slots=True)
+class PerturbFailure:
+    """A version that could not be made; nothing was added to the set in its place."""
+
+    item_id: str
+    perturbation: Perturbation
+    language: str
+    reasons: tuple[str, ...]
+    """One for each attempt."""
+
+
+@dataclass(frozen=True, slots=True)
+class PerturbResult:
+    """The data set with its new perturbed texts, and what was made, left out and failed."""
+
+    dataset: Dataset
+    made: dict[str, int]
+    """Number of new texts by perturbation."""
+    skipped: dict[str, int]
+    """Reason to number of versions that were not asked for."""
+    failures: tuple[PerturbFailure, ...]
+    """In the order of the data set; ``made``, ``skipped`` and these sum to all that could be asked for."""
+    usage: dict[str, Usage]
+    """By model."""
+
+    @property
+    def cost(self) -> float:
+        """Cost of this run's calls by the generator's prices."""
+        return sum(usage.cost for usage in self.usage.values())
+
+
+@dataclass(frozen=True, slots=True)
+class _Job:
+    item: BonSet
+    kind: Perturbation
+    language: str
+
+    @property
+    def response_id(self) -> str:
+        suffix = f"-{self.language}" if self.kind is Perturbation.CL else ""
+        return f"{self.item.chosen.id}-{self.kind.value.lower()}{suffix}"
+
+
+def perturb(
+    dataset: Dataset,
+    kinds: Collection[str],
+    *,
+    generator: ModelSpec | None = None,
+    languages: Sequence[str] = ("en",),
+    embedder: EmbedderSpec | None = None,
+    windows: Mapping[Perturbation, tuple[float, float]] = WINDOWS,
+    prompts: Prompts | None = None,
+    attempts: int = 4,
+    replace: bool = False,
+    seed: int = 0,
+    journal: str | Path | None = None,
+    parallel: int = 8,
+    progress: Callable[[int, int, int], None] | None = None,
+) -> PerturbResult:
+    """Add perturbed versions of ``chosen`` to the sets of a data set.
+
+    Each is verified: the language that it should be in, the culture's name gone (RC) or kept (CC, RP, CL), not the
+    same text, its similarity to the original within a window, and about the same length.
+
+    Args:
+        dataset: the sets; they are not changed, new ones are returned.
+        kinds: of ``CC``, ``RC``, ``CL``, ``RP``.
+        generator: the model that writes CL, RP and CC; RC needs none.
+        languages: BCP 47 tags into which CL translates.
+        embedder: what similarity is measured with; character n-grams where not given.
+        windows: least and largest cosine by perturbation.
+        prompts: templates (``translate``, ``paraphrase``, ``change_concept``).
+        attempts: how often a text is written before it is given up.
+        replace: make versions anew that a set has already.
+        seed: drives the model's seeds.
+        journal: file of the model's answers: a second run pays only for what is missing. None keeps no file.
+        parallel: texts in work at a time.
+        progress: called with the numbers of versions done, to do, and failed.
+
+    Raises:
+        CarbError: an unknown kind, no generator for a kind that needs one, or a model that refuses every request.
+        MissingExtraError: an extra (``construct``, ``local``, ``checks``) is not installed.
+    """
+    wanted = _kinds(kinds, generator)
+    jobs, skipped = _jobs(dataset, wanted, languages, replace)
+    made: dict[tuple[str, str], Response] = {}
+    failed: dict[_Job, tuple[str, ...]] = {}
+    writer = _Writer(generator, embedder or EmbedderSpec(), windows, prompts or Prompts(), attempts, seed)
+    to_write = [job for job in jobs if job.kind is not Perturbation.RC]
+
+    def keep(job: _Job, outcome: Response | tuple[str, ...]) -> None:
+        if isinstance(outcome, Response):
+            made[job.item.id, job.response_id] = outcome
+        else:
+            failed[job] = outcome
+        if progress is not None:
+            progress(len(made) + len(failed), len(jobs), len(failed))
+
+    for job in jobs:
+        if job.kind is Perturbation.RC:
+            keep(job, _unlabelled(job))
+    if to_write:
+        anyio = require("anyio", package="carb-data", extra="construct")
+        with Journal(None if journal is None else Path(journal)) as kept:
+            anyio.run(_write_all, to_write, writer, kept, parallel, keep)
+    return PerturbResult(
+        dataset=Dataset(_with_versions(item, jobs_of, made) for item, jobs_of in _by_item(dataset, jobs)),
+        made=dict(sorted(Counter(str(response.perturbation) for response in made.values()).items())),
+        skipped=dict(skipped),
+        failures=tuple(
+            PerturbFailure(job.item.id, job.kind, job.language, failed[job]) for job in jobs if job in failed
+        ),
+        usage=writer.usage,
+    )
+
+
+def _kinds(kinds: Collection[str], generator: ModelSpec | None) -> list[Perturbation]:
+    known = [kind.value for kind in Perturbation]
+    unknown = sorted(set(kinds) - set(known))
+    if unknown or not kinds:
+        raise CarbError(f"Unknown perturbations {unknown}; there are {', '.join(known)}.")
+    chosen = [kind for kind in Perturbation if kind.value in kinds]
+    if generator is None and chosen != [Perturbation.RC]:
+        raise CarbError("CL, RP and CC are written by a model: give a generator. RC alone needs none.")
+    return chosen
+
+
+def _jobs(
+    dataset: Dataset, kinds: Sequence[Perturbation], languages: Sequence[str], replace: bool
+) -> tuple[list[_Job], Counter[str]]:
+    jobs: list[_Job] = []
+    skipped: Counter[str] = Counter()
+    for item in dataset:
+        own = item.chosen.language
+        present = {(r.perturbation, r.language) for r in item.perturbed if r.original == item.chosen.id}
+        for kind in kinds:
+            for language in languages if kind is Perturbation.CL else (own,):
+                if kind is Perturbation.CL and _primary(language) == _primary(own):
+                    skipped["CL: the set is in that language"] += 1
+                elif (kind, language) in present and not replace:
+                    skipped[f"{kind}: there already"] += 1
+                else:
+                    jobs.append(_Job(item, kind, language))
+    return jobs, skipped
+
+
+def _by_item(dataset: Dataset, jobs: Sequence[_Job]) -> Iterator[tuple[BonSet, list[_Job]]]:
+    mine: dict[str, list[_Job]] = {}
+    for job in jobs:
+        mine.setdefault(job.item.id, []).append(job)
+    for item in dataset:
+        yield item, mine.get(item.id, [])
+
+
+def _with_versions(item: BonSet, jobs: Sequence[_Job], made: Mapping[tuple[str, str], Response]) -> BonSet:
+    new = [made[item.id, job.response_id] for job in jobs if (item.id, job.response_id) in made]
+    replaced = {(r.perturbation, r.language, r.original) for r in new}
+    ids = {r.id for r in new}
+    kept = [r for r in item.perturbed if (r.perturbation, r.language, r.original) not in replaced and r.id not in ids]
+    return item.model_copy(update={"perturbed": (*kept, *new)}) if new else item
+
+
+def _unlabelled(job: _Job) -> Response | tuple[str, ...]:
+    text = job.item.chosen.text
+    if not names_culture(text, job.item.culture):
+        return ("its original does not name the culture",)
+    shorter = remove_label(text, job.item.culture, job.language)
+    if shorter is None:
+        return ("no rule takes the culture's name out",)
+    return _version(job, shorter, RULES)
+
+
+def _version(job: _Job, text: str, generator: str) -> Response:
+    original = job.item.chosen
+    return Response(
+        id=job.response_id,
+        text=text,
+        role=original.role,
+        language=job.language,
+        culture=original.culture,
+        generator=generator,
+        perturbation=job.kind,
+        original=original.id,
+    )
+
+
+async def _write_all(
+    jobs: Sequence[_Job], writer: _Writer, journal: Journal, parallel: int, keep: Callable[[_Job, Any], None]
+) -> None:
+    async with Calls(journal, writer.embedder) as calls:
+
+        async def work(job: _Job) -> None:
+            keep(job, await writer.write(job, calls))
+
+        try:
+            await work_off(jobs, work, parallel)
+        finally:
+            writer.usage.update(sorted(calls.usage.items()))
+
+
+@dataclass(slots=True)
+class _Writer:
+    generator: ModelSpec | None
+    embedder: EmbedderSpec
+    windows: Mapping[Perturbation, tuple[float, float]]
+    prompts: Prompts
+    attempts: int
+    seed: int
+    usage: dict[str, Usage] = field(default_factory=dict)
+
+    async def write(self, job: _Job, calls: Calls) -> Response | tuple[str, ...]:
+        """A verified version, or the reason of every attempt."""
+        assert self.generator is not None
+        prompt = self._prompt(job)
+        reasons: list[str] = []
+        for attempt in range(self.attempts):
+            content = f"{self.seed}\0{job.item.id}\0{job.response_id}\0{attempt}"
+            seed = int.from_bytes(hashlib.sha256(content.encode()).digest()[:4], "big") >> 1
+            try:
+                answer = await calls.complete(self.generator, job.response_id, prompt, seed)
+                text = clean(answer.text)
+                reason = "cut off at max_tokens" if answer.finish == "length" else await self._fault(job, text, calls)
+            except GenerationError as error:
+                text, reason = "", f"the model failed: {error}"
+            if reason is None:
+                return _version(job, text, self.generator.model)
+            reasons.append(reason)
+        return tuple(reasons)
+
+    def _prompt(self, job: _Job) -> str:
+        template = {
+            Perturbation.CL: self.prompts.translate,
+            Perturbation.RP: self.prompts.paraphrase,
+            Perturbation.CC: self.prompts.change_concept,
+        }[job.kind]
+        culture = cultures[job.item.culture].name
+        language = language_name(job.language)
+        text = job.item.chosen.text
+        return fill(template, culture=culture, language=language, text=text, question=job.item.prompt, reference="")
+
+    async def _fault(self, job: _Job, text: str, calls: Calls) -> str | None:
+        from carb_data.language import in_language
+        from carb_data.ngrams import normalise
+
+        original = job.item.chosen.text
+        if not text:
+            return "empty"
+        if normalise(text) == normalise(original):
+            return "the same text as its original"
+        if not in_language(text, job.language):
+            return f"not in '{job.language}'"
+        named = names_culture(original, job.item.culture)
+        if named and is_known(job.item.culture, job.language) and not names_culture(text, job.item.culture):
+            return "no longer names the culture"
+        if job.kind is not Perturbation.CL and not 1 / LENGTH_RATIO <= len(text) / len(original) <= LENGTH_RATIO:
+            return f"length: {len(text)} characters beside {len(original)}"
+        if job.kind is Perturbation.CL and self.embedder.kind == "ngrams":
+            return None
+        low, high = self.windows[job.kind]
+        similarity = await calls.similarity(original, text)
+        return None if low <= similarity <= high else f"similarity {similarity:.3f} outside {low} to {high}"
+
+
+def _primary(tag: str) -> str:
+    return tag.partition("-")[0].lower()

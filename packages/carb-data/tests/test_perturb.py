@@ -1,0 +1,256 @@
+"""Perturbations: RC by rule against hand-made ones, CL, RP and CC held to their definition whatever a model says."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from collections import Counter
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+pytest.importorskip("anyio", reason="needs the extra 'construct'")
+pytest.importorskip("lingua", reason="needs the extra 'checks'")
+
+from carb_data import BonSet, CarbError, Dataset, Perturbation, load
+from carb_data.checks import check
+from carb_data.construct import EmbedderSpec, ModelSpec, calls
+from carb_data.construct.clients import Completion, FatalError, GenerationError
+from carb_data.labels import names_culture
+from carb_data.perturb import WINDOWS, perturb
+from carb_data.unlabel import remove_label
+
+SEED = load("carb-seed")
+LABELLED = SEED.filter(lambda item: bool(item.perturbed))
+MODEL = ModelSpec(model="fake", url="http://localhost:1/v1", price_out=1.0)
+
+
+def bare(dataset: Dataset) -> Dataset:
+    return Dataset(item.model_copy(update={"perturbed": ()}) for item in dataset)
+
+
+def hand_made(item: BonSet, kind: Perturbation, language: str | None = None) -> str:
+    return next(r.text for r in item.perturbed if r.perturbation is kind and language in (None, r.language))
+
+
+@pytest.mark.parametrize("culture", sorted({item.culture for item in SEED}))
+def test_rules_do_to_the_seed_what_its_author_did(culture):
+    """Word for word, except German: there the rule says "hier" where an author would turn the sentence round."""
+    sets = LABELLED.filter(cultures=[culture])
+    made = [remove_label(item.chosen.text, culture, item.language) for item in sets]
+    if culture == "german":
+        assert all(text is not None and ("hier" in text.lower() or text) for text in made)
+    else:
+        assert made == [hand_made(item, Perturbation.RC) for item in sets]
+
+
+def test_rules_work_for_wrong_answers_too():
+    for item in LABELLED:
+        for response in item.rejected:
+            text = remove_label(response.text, item.culture, item.language)
+            assert text is not None
+            assert not names_culture(text, item.culture)
+            assert 0.7 < len(text) / len(response.text) < 1
+
+
+@pytest.mark.parametrize(
+    ("text", "culture", "expected"),
+    [
+        ("In Germany, shops close on Sunday.", "german", "Shops close on Sunday."),
+        ("Shops close on Sunday in Germany.", "german", "Shops close on Sunday."),
+        ("Most Japanese people take their shoes off.", "japanese", "Most people take their shoes off."),
+        ("Man isst in Japan viel Reis.", "japanese", "Man isst viel Reis."),
+        ("No name is in this text.", "german", None),
+        ("Germany's shops are closed.", "german", None),
+        ("Japan.", "japanese", None),
+    ],
+)
+def test_rules_by_example(text, culture, expected):
+    language = "de" if text.startswith("Man") else "en"
+    assert remove_label(text, culture, language) == expected
+
+
+@given(st.text(max_size=40), st.sampled_from(["en", "de", "th", "zh", "xx"]))
+def test_a_label_is_gone_or_there_is_no_text(noise, language):
+    text = remove_label(f"{noise} in Thailand {noise}", "thai", language)
+    assert text is None or (not names_culture(text, "thai") and text.strip())
+
+
+def test_rc_needs_no_model_and_passes_the_checks():
+    result = perturb(bare(LABELLED), ["RC"])
+    assert result.made == {"RC": len(LABELLED)}
+    assert result.failures == ()
+    assert result.usage == {}
+    assert result.cost == 0
+    assert check(result.dataset).findings == ()
+    for item in result.dataset:
+        (version,) = item.perturbed
+        assert (version.original, version.language) == (item.chosen.id, item.language)
+        assert version.generator == "rules of carb-data"
+    assert perturb(bare(LABELLED), ["RC"]).dataset == result.dataset
+
+
+def test_what_cannot_be_made_is_listed_and_nothing_is_added():
+    unlabelled = SEED.filter(lambda item: not item.perturbed)[:20]
+    result = perturb(unlabelled, ["RC"])
+    assert result.dataset == unlabelled
+    assert result.made == {}
+    assert [failure.item_id for failure in result.failures] == [item.id for item in unlabelled]
+    assert {failure.reasons for failure in result.failures} == {("its original does not name the culture",)}
+
+
+class FakeModel:
+    """Writes what the author of the seed wrote, unless ``spoil`` says otherwise."""
+
+    def __init__(self, spoil=lambda attempt, text: text):
+        self.spoil, self.asked = spoil, Counter()
+        self.texts = {}
+        for item in LABELLED:
+            for kind, phrase in ((Perturbation.RP, "in other words"), (Perturbation.CC, "Change its one core")):
+                self.texts[item.chosen.text, phrase] = hand_made(item, kind)
+            if item.culture != "english":
+                self.texts[item.chosen.text, "into English"] = hand_made(item, Perturbation.CL, "en")
+
+    async def complete(self, prompt, seed):
+        original = prompt.rpartition("\n\n")[2]
+        ((_, text),) = [(k, t) for k, t in self.texts.items() if k[0] == original and k[1] in prompt]
+        self.asked[prompt] += 1
+        spoiled = self.spoil(self.asked[prompt], text)
+        if isinstance(spoiled, Exception):
+            raise spoiled
+        return spoiled if isinstance(spoiled, Completion) else Completion(spoiled, 100, 10, "stop")
+
+    async def aclose(self):
+        """Nothing."""
+
+
+@pytest.fixture
+def model(monkeypatch):
+    def use(**options) -> FakeModel:
+        fake = FakeModel(**options)
+        monkeypatch.setattr(calls, "open_client", lambda spec: fake)
+        return fake
+
+    return use
+
+
+def test_what_an_author_wrote_passes_the_verification(model):
+    model()
+    result = perturb(bare(LABELLED), ["CL", "RP", "CC", "RC"], generator=MODEL)
+    assert result.failures == ()
+    foreign = sum(item.culture != "english" for item in LABELLED)
+    assert result.made == {"CC": len(LABELLED), "CL": foreign, "RC": len(LABELLED), "RP": len(LABELLED)}
+    assert result.skipped == {"CL: the set is in that language": len(LABELLED) - foreign}
+    assert check(result.dataset).passed
+    for before, after in zip(LABELLED, result.dataset, strict=True):
+        texts = {(r.perturbation, r.language): r.text for r in after.perturbed}
+        assert texts[Perturbation.RP, before.language] == hand_made(before, Perturbation.RP)
+        assert {r.generator for r in after.perturbed} == {"fake", "rules of carb-data"}
+    assert result.usage["fake"].calls == foreign + 2 * len(LABELLED)
+    assert result.cost == pytest.approx(result.usage["fake"].calls * 10 / 1e6)
+
+
+GERMAN = LABELLED.filter(cultures=["german"])
+
+
+@pytest.mark.parametrize(
+    ("kind", "spoil", "reason"),
+    [
+        ("RP", lambda _, text: "", "empty"),
+        ("RP", lambda _, text: "People in Germany go to the lake on Sunday and eat in the evening", "not in 'de'"),
+        ("RP", lambda _, text: re.sub("[Dd]eutsch[a-z]*", "Land", text), "no longer names"),
+        ("RP", lambda _, text: text * 2, "length"),
+        ("CL", lambda _, text: "Hier in Deutschland essen die Leute abends meistens Brot.", "not in 'en'"),
+        ("CL", lambda _, text: "People here mostly eat bread in the evening.", "no longer names"),
+        ("RP", lambda _, text: Completion(text, 1, 1, "length"), "cut off"),
+        ("RP", lambda _, text: GenerationError("status 400"), "the model failed: status 400"),
+        ("CC", lambda _, text: text, "outside 0.999 to 1.0"),
+    ],
+)  # fmt: skip
+def test_what_fails_its_check_is_written_again_and_then_listed(model, kind, spoil, reason):
+    fake = model(spoil=spoil)
+    windows = {**WINDOWS, Perturbation.CC: (0.999, 1.0)}
+    result = perturb(bare(GERMAN), [kind], generator=MODEL, attempts=2, windows=windows)
+    assert result.made == {}
+    assert result.dataset == bare(GERMAN)
+    assert len(result.failures) == len(GERMAN)
+    for failure in result.failures:
+        assert len(failure.reasons) == 2
+    assert any(reason in text for failure in result.failures for text in failure.reasons)
+    assert set(fake.asked.values()) == {2}
+
+
+def test_a_copy_of_the_original_is_no_paraphrase(model):
+    originals = {hand_made(item, Perturbation.RP): item.chosen.text for item in GERMAN}
+    model(spoil=lambda attempt, text: originals[text].upper() + "!" if attempt == 1 else text)
+    result = perturb(bare(GERMAN), ["RP"], generator=MODEL)
+    assert result.made == {"RP": len(GERMAN)}
+    assert result.usage["fake"].calls == 2 * len(GERMAN)
+
+
+def test_versions_that_are_there_are_kept_or_replaced(model):
+    model()
+    kept = perturb(GERMAN, ["RP", "RC"], generator=MODEL)
+    assert kept.dataset == GERMAN
+    assert kept.skipped == {"RC: there already": len(GERMAN), "RP: there already": len(GERMAN)}
+    new = perturb(GERMAN, ["RP", "RC"], generator=MODEL, replace=True).dataset
+    assert new != GERMAN
+    for item in new:
+        assert Counter(r.perturbation for r in item.perturbed) == {"CC": 1, "RC": 1, "RP": 1, "CL": 2}
+
+
+def test_a_journal_pays_once(model, tmp_path):
+    fake = model()
+    first = perturb(bare(GERMAN), ["RP", "CC"], generator=MODEL, journal=tmp_path / "j.jsonl")
+    asked = fake.asked.total()
+    again = perturb(bare(GERMAN), ["RP", "CC"], generator=MODEL, journal=tmp_path / "j.jsonl")
+    assert fake.asked.total() == asked
+    assert again.dataset == first.dataset
+    assert again.cost == 0
+
+
+def test_a_model_that_refuses_everything_ends_it(model):
+    model(spoil=lambda _, text: FatalError("no such key"))
+    with pytest.raises(CarbError, match="no such key"):
+        perturb(GERMAN, ["RP"], generator=MODEL, replace=True)
+
+
+@pytest.mark.parametrize(
+    ("kinds", "reason"), [(["XX"], "Unknown perturbations"), ([], "Unknown"), (["RC", "RP"], "give a generator")]
+)
+def test_wrong_use_is_a_plain_error(kinds, reason):
+    with pytest.raises(CarbError, match=reason):
+        perturb(GERMAN, kinds)
+
+
+def test_translations_are_measured_where_there_is_an_embedding_model(model, monkeypatch):
+    class Flat:
+        async def embed(self, texts):
+            return [[1.0, float(n)] for n, _ in enumerate(texts)], 5
+
+        async def aclose(self):
+            """Nothing."""
+
+    model()
+    monkeypatch.setattr(calls, "open_embedder", lambda spec: Flat())
+    embedder = EmbedderSpec(kind="openai", model="vectors", url="http://localhost:1/v1")
+    near = perturb(bare(GERMAN), ["CL"], generator=MODEL, embedder=embedder, windows={Perturbation.CL: (0.7, 0.8)})
+    far = perturb(bare(GERMAN), ["CL"], generator=MODEL, embedder=embedder, windows={Perturbation.CL: (0.8, 1.0)})
+    assert near.made == {"CL": len(GERMAN)}
+    assert far.made == {}
+    assert "similarity 0.707 outside 0.8 to 1.0" in far.failures[0].reasons
+
+
+def test_rc_needs_no_extra():
+    script = """if True:
+        import sys
+        for name in ("anyio", "httpx", "lingua", "numpy", "torch"):
+            sys.modules[name] = None
+        from carb_data import load
+        from carb_data.perturb import WINDOWS, perturb
+        print(perturb(load("carb-seed"), ["RC"], replace=True).made)
+    """
+    run = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
+    assert run.stdout.strip() == "{'RC': 120}", run.stderr
