@@ -279,3 +279,20 @@ def test_no_wrong_answer_of_the_real_sets_was_given_there():
             assert not given_here & {normalise(wrong.text) for wrong in row.rejected}
             assert normalise(row.chosen.text) in given_here
             assert len({kind(r.text) for r in row.responses}) == 1 or row.language != "en"
+
+
+def test_words_are_not_borrowed_across_topics(tmp_path):
+    """The turkey of another topic is another word: local wordings come from questions of the same topic."""
+    data = plain()
+    data["Spain"] = {"q": item("Spain", (["domino"], 4), local=["dominó"])}
+    data["Mexico"] = {"q": item("Mexico", (["tamale"], 4), local=["tamal"])}
+    for place in data:
+        data[place] |= {"r": item(place), "s": item(place)}
+    data["Spain"] |= {"r": item("Spain", (["kite"], 2), local=["milano"]), "s": item("Spain", (["canoe"], 2))}
+    folder = write_blend(tmp_path / "b", data)
+    file = folder / "questions" / "Spain_questions.csv"
+    file.write_text(file.read_text("utf-8-sig").replace("r,Food", "r,Sport"), encoding="utf-8")
+    got = {
+        row.source_id: row for row in rows("blend", folder, places="Spain", languages="local") if isinstance(row, Skip)
+    }
+    assert got["Spain/q"].reason == "fewer than three of the wrong answers exist in the local language"

@@ -23,7 +23,7 @@ from pydantic import Field
 
 from carb_data.errors import CarbError
 from carb_data.models import BonSet, Domain, Provenance, Response, Role
-from carb_data.sources.answers import Thesaurus, are_alike, may_agree
+from carb_data.sources.answers import Thesaurus, are_alike, may_agree, normalise
 from carb_data.sources.base import Names, Options, Source, closest
 from carb_data.sources.blend_votes import PLACES, Item, Top, Votes, is_bare
 from carb_data.sources.models import Skip
@@ -41,6 +41,8 @@ _NO_LENDER = "Northern_Nigeria"  # its English is noisy: "judge" stands for a de
 _NON_LATIN = frozenset({"ar", "as", "zh", "am", "el", "fa", "ko"})
 _REJECTED = 3
 _LETTERS = "abcd"
+
+_Glossary = dict[tuple[str | None, str], str]
 
 
 class BlendOptions(Options):
@@ -77,7 +79,7 @@ def build(path: Path, options: BlendOptions, seed: int) -> Iterator[BonSet | Ski
                 yield _make(blend, place, number, language, glossary, seed)
 
 
-def _make(blend: Votes, place: str, number: str, language: str, glossary: dict[str, str], seed: int) -> BonSet | Skip:
+def _make(blend: Votes, place: str, number: str, language: str, glossary: _Glossary, seed: int) -> BonSet | Skip:
     culture, local = PLACES[place]
     item = blend.items[place][number]
 
@@ -99,7 +101,7 @@ def _make(blend: Votes, place: str, number: str, language: str, glossary: dict[s
         prompt, chosen = item.question, top.local
         if not _is_written_in(chosen, language):
             return skip("the answer is not written in the local language")
-        local_texts = _local_texts(lenders, item, top, local, glossary)
+        local_texts = _local_texts(lenders, item, top, local, blend.topics[place].get(number), glossary)
         three = _first_three(local_texts, blend.thesaurus)
         if three is None:
             return skip("fewer than three of the wrong answers exist in the local language")
@@ -163,7 +165,7 @@ def _first_three(answers: list[tuple[Top, str]], thesaurus: Thesaurus) -> tuple[
 
 
 def _local_texts(
-    lenders: list[Top], item: Item, top: Top, language: str, glossary: dict[str, str]
+    lenders: list[Top], item: Item, top: Top, language: str, topic: str | None, glossary: _Glossary
 ) -> list[tuple[Top, str]]:
     """The lenders whose answer exists in ``language``: given in it, a bare number, or said here of something else."""
     given = [plain for entry in item.annotations for text in entry.answers if (plain := _plain(text))]
@@ -176,7 +178,7 @@ def _local_texts(
         elif lender.meaning.kind != "text":
             text = lender.text if bare and is_bare(lender.text) else None
         else:
-            text = next((glossary[form] for form in sorted(lender.meaning.forms) if form in glossary), None)
+            text = glossary.get((topic, normalise(lender.text)))
         if text is None or not _is_written_in(text, language):
             continue
         plain = _plain(text)
@@ -185,15 +187,18 @@ def _local_texts(
     return found
 
 
-def _glossary(blend: Votes, place: str) -> dict[str, str]:
-    """Normalised English answer to its local wording, from everything that people of ``place`` said."""
-    glossary: dict[str, str] = {}
-    for item in blend.items[place].values():
+def _glossary(blend: Votes, place: str) -> _Glossary:
+    """Topic and normalised English answer to its local wording, from everything that people of ``place`` said.
+
+    Within one topic only, because English words have several meanings: the turkey of Food is not that of Education.
+    """
+    glossary: _Glossary = {}
+    for number, item in blend.items[place].items():
         for entry in item.annotations:
             local = blend.shown(entry.answers, PLACES[place][1])
             if local and id(entry) in blend.meanings:
                 for form in sorted(blend.meanings[id(entry)].forms):
-                    glossary.setdefault(form, local)
+                    glossary.setdefault((blend.topics[place].get(number), form), local)
     return glossary
 
 
