@@ -99,7 +99,17 @@ def test_unfit_settings_and_models_are_named(config, tmp_path):
     with pytest.raises(CarbError, match=r"under \[grpo\]"):
         run(config, overrides={"grpo": {"no_such_setting": 1}})
     with pytest.raises(CarbError, match="Cannot load the tokenizer"):
-        run(config, overrides={"model": str(tmp_path)})
+        run(config, overrides={"model": str(tmp_path), "out": str(tmp_path / "other")})
+
+
+def test_a_run_that_was_begun_is_taken_up_only_by_itself(config, tmp_path):
+    with pytest.raises(CarbError, match=r"under \[grpo\]"):
+        run(config, overrides={"grpo": {"no_such_setting": 1}})
+    assert (tmp_path / "out" / "warmup" / "think.json").is_file()
+    with pytest.raises(CarbError, match="was begun"):
+        run(config)
+    with pytest.raises(CarbError, match="other settings"):
+        run(config, resume=True)
 
 
 ROW = both_orders(

@@ -23,7 +23,7 @@ from tal_rlvr.mix import Parts, ordered
 from tal_rlvr.paired import Difference
 from tal_rlvr.pairs import OrderedPair, Pair
 from tal_rlvr.tokens import encode_prompt, verdict_tokens
-from tal_rlvr.train import THINK, OnLog, write_json
+from tal_rlvr.train import CONFIG, THINK, OnLog, write_json
 from tal_rlvr.trainer import ThinkAsLocalsTrainer, paper_config, training_rows
 from tal_rlvr.warmup import tokenised, warmup_rows
 
@@ -80,7 +80,7 @@ class Workplace:
 
     def __enter__(self) -> Self:
         if self.is_main:
-            write_json(self.config.out / "config.json", self.config_text)
+            write_json(self.config.out / CONFIG, self.config_text)
         return self
 
     def __exit__(

@@ -17,6 +17,7 @@ from tal_rlvr.mix import ordered
 from tal_rlvr.paired import Difference, Estimate
 
 RESULT = "result.json"
+CONFIG = "config.json"
 THINK = "think.json"
 """Beside a trained model: which prompt it was trained with."""
 
@@ -96,8 +97,9 @@ def train(config: TrainConfig, *, resume: bool = False, on_log: OnLog | None = N
 
     out = config.out
     finished = out / RESULT
-    if finished.is_file() and not resume:
+    if finished.is_file():
         raise CarbError(f"{out} holds a finished run. Choose another 'out', or remove it.")
+    _check_begun(config, resume)
     out.mkdir(parents=True, exist_ok=True)
     parts, dropped = pipeline.checked_parts(config)
     held_out = ordered(parts.held_out, shuffle=False)
@@ -125,6 +127,21 @@ def train(config: TrainConfig, *, resume: bool = False, on_log: OnLog | None = N
     if place.is_main:
         write_json(finished, result.model_dump_json(indent=1))
     return result
+
+
+def _check_begun(config: TrainConfig, resume: bool) -> None:
+    """A folder with a run that was begun is taken up only when asked to, and only by the same run."""
+    try:
+        begun = (config.out / CONFIG).read_text(encoding="utf-8")
+    except FileNotFoundError:
+        return
+    if not resume:
+        raise CarbError(f"{config.out} holds a run that was begun. Resume it, choose another 'out', or remove it.")
+    if TrainConfig.model_validate_json(begun) != config:
+        raise CarbError(
+            f"{config.out} holds a run with other settings (see {config.out / CONFIG}). Resume it with the same ones, "
+            f"or choose another 'out'."
+        )
 
 
 def ablate(

@@ -1,0 +1,20 @@
+"""Optimising a policy against any scorer, with GRPO or DPO, and watching for reward hacking."""
+
+from tal_rlvr.policy.alarms import Alarm, Limits, TextStats, alarms, text_stats
+from tal_rlvr.policy.config import PolicyConfig
+from tal_rlvr.policy.rewards import ScorerReward, preference_pairs
+from tal_rlvr.policy.run import Evaluation, PolicyResult, train_policy
+
+__all__ = [
+    "Alarm",
+    "Evaluation",
+    "Limits",
+    "PolicyConfig",
+    "PolicyResult",
+    "ScorerReward",
+    "TextStats",
+    "alarms",
+    "preference_pairs",
+    "text_stats",
+    "train_policy",
+]

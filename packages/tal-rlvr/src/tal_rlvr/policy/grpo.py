@@ -1,0 +1,109 @@
+"""GRPO of a policy against a scorer, on TRL."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from carb_data.extras import require
+from carb_scorers import Scorer
+from tal_rlvr.policy.alarms import text_stats
+from tal_rlvr.policy.config import PolicyConfig
+from tal_rlvr.policy.models import load_policy, lora, rows_of, save
+from tal_rlvr.policy.rewards import ScorerReward
+from tal_rlvr.policy.run import CurvePoint, OnLog, Part
+
+
+def optimise(config: PolicyConfig, part: Part, scorer: Scorer, report: OnLog) -> tuple[Path, list[CurvePoint], int]:
+    """Train with ``trl.GRPOTrainer``; token-level ratios, group-scaled advantages, a KL penalty to the start.
+
+    Source: Shao et al. 2024, arXiv:2402.03300, equation 3, which is TRL's ``loss_type="grpo"``.
+
+    Returns:
+        the model's folder, the curve, and how many samples could not be scored.
+    """
+    trl = require("trl", package="tal-rlvr", extra="train")
+    datasets = require("datasets", package="tal-rlvr", extra="train")
+    model, tokenizer = load_policy(config, one_line=part.one_line)
+    by_id = {prompt.id: prompt for prompt in part.prompts}
+    seen: dict[int, tuple[list[str], list[str]]] = {}
+
+    def keep(step: int, prompt_ids: Sequence[str], answers: Sequence[str]) -> None:
+        keys, texts = seen.setdefault(step + 1, ([], []))
+        keys.extend(prompt_ids)
+        texts.extend(answers)
+        report("grpo", step, config.steps, "steps")
+
+    reward = ScorerReward(scorer, by_id, one_line=part.one_line, on_answers=keep)
+    arguments = trl.GRPOConfig(
+        output_dir=str(config.out / "checkpoints"),
+        max_steps=config.steps,
+        learning_rate=config.learning_rate,
+        beta=config.beta,
+        loss_type="grpo",
+        importance_sampling_level="token",
+        scale_rewards="group",
+        use_bias_correction_kl=False,
+        disable_dropout=True,
+        num_generations=config.generations,
+        per_device_train_batch_size=config.generations * config.prompts_per_step,
+        max_completion_length=config.max_new_tokens,
+        temperature=config.temperature,
+        logging_steps=config.log_every,
+        save_strategy="no",
+        report_to="none",
+        disable_tqdm=True,
+        seed=config.seed,
+        **on_this_machine(),
+    )
+    trainer = trl.GRPOTrainer(
+        model=model,
+        reward_funcs=reward,
+        args=arguments,
+        train_dataset=datasets.Dataset.from_list(rows_of(config, part, tokenizer)),
+        processing_class=tokenizer,
+        peft_config=lora(config),
+    )
+    quiet(trainer)
+    trainer.train()
+    folder = config.out / "model"
+    save(trainer, tokenizer, folder)
+    curve = []
+    for row in trainer.state.log_history:
+        if "reward" in row:
+            keys, texts = seen.get(int(row["step"]), ([], []))
+            stats = text_stats(texts, keys, [by_id[key].language for key in keys])
+            curve.append(_point(row, stats if texts else None))
+    return folder, curve, reward.failed
+
+
+def _point(row: Mapping[str, Any], stats: Any) -> CurvePoint:
+    return CurvePoint(
+        step=int(row["step"]),
+        reward=number(row, "reward"),
+        reward_sd=number(row, "reward_std"),
+        kl=number(row, "kl"),
+        loss=number(row, "loss"),
+        stats=stats,
+    )
+
+
+def number(row: Mapping[str, Any], key: str) -> float | None:
+    """A finite number of a log, or null."""
+    value = row.get(key)
+    return float(value) if isinstance(value, int | float) and abs(float(value)) < float("inf") else None
+
+
+def on_this_machine() -> dict[str, Any]:
+    """Arguments that a machine without a GPU needs."""
+    torch = require("torch", package="tal-rlvr", extra="train")
+    if torch.cuda.is_available():
+        return {"bf16": torch.cuda.is_bf16_supported()}
+    return {"use_cpu": True, "bf16": False, "gradient_checkpointing": False}
+
+
+def quiet(trainer: Any) -> None:
+    """Log to the result alone, not to the terminal."""
+    transformers = require("transformers", package="tal-rlvr", extra="train")
+    trainer.remove_callback(transformers.PrinterCallback)

@@ -1,0 +1,66 @@
+"""Think-as-Locals on a real chat model; skipped where it has not been converted yet (``tests/small_models.py``)."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from tal_rlvr import render_prompt
+from tal_rlvr.appropriateness import VerdictRow
+from tal_rlvr.generation import write
+from tal_rlvr.providers import ModelVerdicts
+from tal_rlvr.tokens import encode_prompt, make_prompt, verdict_tokens
+
+torch = pytest.importorskip("torch", reason="needs tal-rlvr[train]")
+sys.path.insert(0, str(Path(__file__).parent))
+
+from small_models import cache_folder  # noqa: E402
+
+FOLDERS = {name: cache_folder() / name for name in ("smollm2-135m", "gemma3-270m")}
+
+
+@pytest.fixture(scope="module", params=list(FOLDERS))
+def loaded(request):
+    from transformers import AutoModelForCausalLM, AutoTokenizer
+
+    folder = FOLDERS[request.param]
+    if not folder.is_dir():
+        pytest.skip(f"run: python tests/small_models.py {request.param}")
+    tokenizer = AutoTokenizer.from_pretrained(folder)
+    return AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32), tokenizer
+
+
+pytestmark = pytest.mark.real_model
+
+
+def rows_for(tokenizer):
+    pairs = [("rice with fish", "bread"), ("tea", "a long answer about coffee and its history"), ("喝茶", "咖啡")]
+    tokens = verdict_tokens(tokenizer)
+    rows = []
+    for pair in pairs:
+        messages = render_prompt("What is usual for breakfast?", pair, "japanese")
+        prompt = tuple(encode_prompt(tokenizer, make_prompt(tokenizer, messages, chat=bool(tokenizer.chat_template))))
+        z = tuple(tokenizer("Criteria:\n- habit | usual | weight 2 | meets A", add_special_tokens=False)["input_ids"])
+        rows += [VerdictRow(prompt, tokens.marker), VerdictRow(prompt, (*z, *tokens.line))]
+    return tokens, rows
+
+
+def test_verdict_log_probabilities_do_not_depend_on_neighbours_or_shared_prompts(loaded):
+    model, tokenizer = loaded
+    tokens, rows = rows_for(tokenizer)
+    together = ModelVerdicts(model, tokens)(rows)
+    for row, value in zip(rows, together, strict=True):
+        (alone,) = ModelVerdicts(model, tokens, share_prefix=False)([row])
+        assert value == pytest.approx(alone, abs=2e-4)
+
+
+def test_greedy_outputs_do_not_depend_on_neighbours(loaded):
+    model, tokenizer = loaded
+    _, rows = rows_for(tokenizer)
+    prompts = [row.prefix for row in rows[::2]]
+    together = write(model, tokenizer, prompts, max_new_tokens=6)
+    alone = [write(model, tokenizer, [prompt], max_new_tokens=6)[0] for prompt in prompts]
+    assert [output.ids for output in together] == [output.ids for output in alone]
+    assert all(output.entropy > 0 for output in together)
