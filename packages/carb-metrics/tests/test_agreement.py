@@ -46,7 +46,7 @@ def test_krippendorffs_published_example(level, alpha):
 
 
 def test_gwets_published_example():
-    """The same ratings, as analysed in Gwet's Handbook of Inter-Rater Reliability (4th ed., 2014, chapter 5)."""
+    """The same ratings, as analysed in Gwet (2014), Handbook of Inter-Rater Reliability, 4th ed."""
     found = agreement(KRIPPENDORFF_EXAMPLE, **FEW)
     assert round(found.gwet.estimate, 5) == 0.77544
     assert round(found.percent.estimate, 5) == 0.81818

@@ -81,7 +81,7 @@ def test_stretch_makes_the_variance_unbiased():
 
 def test_bca_equals_scipy_on_the_same_replicates():
     data = np.random.default_rng(3).exponential(size=25)
-    expected = stats.bootstrap((data,), np.mean, method="BCa", n_resamples=2000, rng=np.random.default_rng(4))
+    expected = stats.bootstrap((data,), np.mean, method="BCa", n_resamples=2000)
     without = jackknife_values(np.column_stack([data, np.ones(25)]), lambda s: s[..., 0] / s[..., 1])
     found = bca_interval(expected.bootstrap_distribution, float(data.mean()), without)
     assert np.allclose(found, expected.confidence_interval, atol=1e-10, rtol=0)

@@ -27,7 +27,7 @@ def bon_accuracy(
 ) -> Grouped:
     """Did ``chosen`` outscore every ``rejected``? Per group and overall, with intervals.
 
-    Accuracy is the mean credit of sets (Zhang et al., arXiv 2509.21798, section 3): 1 where ``chosen`` scores
+    Accuracy is the mean credit of sets (Zhang et al., arXiv 2509.21798): 1 where ``chosen`` scores
     above all ``rejected``, else 0; see ``ties`` for shared first places. Perturbed rows never count.
 
     Single cells carry Wilson's interval, on an effective sample size where credits are fractions or where several

@@ -68,7 +68,7 @@ def group_effective_n(units: Units, n: Ints, accuracy: Floats, confidence: float
     """Effective sample size of each group's accuracy.
 
     The accuracy is a ratio of cluster totals, whose variance is ``C/(C−1)·Σ (x_c − p·m_c)² / n²`` over its C clusters
-    with credit x_c and m_c sets (Cochran 1977, Sampling Techniques, 3rd ed., section 9A.7); then ``deflate``.
+    with credit x_c and m_c sets (Cochran 1977, Sampling Techniques, 3rd ed., chapter 9A); then ``deflate``.
 
     Args:
         units: the sets.
@@ -86,7 +86,7 @@ def group_effective_n(units: Units, n: Ints, accuracy: Floats, confidence: float
 
 
 def average_effective_n(units: Units, n: Ints, centre: Floats, weights: Floats, confidence: float) -> float:
-    """Effective sample size of ``Σ w_g·p_g``, by linearisation over clusters (Cochran 1977, section 9A.7).
+    """Effective sample size of ``Σ w_g·p_g``, by linearisation over clusters (Cochran 1977, chapter 9A).
 
     Args:
         units: the sets; those of groups without weight do not matter.
@@ -126,7 +126,7 @@ def cluster_bootstrap(units: Units, groups: Ints, resamples: int, seed: Any) -> 
     """Replicates of the accuracies of groups when whole clusters are drawn with replacement.
 
     Clusters with the same credits and sizes in every group are one kind; the number of each kind drawn is
-    multinomial (Efron 1979, Annals of Statistics 7:1-26, section 2, with the cluster as the unit; Davison and
+    multinomial (Efron 1979, Annals of Statistics 7:1-26, with the cluster as the unit; Davison and
     Hinkley 1997, Bootstrap Methods, section 3.8).
 
     Args:

@@ -53,7 +53,7 @@ def cross_lingual_consistency(
 ) -> Consistency:
     """Mean of exp(−k·abs(Δ)) over pairs of languages, Δ the difference of scores of the same content.
 
-    Source: Zhang et al., arXiv 2509.21798, section 3.4. A content is a response with its CL perturbations: the
+    Source: Zhang et al., arXiv 2509.21798. A content is a response with its CL perturbations: the
     original and its versions in other languages, every two of which make a pair. The interval is the jackknife's,
     with source items, or else items, as units, and k taken as given.
 

@@ -55,9 +55,9 @@ def dependent_correlations(
 ) -> DependentCorrelations:
     """The same from the three correlations alone.
 
-    Williams's t has n−3 degrees of freedom (Williams 1959, JRSS B 21:396-399; equation 7 of Steiger 1980). Steiger's
+    Williams's t has n−3 degrees of freedom (Williams 1959, JRSS B 21:396-399; given in Steiger 1980). Steiger's
     Z pools both correlations in the covariance of their z values (Steiger 1980, "Tests for comparing elements of a
-    correlation matrix", Psychological Bulletin 87:245-251, equation 14). The interval is that of Zou (2007, "Toward
+    correlation matrix", Psychological Bulletin 87:245-251). The interval is that of Zou (2007, "Toward
     using confidence intervals to compare correlations", Psychological Methods 12:399-413), from the intervals of
     both correlations.
 
@@ -100,6 +100,6 @@ def dependent_correlations(
 
 
 def _covariance(r_a: float, r_b: float, r_ab: float) -> float:
-    """Asymptotic correlation of two correlations that share a variable; Pearson and Filon 1898, Steiger 1980 eq. 3."""
+    """Asymptotic correlation of two correlations that share a variable; Pearson and Filon 1898, Steiger 1980."""
     product = r_ab * (1 - r_a**2 - r_b**2) - r_a * r_b / 2 * (1 - r_a**2 - r_b**2 - r_ab**2)
     return product / ((1 - r_a**2) * (1 - r_b**2))

@@ -88,7 +88,7 @@ def judge_vs_human(
 def _people(picks: pl.DataFrame, frame: pl.DataFrame) -> pl.DataFrame:
     """``item_id``, ``picks`` (places, sorted) and ``majority`` (place, null where not unique)."""
     places = frame.select("item_id", "response_id", "place").unique(["item_id", "response_id"], maintain_order=True)
-    known = picks.filter(pl.col("item_id").is_in(places["item_id"].implode()) & pl.col("response_id").is_not_null())
+    known = picks.filter(pl.col("response_id").is_not_null()).join(places, on="item_id", how="semi")
     joined = known.join(places, on=["item_id", "response_id"], how="left")
     lost = joined.filter(pl.col("place").is_null())
     if lost.height:

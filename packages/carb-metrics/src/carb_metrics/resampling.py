@@ -27,7 +27,7 @@ def bootstrap_means(counts: npt.ArrayLike, values: npt.ArrayLike, resamples: int
     """Bootstrap replicates of the means of strata, drawn from the exact multinomial of each.
 
     Resampling the n rows of a stratum with replacement makes the counts of its distinct values multinomial with
-    the observed shares (Efron 1979, Annals of Statistics 7:1-26, section 2), so the means are drawn from what that
+    the observed shares (Efron 1979, Annals of Statistics 7:1-26), so the means are drawn from what that
     implies for them: same distribution, at a cost that does not depend on n.
 
     Args:
@@ -166,7 +166,7 @@ def bca_interval(
     """Bias-corrected and accelerated bootstrap interval.
 
     Source: Efron (1987), "Better bootstrap confidence intervals", JASA 82:171-185, with the acceleration from the
-    jackknife (Efron and Tibshirani 1993, equation 14.15).
+    jackknife (Efron and Tibshirani 1993, chapter 14).
 
     Args:
         draws: (resamples,) replicates; NaN ones are left out.
@@ -176,7 +176,7 @@ def bca_interval(
         counts: (kinds,) units of each kind; one each if left out.
         expand: number n of units, to make up for the bootstrap's narrowness with few of them: ``sqrt(n/(n−1))``
             times the quantile of t with n−1 degrees of freedom takes the place of the normal one (Hesterberg 2015,
-            "What teachers should know about the bootstrap", The American Statistician 69:371-386, section 5.4).
+            "What teachers should know about the bootstrap", The American Statistician 69:371-386).
 
     Returns:
         low and high, or null where all replicates are alike or the statistic is not defined.

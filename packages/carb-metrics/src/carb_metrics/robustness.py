@@ -48,7 +48,7 @@ def perturbation_sensitivity(scores: ScoreTable, confidence: float = 0.95) -> Se
     """How much CC, RC, CL and RP move a scorer's scores.
 
     CC changes the cultural concept and should move the score; RC, CL and RP change the surface and should not
-    (Zhang et al., arXiv 2509.21798, section 3.4). Per perturbed response, Δ is its score minus its original's.
+    (Zhang et al., arXiv 2509.21798). Per perturbed response, Δ is its score minus its original's.
 
     * *relative*: mean of abs(Δ)/abs(original score), the paper's measure. It depends on where a scorer's zero is, so
       it compares scorers only where zero means the same, such as ratings from 1 to 10.

@@ -48,7 +48,7 @@ class Fit(Result):
         """The line with its confidence band and its prediction band.
 
         Half widths ``t·s·sqrt(1/n + (x−x̄)²/Sxx)`` and ``t·s·sqrt(1 + 1/n + (x−x̄)²/Sxx)``; Draper and Smith (1998),
-        Applied Regression Analysis, 3rd ed., section 3.1.
+        Applied Regression Analysis, 3rd ed..
 
         Args:
             x: (k,) where to predict.
