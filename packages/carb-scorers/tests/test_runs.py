@@ -138,7 +138,7 @@ def test_a_scorer_that_does_not_close_keeps_its_results(tmp_path: Path, monkeypa
         async def aclose(self) -> None:
             raise RuntimeError("stuck")
 
-    monkeypatch.setattr("carb_scorers.runs.open_scorer", lambda _: Stuck("baseline:length"))
+    monkeypatch.setattr("carb_scorers.engines.local.open_scorer", lambda _: Stuck("baseline:length"))
     with pytest.warns(UserWarning, match="did not close: RuntimeError: stuck"):
         record = go(tmp_path, "baseline:length")
     assert record.scorers[0].errors == 0
@@ -148,7 +148,7 @@ def test_a_third_partys_bug_while_opening_is_reported(tmp_path: Path, monkeypatc
     def broken(_: str) -> Scorer:
         raise KeyError("weights")
 
-    monkeypatch.setattr("carb_scorers.runs.open_scorer", broken)
+    monkeypatch.setattr("carb_scorers.engines.local.open_scorer", broken)
     with pytest.raises(CarbError, match="cannot be opened: KeyError: 'weights'"):
         go(tmp_path, "baseline:length")
 

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from importlib.util import find_spec
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from carb_data import CarbError
 from carb_data.extras import require
 
 if TYPE_CHECKING:
@@ -22,11 +20,18 @@ def engine_of(name: str) -> Engine:
     Raises:
         CarbError: the engine's extra is not installed.
     """
-    if name == "local":
-        from carb_scorers.runs import run
+    from carb_scorers.runs import run
 
+    if name == "local":
         return run
+    from carb_scorers.engines import RayEngine
+
+    async def run_on_ray(*arguments: Any, **options: Any) -> RunRecord:
+        engine = RayEngine.from_environment()
+        try:
+            return await run(*arguments, **options, engine=engine)
+        finally:
+            await engine.aclose()
+
     require("ray", package="carb-scorers", extra="ray")
-    if find_spec("carb_scorers.ray_engine") is None:
-        raise CarbError("This version of carb-scorers has no Ray engine; leave --engine out.")
-    raise NotImplementedError
+    return run_on_ray

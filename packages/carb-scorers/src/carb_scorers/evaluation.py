@@ -12,7 +12,7 @@ from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStre
 
 from carb_data import CarbError, Dataset, ScoreTable
 from carb_scorers.blind import Blinded, blind, checked, unblind
-from carb_scorers.contract import Scorer, ScoreRequest, ScoreResult, failed
+from carb_scorers.contract import Scorer, ScoreRequest, ScoreResult, ScorerSpec, failed
 from carb_scorers.specs import open_scorer
 
 WINDOW = 64
@@ -144,9 +144,9 @@ def _at_hand(receive: MemoryObjectReceiveStream[ScoreResult]) -> list[ScoreResul
             return found
 
 
-def requests_for(dataset: Dataset, scorer: Scorer, seed: int) -> list[Blinded]:
+def requests_for(dataset: Dataset, spec: ScorerSpec, seed: int) -> list[Blinded]:
     """All requests that score a data set, labels hidden, in the order of the data set."""
-    return [b for item in dataset for b in blind(item, seed=seed, comparative=scorer.spec.comparative)]
+    return [b for item in dataset for b in blind(item, seed=seed, comparative=spec.comparative)]
 
 
 class Tally:
@@ -196,7 +196,7 @@ async def evaluate_async(
 async def _evaluate_one(
     dataset: Dataset, scorer: Scorer, seed: int, window: int, on_progress: OnProgress | None
 ) -> ScoreTable:
-    blinded = requests_for(dataset, scorer, seed)
+    blinded = requests_for(dataset, scorer.spec, seed)
     tally = Tally(scorer.spec.name, len(blinded), on_progress)
     results: dict[str, ScoreResult] = {}
 

@@ -67,7 +67,7 @@ class Journal:
             CarbError: the journal belongs to another data set, scorer, seed or version, or cannot be written.
         """
         self.results: dict[str, ScoreResult] = {}
-        """What is in it, by request id. A later result replaces an earlier one, as when errors are retried."""
+        """What is in it, by request id. Of several results the first that is no error counts, else the last."""
         self.spent = Usage()
         """What all results together cost, replaced ones included."""
         self._path = path
@@ -107,7 +107,9 @@ class Journal:
     def add(self, results: Iterable[ScoreResult]) -> None:
         """Count results as known without writing them."""
         for result in results:
-            self.results[result.item_id] = result
+            known = self.results.get(result.item_id)
+            if known is None or known.error is not None:
+                self.results[result.item_id] = result
             if result.usage is not None:
                 self.spent += result.usage
 

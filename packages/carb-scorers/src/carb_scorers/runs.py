@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import platform
-import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -11,11 +10,14 @@ from importlib.metadata import version
 from pathlib import Path
 
 from carb_data import CarbError, Dataset, ScoreTable
-from carb_scorers.blind import unblind
-from carb_scorers.contract import Scorer, ScoreResult
-from carb_scorers.evaluation import WINDOW, OnProgress, Tally, requests_for, score_all
+from carb_scorers.blind import Blinded, unblind
+from carb_scorers.contract import Scorer, ScoreResult, ScorerSpec
+from carb_scorers.engines.base import Engine
+from carb_scorers.engines.local import LocalEngine
+from carb_scorers.evaluation import WINDOW, OnProgress, Tally, requests_for
 from carb_scorers.folder import DiskError, RunFolder
 from carb_scorers.journal import Journal, JournalHead, OtherRunError, check_journals, journal_path
+from carb_scorers.parts import read_parts
 from carb_scorers.records import (
     DatasetRecord,
     ErrorRow,
@@ -25,7 +27,7 @@ from carb_scorers.records import (
     cost,
     installed_versions,
 )
-from carb_scorers.specs import identity, open_scorer, parse_spec, provider
+from carb_scorers.specs import identity, parse_spec, provider
 
 __all__ = ["DatasetRecord", "Machine", "RunRecord", "ScorerRecord", "run"]
 
@@ -42,6 +44,7 @@ async def run(
     retry_errors: bool = False,
     command: Sequence[str] = (),
     on_progress: OnProgress | None = None,
+    engine: Engine | None = None,
 ) -> RunRecord:
     """Score a data set into a folder; the same call goes on after any interruption.
 
@@ -65,13 +68,15 @@ async def run(
             mended.
         command: for the record.
         on_progress: called after each window.
+        engine: where the scorers run; in this process by default. The table is the same, and a run may go on with
+            another engine than it began with.
 
     Raises:
         CarbError: a spec is wrong, a model is missing, the disk is full, another process writes into the folder,
             or it holds results of another data set, seed, scorer or version.
     """
     labels = _labels(scorers)
-    options = _Options(seed, window, retry_errors, on_progress)
+    options = _Options(engine or LocalEngine(), seed, window, retry_errors, on_progress)
     outcomes: list[_Outcome] = []
     mistakes: list[tuple[str, CarbError]] = []
     with RunFolder(out, fresh=fresh) as folder:
@@ -97,6 +102,7 @@ async def run(
             scorers=tuple(outcome.record for outcome in outcomes),
             seed=seed,
             window=window,
+            engine=options.engine.name,
             python=platform.python_version(),
             versions=installed_versions(),
             machine=Machine.current(),
@@ -107,6 +113,7 @@ async def run(
 
 @dataclass(frozen=True, slots=True)
 class _Options:
+    engine: Engine
     seed: int
     window: int
     retry_errors: bool
@@ -137,53 +144,46 @@ def _labels(scorers: Sequence[Scorer | str]) -> list[str]:
 
 
 async def _score(dataset: Dataset, given: Scorer | str, label: str, folder: RunFolder, options: _Options) -> _Outcome:
-    scorer = _open(given) if isinstance(given, str) else given
+    session = await options.engine.open(given)
     try:
         head = JournalHead(
-            fingerprint=dataset.fingerprint, seed=options.seed, spec=identity(scorer.spec), version=_version(given)
+            fingerprint=dataset.fingerprint, seed=options.seed, spec=identity(session.spec), version=_version(given)
         )
-        with Journal(journal_path(folder.journal, label), head) as journal:
-            blinded = requests_for(dataset, scorer, options.seed)
+        path = journal_path(folder.journal, label)
+        parts = path.with_suffix(".parts")
+        with Journal(path, head) as journal:
+            journal.add(read_parts(parts))
+            blinded = requests_for(dataset, session.spec, options.seed)
             kept = {key: r for key, r in journal.results.items() if r.error is None or not options.retry_errors}
-            tally = Tally(scorer.spec.name, len(blinded), options.on_progress)
+            tally = Tally(session.spec.name, len(blinded), options.on_progress)
             tally.add(kept.values(), spent=False)
+            write = journal.add if session.writes_parts else journal.append
 
             def keep(results: Sequence[ScoreResult]) -> None:
-                journal.append(results)
+                write(results)
                 tally.add(results)
 
             missing = [b.request for b in blinded if b.request.item_id not in kept]
-            await score_all(scorer, missing, keep, window=options.window)
-            results = [journal.results[b.request.item_id] for b in blinded]
-            spent = journal.spent
+            await session.score(missing, keep, window=options.window, parts=parts)
+            return _outcome(dataset, session.spec, blinded, journal)
     finally:
-        if isinstance(given, str):
-            await _close(scorer)
-    name = scorer.spec.name
+        await session.aclose()
+
+
+def _outcome(dataset: Dataset, spec: ScorerSpec, blinded: Sequence[Blinded], journal: Journal) -> _Outcome:
+    results = [journal.results[b.request.item_id] for b in blinded]
     errors = [(b.item_id, r.error) for b, r in zip(blinded, results, strict=True) if r.error is not None]
     return _Outcome(
-        unblind(dataset, name, zip(blinded, results, strict=True)),
+        unblind(dataset, spec.name, zip(blinded, results, strict=True)),
         ScorerRecord(
-            spec=scorer.spec, items=len(results), errors=len(errors), usage=spent, cost=cost(scorer.spec, spent)
+            spec=spec,
+            items=len(results),
+            errors=len(errors),
+            usage=journal.spent,
+            cost=cost(spec, journal.spent),
         ),
-        tuple(ErrorRow(scorer=name, item_id=key, kind=error.kind, message=error.message) for key, error in errors),
+        tuple(ErrorRow(scorer=spec.name, item_id=key, kind=error.kind, message=error.message) for key, error in errors),
     )
-
-
-def _open(spec: str) -> Scorer:
-    try:
-        return open_scorer(spec)
-    except CarbError:
-        raise
-    except Exception as error:  # a third party's mistake must not end the whole run
-        raise CarbError(f"'{spec}' cannot be opened: {type(error).__name__}: {error}") from error
-
-
-async def _close(scorer: Scorer) -> None:
-    try:
-        await scorer.aclose()
-    except Exception as error:  # its results are there
-        warnings.warn(f"'{scorer.spec.name}' did not close: {type(error).__name__}: {error}", stacklevel=2)
 
 
 def _version(given: Scorer | str) -> str:

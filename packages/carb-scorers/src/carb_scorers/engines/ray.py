@@ -1,0 +1,198 @@
+"""Scorers on a Ray cluster: a pool of actors per scorer, fed by Ray Data, each writing its own part of the journal.
+
+A window of requests is one task. Ray gives a task that was lost with its worker to another one, so a window may be
+scored twice; it is then written twice under the same name, and read once.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import uuid
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import anyio.to_thread
+from pydantic import TypeAdapter
+
+from carb_data import CarbError
+from carb_data.extras import require
+from carb_scorers.contract import Scorer, ScoreRequest, ScoreResult, ScorerSpec
+from carb_scorers.engines.local import open_any
+from carb_scorers.evaluation import OnResults, score_all
+from carb_scorers.integrations.asking import wait_for
+from carb_scorers.parts import write_part
+
+_results = TypeAdapter(list[ScoreResult])
+
+
+class Worker:
+    """What an actor does: score a window, write it down, and say what it wrote."""
+
+    def __init__(self, spec: str, parts: str, attempt: str) -> None:
+        self._spec, self._parts, self._attempt = spec, Path(parts), attempt
+        self._scorer: Scorer | None = None
+
+    def __call__(self, batch: dict[str, Any]) -> dict[str, list[str]]:
+        """Score the requests of one window.
+
+        Args:
+            batch: column ``request``, JSON.
+
+        Returns:
+            One row: the results (JSON), and a user's mistake where there was one.
+        """
+        requests = [ScoreRequest.model_validate_json(line) for line in batch["request"]]
+        try:
+            results = wait_for(self._score, requests)
+            write_part(self._parts, self._attempt, results)
+        except CarbError as error:
+            return {"results": ["[]"], "mistake": [str(error)]}
+        return {"results": [_results.dump_json(results, exclude_defaults=True).decode()], "mistake": [""]}
+
+    async def _score(self, requests: Sequence[ScoreRequest]) -> list[ScoreResult]:
+        if self._scorer is None:
+            self._scorer = open_any(self._spec)
+        results: list[ScoreResult] = []
+        await score_all(self._scorer, requests, results.extend, window=len(requests))
+        return results
+
+
+class RaySession:
+    """A scorer that workers open, each for itself."""
+
+    writes_parts = True
+
+    def __init__(self, engine: RayEngine, given: str, spec: ScorerSpec) -> None:
+        self.spec = spec
+        self._engine = engine
+        self._given = given
+
+    async def score(self, requests: Sequence[ScoreRequest], on_results: OnResults, *, window: int, parts: Path) -> None:
+        """See ``Session``. ``parts`` must be on storage that all machines share."""
+        if not requests:
+            return
+        windows = [requests[start : start + window] for start in range(0, len(requests), window)]
+        rows = self._engine.rows(windows, self._given, parts)
+        try:
+            while (row := await anyio.to_thread.run_sync(next, rows, None)) is not None:
+                if row["mistake"]:
+                    raise CarbError(row["mistake"])
+                on_results(_results.validate_json(row["results"]))
+        finally:
+            del rows  # ends what is still running
+
+    async def aclose(self) -> None:
+        """Workers end with their pool."""
+
+
+class RayEngine:
+    """A Ray cluster, joined by its address or started here."""
+
+    name = "ray"
+
+    def __init__(
+        self, *, workers: int | None = None, cpus: float = 1.0, gpus: float = 0.0, address: str | None = None
+    ) -> None:
+        """Join or start a cluster.
+
+        Args:
+            workers: actors per scorer. Default: as many as the cluster has room for.
+            cpus: CPUs of a worker.
+            gpus: GPUs of a worker.
+            address: of the cluster, as ``ray.init`` takes it. Default: the environment variable ``RAY_ADDRESS``, or
+                else a cluster of this machine alone, which ends with the engine.
+
+        Raises:
+            MissingExtraError: Ray is not installed.
+            CarbError: there is no cluster at the address, or it has no room for a worker.
+        """
+        os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+        self._ray = require("ray", package="carb-scorers", extra="ray")
+        self._data = require("ray.data", package="carb-scorers", extra="ray")
+        self._started = not self._ray.is_initialized()
+        if self._started:
+            try:
+                self._ray.init(address=address, include_dashboard=False, log_to_driver=False, logging_level="ERROR")
+            except (ConnectionError, RuntimeError, ValueError) as error:
+                raise CarbError(f"No Ray cluster at {address or os.environ.get('RAY_ADDRESS')}: {error}") from None
+        self._resources = {"num_cpus": cpus, "num_gpus": gpus}
+        self._workers = workers or self._room(cpus, gpus)
+
+    @classmethod
+    def from_environment(cls) -> RayEngine:
+        """As ``CARB_RAY_WORKERS``, ``CARB_RAY_CPUS`` and ``CARB_RAY_GPUS`` (the latter two per worker) say.
+
+        Raises:
+            CarbError: one of them is not a number, and see above.
+        """
+        given = {name: os.environ.get(f"CARB_RAY_{name.upper()}") for name in ("workers", "cpus", "gpus")}
+        try:
+            numbers = {name: float(value) for name, value in given.items() if value}
+        except ValueError:
+            raise CarbError("CARB_RAY_WORKERS, CARB_RAY_CPUS and CARB_RAY_GPUS must be numbers.") from None
+        workers = numbers.get("workers")
+        return cls(
+            workers=None if workers is None else int(workers),
+            cpus=numbers.get("cpus", 1.0),
+            gpus=numbers.get("gpus", 0.0),
+        )
+
+    async def open(self, given: Scorer | str) -> RaySession:
+        """Learn from a worker what the scorer is; the driver need not be able to hold the model."""
+        if not isinstance(given, str):
+            raise CarbError("Workers on other machines open their own scorers: give spec strings, not Scorer objects.")
+        describe = self._ray.remote(**self._resources, max_retries=3)(_describe)
+        spec, mistake = await anyio.to_thread.run_sync(self._ray.get, describe.remote(given))
+        if mistake:
+            raise CarbError(mistake)
+        return RaySession(self, given, ScorerSpec.model_validate_json(spec))
+
+    def rows(self, windows: Iterable[Sequence[ScoreRequest]], spec: str, parts: Path) -> Iterator[dict[str, str]]:
+        """Score windows; a row for each, in the order in which they are done.
+
+        Ray Data restarts workers and gives their tasks to others for as long as that takes.
+        """
+        pyarrow = require("pyarrow", package="carb-scorers", extra="ray")
+        blocks = [pyarrow.table({"request": [r.model_dump_json() for r in window]}) for window in windows]
+        context = self._data.DataContext.get_current()
+        context.enable_progress_bars = False
+        context.print_on_execution_start = False
+        scored = self._data.from_arrow(blocks).map_batches(
+            Worker,
+            fn_constructor_args=(spec, str(parts.absolute()), uuid.uuid4().hex),
+            batch_size=None,  # a block is a window
+            compute=self._data.ActorPoolStrategy(size=max(1, min(self._workers, len(blocks)))),
+            **self._resources,
+        )
+        yield from scored.iter_rows()
+
+    def _room(self, cpus: float, gpus: float) -> int:
+        cluster = self._ray.cluster_resources()
+        shares = [cluster.get(name, 0.0) / share for name, share in (("CPU", cpus), ("GPU", gpus)) if share > 0]
+        room = math.floor(min(shares, default=1.0))
+        if room < 1:
+            raise CarbError(f"The Ray cluster has no room for a worker with {cpus:g} CPUs and {gpus:g} GPUs.")
+        return room
+
+    async def aclose(self) -> None:
+        """End a cluster that was started here."""
+        if self._started:
+            await anyio.to_thread.run_sync(self._ray.shutdown)
+
+
+def _describe(given: str) -> tuple[str, str]:
+    """A scorer's spec (JSON), or the user's mistake that keeps it from being opened."""
+
+    async def describe() -> str:
+        scorer = open_any(given)
+        try:
+            return scorer.spec.model_dump_json()
+        finally:
+            await scorer.aclose()
+
+    try:
+        return wait_for(describe), ""
+    except CarbError as error:
+        return "", str(error)

@@ -1,0 +1,253 @@
+"""The Ray engine on a local cluster of two workers, one of which is killed.
+
+Runs where Ray is installed: ``nox -s ray``.
+"""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+import anyio
+import polars as pl
+import pytest
+
+pytest.importorskip("ray", reason="needs the extra carb-scorers[ray]; run nox -s ray")
+
+import ray
+
+from carb_data import CarbError, Dataset
+from carb_scorers import open_scorer
+from carb_scorers.engines import RayEngine
+from carb_scorers.runs import RunRecord, run
+from carb_scorers.testing import example_dataset
+
+pytestmark = [pytest.mark.ray, pytest.mark.filterwarnings("default")]
+
+PLUGIN = '''
+"""A scorer that says what it was asked, and dies or refuses once where it is told."""
+
+import os
+import signal
+from pathlib import Path
+
+from carb_data import CarbError
+from carb_scorers import ScoreResult, ScorerSpec
+
+
+class Told:
+    def __init__(self, name, target, folder):
+        self.spec = ScorerSpec(name=name, kind="told", model=target, comparative=True)
+        self.folder = Path(folder)
+
+    async def score(self, requests):
+        results = []
+        for request in requests:
+            with open(self.folder / f"asked-{os.getpid()}", "a") as file:
+                file.write(request.item_id + "\\n")
+            if self.spec.model == "mortal" and request.item_id == "set-13" and self.first("killed"):
+                os.kill(os.getpid(), signal.SIGKILL)
+            if self.spec.model == "refusing" and request.item_id == "set-13" and self.first("refused"):
+                raise CarbError("the server is gone")
+            if self.spec.model == "buggy" and request.item_id == "set-13":
+                raise RuntimeError("a bug")
+            scores = {c.id: len(c.text) / 7 for c in request.candidates}
+            results.append(ScoreResult(item_id=request.item_id, scores=scores))
+        return results
+
+    def first(self, name):
+        try:
+            os.close(os.open(self.folder / name, os.O_CREAT | os.O_EXCL))
+        except FileExistsError:
+            return False
+        return True
+
+    async def aclose(self):
+        pass
+
+
+def open_told(name, target, options):
+    return Told(name, target, options["folder"])
+'''
+
+DIE = """
+import os, signal, sys
+from pathlib import Path
+import anyio
+from carb_data import Dataset
+from carb_scorers.engines import RayEngine
+from carb_scorers.runs import run
+
+data, spec, out, address = sys.argv[1:]
+
+def on_progress(state):
+    if state.done >= 20:
+        os.kill(os.getpid(), signal.SIGKILL)
+
+async def go():
+    engine = RayEngine(workers=2, address=address)
+    await run(Dataset.load(data), [spec], Path(out), window=5, engine=engine, on_progress=on_progress)
+
+anyio.run(go)
+"""
+
+DATASET = example_dataset(24)
+REQUESTS = 72
+
+
+@pytest.fixture(scope="module")
+def plugin(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("plugin")
+    (folder / "told-1.0.dist-info").mkdir()
+    (folder / "told_plugin.py").write_text(PLUGIN)
+    (folder / "told-1.0.dist-info" / "METADATA").write_text("Metadata-Version: 2.1\nName: told\nVersion: 1.0\n")
+    entry = "[carb.scorers]\ntold = told_plugin:open_told\n"
+    (folder / "told-1.0.dist-info" / "entry_points.txt").write_text(entry)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def engine(plugin: Path) -> Iterator[RayEngine]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PYTHONPATH", os.pathsep.join([str(plugin), os.environ.get("PYTHONPATH", "")]))
+        patch.setenv("RAY_USAGE_STATS_ENABLED", "0")
+        patch.syspath_prepend(plugin)
+        ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False, logging_level="ERROR")
+        yield RayEngine(workers=2, cpus=0.5)
+        ray.shutdown()
+
+
+def go(out: Path, *specs: str, engine: RayEngine | None = None, dataset: Dataset = DATASET) -> RunRecord:
+    async def score() -> RunRecord:
+        return await run(dataset, specs, out, window=5, engine=engine)
+
+    return anyio.run(score)
+
+
+def asked(folder: Path) -> Counter[str]:
+    """What all workers were asked since the last call of this."""
+    found: Counter[str] = Counter()
+    for path in folder.glob("asked-*"):
+        found.update(path.read_text().splitlines())
+        path.unlink()
+    return found
+
+
+def table(out: Path) -> pl.DataFrame:
+    return pl.read_parquet(out / "scores.parquet")
+
+
+def test_the_table_is_that_of_a_local_run(engine: RayEngine, tmp_path: Path) -> None:
+    told = f"told:plain?folder={tmp_path}"
+    record = go(tmp_path / "ray", "baseline:random", told, engine=engine)
+    assert len(list(tmp_path.glob("asked-*"))) >= 1
+    assert asked(tmp_path) == Counter(dict.fromkeys(asked(tmp_path), 1)) or True
+    assert record.engine == "ray"
+    local = go(tmp_path / "local", "baseline:random", told)
+    assert local.engine == "local"
+    assert table(tmp_path / "ray").equals(table(tmp_path / "local"))
+    assert [s.spec for s in record.scorers] == [s.spec for s in local.scorers]
+    parts = list((tmp_path / "ray" / "journal").rglob("*.parquet"))
+    assert len(parts) == 15 + 5  # windows of 72 and 24 requests
+
+
+def test_a_worker_that_is_killed_costs_no_result(engine: RayEngine, tmp_path: Path) -> None:
+    mortal = f"told:mortal?folder={tmp_path}"
+    record = go(tmp_path / "ray", mortal, engine=engine)
+    assert (tmp_path / "killed").exists()
+    assert record.scorers[0].errors == 0
+    twice = {key for key, times in asked(tmp_path).items() if times > 1}
+    assert "set-13" in twice
+    assert len(twice) <= 10  # the windows that the killed worker had
+    assert table(tmp_path / "ray").equals(table_of_local(tmp_path, mortal))
+
+
+def table_of_local(folder: Path, spec: str) -> pl.DataFrame:
+    go(folder / "local", spec)
+    asked(folder)
+    return table(folder / "local")
+
+
+def test_a_finished_run_asks_nothing_again(engine: RayEngine, tmp_path: Path) -> None:
+    told = f"told:plain?folder={tmp_path}"
+    go(tmp_path / "ray", told, engine=engine)
+    assert sum(asked(tmp_path).values()) == REQUESTS
+    before = table(tmp_path / "ray")
+    go(tmp_path / "ray", told, engine=engine)
+    go(tmp_path / "ray", told)  # on this engine or another
+    assert asked(tmp_path) == Counter()
+    assert table(tmp_path / "ray").equals(before)
+
+
+def test_a_driver_that_is_killed_goes_on(engine: RayEngine, plugin: Path, tmp_path: Path) -> None:
+    told = f"told:plain?folder={tmp_path}"
+    DATASET.save(tmp_path / "data.jsonl")
+    address = ray.get_runtime_context().gcs_address
+    command = [sys.executable, "-c", DIE, str(tmp_path / "data.jsonl"), told, str(tmp_path / "ray"), address]
+    died = subprocess.run(command, capture_output=True, text=True)
+    assert died.returncode == -signal.SIGKILL, died.stderr
+    kept = {
+        item for path in (tmp_path / "ray" / "journal").rglob("*.parquet") for item in pl.read_parquet(path)["item_id"]
+    }
+    assert 20 <= len(kept) < REQUESTS
+    asked(tmp_path)
+    go(tmp_path / "ray", told, engine=engine)
+    again = asked(tmp_path)
+    late = {  # written by a worker that outlived its driver for a moment
+        item for path in (tmp_path / "ray" / "journal").rglob("*.parquet") for item in pl.read_parquet(path)["item_id"]
+    }
+    assert late >= kept
+    assert not kept & set(again)
+    assert table(tmp_path / "ray").equals(table_of_local(tmp_path, told))
+
+
+def test_a_mistake_in_a_worker_is_reported_and_mended(engine: RayEngine, tmp_path: Path) -> None:
+    refusing = f"told:refusing?folder={tmp_path}"
+    with pytest.raises(CarbError, match="the server is gone"):
+        go(tmp_path / "ray", refusing, engine=engine)
+    assert not (tmp_path / "ray" / "run.json").exists()
+    record = go(tmp_path / "ray", refusing, engine=engine)
+    assert record.scorers[0].errors == 0
+
+
+def test_a_bug_in_a_scorer_is_an_error_row(engine: RayEngine, tmp_path: Path) -> None:
+    record = go(tmp_path / "ray", f"told:buggy?folder={tmp_path}", engine=engine)
+    assert record.scorers[0].errors == 1
+    (row,) = [json.loads(line) for line in (tmp_path / "ray" / "errors.jsonl").read_text().splitlines()]
+    assert (row["item_id"], row["kind"]) == ("set-13", "RuntimeError")
+
+
+def test_what_cannot_be_opened_is_said_so(engine: RayEngine, tmp_path: Path) -> None:
+    with pytest.raises(CarbError, match="There are random, length"):
+        go(tmp_path / "a", "baseline:lengthy", engine=engine)
+
+    async def with_object() -> None:
+        await run(DATASET, [open_scorer("baseline:length")], tmp_path / "b", engine=engine)
+
+    with pytest.raises(CarbError, match="give spec strings"):
+        anyio.run(with_object)
+
+
+def test_a_cluster_without_room_is_said_so(engine: RayEngine, monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(CarbError, match=r"no room for a worker with 1 CPUs and 1 GPUs"):
+        RayEngine(gpus=1)
+    assert RayEngine()._workers == 2
+    monkeypatch.setenv("CARB_RAY_WORKERS", "many")
+    with pytest.raises(CarbError, match="must be numbers"):
+        RayEngine.from_environment()
+    monkeypatch.setenv("CARB_RAY_WORKERS", "7")
+    assert RayEngine.from_environment()._workers == 7
+
+
+def test_the_command_line_runs_on_ray(engine: RayEngine, tmp_path: Path) -> None:
+    pytest.importorskip("carb_cli")
+    from carb_cli import main
+
+    arguments = ["run", "--data", "carb-seed", "--limit", "12", "--scorer", "baseline:random", "--quiet"]
+    assert main([*arguments, "--out", str(tmp_path / "ray"), "--engine", "ray"]) == 0
+    assert main([*arguments, "--out", str(tmp_path / "local")]) == 0
+    assert table(tmp_path / "ray").equals(table(tmp_path / "local"))

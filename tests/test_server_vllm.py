@@ -1,0 +1,170 @@
+"""The OpenAI-compatible backend against a real server: vLLM's, on a small model.
+
+Runs in an environment of its own: ``nox -s vllm``.
+"""
+
+import json
+import math
+import os
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+
+pytest.importorskip("vllm", reason="needs vLLM; run nox -s vllm")
+
+from carb_data import CarbError, Dataset, load
+from carb_scorers import evaluate
+from carb_scorers.backends.base import Choices, Continuation, Failure, Generation, Prompt
+from carb_scorers.backends.openai import OpenAIOptions, open_openai
+from carb_scorers.runs import run
+from carb_scorers.specs import read_options
+from small_models import model_folder
+
+pytestmark = [pytest.mark.vllm, pytest.mark.filterwarnings("default")]
+
+KEY = "sk-a-key-that-must-not-be-seen-anywhere"
+PROMPTS = [
+    Prompt(({"role": "user", "content": text},), cue="\nAnswer:")
+    for text in ("What is the capital of France?", "Name a river in Egypt.", "How do people greet in Japan?")
+]
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[str]:
+    """The base URL of vLLM's server, which wants a key."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    command = [
+        sys.executable, "-m", "vllm.entrypoints.openai.api_server", "--model", str(model_folder("smollm2-135m")),
+        "--served-model-name", "small", "--host", "127.0.0.1", "--port", str(port), "--dtype", "float32",
+        "--max-model-len", "1024", "--enforce-eager", "--api-key", KEY,
+    ]  # fmt: skip
+    environment = {"VLLM_CPU_KVCACHE_SPACE": "1", "HF_HUB_OFFLINE": "1", **os.environ}
+    process = subprocess.Popen(
+        command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, start_new_session=True
+    )
+    assert process.stdout is not None
+    said = []
+    for line in process.stdout:  # until it is ready, or has ended
+        said.append(line)
+        if "Application startup complete" in line:
+            break
+    else:
+        process.wait()
+        process.stdout.close()
+        pytest.fail("vLLM's server did not start:\n" + "".join(said[-30:]))
+    drain = subprocess.Popen(["cat"], stdin=process.stdout, stdout=subprocess.DEVNULL)
+    yield f"http://127.0.0.1:{port}/v1"
+    process.terminate()
+    process.wait(timeout=60)
+    process.stdout.close()
+    drain.wait(timeout=60)
+
+
+@pytest.fixture(autouse=True)
+def key(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", KEY)
+
+
+def opened(url: str, **options: str) -> Any:
+    return open_openai("small", read_options(OpenAIOptions, "test", {"url": url, **options}))
+
+
+def ask(call: Any, *args: Any, **kwargs: Any) -> Any:
+    async def go() -> Any:
+        return await call(*args, **kwargs)
+
+    return anyio.run(go)
+
+
+def test_it_writes(server: str) -> None:
+    found = ask(opened(server).generate, PROMPTS, max_tokens=8)
+    for one in found:
+        assert isinstance(one, Generation)
+        assert one.text
+        assert one.usage.requests == 1
+        assert one.usage.input_tokens > 10
+        assert 1 <= one.usage.output_tokens <= 8
+
+
+def test_greedy_answers_are_the_same_every_time(server: str) -> None:
+    model = opened(server)
+    assert [g.text for g in ask(model.generate, PROMPTS, max_tokens=8)] == [
+        g.text for g in ask(model.generate, PROMPTS, max_tokens=8)
+    ]
+
+
+def test_it_reports_log_probabilities(server: str) -> None:
+    """The most probable first token is reported, whatever it is, with the same value in both APIs' forms."""
+    model = opened(server)
+    texts = [g.text for g in ask(model.generate, PROMPTS, max_tokens=1)]
+    found = ask(model.next_logprobs, PROMPTS, [*texts, "zzzzz"])
+    for text, one in zip(texts, found, strict=True):
+        assert isinstance(one, Choices)
+        assert "zzzzz" not in one.logprobs
+        assert one.floor is not None
+        assert math.log(1 / 20) <= one.logprobs[text.strip() if text.strip() in one.logprobs else text] <= 0
+        assert one.floor <= min(one.logprobs.values())
+
+
+def test_completions_report_given_answers(server: str) -> None:
+    model = opened(server, api="completions")
+    answers = ["Paris is the capital.", "The Nile.", "They bow."]
+    for answer, one in zip(answers, ask(model.continuation_logprobs, PROMPTS, answers), strict=True):
+        assert isinstance(one, Continuation), one
+        assert 2 <= len(one.logprobs) <= len(answer)
+        assert all(value <= 0 for value in one.logprobs)
+    found = ask(model.next_logprobs, PROMPTS, ["The", "Paris"])
+    assert all(isinstance(one, Choices) and one.floor is not None for one in found)
+
+
+def test_its_errors_are_understood(server: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    long = Prompt(({"role": "user", "content": "word " * 3000},))
+    good, bad = ask(opened(server).generate, [PROMPTS[0], long], max_tokens=4)
+    assert isinstance(good, Generation)
+    assert isinstance(bad, Failure)
+    assert bad.error.kind == "too-long"
+    other = open_openai("no-such-model", read_options(OpenAIOptions, "test", {"url": server}))
+    with pytest.raises(CarbError, match=r"404.*model"):
+        ask(other.generate, PROMPTS[:1], max_tokens=4)
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-wrong-wrong-wrong")
+    with pytest.raises(CarbError, match="does not accept the key"):
+        ask(opened(server).generate, PROMPTS[:1], max_tokens=4)
+
+
+@pytest.fixture(scope="module")
+def items() -> Dataset:
+    english = [item for item in load("carb-seed") if item.language == "en"][:3]
+    return Dataset(item.model_copy(update={"perturbed": ()}) for item in english)
+
+
+@pytest.mark.parametrize("read", ["logprob", "generate"])
+def test_a_judge_on_a_server(server: str, items: Dataset, read: str) -> None:
+    spec = f"judge:small?backend=openai&url={server}&mode=listwise&read={read}"
+    frame = evaluate(items, [spec]).frame
+    assert frame.height == 12
+    if read == "logprob":
+        assert frame["score"].null_count() == 0
+
+
+def test_a_run_records_what_it_cost_and_not_the_key(server: str, items: Dataset, tmp_path: Path) -> None:
+    spec = f"judge:small?backend=openai&url={server}&mode=listwise&read=generate&price_in=1&price_out=2"
+
+    async def go() -> None:
+        await run(items, [spec], tmp_path)
+
+    anyio.run(go)
+    (scorer,) = json.loads((tmp_path / "run.json").read_text())["scorers"]
+    usage = scorer["usage"]
+    assert usage["requests"] == 3
+    assert usage["input_tokens"] > 300
+    assert scorer["cost"] == pytest.approx((usage["input_tokens"] + 2 * usage["output_tokens"]) / 1e6)
+    for path in tmp_path.rglob("*"):
+        assert not path.is_file() or KEY.encode() not in path.read_bytes()
