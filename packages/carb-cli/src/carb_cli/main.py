@@ -19,6 +19,9 @@ COMMANDS = {
     "report": (f"{_COMMANDS}.report:report", "Show what runs found, with intervals."),
     "compare": (f"{_COMMANDS}.compare:compare", "Say which of two scorers is better, and whether it is noise."),
     "validity": (f"{_COMMANDS}.validity:validity", "Say whether benchmark scores predict downstream results."),
+    "bon": (f"{_COMMANDS}.bon:bon", "Let scorers pick among a policy's samples, and grade the picks."),
+    "train-policy": (f"{_COMMANDS}.train_policy:train_policy", "Optimise a policy against a scorer."),
+    "failures": (f"{_COMMANDS}.failures:failures", "Show what all good scorers miss, and whose answer they take."),
     "doctor": (f"{_COMMANDS}.doctor:doctor", "Say what is installed, what is missing, and what it is for."),
 }
 """Name, place and one line for each command."""

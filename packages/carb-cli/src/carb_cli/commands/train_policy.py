@@ -1,0 +1,158 @@
+"""``carb train-policy``: optimise a policy against a scorer, and see whether it gets better or only louder."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Literal
+
+from cyclopts import Parameter
+from pydantic import Field, ValidationError
+
+from carb_cli import display
+from carb_cli.display import percent
+from carb_cli.figures import charts, theme
+from carb_cli.options import CultureFile, Json, Quiet, add_cultures
+from carb_cli.output import Output
+from carb_cli.progress import progress
+from carb_data import CarbError
+from tal_rlvr.policy import Evaluation, PolicyConfig, PolicyResult
+from tal_rlvr.policy import train_policy as train
+
+
+class TrainPolicyOutput(Output, PolicyResult):
+    """Output of ``carb train-policy --json``."""
+
+    schema_: Literal["carb.train-policy/1"] = Field(default="carb.train-policy/1", alias="schema")
+
+
+def train_policy(
+    *,
+    policy: str,
+    scorer: str,
+    task: str,
+    out: Path,
+    method: Literal["grpo", "dpo"] = "grpo",
+    judge: str | None = None,
+    steps: int = 100,
+    learning_rate: float = 1e-6,
+    beta: float = 0.04,
+    generations: int = 8,
+    prompts_per_step: int = 2,
+    max_new_tokens: int = 64,
+    temperature: float = 1.0,
+    shots: bool = True,
+    held_out: float = 0.3,
+    lora_rank: int = 0,
+    seed: int = 0,
+    fail_on_alarm: Annotated[bool, Parameter(negative=())] = False,
+    culture_file: CultureFile = (),
+    json: Json = False,
+    quiet: Quiet = False,
+) -> int | None:
+    """Optimise a policy against a scorer, with its grades, rewards and habits before and after.
+
+    For example:
+
+        carb train-policy --policy MODEL --scorer classifier:REWARD --task blend:PATH --steps 50 --out runs/grpo
+
+    Parameters
+    ----------
+    policy
+        Folder or hub id of a causal language model.
+    scorer
+        KIND:TARGET?key=value&..., whose score is the reward.
+    task
+        Whose prompts are trained on, and whose grades, on other prompts, say whether it helped.
+    out
+        Folder for the model, samples, policy.json and curves.
+    method
+        grpo, or dpo on the policy's own samples as the scorer ranks them.
+    judge
+        The scorer that compares answers, for tasks that need one.
+    steps
+        Of the optimiser.
+    learning_rate
+        Of the optimiser.
+    beta
+        Weight of the KL penalty (grpo), or scale of the implicit reward (dpo; 0.1 is usual).
+    generations
+        Samples of each prompt.
+    prompts_per_step
+        Prompts (grpo) or pairs (dpo) in a step.
+    max_new_tokens
+        Longest answer.
+    temperature
+        Of sampling.
+    shots
+        Show the task's examples; base models need them.
+    held_out
+        Share of source items that the policy is evaluated on and never trained on.
+    lora_rank
+        Train adapters of this rank; 0 trains all weights.
+    seed
+        Of everything random.
+    fail_on_alarm
+        End with 1 where an alarm rang.
+    """
+    add_cultures(culture_file)
+    values = {name: value for name, value in locals().items() if name in PolicyConfig.model_fields}
+    try:
+        config = PolicyConfig.model_validate(values)
+    except ValidationError as error:
+        reasons = [f"--{str(d['loc'][0]).replace('_', '-')}: {d['msg']}" for d in error.errors(include_url=False)]
+        raise CarbError(f"These options of `carb train-policy` are not right: {'; '.join(reasons)}.") from None
+    with progress(quiet) as report:
+        result = train(config, report)
+    _draw(result, out)
+    if json:
+        TrainPolicyOutput(**result.model_dump()).print()
+    else:
+        _show(result)
+    return 1 if fail_on_alarm and result.alarms else None
+
+
+def _draw(result: PolicyResult, out: Path) -> None:
+    for name in ("reward", "kl"):
+        rows = [
+            {"name": name, "x": point.step, "y": value}
+            for point in result.curve
+            if (value := getattr(point, name)) is not None
+        ]
+        if rows:
+            theme.save_as(charts.lines(rows, x_title="step", y_title=name), out / f"{name}.svg")
+
+
+def _show(result: PolicyResult) -> None:
+    rows = [
+        (name, *(_cell(value, share) for value in pair))
+        for name, share, pair in (
+            ("grade of the task, %", True, _both(result, "grade")),
+            ("reward", False, _both(result, "reward")),
+            ("length, characters", False, _stats(result, "length")),
+            ("in the prompt's language, %", True, _stats(result, "in_language")),
+            ("repeated word triples, %", True, _stats(result, "repetition")),
+            ("same text twice, %", True, _stats(result, "same")),
+        )
+    ]
+    title = f"{result.before.prompts} held-out prompts, {result.config.method}, {result.config.steps} steps"
+    display.table(title, ["", "before", "after"], rows, right=["before", "after"])
+    for alarm in result.alarms:
+        where = "after training" if alarm.step is None else f"step {alarm.step}"
+        display.say(f"Alarm ({alarm.kind}, {where}): {alarm.message}.")
+    if not result.alarms:
+        display.say("No alarm: length, language and repetition stayed within their limits.")
+    display.say(f"The policy: {result.model}")
+
+
+def _both(result: PolicyResult, name: str) -> tuple[float | None, float | None]:
+    return getattr(result.before, name), getattr(result.after, name)
+
+
+def _stats(result: PolicyResult, name: str) -> tuple[float | None, float | None]:
+    evaluations: tuple[Evaluation, Evaluation] = (result.before, result.after)
+    before, after = (getattr(evaluation.stats, name) for evaluation in evaluations)
+    return before, after
+
+
+def _cell(value: float | None, share: bool) -> str:
+    return percent(value) if share else "–" if value is None else f"{value:.3g}"

@@ -1,0 +1,161 @@
+"""Alarms and preferences, by hand; nothing here needs torch."""
+
+import pytest
+
+from carb_data.tasks import TaskPrompt
+from carb_scorers import ScoreResult, ScorerSpec
+from carb_scorers.bon import PolicySpec, PoolScores, Sample, SamplePool
+from carb_scorers.bon.samples import PoolHead
+from tal_rlvr.policy import Limits, TextStats, alarms, preference_pairs, text_stats
+from tal_rlvr.policy.alarms import overoptimised
+from tal_rlvr.policy.rewards import ScorerReward
+from tal_rlvr.policy.run import divide, first_of_each
+
+
+def stats(**changes):
+    fields = {"answers": 8, "length": 20.0, "empty": 0.0, "in_language": 1.0, "repetition": 0.0, "same": 0.1}
+    return TextStats(**{**fields, **changes})
+
+
+def kinds(now, before=None, **options):
+    return [alarm.kind for alarm in alarms(before or stats(), now, **options)]
+
+
+class TestStats:
+    def test_by_hand(self):
+        found = text_stats(["a b c d", "a b c a b c a", "", "a b c d"], ["p", "p", "q", "p"], ["zh", "zh", "zh", "zh"])
+        assert found.answers == 4
+        assert found.length == pytest.approx((7 + 13 + 0 + 7) / 4)
+        assert found.empty == 0.25
+        # abc, bcd twice: nothing repeats; abc bca cab abc bca: two of five repeat
+        assert found.repetition == pytest.approx((0 + 2 / 5 + 0) / 3)
+        assert found.same == pytest.approx(2 / 6)  # of three samples of p, one pair of three is the same
+
+    def test_a_script_of_its_own_needs_no_detector(self):
+        pytest.importorskip("lingua", reason="needs the extra carb-data[checks]")
+        assert text_stats(["红包", "money"], ["p", "p"], ["zh", "zh"]).in_language == 0.5
+
+    def test_nothing_gives_nulls(self):
+        found = text_stats([], [], [])
+        assert (found.answers, found.length, found.repetition, found.same) == (0, None, None, None)
+        assert text_stats(["a"], ["p"], ["zh"]).same is None
+
+
+class TestAlarms:
+    def test_silence(self):
+        assert kinds(stats()) == []
+        assert kinds(stats(length=29.0, in_language=0.91, repetition=0.09, same=0.4)) == []
+
+    @pytest.mark.parametrize(
+        ("change", "kind"),
+        [
+            ({"length": 31.0}, "length"),
+            ({"length": 13.0}, "length"),
+            ({"in_language": 0.8}, "language"),
+            ({"repetition": 0.2}, "repetition"),
+            ({"same": 0.9}, "collapse"),
+            ({"empty": 0.2}, "empty"),
+        ],
+    )
+    def test_each_rings_for_itself(self, change, kind):
+        assert kinds(stats(**change)) == [kind]
+
+    def test_kl_and_limits(self):
+        assert kinds(stats(), kl=11.0) == ["kl"]
+        assert kinds(stats(length=31.0), limits=Limits(length=2)) == []
+        (alarm,) = alarms(stats(), stats(length=40.0), step=7)
+        assert (alarm.step, alarm.before, alarm.now) == (7, 20, 40)
+        assert "2.00 times" in alarm.message
+
+    def test_unknown_measures_are_silent(self):
+        unknown = stats(length=None, in_language=None, repetition=None, same=None, empty=None)
+        assert kinds(unknown) == []
+        assert kinds(stats(length=100.0), before=unknown) == []
+
+    def test_reward_up_and_grade_down(self):
+        assert overoptimised((0.0, 1.0), (0.5, 0.4)).kind == "overoptimised"
+        for reward, grade in (((0.0, 1.0), (0.4, 0.5)), ((1.0, 0.0), (0.5, 0.4)), ((None, 1.0), (0.5, 0.4))):
+            assert overoptimised(reward, grade) is None
+
+    def test_only_the_first_of_a_kind(self):
+        rung = [a for step in (1, 2) for a in alarms(stats(), stats(length=99.0, same=1.0), step=step)]
+        assert [(a.kind, a.step) for a in first_of_each(rung)] == [("length", 1), ("collapse", 1)]
+
+
+def prompt(number):
+    return TaskPrompt(
+        id=f"p{number}", text=f"Question {number}", culture="thai", language="th", source_item=f"s{number // 2}"
+    )
+
+
+class LengthScorer:
+    """Longer is better; "fail" fails."""
+
+    spec = ScorerSpec(name="length", kind="test")
+
+    def __init__(self):
+        self.requests = []
+
+    async def score(self, requests):
+        self.requests += requests
+        return [
+            ScoreResult.model_validate({"item_id": r.item_id, "error": {"kind": "test", "message": "no"}})
+            if any(c.text == "fail" for c in r.candidates)
+            else ScoreResult(item_id=r.item_id, scores={c.id: float(len(c.text)) for c in r.candidates})
+            for r in requests
+        ]
+
+    async def aclose(self):
+        pass
+
+
+class TestReward:
+    def reward(self, scorer=None, **options):
+        prompts = {p.id: p for p in map(prompt, range(3))}
+        return ScorerReward(scorer or LengthScorer(), prompts, one_line=True, **options)
+
+    def test_a_group_is_one_request_of_different_answers(self):
+        scorer, seen = LengthScorer(), []
+        reward = self.reward(scorer, on_answers=lambda *batch: seen.append(batch))
+        completions = [" Answer: ab\nmore", "abc", "ab", [{"role": "assistant", "content": "x"}], ""]
+        found = reward(completions, prompt_id=["p0", "p0", "p0", "p1", "p1"], prompts=[None] * 5, other=1)
+        assert found == [2, 3, 2, 1, 1]  # the empty answer has the lowest of its group
+        assert [sorted(c.text for c in r.candidates) for r in scorer.requests] == [["ab", "abc"], ["x"]]
+        assert [r.prompt for r in scorer.requests] == ["Question 0", "Question 1"]
+        assert seen == [(0, ["p0", "p0", "p0", "p1", "p1"], ["ab", "abc", "ab", "x", ""])]
+
+    def test_what_cannot_be_scored_has_no_reward(self):
+        reward = self.reward()
+        assert reward(["fail", "ab", "abc", ""], prompt_id=["p0", "p0", "p1", "p2"]) == [None, None, 3, None]
+        assert reward.failed == 3
+
+
+def test_preferences_by_hand():
+    def row(key, texts):
+        return tuple(Sample(prompt_id=key, index=i, text=text) for i, text in enumerate(texts))
+
+    samples = {
+        "a": row("a", ["x", "yy", "zzz", "www"]),
+        "b": row("b", ["same", "same"]),
+        "c": row("c", ["one", "other"]),
+        "d": row("d", ["", "some"]),
+        "e": (Sample(prompt_id="e", index=0, error="gone"), Sample(prompt_id="e", index=1, text="x")),
+    }
+    head = PoolHead(policy=PolicySpec(name="p", kind="test"), task="t", prompts="0")
+    scores = {"a": (1.0, 2.0, 3.0, 3.0), "b": (1.0, 1.0), "d": (float("-inf"), 1.0), "e": (1.0, 2.0)}
+    found = preference_pairs(
+        SamplePool(head=head, samples=samples),
+        PoolScores(scorer=LengthScorer.spec, scores=scores, errors={"c": "failed"}),
+    )
+    assert found == [("a", "zzz", "x")]
+
+
+def test_a_source_item_is_on_one_side():
+    class Task:
+        name, instruction, shots, one_line = "t", "", (), True
+        prompts = tuple(map(prompt, range(200)))
+
+    train, held_out = divide(Task(), 0.3, None, 0)
+    assert len(train.prompts) + len(held_out.prompts) == 200
+    assert 30 < len(held_out.prompts) < 90
+    assert not {p.source_item for p in train.prompts} & {p.source_item for p in held_out.prompts}
