@@ -32,7 +32,7 @@ def report(
     card: Annotated[Path | None, Parameter(allow_leading_hyphen=True, show_default=False)] = None,
     site: PathOption = None,
     validity: PathOption = None,
-    texts: float = 1.5,
+    texts: float = 2.2,
     confidence: float = 0.95,
     culture_file: CultureFile = (),
 ) -> None:

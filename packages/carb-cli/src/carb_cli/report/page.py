@@ -51,7 +51,7 @@ def render(
     """
     data = payload(report, runs.dataset, runs.scores, rationales, budget=budget)
     style, script = asset("style.css"), asset("sort.js") + asset("script.js")
-    environment = Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True)
+    environment = Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True, finalize=plain)
     environment.filters |= {"percent": percent, "number": number, "p": p_value, "level": _level_of(report)}
     return environment.from_string(asset("page.html.jinja")).render(
         report=report,
@@ -74,6 +74,11 @@ def render(
         script_hash=csp_hash(script),
         version=version("carb-cli"),
     )
+
+
+def plain(value: Any) -> Any:
+    """What a template prints: texts of others without control characters and bidirectional overrides."""
+    return safe(value) if type(value) is str else value
 
 
 def verdict(report: Report) -> str:

@@ -23,13 +23,16 @@ from carb_data import BonSet, Dataset, ScoreTable
 from carb_metrics import Cell
 from carb_metrics.outcomes import set_outcomes
 
-TEXT_BUDGET = 1_500_000
+TEXT_BUDGET = 2_200_000
 """Bytes of the page that texts, their scores and rationales may take."""
 LONGEST_TEXT = 4_000
 LONGEST_RATIONALE = 1_500
 """Characters that are kept of each."""
 
 WON, LOST, TIED, FAILED = "w", "l", "t", "e"
+DIGITS = "".join(chr(code) for code in range(33, 127) if chr(code) not in '"\\')
+"""Of scores: two of them place a score on one of 92² steps between the scorer's lowest and highest."""
+ABSENT = "  "
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,13 +70,15 @@ def payload(
     items = list(dataset)
     outcomes = _outcomes(scores, names, items)
     order = _order(outcomes, [report.scorers[name].spec.kind != "baseline" for name in names], items)
-    known = _scores(scores)
+    known = _Scores(scores, names)
     chosen: list[dict[str, Any]] = []
     size = 0
     packer = zlib.compressobj(9)
-    for place in order:
+    for number, place in enumerate(order):
         entry = _entry(place, items[place], names, known, outcomes, rationales)
         size += len(packer.compress(json.dumps(entry, ensure_ascii=False).encode("utf-8", "replace")))
+        if number % 16 == 0:  # the packer holds back what it has not finished
+            size += len(packer.flush(zlib.Z_SYNC_FLUSH))
         if size * 4 / 3 > budget:
             break
         chosen.append(entry)
@@ -89,6 +94,8 @@ def payload(
         "culture": [cultures.index(item.culture) for item in items],
         "domain": [domains.index(str(item.domain)) for item in items],
         "outcomes": outcomes,
+        "digits": DIGITS,
+        "scales": known.scales,
         "texts": {key: [entry[key] for entry in chosen] for key in _KEYS},
         "consistency": [_consistency(report, name) for name in names],
     }
@@ -170,20 +177,39 @@ def _order(outcomes: Sequence[str], is_model: Sequence[bool], items: Sequence[Bo
     return list(taken)
 
 
-def _scores(scores: ScoreTable) -> dict[tuple[str, str, str], float | None]:
-    frame = scores.frame.filter(pl.col("perturbation").is_null())
-    return {(s, i, r): v for s, i, r, v in frame.select("scorer", "item_id", "response_id", "score").iter_rows()}
+class _Scores:
+    """Scores of the responses, as two digits between the lowest and the highest score of their scorer."""
+
+    def __init__(self, scores: ScoreTable, names: Sequence[str]) -> None:
+        frame = scores.frame.filter(pl.col("perturbation").is_null())
+        limits = {
+            name: (low, high)
+            for name, low, high in frame.group_by("scorer")
+            .agg(pl.col("score").min().alias("low"), pl.col("score").max().alias("high"))
+            .iter_rows()
+        }
+        self.scales = [limits[name] for name in names]
+        low, high = pl.col("score").min().over("scorer"), pl.col("score").max().over("scorer")
+        top = len(DIGITS) ** 2 - 1
+        step = pl.when(high > low).then((pl.col("score") - low) / (high - low) * top).otherwise(pl.col("score") * 0)
+        keys = frame.select("scorer", "item_id", "response_id", step.round().cast(pl.Int64).alias("step"))
+        self._steps = {(s, i, r): q for s, i, r, q in keys.iter_rows()}
+
+    def digits(self, scorer: str, item: str, response: str) -> str:
+        """Two digits, or two spaces where there is no score."""
+        step = self._steps.get((scorer, item, response))
+        return ABSENT if step is None else DIGITS[step // len(DIGITS)] + DIGITS[step % len(DIGITS)]
 
 
 def _entry(
     place: int,
     item: BonSet,
     names: Sequence[str],
-    known: Mapping[tuple[str, str, str], float | None],
+    known: _Scores,
     outcomes: Sequence[str],
     rationales: Mapping[str, Mapping[str, str]],
 ) -> dict[str, Any]:
-    """One set: its texts, ``chosen`` first, with every scorer's scores to four digits."""
+    """One set: its texts, ``chosen`` first, and the scores of those who do not win it, one after another."""
     answers = (item.chosen, *item.rejected)
     return {
         "at": place,
@@ -192,7 +218,12 @@ def _entry(
         "source": f"{item.provenance.source}, {item.provenance.license}",
         "prompt": _text(item.prompt),
         "answers": [[*_text(a.text), a.language, a.culture or "", a.generator or ""] for a in answers],
-        "scores": [[_digits(known.get((name, item.id, a.id))) for a in answers] for name in names],
+        "scores": "".join(
+            known.digits(name, item.id, answer.id)
+            for number, name in enumerate(names)
+            if outcomes[number][place] != WON
+            for answer in answers
+        ),
         "rationales": {
             str(number): text[:LONGEST_RATIONALE]
             for number, name in enumerate(names)
@@ -210,7 +241,3 @@ def _lengths(entry: Mapping[str, Any]) -> Iterator[tuple[str, int]]:
     yield entry["prompt"][0], entry["prompt"][1]
     for answer in entry["answers"]:
         yield answer[0], answer[1]
-
-
-def _digits(score: float | None) -> float | None:
-    return None if score is None else float(f"{score:.4g}")

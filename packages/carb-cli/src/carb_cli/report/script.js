@@ -145,6 +145,25 @@
     fill(culture, data.cultures.map((name, index) => [String(index), name]));
     fill(domain, data.domains.map((name, index) => [String(index), name]));
     const wrong = (item) => data.outcomes.reduce((sum, letters) => sum + (letters[item] !== "w"), 0);
+    // Scores are in the file for those who do not win a set: two digits for each answer, one scorer after another.
+    const STEPS = data.digits.length ** 2;
+    const losers = (item, among) => data.scorers.map((_, index) => index)
+      .filter((index) => data.outcomes[index][item] !== "w" && (among === null || among.includes(index)));
+    const scoresOf = (item, at, selected) => {
+      const from = losers(item, null).indexOf(selected) * 2 * data.texts.answers[at].length;
+      const [low, high] = data.scales[selected];
+      return data.texts.answers[at].map((_, index) => {
+        const digits = data.texts.scores[at].slice(from + 2 * index, from + 2 * index + 2);
+        if (digits === "  ") return null;
+        const step = data.digits.indexOf(digits[0]) * data.digits.length + data.digits.indexOf(digits[1]);
+        return low + (high - low) * step / (STEPS - 1);
+      });
+    };
+    const round = (value, selected) => {
+      const [low, high] = data.scales[selected];
+      const places = high > low ? Math.min(6, Math.max(0, Math.ceil(-Math.log10((high - low) / STEPS)))) : 3;
+      return value.toFixed(places);
+    };
     let found = [], shown = 0;
 
     const body = (item) => {
@@ -155,10 +174,10 @@
         return box;
       }
       const texts = data.texts;
-      const selected = /^\d+$/.test(scorer.value) ? Number(scorer.value) : group[0];
+      const selected = /^\d+$/.test(scorer.value) ? Number(scorer.value) : losers(item, scorer.value === "all" ? group : null)[0];
       box.append(make("p", { class: "tag" }, [texts.language[at], texts.topic[at], texts.source[at]].filter(Boolean).join(" · ")));
       box.append(block("div", { class: "prompt" }, texts.language[at], texts.prompt[at]));
-      const scores = texts.scores[at][selected];
+      const scores = scoresOf(item, at, selected);
       const order = texts.answers[at].map((_, index) => index).sort((a, b) => (scores[b] ?? -Infinity) - (scores[a] ?? -Infinity) || b - a);
       const answers = make("ol", { class: "answers" });
       for (const index of order) {
@@ -166,16 +185,16 @@
         const right = index === 0;
         const entry = make("li", { class: right ? "right" : "wrong" });
         const where = from ? ` · follows ${from}` : "";
-        const score = scores[index] === null ? "no score" : `score ${scores[index]}`;
+        const score = scores[index] === null ? "no score" : `score ${round(scores[index], selected)}`;
         entry.append(
           make("div", {}, make("span", { class: "verdict" }, right ? "✓ right answer" : "✗ wrong here"),
             make("span", { class: "tag" }, ` · ${score}${where}${generator ? ` · ${generator}` : ""}`)),
           block("div", { class: "answer" }, language, [text, length]));
         answers.append(entry);
       }
-      box.append(make("p", { class: "tag" }, `Ordered by the scores of ${data.scorers[selected].label}, to four digits:`), answers);
+      box.append(make("p", { class: "tag" }, `Ordered by the scores of ${data.scorers[selected].label}, which are rounded to a part in ${count(STEPS)} of its range:`), answers);
       const rationale = texts.rationales[at][String(selected)];
-      if (rationale) box.append(make("h4", {}, "What it wrote"), block("blockquote", {}, "", [rationale, rationale.length]));
+      if (rationale) box.append(make("h3", {}, "What it wrote"), block("blockquote", {}, "", [rationale, rationale.length]));
       const others = data.scorers.map((one, index) => `${one.label}: ${WORDS[data.outcomes[index][item]]}`).join(" · ");
       box.append(make("p", { class: "tag" }, others));
       return box;

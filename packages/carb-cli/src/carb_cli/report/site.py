@@ -15,7 +15,7 @@ from carb_cli.output import write
 from carb_cli.report.content import content, read_runs
 from carb_cli.report.labels import labels
 from carb_cli.report.model import Report
-from carb_cli.report.page import asset, csp_hash, render
+from carb_cli.report.page import asset, csp_hash, plain, render
 from carb_cli.report.rationales import rationales
 from carb_scorers.records import RunRecord
 
@@ -42,7 +42,7 @@ def write_site(folders: Sequence[Path], site: Path, *, confidence: float, budget
         write(site / file, render(report, runs, rationales(runs.folders), budget=budget))
         pages.append((file, report))
     style, script = asset("style.css"), asset("sort.js")
-    environment = Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True)
+    environment = Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True, finalize=plain)
     environment.filters["percent"] = percent
     index = environment.from_string(asset("index.html.jinja")).render(
         pages=pages,

@@ -1,0 +1,120 @@
+"""Size and time of a report on 25 scorers and 8,576 sets with texts of realistic length.
+
+The sets are made from the texts of carb-seed, shuffled word by word, so that they compress about as real ones do;
+the scores are drawn.
+
+Usage: python benchmarks/bench_report.py [SCORERS SETS]
+"""
+
+import random
+import resource
+import sys
+import tempfile
+import time
+from datetime import UTC, datetime
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+
+from carb_cli.report.content import Runs, content
+from carb_cli.report.page import render
+from carb_data import BonSet, Dataset, ScoreTable, load
+from carb_scorers.contract import ScorerSpec, Usage
+from carb_scorers.records import DatasetRecord, Machine, RunRecord, ScorerRecord
+
+
+def made_up(count: int) -> Dataset:
+    """Sets with the lengths, languages and words of the seed, each text different."""
+    draw = random.Random(0)
+    seed = [item.model_copy(update={"perturbed": ()}) for item in load("carb-seed")]
+    words = {}
+    for item in seed:
+        for text in (item.prompt, *(response.text for response in item.responses)):
+            words.setdefault(item.language, []).extend(text.split(" ") if " " in text else text)
+
+    def other(text: str, language: str) -> str:
+        spaced = " " in text
+        size = len(text.split(" ")) if spaced else len(text)
+        return (" " if spaced else "").join(draw.choices(words[language], k=size)) or "x"
+
+    made = []
+    for number in range(count):
+        item = seed[number % len(seed)]
+        responses = tuple(r.model_copy(update={"text": other(r.text, item.language)}) for r in item.responses)
+        source = item.provenance.model_copy(update={"source_id": f"set-{number:05}"})
+        fields = {"id": f"set-{number:05}", "prompt": other(item.prompt, item.language), "responses": responses}
+        fields["provenance"] = source
+        made.append(BonSet.model_validate(item.model_copy(update=fields).model_dump()))
+    return Dataset(made)
+
+
+def drawn(dataset: Dataset, scorers: int) -> ScoreTable:
+    """Scores of scorers of rising skill, with what is hard for one being hard for all."""
+    draw = np.random.default_rng(0)
+    rows = [
+        (item.id, r.id, str(r.role), item.culture, str(item.domain), item.language)
+        for item in dataset
+        for r in item.responses
+    ]
+    names = ["item_id", "response_id", "role", "culture", "domain", "language"]
+    base = pl.DataFrame(rows, schema=names, orient="row")
+    right = (base["role"] == "chosen").to_numpy()
+    hard = draw.normal(size=len(base)) * 0.7
+    frames = []
+    for number in range(scorers):
+        score = draw.normal(size=len(base)) + hard + right * number / scorers * 2.5
+        text = pl.lit(None, pl.String)
+        columns = [
+            pl.lit(f"judge:model-{number:02}").alias("scorer"),
+            text.alias("perturbation"),
+            text.alias("original"),
+        ]
+        frames.append(base.with_columns(*columns, pl.Series("score", score)))
+    return ScoreTable(pl.concat(frames))
+
+
+def runs_of(dataset: Dataset, scores: ScoreTable, folder: Path) -> Runs:
+    """The runs that would have given these scores."""
+    names = scores.frame["scorer"].unique().sort().to_list()
+    record = RunRecord(
+        created=datetime.now(UTC),
+        command=("carb", "run"),
+        dataset=DatasetRecord(
+            names=("made-up",), fingerprint=dataset.fingerprint, sets=len(dataset), responses=4 * len(dataset)
+        ),
+        scorers=tuple(
+            ScorerRecord(spec=ScorerSpec(name=n, kind="judge", model=n), items=len(dataset), errors=0, usage=Usage())
+            for n in names
+        ),
+        seed=0,
+        window=64,
+        python="",
+        versions={},
+        machine=Machine.current(),
+    )
+    return Runs((folder,), (record,), dataset, scores)
+
+
+def main() -> None:
+    scorers, sets = (int(value) for value in sys.argv[1:3]) if len(sys.argv) > 2 else (25, 8576)
+    dataset = made_up(sets)
+    scores = drawn(dataset, scorers)
+    with tempfile.TemporaryDirectory() as folder:
+        runs = runs_of(dataset, scores, Path(folder))
+        start = time.perf_counter()
+        report = content(runs)
+        counted = time.perf_counter()
+        judge = next(iter(report.scorers))
+        written = {item.id: f"{item.responses[0].text} {item.prompt}" * 3 for item in dataset}
+        page = render(report, runs, {judge: written})
+        rendered = time.perf_counter()
+    texts = sum(len(t.encode()) for i in dataset for t in (i.prompt, *(r.text for r in i.responses)))
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    print(f"{scorers} scorers x {len(dataset)} sets, {texts / 1e6:.1f} MB of texts")
+    print(f"page {len(page.encode()) / 1e6:.2f} MB")
+    print(f"numbers {counted - start:.1f} s, page {rendered - counted:.1f} s, peak memory {peak:.0f} MiB")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,301 @@
+"""``carb report``: content, tables, figures, page and site."""
+
+from __future__ import annotations
+
+import base64
+import gzip
+import json
+import re
+import zlib
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+
+from carb_cli.report.content import content, read_runs
+from carb_cli.report.labels import labels
+from carb_cli.report.model import Report
+from carb_cli.report.page import csp_hash
+from carb_cli.report.payload import DIGITS, payload
+from carb_data import Dataset, ScoreTable
+from carb_metrics import bon_accuracy, breakdown, rank
+from cli_helpers import BASELINES, Carb, small_dataset, small_set
+
+CELL = {"accuracy", "low", "high", "n", "ties", "errors"}
+
+
+@pytest.fixture(scope="session")
+def found(finished_run: Path) -> dict[str, Any]:
+    return content(read_runs([finished_run])).plain()
+
+
+def unpack(page: str) -> dict[str, Any]:
+    packed = re.search(r'<script type="text/plain" id="payload">([A-Za-z0-9+/=]*)</script>', page)
+    assert packed is not None
+    return json.loads(gzip.decompress(base64.b64decode(packed[1])))
+
+
+def test_json_has_the_promised_keys(found: dict[str, Any]) -> None:
+    assert found["schema"] == "carb.report/1"
+    assert {"dataset", "scorers"} <= set(found)
+    assert set(found["scorers"]) == set(BASELINES)
+    for scorer in found["scorers"].values():
+        for key in ("overall", "macro", "shared"):
+            assert set(scorer[key]) == CELL
+        for key in ("by_culture", "by_domain", "by_culture_domain", "by_resource_class", "by_family", "by_script"):
+            assert scorer[key]
+            assert all(set(cell) == CELL for cell in scorer[key].values())
+            assert sum(cell["n"] for cell in scorer[key].values()) == scorer["overall"]["n"] == 80
+    Report.model_validate(found)
+
+
+def test_numbers_are_those_of_the_metrics(found: dict[str, Any], finished_run: Path) -> None:
+    table = ScoreTable.load(finished_run / "scores.parquet")
+    accuracy = bon_accuracy(table, by=("scorer",))
+    parts = breakdown(table)
+    ranks = {row["scorer"]: row["rank"] for row in rank(table).scorers.to_dicts()}
+    for name, scorer in found["scorers"].items():
+        assert scorer["overall"] == accuracy.cell(name).model_dump()
+        assert scorer["by_culture"]["thai"] == parts.by_culture.cell(name, "thai").model_dump()
+        assert scorer["rank"]["rank"] == ranks[name]
+    order = [scorer["overall"]["accuracy"] for scorer in found["scorers"].values()]
+    assert order == sorted(order, reverse=True)
+    assert found["floor"]["scorer"] == "baseline:length"
+    assert len(found["pairs"]) == 3
+
+
+def test_json_to_stdout_is_json_alone(carb: Carb, finished_run: Path, found: dict[str, Any]) -> None:
+    ended = carb("report", finished_run, "--json", "-")
+    assert ended.json == found
+    assert ended.err == ""
+
+
+def test_files_are_written_and_named(carb: Carb, finished_run: Path, found: dict[str, Any], tmp_path: Path) -> None:
+    folder = tmp_path / "new" / "folder"
+    ended = carb(
+        "report", finished_run, "--json", folder / "r.json", "--md", folder / "r.md", "--latex", folder / "r.tex"
+    )
+    assert ended.code == 0
+    assert json.loads((folder / "r.json").read_text(encoding="utf-8")) == found
+    for name in ("r.json", "r.md", "r.tex"):
+        assert str(folder / name) in ended.out
+    assert "baseline:random" in ended.out
+
+
+def test_several_runs_are_one_report(carb: Carb, data_file: Path, tmp_path: Path) -> None:
+    carb("run", "--data", data_file, "--scorer", "baseline:length", "--out", tmp_path / "a")
+    carb("run", "--data", data_file, "--scorer", "baseline:random", "--out", tmp_path / "b")
+    found = carb("report", tmp_path / "a", tmp_path / "b", "--json", "-").json
+    assert set(found["scorers"]) == {"baseline:length", "baseline:random"}
+    assert [run["folder"] for run in found["runs"]] == ["a", "b"]
+
+
+def test_a_scorer_whose_every_item_failed(carb: Carb, data_file: Path, tmp_path: Path) -> None:
+    """Failures are wrong and counted; nothing divides by zero on the way to the page."""
+    folder = tmp_path / "r"
+    carb("run", "--data", data_file, "--scorer", "baseline:length", "baseline:random", "--out", folder)
+    table = ScoreTable.load(folder / "scores.parquet").frame
+    broken = pl.when(pl.col("scorer") != "baseline:length").then(pl.col("score"))
+    ScoreTable(table.with_columns(broken.alias("score"))).save(folder / "scores.parquet")
+    ended = carb("report", folder, "--json", "-", "--html", tmp_path / "r.html", "--figures", tmp_path / "figures")
+    assert ended.code == 0, ended.err
+    cell = ended.json["scorers"]["baseline:length"]["overall"]
+    assert (cell["accuracy"], cell["errors"]) == (0.0, 12)
+
+
+def test_markdown(carb: Carb, finished_run: Path, found: dict[str, Any]) -> None:
+    lines = carb("report", finished_run, "--md", "-").out.strip().splitlines()
+    header, rule, *rows = lines[2:]
+    assert rule.count("|") == header.count("|")
+    assert [row.split("|")[2].strip() for row in rows] == list(found["scorers"])
+
+
+def test_latex(carb: Carb, finished_run: Path) -> None:
+    out = carb("report", finished_run, "--latex", "-").out
+    assert out.count(r"\\") == 1 + len(BASELINES)
+    assert r"\begin{tabular}{lrrrrl}" in out
+    assert not re.search(r"(?<!\\)[%&_#$]", out.split("\n", 1)[1].replace(" & ", " "))
+
+
+def test_a_model_card_is_yaml_that_the_hub_reads(carb: Carb, finished_run: Path, tmp_path: Path) -> None:
+    assert "No scorer of this report is a model" in carb("report", finished_run, "--card", "-").out
+    yaml = pytest.importorskip("yaml", reason="needs PyYAML")
+    record = json.loads((finished_run / "run.json").read_text(encoding="utf-8"))
+    record["scorers"][0]["spec"]["kind"] = "judge"
+    record["scorers"][0]["spec"]["model"] = 'owner/a "model": #1'
+    (tmp_path / "run.json").write_text(json.dumps(record))
+    for name in ("scores.parquet", "dataset.parquet"):
+        (tmp_path / name).write_bytes((finished_run / name).read_bytes())
+    card = yaml.safe_load(carb("report", tmp_path, "--card", "-").out)["model-index"][0]
+    assert card["name"].endswith('a "model": #1')
+    result = card["results"][0]
+    assert result["dataset"]["name"] == "carb-seed"
+    values = [metric["value"] for metric in result["metrics"]]
+    assert len(values) == 5
+    assert all(0 <= value <= 100 for value in values)
+
+
+def test_figures_are_svg_and_png(carb: Carb, finished_run: Path, tmp_path: Path) -> None:
+    assert carb("report", finished_run, "--figures", tmp_path).code == 0
+    names = {path.stem for path in tmp_path.iterdir()}
+    assert {
+        "leaderboard",
+        "cultures",
+        "domains",
+        "domains-intervals",
+        "resource-classes",
+        "families",
+        "scripts",
+    } <= names
+    assert {"perturbations", "perturbations-relative", "consistency-01"} <= names
+    for name in names:
+        assert (tmp_path / f"{name}.svg").read_text(encoding="utf-8").startswith("<svg")
+        assert (tmp_path / f"{name}.png").read_bytes().startswith(b"\x89PNG")
+    assert "baseline:random" in (tmp_path / "leaderboard.svg").read_text(encoding="utf-8")
+
+
+@pytest.fixture(scope="session")
+def page(finished_run: Path, tmp_path_factory: pytest.TempPathFactory) -> str:
+    from carb_cli import main
+
+    path = tmp_path_factory.mktemp("page") / "report.html"
+    assert main(["report", str(finished_run), "--html", str(path)]) == 0
+    return path.read_text(encoding="utf-8")
+
+
+def test_the_page_names_its_style_and_script_by_hash(page: str) -> None:
+    style = re.search(r"<style>(.*?)</style>", page, flags=re.DOTALL)
+    script = re.search(r"<script>(.*?)</script>", page, flags=re.DOTALL)
+    assert style is not None
+    assert script is not None
+    policy = re.search(r'Content-Security-Policy" content="([^"]*)"', page)
+    assert policy is not None
+    assert csp_hash(style[1]) in policy[1]
+    assert csp_hash(script[1]) in policy[1]
+    assert "unsafe" not in policy[1]
+
+
+def test_the_page_holds_nothing_that_the_policy_would_stop(page: str) -> None:
+    body = re.sub(r"<(script|style)[^>]*>.*?</\1>", "", page, flags=re.DOTALL)
+    assert not re.search(r"\sstyle=|\son\w+=|<(img|link|iframe|object|embed)\b|(src|xlink:href)=", body)
+    assert set(re.findall(r'href="([^"]*)"', body)) == {
+        f"#{name}" for name in re.findall(r'<section id="([^"]*)"', body)
+    }
+
+
+def test_the_same_runs_make_the_same_page(page: str, carb: Carb, finished_run: Path, tmp_path: Path) -> None:
+    carb("report", finished_run, "--html", tmp_path / "again.html")
+    assert (tmp_path / "again.html").read_text(encoding="utf-8") == page
+
+
+def test_all_outcomes_are_in_the_page(page: str, found: dict[str, Any]) -> None:
+    data = unpack(page)
+    assert [scorer["name"] for scorer in data["scorers"]] == list(found["scorers"])
+    for name, letters in zip(found["scorers"], data["outcomes"], strict=True):
+        cell = found["scorers"][name]["overall"]
+        assert letters.count("w") == round(cell["accuracy"] * cell["n"])
+        assert len(letters) == 80
+    assert data["cells"]["thai/values"][0][3] == 2
+    failing = {i for letters in data["outcomes"] for i, letter in enumerate(letters) if letter != "w"}
+    assert set(data["texts"]["at"]) == failing
+
+
+def test_scores_in_the_page_are_those_of_the_run(page: str, finished_run: Path) -> None:
+    data = unpack(page)
+    known = {
+        (s, i, r): v
+        for s, i, r, v in ScoreTable.load(finished_run / "scores.parquet")
+        .frame.select("scorer", "item_id", "response_id", "score")
+        .iter_rows()
+    }
+    checked = 0
+    for at, digits, answers in zip(data["texts"]["at"], data["texts"]["scores"], data["texts"]["answers"], strict=True):
+        steps = [DIGITS.index(a) * 92 + DIGITS.index(b) for a, b in zip(digits[::2], digits[1::2], strict=True)]
+        losers = [n for n, letters in enumerate(data["outcomes"]) if letters[at] != "w"]
+        assert len(steps) == len(losers) * len(answers)
+        for turn, number in enumerate(losers):
+            low, high = data["scales"][number]
+            shown = [low + (high - low) * s / (92**2 - 1) for s in steps[turn * len(answers) :][: len(answers)]]
+            mine = [v for (s, i, _), v in known.items() if (s, i) == (data["scorers"][number]["name"], data["ids"][at])]
+            assert all(min(abs(value - m) for m in mine) <= (high - low) / 92**2 for value in shown)
+            checked += 1
+    assert checked > 50
+
+
+def test_what_does_not_fit_is_said(carb: Carb, finished_run: Path, tmp_path: Path) -> None:
+    path = tmp_path / "small.html"
+    carb("report", finished_run, "--html", path, "--texts", 0.008)
+    text = path.read_text(encoding="utf-8")
+    data = unpack(text)
+    number = len(data["texts"]["at"])
+    assert 0 < number < 70
+    assert f"The texts of {number} of them are in this file" in text
+    assert len(data["ids"]) == 80, "outcomes are there for all"
+
+
+def test_the_budget_holds(finished_run: Path) -> None:
+    runs = read_runs([finished_run])
+    report = content(runs)
+    sizes = [len(payload(report, runs.dataset, runs.scores, {}, budget=b).encoded) for b in (10_000, 20_000, 40_000)]
+    assert sizes == sorted(sizes)
+    fixed = sizes[0] - 10_000
+    for size, budget in zip(sizes, (10_000, 20_000, 40_000), strict=True):
+        assert size <= budget + max(fixed, 0) + 5_000
+
+
+def test_long_texts_are_cut_and_counted(carb: Carb, tmp_path: Path) -> None:
+    long = small_set(1, prompt="word " * 200_000)
+    Dataset([long, *small_dataset(1)]).save(tmp_path / "d.jsonl")
+    carb("run", "--data", tmp_path / "d.jsonl", "--scorer", "baseline:label", "--out", tmp_path / "r")
+    carb("report", tmp_path / "r", "--html", tmp_path / "r.html")
+    text = (tmp_path / "r.html").read_text(encoding="utf-8")
+    data = unpack(text)
+    assert max(length for _, length in data["texts"]["prompt"]) == 1_000_000
+    assert "1 very long text was cut" in text
+    assert len(zlib.compress(text.encode())) < 100_000
+
+
+def test_rationales_come_from_the_journal(carb: Carb, data_file: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "r"
+    carb("run", "--data", data_file, "--scorer", "baseline:label", "--out", folder)
+    journal = next((folder / "journal").glob("*.jsonl"))
+    head, *lines = journal.read_text(encoding="utf-8").splitlines()
+    results = [result for line in lines for result in json.loads(line)]
+    for result in results:
+        result["rationale"] = f"because of {result['item_id']}"
+    journal.write_text("\n".join([head, json.dumps(results), "{torn"]), encoding="utf-8")
+    carb("report", folder, "--html", tmp_path / "r.html")
+    data = unpack((tmp_path / "r.html").read_text(encoding="utf-8"))
+    for at, written in zip(data["texts"]["at"], data["texts"]["rationales"], strict=True):
+        assert written == {"0": f"because of {data['ids'][at]}"}
+
+
+def test_validity_in_the_report(carb: Carb, finished_run: Path, tmp_path: Path) -> None:
+    csv = tmp_path / "d.csv"
+    csv.write_text("scorer,downstream\nbaseline:random,1\nbaseline:length,2\nbaseline:label,4\n")
+    ended = carb("report", finished_run, "--validity", csv, "--json", "-", "--html", tmp_path / "r.html")
+    assert ended.json["validity"]["n"] == 3
+    assert "3 reward models" in (tmp_path / "r.html").read_text(encoding="utf-8")
+    csv.write_text("scorer,downstream\nnobody,1\n")
+    assert "nobody" in carb("report", finished_run, "--validity", csv).err
+
+
+def test_site(carb: Carb, finished_run: Path, data_file: Path, tmp_path: Path) -> None:
+    carb("run", "--data", data_file, "--scorer", "baseline:length", "--out", tmp_path / "other")
+    ended = carb("report", finished_run, tmp_path / "other", "--site", tmp_path / "site")
+    assert ended.code == 0
+    index = (tmp_path / "site" / "index.html").read_text(encoding="utf-8")
+    links = re.findall(r'<a href="([^"#]*)"', index)
+    assert len(links) == 2
+    assert all((tmp_path / "site" / link).is_file() for link in links)
+
+
+def test_labels_are_short_and_different() -> None:
+    names = ["judge:/a/model", "judge:/b/model", "judge:" + "x" * 100, "baseline:length", "x\u202ey\x1b"]
+    found = labels(names)
+    assert found["judge:/a/model"] == "judge:model"
+    assert found["judge:/b/model"] == "judge:model #2"
+    assert len(set(found.values())) == len(names)
+    assert max(map(len, found.values())) <= 52
+    assert found["x\u202ey\x1b"] == "x\\u202ey\\x1b"

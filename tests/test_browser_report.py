@@ -1,0 +1,349 @@
+"""The report in a real browser, from the disk: it works, asks nothing of the network, and runs nothing hostile."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+
+from browsers import FLAGS, HOW, artefacts, chromium
+from carb_cli import main
+from carb_data import BonSet, Dataset, Provenance, Response, load
+from carb_scorers import ScoreRequest, ScoreResult, ScorerSpec
+from carb_scorers.runs import run
+
+sync_api = pytest.importorskip("playwright.sync_api", reason="needs playwright; `nox -s browser` installs it")
+pytestmark = pytest.mark.browser
+
+HOSTILE = [
+    "<script>window.hacked = 1</script>",
+    "</script><script>window.hacked = 2</script>",
+    "</textarea></title></style><img src=x onerror='window.hacked = 3'>",
+    '<a href="javascript:window.hacked = 4">click</a> [x](javascript:window.hacked=4)',
+    "<svg onload=window.hacked=5><iframe src=javascript:window.hacked=5></iframe>",
+    "{{ 7 * 7 }} {% raw %} ${7 * 7} <!-- ]]> --> &lt;b&gt; \\u003cscript\\u003e",
+    "abc\u202egnp.exe\u2066x\u200f y\x07\x1b[31m",
+    "x" * 1_000_000,
+]
+
+
+class Rude:
+    """A scorer with a hostile name that likes the first candidate it is shown and says hostile things."""
+
+    def __init__(self, name: str, kind: str = "judge") -> None:
+        self.spec = ScorerSpec(name=name, kind=kind, model=name)
+
+    async def score(self, requests: Sequence[ScoreRequest]) -> list[ScoreResult]:
+        return [
+            ScoreResult(
+                item_id=request.item_id,
+                scores={c.id: -float(place) for place, c in enumerate(request.candidates)},
+                rationale=f"I like {request.candidates[0].text[:200]} <script>window.hacked = 6</script>",
+            )
+            for request in requests
+        ]
+
+    async def aclose(self) -> None:
+        pass
+
+
+def hostile_set(number: int) -> BonSet:
+    """Every text of it is hostile."""
+    texts = [f"{HOSTILE[(number + i) % len(HOSTILE)]} {number} {i}" for i in range(5)]
+    responses = tuple(
+        Response(
+            id=f"r{i}",
+            text=text,
+            role="rejected" if i else "chosen",
+            language="ar",
+            culture="thai",
+            generator=HOSTILE[0],
+        )
+        for i, text in enumerate(texts[1:])
+    )
+    return BonSet(
+        id=f"{HOSTILE[number % 6]} {number}",
+        culture="arabic",
+        domain="values",
+        topic=HOSTILE[2],
+        language="ar",
+        prompt=texts[0],
+        responses=responses,
+        provenance=Provenance(
+            source=HOSTILE[0], license=HOSTILE[2], url="javascript:window.hacked=7", method="authored"
+        ),
+    )
+
+
+@pytest.fixture(scope="module")
+def reports(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """A report on the seed, one on hostile texts, and a site."""
+    folder = tmp_path_factory.mktemp("reports")
+    seed = load("carb-seed")
+    names = ["baseline:length", "baseline:random", "baseline:label"]
+    csv = folder / "downstream.csv"
+    rows = [f"{n},{v}" for n, v in zip([*names, "first"], [0.3, 0.35, 0.1, 0.4], strict=True)]
+    csv.write_text("\n".join(["scorer,downstream", *rows]))
+    hostile = Dataset(hostile_set(number) for number in range(24))
+
+    async def score() -> None:
+        await run(seed, [*names, Rude("first")], folder / "seed", names=["carb-seed"])
+        await run(
+            hostile, [*names, Rude(HOSTILE[1]), Rude(HOSTILE[2], HOSTILE[0])], folder / "hostile", names=HOSTILE[:3]
+        )
+
+    anyio.run(score)
+    made = {"seed": folder / "seed.html", "hostile": folder / "hostile.html", "site": folder / "site" / "index.html"}
+    assert main(["report", str(folder / "seed"), "--html", str(made["seed"]), "--validity", str(csv)]) == 0
+    assert main(["report", str(folder / "hostile"), "--html", str(made["hostile"])]) == 0
+    both = [str(folder / "seed"), str(folder / "hostile")]
+    assert main(["report", *both, "--site", str(folder / "site")]) == 0
+    return made
+
+
+@pytest.fixture(scope="module")
+def browser(reports: dict[str, Path]) -> Iterator[Any]:
+    """Started after the reports are made, since playwright's loop leaves no room for another."""
+    path = chromium()
+    if path is None:
+        pytest.skip(f"no Chromium found; {HOW}")
+    with sync_api.sync_playwright() as playwright:
+        started = playwright.chromium.launch(executable_path=path, args=FLAGS)
+        yield started
+        started.close()
+
+
+class Watched:
+    """A page whose every request, error, dialog and violation of its policy is noted."""
+
+    def __init__(self, browser: Any, **options: Any) -> None:
+        self.context = browser.new_context(**options)
+        self.page = self.context.new_page()
+        self.requests: list[str] = []
+        self.trouble: list[str] = []
+        self.page.on("request", lambda request: self.requests.append(request.url))
+        self.page.on("console", lambda message: self.trouble.append(message.text))
+        self.page.on("pageerror", lambda error: self.trouble.append(str(error)))
+        self.page.on("dialog", lambda dialog: self.trouble.append(dialog.message))
+        self.page.add_init_script(
+            "window.violations = [];"
+            "addEventListener('securitypolicyviolation', (event) => window.violations.push(event.effectiveDirective))"
+        )
+
+    def open(self, path: Path) -> Any:
+        self.page.goto(path.as_uri())
+        return self.page
+
+    def ready(self, path: Path) -> Any:
+        page = self.open(path)
+        page.locator("html[data-ready]").wait_for(state="attached")
+        assert page.evaluate("document.documentElement.dataset.ready") == "yes", page.inner_text("#fail-status")
+        return page
+
+
+@pytest.fixture
+def watched(browser: Any, reports: dict[str, Path]) -> Iterator[Watched]:
+    """A watched page; at the end nothing may have happened that should not."""
+    made = Watched(browser, viewport={"width": 1280, "height": 900})
+    yield made
+    assert made.trouble == []
+    opened = {path.as_uri() for path in reports.values()}
+    assert {url.partition("#")[0] for url in made.requests} <= opened
+    assert made.page.evaluate("[window.hacked, window.violations]") == [None, []]
+    made.context.close()
+
+
+def column(page: Any, table: str, index: int) -> list[str]:
+    return [text.strip() for text in page.locator(f"{table} tbody tr:visible > :nth-child({index})").all_inner_texts()]
+
+
+def test_opens_from_disk_without_a_request(watched: Watched, reports: dict[str, Path]) -> None:
+    page = watched.ready(reports["seed"])
+    assert "carb-seed" in page.title()
+    assert watched.requests == [reports["seed"].as_uri()]
+    assert page.locator("main > section").count() == 8
+    for anchor in page.locator("nav a").all():
+        assert page.locator(anchor.get_attribute("href")).count() == 1
+
+
+def test_the_policy_is_strict(watched: Watched, reports: dict[str, Path]) -> None:
+    page = watched.ready(reports["seed"])
+    policy = page.get_attribute("meta[http-equiv=Content-Security-Policy]", "content")
+    assert re.fullmatch(
+        r"default-src 'none'; style-src 'sha256-[^']+'; script-src 'sha256-[^']+'; base-uri 'none'; form-action 'none'",
+        policy,
+    )
+    outcome = page.evaluate(
+        """() => {
+          const script = document.createElement('script');
+          script.textContent = 'window.hacked = 8';
+          document.body.append(script);
+          const image = document.createElement('img');
+          image.src = 'https://example.org/x.png';
+          document.body.append(image);
+          return new Promise((done) => setTimeout(() => {
+            try { eval('window.hacked = 9'); done('evaluated'); } catch { done('refused'); }
+          }, 0));
+        }"""
+    )
+    assert outcome == "refused"
+    assert set(page.evaluate("window.violations.splice(0)")) >= {"script-src-elem", "script-src", "img-src"}
+    watched.trouble.clear()  # the console says the same
+    watched.requests.remove("https://example.org/x.png")  # asked for by this test, and refused by the policy
+
+
+def test_sorting_by_mouse_and_keyboard(watched: Watched, reports: dict[str, Path]) -> None:
+    page = watched.ready(reports["seed"])
+    head = page.locator("#leaderboard thead th", has_text="accuracy")
+    head.locator("button").click()
+    assert head.get_attribute("aria-sort") == "descending"
+    values = [float(text) for text in column(page, "#leaderboard", 4)]
+    assert values == sorted(values, reverse=True)
+    head.locator("button").press("Enter")
+    assert head.get_attribute("aria-sort") == "ascending"
+    assert [float(text) for text in column(page, "#leaderboard", 4)] == sorted(values)
+    name = page.locator("#leaderboard thead th", has_text="scorer")
+    name.locator("button").press("Space")
+    assert head.get_attribute("aria-sort") is None
+    names = column(page, "#leaderboard", 2)
+    assert names == sorted(names)
+
+
+def test_the_leaderboard_filters(watched: Watched, reports: dict[str, Path]) -> None:
+    page = watched.ready(reports["seed"])
+    whole = column(page, "#leaderboard", 4)
+    page.select_option("#lead-culture", "thai")
+    page.select_option("#lead-domain", "values")
+    assert "on 11 sets" in page.inner_text("#lead-status")
+    assert set(column(page, "#leaderboard", 9)) == {"11"}
+    assert set(column(page, "#leaderboard", 1)) == {""}, "ranks are of all sets"
+    page.select_option("#lead-kind", "judge")
+    assert column(page, "#leaderboard", 2) == ["first"]
+    for select in ("#lead-culture", "#lead-domain", "#lead-kind"):
+        page.select_option(select, "")
+    assert column(page, "#leaderboard", 4) == whole
+
+
+def test_the_failure_browser(watched: Watched, reports: dict[str, Path]) -> None:
+    page = watched.ready(reports["seed"])
+    index = page.locator("#fail-scorer option", has_text="first").get_attribute("value")
+    page.select_option("#fail-scorer", index)
+    page.select_option("#fail-culture", label="arabic")
+    page.select_option("#fail-domain", label="safety")
+    found = int(page.inner_text("#fail-status").split()[0])
+    assert page.locator("#items > details").count() == min(found, 20) > 0
+    first = page.locator("#items > details").first
+    first.locator("summary").press("Enter")
+    answers = first.locator("ol.answers > li")
+    assert answers.count() == 4
+    assert first.locator("li.right").count() == 1
+    assert "right answer" not in answers.first.inner_text(), "the scorer put another answer on top"
+    scores = [float(re.search(r"score (-?[\d.]+)", text)[1]) for text in answers.all_inner_texts()]
+    assert scores == sorted(scores, reverse=True)
+    assert first.locator("blockquote").inner_text().startswith("I like")
+    prompt = first.locator(".prompt")
+    assert prompt.get_attribute("lang") == "ar"
+    assert prompt.evaluate("element => getComputedStyle(element).direction") == "rtl"
+
+
+def test_search_in_failures(watched: Watched, reports: dict[str, Path]) -> None:
+    page = watched.ready(reports["seed"])
+    page.select_option("#fail-scorer", "any")
+    everything = page.inner_text("#fail-status")
+    page.fill("#fail-search", "seed-th-values-03")
+    status = sync_api.expect(page.locator("#fail-status"))
+    status.to_have_text(re.compile("^1 of"))
+    page.fill("#fail-search", "")
+    status.to_have_text(everything)
+    while page.locator("#fail-more").is_visible():
+        page.click("#fail-more")
+    assert page.locator("#items > details").count() == int(everything.split()[0].replace(",", ""))
+
+
+def test_the_numbers_of_the_browser_are_those_of_the_report(watched: Watched, reports: dict[str, Path]) -> None:
+    page = watched.ready(reports["seed"])
+    rows = {
+        name: float(accuracy)
+        for name, accuracy in zip(column(page, "#leaderboard", 2), column(page, "#leaderboard", 4), strict=True)
+    }
+    for option in page.locator("#fail-scorer option").all():
+        label = option.inner_text()
+        if label in rows:
+            page.select_option("#fail-scorer", option.get_attribute("value"))
+            lost = int(page.inner_text("#fail-status").split()[0])
+            assert 100 * (440 - lost) / 440 == pytest.approx(rows[label], abs=0.051)
+
+
+def test_hostile_texts_are_shown_and_run_nothing(watched: Watched, reports: dict[str, Path]) -> None:
+    page = watched.ready(reports["hostile"])
+    page.select_option("#fail-scorer", "any")
+    shown = ""
+    while page.locator("#fail-more").is_visible():
+        page.click("#fail-more")
+    for details in page.locator("#items > details").all():
+        details.locator("summary").click()
+        shown += details.inner_text()
+    for text in HOSTILE[:6]:
+        assert text in shown
+    assert page.locator("#items a, #items img, #items script, #items iframe, #items svg").count() == 0
+    assert page.locator("main a[href^='javascript']").count() == 0
+    assert "U+202E" in shown
+    assert "U+001B" in shown
+    assert "\u202e" not in shown
+    assert "characters are not in this file" in shown
+    assert reports["hostile"].stat().st_size < 2_000_000, "a million characters a text would be 24 times that"
+    button = page.locator(".answer button.more").first
+    button.click()
+    assert page.evaluate("document.scrollingElement.scrollWidth <= innerWidth"), "nothing widens the page"
+
+
+def test_the_site(watched: Watched, reports: dict[str, Path]) -> None:
+    page = watched.open(reports["site"])
+    assert page.locator("main > section").count() == 2
+    page.locator("thead button", has_text="accuracy").first.click()
+    link = page.locator("main a").first
+    target = (reports["site"].parent / link.get_attribute("href")).as_uri()
+    link.click()
+    page.locator("html[data-ready=yes]").wait_for(state="attached")
+    watched.requests.remove(target)
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize(("device", "width"), [("desktop", 1280), ("phone", 390)])
+def test_looks(browser: Any, reports: dict[str, Path], tmp_path: Path, scheme: str, device: str, width: int) -> None:
+    made = Watched(browser, viewport={"width": width, "height": 844}, color_scheme=scheme)
+    page = made.ready(reports["seed"])
+    page.locator("#items > details").nth(1).locator("summary").click()
+    page.screenshot(path=artefacts(tmp_path) / f"report-{device}-{scheme}.png", full_page=True)
+    assert page.evaluate("document.scrollingElement.scrollWidth") <= width, "the page itself does not scroll sideways"
+    background = page.evaluate("getComputedStyle(document.body).backgroundColor")
+    light = sum(map(int, re.findall(r"\d+", background)[:3])) > 3 * 128
+    assert light == (scheme == "light")
+    assert made.trouble == []
+    made.context.close()
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_accessibility(browser: Any, reports: dict[str, Path], scheme: str) -> None:
+    """No violation that axe finds, contrast of every text included."""
+    axe = pytest.importorskip("axe_playwright_python.sync_playwright", reason="needs axe-playwright-python")
+    made = Watched(browser, viewport={"width": 1280, "height": 900}, color_scheme=scheme, bypass_csp=True)
+    page = made.ready(reports["seed"])
+    page.locator("#items > details").nth(1).locator("summary").click()
+    results = axe.Axe().run(page)
+    found = [(v["id"], [node["html"][:160] for node in v["nodes"][:3]]) for v in results.response["violations"]]
+    assert found == [], found
+    made.context.close()
+
+
+def test_works_without_scripts(browser: Any, reports: dict[str, Path]) -> None:
+    made = Watched(browser, viewport={"width": 1280, "height": 900}, java_script_enabled=False)
+    page = made.open(reports["seed"])
+    assert page.locator("#leaderboard tbody tr").count() == 4
+    assert "needs JavaScript" in page.inner_text("#failures")
+    assert not page.locator("#lead-controls").is_visible()
+    made.context.close()
