@@ -330,3 +330,36 @@ class TestConfig:
         study.write_text("n = 17\n" + study.read_text())
         result = run_study(study, open_with=Openers())
         assert result.predictions[0].n == 0
+
+
+class TestCommand:
+    """``carb validity --study`` with scorers that anyone has."""
+
+    @pytest.fixture
+    def plain(self, study):
+        text = study.read_text()
+        for i, skill in enumerate(SKILLS):
+            spec = "baseline:length" if i == 0 else f"baseline:random?seed={i}"
+            text = text.replace(f'"test:skill-{skill}"', f'"{spec}"')
+        study.write_text(text)
+        return study
+
+    def test_shows_and_prints(self, carb, plain):
+        shown = carb("validity", "--study", plain, "--quiet")
+        assert shown.code == 0, shown.err
+        assert "What predicts bon/file/us?" in shown.out
+        assert "Against general" in shown.out
+        printed = carb("validity", "--study", plain, "--json", "--quiet").json
+        assert printed["schema"] == "carb.study/1"
+        assert printed["predictions"][0]["n"] == len(SKILLS)
+
+    def test_a_part_that_fails_is_a_failed_check(self, carb, plain):
+        plain.write_text(plain.read_text() + '[[scorer]]\nname = "bad"\nspec = "baseline:lenght"\n')
+        done = carb("validity", "--study", plain, "--quiet")
+        assert done.code == 1
+        assert "Missing: bad, benchmark sets: Unknown baseline 'lenght'" in done.out
+
+    def test_wrong_use(self, carb, plain, tmp_path):
+        assert carb("validity").code == 2
+        assert carb("validity", "x.csv", "--study", plain).code == 2
+        assert "Cannot read the study" in carb("validity", "--study", tmp_path / "absent.toml").err

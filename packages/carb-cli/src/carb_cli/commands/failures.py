@@ -32,7 +32,7 @@ def failures(
 
     For example:
 
-        carb failures runs/first --examples 2
+        carb failures runs/first --scorer baseline:length
 
     Parameters
     ----------

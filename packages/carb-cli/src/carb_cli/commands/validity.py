@@ -11,7 +11,7 @@ from pydantic import Field
 from carb_cli import display
 from carb_cli.csvs import Points, read_points
 from carb_cli.figures import charts, theme
-from carb_cli.options import Json
+from carb_cli.options import Json, Quiet
 from carb_cli.output import Output, Part
 from carb_cli.report.validity import chart_rows, validity_part
 from carb_cli.runs import scores_of
@@ -76,15 +76,17 @@ class Validity(Output):
 
 
 def validity(
-    file: Path,
+    file: Path | None = None,
     *,
+    study: Path | None = None,
     run: Annotated[tuple[Path, ...], Parameter(negative=(), show_default=False)] = (),
     against: str | None = None,
     figure: Path | None = None,
     interval: Literal["analytic", "bca"] = "analytic",
     confidence: float = 0.95,
     json: Json = False,
-) -> None:
+    quiet: Quiet = False,
+) -> int | None:
     """Say whether benchmark scores of reward models predict their downstream results.
 
     For example:
@@ -95,6 +97,9 @@ def validity(
     ----------
     file
         CSV with a row for each reward model and the columns scorer, benchmark, downstream, and perhaps covariate.
+    study
+        Instead of a CSV: a TOML file with scorers, benchmarks, policies and tasks; runs or resumes the whole study.
+        Ends with 1 where a part of it could not be measured.
     run
         Run folders whose accuracies take the place of the column benchmark; the file's scorers are named as there.
     against
@@ -106,6 +111,12 @@ def validity(
     confidence
         Of all intervals.
     """
+    if study is not None and file is None:
+        from carb_cli.study.show import study_command
+
+        return study_command(study, json=json, quiet=quiet)
+    if file is None or study is not None:
+        raise CarbError("Give either a CSV file or --study FILE.toml.")
     points = points_of(file, run, against)
     x, y = points.columns["benchmark"], points.columns["downstream"]
     covariate = points.columns.get("covariate")
@@ -127,8 +138,9 @@ def validity(
         _draw(file, points, found, figure, confidence)
     if json:
         output.print()
-        return
+        return None
     _show(output, figure)
+    return None
 
 
 def points_of(file: Path, runs: tuple[Path, ...], against: str | None) -> Points:
