@@ -50,6 +50,7 @@ def application(argv: Sequence[str] = ()) -> App:
         result_action="return_value",
         exit_on_error=False,
         print_error=True,
+        suppress_keyboard_interrupt=False,
     )
     data = App(name="data", help="List, inspect, check, build and split data sets.")
     app.command(data)

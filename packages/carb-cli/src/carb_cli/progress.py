@@ -9,9 +9,12 @@ from typing import Any
 
 from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
+from rich.table import Column
 
 from carb_cli.display import notes, safe, short
 
+WIDE = 110
+"""Columns from which there is room for a bar."""
 PLAIN_EVERY = 2.0
 """Seconds between progress lines when the output is not a terminal."""
 
@@ -24,7 +27,7 @@ def progress(quiet: bool = False) -> Iterator[Report]:
     """Progress of named tasks: bars on a terminal, a plain line every two seconds otherwise."""
     if quiet:
         yield lambda _task, _done, _total, _detail: None
-    elif notes.is_terminal:
+    elif notes.is_terminal and not notes.is_dumb_terminal:
         with _bars() as show:
             yield show
     else:
@@ -42,13 +45,14 @@ def progress(quiet: bool = False) -> Iterator[Report]:
 
 @contextmanager
 def _bars() -> Iterator[Report]:
-    with Progress(
-        TextColumn("{task.description}", table_column=None),
-        BarColumn(bar_width=12),
-        MofNCompleteColumn(),
-        TextColumn("{task.fields[detail]}"),
-        console=notes,
-    ) as bars:
+    wide = notes.width >= WIDE
+    columns = [
+        TextColumn("{task.description}", table_column=Column(no_wrap=True, max_width=28 if wide else 20)),
+        *([BarColumn(bar_width=None)] if wide else []),
+        MofNCompleteColumn(table_column=Column(no_wrap=True)),
+        TextColumn("{task.fields[detail]}", table_column=Column(no_wrap=True)),
+    ]
+    with Progress(*columns, console=notes, expand=wide) as bars:
         known: dict[str, Any] = {}
 
         def show(task: str, done: int, total: int, detail: str) -> None:

@@ -1,0 +1,171 @@
+"""``carb`` in a real pseudo-terminal: progress, Ctrl-C, going on, width, colour."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import sys
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from carb_data import ScoreTable
+
+if sys.platform == "win32":
+    pytest.skip("needs pseudo-terminals", allow_module_level=True)
+from terminals import Terminal
+
+PLUGIN = '''
+import os, threading
+import anyio, anyio.to_thread
+from carb_scorers import ScoreResult, ScorerSpec, Usage
+
+class Slow:
+    """Scores two windows, then waits as its target says, if the environment asks for it."""
+    def __init__(self, name, target):
+        self.spec = ScorerSpec(name=name, kind="slow", model=target)
+        self.target, self.windows = target, 0
+
+    async def score(self, requests):
+        self.windows += 1
+        if self.windows == 3 and "SLOW_WAITS" in os.environ:
+            if self.target == "async":
+                await anyio.sleep_forever()
+            elif self.target == "thread":
+                await anyio.to_thread.run_sync(threading.Event().wait)
+            else:
+                open(os.environ["SLOW_WAITS"], "rb").read()
+        with open(os.environ["SLOW_LOG"], "a") as log:
+            log.writelines(request.item_id + "\\n" for request in requests)
+        return [ScoreResult(item_id=r.item_id, usage=Usage(input_tokens=10),
+                            scores={c.id: float(len(c.text)) for c in r.candidates}) for r in requests]
+
+    async def aclose(self):
+        pass
+
+def open_slow(name, target, options):
+    return Slow(name, target)
+'''
+
+
+@pytest.fixture
+def plugin(tmp_path: Path) -> dict[str, str]:
+    """An environment with a package that registers the kind ``slow``."""
+    package = tmp_path / "plugin"
+    meta = package / "slow-1.0.dist-info"
+    meta.mkdir(parents=True)
+    (package / "slow_scorer.py").write_text(PLUGIN)
+    (meta / "METADATA").write_text("Metadata-Version: 2.1\nName: slow\nVersion: 1.0\n")
+    (meta / "entry_points.txt").write_text("[carb.scorers]\nslow = slow_scorer:open_slow\n")
+    path = os.pathsep.join(filter(None, [str(package), os.environ.get("PYTHONPATH")]))
+    return {"PYTHONPATH": path, "SLOW_LOG": str(tmp_path / "log")}
+
+
+def command(target: str, out: Path) -> list[object]:
+    return ["run", "--data", "carb-seed", "--scorer", f"slow:{target}", "--no-perturbed", "--window", 64, "--out", out]
+
+
+def asked(tmp_path: Path) -> Counter[str]:
+    """How often each item was scored."""
+    return Counter((tmp_path / "log").read_text().split())
+
+
+@pytest.mark.parametrize("target", ["async", "fifo"])
+def test_ctrl_c_stops_and_the_same_command_goes_on(plugin: dict[str, str], tmp_path: Path, target: str) -> None:
+    fifo = tmp_path / "fifo"
+    os.mkfifo(fifo)
+    out = tmp_path / "run"
+    terminal = Terminal([*command(target, out), "--fresh"], environment={**plugin, "SLOW_WAITS": str(fifo)})
+    terminal.wait_for("128/440")
+    terminal.press("\x03")
+    terminal.wait_for("Stopping after the batch in flight")
+    if target == "fifo":
+        fifo.write_bytes(b"go on")  # the window in flight comes to its end
+    assert terminal.ended() == 130
+    assert "Traceback" not in terminal.plain
+    said = " ".join(terminal.plain.split())
+    assert f"What was scored is kept in {out}" in said
+    again = re.search(r"again: (carb run .*)$", said)
+    assert again is not None
+    assert "--fresh" not in again[1], "that would throw away what was scored"
+    done = 128 if target == "async" else 192
+    assert len(asked(tmp_path)) == done
+    assert not (out / "run.json").exists()
+
+    terminal = Terminal(command(target, out), environment=plugin)
+    assert terminal.ended() == 0
+    assert "440/440" in terminal.plain
+    assert set(asked(tmp_path).values()) == {1}, "nothing is scored twice"
+    assert len(asked(tmp_path)) == 440
+    assert ScoreTable.load(out / "scores.parquet").frame["score"].null_count() == 0
+    assert json.loads((out / "run.json").read_text())["scorers"][0]["errors"] == 0
+
+
+def test_the_second_ctrl_c_does_not_wait(plugin: dict[str, str], tmp_path: Path) -> None:
+    out = tmp_path / "run"
+    terminal = Terminal(command("thread", out), environment={**plugin, "SLOW_WAITS": "yes"})
+    terminal.wait_for("128/440")
+    terminal.press("\x03")
+    terminal.wait_for("Ctrl-C again stops at once")
+    terminal.press("\x03")
+    assert terminal.ended() == 130
+    assert "Traceback" not in terminal.plain
+    assert terminal.raw.rindex("\x1b[?25h") > terminal.raw.rindex("\x1b[?25l"), "the cursor is shown again"
+
+    assert Terminal(command("thread", out), environment=plugin).ended() == 0
+    assert set(asked(tmp_path).values()) == {1}
+
+
+@pytest.mark.parametrize("columns", [60, 80, 140])
+def test_nothing_is_wider_than_the_terminal(plugin: dict[str, str], tmp_path: Path, columns: int) -> None:
+    out = tmp_path / "a-folder-with-a-long-name-that-goes-on"
+    scorers = ["baseline:random?seed=123456789", "slow:async"]
+    run = ["run", "--data", "carb-seed", "--scorer", *scorers, "--limit", 100, "--out", "run"]
+    terminal = Terminal(run, columns=columns, environment=plugin, folder=tmp_path)
+    assert terminal.ended() == 0
+    assert max(map(len, terminal.lines)) <= columns
+    assert "items/s" in terminal.plain
+    assert "tokens/s" in terminal.plain
+    assert "0 errors" in terminal.plain
+    for arguments in (["report", "run"], ["--help"], ["run", "--help"], ["data", "list"]):
+        shown = Terminal(arguments, columns=columns, folder=tmp_path)
+        assert shown.ended() == 0
+        drawn = [line for line in shown.lines if not line.startswith(("A tie", "Next:", "Surface"))]  # prose wraps
+        assert max(map(len, drawn)) <= columns
+    assert not out.exists()
+
+
+def test_no_colour(plugin: dict[str, str], tmp_path: Path) -> None:
+    def colours(terminal: Terminal) -> list[str]:
+        return re.findall(r"\x1b\[(?:[0-9;]*;)?(?:3[0-8]|4[0-8]|9[0-7]|10[0-7])(?:;[0-9;]*)?m", terminal.raw)
+
+    def run(folder: str, **environment: str) -> Terminal:
+        terminal = Terminal(command("async", tmp_path / folder), environment={**plugin, **environment})
+        assert terminal.ended() == 0
+        return terminal
+
+    assert colours(run("a"))
+    assert not colours(run("b", NO_COLOR="1"))
+    dumb = run("c", TERM="dumb")
+    assert "\x1b" not in dumb.raw
+    assert "slow:async: 440/440" in dumb.plain
+
+
+def test_a_mistake_is_a_paragraph(tmp_path: Path) -> None:
+    terminal = Terminal(["run", "--data", "nowhere", "--scorer", "baseline:length", "--out", tmp_path / "r"])
+    assert terminal.ended() == 2
+    assert terminal.plain.strip().startswith("error: There is no data set 'nowhere'")
+
+
+def test_ctrl_c_while_loading(plugin: dict[str, str], tmp_path: Path) -> None:
+    """Before scoring starts there is nothing to keep, and nothing to go on with."""
+    fifo = tmp_path / "data.jsonl"
+    os.mkfifo(fifo)
+    terminal = Terminal(["data", "validate", fifo])
+    with fifo.open("wb"):  # it has opened its side, so it is reading
+        terminal.press("\x03")
+        assert terminal.ended() == 130
+    assert "Interrupted" in terminal.plain
+    assert "Traceback" not in terminal.plain
