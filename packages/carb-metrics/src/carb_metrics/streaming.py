@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -83,8 +84,8 @@ def _one_pass(table: pl.LazyFrame, keys: list[str], ties: Ties, batch: int, rows
     """Counts of each batch; null where a set turns out to be scattered over the table, or to be malformed."""
     counts, seen = [], []
     rest: pl.DataFrame | None = None
-    for start in range(0, max(rows, 1), batch):
-        part = _check(table.slice(start, batch).collect()).filter(pl.col("perturbation").is_null())
+    for start, whole in _batches(table, batch, rows):
+        part = _check(whole).filter(pl.col("perturbation").is_null())
         part = part if rest is None else pl.concat([rest, part], how="vertical_relaxed")
         rest = None
         if start + batch < rows and part.height:  # the last set may go on in the next batch
@@ -102,6 +103,18 @@ def _one_pass(table: pl.LazyFrame, keys: list[str], ties: Ties, batch: int, rows
         )
     names = np.sort(np.concatenate(seen))
     return None if (names[1:] == names[:-1]).any() else counts
+
+
+def _batches(table: pl.LazyFrame, batch: int, rows: int) -> Iterator[tuple[int, pl.DataFrame]]:
+    """Slices with the row at which they start; the next one is read while the caller works on the last."""
+    starts = range(0, max(rows, 1), batch)
+    with ThreadPoolExecutor(1) as reader:
+        coming = reader.submit(table.slice(0, batch).collect)
+        for start in starts:
+            frame = coming.result()
+            if start + batch < rows:
+                coming = reader.submit(table.slice(start + batch, batch).collect)
+            yield start, frame
 
 
 def _parts(table: pl.LazyFrame, parts: int) -> Iterator[pl.DataFrame]:
