@@ -368,8 +368,26 @@ def test_a_server_that_is_gone_for_good_stops_the_scorer(serve: Callable[..., Se
 def test_a_server_that_was_never_there_is_said_so(serve: Callable[..., Server]) -> None:
     server = serve([chat()])
     server.close()
-    with pytest.raises(CarbError, match=r"cannot be reached.*url="):
+    with pytest.raises(CarbError, match=r"cannot be used.*url="):
         ask(model(server.url))
+
+
+@pytest.mark.parametrize("fault", [reset, reply({"error": "crash"}, 500), cut], ids=["reset", "500", "cut"])
+@pytest.mark.parametrize("first", [True, False])
+def test_a_request_that_breaks_the_server_is_one_failure_even_alone(
+    serve: Callable[..., Server], fault: object, first: bool
+) -> None:
+    """With one request at a time nothing else can succeed meanwhile, and yet the run must not stop there for ever."""
+    server = serve(lambda _, body: fault if f"Question {0 if first else 1}?" in str(body) else chat())
+    found = ask(model(server.url, concurrency=1, retries=2), 3)
+    assert [isinstance(f, Failure) for f in found] == ([True, False, False] if first else [False, True, False])
+
+
+def test_without_patience_an_outage_is_error_rows(serve: Callable[..., Server]) -> None:
+    server = serve([chat(), reply({}, 503, Retry_After="900")])
+    found = ask(model(server.url, concurrency=1, retries=1, patience=0), 3)
+    assert [isinstance(f, Failure) for f in found] == [False, True, True]
+    assert len(server.bodies) == 5
 
 
 @pytest.mark.parametrize(
@@ -379,6 +397,7 @@ def test_a_server_that_was_never_there_is_said_so(serve: Callable[..., Server]) 
         (reply({"error": {"message": "pay", "code": "insufficient_quota"}}, 429), "no credit left"),
         (reply({"error": {"message": "pay"}}, 402), "no credit left"),
         (reply({"detail": "no such model"}, 404), "404.*no such model"),
+        (reply({"error": {"message": "loading"}}, 503), "cannot be used: 503: loading"),
     ],
 )
 def test_what_would_fail_for_every_item_stops_the_scorer(
@@ -386,7 +405,7 @@ def test_what_would_fail_for_every_item_stops_the_scorer(
 ) -> None:
     server = serve([answer])
     with pytest.raises(CarbError, match=said):
-        ask(model(server.url, concurrency=1), 5)
+        ask(model(server.url, concurrency=1, retries=0), 5)
     assert len(server.bodies) == 1
 
 

@@ -30,6 +30,8 @@ from carb_scorers.contract import ScoreError
 _LARGEST_ANSWER = 32 * 2**20
 """Bytes. More than any judge writes; a server must not fill the memory."""
 _FIRST_WAIT, _LONGEST_WAIT = 0.5, 30.0
+_OVERLOADED = {429, 502, 503, 504, 529}
+"""Statuses by which a server, or what stands before it, says that it can answer nobody now."""
 
 
 class EndpointError(Exception):
@@ -44,9 +46,15 @@ class EndpointError(Exception):
 class _TransientError(Exception):
     """Worth trying again."""
 
-    def __init__(self, kind: str, message: str, after: float = 0.0) -> None:
+    def __init__(self, kind: str, message: str, *, after: float = 0.0, gone: bool = False) -> None:
+        """Args:
+        kind: of the error row.
+        message: what happened.
+        after: seconds that the server asks to wait.
+        gone: the server, not the request, is at fault: nobody listens, or it is overloaded.
+        """
         super().__init__(message)
-        self.kind, self.message, self.after = kind, message, after
+        self.kind, self.message, self.after, self.gone = kind, message, after, gone
 
 
 class _FinalError(Exception):
@@ -72,7 +80,8 @@ class Politeness:
     retries: int = 6
     """Further attempts after a 408, 409, 425, 429 or 5xx, a time-out or a lost connection."""
     patience: float = 300.0
-    """Seconds for which a server that has answered before may be gone."""
+    """Seconds for which a server that has answered before may be gone or overloaded, before the run stops. With 0
+    such requests become error rows after their retries, and the run goes on."""
 
 
 @dataclass(slots=True)
@@ -161,28 +170,26 @@ class Endpoint:
     def _give_up(self, error: _TransientError, attempt: int, before: int, wait: float) -> None:
         """Raise where another attempt is pointless.
 
-        A request that fails while others succeed is at fault itself, and is given up after its retries. While
-        nothing succeeds the server is at fault: then it is waited for, and the run stops, to be continued, rather
-        than fill up with errors.
+        After its retries a request is given up as an error row, if it is at fault itself: others succeed meanwhile,
+        or the server is there and answers. Where the server is at fault it is waited for, and then the run stops, to
+        be continued, rather than fill up with errors.
         """
-        if error.after > self._how.patience:
+        if error.after > self._how.patience > 0:
             raise CarbError(
                 f"{self.url} asks to wait {error.after:.0f} seconds ({error.message}). What was scored before is kept; "
                 f"run the same command again then, or raise patience=."
             )
         if attempt <= self._how.retries:
             return
-        others_succeed = self._successes > before
-        if self._succeeded is not None and not others_succeed:
-            if self._clock.now() + wait - self._succeeded <= self._how.patience:
-                return
+        if not error.gone or self._successes > before or not self._how.patience:
+            raise EndpointError(ScoreError(kind=error.kind, message=error.message), attempt)
+        if self._succeeded is None:
+            raise CarbError(f"{self.url} cannot be used: {error.message}. Is the server running, and url= right?")
+        if self._clock.now() + wait - self._succeeded > self._how.patience:
             raise CarbError(
                 f"{self.url} has not answered for {self._how.patience:.0f} seconds (last: {error.message}). What was "
                 f"scored before is kept; run the same command again when the server is back."
             )
-        if error.kind == "connection" and not others_succeed:
-            raise CarbError(f"{self.url} cannot be reached: {error.message}. Is the server running, and url= right?")
-        raise EndpointError(ScoreError(kind=error.kind, message=error.message), attempt)
 
     async def _enter(self, stack: AsyncExitStack) -> _Open:
         loop = anyio.lowlevel.current_token()
@@ -231,10 +238,13 @@ class Endpoint:
             with anyio.fail_after(self._how.timeout):
                 async with opened.client.stream("POST", f"{self.url}{path}", content=to_json(body)) as response:
                     content = await _read(response)
+        except httpx.ConnectTimeout:
+            raise _TransientError("connection", "no connection in time", gone=True) from None
         except (TimeoutError, httpx.TimeoutException):
             raise _TransientError("timeout", f"no answer within {self._how.timeout:g} seconds") from None
         except (httpx.TransportError, httpx.StreamError) as error:
-            raise _TransientError("connection", self._clean(str(error) or type(error).__name__)) from None
+            message = self._clean(str(error) or type(error).__name__)
+            raise _TransientError("connection", message, gone=isinstance(error, httpx.ConnectError)) from None
         except (httpx.HTTPError, httpx.InvalidURL) as error:  # such as an answer that cannot be decompressed
             raise _FinalError("http", self._clean(str(error))) from None
         return self._judge(response, content)
@@ -264,7 +274,8 @@ class Endpoint:
         if status == 404 and self._succeeded is None:
             raise CarbError(f"{self.url} answers 404: {message}. Are url= and the model's name right?")
         if status in {408, 409, 425, 429} or status >= 500:
-            raise _TransientError("http", f"{status}: {message}", retry_after(response.headers, self._clock.wall()))
+            after = retry_after(response.headers, self._clock.wall())
+            raise _TransientError("http", f"{status}: {message}", after=after, gone=status in _OVERLOADED)
         too_long = code == "context_length_exceeded" or "context length" in message or status == 413
         raise _FinalError("too-long" if too_long else "http", f"{status}: {message}")
 

@@ -62,7 +62,8 @@ class OpenAIOptions(Options):
     retries: Annotated[int, Field(ge=0)] = 6
     """Further attempts after 408, 409, 425, 429, 5xx, a time-out or a lost connection."""
     patience: Annotated[float, Field(ge=0)] = 300.0
-    """Seconds for which a server that has answered before may be gone, before the run stops."""
+    """Seconds for which a server that has answered before may be gone or overloaded, before the run stops. With 0
+    such requests become error rows after their retries, and the run goes on."""
     price_in: Annotated[float, Field(ge=0)] | None = None
     """Price of a million input tokens, in any currency; for the record's cost."""
     price_out: Annotated[float, Field(ge=0)] | None = None
