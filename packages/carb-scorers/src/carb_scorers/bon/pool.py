@@ -14,7 +14,7 @@ from carb_scorers.bon.samples import SamplePool
 from carb_scorers.contract import Candidate, Scorer, ScoreRequest, ScoreResult, ScorerSpec
 from carb_scorers.evaluation import WINDOW, OnProgress, Tally, score_all
 from carb_scorers.journal import Journal, JournalHead, journal_path
-from carb_scorers.specs import kinds, provider
+from carb_scorers.specs import identity, kinds, provider
 
 
 class PoolScores(BaseModel):
@@ -107,7 +107,10 @@ async def _results(
     own = f"carb-scorers {version('carb-scorers')}"
     other = provider(scorer.spec.kind) if scorer.spec.kind in kinds() else own
     head = JournalHead(
-        fingerprint=fingerprint, seed=seed, spec=scorer.spec, version=own if other == own else f"{own}, {other}"
+        fingerprint=fingerprint,
+        seed=seed,
+        spec=identity(scorer.spec),
+        version=own if other == own else f"{own}, {other}",
     )
     with Journal(journal_path(folder, scorer.spec.name), head) as journal:
         tally.add([journal.results[r.item_id] for r in requests if r.item_id in journal.results], spent=False)

@@ -1,0 +1,115 @@
+"""Best-of-N with a real language model on the published questions."""
+
+import csv
+
+import anyio
+import pytest
+
+from carb_data.tasks import open_task
+from carb_scorers import open_scorer
+from carb_scorers.bon import best_of_n, collect, open_policy, score_pool
+from carb_scorers.bon.outcome import grade_pool
+from carb_scorers.bon.policies import policy_prompts
+
+pytestmark = pytest.mark.real_model
+
+
+@pytest.fixture(scope="module")
+def task(public_data):
+    return open_task(f"blend:{public_data / 'blend'}?places=UK,China&distinct=true&limit=4")
+
+
+def draw(task, spec, n, path):
+    async def run():
+        policy = open_policy(spec)
+        try:
+            return await collect(policy, task, n, path)
+        finally:
+            await policy.aclose()
+
+    return anyio.run(run)
+
+
+def test_greedy_is_what_transformers_generates(gemma, task, tmp_path):
+    import torch
+    from transformers import AutoModelForCausalLM, AutoTokenizer
+
+    from carb_scorers.bon.policies import tidy
+    from carb_scorers.tokens import prompt_ids
+
+    pool = draw(task, f"hf:{gemma}?temperature=0&max_new_tokens=6", 2, tmp_path / "pool.jsonl")
+    tokenizer = AutoTokenizer.from_pretrained(gemma)
+    model = AutoModelForCausalLM.from_pretrained(gemma, dtype=torch.float32).eval()
+    for one in policy_prompts(task)[:2]:
+        ids = torch.tensor([prompt_ids(tokenizer, one.prompt)])
+        out = model.generate(input_ids=ids, attention_mask=torch.ones_like(ids), max_new_tokens=6, do_sample=False)
+        wanted = tidy(tokenizer.decode(out[0, ids.shape[1] :], skip_special_tokens=True), one_line=True)
+        assert [sample.text for sample in pool.samples[one.id]] == [wanted, wanted]
+        assert wanted
+
+
+def test_samples_differ_and_scorers_pick_among_them(gemma, task, tmp_path):
+    pool = draw(task, f"hf:{gemma}?temperature=0.8&max_new_tokens=6", 4, tmp_path / "pool.jsonl")
+    assert pool.errors == 0
+    assert any(len({sample.text for sample in row}) > 1 for row in pool.samples.values())
+    assert all("\n" not in sample.text for row in pool.samples.values() for sample in row)
+    grades = grade_pool(pool, task)
+
+    async def score(spec):
+        scorer = open_scorer(spec)
+        try:
+            return await score_pool(pool, task, scorer)
+        finally:
+            await scorer.aclose()
+
+    for spec in ("baseline:length", f"implicit:{gemma}?ref=none"):
+        result = best_of_n(pool, task, anyio.run(score, spec), grades)
+        assert (len(result.prompts), result.errors) == (4, 0)
+        assert all(0 <= point.picked <= point.best <= 1 for point in result.curve)
+
+
+def test_the_annotations_of_a_place_are_the_best_policy(public_data, tmp_path):
+    """Responses read from a file: people of the UK answer for the UK, so that nothing is left to regret."""
+    import json
+
+    task = open_task(f"blend:{public_data / 'blend'}?places=UK&limit=50")
+    items = json.loads((public_data / "blend" / "data" / "annotations" / "UK_data.json").read_text("utf-8"))
+    rows = []
+    for prompt in task.prompts:
+        answers = [
+            text for e in items[prompt.id.split("/")[1]]["annotations"] for text in e["en_answers"] if text.strip()
+        ]
+        rows.append(json.dumps({"prompt_id": prompt.id, "responses": (answers * 2)[:2]}))
+    (tmp_path / "people.jsonl").write_text("\n".join(rows) + "\n", encoding="utf-8")
+    pool = draw(task, f"file:{tmp_path / 'people.jsonl'}", 2, tmp_path / "pool.jsonl")
+    scores = anyio.run(lambda: score_pool(pool, task, open_scorer("baseline:random")))
+    result = best_of_n(pool, task, scores, grade_pool(pool, task))
+    assert result.quality == 1
+
+
+def test_a_study_from_the_command_line(public_data, tmp_path):
+    """Baselines alone, on real questions: every file is there, and the CSV is read by ``carb validity``."""
+    import json
+
+    from carb_cli import main
+
+    items = json.loads((public_data / "blend" / "data" / "annotations" / "UK_data.json").read_text("utf-8"))
+    task = open_task(f"blend:{public_data / 'blend'}?places=UK&limit=40")
+    rows = []
+    for n, prompt in enumerate(task.prompts):
+        right = items[prompt.id.split("/")[1]]["annotations"][0]["en_answers"][0]
+        wrong = items[task.prompts[n - 1].id.split("/")[1]]["annotations"][0]["en_answers"][0]
+        rows.append(json.dumps({"prompt_id": prompt.id, "responses": [right, wrong, f"{wrong} or so", "no idea"]}))
+    (tmp_path / "r.jsonl").write_text("\n".join(rows) + "\n", encoding="utf-8")
+    names = ["random", "length", "language", "label"]
+    scorers = "".join(f'[[scorer]]\nname = "{name}"\nspec = "baseline:{name}"\n' for name in names)
+    (tmp_path / "study.toml").write_text(
+        f'out = "out"\nn = 4\n{scorers}[[benchmark]]\nname = "seed"\ndata = "carb-seed"\nlimit = 40\nties = "shared"\n'
+        f'[[policy]]\nname = "file"\nspec = "file:{tmp_path / "r.jsonl"}"\n'
+        f'[[task]]\nname = "uk"\nspec = "{task.name}"\n'
+    )
+    assert main(["validity", "--study", str(tmp_path / "study.toml"), "--quiet"]) == 0
+    points = tmp_path / "out" / "points-bon--file--uk.csv"
+    with points.open() as lines:
+        assert [row["scorer"] for row in csv.DictReader(lines)] == names
+    assert main(["validity", str(points), "--json"]) == 0
