@@ -11,14 +11,16 @@ from carb_data import Culture, Registry, ScoreTable
 from carb_data import cultures as default_cultures
 from carb_metrics.accuracy import grouped_accuracy
 from carb_metrics.cells import Cell, Grouped, Result
-from carb_metrics.outcomes import Errors, Ties, set_outcomes
+from carb_metrics.clusters import is_clustered
+from carb_metrics.outcomes import Errors, Ties, count_kinds, set_outcomes
 from carb_metrics.resampling import RESAMPLES
 
 
 class Breakdown(Result):
     """Accuracies by group, one ``Grouped`` for each way of grouping.
 
-    ``scorer`` is the first key of every grouping when the table holds several scorers, and absent otherwise.
+    ``scorer`` is the first key of every grouping when the table holds several scorers, and absent otherwise. Averages
+    over all of several scorers have no interval where sets are independent; ``of`` gives each scorer's own.
     """
 
     overall: Cell
@@ -70,14 +72,17 @@ def breakdown(
         CarbError: a culture of the table is not in the registry, or the sets are malformed.
     """
     registry = cultures if isinstance(cultures, Registry) else Registry(cultures)
-    sets = describe(set_outcomes(scores, ties), registry)
+    sets = set_outcomes(scores, ties)
+    has_topics = "topic" in sets.columns and sets["topic"].null_count() < sets.height
+    if not is_clustered(sets):  # independent sets are all told by their number
+        sets = count_kinds(sets, ["scorer", "culture", "domain", *(["topic"] if has_topics else [])])
+    sets = describe(sets, registry)
     several = ("scorer",) if sets["scorer"].n_unique() > 1 else ()
 
     def grouped(*keys: str) -> Grouped:
         return grouped_accuracy(sets, (*several, *keys), confidence, errors=errors, resamples=resamples, seed=seed)
 
     by_domain = grouped("domain")
-    has_topics = "topic" in sets.columns and sets["topic"].null_count() < sets.height
     return Breakdown(
         overall=by_domain.overall,
         by_culture=grouped("culture"),

@@ -110,3 +110,9 @@ def _check(rows: pl.DataFrame, starts: Ints, chosen: npt.NDArray[np.bool_]) -> N
             f"'rejected' row. First: scorer '{row['scorer']}', item '{row['item_id']}' has {right[first]} chosen and "
             f"{size[first] - right[first]} rejected. Was a part of the table filtered away, or joined twice?"
         )
+
+
+def count_kinds(sets: pl.DataFrame, keys: list[str]) -> pl.DataFrame:
+    """How many sets are alike: ``keys``, ``credit``, ``tied`` (0 or 1), ``error`` and ``count``, a row per kind."""
+    kinds = sets.select(*keys, "credit", (pl.col("tied") > 0).cast(pl.Int64), "error")
+    return kinds.group_by(pl.all()).agg(pl.len().cast(pl.Int64).alias("count"))

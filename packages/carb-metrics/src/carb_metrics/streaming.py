@@ -13,7 +13,7 @@ from carb_data import CarbError
 from carb_data.table import COLUMNS, OPTIONAL
 from carb_metrics.accuracy import grouped_accuracy
 from carb_metrics.cells import Grouped
-from carb_metrics.outcomes import Errors, Ties, outcomes_of_frame
+from carb_metrics.outcomes import Errors, Ties, count_kinds, outcomes_of_frame
 from carb_metrics.resampling import RESAMPLES
 from carb_metrics.tally import Weights
 
@@ -125,9 +125,8 @@ def _parts(table: pl.LazyFrame, parts: int) -> Iterator[pl.DataFrame]:
 
 
 def _kinds(sets: pl.DataFrame, keys: list[str]) -> pl.DataFrame:
-    there = [pl.col(key).cast(pl.String) for key in keys if key in sets.columns]
-    kinds = sets.select(*there, "credit", (pl.col("tied") > 0).cast(pl.Int64), "error")
-    return kinds.group_by(pl.all()).agg(pl.len().cast(pl.Int64).alias("count"))
+    there = [key for key in keys if key in sets.columns]
+    return count_kinds(sets.with_columns(pl.col(there).cast(pl.String)), there)
 
 
 def _check(part: pl.DataFrame) -> pl.DataFrame:

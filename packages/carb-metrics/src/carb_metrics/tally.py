@@ -198,9 +198,12 @@ class Tally:
         may_be_top = accuracy[top] - accuracy <= CONTENDER * (few - few[:, [top]]).std(0)
         may_be_bottom = accuracy - accuracy[bottom] <= CONTENDER * (few - few[:, [bottom]]).std(0)
         difference = float(accuracy[top] - accuracy[bottom])
-        wide = noise[:, may_be_top].max(1) - noise[:, may_be_bottom].min(1)
-        low = difference - float(percentile_interval(wide, self.confidence)[1])
-        high = difference - float(percentile_interval(noise[:, top] - noise[:, bottom], self.confidence)[0])
+        pair = noise[:, top] - noise[:, bottom]
+        below, above = percentile_interval(pair, self.confidence)
+        if may_be_top.sum() > 1 or may_be_bottom.sum() > 1:
+            wide = noise[:, may_be_top].max(1) - noise[:, may_be_bottom].min(1)
+            above = percentile_interval(wide, self.confidence)[1]
+        low, high = difference - float(above), difference - float(below)
         if high - low <= 1e-12:  # no replicate differs: Newcombe (1998), Statistics in Medicine 17:873-890, method 10
             low, high = self.newcombe(best, worst)
         names = self.names()
