@@ -89,7 +89,7 @@ def shared_prefix(first: Sequence[int], second: Sequence[int]) -> int:
     return min(len(first), len(second))
 
 
-def pack_group(rows: Sequence[Row], *, cost: Cost, longest: int, window: int | None = None) -> list[Pack]:
+def pack_group(rows: Sequence[Row], *, cost: Cost, longest: int) -> list[Pack]:
     """Divide the rows of one item into packs so that computing them costs least.
 
     The outcome depends on the set of rows alone, not on their order, so that the arithmetic of a row, down to its
@@ -99,7 +99,6 @@ def pack_group(rows: Sequence[Row], *, cost: Cost, longest: int, window: int | N
         rows: of one item; equal ones must have been merged.
         cost: see ``Cost``.
         longest: tokens that a pack of several rows may have at most.
-        window: rows longer than this are left alone (for models that attend to a sliding window).
 
     Returns:
         Packs over all rows; contiguous runs of the sorted rows.
@@ -110,16 +109,15 @@ def pack_group(rows: Sequence[Row], *, cost: Cost, longest: int, window: int | N
     best: list[tuple[float, int]] = [(0.0, 0)]
     for end in range(1, n + 1):
         options: list[tuple[float, int]] = []
-        prefix = total = widest = 0
+        prefix = total = 0
         for start in range(end - 1, -1, -1):
             alone = start == end - 1
             size = len(ordered[start].tokens)
             prefix = size if alone else min(prefix, common[start])
             total += size
             length = total - (end - 1 - start) * prefix
-            if not alone and (length > longest or (window is not None and max(size, widest) > window)):
+            if not alone and length > longest:
                 break
-            widest = size if alone else max(widest, size)
             options.append((best[start][0] + cost.of(length, masked=not alone), start))
         best.append(min(options))
     packs: list[Pack] = []

@@ -14,6 +14,9 @@ from typing import Any, Protocol
 from carb_data.extras import require
 from carb_scorers.batching import Cost, Pack, Row
 
+_FULL, _SLIDING = "full_attention", "sliding_attention"
+"""Kinds of attention, as transformers names them in ``layer_types``; a pack's mask is known for these."""
+
 
 class Core(Protocol):
     """See the module's text."""
@@ -23,7 +26,8 @@ class Core(Protocol):
     """Rows may share a sequence."""
     paddable: bool
     """Packs of different length may share a pass."""
-    window: int | None
+    together: bool
+    """Rows of one item share passes, padded, where they cannot share a sequence."""
     cost: Cost
 
     def states(self, packs: Sequence[Pack]) -> Any:
@@ -48,18 +52,20 @@ class HiddenCore:
     several ways takes one mask for each way.
     """
 
-    def __init__(self, model: Any, *, eager: bool, compiled: bool = False) -> None:
+    def __init__(self, model: Any, *, compiled: bool = False) -> None:
         torch = require("torch", package="carb-scorers", extra="hf")
         self._torch = torch
         config = model.config.get_text_config()
+        attention = getattr(config, "_attn_implementation", None)
         self._body = torch.compile(model.base_model, dynamic=True) if compiled else model.base_model
-        self._kinds = sorted(set(getattr(config, "layer_types", None) or ()))
-        self._eager = eager
+        self._window: int | None = getattr(config, "sliding_window", None)
+        self._kinds = set(getattr(config, "layer_types", None) or ({_SLIDING} if self._window else {_FULL}))
+        self._eager = attention == "eager"
         self._dtype = model.dtype
         self.device = model.device
-        self.packable = True
+        self.packable = attention in {"sdpa", "eager"} and self._kinds <= {_FULL, _SLIDING}
         self.paddable = True
-        self.window = _window(config)
+        self.together = False
         self.cost = _cost(model, config)
 
     def states(self, packs: Sequence[Pack]) -> Any:
@@ -80,24 +86,33 @@ class HiddenCore:
             lines.extend([line] * len(reads))
             columns.extend(reads)
         packed = any(len(pack.rows) > 1 for pack in packs)
-        mask = self._mask(segments.to(self.device)) if packed else None
+        positions, segments = positions.to(self.device), segments.to(self.device)
         hidden = self._body(
-            input_ids=ids.to(self.device), attention_mask=mask, position_ids=positions.to(self.device), use_cache=False
+            input_ids=ids.to(self.device),
+            attention_mask=self._masks(positions, segments) if packed else None,
+            position_ids=positions,
+            use_cache=False,
         ).last_hidden_state
         return hidden[torch.tensor(lines, device=hidden.device), torch.tensor(columns, device=hidden.device)]
 
-    def _mask(self, segments: Any) -> Any:
-        """Each token sees what stands before it in the prefix or in its own tail; padding sees itself."""
+    def _masks(self, positions: Any, segments: Any) -> Any:
+        """Each token sees what stands before it in the prefix or in its own tail; padding sees the prefix."""
         torch = self._torch
         width = segments.shape[1]
         past = torch.ones((width, width), dtype=torch.bool, device=segments.device).tril()
         query, key = segments[:, :, None], segments[:, None, :]
-        seen = (past & ((key == 0) | (key == query)))[:, None]
-        if self._eager:
-            seen = torch.zeros(seen.shape, dtype=self._dtype, device=seen.device).masked_fill(
-                ~seen, torch.finfo(self._dtype).min
-            )
-        return dict.fromkeys(self._kinds, seen) if len(self._kinds) > 1 else seen
+        seen = {_FULL: past & ((key == 0) | (key == query))}
+        if self._window is not None:
+            seen[_SLIDING] = seen[_FULL] & (positions[:, :, None] - positions[:, None, :] < self._window)
+        masks = {kind: self._as_attention_wants(seen[kind][:, None]) for kind in sorted(self._kinds)}
+        return masks if len(masks) > 1 else next(iter(masks.values()))
+
+    def _as_attention_wants(self, seen: Any) -> Any:
+        """sdpa takes what may be seen; eager attention adds numbers to its scores."""
+        if not self._eager:
+            return seen
+        hidden = self._torch.finfo(self._dtype).min
+        return self._torch.zeros(seen.shape, dtype=self._dtype, device=seen.device).masked_fill(~seen, hidden)
 
 
 class OwnCore:
@@ -110,14 +125,13 @@ class OwnCore:
     """
 
     packable = False
-    window: int | None = None
 
     def __init__(self, model: Any, output: Callable[[Any], Any], *, per_token: bool) -> None:
         self._torch = require("torch", package="carb-scorers", extra="hf")
         self._model = model
         self._output = output
         self._per_token = per_token
-        self.paddable = not per_token
+        self.paddable = self.together = not per_token
         self._options = {"use_cache": False} if per_token else {}
         self._keeps = per_token and "logits_to_keep" in inspect.signature(model.forward).parameters
         self.device = model.device
@@ -208,11 +222,6 @@ def _without_body(model: Any) -> Any:
     head = copy.copy(model)
     head._modules = {**model._modules, model.base_model_prefix: Given()}
     return head
-
-
-def _window(config: Any) -> int | None:
-    window = getattr(config, "sliding_window", None)
-    return window if isinstance(window, int) and getattr(config, "use_sliding_window", True) else None
 
 
 def _cost(model: Any, config: Any) -> Cost:

@@ -18,6 +18,10 @@ from carb_scorers.batching import Pack, Row, order, pack_group, plan_passes
 from carb_scorers.contract import ScoreError
 from carb_scorers.hf.cores import HasCore, row_alone
 
+PACK_TOKENS = 4096
+"""Tokens in a pass of one item's rows, at most (but for a row that is longer alone). Not an option, so that no
+option changes a score; where memory runs out, it is halved."""
+
 CHUNK = 64
 """Items whose tokens are prepared at once; while one chunk is computed, the next is prepared."""
 
@@ -33,17 +37,15 @@ class Executor(Generic[W]):
 
     Args:
         workers: one core each.
-        budget: padded tokens in a pass.
+        budget: padded tokens in a pass that items share.
         merge: whether items share passes; see ``plan_passes``.
-        packing: whether rows of an item may share a sequence, where a core can do that.
     """
 
-    def __init__(self, workers: Sequence[W], *, budget: int, merge: bool, packing: bool) -> None:
+    def __init__(self, workers: Sequence[W], *, budget: int, merge: bool) -> None:
         self._torch = require("torch", package="carb-scorers", extra="hf")
         self._workers = tuple(workers)
-        self._budgets = [budget] * len(self._workers)
-        self._merge = merge
-        self._packing = packing
+        self._budgets = [budget if merge else PACK_TOKENS] * len(self._workers)
+        self.merge = merge
         self._lock = threading.Lock()
 
     @property
@@ -56,7 +58,7 @@ class Executor(Generic[W]):
         self._workers = ()
 
     def map(
-        self, items: Sequence[X], encode: Callable[[X], Sequence[Row | Failure]], read: Read[W, T]
+        self, items: Sequence[X], encode: Callable[[X], Sequence[Row | Failure]], read: Read[W, T], *, packing: bool
     ) -> list[list[T | Failure]]:
         """An outcome for each row of each item.
 
@@ -64,15 +66,16 @@ class Executor(Generic[W]):
             items: whatever ``encode`` takes.
             encode: makes an item's rows; called once per item, in a thread of its own.
             read: from states ``(reads, D)`` of some rows to one outcome per row; called under inference mode.
+            packing: whether rows of an item may share a sequence, where a core can do that.
 
         Returns:
             Per item, per row, in order. Rows that did not fit into memory alone are failures.
         """
         with self._lock:  # cores and heads hold state while they run
-            return self._map(items, encode, read)
+            return self._map(items, encode, read, packing)
 
     def _map(
-        self, items: Sequence[X], encode: Callable[[X], Sequence[Row | Failure]], read: Read[W, T]
+        self, items: Sequence[X], encode: Callable[[X], Sequence[Row | Failure]], read: Read[W, T], packing: bool
     ) -> list[list[T | Failure]]:
         outcomes: list[list[T | Failure]] = [[] for _ in items]
         stopped = threading.Event()
@@ -95,7 +98,7 @@ class Executor(Generic[W]):
                         if (start := next(starts, None)) is not None:
                             ahead.append(pool.submit(prepare, start))
                     first, encoded = chunk.result()
-                    outcomes[first : first + len(encoded)] = self._chunk(number, encoded, read, stopped)
+                    outcomes[first : first + len(encoded)] = self._chunk(number, encoded, read, packing, stopped)
 
             with ThreadPoolExecutor(len(self._workers), "score") as crew:
                 others = [crew.submit(work, number) for number in range(1, len(self._workers))]
@@ -113,13 +116,14 @@ class Executor(Generic[W]):
         number: int,
         encoded: Sequence[Sequence[Row | Failure]],
         read: Read[W, T],
+        packing: bool,
         stopped: threading.Event,
     ) -> list[list[T | Failure]]:
         """Compute a chunk; items with the very same rows are computed once."""
         keys = [tuple(sorted({r for r in rows if isinstance(r, Row)}, key=order)) for rows in encoded]
         done: dict[tuple[Row, ...], dict[Row, T | Failure]] = {key: {} for key in keys}
         while groups := [(key, left) for key, known in done.items() if (left := [r for r in key if r not in known])]:
-            for members in self._passes(number, [rows for _, rows in groups]):
+            for members in self._passes(number, [rows for _, rows in groups], packing):
                 if stopped.is_set():
                     break
                 if number == 0:
@@ -140,15 +144,15 @@ class Executor(Generic[W]):
             for key, rows in zip(keys, encoded, strict=True)
         ]
 
-    def _passes(self, number: int, groups: Sequence[Sequence[Row]]) -> list[list[tuple[int, Pack]]]:
+    def _passes(self, number: int, groups: Sequence[Sequence[Row]], packing: bool) -> list[list[tuple[int, Pack]]]:
         core, budget = self._workers[number].core, self._budgets[number]
         divide: Callable[[Sequence[Row]], list[Pack]]
-        if core.packable and self._packing:
-            divide = partial(pack_group, cost=core.cost, longest=budget, window=core.window)
+        if core.packable and packing:
+            divide = partial(pack_group, cost=core.cost, longest=min(budget, PACK_TOKENS))
         else:
             divide = _alone
-        merge = self._merge and core.paddable
-        return plan_passes(groups, divide, budget=budget, merge=merge, together=core.paddable and not core.packable)
+        merge = self.merge and core.paddable
+        return plan_passes(groups, divide, budget=budget, merge=merge, together=core.together and core.paddable)
 
     def _attempt(self, worker: W, members: Sequence[Pack], read: Read[W, T]) -> Sequence[T | Failure] | None:
         """The outcomes of a pass, or ``None`` where memory ran out."""

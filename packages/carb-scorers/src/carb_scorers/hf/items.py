@@ -48,9 +48,7 @@ class ItemRunner(Generic[W]):
         on_gpu = workers[0].core.device.type != "cpu"
         merge = options.batching == "budget" or (options.batching == "auto" and on_gpu)
         self._workers: tuple[W, ...] = tuple(workers)
-        self.executor: Executor[W] = Executor(
-            workers, budget=options.batch_tokens, merge=merge, packing=options.packing
-        )
+        self.executor: Executor[W] = Executor(workers, budget=options.batch_tokens, merge=merge)
         self._tokenizer = workers[0].loaded.tokenizer
         self._max_length = workers[0].loaded.max_length
         self._truncate: Literal["error", "middle"] = options.truncate
@@ -78,6 +76,8 @@ class ItemRunner(Generic[W]):
         rows_of: RowsOf,
         read: Read[W, T],
         finish: Callable[[Sequence[T], Usage], A],
+        *,
+        packing: bool,
     ) -> list[A | Failure]:
         """An answer to each prompt, in order; prompts of one group are computed together.
 
@@ -87,6 +87,7 @@ class ItemRunner(Generic[W]):
             rows_of: the rows of a prompt.
             read: see ``Executor.map``.
             finish: from the outcomes of a prompt's rows to its answer.
+            packing: see ``Executor.map``.
         """
         assert self.workers  # open
         members = groups_of([prompt.group for prompt in prompts])
@@ -101,7 +102,7 @@ class ItemRunner(Generic[W]):
             return [row for rows, _ in parts for row in rows]
 
         numbers = range(len(members))
-        outcomes = await anyio.to_thread.run_sync(lambda: self.executor.map(numbers, encode, read))
+        outcomes = await anyio.to_thread.run_sync(lambda: self.executor.map(numbers, encode, read, packing=packing))
         out: dict[int, A | Failure] = {}
         for which, found in enumerate(outcomes):
             at = 0

@@ -63,6 +63,8 @@ class HFLanguageModel:
         self.revision = workers[0].loaded.revision
         self._tokenizer = workers[0].loaded.tokenizer
         self._items = ItemRunner(workers, options)
+        self._packing = options.packing
+        self._budget = options.batch_tokens
 
     async def aclose(self) -> None:
         """Drop the model."""
@@ -83,7 +85,7 @@ class HFLanguageModel:
         def run() -> list[Generation | Failure]:
             encoded = self._items.encode(prompts, self._ends, room=max_tokens)
             worker = self._items.workers[0]
-            return generate(worker.loaded, prompts, encoded, sampling, budget=self._items.executor.budget)
+            return generate(worker.loaded, prompts, encoded, sampling, budget=self._budget)
 
         return await anyio.to_thread.run_sync(run)
 
@@ -133,7 +135,7 @@ class HFLanguageModel:
                 excluding_longer(logprobs, lambda a, b: endings[a][: len(endings[b])] == endings[b]), usage=usage
             )
 
-        return await self._items.run(prompts, None, rows_of, read, choices)
+        return await self._items.run(prompts, None, rows_of, read, choices, packing=self._packing != "off")
 
     async def continuation_logprobs(
         self, prompts: Sequence[Prompt], answers: Sequence[str], *, end_of_turn: bool = True
@@ -155,7 +157,8 @@ class HFLanguageModel:
         def continuation(found: Sequence[tuple[float, ...]], usage: Usage) -> Continuation:
             return Continuation(found[0], usage)
 
-        return await self._items.run(prompts, answers, rows_of, read, continuation)
+        packing = self._packing == "on" or (self._packing == "auto" and self._items.executor.merge)
+        return await self._items.run(prompts, answers, rows_of, read, continuation, packing=packing)
 
     def _ends(self, prompt: Prompt, _: str) -> list[Row]:
         ids = tuple(prompt_ids(self._tokenizer, prompt))
@@ -171,13 +174,12 @@ def make_worker(loaded: Loaded, options: HFOptions) -> Worker:
 
     plain = OwnCore(model, own, per_token=True)
     rows = probe_rows(loaded.tokenizer)
-    packs = options.attention in {"sdpa", "eager"}
     try:
-        core = HiddenCore(model, eager=options.attention == "eager", compiled=options.compile)
+        core = HiddenCore(model, compiled=options.compile)
         head = LanguageHead(model)
     except (AttributeError, TypeError, KeyError):
         return Worker(loaded, plain, OwnLogits())
-    core.packable = core.packable and packs and options.packing
+    core.packable = core.packable and options.packing != "off"
     fits = try_core(core, rows, head.logits, lambda row: plain.alone(row).float())
     return Worker(loaded, core, head) if fits else Worker(loaded, plain, OwnLogits())
 

@@ -23,24 +23,27 @@ class HFOptions(Options):
     """Options that every transformers-backed scorer takes."""
 
     revision: str | None = None
-    dtype: Literal["auto", "float32", "bfloat16", "float16"] = "auto"
+    dtype: Literal["auto", "float32", "bfloat16", "float16", "float64"] = "auto"
     """``auto``: the dtype of the weights on a GPU, float32 on a CPU."""
     device: str = "auto"
     """``auto``: the first GPU where there is one, else the CPU. Several (``cuda:0,cuda:1``, or ``all`` GPUs) get a
     copy of the model and a worker each."""
     device_map: str | None = None
     """Passed to transformers (``auto`` spreads one model over all GPUs; needs accelerate); replaces ``device``."""
-    attention: str = "sdpa"
-    """``sdpa``, ``eager``, or a flash attention that transformers knows. Only the first two can pack."""
+    attention: str = "auto"
+    """``auto``: what transformers chooses for the architecture. Or ``sdpa``, ``eager``, or a flash attention that
+    transformers knows; only ``sdpa`` and ``eager`` can pack."""
     compile: bool = False
     """Compile the model's forward pass with ``torch.compile``."""
     batching: Literal["auto", "item", "budget"] = "auto"
     """``item``: every item has forward passes of its own, so that nothing beside it can change even a rounding.
     ``budget``: items share passes up to ``batch_tokens``. ``auto``: ``item`` on a CPU, ``budget`` on a GPU."""
     batch_tokens: int = Field(default=4096, ge=1)
-    """Padded tokens in one forward pass; bounds memory. Halved where memory runs out."""
-    packing: bool = True
-    """Compute an item's common prompt once, with its candidates beside it, where the architecture allows that."""
+    """Padded tokens in a forward pass that items share; bounds memory. Halved where memory runs out."""
+    packing: Literal["auto", "on", "off"] = "auto"
+    """Compute an item's common prompt once, with its candidates beside it, where the architecture allows that.
+    ``auto``: on, but for log-likelihoods with ``batching=item``, whose sums over many tokens would show in the
+    fifth decimal which other candidates were there."""
     max_length: int | None = Field(default=None, ge=1)
     """Longest row in tokens. Default: what the model's configuration allows."""
     truncate: Literal["error", "middle"] = "error"
@@ -86,6 +89,7 @@ def load(target: str, options: HFOptions, loader: Loader, device: str | None = N
     source = {"revision": options.revision, "trust_remote_code": options.trust_remote_code}
     where = torch.device(device or devices(options)[0])
     placed = {} if options.device_map is None else {"device_map": options.device_map}
+    attention = {} if options.attention == "auto" else {"attn_implementation": options.attention}
     failures = (OSError, ValueError, RuntimeError, ImportError, _safetensors_error())
     name = str(folder) if folder.is_dir() else target
     try:
@@ -94,10 +98,10 @@ def load(target: str, options: HFOptions, loader: Loader, device: str | None = N
             model, info = _loader(transformers, loader, name, source).from_pretrained(
                 name,
                 dtype=_dtype(torch, options.dtype, where),
-                attn_implementation=options.attention,
                 use_safetensors=True,
                 output_loading_info=True,
                 **placed,
+                **attention,
                 **source,
             )
             if not placed:

@@ -82,7 +82,7 @@ class HFRewardModel:
         def reward(found: Sequence[float], usage: Usage) -> Reward:
             return Reward(found[0], usage)
 
-        return await self._items.run(prompts, answers, rows_of, read, reward)
+        return await self._items.run(prompts, answers, rows_of, read, reward, packing=True)
 
 
 def make_worker(loaded: Loaded, adapter: Adapter, options: RewardOptions) -> Worker:
@@ -92,8 +92,8 @@ def make_worker(loaded: Loaded, adapter: Adapter, options: RewardOptions) -> Wor
     rows = probe_rows(loaded.tokenizer)
     head = adapter.head(model)
     if head is not None:
-        core = HiddenCore(model, eager=options.attention == "eager", compiled=options.compile)
-        core.packable = options.packing and options.attention in {"sdpa", "eager"}
+        core = HiddenCore(model, compiled=options.compile)
+        core.packable = core.packable and options.packing != "off"
         if try_core(core, rows, head, own.alone):
             return Worker(loaded, core, head)
     if not try_core(own, rows, lambda states: states, own.alone):

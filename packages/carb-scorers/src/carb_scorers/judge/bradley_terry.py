@@ -50,7 +50,8 @@ def strengths(wins: Sequence[Sequence[float]], precision: float = PRIOR_PRECISIO
             break
         size = 1.0
         tried = [a + b for a, b in zip(s, step, strict=True)]
-        while (new := objective(tried)) < value and size > TOLERANCE:
+        slack = TOLERANCE * max(1.0, abs(value))  # near the optimum only rounding tells the values apart
+        while (new := objective(tried)) < value - slack and size > TOLERANCE:
             size /= 2
             tried = [a + size * b for a, b in zip(s, step, strict=True)]
         s, value = tried, new

@@ -1,0 +1,153 @@
+"""The scorers that rate each candidate alone, over models that are a few lines of Python."""
+
+import math
+from collections.abc import Sequence
+
+import anyio
+import pytest
+
+from carb_data import CarbError
+from carb_scorers import Candidate, ScoreError, ScoreRequest, ScoreResult, ScorerSpec, Usage, open_scorer
+from carb_scorers.backends.base import Continuation, Failure, Prompt, Reward
+from carb_scorers.classifier import ClassifierScorer
+from carb_scorers.implicit import ImplicitOptions, ImplicitScorer
+from carb_scorers.testing import check_scorer
+
+SPEC = ScorerSpec(name="s", kind="fake", comparative=False)
+
+
+def request(*texts: str, item_id: str = "1") -> ScoreRequest:
+    candidates = tuple(Candidate(id=f"c{n}", text=text) for n, text in enumerate(texts))
+    return ScoreRequest(item_id=item_id, prompt="How?", candidates=candidates, culture="thai", language="th")
+
+
+class FakeRewards:
+    model, revision = "fake", "1"
+
+    def __init__(self) -> None:
+        self.prompts: list[Prompt] = []
+        self.closed = 0
+
+    async def rewards(self, prompts: Sequence[Prompt], answers: Sequence[str]) -> list[Reward | Failure]:
+        self.prompts.extend(prompts)
+        special = {"nan": math.nan, "inf": math.inf, "-inf": -math.inf}
+        return [
+            Failure(ScoreError(kind="too-long", message="too long"), Usage(input_tokens=99))
+            if answer == "long"
+            else Reward(special.get(answer, float(len(answer))), Usage(input_tokens=1))
+            for answer in answers
+        ]
+
+    async def aclose(self) -> None:
+        self.closed += 1
+
+
+def classified(*requests: ScoreRequest) -> list[ScoreResult]:
+    return anyio.run(ClassifierScorer(SPEC, FakeRewards()).score, requests)
+
+
+def test_rewards_are_scores() -> None:
+    one, other = classified(request("a", "abc"), request("ab", item_id="2"))
+    assert (one.scores, other.scores) == ({"c0": 1.0, "c1": 3.0}, {"c0": 2.0})
+    assert one.usage == Usage(input_tokens=2)
+
+
+@pytest.mark.parametrize("value", ["nan", "inf", "-inf"])
+def test_a_number_that_is_none_fails_its_item_alone(value: str) -> None:
+    good, bad = classified(request("a"), request("a", value, item_id="2"))
+    assert good.scores
+    assert bad.error is not None
+    assert bad.error.kind == "non-finite"
+    assert "c1" in bad.error.message
+
+
+def test_a_failed_candidate_fails_its_item_alone() -> None:
+    bad, good = classified(request("a", "long"), request("a", item_id="2"))
+    assert good.scores
+    assert bad.error == ScoreError(kind="too-long", message="too long")
+    assert bad.usage == Usage(input_tokens=100)
+
+
+def test_candidates_of_an_item_form_a_group_with_a_question_to_shorten() -> None:
+    model = FakeRewards()
+    scorer = ClassifierScorer(SPEC, model)
+    anyio.run(scorer.score, [request("a", "b"), request("c", item_id="2")])
+    assert [prompt.group for prompt in model.prompts] == [0, 0, 1]
+    prompt = model.prompts[0]
+    assert (prompt.question, [dict(m) for m in prompt.messages]) == ("How?", [{"role": "user", "content": "How?"}])
+    assert prompt.with_question is not None
+    assert prompt.with_question("H?")[0]["content"] == "H?"
+    anyio.run(check_scorer, scorer)
+    anyio.run(scorer.aclose)
+    assert model.closed == 1
+
+
+class FakePolicy:
+    """Every character of an answer has the same log-probability."""
+
+    model, revision = "fake", "1"
+
+    def __init__(self, each: float, *, fails: str | None = None) -> None:
+        self.each, self.fails, self.closed = each, fails, 0
+        self.ends: list[bool] = []
+
+    async def continuation_logprobs(
+        self, prompts: Sequence[Prompt], answers: Sequence[str], *, end_of_turn: bool = True
+    ) -> list[Continuation | Failure]:
+        self.ends.append(end_of_turn)
+        return [
+            Failure(ScoreError(kind="text", message="no"), Usage(input_tokens=7))
+            if answer == self.fails
+            else Continuation((self.each,) * len(answer), Usage(input_tokens=len(answer)))
+            for answer in answers
+        ]
+
+    async def aclose(self) -> None:
+        self.closed += 1
+
+
+def implicit(policy: FakePolicy, reference: FakePolicy | None = None, **options: object) -> ImplicitScorer:
+    return ImplicitScorer(SPEC, policy, reference, ImplicitOptions.model_validate(options))  # type: ignore[arg-type]
+
+
+def test_sum_and_mean_with_and_without_a_reference() -> None:
+    policy, reference = FakePolicy(-2.0), FakePolicy(-0.5)
+    item = [request("a", "abcd")]
+    assert anyio.run(implicit(policy).score, item)[0].scores == {"c0": -2.0, "c1": -8.0}
+    assert anyio.run(implicit(policy, reduce="mean").score, item)[0].scores == {"c0": -2.0, "c1": -2.0}
+    with_reference = anyio.run(implicit(policy, reference).score, item)[0]
+    assert with_reference.scores == {"c0": -1.5, "c1": -6.0}
+    assert with_reference.usage == Usage(input_tokens=10)
+
+
+def test_failures_of_either_model() -> None:
+    for models in ((FakePolicy(-1.0, fails="b"), FakePolicy(-1.0)), (FakePolicy(-1.0), FakePolicy(-1.0, fails="b"))):
+        bad, good = anyio.run(implicit(*models).score, [request("a", "b"), request("a", item_id="2")])
+        assert good.scores == {"c0": 0.0}
+        assert bad.error == ScoreError(kind="text", message="no")
+
+
+def test_the_end_of_the_turn_is_an_option() -> None:
+    policy = FakePolicy(-1.0)
+    anyio.run(implicit(policy).score, [request("a")])
+    anyio.run(implicit(policy, end_of_turn=False).score, [request("a")])
+    assert policy.ends == [True, False]
+
+
+def test_both_models_are_closed() -> None:
+    policy, reference = FakePolicy(-1.0), FakePolicy(-1.0)
+    anyio.run(implicit(policy, reference).aclose)
+    assert (policy.closed, reference.closed) == (1, 1)
+
+
+@pytest.mark.parametrize(
+    ("spec", "message"),
+    [
+        ("classifier:m?backend=openai", "no such backend here. Choose one of: hf, vllm"),
+        ("implicit:m?backend=nowhere", "no such backend"),
+        ("implicit:m?reduce=max", "reduce='max'"),
+    ],
+)
+def test_wrong_use(spec: str, message: str) -> None:
+    with pytest.raises(CarbError, match=message):
+        open_scorer(spec)

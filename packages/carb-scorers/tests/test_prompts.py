@@ -1,0 +1,133 @@
+"""Prompts as data: every language whole, every layout overridable, no text ever read as a template."""
+
+import json
+from importlib import resources
+from pathlib import Path
+
+import pytest
+
+from carb_data import CarbError, cultures
+from carb_scorers import Candidate, ScoreRequest
+from carb_scorers.judge.asking import Asker
+from carb_scorers.templates import fill, read_words, word_languages
+
+LANGUAGES = ["ar", "de", "en", "es", "ja", "ko", "ru", "th", "vi", "zh"]
+MODES = ["listwise", "pairwise", "pointwise"]
+REPLIES = ["letter", "number", "verdict_letter", "verdict_ranking", "verdict_number"]
+
+
+def request(culture: str = "thai", language: str = "th", prompt: str = "QUESTION") -> ScoreRequest:
+    return ScoreRequest(
+        item_id="1",
+        prompt=prompt,
+        candidates=(Candidate(id="a", text="FIRST"), Candidate(id="b", text="SECOND")),
+        culture=culture,
+        language=language,
+    )
+
+
+def asked(asker: Asker, item: ScoreRequest, reply: str = "letter") -> str:
+    pointwise = asker.mode == "pointwise"
+    texts = [c.text for c in item.candidates][: 1 if pointwise else None]
+    prompt = asker.ask(item, texts, "A" if pointwise else "AB", reply)  # type: ignore[arg-type]
+    assert len(prompt.messages) == 1
+    assert prompt.messages[0]["role"] == "user"
+    return prompt.messages[0]["content"]
+
+
+def test_ten_languages_have_every_phrase_and_culture() -> None:
+    assert word_languages() == LANGUAGES
+    english = read_words("en")
+    for language in LANGUAGES:
+        words = read_words(language)
+        assert words.keys() == english.keys()
+        if language != "en":  # English takes the registry's own names
+            assert set(words["cultures"]) == {culture.id for culture in cultures}
+            same = [name for name in english if words[name] == english[name]]
+            assert same == [], f"{language}: not translated"
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("prompt", ["culture", "plain"])
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_every_prompt_in_every_language(mode: str, prompt: str, language: str) -> None:
+    asker = Asker(mode, prompt, language, None)  # type: ignore[arg-type]
+    english = Asker(mode, prompt, "en", None)  # type: ignore[arg-type]
+    for reply in REPLIES:
+        text = asked(asker, request(), reply)
+        assert "QUESTION" in text
+        assert "FIRST" in text
+        assert ("SECOND" in text) == (mode != "pointwise")
+        assert "{" not in text
+        assert ("(A) FIRST\n(B) SECOND" in text) == (mode != "pointwise")
+        if language != "en":
+            assert text != asked(english, request(), reply)
+    name = read_words(language)["cultures"].get("thai", "Thai")
+    assert (name in asked(asker, request())) == (prompt == "culture")
+
+
+def test_verdicts_are_asked_for_in_double_brackets() -> None:
+    for language in LANGUAGES:
+        words = read_words(language)
+        assert "[[X]]" in words["reply_verdict_letter"]
+        assert "[[X > Y > ...]]" in words["reply_verdict_ranking"]
+        assert "[[N]]" in words["reply_verdict_number"]
+
+
+def test_the_items_own_language() -> None:
+    asker = Asker("listwise", "culture", "item", None)
+    assert asked(asker, request(language="zh-Hans")) == asked(Asker("listwise", "culture", "zh", None), request())
+    with pytest.raises(CarbError, match="no prompt phrases in the language 'sw'"):
+        asked(asker, request(language="sw"))
+
+
+def test_a_user_adds_a_language_or_changes_one(tmp_path: Path) -> None:
+    own = {**read_words("en"), "question": "Swali", "cultures": {"swahili": "ya Kiswahili"}}
+    (tmp_path / "sw.json").write_text(json.dumps(own))
+    text = asked(Asker("listwise", "culture", "item", str(tmp_path)), request(culture="swahili", language="sw"))
+    assert "Swali: QUESTION" in text
+    assert "ya Kiswahili" in text
+    (tmp_path / "de.json").write_text('{"question": "Frage"}')
+    with pytest.raises(CarbError, match="lacks the phrases answer, "):
+        read_words("de", str(tmp_path))
+    (tmp_path / "de.json").write_text("not json")
+    with pytest.raises(CarbError, match="not JSON"):
+        read_words("de", str(tmp_path))
+
+
+def test_a_culture_without_a_translation_keeps_its_name() -> None:
+    assert "Algeria" in asked(Asker("listwise", "culture", "ja", None), request(culture="arabic-dz"))
+    assert "somewhere-else" in asked(Asker("listwise", "culture", "ja", None), request(culture="somewhere-else"))
+
+
+def test_a_layout_of_ones_own(tmp_path: Path) -> None:
+    layout = tmp_path / "mine.jinja"
+    layout.write_text(
+        "{{ culture }} / {{ prompt }} / {{ candidates[1].letter }} / {{ words.pick_plain }} / {{ reply }}"
+    )
+    text = asked(Asker("listwise", str(layout), "en", None), request())
+    assert text == "Thai / QUESTION / B / Which answer is the best? / Reply with its letter alone."
+    layout.write_text("{{ candidate }}")
+    with pytest.raises(CarbError, match="It may use candidates, count, culture"):
+        asked(Asker("listwise", str(layout), "en", None), request())
+
+
+def test_texts_are_never_template_code() -> None:
+    hostile = "{{ 7 * 7 }} {% for x in y %} {{ words }} {# gone #}"
+    assert hostile in asked(Asker("listwise", "culture", "en", None), request(prompt=hostile))
+    assert hostile in asked(Asker("listwise", "culture", "en", None), request(culture=hostile))
+    assert fill("listwise-plain", {"words": {"question": "", "pick_plain": ""}, "prompt": hostile, "candidates": [],
+                                   "reply": ""}).startswith(f": {hostile}")  # fmt: skip
+
+
+def test_templates_cannot_reach_python(tmp_path: Path) -> None:
+    layout = tmp_path / "evil.jinja"
+    layout.write_text("{{ prompt.__class__.__mro__[1].__subclasses__() }}")
+    with pytest.raises(CarbError, match="cannot be filled"):
+        asked(Asker("listwise", str(layout), "en", None), request())
+
+
+def test_every_shipped_layout_is_known_by_name() -> None:
+    folder = resources.files("carb_scorers") / "prompts"
+    names = {entry.name for entry in folder.iterdir() if entry.name.endswith(".jinja")}
+    assert names == {f"{mode}-{prompt}.jinja" for mode in MODES for prompt in ("culture", "plain")}

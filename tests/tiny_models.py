@@ -1,0 +1,132 @@
+"""Models of real architectures with few random weights, and a tokenizer trained on the seed's texts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+DECODERS = ("llama", "gemma3", "gemma2", "qwen2")
+ENCODERS = ("bert", "modernbert", "roberta")
+CHAT = (
+    "{% for m in messages %}<|{{ m.role }}|>\n{{ m.content }}<|end|>\n{% endfor %}"
+    "{% if add_generation_prompt %}<|assistant|>\n{% endif %}"
+)
+SPECIALS = ["<s>", "</s>", "<pad>", "<unk>", "<mask>", "<|user|>", "<|assistant|>", "<|end|>"]
+
+
+def tokenizer(*, chat: bool, encoder: bool = False, padding_side: str = "right", pad: str = "</s>") -> Any:
+    """A byte-level BPE of 600 entries over ten languages; digits stand alone, as in most models of today."""
+    from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors, trainers
+    from transformers import PreTrainedTokenizerFast
+
+    from carb_data import load
+
+    raw = Tokenizer(models.BPE())
+    raw.pre_tokenizer = pre_tokenizers.Sequence(
+        [pre_tokenizers.Digits(individual_digits=True), pre_tokenizers.ByteLevel(add_prefix_space=False)]
+    )
+    raw.decoder = decoders.ByteLevel()
+    alphabet = pre_tokenizers.ByteLevel.alphabet()
+    trainer = trainers.BpeTrainer(
+        vocab_size=600, special_tokens=SPECIALS, initial_alphabet=alphabet, show_progress=False
+    )
+    raw.train_from_iterator(_texts(load("carb-seed")), trainer)
+    if encoder:
+        raw.post_processor = processors.TemplateProcessing(
+            single="<s> $A </s>", pair="<s> $A </s> $B </s>", special_tokens=[("<s>", 0), ("</s>", 1)]
+        )
+    made = PreTrainedTokenizerFast(
+        tokenizer_object=raw,
+        bos_token="<s>",
+        eos_token="</s>",
+        pad_token=pad,
+        unk_token="<unk>",
+        additional_special_tokens=["<|user|>", "<|assistant|>", "<|end|>"],
+        padding_side=padding_side,
+    )
+    made.chat_template = CHAT if chat else None
+    return made
+
+
+def _texts(sets: Iterable[Any]) -> list[str]:
+    return [text for item in list(sets)[::4] for text in (item.prompt, *(r.text for r in item.responses))]
+
+
+def config(architecture: str, pad: int, **changes: Any) -> Any:
+    """A small configuration: 3 layers of width 32 (2 alternating kinds of attention where the architecture has them)."""
+    import transformers
+
+    sizes = {
+        "vocab_size": 640,
+        "hidden_size": 32,
+        "intermediate_size": 48,
+        "num_hidden_layers": 3,
+        "num_attention_heads": 4,
+        "max_position_embeddings": 512,
+        "pad_token_id": pad,
+        "bos_token_id": 0,
+        "eos_token_id": 1,
+    }
+    grouped = {"num_key_value_heads": 2, "head_dim": 8}
+    windowed = {"sliding_window": 48}
+    if architecture == "llama":
+        return transformers.LlamaConfig(**sizes, **grouped, **changes)
+    if architecture == "qwen2":
+        return transformers.Qwen2Config(**sizes, num_key_value_heads=2, **changes)
+    if architecture == "gemma2":
+        return transformers.Gemma2Config(**sizes, **grouped, **windowed, **changes)
+    if architecture == "gemma3":
+        kinds = ["sliding_attention", "sliding_attention", "full_attention"]
+        return transformers.Gemma3TextConfig(**sizes, **grouped, **windowed, layer_types=kinds, **changes)
+    if architecture == "bert":
+        return transformers.BertConfig(**sizes, **changes)
+    if architecture == "roberta":
+        return transformers.RobertaConfig(**{**sizes, "max_position_embeddings": 514}, **changes)
+    if architecture == "modernbert":
+        ids = {"cls_token_id": 0, "sep_token_id": 1}
+        return transformers.ModernBertConfig(**sizes, **ids, local_attention=32, **changes)
+    raise ValueError(architecture)
+
+
+def folder(
+    base: Path,
+    architecture: str,
+    kind: str,
+    *,
+    chat: bool = False,
+    padding_side: str = "right",
+    pad: str = "</s>",
+    seed: int = 0,
+    **changes: Any,
+) -> Path:
+    """A folder with a model and its tokenizer, made on first use.
+
+    Args:
+        base: where to make it.
+        architecture: one of ``DECODERS`` or ``ENCODERS``.
+        kind: ``CausalLM`` or ``SequenceClassification``.
+        chat: with a chat template.
+        padding_side: what the tokenizer would do.
+        pad: the padding token; by default the end of text.
+        seed: of the weights.
+        changes: to the configuration.
+    """
+    import torch
+    import transformers
+
+    marks = [f"{name}{value}".replace(" ", "") for name, value in sorted(changes.items())]
+    name = "-".join([architecture, kind, str(chat), padding_side, str(SPECIALS.index(pad)), str(seed), *marks])
+    place = base / name
+    if not place.is_dir():
+        made = tokenizer(chat=chat, encoder=architecture in ENCODERS, padding_side=padding_side, pad=pad)
+        labels = {"num_labels": 1} if kind == "SequenceClassification" and "num_labels" not in changes else {}
+        torch.manual_seed(seed)
+        model_config = config(architecture, made.pad_token_id, **labels, **changes)
+        model = getattr(transformers, f"AutoModelFor{kind}").from_config(model_config)
+        with torch.no_grad():
+            for parameter in model.parameters():
+                parameter.add_(torch.randn_like(parameter) * 0.1)  # far enough from 0 for scores to differ
+        model.save_pretrained(place)
+        made.save_pretrained(place)
+    return place
