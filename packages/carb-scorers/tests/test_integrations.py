@@ -81,6 +81,12 @@ def test_best_of_n_opens_specs_and_works_inside_event_loops() -> None:
     assert anyio.run(inside) == (1, 0)
 
 
+def test_best_of_n_needs_no_culture() -> None:
+    scorer = Fake()
+    assert best_of_n(scorer, "Was?", ["a", "bb"]).index == 1
+    assert (scorer.requests[0].culture, scorer.requests[0].language) == ("unknown", "und")
+
+
 @pytest.mark.parametrize("responses", [[], "a text"])
 def test_best_of_n_needs_responses(responses: Any) -> None:
     with pytest.raises(CarbError, match="list of at least one"):

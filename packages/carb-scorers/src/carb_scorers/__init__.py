@@ -11,6 +11,7 @@ from carb_scorers.contract import (
     Usage,
 )
 from carb_scorers.evaluation import Progress, evaluate, evaluate_async
+from carb_scorers.integrations import as_trl_reward, best_of_n
 from carb_scorers.specs import open_scorer
 
 __all__ = [
@@ -23,6 +24,8 @@ __all__ = [
     "Scorer",
     "ScorerSpec",
     "Usage",
+    "as_trl_reward",
+    "best_of_n",
     "evaluate",
     "evaluate_async",
     "open_scorer",

@@ -9,6 +9,9 @@ from carb_data import CarbError
 from carb_scorers.contract import ScoreError, Scorer
 from carb_scorers.integrations.asking import Opened, Text, score_texts, wait_for
 
+UNKNOWN, UNDETERMINED = "unknown", "und"
+"""Culture and language of a prompt about which nothing is said; ``und`` is BCP 47's own tag for that."""
+
 
 @dataclass(frozen=True, slots=True)
 class Pick:
@@ -24,7 +27,13 @@ class Pick:
 
 
 async def best_of_n_async(
-    scorer: Scorer | str, prompt: str, responses: Sequence[str], *, culture: str, language: str, seed: int = 0
+    scorer: Scorer | str,
+    prompt: str,
+    responses: Sequence[str],
+    *,
+    culture: str = UNKNOWN,
+    language: str = UNDETERMINED,
+    seed: int = 0,
 ) -> Pick:
     """``best_of_n`` for callers that have an event loop already (asyncio or trio)."""
     if isinstance(responses, str) or not responses:
@@ -45,7 +54,13 @@ async def best_of_n_async(
 
 
 def best_of_n(
-    scorer: Scorer | str, prompt: str, responses: Sequence[str], *, culture: str, language: str, seed: int = 0
+    scorer: Scorer | str,
+    prompt: str,
+    responses: Sequence[str],
+    *,
+    culture: str = UNKNOWN,
+    language: str = UNDETERMINED,
+    seed: int = 0,
 ) -> Pick:
     """Pick the response that a scorer likes best.
 
@@ -53,7 +68,8 @@ def best_of_n(
         scorer: a spec string (opened and closed here) or a ``Scorer`` (left open).
         prompt: what the responses respond to.
         responses: at least one; the order does not matter, since it is hidden from the scorer.
-        culture: id of the culture that the prompt is about.
+        culture: id of the culture that the prompt is about. Judges that are told the culture need it; to others
+            it makes no difference.
         language: BCP 47 tag of the prompt's language.
         seed: of the order in which the scorer sees the responses.
 
