@@ -322,3 +322,12 @@ def test_a_scorer_judges_two_answers():
     judge = judge_from(FunctionScorer(number))
     asked = [Comparison(prompt, "3", "2"), Comparison(prompt, "2", "3"), Comparison(prompt, "2", "2.0")]
     assert judge([*asked, Comparison(prompt, "x", "1")]) == [1.0, 0.0, 0.5, None]
+
+
+def test_verdicts_are_kept(tmp_path):
+    prompt = CountTask(1).prompts[0]
+    asked = [Comparison(prompt, "3", "2"), Comparison(prompt, "2", "3"), Comparison(prompt, "3", "2")]
+    scorer = FunctionScorer(float)
+    assert judge_from(scorer, tmp_path)(asked) == [1.0, 0.0, 1.0]
+    assert judge_from(scorer, tmp_path)([*asked, Comparison(prompt, "1", "2")]) == [1.0, 0.0, 1.0, 0.0]
+    assert len(scorer.requests) == 3

@@ -121,7 +121,7 @@ def bon(
         raise CarbError("--judge grades a --task; with --prompts nothing is graded.")
     asked = open_task(
         task if task is not None else f"prompts:{prompts}",
-        judge=None if judge is None else judge_from(open_scorer(judge)),
+        judge=None if judge is None else judge_from(open_scorer(judge), out / "judgements"),
     )
     with progress(quiet) as report:
         pool = anyio.run(_collect, policy, asked, n, out / "samples.jsonl", shots, retry_errors, report)

@@ -68,7 +68,7 @@ def _judge(state: State, spec: str) -> Judge:
 
     def judge(comparisons: Sequence[Comparison]) -> Sequence[float | None]:
         if not loaded:
-            loaded.append(judge_from(state.open(spec)))
+            loaded.append(judge_from(state.open(spec), state.config.out / "judgements"))
         return loaded[0](comparisons)
 
     return judge

@@ -2,42 +2,80 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections.abc import Sequence
+from importlib.metadata import version
+from pathlib import Path
 
 import anyio
 
 from carb_data.tasks import Comparison, Judge
 from carb_scorers.contract import Candidate, Scorer, ScoreRequest, ScoreResult
 from carb_scorers.evaluation import score_all
+from carb_scorers.journal import Journal, JournalHead, journal_path
+from carb_scorers.specs import identity
 
 
-def judge_from(scorer: Scorer) -> Judge:
+def judge_from(scorer: Scorer, folder: Path | None = None) -> Judge:
     """The judge that prefers what a scorer scores higher, of two answers shown in the given order.
 
     Meant for a pairwise or listwise judge that shows the candidates as they come (``orders=one``); a comparison
     whose scoring failed is null. Must not be called from within an event loop.
+
+    Args:
+        scorer: any scorer; left open.
+        folder: keeps every verdict in a journal there, so that none is asked for twice; null keeps nothing.
     """
 
     def judge(comparisons: Sequence[Comparison]) -> list[float | None]:
-        requests = [
-            ScoreRequest(
-                item_id=f"comparison-{number}",
-                prompt=one.prompt.text,
-                candidates=(Candidate(id="1", text=one.first), Candidate(id="2", text=one.second)),
-                culture=one.prompt.culture,
-                language=one.prompt.language,
-            )
-            for number, one in enumerate(comparisons)
-        ]
+        requests = {request.item_id: request for request in map(_request, comparisons)}
         found: dict[str, ScoreResult] = {}
-
-        async def run() -> None:
-            await score_all(scorer, requests, lambda part: found.update((r.item_id, r) for r in part))
-
-        anyio.run(run)
-        return [_share(found[request.item_id]) for request in requests]
+        if folder is None:
+            _ask(scorer, list(requests.values()), found)
+        else:
+            head = JournalHead(
+                fingerprint="comparisons",
+                seed=0,
+                spec=identity(scorer.spec),
+                version=f"carb-scorers {version('carb-scorers')}",
+            )
+            with Journal(journal_path(folder, scorer.spec.name), head) as journal:
+                missing = [request for key, request in requests.items() if key not in journal.results]
+                _ask(scorer, missing, found, journal)
+                found.update((key, journal.results[key]) for key in requests)
+        return [_share(found[_name(one)]) for one in comparisons]
 
     return judge
+
+
+def _ask(
+    scorer: Scorer, requests: Sequence[ScoreRequest], found: dict[str, ScoreResult], journal: Journal | None = None
+) -> None:
+    def keep(part: Sequence[ScoreResult]) -> None:
+        if journal is not None:
+            journal.append(part)
+        found.update((result.item_id, result) for result in part)
+
+    async def run() -> None:
+        await score_all(scorer, requests, keep)
+
+    anyio.run(run)
+
+
+def _name(one: Comparison) -> str:
+    content = json.dumps([one.prompt.id, one.prompt.text, one.first, one.second])
+    return f"comparison-{hashlib.sha256(content.encode()).hexdigest()[:32]}"
+
+
+def _request(one: Comparison) -> ScoreRequest:
+    return ScoreRequest(
+        item_id=_name(one),
+        prompt=one.prompt.text,
+        candidates=(Candidate(id="1", text=one.first), Candidate(id="2", text=one.second)),
+        culture=one.prompt.culture,
+        language=one.prompt.language,
+    )
 
 
 def _share(result: ScoreResult) -> float | None:

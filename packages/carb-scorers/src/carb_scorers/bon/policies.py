@@ -16,7 +16,7 @@ from carb_data import CarbError
 from carb_data.tasks import Task, TaskPrompt
 from carb_scorers.backends.base import LANGUAGE_MODELS, Failure, LanguageModel, Message, Prompt, read_backend_options
 from carb_scorers.contract import Writable
-from carb_scorers.specs import Options, parse_spec
+from carb_scorers.specs import OPERATIONAL, Options, parse_spec
 
 _CUE = "\n\nAnswer:"
 _LEAD = re.compile(r"^\s*Answer:\s*")
@@ -116,6 +116,9 @@ def tidy(text: str, *, one_line: bool) -> str:
 
 class BackendPolicy:
     """A model behind one of the scorers' backends: vLLM, or any OpenAI-compatible server."""
+
+    window = 64
+    """Prompts in one call: these backends batch and queue by themselves."""
 
     def __init__(self, spec: PolicySpec, model: LanguageModel, options: PolicyOptions) -> None:
         self.spec = spec
@@ -235,6 +238,6 @@ def _open_backend(name: str, backend: str, target: str, options: Mapping[str, st
         kind=backend,
         model=target,
         revision=model.revision,
-        parameters=read.model_dump(mode="json", exclude={"revision", "api_key", "key"}),
+        parameters={k: v for k, v in read.model_dump(mode="json").items() if k not in OPERATIONAL},
     )
     return BackendPolicy(spec, model, read)

@@ -18,7 +18,7 @@ from carb_scorers.contract import Writable
 from carb_scorers.folder import DiskError
 
 WINDOW = 8
-"""Prompts sampled between two writes."""
+"""Prompts sampled between two writes, unless the policy has a ``window`` of its own."""
 
 OnSamples = Callable[[int, int], None]
 """``(prompts done, prompts in all)``."""
@@ -111,10 +111,10 @@ async def collect(
     if on_samples is not None:
         on_samples(done, len(prompts))
     queue = [(prompt, wanted) for prompt, wanted in missing if wanted]
-    start = 0
-    while start < len(queue):
-        wanted = queue[start][1]
-        window = [p for p, w in queue[start : start + WINDOW] if w == wanted]  # prompts that lack the same indices
+    size: int = getattr(policy, "window", WINDOW)
+    while queue:
+        wanted = queue[0][1]
+        window = [p for p, w in queue[:size] if w == wanted]  # prompts that lack the same indices
         answers = await policy.sample(window, wanted)
         rows = [
             Sample(prompt_id=prompt.id, index=index, **answer.model_dump())
@@ -122,7 +122,7 @@ async def collect(
             for index, answer in zip(wanted, row, strict=True)
         ]
         taken = {p.id for p in window}
-        queue[start : start + WINDOW] = [q for q in queue[start : start + WINDOW] if q[0].id not in taken]
+        queue = [entry for entry in queue if entry[0].id not in taken]
         _append(path, rows)
         have.update(((row.prompt_id, row.index), row) for row in rows)
         done += len(window)

@@ -124,7 +124,7 @@ def train_policy(config: PolicyConfig, on_log: OnLog | None = None) -> PolicyRes
         raise CarbError(f"{config.out} holds a finished run; choose another --out.")
     scorer = open_scorer(config.scorer)
     try:
-        judge = None if config.judge is None else judge_from(open_scorer(config.judge))
+        judge = None if config.judge is None else judge_from(open_scorer(config.judge), config.out / "judgements")
         task = open_task(config.task, judge=judge)
         train, held_out = divide(task, config.held_out, config.eval_limit, config.seed)
         before = evaluate(config, config.policy, held_out, scorer, "before", report)
