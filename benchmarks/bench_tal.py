@@ -19,7 +19,7 @@ import statistics
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -38,6 +38,7 @@ def main() -> None:
     terms_parser = commands.add_parser("terms")
     terms_parser.add_argument("--run", type=Path, required=True)
     terms_parser.add_argument("--stage", default="before-sample")
+    terms_parser.add_argument("--limit", type=int, default=40, help="outputs to measure")
     arguments = parser.parse_args()
     result = cost(arguments) if arguments.command == "cost" else terms(arguments)
     print(json.dumps(result, indent=1))
@@ -184,19 +185,25 @@ def terms(arguments: argparse.Namespace) -> dict[str, Any]:
     held = HeldOut.model_validate_json((arguments.run / "held-out" / f"{arguments.stage}.json").read_bytes())
     folder = arguments.run / ("model" if arguments.stage.startswith("after") else "warmup")
     tokenizer = AutoTokenizer.from_pretrained(folder)
-    provider = ModelVerdicts(
-        AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32), verdict_tokens(tokenizer)
-    )
-    tokens = provider.tokens
+    tokens = verdict_tokens(tokenizer)
+    measure = ModelVerdicts(AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32), tokens)
+    known: dict[VerdictRow, tuple[float, float]] = {}
+
+    def provider(wanted: Sequence[VerdictRow]) -> list[tuple[float, float]]:
+        new = [row for row in dict.fromkeys(wanted) if row not in known]
+        known.update(zip(new, measure(new), strict=True))
+        return [known[row] for row in wanted]
+
     rows = training_rows(ordered(config.mix.parts().held_out, shuffle=False), tokenizer, config.prompts)
     if len(rows) != len(held.outcomes):
         raise SystemExit("The run's data has changed since.")
+    rows, outcomes = rows[: arguments.limit], held.outcomes[: arguments.limit]
     own = [tuple(encode_prompt(tokenizer, row["prompt"])) for row in rows]
     bare = {
         "literal": [VerdictRow(prompt, tokens.marker) for prompt in own],
         "direct": [VerdictRow(tuple(encode_prompt(tokenizer, row["bare_prompt"])), tokens.marker) for row in rows],
     }
-    written = [tokenizer(outcome.text, add_special_tokens=False)["input_ids"] for outcome in held.outcomes]
+    written = [tokenizer(outcome.text, add_special_tokens=False)["input_ids"] for outcome in outcomes]
     z = [reasoning_ids(tokenizer, ids, tokens) for ids in written]
     result: dict[str, Any] = {"run": str(arguments.run), "stage": arguments.stage, "outputs": len(rows)}
     for kind, suffixes in {"own_criteria": z, "another_item_s_criteria": [*z[2:], *z[:2]]}.items():
@@ -204,7 +211,7 @@ def terms(arguments: argparse.Namespace) -> dict[str, Any]:
             for baseline, without in bare.items():
                 cases = [
                     CriteriaCase(VerdictRow(prompt, suffix), row, outcome.label)
-                    for prompt, suffix, row, outcome in zip(own, suffixes, without, held.outcomes, strict=True)
+                    for prompt, suffix, row, outcome in zip(own, suffixes, without, outcomes, strict=True)
                 ]
                 found = criteria_reward(cases, provider, normalise=normalise)
                 means = [statistics.mean(column) for column in zip(*found, strict=True)]
