@@ -156,6 +156,7 @@ def test_the_control_s_labels_are_drawn_by_lot(files):
 
 
 def test_contamination_is_found_named_and_dropped(files):
+    pytest.importorskip("numpy", reason="needs carb-data[checks]")
     parts = mix(files).parts()
     assert report_contamination(parts).found == ()
     leaked = [*parts.train, parts.held_out[0].model_copy(update={"id": "leak", "source_item": "other:1"})]
