@@ -61,3 +61,26 @@ def write_culture(path: Path, culture_id: str) -> Path:
     culture = Culture(id=culture_id, name="X", language="sw", script="Latn", family="Niger-Congo", resource_class=2)
     path.write_text(json.dumps([culture.model_dump(mode="json")]), encoding="utf-8")
     return path
+
+
+def write_construct_config(folder: Path) -> Path:
+    """A configuration of ``carb data construct`` with references of four cultures, and a server that is not there."""
+    references = [
+        {
+            "id": f"ref-{culture}",
+            "culture": culture,
+            "domain": "commonsense",
+            "language": "en",
+            "text": f"What people in {culture} places do at table.",
+            "provenance": {"source": "test", "license": "CC0-1.0", "method": "authored"},
+        }
+        for culture in ("thai", "japanese", "german", "spanish")
+    ]
+    write_lines(folder / "references.jsonl", [json.dumps(reference) for reference in references])
+    model = '{ model = "m", url = "http://127.0.0.1:9/v1", price_out = 2.0, retries = 0 }'
+    path = folder / "construct.toml"
+    path.write_text(
+        f'references = "references.jsonl"\nquestion = {model}\nchosen = {model}\nrejected = [{model}]\n',
+        encoding="utf-8",
+    )
+    return path

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from carb_cli.main import COMMANDS, DATA_COMMANDS
-from cli_helpers import Carb
+from cli_helpers import Carb, write_construct_config
 
 EVERY = {name: place for name, (place, _) in COMMANDS.items()} | {
     f"data {name}": place for name, (place, _) in DATA_COMMANDS.items()
@@ -49,6 +49,8 @@ def test_examples_run(
     if command != "run":
         shutil.copytree(finished_run, tmp_path / "runs" / "first")
     (tmp_path / "downstream.csv").write_text(DOWNSTREAM)
+    (tmp_path / "train.txt").write_text("A text about something else.\n")
+    write_construct_config(tmp_path)
     for line in examples(command):
         ended = carb(*shlex.split(line)[1:])
         assert ended.code == 0, (line, ended.err)

@@ -14,7 +14,11 @@ from carb_cli.output import Part
 PACKAGES = ("carb-data", "carb-metrics", "carb-scorers", "tal-rlvr", "carb-cli")
 WHAT_FOR = {
     ("carb-data", "hf"): "data sets from the Hugging Face hub",
-    ("carb-data", "checks"): "language and near-duplicate checks of data sets",
+    ("carb-data", "checks"): "language and contamination checks of data sets, and perturbing them",
+    ("carb-data", "construct"): "writing data sets with models behind a server",
+    ("carb-data", "local"): "writing data sets with local models",
+    ("carb-data", "datasets"): "folders of the datasets library",
+    ("carb-scorers", "inspect"): "scorers inside Inspect",
     ("carb-scorers", "hf"): "classifiers, judges and implicit rewards on transformers",
     ("carb-scorers", "api"): "judges behind an OpenAI-compatible server",
     ("carb-scorers", "vllm"): "judges and classifiers on vLLM",

@@ -22,6 +22,7 @@ COMMANDS = {
     "bon": (f"{_COMMANDS}.bon:bon", "Let scorers pick among a policy's samples, and grade the picks."),
     "train-policy": (f"{_COMMANDS}.train_policy:train_policy", "Optimise a policy against a scorer."),
     "failures": (f"{_COMMANDS}.failures:failures", "Show what all good scorers miss, and whose answer they take."),
+    "train": (f"{_COMMANDS}.train:train", "Train a Think-as-Locals judge."),
     "doctor": (f"{_COMMANDS}.doctor:doctor", "Say what is installed, what is missing, and what it is for."),
 }
 """Name, place and one line for each command."""
@@ -32,6 +33,10 @@ DATA_COMMANDS = {
     "validate": (f"{_COMMANDS}.data:validate", "Check a data set; every defect is reported."),
     "build": (f"{_COMMANDS}.data:build", "Build a data set from a public source."),
     "split": (f"{_COMMANDS}.data:split", "Divide a data set by source item."),
+    "export": (f"{_COMMANDS}.export:export", "Write a data set in the form of another tool."),
+    "contamination": (f"{_COMMANDS}.contamination:contamination", "Look for test items in training data."),
+    "perturb": (f"{_COMMANDS}.perturb:perturb", "Add perturbed versions of the right answers."),
+    "construct": (f"{_COMMANDS}.construct:construct", "Write sets from reference texts with language models."),
 }
 
 

@@ -15,11 +15,14 @@ from carb_cli.main import FAILED, OK
 from carb_cli.options import CultureFile, Json, Quiet, add_cultures
 from carb_cli.output import Output, Part
 from carb_cli.progress import progress
-from carb_data import CarbError, DataError, load
+from carb_data import CarbError, DataError, Dataset, MissingExtraError, load
+from carb_data.checks.report import CheckReport
 from carb_data.dataset import SEED
 from carb_data.sources import build as build_source
 from carb_data.sources import sources
 from carb_data.sources.base import BuildReport
+
+SHOWN_FINDINGS = 30
 
 
 class ListedDataset(Part):
@@ -81,6 +84,9 @@ class DataValidity(Output):
     """Null when the file has defects."""
     fingerprint: str | None = None
     problems: tuple[Defect, ...] = ()
+    """Lines that are no valid sets."""
+    checks: CheckReport | None = None
+    """What further checks found; null where they were not made."""
 
 
 class DataBuilt(Output, BuildReport):
@@ -166,9 +172,17 @@ def _counts(values: Iterable[str]) -> dict[str, int]:
     return dict(sorted(Counter(values).items()))
 
 
-def validate(data: str, *, culture_file: CultureFile = (), json: Json = False) -> int:
+def validate(
+    data: str,
+    *,
+    form_only: Annotated[bool, Parameter(negative=(), show_default=False)] = False,
+    culture_file: CultureFile = (),
+    json: Json = False,
+) -> int:
     """Check a data set; every defect is reported with file, line and field.
 
+    A data set whose form is valid is checked further: copies and near-copies, texts in another language than
+    declared, perturbations that are not what they say, surface features that give the answer away, balance, licences.
     Exits with 1 when there are defects.
 
     For example:
@@ -179,6 +193,8 @@ def validate(data: str, *, culture_file: CultureFile = (), json: Json = False) -
     ----------
     data
         carb-seed, a path, or hf://owner/name.
+    form_only
+        Check the form alone.
     """
     add_cultures(culture_file)
     try:
@@ -192,11 +208,50 @@ def validate(data: str, *, culture_file: CultureFile = (), json: Json = False) -
                 display.say(str(problem))
             display.note(f"{len(error.problems)} problem{'' if len(error.problems) == 1 else 's'}.")
         return FAILED
+    found = None if form_only else _checked(dataset)
+    valid = found is None or found.passed
     if json:
-        DataValidity(valid=True, sets=len(dataset), fingerprint=dataset.fingerprint).print()
+        DataValidity(valid=valid, sets=len(dataset), fingerprint=dataset.fingerprint, checks=found).print()
     else:
-        display.say(f"{len(dataset)} sets, all valid. Fingerprint {dataset.fingerprint}.")
-    return OK
+        display.say(f"{len(dataset)} sets, all valid in form. Fingerprint {dataset.fingerprint}.")
+        if found is not None:
+            _show_checks(found)
+    return OK if valid else FAILED
+
+
+def _checked(dataset: Dataset) -> CheckReport | None:
+    """The further checks; none where their extra is not installed, which is said."""
+    from carb_data.checks import check
+
+    try:
+        return check(dataset)
+    except MissingExtraError as error:
+        display.note(f"Only the form was checked. {error}")
+        return None
+
+
+def _show_checks(found: CheckReport) -> None:
+    if found.findings:
+        shown = [(f.severity, f.check, f.item_id, f.field, f.message) for f in found.findings[:SHOWN_FINDINGS]]
+        display.table(f"{len(found.findings)} findings", ["", "check", "set", "field", "what"], shown)
+        if len(found.findings) > SHOWN_FINDINGS:
+            display.say(f"... and {len(found.findings) - SHOWN_FINDINGS:,} more; --json lists them all.")
+    rows = [
+        (
+            leak.feature,
+            display.percent(leak.accuracy),
+            display.interval(leak.low, leak.high),
+            display.percent(leak.chance),
+            "–" if leak.effect is None else f"{leak.effect:+.2f}",
+            "gives the answer away" if leak.leaks else "",
+        )
+        for leak in found.leaks
+        if leak.culture is None
+    ]
+    columns = ["surface feature", "accuracy %", "95%", "chance %", "Cohen's d", ""]
+    display.table("How far surface features alone tell the answer", columns, rows, right=columns[1:5])
+    errors = len(found.findings) - found.warnings
+    display.say(f"{errors} errors, {found.warnings} warnings.")
 
 
 def build(

@@ -1,0 +1,137 @@
+"""``carb data perturb``: perturbed versions of the right answers."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Literal
+
+from cyclopts import Parameter
+from pydantic import Field
+
+from carb_cli import display
+from carb_cli.options import CultureFile, Json, Quiet, Several, add_cultures
+from carb_cli.output import Output, Part
+from carb_cli.progress import progress
+from carb_data import CarbError, load
+from carb_data.construct import ModelSpec
+from carb_data.construct.calls import Usage
+from carb_data.perturb import perturb as perturb_sets
+
+
+class FailedVersion(Part):
+    """A version that could not be made, and why, attempt by attempt."""
+
+    item_id: str
+    perturbation: str
+    language: str
+    reasons: tuple[str, ...]
+
+
+class Perturbed(Output):
+    """Output of ``carb data perturb --json``."""
+
+    schema_: Literal["carb.data.perturb/1"] = Field(default="carb.data.perturb/1", alias="schema")
+    out: str
+    sets: int
+    made: dict[str, int]
+    """New texts by perturbation."""
+    skipped: dict[str, int]
+    """Reasons, and how many versions were not asked for because of each."""
+    failures: tuple[FailedVersion, ...]
+    usage: dict[str, Usage]
+    cost: float
+
+
+def perturb(
+    data: str,
+    *,
+    out: Path,
+    kinds: Annotated[tuple[Literal["CC", "RC", "CL", "RP"], ...], Several] = ("RC",),
+    languages: Annotated[tuple[str, ...], Several] = ("en",),
+    model: str | None = None,
+    url: str | None = None,
+    chat: bool = True,
+    replace: Annotated[bool, Parameter(negative=(), show_default=False)] = False,
+    seed: int = 0,
+    journal: Path | None = None,
+    culture_file: CultureFile = (),
+    json: Json = False,
+    quiet: Quiet = False,
+) -> None:
+    """Add perturbed versions of the right answers, each verified: RC by rule, CL, RP and CC by a language model.
+
+    For example:
+
+        carb data perturb carb-seed --kinds RC --out perturbed.jsonl
+
+    Parameters
+    ----------
+    data
+        carb-seed, a path, or hf://owner/name.
+    out
+        The .jsonl or .parquet file to write.
+    kinds
+        CC changes the concept, RC removes the culture's name, CL translates, RP paraphrases; may be repeated.
+    languages
+        Into which CL translates; may be repeated.
+    model
+        What writes CL, RP and CC: a server's name for a model, or without --url a local folder or hub id.
+    url
+        Of an OpenAI-compatible server, for example http://localhost:8000/v1; its key is read from OPENAI_API_KEY.
+    chat
+        Whether the model takes chat messages; base models do not.
+    replace
+        Make versions anew that a set has already.
+    seed
+        Of the model's sampling.
+    journal
+        File of the model's answers, from which the same command goes on; by default beside out.
+    """
+    add_cultures(culture_file)
+    generator = None
+    if model is not None:
+        generator = ModelSpec(kind="transformers" if url is None else "openai", model=model, url=url, chat=chat)
+    elif set(kinds) - {"RC"}:
+        raise CarbError(
+            "CC, CL and RP are written by a language model: name one with --model, and --url if it is a server's."
+        )
+    with progress(quiet) as report:
+        found = perturb_sets(
+            load(data),
+            kinds,
+            generator=generator,
+            languages=languages,
+            replace=replace,
+            seed=seed,
+            journal=None if generator is None else journal or Path(f"{out}.journal.jsonl"),
+            progress=lambda done, total, failed: report("perturb", done, total, f"{failed} failed"),
+        )
+    found.dataset.save(out)
+    output = Perturbed(
+        out=str(out),
+        sets=len(found.dataset),
+        made=found.made,
+        skipped=found.skipped,
+        failures=tuple(
+            FailedVersion(item_id=f.item_id, perturbation=str(f.perturbation), language=f.language, reasons=f.reasons)
+            for f in found.failures
+        ),
+        usage=found.usage,
+        cost=found.cost,
+    )
+    if json:
+        output.print()
+        return
+    _show(output)
+
+
+def _show(found: Perturbed) -> None:
+    made = ", ".join(f"{kind} {number}" for kind, number in found.made.items()) or "nothing"
+    display.say(f"Made {made}; {found.sets:,} sets written to {found.out}")
+    if found.skipped:
+        display.table("Not asked for", ["reason", "n"], list(found.skipped.items()), ["n"])
+    if found.failures:
+        rows = [
+            (f.item_id, f.perturbation, f.language, f.reasons[-1] if f.reasons else "") for f in found.failures[:20]
+        ]
+        display.table(f"{len(found.failures)} could not be made", ["set", "kind", "language", "last reason"], rows)

@@ -1,0 +1,128 @@
+"""``carb train``: train a Think-as-Locals judge."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from cyclopts import Parameter
+from pydantic import Field
+
+from carb_cli import display
+from carb_cli.display import percent
+from carb_cli.options import Json, Quiet, Several
+from carb_cli.output import Output
+from tal_rlvr import TrainResult, ablate, ablation_table, load_config, presets, run
+
+Flag = Parameter(negative=(), show_default=False)
+
+
+class Trained(Output, TrainResult):
+    """Output of ``carb train --json``."""
+
+    schema_: Literal["carb.train/1"] = Field(default="carb.train/1", alias="schema")
+
+
+class Ablated(Output):
+    """Output of ``carb train --ablate --json``."""
+
+    schema_: Literal["carb.train.ablate/1"] = Field(default="carb.train.ablate/1", alias="schema")
+    rows: tuple[dict[str, Any], ...]
+    """One for each ablation and decoding: accuracy before and after with intervals, p, format rate, entropy."""
+
+
+def train(
+    *,
+    config: str | None = None,
+    model: str | None = None,
+    data: Annotated[tuple[str, ...], Several] = (),
+    out: Path | None = None,
+    resume: Annotated[bool, Flag] = False,
+    ablate_: Annotated[bool, Parameter(name="--ablate", negative=(), show_default=False)] = False,
+    print_config: Annotated[bool, Flag] = False,
+    json: Json = False,
+    quiet: Quiet = False,
+) -> None:
+    """Train a judge that names a local's criteria before it judges, by reinforcement learning from verdicts.
+
+    For example:
+
+        carb train
+
+        carb train --config demo-cpu --model path/to/model --data carb-seed --out runs/judge --print-config
+
+    Parameters
+    ----------
+    config
+        A TOML file, or a preset; without it, the presets are listed.
+    model
+        Folder or hub id of the model to train, over that of the configuration.
+    data
+        Data sets to train on, over those of the configuration; may be repeated.
+    out
+        Output folder, over that of the configuration.
+    resume
+        Go on from the last checkpoint in the output folder.
+    ablate_
+        Train with each part left out in turn, and table the outcomes.
+    print_config
+        Print the whole configuration as JSON, and do nothing else.
+    """
+    if config is None:
+        display.table("Presets", ["carb train --config ..."], [(name,) for name in presets()])
+        return
+    overrides: dict[str, Any] = {name: value for name, value in (("model", model), ("out", out)) if value is not None}
+    if data:
+        overrides["mix"] = {"sources": [{"form": "carb", "path": path} for path in data]}
+    wanted = load_config(config, overrides)
+    if print_config:
+        display.console.file.write(wanted.model_dump_json(indent=2) + "\n")
+        return
+    if ablate_:
+        rows = ablation_table(ablate(wanted, resume=resume, progress=lambda name: _note(quiet, f"ablation {name}")))
+        if json:
+            Ablated(rows=tuple(rows)).print()
+        else:
+            _show_ablations(rows)
+        return
+    result = run(wanted, resume=resume, on_log=None if quiet else _log)
+    if json:
+        Trained.model_validate(result.model_dump()).print()
+        return
+    _show(result)
+
+
+def _note(quiet: bool, text: str) -> None:
+    if not quiet:
+        display.note(text)
+
+
+def _log(stage: str, step: int, values: Mapping[str, float]) -> None:
+    names = ("loss", "reward", "verdict_accuracy")
+    shown = ", ".join(f"{name} {values[name]:.3f}" for name in names if name in values)
+    display.note(f"{stage} step {step}: {shown}")
+
+
+def _show(result: TrainResult) -> None:
+    rows = [
+        (s.name, s.decoding, s.pairs, percent(s.accuracy.mean), display.interval(s.accuracy.low, s.accuracy.high),
+         percent(s.format_rate.mean), percent(s.consistency.mean))
+        for s in result.stages
+    ]  # fmt: skip
+    columns = ["model", "decoding", "pairs", "accuracy %", "interval", "format %", "same in both orders %"]
+    display.table("Held-out pairs", columns, rows, right=columns[2:])
+    for decoding, change in result.changes.items():
+        display.say(f"Change by training, {decoding}: {100 * (change.mean or 0):+.1f} points, p = {change.p}")
+    display.say(f"Model: {result.model}")
+    display.say(f"Next: carb run --data carb-seed --scorer 'think:{result.model}' --out runs/think")
+
+
+def _show_ablations(rows: list[dict[str, Any]]) -> None:
+    columns = ["ablation", "decoding", "before %", "after %", "interval", "p"]
+    shown = [
+        (r["ablation"], r["decoding"], percent(r["before"]), percent(r["after"]),
+         display.interval(r["after_low"], r["after_high"]), r["p"])
+        for r in rows
+    ]  # fmt: skip
+    display.table("Ablations", columns, shown, right=columns[2:])

@@ -1,0 +1,123 @@
+"""Commands that check, make and hand on data, and that train."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+import pytest
+
+import carb_data.checks
+from carb_data import Dataset, MissingExtraError, load
+from cli_helpers import Carb, small_dataset, small_set, write_construct_config
+
+TRAIN = ("train", "--config", "demo-cpu", "--model", "m", "--data", "carb-seed")
+
+
+def test_validate_checks_more_than_the_form(carb: Carb, tmp_path: Path) -> None:
+    pytest.importorskip("lingua", reason="needs the extra carb-data[checks]")
+    copy = small_set(1, id="copy")
+    Dataset([*small_dataset(4), copy]).save(tmp_path / "d.jsonl")
+    ended = carb("data", "validate", tmp_path / "d.jsonl", "--json")
+    checks = ended.json["checks"]
+    assert any(finding["check"] == "duplicate" for finding in checks["findings"])
+    assert ended.code == (0 if ended.json["valid"] else 1)
+    assert {leak["feature"] for leak in checks["leaks"]} == {"longest", "shortest", "language", "label", "first"}
+    assert "surface feature" in carb("data", "validate", tmp_path / "d.jsonl").out
+    assert carb("data", "validate", tmp_path / "d.jsonl", "--form-only", "--json").json["checks"] is None
+
+
+def test_validate_says_what_it_could_not_check(carb: Carb, data_file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def absent(_: Dataset) -> None:
+        raise MissingExtraError("carb-data", "checks", "lingua")
+
+    monkeypatch.setattr(carb_data.checks, "check", absent)
+    ended = carb("data", "validate", data_file)
+    assert ended.code == 0
+    assert "Only the form was checked" in ended.err
+    assert "pip install 'carb-data[checks]'" in ended.err
+
+
+def test_contamination_found_exits_with_1(carb: Carb, data_file: Path, tmp_path: Path) -> None:
+    (tmp_path / "train.txt").write_text("Nothing of note.\nQuestion 3?\n")
+    ended = carb("data", "contamination", "--train", tmp_path / "train.txt", "--test", data_file, "--json")
+    assert ended.code == 1
+    found = [o for o in ended.json["overlaps"] if o["item_id"] == "set-3"]
+    assert found
+    assert found[0]["train_position"] == 1
+    assert "in the training data" in carb("data", "contamination", "--train", data_file, "--test", data_file).out
+
+
+def test_contamination_not_found_exits_with_0(carb: Carb, data_file: Path, tmp_path: Path) -> None:
+    (tmp_path / "train.txt").write_text("Nothing of note.\n")
+    ended = carb("data", "contamination", "--train", tmp_path / "train.txt", "--test", data_file)
+    assert ended.code == 0
+    assert "No test item is in the training data" in ended.out
+    assert carb("data", "contamination", "--train", tmp_path / "none.txt", "--test", data_file).code == 2
+    (tmp_path / "train.txt").write_bytes(b"\xff\xfe")
+    assert carb("data", "contamination", "--train", tmp_path / "train.txt", "--test", data_file).code == 2
+
+
+def test_export(carb: Carb, data_file: Path, tmp_path: Path) -> None:
+    ended = carb("data", "export", data_file, "--out", tmp_path / "pairs.jsonl", "--json")
+    assert ended.json["rows"] == 36
+    rows = [json.loads(line) for line in (tmp_path / "pairs.jsonl").read_text(encoding="utf-8").splitlines()]
+    assert len(rows) == 36
+    assert all(row["chosen"].startswith("right answer") for row in rows)
+    assert carb("data", "export", data_file, "--out", tmp_path / "x.csv").code == 2
+
+
+def test_perturb_by_rule(carb: Carb, tmp_path: Path) -> None:
+    pytest.importorskip("lingua", reason="needs the extra carb-data[checks]")
+    named = small_set(1, prompt="What is eaten at New Year?")
+    chosen = named.chosen.model_copy(update={"text": "In Japan people eat long buckwheat noodles at New Year."})
+    item = named.model_copy(update={"responses": (chosen, *named.rejected)})
+    Dataset([item]).save(tmp_path / "d.jsonl")
+    ended = carb("data", "perturb", tmp_path / "d.jsonl", "--out", tmp_path / "p.jsonl", "--json")
+    assert ended.code == 0, ended.err
+    assert ended.json["made"] == {"RC": 1}
+    (version,) = load(tmp_path / "p.jsonl")[0].perturbed
+    assert "Japan" not in version.text
+
+
+def test_perturb_by_a_model_needs_one(carb: Carb, data_file: Path, tmp_path: Path) -> None:
+    ended = carb("data", "perturb", data_file, "--kinds", "CL", "--out", tmp_path / "p.jsonl")
+    assert ended.code == 2
+    assert "--model" in ended.err
+
+
+def test_construct_plan(carb: Carb, tmp_path: Path) -> None:
+    config = write_construct_config(tmp_path)
+    ended = carb("data", "construct", "--config", config, "--out", tmp_path / "o.jsonl", "--dry-run", "--json")
+    assert ended.json["schema"] == "carb.data.construct.plan/1"
+    assert sum(ended.json["sets"].values()) == 4
+    assert not (tmp_path / "o.jsonl").exists()
+    assert (
+        "4 sets from 4 references" in carb("data", "construct", "--config", config, "--out", "o.jsonl", "--dry-run").out
+    )
+
+
+def test_construct_mistakes(carb: Carb, tmp_path: Path) -> None:
+    assert carb("data", "construct", "--config", tmp_path / "none.toml", "--out", "o.jsonl").code == 2
+    (tmp_path / "bad.toml").write_text("nonsense = 1")
+    ended = carb("data", "construct", "--config", tmp_path / "bad.toml", "--out", "o.jsonl")
+    assert ended.code == 2
+    assert "nonsense" in ended.err
+
+
+def test_train_lists_presets_and_prints_configurations(carb: Carb) -> None:
+    assert "demo-cpu" in carb("train").out
+    printed = carb(*TRAIN, "--out", "somewhere", "--print-config").json
+    assert (printed["out"], printed["model"]) == ("somewhere", "m")
+    assert printed["mix"]["sources"][0]["path"] == "carb-seed"
+
+
+def test_train_mistakes(carb: Carb, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    ended = carb("train", "--config", "nothing")
+    assert ended.code == 2
+    assert "demo-cpu" in ended.err
+    monkeypatch.setitem(sys.modules, "trl", None)
+    ended = carb(*TRAIN, "--out", tmp_path / "out")
+    assert ended.code == 2
+    assert "pip install 'tal-rlvr[train]'" in ended.err
