@@ -268,6 +268,10 @@ class TestChoices:
     def test_any_text_gives_a_place_or_nothing(self, text):
         assert read_choice(text, OPTIONS) in (None, 0, 1, 2, 3)
 
+    def test_long_runs_of_spaces_cost_nothing(self):
+        assert read_choice("answer" + " " * 200_000 + "B", OPTIONS) == 1
+        assert read_choice("answer is" + " " * 200_000 + "?", OPTIONS) is None
+
     def test_shows_options_by_letter(self):
         assert with_options("Which? ", ["x", " y"]) == "Which?\nA. x\nB. y"
 

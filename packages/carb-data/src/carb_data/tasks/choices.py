@@ -26,6 +26,8 @@ def read_choice(text: str, options: Sequence[str]) -> int | None:
         options: the texts of the options, at most 26.
     """
     letters = LETTERS[: len(options)]
+    # One space or line break at a time: long runs of them would cost the rules below time without telling anything.
+    text = re.sub(r"\s{2,}", lambda run: "\n" if "\n" in run[0] else " ", text.strip())
     rules = (
         rf"\[\[([{letters}])\]\]",
         rf"""["']?answer_choice["']?\s*:\s*["']?([{letters}])\b""",

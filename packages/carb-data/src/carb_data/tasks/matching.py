@@ -36,6 +36,8 @@ _KOREAN_PARTICLES = frozenset(
 )  # fmt: skip
 _LONGEST_ENDING = 3
 _SHORTEST_STEM = 4
+_SHORT = 200
+"""Characters up to which a text is worth remembering."""
 _LETTERS: dict[str, dict[int, str]] = {
     "ar": str.maketrans({"أ": "ا", "إ": "ا", "آ": "ا", "ٱ": "ا", "ى": "ي", "ة": "ه", "ؤ": "و", "ئ": "ي"}),
     "fa": str.maketrans({"ي": "ی", "ك": "ک", "ة": "ه", "أ": "ا", "إ": "ا", "\u200c": " "}),
@@ -59,7 +61,6 @@ class Form:
         return " ".join(self.words)
 
 
-@lru_cache(maxsize=65536)
 def form(text: str, language: str) -> Form:
     """The words of a text: lower case, digits of all scripts as 0-9, without punctuation, articles and accents.
 
@@ -67,6 +68,15 @@ def form(text: str, language: str) -> Form:
         text: any text.
         language: ISO 639-1 code.
     """
+    return _remembered(text, language) if len(text) <= _SHORT else _form(text, language)
+
+
+@lru_cache(maxsize=65536)
+def _remembered(text: str, language: str) -> Form:
+    return _form(text, language)
+
+
+def _form(text: str, language: str) -> Form:
     text = "".join(_digit(char) for char in unicodedata.normalize("NFKC", text).replace("\u200b", ""))
     text = re.sub(r"(?<=\d)[,،٬](?=\d{3}(?!\d))", "", text)
     if language == "en":
