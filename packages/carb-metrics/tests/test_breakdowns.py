@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 from carb_data import CarbError, Culture, Registry, ScoreTable
@@ -42,6 +44,23 @@ def test_several_scorers_at_once_equal_each_alone(make_table):
     result = breakdown(ScoreTable.concat([one, two]))
     assert result.of("a") == breakdown(one)
     assert result.of("b") == breakdown(two)
+
+
+def test_source_items_keep_their_sets_together(make_table):
+    sets, sources = [WON] * 20 + [LOST] * 20, [f"q{i // 4}" for i in range(40)]
+    apart = breakdown(make_table(sets, cultures=["thai", "german"]))
+    together = breakdown(make_table(sets, cultures=["thai", "german"], sources=sources))
+    assert together.overall.accuracy == apart.overall.accuracy
+    for part in ("by_culture", "by_script"):
+        narrow, wide = getattr(apart, part).macro, getattr(together, part).macro
+        assert wide.high - wide.low > 1.5 * (narrow.high - narrow.low)
+
+
+def test_a_breakdown_dumps_to_json(make_table):
+    dumped = json.loads(breakdown(make_table([WON, LOST], cultures=["thai", "german"])).model_dump_json())
+    assert dumped["by_culture"]["groups"][0]["culture"] == "german"
+    assert dumped["by_culture"]["gap"]["best"] == ["thai"]
+    assert dumped["by_topic"] is None
 
 
 def test_an_unknown_culture_is_named(make_table):

@@ -15,6 +15,7 @@ from carb_metrics.paired import difference_interval
 from carb_metrics.resampling import RESAMPLES
 
 ROUNDS = 600
+COMMON = {"culture": "thai", "domain": "values", "language": "th", "perturbation": None, "original": None}
 FEW = 500
 assert RESAMPLES > FEW  # simulations use fewer replicates only to be fast
 
@@ -163,6 +164,27 @@ def test_paired_differences():
         found = _Pairs(frame, (), 0.95).summary(FEW, seed)
         hits["clustered"] += found["low"] <= 0.1 <= found["high"]
     holds(hits)
+
+
+def test_rank_limits_hold_all_ranks_at_once():
+    rng, n, rounds, hits = np.random.default_rng(8), 150, 200, 0
+    p = np.array([0.8, 0.7, 0.65, 0.5])
+    scorer, item, place = np.divmod(np.arange(4 * n * 2), 2 * n)[0], np.arange(4 * n * 2) // 2 % n, np.arange(8 * n) % 2
+    text = {
+        "scorer": pl.Series([f"s{s}" for s in scorer]),
+        "item_id": pl.Series([f"i{i}" for i in item]),
+        "response_id": pl.Series([f"r{k}" for k in place]),
+        "role": pl.Series(["rejected" if k else "chosen" for k in place]),
+    }
+    columns = [(pl.lit(value, dtype=pl.String)).alias(name) for name, value in COMMON.items()]
+    frame = pl.DataFrame(text).with_columns(columns)
+    for _ in range(rounds):
+        won = (rng.random((4, n)) < p[:, None]).astype(np.float64)
+        score = np.where(place == 0, won[scorer, item], 0.5)
+        found = rank(ScoreTable(frame.with_columns(score=pl.Series(score))), resamples=2).scorers.sort("scorer")
+        truth = pl.Series([1, 2, 3, 4])
+        hits += bool(((found["rank_low"] <= truth) & (truth <= found["rank_high"])).all())
+    assert hits / rounds >= 0.95
 
 
 def test_closed_form_difference():

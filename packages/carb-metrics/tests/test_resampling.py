@@ -12,6 +12,7 @@ from carb_metrics.resampling import (
     bca_interval,
     bootstrap_means,
     bootstrap_statistic,
+    draw_kinds,
     jackknife_interval,
     jackknife_values,
     kinds_of,
@@ -126,3 +127,14 @@ def test_jackknife_of_one_unit_has_no_limits():
 def test_percentile_interval_is_the_quantiles():
     low, high = percentile_interval(np.arange(1001.0), 0.9)
     assert (low, high) == pytest.approx((50, 950))
+
+
+@pytest.mark.parametrize("counts", [[1] * 12, [100, 40, 60]])
+def test_kinds_are_drawn_from_their_multinomial_either_way(counts):
+    drawn = np.concatenate(list(draw_kinds(counts, 20_000, 0)))
+    total, share = sum(counts), np.array(counts) / sum(counts)
+    assert drawn.shape == (20_000, len(counts))
+    assert (drawn.sum(1) == total).all()
+    expected = total * (np.diag(share) - np.outer(share, share))
+    assert np.allclose(drawn.mean(0), total * share, atol=5 * np.sqrt(expected.max() / 20_000))
+    assert np.allclose(np.cov(drawn.T), expected, atol=0.05 * expected.max())

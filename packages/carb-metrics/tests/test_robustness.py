@@ -259,6 +259,15 @@ def test_explainability_equals_scikit_learn(make_table):
     assert by["length"]["coefficient"] == pytest.approx(1, abs=0.2)
 
 
+def test_coverage_of_explainability(make_table):
+    rng, rounds, hits = np.random.default_rng(5), 400, 0
+    for _ in range(rounds):
+        table, features = feature_table(rng, make_table, items=100)
+        row = shortcut_explainability(table, features).scorers.row(0, named=True)
+        hits += row["low"] <= 0.5 <= row["high"]
+    assert 0.93 <= hits / rounds <= 0.97
+
+
 def test_random_scores_are_not_explained_and_pure_surface_is(make_table):
     table, features = feature_table(np.random.default_rng(4), make_table, weight=0.0)
     assert shortcut_explainability(table, features).scorers["r2"][0] < 0.05

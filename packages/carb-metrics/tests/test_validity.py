@@ -216,7 +216,7 @@ def test_coverage_of_analytic_intervals():
     rho, n, rounds = 0.6, 17, 1500
     truth = {"pearson": rho, "spearman": 6 / math.pi * math.asin(rho / 2), "kendall": 2 / math.pi * math.asin(rho)}
     hits = dict.fromkeys(truth, 0)
-    band = 0
+    band = slope = partial = 0
     for seed in range(rounds):
         x, y, rng = sample(n, seed, rho)
         found = correlate(x, y)
@@ -227,7 +227,12 @@ def test_coverage_of_analytic_intervals():
         outcome = rho * new + math.sqrt(1 - rho**2) * rng.normal()
         row = found.fit.predict([new])
         band += covers(row["low"][0], row["high"][0], outcome)
-    shares = {name: count / rounds for name, count in {**hits, "band": band}.items()}
+        slope += covers(found.fit.slope_low, found.fit.slope_high, rho)
+        z = rng.normal(size=n)
+        given = correlate(x + z, y + z, covariates=z).partial.pearson
+        partial += covers(given.low, given.high, rho)
+    counts = {**hits, "band": band, "slope": slope, "partial": partial}
+    shares = {name: count / rounds for name, count in counts.items()}
     assert all(0.93 <= share <= 0.97 for share in shares.values()), shares
 
 

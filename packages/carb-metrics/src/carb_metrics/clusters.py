@@ -10,11 +10,9 @@ import numpy.typing as npt
 import polars as pl
 
 from carb_metrics.intervals import Floats, normal_quantile, wilson
+from carb_metrics.resampling import draw_kinds
 
 Ints = npt.NDArray[np.int64]
-
-CHUNK = 500
-"""Replicates of kinds that are held in memory at once."""
 
 
 def number(frame: pl.DataFrame, keys: tuple[str, ...]) -> tuple[Ints, pl.DataFrame]:
@@ -145,14 +143,12 @@ def cluster_bootstrap(units: Units, groups: Ints, resamples: int, seed: Any) -> 
     credit_sums, sizes = np.bincount(pair, units.credit, cells), np.bincount(pair, minlength=cells)
     wide = np.hstack([credit_sums.reshape(-1, len(groups)), sizes.reshape(-1, len(groups))])
     kinds, counts = np.unique(wide, axis=0, return_counts=True)
-    rng = np.random.default_rng(seed)
-    shares = np.empty((resamples, len(groups)))
-    for start in range(0, resamples, CHUNK):
-        drawn = rng.multinomial(counts.sum(), counts / counts.sum(), size=min(CHUNK, resamples - start))
+    found = []
+    for drawn in draw_kinds(counts, resamples, seed):
         credit, size = np.hsplit(drawn @ kinds, 2)
         with np.errstate(invalid="ignore"):
-            shares[start : start + len(drawn)] = credit / size
-    return shares
+            found.append(credit / size)
+    return np.concatenate(found)
 
 
 def share_interval(credit: Floats, cluster: Ints, confidence: float) -> tuple[float | None, float | None, float | None]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from fractions import Fraction
 from typing import Any
 
@@ -118,13 +118,30 @@ def bootstrap_statistic(
     Returns:
         (resamples,), NaN where a replicate does not define the statistic.
     """
+    return np.concatenate([statistic(drawn @ kinds) for drawn in draw_kinds(counts, resamples, seed)])
+
+
+def draw_kinds(counts: npt.ArrayLike, resamples: int, seed: Any) -> Iterator[Floats]:
+    """How many units of each kind there are in each replicate: (some replicates, kinds) at a time.
+
+    Few kinds are drawn from their multinomial. Where nearly every unit is of its own kind, drawing the units one by
+    one is the same, and several times faster.
+
+    Args:
+        counts: (kinds,) units of each kind.
+        resamples: replicates in all.
+        seed: anything that ``numpy.random.default_rng`` takes.
+    """
     table = np.asarray(counts, dtype=np.int64)
-    rng = np.random.default_rng(seed)
-    draws = np.empty(resamples)
+    rng, units, kinds = np.random.default_rng(seed), int(table.sum()), len(table)
+    kind = np.repeat(np.arange(kinds), table)
     for start in range(0, resamples, _CHUNK):
-        drawn = rng.multinomial(table.sum(), table / table.sum(), size=min(_CHUNK, resamples - start))
-        draws[start : start + len(drawn)] = statistic(drawn @ kinds)
-    return draws
+        size = min(_CHUNK, resamples - start)
+        if kinds * 8 <= units:
+            yield rng.multinomial(units, table / units, size=size).astype(np.float64)
+        else:
+            place = kind[rng.integers(0, units, (size, units), dtype=np.int32)] + np.arange(size)[:, None] * kinds
+            yield sum_by(place.ravel(), size=size * kinds).reshape(size, kinds)
 
 
 def sum_by(index: npt.NDArray[Any], values: npt.ArrayLike | None = None, size: int = 0) -> Floats:
