@@ -8,6 +8,8 @@ import numpy as np
 import polars as pl
 import pytest
 
+from carb_data import ScoreTable
+from carb_metrics import rank
 from carb_metrics.accuracy import grouped_accuracy
 from carb_metrics.clusters import number
 from carb_metrics.comparison import _Pairs
