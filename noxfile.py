@@ -163,7 +163,7 @@ def vllm(session: nox.Session) -> None:
     python = environment_of_its_own(session, "vllm", *needs, without=broken)
     editable(session, python, "carb-data", "carb-scorers[api]")
     session.run(executable(dev(session), "python"), "tests/small_models.py", "smollm2-135m", silent=True, stderr=None)
-    session.run(python, "-m", "pytest", "-m", "vllm", "tests", *session.posargs)
+    session.run(python, "-m", "pytest", "tests/test_vllm_backend.py", "tests/test_server_vllm.py", *session.posargs)
 
 
 @nox.session(python=False)
@@ -171,7 +171,7 @@ def ray(session: nox.Session) -> None:
     """The Ray engine on a local cluster, with one of two workers killed."""
     python = environment_of_its_own(session, "ray", "ray[data]==2.60.0")
     editable(session, python, "carb-data", "carb-metrics", "carb-scorers", "tal-rlvr", "carb-cli")
-    session.run(python, "-m", "pytest", "-m", "ray", "tests", *session.posargs)
+    session.run(python, "-m", "pytest", "tests/test_ray_engine.py", *session.posargs)
 
 
 @nox.session(python=False)
@@ -179,7 +179,7 @@ def inspect(session: nox.Session) -> None:
     """The scorer for Inspect in Inspect itself, whose pins do not agree with the shared environment's."""
     python = environment_of_its_own(session, "inspect", "inspect-ai==0.3.285")
     editable(session, python, "carb-data", "carb-scorers")
-    session.run(python, "-m", "pytest", "-m", "inspect", "tests", *session.posargs)
+    session.run(python, "-m", "pytest", "tests/test_inspect.py", *session.posargs)
 
 
 @nox.session(python=False)

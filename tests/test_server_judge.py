@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -40,7 +41,7 @@ class Server:
                 body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
                 with lock:
                     number = len(server.prompts)
-                    server.prompts.append(json.dumps(body["messages"]))
+                    server.prompts.append(json.dumps(body.get("messages", body.get("prompt"))))
                     server.keys.add(self.headers["Authorization"])
                 status, answer_body = answer(number, body)
                 content = json.dumps(answer_body).encode()
@@ -196,3 +197,28 @@ def test_a_killed_run_pays_for_little_twice(serve: Callable[..., Server], data: 
     assert len(set(server.prompts)) == SETS
     assert len(server.prompts) <= SETS + 4 + 4  # in flight, and answered but not yet written
     assert pl.read_parquet(data.parent / "out" / "scores.parquet")["score"].null_count() == 0
+
+
+def test_an_implicit_reward_from_a_server_that_echoes(serve: Callable[..., Server], data: Path) -> None:
+    """Each word of the answer is a token with log-probability -1, so the reward is minus the number of words."""
+
+    def answer(_: int, body: dict[str, Any]) -> Answer:
+        text = body["prompt"]
+        offsets = [match.start() for match in re.finditer(r" ?\S+|\s", text)]
+        logprobs = {"text_offset": offsets, "token_logprobs": [None, *[-1.0] * (len(offsets) - 1)]}
+        return 200, {"choices": [{"text": "", "logprobs": logprobs}]}
+
+    server = serve(answer)
+    spec = f"implicit:m?backend=openai&api=completions&url={server.url}&ref=none"
+    command = ["run", "--data", str(data), "--scorer", spec, "--out", str(data.parent / "out"), "--quiet"]
+    assert main(command) == 0
+    frame = pl.read_parquet(data.parent / "out" / "scores.parquet")
+    texts = {r.id: r.text for item in example_dataset(SETS, perturbed=False) for r in item.responses}
+    for row in frame.iter_rows(named=True):
+        assert row["score"] == -len(texts[row["response_id"]].split())
+
+
+def test_a_server_is_no_classifier(data: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    spec = "classifier:m?backend=openai&url=http://127.0.0.1:1/v1"
+    assert main(["run", "--data", str(data), "--scorer", spec, "--out", str(data.parent / "out")]) == 2
+    assert "hf, vllm" in "".join(capfd.readouterr())

@@ -12,7 +12,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from carb_data import CarbError
 from carb_scorers.contract import ScoreResult
-from carb_scorers.folder import DiskError
+from carb_scorers.folder import DiskError, sync_folder
 
 SCHEMA = {"item_id": pl.String, "result": pl.String}
 _result = TypeAdapter(ScoreResult)
@@ -43,6 +43,7 @@ def write_part(folder: Path, attempt: str, results: Sequence[ScoreResult]) -> Pa
             with partial.open("rb+") as file:
                 os.fsync(file.fileno())
             partial.replace(path)
+            sync_folder(folder)
         except BaseException:
             partial.unlink(missing_ok=True)
             raise
