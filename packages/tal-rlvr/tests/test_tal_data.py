@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import gzip
 import json
 from collections import Counter
 
@@ -82,10 +83,11 @@ PREFERENCE = [
         ("preference", PREFERENCE, [("q", "c", "r", "en", 0.5)]),
     ],
 )
-@pytest.mark.parametrize("suffix", ["json", "jsonl"])
+@pytest.mark.parametrize("suffix", ["json", "jsonl", "jsonl.gz"])
 def test_published_forms(tmp_path, form, rows, expected, suffix):
     path = tmp_path / f"data.{suffix}"
-    path.write_text(json.dumps(rows) if suffix == "json" else "\n".join(map(json.dumps, rows)))
+    content = (json.dumps(rows) if suffix == "json" else "\n".join(map(json.dumps, rows))).encode()
+    path.write_bytes(gzip.compress(content) if suffix.endswith("gz") else content)
     pairs = read_pairs(form, str(path))
     assert [(p.prompt, p.chosen, p.rejected, p.language, p.difficulty) for p in pairs] == expected
 

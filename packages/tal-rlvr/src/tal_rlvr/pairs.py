@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import hashlib
 import json
 import random
@@ -119,7 +120,7 @@ def read_pairs(form: Form, path: str, *, culture: str | None = None, language: s
 
     Args:
         form: see ``Form``.
-        path: for ``carb`` anything that ``carb_data.load`` takes; otherwise a ``.jsonl`` or ``.json`` file.
+        path: for ``carb`` anything that ``carb_data.load`` takes; otherwise a ``.jsonl`` or ``.json`` file, or either with ``.gz``.
         culture: for rows that name none; default ``general``.
         language: for rows that name none; default ``en``.
 
@@ -141,13 +142,16 @@ def read_pairs(form: Form, path: str, *, culture: str | None = None, language: s
 
 def _read_rows(path: Path) -> list[Mapping[str, Any]]:
     try:
-        text = path.read_text(encoding="utf-8")
-    except OSError as error:
-        raise CarbError(f"Cannot read {path}: {error.strerror}.") from None
+        content = path.read_bytes()
+        text = (gzip.decompress(content) if path.suffix == ".gz" else content).decode("utf-8")
+    except (OSError, EOFError, UnicodeDecodeError) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise CarbError(f"Cannot read {path}: {reason}.") from None
     try:
-        rows = [json.loads(line) for line in text.split("\n") if line.strip()] if path.suffix == ".jsonl" else None
-        return json.loads(text) if rows is None else rows
-    except ValueError as error:
+        if path.name.removesuffix(".gz").endswith(".jsonl"):
+            return [json.loads(line) for line in text.split("\n") if line.strip()]
+        return list(json.loads(text))
+    except (TypeError, ValueError) as error:
         raise CarbError(f"{path} is not valid JSON: {error}.") from None
 
 
