@@ -120,7 +120,8 @@ def read_pairs(form: Form, path: str, *, culture: str | None = None, language: s
 
     Args:
         form: see ``Form``.
-        path: for ``carb`` anything that ``carb_data.load`` takes; otherwise a ``.jsonl`` or ``.json`` file, or either with ``.gz``.
+        path: for ``carb`` anything that ``carb_data.load`` takes; otherwise a ``.jsonl`` or ``.json`` file, also with
+            ``.gz``.
         culture: for rows that name none; default ``general``.
         language: for rows that name none; default ``en``.
 
