@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import ipaddress
 import json
 from collections.abc import Mapping
 from email.utils import parsedate_to_datetime
 from typing import Any
+from urllib.parse import urlsplit
 
 SHOWN = 300
 """Characters of a server's message that are kept."""
@@ -87,3 +89,12 @@ def total_tokens(answer: Mapping[str, Any], otherwise: int) -> int:
     usage = answer.get("usage")
     total = usage.get("total_tokens") if isinstance(usage, dict) else None
     return total if isinstance(total, int) and total >= 0 else otherwise
+
+
+def is_this_machine(url: str) -> bool:
+    """Whether a URL's host is the machine itself."""
+    host = urlsplit(url).hostname or ""
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"

@@ -18,6 +18,7 @@ from carb_scorers.backends.answers import (
     Secret,
     code_of,
     from_json,
+    is_this_machine,
     message_of,
     retry_after,
     text_of,
@@ -217,6 +218,7 @@ class Endpoint:
             timeout=self._httpx.Timeout(how.timeout, pool=None),
             limits=self._httpx.Limits(max_connections=how.concurrency, max_keepalive_connections=how.concurrency),
             follow_redirects=False,  # the key would go along
+            trust_env=not is_this_machine(self.url),  # a proxy has no business between a machine and itself
         )
         return _Open(
             client=client,

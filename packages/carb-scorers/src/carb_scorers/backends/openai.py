@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ipaddress
 import json
 import math
 import os
@@ -14,6 +13,7 @@ from urllib.parse import urlsplit
 from pydantic import Field, field_validator
 
 from carb_data import CarbError
+from carb_scorers.backends.answers import is_this_machine
 from carb_scorers.backends.base import (
     BackendKind,
     Choices,
@@ -309,16 +309,9 @@ def _key(options: OpenAIOptions) -> str | None:
         return None
     if not (key.isascii() and key.isprintable()):
         raise CarbError(f"The environment variable {options.key_env} holds characters that no key has.")
-    if parts.scheme == "http" and not _is_this_machine(host) and not by_name:
+    if parts.scheme == "http" and not is_this_machine(options.url) and not by_name:
         return None
     return key
-
-
-def _is_this_machine(host: str) -> bool:
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"
 
 
 LANGUAGE_MODEL = BackendKind(OpenAIOptions, open_openai)
