@@ -1,6 +1,7 @@
 """Spec strings: what they mean, and what is said when they are wrong."""
 
 import sys
+from collections.abc import Callable
 from importlib.metadata import EntryPoint
 from pathlib import Path
 
@@ -8,8 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from carb_data import CarbError
+from carb_data import CarbError, MissingExtraError
 from carb_scorers import ScorerSpec, open_scorer
+from carb_scorers.engines import RayEngine
+from carb_scorers.integrations import as_inspect_scorer
 from carb_scorers.specs import ENTRY_POINTS, Options, ParsedSpec, identity, kinds, parse_spec, provider, read_options
 
 words = st.text(st.characters(exclude_categories=["Cs", "Cc"]), min_size=1, max_size=12)
@@ -125,3 +128,23 @@ def test_two_packages_with_one_kind_are_refused(registered: Path, monkeypatch: p
     monkeypatch.setattr(specs, "entry_points", lambda **_: twice)
     with pytest.raises(CarbError, match=r"Several packages.*one:x, two:x"):
         open_scorer("fine:x")
+
+
+@pytest.mark.parametrize(
+    ("module", "extra", "use"),
+    [
+        ("vllm", "vllm", lambda: open_scorer("judge:m?backend=vllm")),
+        ("vllm", "vllm", lambda: open_scorer("classifier:m?backend=vllm")),
+        ("httpx", "api", lambda: open_scorer("judge:m?backend=openai&read=generate&url=http://127.0.0.1:1/v1")),
+        ("ray", "ray", RayEngine),
+        ("inspect_ai", "inspect", lambda: as_inspect_scorer("baseline:length")),
+    ],
+)
+def test_a_missing_extra_is_named(
+    module: str, extra: str, use: Callable[[], object], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in [name for name in sys.modules if name == module or name.startswith(f"{module}.")]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, module, None)  # as if it were not installed
+    with pytest.raises(MissingExtraError, match=rf"pip install 'carb-scorers\[{extra}\]'"):
+        use()
