@@ -8,7 +8,9 @@ same length in turn, in one process, so that the ratio does not depend on what e
 paper's form and the verdict-normalised one, with the judge's own prompt and with a direct one for the z-free term, and
 besides of the same outputs with their criteria replaced by another item's.
 
-Both print JSON. Without ``--model`` SmolLM2-135M-Instruct is used (see ``tests/small_models.py``).
+``python benchmarks/bench_tal.py table RUN...``: finished runs as Markdown, held-out accuracy and training curves.
+
+The first two print JSON. Without ``--model`` SmolLM2-135M-Instruct is used (see ``tests/small_models.py``).
 """
 
 from __future__ import annotations
@@ -39,7 +41,12 @@ def main() -> None:
     terms_parser.add_argument("--run", type=Path, required=True)
     terms_parser.add_argument("--stage", default="before-sample")
     terms_parser.add_argument("--limit", type=int, default=40, help="outputs to measure")
+    table_parser = commands.add_parser("table")
+    table_parser.add_argument("runs", type=Path, nargs="+")
     arguments = parser.parse_args()
+    if arguments.command == "table":
+        print(table(arguments.runs))
+        return
     result = cost(arguments) if arguments.command == "cost" else terms(arguments)
     print(json.dumps(result, indent=1))
 
@@ -220,6 +227,51 @@ def terms(arguments: argparse.Namespace) -> dict[str, Any]:
                     zip(("R_appr", "with_criteria", "without_criteria"), (round(m, 3) for m in means), strict=True)
                 )
     return result
+
+
+def table(runs: Sequence[Path]) -> str:
+    """Held-out accuracy before and after with 95% intervals, and blocks of five steps of the training curve."""
+    from tal_rlvr.train import read_result
+
+    def shown(value: Any, *, signed: bool = False) -> str:
+        form = "+.2f" if signed else ".2f"
+        return f"{value.mean:{form}} [{value.low:{form}}, {value.high:{form}}]"
+
+    lines = [
+        "| run | steps | pairs, held-out items | accuracy before | after | change, p | log π(j \\| z) before | after |",
+        "|---|---|---|---|---|---|---|---|",
+    ]
+    curves = [
+        "| run | " + " | ".join(f"steps {n}-{n + 4}" for n in range(1, 26, 5)) + " |",
+        "|---|---|---|---|---|---|",
+    ]
+    for folder in runs:
+        result = read_result(folder)
+        for decoding, change in result.changes.items():
+            before, after = (
+                next(s for s in result.stages if s.name == name and s.decoding == decoding)
+                for name in ("before", "after")
+            )
+            lines.append(
+                f"| {folder.name} | {result.steps} | {before.pairs}, {before.accuracy.n} | {shown(before.accuracy)} | "
+                f"{shown(after.accuracy)} | {shown(change, signed=True)}, p = {change.p:.4f} | "
+                f"{shown(before.with_criteria)} | {shown(after.with_criteria)} |"
+            )
+            lines.append(
+                f"| | | better first / second | {before.accuracy_better_first.mean:.2f} / "
+                f"{before.accuracy_better_second.mean:.2f} | {after.accuracy_better_first.mean:.2f} / "
+                f"{after.accuracy_better_second.mean:.2f} | consistency {before.consistency.mean:.2f} → "
+                f"{after.consistency.mean:.2f} | format {before.format_rate.mean:.2f} → {after.format_rate.mean:.2f} | "
+                f"entropy {before.entropy.mean:.3f} → {after.entropy.mean:.3f} |"
+            )
+        blocks = [result.curve[start : start + 5] for start in range(0, len(result.curve), 5)]
+        cells = [
+            f"{statistics.mean(step['reward'] for step in block):+.2f}, "
+            f"{statistics.mean(step['verdict_accuracy'] for step in block):.2f}"
+            for block in blocks
+        ]
+        curves.append(f"| {folder.name} | " + " | ".join(cells) + " |")
+    return "\n".join([*lines, "", "Mean reward and verdict accuracy of the sampled outputs:", "", *curves])
 
 
 if __name__ == "__main__":
