@@ -54,7 +54,7 @@ def _texts(sets: Iterable[Any]) -> list[str]:
 
 
 def config(architecture: str, pad: int, **changes: Any) -> Any:
-    """A small configuration: 3 layers of width 32 (2 alternating kinds of attention where the architecture has them)."""
+    """A small configuration: 3 layers of width 32, of alternating kinds where the architecture has them."""
     import transformers
 
     sizes = {
@@ -63,7 +63,7 @@ def config(architecture: str, pad: int, **changes: Any) -> Any:
         "intermediate_size": 48,
         "num_hidden_layers": 3,
         "num_attention_heads": 4,
-        "max_position_embeddings": 512,
+        "max_position_embeddings": 1024,
         "pad_token_id": pad,
         "bos_token_id": 0,
         "eos_token_id": 1,
@@ -82,7 +82,7 @@ def config(architecture: str, pad: int, **changes: Any) -> Any:
     if architecture == "bert":
         return transformers.BertConfig(**sizes, **changes)
     if architecture == "roberta":
-        return transformers.RobertaConfig(**{**sizes, "max_position_embeddings": 514}, **changes)
+        return transformers.RobertaConfig(**{**sizes, "max_position_embeddings": 1026}, **changes)
     if architecture == "modernbert":
         ids = {"cls_token_id": 0, "sep_token_id": 1}
         return transformers.ModernBertConfig(**sizes, **ids, local_attention=32, **changes)

@@ -1,5 +1,7 @@
 """Verdicts in double brackets: exactly one, in the model's own words, or none."""
 
+import contextlib
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -74,10 +76,8 @@ def test_ratings() -> None:
 def test_any_text_gives_a_verdict_or_a_verdict_error(text: str) -> None:
     for parse in (lambda t: parse_pick(t, ABCD), lambda t: parse_ranking(t, ABCD), lambda t: parse_rating(t, 1, 10)):
         for candidate in (text, f"[[{text}]]"):
-            try:
+            with contextlib.suppress(VerdictError):
                 parse(candidate)
-            except VerdictError:
-                pass
 
 
 @settings(deadline=None)

@@ -30,6 +30,8 @@ X = TypeVar("X")
 T = TypeVar("T")
 
 Read = Callable[[W, Any, Sequence[Row]], Sequence[T]]
+Done = dict[tuple[Row, ...], dict[Row, T | Failure]]
+"""Outcomes of rows by the item that they belong to."""
 
 
 class Executor(Generic[W]):
@@ -78,6 +80,7 @@ class Executor(Generic[W]):
         self, items: Sequence[X], encode: Callable[[X], Sequence[Row | Failure]], read: Read[W, T], packing: bool
     ) -> list[list[T | Failure]]:
         outcomes: list[list[T | Failure]] = [[] for _ in items]
+        done: Done[T] = {}
         stopped = threading.Event()
         size = max(1, min(CHUNK, -(-len(items) // (4 * len(self._workers)))))
         starts = iter(range(0, len(items), size))
@@ -98,7 +101,7 @@ class Executor(Generic[W]):
                         if (start := next(starts, None)) is not None:
                             ahead.append(pool.submit(prepare, start))
                     first, encoded = chunk.result()
-                    outcomes[first : first + len(encoded)] = self._chunk(number, encoded, read, packing, stopped)
+                    outcomes[first : first + len(encoded)] = self._chunk(number, encoded, read, packing, done, stopped)
 
             with ThreadPoolExecutor(len(self._workers), "score") as crew:
                 others = [crew.submit(work, number) for number in range(1, len(self._workers))]
@@ -117,12 +120,15 @@ class Executor(Generic[W]):
         encoded: Sequence[Sequence[Row | Failure]],
         read: Read[W, T],
         packing: bool,
+        done: Done[T],
         stopped: threading.Event,
     ) -> list[list[T | Failure]]:
-        """Compute a chunk; items with the very same rows are computed once."""
+        """Compute a chunk; items with the very same rows as an earlier one have their outcomes already."""
         keys = [tuple(sorted({r for r in rows if isinstance(r, Row)}, key=order)) for rows in encoded]
-        done: dict[tuple[Row, ...], dict[Row, T | Failure]] = {key: {} for key in keys}
-        while groups := [(key, left) for key, known in done.items() if (left := [r for r in key if r not in known])]:
+        for key in keys:
+            done.setdefault(key, {})
+        own = dict.fromkeys(keys)
+        while groups := [(key, left) for key in own if (left := [r for r in key if r not in done[key]])]:
             for members in self._passes(number, [rows for _, rows in groups], packing):
                 if stopped.is_set():
                     break

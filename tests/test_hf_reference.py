@@ -1,0 +1,202 @@
+"""Scores are what the model's own forward pass gives for one text at a time, computed here by other means."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+
+pytest.importorskip("torch", reason="needs the extra carb-scorers[hf]")
+pytest.importorskip("transformers", reason="needs the extra carb-scorers[hf]")
+
+import torch
+import transformers
+
+import tiny_models
+from carb_data import CarbError
+from carb_scorers import Candidate, ScoreRequest, ScoreResult, open_scorer
+from carb_scorers.hf.cores import HiddenCore, OwnCore
+from carb_scorers.judge.asking import Asker
+from carb_scorers.judge.modes import RATINGS
+
+TEXTS = ["Noodles at dawn.", "Nudeln, 10 davon", "ก๋วยเตี๋ยว 面条", "a"]
+
+
+@pytest.fixture(scope="session")
+def base(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.getbasetemp() / "tiny"
+
+
+def request(*texts: str, prompt: str = "What do people eat?", item_id: str = "1") -> ScoreRequest:
+    found = tuple(Candidate(id=str(n), text=text) for n, text in enumerate(texts or TEXTS))
+    return ScoreRequest(item_id=item_id, prompt=prompt, candidates=found, culture="thai", language="th")
+
+
+def scored(spec: str, *requests: ScoreRequest) -> list[ScoreResult]:
+    return anyio.run(open_scorer(spec).score, requests)  # type: ignore[return-value]
+
+
+def loaded(folder: Path, head: str) -> tuple[Any, Any]:
+    model = getattr(transformers, f"AutoModelFor{head}").from_pretrained(folder).eval()
+    return model, transformers.AutoTokenizer.from_pretrained(folder)
+
+
+def rendered(tokenizer: Any, prompt: str, answer: str | None, cue: str = "") -> str:
+    """By hand what ``tiny_models.CHAT`` says, or plain text behind the start token."""
+    if not tokenizer.chat_template:
+        return f"<s>{prompt}{cue}" + (answer or "")
+    end = "" if answer is None else f"{answer}<|end|>\n"
+    return f"<|user|>\n{prompt}<|end|>\n<|assistant|>\n{end}"
+
+
+@pytest.mark.parametrize("options", ["", "?batching=budget", "?packing=off"])
+@pytest.mark.parametrize("chat", [False, True])
+@pytest.mark.parametrize("architecture", [*tiny_models.DECODERS, *tiny_models.ENCODERS])
+def test_classifier(base: Path, architecture: str, chat: bool, options: str) -> None:
+    folder = tiny_models.folder(base, architecture, "SequenceClassification", chat=chat, pad="<pad>")
+    (result,) = scored(f"classifier:{folder}{options}", request())
+    model, tokenizer = loaded(folder, "SequenceClassification")
+    for key, text in enumerate(TEXTS):
+        if chat:
+            ids = tokenizer(rendered(tokenizer, "What do people eat?", text), add_special_tokens=False)["input_ids"]
+        else:
+            ids = tokenizer("What do people eat?", text)["input_ids"]
+        with torch.no_grad():
+            expected = model(torch.tensor([ids])).logits[0, 0].item()
+        assert result.scores[str(key)] == pytest.approx(expected, abs=1e-5)
+
+
+@pytest.mark.parametrize("architecture", tiny_models.DECODERS)
+def test_the_head_is_read_at_the_last_token_even_if_it_is_the_padding(base: Path, architecture: str) -> None:
+    """Of ``<|end|>`` as pad token transformers itself would read the token before."""
+    folder = tiny_models.folder(base, architecture, "SequenceClassification", chat=True, pad="<|end|>")
+    kept = tiny_models.folder(base, architecture, "SequenceClassification", chat=True, pad="<pad>")
+    template = base / "no-newline.jinja"
+    template.write_text(tiny_models.CHAT.replace("<|end|>\n{% endfor", "<|end|>{% endfor"))
+    one = scored(f"classifier:{folder}?chat_template={template}", request())
+    other = scored(f"classifier:{kept}?chat_template={template}", request())
+    if architecture in {"llama", "qwen2"}:  # pad embeddings are zero, so the padding token itself is another model
+        assert one[0].scores.keys() == other[0].scores.keys()
+    model, tokenizer = loaded(folder, "SequenceClassification")
+    text = rendered(tokenizer, "What do people eat?", TEXTS[0]).removesuffix("\n").replace("<|end|>\n", "<|end|>")
+    ids = tokenizer(text, add_special_tokens=False)["input_ids"]
+    with torch.no_grad():
+        expected = model.score(model.model(torch.tensor([ids])).last_hidden_state)[0, -1, 0].item()
+    assert one[0].scores["0"] == pytest.approx(expected, abs=1e-5)
+
+
+@pytest.mark.parametrize("options", ["", "packing=on&", "batching=budget&"])
+@pytest.mark.parametrize("chat", [False, True])
+@pytest.mark.parametrize("architecture", tiny_models.DECODERS)
+def test_implicit(base: Path, architecture: str, chat: bool, options: str) -> None:
+    folder = tiny_models.folder(base, architecture, "CausalLM", chat=chat)
+    reference = tiny_models.folder(base, architecture, "CausalLM", chat=chat, seed=1)
+    (plain,) = scored(f"implicit:{folder}?{options}ref=none", request())
+    (bare,) = scored(f"implicit:{folder}?{options}end_of_turn=false", request())
+    (mean,) = scored(f"implicit:{folder}?{options}reduce=mean", request())
+    (ratio,) = scored(f"implicit:{folder}?{options}ref={reference}", request())
+
+    def tokens(place: Path, answer: str) -> list[float]:
+        model, tokenizer = loaded(place, "CausalLM")
+        before = tokenizer(rendered(tokenizer, "What do people eat?", None, "\n"), add_special_tokens=False)[
+            "input_ids"
+        ]
+        after = tokenizer(answer + ("<|end|>" if chat else ""), add_special_tokens=False)["input_ids"]
+        with torch.no_grad():
+            logprobs = model(torch.tensor([before + after])).logits[0].double().log_softmax(-1)
+        return [logprobs[len(before) - 1 + i, token].item() for i, token in enumerate(after)]
+
+    for key, text in enumerate(TEXTS):
+        own, other = tokens(folder, text), tokens(reference, text)
+        assert plain.scores[str(key)] == pytest.approx(sum(own), abs=1e-4)
+        assert bare.scores[str(key)] == pytest.approx(sum(own[: -1 if chat else None]), abs=1e-4)
+        assert mean.scores[str(key)] == pytest.approx(sum(own) / len(own), abs=1e-5)
+        assert ratio.scores[str(key)] == pytest.approx(sum(own) - sum(other), abs=1e-4)
+
+
+def next_logprobs(folder: Path, text: str) -> tuple[Any, Any]:
+    model, tokenizer = loaded(folder, "CausalLM")
+    ids = tokenizer(text, add_special_tokens=False)["input_ids"]
+    with torch.no_grad():
+        return model(torch.tensor([ids])).logits[0, -1].double().log_softmax(-1), tokenizer
+
+
+@pytest.mark.parametrize("chat", [False, True])
+@pytest.mark.parametrize("architecture", tiny_models.DECODERS)
+def test_listwise(base: Path, architecture: str, chat: bool) -> None:
+    folder = tiny_models.folder(base, architecture, "CausalLM", chat=chat)
+    (result,) = scored(f"judge:{folder}", request())
+    asked = Asker("listwise", "culture", "en", None).ask(request(), TEXTS, "ABCD", "letter")
+    _, tokenizer = loaded(folder, "CausalLM")
+    logprobs, _ = next_logprobs(folder, rendered(tokenizer, asked.messages[0]["content"], None, asked.cue))
+    letters = [tokenizer(x if chat else f" {x}", add_special_tokens=False)["input_ids"] for x in "ABCD"]
+    if all(len(ids) == 1 for ids in letters):
+        expected = logprobs[[ids[0] for ids in letters]].log_softmax(-1).tolist()
+        assert list(result.scores.values()) == pytest.approx(expected, abs=1e-5)
+    else:  # "Ġ" and the letter are two tokens in a small vocabulary: the first is the same for all
+        first = letters[0][0]
+        assert all(ids[0] == first and len(ids) == 2 for ids in letters)
+        text = rendered(tokenizer, asked.messages[0]["content"], None, asked.cue) + " "
+        logprobs, _ = next_logprobs(folder, text)
+        expected = logprobs[[ids[1] for ids in letters]].log_softmax(-1).tolist()
+        assert list(result.scores.values()) == pytest.approx(expected, abs=1e-5)
+
+
+@pytest.mark.parametrize("architecture", ["llama", "gemma2"])
+def test_pointwise_with_a_rating_of_two_tokens(base: Path, architecture: str) -> None:
+    """``10`` is ``1`` and ``0``: P(10) = P(1) P(0 | 1), and the rating 1 keeps what is left of P(1)."""
+    folder = tiny_models.folder(base, architecture, "CausalLM", chat=True)
+    (result,) = scored(f"judge:{folder}?mode=pointwise", request(TEXTS[0]))
+    asked = Asker("pointwise", "culture", "en", None).ask(request(), TEXTS[:1], "A", "number")
+    _, tokenizer = loaded(folder, "CausalLM")
+    text = rendered(tokenizer, asked.messages[0]["content"], None)
+    first, _ = next_logprobs(folder, text)
+    second, _ = next_logprobs(folder, text + "1")
+    token = {str(r): tokenizer(str(r), add_special_tokens=False)["input_ids"] for r in range(10)}
+    p = {r: first[token[str(r)][0]].exp().item() for r in range(1, 10)}
+    p[10] = p[1] * second[token["0"][0]].exp().item()
+    p[1] -= p[10]
+    assert set(map(str, p)) == set(RATINGS)
+    expected = sum(r * weight for r, weight in p.items()) / sum(p.values())
+    assert result.scores["0"] == pytest.approx(expected, abs=1e-5)
+
+
+def test_short_cuts_are_found_for_decoders_and_not_for_encoders(base: Path) -> None:
+    for architecture in tiny_models.DECODERS:
+        scorer: Any = open_scorer(
+            f"classifier:{tiny_models.folder(base, architecture, 'SequenceClassification', pad='<pad>')}"
+        )
+        core = scorer._model._items.workers[0].core
+        assert isinstance(core, HiddenCore)
+        assert core.packable
+    for architecture in tiny_models.ENCODERS:
+        scorer = open_scorer(
+            f"classifier:{tiny_models.folder(base, architecture, 'SequenceClassification', pad='<pad>')}"
+        )
+        core = scorer._model._items.workers[0].core
+        assert isinstance(core, OwnCore)
+        assert core.paddable
+
+
+def test_a_head_of_several_objectives(base: Path) -> None:
+    changes = {"num_labels": 3, "id2label": {0: "right", 1: "kind", 2: "short"}}
+    folder = base / "objectives"
+    if not folder.is_dir():
+        made = tiny_models.folder(base, "llama", "SequenceClassification", pad="<pad>", num_labels=3)
+        shutil.copytree(made, folder)
+        config = transformers.AutoConfig.from_pretrained(folder)
+        config.update(changes)
+        config.save_pretrained(folder)
+    with pytest.raises(CarbError, match=r"has 3 outputs \(right, kind, short\)"):
+        open_scorer(f"classifier:{folder}")
+    each = [scored(f"classifier:{folder}?objective={name}", request())[0].scores for name in ("right", "kind", "2")]
+    (mixed,) = scored(f"classifier:{folder}?weights=0.5,-1,2", request())
+    for key, value in mixed.scores.items():
+        assert value == pytest.approx(0.5 * each[0][key] - each[1][key] + 2 * each[2][key], abs=1e-6)
+    with pytest.raises(CarbError, match="no output 'long'"):
+        open_scorer(f"classifier:{folder}?objective=long")
+    with pytest.raises(CarbError, match="got 2 weights"):
+        open_scorer(f"classifier:{folder}?weights=1,2")
