@@ -1,0 +1,143 @@
+"""Written answers: those of transformers' own generation, each as if it were alone."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+
+pytest.importorskip("torch", reason="needs the extra carb-scorers[hf]")
+pytest.importorskip("transformers", reason="needs the extra carb-scorers[hf]")
+
+import torch
+import transformers
+
+import tiny_models
+from carb_scorers.backends.base import Failure, Generation, Message, Prompt
+from carb_scorers.hf import generate as writing
+from carb_scorers.hf.language import open_language_model
+from carb_scorers.hf.loading import HFOptions
+
+QUESTIONS = ["What do people eat?", "Was essen die Leute zum Neujahr, und warum?", "年夜饭", "?"]
+
+
+@pytest.fixture(scope="session")
+def base(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.getbasetemp() / "tiny"
+
+
+def prompts(*questions: str) -> list[Prompt]:
+    return [Prompt((Message(role="user", content=q),), cue="\nAnswer:") for q in questions or QUESTIONS]
+
+
+def opened(base: Path, architecture: str = "llama", *, chat: bool = True, **options: Any) -> Any:
+    folder = tiny_models.folder(base, architecture, "CausalLM", chat=chat)
+    return open_language_model(str(folder), HFOptions(**options))
+
+
+def write(model: Any, asked: list[Prompt], **options: Any) -> list[Generation]:
+    async def run() -> Any:
+        return await model.generate(asked, **{"max_tokens": 12, **options})
+
+    found = anyio.run(run)
+    assert all(isinstance(entry, Generation) for entry in found)
+    return list(found)
+
+
+@pytest.mark.parametrize("architecture", tiny_models.DECODERS)
+@pytest.mark.parametrize("chat", [False, True])
+def test_greedy_texts_are_transformers_own(base: Path, architecture: str, chat: bool) -> None:
+    folder = tiny_models.folder(base, architecture, "CausalLM", chat=chat)
+    model = transformers.AutoModelForCausalLM.from_pretrained(folder).eval()
+    tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
+    found = write(opened(base, architecture, chat=chat), prompts())
+    for question, own in zip(QUESTIONS, found, strict=True):
+        text = f"<|user|>\n{question}<|end|>\n<|assistant|>\n" if chat else f"<s>{question}\nAnswer:"
+        ids = tokenizer(text, add_special_tokens=False, return_tensors="pt")
+        with torch.no_grad():
+            for _ in range(12):
+                token = model(ids["input_ids"]).logits[0, -1].argmax()
+                ids["input_ids"] = torch.cat([ids["input_ids"], token[None, None]], dim=1)
+                if token == tokenizer.eos_token_id:
+                    break
+        start = len(tokenizer(text, add_special_tokens=False)["input_ids"])
+        written = ids["input_ids"][0, start:]
+        ended = bool(written[-1] == tokenizer.eos_token_id)
+        assert own.text == tokenizer.decode(written[:-1] if ended else written, skip_special_tokens=True)
+        assert own.usage.output_tokens == len(written)
+        assert own.usage.input_tokens == start
+        assert own.finished == ended
+
+
+@pytest.mark.parametrize("temperature", [0.0, 1.0])
+def test_neighbours_and_batches_do_not_matter(base: Path, temperature: float) -> None:
+    together = write(opened(base), prompts(), temperature=temperature, seed=5)
+    small = opened(base, batch_tokens=1)
+    assert [write(small, [prompt], temperature=temperature, seed=5)[0] for prompt in prompts()] == together
+    backwards = write(opened(base), prompts()[::-1], temperature=temperature, seed=5)
+    assert backwards[::-1] == together
+
+
+def test_seeds_and_temperatures_change_what_is_drawn(base: Path) -> None:
+    model = opened(base)
+    one = write(model, prompts(), temperature=2.0, seed=1)
+    assert write(model, prompts(), temperature=2.0, seed=1) == one
+    assert write(model, prompts(), temperature=2.0, seed=2) != one
+    assert write(model, prompts(), temperature=1e-4) == write(model, prompts())
+
+
+def test_draws_follow_the_softmax() -> None:
+    """Chi-squared over 4 tokens, 4,000 rows, fixed seeds: 16.27 is the 0.1% point for 3 degrees of freedom."""
+    logits = torch.tensor([0.0, 1.0, -1.0, 0.5])
+    sampling = writing.Sampling(max_tokens=1, temperature=0.7, seed=0, stop=())
+    rows = 4000
+    drawn = writing._Gumbel(torch, range(rows), sampling)(None, logits.repeat(rows, 1)).argmax(-1)
+    counts = torch.bincount(drawn, minlength=4).double()
+    expected = rows * (logits.double() / 0.7).softmax(-1)
+    assert float(((counts - expected) ** 2 / expected).sum()) < 16.27
+
+
+def test_stop_strings_end_an_answer(base: Path) -> None:
+    model = opened(base, chat=False)
+    (whole,) = write(model, prompts("?"), max_tokens=20)
+    word = whole.text[len(whole.text) // 2 :][:3]
+    (cut,) = write(model, prompts("?"), max_tokens=20, stop=[word])
+    assert cut.text == whole.text[: whole.text.index(word)]
+    assert cut.finished
+
+
+def test_room_is_left_for_the_answer(base: Path) -> None:
+    model = opened(base, max_length=60)
+
+    async def run() -> Any:
+        return await model.generate(prompts("a", "a " * 40), max_tokens=20)
+
+    good, bad = anyio.run(run)
+    assert isinstance(good, Generation)
+    assert isinstance(bad, Failure)
+    assert bad.error.kind == "too-long"
+
+
+def test_out_of_memory_writes_smaller_batches(base: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    expected = write(opened(base), prompts())
+    inner, sizes = writing._generate, []
+
+    def generate(torch_: Any, loaded: Any, rows: Any, *rest: Any) -> Any:
+        sizes.append(len(rows))
+        if len(rows) > 1 or len(rows[0].tokens) > 50:
+            raise torch.OutOfMemoryError("CUDA out of memory.")
+        return inner(torch_, loaded, rows, *rest)
+
+    monkeypatch.setattr(writing, "_generate", generate)
+    assert write(opened(base), prompts()) == expected
+    assert sizes[0] == 4
+
+    async def run() -> Any:
+        return await opened(base).generate(prompts("?", "a long one " * 20), max_tokens=5)
+
+    good, bad = anyio.run(run)
+    assert isinstance(good, Generation)
+    assert isinstance(bad, Failure)
+    assert bad.error.kind == "out-of-memory"
