@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from collections import Counter
 
 import pytest
 from hypothesis import given
@@ -12,7 +13,7 @@ from hypothesis import strategies as st
 pytest.importorskip("numpy", reason="needs the extra 'checks'")
 
 from carb_data import BonSet, CarbError, Dataset, check_contamination, load
-from carb_data.ngrams import BATCH_CHARACTERS, LENGTH, LENGTH_SYLLABIC, NgramIndex, normalise
+from carb_data.ngrams import BATCH_CHARACTERS, COMMON, LEAST, LENGTH, LENGTH_SYLLABIC, NgramIndex, normalise
 
 SYLLABIC = "日本語の文字가나"
 alphabet = st.sampled_from("ab " + SYLLABIC[:4] + "ทé!")
@@ -32,14 +33,20 @@ def ngrams(text: str) -> set[str]:
 def by_hand(indexed: list[str], streamed: list[str], threshold: float) -> dict[tuple[int, int], float]:
     """Containment from sets of n-grams, without any index."""
     found = {}
+    common = Counter(gram for text in {normalise(text) for text in indexed} for gram in ngrams(text))
     for (i, inside), (s, whole) in itertools.product(enumerate(indexed), enumerate(streamed)):
-        grams = ngrams(inside)
-        shared = len(grams & ngrams(whole))
+        own = {gram for gram in ngrams(inside) if common[gram] <= COMMON}
+        shared = len(own & ngrams(whole))
         if normalise(inside) == normalise(whole) != "":
             found[i, s] = 1.0
-        elif grams and shared >= math.ceil(threshold * len(grams) - 1e-9):
-            found[i, s] = shared / len(grams)
+        elif len(own) >= LEAST and shared >= math.ceil(threshold * len(own) - 1e-9):
+            found[i, s] = shared / len(own)
     return found
+
+
+def by_index(indexed: list[str], streamed: list[str], threshold: float) -> dict[tuple[int, int], float]:
+    index = NgramIndex(indexed, threshold)
+    return {(c, m.streamed): m.containment for m in index.matches(streamed) for c in index.copies(m.indexed)}
 
 
 @given(
@@ -48,17 +55,30 @@ def by_hand(indexed: list[str], streamed: list[str], threshold: float) -> dict[t
     threshold=st.sampled_from([0.1, 0.5, 0.7, 1.0]),
 )
 def test_the_index_finds_exactly_what_counting_finds(indexed, streamed, threshold):
-    found = {(m.indexed, m.streamed): m.containment for m in NgramIndex(indexed, threshold).matches(streamed)}
+    found = by_index(indexed, streamed, threshold)
     assert found == pytest.approx(by_hand(indexed, streamed, threshold))
 
 
-def test_boilerplate_in_very_many_texts_hides_no_match():
-    # More texts share the opening than COMMON, so its n-grams leave the index wherever that loses nothing.
-    texts = [f"what is the most popular dish in the town of {chr(97 + n % 26) * (3 + n // 26)}" for n in range(100)]
-    expected = by_hand(texts, texts, 0.9)
-    found = {(m.indexed, m.streamed): m.containment for m in NgramIndex(texts, 0.9).matches(texts)}
-    assert found == pytest.approx(expected)
-    assert len(found) > 100
+def test_boilerplate_is_no_evidence():
+    towns = [f"{a}{b}ville" for a in "bdfgklmnprst" for b in ("andon", "ertol", "iscum", "olpat", "urgen")]
+    texts = [f"what is the most popular dish in the town of {town}" for town in towns]
+    assert len(texts) > COMMON
+    found = by_index(texts, texts, 0.7)
+    assert found == pytest.approx(by_hand(texts, texts, 0.7))
+    assert set(found) == {(n, n) for n in range(len(texts))} | {
+        key for key in found if towns[key[0]][1:] in towns[key[1]]
+    }
+    assert by_index(texts[:4], texts, 0.7).keys() >= {
+        (0, n) for n in range(30)
+    }  # few texts: nothing is boilerplate yet
+
+
+def test_very_many_equal_texts_cost_no_more_than_one():
+    item = load("carb-seed")[0]
+    sets = [item.model_copy(update={"id": str(n)}) for n in range(3_000)]
+    report = check_contamination((sets[0].prompt for _ in range(30_000)), sets)
+    assert report.counts["exact"] == 3_000
+    assert len(report.train_positions) == 30_000
 
 
 def test_batches_do_not_change_the_matches():
@@ -119,6 +139,9 @@ def test_every_kind_of_overlap_is_found_with_its_place():
     assert found[inside.id, inside.chosen.id].train_id is None
     assert report.counts["source"] == 1
     assert report.counts["exact"] >= 1
+    assert report.train_positions == tuple(range(len(train), len(train) + 4))
+    rest = [entry for place, entry in enumerate(entries) if place not in report.train_positions]
+    assert check_contamination(rest, test).clean
 
 
 def test_training_on_the_test_set_itself_is_seen_in_full():

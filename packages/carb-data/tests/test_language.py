@@ -6,7 +6,7 @@ import pytest
 
 pytest.importorskip("lingua", reason="needs the extra 'checks'")
 
-from carb_data.language import detect, in_language
+from carb_data.language import detect, in_language, in_languages
 
 SENTENCES = {
     "ar": "يشرب الناس الشاي بعد الغداء كل يوم",
@@ -41,3 +41,9 @@ def test_texts_without_letters_belong_to_every_language(text):
 def test_a_language_that_the_detector_does_not_know_is_not_contradicted():
     assert in_language("Wannan abinci ne mai dadi", "xx")
     assert not in_language(SENTENCES["th"], "xx")
+
+
+def test_many_at_once_are_told_as_one_by_one():
+    pairs = [(text, tag) for text in [*SENTENCES.values(), "42", "Kimi Räikkönen"] for tag in [*SENTENCES, "xx"]]
+    assert in_languages(pairs) == [in_language(text, tag) for text, tag in pairs]
+    assert in_languages([]) == []

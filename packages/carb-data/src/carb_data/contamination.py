@@ -13,7 +13,7 @@ from pydantic import BaseModel, ConfigDict
 from carb_data.errors import CarbError
 from carb_data.extras import require
 from carb_data.models import BonSet
-from carb_data.ngrams import NgramIndex, normalise
+from carb_data.ngrams import Match, NgramIndex
 
 THRESHOLD = 0.7
 """Share of a test text's n-grams in one training text that makes it a near-duplicate; as PaLM (Chowdhery et al. 2022,
@@ -68,6 +68,8 @@ class ContaminationReport(_Frozen):
     """Least cosine looked for; null where no embedder was given."""
     overlaps: tuple[Overlap, ...]
     """At most one for each text of the test data, ordered as the test data."""
+    train_positions: tuple[int, ...]
+    """Positions of all training entries with any overlap, counted from 0: what to leave out of training."""
 
     @property
     def clean(self) -> bool:
@@ -145,6 +147,7 @@ def check_contamination(
         threshold=threshold,
         similarity=similarity if embed is not None else None,
         overlaps=tuple(finder.found[place] for place in sorted(finder.found)),
+        train_positions=tuple(sorted(finder.positions)),
     )
 
 
@@ -158,7 +161,9 @@ class _Finder:
         self.entries = self.train_texts = 0
         self.texts = [text for place, entry in enumerate(test) for text in _texts(entry, place, least)]
         self.found: dict[int, Overlap] = {}
+        self.positions: set[int] = set()
         self._window: dict[int, _TrainText] = {}  # handed to the index and not yet matched
+        self._strongest: dict[int, tuple[int, float]] = {}
         self._sources: dict[str, list[int]] = {}
         for place, text in enumerate(self.texts):
             if text.field == "source_item":
@@ -171,8 +176,7 @@ class _Finder:
     def read(self, train: Iterable[str | BonSet], progress: Callable[[int], None] | None) -> None:
         for batch in self._index.batches(self._stream(train)):
             for match in batch.matches:
-                kind: Kind = "exact" if match.exact else "near"
-                self._keep(self._places[match.indexed], kind, match.containment, self._window[match.streamed])
+                self._keep_all(match, self._window[match.streamed])
             if self._similar is not None:
                 entries = [self._window[batch.start + place] for place in range(batch.size)]
                 for indexed, streamed, cosine in self._similar.matches([entry.text for entry in entries]):
@@ -195,7 +199,18 @@ class _Finder:
                 self.train_texts += 1
                 yield text
 
+    def _keep_all(self, match: Match, entry: _TrainText) -> None:
+        """For every test text that is the same, unless an earlier training text was as strong evidence for them."""
+        strength = (_STRENGTH["exact" if match.exact else "near"], match.containment)
+        if self._strongest.get(match.indexed, (-1, 0.0)) >= strength:
+            self.positions.add(entry.position)
+            return
+        self._strongest[match.indexed] = strength
+        for position in self._index.copies(match.indexed):
+            self._keep(self._places[position], "exact" if match.exact else "near", match.containment, entry)
+
     def _keep(self, place: int, kind: Kind, score: float, entry: _TrainText) -> None:
+        self.positions.add(entry.position)
         known = self.found.get(place)
         if known is not None and (_STRENGTH[known.kind], known.score) >= (_STRENGTH[kind], score):
             return
@@ -218,7 +233,7 @@ def _texts(entry: BonSet | str, place: int, least: int) -> Iterator[_Text]:
     yield _Text(entry.id, "source_item", entry.source_item)
     yield _Text(entry.id, "prompt", entry.prompt)
     for response in (*entry.responses, *entry.perturbed):
-        if len(normalise(response.text).encode()) >= least:
+        if len(response.text.encode("utf-8", "replace")) >= least:
             yield _Text(entry.id, response.id, response.text)
 
 

@@ -32,11 +32,10 @@ LENGTH_SYLLABIC = 4
 """Characters in an n-gram that starts with a Han character, kana or Hangul: each of these is a syllable or more."""
 BATCH_CHARACTERS = 2**20
 """Characters hashed at once: bounds the memory that streaming needs (about 100 bytes a character)."""
-LEFT_OUT = 0.75
-"""Share of the n-grams needed for a match that the index does without: the larger, the smaller the index, and the
-more candidates are counted in full."""
 COMMON = 32
-"""An n-gram in more indexed texts than this is boilerplate; the index does without it wherever it may."""
+"""An n-gram in more of the indexed texts than this is boilerplate ("what is the most popular ...") and no evidence."""
+LEAST = 6
+"""A text with fewer n-grams of its own than this is found only where it stands by itself, unchanged."""
 
 _SPACE = 32
 _DROPPED = 0
@@ -150,11 +149,11 @@ class Match:
     """One streamed text that holds at least the asked share of the n-grams of one indexed text."""
 
     indexed: int
-    """Position of the indexed text."""
+    """Number of the indexed text; ``NgramIndex.copies`` gives the positions of all texts that it stands for."""
     streamed: int
     """Position of the streamed text."""
     containment: float
-    """Share of the indexed text's distinct n-grams that the streamed text holds, 0 to 1."""
+    """Share of the indexed text's own n-grams (distinct, without boilerplate) that the streamed text holds, 0 to 1."""
     exact: bool
     """Whether both texts are the same once normalised."""
 
@@ -175,49 +174,35 @@ class NgramIndex:
     def __init__(self, texts: Sequence[str], threshold: float) -> None:
         """Index ``texts``; ``threshold`` is the smallest containment that counts, in (0, 1]."""
         np = _numpy()
-        self.texts = texts
-        self.threshold = threshold
-        self._exact: dict[str, list[int]] = {}
-        all_owners, all_hashes = [np.empty(0, np.int64)], [np.empty(0, np.uint64)]
+        copies: dict[str, list[int]] = {}
         for start, batch in _batches(texts):
-            for owner, text in enumerate(batch.texts, start):
-                if text:  # punctuation alone is not evidence
-                    self._exact.setdefault(text, []).append(owner)
+            for position, text in enumerate(batch.texts, start):
+                copies.setdefault(text, []).append(position)
+        copies.pop("", None)  # punctuation alone is not evidence
+        self._copies = list(copies.values())
+        self._exact = {text: number for number, text in enumerate(copies)}
+        all_owners, all_hashes = [np.empty(0, np.int64)], [np.empty(0, np.uint64)]
+        for start, batch in _batches(copies):
             hashes, owners = _distinct(*_ngrams(batch))
             all_owners.append(owners + start)
             all_hashes.append(hashes)
         owners, hashes = np.concatenate(all_owners), np.concatenate(all_hashes)
-        self._sizes = np.bincount(owners, minlength=len(texts))
-        self._index(owners, hashes)
-
-    def _index(self, owners: NDArray[np.int64], hashes: Hashes) -> None:
-        """Keep the postings that are needed to find every match.
-
-        A text of G n-grams needs s = ceil(threshold x G) of them shared. Leave out d < s of its most common ones, and
-        a match still shares s - d of those that are left (prefix filter; Chaudhuri et al. 2006, Bayardo et al. 2007).
-        So boilerplate that many texts share costs nothing, and no match is lost.
-        """
-        np = _numpy()
-        _, inverse, counts = np.unique(hashes, return_inverse=True, return_counts=True)
-        frequency = counts[inverse]
-        needed = np.maximum(np.ceil(self.threshold * self._sizes - 1e-9).astype(np.int64), 1)
-        order = np.lexsort((-frequency, owners))  # per text, the most common first
-        owners, hashes, frequency = owners[order], hashes[order], frequency[order]
-        rank = np.arange(len(owners)) - np.searchsorted(owners, owners)
-        left_out = (rank < LEFT_OUT * needed[owners]) | (frequency > COMMON)
-        left_out &= rank < needed[owners] - 1
-        self._needed = needed
-        self._needed_of_kept = needed - np.bincount(owners[left_out], minlength=len(needed))
-        self._left_out = hashes[left_out]
-        self._left_out_from = np.searchsorted(owners[left_out], np.arange(len(needed) + 1))
-        order = np.argsort(hashes[~left_out], kind="stable")
-        self._postings = owners[~left_out][order]
-        self._keys, self._postings_from = np.unique(hashes[~left_out][order], return_index=True)
-        self._postings_from = np.append(self._postings_from, len(self._postings))
+        order = np.argsort(hashes, kind="stable")
+        owners, hashes = owners[order], hashes[order]
+        keys, first, counts = np.unique(hashes, return_index=True, return_counts=True)
+        own = counts <= COMMON
+        self._keys, self._first, self._counts, self._owners = keys[own], first[own], counts[own], owners
+        self._sizes = np.bincount(owners[np.repeat(own, counts)], minlength=len(copies))
+        needed = np.maximum(np.ceil(threshold * self._sizes - 1e-9), 1)
+        self._needed = np.where(self._sizes >= LEAST, needed, np.inf)
         # Hashes are uniform, so the first bits lead to the place of a key in one step, or to none.
         bits = max(8, min(26, len(self._keys).bit_length() + 2))
         self._shift = np.uint64(64 - bits)
         self._places = np.searchsorted(self._keys >> self._shift, np.arange(2**bits + 1)).astype(np.int32)
+
+    def copies(self, indexed: int) -> list[int]:
+        """Positions of all indexed texts that are the same once normalised as the ``indexed`` of a match."""
+        return self._copies[indexed]
 
     def _find(self, hashes: Hashes) -> NDArray[np.int64]:
         """Position of each hash among the keys, or -1."""
@@ -242,39 +227,29 @@ class NgramIndex:
     def batches(self, texts: Iterable[str]) -> Iterator[Matches]:
         """The matches of one batch of streamed texts after the other."""
         for start, batch in _batches(texts):
-            found = self._equal(batch, start)
-            seen = {(match.streamed, match.indexed) for match in found}
-            found += [m for m in self._close(batch, start) if (m.streamed, m.indexed) not in seen]
+            equal = {
+                streamed: self._exact[text] for streamed, text in enumerate(batch.texts, start) if text in self._exact
+            }
+            found = [Match(indexed, streamed, 1.0, exact=True) for streamed, indexed in equal.items()]
+            found += [match for match in self._close(batch, start) if equal.get(match.streamed) != match.indexed]
             yield Matches(start, len(batch.texts), found)
-
-    def _equal(self, batch: _Batch, start: int) -> list[Match]:
-        return [
-            Match(indexed, streamed, 1.0, exact=True)
-            for streamed, text in enumerate(batch.texts, start)
-            for indexed in self._exact.get(text, ())
-        ]
 
     def _close(self, batch: _Batch, start: int) -> Iterator[Match]:
         np = _numpy()
         hashes, streamed = _ngrams(batch)
         place = self._find(hashes)
         hit = place >= 0
-        hit_place, hit_streamed = _distinct(place[hit], streamed[hit])
-        first = self._postings_from[hit_place]
-        counts = self._postings_from[hit_place + 1] - first
+        place, streamed = _distinct(place[hit], streamed[hit])
+        counts = self._counts[place]
         offsets = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
-        indexed = self._postings[np.repeat(first, counts) + offsets]
-        pairs, shared = np.unique(np.repeat(hit_streamed, counts) * len(self.texts) + indexed, return_counts=True)
-        at, of = pairs // len(self.texts), pairs % len(self.texts)
-        enough = shared >= self._needed_of_kept[of]
-        for position, text, number in zip(
-            at[enough].tolist(), of[enough].tolist(), shared[enough].tolist(), strict=True
-        ):
-            begin, end = np.searchsorted(streamed, [position, position + 1])
-            left_out = self._left_out[self._left_out_from[text] : self._left_out_from[text + 1]]
-            total = number + int(np.isin(left_out, hashes[begin:end]).sum())
-            if total >= self._needed[text]:
-                yield Match(text, start + position, total / int(self._sizes[text]), exact=False)
+        indexed = self._owners[np.repeat(self._first[place], counts) + offsets]
+        pairs = np.repeat(streamed, counts) * max(1, len(self._copies)) + indexed
+        pairs, shared = np.unique(pairs, return_counts=True)
+        at, of = np.divmod(pairs, max(1, len(self._copies)))
+        enough = shared >= self._needed[of]
+        containment = shared[enough] / self._sizes[of[enough]]
+        for position, text, share in zip(at[enough].tolist(), of[enough].tolist(), containment.tolist(), strict=True):
+            yield Match(text, start + position, share, exact=False)
 
 
 def _batches(texts: Iterable[str]) -> Iterator[tuple[int, _Batch]]:

@@ -6,7 +6,7 @@ from collections import Counter
 
 from carb_data.checks.leaks import find_leaks
 from carb_data.checks.report import CheckReport, Count
-from carb_data.checks.texts import find_bad_perturbations, find_duplicates, find_wrong_languages
+from carb_data.checks.texts import find_bad_perturbations, find_duplicates, find_wrong_languages, languages_of
 from carb_data.dataset import Dataset
 from carb_data.models import Domain, Role
 
@@ -28,14 +28,15 @@ def check(dataset: Dataset, *, near: float = NEAR) -> CheckReport:
     """
     items = list(dataset)
     order = {item.id: place for place, item in enumerate(items)}
-    findings = [*find_duplicates(items, near), *find_wrong_languages(items), *find_bad_perturbations(items)]
+    spoken = languages_of(items)
+    findings = [*find_duplicates(items, near), *find_wrong_languages(items, spoken), *find_bad_perturbations(items)]
     cells = Counter((item.culture, item.domain) for item in items)
     places = Counter(next(place for place, r in enumerate(item.responses) if r.role is Role.CHOSEN) for item in items)
     return CheckReport(
         sets=len(dataset),
         fingerprint=dataset.fingerprint,
         findings=tuple(sorted(findings, key=lambda finding: order[finding.item_id])),
-        leaks=tuple(find_leaks(items)),
+        leaks=tuple(find_leaks(items, spoken)),
         balance=tuple(
             Count(culture=culture, domain=domain, sets=cells[culture, domain])
             for culture in sorted({item.culture for item in items})

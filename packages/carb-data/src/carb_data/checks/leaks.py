@@ -4,35 +4,39 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Callable, Sequence
-from typing import Literal
+from collections.abc import Sequence
+from typing import Literal, get_args
 
 from carb_data.checks.report import Leak
+from carb_data.checks.texts import Spoken
 from carb_data.labels import names_culture
-from carb_data.language import in_language
 from carb_data.models import BonSet, Role
 
 Feature = Literal["longest", "shortest", "language", "label", "first"]
+FEATURES: tuple[Feature, ...] = get_args(Feature)
 _Z = statistics.NormalDist().inv_cdf(0.975)
 
-_FEATURES: dict[Feature, Callable[[BonSet], list[float]]] = {
-    "longest": lambda item: [float(len(r.text)) for r in item.responses],
-    "shortest": lambda item: [-float(len(r.text)) for r in item.responses],
-    "language": lambda item: [float(in_language(r.text, item.language)) for r in item.responses],
-    "label": lambda item: [float(names_culture(r.text, item.culture)) for r in item.responses],
-    "first": lambda item: [-float(place) for place in range(len(item.responses))],
-}
+
+def _features(item: BonSet, spoken: Spoken) -> dict[Feature, list[float]]:
+    """Each feature's value for each response: the rule picks the largest."""
+    texts = [response.text for response in item.responses]
+    return {
+        "longest": [float(len(text)) for text in texts],
+        "shortest": [-float(len(text)) for text in texts],
+        "language": [float(spoken[text, item.language]) for text in texts],
+        "label": [float(names_culture(text, item.culture)) for text in texts],
+        "first": [-float(place) for place in range(len(texts))],
+    }
 
 
-def find_leaks(items: Sequence[BonSet]) -> list[Leak]:
+def find_leaks(items: Sequence[BonSet], spoken: Spoken) -> list[Leak]:
     """Every feature over all sets, then for every culture by itself."""
-    cultures = sorted({item.culture for item in items})
-    values = {name: [feature(item) for item in items] for name, feature in _FEATURES.items()}
-    leaks = [_leak(name, None, items, values[name]) for name in _FEATURES]
-    for culture in cultures:
-        places = [place for place, item in enumerate(items) if item.culture == culture]
+    values = [_features(item, spoken) for item in items]
+    leaks = []
+    for culture in (None, *sorted({item.culture for item in items})):
+        places = [place for place, item in enumerate(items) if culture in (None, item.culture)]
         own = [items[place] for place in places]
-        leaks += [_leak(name, culture, own, [values[name][place] for place in places]) for name in _FEATURES]
+        leaks += [_leak(name, culture, own, [values[place][name] for place in places]) for name in FEATURES]
     return leaks
 
 

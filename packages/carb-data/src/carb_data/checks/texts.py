@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain
 
 from carb_data.checks.report import Finding
 from carb_data.labels import names_culture
-from carb_data.language import in_language
+from carb_data.language import in_languages
 from carb_data.models import BonSet, Perturbation, Response, Role
 from carb_data.ngrams import NgramIndex, normalise
+
+Spoken = Mapping[tuple[str, str], bool]
+"""Whether a text is in a language, by text and BCP 47 tag."""
 
 
 def find_duplicates(items: Sequence[BonSet], threshold: float) -> Iterator[Finding]:
@@ -24,20 +27,20 @@ def find_duplicates(items: Sequence[BonSet], threshold: float) -> Iterator[Findi
     closest: dict[int, tuple[float, bool, int]] = {}
     index = NgramIndex([item.prompt for item in items], threshold)
     for match in index.matches(item.prompt for item in items):
-        first, second = sorted((match.indexed, match.streamed))
-        if first == second or items[first].source_item == items[second].source_item:
-            continue
-        closest[second] = max(closest.get(second, (0.0, False, 0)), (match.containment, match.exact, first))
-    for second, (share, exact, first) in sorted(closest.items()):
-        same = exact and items[first].culture == items[second].culture
+        first = index.copies(match.indexed)[0]
+        early, late = sorted((first, match.streamed))
+        if early != late and items[early].source_item != items[late].source_item:
+            closest[late] = max(closest.get(late, (0.0, False, 0)), (match.containment, match.exact, early))
+    for late, (share, exact, early) in sorted(closest.items()):
+        same = exact and items[early].culture == items[late].culture
         yield Finding(
             severity="error" if same else "warning",
             check="duplicate" if exact else "near-duplicate",
-            item_id=items[second].id,
+            item_id=items[late].id,
             field="prompt",
-            message=f"the same prompt as '{items[first].id}', which has another source item"
+            message=f"the same prompt as '{items[early].id}', which has another source item"
             if exact
-            else f"shares {share:.0%} of the n-grams of '{items[first].id}'",
+            else f"shares {share:.0%} of the n-grams of '{items[early].id}'",
         )
 
 
@@ -58,7 +61,7 @@ def _repeated_responses(item: BonSet) -> Iterator[Finding]:
         seen.setdefault(text, response)
 
 
-def find_wrong_languages(items: Sequence[BonSet]) -> Iterator[Finding]:
+def find_wrong_languages(items: Sequence[BonSet], spoken: Spoken) -> Iterator[Finding]:
     """Prompts and responses that the detector does not take for their declared language."""
     for item in items:
         texts = chain(
@@ -66,7 +69,7 @@ def find_wrong_languages(items: Sequence[BonSet]) -> Iterator[Finding]:
             ((r.id, r.text, r.language) for r in (*item.responses, *item.perturbed)),
         )
         for field, text, language in texts:
-            if not in_language(text, language):
+            if not spoken[text, language]:
                 yield Finding(
                     severity="warning",
                     check="language",
@@ -74,6 +77,18 @@ def find_wrong_languages(items: Sequence[BonSet]) -> Iterator[Finding]:
                     field=field,
                     message=f"declared as '{language}', but does not look like it",
                 )
+
+
+def languages_of(items: Sequence[BonSet]) -> Spoken:
+    """For every text: is it in its declared language, and a response also in its prompt's language?"""
+    pairs: dict[tuple[str, str], None] = {}
+    for item in items:
+        pairs[item.prompt, item.language] = None
+        for response in (*item.responses, *item.perturbed):
+            pairs[response.text, response.language] = None
+        for response in item.responses:
+            pairs[response.text, item.language] = None
+    return dict(zip(pairs, in_languages(list(pairs)), strict=True))
 
 
 def find_bad_perturbations(items: Sequence[BonSet]) -> Iterator[Finding]:
