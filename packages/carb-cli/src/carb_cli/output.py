@@ -15,7 +15,7 @@ from carb_data import CarbError
 class Part(BaseModel):
     """A part of an output."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", serialize_by_alias=True)
+    model_config = ConfigDict(frozen=True, extra="forbid", serialize_by_alias=True, use_attribute_docstrings=True)
 
 
 class Output(Part):

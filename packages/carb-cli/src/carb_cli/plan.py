@@ -11,15 +11,15 @@ from pydantic import Field
 from carb_cli import display
 from carb_cli.config import RunConfig
 from carb_cli.output import Output, Part
-from carb_data import BonSet, Dataset
+from carb_data import BonSet, CarbError, Dataset
 from carb_scorers.specs import ParsedSpec, parse_spec, provider
 
 BYTES_PER_TOKEN = 4
-"""UTF-8 bytes of text in a token. Multilingual tokenizers pack 4 to 6, so the estimate errs on the high side."""
+"""UTF-8 bytes of text in a token, about what large multilingual vocabularies pack, and more than they need for Thai."""
 INSTRUCTION_TOKENS = 120
 """What a judge's prompt adds to the question and the answers."""
-OUTPUT_TOKENS = {"logprob": 1, "generate": 256}
-"""Tokens that a judge writes in a call, by ``read``, where the spec sets no ``max_tokens``."""
+OUTPUT_TOKENS = 512
+"""Tokens that a judge who writes may write in a call, where the spec sets no ``max_tokens``."""
 
 
 class ScorerPlan(Part):
@@ -31,7 +31,7 @@ class ScorerPlan(Part):
     input_tokens: int | None
     """Estimate."""
     output_tokens: int | None
-    """Estimate, of models that write."""
+    """At most, of models that write."""
     cost: float | None
     """Estimate, in the currency of the price; null without a price and for models that run here."""
 
@@ -70,7 +70,9 @@ class RunPlan(Output):
             for s in self.scorers
         ]
         display.table("Scorers", columns, rows, right=columns[1:])
-        display.say(f"Tokens are estimated at {BYTES_PER_TOKEN} bytes of UTF-8 each, which errs on the high side.")
+        display.say(
+            f"Tokens are estimated at {BYTES_PER_TOKEN} bytes of UTF-8 each; output is what may be written at most."
+        )
         if self.cost is not None:
             display.say(f"Cost of the paid APIs: about {self.cost:,.2f} in the currency of the price.")
 
@@ -110,31 +112,55 @@ def _plan_scorer(spec: ParsedSpec, dataset: Dataset, price_in: float | None, pri
     provider(spec.kind)  # an unknown kind is a mistake that a plan should find
     if spec.kind == "baseline":
         return ScorerPlan(scorer=str(spec), calls=0, input_tokens=0, output_tokens=0, cost=None)
-    if spec.kind not in ("classifier", "implicit", "judge"):
+    if spec.kind not in ("classifier", "implicit", "judge", "think"):
         return ScorerPlan(scorer=str(spec), calls=None, input_tokens=None, output_tokens=None, cost=None)
     calls = input_tokens = 0
     for number, size in _calls(spec, dataset):
         calls += number
         input_tokens += number * size
-    read = spec.options.get("read", "logprob") if spec.kind == "judge" else ""
-    written = int(spec.options.get("max_tokens", OUTPUT_TOKENS.get(read, 0))) if read == "generate" else bool(read)
-    output_tokens = calls * written
+    writes = spec.kind == "think" or (spec.kind == "judge" and spec.options.get("read") == "generate")
+    longest = _number(spec, "max_tokens", OUTPUT_TOKENS)
+    output_tokens = calls * (int(longest or 0) if writes else int(spec.kind == "judge"))
+    prices = _number(spec, "price_in", price_in), _number(spec, "price_out", price_out)
     cost = None
-    if spec.options.get("backend") == "openai" and (price_in is not None or price_out is not None):
-        cost = (input_tokens * (price_in or 0.0) + output_tokens * (price_out or 0.0)) / 1e6
+    if spec.options.get("backend") == "openai" and prices != (None, None):
+        cost = (input_tokens * (prices[0] or 0.0) + output_tokens * (prices[1] or 0.0)) / 1e6
     return ScorerPlan(scorer=str(spec), calls=calls, input_tokens=input_tokens, output_tokens=output_tokens, cost=cost)
+
+
+def _number(spec: ParsedSpec, option: str, default: float | None) -> float | None:
+    """An option of a spec as a number.
+
+    Raises:
+        CarbError: it is none.
+    """
+    text = spec.options.get(option)
+    try:
+        return default if text is None else float(text)
+    except ValueError:
+        raise CarbError(f"Scorer '{spec}': {option}={text} is not a number.") from None
 
 
 def _calls(spec: ParsedSpec, dataset: Dataset) -> Iterator[tuple[int, int]]:
     """``(number of calls, tokens of each)``."""
-    models = 2 if spec.kind == "implicit" and spec.options.get("ref", "none") != "none" else 1
+    mode = "pairwise" if spec.kind == "think" else spec.options.get("mode", "listwise")
+    compares = spec.kind == "think" or (spec.kind == "judge" and mode != "pointwise")
+    orders = spec.options.get("orders", "both" if mode == "pairwise" else "one")
+    each = 1 if spec.kind == "judge" and orders == "one" else 2 if spec.kind == "judge" else 1
+    if spec.kind == "implicit":
+        each = 1 if spec.options.get("ref", "none") == "none" else 2
     for item in dataset:
-        if spec.kind == "judge":
-            for texts in _shown_together(item):
-                yield from _judge_calls(spec, tokens(item.prompt), texts)
-        else:
+        prompt = tokens(item.prompt) + (INSTRUCTION_TOKENS if spec.kind in ("judge", "think") else 0)
+        if not compares:
             for response in (*item.responses, *item.perturbed):
-                yield models, tokens(item.prompt) + tokens(response.text)
+                yield each, prompt + tokens(response.text)
+            continue
+        for texts in _shown_together(item):
+            if mode == "pairwise":
+                turns = 1 if orders == "one" else 2
+                yield from _pairs(prompt, texts, turns, knockout=spec.options.get("pairs") == "knockout")
+            else:
+                yield {"rotated": len(texts), "both": 2}.get(orders, 1), prompt + sum(texts)
 
 
 def _shown_together(item: BonSet) -> Iterator[list[int]]:
@@ -146,22 +172,12 @@ def _shown_together(item: BonSet) -> Iterator[list[int]]:
         yield list({**sizes, variant.original: tokens(variant.text)}.values())
 
 
-def _judge_calls(spec: ParsedSpec, prompt: int, texts: list[int]) -> Iterator[tuple[int, int]]:
-    mode, orders = spec.options.get("mode", "listwise"), spec.options.get("orders", "one")
-    fixed = INSTRUCTION_TOKENS + prompt
-    if mode == "pointwise":
-        yield from ((1, fixed + text) for text in texts)
-    elif mode == "pairwise":
-        each = 1 if orders == "one" else 2
-        pairs = [a + b for i, a in enumerate(texts) for b in texts[i + 1 :]]
-        if spec.options.get("schedule") == "knockout":
-            mean = sum(pairs) // max(len(pairs), 1)
-            yield each * (len(texts) - 1), fixed + mean
-        else:
-            yield from ((each, fixed + pair) for pair in pairs)
+def _pairs(prompt: int, texts: list[int], turns: int, *, knockout: bool) -> Iterator[tuple[int, int]]:
+    pairs = [a + b for i, a in enumerate(texts) for b in texts[i + 1 :]]
+    if knockout:  # which pairs will meet is not known: as many as there will be, of the mean size
+        yield turns * (len(texts) - 1), prompt + sum(pairs) // max(len(pairs), 1)
     else:
-        turns = {"rotated": len(texts), "both": 2}.get(orders, 1)
-        yield turns, fixed + sum(texts)
+        yield from ((turns, prompt + pair) for pair in pairs)
 
 
 def _counts(counts: dict[str, int]) -> str:

@@ -1,0 +1,45 @@
+"""Makes the pictures of the README and the docs from a real run, with a headless Chromium.
+
+Usage: python docs/make_images.py [RUN]      (RUN defaults to runs/demo, which `nox -s demo` writes)
+"""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+IMAGES = ROOT / "docs" / "images"
+WIDTH, HEIGHT = 1180, 1000
+
+sys.path.insert(0, str(ROOT / "tests"))
+
+
+def main(run: Path) -> None:
+    from playwright.sync_api import sync_playwright
+
+    from browsers import FLAGS, HOW, chromium
+    from carb_cli import main as carb
+
+    path = chromium()
+    if path is None:
+        sys.exit(f"no Chromium found; {HOW}")
+    IMAGES.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory() as folder:
+        page_file = Path(folder) / "report.html"
+        if carb(["report", str(run), "--html", str(page_file)]):
+            sys.exit(f"no report of {run}; make the run with `nox -s demo`, or name another")
+        with sync_playwright() as playwright:
+            browser = playwright.chromium.launch(executable_path=path, args=FLAGS)
+            for scheme, name in (("light", "report.png"), ("dark", "report-dark.png")):
+                page = browser.new_page(viewport={"width": WIDTH, "height": HEIGHT}, color_scheme=scheme)
+                page.goto(page_file.as_uri())
+                page.locator("html[data-ready]").wait_for(state="attached")
+                page.screenshot(path=IMAGES / name)
+                print(IMAGES / name)  # noqa: T201
+            browser.close()
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]) if len(sys.argv) > 1 else ROOT / "runs" / "demo")

@@ -1,0 +1,140 @@
+"""Writes the pages of docs/reference: every command's help, and the form of every ``--json`` output.
+
+Usage: python docs/make_reference.py
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from contextlib import redirect_stdout
+from importlib import import_module
+from io import StringIO
+from pathlib import Path
+from typing import Any
+
+FOLDER = Path(__file__).parent / "reference"
+NOTE = "<!-- Made by `python docs/make_reference.py`; a test holds it to the code. -->"
+
+
+def commands() -> str:
+    """The page of the commands: their help, as they print it at 100 columns."""
+    from carb_cli.main import COMMANDS, DATA_COMMANDS
+
+    names = ["", *COMMANDS, "data", *(f"data {name}" for name in DATA_COMMANDS)]
+    codes = "Exit codes: 0 on success, 1 when a check that was asked for failed, 2 on wrong use, 130 when interrupted."
+    parts = [NOTE, "# Commands", "", codes, ""]
+    for name in names:
+        parts += [f"## carb {name}".rstrip(), "", "```text", help_of(name).rstrip(), "```", ""]
+    return "\n".join(parts)
+
+
+def help_of(name: str) -> str:
+    """The help of a command."""
+    from rich.console import Console
+
+    from carb_cli.main import application
+
+    arguments = [*name.split(), "--help"]
+    stream = StringIO()
+    console = Console(file=stream, width=100, color_system=None, force_terminal=False)
+    with redirect_stdout(stream):
+        application(arguments)(arguments, console=console)
+    return "\n".join(line.rstrip() for line in stream.getvalue().splitlines())
+
+
+def outputs() -> list[type[Any]]:
+    """Every output model, by the name of its schema."""
+    from carb_cli.main import COMMANDS, DATA_COMMANDS
+    from carb_cli.output import Output
+
+    for place, _ in [*COMMANDS.values(), *DATA_COMMANDS.values()]:
+        import_module(place.partition(":")[0])
+    import_module("carb_cli.report.model")
+    found, waiting = {}, [Output]
+    while waiting:
+        for model in waiting.pop().__subclasses__():
+            waiting.append(model)
+            if "schema_" in model.model_fields:
+                found[model.model_fields["schema_"].default] = model
+    return [found[name] for name in sorted(found)]
+
+
+def schema(model: type[Any]) -> dict[str, Any]:
+    """The JSON Schema of an output."""
+    made: dict[str, Any] = model.model_json_schema(mode="serialization", by_alias=True)
+    return made
+
+
+def json_page() -> str:
+    """The page of the JSON outputs."""
+    parts = [
+        NOTE,
+        "# JSON outputs",
+        "",
+        "Every command takes `--json` and then prints one JSON object on stdout and nothing else; notes and progress",
+        "go to stderr. Its key `schema` names its form with a version, which is raised when a key changes its meaning",
+        "or goes; new keys may come without that. Nothing is NaN or infinite: what is not defined is null. The JSON",
+        "Schema of each output is in the folder `docs/reference/schemas`.",
+        "",
+    ]
+    for model in outputs():
+        made = schema(model)
+        name = model.model_fields["schema_"].default
+        parts += [f"## {name}", "", first_paragraph(made.get("description", "")), "", *table(made), ""]
+        for part, definition in made.get("$defs", {}).items():
+            if "properties" in definition:
+                text = first_paragraph(definition.get("description", ""))
+                parts += [f"### {part} in {name}", "", *([text, ""] if text else []), *table(definition), ""]
+    return "\n".join(parts)
+
+
+def first_paragraph(text: str) -> str:
+    return " ".join(text.split("\n\n")[0].split()).replace("``", "`")
+
+
+def table(definition: dict[str, Any]) -> list[str]:
+    """Keys, types and meanings."""
+    lines = ["| key | type | meaning |", "|---|---|---|"]
+    for key, field in definition["properties"].items():
+        meaning = " ".join(field.get("description", "").split()).replace("``", "`").replace("|", "\\|")
+        lines.append(f"| `{key}` | {kind(field)} | {meaning} |")
+    return lines
+
+
+def kind(field: dict[str, Any]) -> str:
+    """The type of a value in words."""
+    if "$ref" in field:
+        return field["$ref"].rpartition("/")[2]
+    if "const" in field:
+        return f"`{json.dumps(field['const'])}`"
+    if "enum" in field:
+        return ", ".join(f"`{json.dumps(value)}`" for value in field["enum"])
+    if "anyOf" in field:
+        return " or ".join(kind(option) for option in field["anyOf"])
+    if field.get("type") == "array":
+        return f"list of {kind(field['items'])}" if "items" in field else "list"
+    if field.get("type") == "object":
+        extra = field.get("additionalProperties")
+        return f"object of {kind(extra)}" if isinstance(extra, dict) and extra else "object"
+    return str(field.get("type", "any"))
+
+
+def pages() -> dict[Path, str]:
+    """Every file that this script writes."""
+    made = {FOLDER / "commands.md": commands(), FOLDER / "json.md": json_page()}
+    for model in outputs():
+        name = str(model.model_fields["schema_"].default).replace("/", "-")
+        made[FOLDER / "schemas" / f"{name}.json"] = json.dumps(schema(model), indent=1, ensure_ascii=False) + "\n"
+    return made
+
+
+def main() -> None:
+    for path, text in pages().items():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8")
+        print(path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else os.fspath(path))  # noqa: T201
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,73 @@
+"""Builds the documentation site: ``nox -s docs``.
+
+Pages are gathered in ``.nox/docs``: those of ``docs/``, the README of each package, and the reference, which is made
+anew. Links between files of the repository become links between pages; links to other files become their path. Then
+zensical builds it strictly, so that a link to nowhere is an error.
+
+Usage: python docs/make_site.py
+"""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+from make_reference import pages
+
+ROOT = Path(__file__).parents[1]
+DOCS = ROOT / "docs"
+STAGE = ROOT / ".nox" / "docs"
+PACKAGES = ["carb-data", "carb-metrics", "carb-scorers", "tal-rlvr", "carb-cli"]
+_LINK = re.compile(r"(!?)\[([^\]\n]*)\]\(([^()\s]+)\)")
+_FENCE = re.compile(r"(^```.*?^```$)", flags=re.DOTALL | re.MULTILINE)
+
+
+def sources() -> dict[Path, str]:
+    """Which file of the repository becomes which page."""
+    found = {path: str(path.relative_to(DOCS)) for path in sorted(DOCS.rglob("*.md"))}
+    return found | {ROOT / "packages" / name / "README.md": f"packages/{name}.md" for name in PACKAGES}
+
+
+def relinked(text: str, source: Path, page: str) -> str:
+    """The text of ``source`` as that of ``page``, with its links to files of the repository mended."""
+    known = sources()
+
+    def link(match: re.Match[str]) -> str:
+        image, label, target = match.groups()
+        path, _, anchor = target.partition("#")
+        if not path or "://" in target or target.startswith("mailto:"):
+            return match[0]
+        file = (source.parent / path).resolve()
+        file = file / "README.md" if file.is_dir() and file / "README.md" in known else file
+        if file in known or (image and file.is_relative_to(DOCS)):
+            goal = known.get(file) or str(file.relative_to(DOCS))
+            up = "../" * page.count("/")
+            return f"{image}[{label}]({up}{goal}{'#' + anchor if anchor else ''})"
+        return f"{label} (`{file.relative_to(ROOT)}`)" if file.is_relative_to(ROOT) else label
+
+    parts = _FENCE.split(text)
+    return "".join(part if part.startswith("```") else _LINK.sub(link, part) for part in parts)
+
+
+def gather() -> None:
+    """Fill the folder from which the site is built."""
+    shutil.rmtree(STAGE, ignore_errors=True)
+    for path, text in pages().items():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8")
+    for source, page in sources().items():
+        text = relinked(source.read_text(encoding="utf-8"), source, page)
+        if page.startswith("packages/"):
+            module = source.parent.name.replace("-", "_")
+            text += f"\n\nIts functions and classes: [{module}](../api/{module}.md)\n"
+        (STAGE / page).parent.mkdir(parents=True, exist_ok=True)
+        (STAGE / page).write_text(text, encoding="utf-8")
+    shutil.copytree(DOCS / "images", STAGE / "images", dirs_exist_ok=True)
+
+
+if __name__ == "__main__":
+    gather()
+    sys.exit(subprocess.call([sys.executable, "-m", "zensical", "build", "--clean", "--strict"], cwd=ROOT))

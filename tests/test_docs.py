@@ -1,0 +1,170 @@
+"""The documentation keeps its word: every code block runs, every page is reachable, what is generated is current."""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from pathlib import Path
+
+import pytest
+
+from carb_cli import main
+from pages import SILENT, Block, Page, blocks
+
+ROOT = Path(__file__).parents[1]
+DOCS = ROOT / "docs"
+sys.path.insert(0, str(DOCS))
+
+ELSEWHERE = {
+    "docs/new-culture.md": "tests/test_new_culture.py",
+    "docs/scale.md": "tests/test_scale_page.py",
+    "packages/carb-metrics/README.md": "packages/carb-metrics/tests/test_metrics_readme.py",
+    "packages/carb-scorers/README.md": "tests/test_integrations_examples.py",
+}
+"""Pages whose blocks another test runs."""
+
+NOT_RUN = {
+    "README.md": {"python3 -m venv": "is what makes the environment of the tests"},
+    "docs/downstream.md": {
+        "carb bon": "samples a real policy for minutes; tests/test_downstream_bon.py runs it",
+        "carb train-policy": "trains; the tests of the policy trainer run it",
+        "carb validity --study": "runs a study of hours; packages/carb-cli/tests/test_study.py runs a small one",
+        "carb failures": "names a model; packages/carb-cli/tests/test_failures.py runs it",
+        "nox": "makes models for an hour",
+    },
+    "docs/authoring.md": {"my-sets.jsonl": "is the reader's file"},
+    "packages/carb-data/README.md": {
+        "pip install": "installs packages",
+        "check_contamination(train, test)": "train and test are the reader's; test_contamination.py runs it",
+        "load_config(": "asks models for hours; tests/test_construct_real.py runs it with a small one",
+        "perturb(": "asks a model; packages/carb-data/tests/test_perturb.py runs it against a server",
+    },
+    "packages/tal-rlvr/README.md": {"preset =": "a configuration to fill in; tests of tal_rlvr.config read such files"},
+}
+"""Blocks of pages that others write which cannot run here, by what they contain, and why."""
+
+
+def pages() -> list[str]:
+    """Every page that is written by hand."""
+    written = [*DOCS.rglob("*.md"), ROOT / "README.md", *(ROOT / "packages").glob("*/README.md")]
+    names = sorted(str(path.relative_to(ROOT)) for path in written)
+    return [name for name in names if not name.startswith("docs/reference/")]
+
+
+def why_not(page: str, block: Block) -> str | None:
+    """Why a block is not run; none where it is."""
+    marked = [why for part, why in NOT_RUN.get(page, {}).items() if part in block.text]
+    return block.reason or (marked[0] if marked else None)
+
+
+@pytest.mark.parametrize("name", [name for name in pages() if name not in ELSEWHERE])
+def test_every_code_block_runs(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
+) -> None:
+    found = [block for block in blocks(ROOT / name) if block.language not in SILENT and why_not(name, block) is None]
+    folder = tmp_path / "repository"
+    folder.mkdir()
+    text = "\n".join(block.text + block.note for block in found)
+    if "../shared/data" in text:
+        (tmp_path / "shared").mkdir()
+        (tmp_path / "shared" / "data").symlink_to(request.getfixturevalue("public_data").resolve())
+    for path in {block.note.partition("model:")[2].strip() for block in found} - {""}:
+        (folder / path).parent.mkdir(parents=True, exist_ok=True)
+        (folder / path).symlink_to(request.getfixturevalue("gemma"))
+    monkeypatch.chdir(folder)
+    page = Page(folder, main)
+    for block in found:
+        page.run(block)
+
+
+def test_blocks_that_are_not_run_say_why() -> None:
+    for name in pages():
+        for block in blocks(ROOT / name):
+            if "not run" in block.note:
+                assert block.reason, f"{name}: {block.text[:60]}"
+    for page, parts in NOT_RUN.items():
+        texts = [block.text for block in blocks(ROOT / page)]
+        for part, why in parts.items():
+            assert any(part in text for text in texts) or part == "nox", f"{page} has no block with {part!r} any more"
+            for test in re.findall(r"(?:tests|packages)/\S+\.py", why):
+                assert (ROOT / test).is_file(), test
+
+
+def test_pages_that_are_tested_elsewhere_are() -> None:
+    for page, test in ELSEWHERE.items():
+        assert (ROOT / page).is_file()
+        assert (ROOT / test).is_file()
+
+
+def test_every_page_is_in_the_navigation() -> None:
+    import tomllib
+
+    def paths(entry: object) -> list[str]:
+        if isinstance(entry, str):
+            return [entry]
+        entries = entry if isinstance(entry, list) else list(entry.values())  # type: ignore[attr-defined]
+        return [path for part in entries for path in paths(part)]
+
+    listed = paths(tomllib.loads((ROOT / "zensical.toml").read_text(encoding="utf-8"))["project"]["nav"])
+    written = {str(path.relative_to(DOCS)) for path in DOCS.rglob("*.md")}
+    packages = {f"packages/{path.name}.md" for path in (ROOT / "packages").iterdir() if (path / "README.md").exists()}
+    assert sorted(listed) == sorted(written | packages)
+
+
+def test_links_lead_somewhere() -> None:
+    from make_site import relinked, sources
+
+    known = set(sources().values()) | {f"images/{path.name}" for path in (DOCS / "images").iterdir()}
+    for source, page in sources().items():
+        text = relinked(source.read_text(encoding="utf-8"), source, page)
+        text = re.sub(r"^```.*?^```$", "", text, flags=re.DOTALL | re.MULTILINE)
+        for target in re.findall(r"\]\(([^()\s#]+)(?:#[^()\s]*)?\)", text):
+            if "://" not in target:
+                goal = (Path("/") / page).parent / target
+                resolved = str(goal.resolve().relative_to("/"))
+                assert resolved in known, f"{source.relative_to(ROOT)} links to {target}"
+
+
+def test_the_reference_is_current() -> None:
+    """``python docs/make_reference.py`` would change nothing."""
+    from make_reference import pages as generated
+
+    made = generated()
+    stale = [
+        str(path.relative_to(ROOT)) for path, text in made.items() if not path.is_file() or path.read_text() != text
+    ]
+    assert not stale, f"run `python docs/make_reference.py`: {stale}"
+    assert {path for path in (DOCS / "reference").rglob("*") if path.is_file()} == set(made)
+
+
+def test_outputs_fit_their_documented_schemas(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """What the commands print is what the schemas in docs/reference/schemas allow."""
+    jsonschema = pytest.importorskip("jsonschema", reason="comes with altair")
+    run = str(tmp_path / "run")
+    (tmp_path / "points.csv").write_text("scorer,benchmark,downstream\na,1,2\nb,2,3\nc,3,3\n")
+    commands = [
+        ["run", "--data", "carb-seed", "--limit", "20", "--scorer", "baseline:length", "baseline:random", "--out", run],
+        ["run", "--data", "carb-seed", "--scorer", "baseline:length", "--out", run, "--dry-run"],
+        ["report", run, "--json", "-"],
+        ["compare", run],
+        ["validity", str(tmp_path / "points.csv")],
+        ["failures", run, "--scorer", "baseline:length"],
+        ["doctor"],
+        ["data", "list"],
+        ["data", "info", "carb-seed"],
+        ["data", "validate", "carb-seed", "--form-only"],
+        ["data", "split", "carb-seed", "--out", str(tmp_path / "parts")],
+        ["data", "export", "carb-seed", "--out", str(tmp_path / "pairs.jsonl")],
+        ["data", "contamination", "--train", str(tmp_path / "points.csv.txt")],
+    ]
+    (tmp_path / "points.csv.txt").write_text("nothing\n")
+    seen = set()
+    for command in commands:
+        assert main([*command, *([] if "--json" in command else ["--json"])]) == 0, command
+        printed = json.loads(capsys.readouterr().out)
+        name = printed["schema"].replace("/", "-")
+        schema = json.loads((DOCS / "reference" / "schemas" / f"{name}.json").read_text(encoding="utf-8"))
+        jsonschema.validate(printed, schema)
+        seen.add(name)
+    assert len(seen) == len(commands)
