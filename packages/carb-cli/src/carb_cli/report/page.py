@@ -109,7 +109,7 @@ def failure_note(data: Payload, report: Report) -> str:
     if data.embedded < data.failures:
         said += (
             f" The texts of {data.embedded:,} of them are in this file, those first that no model wins; the others are "
-            f"listed without texts (carb report --texts MEGABYTES takes in more, carb failures prints them all)."
+            f"listed without texts (carb report --texts MEGABYTES takes in more)."
         )
     if data.cut:
         were = "text was" if data.cut == 1 else "texts were"

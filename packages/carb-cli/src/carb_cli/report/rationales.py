@@ -3,40 +3,52 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
 
-from carb_scorers.journal import journal_path
-from carb_scorers.records import RunRecord
+from pydantic import TypeAdapter
+
+from carb_data import CarbError
+from carb_scorers.contract import ScoreResult
+from carb_scorers.journal import JournalHead
+from carb_scorers.parts import read_parts
+
+_results = TypeAdapter(list[ScoreResult])
 
 
 def rationales(folders: Sequence[Path]) -> dict[str, dict[str, str]]:
-    """By scorer and set id; scorers that wrote nothing are left out, and so are judgements of perturbed texts."""
+    """By scorer and set id; scorers that wrote nothing are left out, and so are judgements of perturbed texts.
+
+    They explain, and no number depends on them, so a journal that is gone or damaged gives what can be read of it.
+    """
     found: dict[str, dict[str, str]] = {}
     for folder in folders:
-        for scorer in RunRecord.read(folder).scorers:
-            name = scorer.spec.name
-            written = {
-                r["item_id"]: r["rationale"]
-                for r in _results(journal_path(folder / "journal", name))
-                if r.get("rationale")
-            }
-            if written:
-                found[name] = written
+        for journal in sorted((folder / "journal").glob("*.jsonl")):
+            try:
+                name, results = _read(journal)
+                for result in results:
+                    if result.rationale:
+                        found.setdefault(name, {})[result.item_id] = result.rationale
+            except (OSError, ValueError, CarbError):
+                continue
     return found
 
 
-def _results(path: Path) -> Iterator[Mapping[str, Any]]:
-    """The results in a journal; one that is torn, gone or of another form gives what can be read."""
-    try:
-        with path.open(encoding="utf-8") as file:
-            next(file, None)  # what the journal belongs to
+def _read(journal: Path) -> tuple[str, Iterator[ScoreResult]]:
+    """The name of the scorer, and the results in its journal and in the parts beside it."""
+    with journal.open("rb") as file:
+        name = JournalHead.model_validate_json(file.readline()).spec.name
+
+    def results() -> Iterator[ScoreResult]:
+        with journal.open("rb") as file:
+            next(file, None)
             for line in file:
-                try:
-                    content = json.loads(line)
-                except ValueError:
-                    return
-                yield from content if isinstance(content, list) else [content]
-    except OSError:
-        return
+                if not line.endswith(b"\n"):
+                    return  # torn by an interruption
+                content = json.loads(line)
+                yield from _results.validate_python(content if isinstance(content, list) else [content])
+        parts = journal.with_suffix(".parts")
+        if parts.is_dir():
+            yield from read_parts(parts)
+
+    return name, results()

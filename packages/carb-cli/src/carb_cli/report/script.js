@@ -170,7 +170,7 @@
       const at = place.get(item);
       const box = make("div", { class: "body" });
       if (at === undefined) {
-        box.append(make("p", {}, "The texts of this set are not in this file. To see them: "), make("code", {}, `carb failures RUN --item ${data.ids[item]}`));
+        box.append(make("p", {}, "The texts of this set are not in this file; make it with a higher "), make("code", {}, "--texts"));
         return box;
       }
       const texts = data.texts;
