@@ -117,6 +117,10 @@ def test_links_lead_somewhere() -> None:
 
     known = set(sources().values()) | {f"images/{path.name}" for path in (DOCS / "images").iterdir()}
     for source, page in sources().items():
+        written = re.sub(r"^```.*?^```$", "", source.read_text(encoding="utf-8"), flags=re.DOTALL | re.MULTILINE)
+        for target in re.findall(r"\]\(([^()\s#]+)(?:#[^()\s]*)?\)", written):
+            if "://" not in target:
+                assert (source.parent / target).exists(), f"{source.relative_to(ROOT)} links to {target}"
         text = relinked(source.read_text(encoding="utf-8"), source, page)
         text = re.sub(r"^```.*?^```$", "", text, flags=re.DOTALL | re.MULTILINE)
         for target in re.findall(r"\]\(([^()\s#]+)(?:#[^()\s]*)?\)", text):
