@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Callable
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 
 import pytest
 
@@ -513,6 +514,15 @@ def test_a_config_is_read_from_toml_and_json(tmp_path):
     content = config.model_copy(update={"references": "refs.jsonl"}).model_dump(mode="json")
     (tmp_path / "c.json").write_text(json.dumps(content))
     assert load_config(tmp_path / "c.json") == config
+
+
+def test_the_config_of_the_readme_is_one(tmp_path):
+    readme = (Path(__file__).parents[1] / "README.md").read_text(encoding="utf-8")
+    (tmp_path / "c.toml").write_text(re.search(r"```toml\n(.*?)```", readme, re.DOTALL)[1], encoding="utf-8")
+    config = load_config(tmp_path / "c.toml")
+    assert [model.kind for model in config.rejected] == ["openai", "transformers"]
+    assert config.rejected[1].stop == ("\n",)
+    assert config.embedder.kind == "openai"
 
 
 @pytest.mark.parametrize(

@@ -123,7 +123,7 @@ def guesses(items: list[BonSet], seed: int) -> list[bool]:
         test = [n for n, place in enumerate(folds) if place == fold]
         words = TfidfVectorizer(analyzer=tokens)
         features = words.fit_transform([f"{r.language}\0{r.text}" for n in train for r in rows[n]])
-        model = LogisticRegression(class_weight="balanced", max_iter=1000)
+        model = LogisticRegression(class_weight="balanced", solver="liblinear")
         model.fit(features, [r.role is Role.CHOSEN for n in train for r in rows[n]])
         scores = model.decision_function(words.transform([f"{r.language}\0{r.text}" for n in test for r in rows[n]]))
         for place, n in enumerate(test):
