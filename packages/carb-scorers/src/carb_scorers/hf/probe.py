@@ -6,33 +6,39 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from carb_data.extras import require
-from carb_scorers.batching import Pack, Row, shared_prefix
+from carb_scorers.batching import Pack, Row, order, shared_prefix
 from carb_scorers.hf.cores import Core, row_alone
 
 PROBE = "What do people eat on New Year's Eve?", " Noodles, for a long life.", " A carp, and they keep one scale."
-TOLERANCES = {"float32": 1e-4, "float64": 1e-8, "bfloat16": 5e-2, "float16": 1e-2}
-"""Largest difference of outputs, relative to the largest output, that passes for rounding."""
+TOLERANCES = {"float64": 1e-6, "float32": 1e-3, "float16": 0.03, "bfloat16": 0.1}
+"""Largest distance of two vectors, relative to the length of one, that passes for rounding. On Gemma 3 270M and
+SmolLM2 135M a wrong mask or wrong positions are 0.23 to 0.55 away, rounding is 2e-6 (float32) and 0.03 (bfloat16)."""
+
+FAILURES = (RuntimeError, TypeError, ValueError, AttributeError, KeyError, IndexError)
+"""What a model raises that does not take what it is given."""
 
 
 def probe_rows(tokenizer: Any) -> list[Row]:
     """Two rows of ordinary tokens with a common beginning and different lengths, read at their ends."""
     question, *answers = (tokenizer(text, add_special_tokens=False)["input_ids"] or [0] for text in PROBE)
     rows = [Row((*question, *answer), (len(question) + len(answer) - 1,)) for answer in answers]
-    return sorted(rows, key=lambda row: row.tokens)
+    return sorted(rows, key=order)
 
 
-def same(first: Any, second: Any) -> bool:
-    """Whether two tensors agree within rounding of their (lower) precision."""
+def close(first: Any, second: Any) -> bool:
+    """Whether the lines of two tensors agree within rounding; never where there is NaN."""
     if first.shape != second.shape:
         return False
     tolerance = max(TOLERANCES.get(str(t.dtype).removeprefix("torch."), 0.0) for t in (first, second))
     first, second = first.double(), second.double()
-    scale = max(float(second.abs().max()), 1e-3)
-    return bool((first - second).abs().max() <= tolerance * scale)  # False for NaN
+    return bool(((first - second).norm(dim=-1) <= tolerance * second.norm(dim=-1)).all())
 
 
 def try_core(core: Core, rows: Sequence[Row], finish: Callable[[Any], Any], expected: Callable[[Row], Any]) -> bool:
     """Whether a core may be used for a model, and with which short cuts; the latter are switched off where wrong.
+
+    A pack must give what its rows give alone, and the text of one row must not reach another at all: with the same
+    shapes, what a mask hides is multiplied by exact zeros in any precision.
 
     Args:
         core: its flags ``packable`` and ``paddable`` are set.
@@ -41,19 +47,35 @@ def try_core(core: Core, rows: Sequence[Row], finish: Callable[[Any], Any], expe
         expected: the outputs of the model's own forward pass over one row, ``(1, D)``.
     """
     torch = require("torch", package="carb-scorers", extra="hf")
+    prefix = shared_prefix(rows[0].tokens, rows[1].tokens)
     with torch.inference_mode():
-        own = [expected(row) for row in rows]
-
-        def agrees(packs: Sequence[Pack], wanted: Sequence[Any]) -> bool:
-            try:
-                return same(finish(core.states(packs)), torch.cat(list(wanted)))
-            except (RuntimeError, TypeError, ValueError, AttributeError, KeyError, IndexError):
+        try:
+            alone = [core.states([row_alone(row)]) for row in rows]
+            if not all(close(finish(state), expected(row)) for state, row in zip(alone, rows, strict=True)):
                 return False
-
-        if not agrees([row_alone(rows[0])], own[:1]):
+        except FAILURES:
             return False
-        core.paddable = core.paddable and agrees([row_alone(row) for row in rows], own)
-        if core.packable:
-            prefix = shared_prefix(rows[0].tokens, rows[1].tokens)
-            core.packable = agrees([Pack(tuple(rows), prefix)], own)
+        core.paddable = core.paddable and _agrees(core, [row_alone(row) for row in rows], alone)
+        packed = [[Pack((rows[0], other), prefix)] for other in (rows[1], _altered(rows[1], prefix))]
+        core.packable = (
+            core.packable and _agrees(core, packed[0], alone) and _isolated(torch, core, packed[0], packed[1])
+        )
     return True
+
+
+def _altered(row: Row, prefix: int) -> Row:
+    """A row with its tail backwards."""
+    return Row((*row.tokens[:prefix], *row.tokens[prefix:][::-1]), row.reads)
+
+
+def _agrees(core: Core, packs: Sequence[Pack], alone: Sequence[Any]) -> bool:
+    try:
+        found = core.states(packs)
+    except FAILURES:
+        return False
+    return all(close(found[line : line + 1], state) for line, state in enumerate(alone))
+
+
+def _isolated(torch: Any, core: Core, packs: Sequence[Pack], altered: Sequence[Pack]) -> bool:
+    """Whether the first row's state is the same to the last bit when only the second row's text differs."""
+    return bool(torch.equal(core.states(packs)[0], core.states(altered)[0]))
