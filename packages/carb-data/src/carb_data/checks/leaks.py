@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import statistics
+import unicodedata
 from collections.abc import Sequence
 from typing import Literal, get_args
 
@@ -12,7 +13,7 @@ from carb_data.checks.texts import Spoken
 from carb_data.labels import names_culture
 from carb_data.models import BonSet, Role
 
-Feature = Literal["longest", "shortest", "language", "label", "first"]
+Feature = Literal["longest", "shortest", "overlap", "punctuation", "language", "label", "first"]
 FEATURES: tuple[Feature, ...] = get_args(Feature)
 _Z = statistics.NormalDist().inv_cdf(0.975)
 
@@ -20,13 +21,25 @@ _Z = statistics.NormalDist().inv_cdf(0.975)
 def _features(item: BonSet, spoken: Spoken) -> dict[Feature, list[float]]:
     """Each feature's value for each response: the rule picks the largest."""
     texts = [response.text for response in item.responses]
+    asked = _trigrams(item.prompt)
     return {
         "longest": [float(len(text)) for text in texts],
         "shortest": [-float(len(text)) for text in texts],
+        "overlap": [_share(_trigrams(text), asked) for text in texts],
+        "punctuation": [float(sum(unicodedata.category(c)[0] == "P" for c in text)) for text in texts],
         "language": [float(spoken[text, item.language]) for text in texts],
         "label": [float(names_culture(text, item.culture)) for text in texts],
         "first": [-float(place) for place in range(len(texts))],
     }
+
+
+def _trigrams(text: str) -> frozenset[str]:
+    words = " ".join(text.casefold().split())
+    return frozenset(words[start : start + 3] for start in range(len(words) - 2))
+
+
+def _share(part: frozenset[str], whole: frozenset[str]) -> float:
+    return len(part & whole) / len(part) if part else 0.0
 
 
 def find_leaks(items: Sequence[BonSet], spoken: Spoken) -> list[Leak]:

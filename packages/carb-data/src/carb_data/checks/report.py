@@ -26,9 +26,10 @@ class Finding(_Frozen):
 class Leak(_Frozen):
     """How far one surface feature alone tells which response is chosen."""
 
-    feature: Literal["longest", "shortest", "language", "label", "first"]
-    """The rule that picks a response: the longest or shortest text in characters, one in the prompt's language, one
-    that names the culture, the one that stands first in the file."""
+    feature: Literal["longest", "shortest", "overlap", "punctuation", "language", "label", "first"]
+    """The rule that picks a response: the longest or shortest text in characters, the one that shares most of its
+    character trigrams with the prompt, the one with most punctuation marks, one in the prompt's language, one that
+    names the culture, the one that stands first in the file."""
     culture: str | None
     """Null for the whole data set."""
     accuracy: float | None
