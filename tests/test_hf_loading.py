@@ -63,6 +63,7 @@ def test_a_head_that_was_never_trained_is_refused(base: Path) -> None:
         ("judge:{}?dtype=int8", "dtype='int8'"),
         ("judge:{}?batch_tokens=0", "batch_tokens='0'"),
         ("classifier:{}?weights=a,b", "weights"),
+        ("judge:{}?prompt=nowhere.jinja", "no prompt"),
     ],
 )
 def test_wrong_use(base: Path, spec: str, message: str) -> None:
@@ -274,3 +275,26 @@ def test_a_rewarder_that_counts_positions_from_behind_its_padding(base: Path) ->
     assert result.error.kind == "too-long"
     (cut,) = anyio.run(open_scorer(f"classifier:{folder}?truncate=middle").score, [long])
     assert cut.scores
+
+
+def test_a_given_chat_template_is_part_of_the_revision(base: Path, tmp_path: Path) -> None:
+    folder = tiny_models.folder(base, "llama", "SequenceClassification", chat=True)
+    template = tmp_path / "chat.jinja"
+    revisions = set()
+    for text in (tiny_models.CHAT, tiny_models.CHAT + "."):
+        template.write_text(text)
+        revisions.add(open_scorer(f"classifier:{folder}?chat_template={template}").spec.revision)
+    revisions |= {open_scorer(f"classifier:{folder}?chat_template=none").spec.revision}
+    revisions |= {open_scorer(f"classifier:{folder}").spec.revision}
+    assert len(revisions) == 4
+
+
+def test_a_changed_prompt_is_another_judge(base: Path, tmp_path: Path) -> None:
+    folder = tiny_models.folder(base, "llama", "CausalLM")
+    layout = tmp_path / "mine.jinja"
+    specs = []
+    for text in ("{{ prompt }}", "{{ prompt }}!"):
+        layout.write_text(text)
+        specs.append(open_scorer(f"judge:{folder}?prompt={layout}").spec)
+    assert specs[0].name == specs[1].name
+    assert specs[0] != specs[1]

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import copy
 import hashlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, Literal
 
@@ -94,7 +96,7 @@ def load(target: str, options: HFOptions, loader: Loader, device: str | None = N
     name = str(folder) if folder.is_dir() else target
     try:
         with quiet():
-            tokenizer = transformers.AutoTokenizer.from_pretrained(name, **source)
+            tokenizer = copy.copy(_tokenizer(name, options.revision, options.trust_remote_code, _age(folder)))
             model, info = _loader(transformers, loader, name, source).from_pretrained(
                 name,
                 dtype=_dtype(torch, options.dtype, where),
@@ -119,9 +121,9 @@ def load(target: str, options: HFOptions, loader: Loader, device: str | None = N
             f"for this kind of scorer."
         )
     model.eval()
-    _set_chat_template(tokenizer, options.chat_template)
+    template = _set_chat_template(tokenizer, options.chat_template)
     limit = options.max_length or _position_limit(model) or 1_000_000
-    return Loaded(model, tokenizer, _revision(name, model), limit)
+    return Loaded(model, tokenizer, _revision(name, model) + template, limit)
 
 
 def devices(options: HFOptions) -> list[str]:
@@ -182,14 +184,30 @@ def _dtype(torch: Any, wanted: str, device: Any) -> Any:
     return getattr(torch, wanted)
 
 
-def _set_chat_template(tokenizer: Any, given: str | None) -> None:
+@lru_cache(maxsize=1)
+def _tokenizer(name: str, revision: str | None, trust_remote_code: bool, _age: int) -> Any:
+    """Kept for the next scorer of the same model: a vocabulary of 262k takes longer to read than the weights."""
+    transformers = require("transformers", package="carb-scorers", extra="hf")
+    return transformers.AutoTokenizer.from_pretrained(name, revision=revision, trust_remote_code=trust_remote_code)
+
+
+def _age(folder: Path) -> int:
+    """When a local folder's files last changed, in nanoseconds."""
+    return max((path.stat().st_mtime_ns for path in folder.glob("*")), default=0) if folder.is_dir() else 0
+
+
+def _set_chat_template(tokenizer: Any, given: str | None) -> str:
+    """Put another chat template in place; returns what that adds to the revision."""
+    if given is None:
+        return ""
     if given == "none":
         tokenizer.chat_template = None
-    elif given is not None:
-        try:
-            tokenizer.chat_template = Path(given).expanduser().read_text(encoding="utf-8")
-        except (OSError, UnicodeDecodeError) as error:
-            raise CarbError(f"chat_template={given}: cannot read that file: {error}. Give a path, or none.") from None
+        return "+template:none"
+    try:
+        tokenizer.chat_template = Path(given).expanduser().read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise CarbError(f"chat_template={given}: cannot read that file: {error}. Give a path, or none.") from None
+    return f"+template:{hashlib.sha256(tokenizer.chat_template.encode()).hexdigest()[:16]}"
 
 
 def _position_limit(model: Any) -> int | None:

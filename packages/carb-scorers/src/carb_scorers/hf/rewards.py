@@ -60,6 +60,7 @@ class HFRewardModel:
         self.revision = workers[0].loaded.revision
         self._tokenizer = workers[0].loaded.tokenizer
         self._items = ItemRunner(workers, options)
+        self._packing = options.packing != "off"
         self._weights = tuple(weights)
         self._ending = tuple(ending)
 
@@ -82,7 +83,7 @@ class HFRewardModel:
         def reward(found: Sequence[float], usage: Usage) -> Reward:
             return Reward(found[0], usage)
 
-        return await self._items.run(prompts, answers, rows_of, read, reward, packing=True)
+        return await self._items.run(prompts, answers, rows_of, read, reward, packing=self._packing)
 
 
 def make_worker(loaded: Loaded, adapter: Adapter, options: RewardOptions) -> Worker:

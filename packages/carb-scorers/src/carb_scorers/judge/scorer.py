@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Literal
@@ -15,6 +17,7 @@ from carb_scorers.judge.asking import Asker, Mode
 from carb_scorers.judge.modes import LETTERS, Ask, Outcome, Round, listwise, pairwise, pointwise
 from carb_scorers.judge.reading import Read, Writing, read_probabilities, read_verdicts
 from carb_scorers.specs import Options
+from carb_scorers.templates import read_template, read_words
 
 
 class JudgeOptions(Options):
@@ -161,10 +164,18 @@ def open_judge(name: str, target: str, options: Mapping[str, str]) -> Scorer:
         kind="judge",
         model=target,
         revision=model.revision,
-        parameters=read.model_dump(mode="json", exclude={"revision"}),
+        parameters={**read.model_dump(mode="json", exclude={"revision"}), "prompt_sha256": _prompt_hash(read)},
         comparative=read.mode != "pointwise",
     )
     return JudgeScorer(spec, model, read)
+
+
+def _prompt_hash(options: JudgeOptions) -> str:
+    """Of the layout and, in a language that is known beforehand, of its phrases: a changed prompt is another judge."""
+    asker = Asker(options.mode, options.prompt, options.prompt_language, options.words)
+    words = {} if options.prompt_language == "item" else read_words(options.prompt_language, options.words)
+    content = json.dumps([read_template(asker.layout), words], sort_keys=True)
+    return hashlib.sha256(content.encode()).hexdigest()
 
 
 def _check_prompts(options: JudgeOptions) -> None:
