@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
+import tomllib
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -64,6 +65,8 @@ class Page:
         elif block.language == "sh":
             for command in block.commands:
                 self._shell(command)
+        elif block.language == "toml":
+            tomllib.loads(block.text)
         elif block.language not in SILENT:
             raise AssertionError(f"a block of {block.language} that is no file and is not marked as not run")
 

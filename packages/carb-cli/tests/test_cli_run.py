@@ -99,13 +99,23 @@ def test_durations(seconds: float, said: str) -> None:
 
 
 def test_as_a_process(tmp_path: Path) -> None:
-    """The installed command: output closed early is no error, and NO_COLOR is kept."""
+    """The command as a process: an encoding that cannot show a text is no error, and NO_COLOR is kept."""
     small_dataset().save(tmp_path / "d.jsonl")
     environment = {**os.environ, "NO_COLOR": "1", "PYTHONIOENCODING": "ascii"}
     command = [sys.executable, "-m", "carb_cli", "data", "info", str(tmp_path / "d.jsonl")]
     ended = subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
     assert (ended.returncode, ended.stderr) == (0, "")
     assert "\x1b" not in ended.stdout
+
+
+def test_a_reader_that_has_seen_enough_is_no_failure(finished_run: Path) -> None:
+    command = [sys.executable, "-m", "carb_cli", "report", str(finished_run)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        process.stdout.close()
+        assert process.stderr.read() == b""
+        assert process.wait(60) == 0
 
 
 def test_interrupted(carb: Carb, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -21,8 +21,14 @@ def safe(text: str) -> str:
     return _UNSAFE.sub(lambda match: match[0].encode("unicode_escape", "surrogatepass").decode("ascii"), text)
 
 
+class _Console(Console):
+    def on_broken_pipe(self) -> None:
+        """Leave it to ``main``, for which a reader that has seen enough is no failure."""
+        raise BrokenPipeError
+
+
 def _console(stderr: bool) -> Console:
-    made = Console(stderr=stderr, highlight=False, emoji=False)
+    made = _Console(stderr=stderr, highlight=False, emoji=False)
     if not made.is_terminal and "COLUMNS" not in os.environ:
         made.width = PIPED_WIDTH
     return made
