@@ -91,7 +91,7 @@ def verdict(report: Report) -> str:
         return "No set could be judged."
     above = sum(cell.low is not None and cell.low > chance for cell in known)
     what += "" if len(known) == 1 else "s"
-    said = f"{above} of {len(known)} {what} {'is' if above == 1 else 'are'} clearly above chance"
+    said = f"{above} of {len(known)} {what} {'is' if 1 in (above, len(known)) else 'are'} clearly above chance"
     if report.floor is not None and models is not report.scorers:
         floor = max(report.floor.accuracy, chance)
         clear = sum(cell.low is not None and cell.low > floor for cell in known)
