@@ -11,6 +11,8 @@ best-of-4 sets (carb-seed: ten languages), float32, one thread, in these ways:
   rejected one, in batches of 8 in input order, padded to the longest.
 * ``floor``: forward passes over as many tokens as ``carb`` computes, in full batches without any padding or mask.
 
+Sets as they are (short texts), and sets of longer texts, each joined from five.
+
 Judge: Gemma 3 270M reads a listwise verdict; against the logits of the whole vocabulary at the verdict's place, and
 at every place.
 
@@ -50,7 +52,9 @@ CHAT = "{% for m in messages %}<start_of_turn>{{ m.role }}\n{{ m.content }}<end_
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--items", type=int, default=24, help="best-of-4 sets (default 24)")
+    parser.add_argument(
+        "--items", type=int, default=18, help="best-of-4 sets (default 18), and a third as many of longer texts"
+    )
     parser.add_argument("--data", default="carb-seed", help="where the sets come from (default carb-seed)")
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--no-memory", action="store_true", help="leave out the measurement of memory")
@@ -63,32 +67,40 @@ def main() -> None:
         folder, _, tokens = arguments.memory.rpartition(",")
         print(measure_memory(folder, int(tokens)))
         return
-    requests = best_of_4(arguments.data, arguments.items)
+    short = best_of_4(arguments.data, arguments.items)
+    long = best_of_4(arguments.data, max(2, arguments.items // 3), join=5)
     with tempfile.TemporaryDirectory() as temporary:
-        folder = make_classifier(Path(temporary))
-        bench_classifier(folder, requests)
+        folder = Path(temporary)
+        ways = Ways(make_classifier(folder))
+        for requests in (short, long):
+            bench_classifier(ways, requests)
         if not arguments.no_memory:
             bench_memory(folder)
-    bench_judge(requests[: max(2, len(requests) // 4)])
+    bench_judge(short[: max(2, len(short) // 4)])
 
 
-def best_of_4(data: str, count: int) -> list[Any]:
+def best_of_4(data: str, count: int, join: int = 1) -> list[Any]:
+    """Requests about sets of four, the chosen response first; ``join`` sets of a culture make one of longer texts."""
     from carb_data import load
     from carb_scorers import Candidate, ScoreRequest
 
     items = [item for item in load(data) if len(item.responses) == 4]
-    return [
-        ScoreRequest(
-            item_id=item.id,
-            prompt=item.prompt,
-            candidates=tuple(
-                Candidate(id=r.id, text=r.text) for r in sorted(item.responses, key=lambda r: r.role != "chosen")
-            ),
-            culture=item.culture,
-            language=item.language,
+    starts = range(0, len(items), max(1, len(items) // count))[:count]
+    requests = []
+    for start in starts:
+        block = [item for item in items[start:] if item.culture == items[start].culture][:join]
+        answers = [sorted(item.responses, key=lambda r: r.role != "chosen") for item in block]
+        texts = [" ".join(own[place].text for own in answers) for place in range(4)]
+        requests.append(
+            ScoreRequest(
+                item_id=items[start].id,
+                prompt=" ".join(item.prompt for item in block),
+                candidates=tuple(Candidate(id=str(place), text=text) for place, text in enumerate(texts)),
+                culture=items[start].culture,
+                language=items[start].language,
+            )
         )
-        for item in items[:: max(1, len(items) // count)][:count]
-    ]
+    return requests
 
 
 def make_classifier(folder: Path) -> Path:
@@ -206,8 +218,7 @@ class Ways:
                 "floor": packed}  # fmt: skip
 
 
-def bench_classifier(folder: Path, requests: Sequence[Any]) -> None:
-    ways = Ways(folder)
+def bench_classifier(ways: Ways, requests: Sequence[Any]) -> None:
     watch = Stopwatch()
     furthest = 0.0
 
@@ -232,7 +243,8 @@ def bench_classifier(folder: Path, requests: Sequence[Any]) -> None:
         watch.add_faster(turns)
     sets = len(requests)
     languages = len({request.language for request in requests})
-    print(f"Classifier, 135M Llama, float32: {sets} best-of-4 sets, {languages} languages")
+    each = watch.tokens["one by one"] / sets / 4
+    print(f"Classifier, 135M Llama, float32: {sets} best-of-4 sets, {languages} languages, {each:.0f} tokens a text")
     print(f"{'way':12} {'tokens':>8} {'CPU s':>8} {'tokens/s':>9} {'ms/set':>8}  carb is faster by")
     for name in ("reference", "one by one", "unpacked", "carb", "shared", "floor"):
         seconds, tokens = watch.seconds[name], watch.tokens[name]
@@ -243,11 +255,12 @@ def bench_classifier(folder: Path, requests: Sequence[Any]) -> None:
         faster = watch.seconds["reference"] / watch.seconds[name]
         share = watch.seconds["floor"] / watch.seconds[name]
         print(f"{name}: {faster:.2f} times the reference (goal 2.5), {share:.2f} of the floor (goal 0.9)")
+    print()
 
 
 def bench_memory(folder: Path) -> None:
     """Peak memory above the loaded model, by token budget, each in a process of its own."""
-    print("\nPeak memory above the loaded model, batching=budget:")
+    print("Peak memory above the loaded model, batching=budget:")
     for tokens in (1024, 2048, 4096, 8192):
         command = [sys.executable, __file__, "--memory", f"{folder},{tokens}"]
         found = subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()

@@ -35,7 +35,12 @@ def row(tokens: tuple[int, ...]) -> Row:
 
 tokens = st.lists(st.integers(0, 2), min_size=1, max_size=8).map(tuple)
 groups = st.lists(tokens, min_size=1, max_size=6, unique=True).map(lambda rows: [row(r) for r in rows])
-costs = st.builds(Cost, attention=st.sampled_from([0.0, 0.01, 0.2]), overhead=st.sampled_from([0.0, 3.0, 30.0]))
+costs = st.builds(
+    Cost,
+    attention=st.sampled_from([0.0, 0.01, 0.2]),
+    overhead=st.sampled_from([0.0, 3.0, 30.0]),
+    split=st.booleans(),
+)
 
 
 @pytest.mark.parametrize(("tokens", "reads"), [((), (0,)), ((1, 2), ()), ((1, 2), (2,)), ((1, 2), (-1,))])
@@ -62,10 +67,9 @@ def test_packs_cost_least(rows: list[Row], cost: Cost) -> None:
     ordered = sorted(rows, key=order)
 
     def run_cost(run: list[Row]) -> float:
-        if len(run) == 1:
-            return cost.of(len(run[0].tokens), masked=False)
-        prefix = min(shared_prefix(a.tokens, b.tokens) for a, b in itertools.pairwise(run))
-        return cost.of(sum(len(r.tokens) for r in run) - (len(run) - 1) * prefix, masked=True)
+        first = len(run[0].tokens)
+        prefix = min((shared_prefix(a.tokens, b.tokens) for a, b in itertools.pairwise(run)), default=first)
+        return cost.of(prefix, [len(r.tokens) for r in run])
 
     def cut(places: tuple[int, ...]) -> list[list[Row]]:
         return [ordered[a:b] for a, b in itertools.pairwise((0, *places, len(ordered)))]
@@ -74,7 +78,7 @@ def test_packs_cost_least(rows: list[Row], cost: Cost) -> None:
     ways = [cut(places) for n in range(len(ordered)) for places in itertools.combinations(inner, n)]
     best = min(sum(map(run_cost, way)) for way in ways)
     packs = pack_group(rows, cost=cost, longest=10**6)
-    assert sum(cost.of(p.length, masked=len(p.rows) > 1) for p in packs) == pytest.approx(best)
+    assert sum(cost.of(p.prefix, [len(r.tokens) for r in p.rows]) for p in packs) == pytest.approx(best)
 
 
 @settings(deadline=None)
@@ -111,3 +115,10 @@ def test_items_share_passes_only_when_merged() -> None:
     assert shape(merge=True, together=False) == [[0, 0, 1, 1, 2, 2]]
     assert shape(merge=False, together=True) == [[0, 0], [1, 1], [2, 2]]
     assert shape(merge=False, together=False) == [[0], [0], [1], [1], [2], [2]]
+
+
+def test_costs() -> None:
+    """By counting pairs: a tail of 2 behind a prefix of 3 looks at 2 x 5, the prefix at half of 3 x 3."""
+    assert Cost(attention=1.0, overhead=0.0).of(4, [4]) == 4 + 16
+    assert Cost(attention=1.0, overhead=0.0).of(3, [5, 5]) == 7 + 2 * 49
+    assert Cost(attention=1.0, overhead=0.0, split=True).of(3, [5, 5]) == 7 + 2 * (4.5 + 10 + 10)

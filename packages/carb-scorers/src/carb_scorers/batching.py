@@ -69,16 +69,22 @@ class Pack:
 class Cost:
     """What a pass costs, in units of one token through the linear layers.
 
-    A sequence of ``w`` tokens costs ``overhead + w + attention * w²``, and twice the last term under a mask, since
-    kernels skip the future of a plain causal sequence and not what a mask hides.
+    A plain causal sequence of ``w`` tokens costs ``overhead + w + attention * w²``. For a pack the last term is
+    ``2 * attention`` times the pairs of tokens that attention looks at: all of them under a mask, since kernels do
+    not skip what a mask hides; or with ``split`` those of the prefix, and of each tail with the prefix and itself.
     """
 
     attention: float = 0.0003
     overhead: float = 32.0
+    split: bool = False
 
-    def of(self, length: int, *, masked: bool) -> float:
-        """Cost of one sequence of that many tokens."""
-        return self.overhead + length + self.attention * length**2 * (2 if masked else 1)
+    def of(self, prefix: int, lengths: Sequence[int]) -> float:
+        """Cost of a sequence that holds rows of some lengths and their common prefix once."""
+        if len(lengths) == 1:
+            return self.overhead + lengths[0] + self.attention * lengths[0] ** 2
+        width = prefix + sum(lengths) - prefix * len(lengths)
+        split = prefix**2 / 2 + sum((length - prefix) * length for length in lengths)
+        return self.overhead + width + 2 * self.attention * (split if self.split else width**2)
 
 
 def shared_prefix(first: Sequence[int], second: Sequence[int]) -> int:
@@ -107,18 +113,16 @@ def pack_group(rows: Sequence[Row], *, cost: Cost, longest: int) -> list[Pack]:
     n = len(ordered)
     common = [shared_prefix(ordered[i].tokens, ordered[i + 1].tokens) for i in range(n - 1)]
     best: list[tuple[float, int]] = [(0.0, 0)]
+    prefix = 0
     for end in range(1, n + 1):
         options: list[tuple[float, int]] = []
-        prefix = total = 0
+        lengths: list[int] = []
         for start in range(end - 1, -1, -1):
-            alone = start == end - 1
-            size = len(ordered[start].tokens)
-            prefix = size if alone else min(prefix, common[start])
-            total += size
-            length = total - (end - 1 - start) * prefix
-            if not alone and length > longest:
+            lengths.append(len(ordered[start].tokens))
+            prefix = lengths[0] if len(lengths) == 1 else min(prefix, common[start])
+            if len(lengths) > 1 and prefix + sum(lengths) - prefix * len(lengths) > longest:
                 break
-            options.append((best[start][0] + cost.of(length, masked=not alone), start))
+            options.append((best[start][0] + cost.of(prefix, lengths), start))
         best.append(min(options))
     packs: list[Pack] = []
     end = n

@@ -13,6 +13,7 @@ from typing import Any, Protocol
 
 from carb_data.extras import require
 from carb_scorers.batching import Cost, Pack, Row
+from carb_scorers.hf.attention import split
 
 _FULL, _SLIDING = "full_attention", "sliding_attention"
 """Kinds of attention, as transformers names them in ``layer_types``; a pack's mask is known for these."""
@@ -61,12 +62,14 @@ class HiddenCore:
         self._window: int | None = getattr(config, "sliding_window", None)
         self._kinds = set(getattr(config, "layer_types", None) or ({_SLIDING} if self._window else {_FULL}))
         self._eager = attention == "eager"
+        self._config = config
+        self.split = attention == "sdpa" and model.device.type == "cpu" and not compiled
         self._dtype = model.dtype
         self.device = model.device
         self.packable = attention in {"sdpa", "eager"} and self._kinds <= {_FULL, _SLIDING}
         self.paddable = True
         self.together = False
-        self.cost = _cost(model, config)
+        self.cost = _cost(model, config, split=self.split)
 
     def states(self, packs: Sequence[Pack]) -> Any:
         torch = self._torch
@@ -86,13 +89,17 @@ class HiddenCore:
             lines.extend([line] * len(reads))
             columns.extend(reads)
         packed = any(len(pack.rows) > 1 for pack in packs)
-        positions, segments = positions.to(self.device), segments.to(self.device)
-        hidden = self._body(
-            input_ids=ids.to(self.device),
-            attention_mask=self._masks(positions, segments) if packed else None,
-            position_ids=positions,
-            use_cache=False,
-        ).last_hidden_state
+        longest = max(len(row.tokens) for pack in packs for row in pack.rows)
+        inside = self._window is None or longest <= self._window
+        inputs = {"input_ids": ids.to(self.device), "position_ids": positions.to(self.device), "use_cache": False}
+        if packed and self.split and inside:
+            with split(self._config, packs):
+                hidden = self._body(**inputs, attention_mask=self._by_kind(dict.fromkeys(self._kinds, _unused(torch))))
+        elif packed:
+            hidden = self._body(**inputs, attention_mask=self._masks(inputs["position_ids"], segments.to(self.device)))
+        else:
+            hidden = self._body(**inputs)
+        hidden = hidden.last_hidden_state
         return hidden[torch.tensor(lines, device=hidden.device), torch.tensor(columns, device=hidden.device)]
 
     def _masks(self, positions: Any, segments: Any) -> Any:
@@ -104,7 +111,10 @@ class HiddenCore:
         seen = {_FULL: past & ((key == 0) | (key == query))}
         if self._window is not None:
             seen[_SLIDING] = seen[_FULL] & (positions[:, :, None] - positions[:, None, :] < self._window)
-        masks = {kind: self._as_attention_wants(seen[kind][:, None]) for kind in sorted(self._kinds)}
+        return self._by_kind({kind: self._as_attention_wants(seen[kind][:, None]) for kind in self._kinds})
+
+    def _by_kind(self, masks: dict[str, Any]) -> Any:
+        """A model whose layers attend in several ways takes a mask for each, others take the mask itself."""
         return masks if len(masks) > 1 else next(iter(masks.values()))
 
     def _as_attention_wants(self, seen: Any) -> Any:
@@ -224,13 +234,18 @@ def _without_body(model: Any) -> Any:
     return head
 
 
-def _cost(model: Any, config: Any) -> Cost:
+def _unused(torch: Any) -> Any:
+    """A mask in name only: of four dimensions, so that transformers makes none of its own."""
+    return torch.ones((1, 1, 1, 1), dtype=torch.bool)
+
+
+def _cost(model: Any, config: Any, *, split: bool) -> Cost:
     """Attention against linear layers, from their multiplications; kernels reach half the speed in attention."""
     body = sum(p.numel() for name, p in model.base_model.named_parameters() if "embed" not in name)
     heads = getattr(config, "num_attention_heads", 0) * (getattr(config, "head_dim", None) or 0)
     width = heads or getattr(config, "hidden_size", 0)
     layers = getattr(config, "num_hidden_layers", 1)
-    return Cost(attention=2 * layers * width / max(body, 1))
+    return Cost(attention=2 * layers * width / max(body, 1), split=split)
 
 
 def row_alone(row: Row) -> Pack:

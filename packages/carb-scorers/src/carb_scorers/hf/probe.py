@@ -10,9 +10,9 @@ from carb_scorers.batching import Pack, Row, order, shared_prefix
 from carb_scorers.hf.cores import Core, row_alone
 
 PROBE = "What do people eat on New Year's Eve?", " Noodles, for a long life.", " A carp, and they keep one scale."
-TOLERANCES = {"float64": 1e-6, "float32": 1e-3, "float16": 0.03, "bfloat16": 0.1}
+TOLERANCES = {"float64": 1e-6, "float32": 1e-3, "float16": 0.03, "bfloat16": 0.15}
 """Largest distance of two vectors, relative to the length of one, that passes for rounding. On Gemma 3 270M and
-SmolLM2 135M a wrong mask or wrong positions are 0.23 to 0.55 away, rounding is 2e-6 (float32) and 0.03 (bfloat16)."""
+SmolLM2 135M a wrong mask or wrong positions are 0.23 to 0.55 away, rounding is 7e-6 (float32) and 0.07 (bfloat16)."""
 
 FAILURES = (RuntimeError, TypeError, ValueError, AttributeError, KeyError, IndexError)
 """What a model raises that does not take what it is given."""
