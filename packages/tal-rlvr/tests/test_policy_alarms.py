@@ -2,14 +2,17 @@
 
 import pytest
 
+from carb_data import CarbError
 from carb_data.tasks import TaskPrompt
 from carb_scorers import ScoreResult, ScorerSpec
 from carb_scorers.bon import PolicySpec, PoolScores, Sample, SamplePool
 from carb_scorers.bon.samples import PoolHead
-from tal_rlvr.policy import Limits, TextStats, alarms, preference_pairs, text_stats
-from tal_rlvr.policy.alarms import overoptimised
+from tal_rlvr.policy import Limits, PolicyConfig, TextStats, alarms, preference_pairs, text_stats
+from tal_rlvr.policy.alarms import overoptimised, windows
+from tal_rlvr.policy.evaluating import Part, apart, difference, divide
+from tal_rlvr.policy.results import CurvePoint
 from tal_rlvr.policy.rewards import ScorerReward
-from tal_rlvr.policy.run import divide, first_of_each
+from tal_rlvr.policy.run import alarms_of, first_of_each
 
 
 def stats(**changes):
@@ -76,6 +79,32 @@ class TestAlarms:
         assert overoptimised((0.0, 1.0), (0.5, 0.4)).kind == "overoptimised"
         for reward, grade in (((0.0, 1.0), (0.4, 0.5)), ((1.0, 0.0), (0.5, 0.4)), ((None, 1.0), (0.5, 0.4))):
             assert overoptimised(reward, grade) is None
+
+    def test_a_fall_within_the_limit_is_silent_and_a_task_is_named(self):
+        assert overoptimised((0.0, 1.0), (0.5, 0.49)) is None
+        assert overoptimised((0.0, 1.0), (0.5, 0.49), Limits(grade=0)).kind == "overoptimised"
+        assert "the grade of choice fell by 0.1" in overoptimised((0.0, 1.0), (0.5, 0.4), task="choice").message
+
+    def test_windows_hold_the_latest_answers(self):
+        samples = {1: (["p"], ["a"]), 2: (["p", "q"], ["b", "c"]), 4: (["q"], ["d"])}
+        assert list(windows(samples, 3)) == [
+            ((1, 2), ["p", "p", "q"], ["a", "b", "c"]),
+            ((2, 4), ["p", "q", "q"], ["b", "c", "d"]),
+        ]
+        assert list(windows(samples, 5)) == []
+        assert [steps for steps, *_ in windows(samples, 1)] == [(1,), (2,), (4,)]
+
+    def test_training_is_heard_over_windows(self):
+        """Four steps of two answers; limits over four: one long answer is not yet an alarm, three of four are."""
+        texts = {1: ["x" * 20] * 2, 2: ["x" * 20, "y" * 30], 3: ["x" * 45, "y" * 40], 4: ["x" * 40, "z" * 41]}
+        samples = {step: (["p0", "p1"], row) for step, row in texts.items()}
+        curve = [CurvePoint(step=step, kl=kl) for step, kl in ((1, None), (2, 8.0), (3, 11.0), (4, 12.0))]
+        run = PolicyConfig(policy="p", scorer="s", task="t", out="o", limits={"window": 4})
+        before = stats(same=1.0, in_language=None, repetition=1.0)
+        rung = alarms_of(run, Part(Numbered(4), tuple(map(prompt, range(4)))), before, curve, samples)
+        assert [(alarm.kind, alarm.step) for alarm in rung] == [("length", 3), ("kl", 4)]
+        assert rung[0].now == pytest.approx((20 + 30 + 45 + 40) / 4)
+        assert rung[1].now == pytest.approx(11.5)
 
     def test_only_the_first_of_a_kind(self):
         rung = [a for step in (1, 2) for a in alarms(stats(), stats(length=99.0, same=1.0), step=step)]
@@ -150,12 +179,38 @@ def test_preferences_by_hand():
     assert found == [("a", "zzz", "x")]
 
 
-def test_a_source_item_is_on_one_side():
-    class Task:
-        name, instruction, shots, one_line = "t", "", (), True
-        prompts = tuple(map(prompt, range(200)))
+class Numbered:
+    """A task of numbered questions; two of them share a source item."""
 
-    train, held_out = divide(Task(), 0.3, None, 0)
+    name, instruction, shots, one_line = "t", "", (), True
+
+    def __init__(self, size):
+        self.prompts = tuple(map(prompt, range(size)))
+
+
+def test_the_difference_by_hand():
+    """Source items {p0, p1} and {p2}: differences 1, 0 and 0.5, so 0.5; without one item 0.5 each, so no error."""
+    part = Part(Numbered(4), tuple(map(prompt, range(4))))
+    before = {"p0": 0.0, "p1": 0.5, "p2": 0.25, "p3": None}
+    found = difference(before, {"p0": 1.0, "p1": 0.5, "p2": 0.75, "p3": 1.0}, part)
+    assert (found.value, found.low, found.high, found.prompts) == (0.5, 0.5, 0.5, 3)
+    moved = difference(before, {"p0": 1.0, "p1": 0.5, "p2": 0.25, "p3": 1.0}, part)
+    # leave-one-out means 0 and 1/2: standard error √(½ · (¼² + ¼²)) = ¼
+    assert moved.value == pytest.approx(1 / 3)
+    assert moved.high - moved.low == pytest.approx(2 * 1.959964 * 0.25, rel=1e-6)
+    assert difference(before, {"p0": 1.0}, part).low is None
+    assert difference(before, {}, part).value is None
+
+
+def test_a_further_task_asks_nothing_that_is_trained_on():
+    train = Part(Numbered(10), tuple(map(prompt, range(6))))
+    assert [p.id for p in apart(Numbered(10), train, None).prompts] == ["p6", "p7", "p8", "p9"]
+    with pytest.raises(CarbError, match="asks what is trained on"):
+        apart(Numbered(6), train, None)
+
+
+def test_a_source_item_is_on_one_side():
+    train, held_out = divide(Numbered(200), 0.3, None, 0)
     assert len(train.prompts) + len(held_out.prompts) == 200
     assert 30 < len(held_out.prompts) < 90
     assert not {p.source_item for p in train.prompts} & {p.source_item for p in held_out.prompts}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -15,7 +16,7 @@ from carb_cli.options import CultureFile, Json, Quiet, add_cultures
 from carb_cli.output import Output
 from carb_cli.progress import progress
 from carb_data import CarbError
-from tal_rlvr.policy import Evaluation, PolicyConfig, PolicyResult
+from tal_rlvr.policy import CurvePoint, Evaluation, PolicyConfig, PolicyResult
 from tal_rlvr.policy import train_policy as train
 
 
@@ -33,6 +34,9 @@ def train_policy(
     out: Path,
     method: Literal["grpo", "dpo"] = "grpo",
     judge: str | None = None,
+    eval_tasks: Annotated[
+        tuple[str, ...], Parameter(name="--eval-task", negative=(), show_default=False, consume_multiple=True)
+    ] = (),
     steps: int = 100,
     learning_rate: float = 1e-6,
     beta: float = 0.04,
@@ -42,6 +46,8 @@ def train_policy(
     temperature: float = 1.0,
     shots: bool = True,
     held_out: float = 0.3,
+    eval_samples: int = 4,
+    eval_limit: int | None = 64,
     lora_rank: int = 0,
     seed: int = 0,
     fail_on_alarm: Annotated[bool, Parameter(negative=())] = False,
@@ -50,6 +56,8 @@ def train_policy(
     quiet: Quiet = False,
 ) -> int | None:
     """Optimise a policy against a scorer, with its grades, rewards and habits before and after.
+
+    An interrupted run goes on with its samples, and with its policy once that is trained.
 
     For example:
 
@@ -69,6 +77,8 @@ def train_policy(
         grpo, or dpo on the policy's own samples as the scorer ranks them.
     judge
         The scorer that compares answers, for tasks that need one.
+    eval_tasks
+        A further task on which the policy is graded before and after, but for what it trains on; may be repeated.
     steps
         Of the optimiser.
     learning_rate
@@ -87,6 +97,10 @@ def train_policy(
         Show the task's examples; base models need them.
     held_out
         Share of source items that the policy is evaluated on and never trained on.
+    eval_samples
+        Samples of each prompt that it is evaluated on.
+    eval_limit
+        At most so many held-out prompts, and so many of each further task.
     lora_rank
         Train adapters of this rank; 0 trains all weights.
     seed
@@ -112,14 +126,32 @@ def train_policy(
 
 
 def _draw(result: PolicyResult, out: Path) -> None:
-    for name in ("reward", "kl"):
+    """A figure for each measure of the curve: ``reward.svg``, ``kl.svg``, ``length.svg``, …"""
+    for name, title in _CURVES.items():
         rows = [
-            {"name": name, "x": point.step, "y": value}
+            {"name": title, "x": point.step, "y": value}
             for point in result.curve
-            if (value := getattr(point, name)) is not None
+            if (value := _of(point, name)) is not None
         ]
         if rows:
-            theme.save_as(charts.lines(rows, x_title="step", y_title=name), out / f"{name}.svg")
+            theme.save_as(charts.lines(rows, x_title="step", y_title=title), out / f"{name}.svg")
+
+
+_CURVES = {
+    "reward": "reward",
+    "kl": "KL, nats per answer",
+    "length": "length, characters",
+    "in_language": "in the prompt's language",
+    "repetition": "repeated word triples",
+}
+"""A measure of the curve to its title."""
+_SHARES = ("in_language", "repetition")
+_POINTS = 8
+
+
+def _of(point: CurvePoint, name: str) -> float | None:
+    value = getattr(point if name in CurvePoint.model_fields else point.stats, name, None)
+    return None if value is None else float(value)
 
 
 def _show(result: PolicyResult) -> None:
@@ -127,7 +159,9 @@ def _show(result: PolicyResult) -> None:
         (name, *(_cell(value, share) for value in pair))
         for name, share, pair in (
             ("grade of the task, %", True, _both(result, "grade")),
+            *((f"grade of {t.task}, %", True, (t.before.grade, t.after.grade)) for t in result.tasks),
             ("reward", False, _both(result, "reward")),
+            ("KL, nats per answer", False, _both(result, "kl")),
             ("length, characters", False, _stats(result, "length")),
             ("in the prompt's language, %", True, _stats(result, "in_language")),
             ("repeated word triples, %", True, _stats(result, "repetition")),
@@ -136,12 +170,31 @@ def _show(result: PolicyResult) -> None:
     ]
     title = f"{result.before.prompts} held-out prompts, {result.config.method}, {result.config.steps} steps"
     display.table(title, ["", "before", "after"], rows, right=["before", "after"])
+    for name, change in (("the task", result.change), *((t.task, t.change) for t in result.tasks)):
+        limits = display.interval(change.low, change.high)
+        display.say(
+            f"Change of the grade of {name}: {percent(change.value)} points{f' [{limits}]' if limits else ''}, "
+            f"over {change.prompts} prompts."
+        )
+    _show_curve(result.curve)
     for alarm in result.alarms:
         where = "after training" if alarm.step is None else f"step {alarm.step}"
         display.say(f"Alarm ({alarm.kind}, {where}): {alarm.message}.")
     if not result.alarms:
-        display.say("No alarm: length, language and repetition stayed within their limits.")
+        display.say("No alarm: length, language, repetition and KL stayed within their limits.")
     display.say(f"The policy: {result.model}")
+
+
+def _show_curve(curve: Sequence[CurvePoint]) -> None:
+    """At most eight of its steps, spread evenly, the last among them."""
+    known = [point for point in curve if point.reward is not None]
+    last = len(known) - 1
+    count = min(_POINTS, len(known))
+    kept = [known[round(i * last / max(count - 1, 1))] for i in range(count)]
+    rows = [(point.step, *(_cell(_of(point, name), name in _SHARES) for name in _CURVES)) for point in kept]
+    titles = [f"{title}, %" if name in _SHARES else title for name, title in _CURVES.items()]
+    if rows:
+        display.table("In training", ["step", *titles], rows, right=["step", *titles])
 
 
 def _both(result: PolicyResult, name: str) -> tuple[float | None, float | None]:

@@ -2,16 +2,20 @@
 
 from tal_rlvr.policy.alarms import Alarm, Limits, TextStats, alarms, text_stats
 from tal_rlvr.policy.config import PolicyConfig
+from tal_rlvr.policy.results import CurvePoint, Difference, Evaluation, PolicyResult, TaskChange
 from tal_rlvr.policy.rewards import ScorerReward, preference_pairs
-from tal_rlvr.policy.run import Evaluation, PolicyResult, train_policy
+from tal_rlvr.policy.run import train_policy
 
 __all__ = [
     "Alarm",
+    "CurvePoint",
+    "Difference",
     "Evaluation",
     "Limits",
     "PolicyConfig",
     "PolicyResult",
     "ScorerReward",
+    "TaskChange",
     "TextStats",
     "alarms",
     "preference_pairs",

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Literal
 
 from pydantic import BaseModel, ConfigDict
@@ -55,6 +55,10 @@ class Limits(_Frozen):
     """Rise."""
     kl: float = 10.0
     """Nats per answer."""
+    grade: float = 0.02
+    """Fall of a task's grade while the reward rises."""
+    window: int = 64
+    """Answers that are measured together during training, the latest ones: fewer say little."""
 
 
 class Alarm(_Frozen):
@@ -149,15 +153,40 @@ def alarms(
     return tuple(found)
 
 
+Samples = Mapping[int, tuple[Sequence[str], Sequence[str]]]
+"""Step to ``(prompt ids, answers)`` that the policy gave then."""
+
+
+def windows(samples: Samples, size: int) -> Iterator[tuple[tuple[int, ...], list[str], list[str]]]:
+    """The latest samples at each step, as many steps back as it takes for ``size`` answers; none before there are.
+
+    Yields:
+        ``(steps, prompt ids, answers)``, the steps in order.
+    """
+    steps = sorted(samples)
+    for place in range(len(steps)):
+        first, count = place, len(samples[steps[place]][1])
+        while first and count < size:
+            first -= 1
+            count += len(samples[steps[first]][1])
+        if count >= size:
+            kept = tuple(steps[first : place + 1])
+            yield kept, [key for s in kept for key in samples[s][0]], [text for s in kept for text in samples[s][1]]
+
+
 def overoptimised(
-    reward: tuple[float | None, float | None], quality: tuple[float | None, float | None]
+    reward: tuple[float | None, float | None],
+    quality: tuple[float | None, float | None],
+    limits: Limits | None = None,
+    *,
+    task: str = "the task",
 ) -> Alarm | None:
-    """The alarm that the reward rose while the task's own grades fell; each is ``(before, after)``."""
+    """The alarm that the reward rose while a task's own grades fell; each is ``(before, after)``."""
     if None in reward or None in quality:
         return None
     gain = float(reward[1] or 0) - float(reward[0] or 0)
     loss = float(quality[0] or 0) - float(quality[1] or 0)
-    if gain <= 0 or loss <= 0:
+    if gain <= 0 or loss <= (limits or Limits()).grade:
         return None
-    message = f"the reward rose by {gain:.3g} while the task's grade fell by {loss:.3g}"
+    message = f"the reward rose by {gain:.3g} while the grade of {task} fell by {loss:.3g}"
     return Alarm(kind="overoptimised", step=None, before=quality[0], now=float(quality[1] or 0), message=message)

@@ -25,6 +25,8 @@ class PolicyConfig(BaseModel):
     method: Literal["grpo", "dpo"] = "grpo"
     judge: str | None = None
     """Spec of the scorer that compares answers, for tasks that need one."""
+    eval_tasks: tuple[str, ...] = ()
+    """Specs of further tasks on which the policy is evaluated before and after."""
     steps: int = Field(default=100, ge=1)
     learning_rate: float = Field(default=1e-6, gt=0)
     beta: float = Field(default=0.04, ge=0)
@@ -43,7 +45,9 @@ class PolicyConfig(BaseModel):
     eval_samples: int = Field(default=4, ge=2)
     """Samples of each held-out prompt, from which length, language and repetition are measured."""
     eval_limit: int | None = Field(default=64, ge=1)
-    """At most so many held-out prompts."""
+    """At most so many held-out prompts, and so many of each further task."""
+    watch_every: int | None = Field(default=None, ge=1)
+    """Steps between looks at fresh samples in DPO, which makes none of its own; null: ten looks in all."""
     log_every: int = Field(default=1, ge=1)
     lora_rank: int = Field(default=0, ge=0)
     """0 trains all weights."""

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import anyio
 
@@ -10,22 +12,27 @@ from carb_data import CarbError
 from carb_data.extras import require
 from carb_scorers import Scorer
 from carb_scorers.bon import score_pool
+from tal_rlvr.policy.alarms import Samples
+from tal_rlvr.policy.callbacks import Watch, number, tell
 from tal_rlvr.policy.config import PolicyConfig
-from tal_rlvr.policy.grpo import number, on_this_machine, quiet
+from tal_rlvr.policy.divergence import Forward
+from tal_rlvr.policy.evaluating import OnLog, Part, sample
+from tal_rlvr.policy.grpo import on_this_machine
 from tal_rlvr.policy.models import load_policy, lora, rows_of, save
+from tal_rlvr.policy.results import CurvePoint
 from tal_rlvr.policy.rewards import preference_pairs
-from tal_rlvr.policy.run import CurvePoint, OnLog, Part, sample
 
 
 def optimise(
     config: PolicyConfig, part: Part, scorer: Scorer, report: OnLog
-) -> tuple[Path, int, list[CurvePoint], int]:
+) -> tuple[Path, list[CurvePoint], Samples, int, int]:
     """Sample, score, pair best with worst, and train with ``trl.DPOTrainer``.
 
     Source: Rafailov et al. 2023, NeurIPS, equation 7.
 
     Returns:
-        the model's folder, the number of pairs, the curve, and how many samples could not be scored.
+        the model's folder, the curve, the samples looked at by step, how many samples could not be scored, and the
+        number of pairs.
 
     Raises:
         CarbError: no prompt gives a preference.
@@ -37,7 +44,7 @@ def optimise(
     pairs = preference_pairs(pool, scores)
     if not pairs:
         raise CarbError("The scorer prefers no sample to another of the same prompt; there is nothing to learn from.")
-    model, tokenizer = load_policy(config, one_line=part.one_line)
+    model, tokenizer, ends = load_policy(config, one_line=part.one_line)
     chat = bool(tokenizer.chat_template)
     prompts = {row["prompt_id"]: row["prompt"] for row in rows_of(config, part, tokenizer)}
     end = "\n" if part.one_line and not chat else ""
@@ -66,15 +73,33 @@ def optimise(
         processing_class=tokenizer,
         peft_config=lora(config),
     )
-    quiet(trainer)
+    tell(trainer, "dpo", config.steps, report, {"loss": "loss", "rewards/margins": "margin"})
+    watch = Watch(config, part, scorer, tokenizer)
+    watch.on(trainer, lambda model: _without_adapter(model) if config.lora_rank else trainer.ref_model)
     report("dpo", 0, config.steps, "steps")
     trainer.train()
     folder = config.out / "model"
-    save(trainer, tokenizer, folder)
-    curve = [
-        CurvePoint(step=int(row["step"]), reward=number(row, "rewards/margins"), loss=number(row, "loss"))
-        for row in trainer.state.log_history
-        if "rewards/margins" in row
-    ]
+    save(trainer, tokenizer, folder, ends)
     unscored = sum(len(pool.samples[key]) for key in scores.errors)
-    return folder, len(pairs), curve, unscored
+    return folder, _curve(trainer.state.log_history, watch.points), watch.samples, unscored, len(pairs)
+
+
+def _curve(logs: Sequence[Mapping[str, Any]], looks: Mapping[int, CurvePoint]) -> list[CurvePoint]:
+    """Every logged step, with what a look at it found."""
+    found = dict(looks)
+    for row in logs:
+        if "rewards/margins" in row:
+            step = int(row["step"])
+            told = {"margin": number(row, "rewards/margins"), "loss": number(row, "loss")}
+            found[step] = found.get(step, CurvePoint(step=step)).model_copy(update=told)
+    return [found[step] for step in sorted(found)]
+
+
+def _without_adapter(model: Any) -> Forward:
+    """The model as it was before its adapter."""
+
+    def forward(**given: Any) -> Any:
+        with model.disable_adapter():
+            return model(**given)
+
+    return forward

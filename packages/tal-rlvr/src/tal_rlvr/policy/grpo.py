@@ -8,24 +8,28 @@ from typing import Any
 
 from carb_data.extras import require
 from carb_scorers import Scorer
-from tal_rlvr.policy.alarms import text_stats
+from tal_rlvr.policy.alarms import Samples, text_stats
+from tal_rlvr.policy.callbacks import number, tell
 from tal_rlvr.policy.config import PolicyConfig
+from tal_rlvr.policy.evaluating import OnLog, Part
 from tal_rlvr.policy.models import load_policy, lora, rows_of, save
+from tal_rlvr.policy.results import CurvePoint
 from tal_rlvr.policy.rewards import ScorerReward
-from tal_rlvr.policy.run import CurvePoint, OnLog, Part
 
 
-def optimise(config: PolicyConfig, part: Part, scorer: Scorer, report: OnLog) -> tuple[Path, list[CurvePoint], int]:
+def optimise(
+    config: PolicyConfig, part: Part, scorer: Scorer, report: OnLog
+) -> tuple[Path, list[CurvePoint], Samples, int]:
     """Train with ``trl.GRPOTrainer``; token-level ratios, group-scaled advantages, a KL penalty to the start.
 
     Source: Shao et al. 2024, arXiv:2402.03300, equation 3, which is TRL's ``loss_type="grpo"``.
 
     Returns:
-        the model's folder, the curve, and how many samples could not be scored.
+        the model's folder, the curve, the samples by step, and how many of them could not be scored.
     """
     trl = require("trl", package="tal-rlvr", extra="train")
     datasets = require("datasets", package="tal-rlvr", extra="train")
-    model, tokenizer = load_policy(config, one_line=part.one_line)
+    model, tokenizer, ends = load_policy(config, one_line=part.one_line)
     by_id = {prompt.id: prompt for prompt in part.prompts}
     seen: dict[int, tuple[list[str], list[str]]] = {}
 
@@ -33,7 +37,6 @@ def optimise(config: PolicyConfig, part: Part, scorer: Scorer, report: OnLog) ->
         keys, texts = seen.setdefault(step + 1, ([], []))
         keys.extend(prompt_ids)
         texts.extend(answers)
-        report("grpo", step, config.steps, "steps")
 
     reward = ScorerReward(scorer, by_id, one_line=part.one_line, on_answers=keep)
     arguments = trl.GRPOConfig(
@@ -65,34 +68,30 @@ def optimise(config: PolicyConfig, part: Part, scorer: Scorer, report: OnLog) ->
         processing_class=tokenizer,
         peft_config=lora(config),
     )
-    quiet(trainer)
+    tell(trainer, "grpo", config.steps, report, {"reward": "reward", "kl": "KL per token"})
+    report("grpo", 0, config.steps, "steps")
     trainer.train()
     folder = config.out / "model"
-    save(trainer, tokenizer, folder)
+    save(trainer, tokenizer, folder, ends)
     curve = []
     for row in trainer.state.log_history:
         if "reward" in row:
             keys, texts = seen.get(int(row["step"]), ([], []))
             stats = text_stats(texts, keys, [by_id[key].language for key in keys])
             curve.append(_point(row, stats if texts else None))
-    return folder, curve, reward.failed
+    return folder, curve, seen, reward.failed
 
 
 def _point(row: Mapping[str, Any], stats: Any) -> CurvePoint:
+    per_token, tokens = number(row, "kl"), number(row, "completions/mean_length")
     return CurvePoint(
         step=int(row["step"]),
         reward=number(row, "reward"),
         reward_sd=number(row, "reward_std"),
-        kl=number(row, "kl"),
+        kl=None if per_token is None or tokens is None else per_token * tokens,
         loss=number(row, "loss"),
         stats=stats,
     )
-
-
-def number(row: Mapping[str, Any], key: str) -> float | None:
-    """A finite number of a log, or null."""
-    value = row.get(key)
-    return float(value) if isinstance(value, int | float) and abs(float(value)) < float("inf") else None
 
 
 def on_this_machine() -> dict[str, Any]:
@@ -101,9 +100,3 @@ def on_this_machine() -> dict[str, Any]:
     if torch.cuda.is_available():
         return {"bf16": torch.cuda.is_bf16_supported()}
     return {"use_cpu": True, "bf16": False, "gradient_checkpointing": False}
-
-
-def quiet(trainer: Any) -> None:
-    """Log to the result alone, not to the terminal."""
-    transformers = require("transformers", package="tal-rlvr", extra="train")
-    trainer.remove_callback(transformers.PrinterCallback)

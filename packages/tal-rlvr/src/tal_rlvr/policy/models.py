@@ -9,11 +9,14 @@ from carb_data.extras import require
 from carb_scorers.backends.base import plain_text
 from carb_scorers.bon.policies import policy_prompts
 from tal_rlvr.policy.config import PolicyConfig
-from tal_rlvr.policy.run import Part
+from tal_rlvr.policy.evaluating import Part
 
 
-def load_policy(config: PolicyConfig, *, one_line: bool) -> tuple[Any, Any]:
-    """Model and tokenizer. Where answers are one line, the end of the line also ends a base model's answer.
+def load_policy(config: PolicyConfig, *, one_line: bool) -> tuple[Any, Any, Any]:
+    """Model, tokenizer, and the tokens that end the model's texts.
+
+    Where answers are one line, the end of the line also ends a base model's answer in training; ``save`` takes that
+    back, since other tasks have longer answers.
 
     Raises:
         CarbError: the model cannot be loaded.
@@ -29,13 +32,13 @@ def load_policy(config: PolicyConfig, *, one_line: bool) -> tuple[Any, Any]:
         raise CarbError(f"Cannot load the policy '{config.policy}': {reason}") from None
     if tokenizer.pad_token is None:
         tokenizer.pad_token = tokenizer.eos_token
+    ends = model.generation_config.eos_token_id
     if one_line and not tokenizer.chat_template:
-        ends = model.generation_config.eos_token_id
         known = ends if isinstance(ends, list) else [] if ends is None else [ends]
         breaks = [tokenizer(text, add_special_tokens=False)["input_ids"] for text in ("\n", "\n\n")]
         single = [ids[0] for ids in breaks if len(ids) == 1]
         model.generation_config.eos_token_id = list(dict.fromkeys([*known, tokenizer.eos_token_id, *single]))
-    return model, tokenizer
+    return model, tokenizer, ends
 
 
 def rows_of(config: PolicyConfig, part: Part, tokenizer: Any) -> list[dict[str, Any]]:
@@ -61,10 +64,18 @@ def lora(config: PolicyConfig) -> Any:
     )
 
 
-def save(trainer: Any, tokenizer: Any, folder: Any) -> None:
-    """The trained policy as a folder that loads on its own; an adapter is merged into its model."""
+def save(trainer: Any, tokenizer: Any, folder: Any, ends: Any) -> None:
+    """The trained policy as a folder that loads on its own; an adapter is merged into its model.
+
+    Args:
+        trainer: of TRL.
+        tokenizer: of the policy.
+        folder: to write.
+        ends: the tokens that end the model's texts, as ``load_policy`` found them.
+    """
     model = trainer.accelerator.unwrap_model(trainer.model)
     if hasattr(model, "merge_and_unload"):
         model = model.merge_and_unload()
+    model.generation_config.eos_token_id = ends
     model.save_pretrained(folder)
     tokenizer.save_pretrained(folder)

@@ -2,166 +2,139 @@
 
 from __future__ import annotations
 
-import hashlib
-from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
+from collections.abc import Sequence
 
 import anyio
-from pydantic import BaseModel, ConfigDict
+from pydantic import ValidationError
 
 from carb_data import CarbError
 from carb_data.extras import require
-from carb_data.tasks import Task, TaskPrompt, open_task
-from carb_data.tasks.base import evenly
+from carb_data.tasks import open_task
 from carb_scorers import Scorer, open_scorer
-from carb_scorers.bon import SamplePool, collect, judge_from, open_policy
-from carb_scorers.bon.outcome import grade_pool
-from tal_rlvr.policy.alarms import Alarm, TextStats, alarms, overoptimised, text_stats
+from carb_scorers.bon import judge_from
+from tal_rlvr.policy.alarms import Alarm, Samples, TextStats, alarms, overoptimised, text_stats, windows
 from tal_rlvr.policy.config import PolicyConfig
-from tal_rlvr.policy.rewards import ScorerReward
+from tal_rlvr.policy.evaluating import OnLog, Part, apart, difference, divide, evaluate, mean
+from tal_rlvr.policy.results import CurvePoint, PolicyResult, TaskChange, Trained
 
 RESULT = "policy.json"
-
-
-class _Frozen(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-
-class Evaluation(_Frozen):
-    """A policy on the held-out prompts, ``eval_samples`` samples each."""
-
-    prompts: int
-    grade: float | None
-    """Mean grade of the task; null where nothing could be graded."""
-    reward: float | None
-    """Mean score by the scorer that it is optimised against."""
-    stats: TextStats
-
-
-class CurvePoint(_Frozen):
-    """One logged step."""
-
-    step: int
-    reward: float | None = None
-    """Mean reward of the step's samples (GRPO), or the mean margin of implicit rewards (DPO)."""
-    reward_sd: float | None = None
-    kl: float | None = None
-    """Nats per token from the policy before training, as TRL estimates it; null for DPO."""
-    loss: float | None = None
-    stats: TextStats | None = None
-    """Of the step's samples; null for DPO, which trains on samples drawn before."""
-
-
-class PolicyResult(_Frozen):
-    """What a run did; written as ``policy.json``."""
-
-    model: str
-    """Folder of the optimised policy."""
-    config: PolicyConfig
-    train_prompts: int
-    pairs: int | None
-    """Preference pairs; null for GRPO."""
-    before: Evaluation
-    after: Evaluation
-    curve: tuple[CurvePoint, ...]
-    alarms: tuple[Alarm, ...]
-    unscored: int
-    """Samples that the scorer could not score; they took no part in updates."""
-
-
-OnLog = Callable[[str, int, int, str], None]
-"""``(what, done, total, detail)``."""
-
-
-class Part:
-    """A task narrowed down to some of its prompts."""
-
-    def __init__(self, task: Task, prompts: tuple[TaskPrompt, ...]) -> None:
-        self._task = task
-        self.name, self.instruction, self.shots, self.one_line = task.name, task.instruction, task.shots, task.one_line
-        self.prompts = prompts
-
-    def grade(self, prompt_id: str, text: str) -> float | None:
-        """As the whole task."""
-        return self._task.grade(prompt_id, text)
-
-    def grade_all(self, answers: Sequence[tuple[str, str]]) -> list[float | None]:
-        """As the whole task."""
-        return self._task.grade_all(answers)
-
-
-def divide(task: Task, held_out: float, limit: int | None, seed: int) -> tuple[Part, Part]:
-    """Training and held-out prompts; those of one source item are on one side.
-
-    Raises:
-        CarbError: a side is empty.
-    """
-
-    def share(prompt: TaskPrompt) -> float:
-        digest = hashlib.sha256(f"{seed}\0{prompt.source_item}".encode()).digest()
-        return int.from_bytes(digest[:8], "big") / 2**64
-
-    kept = tuple(prompt for prompt in task.prompts if share(prompt) >= held_out)
-    other = evenly([prompt for prompt in task.prompts if share(prompt) < held_out], limit)
-    if not kept or not other:
-        raise CarbError(
-            f"The task's {len(task.prompts)} prompts cannot be divided into training and held-out ones; give more "
-            f"prompts, or another held_out."
-        )
-    return Part(task, kept), Part(task, other)
+_TRAINED = "trained.json"
 
 
 def train_policy(config: PolicyConfig, on_log: OnLog | None = None) -> PolicyResult:
     """Optimise a policy against a scorer; the model, samples and ``policy.json`` go into ``config.out``.
 
+    An interrupted run goes on where its samples or its finished training stand; training itself starts anew.
+
     Raises:
-        CarbError: a spec is wrong, a model is missing, or no prompt gives a preference (DPO).
+        CarbError: a spec is wrong, a model is missing, ``out`` holds another run, or no prompt gives a preference
+            (DPO).
         MissingExtraError: TRL is not installed.
     """
     require("trl", package="tal-rlvr", extra="train")
     report = on_log or (lambda *_: None)
     if (config.out / RESULT).exists():
         raise CarbError(f"{config.out} holds a finished run; choose another --out.")
-    scorer = open_scorer(config.scorer)
+    trained = _read(config)
+    scorers = [open_scorer(config.scorer)]
     try:
-        judge = None if config.judge is None else judge_from(open_scorer(config.judge), config.out / "judgements")
-        task = open_task(config.task, judge=judge)
-        train, held_out = divide(task, config.held_out, config.eval_limit, config.seed)
-        before = evaluate(config, config.policy, held_out, scorer, "before", report)
-        model, pairs, curve, unscored = _optimise(config, train, scorer, report)
-        after = evaluate(config, str(model), held_out, scorer, "after", report)
+        judge = None
+        if config.judge is not None:
+            scorers.append(open_scorer(config.judge))
+            judge = judge_from(scorers[1], config.out / "judgements")
+        train, held_out = divide(open_task(config.task, judge=judge), config.held_out, config.eval_limit, config.seed)
+        further = [apart(open_task(spec, judge=judge), train, config.eval_limit) for spec in config.eval_tasks]
+        before, grades = evaluate(config, config.policy, held_out, "before", report, scorer=scorers[0])
+        firsts = [evaluate(config, config.policy, part, f"before-{i}", report) for i, part in enumerate(further, 1)]
+        if trained is None:
+            trained = _optimise(config, train, scorers[0], before.stats, report)
+            (config.out / _TRAINED).write_text(trained.model_dump_json(indent=1) + "\n", encoding="utf-8")
+        after, now = evaluate(config, trained.model, held_out, "after", report, scorer=scorers[0], start=config.policy)
+        lasts = [evaluate(config, trained.model, part, f"after-{i}", report) for i, part in enumerate(further, 1)]
     finally:
-        anyio.run(scorer.aclose)
-    rung = [
-        a for point in curve if point.stats for a in alarms(before.stats, point.stats, config.limits, step=point.step)
-    ]
-    rung = first_of_each(rung)
-    rung += alarms(before.stats, after.stats, config.limits)
-    over = overoptimised((before.reward, after.reward), (before.grade, after.grade))
+        for one in scorers:
+            anyio.run(one.aclose)
+    tasks = tuple(
+        TaskChange(task=part.name, before=first, after=last, change=difference(was, is_now, part))
+        for part, (first, was), (last, is_now) in zip(further, firsts, lasts, strict=True)
+    )
+    rewards = before.reward, after.reward
+    over = [overoptimised(rewards, (before.grade, after.grade), config.limits)]
+    over += [overoptimised(rewards, (t.before.grade, t.after.grade), config.limits, task=t.task) for t in tasks]
     result = PolicyResult(
-        model=str(model),
+        model=trained.model,
         config=config,
         train_prompts=len(train.prompts),
-        pairs=pairs,
+        train_items=tuple(dict.fromkeys(prompt.source_item for prompt in train.prompts)),
+        pairs=trained.pairs,
         before=before,
         after=after,
-        curve=tuple(curve),
-        alarms=(*rung, *([over] if over else [])),
-        unscored=unscored,
+        change=difference(grades, now, held_out),
+        tasks=tasks,
+        curve=trained.curve,
+        alarms=(
+            *trained.alarms,
+            *alarms(before.stats, after.stats, config.limits, kl=after.kl),
+            *(alarm for alarm in over if alarm is not None),
+        ),
+        unscored=trained.unscored,
     )
     (config.out / RESULT).write_text(result.model_dump_json(indent=1) + "\n", encoding="utf-8")
     return result
 
 
-def _optimise(
-    config: PolicyConfig, train: Part, scorer: Scorer, report: OnLog
-) -> tuple[Path, int | None, list[CurvePoint], int]:
+def _read(config: PolicyConfig) -> Trained | None:
+    """What an interrupted run has trained already."""
+    file = config.out / _TRAINED
+    try:
+        found = Trained.model_validate_json(file.read_bytes())
+    except FileNotFoundError:
+        return None
+    except ValidationError:
+        raise CarbError(f"{file} is not of this version; choose another --out.") from None
+    if found.config != config:
+        raise CarbError(f"{config.out} holds a run with other settings; choose another --out.")
+    return found
+
+
+def _optimise(config: PolicyConfig, train: Part, scorer: Scorer, before: TextStats, report: OnLog) -> Trained:
     from tal_rlvr.policy import dpo, grpo
 
+    pairs: int | None = None
     if config.method == "grpo":
-        model, curve, unscored = grpo.optimise(config, train, scorer, report)
-        return model, None, curve, unscored
-    return dpo.optimise(config, train, scorer, report)
+        model, curve, samples, unscored = grpo.optimise(config, train, scorer, report)
+    else:
+        model, curve, samples, unscored, pairs = dpo.optimise(config, train, scorer, report)
+    return Trained(
+        config=config,
+        model=str(model),
+        pairs=pairs,
+        curve=tuple(curve),
+        alarms=tuple(alarms_of(config, train, before, curve, samples)),
+        unscored=unscored,
+    )
+
+
+def alarms_of(
+    config: PolicyConfig, train: Part, before: TextStats, curve: Sequence[CurvePoint], samples: Samples
+) -> list[Alarm]:
+    """The first alarm of each kind during training, over windows of its latest samples.
+
+    Args:
+        config: of the run.
+        train: what the samples answer.
+        before: of the policy before training.
+        curve: holds the divergence.
+        samples: by step.
+    """
+    languages = {prompt.id: prompt.language for prompt in train.prompts}
+    divergence = {point.step: point.kl for point in curve}
+    rung: list[Alarm] = []
+    for steps, keys, answers in windows(samples, config.limits.window):
+        stats = text_stats(answers, keys, [languages[key] for key in keys])
+        kl = mean([divergence.get(step) for step in steps])
+        rung += alarms(before, stats, config.limits, step=steps[-1], kl=kl)
+    return first_of_each(rung)
 
 
 def first_of_each(found: Sequence[Alarm]) -> list[Alarm]:
@@ -170,41 +143,3 @@ def first_of_each(found: Sequence[Alarm]) -> list[Alarm]:
     for alarm in found:
         first.setdefault(alarm.kind, alarm)
     return list(first.values())
-
-
-def sample(config: PolicyConfig, model: str, part: Part, n: int, name: str, report: OnLog) -> SamplePool:
-    """Samples of a policy for some prompts, kept in ``out/samples/NAME.jsonl``."""
-    options = f"temperature={config.temperature}&max_new_tokens={config.max_new_tokens}&sampling_seed={config.seed}"
-
-    async def draw() -> SamplePool:
-        policy = open_policy(f"hf:{model}?{options}")
-        try:
-            file = config.out / "samples" / f"{name}.jsonl"
-            return await collect(
-                policy, part, n, file, shots=config.shots, on_samples=lambda d, t: report(name, d, t, "prompts")
-            )
-        finally:
-            await policy.aclose()
-
-    return anyio.run(draw)
-
-
-def evaluate(config: PolicyConfig, model: str, part: Part, scorer: Scorer, name: str, report: OnLog) -> Evaluation:
-    """Grade, reward and text statistics of a policy's samples on held-out prompts."""
-    pool = sample(config, model, part, config.eval_samples, name, report)
-    keys = [key for key, row in pool.samples.items() for _ in row]
-    texts = [one.text for row in pool.samples.values() for one in row]
-    by_id: Mapping[str, TaskPrompt] = {prompt.id: prompt for prompt in part.prompts}
-    rewards = ScorerReward(scorer, by_id, one_line=part.one_line).rewards(keys, texts)
-    grades = [grade for row in grade_pool(pool, part).values() for grade in row]
-    return Evaluation(
-        prompts=len(part.prompts),
-        grade=_mean(grades),
-        reward=_mean(rewards),
-        stats=text_stats(texts, keys, [by_id[key].language for key in keys]),
-    )
-
-
-def _mean(values: Sequence[float | None]) -> float | None:
-    known = [value for value in values if value is not None]
-    return sum(known) / len(known) if known else None

@@ -1,0 +1,122 @@
+"""What is told and looked at while TRL trains."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import anyio
+
+from carb_data.extras import require
+from carb_data.tasks.base import evenly
+from carb_scorers import Scorer
+from carb_scorers.bon import SamplePool
+from carb_scorers.bon.hf_policy import HFPolicy, HFPolicyOptions
+from carb_scorers.bon.policies import PolicySpec, policy_prompts
+from carb_scorers.bon.samples import PoolHead, Sample
+from carb_scorers.hf.loading import Loaded
+from tal_rlvr.policy.alarms import text_stats
+from tal_rlvr.policy.config import PolicyConfig
+from tal_rlvr.policy.divergence import Forward, pool_divergence
+from tal_rlvr.policy.evaluating import OnLog, Part, mean
+from tal_rlvr.policy.results import CurvePoint
+from tal_rlvr.policy.rewards import ScorerReward
+
+_LOOKS = 10
+_PROMPTS = 8
+
+
+def number(row: Mapping[str, Any], key: str) -> float | None:
+    """A finite number of a log, or null."""
+    value = row.get(key)
+    return float(value) if isinstance(value, int | float) and abs(float(value)) < float("inf") else None
+
+
+def tell(trainer: Any, what: str, steps: int, report: OnLog, names: Mapping[str, str]) -> None:
+    """Report every log of a trainer instead of printing it.
+
+    Args:
+        trainer: of transformers.
+        what: is being done.
+        steps: in all.
+        report: told about each log.
+        names: what to tell of a log: key to name.
+    """
+    transformers = require("transformers", package="tal-rlvr", extra="train")
+
+    class Teller(transformers.TrainerCallback):  # type: ignore[misc,name-defined]
+        def on_log(self, args: Any, state: Any, control: Any, logs: Any = None, **_: Any) -> None:  # noqa: ARG002
+            found = ((name, number(logs or {}, key)) for key, name in names.items())
+            detail = ", ".join(f"{name} {value:.3g}" for name, value in found if value is not None)
+            report(what, int(state.global_step), steps, detail)
+
+    trainer.remove_callback(transformers.PrinterCallback)
+    trainer.add_callback(Teller())
+
+
+class Watch:
+    """Looks at fresh samples of a policy in training: their reward, how far it moved, what its answers look like.
+
+    Args:
+        config: of the run.
+        part: the prompts trained on; some of them are asked.
+        scorer: gives the reward.
+        tokenizer: of the policy.
+    """
+
+    def __init__(self, config: PolicyConfig, part: Part, scorer: Scorer, tokenizer: Any) -> None:
+        self._config = config
+        self._part = Part(part, evenly(part.prompts, _PROMPTS))
+        self._by_id = {prompt.id: prompt for prompt in self._part.prompts}
+        self._scorer = scorer
+        self._tokenizer = tokenizer
+        self.every = config.watch_every or max(1, config.steps // _LOOKS)
+        self.points: dict[int, CurvePoint] = {}
+        self.samples: dict[int, tuple[list[str], list[str]]] = {}
+
+    def look(self, step: int, model: Any, reference: Forward) -> None:
+        """Sample, score and compare, and remember all of it under the step."""
+        was = model.training
+        model.eval()
+        try:
+            pool = anyio.run(self._sample, step, model)
+            prompts = policy_prompts(self._part, shots=self._config.shots)
+            kl = pool_divergence(model, reference, self._tokenizer, prompts, pool, self._config.temperature)
+        finally:
+            model.train(was)
+        keys = [key for key, row in pool.samples.items() for _ in row]
+        texts = [one.text for row in pool.samples.values() for one in row]
+        rewards = ScorerReward(self._scorer, self._by_id, one_line=self._part.one_line).rewards(keys, texts)
+        stats = text_stats(texts, keys, [self._by_id[key].language for key in keys])
+        self.points[step] = CurvePoint(step=step, reward=mean(rewards), kl=kl, stats=stats)
+        self.samples[step] = keys, texts
+
+    async def _sample(self, step: int, model: Any) -> SamplePool:
+        config = self._config
+        options = HFPolicyOptions(
+            temperature=config.temperature, max_new_tokens=config.max_new_tokens, sampling_seed=config.seed + step
+        )
+        limit = getattr(model.config.get_text_config(), "max_position_embeddings", None) or 1_000_000
+        spec = PolicySpec(name="policy", kind="hf")
+        policy = HFPolicy(spec, Loaded(model, self._tokenizer, "", limit), options)
+        prompts = policy_prompts(self._part, shots=config.shots)
+        rows = await policy.sample(prompts, range(config.eval_samples))
+        samples = {
+            prompt.id: tuple(Sample(prompt_id=prompt.id, index=i, **one.model_dump()) for i, one in enumerate(row))
+            for prompt, row in zip(prompts, rows, strict=True)
+        }
+        return SamplePool(head=PoolHead(policy=spec, task=self._part.name, prompts=""), samples=samples)
+
+    def on(self, trainer: Any, reference: Callable[[Any], Forward]) -> None:
+        """Look every ``every`` steps of a trainer, and after its last; ``reference`` gives what it is compared with."""
+        transformers = require("transformers", package="tal-rlvr", extra="train")
+        watch = self
+
+        class Looker(transformers.TrainerCallback):  # type: ignore[misc,name-defined]
+            def on_step_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:  # noqa: ARG002
+                step = int(state.global_step)
+                if step % watch.every == 0 or step == state.max_steps:
+                    model = trainer.accelerator.unwrap_model(trainer.model)
+                    watch.look(step, model, reference(model))
+
+        trainer.add_callback(Looker())

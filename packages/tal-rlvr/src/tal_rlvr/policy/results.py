@@ -1,0 +1,100 @@
+"""What a run of policy optimisation writes down."""
+
+from __future__ import annotations
+
+from pydantic import BaseModel, ConfigDict
+
+from tal_rlvr.policy.alarms import Alarm, TextStats
+from tal_rlvr.policy.config import PolicyConfig
+
+
+class _Frozen(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class Evaluation(_Frozen):
+    """A policy on the prompts of a task, ``eval_samples`` samples each."""
+
+    prompts: int
+    grade: float | None
+    """Mean grade of the task; null where nothing could be graded."""
+    reward: float | None
+    """Mean score by the scorer that it is optimised against; null for further tasks, which it does not score."""
+    kl: float | None = None
+    """Nats per answer from the policy before training (``divergence``); null before it and for further tasks."""
+    stats: TextStats
+
+
+class Difference(_Frozen):
+    """Mean grade after training minus before, over prompts graded both times."""
+
+    value: float | None
+    low: float | None
+    """95% interval: normal, from the jackknife over source items; null where there are fewer than two."""
+    high: float | None
+    prompts: int
+
+
+class TaskChange(_Frozen):
+    """A further task, before and after; without prompts that share a source item with training."""
+
+    task: str
+    before: Evaluation
+    after: Evaluation
+    change: Difference
+
+
+class CurvePoint(_Frozen):
+    """One logged step."""
+
+    step: int
+    reward: float | None = None
+    """Mean score of the step's samples. DPO trains on samples drawn before; its policy is sampled anew every
+    ``watch_every`` steps, and null between."""
+    reward_sd: float | None = None
+    kl: float | None = None
+    """Nats per answer from the policy before training: GRPO as TRL estimates it from the step's samples (null with
+    ``beta = 0``), DPO by ``divergence``."""
+    margin: float | None = None
+    """Mean margin of implicit rewards, for DPO."""
+    loss: float | None = None
+    stats: TextStats | None = None
+    """Of the step's samples, where there are any."""
+
+
+class Trained(_Frozen):
+    """A policy after its last step; written as ``trained.json``, so that an interrupted run evaluates only."""
+
+    config: PolicyConfig
+    model: str
+    """Folder of the optimised policy."""
+    pairs: int | None
+    """Preference pairs; null for GRPO."""
+    curve: tuple[CurvePoint, ...]
+    alarms: tuple[Alarm, ...]
+    """Of the samples during training."""
+    unscored: int
+    """Samples that the scorer could not score; they took no part in updates."""
+
+
+class PolicyResult(_Frozen):
+    """What a run did; written as ``policy.json``."""
+
+    model: str
+    """Folder of the optimised policy."""
+    config: PolicyConfig
+    train_prompts: int
+    train_items: tuple[str, ...]
+    """Source items of the prompts trained on: evaluate the policy on others."""
+    pairs: int | None
+    """Preference pairs; null for GRPO."""
+    before: Evaluation
+    """On the held-out prompts of the task."""
+    after: Evaluation
+    change: Difference
+    tasks: tuple[TaskChange, ...]
+    """The further tasks of ``eval_tasks``."""
+    curve: tuple[CurvePoint, ...]
+    alarms: tuple[Alarm, ...]
+    unscored: int
+    """Samples that the scorer could not score; they took no part in updates."""
