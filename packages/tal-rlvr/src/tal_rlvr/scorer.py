@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping, Sequence
-from itertools import permutations
+from itertools import combinations
 from pathlib import Path
 from typing import Any, Literal
 
@@ -55,6 +55,8 @@ class ThinkOptions(Options):
     trust_remote_code: bool = False
     read: Literal["logprob", "verdict"] = "logprob"
     """``logprob``: a pair counts by the verdict's probability after the criteria; ``verdict``: by the verdict."""
+    pairs: Literal["all", "knockout"] = "all"
+    """``knockout``: neighbours meet and winners go on, so that N candidates need N - 1 pairs."""
     max_new_tokens: int | None = Field(default=None, ge=1)
     language: str | None = None
     style: str | None = None
@@ -69,8 +71,9 @@ class ThinkOptions(Options):
 class ThinkScorer:
     """Scores are Bradley-Terry log-strengths of the candidates of a request (natural logarithms that sum to 0).
 
-    Every pair is judged in both orders with greedy decoding. An output that is not a judgement is left out; a pair
-    without a judgement in either order makes the item an error row.
+    Every pair, or every pair of a knockout, is judged in both orders with greedy decoding. An output that is not a
+    judgement is left out; a pair without a judgement in either order makes the item an error row. In a knockout a
+    candidate without an opponent goes on, and so does the first of two who are even.
     """
 
     def __init__(self, spec: ScorerSpec, loaded: Loaded, options: ThinkOptions, settings: ThinkSettings) -> None:
@@ -94,23 +97,47 @@ class ThinkScorer:
     def _score_one(self, request: ScoreRequest, loaded: Loaded) -> ScoreResult:
         """Each request has passes of its own, so that nothing beside it can change even a rounding."""
         ids = [candidate.id for candidate in request.candidates]
-        prompts = {order: self._prompt(request, *order) for order in permutations(ids, 2)}
-        longest = max(map(len, prompts.values()), default=0)
         room = loaded.max_length - self._settings.max_new_tokens
-        if longest > room:
-            return failed(request, "too-long", f"a prompt has {longest} tokens, and {room} fit beside the output")
-        outputs = write(
-            loaded.model,
-            loaded.tokenizer,
-            list(prompts.values()),
-            max_new_tokens=self._settings.max_new_tokens,
-            budget=self._options.batch_tokens,
-        )
-        written = dict(zip(prompts, outputs, strict=True))
-        usage = Usage(
-            input_tokens=sum(map(len, prompts.values())), output_tokens=sum(len(output.ids) for output in outputs)
-        )
-        return _result(request, written, self._first_wins(prompts, written, loaded), usage, self._settings.direct)
+        written: dict[Order, Written] = {}
+        wins: dict[Order, float] = {}
+        usage = Usage()
+        left = ids
+        while len(left) > 1:
+            knockout = self._options.pairs == "knockout"
+            pairs = list(zip(left[::2], left[1::2], strict=False)) if knockout else list(combinations(left, 2))
+            prompts = {order: self._prompt(request, *order) for a, b in pairs for order in ((a, b), (b, a))}
+            longest = max(map(len, prompts.values()))
+            if longest > room:
+                return failed(
+                    request, "too-long", f"a prompt has {longest} tokens, and {room} fit beside the output", usage
+                )
+            outputs = write(
+                loaded.model,
+                loaded.tokenizer,
+                list(prompts.values()),
+                max_new_tokens=self._settings.max_new_tokens,
+                budget=self._options.batch_tokens,
+            )
+            new = dict(zip(prompts, outputs, strict=True))
+            written |= new
+            read, wrote = sum(map(len, prompts.values())), sum(len(output.ids) for output in outputs)
+            usage += Usage(input_tokens=read, output_tokens=wrote)
+            for (first, second), chance in self._first_wins(prompts, new, loaded).items():
+                if math.isnan(chance):
+                    return failed(request, "non-finite", "the model gave NaN", usage)
+                wins[first, second] = wins.get((first, second), 0.0) + chance
+                wins[second, first] = wins.get((second, first), 0.0) + 1 - chance
+            unjudged = [pair for pair in pairs if pair not in wins]
+            if unjudged:
+                error = parse_judgement(new[unjudged[0]].text, direct=self._settings.direct)
+                why = error.message if isinstance(error, FormatError) else "not a judgement"
+                return failed(
+                    request, "parse", f"{len(unjudged)} of the pairs have no judgement; the first: {why}", usage
+                )
+            winners = [a if wins[a, b] >= wins[b, a] else b for a, b in pairs]
+            left = [*winners, *left[2 * len(pairs) :]] if knockout else []
+        rationale = "\n\n".join(f"A = {a}, B = {b}\n{output.text.strip()}" for (a, b), output in written.items())
+        return ScoreResult(item_id=request.item_id, scores=bradley_terry(ids, wins), rationale=rationale, usage=usage)
 
     def _prompt(self, request: ScoreRequest, first: str, second: str) -> tuple[int, ...]:
         assert self._loaded is not None
@@ -144,29 +171,6 @@ class ThinkScorer:
         ]
         values = ModelVerdicts(loaded.model, self._tokens)(rows)
         return {order: math.exp(label_logprob(value, "A")) for order, value in zip(parsed, values, strict=True)}
-
-
-def _result(
-    request: ScoreRequest,
-    written: Mapping[Order, Written],
-    chances: Mapping[Order, float],
-    usage: Usage,
-    direct: bool,
-) -> ScoreResult:
-    ids = [candidate.id for candidate in request.candidates]
-    wins: dict[Order, float] = {}
-    for (first, second), chance in chances.items():
-        wins[first, second] = wins.get((first, second), 0.0) + chance
-        wins[second, first] = wins.get((second, first), 0.0) + 1 - chance
-    unjudged = [(a, b) for a, b in permutations(ids, 2) if a < b and (a, b) not in wins]
-    if unjudged:
-        error = parse_judgement(written[unjudged[0]].text, direct=direct)
-        why = error.message if isinstance(error, FormatError) else "not a judgement"
-        return failed(request, "parse", f"{len(unjudged)} of the pairs have no judgement; the first: {why}", usage)
-    if any(math.isnan(chance) for chance in chances.values()):
-        return failed(request, "non-finite", "the model gave NaN", usage)
-    rationale = "\n\n".join(f"A = {a}, B = {b}\n{output.text.strip()}" for (a, b), output in written.items())
-    return ScoreResult(item_id=request.item_id, scores=bradley_terry(ids, wins), rationale=rationale, usage=usage)
 
 
 def read_think_settings(target: str) -> ThinkSettings:
