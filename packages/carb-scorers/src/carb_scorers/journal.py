@@ -14,7 +14,7 @@ import contextlib
 import hashlib
 import os
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Self
 
@@ -23,6 +23,7 @@ from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
 from carb_data import CarbError
 from carb_scorers.contract import ScoreResult, ScorerSpec, Usage
 from carb_scorers.folder import DiskError, sync_folder
+from carb_scorers.parts import read_parts
 
 _results = TypeAdapter(list[ScoreResult])
 
@@ -107,9 +108,7 @@ class Journal:
     def add(self, results: Iterable[ScoreResult]) -> None:
         """Count results as known without writing them."""
         for result in results:
-            known = self.results.get(result.item_id)
-            if known is None or known.error is not None:
-                self.results[result.item_id] = result
+            _prefer(self.results, result)
             if result.usage is not None:
                 self.spent += result.usage
 
@@ -171,6 +170,33 @@ def check_journals(folder: Path, names: Iterable[str], *, fingerprint: str, seed
         _refuse_other(path, head, head.model_copy(update={"fingerprint": fingerprint, "seed": seed}))
         if path not in expected:
             raise OtherRunError(folder.parent, f"the scorer '{head.spec.name}', which is not among those given now")
+
+
+def read_journals(folder: Path) -> Iterator[tuple[JournalHead, dict[str, ScoreResult]]]:
+    """What each journal of a folder belongs to, and its results by request id; nothing is changed.
+
+    Raises:
+        CarbError: a journal is damaged.
+    """
+    for path in sorted(folder.glob("*.jsonl")):
+        results: dict[str, ScoreResult] = {}
+        try:
+            first, *lines = [line for line in path.read_bytes().splitlines(keepends=True) if line.endswith(b"\n")]
+            head = JournalHead.model_validate_json(first)
+            for result in (result for line in lines for result in _results.validate_json(line)):
+                _prefer(results, result)
+        except ValueError as error:
+            raise CarbError(f"{path} is not a journal: {str(error).splitlines()[0]}") from None
+        for result in read_parts(path.with_suffix(".parts")):
+            _prefer(results, result)
+        yield head, results
+
+
+def _prefer(results: dict[str, ScoreResult], result: ScoreResult) -> None:
+    """Of several results of a request the first that is no error counts, else the last."""
+    known = results.get(result.item_id)
+    if known is None or known.error is not None:
+        results[result.item_id] = result
 
 
 def _refuse_other(path: Path, found: JournalHead, wanted: JournalHead) -> None:

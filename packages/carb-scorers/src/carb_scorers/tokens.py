@@ -100,6 +100,11 @@ def guarded(tokenizer: Any, texts: Iterable[str]) -> list[str]:
     return [pattern.sub(lambda match: f"{match[0][0]} {match[0][1:]}", text) for text in texts]
 
 
+def conversation_key(prompt: Prompt) -> tuple[str, ...]:
+    """What two prompts with the same tokens have in common."""
+    return (prompt.cue, *(part for message in prompt.messages for part in (message["role"], message["content"])))
+
+
 H = TypeVar("H", bound=Hashable)
 
 

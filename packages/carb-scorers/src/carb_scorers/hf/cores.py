@@ -132,13 +132,15 @@ class OwnCore:
         model: any transformers model.
         output: reads ``(rows, D)`` or ``(rows, tokens, D)`` from the model's output.
         per_token: the output has a line per token (language models), not per row (classifiers).
+        compiled: run the forward pass through ``torch.compile``.
     """
 
     packable = False
 
-    def __init__(self, model: Any, output: Callable[[Any], Any], *, per_token: bool) -> None:
+    def __init__(self, model: Any, output: Callable[[Any], Any], *, per_token: bool, compiled: bool = False) -> None:
         self._torch = require("torch", package="carb-scorers", extra="hf")
         self._model = model
+        self._call = self._torch.compile(model, dynamic=True) if compiled else model
         self._output = output
         self._per_token = per_token
         self.paddable = self.together = not per_token
@@ -160,7 +162,7 @@ class OwnCore:
         arguments = {"input_ids": ids.to(self.device), "attention_mask": mask.to(self.device)}
         if self._keeps:  # a row at a time, since these cores do not pad
             arguments["logits_to_keep"] = torch.tensor(rows[0].reads, device=self.device)
-        output = self._output(self._model(**arguments, **self._options))
+        output = self._output(self._call(**arguments, **self._options))
         if self._keeps:
             return output[0]
         if not self._per_token:
@@ -176,12 +178,19 @@ class LanguageHead:
     """Logits from final hidden states by the model's own code: scaling and soft caps included.
 
     The model is copied without its weights, and its body replaced by one that returns given states.
+
+    Attributes:
+        output: name of the model's own linear layer from states to the vocabulary; ``None`` where there is no such
+            layer, or where computing only some of its lines does not give their logits.
     """
 
     def __init__(self, model: Any) -> None:
         self._torch = require("torch", package="carb-scorers", extra="hf")
         self._head = _without_body(model)
         self._forward = type(model).forward
+        output = model.get_output_embeddings()  # of the whole model: without a body transformers gives none
+        plain = type(output) is self._torch.nn.Linear
+        self.output = next((name for name, part in model._modules.items() if plain and part is output), None)
         self._narrow: tuple[tuple[int, ...], Any] | None = None
 
     def logits(self, states: Any, wanted: Sequence[int] | None = None) -> Any:
@@ -197,16 +206,15 @@ class LanguageHead:
 
     def _narrowed(self, wanted: tuple[int, ...]) -> Any:
         """The head with only some lines of its output matrix: a vocabulary of 262k costs as much as a model."""
+        if self.output is None:
+            return self._head
         if self._narrow is None or self._narrow[0] != wanted:
             head = copy.copy(self._head)
             head._modules = dict(self._head._modules)
-            output = head.get_output_embeddings()
-            if type(output) is self._torch.nn.Linear:
-                narrow = copy.copy(output)
-                narrow._parameters = {
-                    name: None if value is None else value[list(wanted)] for name, value in output._parameters.items()
-                }
-                head.set_output_embeddings(narrow)
+            narrow = head._modules[self.output] = copy.copy(head._modules[self.output])
+            narrow._parameters = {
+                name: None if value is None else value[list(wanted)] for name, value in narrow._parameters.items()
+            }
             self._narrow = wanted, head
         return self._narrow[1]
 

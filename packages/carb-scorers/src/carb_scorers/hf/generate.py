@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
@@ -25,7 +27,7 @@ class Sampling:
 
 
 def generate(
-    loaded: Loaded,
+    copies: Sequence[Loaded],
     prompts: Sequence[Prompt],
     encoded: Sequence[tuple[Row | Failure, Usage]],
     sampling: Sampling,
@@ -37,12 +39,42 @@ def generate(
     Prompts are batched by length and padded on the left, with positions that do not count the padding.
 
     Args:
-        loaded: the model.
+        copies: of the model, one on each device; every copy writes a share of the answers.
         prompts: for their seeds.
         encoded: the tokens of each prompt, or why there are none.
         sampling: see there.
         budget: padded tokens in a batch, those to be written included.
     """
+    by_length = sorted(range(len(encoded)), key=lambda i: (-_length(encoded[i][0]), i))
+    shares = [sorted(by_length[number :: len(copies)]) for number in range(len(copies))]
+    stopped = threading.Event()
+
+    def write(number: int) -> list[Generation | Failure]:
+        own = shares[number]
+        return _share(copies[number], [prompts[i] for i in own], [encoded[i] for i in own], sampling, budget, stopped)
+
+    with quiet(), ThreadPoolExecutor(len(copies), "write") as crew:
+        others = [crew.submit(write, number) for number in range(1, len(copies))]
+        try:
+            written = [write(0)]  # in the calling thread, which may be told to stop
+            written.extend(other.result() for other in others)
+        finally:
+            stopped.set()
+    out: dict[int, Generation | Failure] = {}
+    for own, texts in zip(shares, written, strict=True):
+        out.update(zip(own, texts, strict=True))
+    return [out[index] for index in range(len(encoded))]
+
+
+def _share(
+    loaded: Loaded,
+    prompts: Sequence[Prompt],
+    encoded: Sequence[tuple[Row | Failure, Usage]],
+    sampling: Sampling,
+    budget: int,
+    stopped: threading.Event,
+) -> list[Generation | Failure]:
+    """The answers that one copy writes."""
     out: dict[int, Generation | Failure] = {}
     waiting: list[int] = []
     for index, (row, usage) in enumerate(encoded):
@@ -54,6 +86,8 @@ def generate(
         lengths = [_length(encoded[i][0]) + sampling.max_tokens for i in waiting]
         for batch in token_budget_batches(lengths, budget):
             check_cancelled()
+            if stopped.is_set():
+                raise RuntimeError("another worker failed")
             chosen = [waiting[i] for i in batch]
             rows = [row for row, _ in (encoded[i] for i in chosen) if isinstance(row, Row)]
             texts = _attempt(loaded, rows, [prompts[i] for i in chosen], sampling)
@@ -81,7 +115,7 @@ def _attempt(
     """Text, tokens and whether it ended by itself, for each row; ``None`` where memory ran out."""
     torch = require("torch", package="carb-scorers", extra="hf")
     try:
-        with torch.inference_mode(), quiet():
+        with torch.inference_mode():
             return _generate(torch, loaded, rows, prompts, sampling)
     except (RuntimeError, MemoryError) as error:
         if not is_out_of_memory(torch, error):

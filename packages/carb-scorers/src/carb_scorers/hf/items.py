@@ -16,7 +16,7 @@ from carb_scorers.contract import ScoreError, Usage
 from carb_scorers.hf.cores import HasCore
 from carb_scorers.hf.executor import Executor, Read
 from carb_scorers.hf.loading import HFOptions, Loaded
-from carb_scorers.tokens import groups_of, shortened
+from carb_scorers.tokens import conversation_key, groups_of, shortened
 
 
 class HasLoaded(HasCore, Protocol):
@@ -129,8 +129,13 @@ class ItemRunner(Generic[W]):
         """
         pairs = list(zip(prompts, answers or [""] * len(prompts), strict=True))
         limit = max(1, self._max_length - room)
+        known: dict[object, Sequence[Row]] = {}  # equal candidates are put into tokens once
         try:
-            full = [rows_of(prompt, answer) for prompt, answer in pairs]
+            keys = [(conversation_key(prompt), answer) for prompt, answer in pairs]
+            for key, pair in zip(keys, pairs, strict=True):
+                if key not in known:
+                    known[key] = rows_of(*pair)
+            full = [known[key] for key in keys]
         except (ValueError, TypeError, TemplateError) as error:
             # A lone surrogate (UnicodeEncodeError is a ValueError), no tokens at all, or a template that objects.
             failure = Failure(ScoreError(kind="text", message=f"cannot be put into tokens: {error}"))

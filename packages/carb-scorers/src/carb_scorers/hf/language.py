@@ -21,13 +21,13 @@ from carb_scorers.backends.base import (
 )
 from carb_scorers.batching import Row, shared_prefix
 from carb_scorers.contract import Usage
-from carb_scorers.hf.cores import Core, HiddenCore, LanguageHead, OwnCore, OwnLogits
+from carb_scorers.hf.cores import Core, HiddenCore, LanguageHead, OwnCore, OwnLogits, row_alone
 from carb_scorers.hf.executor import each
 from carb_scorers.hf.generate import Sampling, generate
 from carb_scorers.hf.items import ItemRunner
 from carb_scorers.hf.loading import HFOptions, Loaded, devices, load
-from carb_scorers.hf.probe import probe_rows, try_core
-from carb_scorers.tokens import answer_ids, prompt_ids, wanted_ids
+from carb_scorers.hf.probe import FAILURES, close, probe_rows, try_core
+from carb_scorers.tokens import answer_ids, conversation_key, prompt_ids, wanted_ids
 
 LOGITS = 2**25
 """Logits held at once, in floats (128 MiB in float32); vocabularies reach 262k entries."""
@@ -84,8 +84,8 @@ class HFLanguageModel:
 
         def run() -> list[Generation | Failure]:
             encoded = self._items.encode(prompts, self._ends, room=max_tokens)
-            worker = self._items.workers[0]
-            return generate(worker.loaded, prompts, encoded, sampling, budget=self._budget)
+            copies = [worker.loaded for worker in self._items.workers]
+            return generate(copies, prompts, encoded, sampling, budget=self._budget)
 
         return await anyio.to_thread.run_sync(run)
 
@@ -142,8 +142,14 @@ class HFLanguageModel:
     ) -> list[Continuation | Failure]:
         """See ``LanguageModel``. Logits are computed at the answers' tokens alone."""
 
+        last: dict[tuple[str, ...], list[int]] = {}
+
         def rows_of(prompt: Prompt, answer: str) -> list[Row]:
-            before = prompt_ids(self._tokenizer, prompt)
+            key = conversation_key(prompt)
+            if key not in last:  # an item's prompt is the same for all of its candidates, which follow one another
+                last.clear()
+                last[key] = prompt_ids(self._tokenizer, prompt)
+            before = last[key]
             after = answer_ids(self._tokenizer, answer, end_of_turn=end_of_turn)
             if not before or not after:
                 raise ValueError("the prompt or the answer has no tokens")
@@ -180,8 +186,24 @@ def make_worker(loaded: Loaded, options: HFOptions) -> Worker:
     except (AttributeError, TypeError, KeyError):
         return Worker(loaded, plain, OwnLogits())
     core.packable = core.packable and options.packing != "off"
-    fits = try_core(core, rows, head.logits, lambda row: plain.alone(row).float())
-    return Worker(loaded, core, head) if fits else Worker(loaded, plain, OwnLogits())
+    if not try_core(core, rows, head.logits, lambda row: plain.alone(row).float()):
+        return Worker(loaded, plain, OwnLogits())
+    if not _narrows(core, head, rows[0]):
+        head.output = None
+    return Worker(loaded, core, head)
+
+
+def _narrows(core: Core, head: LanguageHead, row: Row) -> bool:
+    """Whether some entries of the vocabulary alone have the logits that they have among all."""
+    torch = require("torch", package="carb-scorers", extra="hf")
+    some = (0, 1, 2)
+    with torch.inference_mode():
+        states = core.states([row_alone(row)])
+        try:
+            narrow, whole = head.logits(states, some), head.logits(states)[:, list(some)]
+        except FAILURES:
+            return False
+    return close(narrow.to(states.dtype), whole.to(states.dtype))
 
 
 def open_language_model(target: str, options: HFOptions) -> HFLanguageModel:

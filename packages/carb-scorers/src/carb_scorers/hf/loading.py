@@ -36,7 +36,7 @@ class HFOptions(Options):
     """``auto``: what transformers chooses for the architecture. Or ``sdpa``, ``eager``, or a flash attention that
     transformers knows; only ``sdpa`` and ``eager`` can pack."""
     compile: bool = False
-    """Compile the model's forward pass with ``torch.compile``."""
+    """Compile the forward pass that reads with ``torch.compile``; writing (``read=generate``) is as without."""
     batching: Literal["auto", "item", "budget"] = "auto"
     """``item``: every item has forward passes of its own, so that nothing beside it can change even a rounding.
     ``budget``: items share passes up to ``batch_tokens``. ``auto``: ``item`` on a CPU, ``budget`` on a GPU."""
@@ -80,7 +80,8 @@ def load(target: str, options: HFOptions, loader: Loader, device: str | None = N
         device: one of ``devices(options)``; the first by default.
 
     Raises:
-        CarbError: the model is not there, is not of that class, has no safetensors weights, or lacks some.
+        CarbError: the model is not there, is not of that class, has no safetensors weights or lacks some, or brings
+            code that was not trusted.
         MissingExtraError: torch or transformers is not installed.
     """
     torch = require("torch", package="carb-scorers", extra="hf")
@@ -114,6 +115,11 @@ def load(target: str, options: HFOptions, loader: Loader, device: str | None = N
             f"Cannot load the model '{target}': {reason} Give a local folder or a hub id owner/name whose weights "
             f"are in safetensors format."
         ) from None
+    if (own := _code_of_its_own(model, loader)) and not options.trust_remote_code:
+        raise CarbError(
+            f"The model '{target}' brings code of its own ({own}), without which its score is not known. Read that "
+            f"code, and if you trust it, add trust_remote_code=true."
+        )
     if missing := sorted(info["missing_keys"]):
         raise CarbError(
             f"The model '{target}' has no weights for {', '.join(missing[:3])}{', ...' if missing[3:] else ''}, which "
@@ -171,6 +177,14 @@ def _loader(transformers: Any, loader: Loader, name: str, source: dict[str, Any]
     if isinstance(loader, str):
         return getattr(transformers, loader)
     return loader(transformers, transformers.AutoConfig.from_pretrained(name, **source))
+
+
+def _code_of_its_own(model: Any, loader: Loader) -> str | None:
+    """The class in the model's folder that its configuration names, where another one was loaded in its place."""
+    named = (getattr(model.config, "auto_map", None) or {}).get(loader) if isinstance(loader, str) else None
+    named = named[0] if isinstance(named, list | tuple) else named
+    other = isinstance(named, str) and named.rpartition(".")[2] != type(model).__name__
+    return named if other else None
 
 
 def _safetensors_error() -> type[Exception]:

@@ -97,9 +97,11 @@ def make_worker(loaded: Loaded, adapter: Adapter, options: RewardOptions) -> Wor
         core.packable = core.packable and options.packing != "off"
         if try_core(core, rows, head, own.alone):
             return Worker(loaded, core, head)
-    if not try_core(own, rows, lambda states: states, own.alone):
-        own.paddable = False  # NaN agrees with nothing, itself included
-    return Worker(loaded, own, lambda states: states)
+    whole = OwnCore(model, adapter.output, per_token=False, compiled=options.compile)
+    if not try_core(whole, rows, lambda states: states, own.alone):
+        whole = own
+        whole.paddable = False  # NaN agrees with nothing, itself included
+    return Worker(loaded, whole, lambda states: states)
 
 
 def open_reward_model(target: str, options: RewardOptions) -> HFRewardModel:
