@@ -10,7 +10,8 @@ besides of the same outputs with their criteria replaced by another item's.
 
 ``python benchmarks/bench_tal.py table RUN...``: finished runs as Markdown, held-out accuracy and training curves.
 
-The first two print JSON. Without ``--model`` SmolLM2-135M-Instruct is used (see ``tests/small_models.py``).
+The first is taken where none is named. The first two print JSON. Without ``--model`` SmolLM2-135M-Instruct is used
+(see ``tests/small_models.py``).
 """
 
 from __future__ import annotations
@@ -26,11 +27,13 @@ from pathlib import Path
 from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
+BLOCK = 10
+"""Steps in a cell of the table of curves."""
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    commands = parser.add_subparsers(dest="command", required=True)
+    commands = parser.add_subparsers(dest="command")
     cost_parser = commands.add_parser("cost")
     cost_parser.add_argument("--model")
     cost_parser.add_argument("--steps", type=int, default=6)
@@ -43,7 +46,8 @@ def main() -> None:
     terms_parser.add_argument("--limit", type=int, default=40, help="outputs to measure")
     table_parser = commands.add_parser("table")
     table_parser.add_argument("runs", type=Path, nargs="+")
-    arguments = parser.parse_args()
+    given = sys.argv[1:]
+    arguments = parser.parse_args(given or ["cost"])
     if arguments.command == "table":
         print(table(arguments.runs))
         return
@@ -69,6 +73,7 @@ def cost(arguments: argparse.Namespace) -> dict[str, Any]:
                 if step:  # the first warms caches up
                     (alone, both)[place].append(measured)
         prompt = len(tokenizer(trainers[0].train_dataset[0]["prompt"])["input_ids"])
+    ratios = [round(b["step"] / a["step"], 3) for a, b in zip(alone, both, strict=True)]
     return {
         "model": folder,
         "batch": arguments.batch,
@@ -77,7 +82,8 @@ def cost(arguments: argparse.Namespace) -> dict[str, Any]:
         "new_tokens": arguments.new_tokens,
         "seconds_R_corr": medians(alone),
         "seconds_R_corr_and_R_appr": medians(both),
-        "step_ratios": [round(b["step"] / a["step"], 3) for a, b in zip(alone, both, strict=True)],
+        "step_ratios": ratios,
+        "median_step_ratio": round(statistics.median(ratios), 3),
         # of one process: the other parts of the step are the same work in both
         "ratio_by_own_time": round(statistics.median(b["step"] / (b["step"] - b["rewards"]) for b in both), 3),
     }
@@ -230,7 +236,7 @@ def terms(arguments: argparse.Namespace) -> dict[str, Any]:
 
 
 def table(runs: Sequence[Path]) -> str:
-    """Held-out accuracy before and after with 95% intervals, and blocks of five steps of the training curve."""
+    """Held-out accuracy before and after with 95% intervals, and blocks of the training curve."""
     from tal_rlvr.train import read_result
 
     def shown(value: Any, *, signed: bool = False) -> str:
@@ -238,40 +244,44 @@ def table(runs: Sequence[Path]) -> str:
         return f"{value.mean:{form}} [{value.low:{form}}, {value.high:{form}}]"
 
     lines = [
-        "| run | steps | pairs, held-out items | accuracy before | after | change, p | log π(j \\| z) before | after |",
-        "|---|---|---|---|---|---|---|---|",
+        "| run, decoding | accuracy before | after | change, p | same pick in both orders | entropy | log π(j \\| z) | "
+        "R_appr |",
+        "|---" * 8 + "|",
     ]
+    results = {folder: read_result(folder) for folder in runs}
+    blocks = range(0, max(len(result.curve) for result in results.values()), BLOCK)
     curves = [
-        "| run | " + " | ".join(f"steps {n}-{n + 4}" for n in range(1, 26, 5)) + " |",
-        "|---|---|---|---|---|---|",
+        "| run | " + " | ".join(f"steps {n + 1}-{n + BLOCK}" for n in blocks) + " |",
+        "|---" * (len(blocks) + 1) + "|",
     ]
-    for folder in runs:
-        result = read_result(folder)
+    for folder, result in results.items():
         for decoding, change in result.changes.items():
             before, after = (
                 next(s for s in result.stages if s.name == name and s.decoding == decoding)
                 for name in ("before", "after")
             )
+            moved = [
+                f"{getattr(before, name).mean:.2f} → {getattr(after, name).mean:.2f}"
+                for name in ("consistency", "entropy", "with_criteria", "criteria_effect")
+            ]
             lines.append(
-                f"| {folder.name} | {result.steps} | {before.pairs}, {before.accuracy.n} | {shown(before.accuracy)} | "
-                f"{shown(after.accuracy)} | {shown(change, signed=True)}, p = {change.p:.4f} | "
-                f"{shown(before.with_criteria)} | {shown(after.with_criteria)} |"
+                f"| {folder.name}, {decoding} | {shown(before.accuracy)} | {shown(after.accuracy)} | "
+                f"{shown(change, signed=True)}, {change.p:.4f} | " + " | ".join(moved) + " |"
             )
-            lines.append(
-                f"| | | better first / second | {before.accuracy_better_first.mean:.2f} / "
-                f"{before.accuracy_better_second.mean:.2f} | {after.accuracy_better_first.mean:.2f} / "
-                f"{after.accuracy_better_second.mean:.2f} | consistency {before.consistency.mean:.2f} → "
-                f"{after.consistency.mean:.2f} | format {before.format_rate.mean:.2f} → {after.format_rate.mean:.2f} | "
-                f"entropy {before.entropy.mean:.3f} → {after.entropy.mean:.3f} |"
-            )
-        blocks = [result.curve[start : start + 5] for start in range(0, len(result.curve), 5)]
         cells = [
             f"{statistics.mean(step['reward'] for step in block):+.2f}, "
             f"{statistics.mean(step['verdict_accuracy'] for step in block):.2f}"
-            for block in blocks
+            for block in (result.curve[start : start + BLOCK] for start in blocks)
+            if block
         ]
         curves.append(f"| {folder.name} | " + " | ".join(cells) + " |")
-    return "\n".join([*lines, "", "Mean reward and verdict accuracy of the sampled outputs:", "", *curves])
+    sizes = [
+        f"{folder.name}: seed {result.seed}, {result.steps} steps, {result.stages[0].pairs} held-out pairs of "
+        f"{result.stages[0].accuracy.n} source items, form kept {result.stages[0].format_rate.mean:.2f} before and "
+        f"{result.stages[-1].format_rate.mean:.2f} after."
+        for folder, result in results.items()
+    ]
+    return "\n".join([*lines, "", *sizes, "", "Mean reward and verdict accuracy of the sampled outputs:", "", *curves])
 
 
 if __name__ == "__main__":
