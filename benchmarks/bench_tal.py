@@ -243,11 +243,9 @@ def table(runs: Sequence[Path]) -> str:
         form = "+.2f" if signed else ".2f"
         return f"{value.mean:{form}} [{value.low:{form}}, {value.high:{form}}]"
 
-    lines = [
-        "| run, decoding | accuracy before | after | change, p | same pick in both orders | entropy | log π(j \\| z) | "
-        "R_appr |",
-        "|---" * 8 + "|",
-    ]
+    heads = ["run, decoding", "accuracy before", "after", "change, p", "same pick in both orders", "entropy"]
+    heads += ["log π(j \\| z)", "R_appr"]
+    lines = ["| " + " | ".join(heads) + " |", "|---" * len(heads) + "|"]
     results = {folder: read_result(folder) for folder in runs}
     blocks = range(0, max(len(result.curve) for result in results.values()), BLOCK)
     curves = [
