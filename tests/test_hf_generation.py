@@ -141,3 +141,42 @@ def test_out_of_memory_writes_smaller_batches(base: Path, monkeypatch: pytest.Mo
     assert isinstance(good, Generation)
     assert isinstance(bad, Failure)
     assert bad.error.kind == "out-of-memory"
+
+
+@pytest.mark.parametrize("temperature", [0.0, 1.0])
+def test_every_copy_of_a_model_writes_its_share(
+    base: Path, temperature: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two on a CPU; several GPUs take the same road. The texts are those of one copy."""
+    asked = [*prompts(), *prompts(*(f"{question} And why?" for question in QUESTIONS))]
+    expected = write(opened(base), asked, temperature=temperature, seed=5)
+    inner, shares = writing._generate, []
+
+    def generate(torch_: Any, loaded: Any, rows: Any, *rest: Any) -> Any:
+        shares.append((id(loaded.model), len(rows)))
+        return inner(torch_, loaded, rows, *rest)
+
+    monkeypatch.setattr(writing, "_generate", generate)
+    assert write(opened(base, device="cpu,cpu"), asked, temperature=temperature, seed=5) == expected
+    assert [count for _, count in shares] == [4, 4]
+    assert len({model for model, _ in shares}) == 2
+    (alone,) = write(opened(base, device="cpu,cpu"), asked[:1], temperature=temperature, seed=5)
+    assert alone == expected[0]
+
+
+@pytest.mark.parametrize("broken", [0, 1])
+def test_a_copy_that_breaks_is_not_hidden(base: Path, broken: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    model = opened(base, device="cpu,cpu", batch_tokens=1)
+    bad = model._items.workers[broken].loaded.model
+    inner, attempts = writing._generate, []
+
+    def generate(torch_: Any, loaded: Any, rows: Any, *rest: Any) -> Any:
+        attempts.append(loaded.model is bad)
+        if loaded.model is bad:
+            raise RuntimeError("device-side assert triggered")
+        return inner(torch_, loaded, rows, *rest)
+
+    monkeypatch.setattr(writing, "_generate", generate)
+    with pytest.raises(RuntimeError, match="device-side assert"):
+        write(model, prompts() * 4, max_tokens=2)
+    assert attempts.count(True) == 1

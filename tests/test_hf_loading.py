@@ -157,6 +157,73 @@ def test_dtypes(base: Path) -> None:
     assert scores(open_scorer(f"classifier:{folder}?attention=eager")) == pytest.approx(exact, abs=1e-5)
 
 
+@pytest.mark.parametrize(("architecture", "core"), [("llama", "HiddenCore"), ("bert", "OwnCore")])
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of torch's own, within its compiler
+def test_a_compiled_model_gives_the_same_scores(
+    base: Path, architecture: str, core: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Compiled for real, with packs of several sizes: one compilation serves all lengths."""
+    folder = tiny_models.folder(base, architecture, "SequenceClassification", pad="<pad>", num_hidden_layers=1)
+    calls = 0
+    compile_really = torch.compile
+
+    def counted(model: Any, **options: Any) -> Any:
+        compiled = compile_really(model, **options)
+
+        def call(*args: Any, **kwargs: Any) -> Any:
+            nonlocal calls
+            calls += 1
+            return compiled(*args, **kwargs)
+
+        return call
+
+    monkeypatch.setattr(torch, "compile", counted)
+    scorer: Any = open_scorer(f"classifier:{folder}?compile=true")
+    worker = scorer._model._items.workers[0]
+    assert type(worker.core).__name__ == core
+    before = calls
+    asked = [REQUEST, REQUEST.model_copy(update={"prompt": "Why do people eat noodles? " * 5, "item_id": "2"})]
+    found = anyio.run(scorer.score, asked)
+    assert calls > before > 0
+    expected = anyio.run(open_scorer(f"classifier:{folder}").score, asked)
+    for one, other in zip(found, expected, strict=True):
+        assert one.scores == pytest.approx(other.scores, abs=1e-5)
+
+
+@pytest.mark.parametrize("name", ["sdpa", "eager"])
+def test_attention_is_the_one_asked_for(base: Path, name: str) -> None:
+    folder = tiny_models.folder(base, "llama", "SequenceClassification")
+    scorer: Any = open_scorer(f"classifier:{folder}?attention={name}")
+    loaded = scorer._model._items.workers[0].loaded
+    assert loaded.model.config._attn_implementation == name
+    assert scores(scorer) == pytest.approx(scores(open_scorer(f"classifier:{folder}")), abs=1e-5)
+
+
+def test_flash_attention_is_passed_on_and_never_packs(base: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its kernels need a GPU: here its name is passed on, and a function of that name stands in for it."""
+    from transformers.integrations.sdpa_attention import sdpa_attention_forward
+
+    folder = tiny_models.folder(base, "llama", "SequenceClassification")
+    if not transformers.utils.is_flash_attn_2_available():
+        with pytest.raises(CarbError, match=r"(?i)flash"):
+            open_scorer(f"classifier:{folder}?attention=flash_attention_2")
+    called: list[Any] = []
+
+    def stand_in(*args: Any, **options: Any) -> Any:
+        called.append(args[4])
+        return sdpa_attention_forward(*args, **options)
+
+    transformers.AttentionInterface.register("other_kernel", stand_in)
+    transformers.masking_utils.AttentionMaskInterface.register("other_kernel", transformers.masking_utils.sdpa_mask)
+    scorer: Any = open_scorer(f"classifier:{folder}?attention=other_kernel")
+    core = scorer._model._items.workers[0].core
+    assert type(core).__name__ == "HiddenCore"
+    assert not core.packable
+    assert not core.split
+    assert called
+    assert scores(scorer) == pytest.approx(scores(open_scorer(f"classifier:{folder}")), abs=1e-5)
+
+
 def relabelled(base: Path, tmp_path: Path, architecture: str, **config: Any) -> Path:
     """A tiny model whose config.json names another architecture."""
     folder = tmp_path / architecture

@@ -255,3 +255,65 @@ def test_stopping_is_noticed_between_passes(base: Path) -> None:
 
     anyio.run(stop_soon)
     assert 2 <= len(memory.sizes) < 10
+
+
+class StopError(Exception):
+    """Ends a run from within."""
+
+
+@pytest.mark.parametrize("batching", ["item", "budget"])
+@pytest.mark.parametrize("kind", ["classifier", "judge", "implicit"])
+def test_a_run_that_was_interrupted_has_the_very_same_table(
+    base: Path, tmp_path: Path, kind: str, batching: str
+) -> None:
+    """To the last bit, also where items share passes: windows after a resume are those of a whole run."""
+    import polars as pl
+
+    from carb_scorers.runs import run
+    from carb_scorers.testing import example_dataset
+
+    head = "SequenceClassification" if kind == "classifier" else "CausalLM"
+    spec = f"{kind}:{tiny_models.folder(base, 'llama', head, pad='<pad>')}?batching={batching}&batch_tokens=300"
+    dataset = example_dataset(7)
+
+    def go(out: Path, windows: int | None = None) -> None:
+        left = windows
+
+        def stop(_: Any) -> None:
+            nonlocal left
+            if left is not None:
+                left -= 1
+                if left < 0:
+                    raise StopError
+
+        async def score() -> None:
+            await run(dataset, [spec], out, window=3, on_progress=stop)
+
+        anyio.run(score)
+
+    go(tmp_path / "whole")
+    for windows in (1, 2):
+        with pytest.raises(StopError):
+            go(tmp_path / "parts", windows)
+    go(tmp_path / "parts")
+    whole, parts = (pl.read_parquet(tmp_path / name / "scores.parquet") for name in ("whole", "parts"))
+    assert whole["score"].null_count() == 0
+    assert whole.equals(parts)
+
+
+def test_what_was_cut_is_counted_in_the_runs_record(base: Path, tmp_path: Path) -> None:
+    from carb_data import Dataset
+    from carb_scorers.runs import run
+    from carb_scorers.testing import example_dataset
+
+    sets = [s.model_copy(update={"prompt": LONG}) if n == 1 else s for n, s in enumerate(example_dataset(3))]
+    folder = tiny_models.folder(base, "llama", "SequenceClassification", pad="<pad>", chat=True)
+
+    async def score(out: str, spec: str) -> Any:
+        return (await run(Dataset(sets), [spec], tmp_path / out)).scorers[0]
+
+    refused = anyio.run(score, "refused", f"classifier:{folder}?max_length=300")
+    assert (refused.errors, refused.usage.cut_tokens) == (1, 0)
+    cut = anyio.run(score, "cut", f"classifier:{folder}?max_length=300&truncate=middle")
+    assert cut.errors == 0
+    assert cut.usage.cut_tokens > 6 * 400  # four responses and two perturbed ones

@@ -67,25 +67,26 @@ def config(architecture: str, pad: int, **changes: Any) -> Any:
         "pad_token_id": pad,
         "bos_token_id": 0,
         "eos_token_id": 1,
+        **changes,
     }
     grouped = {"num_key_value_heads": 2, "head_dim": 8}
     windowed = {"sliding_window": 48}
     if architecture == "llama":
-        return transformers.LlamaConfig(**sizes, **grouped, **changes)
+        return transformers.LlamaConfig(**sizes, **grouped)
     if architecture == "qwen2":
-        return transformers.Qwen2Config(**sizes, num_key_value_heads=2, **changes)
+        return transformers.Qwen2Config(**sizes, num_key_value_heads=2)
     if architecture == "gemma2":
-        return transformers.Gemma2Config(**sizes, **grouped, **windowed, **changes)
+        return transformers.Gemma2Config(**sizes, **grouped, **windowed)
     if architecture == "gemma3":
         kinds = ["sliding_attention", "sliding_attention", "full_attention"]
-        return transformers.Gemma3TextConfig(**sizes, **grouped, **windowed, layer_types=kinds, **changes)
+        return transformers.Gemma3TextConfig(**sizes, **grouped, **windowed, layer_types=kinds)
     if architecture == "bert":
-        return transformers.BertConfig(**sizes, **changes)
+        return transformers.BertConfig(**sizes)
     if architecture == "roberta":
-        return transformers.RobertaConfig(**{**sizes, "max_position_embeddings": 1026}, **changes)
+        return transformers.RobertaConfig(**{**sizes, "max_position_embeddings": 1026})
     if architecture == "modernbert":
         ids = {"cls_token_id": 0, "sep_token_id": 1}
-        return transformers.ModernBertConfig(**sizes, **ids, local_attention=32, **changes)
+        return transformers.ModernBertConfig(**sizes, **ids, local_attention=32)
     raise ValueError(architecture)
 
 

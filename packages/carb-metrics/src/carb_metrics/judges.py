@@ -58,7 +58,8 @@ def judge_bias(
 
     * *position*: the pick of a presentation is the response with the highest score in it. If candidates come in random
       order, an unbiased judge picks every position alike often, however good it is.
-    * *swap consistency*: share of pairs of presentations of one set in different orders with the same pick.
+    * *swap consistency*: share of pairs of presentations of one set in different orders with the same pick. Only
+      presentations of the same responses are compared: a pairwise judge's pairs each with themselves turned around.
     * *self-agreement*: the same for pairs in the same order, that is, for repeated samples. What swapping costs is
       the difference of the two. A tie at the top is a pick of its own.
     * *length*: within sets, the correlation of score and length after what being ``chosen`` explains is taken out of
@@ -119,8 +120,8 @@ _POSITIONS = {
 
 
 def _picks(presentations: pl.DataFrame, frame: pl.DataFrame) -> pl.DataFrame:
-    """A row per presentation: its keys, ``cluster``, ``order`` (responses as shown), ``pick`` (response), ``place`` of
-    the pick, ``size``, ``error``."""
+    """A row per presentation: its keys, ``cluster``, ``order`` (responses as shown), ``shown`` (the same, sorted),
+    ``pick`` (response), ``place`` of the pick, ``size``, ``error``."""
     missing = [name for name in PRESENTATIONS if name not in presentations.columns]
     if missing:
         raise CarbError(f"presentations lacks the columns {missing}; it needs {list(PRESENTATIONS)}.")
@@ -151,6 +152,7 @@ def _picks(presentations: pl.DataFrame, frame: pl.DataFrame) -> pl.DataFrame:
         .agg(
             pl.col("cluster").first(),
             pl.col("response_id").str.join("\0").alias("order"),
+            pl.col("response_id").sort().str.join("\0").alias("shown"),
             pl.when(alone).then(pl.col("response_id").filter(top).first()).otherwise(pl.lit("")).alias("pick"),
             pl.when(alone).then(top.arg_max()).cast(pl.Int64).alias("place"),
             pl.len().cast(pl.Int64).alias("size"),
@@ -188,7 +190,7 @@ def _consistency(picks: pl.DataFrame, confidence: float) -> dict[str, object]:
         "undecided": judged.filter(pl.col("place").is_null()).height,
         "errors": picks.height - judged.height,
     }
-    pairs = judged.join(judged, on="item_id", suffix="_b").filter(pl.col("order_id") < pl.col("order_id_b"))
+    pairs = judged.join(judged, on=["item_id", "shown"], suffix="_b").filter(pl.col("order_id") < pl.col("order_id_b"))
     swapped = pl.col("order") != pl.col("order_b")
     for name, count, which in (("swap_consistency", "swap_pairs", swapped), ("self_agreement", "self_pairs", ~swapped)):
         part = pairs.filter(which)
