@@ -2,12 +2,15 @@
 
 from math import comb
 
+import anyio
 import polars as pl
 import pytest
 
+from carb_cli.commands.failures import matrix
 from carb_cli.study.failures import UNKNOWN, failures
 from carb_data import BonSet, CarbError, Dataset, Provenance, Response, ScoreTable
 from carb_data.table import COLUMNS
+from carb_scorers import open_scorer
 
 PLACES = ("spanish-es", "spanish-mx", "thai", "japanese")
 
@@ -91,6 +94,14 @@ class TestFailures:
         assert sum(c.expected for c in found.confusion) == pytest.approx(9)
         assert {c.culture for c in found.confusion if c.picked} == {"spanish-es"}
 
+    def test_the_matrix_has_every_pair(self):
+        found = failures(DATA, table(DATA, {"a": mostly(6, "r0"), "b": mostly(3, "r1")}))
+        rates = {(cell["a"], cell["b"]): cell["value"] for cell in matrix(found)}
+        assert len(rates) == 16
+        assert rates["spanish-es", "spanish-mx"] == 6 / 40
+        assert rates["thai", "japanese"] == 0
+        assert (rates["thai", "thai"], rates["japanese", "thai"]) == (None, None)
+
     def test_only_scorers_above_chance_are_good(self):
         scores = table(DATA, {"a": mostly(4, "r0"), "blind": lambda s: {"c", "r0", "r1", "r2"}})
         assert [one.scorer for one in failures(DATA, scores).good] == ["a"]
@@ -138,8 +149,20 @@ class TestCommand:
         assert text.code == 0
         assert "are missed by all of them" in text.out
 
+    def test_the_matrix_is_shown_and_drawn(self, carb, tmp_path):
+        from carb_scorers.runs import run
+
+        data = Dataset(item(n, culture) for n in range(4) for culture in PLACES)
+        anyio.run(lambda: run(data, [open_scorer("baseline:length")], tmp_path / "run"))
+        figure = tmp_path / "confusion.svg"
+        done = carb("failures", tmp_path / "run", "--scorer", "baseline:length", "--figure", figure)
+        assert done.code == 0, done.err
+        assert "Taken of offered" in done.out
+        assert "spanish-mx" in figure.read_text()
+
     def test_wrong_use(self, carb, finished_run):
         assert carb("failures").code == 2
         assert carb("failures", finished_run, "--top", "0").code == 2
+        assert "as .svg or .png" in carb("failures", finished_run, "--figure", "x.pdf").err
         unknown = carb("failures", finished_run, "--scorer", "x")
         assert (unknown.code, "No scorer here is named x" in unknown.err) == (2, True)

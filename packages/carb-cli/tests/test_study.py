@@ -141,6 +141,23 @@ class Openers:
         return sum(scorer.requests for scorer in self.opened)
 
 
+class Closing(Openers):
+    """Counts how many of them are closed."""
+
+    def __init__(self):
+        super().__init__()
+        self.closed = 0
+
+    def __call__(self, spec):
+        scorer = super().__call__(spec)
+
+        async def aclose():
+            self.closed += 1
+
+        scorer.aclose = aclose
+        return scorer
+
+
 SKILLS = [0.0, 0.05, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.7, 0.9]
 PROMPTS = 60
 
@@ -232,7 +249,9 @@ class TestRun:
         assert json.loads((out / "study.json").read_text())["schema"] == "carb.study/1"
         for name in (*result.figures, "table.csv", "curves.csv"):
             assert (out / name).stat().st_size > 0
-        assert len(result.figures) == 3
+        assert len(result.figures) == 4
+        ranks = (out / "figures" / "rank-correlations.svg").read_text()
+        assert all(name in ranks for name in ("bon/file/us", "sets", "general"))
         with (out / "points-bon--file--us.csv").open() as lines:
             rows = list(csv.DictReader(lines))
         assert list(rows[0]) == ["scorer", "benchmark", "downstream", "general"]
@@ -291,6 +310,47 @@ class TestRun:
         found = next(p for p in result.predictions if p.outcome == "grpo/us" and p.benchmark == "sets")
         assert found.n == 5
 
+    def test_a_policy_that_has_changed_is_asked_anew_and_its_old_answers_are_kept(self, study, tmp_path):
+        before = run_study(study, open_with=Openers()).outcomes[0].random
+        file = tmp_path / "responses.jsonl"
+        rows = [json.loads(line) for line in file.read_text().splitlines()]
+        rows = [{**row, "responses": [f"right{n} {i} 1" for i in range(16)]} for n, row in enumerate(rows)]
+        file.write_text("".join(json.dumps(row) + "\n" for row in rows))
+        assert run_study(study, open_with=Openers()).outcomes[0].random == 1 > before
+        assert len(list((tmp_path / "out" / "samples").glob("file--us.old-*.jsonl"))) == 1
+
+    def test_a_policy_is_opened_once_for_all_tasks(self, study, monkeypatch):
+        from carb_cli.study import sampling
+
+        opened, opener = [], sampling.open_policy
+        monkeypatch.setattr(sampling, "open_policy", lambda spec: opened.append(spec) or opener(spec))
+        text = study.read_text()
+        text += text[text.index("[[task]]") :].replace('"us"', '"exact"').replace("places=US", "places=US&match=exact")
+        study.write_text(text)
+        result = run_study(study, open_with=Openers())
+        assert [outcome.id for outcome in result.outcomes] == ["bon/file/us", "bon/file/exact"]
+        assert len(opened) == 1
+
+    def test_a_judge_is_asked_once_and_closed(self, study, tmp_path):
+        """OMGEval's form, with a judge that prefers what is true."""
+        (tmp_path / "omg" / "data").mkdir(parents=True)
+        (tmp_path / "omg" / "model_outputs" / "spanish").mkdir(parents=True)
+        (tmp_path / "omg" / "data" / "OMGEval_Spanish_local.txt").write_text("A?\nB?\n")
+        rows = [{"instruction": text, "output": f"{text} 0.5"} for text in ("A?", "B?")]
+        (tmp_path / "omg" / "model_outputs" / "spanish" / "gpt4.json").write_text(json.dumps(rows))
+        answers = [{"prompt_id": f"omgeval/spanish/{n}", "responses": ["right 1", "wrong 0"] * 8} for n in range(2)]
+        (tmp_path / "responses.jsonl").write_text("".join(json.dumps(a) + "\n" for a in answers))
+        text = study.read_text()
+        task = f'[[task]]\nname = "omg"\nspec = "omgeval:{tmp_path / "omg"}?languages=spanish&reference=gpt4"\n'
+        study.write_text(text[: text.index("[[task]]")] + task + 'judge = "test:judge-1.0"\n')
+        opener = Closing()
+        result = run_study(study, open_with=opener)
+        assert (result.outcomes[0].random, result.outcomes[0].best) == (0.5, 1)
+        assert opener.closed == len(opener.opened) == len(SKILLS) + 1
+        again = Closing()
+        assert run_study(study, open_with=again) == result
+        assert again.opened == []
+
     def test_a_run_folder_can_be_the_benchmark(self, study):
         run_study(study, open_with=Openers())
         folders = sorted((study.parent / "out" / "runs").glob("*/s9-*"))
@@ -312,6 +372,8 @@ class TestConfig:
             (lambda text: text.replace("limit = 120", "limit = 0"), "benchmark.0.limit"),
             (lambda text: text.replace('name = "us"', 'name = "../us"'), "task.0.name"),
             (lambda text: text + '[[optimised]]\nscorer = "s99"\npolicy = "file:x"\n', "s99"),
+            (lambda text: text + '[[optimised]]\nscorer = "s1"\n', "needs either run or policy"),
+            (lambda text: text + '[[optimised]]\nscorer = "s1"\npolicy = "file:x"\n' * 2, "optimised of s1"),
             (lambda text: "out = ", "is not TOML"),
             (lambda text: text.replace('out = "out"', ""), "'out' is missing"),
         ],
@@ -325,6 +387,15 @@ class TestConfig:
     def test_no_file(self, tmp_path):
         with pytest.raises(CarbError, match="Cannot read the study"):
             read_study(tmp_path / "absent.toml")
+
+    def test_a_folder_without_a_finished_run_is_told(self, study, tmp_path):
+        study.write_text(study.read_text() + '[[optimised]]\nscorer = "s1"\nrun = "absent"\n')
+        with pytest.raises(CarbError, match=r"no policy\.json"):
+            run_study(study, open_with=Openers())
+        (tmp_path / "absent").mkdir()
+        (tmp_path / "absent" / "policy.json").write_text("{}")
+        with pytest.raises(CarbError, match="is not a result of"):
+            run_study(study, open_with=Openers())
 
     def test_too_few_samples_are_told(self, study):
         study.write_text("n = 17\n" + study.read_text())

@@ -13,6 +13,7 @@ from carb_data import CarbError
 from carb_data.tasks import open_task
 from carb_data.tasks.base import TaskPrompt, evenly
 from carb_data.tasks.choices import read_choice, with_options
+from carb_data.tasks.include import LANGUAGES as INCLUDE_LANGUAGES
 from carb_data.tasks.matching import first_line, form, says
 
 OPTIONS = ("green tea", "tea", "Coffee", "rice wine")
@@ -131,6 +132,12 @@ class TestBlend:
         (tmp_path / "ids.txt").write_text("q1\n\n")
         task = open_task(f"blend:{blend}?places=China,UK&without={tmp_path / 'ids.txt'}")
         assert [prompt.id for prompt in task.prompts] == ["China/q2/en"]
+
+    def test_leaves_out_source_items(self, blend, tmp_path):
+        """As a run of policy optimisation lists what it was trained on."""
+        (tmp_path / "trained-on.txt").write_text("blend:q2\n")
+        task = open_task(f"blend:{blend}?places=China&without={tmp_path / 'trained-on.txt'}")
+        assert [prompt.id for prompt in task.prompts] == ["China/q1/en"]
 
     def test_leaves_out_the_questions_of_a_data_set(self, blend, tmp_path):
         item = {
@@ -345,6 +352,9 @@ class TestInclude:
         assert task.grade(first.id, "C") == 1
         assert task.grade(first.id, "B") == 0
         assert task.shots == (("Beispiel?\nA. Beispiel? a\nB. Beispiel? b\nC. Beispiel? c\nD. Beispiel? d", "B"),)
+
+    def test_forty_four_languages_have_a_code_each(self):
+        assert len(INCLUDE_LANGUAGES) == len(set(INCLUDE_LANGUAGES.values())) == 44
 
     def test_regional_questions_only(self, include):
         assert len(open_task(f"include:{include}?regional=true").prompts) == 2

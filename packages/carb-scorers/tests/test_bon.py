@@ -99,6 +99,20 @@ class TestCollecting:
         assert draw(tmp_path / "pool.jsonl", 4, policy=policy) == small
         assert read_pool(tmp_path / "pool.jsonl") == large
 
+    def test_a_policy_may_want_no_examples(self, tmp_path):
+        """``hf:MODEL?shots=false`` is as good as ``--no-shots``."""
+
+        class Shown(CountingPolicy):
+            async def sample(self, prompts, indices):
+                self.turns = [len(prompt.prompt.messages) for prompt in prompts]
+                return await super().sample(prompts, indices)
+
+        for wanted, turns in ((True, 3), (False, 1)):
+            policy = Shown()
+            policy.spec = policy.spec.model_copy(update={"parameters": {"shots": wanted}})
+            draw(tmp_path / f"{wanted}.jsonl", 1, policy=policy)
+            assert policy.turns == [turns] * 3
+
     def test_a_torn_line_is_drawn_again(self, tmp_path):
         path = tmp_path / "pool.jsonl"
         whole = draw(path)

@@ -9,6 +9,7 @@ from cyclopts import Parameter
 
 from carb_cli import display
 from carb_cli.display import percent
+from carb_cli.figures import charts, theme
 from carb_cli.options import CultureFile, Json, add_cultures
 from carb_cli.runs import dataset_of, scores_of
 from carb_cli.study.failures import Failures
@@ -17,6 +18,8 @@ from carb_data import CarbError, ScoreTable
 
 _SHOWN = 12
 _CUT = 100
+_WIDEST = 12
+"""Cultures in the printed matrix; with more of them it is in the figure and in the JSON."""
 
 
 def failures(
@@ -25,6 +28,7 @@ def failures(
     examples: int = 3,
     top: int = _SHOWN,
     topics: bool = True,
+    figure: Path | None = None,
     culture_file: CultureFile = (),
     json: Json = False,
 ) -> None:
@@ -46,21 +50,36 @@ def failures(
         Clusters and confusions shown.
     topics
         Clusters of culture and topic instead of culture alone.
+    figure
+        Write the matrix of confusions to this .svg or .png file.
     """
     if not runs:
         raise CarbError("Name at least one run folder, for example: carb failures runs/first")
     if examples < 0 or top < 1:
         raise CarbError("--examples must be at least 0 and --top at least 1.")
+    if figure is not None and figure.suffix not in (".svg", ".png"):
+        raise CarbError(f"{figure}: figures are written as .svg or .png.")
     add_cultures(culture_file)
     datasets = [dataset_of(folder) for folder in runs]
     if len({dataset.fingerprint for dataset in datasets}) > 1:
         raise CarbError("These runs are of different data sets; look at one data set at a time.")
     scores = ScoreTable.concat([scores_of(folder) for folder in runs])
     found = find(datasets[0], scores, scorers=scorer, examples=examples, by_topic=topics)
+    if figure is not None:
+        theme.save_as(charts.matrix(matrix(found), title="taken of offered"), figure)
     if json:
         found.print()
         return
     _show(found, top)
+    if figure is not None:
+        display.say(f"Written: {figure.resolve()}")
+
+
+def matrix(found: Failures) -> list[dict[str, object]]:
+    """The rate of every pair: ``a`` is whose answer is right, ``b`` whose is taken; null where that is not offered."""
+    rates = {(c.culture, c.taken): c.rate for c in found.confusion}
+    names = sorted({name for pair in rates for name in pair})
+    return [{"a": a, "b": b, "value": rates.get((a, b))} for a in names for b in names]
 
 
 def _show(found: Failures, top: int) -> None:
@@ -89,6 +108,16 @@ def _show(found: Failures, top: int) -> None:
     columns = ["right in", "taken from", "offered", "taken", "rate %", "expected"]
     taken = [(c.culture, c.taken, c.offered, f"{c.picked:.1f}", percent(c.rate), f"{c.expected:.1f}") for c in more]
     display.table("Whose answer is taken for whose, more than by chance", columns, taken, right=columns[2:])
+    pairs = matrix(found)
+    names = list(dict.fromkeys(str(pair["a"]) for pair in pairs))
+    if 1 < len(names) <= _WIDEST:
+        rates = {(pair["a"], pair["b"]): pair["value"] for pair in pairs}
+        lines = [[a, *(_rate(rates[a, b]) for b in names)] for a in names]
+        display.table("Taken of offered, %: right in the row's culture, taken from the column's", ["", *names], lines)
+
+
+def _rate(value: object) -> str:
+    return percent(value) if isinstance(value, float) else ""
 
 
 def _cut(text: str) -> str:

@@ -156,6 +156,22 @@ def regression(points: Sequence[Row], band: Sequence[Row], *, x_title: str, y_ti
     return themed(alt.layer(*layers).properties(width=WIDTH, height=340))
 
 
+def correlations(rows: Sequence[Row], *, title: str) -> Any:
+    """Correlations with intervals, one panel for each group, with a line at none.
+
+    Args:
+        rows: ``name``, ``group``, ``value``, ``low``, ``high`` (the last two may be null).
+        title: of the axis.
+    """
+    axis = alt.X("low:Q", title=None, scale=alt.Scale(domain=[-1, 1]), axis=alt.Axis(values=[-1, -0.5, 0, 0.5, 1]))
+    base = alt.Chart().encode(y=_names(list(dict.fromkeys(row["name"] for row in rows))))
+    none = alt.Chart().mark_rule(color=CHANCE, strokeDash=[2, 3], strokeWidth=1.5).encode(x=alt.datum(0))
+    panel = _intervals(base, "value", "low", "high", axis, alt.value(ACCENT))
+    layers = alt.layer(none, *panel.layer, data=_data(rows)).properties(width=190, height={"step": STEP})
+    header = alt.Header(titleFontWeight="normal")
+    return themed(layers.facet(facet=alt.Facet("group:N", title=title, sort=None, header=header), columns=3))
+
+
 def lines(rows: Sequence[Row], *, x_title: str, y_title: str) -> Any:
     """One line for each name.
 

@@ -32,6 +32,11 @@ class State:
     """By scorer, then benchmark."""
     downstream: dict[str, dict[str, Measured]] = field(default_factory=dict)
     bon: dict[str, dict[str, BonResult]] = field(default_factory=dict)
+    counted: dict[tuple[str, str], list[str]] = field(default_factory=dict)
+    """Prompts on which optimised policies are measured, by their name and task."""
+    start: dict[tuple[str, str], float | None] = field(default_factory=dict)
+    """What the policy was worth before it was optimised, by name and task."""
+    judges: list[Scorer] = field(default_factory=list)
     failures: list[Failure] = field(default_factory=list)
 
 
@@ -101,10 +106,11 @@ def _optimised_outcomes(state: State) -> list[Outcome]:
             kind="optimised",
             policy=name,
             task=task,
-            prompts=len(state.tasks[task].prompts),
+            prompts=len(state.counted[name, task]),
             n=1,
             random=None,
             best=None,
+            start=state.start.get((name, task)),
         )
         for name in names
         for task in state.tasks

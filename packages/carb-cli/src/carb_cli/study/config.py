@@ -81,13 +81,22 @@ class TaskConfig(_Table):
 
 
 class OptimisedConfig(_Table):
-    """``[[optimised]]``: a policy that was optimised against one of the scorers."""
+    """``[[optimised]]``: a policy that was optimised against one of the scorers. One of ``run`` and ``policy``."""
 
     name: Name = "optimised"
     """Of the way of optimising (``grpo``, ``dpo``): policies of the same name make one figure."""
     scorer: Name
-    policy: str
-    """Spec of the optimised policy, answering greedily (``temperature=0``) or as it says."""
+    run: Path | None = None
+    """A folder that ``carb train-policy`` wrote. Its policy answers greedily, with answers as long as in training.
+    Prompts that share a source item with the training of a policy of this name do not count for any of them."""
+    policy: str | None = None
+    """Spec of an optimised policy, answering greedily (``temperature=0``) or as it says, on every prompt."""
+
+    @model_validator(mode="after")
+    def _one_source(self) -> Self:
+        if (self.run is None) == (self.policy is None):
+            raise ValueError(f"optimised '{self.name}' of '{self.scorer}' needs either run or policy")
+        return self
 
 
 class StudyConfig(_Table):
@@ -129,6 +138,10 @@ class StudyConfig(_Table):
         unknown = sorted({entry.scorer for entry in self.optimised} - scorers)
         if unknown:
             raise ValueError(f"[[optimised]] names scorers that are not there: {', '.join(unknown)}")
+        pairs = [(entry.name, entry.scorer) for entry in self.optimised]
+        twice = sorted({f"{name} of {scorer}" for name, scorer in pairs if pairs.count((name, scorer)) > 1})
+        if twice:
+            raise ValueError(f"several [[optimised]] are {', '.join(twice)}")
         if not self.policy and not self.optimised:
             raise ValueError("a study needs at least one [[policy]] or [[optimised]]")
         if len(self.task) > 1 and any(entry.samples for entry in self.policy):
@@ -172,7 +185,9 @@ def _placed(study: StudyConfig, folder: Path) -> StudyConfig:
         for b in study.benchmark
     )
     policies = tuple(p.model_copy(update={"samples": place(p.samples)}) for p in study.policy)
-    return study.model_copy(update={"out": folder / study.out, "benchmark": benchmarks, "policy": policies})
+    optimised = tuple(o.model_copy(update={"run": place(o.run)}) for o in study.optimised)
+    placed = {"out": folder / study.out, "benchmark": benchmarks, "policy": policies, "optimised": optimised}
+    return study.model_copy(update=placed)
 
 
 def _data(folder: Path, name: str) -> str:

@@ -18,12 +18,23 @@ _STEPS = 41
 
 
 def draw(out: Path, result: StudyResult) -> tuple[str, ...]:
-    """Write the figures into ``out/figures``: each prediction, and the Best-of-N curves of each outcome.
+    """Write the figures into ``out/figures``: the rank correlations of each benchmark with each outcome, the line of
+    each prediction, and the Best-of-N curves of each outcome.
 
     Returns:
         paths relative to ``out``.
     """
     written = []
+    ranks = [
+        {"name": p.outcome, "group": p.benchmark, "value": p.spearman.estimate}
+        | {"low": p.spearman.low, "high": p.spearman.high}
+        for p in result.predictions
+        if p.spearman.estimate is not None
+    ]
+    if ranks:
+        title = f"Spearman's rank correlation of benchmark and outcome, {100 * result.confidence:.0f}% intervals"
+        written.append("figures/rank-correlations.svg")
+        theme.save_as(charts.correlations(ranks, title=title), out / written[-1])
     for prediction in result.predictions:
         if prediction.n >= 2:
             name = f"figures/{_file(prediction.outcome)}--{prediction.benchmark}.svg"

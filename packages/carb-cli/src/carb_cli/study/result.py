@@ -123,6 +123,8 @@ class Outcome(Part):
     """Quality of a random sample; null for optimised policies."""
     best: float | None
     """Quality of the best of all samples."""
+    start: float | None = None
+    """Quality of the policy before it was optimised, on the same prompts; only for runs of ``carb train-policy``."""
 
 
 class StudyResult(Output):

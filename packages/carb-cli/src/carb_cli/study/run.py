@@ -2,26 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from importlib.metadata import version
 from pathlib import Path
 
 import anyio
 
-from carb_cli.output import Part, write
+from carb_cli.output import write
 from carb_cli.study.analysis import mean_of
 from carb_cli.study.benchmarks import Report, benchmark_score, dataset_of
 from carb_cli.study.cells import key_of, read_cell, stamp, write_cell
 from carb_cli.study.collected import Opener, State, result_of
-from carb_cli.study.config import OptimisedConfig, PolicyConfig, ScorerConfig, read_study
+from carb_cli.study.config import ScorerConfig, read_study
 from carb_cli.study.figures import draw, write_tables
+from carb_cli.study.optimised import measure, read_runs
 from carb_cli.study.result import Failure, StudyResult
+from carb_cli.study.sampling import judge_of, sample
 from carb_data import CarbError
-from carb_data.tasks import Comparison, Judge, Task, open_task
+from carb_data.tasks import open_task
 from carb_scorers import Scorer, open_scorer
-from carb_scorers.bon import BonResult, SamplePool, best_of_n, collect, judge_from, open_policy, read_pool, score_pool
-from carb_scorers.bon.outcome import grade_pool
+from carb_scorers.bon import BonResult, best_of_n, score_pool
 
 
 def run_study(path: Path, *, open_with: Opener = open_scorer, report: Report | None = None) -> StudyResult:
@@ -43,94 +44,28 @@ def run_study(path: Path, *, open_with: Opener = open_scorer, report: Report | N
     """
     config = read_study(path)
     state = State(config, open_with, report or (lambda *_: None))
-    for task in config.task:
-        judge = None if task.judge is None else _judge(state, task.judge)
-        state.tasks[task.name] = open_task(task.spec, judge=judge)
-    for benchmark in config.benchmark:
-        if benchmark.data:
-            state.data[benchmark.name] = dataset_of(benchmark)
-    for policy in config.policy:
-        _sample(state, policy)
-    for scorer in config.scorer:
-        _score(state, scorer)
-    for optimised in config.optimised:
-        _optimised(state, optimised)
+    runs = read_runs(config)
+    try:
+        for task in config.task:
+            judge = None if task.judge is None else judge_of(state, task.judge)
+            state.tasks[task.name] = open_task(task.spec, judge=judge)
+        for benchmark in config.benchmark:
+            if benchmark.data:
+                state.data[benchmark.name] = dataset_of(benchmark)
+        for policy in config.policy:
+            sample(state, policy)
+        for scorer in config.scorer:
+            _score(state, scorer)
+        for name in dict.fromkeys(entry.name for entry in config.optimised):
+            measure(state, name, runs)
+    finally:
+        for judging in state.judges:
+            anyio.run(judging.aclose)
     result = result_of(state)
     write_tables(config.out, result)
     result = result.model_copy(update={"figures": draw(config.out, result)})
     write(config.out / "study.json", result.model_dump_json(indent=1) + "\n")
     return result
-
-
-def _judge(state: State, spec: str) -> Judge:
-    """A judge that is loaded when it is first asked."""
-    loaded: list[Judge] = []
-
-    def judge(comparisons: Sequence[Comparison]) -> Sequence[float | None]:
-        if not loaded:
-            loaded.append(judge_from(state.open(spec), state.config.out / "judgements"))
-        return loaded[0](comparisons)
-
-    return judge
-
-
-def _sample(state: State, policy: PolicyConfig) -> None:
-    """Pools and their grades, for every task."""
-    config = state.config
-    for name, task in state.tasks.items():
-        pair = policy.name, name
-        if policy.samples is not None:
-            pool = read_pool(policy.samples)
-        else:
-            assert policy.spec is not None
-            file = config.out / "samples" / f"{policy.name}--{name}.jsonl"
-            pool = _collect(state, policy.spec, task, config.n, file, f"{policy.name} on {name}")
-        lacking = [prompt.id for prompt in task.prompts if len(pool.samples.get(prompt.id, ())) < config.n]
-        if lacking:
-            raise CarbError(
-                f"The samples of policy '{policy.name}' for task '{name}' lack {len(lacking)} of {len(task.prompts)} "
-                f"prompts (for example '{lacking[0]}') or have fewer than n = {config.n} each."
-            )
-        state.pools[pair] = pool.first(config.n)
-        state.grades[pair] = _grades(state, state.pools[pair], task, name, f"{policy.name}--{name}")
-
-
-def _collect(state: State, spec: str, task: Task, n: int, file: Path, what: str) -> SamplePool:
-    shots = state.config.shots
-    key = key_of(policy=stamp(spec), task=task.name, prompts=[p.model_dump() for p in task.prompts], n=n, shots=shots)
-    done = file.with_suffix(".done")
-    if file.exists() and done.exists() and done.read_text(encoding="utf-8").strip() == key:
-        return read_pool(file)
-
-    async def draw() -> SamplePool:
-        policy = open_policy(spec)
-        try:
-            return await collect(
-                policy, task, n, file, shots=shots, on_samples=lambda d, t: state.report(what, d, t, "samples")
-            )
-        finally:
-            await policy.aclose()
-
-    pool = anyio.run(draw)
-    write(done, key + "\n")
-    return pool
-
-
-class _Graded(Part):
-    grades: dict[str, tuple[float | None, ...]]
-
-
-def _grades(state: State, pool: SamplePool, task: Task, name: str, label: str) -> dict[str, tuple[float | None, ...]]:
-    judge = next(t.judge for t in state.config.task if t.name == name)
-    if judge is None:
-        return grade_pool(pool, task)
-    path = state.config.out / "cells" / f"grades--{label}.json"
-    key = key_of(pool=pool.fingerprint, task=task.name, judge=stamp(judge), version=version("carb-data"))
-    found = read_cell(path, key, _Graded)
-    if found is None:
-        found = _Graded(grades=grade_pool(pool, task))
-        write_cell(path, key, found)
-    return found.grades
 
 
 def _score(state: State, scorer: ScorerConfig) -> None:
@@ -219,28 +154,3 @@ def _bon(state: State, scorer: ScorerConfig, policy: str, task: str, opened: Cal
     found = anyio.run(score)
     write_cell(path, key, found)
     return found
-
-
-def _optimised(state: State, optimised: OptimisedConfig) -> None:
-    for name, task in state.tasks.items():
-        outcome = f"{optimised.name}/{name}"
-        label = f"{optimised.name}--{optimised.scorer}--{name}"
-        what = f"{optimised.name} of {optimised.scorer}"
-        file = state.config.out / "samples" / f"optimised--{label}.jsonl"
-        try:
-            pool = _collect(state, optimised.policy, task, 1, file, what)
-        except CarbError as error:
-            state.failures.append(Failure(scorer=optimised.scorer, cell=outcome, reason=str(error)))
-            continue
-        grades = _grades(state, pool, task, name, f"optimised--{label}")
-        kept = [
-            (grade, prompt.source_item)
-            for prompt in task.prompts
-            if pool.samples[prompt.id][0].error is None and (grade := grades[prompt.id][0]) is not None
-        ]
-        state.downstream.setdefault(optimised.scorer, {})[outcome] = mean_of(
-            [grade for grade, _ in kept],
-            [item for _, item in kept],
-            state.config.confidence,
-            len(task.prompts) - len(kept),
-        )

@@ -45,6 +45,11 @@ def show(result: StudyResult) -> None:
                 f"{outcome.id}: {outcome.prompts} prompts; a random sample is worth {percent(outcome.random)}%, the "
                 f"best of {outcome.n} {percent(outcome.best)}%."
             )
+        elif outcome.start is not None:
+            display.say(
+                f"{outcome.id}: {outcome.prompts} prompts that no policy was trained on; before training "
+                f"{percent(outcome.start)}%."
+            )
         found = [prediction for prediction in result.predictions if prediction.outcome == outcome.id]
         level = f"{100 * result.confidence:.0f}%"
         columns = ["benchmark", "scorers", "Pearson", level, "p", "Spearman", f"{level} ", "r²"]

@@ -234,7 +234,7 @@ def read_topics(folder: Path, place: str) -> dict[str, str]:
 
 
 def read_ids(path: Path) -> frozenset[str]:
-    """The ids of BLEnD's questions in a data set, or in a file with an id on each line.
+    """The ids of BLEnD's questions in a data set, or in a file with an id (or ``blend:ID``) on each line.
 
     Raises:
         CarbError: it cannot be read.
@@ -243,6 +243,7 @@ def read_ids(path: Path) -> frozenset[str]:
         sets = Dataset.load(path, registry=None)
         return frozenset(s.provenance.source_id or "" for s in sets if s.provenance.source == "blend")
     try:
-        return frozenset(line.strip() for line in path.read_text(encoding="utf-8").splitlines() if line.strip())
+        lines = path.read_text(encoding="utf-8").splitlines()
     except OSError as error:
         raise CarbError(f"Cannot read the ids in {path}: {error.strerror}.") from None
+    return frozenset(line.strip().removeprefix("blend:") for line in lines if line.strip())

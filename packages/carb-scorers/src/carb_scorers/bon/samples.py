@@ -24,6 +24,10 @@ OnSamples = Callable[[int, int], None]
 """``(prompts done, prompts in all)``."""
 
 
+class OtherPoolError(CarbError):
+    """A file holds the samples of another policy or of other prompts."""
+
+
 class _Frozen(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", serialize_by_alias=True)
 
@@ -91,16 +95,18 @@ async def collect(
         task: asks.
         n: samples for each prompt.
         path: JSON Lines; made where it does not exist.
-        shots: show the task's examples.
+        shots: show the task's examples, unless the policy was opened with ``shots=false``.
         retry_errors: ask again for samples that failed.
         on_samples: called after each window.
 
     Raises:
-        CarbError: the file holds samples of another policy or other prompts, or cannot be written.
+        OtherPoolError: the file holds samples of another policy or other prompts.
+        CarbError: the file is no pool, or cannot be written.
     """
     if n < 1:
         raise CarbError(f"A pool needs at least one sample for each prompt; got {n}.")
-    prompts = policy_prompts(task, shots=shots)
+    wanted_shots = shots and policy.spec.parameters.get("shots", True) is not False
+    prompts = policy_prompts(task, shots=wanted_shots)
     described = [[p.id, list(p.prompt.messages), p.prompt.cue, p.one_line] for p in prompts]
     fingerprint = hashlib.sha256(json.dumps(described, ensure_ascii=True).encode()).hexdigest()
     head = PoolHead(policy=policy.spec, task=task.name, prompts=fingerprint)
@@ -173,7 +179,7 @@ def _open(path: Path, head: PoolHead) -> dict[tuple[str, int], Sample]:
     ]
     if changed:
         named = " and ".join({"policy": "another policy", "prompts": "other prompts"}[name] for name in changed)
-        raise CarbError(f"{path} holds samples of {named}; choose another file, or remove it.")
+        raise OtherPoolError(f"{path} holds samples of {named}; choose another file, or remove it.")
     found = _samples(path, lines[1:])
     _cut(path, sum(len(line) + 1 for line in lines))
     return found

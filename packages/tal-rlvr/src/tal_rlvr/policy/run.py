@@ -18,11 +18,15 @@ from tal_rlvr.policy.evaluating import OnLog, Part, apart, difference, divide, e
 from tal_rlvr.policy.results import CurvePoint, PolicyResult, TaskChange, Trained
 
 RESULT = "policy.json"
+TRAINED_ON = "trained-on.txt"
 _TRAINED = "trained.json"
 
 
 def train_policy(config: PolicyConfig, on_log: OnLog | None = None) -> PolicyResult:
     """Optimise a policy against a scorer; the model, samples and ``policy.json`` go into ``config.out``.
+
+    Beside it ``trained-on.txt`` has a line for each source item that was trained on: a task that is to be new to the
+    policy leaves these out (``without=`` of BLEnD's).
 
     An interrupted run goes on where its samples or its finished training stand; training itself starts anew.
 
@@ -61,11 +65,13 @@ def train_policy(config: PolicyConfig, on_log: OnLog | None = None) -> PolicyRes
     rewards = before.reward, after.reward
     over = [overoptimised(rewards, (before.grade, after.grade), config.limits)]
     over += [overoptimised(rewards, (t.before.grade, t.after.grade), config.limits, task=t.task) for t in tasks]
+    items = tuple(dict.fromkeys(prompt.source_item for prompt in train.prompts))
+    (config.out / TRAINED_ON).write_text("".join(f"{item}\n" for item in items), encoding="utf-8")
     result = PolicyResult(
         model=trained.model,
         config=config,
         train_prompts=len(train.prompts),
-        train_items=tuple(dict.fromkeys(prompt.source_item for prompt in train.prompts)),
+        train_items=items,
         pairs=trained.pairs,
         before=before,
         after=after,
