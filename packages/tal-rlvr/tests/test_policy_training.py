@@ -7,11 +7,10 @@ import shutil
 import pytest
 
 pytest.importorskip("trl", reason="needs the extra tal-rlvr[train]")
-pytestmark = pytest.mark.filterwarnings("ignore:.*gradient_checkpointing.*is deprecated:FutureWarning")
 
-from carb_data import CarbError  # noqa: E402
-from tal_rlvr.policy import PolicyConfig, train_policy  # noqa: E402
-from tal_rlvr.policy.divergence import answer_divergences  # noqa: E402
+from carb_data import CarbError
+from tal_rlvr.policy import PolicyConfig, train_policy
+from tal_rlvr.policy.divergence import answer_divergences
 
 
 @pytest.fixture

@@ -29,7 +29,7 @@ def run_study(path: Path, *, open_with: Opener = open_scorer, report: Report | N
     """Run or resume the study of a file; what is there already is read, not computed again.
 
     Writes into the study's folder: ``samples/`` (pools, shared by all scorers), ``runs/`` and ``scores/`` (what
-    scorers said), ``cells/`` (Best-of-N results), and at the end ``study.json``, ``table.csv``, ``curves.csv``,
+    scorers said), ``cells/`` (Best-of-N results), ``asked/`` (each task's source items, to be left out of training), and at the end ``study.json``, ``table.csv``, ``curves.csv``,
     ``points-*.csv`` (in the form that ``carb validity FILE`` reads) and ``figures/``.
 
     A scorer that cannot be opened or fails leaves its cells empty and is listed in ``failures``; the others go on.
@@ -48,7 +48,10 @@ def run_study(path: Path, *, open_with: Opener = open_scorer, report: Report | N
     try:
         for task in config.task:
             judge = None if task.judge is None else judge_of(state, task.judge)
-            state.tasks[task.name] = open_task(task.spec, judge=judge)
+            opened = open_task(task.spec, judge=judge)
+            state.tasks[task.name] = opened
+            items = dict.fromkeys(prompt.source_item for prompt in opened.prompts)
+            write(config.out / "asked" / f"{task.name}.txt", "".join(f"{item}\n" for item in items))
         for benchmark in config.benchmark:
             if benchmark.data:
                 state.data[benchmark.name] = dataset_of(benchmark)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import warnings
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 import anyio
@@ -14,7 +16,7 @@ from carb_scorers.bon import SamplePool
 from carb_scorers.bon.hf_policy import HFPolicy, HFPolicyOptions
 from carb_scorers.bon.policies import PolicySpec, policy_prompts
 from carb_scorers.bon.samples import PoolHead, Sample
-from carb_scorers.hf.loading import Loaded
+from carb_scorers.hf.loading import Loaded, quiet
 from tal_rlvr.policy.alarms import text_stats
 from tal_rlvr.policy.config import PolicyConfig
 from tal_rlvr.policy.divergence import Forward, pool_divergence
@@ -30,6 +32,14 @@ def number(row: Mapping[str, Any], key: str) -> float | None:
     """A finite number of a log, or null."""
     value = row.get(key)
     return float(value) if isinstance(value, int | float) and abs(float(value)) < float("inf") else None
+
+
+@contextmanager
+def quietly() -> Iterator[None]:
+    """Keep transformers' bars, remarks and announcements of its next version off the terminal."""
+    with quiet(), warnings.catch_warnings():
+        warnings.simplefilter("ignore", FutureWarning)
+        yield
 
 
 def tell(trainer: Any, what: str, steps: int, report: OnLog, names: Mapping[str, str]) -> None:
@@ -48,7 +58,8 @@ def tell(trainer: Any, what: str, steps: int, report: OnLog, names: Mapping[str,
         def on_log(self, args: Any, state: Any, control: Any, logs: Any = None, **_: Any) -> None:  # noqa: ARG002
             found = ((name, number(logs or {}, key)) for key, name in names.items())
             detail = ", ".join(f"{name} {value:.3g}" for name, value in found if value is not None)
-            report(what, int(state.global_step), steps, detail)
+            if detail:  # the last log is of the run's time and holds none of this
+                report(what, int(state.global_step), steps, detail)
 
     trainer.remove_callback(transformers.PrinterCallback)
     trainer.add_callback(Teller())

@@ -105,12 +105,14 @@ def _read(config: PolicyConfig) -> Trained | None:
 
 def _optimise(config: PolicyConfig, train: Part, scorer: Scorer, before: TextStats, report: OnLog) -> Trained:
     from tal_rlvr.policy import dpo, grpo
+    from tal_rlvr.policy.callbacks import quietly
 
     pairs: int | None = None
-    if config.method == "grpo":
-        model, curve, samples, unscored = grpo.optimise(config, train, scorer, report)
-    else:
-        model, curve, samples, unscored, pairs = dpo.optimise(config, train, scorer, report)
+    with quietly():
+        if config.method == "grpo":
+            model, curve, samples, unscored = grpo.optimise(config, train, scorer, report)
+        else:
+            model, curve, samples, unscored, pairs = dpo.optimise(config, train, scorer, report)
     return Trained(
         config=config,
         model=str(model),
