@@ -149,20 +149,46 @@ def test_pointwise_and_pairwise_are_usable(gemma: Path) -> None:
     assert sum(pairs.scores.values()) == pytest.approx(0, abs=1e-9)
 
 
-def test_a_chat_model_writes_and_is_parsed() -> None:
+@pytest.fixture(scope="module")
+def smollm() -> Path:
+    """A real chat model (SmolLM2 135M Instruct)."""
     pytest.importorskip("gguf", reason="needs the PyPI packages of tests/small_models.py")
     from small_models import model_folder
 
     try:
-        folder = model_folder("smollm2-135m")
+        return model_folder("smollm2-135m")
     except (OSError, RuntimeError, ImportError, subprocess.SubprocessError) as error:
         pytest.skip(f"SmolLM2 is not here and cannot be fetched: {error}")
-    asked = requests(2, ["english"])
-    results = anyio.run(judge(model(folder), read="generate", max_tokens=48).score, asked)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"mode": "listwise", "max_tokens": 48},
+        {"mode": "listwise", "answer": "ranking"},
+        {"mode": "pairwise", "pairs": "knockout"},
+        {"mode": "pointwise"},
+    ],
+    ids=lambda options: "-".join(map(str, options.values())),
+)
+def test_a_chat_model_writes_and_is_parsed(smollm: Path, options: dict[str, Any]) -> None:
+    asked = requests(1, ["english"])
+    options = {"max_tokens": 16, **options}
+    results = anyio.run(judge(model(smollm), read="generate", **options).score, asked)
     for result in results:  # a model of this size seldom keeps the form: then it is an error row, not a guess
         assert (result.error is not None) == (not result.scores)
         assert result.error is None or result.error.kind == "parse"
         assert result.usage is not None
-        assert 0 < result.usage.output_tokens <= 48
-    (read,) = scored(judge(model(folder)), asked[:1])
-    assert sum(map(math.exp, read.scores.values())) == pytest.approx(1)
+        assert 0 < result.usage.output_tokens <= options["max_tokens"] * 6
+
+
+@pytest.mark.parametrize("mode", ["listwise", "pairwise", "pointwise"])
+def test_a_chat_models_probabilities_are_read(smollm: Path, mode: str) -> None:
+    (read,) = scored(judge(model(smollm), mode=mode), requests(1, ["english"]))
+    if mode == "listwise":
+        assert sum(map(math.exp, read.scores.values())) == pytest.approx(1)
+    elif mode == "pairwise":
+        assert sum(read.scores.values()) == pytest.approx(0, abs=1e-9)
+        assert len(read.presentations) == 12
+    else:
+        assert all(1 < value < 10 for value in read.scores.values())

@@ -110,6 +110,43 @@ def test_the_letter_in_double_brackets_is_the_pick(serve: Callable[..., Server],
     assert server.keys == {f"Bearer {KEY}"}
 
 
+@pytest.mark.parametrize(
+    ("options", "said", "best"),
+    [
+        ("mode=listwise&read=generate", "[[B]]", None),
+        ("mode=listwise&read=generate&answer=ranking", "[[B > C > A > D]]", None),
+        ("mode=pairwise&read=generate", "[[A]]", 0.0),  # who always names the first prefers nobody
+        ("mode=pointwise&read=generate", "[[7]]", 7.0),
+        ("mode=listwise&read=logprob", {"B": -0.1, "A": -3.0, "C": -4.0, "D": -5.0}, None),
+        ("mode=pairwise&read=logprob", {"A": -0.1, "B": -3.0}, 0.0),
+        ("mode=pointwise&read=logprob", {"7": -0.7, "8": -0.7, "1": -20.0}, 7.5),
+    ],
+)
+def test_every_mode_through_a_server(
+    serve: Callable[..., Server], data: Path, options: str, said: str | dict[str, float], best: float | None
+) -> None:
+    def answer(_: int, __: dict[str, Any]) -> Answer:
+        if isinstance(said, str):
+            return verdict(said)
+        top = [{"token": token, "logprob": value} for token, value in said.items()]
+        choice = {"message": {"content": "?"}, "logprobs": {"content": [{"top_logprobs": top}]}}
+        return 200, {"choices": [choice], "usage": {"prompt_tokens": 100, "completion_tokens": 1}}
+
+    server = serve(answer)
+    spec = f"judge:m?backend=openai&url={server.url}&{options}"
+    command = ["run", "--data", str(data), "--scorer", spec, "--out", str(data.parent / "out"), "--quiet"]
+    assert main([*command, "--limit", "8"]) == 0
+    frame = pl.read_parquet(data.parent / "out" / "scores.parquet")
+    assert frame.height == 32
+    assert frame["score"].null_count() == 0
+    assert len(server.prompts) == 8 * {"listwise": 1, "pairwise": 12, "pointwise": 4}[options[5:].partition("&")[0]]
+    if best is None:
+        first = frame.filter(pl.col("score") == pl.col("score").max().over("item_id"))
+        assert first.height == 8
+    else:
+        assert frame["score"].to_list() == pytest.approx([best] * 32, abs=1e-2)
+
+
 def test_outages_and_costs_are_recorded_and_the_key_is_not(
     serve: Callable[..., Server], data: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:

@@ -146,12 +146,20 @@ def items() -> Dataset:
 
 
 @pytest.mark.parametrize("read", ["logprob", "generate"])
-def test_a_judge_on_a_server(server: str, items: Dataset, read: str) -> None:
-    spec = f"judge:small?backend=openai&url={server}&mode=listwise&read={read}"
+@pytest.mark.parametrize("mode", ["listwise", "pairwise", "pointwise"])
+def test_a_judge_on_a_server(server: str, items: Dataset, mode: str, read: str) -> None:
+    spec = f"judge:small?backend=openai&url={server}&mode={mode}&read={read}&max_tokens=16"
     frame = evaluate(items, [spec]).frame
     assert frame.height == 12
     if read == "logprob":
         assert frame["score"].null_count() == 0
+
+
+def test_an_implicit_reward_on_a_server(server: str, items: Dataset) -> None:
+    spec = f"implicit:small?backend=openai&api=completions&url={server}&ref=none&reduce=mean"
+    frame = evaluate(items, [spec]).frame
+    assert frame["score"].null_count() == 0
+    assert frame["score"].max() < 0
 
 
 def test_a_run_records_what_it_cost_and_not_the_key(server: str, items: Dataset, tmp_path: Path) -> None:

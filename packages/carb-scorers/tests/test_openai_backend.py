@@ -262,6 +262,16 @@ def test_what_passes_is_tried_again(serve: Callable[..., Server], status: int) -
     assert 0.25 <= first <= 0.5 <= second <= 1.0
 
 
+def test_waits_are_spread(serve: Callable[..., Server]) -> None:
+    """Many clients of a server that was overloaded must not come back all at once."""
+    waits = set()
+    for _ in range(5):
+        clock = Clock()
+        ask(model(serve([reply({}, 503), chat()]).url, clock))
+        waits.add(clock.slept[0])
+    assert len(waits) == 5
+
+
 @pytest.mark.parametrize("fault", [cut, cut_chunks, reset], ids=["cut", "cut chunks", "reset"])
 def test_a_lost_connection_is_tried_again(serve: Callable[..., Server], fault: object) -> None:
     (found,) = ask(model(serve([fault, fault, chat()]).url))
