@@ -8,7 +8,7 @@ same length in turn, in one process, so that the ratio does not depend on what e
 paper's form and the verdict-normalised one, with the judge's own prompt and with a direct one for the z-free term, and
 besides of the same outputs with their criteria replaced by another item's.
 
-``python benchmarks/bench_tal.py table RUN...``: finished runs as Markdown, held-out accuracy and training curves.
+``python benchmarks/bench_tal.py table RUN... [--figure FILE]``: finished runs as Markdown, held-out accuracy and training curves.
 
 The first is taken where none is named. The first two print JSON. Without ``--model`` SmolLM2-135M-Instruct is used
 (see ``tests/small_models.py``).
@@ -46,10 +46,13 @@ def main() -> None:
     terms_parser.add_argument("--limit", type=int, default=40, help="outputs to measure")
     table_parser = commands.add_parser("table")
     table_parser.add_argument("runs", type=Path, nargs="+")
+    table_parser.add_argument("--figure", type=Path, help="an SVG file for the training curves")
     given = sys.argv[1:]
     arguments = parser.parse_args(given or ["cost"])
     if arguments.command == "table":
         print(table(arguments.runs))
+        if arguments.figure is not None:
+            draw(arguments.runs, arguments.figure)
         return
     result = cost(arguments) if arguments.command == "cost" else terms(arguments)
     print(json.dumps(result, indent=1))
@@ -280,6 +283,42 @@ def table(runs: Sequence[Path]) -> str:
         for folder, result in results.items()
     ]
     return "\n".join([*lines, "", *sizes, "", "Mean reward and verdict accuracy of the sampled outputs:", "", *curves])
+
+
+def draw(runs: Sequence[Path], path: Path) -> None:
+    """Reward, verdict accuracy and entropy of the sampled outputs at each step, as means of the last ``BLOCK``."""
+    import altair as alt
+
+    from carb_cli.figures.theme import SERIES, themed, to_svg
+    from tal_rlvr.train import read_result
+
+    measures = {"reward": "reward", "verdict_accuracy": "verdict accuracy", "entropy": "entropy (nats)"}
+    rows = [
+        {
+            "run": folder.name,
+            "step": step + 1,
+            "measure": title,
+            "value": statistics.mean(entry[name] for entry in curve[max(0, step + 1 - BLOCK) : step + 1]),
+        }
+        for folder in runs
+        for curve in [read_result(folder).curve]
+        for step in range(len(curve))
+        for name, title in measures.items()
+    ]
+    panels = [
+        alt.Chart(alt.Data(values=[row for row in rows if row["measure"] == title]))
+        .mark_line(strokeWidth=2)
+        .encode(
+            x=alt.X("step:Q", title="step"),
+            y=alt.Y("value:Q", title=title, scale=alt.Scale(zero=False)),
+            color=alt.Color("run:N", title=None, scale=alt.Scale(range=list(SERIES)), sort=[f.name for f in runs]),
+            strokeDash=alt.StrokeDash("run:N", title=None, sort=[f.name for f in runs]),
+        )
+        .properties(width=230, height=180)
+        for title in measures.values()
+    ]
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(to_svg(themed(alt.hconcat(*panels))), encoding="utf-8")
 
 
 if __name__ == "__main__":
