@@ -8,7 +8,8 @@ same length in turn, in one process, so that the ratio does not depend on what e
 paper's form and the verdict-normalised one, with the judge's own prompt and with a direct one for the z-free term, and
 besides of the same outputs with their criteria replaced by another item's.
 
-``python benchmarks/bench_tal.py table RUN... [--figure FILE]``: finished runs as Markdown, held-out accuracy and training curves.
+``python benchmarks/bench_tal.py table RUN... [--figure FILE]``: finished runs as Markdown, held-out accuracy and
+training curves.
 
 The first is taken where none is named. The first two print JSON. Without ``--model`` SmolLM2-135M-Instruct is used
 (see ``tests/small_models.py``).
