@@ -90,8 +90,8 @@ def test_every_bad_line_is_reported_with_its_place_and_reason(tmp_path):
     assert {problem.file for problem in found} == {str(path)}
     places = [(problem.line, problem.field) for problem in found]
     assert places == [
-        (2, ""), (3, ""), (4, "prompt"), (6, "culture"), (7, "colour"), (8, "id"), (9, "domain"), (9, "prompt"),
-        (10, ""), (11, ""),
+        (2, ""), (3, "responses"), (4, "prompt"), (6, "culture"), (7, "colour"), (8, "id"), (9, "domain"),
+        (9, "prompt"), (10, ""), (11, "responses"),
     ]  # fmt: skip
     reasons = [problem.reason for problem in found]
     assert "JSON" in reasons[0]

@@ -109,8 +109,9 @@ def _parquet(path: Path, problems: list[Problem]) -> Iterator[tuple[int, BonSet]
 
 
 def _reasons(path: Path, line: int, error: ValidationError) -> Iterator[Problem]:
-    for detail in error.errors(include_url=False, include_context=False, include_input=False):
-        field = ".".join(str(part) for part in detail["loc"])
+    for detail in error.errors(include_url=False, include_input=False):
+        told = detail.get("ctx", {}).get("field")  # of a defect that only the whole set or response shows
+        field = ".".join(str(part) for part in (*detail["loc"], *([told] if told else [])))
         yield Problem(str(path), line, field, detail["msg"].removeprefix("Value error, "))
 
 

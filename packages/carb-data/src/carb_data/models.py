@@ -7,6 +7,7 @@ from enum import StrEnum
 from typing import Annotated, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, model_validator
+from pydantic_core import PydanticCustomError
 
 CultureId = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9]*(-[a-z0-9]+)*$", max_length=64)]
 """Lower-case id of a culture: ``spanish``, ``spanish-mx``."""
@@ -101,8 +102,14 @@ class Response(_Frozen):
     @model_validator(mode="after")
     def _perturbed_names_its_original(self) -> Self:
         if (self.perturbation is None) != (self.original is None):
-            raise ValueError(f"response '{self.id}': perturbation and original go together; give both or neither")
+            missing = "perturbation" if self.perturbation is None else "original"
+            raise _defect(missing, f"response '{self.id}': perturbation and original go together; give both or neither")
         return self
+
+
+def _defect(field: str, reason: str) -> PydanticCustomError:
+    """A defect that only the whole shows, with the field where it lies."""
+    return PydanticCustomError("set", "{reason}", {"reason": reason, "field": field})
 
 
 class BonSet(_Frozen):
@@ -124,21 +131,27 @@ class BonSet(_Frozen):
     def _is_a_best_of_n_set(self) -> Self:
         repeated = [i for i, n in Counter(r.id for r in (*self.responses, *self.perturbed)).items() if n > 1]
         if repeated:
-            raise ValueError(f"response ids must be unique within a set; repeated: {', '.join(sorted(repeated))}")
+            raise _defect(
+                "responses", f"response ids must be unique within a set; repeated: {', '.join(sorted(repeated))}"
+            )
         in_wrong_place = [r.id for r in self.responses if r.perturbation is not None]
         if in_wrong_place:
-            raise ValueError(f"perturbed responses belong into 'perturbed', not 'responses': {in_wrong_place}")
+            raise _defect(
+                "responses", f"perturbed responses belong into 'perturbed', not 'responses': {in_wrong_place}"
+            )
         chosen = sum(r.role is Role.CHOSEN for r in self.responses)
         if chosen != 1:
-            raise ValueError(f"exactly one response must be 'chosen', found {chosen}")
+            raise _defect("responses", f"exactly one response must be 'chosen', found {chosen}")
         roles = {r.id: r.role for r in self.responses}
         for response in self.perturbed:
             if response.original is None:
-                raise ValueError(f"perturbed response '{response.id}' needs 'perturbation' and 'original'")
+                raise _defect("perturbed", f"perturbed response '{response.id}' needs 'perturbation' and 'original'")
             if response.original not in roles:
-                raise ValueError(f"perturbed response '{response.id}': no response has the id '{response.original}'")
+                raise _defect(
+                    "perturbed", f"perturbed response '{response.id}': no response has the id '{response.original}'"
+                )
             if roles[response.original] is not response.role:
-                raise ValueError(f"perturbed response '{response.id}' must have the role of its original")
+                raise _defect("perturbed", f"perturbed response '{response.id}' must have the role of its original")
         return self
 
     @property

@@ -29,8 +29,9 @@ def run_study(path: Path, *, open_with: Opener = open_scorer, report: Report | N
     """Run or resume the study of a file; what is there already is read, not computed again.
 
     Writes into the study's folder: ``samples/`` (pools, shared by all scorers), ``runs/`` and ``scores/`` (what
-    scorers said), ``cells/`` (Best-of-N results), ``asked/`` (each task's source items, to be left out of training), and at the end ``study.json``, ``table.csv``, ``curves.csv``,
-    ``points-*.csv`` (in the form that ``carb validity FILE`` reads) and ``figures/``.
+    scorers said), ``cells/`` (Best-of-N results), ``asked/`` (each task's source items, to be left out of training),
+    and at the end ``study.json``, ``table.csv``, ``curves.csv``, ``points-*.csv`` (in the form that ``carb validity
+    FILE`` reads) and ``figures/``.
 
     A scorer that cannot be opened or fails leaves its cells empty and is listed in ``failures``; the others go on.
 
