@@ -1,14 +1,17 @@
-"""A policy behind an OpenAI-compatible server, here a small one on the loopback."""
+"""A policy and a judge behind an OpenAI-compatible server, here a small one on the loopback."""
 
 import json
+import re
 import threading
+from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import anyio
 import pytest
 
-from carb_data.tasks import TaskPrompt
-from carb_scorers.bon import collect, open_policy
+from carb_data.tasks import TaskPrompt, open_task
+from carb_scorers import open_scorer
+from carb_scorers.bon import collect, judge_from, open_policy
 
 pytest.importorskip("httpx", reason="needs the extra carb-scorers[api]")
 
@@ -29,21 +32,20 @@ class Task:
         return [None for _ in answers]
 
 
-@pytest.fixture
-def server():
-    """Answers with the seed that it was asked for; refuses questions about colour 2."""
+@contextmanager
+def serving(answer):
+    """A server that says ``answer(body)`` and refuses where that is null; gives its URL and what it was asked."""
     bodies = []
 
     class Handler(BaseHTTPRequestHandler):
         def do_POST(self):
             body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
             bodies.append(body)
-            refused = "Colour 2" in body["messages"][-1]["content"]
-            text = f"Answer: seed {body['seed']}\nand more"
+            text = answer(body)
             choice = {"message": {"role": "assistant", "content": text}, "finish_reason": "stop"}
-            answer = {"error": {"message": "no"}} if refused else {"choices": [choice], "usage": {}}
-            content = json.dumps(answer).encode()
-            self.send_response(400 if refused else 200)
+            told = {"error": {"message": "no"}} if text is None else {"choices": [choice], "usage": {}}
+            content = json.dumps(told).encode()
+            self.send_response(400 if text is None else 200)
             self.send_header("Content-Type", "application/json")
             self.send_header("Content-Length", str(len(content)))
             self.end_headers()
@@ -55,10 +57,24 @@ def server():
     httpd = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     thread = threading.Thread(target=httpd.serve_forever, daemon=True)
     thread.start()
-    yield f"http://127.0.0.1:{httpd.server_port}/v1", bodies
-    httpd.shutdown()
-    httpd.server_close()
-    thread.join()
+    try:
+        yield f"http://127.0.0.1:{httpd.server_port}/v1", bodies
+    finally:
+        httpd.shutdown()
+        httpd.server_close()
+        thread.join()
+
+
+@pytest.fixture
+def server():
+    """Answers with the seed that it was asked for; refuses questions about colour 2."""
+
+    def answer(body):
+        refused = "Colour 2" in body["messages"][-1]["content"]
+        return None if refused else f"Answer: seed {body['seed']}\nand more"
+
+    with serving(answer) as found:
+        yield found
 
 
 def test_each_sample_has_its_seed_and_a_refusal_is_an_error_row(server, tmp_path):
@@ -83,3 +99,42 @@ def test_each_sample_has_its_seed_and_a_refusal_is_an_error_row(server, tmp_path
     assert anyio.run(run, 2).samples["p0"] == pool.samples["p0"][:2]
     assert len(bodies) == asked
     assert pool.head.policy.parameters["url"] == url
+
+
+@pytest.fixture
+def omgeval(tmp_path):
+    """OMGEval's form with one question, whose published answer is neither the best nor the worst."""
+    (tmp_path / "data").mkdir()
+    (tmp_path / "model_outputs" / "spanish").mkdir(parents=True)
+    (tmp_path / "data" / "OMGEval_Spanish_local.txt").write_text("\u00bfQu\u00e9?\n", encoding="utf-8")
+    rows = [{"instruction": "\u00bfQu\u00e9?", "output": "worth 5", "generator": "m"}]
+    (tmp_path / "model_outputs" / "spanish" / "gpt4.json").write_text(json.dumps(rows), encoding="utf-8")
+    return f"omgeval:{tmp_path}?languages=spanish&reference=gpt4"
+
+
+@pytest.mark.parametrize(
+    ("verdict", "grades"),
+    [
+        (lambda first, second: "A" if first > second else "B", [1.0, 0.0]),
+        (lambda *_: "A", [0.5, 0.5]),  # a judge that likes what it sees first
+        (lambda *_: None, [None, None]),
+    ],
+)
+def test_an_open_answer_is_judged_in_both_orders(omgeval, tmp_path, verdict, grades):
+    """Any OpenAI-compatible judge compares each answer with the published one twice, each way once."""
+
+    def answer(body):
+        worths = [int(worth) for worth in re.findall(r"worth (\d)", body["messages"][-1]["content"])]
+        letter = verdict(*worths)
+        return "I cannot say." if letter is None else f"Because. [[{letter}]]"
+
+    with serving(answer) as (url, bodies):
+        scorer = open_scorer(f"judge:any?backend=openai&url={url}&mode=pairwise&read=generate&orders=one")
+        task = open_task(omgeval, judge=judge_from(scorer, tmp_path / "kept"))
+        key = task.prompts[0].id
+        assert task.grade_all([(key, "worth 7"), (key, "worth 3")]) == grades
+        seen = [re.findall(r"worth (\d)", body["messages"][-1]["content"]) for body in bodies]
+        assert sorted(seen) == [["3", "5"], ["5", "3"], ["5", "7"], ["7", "5"]]
+        assert task.grade(key, "worth 7") == grades[0]
+        assert len(bodies) == 4  # verdicts are kept
+        anyio.run(scorer.aclose)
