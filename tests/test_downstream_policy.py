@@ -15,6 +15,7 @@ from carb_scorers import open_scorer
 
 pytest.importorskip("trl", reason="needs the extra tal-rlvr[train]")
 
+from tal_rlvr.policy.divergence import answer_divergences
 from tiny_models import folder
 
 ROOT = Path(__file__).parents[1]
@@ -70,6 +71,24 @@ def study_file(place, trained, blend, tiny, extra=""):
         f'[[task]]\nname = "uk"\nspec = "{blend}"\n{extra}'
     )
     return place / "study.toml"
+
+
+@pytest.mark.parametrize("architecture", ["gemma3", "qwen2"])
+def test_the_divergence_is_that_of_whole_sequences(tmp_path, architecture):
+    """Behind a prompt longer than a sliding window, for answers of different lengths in one pass."""
+    import torch
+    from transformers import AutoModelForCausalLM
+
+    folders = [folder(tmp_path, architecture, "CausalLM", seed=seed) for seed in (0, 1)]
+    model, other = (AutoModelForCausalLM.from_pretrained(f, dtype=torch.float32).eval() for f in folders)
+    generator = torch.Generator().manual_seed(0)
+    prompt, *answers = (torch.randint(10, 600, (n,), generator=generator).tolist() for n in (70, 7, 3, 1))
+    found = answer_divergences(model, other, prompt, answers, [8, 3, 2])
+    for kl, answer, count in zip(found, answers, [8, 3, 2], strict=True):
+        ids = torch.tensor([[*prompt, *answer]])
+        with torch.no_grad():
+            p, q = (torch.log_softmax(one(input_ids=ids).logits[0, 69:], -1) for one in (model, other))
+        assert kl == pytest.approx(float((p.exp() * (p - q)).sum(-1)[:count].sum()), rel=1e-4)
 
 
 def test_a_run_writes_and_shows_what_moved(tmp_path, blend, tiny, capsys):

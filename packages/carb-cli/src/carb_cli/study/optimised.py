@@ -94,7 +94,7 @@ def _measure(
 ) -> None:
     label = f"{entry.name}--{entry.scorer}"
     try:
-        spec = entry.policy if run is None else greedy(str((entry.run or Path()) / "model"), run)
+        spec = entry.policy if run is None else greedy(str(((entry.run or Path()) / "model").resolve()), run)
         pools = _pools(state, spec or "", f"optimised--{label}", f"{entry.name} of {entry.scorer}", tasks, run)
     except CarbError as error:
         state.failures += [Failure(scorer=entry.scorer, cell=f"{entry.name}/{key}", reason=str(error)) for key in tasks]
