@@ -255,6 +255,27 @@ def test_an_implicit_reward_from_a_server_that_echoes(serve: Callable[..., Serve
         assert row["score"] == -len(texts[row["response_id"]].split())
 
 
+def test_an_implicit_reward_against_a_reference_on_the_same_server(serve: Callable[..., Server], data: Path) -> None:
+    """A word costs the policy 1 and the reference 3, so each is worth 2."""
+
+    def answer(_: int, body: dict[str, Any]) -> Answer:
+        offsets = [match.start() for match in re.finditer(r" ?\S+|\s", body["prompt"])]
+        value = {"policy": -1.0, "before": -3.0}[body["model"]]
+        logprobs = {"text_offset": offsets, "token_logprobs": [None, *[value] * (len(offsets) - 1)]}
+        return 200, {"choices": [{"text": "", "logprobs": logprobs}]}
+
+    server = serve(answer)
+    for reduce in ("sum", "mean"):
+        spec = f"implicit:policy?backend=openai&api=completions&url={server.url}&ref=before&reduce={reduce}"
+        out = data.parent / reduce
+        command = ["run", "--data", str(data), "--scorer", spec, "--out", str(out), "--quiet", "--limit", "8"]
+        assert main(command) == 0
+        texts = {r.id: r.text for item in example_dataset(SETS, perturbed=False) for r in item.responses}
+        for row in pl.read_parquet(out / "scores.parquet").iter_rows(named=True):
+            words = len(texts[row["response_id"]].split())
+            assert row["score"] == pytest.approx(2.0 * (words if reduce == "sum" else 1))
+
+
 def test_a_server_is_no_classifier(data: Path, capfd: pytest.CaptureFixture[str]) -> None:
     spec = "classifier:m?backend=openai&url=http://127.0.0.1:1/v1"
     assert main(["run", "--data", str(data), "--scorer", spec, "--out", str(data.parent / "out")]) == 2
