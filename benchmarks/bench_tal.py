@@ -312,8 +312,12 @@ def draw(runs: Sequence[Path], path: Path) -> None:
         .encode(
             x=alt.X("step:Q", title="step"),
             y=alt.Y("value:Q", title=title, scale=alt.Scale(zero=False)),
-            color=alt.Color("run:N", title=None, scale=alt.Scale(range=list(SERIES)), sort=[f.name for f in runs]),
-            strokeDash=alt.StrokeDash("run:N", title=None, sort=[f.name for f in runs]),
+            color=alt.Color(
+                "run:N",
+                sort=[folder.name for folder in runs],
+                scale=alt.Scale(range=list(SERIES)),
+                legend=alt.Legend(title=None, orient="bottom", symbolStrokeWidth=3),
+            ),
         )
         .properties(width=230, height=180)
         for title in measures.values()
