@@ -1,5 +1,6 @@
 """How scorers are fed: windows, requests in flight, and what happens when a scorer fails."""
 
+import asyncio
 import math
 from collections.abc import Sequence
 
@@ -216,3 +217,13 @@ def test_given_scorers_stay_open() -> None:
     scorer = Fake()
     evaluate(example_dataset(1), [scorer])
     assert scorer.closed == 0
+
+
+def test_it_can_be_called_where_an_event_loop_runs():
+    """As in a notebook, whose cells run inside asyncio."""
+    dataset = example_dataset(3)
+
+    async def cell():
+        return evaluate(dataset, ["baseline:length"])
+
+    assert asyncio.run(cell()).frame.equals(evaluate(dataset, ["baseline:length"]).frame)

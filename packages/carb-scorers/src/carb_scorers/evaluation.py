@@ -14,6 +14,7 @@ from carb_data import CarbError, Dataset, ScoreTable
 from carb_scorers.blind import Blinded, blind, checked, unblind
 from carb_scorers.contract import Scorer, ScoreRequest, ScoreResult, ScorerSpec, failed
 from carb_scorers.specs import open_scorer
+from carb_scorers.waiting import wait_for
 
 WINDOW = 64
 """Requests handed to a scorer at once: enough to sort by length, few enough to lose little when killed."""
@@ -219,7 +220,7 @@ def evaluate(
     """Score every response of a data set with every scorer.
 
     The labels are hidden, candidates are put into a seeded random order under opaque ids, scored, and the
-    labels are joined back.
+    labels are joined back. It may be called where an event loop runs, as in a notebook.
 
     Args:
         dataset: the sets.
@@ -238,4 +239,4 @@ def evaluate(
     async def run() -> ScoreTable:
         return await evaluate_async(dataset, scorers, seed=seed, window=window, on_progress=on_progress)
 
-    return anyio.run(run)
+    return wait_for(run)

@@ -8,20 +8,19 @@ from collections.abc import Sequence
 from importlib.metadata import version
 from pathlib import Path
 
-import anyio
-
 from carb_data.tasks import Comparison, Judge
 from carb_scorers.contract import Candidate, Scorer, ScoreRequest, ScoreResult
 from carb_scorers.evaluation import score_all
 from carb_scorers.journal import Journal, JournalHead, journal_path
 from carb_scorers.specs import identity
+from carb_scorers.waiting import wait_for
 
 
 def judge_from(scorer: Scorer, folder: Path | None = None) -> Judge:
     """The judge that prefers what a scorer scores higher, of two answers shown in the given order.
 
     Meant for a pairwise or listwise judge that shows the candidates as they come (``orders=one``); a comparison
-    whose scoring failed is null. Must not be called from within an event loop.
+    whose scoring failed is null.
 
     Args:
         scorer: any scorer; left open.
@@ -60,7 +59,7 @@ def _ask(
     async def run() -> None:
         await score_all(scorer, requests, keep)
 
-    anyio.run(run)
+    wait_for(run)
 
 
 def _name(one: Comparison) -> str:

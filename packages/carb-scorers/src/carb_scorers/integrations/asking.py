@@ -3,18 +3,13 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, TypeVar
-
-from anyio.from_thread import start_blocking_portal
 
 from carb_data import CarbError
 from carb_scorers.contract import Candidate, ScoreError, Scorer, ScoreRequest, ScoreResult
 from carb_scorers.evaluation import score_all
 from carb_scorers.specs import open_scorer
-
-T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,12 +90,6 @@ def _request(
         culture=culture,
         language=language,
     )
-
-
-def wait_for(call: Callable[..., Awaitable[T]], *arguments: Any) -> T:
-    """Run asynchronous code to its end from any thread, one that runs an event loop included."""
-    with start_blocking_portal() as portal:
-        return portal.call(call, *arguments)
 
 
 def as_text(messages: object) -> str:
