@@ -6,8 +6,8 @@ import anyio
 import pytest
 
 from carb_data import CarbError
-from carb_scorers import Candidate, ScoreRequest, open_scorer
-from carb_scorers.testing import check_scorer, example_requests
+from carb_scorers import Candidate, ScoreRequest, evaluate, open_scorer
+from carb_scorers.testing import check_scorer, example_dataset, example_requests
 from tal_rlvr import judge_as_scorer
 from tal_rlvr import scorer as module
 from tal_rlvr.bradley_terry import bradley_terry
@@ -106,6 +106,13 @@ def test_a_knockout_needs_fewer_pairs(tiny_folder, monkeypatch):
     assert three.rationale.count("Verdict:") == 4, "the third has no opponent in the first round"
     assert three.rationale.startswith("A = 2, B = 9")
     anyio.run(opened.aclose)
+
+
+def test_every_item_is_kept_as_it_comes(scorer, monkeypatch):
+    monkeypatch.setattr(module, "write", says(first_is_longer))
+    seen = []
+    evaluate(example_dataset(3), [scorer], on_progress=lambda progress: seen.append(progress.done))
+    assert set(seen) >= {1, 2, 3}
 
 
 def test_outputs_without_form_are_an_error_row(scorer, monkeypatch):

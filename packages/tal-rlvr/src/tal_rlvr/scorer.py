@@ -76,6 +76,9 @@ class ThinkScorer:
     candidate without an opponent goes on, and so does the first of two who are even.
     """
 
+    in_flight = 1
+    """A request has passes of its own and takes seconds, so each is asked for, and kept, alone."""
+
     def __init__(self, spec: ScorerSpec, loaded: Loaded, options: ThinkOptions, settings: ThinkSettings) -> None:
         self.spec = spec
         self._loaded: Loaded | None = loaded
