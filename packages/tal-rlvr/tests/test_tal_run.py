@@ -43,6 +43,8 @@ sources = [{{ form = "preference", path = "{tmp_path}/pairs.jsonl" }}]
 held_out_limit = 3
 [warmup]
 steps = 2
+[evaluation]
+decoding = ["sample"]
 [grpo]
 max_steps = 2
 save_steps = 1
