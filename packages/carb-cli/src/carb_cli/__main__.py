@@ -1,7 +1,28 @@
-"""``python -m carb_cli``."""
+"""``python -m carb_cli`` and the command ``carb``."""
 
+import os
 import sys
+import threading
+from typing import NoReturn
 
-from carb_cli.main import main
+from carb_cli.main import INTERRUPTED, main
 
-sys.exit(main())
+
+def run() -> NoReturn:
+    """Run the command line and end the process.
+
+    A stopped command leaves at once where a thread still waits for something abandoned, such as an answer of a model:
+    Python would wait for it. What was scored is in the journal by then.
+    """
+    code = main()
+    if code == INTERRUPTED and any(
+        not thread.daemon and thread is not threading.main_thread() for thread in threading.enumerate()
+    ):
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(code)
+    sys.exit(code)
+
+
+if __name__ == "__main__":
+    run()
