@@ -28,3 +28,9 @@ def gemma() -> Path:
     from small_models import model_folder
 
     return model_folder("gemma3-270m")
+
+
+@pytest.fixture(scope="session")
+def base(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where the small random models are kept, each made once in a run of the tests."""
+    return tmp_path_factory.getbasetemp() / "tiny"

@@ -23,11 +23,6 @@ from carb_scorers.hf.loading import HFOptions
 QUESTIONS = ["What do people eat?", "Was essen die Leute zum Neujahr, und warum?", "年夜饭", "?"]
 
 
-@pytest.fixture(scope="session")
-def base(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.getbasetemp() / "tiny"
-
-
 def prompts(*questions: str) -> list[Prompt]:
     return [Prompt((Message(role="user", content=q),), cue="\nAnswer:") for q in questions or QUESTIONS]
 

@@ -43,11 +43,6 @@ CASES = [
 ]
 
 
-@pytest.fixture(scope="session")
-def base(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.getbasetemp() / "tiny"
-
-
 @cache
 def opened(kind: str, folder: Path, options: str = "") -> Scorer:
     return open_scorer(f"{kind}:{folder}?{options}" if options else f"{kind}:{folder}")

@@ -24,12 +24,6 @@ from carb_scorers.hf.loading import HFOptions, devices
 from carb_scorers.hf.rewards import RewardOptions, make_worker
 from carb_scorers.testing import check_scorer
 
-
-@pytest.fixture(scope="session")
-def base(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.getbasetemp() / "tiny"
-
-
 REQUEST = ScoreRequest(
     item_id="1",
     prompt="What do people eat?",

@@ -17,21 +17,10 @@ from safetensors.torch import load_file, save_file
 
 import tiny_models
 from carb_data import CarbError
-from carb_scorers import Candidate, ScoreRequest, ScoreResult, open_scorer
+from carb_scorers import ScoreRequest, ScoreResult, open_scorer
 from carb_scorers.hf.executor import PACK_TOKENS
 from carb_scorers.tokens import GAP, guarded
-
-TEXTS = ["Noodles at dawn.", "Nudeln, 10 davon", "ก๋วยเตี๋ยว 面条", "a"]
-
-
-@pytest.fixture(scope="session")
-def base(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.getbasetemp() / "tiny"
-
-
-def request(*texts: str, prompt: str = "What do people eat?", item_id: str = "1") -> ScoreRequest:
-    found = tuple(Candidate(id=str(n), text=text) for n, text in enumerate(texts or TEXTS))
-    return ScoreRequest(item_id=item_id, prompt=prompt, candidates=found, culture="thai", language="th")
+from tiny_models import TEXTS, request
 
 
 def scored(scorer: Any, *requests: ScoreRequest) -> list[ScoreResult]:

@@ -6,6 +6,9 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+from carb_scorers import Candidate, ScoreRequest
+
+TEXTS = ("Noodles at dawn.", "Nudeln, 10 davon", "ก๋วยเตี๋ยว 面条", "a")
 DECODERS = ("llama", "gemma3", "gemma2", "qwen2")
 ENCODERS = ("bert", "modernbert", "roberta")
 CHAT = (
@@ -13,6 +16,12 @@ CHAT = (
     "{% if add_generation_prompt %}<|assistant|>\n{% endif %}"
 )
 SPECIALS = ["<s>", "</s>", "<pad>", "<unk>", "<mask>", "<|user|>", "<|assistant|>", "<|end|>"]
+
+
+def request(*texts: str, prompt: str = "What do people eat?", item_id: str = "1") -> ScoreRequest:
+    """A question and some answers, ``TEXTS`` if none are given."""
+    found = tuple(Candidate(id=str(n), text=text) for n, text in enumerate(texts or TEXTS))
+    return ScoreRequest(item_id=item_id, prompt=prompt, candidates=found, culture="thai", language="th")
 
 
 def tokenizer(*, chat: bool, encoder: bool = False, padding_side: str = "right", pad: str = "</s>") -> Any:
