@@ -10,6 +10,8 @@ sys.path.insert(0, str(Path(__file__).parent))  # small_models, a module of thes
 
 ROOT = Path(__file__).parents[1]
 
+os.environ.setdefault("HF_HUB_OFFLINE", "1")  # no test asks the model hub; commands that tests start inherit it
+
 
 @pytest.fixture(scope="session")
 def public_data() -> Path:

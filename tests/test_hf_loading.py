@@ -50,6 +50,8 @@ def test_a_head_that_was_never_trained_is_refused(base: Path) -> None:
     ("spec", "message"),
     [
         ("classifier:./nowhere", "no model folder './nowhere'"),
+        ("classifier:nowhere", "no model folder 'nowhere'"),
+        ("classifier:one/two/three", "no model folder 'one/two/three'"),
         ("judge:{}?device=abacus", "Unknown device 'abacus'"),
         ("judge:{}?device=cuda:97", "torch sees"),
         ("judge:{}?chat_template=nowhere.jinja", "cannot read that file"),

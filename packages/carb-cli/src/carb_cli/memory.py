@@ -13,6 +13,7 @@ from carb_cli.environment import Gpu
 from carb_cli.output import Part
 from carb_data import CarbError
 from carb_data.extras import require
+from carb_scorers.model_source import model_source
 
 OVERHEAD = 1.2
 """Activations, cache and allocator beside the weights."""
@@ -55,9 +56,8 @@ def needs_of(name: str, *, gpus: Sequence[Gpu], memory: int | None) -> ModelNeed
 
 
 def _files(name: str) -> list[Path]:
-    folder = Path(name)
-    if not folder.is_dir():
-        folder = _fetched(name)
+    name = model_source(name)
+    folder = Path(name) if Path(name).is_dir() else _fetched(name)
     files = sorted(folder.glob("*.safetensors"))
     if not files:
         raise CarbError(f"{folder} holds no .safetensors file, so the size of the model is not known.")
@@ -65,8 +65,6 @@ def _files(name: str) -> list[Path]:
 
 
 def _fetched(name: str) -> Path:
-    if name.count("/") != 1 or name.startswith((".", "/")):
-        raise CarbError(f"There is no model folder '{name}'. Give a folder, or a hub id owner/name.")
     hub = require("huggingface_hub", package="carb-scorers", extra="hf")
     try:
         return Path(hub.snapshot_download(name, local_files_only=True))

@@ -9,7 +9,6 @@ import os
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Annotated, Any, Literal, TypeVar
 
@@ -20,6 +19,7 @@ from carb_data.extras import require
 from carb_scorers.backends.base import Failure, Prompt
 from carb_scorers.contract import ScoreError, Usage
 from carb_scorers.hf.loading import _revision, _set_chat_template
+from carb_scorers.model_source import model_source
 from carb_scorers.specs import Options
 from carb_scorers.tokens import groups_of, shortened
 
@@ -58,10 +58,7 @@ class Engine:
         os.environ.setdefault("VLLM_LOGGING_LEVEL", "WARNING")
         vllm = require("vllm", package="carb-scorers", extra="vllm")
         transformers = require("transformers", package="carb-scorers", extra="vllm")
-        folder = Path(target).expanduser()
-        if target.startswith((".", "/", "~")) and not folder.is_dir():
-            raise CarbError(f"There is no model folder '{target}'. Give a folder with config.json, or a hub id.")
-        name = str(folder) if folder.is_dir() else target
+        name = model_source(target)
         source = {"revision": options.revision, "trust_remote_code": options.trust_remote_code}
         try:
             self.tokenizer = transformers.AutoTokenizer.from_pretrained(name, **source)

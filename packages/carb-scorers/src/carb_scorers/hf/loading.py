@@ -15,6 +15,7 @@ from pydantic import Field
 
 from carb_data import CarbError
 from carb_data.extras import require
+from carb_scorers.model_source import model_source
 from carb_scorers.specs import Options
 
 HASHED = {".json", ".safetensors", ".jinja", ".model", ".txt", ".py"}
@@ -86,18 +87,15 @@ def load(target: str, options: HFOptions, loader: Loader, device: str | None = N
     """
     torch = require("torch", package="carb-scorers", extra="hf")
     transformers = require("transformers", package="carb-scorers", extra="hf")
-    folder = Path(target).expanduser()
-    if target.startswith((".", "/", "~")) and not folder.is_dir():
-        raise CarbError(f"There is no model folder '{target}'. Give a folder with config.json, or a hub id owner/name.")
+    name = model_source(target)
     source = {"revision": options.revision, "trust_remote_code": options.trust_remote_code}
     where = torch.device(device or devices(options)[0])
     placed = {} if options.device_map is None else {"device_map": options.device_map}
     attention = {} if options.attention == "auto" else {"attn_implementation": options.attention}
     failures = (OSError, ValueError, RuntimeError, ImportError, _safetensors_error())
-    name = str(folder) if folder.is_dir() else target
     try:
         with quiet():
-            tokenizer = copy.copy(_tokenizer(name, options.revision, options.trust_remote_code, _age(folder)))
+            tokenizer = copy.copy(_tokenizer(name, options.revision, options.trust_remote_code, _age(Path(name))))
             model, info = _loader(transformers, loader, name, source).from_pretrained(
                 name,
                 dtype=_dtype(torch, options.dtype, where),

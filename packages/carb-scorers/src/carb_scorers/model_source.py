@@ -1,0 +1,29 @@
+"""Where a model is loaded from: a local folder or a hub id, and nothing that is looked for in both places."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from carb_data import CarbError
+
+_HUB_ID = re.compile(r"\w[\w.-]*/[\w.-]+")
+
+
+def model_source(target: str) -> str:
+    """The name to load a model by: its folder where there is one, else its hub id.
+
+    A name that can be neither is refused before anything asks the network for it.
+
+    Args:
+        target: a folder, ``~`` allowed, or a hub id ``owner/name``.
+
+    Raises:
+        CarbError: it is not a folder, and does not have the form of a hub id.
+    """
+    folder = Path(target).expanduser()
+    if folder.is_dir():
+        return str(folder)
+    if _HUB_ID.fullmatch(target):
+        return target
+    raise CarbError(f"There is no model folder '{target}'. Give a folder with config.json, or a hub id owner/name.")
