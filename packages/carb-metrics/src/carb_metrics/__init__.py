@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from carb_metrics.raters import Agreement, agreement
     from carb_metrics.reliability import Calibration, calibration, pick_confidence
     from carb_metrics.robustness import Sensitivity, perturbation_sensitivity
+    from carb_metrics.robustness_change import SensitivityChange, sensitivity_change
     from carb_metrics.shortcuts import Explainability, shortcut_explainability, surface_features
     from carb_metrics.streaming import accuracy_from_parquet
     from carb_metrics.ties import TieReport, tie_report
@@ -48,6 +49,7 @@ __all__ = [
     "Partial",
     "Ranking",
     "Sensitivity",
+    "SensitivityChange",
     "TieReport",
     "Totals",
     "accuracy_from_parquet",
@@ -70,6 +72,7 @@ __all__ = [
     "perturbation_sensitivity",
     "pick_confidence",
     "rank",
+    "sensitivity_change",
     "sets_needed",
     "shortcut_explainability",
     "surface_features",
@@ -134,6 +137,10 @@ _HOME = {
     "robustness": (
         "Sensitivity",
         "perturbation_sensitivity",
+    ),
+    "robustness_change": (
+        "SensitivityChange",
+        "sensitivity_change",
     ),
     "shortcuts": (
         "Explainability",

@@ -132,7 +132,7 @@ def _of_scorer(pairs: pl.DataFrame, spread: pl.DataFrame, confidence: float) -> 
                 every.height - known.height,
                 *jackknife_interval(share[share[:, 1] > 0], _mean, confidence, log=True),
                 int((~nonzero).sum()),
-                *(jackknife_interval(in_spread, _mean_in_spread, confidence, log=True) if known.height else [None] * 3),
+                *(jackknife_interval(in_spread, mean_in_spread, confidence, log=True) if known.height else [None] * 3),
                 float(change.mean()) / deviation if known.height and deviation else None,
                 *_flip_share(every, confidence),
             )
@@ -141,7 +141,7 @@ def _of_scorer(pairs: pl.DataFrame, spread: pl.DataFrame, confidence: float) -> 
     ratio: tuple[float | None, float | None, float | None] = (None, None, None)
     if CAUSAL in sums and surface:
         columns = np.column_stack([column for pair in (sums[CAUSAL], *surface) for column in pair])
-        ratio = jackknife_interval(columns[columns[:, 1::2].sum(1) > 0], _causal_to_surface, confidence, log=True)
+        ratio = jackknife_interval(columns[columns[:, 1::2].sum(1) > 0], causal_to_surface, confidence, log=True)
     return rows, (deviation, *ratio)
 
 
@@ -154,13 +154,15 @@ def _mean(sums: Floats) -> Floats:
     return mean
 
 
-def _mean_in_spread(sums: Floats) -> Floats:
+def mean_in_spread(sums: Floats) -> Floats:
+    """(..., 4) to (...): sums of abs(Δ), of pairs, of squares within sets and of their degrees of freedom."""
     with np.errstate(divide="ignore", invalid="ignore"):
         mean: Floats = sums[..., 0] / sums[..., 1] / np.sqrt(sums[..., 2] / sums[..., 3])
     return mean
 
 
-def _causal_to_surface(sums: Floats) -> Floats:
+def causal_to_surface(sums: Floats) -> Floats:
+    """(..., 2 kinds) to (...): sums of abs(Δ) and of pairs for CC, and then for each surface kind."""
     with np.errstate(divide="ignore", invalid="ignore"):
         means = sums[..., 0::2] / sums[..., 1::2]
         ratio: Floats = means[..., 0] / means[..., 1:].mean(-1)
