@@ -171,7 +171,7 @@ class TestBlend:
             ("blend", "is not a task"),
             ("blnd:{path}", "Did you mean 'blend'"),
             ("blend:{path}?places=Chian", "Did you mean 'China'"),
-            ("blend:{path}?weihted=true", "Did you mean 'weighted'"),
+            ("blend:{path}?weihted=true", "did you mean 'weighted'"),
             ("blend:{path}?limit=0", "limit='0'"),
             ("blend:{path}?limit=1&limit=2", "twice"),
             ("blend:{path}?limit", "key=value"),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import hashlib
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
@@ -15,6 +14,7 @@ from carb_data import files
 from carb_data.errors import CarbError
 from carb_data.extras import require
 from carb_data.models import BonSet
+from carb_data.options import closest
 from carb_data.registry import Registry, cultures
 
 SEED = "carb-seed"
@@ -146,9 +146,9 @@ def load(name_or_path: str | Path, *, registry: Registry | None = cultures) -> D
     if name.startswith("hf://"):
         return _load_hub(name, registry)
     if not Path(name).exists():
-        close = difflib.get_close_matches(name, [SEED], n=1)
-        guess = f" Did you mean '{close[0]}'?" if close else ""
-        raise CarbError(f"There is no data set '{name}'.{guess} Give '{SEED}', a path, or hf://owner/name.")
+        raise CarbError(
+            f"There is no data set '{name}'.{closest(name, [SEED])} Give '{SEED}', a path, or hf://owner/name."
+        )
     return Dataset.load(name, registry=registry)
 
 

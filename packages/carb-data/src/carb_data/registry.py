@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import os
 from collections.abc import Iterable, Iterator
 from importlib import resources
@@ -12,6 +11,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from carb_data.errors import CarbError
 from carb_data.models import Culture
+from carb_data.options import closest
 
 CULTURES_VARIABLE = "CARB_CULTURES"
 """Environment variable with further culture files, separated as in PATH."""
@@ -111,11 +111,9 @@ class UnknownCultureError(CarbError, KeyError):
 
     def __init__(self, culture_id: str, known: Iterable[str]) -> None:
         names = sorted(known)
-        close = difflib.get_close_matches(str(culture_id), names, n=1)
-        guess = f" Did you mean '{close[0]}'?" if close else ""
         self.message = (
-            f"unknown culture '{culture_id}'.{guess} Known: {', '.join(names)}. To add one, describe it in a "
-            f"culture file and name that file in {CULTURES_VARIABLE} or with --culture-file"
+            f"unknown culture '{culture_id}'.{closest(str(culture_id), names)} Known: {', '.join(names)}. To add one, "
+            f"describe it in a culture file and name that file in {CULTURES_VARIABLE} or with --culture-file"
         )
         super().__init__(self.message)
 

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-import difflib
 import importlib
 import re
 from collections.abc import Callable, Mapping
 from importlib.metadata import EntryPoint, entry_points, version
 from typing import Any, TypeVar, cast
-from urllib.parse import parse_qsl, quote, urlencode
+from urllib.parse import quote, urlencode
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict
 
 from carb_data import CarbError
+from carb_data.options import closest, read_query
+from carb_data.options import read_options as options_of
 from carb_scorers.contract import Scorer, ScorerSpec
 
 ENTRY_POINTS = "carb.scorers"
@@ -78,14 +79,7 @@ def parse_spec(text: str) -> ParsedSpec:
             f"classifier:path/to/model or judge:path/to/model?mode=listwise&read=logprob."
         )
     kind, target, query = match.groups()
-    try:
-        pairs = parse_qsl(query or "", keep_blank_values=True, strict_parsing=bool(query))
-    except ValueError:
-        raise CarbError(f"Scorer '{text}': the part after '?' must be key=value pairs joined by '&'.") from None
-    options = dict(pairs)
-    if len(options) != len(pairs):
-        raise CarbError(f"Scorer '{text}' gives an option twice.")
-    return ParsedSpec(kind=kind, target=target, options=options)
+    return ParsedSpec(kind=kind, target=target, options=read_query(query, f"Scorer '{text}'"))
 
 
 def open_scorer(spec: str) -> Scorer:
@@ -143,9 +137,7 @@ def _registered(kind: str) -> EntryPoint:
             f"Several packages register the scorer kind '{kind}': {', '.join(registered)}. Uninstall all but one."
         )
     if not registered:
-        close = difflib.get_close_matches(kind, kinds(), n=1)
-        guess = f" Did you mean '{close[0]}'?" if close else ""
-        raise CarbError(f"Unknown scorer kind '{kind}'.{guess} Known kinds: {', '.join(kinds())}.")
+        raise CarbError(f"Unknown scorer kind '{kind}'.{closest(kind, kinds())} Known kinds: {', '.join(kinds())}.")
     return next(iter(registered.values()))
 
 
@@ -164,17 +156,4 @@ def read_options(model: type[_O], name: str, options: Mapping[str, Any]) -> _O:
     Raises:
         CarbError: names every option that is unknown or has a bad value.
     """
-    try:
-        return model.model_validate(dict(options))
-    except ValidationError as error:
-        reasons = []
-        for detail in error.errors(include_url=False):
-            option = ".".join(map(str, detail["loc"]))
-            if detail["type"] == "extra_forbidden":
-                close = difflib.get_close_matches(option, model.model_fields, n=1)
-                reasons.append(f"unknown option '{option}'" + (f", did you mean '{close[0]}'?" if close else ""))
-            else:
-                reasons.append(f"{option}={detail['input']!r}: {detail['msg'].removeprefix('Value error, ')}")
-        raise CarbError(
-            f"Scorer '{name}': {'; '.join(reasons)}. It takes {', '.join(model.model_fields) or 'no options'}."
-        ) from None
+    return options_of(model, f"Scorer '{name}'", options)

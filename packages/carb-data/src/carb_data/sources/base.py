@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import importlib
 import io
 import itertools
@@ -22,6 +21,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, ValidationError
 from carb_data import files
 from carb_data.errors import CarbError
 from carb_data.models import BonSet
+from carb_data.options import closest
 from carb_data.registry import Registry, cultures
 from carb_data.sources.models import Row, Skip
 
@@ -45,12 +45,6 @@ def _split(value: object) -> object:
 
 Names = Annotated[tuple[str, ...], BeforeValidator(_split)]
 """An option that takes several names: a sequence, or one string with commas."""
-
-
-def closest(name: str, known: Iterable[str]) -> str:
-    """`` Did you mean 'X'?`` for the known name nearest to ``name``, or nothing."""
-    found = difflib.get_close_matches(name, list(known), n=1)
-    return f" Did you mean '{found[0]}'?" if found else ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,8 +23,9 @@ from pydantic import Field
 
 from carb_data.errors import CarbError
 from carb_data.models import BonSet, Domain, Provenance, Response, Role
+from carb_data.options import closest
 from carb_data.sources.answers import Thesaurus, are_alike, may_agree, normalise
-from carb_data.sources.base import Names, Options, Source, closest
+from carb_data.sources.base import Names, Options, Source
 from carb_data.sources.blend_votes import PLACES, Item, Top, Votes, is_bare
 from carb_data.sources.models import Skip
 from carb_data.sources.reading import find_folder

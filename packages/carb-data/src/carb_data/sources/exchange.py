@@ -19,7 +19,8 @@ from pydantic import Field, ValidationError
 from carb_data.errors import CarbError
 from carb_data.extras import require
 from carb_data.models import BonSet, Domain, Provenance, Response, Role
-from carb_data.sources.base import Options, Source, closest
+from carb_data.options import closest
+from carb_data.sources.base import Options, Source
 from carb_data.sources.models import Skip
 from carb_data.sources.reading import first_defect
 

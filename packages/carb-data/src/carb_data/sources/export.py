@@ -12,7 +12,7 @@ import polars as pl
 from carb_data.errors import CarbError
 from carb_data.extras import require
 from carb_data.models import BonSet
-from carb_data.sources.base import closest
+from carb_data.options import closest
 
 Form = Literal["rewardbench2", "pairs", "datasets"]
 FORMS: tuple[Form, ...] = ("rewardbench2", "pairs", "datasets")

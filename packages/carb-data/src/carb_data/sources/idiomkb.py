@@ -27,8 +27,9 @@ from pydantic import BaseModel, Field, TypeAdapter
 
 from carb_data.errors import CarbError
 from carb_data.models import BonSet, Domain, Provenance, Response, Role
+from carb_data.options import closest
 from carb_data.sources.answers import normalise
-from carb_data.sources.base import Names, Options, Source, closest
+from carb_data.sources.base import Names, Options, Source
 from carb_data.sources.grouping import of_mixed_length
 from carb_data.sources.models import Skip
 from carb_data.sources.reading import find_folder, read_json

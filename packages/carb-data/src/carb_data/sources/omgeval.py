@@ -18,7 +18,8 @@ from pydantic import BaseModel, Field, TypeAdapter
 
 from carb_data.errors import CarbError
 from carb_data.models import Domain, Provenance
-from carb_data.sources.base import Names, Options, Source, closest
+from carb_data.options import closest
+from carb_data.sources.base import Names, Options, Source
 from carb_data.sources.models import Candidate, CandidatePool, Skip
 from carb_data.sources.reading import read_json, read_text
 

@@ -16,8 +16,9 @@ from pydantic import Field
 
 from carb_data.errors import CarbError
 from carb_data.models import Domain, Provenance
+from carb_data.options import closest
 from carb_data.registry import cultures
-from carb_data.sources.base import Options, Source, closest
+from carb_data.sources.base import Options, Source
 from carb_data.sources.models import Reference, Skip
 from carb_data.sources.reading import read_text
 

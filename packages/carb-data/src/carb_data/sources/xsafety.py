@@ -20,7 +20,8 @@ from pydantic import Field
 
 from carb_data.errors import CarbError
 from carb_data.models import BonSet, Domain, Provenance, Response, Role
-from carb_data.sources.base import Names, Options, Source, closest
+from carb_data.options import closest
+from carb_data.sources.base import Names, Options, Source
 from carb_data.sources.grouping import SameItems
 from carb_data.sources.models import Skip
 from carb_data.sources.reading import read_text

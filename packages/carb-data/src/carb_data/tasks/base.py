@@ -7,14 +7,13 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol, TypeVar
-from urllib.parse import parse_qsl
+from typing import Protocol
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict
 
 from carb_data.errors import CarbError
 from carb_data.models import Identifier, LanguageTag, Text
-from carb_data.sources.base import closest
+from carb_data.options import closest, read_query
 
 
 class TaskPrompt(BaseModel):
@@ -113,44 +112,17 @@ def open_task(spec: str, *, judge: Judge | None = None) -> Task:
     kind, path, query = match.groups()
     if kind not in _KINDS:
         raise CarbError(f"Unknown task kind '{kind}'.{closest(kind, _KINDS)} Known kinds: {', '.join(_KINDS)}.")
-    try:
-        pairs = parse_qsl(query or "", keep_blank_values=True, strict_parsing=bool(query))
-    except ValueError:
-        raise CarbError(f"Task '{spec}': the part after '?' must be key=value pairs joined by '&'.") from None
-    if len(dict(pairs)) != len(pairs):
-        raise CarbError(f"Task '{spec}' gives an option twice.")
+    given = read_query(query, f"Task '{spec}'")
     module, _, name = _KINDS[kind].partition(":")
     opener: Callable[[str, Path, Mapping[str, str], Judge | None], Task]
     opener = getattr(importlib.import_module(module), name)
-    return opener(spec.strip(), Path(path).expanduser(), dict(pairs), judge)
+    return opener(spec.strip(), Path(path).expanduser(), given, judge)
 
 
 class TaskOptions(BaseModel):
     """Base of a task's options."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
-
-
-O = TypeVar("O", bound=TaskOptions)  # noqa: E741 - the usual name
-
-
-def read_task_options(model: type[O], spec: str, options: Mapping[str, Any]) -> O:
-    """Validate the options of a spec; lists are joined by commas.
-
-    Raises:
-        CarbError: names every option that is unknown or has a bad value.
-    """
-    try:
-        return model.model_validate(dict(options))
-    except ValidationError as error:
-        reasons = []
-        for detail in error.errors(include_url=False):
-            option = ".".join(map(str, detail["loc"]))
-            if detail["type"] == "extra_forbidden":
-                reasons.append(f"unknown option '{option}'.{closest(option, model.model_fields)}".rstrip("."))
-            else:
-                reasons.append(f"{option}={detail['input']!r}: {detail['msg'].removeprefix('Value error, ')}")
-        raise CarbError(f"Task '{spec}': {'; '.join(reasons)}. It takes {', '.join(model.model_fields)}.") from None
 
 
 def evenly(prompts: Sequence[TaskPrompt], limit: int | None) -> tuple[TaskPrompt, ...]:

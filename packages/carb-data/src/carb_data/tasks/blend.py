@@ -20,10 +20,11 @@ from pydantic import BaseModel, Field, TypeAdapter
 from carb_data.dataset import Dataset
 from carb_data.errors import CarbError
 from carb_data.files import SUFFIXES
-from carb_data.sources.base import Names, closest
+from carb_data.options import closest, read_options
+from carb_data.sources.base import Names
 from carb_data.sources.blend import PLACES, SHIPPED
 from carb_data.sources.reading import find_folder, read_json
-from carb_data.tasks.base import GradesOneByOne, Judge, TaskOptions, TaskPrompt, evenly, read_task_options
+from carb_data.tasks.base import GradesOneByOne, Judge, TaskOptions, TaskPrompt, evenly
 from carb_data.tasks.matching import Form, first_line, form, forms, is_same, says
 
 _MOST_WITHOUT_ANSWER = 2
@@ -147,7 +148,7 @@ def open_blend(name: str, path: Path, options: Mapping[str, str], judge: Judge |
     Raises:
         CarbError: an option is wrong, or the files are not BLEnD's.
     """
-    read = read_task_options(BlendTaskOptions, name, options)
+    read = read_options(BlendTaskOptions, f"Task '{name}'", options)
     for place in read.places:
         if place not in PLACES:
             raise CarbError(f"BLEnD has no place '{place}'.{closest(place, PLACES)} Places: {', '.join(PLACES)}.")

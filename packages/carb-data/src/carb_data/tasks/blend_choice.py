@@ -20,10 +20,11 @@ from pydantic import Field
 
 from carb_data.errors import CarbError
 from carb_data.models import BonSet
-from carb_data.sources.base import Names, closest
+from carb_data.options import closest, read_options
+from carb_data.sources.base import Names
 from carb_data.sources.blend import PLACES, SHIPPED, BlendOptions, build
 from carb_data.sources.reading import find_folder
-from carb_data.tasks.base import GradesOneByOne, Judge, TaskOptions, TaskPrompt, evenly, read_task_options
+from carb_data.tasks.base import GradesOneByOne, Judge, TaskOptions, TaskPrompt, evenly
 from carb_data.tasks.blend import read_ids
 from carb_data.tasks.choices import read_choice, with_options
 
@@ -88,7 +89,7 @@ def open_blend_choice(name: str, path: Path, options: Mapping[str, str], judge: 
     Raises:
         CarbError: an option is wrong, or the files are not BLEnD's.
     """
-    read = read_task_options(ChoiceOptions, name, options)
+    read = read_options(ChoiceOptions, f"Task '{name}'", options)
     for place in read.places:
         if place not in PLACES:
             raise CarbError(f"BLEnD has no place '{place}'.{closest(place, PLACES)} Places: {', '.join(PLACES)}.")

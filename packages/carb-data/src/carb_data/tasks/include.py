@@ -17,9 +17,10 @@ import polars as pl
 from pydantic import Field
 
 from carb_data.errors import CarbError
+from carb_data.options import closest, read_options
 from carb_data.registry import cultures
-from carb_data.sources.base import Names, closest
-from carb_data.tasks.base import Judge, TaskOptions, TaskPrompt, evenly, read_task_options
+from carb_data.sources.base import Names
+from carb_data.tasks.base import Judge, TaskOptions, TaskPrompt, evenly
 from carb_data.tasks.blend_choice import ChoiceTask, Question
 from carb_data.tasks.choices import LETTERS, with_options
 
@@ -60,7 +61,7 @@ def open_include(name: str, path: Path, options: Mapping[str, str], judge: Judge
     Raises:
         CarbError: an option is wrong, or the folder is not a copy of INCLUDE.
     """
-    read = read_task_options(IncludeOptions, name, options)
+    read = read_options(IncludeOptions, f"Task '{name}'", options)
     there = {folder.name.replace(" ", "_"): folder for folder in sorted(path.glob("*")) if folder.is_dir()}
     known = {language: folder for language, folder in there.items() if language in LANGUAGES}
     if not known:

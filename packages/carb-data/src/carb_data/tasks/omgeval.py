@@ -14,10 +14,11 @@ from typing import Literal
 from pydantic import BaseModel, Field, TypeAdapter
 
 from carb_data.errors import CarbError
-from carb_data.sources.base import Names, closest
+from carb_data.options import closest, read_options
+from carb_data.sources.base import Names
 from carb_data.sources.omgeval import LANGUAGES
 from carb_data.sources.reading import read_json, read_text
-from carb_data.tasks.base import Comparison, Judge, TaskOptions, TaskPrompt, evenly, read_task_options
+from carb_data.tasks.base import Comparison, Judge, TaskOptions, TaskPrompt, evenly
 
 
 class OmgevalTaskOptions(TaskOptions):
@@ -91,7 +92,7 @@ def open_omgeval(name: str, path: Path, options: Mapping[str, str], judge: Judge
     Raises:
         CarbError: an option is wrong, or the files are not OMGEval's.
     """
-    read = read_task_options(OmgevalTaskOptions, name, options)
+    read = read_options(OmgevalTaskOptions, f"Task '{name}'", options)
     prompts: list[TaskPrompt] = []
     references: dict[str, str] = {}
     for folder in dict.fromkeys(read.languages):

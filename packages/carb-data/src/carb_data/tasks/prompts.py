@@ -9,8 +9,9 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from carb_data.errors import CarbError, DataError, Problem
 from carb_data.models import Identifier, LanguageTag, Text
+from carb_data.options import read_options
 from carb_data.sources.reading import first_defect
-from carb_data.tasks.base import GradesOneByOne, Judge, TaskOptions, TaskPrompt, evenly, read_task_options
+from carb_data.tasks.base import GradesOneByOne, Judge, TaskOptions, TaskPrompt, evenly
 
 
 class PromptOptions(TaskOptions):
@@ -58,7 +59,7 @@ def open_prompts(name: str, path: Path, options: Mapping[str, str], judge: Judge
     Raises:
         CarbError: the file cannot be read, or lines lack a field; all are told.
     """
-    read = read_task_options(PromptOptions, name, options)
+    read = read_options(PromptOptions, f"Task '{name}'", options)
     try:
         lines = path.read_text(encoding="utf-8-sig").splitlines()
     except (OSError, UnicodeDecodeError) as error:
