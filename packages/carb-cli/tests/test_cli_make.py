@@ -6,11 +6,14 @@ import json
 import sys
 from pathlib import Path
 
+import polars as pl
 import pytest
 
 import carb_data.checks
-from carb_data import Dataset, MissingExtraError, load
+from carb_data import Dataset, MissingExtraError, ScoreTable, load
+from carb_scorers import evaluate
 from cli_helpers import Carb, small_dataset, small_set, write_construct_config
+from tal_rlvr import TrainResult
 
 TRAIN = ("train", "--config", "demo-cpu", "--model", "m", "--data", "carb-seed")
 
@@ -111,6 +114,39 @@ def test_train_lists_presets_and_prints_configurations(carb: Carb) -> None:
     printed = carb(*TRAIN, "--out", "somewhere", "--print-config").json
     assert (printed["out"], printed["model"]) == ("somewhere", "m")
     assert printed["mix"]["sources"][0]["path"] == "carb-seed"
+
+
+def test_train_shows_how_training_changed_what_perturbations_move(
+    carb: Carb, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A finished run with planted scores: after it, CC moves texts twice as far and the rest half as far."""
+    sets = load("carb-seed").filter(lambda item: bool(item.perturbed), languages=["en"])
+    (tmp_path / "perturbed").mkdir()
+    plain = evaluate(sets, ["baseline:length"]).frame
+    own = plain.filter(pl.col("perturbation").is_null())
+    base = own.select("item_id", pl.col("response_id").alias("original"), pl.col("score").alias("base"))
+    moved = plain.join(base, on=["item_id", "original"], how="left", maintain_order="left")
+    factor = pl.when(pl.col("perturbation").cast(pl.String) == "CC").then(2.0).otherwise(0.5)
+    late = moved.with_columns(
+        pl.coalesce(pl.col("base") + factor * (pl.col("score") - pl.col("base")), "score").alias("score")
+    ).drop("base")
+    for name, frame in (("before", plain), ("after", late)):
+        named = frame.with_columns(pl.lit(name).cast(frame.schema["scorer"]).alias("scorer"))
+        ScoreTable(named).save(tmp_path / "perturbed" / f"{name}.parquet")
+    result = TrainResult(
+        out=str(tmp_path), model="m", ablation="none", seed=0, steps=1, train_pairs=1, held_out_pairs=0,
+        dropped_pairs=0, stages=(), changes={}, curve=(),
+    )  # fmt: skip
+    monkeypatch.setattr("carb_cli.commands.train.run", lambda *_, **__: result)
+    monkeypatch.setattr("carb_cli.commands.train.ablate", lambda *_, **__: {"none": result, "no-criteria": result})
+    shown = carb(*TRAIN, "--out", tmp_path).out
+    assert "Change of scores under perturbation" in shown
+    rows = carb(*TRAIN, "--out", tmp_path, "--json").json["sensitivity"]
+    factors = {row["perturbation"]: row["factor"] for row in rows}
+    assert factors == pytest.approx({"CC": 2, "RC": 0.5, "CL": 0.5, "RP": 0.5, "CC/surface": 4})
+    ablated = carb(*TRAIN, "--out", tmp_path, "--ablate", "--json").json
+    assert [row["ablation"] for row in ablated["sensitivity"]] == ["none"] * 5 + ["no-criteria"] * 5
+    assert "no-criteria" in carb(*TRAIN, "--out", tmp_path, "--ablate").out
 
 
 def test_train_mistakes(carb: Carb, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

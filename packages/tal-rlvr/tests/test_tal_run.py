@@ -7,9 +7,9 @@ import random
 import anyio
 import pytest
 
-from carb_data import CarbError
+from carb_data import CarbError, load
 from carb_scorers import Candidate, ScoreRequest, open_scorer
-from tal_rlvr import ablate, ablation_table, parse_judgement, run
+from tal_rlvr import ablate, ablation_table, parse_judgement, read_perturbed, run
 from tal_rlvr.judgement import Judgement
 from tal_rlvr.paired import difference, estimate
 from tal_rlvr.pairs import Pair, both_orders
@@ -95,6 +95,54 @@ def test_ablations_are_run_once_and_tabled(config):
     assert {"before", "after", "change", "p", "entropy"} <= set(table[0])
     assert "rewards/R_appr/mean" in results["none"].curve[0]
     assert "rewards/R_appr/mean" not in results["no-reasoning"].curve[0]
+
+
+@pytest.fixture
+def perturbed(tmp_path):
+    """Two English sets with perturbed texts."""
+    sets = load("carb-seed").filter(lambda item: bool(item.perturbed), languages=["en"])[:2]
+    sets.save(tmp_path / "perturbed.jsonl")
+    return {"evaluation": {"perturbed": {"path": str(tmp_path / "perturbed.jsonl"), "languages": ["en"]}}}
+
+
+def test_perturbed_texts_are_scored_before_and_after_training(config, perturbed, tmp_path):
+    result = run(config, overrides=perturbed)
+    frame = read_perturbed(result.out).frame
+    texts = sum(len(item.responses) + len(item.perturbed) for item in load(tmp_path / "perturbed.jsonl"))
+    assert frame["scorer"].cast(str).value_counts().sort("scorer").rows() == [("after", texts), ("before", texts)]
+    assert frame["score"].null_count() == 2 * texts  # a model of random weights writes no judgement
+
+
+def test_scores_of_perturbed_texts_are_those_of_each_model(config, perturbed, monkeypatch):
+    """The judges give way to length, which always has a score."""
+    opened = []
+
+    def length(name, model, options, settings):
+        opened.append((name, model, options.pairs, settings.max_new_tokens))
+        scorer = open_scorer("baseline:length")
+        monkeypatch.setattr(scorer, "spec", scorer.spec.model_copy(update={"name": name}), raising=False)
+        return scorer
+
+    monkeypatch.setattr("tal_rlvr.perturbed.open_with", length)
+    result = run(config, overrides=perturbed)
+    warm = f"{result.out}/warmup"
+    assert opened == [("before", warm, "knockout", 12), ("after", result.model, "knockout", 12)]
+    scores = {name: frame["score"].to_list() for (name,), frame in read_perturbed(result.out).frame.group_by("scorer")}
+    assert scores["before"] == scores["after"]
+    assert None not in scores["before"]
+
+
+def test_a_run_without_perturbed_sets_has_no_scores_of_them(config, perturbed, tmp_path):
+    assert read_perturbed(run(config).out) is None
+    perturbed["evaluation"]["perturbed"]["languages"] = ["xx"]
+    with pytest.raises(CarbError, match="no set with perturbed texts in xx"):
+        run(config, overrides={**perturbed, "out": str(tmp_path / "other")})
+
+
+def test_training_pairs_may_not_come_from_perturbed_sets(config, perturbed, tmp_path):
+    source = {"form": "carb", "path": str(tmp_path / "perturbed.jsonl")}
+    with pytest.raises(CarbError, match="Every training pair repeats an evaluation item"):
+        run(config, overrides={**perturbed, "mix": {"sources": [source]}})
 
 
 def test_unfit_settings_and_models_are_named(config, tmp_path):

@@ -13,7 +13,7 @@ from tal_rlvr.correctness import correctness_reward
 from tal_rlvr.judgement import Criterion, FormatError, Judgement, Span, Verdict, parse_judgement
 from tal_rlvr.mix import MixSource, TrainingMix
 from tal_rlvr.prompts import render_plain, render_prompt
-from tal_rlvr.train import TrainResult, ablate, ablation_table, run, train
+from tal_rlvr.train import TrainResult, ablate, ablation_table, read_perturbed, run, train
 
 if TYPE_CHECKING:
     from tal_rlvr.scorer import judge_as_scorer
@@ -52,6 +52,7 @@ __all__ = [
     "paper_config",
     "parse_judgement",
     "presets",
+    "read_perturbed",
     "render_plain",
     "render_prompt",
     "run",

@@ -35,6 +35,17 @@ class LoraSettings(_Frozen):
     target_modules: str | tuple[str, ...] = "all-linear"
 
 
+class PerturbedSets(_Frozen):
+    """Sets with perturbed texts, which the judge scores before and after training."""
+
+    path: str
+    """As ``carb_data.load`` takes it: ``carb-seed``, a file, a hub id."""
+    languages: tuple[str, ...] = ()
+    """Only sets whose prompt is in one of these; all where none is named."""
+    pairs: Literal["all", "knockout"] = "knockout"
+    """Which candidates are compared, as in ``think:MODEL``."""
+
+
 class EvaluationConfig(_Frozen):
     """The evaluation before and after training, on pairs held out of every source."""
 
@@ -43,6 +54,8 @@ class EvaluationConfig(_Frozen):
     """``both`` evaluates the model as it came, too."""
     sets: tuple[str, ...] = ()
     """Evaluation sets (as ``carb_data.load`` takes them) that no training pair may come from."""
+    perturbed: PerturbedSets | None = None
+    """Sets on which the judge's sensitivity to perturbations is measured. No training pair may come from these."""
     on_contamination: Literal["stop", "drop"] = "stop"
     """``drop`` leaves the pairs out that were found, and says so in the report."""
 
@@ -78,6 +91,13 @@ class TrainConfig(_Frozen):
         elif ablation == "no-reasoning":
             rewards = rewards.model_copy(update={"criteria_weight": 0.0})
         return self.model_copy(update={"ablation": ablation, "rewards": rewards, "out": out})
+
+    @property
+    def evaluation_sets(self) -> tuple[str, ...]:
+        """Every set that no training pair may come from."""
+        perturbed = self.evaluation.perturbed
+        own = () if perturbed is None or perturbed.path in self.evaluation.sets else (perturbed.path,)
+        return (*self.evaluation.sets, *own)
 
     @property
     def direct(self) -> bool:

@@ -22,8 +22,9 @@ from tal_rlvr.held_out import HeldOut, compare_held_out, evaluate_held_out
 from tal_rlvr.mix import Parts, ordered
 from tal_rlvr.paired import Difference
 from tal_rlvr.pairs import OrderedPair, Pair
+from tal_rlvr.perturbed import score_perturbed
 from tal_rlvr.tokens import encode_prompt, verdict_tokens
-from tal_rlvr.train import CONFIG, THINK, OnLog, write_json
+from tal_rlvr.train import CONFIG, PERTURBED, THINK, OnLog, write_json
 from tal_rlvr.trainer import ThinkAsLocalsTrainer, paper_config, training_rows
 from tal_rlvr.warmup import tokenised, warmup_rows
 
@@ -37,7 +38,7 @@ def checked_parts(config: TrainConfig) -> tuple[Parts, int]:
         CarbError: training pairs come from evaluation sets, and the configuration does not say to drop them.
     """
     parts = config.mix.parts()
-    report = report_contamination(parts, config.evaluation.sets)
+    report = report_contamination(parts, config.evaluation_sets)
     if PartialState().is_main_process:
         write_json(config.out / "contamination.json", report.model_dump_json(indent=1))
     if not report.found:
@@ -118,6 +119,16 @@ class Workplace:
                 write_json(kept, held.model_dump_json(indent=1))
             results.append((name, held))
         return results
+
+    def score_perturbed(self, name: str, model: str | Path) -> None:
+        """Keep the model's scores of the perturbed sets, where there are some to score."""
+        kept = self.config.out / PERTURBED / f"{name}.parquet"
+        if self.config.evaluation.perturbed is None or (kept.is_file() and name != "after"):
+            return
+        if self.is_main:
+            kept.parent.mkdir(parents=True, exist_ok=True)
+            score_perturbed(self.config, name, str(model)).save(kept)
+        self.state.wait_for_everyone()
 
     def warm_up(self, pairs: Sequence[Pair]) -> str:
         """Supervised training on the form; returns the model to go on with. A finished warm-up is used again."""

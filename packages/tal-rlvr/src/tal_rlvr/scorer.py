@@ -201,6 +201,11 @@ def open_think(name: str, target: str, options: Mapping[str, str]) -> Scorer:
         direct=settings.direct,
         max_new_tokens=read.max_new_tokens or settings.max_new_tokens,
     )
+    return open_with(name, target, read, settings)
+
+
+def open_with(name: str, target: str, read: ThinkOptions, settings: ThinkSettings) -> Scorer:
+    """Open a model under these settings, whatever lies beside it."""
     loaded = load(target, read.loading(), "AutoModelForCausalLM")
     spec = ScorerSpec(
         name=name,

@@ -6,7 +6,7 @@ import json
 import os
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pydantic import BaseModel, ConfigDict
 
@@ -16,8 +16,13 @@ from tal_rlvr.config import ABLATIONS, Ablation, TrainConfig, load_config
 from tal_rlvr.mix import ordered
 from tal_rlvr.paired import Difference, Estimate
 
+if TYPE_CHECKING:
+    from carb_data import ScoreTable
+
 RESULT = "result.json"
 CONFIG = "config.json"
+PERTURBED = "perturbed"
+"""Folder of the scores of perturbed texts: ``before.parquet`` and ``after.parquet``."""
 THINK = "think.json"
 """Beside a trained model: which prompt it was trained with."""
 
@@ -94,12 +99,15 @@ def train(config: TrainConfig, *, resume: bool = False, on_log: OnLog | None = N
     """Check the data, warm up, evaluate, train with GRPO, evaluate. See ``run``."""
     require("trl", package="tal-rlvr", extra="train")
     from tal_rlvr import pipeline
+    from tal_rlvr.perturbed import perturbed_sets
 
     out = config.out
     finished = out / RESULT
     if finished.is_file():
         raise CarbError(f"{out} holds a finished run. Choose another 'out', or remove it.")
     _check_begun(config, resume)
+    if config.evaluation.perturbed is not None:
+        perturbed_sets(config.evaluation.perturbed)  # found missing now rather than after the warm-up
     out.mkdir(parents=True, exist_ok=True)
     parts, dropped = pipeline.checked_parts(config)
     held_out = ordered(parts.held_out, shuffle=False)
@@ -109,8 +117,10 @@ def train(config: TrainConfig, *, resume: bool = False, on_log: OnLog | None = N
             stages += place.evaluate("start", config.model, held_out)
         base = place.warm_up(parts.train)
         stages += place.evaluate("before", base, held_out)
+        place.score_perturbed("before", base)
         model, curve, steps = place.reinforce(base, parts.train, resume=resume)
         stages += place.evaluate("after", model, held_out)
+        place.score_perturbed("after", model)
     result = TrainResult(
         out=str(out),
         model=str(model),
@@ -197,6 +207,18 @@ def ablation_table(results: dict[Ablation, TrainResult]) -> list[dict[str, Any]]
                 }
             )
     return rows
+
+
+def read_perturbed(folder: str | Path) -> ScoreTable | None:
+    """Scores of perturbed texts by the judges ``before`` and ``after`` training; none where the run made none.
+
+    Raises:
+        CarbError: a file is not a table of scores.
+    """
+    from carb_data import ScoreTable
+
+    files = [Path(folder) / PERTURBED / f"{name}.parquet" for name in ("before", "after")]
+    return ScoreTable.concat([ScoreTable.load(path) for path in files]) if all(map(Path.is_file, files)) else None
 
 
 def write_json(path: Path, content: str) -> None:

@@ -13,7 +13,8 @@ from carb_cli import display
 from carb_cli.display import percent
 from carb_cli.options import Json, Quiet, Several
 from carb_cli.output import Output
-from tal_rlvr import TrainResult, ablate, ablation_table, load_config, presets, run
+from carb_metrics import sensitivity_change
+from tal_rlvr import TrainResult, ablate, ablation_table, load_config, presets, read_perturbed, run
 
 Flag = Parameter(negative=(), show_default=False)
 
@@ -22,6 +23,8 @@ class Trained(Output, TrainResult):
     """Output of ``carb train --json``."""
 
     schema_: Literal["carb.train/1"] = Field(default="carb.train/1", alias="schema")
+    sensitivity: tuple[dict[str, Any], ...] = ()
+    """One for each perturbation of ``evaluation.perturbed``: ``carb_metrics.SensitivityChange.kinds``."""
 
 
 class Ablated(Output):
@@ -30,6 +33,8 @@ class Ablated(Output):
     schema_: Literal["carb.train.ablate/1"] = Field(default="carb.train.ablate/1", alias="schema")
     rows: tuple[dict[str, Any], ...]
     """One for each ablation and decoding: accuracy before and after with intervals, p, format rate, entropy."""
+    sensitivity: tuple[dict[str, Any], ...] = ()
+    """One for each ablation and perturbation, see ``Trained.sensitivity``."""
 
 
 def train(
@@ -80,17 +85,30 @@ def train(
         display.console.file.write(wanted.model_dump_json(indent=2) + "\n")
         return
     if ablate_:
-        rows = ablation_table(ablate(wanted, resume=resume, progress=lambda name: _note(quiet, f"ablation {name}")))
+        results = ablate(wanted, resume=resume, progress=lambda name: _note(quiet, f"ablation {name}"))
+        rows = ablation_table(results)
+        moved = [{"ablation": name, **row} for name, result in results.items() for row in _sensitivity(result)]
         if json:
-            Ablated(rows=tuple(rows)).print()
-        else:
-            _show_ablations(rows)
+            Ablated(rows=tuple(rows), sensitivity=tuple(moved)).print()
+            return
+        _show_ablations(rows)
+        _show_sensitivity(moved)
         return
     result = run(wanted, resume=resume, on_log=None if quiet else _log)
+    moved = _sensitivity(result)
     if json:
-        Trained.model_validate(result.model_dump()).print()
+        Trained.model_validate({**result.model_dump(), "sensitivity": moved}).print()
         return
     _show(result)
+    _show_sensitivity(moved)
+    display.say(f"Model: {result.model}")
+    display.say(f"Next: carb run --data carb-seed --scorer 'think:{result.model}' --out runs/think")
+
+
+def _sensitivity(result: TrainResult) -> list[dict[str, Any]]:
+    """How training changed what perturbations move; empty where the run has no perturbed sets."""
+    scores = read_perturbed(result.out)
+    return [] if scores is None else sensitivity_change(scores, "before", "after").kinds.to_dicts()
 
 
 def _note(quiet: bool, text: str) -> None:
@@ -114,8 +132,6 @@ def _show(result: TrainResult) -> None:
     display.table("Held-out pairs", columns, rows, right=columns[2:])
     for decoding, change in result.changes.items():
         display.say(f"Change by training, {decoding}: {100 * (change.mean or 0):+.1f} points, p = {change.p}")
-    display.say(f"Model: {result.model}")
-    display.say(f"Next: carb run --data carb-seed --scorer 'think:{result.model}' --out runs/think")
 
 
 def _show_ablations(rows: list[dict[str, Any]]) -> None:
@@ -126,3 +142,20 @@ def _show_ablations(rows: list[dict[str, Any]]) -> None:
         for r in rows
     ]  # fmt: skip
     display.table("Ablations", columns, shown, right=columns[2:])
+
+
+def _show_sensitivity(rows: list[dict[str, Any]]) -> None:
+    if not rows:
+        return
+    first = ["ablation"] if "ablation" in rows[0] else []
+    columns = [*first, "perturbation", "pairs", "before", "after", "after / before", "interval"]
+    shown = [
+        (*(r[name] for name in first), r["perturbation"], r["n"], _number(r["before"]), _number(r["after"]),
+         _number(r["factor"]), f"[{_number(r['factor_low'])}, {_number(r['factor_high'])}]")
+        for r in rows
+    ]  # fmt: skip
+    display.table("Change of scores under perturbation, in within-item spreads", columns, shown, right=columns[-5:])
+
+
+def _number(value: float | None) -> str:
+    return "–" if value is None else f"{value:.2f}"
