@@ -5,7 +5,7 @@ from collections import Counter
 
 import pytest
 
-from carb_data.sources.blend import PLACES
+from carb_data.sources.blend_files import PLACES
 from carb_data.tasks import open_task
 from carb_data.tasks.matching import form
 

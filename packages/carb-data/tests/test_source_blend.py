@@ -17,7 +17,7 @@ from carb_data import CarbError, Dataset, Role
 from carb_data.models import BonSet
 from carb_data.sources import Skip, build, rows
 from carb_data.sources.answers import Thesaurus, are_alike, kind, may_agree, meaning, normalise
-from carb_data.sources.blend import PLACES
+from carb_data.sources.blend_files import PLACES
 
 REPOSITORY = Path(__file__).parents[3]
 REAL = Path(os.environ.get("CARB_DATA_DIR", REPOSITORY / "../shared/data")) / "blend"

@@ -21,16 +21,13 @@ from typing import Literal
 
 from pydantic import Field
 
-from carb_data.errors import CarbError
 from carb_data.models import BonSet, Domain, Provenance, Response, Role
-from carb_data.options import closest
 from carb_data.sources.answers import Thesaurus, are_alike, may_agree, normalise
 from carb_data.sources.base import Names, Options, Source
-from carb_data.sources.blend_votes import PLACES, Item, Top, Votes, is_bare
+from carb_data.sources.blend_files import PLACES, Item, check_places
+from carb_data.sources.blend_votes import Top, Votes, is_bare
 from carb_data.sources.models import Skip
 from carb_data.sources.reading import find_folder
-
-__all__ = ["PLACES", "SHIPPED", "SOURCE", "BlendOptions", "build"]
 
 LICENSE = "CC-BY-SA-4.0"
 URL = "https://github.com/nlee0212/BLEnD"
@@ -66,9 +63,7 @@ def build(path: Path, options: BlendOptions, seed: int) -> Iterator[BonSet | Ski
     Raises:
         CarbError: the files are not BLEnD's, or a place is unknown.
     """
-    for place in options.places:
-        if place not in PLACES:
-            raise CarbError(f"BLEnD has no place '{place}'.{closest(place, PLACES)} Places: {', '.join(PLACES)}.")
+    check_places(options.places)
     places = tuple(dict.fromkeys(options.places))
     blend = Votes(find_folder(path, "annotations", "BLEnD"), places)
     for place in places:

@@ -2,57 +2,18 @@
 
 from __future__ import annotations
 
-import csv
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from pydantic import BaseModel, TypeAdapter
-
 from carb_data.errors import CarbError
 from carb_data.sources.answers import Meaning, Thesaurus, is_answer, meaning
+from carb_data.sources.blend_files import PLACES, Entry, Item, items_file, read_items, read_topics
 from carb_data.sources.grouping import SameItems
-from carb_data.sources.reading import read_json
-
-PLACES = {
-    "Algeria": ("arabic-dz", "ar"),
-    "Assam": ("assamese", "as"),
-    "Azerbaijan": ("azerbaijani", "az"),
-    "China": ("chinese-cn", "zh"),
-    "Ethiopia": ("amharic", "am"),
-    "Greece": ("greek", "el"),
-    "Indonesia": ("indonesian", "id"),
-    "Iran": ("persian", "fa"),
-    "Mexico": ("spanish-mx", "es"),
-    "North_Korea": ("korean-kp", "ko"),
-    "Northern_Nigeria": ("hausa", "ha"),
-    "South_Korea": ("korean-kr", "ko"),
-    "Spain": ("spanish-es", "es"),
-    "UK": ("english-gb", "en"),
-    "US": ("english-us", "en"),
-    "West_Java": ("sundanese", "su"),
-}
-"""Place to culture id and language of the questions there."""
 
 _MIN_VOTES = 2
 _MAX_UNKNOWING = 2
-
-
-class Entry(BaseModel):
-    answers: list[str]
-    en_answers: list[str]
-    count: int
-
-
-class Item(BaseModel):
-    question: str
-    en_question: str
-    annotations: list[Entry]
-    idks: dict[str, int] = {}
-
-
-_Items = TypeAdapter(dict[str, Item])
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,15 +32,12 @@ class Votes:
     """The files, with what is derived from all of them."""
 
     def __init__(self, folder: Path, needed: Sequence[str]) -> None:
-        self.items = {
-            place: read_json(folder / _file(place), _Items, "BLEnD")
-            for place in PLACES
-            if (folder / _file(place)).exists()
-        }
+        self.items = {place: read_items(folder, place) for place in PLACES if items_file(folder, place).exists()}
         missing = [place for place in needed if place not in self.items]
         if missing:
-            raise CarbError(f"{folder} lacks {', '.join(_file(place) for place in missing)} of BLEnD.")
-        self.topics = {place: _read_topics(folder, place) for place in needed}
+            lacking = (items_file(folder, place).relative_to(folder).as_posix() for place in missing)
+            raise CarbError(f"{folder} lacks {', '.join(lacking)} of BLEnD.")
+        self.topics = {place: read_topics(folder, place) for place in needed}
         self.same = SameItems()
         for items in self.items.values():
             for number, item in items.items():
@@ -151,16 +109,3 @@ def clean(variants: Sequence[str]) -> list[str]:
 def is_bare(text: str) -> bool:
     """Digits, with the marks of times, dates and ranges: the same in every language."""
     return text.isascii() and any(char.isdigit() for char in text) and not any(char.isalpha() for char in text)
-
-
-def _file(place: str) -> str:
-    return f"annotations/{place}_data.json"
-
-
-def _read_topics(folder: Path, place: str) -> dict[str, str]:
-    file = folder / "questions" / f"{place}_questions.csv"
-    try:
-        with file.open(encoding="utf-8-sig", newline="") as lines:
-            return {row["ID"]: row["Topic"] for row in csv.DictReader(lines)}
-    except (OSError, KeyError, UnicodeDecodeError) as error:
-        raise CarbError(f"Cannot read the topics of BLEnD's questions from {file}: {error}.") from None

@@ -8,22 +8,22 @@ weighted one the votes of the matched answer over those of the most voted. ``mat
 
 from __future__ import annotations
 
-import csv
 import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from pydantic import BaseModel, Field, TypeAdapter
+from pydantic import Field
 
 from carb_data.dataset import Dataset
 from carb_data.errors import CarbError
 from carb_data.files import SUFFIXES
-from carb_data.options import closest, read_options
+from carb_data.options import read_options
 from carb_data.sources.base import Names
-from carb_data.sources.blend import PLACES, SHIPPED
-from carb_data.sources.reading import find_folder, read_json
+from carb_data.sources.blend import SHIPPED
+from carb_data.sources.blend_files import PLACES, Item, check_places, read_items, read_topics
+from carb_data.sources.reading import find_folder
 from carb_data.tasks.base import GradesOneByOne, Judge, TaskOptions, TaskPrompt, evenly
 from carb_data.tasks.matching import Form, first_line, form, forms, is_same, says
 
@@ -62,22 +62,6 @@ class BlendTaskOptions(TaskOptions):
     """Ask each question of one place only, chosen by its id, so that no two prompts ask the same."""
     limit: int | None = Field(None, ge=1)
     """Ask only this many, spread evenly over the places."""
-
-
-class _Entry(BaseModel):
-    answers: list[str]
-    en_answers: list[str]
-    count: int
-
-
-class _Item(BaseModel):
-    question: str
-    en_question: str
-    annotations: list[_Entry]
-    idks: dict[str, int] = {}
-
-
-_Items = TypeAdapter(dict[str, _Item])
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,16 +133,14 @@ def open_blend(name: str, path: Path, options: Mapping[str, str], judge: Judge |
         CarbError: an option is wrong, or the files are not BLEnD's.
     """
     read = read_options(BlendTaskOptions, f"Task '{name}'", options)
-    for place in read.places:
-        if place not in PLACES:
-            raise CarbError(f"BLEnD has no place '{place}'.{closest(place, PLACES)} Places: {', '.join(PLACES)}.")
+    check_places(read.places)
     folder = find_folder(path, "annotations", "BLEnD")
     left_out = frozenset(i for path in read.without for i in read_ids(Path(path)))
     prompts: list[TaskPrompt] = []
     voted: dict[str, tuple[Voted, ...]] = {}
     for place in dict.fromkeys(read.places):
         topics = read_topics(folder, place)
-        items = read_json(folder / "annotations" / f"{place}_data.json", _Items, "BLEnD")
+        items = read_items(folder, place)
         for number, item in items.items():
             if (read.ids and number not in read.ids) or number in left_out:
                 continue
@@ -177,7 +159,7 @@ def open_blend(name: str, path: Path, options: Mapping[str, str], judge: Judge |
 
 
 def _question(
-    place: str, number: str, item: _Item, topic: str | None, language: str
+    place: str, number: str, item: Item, topic: str | None, language: str
 ) -> tuple[TaskPrompt | None, tuple[Voted, ...]]:
     nothing = item.idks.get("no-answer", 0) + item.idks.get("not-applicable", 0)
     if nothing > _MOST_WITHOUT_ANSWER or item.idks.get("idk", 0) > _MOST_UNKNOWING:
@@ -218,20 +200,6 @@ def _one_place_each(prompts: list[TaskPrompt]) -> list[TaskPrompt]:
 
 def _hash(text: str) -> bytes:
     return hashlib.sha256(text.encode()).digest()
-
-
-def read_topics(folder: Path, place: str) -> dict[str, str]:
-    """Question id to topic.
-
-    Raises:
-        CarbError: the file is missing or not BLEnD's.
-    """
-    file = folder / "questions" / f"{place}_questions.csv"
-    try:
-        with file.open(encoding="utf-8-sig", newline="") as lines:
-            return {row["ID"]: row["Topic"] for row in csv.DictReader(lines)}
-    except (OSError, KeyError, UnicodeDecodeError) as error:
-        raise CarbError(f"Cannot read the topics of BLEnD's questions from {file}: {error}.") from None
 
 
 def read_ids(path: Path) -> frozenset[str]:

@@ -20,9 +20,10 @@ from pydantic import Field
 
 from carb_data.errors import CarbError
 from carb_data.models import BonSet
-from carb_data.options import closest, read_options
+from carb_data.options import read_options
 from carb_data.sources.base import Names
-from carb_data.sources.blend import PLACES, SHIPPED, BlendOptions, build
+from carb_data.sources.blend import SHIPPED, BlendOptions, build
+from carb_data.sources.blend_files import PLACES, check_places
 from carb_data.sources.reading import find_folder
 from carb_data.tasks.base import GradesOneByOne, Judge, TaskOptions, TaskPrompt, evenly
 from carb_data.tasks.blend import read_ids
@@ -90,9 +91,7 @@ def open_blend_choice(name: str, path: Path, options: Mapping[str, str], judge: 
         CarbError: an option is wrong, or the files are not BLEnD's.
     """
     read = read_options(ChoiceOptions, f"Task '{name}'", options)
-    for place in read.places:
-        if place not in PLACES:
-            raise CarbError(f"BLEnD has no place '{place}'.{closest(place, PLACES)} Places: {', '.join(PLACES)}.")
+    check_places(read.places)
     left_out = frozenset(i for path in read.without for i in read_ids(Path(path)))
     found = _published(path, read) if path.suffix == ".csv" else _built(path, read)
     questions = {q.prompt.id: q for q in found if q.prompt.source_item.removeprefix("blend:") not in left_out}

@@ -1,0 +1,88 @@
+"""BLEnD's files: the places, their questions, and what people there answered."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Iterable
+from pathlib import Path
+
+from pydantic import BaseModel, TypeAdapter
+
+from carb_data.errors import CarbError
+from carb_data.options import closest
+from carb_data.sources.reading import read_json
+
+PLACES = {
+    "Algeria": ("arabic-dz", "ar"),
+    "Assam": ("assamese", "as"),
+    "Azerbaijan": ("azerbaijani", "az"),
+    "China": ("chinese-cn", "zh"),
+    "Ethiopia": ("amharic", "am"),
+    "Greece": ("greek", "el"),
+    "Indonesia": ("indonesian", "id"),
+    "Iran": ("persian", "fa"),
+    "Mexico": ("spanish-mx", "es"),
+    "North_Korea": ("korean-kp", "ko"),
+    "Northern_Nigeria": ("hausa", "ha"),
+    "South_Korea": ("korean-kr", "ko"),
+    "Spain": ("spanish-es", "es"),
+    "UK": ("english-gb", "en"),
+    "US": ("english-us", "en"),
+    "West_Java": ("sundanese", "su"),
+}
+"""Place to culture id and language of the questions there."""
+
+
+class Entry(BaseModel):
+    """An answer that people gave, in its wordings, and how many gave it."""
+
+    answers: list[str]
+    en_answers: list[str]
+    count: int
+
+
+class Item(BaseModel):
+    """A question with what people answered, and how many gave no answer, by reason."""
+
+    question: str
+    en_question: str
+    annotations: list[Entry]
+    idks: dict[str, int] = {}
+
+
+_Items = TypeAdapter(dict[str, Item])
+
+
+def check_places(places: Iterable[str]) -> None:
+    """Raise ``CarbError`` for a place that BLEnD does not have."""
+    for place in places:
+        if place not in PLACES:
+            raise CarbError(f"BLEnD has no place '{place}'.{closest(place, PLACES)} Places: {', '.join(PLACES)}.")
+
+
+def items_file(folder: Path, place: str) -> Path:
+    """The file with the answers of a place."""
+    return folder / "annotations" / f"{place}_data.json"
+
+
+def read_items(folder: Path, place: str) -> dict[str, Item]:
+    """Question id to question.
+
+    Raises:
+        CarbError: the file is missing or not BLEnD's.
+    """
+    return read_json(items_file(folder, place), _Items, "BLEnD")
+
+
+def read_topics(folder: Path, place: str) -> dict[str, str]:
+    """Question id to topic.
+
+    Raises:
+        CarbError: the file is missing or not BLEnD's.
+    """
+    file = folder / "questions" / f"{place}_questions.csv"
+    try:
+        with file.open(encoding="utf-8-sig", newline="") as lines:
+            return {row["ID"]: row["Topic"] for row in csv.DictReader(lines)}
+    except (OSError, KeyError, UnicodeDecodeError) as error:
+        raise CarbError(f"Cannot read the topics of BLEnD's questions from {file}: {error}.") from None
