@@ -1,5 +1,5 @@
 """Development sessions: ``nox -s demo``, ``tests``, ``lint``, ``types``, ``isolation``, ``bench``, ``vllm``, ``ray``,
-``inspect``, ``browser``, ``docs``.
+``inspect``, ``verl``, ``browser``, ``docs``.
 
 Sessions that run the whole workspace share one environment, ``.nox/dev``, which is made once and remade when
 ``constraints.txt`` or a package's ``pyproject.toml`` changes. pip is used throughout, with pinned versions.
@@ -205,6 +205,15 @@ def inspect(session: nox.Session) -> None:
     editable(session, python, "carb-data", "carb-scorers")
     lenient = ["-W", "ignore::pytest.PytestUnraisableExceptionWarning"]  # Inspect leaves streams open at its end
     session.run(python, "-m", "pytest", *lenient, "tests/test_inspect.py", *session.posargs)
+
+
+@nox.session(python=False)
+def verl(session: nox.Session) -> None:
+    """The reward function for verl in verl itself, on a CPU: its loader, its reward managers, its workers on Ray."""
+    python = environment_of_its_own(session, "verl", "verl==0.9.1", "torch==2.13.0")
+    editable(session, python, "carb-data", "carb-scorers")
+    lenient = ["-W", "default"]  # of what verl and Ray import
+    session.run(python, "-m", "pytest", *lenient, "tests/test_verl_real.py", *session.posargs)
 
 
 @nox.session(python=False)

@@ -1,17 +1,22 @@
 """Scorers in other projects, without the other projects: what they are asked and what they give back."""
 
 import asyncio
+import pickle
+import threading
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import anyio
+import anyio.lowlevel
+import anyio.to_thread
 import pytest
 
 from carb_data import CarbError
 from carb_scorers import ScoreRequest, ScoreResult, ScorerSpec, open_scorer
 from carb_scorers.contract import failed
-from carb_scorers.integrations import as_trl_reward, as_verl_reward, best_of_n, best_of_n_async
-from carb_scorers.integrations.asking import as_text
+from carb_scorers.integrations import as_trl_reward, as_verl_reward, asking, best_of_n, best_of_n_async
+from carb_scorers.integrations.asking import Opened, as_text
 from carb_scorers.integrations.verl import NoRewardError
 
 PLACE = {"culture": "german", "language": "de"}
@@ -165,6 +170,42 @@ def test_verls_signatures() -> None:
     assert scores == [4.0, 5.0]
 
 
+def test_verls_threads_share_one_scorer_and_one_event_loop(monkeypatch: pytest.MonkeyPatch) -> None:
+    """verl asks from a pool of threads; a server's limits hold for all of them together."""
+    count = 4
+    met = threading.Barrier(count)
+    opened: list[Fake] = []
+    loops: list[object] = []
+
+    class Waiting(Fake):
+        async def score(self, requests: Sequence[ScoreRequest]) -> list[ScoreResult]:
+            loops.append(anyio.lowlevel.current_token())
+            await anyio.to_thread.run_sync(met.wait)  # until all others are here
+            return await super().score(requests)
+
+    def open_waiting(spec: str) -> Fake:
+        opened.append(Waiting())
+        return opened[-1]
+
+    monkeypatch.setattr(asking, "open_scorer", open_waiting)
+    reward = as_verl_reward("fake:any")
+    with ThreadPoolExecutor(count) as pool:
+        rewards = list(pool.map(lambda n: reward("d", "x" * n, None, INFO), range(1, count + 1)))
+    assert rewards == [1.0, 2.0, 3.0, 4.0]
+    assert len(opened) == 1
+    assert len(loops) == count
+    assert len(set(loops)) == 1
+
+
+def test_what_is_opened_here_is_opened_again_elsewhere() -> None:
+    here = Opened("baseline:length")
+    scorer = here.get()
+    assert here.get() is scorer
+    there = pickle.loads(pickle.dumps(here))
+    assert there.get() is not scorer
+    assert there.name == "baseline:length"
+
+
 def test_verl_needs_the_prompt() -> None:
     one = as_verl_reward(Fake())
     with pytest.raises(CarbError, match="lacks prompt, language"):
@@ -180,7 +221,7 @@ def test_verl_gets_no_made_up_reward() -> None:
 
 
 def test_a_scorer_that_compares_needs_a_batch() -> None:
-    with pytest.raises(CarbError, match="batch=True"):
+    with pytest.raises(CarbError, match=r"mode=pointwise.*batch=True"):
         as_verl_reward(Fake(comparative=True))("d", "vier", None, INFO)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import threading
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -32,11 +33,19 @@ class Scored:
 
 
 class Opened:
-    """A scorer that is opened when it is first used, from its spec; or one that is open already."""
+    """A scorer that is opened when it is first used, from its spec; or one that is open already.
+
+    Threads may share it. Sent to another process it is opened there anew.
+    """
 
     def __init__(self, scorer: Scorer | str) -> None:
+        self._given = scorer
         self._scorer: Scorer | None = None if isinstance(scorer, str) else scorer
         self._spec = scorer if isinstance(scorer, str) else scorer.spec.name
+        self._lock = threading.Lock()
+
+    def __reduce__(self) -> tuple[type[Opened], tuple[Scorer | str]]:
+        return Opened, (self._given,)
 
     @property
     def name(self) -> str:
@@ -49,9 +58,10 @@ class Opened:
         Raises:
             CarbError: it cannot be opened.
         """
-        if self._scorer is None:
-            self._scorer = open_scorer(self._spec)
-        return self._scorer
+        with self._lock:
+            if self._scorer is None:
+                self._scorer = open_scorer(self._spec)
+            return self._scorer
 
 
 async def score_texts(scorer: Scorer, texts: Sequence[Text], *, seed: int = 0) -> list[Scored]:

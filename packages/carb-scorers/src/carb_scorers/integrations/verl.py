@@ -1,7 +1,8 @@
-"""A scorer as a custom reward function of verl (``custom_reward_function.path`` and ``.name``).
+"""A scorer as a custom reward function of verl (``reward.custom_reward_function.path`` and ``.name``).
 
-verl calls ``compute_score(data_source, solution_str, ground_truth, extra_info)``, or with
-``reward_model.reward_manager=batch`` the plural of each. Neither brings the prompt, so it must be in ``extra_info``.
+verl calls ``compute_score(data_source, solution_str, ground_truth, extra_info)``, since 0.7 from many threads at once
+on each of ``reward.num_workers`` processes; up to 0.6 with ``reward_model.reward_manager=batch`` with the plural of each.
+Neither brings the prompt, so it must be in ``extra_info``.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from typing import Any
 from carb_data import CarbError
 from carb_scorers.contract import Scorer
 from carb_scorers.integrations.asking import Opened, Scored, Text, as_text, score_texts
-from carb_scorers.waiting import wait_for
+from carb_scorers.waiting import wait_together
 
 
 class NoRewardError(RuntimeError):
@@ -26,10 +27,11 @@ def as_verl_reward(
 
     Args:
         scorer: a spec string (opened when first called) or a ``Scorer``.
-        batch: for verl's batch reward manager: lists in, a list out. Responses to the same prompt are then compared
-            with each other, which scorers that compare (judges) need.
+        batch: for verl's batch reward manager, which its trainers have up to 0.6: lists in, a list out. Responses
+            to the same prompt are then compared with each other, which scorers that compare (judges) need.
         when_failed: reward of a response that could not be scored. verl has no missing rewards, so without this
-            such a response ends the training with ``NoRewardError`` rather than be given a made-up number.
+            such a response ends the training with ``NoRewardError`` rather than be given a made-up number; but
+            verl's managers ``rate_limited`` and ``prime`` make a reward of 0 of any error.
         seed: of the order in which responses are presented.
 
     Returns:
@@ -44,14 +46,15 @@ def as_verl_reward(
         used = opened.get()
         if used.spec.comparative and not batch:
             raise CarbError(
-                f"'{opened.name}' compares responses with each other, and verl gives them one by one: use "
+                f"'{opened.name}' compares responses with each other, and verl gives them one by one: use a scorer "
+                f"that rates each alone (for a judge mode=pointwise), or up to verl 0.6 "
                 f"as_verl_reward(..., batch=True) with reward_model.reward_manager=batch."
             )
 
         async def ask() -> list[Scored]:
             return await score_texts(used, texts, seed=seed)
 
-        return [_reward(one, when_failed) for one in wait_for(ask)]
+        return [_reward(one, when_failed) for one in wait_together(ask)]
 
     def compute_score(
         data_source: Any,  # noqa: ARG001 - verl's signature

@@ -1,0 +1,309 @@
+"""The reward function for verl, in verl itself: its loader, its reward managers, its workers on Ray.
+
+Runs where verl is installed: ``nox -s verl``.
+"""
+
+import asyncio
+import math
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("verl", reason="needs verl, in an environment of its own; run nox -s verl")
+
+import anyio
+import numpy as np
+import polars as pl
+import ray
+import torch
+import transformers
+from hydra import compose, initialize_config_dir
+from omegaconf import OmegaConf
+from verl import DataProto
+from verl import __file__ as verl_file
+from verl.experimental.reward_loop import RewardLoopManager, RewardLoopWorker, migrate_legacy_reward_impl
+from verl.experimental.reward_loop.reward_manager import RateLimitedRewardManager
+from verl.trainer.ppo.reward import get_custom_reward_fn
+from verl.utils.dataset.rl_dataset import RLHFDataset, collate_fn
+from verl.workers.reward_manager import BatchRewardManager, NaiveRewardManager
+
+import tiny_models
+from carb_data import CarbError
+from carb_scorers import Candidate, ScoreRequest, open_scorer
+from carb_scorers.integrations.verl import NoRewardError
+from readme_examples import example
+
+pytestmark = [pytest.mark.verl, pytest.mark.filterwarnings("ignore")]
+
+PROMPTS = {"german": ("de", "Was isst man in Bayern zum Frühstück?"), "thai": ("th", "คนไทยกินอะไรตอนเช้า")}
+ASKED = ["german", "german", "thai", "german", "thai", "thai"]
+RESPONSES = ["Weißwürste mit süßem Senf.", "Brezn.", "โจ๊กหมู", "Nichts.", "ข้าวต้ม ปาท่องโก๋", "ก๋วยเตี๋ยว"]
+FAILS = "a text that cannot be scored"
+
+FILE = '''
+from carb_scorers import ScoreResult, ScorerSpec
+from carb_scorers.contract import failed
+from carb_scorers.integrations import as_verl_reward
+
+class Judge:
+    """Prefers longer responses: how many others of the prompt are shorter."""
+
+    spec = ScorerSpec(name="longest", kind="test", comparative={comparative})
+
+    async def score(self, requests):
+        return [
+            failed(r, "parse", "no verdict") if any(c.text == "{fails}" for c in r.candidates) else ScoreResult(
+                item_id=r.item_id,
+                scores={{c.id: float(sum(len(d.text) < len(c.text) for d in r.candidates)) for c in r.candidates}},
+            )
+            for r in requests
+        ]
+
+    async def aclose(self):
+        pass
+
+compute_score = as_verl_reward(Judge(), {arguments})
+'''
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A small policy with a tokenizer that gives every text back as it was."""
+    return tiny_models.folder(tmp_path_factory.mktemp("models"), "llama", "CausalLM", chat=True, pad="<pad>")
+
+
+@pytest.fixture(scope="module")
+def tokenizer(folder: Path) -> Any:
+    return transformers.AutoTokenizer.from_pretrained(folder)
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[None]:
+    ray.init(num_cpus=3, include_dashboard=False, log_to_driver=False, configure_logging=False)
+    yield
+    ray.shutdown()
+
+
+def configuration(folder: Path, *changes: str) -> Any:
+    """verl's own, as its trainer makes it of its command line."""
+    with initialize_config_dir(str(Path(verl_file).parent / "trainer" / "config"), version_base=None):
+        config = compose("ppo_trainer", [f"actor_rollout_ref.model.path={folder}", *changes])
+    OmegaConf.resolve(config.reward.custom_reward_function)
+    return migrate_legacy_reward_impl(config)
+
+
+def rolled_out(tokenizer: Any, folder: Path, responses: list[str] = RESPONSES, *, as_messages: bool = True) -> Any:
+    """A batch as it is after rollout: the data read from Parquet by verl, prompts padded left, responses right."""
+    rows = []
+    for culture, _ in zip(ASKED, responses, strict=True):
+        language, text = PROMPTS[culture]
+        chat = [{"role": "user", "content": text}]
+        extra = {"prompt": chat if as_messages else text, "culture": culture, "language": language}
+        reward = {"style": "rule", "ground_truth": ""}
+        rows.append({"data_source": "carb", "prompt": chat, "reward_model": reward, "extra_info": extra})
+    pl.DataFrame(rows).write_parquet(folder / "train.parquet")
+    options = OmegaConf.create({"cache_dir": str(folder / "cache"), "filter_overlong_prompts_workers": None})
+    data = RLHFDataset(str(folder / "train.parquet"), tokenizer, options)
+    columns = collate_fn([data[place] for place in range(len(data))])
+    prompts = [tokenizer(PROMPTS[culture][1])["input_ids"] for culture in ASKED[: len(responses)]]
+    answers = [tokenizer(text)["input_ids"] for text in responses]
+    front, behind = max(map(len, prompts)), max(map(len, answers)) + 2
+    pad = tokenizer.pad_token_id
+    tensors = {
+        "prompts": torch.tensor([[pad] * (front - len(p)) + p for p in prompts]),
+        "responses": torch.tensor([a + [pad] * (behind - len(a)) for a in answers]),
+        "attention_mask": torch.tensor(
+            [
+                [0] * (front - len(p)) + [1] * (len(p) + len(a)) + [0] * (behind - len(a))
+                for p, a in zip(prompts, answers, strict=True)
+            ]
+        ),
+    }
+    others = {key: value for key, value in columns.items() if isinstance(value, np.ndarray)}
+    return DataProto.from_dict(tensors=tensors, non_tensors=others)
+
+
+def last_tokens(data: Any, rewards: Any) -> list[float]:
+    """The rewards at the last token of each response; all other places must hold nothing."""
+    front = data.batch["prompts"].shape[1]
+    places = data.batch["attention_mask"][:, front:].sum(1) - 1
+    found = rewards[torch.arange(len(places)), places].tolist()
+    assert rewards.shape == data.batch["responses"].shape
+    assert (rewards != 0).sum() == sum(value != 0 for value in found)
+    return found
+
+
+def in_the_loop(config: Any, data: Any) -> list[float]:
+    """What a worker of verl's reward loop gives, all responses at once."""
+
+    async def work() -> list[dict[str, Any]]:
+        return await RewardLoopWorker(config).compute_score_batch(data)
+
+    RateLimitedRewardManager._class_initialized = False  # or it would keep the event loop of the test before
+    return [one["reward_score"] for one in asyncio.run(work())]
+
+
+def own_scores(spec: str) -> list[float]:
+    """What the scorer itself says of each response."""
+    scorer = open_scorer(spec)
+    requests = [
+        ScoreRequest(
+            item_id=str(number),
+            prompt=PROMPTS[culture][1],
+            candidates=(Candidate(id="1", text=text),),
+            culture=culture,
+            language=PROMPTS[culture][0],
+        )
+        for number, (culture, text) in enumerate(zip(ASKED, RESPONSES, strict=True))
+    ]
+    found = [result.scores["1"] for result in anyio.run(scorer.score, requests)]
+    anyio.run(scorer.aclose)
+    return found
+
+
+def reward_file(place: Path, *, comparative: bool = True, arguments: str = "") -> Path:
+    path = place / "my_reward.py"
+    path.write_text(FILE.format(comparative=comparative, arguments=arguments, fails=FAILS), encoding="utf-8")
+    return path
+
+
+def readme_file(place: Path, spec: str) -> Path:
+    code = example("compute_score")
+    assert '"baseline:length"' in code
+    path = place / "my_reward.py"
+    path.write_text(code.replace("baseline:length", spec), encoding="utf-8")
+    return path
+
+
+@pytest.fixture(scope="module")
+def specs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    made = tiny_models.folder(tmp_path_factory.mktemp("scorers"), "llama", "SequenceClassification", chat=True)
+    return {"baseline": "baseline:length", "classifier": f"classifier:{made}"}
+
+
+@pytest.mark.parametrize("kind", ["baseline", "classifier"])
+@pytest.mark.parametrize("manager", ["naive", "dapo", "rate_limited"])
+def test_the_example_of_the_readme_in_the_reward_loop(
+    folder: Path, tokenizer: Any, specs: dict[str, str], tmp_path: Path, kind: str, manager: str
+) -> None:
+    path = readme_file(tmp_path, specs[kind])
+    changes = [f"reward.custom_reward_function.path={path}", f"reward.reward_manager.name={manager}"]
+    data = rolled_out(tokenizer, tmp_path)
+    found = in_the_loop(configuration(folder, *changes), data)
+    assert found == pytest.approx(own_scores(specs[kind]), abs=1e-5)
+    assert len(set(found)) > 3
+
+
+@pytest.mark.parametrize("kind", ["baseline", "classifier"])
+@pytest.mark.parametrize("as_messages", [True, False])
+def test_the_example_of_the_readme_in_the_managers_of_old(
+    folder: Path, tokenizer: Any, specs: dict[str, str], tmp_path: Path, kind: str, as_messages: bool
+) -> None:
+    """Configured with the names of old, which verl moves to the new ones."""
+    path = readme_file(tmp_path, specs[kind])
+    changes = [f"custom_reward_function.path={path}", "custom_reward_function.name=compute_score"]
+    manager = NaiveRewardManager(tokenizer, 0, get_custom_reward_fn(configuration(folder, *changes)))
+    data = rolled_out(tokenizer, tmp_path, as_messages=as_messages)
+    assert last_tokens(data, manager(data)) == pytest.approx(own_scores(specs[kind]), abs=1e-5)
+
+
+@pytest.mark.parametrize("manager", ["naive", "remote"])
+def test_the_example_of_the_readme_on_workers(
+    folder: Path, tokenizer: Any, specs: dict[str, str], tmp_path: Path, cluster: None, manager: str
+) -> None:
+    """As in training: processes of their own, each with a scorer of its own, and rewards at the last tokens."""
+    path = readme_file(tmp_path, specs["classifier"])
+    changes = [
+        f"reward.custom_reward_function.path={path}",
+        f"reward.reward_manager.name={manager}",
+        f"reward.num_workers={2 if manager == 'naive' else 1}",
+    ]
+    data = rolled_out(tokenizer, tmp_path)
+    workers = RewardLoopManager(configuration(folder, *changes))
+    try:
+        rewards = workers.compute_rm_score(data).batch["rm_scores"]
+    finally:
+        for worker in workers.reward_loop_workers:
+            ray.kill(worker)
+    assert last_tokens(data, rewards) == pytest.approx(own_scores(specs["classifier"]), abs=1e-5)
+
+
+def test_a_batch_compares_the_responses_to_a_prompt(folder: Path, tokenizer: Any, tmp_path: Path) -> None:
+    path = reward_file(tmp_path, arguments="batch=True")
+    compute = get_custom_reward_fn(configuration(folder, f"reward.custom_reward_function.path={path}"))
+    data = rolled_out(tokenizer, tmp_path)
+    assert last_tokens(data, BatchRewardManager(tokenizer, 0, compute)(data)) == [2.0, 0.0, 0.0, 1.0, 2.0, 1.0]
+
+
+@pytest.mark.parametrize("kind", ["baseline", "classifier"])
+def test_a_batch_of_ratings(folder: Path, tokenizer: Any, specs: dict[str, str], tmp_path: Path, kind: str) -> None:
+    path = readme_file(tmp_path, specs[kind])
+    path.write_text(path.read_text(encoding="utf-8").replace('")', '", batch=True)'), encoding="utf-8")
+    compute = get_custom_reward_fn(configuration(folder, f"reward.custom_reward_function.path={path}"))
+    data = rolled_out(tokenizer, tmp_path)
+    found = last_tokens(data, BatchRewardManager(tokenizer, 0, compute)(data))
+    assert found == pytest.approx(own_scores(specs[kind]), abs=1e-5)
+
+
+def test_a_scorer_that_compares_is_refused_without_a_batch(folder: Path, tokenizer: Any, tmp_path: Path) -> None:
+    config = configuration(folder, f"reward.custom_reward_function.path={reward_file(tmp_path)}")
+    data = rolled_out(tokenizer, tmp_path)
+    with pytest.raises(CarbError, match=r"compares responses with each other.*mode=pointwise.*batch=True"):
+        in_the_loop(config, data)
+    with pytest.raises(CarbError, match="compares responses with each other"):
+        NaiveRewardManager(tokenizer, 0, get_custom_reward_fn(config))(data)
+
+
+def test_verl_has_a_batch_manager_only_among_those_of_old(folder: Path, tokenizer: Any, tmp_path: Path) -> None:
+    """What the message above says of versions; should verl bring it back, the message is to be mended."""
+    path = reward_file(tmp_path, arguments="batch=True")
+    changes = [f"reward.custom_reward_function.path={path}", "reward.reward_manager.name=batch"]
+    with pytest.raises(ValueError, match="Unknown reward manager: batch"):
+        in_the_loop(configuration(folder, *changes), rolled_out(tokenizer, tmp_path))
+
+
+def test_a_failed_response_ends_the_training(folder: Path, tokenizer: Any, tmp_path: Path, cluster: None) -> None:
+    config = configuration(
+        folder,
+        f"reward.custom_reward_function.path={reward_file(tmp_path, comparative=False)}",
+        "reward.num_workers=1",
+    )
+    data = rolled_out(tokenizer, tmp_path, [*RESPONSES[:-1], FAILS])
+    said = r"parse: no verdict.*when_failed"
+    with pytest.raises(NoRewardError, match=said):
+        in_the_loop(config, data)
+    with pytest.raises(NoRewardError, match=said):
+        NaiveRewardManager(tokenizer, 0, get_custom_reward_fn(config))(data)
+    workers = RewardLoopManager(config)
+    try:
+        with pytest.raises(NoRewardError, match=said):
+            workers.compute_rm_score(data)
+    finally:
+        ray.kill(workers.reward_loop_workers[0])
+
+
+def test_a_failed_response_has_the_reward_agreed_on(folder: Path, tokenizer: Any, tmp_path: Path) -> None:
+    path = reward_file(tmp_path, comparative=False, arguments="when_failed=-1.0")
+    data = rolled_out(tokenizer, tmp_path, [*RESPONSES[:-1], FAILS])
+    found = in_the_loop(configuration(folder, f"reward.custom_reward_function.path={path}"), data)
+    assert found == [0.0, 0.0, 0.0, 0.0, 0.0, -1.0]
+
+
+def test_a_manager_that_makes_zeros_of_errors(folder: Path, tokenizer: Any, tmp_path: Path) -> None:
+    """verl's own doing, which the README warns of."""
+    path = reward_file(tmp_path, comparative=False)
+    changes = [f"reward.custom_reward_function.path={path}", "reward.reward_manager.name=rate_limited"]
+    found = in_the_loop(configuration(folder, *changes), rolled_out(tokenizer, tmp_path, [*RESPONSES[:-1], FAILS]))
+    assert found[-1] == 0.0
+    assert all(map(math.isfinite, found))
+
+
+def test_data_without_a_prompt_are_named(folder: Path, tokenizer: Any, tmp_path: Path) -> None:
+    config = configuration(folder, f"reward.custom_reward_function.path={readme_file(tmp_path, 'baseline:length')}")
+    data = rolled_out(tokenizer, tmp_path)
+    for info in data.non_tensor_batch["extra_info"]:
+        del info["prompt"], info["language"]
+    with pytest.raises(CarbError, match="extra_info lacks prompt, language"):
+        in_the_loop(config, data)
