@@ -60,14 +60,22 @@ def names_country(text: str) -> bool:
     return _names().search(text) is not None
 
 
-def culture_of(country: Country, registry: Registry = cultures) -> Culture | None:
+def culture_of(country: Country | None, registry: Registry = cultures) -> Culture | None:
     """The most specific registered culture that names the country among its regions; ``None`` if there is none.
 
     Most specific is the one with the fewest regions: ``spanish-mx`` before ``spanish`` for Mexico. A culture that a
     user adds with the region of a country therefore gets that country's items from every source.
     """
+    if country is None:
+        return None
     found = [culture for culture in _every(registry, list(registry)) if country.alpha2 in culture.regions]
     return min(found, key=lambda culture: (len(culture.regions), culture.id), default=None)
+
+
+def culture_id_of(country: Country | None) -> str | None:
+    """The id of that culture."""
+    culture = culture_of(country)
+    return None if culture is None else culture.id
 
 
 def _every(registry: Registry, listed: list[Culture]) -> list[Culture]:

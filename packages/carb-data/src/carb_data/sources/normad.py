@@ -56,7 +56,7 @@ def build(path: Path, options: NormadOptions, seed: int) -> Iterator[BonSet | Sk
         source_id = row.get("ID") or str(number)
         label, story = row["Gold Label"].strip().casefold(), row["Story"].strip()
         country = find_country(row["Country"])
-        culture = None if country is None else culture_of(country)
+        culture = culture_of(country)
         reason = None
         if country is None or culture is None:
             reason = _NO_CULTURE
@@ -109,7 +109,7 @@ def build_references(path: Path, options: Options, seed: int) -> Iterator[Refere
         source_id = row.get("ID") or str(number)
         text = row["Background"].strip()
         country = find_country(row["Country"])
-        culture = None if country is None else culture_of(country)
+        culture = culture_of(country)
         reason = None
         if not text:
             reason = "the background is empty"

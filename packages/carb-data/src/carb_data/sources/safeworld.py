@@ -26,7 +26,7 @@ from carb_data.errors import CarbError
 from carb_data.models import BonSet, Domain, Provenance, Response, Role
 from carb_data.sources.answers import normalise
 from carb_data.sources.base import Options, Source
-from carb_data.sources.countries import Country, culture_of, find_country, names_country
+from carb_data.sources.countries import Country, culture_id_of, culture_of, find_country, names_country
 from carb_data.sources.grouping import of_mixed_length
 from carb_data.sources.models import Reference, Skip
 from carb_data.sources.reading import first_defect, read_text
@@ -126,7 +126,7 @@ def _block(scene: _Scene, scenes: int) -> str:
 
 
 def _make(scene: _Scene, block: Sequence[_Scene], name: str, seed: int) -> BonSet | Skip:
-    culture = None if scene.country is None else culture_of(scene.country)
+    culture = culture_of(scene.country)
     if culture is None or scene.country is None:
         return Skip(source_id=scene.source_id, reason=_NO_CULTURE, language="en")
     random_ = random.Random(f"safeworld:{seed}:{scene.source_id}")
@@ -155,7 +155,7 @@ def _make(scene: _Scene, block: Sequence[_Scene], name: str, seed: int) -> BonSe
             text=other.norm,
             role=Role.CHOSEN if other is scene else Role.REJECTED,
             language="en",
-            culture=_culture_id(other.country),
+            culture=culture_id_of(other.country),
         )
         for letter, other in zip(order, [scene, *three], strict=True)
     ]
@@ -190,7 +190,7 @@ def build_references(path: Path, options: SafeworldOptions, seed: int) -> Iterat
     for part, kind, number, row in _files(path, options.parts):
         source_id = f"{part}/type{kind}/{number}"
         country = find_country(row.country)
-        culture = None if country is None else culture_of(country)
+        culture = culture_of(country)
         texts = [row.root_norm, row.root_policy, row.aug_norm, row.aug_policy]
         texts += [row.violated_aug_norm, row.violated_aug_policy]
         fresh = [text.strip() for text in texts if text and text.strip() and text.strip() not in seen]
@@ -250,11 +250,6 @@ def _unplaced(norm: str, country: Country | None) -> str:
     name = re.escape(country.name)
     norm = re.sub(rf"^In (?:the )?{name}, (\w)", lambda found: found.group(1).upper(), norm)
     return re.sub(rf",? in (?:the )?{name}\b", "", norm)
-
-
-def _culture_id(country: Country | None) -> str | None:
-    culture = None if country is None else culture_of(country)
-    return None if culture is None else culture.id
 
 
 SOURCE = Source(

@@ -26,7 +26,7 @@ from pydantic import Field
 from carb_data.errors import CarbError
 from carb_data.models import BonSet, Domain, Provenance, Response, Role
 from carb_data.sources.base import Names, Options, Source
-from carb_data.sources.countries import Country, culture_of, find_country
+from carb_data.sources.countries import Country, culture_id_of, find_country
 from carb_data.sources.models import Skip
 from carb_data.sources.wvs_codebook import Question, read_codebook
 
@@ -88,7 +88,8 @@ def build(path: Path, options: WvsOptions, seed: int) -> Iterator[BonSet | Skip]
             yield Skip(source_id=variable, reason=reason)
     covered: dict[str, tuple[Country, str]] = {}
     for code in _codes(frame, _selected(options.countries)):
-        country, culture = find_country(code), _culture(code)
+        country = find_country(code)
+        culture = culture_id_of(country)
         if country is None or culture is None:
             yield Skip(source_id=code, reason="no registered culture has this country among its regions")
         else:
@@ -171,7 +172,7 @@ def _make(
             text=question.answers[answer],
             role=Role.CHOSEN if answer == top else Role.REJECTED,
             language="en",
-            culture=culture if where == code else _culture(where),
+            culture=culture if where == code else culture_id_of(find_country(where or "")),
             generator="human",
         )
         for letter, (answer, where) in zip(order, answers, strict=True)
@@ -284,12 +285,6 @@ def _selected(names: Sequence[str]) -> set[str]:
             raise CarbError(f"wvs: '{name}' is not a country; give its English name or its ISO 3166 code.")
         codes.add(country.alpha3)
     return codes
-
-
-def _culture(code: str | None) -> str | None:
-    country = None if code is None else find_country(code)
-    culture = None if country is None else culture_of(country)
-    return None if culture is None else culture.id
 
 
 SOURCE = Source(
