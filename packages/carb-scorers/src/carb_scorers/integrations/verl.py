@@ -1,7 +1,7 @@
 """A scorer as a custom reward function of verl (``reward.custom_reward_function.path`` and ``.name``).
 
 verl calls ``compute_score(data_source, solution_str, ground_truth, extra_info)``, since 0.7 from many threads at once
-on each of ``reward.num_workers`` processes; up to 0.6 with ``reward_model.reward_manager=batch`` with the plural of each.
+on each of ``reward.num_workers`` processes; up to 0.6 with ``reward_model.reward_manager=batch`` with their plurals.
 Neither brings the prompt, so it must be in ``extra_info``.
 """
 
