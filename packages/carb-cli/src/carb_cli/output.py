@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import sys
+from collections import Counter
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +30,11 @@ class Output(Part):
     def print(self) -> None:
         """Print as JSON on stdout."""
         print_json(self.model_dump(mode="json"))
+
+
+def counts(values: Iterable[str]) -> dict[str, int]:
+    """How often each value is there, in the order of the values."""
+    return dict(sorted(Counter(values).items()))
 
 
 def print_json(content: Any) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator
 from typing import Literal
 
@@ -10,7 +9,7 @@ from pydantic import Field
 
 from carb_cli import display
 from carb_cli.config import RunConfig
-from carb_cli.output import Output, Part
+from carb_cli.output import Output, Part, counts
 from carb_data import BonSet, CarbError, Dataset
 from carb_scorers.specs import ParsedSpec, parse_spec, provider
 
@@ -60,8 +59,8 @@ class RunPlan(Output):
                 "data": ", ".join(self.data),
                 "sets": f"{self.sets:,}",
                 "responses": f"{self.responses:,}, and {self.perturbed:,} perturbed",
-                "cultures": _counts(self.cultures),
-                "domains": _counts(self.domains),
+                "cultures": _listed(self.cultures),
+                "domains": _listed(self.domains),
             },
         )
         columns = ["scorer", "calls", "input tokens", "output tokens", "cost"]
@@ -96,8 +95,8 @@ def plan_run(
         sets=len(dataset),
         responses=sum(len(item.responses) for item in dataset),
         perturbed=sum(len(item.perturbed) for item in dataset),
-        cultures=dict(sorted(Counter(item.culture for item in dataset).items())),
-        domains=dict(sorted(Counter(str(item.domain) for item in dataset).items())),
+        cultures=counts(item.culture for item in dataset),
+        domains=counts(str(item.domain) for item in dataset),
         scorers=scorers,
         cost=sum(costs) if costs else None,
     )
@@ -180,8 +179,8 @@ def _pairs(prompt: int, texts: list[int], turns: int, *, knockout: bool) -> Iter
         yield from ((turns, prompt + pair) for pair in pairs)
 
 
-def _counts(counts: dict[str, int]) -> str:
-    return ", ".join(f"{name} {number}" for name, number in counts.items())
+def _listed(numbers: dict[str, int]) -> str:
+    return ", ".join(f"{name} {number}" for name, number in numbers.items())
 
 
 def _n(value: int | None) -> str:

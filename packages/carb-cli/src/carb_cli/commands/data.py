@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -13,7 +11,7 @@ from pydantic import Field
 from carb_cli import display
 from carb_cli.main import FAILED, OK
 from carb_cli.options import CultureFile, Json, Quiet, add_cultures
-from carb_cli.output import Output, Part
+from carb_cli.output import Output, Part, counts
 from carb_cli.progress import progress
 from carb_data import CarbError, DataError, Dataset, MissingExtraError, load
 from carb_data.checks.report import CheckReport
@@ -153,12 +151,12 @@ def info(data: str, *, culture_file: CultureFile = (), json: Json = False) -> No
         sets=len(dataset),
         fingerprint=dataset.fingerprint,
         perturbed=sum(bool(item.perturbed) for item in dataset),
-        cultures=_counts(item.culture for item in dataset),
-        domains=_counts(str(item.domain) for item in dataset),
-        languages=_counts(item.language for item in dataset),
-        licenses=_counts(item.provenance.license for item in dataset),
-        methods=_counts(item.provenance.method for item in dataset),
-        sources=_counts(item.provenance.source for item in dataset),
+        cultures=counts(item.culture for item in dataset),
+        domains=counts(str(item.domain) for item in dataset),
+        languages=counts(item.language for item in dataset),
+        licenses=counts(item.provenance.license for item in dataset),
+        methods=counts(item.provenance.method for item in dataset),
+        sources=counts(item.provenance.source for item in dataset),
     )
     if json:
         found.print()
@@ -166,10 +164,6 @@ def info(data: str, *, culture_file: CultureFile = (), json: Json = False) -> No
     content = found.model_dump(exclude={"schema_", "name"})
     shown = {k: ", ".join(f"{a} {b}" for a, b in v.items()) if isinstance(v, dict) else v for k, v in content.items()}
     display.pairs(data, shown)
-
-
-def _counts(values: Iterable[str]) -> dict[str, int]:
-    return dict(sorted(Counter(values).items()))
 
 
 def validate(

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import polars as pl
 
+from carb_cli.output import counts
 from carb_cli.report.model import (
     Cells,
     ConsistencyPart,
@@ -146,17 +146,13 @@ def _dataset(runs: Runs) -> DatasetPart:
         sets=first.sets,
         responses=first.responses,
         chance=chance(items),
-        cultures=_counts(item.culture for item in items),
-        domains=_counts(str(item.domain) for item in items),
-        languages=_counts(item.language for item in items),
-        sources=_counts(item.provenance.source for item in items),
-        licenses=_counts(item.provenance.license for item in items),
-        methods=_counts(item.provenance.method for item in items),
+        cultures=counts(item.culture for item in items),
+        domains=counts(str(item.domain) for item in items),
+        languages=counts(item.language for item in items),
+        sources=counts(item.provenance.source for item in items),
+        licenses=counts(item.provenance.license for item in items),
+        methods=counts(item.provenance.method for item in items),
     )
-
-
-def _counts(values: Iterable[str]) -> dict[str, int]:
-    return dict(sorted(Counter(values).items()))
 
 
 _GROUPINGS = (
