@@ -9,7 +9,7 @@ from carb_data import CarbError
 from carb_data.tasks import Comparison, TaskPrompt
 from carb_scorers.bon import best_of_n, collect, judge_from, open_policy, read_pool, score_pool
 from carb_scorers.bon.outcome import grade_pool
-from carb_scorers.bon.policies import PolicySpec, Sampled, policy_prompts, tidy
+from carb_scorers.bon.policies import PolicySpec, Sampled, is_over, policy_prompts, tidy
 from carb_scorers.contract import ScoreResult, ScorerSpec, failed
 
 
@@ -295,6 +295,20 @@ class TestPolicies:
     )
     def test_answers_are_tidied(self, text, one_line, tidied):
         assert tidy(text, one_line=one_line) == tidied
+
+    @pytest.mark.parametrize(
+        ("text", "over"),
+        [("x", False), ("x\n", True), ("\n\n x", False), ("Answer:\n", False), (" Answer:\nx\ny", True), ("", False)],
+    )
+    def test_a_line_is_over_behind_its_words(self, text, over):
+        assert is_over(text) == over
+
+    def test_a_question_can_be_shortened_and_nothing_else(self):
+        prompt = policy_prompts(CountTask(1))[0].prompt
+        assert prompt.question == "Question 0"
+        assert prompt.with_question("Question 0") == prompt.messages
+        shorter = prompt.with_question("Q0")
+        assert shorter == (*prompt.messages[:2], {"role": "user", "content": "Question: Q0"})
 
     def test_responses_from_a_file(self, tmp_path):
         file = tmp_path / "responses.jsonl"

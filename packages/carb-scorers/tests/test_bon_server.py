@@ -101,6 +101,33 @@ def test_each_sample_has_its_seed_and_a_refusal_is_an_error_row(server, tmp_path
     assert pool.head.policy.parameters["url"] == url
 
 
+def test_a_line_break_before_the_first_word_does_not_end_an_answer(tmp_path):
+    """The server stops at a line break as it is asked to; the policy asks once more for what came behind it."""
+    written = {"0": "\nblue\nand more", "1": "Answer:\ngreen", "2": ""}
+
+    def answer(body):
+        text = written[re.findall(r"Colour (\d)", body["messages"][-1]["content"])[0]]
+        return text.split("\n")[0] if body.get("stop") else text
+
+    async def run(url):
+        policy = open_policy(f"openai:painter?url={url}&temperature=0.7")
+        try:
+            return await collect(policy, Task(), 1, tmp_path / "pool.jsonl")
+        finally:
+            await policy.aclose()
+
+    with serving(answer) as (url, bodies):
+        pool = anyio.run(run, url)
+    assert [(row[0].text, row[0].error) for row in pool.samples.values()] == [
+        ("blue", None),
+        ("green", None),
+        ("", None),
+    ]
+    seeds = [(body["messages"][-1]["content"], body["seed"]) for body in bodies]
+    assert len(seeds) == 6  # an answer that is empty to its end is taken as it is
+    assert len(set(seeds)) == 3
+
+
 @pytest.fixture
 def omgeval(tmp_path):
     """OMGEval's form with one question, whose published answer is neither the best nor the worst."""

@@ -62,6 +62,7 @@ class Engine:
         source = {"revision": options.revision, "trust_remote_code": options.trust_remote_code}
         try:
             self.tokenizer = transformers.AutoTokenizer.from_pretrained(name, **source)
+            template = _set_chat_template(self.tokenizer, options.chat_template)
             config = transformers.AutoConfig.from_pretrained(name, **source)
             self._llm: Any = vllm.LLM(
                 name,
@@ -80,8 +81,7 @@ class Engine:
         except (OSError, ValueError, RuntimeError, ImportError, TypeError) as error:
             reason = next(iter(str(error).strip().splitlines()), type(error).__name__)
             raise CarbError(f"vLLM cannot load the model '{target}': {reason}") from None
-        _set_chat_template(self.tokenizer, options.chat_template)
-        self.revision = _revision(name, SimpleNamespace(config=config))
+        self.revision = _revision(name, SimpleNamespace(config=config)) + template
         self.config = config
         self.max_length = int(self._llm.llm_engine.model_config.max_model_len)
         self._truncate = options.truncate

@@ -8,16 +8,18 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import anyio.to_thread
 
 from carb_data import CarbError
 from carb_data.extras import require
-from carb_scorers.bon.policies import PolicyOptions, PolicyPrompt, PolicySpec, Sampled, seed_of, tidy
+from carb_scorers.backends.base import Prompt
+from carb_scorers.bon.policies import PolicyOptions, PolicyPrompt, PolicySpec, Sampled, is_over, seed_of, tidy
 from carb_scorers.hf.loading import HFOptions, Loaded, load
 from carb_scorers.specs import read_options
-from carb_scorers.tokens import prompt_ids
+from carb_scorers.tokens import prompt_ids, shortened
 
 
 class HFPolicyOptions(PolicyOptions, HFOptions):
@@ -42,19 +44,37 @@ class HFPolicy:
         if self._loaded is None:
             raise CarbError(f"The policy '{self.spec.name}' was closed.")
         tokenizer = self._loaded.tokenizer
-        prefix = prompt_ids(tokenizer, prompt.prompt)
+        whole = prompt_ids(tokenizer, prompt.prompt)
         room = self._loaded.max_length - self._options.max_new_tokens
-        if len(prefix) > room:
+        prefix: Sequence[int] | None = whole
+        if len(whole) > room:
+            prefix = _shortened(tokenizer, prompt.prompt, room) if self._options.truncate == "middle" else None
+        if prefix is None:
             told = (
-                f"too-long: {len(prefix)} tokens, the model takes {room} before {self._options.max_new_tokens} new ones"
+                f"too-long: {len(whole)} tokens, the model takes {room} before {self._options.max_new_tokens} new ones"
             )
             return [Sampled(error=told, finished=False) for _ in indices]
         seeds = [seed_of(self._options.sampling_seed, index, prompt.id) for index in indices]
         rows = _generate(self._loaded, prefix, seeds, self._options, one_line=prompt.one_line)
         return [
-            Sampled(text=tidy(tokenizer.decode(ids, skip_special_tokens=True), one_line=prompt.one_line), finished=done)
+            Sampled(
+                text=tidy(tokenizer.decode(ids, skip_special_tokens=True), one_line=prompt.one_line),
+                finished=done,
+                cut_tokens=len(whole) - len(prefix),
+            )
             for ids, done in rows
         ]
+
+
+def _shortened(tokenizer: Any, prompt: Prompt, room: int) -> list[int] | None:
+    """Token ids of a prompt with the middle of its question cut out; null where even that does not fit."""
+
+    def ids(text: str) -> list[int]:
+        assert prompt.with_question is not None  # policy_prompts gives it
+        return prompt_ids(tokenizer, replace(prompt, messages=prompt.with_question(text)))
+
+    text = shortened(tokenizer, prompt.question, lambda text: len(ids(text)) - room)
+    return None if text is None else ids(text)
 
 
 def _generate(
@@ -82,7 +102,7 @@ def _generate(
                     done[row] = True
                     continue
                 rows[row].append(picked[n])
-                if one_line and "\n" in tokenizer.decode(rows[row]).lstrip():
+                if one_line and is_over(tokenizer.decode(rows[row])):
                     done[row] = True
                     continue
                 keep.append(n)
@@ -118,11 +138,12 @@ def open_hf_policy(name: str, target: str, options: Mapping[str, str]) -> HFPoli
     read = read_options(HFPolicyOptions, name, options)
     loaded = load(target, read, "AutoModelForCausalLM")
     own = {"temperature", "max_new_tokens", "sampling_seed", "shots", "dtype", "attention"}
+    given = read.model_dump(mode="json", include={"max_length", "truncate"}, exclude_defaults=True)
     spec = PolicySpec(
         name=name,
         kind="hf",
         model=target,
         revision=loaded.revision,
-        parameters=read.model_dump(mode="json", include=own),
+        parameters=read.model_dump(mode="json", include=own) | given,
     )
     return HFPolicy(spec, loaded, read)

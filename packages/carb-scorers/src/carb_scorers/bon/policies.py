@@ -14,7 +14,16 @@ from pydantic import BaseModel, ConfigDict, Field, JsonValue
 
 from carb_data import CarbError
 from carb_data.tasks import Task, TaskPrompt
-from carb_scorers.backends.base import LANGUAGE_MODELS, Failure, LanguageModel, Message, Prompt, read_backend_options
+from carb_scorers.backends.base import (
+    LANGUAGE_MODELS,
+    Failure,
+    Generation,
+    LanguageModel,
+    Message,
+    Messages,
+    Prompt,
+    read_backend_options,
+)
 from carb_scorers.contract import Writable
 from carb_scorers.specs import OPERATIONAL, Options, parse_spec
 
@@ -55,6 +64,8 @@ class Sampled(BaseModel):
     text: Writable = ""
     finished: bool = True
     """``False`` where the length limit cut it off."""
+    cut_tokens: int = 0
+    """Tokens that ``truncate=middle`` took out of the question."""
     error: str | None = None
 
 
@@ -96,22 +107,29 @@ def policy_prompts(task: Task, *, shots: bool = True) -> list[PolicyPrompt]:
 
 
 def _policy_prompt(task: Task, prompt: TaskPrompt, shots: bool) -> PolicyPrompt:
-    turns: list[Message] = []
-    for question, answer in task.shots if shots else ():
-        turns.append({"role": "user", "content": f"Question: {question}"})
-        turns.append({"role": "assistant", "content": f"Answer: {answer}"})
-    turns.append({"role": "user", "content": f"Question: {prompt.text}"})
-    if task.instruction:
-        turns[0] = {"role": "user", "content": f"{task.instruction}\n\n{turns[0]['content']}"}
-    return PolicyPrompt(
-        id=prompt.id, text=prompt.text, prompt=Prompt(messages=tuple(turns), cue=_CUE), one_line=task.one_line
-    )
+    def messages(text: str) -> Messages:
+        turns: list[Message] = []
+        for question, answer in task.shots if shots else ():
+            turns.append({"role": "user", "content": f"Question: {question}"})
+            turns.append({"role": "assistant", "content": f"Answer: {answer}"})
+        turns.append({"role": "user", "content": f"Question: {text}"})
+        if task.instruction:
+            turns[0] = {"role": "user", "content": f"{task.instruction}\n\n{turns[0]['content']}"}
+        return tuple(turns)
+
+    asked = Prompt(messages(prompt.text), cue=_CUE, question=prompt.text, with_question=messages)
+    return PolicyPrompt(id=prompt.id, text=prompt.text, prompt=asked, one_line=task.one_line)
 
 
 def tidy(text: str, *, one_line: bool) -> str:
     """An answer without the word that led to it and without white space around it; its first line where asked."""
     text = _LEAD.sub("", text).strip()
     return text.splitlines()[0].strip() if one_line and text else text
+
+
+def is_over(text: str) -> bool:
+    """Whether an answer of one line is all there; a line break before its first word does not end it."""
+    return "\n" in _LEAD.sub("", text).lstrip()
 
 
 class BackendPolicy:
@@ -130,27 +148,51 @@ class BackendPolicy:
         for index in indices:
             for one_line in (True, False):
                 places = [place for place, prompt in enumerate(prompts) if prompt.one_line == one_line]
-                if not places:
-                    continue
-                answers = await self._model.generate(
-                    [prompts[place].prompt for place in places],
-                    max_tokens=self._options.max_new_tokens,
-                    temperature=self._options.temperature,
-                    seed=seed_of(self._options.sampling_seed, index),
-                    stop=("\n",) if one_line else (),
-                )
+                answers = await self._ask([prompts[place].prompt for place in places], index, one_line)
                 for place, answer in zip(places, answers, strict=True):
                     found[place].append(_sampled(answer, one_line))
         return found
+
+    async def _ask(self, prompts: Sequence[Prompt], index: int, one_line: bool) -> list[Generation | Failure]:
+        """An answer to each prompt. One that stopped before its first word is asked again, to its own end."""
+        answers = await self._generate(prompts, index, stop=("\n",) if one_line else ())
+        mute = [place for place, answer in enumerate(answers) if one_line and _is_mute(answer)]
+        again = await self._generate([prompts[place] for place in mute], index)
+        for place, answer in zip(mute, again, strict=True):
+            answers[place] = answer
+        return answers
+
+    async def _generate(
+        self, prompts: Sequence[Prompt], index: int, stop: Sequence[str] = ()
+    ) -> list[Generation | Failure]:
+        if not prompts:
+            return []
+        options = self._options
+        found = await self._model.generate(
+            prompts,
+            max_tokens=options.max_new_tokens,
+            temperature=options.temperature,
+            seed=seed_of(options.sampling_seed, index),
+            stop=stop,
+        )
+        return list(found)
 
     async def aclose(self) -> None:
         await self._model.aclose()
 
 
-def _sampled(answer: Any, one_line: bool) -> Sampled:
+def _is_mute(answer: Generation | Failure) -> bool:
+    return isinstance(answer, Generation) and not tidy(answer.text, one_line=True)
+
+
+def _sampled(answer: Generation | Failure, one_line: bool) -> Sampled:
     if isinstance(answer, Failure):
         return Sampled(error=f"{answer.error.kind}: {answer.error.message}"[:500], finished=False)
-    return Sampled(text=tidy(answer.text, one_line=one_line), finished=answer.finished)
+    return Sampled(
+        text=tidy(answer.text, one_line=one_line),
+        finished=answer.finished or (one_line and is_over(answer.text)),
+        cut_tokens=answer.usage.cut_tokens,
+    )
 
 
 def seed_of(seed: int, index: int, prompt_id: str = "") -> int:

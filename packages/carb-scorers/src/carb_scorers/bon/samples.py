@@ -39,6 +39,7 @@ class Sample(_Frozen):
     index: int = Field(ge=0)
     text: Writable = ""
     finished: bool = True
+    cut_tokens: int = 0
     error: str | None = None
 
 
