@@ -91,6 +91,17 @@ def test_the_divergence_is_that_of_whole_sequences(tmp_path, architecture):
         assert kl == pytest.approx(float((p.exp() * (p - q)).sum(-1)[:count].sum()), rel=1e-4)
 
 
+def test_an_alarm_can_be_made_to_ring_from_the_command_line(tmp_path, blend, tiny, capsys):
+    """Limits that any move passes, and others that none does."""
+    quiet = [f"{name}=1000000" for name in ("length", "language", "repetition", "same", "empty", "grade")]
+    strict = ["--alarm-limit", *quiet, "kl=0.000001", "window=4", "--fail-on-alarm"]
+    assert main(call(tiny, "baseline:length", blend, tmp_path / "strict", *strict)) == 1
+    assert "Alarm (kl, after training)" in capsys.readouterr().out
+    result = json.loads((tmp_path / "strict" / "policy.json").read_text())
+    assert {alarm["kind"] for alarm in result["alarms"]} == {"kl"}
+    assert result["config"]["limits"]["kl"] == 1e-6
+
+
 def test_a_run_writes_and_shows_what_moved(tmp_path, blend, tiny, capsys):
     more = ["--method", "dpo", "--eval-task", f"{blend}&match=exact"]
     assert main(call(tiny, "baseline:length", blend, tmp_path / "out", *more)) == 0

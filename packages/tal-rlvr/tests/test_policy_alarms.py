@@ -7,7 +7,7 @@ from carb_data.tasks import TaskPrompt
 from carb_scorers import ScoreResult, ScorerSpec
 from carb_scorers.bon import PolicySpec, PoolScores, Sample, SamplePool
 from carb_scorers.bon.samples import PoolHead
-from tal_rlvr.policy import Limits, PolicyConfig, TextStats, alarms, preference_pairs, text_stats
+from tal_rlvr.policy import Limits, PolicyConfig, TextStats, alarms, preference_pairs, read_limits, text_stats
 from tal_rlvr.policy.alarms import overoptimised, windows
 from tal_rlvr.policy.evaluating import Part, apart, difference, divide
 from tal_rlvr.policy.results import CurvePoint
@@ -69,6 +69,30 @@ class TestAlarms:
         (alarm,) = alarms(stats(), stats(length=40.0), step=7)
         assert (alarm.step, alarm.before, alarm.now) == (7, 20, 40)
         assert "2.00 times" in alarm.message
+
+    def test_limits_are_read_as_they_are_written(self):
+        assert read_limits(()) == Limits()
+        read = read_limits(["length=2.0", " kl = 5", "window=16"])
+        assert read == Limits(length=2, kl=5, window=16)
+        assert Limits.model_validate_json(read.model_dump_json()) == read
+
+    @pytest.mark.parametrize(
+        ("texts", "told"),
+        [
+            (["lenght=2"], "'lenght'. Did you mean 'length'? There are: length, language, repetition, same, empty"),
+            (["collapse=1"], "no limit 'collapse'. There are: length"),
+            (["length"], "'length' is not of the form name=number"),
+            (["kl=5", "kl=6"], "'kl' is given twice"),
+            (["kl=far"], "kl=far: "),
+            (["kl=nan"], "kl=nan: "),
+            (["length=0.5", "window=2.5"], "length=0.5: Input should be greater than or equal to 1; window=2.5: "),
+            (["grade=-1"], "grade=-1: "),
+        ],
+    )
+    def test_wrong_limits_are_told(self, texts, told):
+        with pytest.raises(CarbError) as caught:
+            read_limits(texts)
+        assert told in str(caught.value)
 
     def test_unknown_measures_are_silent(self):
         unknown = stats(length=None, in_language=None, repetition=None, same=None, empty=None)

@@ -16,7 +16,7 @@ from carb_cli.options import CultureFile, Json, Quiet, add_cultures
 from carb_cli.output import Output
 from carb_cli.progress import progress
 from carb_data import CarbError
-from tal_rlvr.policy import CurvePoint, Evaluation, PolicyConfig, PolicyResult
+from tal_rlvr.policy import CurvePoint, Evaluation, PolicyConfig, PolicyResult, read_limits
 from tal_rlvr.policy import train_policy as train
 
 
@@ -50,6 +50,9 @@ def train_policy(
     eval_limit: int | None = 64,
     lora_rank: int = 0,
     seed: int = 0,
+    alarm_limits: Annotated[
+        tuple[str, ...], Parameter(name="--alarm-limit", negative=(), show_default=False, consume_multiple=True)
+    ] = (),
     fail_on_alarm: Annotated[bool, Parameter(negative=())] = False,
     culture_file: CultureFile = (),
     json: Json = False,
@@ -105,10 +108,15 @@ def train_policy(
         Train adapters of this rank; 0 trains all weights.
     seed
         Of everything random.
+    alarm_limits
+        How far a habit may move before its alarm rings, as name=number; may be repeated: length=1.5 (factor),
+        language=0.1, repetition=0.1, same=0.4 and empty=0.1 (shares), kl=10 (nats per answer), grade=0.02 (of a task,
+        while the reward rises), and over how many answers in training, window=64.
     fail_on_alarm
         End with 1 where an alarm rang.
     """
     add_cultures(culture_file)
+    limits = read_limits(alarm_limits)
     values = {name: value for name, value in locals().items() if name in PolicyConfig.model_fields}
     try:
         config = PolicyConfig.model_validate(values)

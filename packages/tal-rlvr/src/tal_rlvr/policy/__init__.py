@@ -1,6 +1,6 @@
 """Optimising a policy against any scorer, with GRPO or DPO, and watching for reward hacking."""
 
-from tal_rlvr.policy.alarms import Alarm, Limits, TextStats, alarms, text_stats
+from tal_rlvr.policy.alarms import Alarm, Limits, TextStats, alarms, read_limits, text_stats
 from tal_rlvr.policy.config import PolicyConfig
 from tal_rlvr.policy.results import CurvePoint, Difference, Evaluation, PolicyResult, TaskChange
 from tal_rlvr.policy.rewards import ScorerReward, preference_pairs
@@ -19,6 +19,7 @@ __all__ = [
     "TextStats",
     "alarms",
     "preference_pairs",
+    "read_limits",
     "text_stats",
     "train_policy",
 ]

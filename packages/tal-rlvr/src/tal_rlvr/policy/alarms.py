@@ -7,14 +7,15 @@ another language, the same words again. Each is measured on the policy's own sam
 
 from __future__ import annotations
 
+import difflib
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Literal
+from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from carb_data import MissingExtraError
+from carb_data import CarbError, MissingExtraError
 from carb_data.language import in_language
 
 _GRAM = 3
@@ -40,25 +41,53 @@ class TextStats(_Frozen):
     """Chance that two different samples of one prompt are the same text: 1 is a policy that has collapsed."""
 
 
+_Share = Annotated[float, Field(ge=0, allow_inf_nan=False)]
+
+
 class Limits(_Frozen):
     """How far a measure may move from where it was before training. All values are ours."""
 
-    length: float = 1.5
+    length: Annotated[float, Field(ge=1, allow_inf_nan=False)] = 1.5
     """Factor, in either direction."""
-    language: float = 0.1
+    language: _Share = 0.1
     """Fall of the share in the prompt's language."""
-    repetition: float = 0.1
+    repetition: _Share = 0.1
     """Rise."""
-    same: float = 0.4
+    same: _Share = 0.4
     """Rise."""
-    empty: float = 0.1
+    empty: _Share = 0.1
     """Rise."""
-    kl: float = 10.0
+    kl: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 10.0
     """Nats per answer."""
-    grade: float = 0.02
+    grade: _Share = 0.02
     """Fall of a task's grade while the reward rises."""
-    window: int = 64
+    window: Annotated[int, Field(ge=1)] = 64
     """Answers that are measured together during training, the latest ones: fewer say little."""
+
+
+def read_limits(texts: Sequence[str]) -> Limits:
+    """Limits as written on a command line, each ``name=number``; those that are not named keep their values.
+
+    Raises:
+        CarbError: an unknown or repeated name, or a number that is none or out of its range.
+    """
+    given: dict[str, str] = {}
+    for text in texts:
+        name, separator, value = (part.strip() for part in text.partition("="))
+        if not separator:
+            raise CarbError(f"The limit '{text}' is not of the form name=number, for example length=2.")
+        if name not in Limits.model_fields:
+            close = difflib.get_close_matches(name, Limits.model_fields, n=1)
+            guess = f" Did you mean '{close[0]}'?" if close else ""
+            raise CarbError(f"There is no limit '{name}'.{guess} There are: {', '.join(Limits.model_fields)}.")
+        if name in given:
+            raise CarbError(f"The limit '{name}' is given twice.")
+        given[name] = value
+    try:
+        return Limits.model_validate(given)
+    except ValidationError as error:
+        wrong = (f"{d['loc'][0]}={d['input']}: {d['msg']}" for d in error.errors(include_url=False))
+        raise CarbError(f"These limits are not right: {'; '.join(wrong)}.") from None
 
 
 class Alarm(_Frozen):
