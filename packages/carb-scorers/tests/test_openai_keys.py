@@ -1,0 +1,98 @@
+"""Keys that are sent and never shown, and addresses that they are sent to."""
+
+import logging
+import pickle
+from collections.abc import Callable
+
+import pytest
+
+from carb_data import CarbError
+from carb_scorers.backends.base import Generation
+
+pytest.importorskip("httpx", reason="needs the extra carb-scorers[api]")
+
+from openai_server import Server, ask, chat, model, reply
+
+KEY = "sk-do-not-show-this-0123456789"
+
+
+@pytest.fixture
+def key(monkeypatch: pytest.MonkeyPatch) -> str:
+    monkeypatch.setenv("OPENAI_API_KEY", KEY)
+    return KEY
+
+
+def test_the_key_is_sent_and_seen_nowhere(
+    serve: Callable[..., Server], key: str, caplog: pytest.LogCaptureFixture, capfd: pytest.CaptureFixture[str]
+) -> None:
+    caplog.set_level(logging.DEBUG)
+    say = {"error": {"message": f"Incorrect API key provided: {key}. Bearer {key}"}}
+    server = serve([chat(f"your key is {key}"), reply(say, 400), reply(f"<b>{key}</b>".encode()), reply(say, 401)])
+    opened = model(server.url, concurrency=1)
+    texts = [repr(opened), repr(vars(opened)), repr(vars(opened._endpoint)), str(opened._options)]
+    found = ask(opened, 3)
+    texts += [repr(found)]
+    with pytest.raises(CarbError) as caught:
+        ask(opened, 1)
+    texts += [str(caught.value), repr(caught.value), str(caught.getrepr(showlocals=False, style="short"))]
+    assert all(headers["Authorization"] == f"Bearer {key}" for headers in server.headers)
+    assert caplog.records  # httpx does log
+    texts += [caplog.text, *(str(vars(record)) for record in caplog.records), *capfd.readouterr()]
+    for text in texts:
+        assert key not in text
+        assert key[3:20] not in text
+    with pytest.raises(TypeError):
+        pickle.dumps(opened)
+
+
+def test_a_key_by_another_name(serve: Callable[..., Server], key: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MINE", "other\n")
+    server = serve([chat()])
+    ask(model(server.url, key_env="MINE"))
+    assert server.headers[0]["Authorization"] == "Bearer other"
+
+
+def test_a_missing_key_is_said_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    with pytest.raises(CarbError, match="OPENAI_API_KEY holds no key"):
+        model("https://api.openai.com/v1")
+    with pytest.raises(CarbError, match="NO_SUCH holds no key"):
+        model("http://127.0.0.1:1/v1", key_env="NO_SUCH")
+    monkeypatch.setenv("ODD", "sk-ключ")
+    with pytest.raises(CarbError, match="ODD holds characters") as caught:
+        model("http://127.0.0.1:1/v1", key_env="ODD")
+    assert "ключ" not in str(caught.value)
+
+
+def test_a_key_is_not_sent_in_the_clear_unless_it_was_named(key: str) -> None:
+    def header(url: str, **options: str) -> dict[str, str]:
+        return model(url, **options)._endpoint._key.header()
+
+    assert header("http://node7:8000/v1") == {}
+    assert header("http://node7:8000/v1", key_env="OPENAI_API_KEY")
+    for url in ("https://node7/v1", "http://localhost:1/v1", "http://127.3.2.1:1/v1", "http://[::1]:1/v1"):
+        assert header(url), url
+
+
+def test_a_proxy_is_not_asked_about_this_machine(
+    serve: Callable[..., Server], key: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HTTP_PROXY", "http://127.0.0.1:1")
+    monkeypatch.setenv("ALL_PROXY", "http://127.0.0.1:1")
+    monkeypatch.delenv("NO_PROXY", raising=False)
+    assert isinstance(ask(model(serve([chat()]).url))[0], Generation)
+
+
+@pytest.mark.parametrize(
+    "url",
+    ["", "api.openai.com", "ftp://x/v1", "http://", "file:///etc/passwd", "http://x/v1?key=1", "http://[x/v1"],
+)
+def test_addresses_must_be_addresses(url: str) -> None:
+    with pytest.raises(CarbError, match="url= must be"):
+        model(url)
+
+
+def test_a_password_in_an_address_is_refused_and_not_repeated() -> None:
+    with pytest.raises(CarbError, match="password") as caught:
+        model("http://user:hunter2@127.0.0.1/v1")
+    assert "hunter2" not in str(caught.value)

@@ -1,0 +1,115 @@
+"""Log-probabilities from an OpenAI-compatible server."""
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import anyio
+import pytest
+
+from carb_data import CarbError
+from carb_scorers.backends.base import Choices, Continuation, Failure
+
+pytest.importorskip("httpx", reason="needs the extra carb-scorers[api]")
+
+from carb_scorers.backends.openai import OpenAIModel
+from openai_server import Server, chat, model, prompts
+
+
+def top(*pairs: tuple[object, object]) -> dict[str, Any]:
+    entries = [
+        {"token": token, "logprob": value, **({"bytes": list(token.encode())} if isinstance(token, str) else {})}
+        for token, value in pairs
+    ]
+    return chat(" A", logprobs={"content": [{"token": "A", "logprob": -0.1, "top_logprobs": entries}]})
+
+
+def choices(opened: OpenAIModel, *wanted: str) -> Choices | Failure:
+    async def go() -> Choices | Failure:
+        (found,) = await opened.next_logprobs(prompts(), wanted)
+        return found
+
+    return anyio.run(go)
+
+
+def test_log_probabilities_of_short_answers(serve: Callable[..., Server]) -> None:
+    server = serve([top(("A", -0.5), (" A", -2.0), ("10", -3.0), ("1", -4.0), ("ไ", -6.0), ("the", -7.0))])
+    found = choices(model(server.url), "A", "B", "1", "10", "ไ")
+    assert isinstance(found, Choices)
+    assert found.logprobs == {
+        "A": pytest.approx(math.log(math.exp(-0.5) + math.exp(-2.0))),
+        "1": -4.0,
+        "10": -3.0,
+        "ไ": -6.0,
+    }
+    assert found.floor == -7.0
+    assert server.bodies[0] | {"messages": 0} == {
+        "model": "m", "messages": 0, "max_tokens": 1, "temperature": 0.0, "logprobs": True, "top_logprobs": 20,
+    }  # fmt: skip
+
+
+def test_log_probabilities_from_the_completions_api(serve: Callable[..., Server]) -> None:
+    tops = {" A": -0.25, " B": -1.5, "\n": -3.0}
+    server = serve([{"choices": [{"text": " A", "logprobs": {"tokens": [" A"], "top_logprobs": [tops]}}]}])
+    found = choices(model(server.url, api="completions"), "A", "B", "C")
+    assert isinstance(found, Choices)
+    assert (found.logprobs, found.floor) == ({"A": -0.25, "B": -1.5}, -3.0)
+    assert server.paths == ["/v1/completions"]
+    assert server.bodies[0]["prompt"] == "Question 0?\nAnswer:"
+    assert server.bodies[0]["logprobs"] == 20
+
+
+def test_a_server_without_log_probabilities_is_said_so(serve: Callable[..., Server]) -> None:
+    with pytest.raises(CarbError, match="read=generate"):
+        choices(model(serve([chat()]).url), "A")
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        top(("A", "x")),
+        top(("A", math.nan)),
+        top(("A", 5.0)),
+        top((None, -1.0), ("A", None)),
+        chat(logprobs={"content": []}),
+    ],
+    ids=["text", "nan", "positive", "null", "none"],
+)
+def test_nonsense_in_log_probabilities_is_a_failure(serve: Callable[..., Server], answer: object) -> None:
+    found = choices(model(serve([answer]).url), "A")
+    assert isinstance(found, Failure)
+    assert found.error.kind == "http"
+
+
+def continuation(opened: OpenAIModel, answer: str) -> Continuation | Failure:
+    async def go() -> Continuation | Failure:
+        (found,) = await opened.continuation_logprobs(prompts(), [answer])
+        return found
+
+    return anyio.run(go)
+
+
+def test_log_probabilities_of_a_given_answer(serve: Callable[..., Server]) -> None:
+    """Question 0?⏎Answer: is 19 characters; the answer's two tokens start there, and one more was generated."""
+    logprobs = {"text_offset": [0, 11, 19, 23, 28], "token_logprobs": [None, -1.0, -0.5, -0.25, -9.0]}
+    server = serve([{"choices": [{"text": "...", "logprobs": logprobs}]}])
+    found = continuation(model(server.url, api="completions"), "red hats")
+    assert isinstance(found, Continuation)
+    assert found.logprobs == (-0.5, -0.25)
+    body = server.bodies[0]
+    assert body["prompt"] == "Question 0?\nAnswer: red hats"
+    assert (body["echo"], body["max_tokens"]) == (True, 1)
+
+
+def test_tokens_across_the_border_are_a_failure(serve: Callable[..., Server]) -> None:
+    logprobs = {"text_offset": [0, 17, 23], "token_logprobs": [None, -0.5, -0.25]}
+    found = continuation(
+        model(serve([{"choices": [{"text": "", "logprobs": logprobs}]}]).url, api="completions"), "red hats"
+    )
+    assert isinstance(found, Failure)
+    assert found.error.kind == "tokens"
+
+
+def test_a_chat_server_has_no_log_probabilities_of_given_answers(serve: Callable[..., Server]) -> None:
+    with pytest.raises(CarbError, match="api=completions"):
+        continuation(model(serve([chat()]).url), "x")

@@ -1,0 +1,197 @@
+"""What the OpenAI-compatible backend asks, and how it reads what is answered."""
+
+import gzip
+import json
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import anyio
+import pytest
+
+from carb_data import CarbError
+from carb_scorers.backends import endpoint
+from carb_scorers.backends.base import Failure, Generation
+from carb_scorers.contract import Usage
+
+pytest.importorskip("httpx", reason="needs the extra carb-scorers[api]")
+
+from openai_server import Server, ask, chat, model, prompts, reply
+
+
+def test_a_request_is_what_the_api_wants(serve: Callable[..., Server]) -> None:
+    server = serve([chat()])
+    (found,) = ask(model(server.url), max_tokens=7, stop=["\n"])
+    assert isinstance(found, Generation)
+    assert (found.text, found.finished) == ("[[A]]", True)
+    assert found.usage == Usage(input_tokens=12, output_tokens=3, requests=1)
+    assert server.paths == ["/v1/chat/completions"]
+    messages = [{"role": "user", "content": "Question 0?"}]
+    wanted = {"model": "m", "messages": messages, "max_tokens": 7, "temperature": 0.0, "stop": ["\n"]}
+    assert server.bodies == [wanted]
+    assert "Authorization" not in server.headers[0]
+
+
+def test_sampling_has_a_seed_for_each_prompt(serve: Callable[..., Server]) -> None:
+    server = serve([chat()])
+    opened = model(server.url)
+    ask(opened, 2, temperature=1.0, seed=3)
+    ask(opened, 2, temperature=1.0, seed=3)
+    seeds = sorted(body["seed"] for body in server.bodies)
+    assert seeds[0] == seeds[1] != seeds[2] == seeds[3]
+
+
+def test_answers_keep_their_order(serve: Callable[..., Server]) -> None:
+    server = serve(lambda _, body: chat(body["messages"][0]["content"]))
+    assert [f.text for f in ask(model(server.url), 20)] == [f"Question {n}?" for n in range(20)]
+
+
+def test_a_body_of_the_users_own(serve: Callable[..., Server]) -> None:
+    server = serve([chat()])
+    own = '{"max_tokens": null, "temperature": null, "max_completion_tokens": 99, "reasoning": {"effort": "low"}}'
+    ask(model(server.url, body=own))
+    assert set(server.bodies[0]) == {"model", "messages", "max_completion_tokens", "reasoning"}
+    for wrong in ("[1]", "{", ""):
+        with pytest.raises(CarbError, match="body="):
+            model(server.url, body=wrong)
+
+
+def test_requests_at_a_time_are_bounded(serve: Callable[..., Server]) -> None:
+    together = threading.Barrier(3, timeout=30)
+    active = most = 0
+    lock = threading.Lock()
+
+    def script(_: int, __: dict[str, Any]) -> object:
+        nonlocal active, most
+        with lock:
+            active += 1
+            most = max(most, active)
+        together.wait()  # passes only when three are here
+        with lock:
+            active -= 1
+        return chat()
+
+    opened = model(serve(script).url, concurrency=3)
+    assert all(isinstance(f, Generation) for f in ask(opened, 12))
+    assert most == 3
+    assert opened.in_flight == 3
+
+
+BAD = {
+    "redirect": (reply(b"", 307, Location="http://127.0.0.1:1/elsewhere"), "http", "redirects to"),
+    "html": (reply(b"<!doctype html><title>Log in</title>", 200), "http", "not a JSON object: <!doctype html>"),
+    "half json": (reply(b'{"choices": [{"mess'), "http", "not a JSON object"),
+    "empty": (reply(b""), "http", "not a JSON object"),
+    "list": (reply([1, 2]), "http", "not a JSON object"),
+    "null": (reply(None), "http", "not a JSON object"),
+    "deep": (reply(b"[" * 100_000), "http", "not a JSON object"),
+    "binary": (reply(bytes(range(256))), "http", "not a JSON object"),
+    "wrong gzip": (reply(b"not gzip", Content_Encoding="gzip"), "http", ""),
+    "no choices": (reply({"id": "x"}), "http", "has not the form of the chat API"),
+    "empty choices": (reply({"choices": []}), "http", "has not the form"),
+    "odd choice": (reply({"choices": ["x"]}), "http", "has not the form"),
+    "no message": (reply({"choices": [{}]}), "http", "has not the form"),
+    "number": (reply(chat(7)), "http", "has not the form"),
+    "error in 200": (reply({"error": {"message": "overloaded"}}), "http", "overloaded"),
+    "400": (reply({"error": {"message": "no"}}, 400), "http", "400: no"),
+    "422": (reply({"detail": [{"loc": ["body"], "msg": "field required"}]}, 422), "http", "field required"),
+    "too long": (
+        reply({"error": {"message": "This model's maximum context length is 10", "code": 400}}, 400),
+        "too-long",
+        "maximum context length",
+    ),
+    "413": (reply(b"", 413), "too-long", "413"),
+    "refusal": (reply(chat(None, message={"content": None, "refusal": "I can't"})), "refused", "refused"),
+    "filtered": (reply(chat("", finish_reason="content_filter")), "refused", "refused"),
+}
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_a_bad_answer_is_one_failure(serve: Callable[..., Server], name: str) -> None:
+    answer, kind, said = BAD[name]
+    server = serve(lambda _, body: answer if "Question 1?" in str(body) else chat())
+    good, bad, other = ask(model(server.url), 3)
+    assert isinstance(good, Generation)
+    assert isinstance(other, Generation)
+    assert isinstance(bad, Failure)
+    assert bad.error.kind == kind
+    assert said in bad.error.message
+    assert len(bad.error.message) <= 400
+    assert len(server.bodies) == 3  # not tried again
+
+
+@pytest.mark.parametrize("compressed", [False, True])
+def test_a_huge_answer_is_not_read_to_its_end(
+    serve: Callable[..., Server], monkeypatch: pytest.MonkeyPatch, compressed: bool
+) -> None:
+    monkeypatch.setattr(endpoint, "_LARGEST_ANSWER", 2**20)
+    huge = json.dumps(chat("x" * 2**24)).encode()
+    answer = reply(gzip.compress(huge), Content_Encoding="gzip") if compressed else reply(huge)
+    (found,) = ask(model(serve([answer]).url))
+    assert isinstance(found, Failure)
+    assert "larger than 1 MiB" in found.error.message
+
+
+@pytest.mark.parametrize(
+    ("answer", "text", "finished"),
+    [
+        (chat("a", finish_reason="length"), "a", False),
+        (chat(None), "", True),
+        (chat([{"type": "text", "text": "a"}, {"type": "text", "text": "b"}]), "ab", True),
+        (chat("half \ud83d pair"), "half \ud83d pair", True),
+    ],
+)
+def test_answers_in_other_forms(serve: Callable[..., Server], answer: object, text: str, finished: bool) -> None:
+    (found,) = ask(model(serve([answer]).url))
+    assert isinstance(found, Generation)
+    assert (found.text, found.finished) == (text, finished)
+
+
+def test_usage_that_a_server_does_not_give_is_not_made_up(serve: Callable[..., Server]) -> None:
+    for usage in (None, "x", {"prompt_tokens": "many", "completion_tokens": -1}):
+        (found,) = ask(model(serve([{**chat(), "usage": usage}]).url))
+        assert found.usage == Usage(requests=1)
+
+
+def test_one_model_serves_one_event_loop_after_another(serve: Callable[..., Server]) -> None:
+    server = serve([chat()])
+    opened = model(server.url, rpm=6000, tpm=600000)
+    for _ in range(3):
+        assert isinstance(ask(opened, 2)[0], Generation)
+    assert opened._endpoint._open is None  # connections were given back
+    trio = pytest.importorskip("trio", reason="runs where trio is installed")
+    assert trio
+
+    async def go() -> list[Generation | Failure]:
+        return await opened.generate(prompts(2), max_tokens=5)
+
+    assert isinstance(anyio.run(go, backend="trio")[0], Generation)
+
+
+def test_a_cancelled_call_gives_its_connections_back(serve: Callable[..., Server]) -> None:
+    let_go = threading.Event()
+    arrived = threading.Semaphore(0)
+
+    def script(*_: object) -> object:
+        arrived.release()
+        let_go.wait(30)
+        return chat()
+
+    opened = model(serve(script).url)
+
+    async def go() -> None:
+        with anyio.CancelScope() as scope:
+
+            async def stop() -> None:
+                for _ in range(3):
+                    await anyio.to_thread.run_sync(arrived.acquire)
+                scope.cancel()
+
+            async with anyio.create_task_group() as group:
+                group.start_soon(stop)
+                await opened.generate(prompts(3), max_tokens=5)
+        assert scope.cancelled_caught
+
+    anyio.run(go)
+    let_go.set()
+    assert opened._endpoint._open is None
