@@ -12,6 +12,7 @@ from carb_cli.study import read_study, run_study
 from carb_data import CarbError
 from carb_data.tasks import open_task
 from carb_scorers import open_scorer
+from carb_scorers.bon import open_policy
 
 pytest.importorskip("trl", reason="needs the extra tal-rlvr[train]")
 
@@ -151,6 +152,43 @@ def test_optimised_policies_are_cells_of_a_study(tmp_path, trained, blend, tiny,
 
     monkeypatch.setattr(sampling, "open_policy", never)
     assert run_study(tmp_path / "study.toml", open_with=never) == result
+
+
+def test_an_entry_has_its_own_length_of_answers(tmp_path, trained, blend, tiny, monkeypatch):
+    """Six tokens in training; one entry answers with two. That entry alone is sampled anew, and the old put aside."""
+    from carb_cli.study import sampling
+
+    file = study_file(tmp_path, trained, blend, tiny)
+    first = run_study(file)
+    given = f'run = "{trained / "luck"}"\n'
+    file.write_text(file.read_text().replace(given, f"{given}max_new_tokens = 2\n"))
+    opened = []
+
+    def watch(spec):
+        opened.append(spec)
+        return open_policy(spec)
+
+    monkeypatch.setattr(sampling, "open_policy", watch)
+    second = run_study(file)
+    assert second.failures == ()
+    assert opened == [f"hf:{(trained / 'luck' / 'model').resolve()}?temperature=0&max_new_tokens=2"]
+    samples = tmp_path / "out" / "samples"
+    lengths = {
+        name: json.loads((samples / f"{name}--uk.jsonl").read_text().splitlines()[0])["policy"]["parameters"]
+        for name in ("optimised--grpo--long", "optimised--grpo--luck", "start--grpo")
+    }
+    assert [found["max_new_tokens"] for found in lengths.values()] == [6, 2, 6]
+    assert len(list(samples.glob("optimised--grpo--luck--uk.old-*.jsonl"))) == 1
+    for was, now in zip(first.scorers, second.scorers, strict=True):
+        assert now.name == "luck" or was == now
+    assert run_study(file) == second
+    assert len(opened) == 1
+
+
+def test_a_length_beside_a_policy_is_told_where_to_go(tmp_path, trained, blend, tiny):
+    wrong = '[[optimised]]\nname = "dpo"\nscorer = "long"\npolicy = "hf:x"\nmax_new_tokens = 4\n'
+    with pytest.raises(CarbError, match=r"write it into the spec of policy, as \?max_new_tokens=4"):
+        read_study(study_file(tmp_path, trained, blend, tiny, wrong))
 
 
 def test_a_run_of_another_scorer_is_refused(tmp_path, trained, blend, tiny):

@@ -87,8 +87,11 @@ class OptimisedConfig(_Table):
     """Of the way of optimising (``grpo``, ``dpo``): policies of the same name make one figure."""
     scorer: Name
     run: Path | None = None
-    """A folder that ``carb train-policy`` wrote. Its policy answers greedily, with answers as long as in training.
-    Prompts that share a source item with the training of a policy of this name do not count for any of them."""
+    """A folder that ``carb train-policy`` wrote. Its policy answers greedily. Prompts that share a source item with
+    the training of a policy of this name do not count for any of them."""
+    max_new_tokens: Annotated[int, Field(ge=1)] | None = None
+    """Longest answer of a ``run``'s policy; as in its training by default. What the policies of a name started from
+    answers as the first of them."""
     policy: str | None = None
     """Spec of an optimised policy, answering greedily (``temperature=0``) or as it says, on every prompt."""
 
@@ -96,6 +99,11 @@ class OptimisedConfig(_Table):
     def _one_source(self) -> Self:
         if (self.run is None) == (self.policy is None):
             raise ValueError(f"optimised '{self.name}' of '{self.scorer}' needs either run or policy")
+        if self.policy is not None and self.max_new_tokens is not None:
+            raise ValueError(
+                f"optimised '{self.name}' of '{self.scorer}': max_new_tokens goes with run; write it into the spec of "
+                f"policy, as ?max_new_tokens={self.max_new_tokens}"
+            )
         return self
 
 

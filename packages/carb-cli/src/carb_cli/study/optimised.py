@@ -81,8 +81,9 @@ def measure(state: State, name: str, runs: Runs) -> None:
             reason = "every prompt shares a source item with training; ask others, for example with without="
             state.failures.append(Failure(scorer=entry.scorer, cell=f"{name}/{key}", reason=reason))
         _measure(state, entry, runs.get((name, entry.scorer)), tasks, counted)
-    if known:
-        _start(state, name, known[0], counted)
+    first = next((entry for entry in entries if entry.run is not None), None)
+    if first is not None:
+        _start(state, first, runs[name, first.scorer], counted)
 
 
 def _measure(
@@ -94,7 +95,7 @@ def _measure(
 ) -> None:
     label = f"{entry.name}--{entry.scorer}"
     try:
-        spec = entry.policy if run is None else greedy(str(((entry.run or Path()) / "model").resolve()), run)
+        spec = entry.policy if run is None else greedy(str(((entry.run or Path()) / "model").resolve()), entry, run)
         pools = _pools(state, spec or "", f"optimised--{label}", f"{entry.name} of {entry.scorer}", tasks, run)
     except CarbError as error:
         state.failures += [Failure(scorer=entry.scorer, cell=f"{entry.name}/{key}", reason=str(error)) for key in tasks]
@@ -137,16 +138,17 @@ def _pools(
     return dict(zip(tasks, draw(state, spec, jobs), strict=True))
 
 
-def greedy(model: str, run: PolicyResult) -> str:
-    """The spec of a policy that answers as a run's would without chance."""
-    return f"hf:{model}?temperature=0&max_new_tokens={run.config.max_new_tokens}"
+def greedy(model: str, entry: OptimisedConfig, run: PolicyResult) -> str:
+    """The spec of a policy that answers as a run's would without chance, at the length that its entry allows."""
+    return f"hf:{model}?temperature=0&max_new_tokens={entry.max_new_tokens or run.config.max_new_tokens}"
 
 
-def _start(state: State, name: str, run: PolicyResult, counted: Mapping[str, list[str]]) -> None:
+def _start(state: State, entry: OptimisedConfig, run: PolicyResult, counted: Mapping[str, list[str]]) -> None:
     """What the policy was worth before it was optimised; unknown where it is gone."""
+    name = entry.name
     tasks = {key: task for key, task in state.tasks.items() if counted[key]}
     try:
-        pools = _pools(state, greedy(run.config.policy, run), f"start--{name}", f"{name} before", tasks, run)
+        pools = _pools(state, greedy(run.config.policy, entry, run), f"start--{name}", f"{name} before", tasks, run)
     except CarbError as error:
         state.failures += [Failure(scorer="none", cell=f"{name}/{key} before", reason=str(error)) for key in tasks]
         return
