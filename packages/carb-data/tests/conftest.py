@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import sys
+from pathlib import Path
+
+import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 
 from carb_data import BonSet, Dataset, Domain, Perturbation, Provenance, Response, Role, cultures
+
+sys.path.insert(0, str(Path(__file__).parent))  # construct_server, a module of these tests
 
 settings.register_profile("carb", deadline=None, derandomize=True, max_examples=60)
 settings.load_profile("carb")
@@ -70,3 +76,11 @@ def bon_sets(draw: st.DrawFn) -> BonSet:
 
 st.register_type_strategy(BonSet, bon_sets())
 st.register_type_strategy(Dataset, st.lists(bon_sets(), max_size=4, unique_by=lambda item: item.id).map(Dataset))
+
+
+@pytest.fixture
+def no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A request that failed is sent again at once."""
+    from carb_data.construct.openai import _Server
+
+    monkeypatch.setattr(_Server, "FIRST_PAUSE", 0.0)

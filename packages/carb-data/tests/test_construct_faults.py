@@ -1,0 +1,171 @@
+"""The pipeline against a server that refuses, breaks off and lies on demand."""
+
+from __future__ import annotations
+
+import json
+import re
+import socket
+from collections import Counter
+
+import pytest
+
+pytest.importorskip("anyio", reason="needs the extra 'construct'")
+pytest.importorskip("httpx", reason="needs the extra 'construct'")
+pytest.importorskip("numpy", reason="needs the extra 'construct'")
+
+from carb_data import CarbError, Dataset
+from carb_data.construct import EmbedderSpec, construct
+from construct_server import FOODS, chat, config_for, serving, writer
+
+pytestmark = pytest.mark.usefixtures("no_pauses")
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [
+        (429, {"retry-after": "0"}, b"slow down"),
+        (429, {"retry-after": "Thu, 01 Jan 1970 00:00:00 GMT"}, b"slow down"),
+        (503, {}, b"overloaded"),
+        (200, {}, b"<html>not json</html>"),
+        None,
+    ],
+    ids=["429", "429-date", "503", "no-json", "broken-off"],
+)
+def test_passing_faults_are_asked_again(tmp_path, fault):
+    def failing(number, path, body):
+        return fault if number % 2 else writer(number, path, body)
+
+    with serving(failing) as server:
+        report = construct(config_for(server, tmp_path, parallel=1), tmp_path / "sets.jsonl")
+    assert report.built == 10
+    assert report.discarded == {}
+
+
+@pytest.mark.parametrize(
+    ("answer", "reason"),
+    [
+        ((400, {}, b"prompt too long"), "status 400: prompt too long"),
+        ((200, {}, b'{"choices": []}'), "an answer without a text"),
+        ((200, {}, b'{"choices": [{"message": {"content": null}}]}'), "an answer without a text"),
+        ((200, {}, b"[1, 2]"), "an answer without a text"),
+        ((200, {}, b'"text"'), "an answer without a text"),
+        ((500, {}, b"always"), r"status 500: always \(after 3 requests\)"),
+    ],
+)
+def test_lasting_faults_give_one_set_up_and_not_the_others(tmp_path, answer, reason):
+    def failing(number, path, body):
+        spoiled = "(1)" in body["messages"][0]["content"] and body["model"] == "strong"
+        return answer if spoiled else writer(number, path, body)
+
+    with serving(failing) as server:
+        report = construct(config_for(server, tmp_path, attempts=2), tmp_path / "sets.jsonl")
+    assert report.built == 5
+    assert [failure.reference for failure in report.failed] == [f"{culture}-1" for culture in FOODS]
+    for failure in report.failed:
+        assert failure.step == "chosen"
+        assert len(failure.reasons) == 2
+        assert all(re.search(reason, text) for text in failure.reasons)
+    assert report.built + len(report.failed) == report.references
+
+
+@pytest.mark.parametrize("status", [401, 404])
+def test_a_server_that_refuses_everything_ends_the_run_at_once(tmp_path, status):
+    with serving(lambda *_: (status, {}, b"no such key")) as server:
+        config = config_for(server, tmp_path, parallel=4)
+        with pytest.raises(CarbError, match=f"answers {status}.*no such key.*OPENAI_API_KEY"):
+            construct(config, tmp_path / "sets.jsonl")
+        assert len(server.requests) <= 4
+    assert not (tmp_path / "sets.jsonl").exists()
+
+
+def test_a_server_that_is_not_there_is_a_plain_error(tmp_path):
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        free = probe.getsockname()[1]
+    config = config_for(f"http://127.0.0.1:{free}/v1", tmp_path, limit=1, attempts=1)
+    with pytest.raises(CarbError, match=r"Not one set could be made.*ConnectError"):
+        construct(config, tmp_path / "sets.jsonl")
+
+
+@pytest.mark.parametrize(
+    ("bad", "reason"),
+    [
+        ("", "empty"),
+        ("ok", "length"),
+        ("zzzz qqqq xxxx jjjj vvvv kkkk wwww zzzz qqqq xxxx jjjj vvvv", "off topic"),
+        ("{chosen}", "nearly the same as another answer"),
+    ],
+)
+def test_bad_wrong_answers_are_written_again(tmp_path, bad, reason):
+    first = Counter()
+
+    def spoiled(number, path, body):
+        good = writer(number, path, body)
+        if body["model"].startswith("weak"):
+            key = re.search(r"Question:.*", body["messages"][0]["content"])[0], body["seed"]
+            first[key] += 1
+            if len(first) == 1:
+                return chat(bad.replace("{chosen}", FOODS["thai"] + " (0) as told by strong"))
+        return good
+
+    with serving(spoiled) as server:
+        config = config_for(server, tmp_path, limit=1, parallel=1)
+        report = construct(config, tmp_path / "sets.jsonl")
+    assert report.built == 1
+    assert report.discarded == {reason: 1}
+    (item,) = Dataset.load(tmp_path / "sets.jsonl")
+    steps = json.loads(item.provenance.notes)["steps"]
+    assert sum(len(step["discarded"]) for step in steps) == 1
+
+
+def test_a_window_that_nothing_passes_gives_the_reasons(tmp_path):
+    with serving(writer) as server:
+        config = config_for(server, tmp_path, window=(0.999, 1.0), attempts=2, limit=1)
+        with pytest.raises(CarbError, match=r"Not one set could be made.*off topic"):
+            construct(config, tmp_path / "sets.jsonl")
+    assert not (tmp_path / "sets.jsonl").exists()
+
+
+def test_answers_that_were_cut_off_are_not_used_unless_asked_for(tmp_path):
+    def cutting(number, path, body):
+        text = json.loads(writer(number, path, body)[2])["choices"][0]["message"]["content"]
+        return chat(text, finish="length")
+
+    with serving(cutting) as server:
+        with pytest.raises(CarbError, match="cut off at max_tokens"):
+            construct(config_for(server, tmp_path, limit=1), tmp_path / "a.jsonl")
+        report = construct(config_for(server, tmp_path, limit=1, accept_cut_off=True), tmp_path / "b.jsonl")
+    assert report.built == 1
+
+
+def test_answers_in_another_language_are_not_used(tmp_path):
+    pytest.importorskip("lingua", reason="needs the extra 'checks'")
+
+    def german(number, path, body):
+        if body["model"] == "strong" and body["seed"] % 2:
+            return chat("Abends isst man hier meistens Brot mit Käse und Wurst.")
+        return writer(number, path, body)
+
+    with serving(german) as server:
+        report = construct(config_for(server, tmp_path, check_language=True, attempts=8), tmp_path / "sets.jsonl")
+    assert report.discarded.keys() == {"not in the prompt's language"}
+    assert report.built == 10
+
+
+def test_embeddings_come_from_a_server_where_one_is_named(tmp_path):
+    def both(number, path, body):
+        if path.endswith("/embeddings"):
+            rows = [{"index": n, "embedding": [1.0, len(text) / 100]} for n, text in enumerate(body["input"])]
+            content = {"data": rows[::-1], "usage": {"prompt_tokens": 7}}
+            return 200, {}, json.dumps(content).encode()
+        return writer(number, path, body)
+
+    with serving(both) as server:
+        embedder = EmbedderSpec(kind="openai", model="vectors", url=server.url, price_in=1e6)
+        config = config_for(server, tmp_path, embedder=embedder, limit=2, window=(0.5, 1.0))
+        report = construct(config, tmp_path / "sets.jsonl")
+        asked = sum(path.endswith("/embeddings") for path, _, _ in server.requests)
+        construct(config, tmp_path / "sets.jsonl")
+        assert sum(path.endswith("/embeddings") for path, _, _ in server.requests) == asked
+    assert report.usage["vectors"].calls == asked
+    assert report.usage["vectors"].cost == pytest.approx(7 * asked)
