@@ -1,22 +1,14 @@
-"""Downstream tasks: reading published forms, and grades worked out by hand."""
+"""BLEnD as a task: its published form, and grades worked out by hand."""
 
 import csv
 import json
 from pathlib import Path
 
-import polars as pl
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from carb_data import CarbError
 from carb_data.tasks import open_task
 from carb_data.tasks.base import TaskPrompt, evenly
-from carb_data.tasks.choices import read_choice, with_options
-from carb_data.tasks.include import LANGUAGES as INCLUDE_LANGUAGES
-from carb_data.tasks.matching import first_line, form, says
-
-OPTIONS = ("green tea", "tea", "Coffee", "rice wine")
 
 
 def entry(answers, english, count):
@@ -187,102 +179,6 @@ class TestBlend:
         assert told in str(caught.value)
 
 
-@pytest.mark.parametrize(
-    ("language", "response", "answer"),
-    [
-        ("en", "The Boxes of cherries", "cherry"),
-        ("en", "around two", "2"),
-        ("en", "1,000 dollars", "1000 dollars"),
-        ("en", "A", "a"),
-        ("es", "Los plátanos fritos", "platano"),
-        ("es", "¡Feliz Navidad!", "la navidad"),
-        ("ar", "يأكلون التَّمْر والحليب", "تمر"),
-        ("ar", "الساعة ٨:٣٠", "8:30"),
-        ("fa", "كباب می\u200cخورند", "کباب"),
-        ("zh", "我觉得是红包。", "红包"),
-        ("ko", "저는 김치를 먹습니다", "김치"),
-        ("az", "Plovu yeyirlər", "plov"),
-        ("el", "Το ΨΩΜΊ", "ψωμι"),
-        ("ha", "ɗan wake", "dan wake"),
-        ("am", "ዳቦ፣ ሻይ", "ሻይ"),
-        ("as", "ভাত আৰু মাছ।", "মাছ"),
-    ],
-)
-def test_each_language_in_its_form(language, response, answer):
-    assert says(form(response, language), form(answer, language), language)
-
-
-@pytest.mark.parametrize(
-    ("language", "response", "answer"),
-    [
-        ("en", "the price is high", "rice"),
-        ("en", "10", "1"),
-        ("en", "8:30", "30:8"),
-        ("zh", "100", "10"),
-        ("ko", "김치찌개", "김치"),  # another dish, not a particle
-        ("az", "su", "s"),
-        ("en", "", "x"),
-        ("en", "x", ""),
-    ],
-)
-def test_what_is_not_said(language, response, answer):
-    assert not says(form(response, language), form(answer, language), language)
-
-
-LANGUAGES = ["en", "es", "ar", "zh", "ko", "fa", "el", "am", "as", "az", "id", "su", "ha"]
-
-
-@given(st.text(max_size=30), st.sampled_from(LANGUAGES))
-def test_a_text_says_itself_if_it_says_anything(text, language):
-    found = form(text, language)
-    assert says(found, found, language) == bool(found.words)
-    assert form(found.joined, language).words is not None
-
-
-def test_first_line_of_anything():
-    assert first_line("\n  \n a b \nc") == "a b"
-    assert first_line("\n") == ""
-
-
-class TestChoices:
-    @pytest.mark.parametrize(
-        ("text", "place"),
-        [
-            ("B", 1),
-            (" C.", 2),
-            ("(D)", 3),
-            ("**A**", 0),
-            ("A) green tea", 0),
-            ('{"answer_choice": "C"}', 2),
-            ("I think the answer is B, because people like it.", 1),
-            ("Answer: D", 3),
-            ("[[A]]", 0),
-            ("Coffee", 2),
-            ("coffee.", 2),
-            ("People drink green tea there", 0),
-            ("A lot of coffee", 2),  # "A" is an article here
-            ("[[A]] or [[B]]", None),
-            ("coffee and rice wine", None),
-            ("E", None),
-            ("", None),
-            ("I do not know", None),
-        ],
-    )
-    def test_reads(self, text, place):
-        assert read_choice(text, OPTIONS) == place
-
-    @given(st.text(max_size=80))
-    def test_any_text_gives_a_place_or_nothing(self, text):
-        assert read_choice(text, OPTIONS) in (None, 0, 1, 2, 3)
-
-    def test_long_runs_of_spaces_cost_nothing(self):
-        assert read_choice("answer" + " " * 200_000 + "B", OPTIONS) == 1
-        assert read_choice("answer is" + " " * 200_000 + "?", OPTIONS) is None
-
-    def test_shows_options_by_letter(self):
-        assert with_options("Which? ", ["x", " y"]) == "Which?\nA. x\nB. y"
-
-
 class TestBlendChoice:
     def test_reads_the_published_file(self, tmp_path):
         file = tmp_path / "mc_questions_file.csv"
@@ -310,127 +206,6 @@ class TestBlendChoice:
         file.write_text("MCQID,ID,country,prompt,choices,choice_countries,answer_idx\nq,q,UK,p,nonsense,{},A\n")
         with pytest.raises(CarbError, match=r"mc\.csv:2"):
             open_task(f"blend-choice:{file}")
-
-
-class TestInclude:
-    ROWS = (
-        ("Welches Amt?", "explicit", "Social Science", 2),
-        ("Was ist 2 + 2?", "agnostic", "STEM", 0),
-        ("Wer darf fahren?", "implicit", "Driving License", 3),
-    )
-
-    @pytest.fixture
-    def include(self, tmp_path):
-        for split, rows in {"test": self.ROWS, "validation": (("Beispiel?", "agnostic", "STEM", 1),)}.items():
-            frame = pl.DataFrame(
-                [
-                    {
-                        "language": "German",
-                        "country": "Germany",
-                        "domain": domain,
-                        "subject": "x",
-                        "regional_feature": feature,
-                        "level": "Academic",
-                        "question": question,
-                        **{f"option_{letter}": f"{question} {letter}" for letter in "abcd"},
-                        "answer": answer,
-                    }
-                    for question, feature, domain, answer in rows
-                ]
-            )
-            folder = tmp_path / "German"
-            folder.mkdir(exist_ok=True)
-            frame.write_parquet(folder / f"{split}-00000-of-00001.parquet")
-        return tmp_path
-
-    def test_asks_and_grades(self, include):
-        task = open_task(f"include:{include}?languages=German")
-        assert len(task.prompts) == 3
-        first = task.prompts[0]
-        assert (first.culture, first.language, first.topic) == ("german", "de", "Social Science")
-        assert first.text.endswith("\nD. Welches Amt? d")
-        assert task.grade(first.id, "C") == 1
-        assert task.grade(first.id, "B") == 0
-        assert task.shots == (("Beispiel?\nA. Beispiel? a\nB. Beispiel? b\nC. Beispiel? c\nD. Beispiel? d", "B"),)
-
-    def test_forty_four_languages_have_a_code_each(self):
-        assert len(INCLUDE_LANGUAGES) == len(set(INCLUDE_LANGUAGES.values())) == 44
-
-    def test_regional_questions_only(self, include):
-        assert len(open_task(f"include:{include}?regional=true").prompts) == 2
-        assert len(open_task(f"include:{include}?domains=STEM").prompts) == 1
-
-    def test_a_list_of_choices_will_do(self, tmp_path):
-        (tmp_path / "Dutch").mkdir()
-        row = {"question": "Wat?", "choices": ["a1", "b1", "c1", "d1"], "answer": 1, "domain": None, "subject": "y"}
-        pl.DataFrame([row]).write_parquet(tmp_path / "Dutch" / "test-0.parquet")
-        task = open_task(f"include:{tmp_path}")
-        assert (task.prompts[0].culture, task.prompts[0].topic) == ("nl", "y")
-        assert task.grade(task.prompts[0].id, "b1") == 1
-
-    @pytest.mark.parametrize(
-        ("change", "told"), [({"answer": 4}, "answer 4"), ({"question": " "}, "is not a question")]
-    )
-    def test_bad_rows_are_told(self, tmp_path, change, told):
-        (tmp_path / "Dutch").mkdir()
-        row = {"question": "Wat?", "choices": ["a1", "b1", "c1", "d1"], "answer": 1, **change}
-        pl.DataFrame([row]).write_parquet(tmp_path / "Dutch" / "test-0.parquet")
-        with pytest.raises(CarbError, match=told):
-            open_task(f"include:{tmp_path}")
-
-    def test_another_folder_is_told(self, tmp_path, include):
-        with pytest.raises(CarbError, match="not a copy of INCLUDE"):
-            open_task(f"include:{tmp_path / 'German'}")
-        with pytest.raises(CarbError, match="Did you mean 'German'"):
-            open_task(f"include:{include}?languages=Germn")
-
-
-class TestOmgeval:
-    @pytest.fixture
-    def omgeval(self, tmp_path):
-        (tmp_path / "data").mkdir()
-        (tmp_path / "model_outputs" / "spanish").mkdir(parents=True)
-        (tmp_path / "data" / "OMGEval_Spanish_local.txt").write_text(
-            "¿Quién escribió esto?\n¿Vacío?\n", encoding="utf-8"
-        )
-        rows = [
-            {"instruction": "¿Quién escribió  esto?", "output": "Nadie.", "generator": "m"},
-            {"instruction": "¿Otra cosa?", "output": "Sí.", "generator": "m"},
-            {"instruction": "¿Vacío?", "output": " ", "generator": "m"},
-        ]
-        (tmp_path / "model_outputs" / "spanish" / "gpt4.json").write_text(json.dumps(rows), encoding="utf-8")
-        return tmp_path
-
-    def open(self, omgeval, judge, questions="local"):
-        return open_task(f"omgeval:{omgeval}?languages=spanish&reference=gpt4&questions={questions}", judge=judge)
-
-    def test_local_questions_with_an_answer_to_beat(self, omgeval):
-        assert [prompt.id for prompt in self.open(omgeval, None).prompts] == ["omgeval/spanish/0"]
-        assert len(self.open(omgeval, None, "all").prompts) == 2
-
-    def test_both_orders_cancel_a_judge_that_likes_the_first(self, omgeval):
-        task = self.open(omgeval, lambda asked: [1.0 for _ in asked])
-        assert task.grade("omgeval/spanish/0", "Alguien.") == 0.5
-
-    def test_the_better_answer_wins_both(self, omgeval):
-        seen = []
-
-        def judge(asked):
-            seen.extend((one.first, one.second) for one in asked)
-            return [1.0 if len(one.first) > len(one.second) else 0.0 for one in asked]
-
-        task = self.open(omgeval, judge)
-        assert task.grade("omgeval/spanish/0", "Una respuesta larga.") == 1
-        assert task.grade("omgeval/spanish/0", "No.") == 0
-        assert seen[:2] == [("Una respuesta larga.", "Nadie."), ("Nadie.", "Una respuesta larga.")]
-
-    def test_a_judge_that_fails_once_gives_no_grade_and_an_empty_answer_loses(self, omgeval):
-        task = self.open(omgeval, lambda asked: [1.0, None][: len(asked)])
-        assert task.grade_all([("omgeval/spanish/0", "x"), ("omgeval/spanish/0", " ")]) == [None, 0.0]
-
-    def test_without_a_judge_it_says_so(self, omgeval):
-        with pytest.raises(CarbError, match="needs a judge"):
-            self.open(omgeval, None).grade("omgeval/spanish/0", "x")
 
 
 def test_evenly_takes_from_every_culture_in_order():
