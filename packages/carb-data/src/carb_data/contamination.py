@@ -8,11 +8,9 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict
-
 from carb_data.errors import CarbError
 from carb_data.extras import require
-from carb_data.models import BonSet
+from carb_data.models import BonSet, Frozen
 from carb_data.ngrams import Match, NgramIndex
 
 THRESHOLD = 0.7
@@ -30,11 +28,7 @@ Kind = Literal["source", "exact", "near", "similar"]
 _STRENGTH: dict[Kind, int] = {"source": 3, "exact": 2, "near": 1, "similar": 0}
 
 
-class _Frozen(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-
-class Overlap(_Frozen):
+class Overlap(Frozen):
     """One text of one test item that the training data holds, with the strongest evidence found."""
 
     item_id: str
@@ -55,7 +49,7 @@ class Overlap(_Frozen):
     """Both cut to ``EXCERPT`` characters."""
 
 
-class ContaminationReport(_Frozen):
+class ContaminationReport(Frozen):
     """What of the test data is in the training data."""
 
     train_entries: int

@@ -49,11 +49,13 @@ class Role(StrEnum):
     REJECTED = "rejected"
 
 
-class _Frozen(BaseModel):
+class Frozen(BaseModel):
+    """Base of the data models: fixed once made, and without unknown fields."""
+
     model_config = ConfigDict(frozen=True, extra="forbid")
 
 
-class Culture(_Frozen):
+class Culture(Frozen):
     """A culture that sets are about."""
 
     id: CultureId
@@ -72,7 +74,7 @@ class Culture(_Frozen):
     """Countries or regions, ISO 3166-1 alpha-2 or ISO 3166-2."""
 
 
-class Provenance(_Frozen):
+class Provenance(Frozen):
     """Where a set comes from and under what terms."""
 
     source: Annotated[str, StringConstraints(min_length=1)]
@@ -84,7 +86,7 @@ class Provenance(_Frozen):
     notes: str | None = None
 
 
-class Response(_Frozen):
+class Response(Frozen):
     """One candidate answer."""
 
     id: Identifier
@@ -112,7 +114,7 @@ def _defect(field: str, reason: str) -> PydanticCustomError:
     return PydanticCustomError("set", "{reason}", {"reason": reason, "field": field})
 
 
-class BonSet(_Frozen):
+class BonSet(Frozen):
     """One prompt with one culturally right response and at least one wrong one (three in CARB)."""
 
     id: Identifier

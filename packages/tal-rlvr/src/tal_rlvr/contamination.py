@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from pydantic import BaseModel, ConfigDict
-
 from carb_data import BonSet, Provenance, Response, Role, load
 from carb_data.contamination import ContaminationReport, check_contamination
+from carb_data.models import Frozen
 from tal_rlvr.mix import Parts
 from tal_rlvr.pairs import Pair
 
@@ -16,10 +15,8 @@ __all__ = ["ContaminationReport", "check_contamination", "drop_contaminated", "r
 ROUNDS = 50
 
 
-class Found(BaseModel):
+class Found(Frozen):
     """A training pair that repeats something of an evaluation item."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     train: str
     """Id of the pair."""
@@ -30,10 +27,8 @@ class Found(BaseModel):
     similarity: float
 
 
-class MixReport(BaseModel):
+class MixReport(Frozen):
     """What of the evaluation data is in the training pairs."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     train_pairs: int
     held_out_pairs: int

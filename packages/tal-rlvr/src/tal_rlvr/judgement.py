@@ -17,7 +17,9 @@ import re
 from collections.abc import Sequence
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
+
+from carb_data.models import Frozen
 
 Verdict = Literal["A", "B"]
 """Which of the two responses, in presented order."""
@@ -38,18 +40,14 @@ _HEADER_DECORATION = " \t*#_"
 Kind = Literal["empty", "no-verdict", "repeated-verdict", "not-last", "no-criteria", "bad-criterion", "no-assessment"]
 
 
-class _Frozen(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-
-class Span(_Frozen):
+class Span(Frozen):
     """A part of the text: ``text[start:end]``, in characters."""
 
     start: Annotated[int, Field(ge=0)]
     end: Annotated[int, Field(ge=0)]
 
 
-class Criterion(_Frozen):
+class Criterion(Frozen):
     """One thing that a local would judge by."""
 
     name: str
@@ -61,7 +59,7 @@ class Criterion(_Frozen):
     span: Span
 
 
-class Judgement(_Frozen):
+class Judgement(Frozen):
     """A well-formed output of the judge. With ``direct`` parsing, criteria and assessment are empty."""
 
     criteria: tuple[Criterion, ...]
@@ -77,7 +75,7 @@ class Judgement(_Frozen):
         return self.verdict_span.start - len(MARKER) - 1
 
 
-class FormatError(_Frozen):
+class FormatError(Frozen):
     """Why a text is not a judgement. A result, not an exception: ``parse_judgement`` returns it."""
 
     kind: Kind

@@ -8,16 +8,15 @@ from collections import defaultdict
 from collections.abc import Sequence
 from typing import Annotated, Literal, NamedTuple
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from carb_data import CarbError, load
+from carb_data.models import Frozen
 from tal_rlvr.pairs import Form, OrderedPair, Pair, both_orders, off_topic_pairs, other_language_pairs, read_pairs
 
 
-class MixSource(BaseModel):
+class MixSource(Frozen):
     """One source of preferences."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     form: Form
     path: str
@@ -49,10 +48,8 @@ class Parts(NamedTuple):
     held_out: list[Pair]
 
 
-class TrainingMix(BaseModel):
+class TrainingMix(Frozen):
     """Sources and how they are mixed."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     sources: Annotated[tuple[MixSource, ...], Field(min_length=1)]
     held_out: float = Field(default=0.2, ge=0, lt=1)

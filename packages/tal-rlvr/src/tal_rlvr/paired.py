@@ -5,15 +5,13 @@ from __future__ import annotations
 import random
 from collections.abc import Sequence
 
-from pydantic import BaseModel, ConfigDict
+from carb_data.models import Frozen
 
 ROUNDS = 5_000
 
 
-class Estimate(BaseModel):
+class Estimate(Frozen):
     """A mean with its 95% percentile bootstrap interval over source items; null where there is nothing to average."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     mean: float | None
     low: float | None

@@ -11,19 +11,18 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from carb_data import BonSet, CarbError, load
+from carb_data.models import Frozen
 from tal_rlvr.judgement import Verdict
 
 Form = Literal["carb", "helpsteer3", "care", "preference"]
 """``carb``: Best-of-N sets. ``helpsteer3``, ``care``: as published. ``preference``: prompt / chosen / rejected."""
 
 
-class Pair(BaseModel):
+class Pair(Frozen):
     """One question with a better and a worse response."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     id: str
     source_item: str
@@ -39,10 +38,8 @@ class Pair(BaseModel):
     """0 easy to 1 hard, as far as the source tells: how alike the two responses are rated; 0.5 where it does not."""
 
 
-class OrderedPair(BaseModel):
+class OrderedPair(Frozen):
     """A pair as it is shown: which response is A, and which verdict is right."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     pair: Pair
     first: str

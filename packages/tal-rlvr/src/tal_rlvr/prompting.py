@@ -5,15 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict
-
+from carb_data.models import Frozen
 from tal_rlvr.prompts import prompt_folder
 
 
-class PromptConfig(BaseModel):
+class PromptConfig(Frozen):
     """The choice of prompt; kept beside a trained model as ``think.json``."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     language: str = "en"
     """Of the instructions: a BCP 47 tag, or ``item`` for each item's own."""

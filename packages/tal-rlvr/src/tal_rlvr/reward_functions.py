@@ -6,9 +6,10 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from carb_data import CarbError
+from carb_data.models import Frozen
 from tal_rlvr.appropriateness import BaselineCache, CriteriaCase, VerdictRow, criteria_reward, format_reward
 from tal_rlvr.correctness import correctness_reward
 from tal_rlvr.judgement import FormatError, Judgement, Verdict, parse_judgement
@@ -22,10 +23,8 @@ The term is the same for all samples of a group, so group-normalised advantages 
 """
 
 
-class RewardConfig(BaseModel):
+class RewardConfig(Frozen):
     """R = R_corr + lambda R_appr, and what may be changed about it."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     correctness_weight: float = Field(default=1.0, ge=0)
     """1 in the paper; 0 is the ablation ``no-correctness``."""

@@ -10,9 +10,10 @@ from pathlib import Path
 from typing import Any, Literal
 
 import anyio.to_thread
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import Field, ValidationError
 
 from carb_data import CarbError
+from carb_data.models import Frozen
 from carb_scorers.contract import Scorer, ScoreRequest, ScoreResult, ScorerSpec, Usage, failed
 from carb_scorers.hf.loading import HFOptions, Loaded, load
 from carb_scorers.specs import Options, read_options
@@ -30,10 +31,8 @@ Order = tuple[str, str]
 """Candidate ids of a pair as shown, A first."""
 
 
-class ThinkSettings(BaseModel):
+class ThinkSettings(Frozen):
     """``think.json``, which training writes beside a model."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     prompts: PromptConfig = PromptConfig()
     direct: bool = False

@@ -10,10 +10,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from carb_data import CarbError
 from carb_data.extras import require
+from carb_data.models import Frozen
 from tal_rlvr.appropriateness import VerdictRow, label_logprob
 from tal_rlvr.generation import write
 from tal_rlvr.judgement import Judgement, parse_judgement
@@ -25,10 +26,8 @@ from tal_rlvr.scorer import read_think_settings
 from tal_rlvr.tokens import encode_prompt, reasoning_ids, verdict_tokens
 
 
-class StudentConfig(BaseModel):
+class StudentConfig(Frozen):
     """How a Bradley-Terry head is trained. All values are ours."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     steps: int = Field(default=100, ge=1)
     batch_size: int = Field(default=8, ge=1)
@@ -40,19 +39,15 @@ class StudentConfig(BaseModel):
     seed: int = 0
 
 
-class JudgedPair(BaseModel):
+class JudgedPair(Frozen):
     """A pair with how probable it is that the response called ``chosen`` is the better one."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     pair: Pair
     probability: float = Field(ge=0, le=1)
 
 
-class StudentResult(BaseModel):
+class StudentResult(Frozen):
     """What training a student did."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     model: str
     """Folder: ``classifier:MODEL`` scores with it."""

@@ -8,25 +8,22 @@ from functools import cache
 from importlib import resources
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
+from pydantic import Field, TypeAdapter
 
+from carb_data.models import Frozen
 from tal_rlvr.judgement import MARKER, Verdict, write_judgement
 from tal_rlvr.pairs import OrderedPair
 
 
-class _Phrase(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
+class _Phrase(Frozen):
     name: str
     why: str
     assessment: str
     """With ``{better}`` and ``{worse}`` for the letters."""
 
 
-class WarmupConfig(BaseModel):
+class WarmupConfig(Frozen):
     """Settings of the warm-up. All are ours: the paper's models follow the form as they are."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     steps: int = Field(default=0, ge=0)
     """0: no warm-up."""

@@ -4,14 +4,10 @@ from __future__ import annotations
 
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict
+from carb_data.models import Frozen
 
 
-class _Frozen(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-
-class Finding(_Frozen):
+class Finding(Frozen):
     """One thing about one set that is wrong, or that deserves a look."""
 
     severity: Literal["error", "warning"]
@@ -23,7 +19,7 @@ class Finding(_Frozen):
     message: str
 
 
-class Leak(_Frozen):
+class Leak(Frozen):
     """How far one surface feature alone tells which response is chosen."""
 
     feature: Literal["longest", "shortest", "overlap", "punctuation", "language", "label", "first"]
@@ -51,7 +47,7 @@ class Leak(_Frozen):
         return self.low is not None and self.chance is not None and self.low > self.chance
 
 
-class Count(_Frozen):
+class Count(Frozen):
     """Number of sets of one culture in one domain."""
 
     culture: str
@@ -59,7 +55,7 @@ class Count(_Frozen):
     sets: int
 
 
-class CheckReport(_Frozen):
+class CheckReport(Frozen):
     """What was found in a data set whose form is valid."""
 
     sets: int

@@ -16,11 +16,11 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import polars as pl
-from pydantic import BaseModel, BeforeValidator, ConfigDict, ValidationError
+from pydantic import BeforeValidator, ValidationError
 
 from carb_data import files
 from carb_data.errors import CarbError
-from carb_data.models import BonSet
+from carb_data.models import BonSet, Frozen
 from carb_data.options import closest
 from carb_data.registry import Registry, cultures
 from carb_data.sources.models import Row, Skip
@@ -33,10 +33,8 @@ _ROWS_PER_PIECE = 4096
 Yields = Literal["sets", "pools", "references"]
 
 
-class Options(BaseModel):
+class Options(Frozen):
     """Base of a source's options: every field is an option by name, with a default and a description."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
 
 def _split(value: object) -> object:
@@ -117,10 +115,8 @@ sources = Sources(_SHIPPED)
 """The registry: the sources that ship with this package, and those that others registered."""
 
 
-class Count(BaseModel):
+class Count(Frozen):
     """How many rows were built for one culture, domain and language."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     culture: str
     domain: str
@@ -128,10 +124,8 @@ class Count(BaseModel):
     rows: int
 
 
-class BuildReport(BaseModel):
+class BuildReport(Frozen):
     """What a build made, and what it did not make and why."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     source: str
     yields: Yields

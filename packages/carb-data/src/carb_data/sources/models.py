@@ -4,16 +4,12 @@ from __future__ import annotations
 
 from typing import Annotated, Self
 
-from pydantic import BaseModel, ConfigDict, Field, StringConstraints, model_validator
+from pydantic import Field, StringConstraints, model_validator
 
-from carb_data.models import BonSet, CultureId, Domain, Identifier, LanguageTag, Provenance, Text
-
-
-class _Frozen(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid")
+from carb_data.models import BonSet, CultureId, Domain, Frozen, Identifier, LanguageTag, Provenance, Text
 
 
-class Candidate(_Frozen):
+class Candidate(Frozen):
     """One response of unknown worth."""
 
     id: Identifier
@@ -23,7 +19,7 @@ class Candidate(_Frozen):
     generator: str | None = None
 
 
-class CandidatePool(_Frozen):
+class CandidatePool(Frozen):
     """One prompt with several responses and no label: nobody has said yet which of them is right."""
 
     id: Identifier
@@ -42,7 +38,7 @@ class CandidatePool(_Frozen):
         return self
 
 
-class Reference(_Frozen):
+class Reference(Frozen):
     """A piece of cultural reference material: what is right in a culture, from which sets can be constructed."""
 
     id: Identifier
@@ -57,7 +53,7 @@ class Reference(_Frozen):
     provenance: Provenance
 
 
-class Skip(_Frozen):
+class Skip(Frozen):
     """One source item from which nothing was made, and why."""
 
     source_id: str

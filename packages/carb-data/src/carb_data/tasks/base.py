@@ -9,17 +9,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from pydantic import BaseModel, ConfigDict
-
 from carb_data.errors import CarbError
-from carb_data.models import Identifier, LanguageTag, Text
+from carb_data.models import Frozen, Identifier, LanguageTag, Text
 from carb_data.options import closest, read_query
 
 
-class TaskPrompt(BaseModel):
+class TaskPrompt(Frozen):
     """One question that a policy answers."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     id: Identifier
     text: Text
@@ -119,10 +115,8 @@ def open_task(spec: str, *, judge: Judge | None = None) -> Task:
     return opener(spec.strip(), Path(path).expanduser(), given, judge)
 
 
-class TaskOptions(BaseModel):
+class TaskOptions(Frozen):
     """Base of a task's options."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
 
 def evenly(prompts: Sequence[TaskPrompt], limit: int | None) -> tuple[TaskPrompt, ...]:
