@@ -3,7 +3,9 @@
 import csv
 import hashlib
 import json
+import shutil
 
+import anyio
 import numpy as np
 import pytest
 
@@ -264,6 +266,17 @@ class TestRun:
         again = Openers()
         assert run_study(study, open_with=again) == first
         assert again.opened == []
+
+    def test_it_can_be_called_where_an_event_loop_runs(self, study):
+        """As in a notebook."""
+
+        async def cell():
+            return run_study(study, open_with=Openers())
+
+        found = anyio.run(cell)
+        shutil.rmtree(study.parent / "out")
+        assert found == run_study(study, open_with=Openers())
+        assert found.failures == ()
 
     def test_a_new_scorer_is_all_that_is_computed(self, study):
         run_study(study, open_with=Openers())

@@ -12,6 +12,8 @@ pytest.importorskip("anyio", reason="needs the extra 'construct'")
 pytest.importorskip("httpx", reason="needs the extra 'construct'")
 pytest.importorskip("numpy", reason="needs the extra 'construct'")
 
+import anyio
+
 from carb_data import CarbError, Dataset
 from carb_data.construct import construct, plan
 from carb_data.construct.journal import Journal
@@ -51,6 +53,21 @@ def test_sets_are_made_by_the_method(tmp_path):
     calls = 10 * 5
     assert sum(usage.calls for name, usage in report.usage.items() if name != "character n-grams") == calls
     assert report.cost == pytest.approx(calls * (100 * 1.0 + 10 * 10.0) / 1e6)
+
+
+def test_it_can_be_called_where_an_event_loop_runs(tmp_path):
+    """As in a notebook."""
+
+    async def cell():
+        return construct(config, tmp_path / "within.jsonl")
+
+    with serving(writer) as server:
+        config = config_for(server, tmp_path)
+        within = anyio.run(cell)
+        without = construct(config, tmp_path / "without.jsonl")
+    assert (tmp_path / "within.jsonl").read_bytes() == (tmp_path / "without.jsonl").read_bytes()
+    assert within.model_dump(exclude={"out", "usage"}) == without.model_dump(exclude={"out", "usage"})
+    assert within.cost == pytest.approx(without.cost)  # sums in the order in which answers came
 
 
 def test_a_second_run_pays_for_nothing_and_writes_the_same(tmp_path):

@@ -14,6 +14,8 @@ from hypothesis import strategies as st
 pytest.importorskip("anyio", reason="needs the extra 'construct'")
 pytest.importorskip("lingua", reason="needs the extra 'checks'")
 
+import anyio
+
 from carb_data import BonSet, CarbError, Dataset, Perturbation, load
 from carb_data.checks import check
 from carb_data.construct import EmbedderSpec, ModelSpec, calls
@@ -153,6 +155,18 @@ def test_what_an_author_wrote_passes_the_verification(model):
 
 
 GERMAN = LABELLED.filter(cultures=["german"])
+
+
+def test_it_can_be_called_where_an_event_loop_runs(model, tmp_path):
+    """As in a notebook."""
+    model()
+
+    async def cell():
+        return perturb(bare(GERMAN), ["RP", "RC"], generator=MODEL, journal=tmp_path / "within.jsonl")
+
+    found = anyio.run(cell)
+    assert found == perturb(bare(GERMAN), ["RP", "RC"], generator=MODEL, journal=tmp_path / "without.jsonl")
+    assert found.made == {"RC": len(GERMAN), "RP": len(GERMAN)}
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,7 @@ import csv
 import json
 import shutil
 
+import anyio
 import pytest
 
 pytest.importorskip("trl", reason="needs the extra tal-rlvr[train]")
@@ -88,6 +89,18 @@ def test_a_run_says_what_moved(tmp_path, tiny_folder, task, method):
     assert set(result.train_items) < items
     with pytest.raises(CarbError, match="holds a finished run"):
         train_policy(config(tmp_path, tiny_folder, task, method=method))
+
+
+@pytest.mark.parametrize("method", ["grpo", "dpo"])
+def test_it_can_be_called_where_an_event_loop_runs(tmp_path, tiny_folder, task, method):
+    """As in a notebook; the numbers are the same."""
+
+    async def cell():
+        return train_policy(config(tmp_path, tiny_folder, task, method=method, out=tmp_path / "within"))
+
+    within = anyio.run(cell).model_dump(exclude={"model", "config"})
+    without = train_policy(config(tmp_path, tiny_folder, task, method=method, out=tmp_path / "without"))
+    assert within == without.model_dump(exclude={"model", "config"})
 
 
 def test_alarms_ring_in_a_run(tmp_path, tiny_folder, task):

@@ -17,11 +17,11 @@ from carb_data.construct.pipeline import clean
 from carb_data.construct.prompts import Prompts, fill, language_name
 from carb_data.dataset import Dataset
 from carb_data.errors import CarbError
-from carb_data.extras import require
 from carb_data.labels import is_known, names_culture
 from carb_data.models import BonSet, Perturbation, Response
 from carb_data.registry import cultures
 from carb_data.unlabel import remove_label
+from carb_data.waiting import wait_for
 
 WINDOWS: Mapping[Perturbation, tuple[float, float]] = {
     Perturbation.CC: (0.3, 0.998),
@@ -100,7 +100,8 @@ def perturb(
     """Add perturbed versions of ``chosen`` to the sets of a data set.
 
     Each is verified: the language that it should be in, the culture's name gone (RC) or kept (CC, RP, CL), not the
-    same text, its similarity to the original within a window, and about the same length.
+    same text, its similarity to the original within a window, and about the same length. It may be called where an
+    event loop runs, as in a notebook.
 
     Args:
         dataset: the sets; they are not changed, new ones are returned.
@@ -140,9 +141,8 @@ def perturb(
         if job.kind is Perturbation.RC:
             keep(job, _unlabelled(job))
     if to_write:
-        anyio = require("anyio", package="carb-data", extra="construct")
         with Journal(None if journal is None else Path(journal)) as kept:
-            anyio.run(_write_all, to_write, writer, kept, parallel, keep)
+            wait_for(_write_all, to_write, writer, kept, parallel, keep)
     return PerturbResult(
         dataset=Dataset(_with_versions(item, jobs_of, made) for item, jobs_of in _by_item(dataset, jobs)),
         made=dict(sorted(Counter(str(response.perturbation) for response in made.values()).items())),

@@ -5,16 +5,11 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import Any, TypeVar
 
-from anyio.from_thread import BlockingPortalProvider, start_blocking_portal
+from anyio.from_thread import BlockingPortalProvider
+
+from carb_data.waiting import wait_for
 
 T = TypeVar("T")
-
-
-def wait_for(call: Callable[..., Awaitable[T]], *arguments: Any) -> T:
-    """Run asynchronous code to its end from any thread, one that runs an event loop (a notebook's) included."""
-    with start_blocking_portal() as portal:
-        return portal.call(call, *arguments)
-
 
 _SHARED = BlockingPortalProvider()
 
@@ -27,3 +22,6 @@ def wait_together(call: Callable[..., Awaitable[T]], *arguments: Any) -> T:
     """
     with _SHARED as portal:
         return portal.call(call, *arguments)
+
+
+__all__ = ["wait_for", "wait_together"]

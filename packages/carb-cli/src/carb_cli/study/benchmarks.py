@@ -8,13 +8,12 @@ from collections.abc import Callable
 from importlib.metadata import version
 from pathlib import Path
 
-import anyio
-
 from carb_cli.selection import spread
 from carb_cli.study.cells import key_of, stamp
 from carb_cli.study.config import BenchmarkConfig, ScorerConfig, StudyConfig
 from carb_cli.study.result import Measured
 from carb_data import CarbError, Dataset, ScoreTable, load
+from carb_data.waiting import wait_for
 from carb_metrics import bon_accuracy
 from carb_scorers import Scorer
 from carb_scorers.runs import run as run_scorers
@@ -86,7 +85,7 @@ def benchmark_score(
                 on_progress=lambda p: report(what, p.done, p.total, f"{p.errors} errors"),
             )
 
-        anyio.run(score)
+        wait_for(score)
     return _accuracy(ScoreTable.load(folder / "scores.parquet").with_items(dataset), benchmark, config.confidence)
 
 

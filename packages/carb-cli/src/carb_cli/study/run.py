@@ -7,8 +7,6 @@ from contextlib import contextmanager
 from importlib.metadata import version
 from pathlib import Path
 
-import anyio
-
 from carb_cli.output import write
 from carb_cli.study.analysis import mean_of
 from carb_cli.study.benchmarks import Report, benchmark_score, dataset_of
@@ -21,6 +19,7 @@ from carb_cli.study.result import Failure, StudyResult
 from carb_cli.study.sampling import judge_of, sample
 from carb_data import CarbError
 from carb_data.tasks import open_task
+from carb_data.waiting import wait_for
 from carb_scorers import Scorer, open_scorer
 from carb_scorers.bon import BonResult, best_of_n, score_pool
 
@@ -33,7 +32,8 @@ def run_study(path: Path, *, open_with: Opener = open_scorer, report: Report | N
     and at the end ``study.json``, ``table.csv``, ``curves.csv``, ``points-*.csv`` (in the form that ``carb validity
     FILE`` reads) and ``figures/``.
 
-    A scorer that cannot be opened or fails leaves its cells empty and is listed in ``failures``; the others go on.
+    A scorer that cannot be opened or fails leaves its cells empty and is listed in ``failures``; the others go on. It
+    may be called where an event loop runs, as in a notebook.
 
     Args:
         path: ``study.toml``.
@@ -64,7 +64,7 @@ def run_study(path: Path, *, open_with: Opener = open_scorer, report: Report | N
             measure(state, name, runs)
     finally:
         for judging in state.judges:
-            anyio.run(judging.aclose)
+            wait_for(judging.aclose)
     result = result_of(state)
     write_tables(config.out, result)
     result = result.model_copy(update={"figures": draw(config.out, result)})
@@ -122,7 +122,7 @@ def _lazily(state: State, scorer: ScorerConfig) -> Iterator[Callable[[], Scorer]
         yield get
     finally:
         for one in opened:
-            anyio.run(one.aclose)
+            wait_for(one.aclose)
 
 
 def _bon(state: State, scorer: ScorerConfig, policy: str, task: str, opened: Callable[[], Scorer]) -> BonResult:
@@ -155,6 +155,6 @@ def _bon(state: State, scorer: ScorerConfig, policy: str, task: str, opened: Cal
         )
         return best_of_n(pool, asked, scores, grades)
 
-    found = anyio.run(score)
+    found = wait_for(score)
     write_cell(path, key, found)
     return found

@@ -7,14 +7,13 @@ from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
 
-import anyio
-
 from carb_cli.output import Part, write
 from carb_cli.study.cells import key_of, read_cell, stamp, write_cell
 from carb_cli.study.collected import State
 from carb_cli.study.config import PolicyConfig
 from carb_data import CarbError
 from carb_data.tasks import Comparison, Judge, Task
+from carb_data.waiting import wait_for
 from carb_scorers.bon import Policy, SamplePool, collect, judge_from, open_policy, read_pool
 from carb_scorers.bon.outcome import grade_pool
 from carb_scorers.bon.samples import OtherPoolError
@@ -94,7 +93,7 @@ def draw(state: State, spec: str, jobs: Sequence[Job]) -> list[SamplePool]:
             await policy.aclose()
 
     if len(pools) < len(jobs):
-        anyio.run(rest)
+        wait_for(rest)
     return [pools[place] for place in range(len(jobs))]
 
 

@@ -17,9 +17,9 @@ from carb_data.construct.pipeline import SetMaker, culture_root
 from carb_data.construct.prompts import fill, language_name
 from carb_data.construct.report import ConstructReport, Failure, Plan, PlannedStep
 from carb_data.errors import CarbError, DataError, Problem
-from carb_data.extras import require
 from carb_data.models import BonSet
 from carb_data.sources.models import Reference
+from carb_data.waiting import wait_for
 
 BYTES_A_TOKEN = 4
 QUESTION_TOKENS = 40
@@ -140,6 +140,7 @@ def construct(
 
     Every answer of a model is in the journal before it is used: after an interruption the same call goes on where it
     stopped, asks for nothing twice, and ends with the same file. ``out`` appears, or is replaced, when all is done.
+    It may be called where an event loop runs, as in a notebook.
 
     Args:
         config: references, models, windows.
@@ -151,9 +152,7 @@ def construct(
         CarbError: unreadable references, a model that refuses every request, or not one set could be made.
         MissingExtraError: the extra ``construct`` (or ``local``, ``checks``) is not installed.
     """
-    anyio = require("anyio", package="carb-data", extra="construct")
-    report: ConstructReport = anyio.run(_construct, config, Path(out), journal, progress)
-    return report
+    return wait_for(_construct, config, Path(out), journal, progress)
 
 
 async def _construct(

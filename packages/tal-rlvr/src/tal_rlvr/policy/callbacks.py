@@ -7,10 +7,9 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
-import anyio
-
 from carb_data.extras import require
 from carb_data.tasks.base import evenly
+from carb_data.waiting import wait_for
 from carb_scorers import Scorer
 from carb_scorers.bon import SamplePool
 from carb_scorers.bon.hf_policy import HFPolicy, HFPolicyOptions
@@ -90,7 +89,7 @@ class Watch:
         was = model.training
         model.eval()
         try:
-            pool = anyio.run(self._sample, step, model)
+            pool = wait_for(self._sample, step, model)
             prompts = policy_prompts(self._part, shots=self._config.shots)
             kl = pool_divergence(model, reference, self._tokenizer, prompts, pool, self._config.temperature)
         finally:

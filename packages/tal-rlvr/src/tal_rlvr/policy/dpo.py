@@ -6,10 +6,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import anyio
-
 from carb_data import CarbError
 from carb_data.extras import require
+from carb_data.waiting import wait_for
 from carb_scorers import Scorer
 from carb_scorers.bon import score_pool
 from tal_rlvr.policy.alarms import Samples
@@ -40,7 +39,7 @@ def optimise(
     trl = require("trl", package="tal-rlvr", extra="train")
     datasets = require("datasets", package="tal-rlvr", extra="train")
     pool = sample(config, config.policy, part, config.generations, "train", report)
-    scores = anyio.run(lambda: score_pool(pool, part, scorer, config.out / "scores", seed=config.seed))
+    scores = wait_for(lambda: score_pool(pool, part, scorer, config.out / "scores", seed=config.seed))
     pairs = preference_pairs(pool, scores)
     if not pairs:
         raise CarbError("The scorer prefers no sample to another of the same prompt; there is nothing to learn from.")

@@ -8,11 +8,10 @@ from math import sqrt
 from statistics import NormalDist
 from typing import Any
 
-import anyio
-
 from carb_data import CarbError
 from carb_data.tasks import Task, TaskPrompt
 from carb_data.tasks.base import evenly
+from carb_data.waiting import wait_for
 from carb_scorers import Scorer
 from carb_scorers.bon import SamplePool, collect, open_policy
 from carb_scorers.bon.outcome import grade_pool
@@ -94,7 +93,7 @@ def sample(config: PolicyConfig, model: str, part: Part, n: int, name: str, repo
         finally:
             await policy.aclose()
 
-    return anyio.run(draw)
+    return wait_for(draw)
 
 
 def evaluate(

@@ -6,9 +6,8 @@ import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-import anyio
-
 from carb_data.tasks import TaskPrompt
+from carb_data.waiting import wait_for
 from carb_scorers import Candidate, Scorer, ScoreRequest, ScoreResult
 from carb_scorers.bon import PoolScores, SamplePool
 from carb_scorers.bon.policies import tidy
@@ -75,7 +74,7 @@ class ScorerReward:
         async def run() -> None:
             await score_all(self._scorer, requests, lambda part: results.update((r.item_id, r) for r in part))
 
-        anyio.run(run)
+        wait_for(run)
         rewards: list[float | None] = []
         for key, answer in zip(prompt_ids, answers, strict=True):
             result = results.get(key)

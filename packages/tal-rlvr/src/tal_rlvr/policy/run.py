@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import anyio
 from pydantic import ValidationError
 
 from carb_data import CarbError
 from carb_data.extras import require
 from carb_data.tasks import open_task
+from carb_data.waiting import wait_for
 from carb_scorers import Scorer, open_scorer
 from carb_scorers.bon import judge_from
 from tal_rlvr.policy.alarms import Alarm, Samples, TextStats, alarms, overoptimised, text_stats, windows
@@ -28,7 +28,8 @@ def train_policy(config: PolicyConfig, on_log: OnLog | None = None) -> PolicyRes
     Beside it ``trained-on.txt`` has a line for each source item that was trained on: a task that is to be new to the
     policy leaves these out (``without=`` of BLEnD's).
 
-    An interrupted run goes on where its samples or its finished training stand; training itself starts anew.
+    An interrupted run goes on where its samples or its finished training stand; training itself starts anew. It may be
+    called where an event loop runs, as in a notebook.
 
     Raises:
         CarbError: a spec is wrong, a model is missing, ``out`` holds another run, or no prompt gives a preference
@@ -57,7 +58,7 @@ def train_policy(config: PolicyConfig, on_log: OnLog | None = None) -> PolicyRes
         lasts = [evaluate(config, trained.model, part, f"after-{i}", report) for i, part in enumerate(further, 1)]
     finally:
         for one in scorers:
-            anyio.run(one.aclose)
+            wait_for(one.aclose)
     tasks = tuple(
         TaskChange(task=part.name, before=first, after=last, change=difference(was, is_now, part))
         for part, (first, was), (last, is_now) in zip(further, firsts, lasts, strict=True)
