@@ -128,6 +128,52 @@ def test_the_seed_decides_everything(data, seed):
     assert all_rows(data, seed) == all_rows(data, seed)
 
 
+def check_versions(row: BonSet, items: dict[str, dict]) -> None:
+    """Perturbed versions are of ``chosen``, of people, and say what their kind should."""
+    _, place, number, language = row.id.split("/")
+    entries = items[place][number]["annotations"]
+    top = max(entries, key=lambda entry: entry["count"])
+    wordings = {"en": set(map(str.strip, top["en_answers"]))}
+    wordings.setdefault(PLACES[place][1], set()).update(map(str.strip, top["answers"]))
+    given_here = {normalise(text) for entry in entries for text in (*entry["en_answers"], *entry["answers"])}
+    assert len({version.perturbation for version in row.perturbed}) == len(row.perturbed)
+    for version in row.perturbed:
+        assert (version.original, version.role, version.culture) == (row.chosen.id, Role.CHOSEN, row.culture)
+        assert version.text != row.chosen.text
+        assert version.generator == "human"
+        if version.perturbation == "CC":
+            assert version.language == language
+            assert normalise(version.text) not in given_here
+            assert normalise(version.text) not in {normalise(r.text) for r in row.responses}
+            assert kind(version.text) == kind(row.chosen.text) or language != "en"
+        else:
+            assert version.perturbation in ("RP", "CL")
+            assert (version.language == language) == (version.perturbation == "RP")
+            assert version.text in wordings[version.language]
+
+
+@given(data=blends(), seed=st.integers(0, 3), languages=st.sampled_from(["both", "english", "local"]))
+@settings(max_examples=60, deadline=None)
+def test_perturbed_versions_are_what_people_wrote(data, seed, languages):
+    bare = all_rows(data, seed, languages=languages)
+    full = all_rows(data, seed, languages=languages, perturbed=True)
+    assert [row.model_copy(update={"perturbed": ()}) if isinstance(row, BonSet) else row for row in full] == bare
+    for row in full:
+        if isinstance(row, BonSet):
+            check_versions(row, data)
+
+
+def test_each_kind_of_version():
+    mexico = item("Mexico", (["tamale", "stuffed dough"], 4), local=["tamal"])
+    data = plain(Mexico=mexico)
+    made = {row.id: row for row in all_rows(data, languages="english", perturbed=True) if isinstance(row, BonSet)}
+    found = {version.perturbation.value: version for version in made["blend/Mexico/q/en"].perturbed}
+    assert (found["CL"].text, found["CL"].language) == ("tamal", "es")
+    assert found["RP"].text == "stuffed dough"
+    assert found["CC"].text in {"porridge", "kite", "violin", "domino", "canoe"}
+    assert {version.perturbation for version in made["blend/US/q/en"].perturbed} == {"CC"}
+
+
 def plain(**changes) -> dict:
     """One question that every place answers with a word of its own."""
     own = dict(zip(USED, ["porridge", "kite", "violin", "tamale", "lantern", "domino", "canoe"], strict=True))
@@ -279,6 +325,17 @@ def test_no_wrong_answer_of_the_real_sets_was_given_there():
             assert not given_here & {normalise(wrong.text) for wrong in row.rejected}
             assert normalise(row.chosen.text) in given_here
             assert len({kind(r.text) for r in row.responses}) == 1 or row.language != "en"
+
+
+@needs_real
+def test_perturbed_versions_of_the_real_sets_are_what_people_wrote():
+    files = {place: json.loads((REAL / f"data/annotations/{place}_data.json").read_bytes()) for place in PLACES}
+    made = [row for row in rows("blend", REAL, perturbed=True) if isinstance(row, BonSet)]
+    for row in made:
+        check_versions(row, files)
+    kinds = Counter(version.perturbation.value for row in made for version in row.perturbed)
+    assert min(kinds.values()) >= 500
+    assert set(kinds) == {"CC", "CL", "RP"}
 
 
 def test_words_are_not_borrowed_across_topics(tmp_path):

@@ -8,6 +8,10 @@ people of another place gave to the same question and nobody here gave. The guar
 right after all: agreement on both sides (alone at the top, two votes or more, at most two people who did not know),
 and ``answers.may_agree`` against *every* answer of the place. Five people not giving an answer does not make it
 false: some rejected answers are merely less typical.
+
+With ``perturbed``, a set brings versions of ``chosen`` that people wrote, too: another wording of it that people of the
+place gave (RP), its wording in the other language (CL), and in its place what a fourth place gave (CC: the concept
+changes, and the place that the question names stays). Answers name no place, so there is no RC.
 """
 
 from __future__ import annotations
@@ -21,11 +25,11 @@ from typing import Literal
 
 from pydantic import Field
 
-from carb_data.models import BonSet, Domain, Provenance, Response, Role
+from carb_data.models import BonSet, Domain, Perturbation, Provenance, Response, Role
 from carb_data.sources.answers import Thesaurus, are_alike, may_agree, normalise
 from carb_data.sources.base import Names, Options, Source
 from carb_data.sources.blend_files import PLACES, Item, check_places
-from carb_data.sources.blend_votes import Top, Votes, is_bare
+from carb_data.sources.blend_votes import SEVERAL, Top, Votes, clean, is_bare
 from carb_data.sources.models import Skip
 from carb_data.sources.reading import find_folder
 
@@ -49,6 +53,7 @@ class BlendOptions(Options):
     languages: Literal["both", "english", "local"] = Field(
         "both", description="English sets, sets in the language of the place, or both"
     )
+    perturbed: bool = Field(default=False, description="Add perturbed versions of the right answer: CC, CL and RP")
     places: Names = Field(SHIPPED, description="Places to build sets for; a place lends answers in any case")
 
 
@@ -72,10 +77,12 @@ def build(path: Path, options: BlendOptions, seed: int) -> Iterator[BonSet | Ski
         glossary = _glossary(blend, place)
         for number in blend.items[place]:
             for language in dict.fromkeys(languages):
-                yield _make(blend, place, number, language, glossary, seed)
+                yield _make(blend, place, number, language, glossary, seed, perturbed=options.perturbed)
 
 
-def _make(blend: Votes, place: str, number: str, language: str, glossary: _Glossary, seed: int) -> BonSet | Skip:
+def _make(
+    blend: Votes, place: str, number: str, language: str, glossary: _Glossary, seed: int, *, perturbed: bool
+) -> BonSet | Skip:
     culture, local = PLACES[place]
     item = blend.items[place][number]
 
@@ -90,15 +97,16 @@ def _make(blend: Votes, place: str, number: str, language: str, glossary: _Gloss
     random_.shuffle(lenders)
     order = random_.sample(_LETTERS, len(_LETTERS))
     prompt, chosen = item.en_question, top.text
-    three = _first_three([(lender, lender.text) for lender in lenders], blend.thesaurus)
+    others = [(lender, lender.text) for lender in lenders]
+    three = _first_three(others, blend.thesaurus)
     if three is None:
         return skip("fewer than three other places agree on an answer that nobody here gave")
     if language != "en":
         prompt, chosen = item.question, top.local
         if not _is_written_in(chosen, language):
             return skip("the answer is not written in the local language")
-        local_texts = _local_texts(lenders, item, top, local, blend.topics[place].get(number), glossary)
-        three = _first_three(local_texts, blend.thesaurus)
+        others = _local_texts(lenders, item, top, local, blend.topics[place].get(number), glossary)
+        three = _first_three(others, blend.thesaurus)
         if three is None:
             return skip("fewer than three of the wrong answers exist in the local language")
     if not prompt.strip():
@@ -115,6 +123,8 @@ def _make(blend: Votes, place: str, number: str, language: str, glossary: _Gloss
         )
         for letter, (where, text) in zip(order, answers, strict=True)
     ]
+    own = next(response for response in responses if response.role is Role.CHOSEN)
+    unused = [(where, text) for where, text in others if not _is_like_one_of(where, three, blend.thesaurus)]
     votes = ", ".join(f"{where.place} {where.entry.count}" for where, _ in three)
     return BonSet(
         id=f"blend/{place}/{number}/{language}",
@@ -124,6 +134,7 @@ def _make(blend: Votes, place: str, number: str, language: str, glossary: _Gloss
         language=language,
         prompt=prompt.strip(),
         responses=tuple(sorted(responses, key=lambda response: response.id)),
+        perturbed=tuple(_versions(blend, top, own, unused)) if perturbed else (),
         provenance=Provenance(
             source="blend",
             source_id=blend.same.name(number),
@@ -158,6 +169,53 @@ def _first_three(answers: list[tuple[Top, str]], thesaurus: Thesaurus) -> tuple[
         if apart[i, j] and apart[i, k] and apart[j, k]:
             return answers[i], answers[j], answers[k]
     return None
+
+
+def _is_like_one_of(where: Top, answers: tuple[tuple[Top, str], ...], thesaurus: Thesaurus) -> bool:
+    return any(are_alike(where.meaning, other.meaning, thesaurus) for other, _ in answers)
+
+
+def _versions(blend: Votes, top: Top, chosen: Response, unused: list[tuple[Top, str]]) -> Iterator[Response]:
+    """Versions of ``chosen`` that people wrote; none of a kind where nobody did.
+
+    Args:
+        unused: answers of further places, in the language of ``chosen``, with the meaning of none in the set.
+    """
+    local = PLACES[top.place][1]
+    english = chosen.language == "en"
+    wordings = sorted(
+        (text for text in clean(top.entry.en_answers if english else top.entry.answers) if _is_one_answer(text)),
+        key=lambda text: -blend.frequency[chosen.language, text.casefold()],
+    )
+    other_wordings = [
+        text
+        for text in wordings
+        if normalise(text) != normalise(chosen.text)
+        and _plain(text) != _plain(chosen.text)
+        and _is_written_in(text, chosen.language)
+    ]
+    translated = top.local if english else top.text
+    is_translated = local != "en" and _plain(translated) != _plain(chosen.text) and not is_bare(translated)
+    found = {
+        Perturbation.CC: (unused[0][1], chosen.language) if unused else None,
+        Perturbation.CL: (translated, local if english else "en") if is_translated else None,
+        Perturbation.RP: (other_wordings[0], chosen.language) if other_wordings else None,
+    }
+    for kind, version in found.items():
+        if version is not None and _is_written_in(*version):
+            yield chosen.model_copy(
+                update={
+                    "id": f"{chosen.id}-{kind.value.lower()}",
+                    "text": version[0],
+                    "language": version[1],
+                    "perturbation": kind,
+                    "original": chosen.id,
+                }
+            )
+
+
+def _is_one_answer(text: str) -> bool:
+    return is_bare(text) or not any(mark in text for mark in SEVERAL)
 
 
 def _local_texts(

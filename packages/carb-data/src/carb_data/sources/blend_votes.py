@@ -14,6 +14,8 @@ from carb_data.sources.grouping import SameItems
 
 _MIN_VOTES = 2
 _MAX_UNKNOWING = 2
+SEVERAL = ",;،、/"
+"""Marks between several wordings in one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +77,7 @@ class Votes:
         several wordings.
         """
         whole = clean(variants)
-        single = [text for text in whole if not any(mark in text for mark in ",;،、/") or is_bare(text)] or whole
+        single = [text for text in whole if not any(mark in text for mark in SEVERAL) or is_bare(text)] or whole
         return max(single, key=lambda text: self.frequency[language, text.casefold()], default="")
 
     def _top(self, place: str, item: Item) -> Top | str:
