@@ -53,15 +53,24 @@ def tell(trainer: Any, what: str, steps: int, report: OnLog, names: Mapping[str,
     """
     transformers = require("transformers", package="tal-rlvr", extra="train")
 
-    class Teller(transformers.TrainerCallback):  # type: ignore[misc,name-defined]
-        def on_log(self, args: Any, state: Any, control: Any, logs: Any = None, **_: Any) -> None:  # noqa: ARG002
-            found = ((name, number(logs or {}, key)) for key, name in names.items())
-            detail = ", ".join(f"{name} {value:.3g}" for name, value in found if value is not None)
-            if detail:  # the last log is of the run's time and holds none of this
-                report(what, int(state.global_step), steps, detail)
+    def say(state: Any, told: Mapping[str, Any]) -> None:
+        found = ((name, number(told.get("logs") or {}, key)) for key, name in names.items())
+        detail = ", ".join(f"{name} {value:.3g}" for name, value in found if value is not None)
+        if detail:  # the last log is of the run's time and holds none of this
+            report(what, int(state.global_step), steps, detail)
 
     trainer.remove_callback(transformers.PrinterCallback)
-    trainer.add_callback(Teller())
+    trainer.add_callback(_at("on_log", say))
+
+
+def _at(event: str, act: Callable[[Any, Mapping[str, Any]], None]) -> Any:
+    """A callback of transformers that calls ``act(state, told)`` at one event, ``told`` by the names of what it is."""
+    transformers = require("transformers", package="tal-rlvr", extra="train")
+
+    def happens(_self: Any, _arguments: Any, state: Any, _control: Any, **told: Any) -> None:
+        act(state, told)
+
+    return type("Callback", (transformers.TrainerCallback,), {event: happens})()
 
 
 class Watch:
@@ -119,14 +128,11 @@ class Watch:
 
     def on(self, trainer: Any, reference: Callable[[Any], Forward]) -> None:
         """Look every ``every`` steps of a trainer, and after its last; ``reference`` gives what it is compared with."""
-        transformers = require("transformers", package="tal-rlvr", extra="train")
-        watch = self
 
-        class Looker(transformers.TrainerCallback):  # type: ignore[misc,name-defined]
-            def on_step_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:  # noqa: ARG002
-                step = int(state.global_step)
-                if step % watch.every == 0 or step == state.max_steps:
-                    model = trainer.accelerator.unwrap_model(trainer.model)
-                    watch.look(step, model, reference(model))
+        def step_ends(state: Any, _told: Mapping[str, Any]) -> None:
+            step = int(state.global_step)
+            if step % self.every == 0 or step == state.max_steps:
+                model = trainer.accelerator.unwrap_model(trainer.model)
+                self.look(step, model, reference(model))
 
-        trainer.add_callback(Looker())
+        trainer.add_callback(_at("on_step_end", step_ends))
