@@ -19,13 +19,16 @@ import pytest
 pytest.importorskip("vllm", reason="needs vLLM; run nox -s vllm")
 
 from carb_data import CarbError, Dataset, load
+from carb_data.tasks import open_task
 from carb_scorers import evaluate
 from carb_scorers.backends.base import Choices, Continuation, Failure, Generation, Prompt
 from carb_scorers.backends.openai import OpenAIOptions, open_openai
+from carb_scorers.bon import collect, open_policy
 from carb_scorers.runs import run
 from carb_scorers.specs import read_options
 from small_models import model_folder
 
+# What vLLM and its dependencies warn of is not ours to mend.
 pytestmark = [pytest.mark.vllm, pytest.mark.filterwarnings("default")]
 
 KEY = "sk-a-key-that-must-not-be-seen-anywhere"
@@ -176,3 +179,27 @@ def test_a_run_records_what_it_cost_and_not_the_key(server: str, items: Dataset,
     assert scorer["cost"] == pytest.approx((usage["input_tokens"] + 2 * usage["output_tokens"]) / 1e6)
     for path in tmp_path.rglob("*"):
         assert not path.is_file() or KEY.encode() not in path.read_bytes()
+
+
+def test_a_policy_behind_it_answers_as_one_on_transformers(server: str, tmp_path: Path) -> None:
+    """Greedy answers are those of ``hf:``; a seed gives the same samples again, and another one others."""
+    rows = [{"id": f"p{n}", "prompt": str(p.messages[0]["content"])} for n, p in enumerate(PROMPTS)]
+    lines = [json.dumps({**row, "culture": "thai", "language": "en"}) for row in rows]
+    (tmp_path / "prompts.jsonl").write_text("\n".join(lines), encoding="utf-8")
+
+    def draw(policy: str, name: str, one_line: bool) -> dict[str, list[str]]:
+        task = open_task(f"prompts:{tmp_path / 'prompts.jsonl'}?one_line={one_line}&instruction=Be brief.")
+        pool = ask(collect, open_policy(policy), task, 2, tmp_path / f"{name}-{one_line}.jsonl")
+        assert pool.errors == 0
+        return {key: [sample.text for sample in row] for key, row in pool.samples.items()}
+
+    served = f"openai:small?url={server}&max_new_tokens=12"
+    local = f"hf:{model_folder('smollm2-135m')}?dtype=float32&max_new_tokens=12"
+    for one_line in (True, False):
+        greedy = draw(f"{served}&temperature=0", "served", one_line)
+        assert all(len(set(row)) == 1 for row in greedy.values())
+        assert greedy == draw(f"{local}&temperature=0", "local", one_line)
+    sampled = [draw(f"{served}&temperature=1&sampling_seed={seed}", f"{n}", False) for n, seed in enumerate((1, 1, 2))]
+    assert sampled[0] == sampled[1]
+    assert sampled[0] != sampled[2]
+    assert any(len(set(row)) == 2 for row in sampled[0].values())
