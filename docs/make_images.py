@@ -37,7 +37,7 @@ def main(run: Path) -> None:
                 page.goto(page_file.as_uri())
                 page.locator("html[data-ready]").wait_for(state="attached")
                 page.screenshot(path=IMAGES / name)
-                print(IMAGES / name)  # noqa: T201
+                print(IMAGES / name)
             browser.close()
 
 

@@ -133,7 +133,7 @@ def main() -> None:
     for path, text in pages().items():
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text, encoding="utf-8")
-        print(path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else os.fspath(path))  # noqa: T201
+        print(path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else os.fspath(path))
 
 
 if __name__ == "__main__":

@@ -103,7 +103,7 @@ def test_every_page_is_in_the_navigation() -> None:
     def paths(entry: object) -> list[str]:
         if isinstance(entry, str):
             return [entry]
-        entries = entry if isinstance(entry, list) else list(entry.values())  # type: ignore[attr-defined]
+        entries = entry if isinstance(entry, list) else list(entry.values())
         return [path for part in entries for path in paths(part)]
 
     listed = paths(tomllib.loads((ROOT / "zensical.toml").read_text(encoding="utf-8"))["project"]["nav"])

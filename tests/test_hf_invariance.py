@@ -69,7 +69,7 @@ def test_neighbours_order_and_budget_change_nothing_at_all(
     together = score(opened(kind, folder), asked)
     other = opened(kind, folder, f"batch_tokens={budget}")
     shuffled = list(asked)
-    draw.shuffle(shuffled)  # type: ignore[attr-defined]
+    draw.shuffle(shuffled)
     alone = {r.item_id: score(other, [r])[0] for r in asked}
     after = {r.item_id: result for r, result in zip(shuffled, score(other, shuffled), strict=True)}
     for result in together:

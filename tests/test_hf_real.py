@@ -32,12 +32,12 @@ SPEC = ScorerSpec(name="s", kind="test")
 @cache
 def worker(folder: Path, dtype: str) -> Worker:
     """Loaded once for all tests."""
-    options = HFOptions(dtype=dtype)  # type: ignore[arg-type]
+    options = HFOptions(dtype=dtype)
     return make_worker(load_model(str(folder), options, "AutoModelForCausalLM"), options)
 
 
 def model(folder: Path, dtype: str = "float32", **options: Any) -> HFLanguageModel:
-    return HFLanguageModel(str(folder), [worker(folder, dtype)], HFOptions(dtype=dtype, **options))  # type: ignore[arg-type]
+    return HFLanguageModel(str(folder), [worker(folder, dtype)], HFOptions(dtype=dtype, **options))
 
 
 def requests(count: int, cultures: Sequence[str] = ()) -> list[ScoreRequest]:

@@ -25,7 +25,7 @@ from tiny_models import TEXTS, request
 
 
 def scored(spec: str, *requests: ScoreRequest) -> list[ScoreResult]:
-    return anyio.run(open_scorer(spec).score, requests)  # type: ignore[return-value]
+    return anyio.run(open_scorer(spec).score, requests)
 
 
 def loaded(folder: Path, head: str) -> tuple[Any, Any]:

@@ -238,7 +238,7 @@ def test_stopping_is_noticed_between_passes(base: Path) -> None:
                     anyio.from_thread.run_sync(scope.cancel)
                 return memory_states(packs)
 
-            memory.states = states  # type: ignore[method-assign]
+            memory.states = states
             await scorer.score(asked)
         assert scope.cancelled_caught
 

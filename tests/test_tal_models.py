@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import sys
-from pathlib import Path
-
 import pytest
 
 from tal_rlvr import render_prompt
@@ -13,10 +10,11 @@ from tal_rlvr.generation import write
 from tal_rlvr.providers import ModelVerdicts
 from tal_rlvr.tokens import encode_prompt, make_prompt, verdict_tokens
 
-torch = pytest.importorskip("torch", reason="needs tal-rlvr[train]")
-sys.path.insert(0, str(Path(__file__).parent))
+pytest.importorskip("torch", reason="needs tal-rlvr[train]")
 
-from small_models import cache_folder  # noqa: E402
+import torch
+
+from small_models import cache_folder
 
 FOLDERS = {name: cache_folder() / name for name in ("smollm2-135m", "gemma3-270m")}
 

@@ -26,6 +26,7 @@ from carb_scorers.specs import read_options
 from carb_scorers.tokens import answer_ids, conversation_ids, prompt_ids, wanted_ids
 from small_models import model_folder
 
+# What vLLM and its dependencies warn of is not ours to mend.
 pytestmark = [pytest.mark.vllm, pytest.mark.filterwarnings("default")]
 
 os.environ.setdefault("VLLM_CPU_KVCACHE_SPACE", "1")

@@ -67,7 +67,7 @@ def test_all_commands_are_listed(carb: Carb) -> None:
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish", "powershell"])
 def test_completion_knows_every_command(shell: str) -> None:
-    script = application().generate_completion(shell=shell)  # type: ignore[arg-type]
+    script = application().generate_completion(shell=shell)
     assert all(name in script for name in (*COMMANDS, *DATA_COMMANDS))
 
 

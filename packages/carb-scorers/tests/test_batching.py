@@ -56,7 +56,7 @@ def test_packs_hold_every_row_once_in_any_order(rows: list[Row], cost: Cost, lon
     assert sorted((r for p in packs for r in p.rows), key=order) == sorted(rows, key=order)
     assert all(len(pack.rows) == 1 or pack.length <= longest for pack in packs)
     shuffled = list(rows)
-    draw.shuffle(shuffled)  # type: ignore[attr-defined]
+    draw.shuffle(shuffled)
     assert pack_group(shuffled, cost=cost, longest=longest) == packs
 
 
@@ -109,7 +109,7 @@ def test_items_share_passes_only_when_merged() -> None:
         return [Pack((r,), len(r.tokens)) for r in rows]
 
     def shape(*, merge: bool, together: bool) -> list[list[int]]:
-        passes = plan_passes(items, alone, budget=100, merge=merge, together=together)  # type: ignore[arg-type]
+        passes = plan_passes(items, alone, budget=100, merge=merge, together=together)
         return [[item for item, _ in one] for one in passes]
 
     assert shape(merge=True, together=False) == [[0, 0, 1, 1, 2, 2]]

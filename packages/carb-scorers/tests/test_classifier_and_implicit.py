@@ -107,7 +107,7 @@ class FakePolicy:
 
 
 def implicit(policy: FakePolicy, reference: FakePolicy | None = None, **options: object) -> ImplicitScorer:
-    return ImplicitScorer(SPEC, policy, reference, ImplicitOptions.model_validate(options))  # type: ignore[arg-type]
+    return ImplicitScorer(SPEC, policy, reference, ImplicitOptions.model_validate(options))
 
 
 def test_sum_and_mean_with_and_without_a_reference() -> None:

@@ -296,7 +296,7 @@ def test_closing_closes_the_model() -> None:
 def test_a_backend_that_waits_says_so_through_its_judge() -> None:
     model = FakeModel()
     assert not hasattr(judge(model), "in_flight")
-    model.in_flight = 7  # type: ignore[attr-defined]
+    model.in_flight = 7
     assert judge(model).in_flight == 7
 
 

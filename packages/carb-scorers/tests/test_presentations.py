@@ -45,7 +45,7 @@ class FirstPlace:
 
 def go(out: Path, *scorers: object, seed: int = 3) -> pl.DataFrame:
     async def score() -> None:
-        await run(DATASET, scorers, out, seed=seed, window=4)  # type: ignore[arg-type]
+        await run(DATASET, scorers, out, seed=seed, window=4)
 
     anyio.run(score)
     return read_presentations(out)

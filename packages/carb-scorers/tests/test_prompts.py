@@ -29,7 +29,7 @@ def request(culture: str = "thai", language: str = "th", prompt: str = "QUESTION
 def asked(asker: Asker, item: ScoreRequest, reply: str = "letter") -> str:
     pointwise = asker.mode == "pointwise"
     texts = [c.text for c in item.candidates][: 1 if pointwise else None]
-    prompt = asker.ask(item, texts, "A" if pointwise else "AB", reply)  # type: ignore[arg-type]
+    prompt = asker.ask(item, texts, "A" if pointwise else "AB", reply)
     assert len(prompt.messages) == 1
     assert prompt.messages[0]["role"] == "user"
     return prompt.messages[0]["content"]
@@ -51,8 +51,8 @@ def test_ten_languages_have_every_phrase_and_culture() -> None:
 @pytest.mark.parametrize("prompt", ["culture", "plain"])
 @pytest.mark.parametrize("language", LANGUAGES)
 def test_every_prompt_in_every_language(mode: str, prompt: str, language: str) -> None:
-    asker = Asker(mode, prompt, language, None)  # type: ignore[arg-type]
-    english = Asker(mode, prompt, "en", None)  # type: ignore[arg-type]
+    asker = Asker(mode, prompt, language, None)
+    english = Asker(mode, prompt, "en", None)
     for reply in REPLIES:
         text = asked(asker, request(), reply)
         assert "QUESTION" in text

@@ -19,6 +19,7 @@ from tal_rlvr.warmup import WarmupConfig, warmup_rows, warmup_target
 torch = pytest.importorskip("torch", reason="needs tal-rlvr[train]")
 pytest.importorskip("trl", reason="needs tal-rlvr[train]")
 
+# TRL sets the option by its old name.
 pytestmark = pytest.mark.filterwarnings("ignore:.*gradient_checkpointing.*is deprecated:FutureWarning")
 
 

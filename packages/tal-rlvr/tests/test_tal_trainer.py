@@ -16,6 +16,7 @@ torch = pytest.importorskip("torch", reason="needs tal-rlvr[train]")
 pytest.importorskip("trl", reason="needs tal-rlvr[train]")
 
 # TRL and peft still use names that transformers has deprecated.
+# TRL sets the option by its old name.
 pytestmark = pytest.mark.filterwarnings("ignore:.*gradient_checkpointing.*is deprecated:FutureWarning")
 
 PROMPTS = PromptConfig(style="compact", chat="no")

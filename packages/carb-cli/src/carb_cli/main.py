@@ -99,7 +99,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     except CycloptsError:
         return USAGE  # cyclopts has printed what is wrong
     except KeyboardInterrupt:
-        print("\nInterrupted.", file=sys.stderr)  # noqa: T201
+        sys.stderr.write("\nInterrupted.\n")
         return INTERRUPTED
     except BrokenPipeError:  # the reader (head, less) has seen enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -114,6 +114,6 @@ def main(argv: Sequence[str] | None = None) -> int:
             message = f"{error.filename}: {error.strerror}."
         else:
             raise
-        print(f"error: {safe(message)}", file=sys.stderr)  # noqa: T201
+        sys.stderr.write(f"error: {safe(message)}\n")
         return USAGE
     return result if isinstance(result, int) else OK

@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
     Codes = NDArray[np.uint32]
     Hashes = NDArray[np.uint64]
+    Flags = NDArray[np.bool_]
+    Places = NDArray[np.int64]
 
 LENGTH = 8
 """Characters in an n-gram."""
@@ -51,23 +53,23 @@ def _numpy() -> Any:
 def _characters() -> Codes:
     """Code point to code point: letters, marks and numbers stay, format characters go, all others become a space."""
     np = _numpy()
-    table = np.full(0x110000, _SPACE, dtype=np.uint32)
+    table: Codes = np.full(0x110000, _SPACE, dtype=np.uint32)
     for code in range(0x110000):
         category = unicodedata.category(chr(code))
         if category[0] in "LMN":
             table[code] = code
         elif category == "Cf":
             table[code] = _DROPPED
-    return table  # type: ignore[no-any-return]
+    return table
 
 
 @cache
-def _syllabic() -> NDArray[np.bool_]:
+def _syllabic() -> Flags:
     np = _numpy()
-    table = np.zeros(0x110000, dtype=np.bool_)
+    table: Flags = np.zeros(0x110000, dtype=np.bool_)
     for first, last in ((0x1100, 0x11FF), (0x3040, 0x30FF), (0x3400, 0x9FFF), (0xAC00, 0xD7AF), (0x20000, 0x3FFFF)):
         table[first : last + 1] = True
-    return table  # type: ignore[no-any-return]
+    return table
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,10 +206,10 @@ class NgramIndex:
         """Positions of all indexed texts that are the same once normalised as the ``indexed`` of a match."""
         return self._copies[indexed]
 
-    def _find(self, hashes: Hashes) -> NDArray[np.int64]:
+    def _find(self, hashes: Hashes) -> Places:
         """Position of each hash among the keys, or -1."""
         np = _numpy()
-        place = np.full(len(hashes), -1, dtype=np.int64)
+        place: Places = np.full(len(hashes), -1, dtype=np.int64)
         bucket = hashes >> self._shift
         at, end = self._places[bucket], self._places[bucket + np.uint64(1)]
         open_ = np.flatnonzero(at < end)
@@ -217,7 +219,7 @@ class NgramIndex:
             place[open_[equal]] = at[equal]
             more = ~equal & (at + 1 < end[open_])
             open_, at = open_[more], at[more] + 1
-        return place  # type: ignore[no-any-return]
+        return place
 
     def matches(self, texts: Iterable[str]) -> Iterator[Match]:
         """All matches of the texts that stream by; memory does not grow with their number."""

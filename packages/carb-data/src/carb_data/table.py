@@ -106,7 +106,5 @@ class ScoreTable:
     def __eq__(self, other: object) -> bool:
         return isinstance(other, ScoreTable) and self._frame.equals(other._frame)
 
-    __hash__ = None  # type: ignore[assignment]  # frames are not hashable
-
     def __repr__(self) -> str:
         return f"ScoreTable({self._frame.height} rows, scorers {sorted(self._frame['scorer'].unique().to_list())})"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -112,8 +113,15 @@ def compare(
     if errors == "exclude":
         both = both.filter(~pl.col("error") & ~pl.col("error_b"))
     pairs = _Pairs(both, keys, confidence)
-    head = {"a": names[0], "b": names[1], "n": both.height, "unpaired": unpaired, "by": keys, "groups": pairs.groups()}
-    return Comparison(**head, **(pairs.summary(resamples, seed) if both.height else {}))  # type: ignore[arg-type]
+    return Comparison(
+        a=names[0],
+        b=names[1],
+        n=both.height,
+        unpaired=unpaired,
+        by=keys,
+        groups=pairs.groups(),
+        **(pairs.summary(resamples, seed) if both.height else {}),
+    )
 
 
 def _only_scorer(sets: pl.DataFrame) -> str | None:
@@ -171,7 +179,7 @@ class _Pairs:
         noise = (bootstrap_means(counts, values, resamples, seed) - counts @ values / self.n) * stretch(self.n)
         return side * noise
 
-    def summary(self, resamples: int, seed: int) -> dict[str, object]:
+    def summary(self, resamples: int, seed: int) -> dict[str, Any]:
         everything = np.arange(len(self.d))
         difference = float(self.d.mean())
         only_a, only_b = int((self.d > 0).sum()), int((self.d < 0).sum())

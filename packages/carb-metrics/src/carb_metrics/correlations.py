@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from typing import Any, Literal
+from collections.abc import Iterable
+from typing import Any, Literal, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -27,7 +28,7 @@ def numbers(values: npt.ArrayLike, name: str, length: int | None = None) -> Floa
         length: what n must be.
     """
     try:
-        array = np.array([math.nan if v is None else v for v in values], dtype=np.float64)  # type: ignore[union-attr]
+        array = np.array([math.nan if v is None else v for v in cast("Iterable[Any]", values)], np.float64)
     except (TypeError, ValueError):
         raise CarbError(f"{name} must be a list of numbers.") from None
     if array.ndim != 1:

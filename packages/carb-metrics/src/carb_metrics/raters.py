@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from typing import Any, Literal
+from collections.abc import Iterable, Sequence
+from typing import Any, Literal, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -141,7 +141,7 @@ def encode(
     Raises:
         CarbError: rows differ in length, there are fewer than two raters, or a rating is not a category.
     """
-    rows = [list(row) for row in ratings]  # type: ignore[union-attr, arg-type]
+    rows = [list(row) for row in cast("Iterable[Iterable[Any]]", ratings)]
     if len({len(row) for row in rows}) > 1 or (rows and len(rows[0]) < 2):
         raise CarbError("ratings must be a table of items (rows) by at least two raters (columns); None is missing.")
     seen = {_plain(v) for row in rows for v in row if not _missing(v)}

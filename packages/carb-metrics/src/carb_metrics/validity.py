@@ -244,8 +244,8 @@ def leave_one_out(x: npt.ArrayLike, y: npt.ArrayLike, labels: Sequence[str] | No
         rows.append((names[i], *(part and part[0] for part in parts), line.slope, line.r2, line.p, cook[i]))
     measures = ("pearson", "spearman", "kendall", "slope", "r2", "p", "cooks_distance")
     frame = pl.DataFrame(rows, schema={"label": pl.String, **dict.fromkeys(measures, pl.Float64)}, orient="row")
-    limits = [frame["pearson"].min(), frame["pearson"].max()]
-    return Influence(points=frame, pearson_low=limits[0], pearson_high=limits[1])  # type: ignore[arg-type]
+    found: list[float] = frame["pearson"].drop_nulls().to_list()
+    return Influence(points=frame, pearson_low=min(found, default=None), pearson_high=max(found, default=None))
 
 
 def _cooks_distance(x: Floats, y: Floats) -> list[float | None]:

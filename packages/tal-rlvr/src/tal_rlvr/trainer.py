@@ -37,7 +37,7 @@ def paper_config(**overrides: Any) -> GRPOConfig:
     return GRPOConfig(**{**PAPER, "report_to": "none", **overrides})
 
 
-class ThinkAsLocalsTrainer(GRPOTrainer):  # type: ignore[misc]
+class ThinkAsLocalsTrainer(GRPOTrainer):  # type: ignore[misc]  # TRL is untyped
     """TRL's ``GRPOTrainer`` with R = R_corr + lambda R_appr.
 
     Rows of ``train_dataset`` are those of ``training_rows``. Everything else of TRL works as it does there: LoRA by

@@ -64,7 +64,7 @@ def save(chart: Any, stem: Path) -> tuple[Path, Path]:
     Raises:
         CarbError: the folder cannot be written.
     """
-    return tuple(save_as(chart, stem.with_name(stem.name + suffix)) for suffix in (".svg", ".png"))  # type: ignore[return-value]
+    return save_as(chart, stem.with_name(f"{stem.name}.svg")), save_as(chart, stem.with_name(f"{stem.name}.png"))
 
 
 def save_as(chart: Any, path: Path) -> Path:

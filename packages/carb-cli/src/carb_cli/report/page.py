@@ -69,7 +69,7 @@ def render(
         failure_note=failure_note(data, report),
         payload=Markup(data.encoded),  # noqa: S704 - base64
         style=Markup(style),  # noqa: S704 - our own files
-        script=Markup(script),  # noqa: S704
+        script=Markup(script),  # noqa: S704 - our own files
         style_hash=csp_hash(style),
         script_hash=csp_hash(script),
         version=version("carb-cli"),

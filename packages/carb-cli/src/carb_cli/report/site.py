@@ -48,7 +48,7 @@ def write_site(folders: Sequence[Path], site: Path, *, confidence: float, budget
         pages=pages,
         labels=labels,
         style=Markup(style),  # noqa: S704 - our own files
-        script=Markup(script),  # noqa: S704
+        script=Markup(script),  # noqa: S704 - our own files
         style_hash=csp_hash(style),
         script_hash=csp_hash(script),
         version=version("carb-cli"),

@@ -96,7 +96,11 @@ def build(path: Path, options: NormadOptions, seed: int) -> Iterator[BonSet | Sk
         )
 
 
-def build_references(path: Path, options: Options, seed: int) -> Iterator[Reference | Skip]:  # noqa: ARG001
+def build_references(
+    path: Path,
+    options: Options,  # noqa: ARG001 - there are none
+    seed: int,  # noqa: ARG001 - one signature for all sources
+) -> Iterator[Reference | Skip]:
     """Yield the background of a country and topic once, as a reference.
 
     Args:

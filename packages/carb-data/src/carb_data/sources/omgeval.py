@@ -59,7 +59,11 @@ class _Row(BaseModel):
 _Rows = TypeAdapter(list[_Row])
 
 
-def build(path: Path, options: OmgevalOptions, seed: int) -> Iterator[CandidatePool | Skip]:  # noqa: ARG001
+def build(
+    path: Path,
+    options: OmgevalOptions,
+    seed: int,  # noqa: ARG001 - one signature for all sources
+) -> Iterator[CandidatePool | Skip]:
     """Yield a pool or a skip for every question of every language asked for.
 
     An answer is usable when it is long enough, in the script of the question, without replacement characters or

@@ -178,7 +178,11 @@ def _make(scene: _Scene, block: Sequence[_Scene], name: str, seed: int) -> BonSe
     )
 
 
-def build_references(path: Path, options: SafeworldOptions, seed: int) -> Iterator[Reference | Skip]:  # noqa: ARG001
+def build_references(
+    path: Path,
+    options: SafeworldOptions,
+    seed: int,  # noqa: ARG001 - one signature for all sources
+) -> Iterator[Reference | Skip]:
     """Yield every norm or policy of a country, and its regional form, once.
 
     Args:

@@ -42,7 +42,11 @@ class TextOptions(Options):
     max_chars: int = Field(1200, ge=40, description="Longer paragraphs are cut between sentences")
 
 
-def build(path: Path, options: TextOptions, seed: int) -> Iterator[Reference | Skip]:  # noqa: ARG001
+def build(
+    path: Path,
+    options: TextOptions,
+    seed: int,  # noqa: ARG001 - one signature for all sources
+) -> Iterator[Reference | Skip]:
     """Yield a reference for every paragraph or group of short paragraphs under one heading.
 
     Args:
@@ -150,7 +154,7 @@ class _Page(html.parser.HTMLParser):
     def __post_init__(self) -> None:
         super().__init__(convert_charrefs=True)
 
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:  # noqa: ARG002
+    def handle_starttag(self, tag: str, attrs: object) -> None:  # noqa: ARG002 - HTMLParser's signature
         if tag in _HIDDEN:
             self.hidden += 1
         elif tag in _HEADINGS:

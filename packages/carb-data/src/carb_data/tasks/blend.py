@@ -123,7 +123,12 @@ class BlendTask(GradesOneByOne):
         return found.weight if self._options.weighted else 1.0
 
 
-def open_blend(name: str, path: Path, options: Mapping[str, str], judge: Judge | None) -> BlendTask:  # noqa: ARG001
+def open_blend(
+    name: str,
+    path: Path,
+    options: Mapping[str, str],
+    judge: Judge | None,  # noqa: ARG001 - one signature for all tasks
+) -> BlendTask:
     """Open ``blend:PATH?places=US,UK&language=english&weighted=true``.
 
     Args:

@@ -84,7 +84,12 @@ class ChoiceTask(GradesOneByOne):
         return float(self.choice(prompt_id, text) == self._questions[prompt_id].right)
 
 
-def open_blend_choice(name: str, path: Path, options: Mapping[str, str], judge: Judge | None) -> ChoiceTask:  # noqa: ARG001
+def open_blend_choice(
+    name: str,
+    path: Path,
+    options: Mapping[str, str],
+    judge: Judge | None,  # noqa: ARG001 - one signature for all tasks
+) -> ChoiceTask:
     """Open ``blend-choice:PATH``: a published CSV file, or the folder of the annotations.
 
     Raises:

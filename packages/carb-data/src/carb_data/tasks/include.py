@@ -55,7 +55,12 @@ class IncludeOptions(TaskOptions):
     """Ask only this many, spread evenly over the languages."""
 
 
-def open_include(name: str, path: Path, options: Mapping[str, str], judge: Judge | None) -> ChoiceTask:  # noqa: ARG001
+def open_include(
+    name: str,
+    path: Path,
+    options: Mapping[str, str],
+    judge: Judge | None,  # noqa: ARG001 - one signature for all tasks
+) -> ChoiceTask:
     """Open ``include:PATH?languages=German,Korean&regional=true``.
 
     Raises:

@@ -46,12 +46,17 @@ class PromptTask(GradesOneByOne):
         self.instruction = options.instruction
         self.one_line = options.one_line
 
-    def grade(self, prompt_id: str, text: str) -> None:  # noqa: ARG002
+    def grade(self, prompt_id: str, text: str) -> None:  # noqa: ARG002 - nothing is graded
         """Null."""
         return
 
 
-def open_prompts(name: str, path: Path, options: Mapping[str, str], judge: Judge | None) -> PromptTask:  # noqa: ARG001
+def open_prompts(
+    name: str,
+    path: Path,
+    options: Mapping[str, str],
+    judge: Judge | None,  # noqa: ARG001 - one signature for all tasks
+) -> PromptTask:
     """Open ``prompts:FILE``: JSON Lines with ``id``, ``prompt``, ``culture``, ``language`` and perhaps ``topic``.
 
     Data sets have these fields, so that their prompts can be used; their responses are not read.
