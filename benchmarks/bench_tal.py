@@ -11,6 +11,11 @@ besides of the same outputs with their criteria replaced by another item's.
 ``python benchmarks/bench_tal.py table RUN... [--figure FILE]``: finished runs as Markdown, held-out accuracy and
 training curves.
 
+``python benchmarks/bench_tal.py perturbed RUN... --data FILE``: how training changed what perturbations move, as
+Markdown. The judges before and after GRPO score the English sets of FILE that have perturbed texts of every kind that
+occurs in it, and on whose questions the run was not trained (``[evaluation] perturbed`` does the like within a run).
+Scores are kept in ``RUN/perturbed``.
+
 The first is taken where none is named. The first two print JSON. Without ``--model`` SmolLM2-135M-Instruct is used
 (see ``tests/small_models.py``).
 """
@@ -19,6 +24,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import random
 import statistics
 import sys
 import tempfile
@@ -48,12 +54,19 @@ def main() -> None:
     table_parser = commands.add_parser("table")
     table_parser.add_argument("runs", type=Path, nargs="+")
     table_parser.add_argument("--figure", type=Path, help="an SVG file for the training curves")
+    perturbed_parser = commands.add_parser("perturbed")
+    perturbed_parser.add_argument("runs", type=Path, nargs="+")
+    perturbed_parser.add_argument("--data", type=Path, required=True)
+    perturbed_parser.add_argument("--limit", type=int, help="sets to score, drawn with seed 0")
     given = sys.argv[1:]
     arguments = parser.parse_args(given or ["cost"])
     if arguments.command == "table":
         print(table(arguments.runs))
         if arguments.figure is not None:
             draw(arguments.runs, arguments.figure)
+        return
+    if arguments.command == "perturbed":
+        print(perturbed(arguments.runs, arguments.data, arguments.limit))
         return
     result = cost(arguments) if arguments.command == "cost" else terms(arguments)
     print(json.dumps(result, indent=1))
@@ -284,6 +297,53 @@ def table(runs: Sequence[Path]) -> str:
         for folder, result in results.items()
     ]
     return "\n".join([*lines, "", *sizes, "", "Mean reward and verdict accuracy of the sampled outputs:", "", *curves])
+
+
+def perturbed(runs: Sequence[Path], data: Path, limit: int | None) -> str:
+    """A row for each run and perturbation: mean change before and after in within-item spreads, and their ratio."""
+    from carb_metrics import sensitivity_change
+    from tal_rlvr import read_perturbed
+
+    heads = ["run", "perturbation", "pairs", "before", "after", "after / before"]
+    lines = ["| " + " | ".join(heads) + " |", "|---" * len(heads) + "|"]
+    for run in runs:
+        if read_perturbed(run) is None:
+            score_sets(run, data, limit)
+        scores = read_perturbed(run)
+        assert scores is not None
+        lost = scores.frame["score"].null_count() / len(scores)
+        for row in sensitivity_change(scores, "before", "after").kinds.to_dicts():
+            values = ["–" if row[name] is None else f"{row[name]:.2f}" for name in ("before", "after", "factor")]
+            low, high = ("–" if row[name] is None else f"{row[name]:.2f}" for name in ("factor_low", "factor_high"))
+            cells = [run.name, row["perturbation"], str(row["n"]), values[0], values[1], f"{values[2]} [{low}, {high}]"]
+            lines.append("| " + " | ".join(cells) + " |")
+        lines.append(f"| {run.name} | *texts without a score* | | {100 * lost:.0f}% of both | | |")
+    return "\n".join(lines)
+
+
+def score_sets(run: Path, data: Path, limit: int | None) -> None:
+    """Let a run's judges before and after training score sets that are new to them."""
+    from carb_data import Dataset, load
+    from tal_rlvr.config import PerturbedSets, TrainConfig
+    from tal_rlvr.perturbed import score_perturbed
+
+    config = TrainConfig.model_validate_json((run / "config.json").read_bytes())
+    trained_on = {pair.source_item for pair in config.mix.parts().train}
+    every = load(data).filter(languages=["en"])
+    kinds = {text.perturbation for item in every for text in item.perturbed}
+    kept = [
+        item
+        for item in every
+        if item.source_item not in trained_on and {text.perturbation for text in item.perturbed} == kinds
+    ]
+    sets = run / "perturbed" / "sets.jsonl"
+    sets.parent.mkdir(exist_ok=True)
+    Dataset(random.Random(0).sample(kept, min(limit or len(kept), len(kept)))).save(sets)
+    evaluation = config.evaluation.model_copy(update={"perturbed": PerturbedSets(path=str(sets))})
+    config = config.model_copy(update={"evaluation": evaluation})
+    warm = run / "warmup"
+    for name, model in (("before", warm if warm.is_dir() else Path(config.model)), ("after", run / "model")):
+        score_perturbed(config, name, str(model)).save(sets.with_name(f"{name}.parquet"))
 
 
 def draw(runs: Sequence[Path], path: Path) -> None:
