@@ -6,9 +6,9 @@ best-of-4 sets (carb-seed: ten languages), float32, one thread, in these ways:
 * ``carb``: ``classifier:MODEL`` as it is: the prompt once, its candidates beside it.
 * ``shared``: the same with ``batching=budget&batch_tokens=2048``: items share passes, as on a GPU.
 * ``unpacked``: as ``carb`` with ``packing=off``: each conversation alone.
-* ``one by one``: the model called with one text at a time.
+* ``one by one``: the model, as transformers loads it, called with one text at a time.
 * ``reference``: what the usual tool does: pairs of chosen and rejected, so that the chosen one is scored with each
-  rejected one, in batches of 8 in input order, padded to the longest.
+  rejected one, in batches of 8 in input order, padded to the longest; the model as transformers loads it.
 * ``floor``: forward passes over as many tokens as ``carb`` computes, in full batches without any padding or mask.
 
 Sets as they are (short texts), and sets of longer texts, each joined from five.
@@ -143,12 +143,16 @@ class Ways:
     """The ways to score best-of-4 sets with one classifier; ``tokens`` says how many each computes."""
 
     def __init__(self, folder: Path) -> None:
+        import torch
+        from transformers import AutoModelForSequenceClassification
+
         from carb_scorers import open_scorer
 
         self.carb: Any = open_scorer(f"classifier:{folder}")
         items = self.carb._model._items
         self.worker = items.workers[0]
         self.model, self.tokenizer = self.worker.loaded.model, self.worker.loaded.tokenizer
+        self.plain = AutoModelForSequenceClassification.from_pretrained(folder, dtype=torch.float32).eval()
         self.variants = {
             "unpacked": self._variant(items, packing="off"),
             "shared": self._variant(items, batching="budget", batch_tokens=2048),
@@ -179,7 +183,7 @@ class Ways:
             tokens[line, : len(row)] = torch.tensor(row)
             mask[line, : len(row)] = 1
         with torch.inference_mode():
-            logits = self.model(input_ids=tokens, attention_mask=mask, use_cache=False).logits
+            logits = self.plain(input_ids=tokens, attention_mask=mask, use_cache=False).logits
         return [float(value) for value in logits[:, 0]]
 
     def one_by_one(self, block: Sequence[Any]) -> dict[tuple[str, str], float]:

@@ -17,11 +17,12 @@ pytest.importorskip("torch", reason="needs the extra carb-scorers[hf]")
 pytest.importorskip("transformers", reason="needs the extra carb-scorers[hf]")
 
 import torch
+import transformers
 
 import tiny_models
 from carb_scorers import ScoreRequest, ScoreResult, open_scorer
 from carb_scorers.batching import Cost, Pack, Row
-from carb_scorers.hf import cores, executor
+from carb_scorers.hf import cores, executor, rewards
 from carb_scorers.hf.cores import LanguageHead
 from carb_scorers.hf.executor import Executor
 from tiny_models import TEXTS, request
@@ -322,3 +323,38 @@ def test_a_language_model_without_short_cuts_computes_no_more_logits(
         for one, other in zip(found, wanted, strict=True):
             assert one.scores == pytest.approx(other.scores, abs=1e-4)
             assert all(map(math.isfinite, one.scores.values()))
+
+
+@pytest.mark.skipif(not torch.backends.mkl.is_available(), reason="torch has no MKL here")
+@pytest.mark.parametrize("architecture", ["llama", "bert"])
+def test_weights_lie_as_mkl_takes_them(tmp_path: Path, architecture: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    def lie(options: str = "") -> tuple[set[bool], set[bool], dict[str, float]]:
+        scorer = opened(tmp_path, f"classifier?{options}", architecture)
+        layers = list(scorer._model._items.workers[0].loaded.model.modules())
+        linear = {layer.weight.t().is_contiguous() for layer in layers if isinstance(layer, torch.nn.Linear)}
+        tables = {layer.weight.is_contiguous() for layer in layers if isinstance(layer, torch.nn.Embedding)}
+        return linear, tables, scored(scorer, request())[0].scores
+
+    linear, tables, scores = lie()
+    assert (linear, tables) == ({True}, {True})
+    assert False in lie("dtype=bfloat16")[0]
+    monkeypatch.setattr(rewards, "lay_out", lambda model: None)
+    linear, _, plain = lie()
+    assert False in linear
+    assert scores == pytest.approx(plain, abs=1e-5)
+
+
+def test_weights_of_foreign_code_and_of_embeddings_stay_as_they_are() -> None:
+    class Foreign(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.linear = torch.nn.Linear(3, 2)
+
+    foreign = Foreign()
+    cores.lay_out(foreign)
+    assert foreign.linear.weight.is_contiguous()
+    tied = transformers.LlamaForCausalLM(tiny_models.config("llama", 2, tie_word_embeddings=True))
+    cores.lay_out(tied)
+    assert tied.lm_head.weight is tied.model.embed_tokens.weight
+    assert tied.lm_head.weight.is_contiguous()
+    assert tied.model.layers[0].mlp.up_proj.weight.is_contiguous() != torch.backends.mkl.is_available()

@@ -256,6 +256,26 @@ def _cost(model: Any, config: Any, *, split: bool) -> Cost:
     return Cost(attention=2 * layers * width / max(body, 1), split=split)
 
 
+def lay_out(model: Any) -> None:
+    """Keep the weights of linear layers column by column, where Intel's MKL multiplies by them (float32 on a CPU).
+
+    MKL copies a matrix of weights before it multiplies, faster from columns than from rows. Beside a pass over one
+    item's few tokens that copy is no small thing; ``benchmarks/bench_scorers.py`` measures it. Only for transformers'
+    own code, since other code may count on how weights lie, and not for embeddings, which are read by rows.
+    """
+    torch = require("torch", package="carb-scorers", extra="hf")
+    if not torch.backends.mkl.is_available() or not type(model).__module__.startswith("transformers."):
+        return
+    layers = list(model.modules())
+    read_by_rows = {id(layer.weight) for layer in layers if isinstance(layer, torch.nn.Embedding)}
+    for layer in layers:
+        weight = layer.weight if type(layer) is torch.nn.Linear else None
+        if weight is None or id(weight) in read_by_rows:
+            continue
+        if weight.dtype == torch.float32 and weight.device.type == "cpu":
+            weight.data = weight.data.t().contiguous().t()
+
+
 def row_alone(row: Row) -> Pack:
     """A pack of one row."""
     return Pack((row,), len(row.tokens))

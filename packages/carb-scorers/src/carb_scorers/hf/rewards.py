@@ -13,7 +13,7 @@ from carb_scorers.backends.base import BackendKind, Failure, Prompt, Reward
 from carb_scorers.batching import Row
 from carb_scorers.contract import Usage
 from carb_scorers.hf.adapters import Adapter, adapter_for
-from carb_scorers.hf.cores import Core, HiddenCore, OwnCore
+from carb_scorers.hf.cores import Core, HiddenCore, OwnCore, lay_out
 from carb_scorers.hf.executor import each
 from carb_scorers.hf.items import ItemRunner
 from carb_scorers.hf.loading import HFOptions, Loaded, devices, load
@@ -117,6 +117,7 @@ def open_reward_model(target: str, options: RewardOptions) -> HFRewardModel:
     for device in devices(options):
         adapter = adapter_for(target, options)
         loaded = load(target, options, adapter.loader, device)
+        lay_out(loaded.model)
         weights = _weights(target, loaded.model, adapter, options)
         ending = adapter.ending(loaded.model.config)
         workers.append(make_worker(loaded, adapter, options))
