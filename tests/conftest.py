@@ -1,12 +1,13 @@
 """Shared by the tests across packages."""
 
 import os
+import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
-sys.path.insert(0, str(Path(__file__).parent))  # small_models, a module of these tests
+sys.path.insert(0, str(Path(__file__).parent))  # small_models, vllm_small and other modules of these tests
 
 ROOT = Path(__file__).parents[1]
 
@@ -30,6 +31,17 @@ def gemma() -> Path:
     from small_models import model_folder
 
     return model_folder("gemma3-270m")
+
+
+@pytest.fixture(scope="session")
+def smollm() -> Path:
+    """A real chat model (SmolLM2 135M Instruct), converted on first use."""
+    from small_models import model_folder
+
+    try:
+        return model_folder("smollm2-135m")
+    except (OSError, RuntimeError, ImportError, subprocess.SubprocessError) as error:
+        pytest.skip(f"SmolLM2 is not here and cannot be fetched: {error}")
 
 
 @pytest.fixture(scope="session")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import subprocess
 from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
@@ -147,18 +146,6 @@ def test_pointwise_and_pairwise_are_usable(gemma: Path) -> None:
     (pairs,) = scored(judge(model(gemma), mode="pairwise", pairs="knockout"), asked)
     assert len(pairs.presentations) == 6
     assert sum(pairs.scores.values()) == pytest.approx(0, abs=1e-9)
-
-
-@pytest.fixture(scope="module")
-def smollm() -> Path:
-    """A real chat model (SmolLM2 135M Instruct)."""
-    pytest.importorskip("gguf", reason="needs the PyPI packages of tests/small_models.py")
-    from small_models import model_folder
-
-    try:
-        return model_folder("smollm2-135m")
-    except (OSError, RuntimeError, ImportError, subprocess.SubprocessError) as error:
-        pytest.skip(f"SmolLM2 is not here and cannot be fetched: {error}")
 
 
 @pytest.mark.parametrize(

@@ -27,6 +27,7 @@ from carb_scorers.bon import collect, open_policy
 from carb_scorers.runs import run
 from carb_scorers.specs import read_options
 from small_models import model_folder
+from vllm_small import run as ask
 
 # What vLLM and its dependencies warn of is not ours to mend.
 pytestmark = [pytest.mark.vllm, pytest.mark.filterwarnings("default")]
@@ -78,13 +79,6 @@ def key(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def opened(url: str, **options: str) -> Any:
     return open_openai("small", read_options(OpenAIOptions, "test", {"url": url, **options}))
-
-
-def ask(call: Any, *args: Any, **kwargs: Any) -> Any:
-    async def go() -> Any:
-        return await call(*args, **kwargs)
-
-    return anyio.run(go)
 
 
 def test_it_writes(server: str) -> None:

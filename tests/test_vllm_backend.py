@@ -4,7 +4,6 @@ Runs in an environment of its own: ``nox -s vllm``.
 """
 
 import math
-import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -24,17 +23,10 @@ from carb_scorers.backends.vllm import VLLMOptions, open_language_model, open_re
 from carb_scorers.blind import blind
 from carb_scorers.specs import read_options
 from carb_scorers.tokens import answer_ids, conversation_ids, prompt_ids, wanted_ids
-from small_models import model_folder
+from vllm_small import FLOAT32, SMALL, run
 
 # What vLLM and its dependencies warn of is not ours to mend.
 pytestmark = [pytest.mark.vllm, pytest.mark.filterwarnings("default")]
-
-os.environ.setdefault("VLLM_CPU_KVCACHE_SPACE", "1")
-os.environ.setdefault("HF_HUB_OFFLINE", "1")
-
-SMALL = {"dtype": "float32", "max_length": "512", "eager": "true"}
-FLOAT32 = 2e-4
-"""How far vLLM's float32 may be from transformers', in log-probabilities: its kernels sum in another order."""
 
 QUESTIONS = ["What is the capital of France?", "Name a river in Egypt.", "How do people greet each other in Japan?",
              "Which dish is eaten at Tết?"]  # fmt: skip
@@ -43,11 +35,6 @@ PROMPTS = [Prompt(({"role": "user", "content": q},), cue="\nAnswer:") for q in Q
 
 def options(**more: str) -> VLLMOptions:
     return read_options(VLLMOptions, "test", {**SMALL, **more})
-
-
-@pytest.fixture(scope="module")
-def smollm() -> Path:
-    return model_folder("smollm2-135m")
 
 
 @pytest.fixture(scope="module")
@@ -69,13 +56,6 @@ def reference(smollm: Path) -> tuple[Any, Any]:
 def logprobs(reference: tuple[Any, Any], ids: list[int]) -> torch.Tensor:
     with torch.inference_mode():
         return reference[0](torch.tensor([ids])).logits[0].double().log_softmax(-1)
-
-
-def run(call: Any, *args: Any, **kwargs: Any) -> Any:
-    async def go() -> Any:
-        return await call(*args, **kwargs)
-
-    return anyio.run(go)
 
 
 def test_prefixes_are_cached(judge: Any) -> None:

@@ -3,7 +3,6 @@
 Runs in an environment of its own: ``nox -s vllm``.
 """
 
-import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -24,16 +23,9 @@ from carb_scorers.bon.outcome import grade_pool
 from carb_scorers.bon.policies import policy_prompts
 from carb_scorers.specs import read_options
 from carb_scorers.tokens import prompt_ids
-from small_models import model_folder
+from vllm_small import FLOAT32, SMALL, run
 
 pytestmark = [pytest.mark.vllm, pytest.mark.filterwarnings("default")]
-
-os.environ.setdefault("VLLM_CPU_KVCACHE_SPACE", "1")
-os.environ.setdefault("HF_HUB_OFFLINE", "1")
-
-SMALL = {"dtype": "float32", "max_length": "512", "eager": "true"}
-FLOAT32 = 2e-4
-"""How far vLLM's float32 may be from transformers', in log-probabilities: its kernels sum in another order."""
 
 QUESTIONS = {
     "france": "What is the capital of France?",
@@ -66,18 +58,6 @@ class Questions(GradesOneByOne):
 
     def grade(self, prompt_id: str, text: str) -> float:
         return 1 / (1 + len(text))
-
-
-def run(call: Any, *args: Any, **kwargs: Any) -> Any:
-    async def go() -> Any:
-        return await call(*args, **kwargs)
-
-    return anyio.run(go)
-
-
-@pytest.fixture(scope="module")
-def smollm() -> Path:
-    return model_folder("smollm2-135m")
 
 
 @pytest.fixture(scope="module")
