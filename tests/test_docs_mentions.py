@@ -65,6 +65,12 @@ def test_unknown_options_are_seen() -> None:
     assert unknown_options("carb data split x --out y; carb compare a b --json") == []
 
 
+def test_every_option_says_what_it_is_for() -> None:
+    reference = (ROOT / "docs" / "reference" / "commands.md").read_text(encoding="utf-8")
+    silent = re.findall(r"^│ [ *]  --\S+(?: [A-Z]\S*)?\s+(?:\[.*)?│$", reference, flags=re.MULTILINE)
+    assert silent == [], "options without a description"
+
+
 @pytest.mark.parametrize("page", PAGES)
 def test_options_of_commands_exist(page: str) -> None:
     assert [wrong for line in code(page) for wrong in unknown_options(line)] == []

@@ -32,7 +32,7 @@ DATA_COMMANDS = {
     "info": (f"{_COMMANDS}.data:info", "Describe a data set."),
     "validate": (f"{_COMMANDS}.data:validate", "Check a data set; every defect is reported."),
     "build": (f"{_COMMANDS}.data:build", "Build a data set from a public source."),
-    "split": (f"{_COMMANDS}.data:split", "Divide a data set by source item."),
+    "split": (f"{_COMMANDS}.split:split", "Divide a data set by source item."),
     "export": (f"{_COMMANDS}.export:export", "Write a data set in the form of another tool."),
     "contamination": (f"{_COMMANDS}.contamination:contamination", "Look for test items in training data."),
     "perturb": (f"{_COMMANDS}.perturb:perturb", "Add perturbed versions of the right answers."),

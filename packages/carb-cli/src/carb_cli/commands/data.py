@@ -1,4 +1,4 @@
-"""``carb data``: list, info, validate, build, split."""
+"""``carb data``: list, info, validate, build."""
 
 from __future__ import annotations
 
@@ -91,21 +91,6 @@ class DataBuilt(Output, BuildReport):
     """Output of ``carb data build --json``."""
 
     schema_: Literal["carb.data.build/1"] = Field(default="carb.data.build/1", alias="schema")
-
-
-class SplitPart(Part):
-    """One part of a split."""
-
-    path: str
-    sets: int
-    fingerprint: str
-
-
-class DataSplit(Output):
-    """Output of ``carb data split --json``. Parts without sets are not written and not listed."""
-
-    schema_: Literal["carb.data.split/1"] = Field(default="carb.data.split/1", alias="schema")
-    parts: dict[str, SplitPart]
 
 
 def list_(*, json: Json = False) -> None:
@@ -309,44 +294,3 @@ def _options(given: tuple[str, ...]) -> dict[str, str]:
             raise CarbError(f"--option {text}: write name=value.")
         options[name.replace("-", "_")] = value
     return options
-
-
-def split(
-    data: str,
-    *,
-    out: Path,
-    train: float = 0.8,
-    dev: float = 0.1,
-    test: float = 0.1,
-    seed: int = 0,
-    culture_file: CultureFile = (),
-    json: Json = False,
-) -> None:
-    """Divide a data set by source item, so that no item or translation of one crosses a border.
-
-    For example:
-
-        carb data split carb-seed --out parts --train 0.5 --dev 0 --test 0.5
-
-    Parameters
-    ----------
-    data
-        carb-seed, a path, or hf://owner/name.
-    out
-        Folder for train.jsonl, dev.jsonl and test.jsonl.
-    """
-    add_cultures(culture_file)
-    parts = load(data).split({"train": train, "dev": dev, "test": test}, seed=seed)
-    written = {name: part for name, part in parts.items() if len(part)}
-    for name, part in written.items():
-        part.save(out / f"{name}.jsonl")
-    found = DataSplit(
-        parts={
-            name: SplitPart(path=str(out / f"{name}.jsonl"), sets=len(part), fingerprint=part.fingerprint)
-            for name, part in written.items()
-        }
-    )
-    if json:
-        found.print()
-        return
-    display.table(f"Split into {out}", ["part", "sets"], [(n, p.sets) for n, p in found.parts.items()], ["sets"])

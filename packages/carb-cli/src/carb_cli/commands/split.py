@@ -1,0 +1,77 @@
+"""``carb data split``: the parts of a data set."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Literal
+
+from pydantic import Field
+
+from carb_cli import display
+from carb_cli.options import CultureFile, Json, add_cultures
+from carb_cli.output import Output, Part
+from carb_data import load
+
+
+class SplitPart(Part):
+    """One part of a split."""
+
+    path: str
+    sets: int
+    fingerprint: str
+
+
+class DataSplit(Output):
+    """Output of ``carb data split --json``. Parts without sets are not written and not listed."""
+
+    schema_: Literal["carb.data.split/1"] = Field(default="carb.data.split/1", alias="schema")
+    parts: dict[str, SplitPart]
+
+
+def split(
+    data: str,
+    *,
+    out: Path,
+    train: float = 0.8,
+    dev: float = 0.1,
+    test: float = 0.1,
+    seed: int = 0,
+    culture_file: CultureFile = (),
+    json: Json = False,
+) -> None:
+    """Divide a data set by source item, so that no item or translation of one crosses a border.
+
+    For example:
+
+        carb data split carb-seed --out parts --train 0.5 --dev 0 --test 0.5
+
+    Parameters
+    ----------
+    data
+        carb-seed, a path, or hf://owner/name.
+    out
+        Folder for train.jsonl, dev.jsonl and test.jsonl.
+    train
+        Share of the source items for training.
+    dev
+        Share for development; 0 leaves the part out.
+    test
+        Share for tests.
+    seed
+        Decides which item goes where.
+    """
+    add_cultures(culture_file)
+    parts = load(data).split({"train": train, "dev": dev, "test": test}, seed=seed)
+    written = {name: part for name, part in parts.items() if len(part)}
+    for name, part in written.items():
+        part.save(out / f"{name}.jsonl")
+    found = DataSplit(
+        parts={
+            name: SplitPart(path=str(out / f"{name}.jsonl"), sets=len(part), fingerprint=part.fingerprint)
+            for name, part in written.items()
+        }
+    )
+    if json:
+        found.print()
+        return
+    display.table(f"Split into {out}", ["part", "sets"], [(n, p.sets) for n, p in found.parts.items()], ["sets"])
