@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from carb_data import BonSet, Dataset, check_contamination, load
-from carb_data.files import _SCHEMA, iter_file, to_json
+from carb_data.files import SCHEMA, iter_file, to_json
 from carb_data.ngrams import NgramIndex
 
 LOADED, STREAMED = 10_000, 100_000
@@ -92,7 +92,7 @@ def case_stream(folder: Path) -> None:
         if source is packed:
             import polars as pl
 
-            pl.scan_ndjson(path, schema=_SCHEMA).sink_parquet(packed)
+            pl.scan_ndjson(path, schema=SCHEMA).sink_parquet(packed)
         command = [sys.executable, __file__, "--read", str(source)]
         count, taken, peak = subprocess.run(command, check=True, capture_output=True, text=True).stdout.split()
         assert int(count) == STREAMED

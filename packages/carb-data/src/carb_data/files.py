@@ -27,7 +27,7 @@ _RESPONSE = pl.Struct(
         "original": pl.String,
     }
 )
-_SCHEMA: dict[str, pl.DataType | type[pl.DataType]] = {
+SCHEMA: dict[str, pl.DataType | type[pl.DataType]] = {
     "id": pl.String,
     "culture": pl.String,
     "domain": pl.String,
@@ -47,6 +47,7 @@ _SCHEMA: dict[str, pl.DataType | type[pl.DataType]] = {
         }
     ),
 }
+"""The columns of sets in a Parquet file."""
 _PARQUET_SLICE = 4096
 SUFFIXES = (".jsonl", ".parquet")
 
@@ -139,7 +140,7 @@ def write(path: Path, sets: Iterable[BonSet]) -> int:
                 count += 1
     elif path.suffix == ".parquet":
         rows = [item.model_dump(mode="json") for item in sets]
-        pl.DataFrame(rows, schema=_SCHEMA).write_parquet(path)
+        pl.DataFrame(rows, schema=SCHEMA).write_parquet(path)
         count = len(rows)
     else:
         raise CarbError(f"{path}: unknown file type; carb writes {' and '.join(SUFFIXES)}.")

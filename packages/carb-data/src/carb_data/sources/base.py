@@ -266,7 +266,7 @@ def _pack(lines: Path, packed: Path) -> None:
         parts: list[Path] = []
         while piece := b"".join(itertools.islice(file, _ROWS_PER_PIECE)):
             parts.append(Path(folder) / f"{len(parts)}.parquet")
-            pl.read_ndjson(io.BytesIO(piece), schema=files._SCHEMA).write_parquet(parts[-1])
+            pl.read_ndjson(io.BytesIO(piece), schema=files.SCHEMA).write_parquet(parts[-1])
         pl.scan_parquet(parts).sink_parquet(packed, row_group_size=_ROWS_PER_PIECE)
 
 
