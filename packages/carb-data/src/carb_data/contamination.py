@@ -123,6 +123,7 @@ def check_contamination(
         min_bytes: responses shorter than this, in UTF-8 bytes, are not looked for; prompts always are.
         embed: if given, texts whose vectors have at least the cosine ``similarity`` are found too, paraphrases and
             translations among them, as far as the embedder sees them.
+        similarity: least cosine of two vectors of ``embed``, in [-1, 1].
         progress: called now and then with the number of training texts read.
 
     Raises:

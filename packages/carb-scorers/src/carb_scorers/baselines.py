@@ -24,6 +24,7 @@ class TextRule:
         self._rule = rule
 
     async def score(self, requests: Sequence[ScoreRequest]) -> list[ScoreResult]:
+        """What the rule gives each candidate."""
         return [
             ScoreResult(item_id=r.item_id, scores={c.id: self._rule(r, c.text) for c in r.candidates}) for r in requests
         ]

@@ -62,6 +62,7 @@ class BaselineCache:
         return [row for row in dict.fromkeys(rows) if row is not None and row not in self._values]
 
     def add(self, rows: Sequence[VerdictRow], values: Sequence[tuple[float, float]]) -> None:
+        """Keep the log-probabilities of A and B of each row."""
         self._values.update(zip(rows, values, strict=True))
 
     def __getitem__(self, row: VerdictRow) -> tuple[float, float]:

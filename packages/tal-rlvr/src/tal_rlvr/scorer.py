@@ -86,9 +86,11 @@ class ThinkScorer:
         self._tokens = verdict_tokens(loaded.tokenizer)
 
     async def score(self, requests: Sequence[ScoreRequest]) -> list[ScoreResult]:
+        """Judge each request by itself; one that fails is an error row."""
         return await anyio.to_thread.run_sync(self._score, requests)
 
     async def aclose(self) -> None:
+        """Let the model go."""
         self._loaded = None
 
     def _score(self, requests: Sequence[ScoreRequest]) -> list[ScoreResult]:

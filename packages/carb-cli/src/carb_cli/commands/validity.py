@@ -144,6 +144,11 @@ def validity(
 
 
 def points_of(file: Path, runs: tuple[Path, ...], against: str | None) -> Points:
+    """The points of a CSV; with runs, their accuracies are the benchmark.
+
+    Raises:
+        CarbError: a column is missing, or a scorer is in no run.
+    """
     required = ["downstream"] if runs else ["benchmark", "downstream"]
     if against is not None:
         required.append(against)

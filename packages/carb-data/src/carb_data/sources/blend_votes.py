@@ -105,6 +105,7 @@ class Votes:
 
 
 def clean(variants: Sequence[str]) -> list[str]:
+    """The wordings that are not empty, without white space around them."""
     return [variant.strip() for variant in variants if variant.strip()]
 
 

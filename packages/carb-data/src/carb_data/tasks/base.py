@@ -71,6 +71,7 @@ class GradesOneByOne:
     """Gives ``grade_all`` to a task that has ``grade``."""
 
     def grade(self, prompt_id: str, text: str) -> float | None:
+        """The grade of one answer, 0 to 1; null where there is none."""
         raise NotImplementedError
 
     def grade_all(self, answers: Sequence[tuple[str, str]]) -> list[float | None]:

@@ -58,6 +58,7 @@ class Form:
 
     @property
     def joined(self) -> str:
+        """The words with single spaces between them."""
         return " ".join(self.words)
 
 
