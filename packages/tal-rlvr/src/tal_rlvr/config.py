@@ -8,9 +8,10 @@ from importlib import resources
 from pathlib import Path
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import Field, ValidationError
 
 from carb_data import CarbError
+from carb_data.models import Frozen
 from tal_rlvr.mix import TrainingMix
 from tal_rlvr.prompting import PromptConfig
 from tal_rlvr.reward_functions import RewardConfig
@@ -22,11 +23,7 @@ Ablation = Literal["none", "no-criteria", "no-correctness", "no-reasoning"]
 ABLATIONS: tuple[Ablation, ...] = ("none", "no-criteria", "no-correctness", "no-reasoning")
 
 
-class _Frozen(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-
-class LoraSettings(_Frozen):
+class LoraSettings(Frozen):
     """Low-rank adapters (Hu et al. 2021) in place of full tuning."""
 
     r: int = Field(default=16, ge=1)
@@ -35,7 +32,7 @@ class LoraSettings(_Frozen):
     target_modules: str | tuple[str, ...] = "all-linear"
 
 
-class PerturbedSets(_Frozen):
+class PerturbedSets(Frozen):
     """Sets with perturbed texts, which the judge scores before and after training."""
 
     path: str
@@ -46,7 +43,7 @@ class PerturbedSets(_Frozen):
     """Which candidates are compared, as in ``think:MODEL``."""
 
 
-class EvaluationConfig(_Frozen):
+class EvaluationConfig(Frozen):
     """The evaluation before and after training, on pairs held out of every source."""
 
     decoding: tuple[Literal["greedy", "sample"], ...] = ("greedy",)
@@ -60,7 +57,7 @@ class EvaluationConfig(_Frozen):
     """``drop`` leaves the pairs out that were found, and says so in the report."""
 
 
-class TrainConfig(_Frozen):
+class TrainConfig(Frozen):
     """Everything that a run needs; ``load_config`` reads it from TOML."""
 
     model: str
@@ -78,7 +75,7 @@ class TrainConfig(_Frozen):
     ablation: Ablation = "none"
     max_new_tokens: int = Field(default=512, ge=8)
     """Longest judgement, in tokens."""
-    grpo: dict[str, Any] = {}
+    grpo: dict[str, Any] = Field(default={})
     """Settings of TRL's ``GRPOConfig`` over the paper's objective (``tal_rlvr.trainer.PAPER``)."""
 
     def ablated(self, ablation: Ablation, out: Path) -> TrainConfig:

@@ -6,8 +6,7 @@ from collections import defaultdict
 from collections.abc import Sequence
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict
-
+from carb_data.models import Frozen
 from tal_rlvr.appropriateness import VerdictRow, label_logprob
 from tal_rlvr.generation import write
 from tal_rlvr.judgement import FormatError, Verdict, parse_judgement
@@ -19,10 +18,8 @@ from tal_rlvr.tokens import encode_prompt, reasoning_ids, verdict_tokens
 from tal_rlvr.trainer import training_rows
 
 
-class PairOutcome(BaseModel):
+class PairOutcome(Frozen):
     """One output of the judge."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     pair: str
     source_item: str
@@ -41,10 +38,8 @@ class PairOutcome(BaseModel):
         return float(self.verdict == self.label)
 
 
-class HeldOut(BaseModel):
+class HeldOut(Frozen):
     """How a judge does on held-out pairs, each shown in both orders. Intervals are over source items."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     decoding: Literal["greedy", "sample"]
     pairs: int

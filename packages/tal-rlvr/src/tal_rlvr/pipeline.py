@@ -258,7 +258,7 @@ class Workplace:
         self.state.wait_for_everyone()
 
 
-class _Listener(TrainerCallback):  # type: ignore[misc]
+class _Listener(TrainerCallback):  # type: ignore[misc]  # transformers gives it no type
     def __init__(self, stage: str, on_log: OnLog) -> None:
         self.stage = stage
         self.on_log_call = on_log

@@ -8,10 +8,9 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pydantic import BaseModel, ConfigDict
-
 from carb_data import CarbError
 from carb_data.extras import require
+from carb_data.models import Frozen
 from tal_rlvr.config import ABLATIONS, Ablation, TrainConfig, load_config
 from tal_rlvr.mix import ordered
 from tal_rlvr.paired import Difference, Estimate
@@ -27,10 +26,8 @@ THINK = "think.json"
 """Beside a trained model: which prompt it was trained with."""
 
 
-class Stage(BaseModel):
+class Stage(Frozen):
     """The held-out evaluation of one model: ``HeldOut`` without its texts, which are in ``held-out/STAGE.json``."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     name: str
     """``start`` (as the model came), ``before`` (after the warm-up) or ``after``."""
@@ -46,10 +43,8 @@ class Stage(BaseModel):
     entropy: Estimate
 
 
-class TrainResult(BaseModel):
+class TrainResult(Frozen):
     """What a run did."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     out: str
     model: str

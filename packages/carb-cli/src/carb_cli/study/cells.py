@@ -7,19 +7,18 @@ import json
 from pathlib import Path
 from typing import Any, TypeVar
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ValidationError
 
 from carb_cli.output import write
 from carb_data import CarbError
+from carb_data.models import Frozen
 from carb_scorers.specs import parse_spec
 
 M = TypeVar("M", bound=BaseModel)
 
 
-class Cell(BaseModel):
+class Cell(Frozen):
     """A file of the cache."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     key: str
     """sha256 of what the content depends on."""

@@ -7,22 +7,19 @@ from contextlib import AsyncExitStack
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
-from pydantic import BaseModel, ConfigDict
-
 from carb_data.construct.clients import Client, Completion, Embedder, cosine, open_client, open_embedder
 from carb_data.construct.config import EmbedderSpec, ModelSpec
 from carb_data.construct.journal import Journal, request_key
 from carb_data.errors import CarbError
 from carb_data.extras import require
+from carb_data.models import Frozen
 
 Job = TypeVar("Job")
 KEPT_VECTORS = 10_000
 
 
-class Usage(BaseModel):
+class Usage(Frozen):
     """What one model was asked in one run."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     calls: int = 0
     """Requests answered by the model in this run."""

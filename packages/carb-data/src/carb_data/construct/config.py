@@ -7,17 +7,14 @@ import tomllib
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import Field, ValidationError, model_validator
 
 from carb_data.construct.prompts import Prompts
 from carb_data.errors import CarbError
+from carb_data.models import Frozen
 
 
-class _Frozen(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-
-class _Endpoint(_Frozen):
+class _Endpoint(Frozen):
     kind: Literal["openai", "transformers"] = "openai"
     """An OpenAI-compatible server, or a local model run by transformers."""
     model: Annotated[str, Field(min_length=1)]
@@ -62,7 +59,7 @@ class ModelSpec(_Endpoint):
         )
 
 
-class EmbedderSpec(_Frozen):
+class EmbedderSpec(Frozen):
     """What similarity is measured with."""
 
     kind: Literal["openai", "transformers", "ngrams"] = "ngrams"
@@ -87,7 +84,7 @@ class EmbedderSpec(_Frozen):
         return self.model_dump(include={"kind", "model", "url"}, mode="json")
 
 
-class Config(_Frozen):
+class Config(Frozen):
     """A construction run."""
 
     name: Annotated[str, Field(min_length=1)] = "constructed"

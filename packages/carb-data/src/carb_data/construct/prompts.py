@@ -5,8 +5,9 @@ from __future__ import annotations
 from string import Template
 from typing import Annotated
 
-from pydantic import AfterValidator, BaseModel, ConfigDict
+from pydantic import AfterValidator
 
+from carb_data.models import Frozen
 from carb_data.registry import cultures
 
 FIELDS = {"culture", "language", "question", "reference", "text"}
@@ -25,10 +26,8 @@ def _known_fields(text: str) -> str:
 PromptTemplate = Annotated[str, AfterValidator(_known_fields)]
 
 
-class Prompts(BaseModel):
+class Prompts(Frozen):
     """Templates; ``$culture``, ``$language``, ``$question``, ``$reference`` and ``$text`` are filled in."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     question: PromptTemplate = (
         "Here is a piece of reference material about $culture culture:\n\n$reference\n\n"

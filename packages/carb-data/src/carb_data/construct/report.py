@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-from pydantic import BaseModel, ConfigDict
-
 from carb_data.construct.calls import Usage
+from carb_data.models import Frozen
 
 
-class _Frozen(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-
-class PlannedStep(_Frozen):
+class PlannedStep(Frozen):
     """The calls of one step to one model. Token numbers are estimates (4 bytes of UTF-8 a token)."""
 
     step: str
@@ -28,7 +23,7 @@ class PlannedStep(_Frozen):
     """Upper bound by the prices in the config, prompt tokens estimated."""
 
 
-class Plan(_Frozen):
+class Plan(Frozen):
     """What a construction run will ask for; made without asking any model."""
 
     references: int
@@ -61,7 +56,7 @@ class Plan(_Frozen):
         return "\n".join(lines)
 
 
-class Failure(_Frozen):
+class Failure(Frozen):
     """A set that could not be made."""
 
     reference: str
@@ -71,7 +66,7 @@ class Failure(_Frozen):
     """One for each attempt."""
 
 
-class ConstructReport(_Frozen):
+class ConstructReport(Frozen):
     """What a construction run made and what it cost."""
 
     out: str

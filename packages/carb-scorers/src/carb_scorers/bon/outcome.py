@@ -4,20 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from pydantic import BaseModel, ConfigDict
-
 from carb_data import CarbError
+from carb_data.models import Frozen
 from carb_data.tasks import Task
 from carb_scorers.bon.curve import expected_pick, pick_weights, sizes_up_to
 from carb_scorers.bon.pool import PoolScores
 from carb_scorers.bon.samples import SamplePool
 
 
-class _Frozen(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-
-class PromptOutcome(_Frozen):
+class PromptOutcome(Frozen):
     """One prompt."""
 
     prompt_id: str
@@ -34,7 +29,7 @@ class PromptOutcome(_Frozen):
     """Index of the sample picked from the whole pool; the first of several with the highest score."""
 
 
-class CurvePoint(_Frozen):
+class CurvePoint(Frozen):
     """Means over prompts at one n."""
 
     n: int
@@ -48,7 +43,7 @@ class CurvePoint(_Frozen):
     """``picked`` minus the quality of a random sample."""
 
 
-class BonResult(_Frozen):
+class BonResult(Frozen):
     """Best-of-N of one scorer on one policy's samples for one task."""
 
     scorer: str

@@ -13,6 +13,7 @@ from typing import Annotated, Any, Protocol
 from pydantic import BaseModel, ConfigDict, Field, JsonValue
 
 from carb_data import CarbError
+from carb_data.models import Frozen
 from carb_data.tasks import Task, TaskPrompt
 from carb_scorers.backends.base import (
     LANGUAGE_MODELS,
@@ -31,16 +32,14 @@ _CUE = "\n\nAnswer:"
 _LEAD = re.compile(r"^\s*Answer:\s*")
 
 
-class PolicySpec(BaseModel):
+class PolicySpec(Frozen):
     """Everything that makes a policy's samples what they are."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     name: str
     kind: str
     model: str | None = None
     revision: str | None = None
-    parameters: dict[str, JsonValue] = {}
+    parameters: dict[str, JsonValue] = Field(default={})
 
 
 class PolicyPrompt(BaseModel):
@@ -56,10 +55,8 @@ class PolicyPrompt(BaseModel):
     one_line: bool
 
 
-class Sampled(BaseModel):
+class Sampled(Frozen):
     """One answer, or why there is none."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     text: Writable = ""
     finished: bool = True

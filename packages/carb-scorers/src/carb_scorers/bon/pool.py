@@ -7,8 +7,7 @@ from collections.abc import Sequence
 from importlib.metadata import version
 from pathlib import Path
 
-from pydantic import BaseModel, ConfigDict
-
+from carb_data.models import Frozen
 from carb_data.tasks import Task
 from carb_scorers.bon.samples import SamplePool
 from carb_scorers.contract import Candidate, Scorer, ScoreRequest, ScoreResult, ScorerSpec
@@ -17,10 +16,8 @@ from carb_scorers.journal import Journal, JournalHead, journal_path
 from carb_scorers.specs import identity, kinds, provider
 
 
-class PoolScores(BaseModel):
+class PoolScores(Frozen):
     """What a scorer says about the samples of a pool."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     scorer: ScorerSpec
     scores: dict[str, tuple[float, ...]]

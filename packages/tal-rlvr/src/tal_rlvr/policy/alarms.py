@@ -7,25 +7,22 @@ another language, the same words again. Each is measured on the policy's own sam
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import Field, ValidationError
 
 from carb_data import CarbError, MissingExtraError
 from carb_data.language import in_language
+from carb_data.models import Frozen
+from carb_data.options import closest
 
 _GRAM = 3
 
 
-class _Frozen(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-
-class TextStats(_Frozen):
+class TextStats(Frozen):
     """What can be said of answers without knowing whether they are right. Null where there is nothing to count."""
 
     answers: int
@@ -44,7 +41,7 @@ class TextStats(_Frozen):
 _Share = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 
 
-class Limits(_Frozen):
+class Limits(Frozen):
     """How far a measure may move from where it was before training. All values are ours."""
 
     length: Annotated[float, Field(ge=1, allow_inf_nan=False)] = 1.5
@@ -77,8 +74,7 @@ def read_limits(texts: Sequence[str]) -> Limits:
         if not separator:
             raise CarbError(f"The limit '{text}' is not of the form name=number, for example length=2.")
         if name not in Limits.model_fields:
-            close = difflib.get_close_matches(name, Limits.model_fields, n=1)
-            guess = f" Did you mean '{close[0]}'?" if close else ""
+            guess = closest(name, Limits.model_fields)
             raise CarbError(f"There is no limit '{name}'.{guess} There are: {', '.join(Limits.model_fields)}.")
         if name in given:
             raise CarbError(f"The limit '{name}' is given twice.")
@@ -90,7 +86,7 @@ def read_limits(texts: Sequence[str]) -> Limits:
         raise CarbError(f"These limits are not right: {'; '.join(wrong)}.") from None
 
 
-class Alarm(_Frozen):
+class Alarm(Frozen):
     """Something that moved too far."""
 
     kind: Literal["length", "language", "repetition", "collapse", "empty", "kl", "overoptimised"]

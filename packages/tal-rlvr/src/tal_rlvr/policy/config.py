@@ -5,15 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
+from carb_data.models import Frozen
 from tal_rlvr.policy.alarms import Limits
 
 
-class PolicyConfig(BaseModel):
+class PolicyConfig(Frozen):
     """Settings of ``train_policy``. Values without a source are ours."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     policy: str
     """Folder or hub id of a causal language model."""

@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-from pydantic import BaseModel, ConfigDict
-
+from carb_data.models import Frozen
 from tal_rlvr.policy.alarms import Alarm, TextStats
 from tal_rlvr.policy.config import PolicyConfig
 
 
-class _Frozen(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-
-class Evaluation(_Frozen):
+class Evaluation(Frozen):
     """A policy on the prompts of a task, ``eval_samples`` samples each."""
 
     prompts: int
@@ -25,7 +20,7 @@ class Evaluation(_Frozen):
     stats: TextStats
 
 
-class Difference(_Frozen):
+class Difference(Frozen):
     """Mean grade after training minus before, over prompts graded both times."""
 
     value: float | None
@@ -35,7 +30,7 @@ class Difference(_Frozen):
     prompts: int
 
 
-class TaskChange(_Frozen):
+class TaskChange(Frozen):
     """A further task, before and after; without prompts that share a source item with training."""
 
     task: str
@@ -44,7 +39,7 @@ class TaskChange(_Frozen):
     change: Difference
 
 
-class CurvePoint(_Frozen):
+class CurvePoint(Frozen):
     """One logged step."""
 
     step: int
@@ -62,7 +57,7 @@ class CurvePoint(_Frozen):
     """Of the step's samples, where there are any."""
 
 
-class Trained(_Frozen):
+class Trained(Frozen):
     """A policy after its last step; written as ``trained.json``, so that an interrupted run evaluates only."""
 
     config: PolicyConfig
@@ -77,7 +72,7 @@ class Trained(_Frozen):
     """Samples that the scorer could not score; they took no part in updates."""
 
 
-class PolicyResult(_Frozen):
+class PolicyResult(Frozen):
     """What a run did; written as ``policy.json``."""
 
     model: str
