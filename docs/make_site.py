@@ -23,6 +23,8 @@ STAGE = ROOT / ".nox" / "docs"
 PACKAGES = ["carb-data", "carb-metrics", "carb-scorers", "tal-rlvr", "carb-cli"]
 _LINK = re.compile(r"(!?)\[([^\]\n]*)\]\(([^()\s]+)\)")
 _FENCE = re.compile(r"(^```.*?^```$)", flags=re.DOTALL | re.MULTILINE)
+_NAMED = re.compile(r"^```(\w+) (\S+)$", flags=re.MULTILINE)
+_COMMENT = re.compile(r"^<!--.*?-->\n", flags=re.DOTALL | re.MULTILINE)
 
 
 def sources() -> dict[Path, str]:
@@ -48,8 +50,13 @@ def relinked(text: str, source: Path, page: str) -> str:
             return f"{image}[{label}]({up}{goal}{'#' + anchor if anchor else ''})"
         return f"{label} (`{file.relative_to(ROOT)}`)" if file.is_relative_to(ROOT) else label
 
-    parts = _FENCE.split(text)
-    return "".join(part if part.startswith("```") else _LINK.sub(link, part) for part in parts)
+    def rendered(part: str) -> str:
+        """The site wants the name of a file as the title of its block, and takes what follows a comment for text."""
+        if part.startswith("```"):
+            return _NAMED.sub(r'```\1 title="\2"', part, count=1)
+        return _LINK.sub(link, _COMMENT.sub("", part))
+
+    return "".join(map(rendered, _FENCE.split(text)))
 
 
 def gather() -> None:

@@ -130,6 +130,19 @@ def test_links_lead_somewhere() -> None:
                 assert resolved in known, f"{source.relative_to(ROOT)} links to {target}"
 
 
+def test_the_site_gets_headings_and_blocks_that_its_markdown_knows() -> None:
+    """A heading right behind a comment, or a block with a bare file name, would be plain text there."""
+    from make_site import relinked, sources
+
+    text = "<!-- a note -->\n## Head\n\n```toml run.toml\n[a](b)\n<!-- kept -->\n```\n"
+    page = relinked(text, DOCS / "index.md", "index.md")
+    assert page == '## Head\n\n```toml title="run.toml"\n[a](b)\n<!-- kept -->\n```\n'
+    for source, name in sources().items():
+        page = relinked(source.read_text(encoding="utf-8"), source, name)
+        assert not re.search(r"^```\w+ [^\n=]+$", page, flags=re.MULTILINE), name
+        assert not re.search(r"^<!--[^\n]*\n#", page, flags=re.MULTILINE), name
+
+
 def test_the_reference_is_current() -> None:
     """``python docs/make_reference.py`` would change nothing."""
     from make_reference import pages as generated
