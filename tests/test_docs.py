@@ -62,6 +62,7 @@ def why_not(page: str, block: Block) -> str | None:
 def test_every_code_block_runs(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
 ) -> None:
+    """``Page.run`` fails where a block does."""
     found = [block for block in blocks(ROOT / name) if block.language not in SILENT and why_not(name, block) is None]
     folder = tmp_path / "repository"
     folder.mkdir()

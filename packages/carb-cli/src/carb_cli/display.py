@@ -81,6 +81,11 @@ def percent(value: float | None) -> str:
     return "–" if value is None else f"{100 * value:.1f}"
 
 
+def number(value: float | None) -> str:
+    """A number with two digits behind the point, or a dash where there is none."""
+    return "–" if value is None else f"{value:.2f}".replace("-", "−")
+
+
 def interval(low: float | None, high: float | None) -> str:
     """Two shares as percentages."""
     return "" if low is None or high is None else f"{percent(low)} – {percent(high)}"

@@ -11,10 +11,10 @@ import anyio
 from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
 
 from carb_data import CarbError, Dataset, ScoreTable
+from carb_data.waiting import wait_for
 from carb_scorers.blind import Blinded, blind, checked, unblind
 from carb_scorers.contract import Scorer, ScoreRequest, ScoreResult, ScorerSpec, failed
 from carb_scorers.specs import open_scorer
-from carb_scorers.waiting import wait_for
 
 WINDOW = 64
 """Requests handed to a scorer at once: enough to sort by length, few enough to lose little when killed."""

@@ -1,4 +1,4 @@
-"""From synchronous to asynchronous code."""
+"""From the synchronous code of many threads to asynchronous code."""
 
 from __future__ import annotations
 
@@ -7,21 +7,16 @@ from typing import Any, TypeVar
 
 from anyio.from_thread import BlockingPortalProvider
 
-from carb_data.waiting import wait_for
-
 T = TypeVar("T")
 
 _SHARED = BlockingPortalProvider()
 
 
 def wait_together(call: Callable[..., Awaitable[T]], *arguments: Any) -> T:
-    """``wait_for``, with one event loop for all threads that wait at the same time.
+    """``carb_data.waiting.wait_for``, with one event loop for all threads that wait at the same time.
 
     Limits that belong to a loop, such as how many requests a server gets at once, then hold for all of them
     together. Not to be called by what runs in that loop, which would wait for itself.
     """
     with _SHARED as portal:
         return portal.call(call, *arguments)
-
-
-__all__ = ["wait_for", "wait_together"]

@@ -19,7 +19,7 @@ def perturbed_sets(wanted: PerturbedSets) -> Dataset:
         languages = f" in {', '.join(wanted.languages)}" if wanted.languages else ""
         raise CarbError(
             f"evaluation.perturbed: '{wanted.path}' has no set with perturbed texts{languages}. Add them with "
-            f"'carb perturb', or name another data set."
+            f"'carb data perturb', or name another data set."
         )
     return found
 

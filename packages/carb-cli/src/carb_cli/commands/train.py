@@ -10,7 +10,7 @@ from cyclopts import Parameter
 from pydantic import Field
 
 from carb_cli import display
-from carb_cli.display import percent
+from carb_cli.display import number, percent
 from carb_cli.options import Json, Quiet, Several
 from carb_cli.output import Output
 from carb_metrics import sensitivity_change
@@ -150,12 +150,9 @@ def _show_sensitivity(rows: list[dict[str, Any]]) -> None:
     first = ["ablation"] if "ablation" in rows[0] else []
     columns = [*first, "perturbation", "pairs", "before", "after", "after / before", "interval"]
     shown = [
-        (*(r[name] for name in first), r["perturbation"], r["n"], _number(r["before"]), _number(r["after"]),
-         _number(r["factor"]), f"[{_number(r['factor_low'])}, {_number(r['factor_high'])}]")
+        (*(r[name] for name in first), r["perturbation"], r["n"],
+         *(number(r[name]) for name in ("before", "after", "factor")),
+         f"[{number(r['factor_low'])}, {number(r['factor_high'])}]")
         for r in rows
     ]  # fmt: skip
     display.table("Change of scores under perturbation, in within-item spreads", columns, shown, right=columns[-5:])
-
-
-def _number(value: float | None) -> str:
-    return "–" if value is None else f"{value:.2f}"

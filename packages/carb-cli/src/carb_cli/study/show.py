@@ -54,7 +54,8 @@ def show(result: StudyResult) -> None:
         level = f"{100 * result.confidence:.0f}%"
         columns = ["benchmark", "scorers", "Pearson", level, "p", "Spearman", f"{level} ", "r²"]
         cells = [
-            (p.benchmark, p.n, *_estimate(p.pearson), *_estimate(p.spearman)[:2], _number(p.fit.r2)) for p in found
+            (p.benchmark, p.n, *_estimate(p.pearson), *_estimate(p.spearman)[:2], display.number(p.fit.r2))
+            for p in found
         ]
         display.table(f"What predicts {outcome.id}?", columns, cells, right=columns[1:])
         for prediction in found:
@@ -70,8 +71,8 @@ def _details(prediction: Prediction) -> None:
     if known:
         low, high = min(known, key=lambda one: one.pearson or 0), max(known, key=lambda one: one.pearson or 0)
         display.say(
-            f"Leaving one out moves Pearson's r between {_number(low.pearson)} (without {low.scorer}) and "
-            f"{_number(high.pearson)} (without {high.scorer})."
+            f"Leaving one out moves Pearson's r between {display.number(low.pearson)} (without {low.scorer}) and "
+            f"{display.number(high.pearson)} (without {high.scorer})."
         )
     for other in prediction.against:
         estimate, limits, p = _estimate(other.difference)
@@ -89,10 +90,6 @@ def _measured(cell: Measured | None) -> str:
 
 
 def _estimate(estimate: Estimate) -> tuple[str, str, str]:
-    limits = "" if estimate.low is None else f"[{_number(estimate.low)}, {_number(estimate.high)}]"
+    limits = "" if estimate.low is None else f"[{display.number(estimate.low)}, {display.number(estimate.high)}]"
     p = "–" if estimate.p is None else f"{estimate.p:.2e}" if estimate.p < 0.001 else f"{estimate.p:.3f}"
-    return _number(estimate.estimate), limits, p
-
-
-def _number(value: float | None) -> str:
-    return "–" if value is None else f"{value:.2f}".replace("-", "−")
+    return display.number(estimate.estimate), limits, p

@@ -123,8 +123,11 @@ def _make(
         )
         for letter, (where, text) in zip(order, answers, strict=True)
     ]
-    own = next(response for response in responses if response.role is Role.CHOSEN)
-    unused = [(where, text) for where, text in others if not _is_like_one_of(where, three, blend.thesaurus)]
+    versions: Iterator[Response] = iter(())
+    if perturbed:
+        own = next(response for response in responses if response.role is Role.CHOSEN)
+        unused = [(where, text) for where, text in others if not _is_like_one_of(where, three, blend.thesaurus)]
+        versions = _versions(blend, top, own, unused)
     votes = ", ".join(f"{where.place} {where.entry.count}" for where, _ in three)
     return BonSet(
         id=f"blend/{place}/{number}/{language}",
@@ -134,7 +137,7 @@ def _make(
         language=language,
         prompt=prompt.strip(),
         responses=tuple(sorted(responses, key=lambda response: response.id)),
-        perturbed=tuple(_versions(blend, top, own, unused)) if perturbed else (),
+        perturbed=tuple(versions),
         provenance=Provenance(
             source="blend",
             source_id=blend.same.name(number),

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from carb_data import CarbError
+from carb_data.waiting import wait_for
 from carb_scorers.contract import ScoreError, Scorer
 from carb_scorers.integrations.asking import Opened, Text, score_texts
-from carb_scorers.waiting import wait_for
 
 UNKNOWN, UNDETERMINED = "unknown", "und"
 """Culture and language of a prompt about which nothing is said; ``und`` is BCP 47's own tag for that."""

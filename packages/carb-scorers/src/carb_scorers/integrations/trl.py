@@ -6,9 +6,9 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from carb_data import CarbError
+from carb_data.waiting import wait_for
 from carb_scorers.contract import Scorer
 from carb_scorers.integrations.asking import Opened, Text, as_text, score_texts
-from carb_scorers.waiting import wait_for
 
 
 class TRLReward:
