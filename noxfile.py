@@ -1,5 +1,5 @@
-"""Development sessions: ``nox -s demo``, ``tests``, ``lint``, ``types``, ``isolation``, ``bench``, ``vllm``, ``ray``,
-``inspect``, ``verl``, ``browser``, ``docs``.
+"""Development sessions: ``nox -s demo``, ``tests``, ``lint``, ``types``, ``isolation``, ``lowest``, ``build``,
+``docs``, ``bench``, ``browser``, and one session for each library that needs an environment of its own.
 
 Sessions that run the whole workspace share one environment, ``.nox/dev``, which is made once and remade when
 ``constraints.txt`` or a package's ``pyproject.toml`` changes. pip is used throughout, with pinned versions.
@@ -18,7 +18,7 @@ import nox
 nox.needs_version = ">=2024.10.9"
 nox.options.default_venv_backend = "venv"
 nox.options.reuse_existing_virtualenvs = True
-nox.options.sessions = ["tests", "lint", "types", "isolation"]
+nox.options.sessions = ["tests", "lint", "types", "isolation", "docs"]
 nox.options.error_on_external_run = False
 
 ROOT = Path(__file__).parent
@@ -29,6 +29,16 @@ EXTRAS = {"carb-cli": "[all]"}
 """What the shared environment installs beyond the bare packages; the command's ``all`` asks for the others' extras."""
 BUILD_TOOLS = ["hatchling", "editables"]
 TESTING = ["pytest", "hypothesis"]
+PARALLEL = ["pytest-xdist"]
+"""Runs test files in several processes."""
+RELEASING = ["build", "twine"]
+ISOLATED_EXTRAS = {
+    "carb-data": ["checks", "construct", "datasets", "hf", "pdf"],
+    "carb-scorers": ["api", "language", "hf"],
+    "tal-rlvr": ["train"],
+    "carb-cli": ["all"],
+}
+"""Extras that ``isolation`` tries one by one; the others need libraries with a session of their own."""
 BROWSER = ["playwright", "axe-playwright-python"]
 """Drive the system's Chromium; no browser is downloaded."""
 SITE = ["zensical", "mkdocstrings-python"]
@@ -69,7 +79,7 @@ def dev(session: nox.Session) -> Path:
     session.run(*pip, *BUILD_TOOLS)
     editable = [part for p in PACKAGES for part in ("--editable", f"packages/{p}{EXTRAS.get(p, '')}")]
     needs = [need for p in PACKAGES for need in test_needs(p)]
-    session.run(*pip, "--no-build-isolation", *editable, *TESTING, *BROWSER, *SMALL_MODELS, "mypy", *needs)
+    session.run(*pip, "--no-build-isolation", *editable, *TESTING, *PARALLEL, *BROWSER, *SMALL_MODELS, "mypy", *needs)
     stamp.write_text(definition.hexdigest())
     return environment
 
@@ -136,27 +146,84 @@ def types(session: nox.Session) -> None:
     session.run(executable(dev(session), "python"), "-m", "mypy", *(source(package) for package in PACKAGES))
 
 
+def wheels(session: nox.Session, package: str) -> Path:
+    """A folder with the wheels of all packages, built anew before the first package is looked at."""
+    folder = ROOT / ".nox" / "wheels"
+    if package == PACKAGES[0] or not folder.is_dir():
+        shutil.rmtree(folder, ignore_errors=True)
+        build = [executable(dev(session), "python"), "-m", "pip", "wheel", "--quiet", "--no-deps"]
+        session.run(*build, "--no-build-isolation", "-w", str(folder), *(f"./packages/{p}" for p in PACKAGES))
+    return folder
+
+
+def members(package: str) -> list[str]:
+    """The packages of this workspace that a package depends on, itself last, in the order of their dependencies."""
+    wanted, left = {package}, [package]
+    while left:
+        needs = pyproject(left.pop())["project"]["dependencies"]
+        new = {p for p in PACKAGES for need in needs if need.startswith(f"{p}>")} - wanted
+        wanted |= new
+        left += new
+    return [p for p in PACKAGES if p in wanted]
+
+
+def fresh(session: nox.Session, name: str) -> str:
+    """The Python of a new, empty environment."""
+    environment = ROOT / ".nox" / name
+    shutil.rmtree(environment, ignore_errors=True)
+    session.run("python", "-m", "venv", str(environment))
+    return executable(environment, "python")
+
+
 @nox.session(python=False)
 @nox.parametrize("package", PACKAGES, ids=PACKAGES)
 def isolation(session: nox.Session, package: str) -> None:
-    """Each package alone: its wheel in an environment with nothing but its declared dependencies."""
-    wheels = ROOT / ".nox" / "wheels"
-    if package == PACKAGES[0]:
-        shutil.rmtree(wheels, ignore_errors=True)
-        build = [executable(dev(session), "python"), "-m", "pip", "wheel", "--quiet", "--no-deps"]
-        session.run(*build, "--no-build-isolation", "-w", str(wheels), *(f"./packages/{p}" for p in PACKAGES))
-    environment = ROOT / ".nox" / f"isolation-{package}"
-    python = executable(environment, "python")
-    if not environment.is_dir():
-        session.run("python", "-m", "venv", str(environment))
-    pip = [python, "-m", "pip", "install", "--quiet", "--constraint", str(CONSTRAINTS), "--find-links", str(wheels)]
-    session.run(*pip, *TESTING, *test_needs(package))
-    own = [f"{name}" for name in PACKAGES if next(wheels.glob(f"{name.replace('-', '_')}-*"), None)]
-    session.run(python, "-m", "pip", "uninstall", "--quiet", "--yes", *own)
+    """Each package alone: its wheel with its declared dependencies, then with each extra, then its tests."""
+    found = wheels(session, package)
+    python = fresh(session, f"isolation-{package}")
+    pip = [python, "-m", "pip", "install", "--quiet", "--constraint", str(CONSTRAINTS), "--find-links", str(found)]
     session.run(*pip, package)
-    module = package.replace("-", "_")
-    session.run(python, "-c", f"import {module}; assert 'isolation' in {module}.__file__, {module}.__file__")
+    session.run(python, "tests/bare_imports.py", package)
+    session.run(*pip, *TESTING)
     session.run(python, "-m", "pytest", "--quiet", "-p", "no:cacheprovider", f"packages/{package}/tests")
+    for extra in ISOLATED_EXTRAS.get(package, []):
+        python = fresh(session, f"isolation-{package}-{extra}")
+        session.run(python, *pip[1:], f"{package}[{extra}]")
+        session.run(python, "tests/bare_imports.py", package, extra)
+
+
+@nox.session(python=False)
+@nox.parametrize("package", PACKAGES, ids=PACKAGES)
+def lowest(session: nox.Session, package: str) -> None:
+    """Each package's tests at the lowest versions that it and its members declare, as a resolver finds them."""
+    found = wheels(session, package)
+    python = fresh(session, f"lowest-{package}")
+    session.run(python, "-m", "pip", "install", "--quiet", "--constraint", str(CONSTRAINTS), "uv")
+    # A resolver takes the lowest version of what is asked for directly, so the members' own needs are asked for, too.
+    asked = [str(ROOT / "packages" / p / "pyproject.toml") for p in members(package)]
+    extras = [part for extra in ISOLATED_EXTRAS.get(package, []) for part in ("--extra", extra)]
+    override = ROOT / ".nox" / "lowest-override.txt"
+    override.write_text("torch==2.13.0\n")  # older builds for the CPU are on no index
+    resolve = [python, "-m", "uv", "pip", "compile", "--quiet", "--resolution", "lowest-direct", "--no-header"]
+    limits = ["--only-binary", ":all:", "--find-links", str(found), "--override", str(override)]
+    resolved = ROOT / ".nox" / f"lowest-{package}.txt"
+    session.run(*resolve, *limits, *extras, *asked, "--output-file", str(resolved), silent=True)
+    session.run(python, "-m", "pip", "install", "--quiet", "--find-links", str(found), "--requirement", str(resolved))
+    session.run(python, "-m", "pip", "install", "--quiet", *TESTING, package, "--find-links", str(found))
+    session.run(python, "-m", "pytest", "--quiet", "-p", "no:cacheprovider", f"packages/{package}/tests")
+
+
+@nox.session(python=False)
+def build(session: nox.Session) -> None:
+    """The sdist and wheel of each package, or of those that are named, in dist/, with their metadata checked."""
+    python = executable(dev(session), "python")
+    session.run(python, "-m", "pip", "install", "--quiet", "--constraint", str(CONSTRAINTS), *RELEASING)
+    for package in session.posargs or PACKAGES:
+        out = ROOT / "dist" / package
+        shutil.rmtree(out, ignore_errors=True)
+        session.run(python, "-m", "build", "--no-isolation", "--outdir", str(out), f"packages/{package}")
+        session.run(python, "-m", "twine", "check", "--strict", *map(str, sorted(out.iterdir())))
+        session.run(python, "tests/check_release.py", package, *map(str, sorted(out.iterdir())))
 
 
 def environment_of_its_own(session: nox.Session, name: str, *needs: str, without: Sequence[str] = ()) -> str:
