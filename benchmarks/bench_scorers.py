@@ -93,7 +93,7 @@ def best_of_4(data: str, count: int, join: int = 1) -> list[Any]:
         texts = [" ".join(own[place].text for own in answers) for place in range(4)]
         requests.append(
             ScoreRequest(
-                item_id=items[start].id,
+                request_id=items[start].id,
                 prompt=" ".join(item.prompt for item in block),
                 candidates=tuple(Candidate(id=str(place), text=text) for place, text in enumerate(texts)),
                 culture=items[start].culture,
@@ -187,7 +187,7 @@ class Ways:
         return [float(value) for value in logits[:, 0]]
 
     def one_by_one(self, block: Sequence[Any]) -> dict[tuple[str, str], float]:
-        return {(r.item_id, c.id): self.forward([self.ids(r, c.text)])[0] for r in block for c in r.candidates}
+        return {(r.request_id, c.id): self.forward([self.ids(r, c.text)])[0] for r in block for c in r.candidates}
 
     def reference(self, block: Sequence[Any]) -> None:
         for batch in self.pair_batches(block):
@@ -238,7 +238,7 @@ def bench_classifier(ways: Ways, requests: Sequence[Any]) -> None:
         run("reference", lambda: ways.reference(block))
         for name, variant in ways.variants.items():
             run(name, lambda variant=variant: anyio.run(variant.score, block))
-        return max(abs(r.scores[key] - alone[r.item_id, key]) for r in found for key in r.scores)
+        return max(abs(r.scores[key] - alone[r.request_id, key]) for r in found for key in r.scores)
 
     turn(Stopwatch(), requests[:2])  # warm up
     for start in range(0, len(requests), 8):

@@ -40,7 +40,7 @@ class Rude:
     async def score(self, requests: Sequence[ScoreRequest]) -> list[ScoreResult]:
         return [
             ScoreResult(
-                item_id=request.item_id,
+                request_id=request.request_id,
                 scores={c.id: -float(place) for place, c in enumerate(request.candidates)},
                 rationale=f"I like {request.candidates[0].text[:200]} <script>window.hacked = 6</script>",
             )

@@ -107,7 +107,7 @@ FORMS = {
 REWARD_TOKEN = 7
 
 REQUEST = ScoreRequest(
-    item_id="1",
+    request_id="1",
     prompt="What do people eat?",
     candidates=(Candidate(id="a", text="Noodles at dawn."), Candidate(id="b", text="Nudeln, und dazu Tee")),
     culture="thai",

@@ -25,10 +25,10 @@ candidates = st.lists(texts, min_size=1, max_size=5).map(
     lambda found: tuple(Candidate(id=str(n), text=text) for n, text in enumerate(found))
 )
 requests = st.builds(
-    ScoreRequest, item_id=st.uuids().map(str), prompt=texts, candidates=candidates, culture=st.just("thai"),
+    ScoreRequest, request_id=st.uuids().map(str), prompt=texts, candidates=candidates, culture=st.just("thai"),
     language=st.just("th"),
 )  # fmt: skip
-several = st.lists(requests, min_size=1, max_size=4, unique_by=lambda request: request.item_id)
+several = st.lists(requests, min_size=1, max_size=4, unique_by=lambda request: request.request_id)
 relaxed = settings(
     deadline=None,
     max_examples=8,
@@ -53,7 +53,7 @@ def score(scorer: Scorer, asked: Sequence[ScoreRequest]) -> Sequence[ScoreResult
 
 
 def difference(one: Sequence[ScoreResult], other: Sequence[ScoreResult]) -> float:
-    assert [result.item_id for result in one] == [result.item_id for result in other]
+    assert [result.request_id for result in one] == [result.request_id for result in other]
     assert all(result.error is None for result in (*one, *other))
     return max(abs(a.scores[key] - b.scores[key]) for a, b in zip(one, other, strict=True) for key in a.scores)
 
@@ -70,11 +70,11 @@ def test_neighbours_order_and_budget_change_nothing_at_all(
     other = opened(kind, folder, f"batch_tokens={budget}")
     shuffled = list(asked)
     draw.shuffle(shuffled)
-    alone = {r.item_id: score(other, [r])[0] for r in asked}
-    after = {r.item_id: result for r, result in zip(shuffled, score(other, shuffled), strict=True)}
+    alone = {r.request_id: score(other, [r])[0] for r in asked}
+    after = {r.request_id: result for r, result in zip(shuffled, score(other, shuffled), strict=True)}
     for result in together:
         assert result.error is None
-        assert alone[result.item_id] == after[result.item_id] == result
+        assert alone[result.request_id] == after[result.request_id] == result
     if kind != "judge":
         turned = [r.model_copy(update={"candidates": r.candidates[::-1]}) for r in asked]
         assert [r.scores for r in score(other, turned)] == [r.scores for r in together]
@@ -150,7 +150,7 @@ def test_two_workers_give_what_one_gives(base: Path) -> None:
     folder = tiny_models.folder(base, "llama", "SequenceClassification")
     asked = [
         ScoreRequest(
-            item_id=str(n),
+            request_id=str(n),
             prompt=f"What is {n}?",
             candidates=tuple(Candidate(id=str(k), text=f"{n} and {k} " * (k + 1)) for k in range(3)),
             culture="thai",

@@ -25,7 +25,7 @@ from carb_scorers.hf.rewards import RewardOptions, make_worker
 from carb_scorers.testing import check_scorer
 
 REQUEST = ScoreRequest(
-    item_id="1",
+    request_id="1",
     prompt="What do people eat?",
     candidates=(Candidate(id="a", text="Noodles at dawn."), Candidate(id="b", text="Nudeln")),
     culture="thai",
@@ -178,7 +178,7 @@ def test_a_compiled_model_gives_the_same_scores(
     worker = scorer._model._items.workers[0]
     assert type(worker.core).__name__ == core
     before = calls
-    asked = [REQUEST, REQUEST.model_copy(update={"prompt": "Why do people eat noodles? " * 5, "item_id": "2"})]
+    asked = [REQUEST, REQUEST.model_copy(update={"prompt": "Why do people eat noodles? " * 5, "request_id": "2"})]
     found = anyio.run(scorer.score, asked)
     assert calls > before > 0
     expected = anyio.run(open_scorer(f"classifier:{folder}").score, asked)

@@ -43,7 +43,7 @@ def requests(count: int, cultures: Sequence[str] = ()) -> list[ScoreRequest]:
     items = [item for item in load("carb-seed") if not cultures or item.culture in cultures]
     return [
         ScoreRequest(
-            item_id=item.id,
+            request_id=item.id,
             prompt=item.prompt,
             candidates=tuple(Candidate(id=str(n), text=r.text) for n, r in enumerate(item.responses)),
             culture=item.culture,
@@ -117,7 +117,7 @@ def test_shared_passes_and_packs_in_bfloat16(gemma: Path) -> None:
 def test_rows_longer_than_the_sliding_window_are_packed_right(gemma: Path) -> None:
     """Gemma 3 attends to 512 tokens in most layers."""
     (request,) = requests(1, ["english"])
-    asked = [request.model_copy(update={"prompt": (request.prompt + " ") * 40, "item_id": "long"})]
+    asked = [request.model_copy(update={"prompt": (request.prompt + " ") * 40, "request_id": "long"})]
     one, other = (scored(implicit(model(gemma, packing=p), reduce="mean"), asked) for p in ("off", "on"))
     assert one[0].usage is not None
     assert one[0].usage.input_tokens > 4 * 600

@@ -19,6 +19,7 @@ import tiny_models
 from carb_data import CarbError
 from carb_scorers import ScoreRequest, ScoreResult, open_scorer
 from carb_scorers.hf.executor import PACK_TOKENS
+from carb_scorers.integrations import as_trl_reward, as_verl_reward
 from carb_scorers.tokens import GAP, guarded
 from tiny_models import TEXTS, request
 
@@ -69,7 +70,7 @@ OUT_OF_MEMORY = [
 @pytest.mark.parametrize("error", OUT_OF_MEMORY, ids=["gpu", "cpu", "python"])
 @pytest.mark.parametrize("batching", ["budget", "item"])
 def test_out_of_memory_halves_the_budget_and_goes_on(base: Path, batching: str, error: Exception) -> None:
-    asked = [request(*(f"{n} {text}" for text in TEXTS), item_id=str(n)) for n in range(6)]
+    asked = [request(*(f"{n} {text}" for text in TEXTS), request_id=str(n)) for n in range(6)]
     expected = scored(classifier(base, f"batching={batching}"), *asked)
     scorer = classifier(base, f"batching={batching}")
     memory = with_memory(scorer, room := 40, error)
@@ -85,15 +86,15 @@ def test_out_of_memory_halves_the_budget_and_goes_on(base: Path, batching: str, 
     assert sum(size > room for size in memory.sizes) == 0
 
 
-def test_a_row_that_does_not_fit_alone_fails_its_item_alone(base: Path) -> None:
+def test_a_row_that_does_not_fit_alone_fails_alone(base: Path) -> None:
     scorer = classifier(base)
     with_memory(scorer, 60)
-    good, bad, also = scored(
-        scorer, request(item_id="1"), request("short", "long " * 60, item_id="2"), request(item_id="3")
+    good, part, also = scored(
+        scorer, request(request_id="1"), request("short", "long " * 60, request_id="2"), request(request_id="3")
     )
     assert good.scores == pytest.approx(also.scores)
-    assert bad.error is not None
-    assert bad.error.kind == "out-of-memory"
+    assert part.scores.keys() == {"0"}
+    assert part.errors["1"].kind == "out-of-memory"
 
 
 def test_other_failures_of_the_machine_are_not_hidden(base: Path) -> None:
@@ -130,7 +131,7 @@ def test_too_long_is_an_error_row_or_loses_its_middle(base: Path, kind: str) -> 
     head = "SequenceClassification" if name == "classifier" else "CausalLM"
     folder = tiny_models.folder(base, "llama", head, pad="<pad>", chat=True)
     spec = f"{name}:{folder}?max_length=300" + (f"&mode={mode}" if mode else "")
-    good, bad = scored(open_scorer(spec), request(item_id="1"), request(prompt=LONG, item_id="2"))
+    good, bad = scored(open_scorer(spec), request(request_id="1"), request(prompt=LONG, request_id="2"))
     assert good.scores
     assert good.usage is not None
     assert good.usage.cut_tokens == 0
@@ -140,9 +141,9 @@ def test_too_long_is_an_error_row_or_loses_its_middle(base: Path, kind: str) -> 
 
     same, cut, hopeless = scored(
         open_scorer(f"{spec}&truncate=middle"),
-        request(item_id="1"),
-        request(prompt=LONG, item_id="2"),
-        request(LONG, "a", prompt=LONG, item_id="3"),
+        request(request_id="1"),
+        request(prompt=LONG, request_id="2"),
+        request(LONG, "a", prompt=LONG, request_id="3"),
     )
     assert same.scores == good.scores
     assert cut.scores
@@ -150,8 +151,34 @@ def test_too_long_is_an_error_row_or_loses_its_middle(base: Path, kind: str) -> 
     prompts = 12 if mode else 4 if name != "judge" else 1
     assert cut.usage.cut_tokens > 400 * prompts
     assert cut.usage.input_tokens <= 300 * prompts
-    assert hopeless.error is not None
-    assert hopeless.error.kind == "too-long"
+    if name == "judge":  # compares the candidates, so that one takes all with it
+        assert hopeless.error is not None
+        assert hopeless.error.kind == "too-long"
+    else:
+        assert hopeless.errors["0"].kind == "too-long"
+        (alone,) = scored(open_scorer(f"{spec}&truncate=middle"), request("a", prompt=LONG))
+        assert hopeless.scores["1"] == pytest.approx(alone.scores["0"], abs=1e-5)
+
+
+@pytest.mark.parametrize("kind", ["classifier", "implicit"])
+def test_one_text_that_is_too_long_costs_its_neighbours_nothing(base: Path, kind: str) -> None:
+    """Neither a set's ordinary responses beside a perturbed one, nor the group of a trainer."""
+    head = "SequenceClassification" if kind == "classifier" else "CausalLM"
+    folder = tiny_models.folder(base, "llama", head, pad="<pad>", chat=True)
+    scorer = open_scorer(f"{kind}:{folder}?max_length=300")
+    (without,) = scored(scorer, request())
+    (among,) = scored(scorer, request(*TEXTS, LONG))
+    assert among.scores == pytest.approx(without.scores, abs=1e-5)
+    assert among.errors.keys() == {str(len(TEXTS))}
+    group = [*(f"{n} {text}" for n, text in enumerate(TEXTS)), LONG, *(f"{n} bis" for n in range(3))]
+    columns = {"culture": ["thai"] * 8, "language": ["th"] * 8}
+    rewards = as_trl_reward(scorer)(["What?"] * 8, group, **columns)
+    assert [reward is None for reward in rewards] == [text == LONG for text in group]
+    infos = [{"prompt": "What?", "culture": "thai", "language": "th"}] * 8
+    verl = as_verl_reward(scorer, batch=True, when_failed=-9.0)(
+        data_sources=["x"] * 8, solution_strs=group, ground_truths=[""] * 8, extra_infos=infos
+    )
+    assert verl == [-9.0 if reward is None else pytest.approx(reward, abs=1e-5) for reward in rewards]
 
 
 def test_the_cut_leaves_both_ends_and_fills_the_room(base: Path) -> None:
@@ -174,18 +201,19 @@ def test_the_cut_leaves_both_ends_and_fills_the_room(base: Path) -> None:
 
 
 @pytest.mark.parametrize("kind", ["classifier", "implicit", "judge"])
-def test_texts_that_cannot_be_tokens_fail_their_item_alone(base: Path, kind: str) -> None:
+def test_texts_that_cannot_be_tokens_fail_alone(base: Path, kind: str) -> None:
     head = "SequenceClassification" if kind == "classifier" else "CausalLM"
     folder = tiny_models.folder(base, "llama", head, pad="<pad>")
     scorer = open_scorer(f"{kind}:{folder}")
-    good, bad = scored(scorer, request(item_id="1"), request("half a pair \ud83d", "a", item_id="2"))
+    good, bad = scored(scorer, request(request_id="1"), request("half a pair \ud83d", "a", request_id="2"))
     assert good.scores
-    assert bad.error is not None
-    assert bad.error.kind == "text"
+    found = bad.error_of("0")
+    assert found is not None
+    assert found.kind == "text"
+    assert bad.scores.keys() == (set() if kind == "judge" else {"1"})
     if kind == "implicit":
         (empty,) = scored(scorer, request("a", ""))
-        assert empty.error is not None
-        assert empty.error.kind == "text"
+        assert empty.errors["1"].kind == "text"
 
 
 def test_control_tokens_in_texts_are_broken_up(base: Path) -> None:
@@ -218,7 +246,7 @@ def test_a_closed_scorer_says_so(base: Path) -> None:
 def test_equal_work_is_done_once(base: Path) -> None:
     scorer = classifier(base)
     memory = with_memory(scorer, 10**9)
-    twice = scored(scorer, *(request("same", "same", "other", item_id=str(n)) for n in range(3)))
+    twice = scored(scorer, *(request("same", "same", "other", request_id=str(n)) for n in range(3)))
     assert len(memory.sizes) == 1
     assert twice[0].scores["0"] == twice[0].scores["1"] != twice[0].scores["2"]
     assert twice[0].scores == twice[2].scores
@@ -227,7 +255,7 @@ def test_equal_work_is_done_once(base: Path) -> None:
 def test_stopping_is_noticed_between_passes(base: Path) -> None:
     scorer = classifier(base)
     memory = with_memory(scorer, 10**9)
-    asked = [request(f"{n}", item_id=str(n)) for n in range(50)]
+    asked = [request(f"{n}", request_id=str(n)) for n in range(50)]
 
     async def stop_soon() -> None:
         with anyio.CancelScope() as scope:

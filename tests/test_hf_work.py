@@ -87,7 +87,7 @@ def test_every_conversation_is_put_into_tokens_once(base: Path) -> None:
     """Whole, since what stands at the border of prompt and answer may be one token."""
     scorer = opened(base, "classifier?truncate=middle", chat=True)
     scorer._model._tokenizer = tokenizer = Tokenizer(scorer._model._tokenizer)
-    scored(scorer, request("same", "same", "other"), request("same", prompt="Why?", item_id="2"))
+    scored(scorer, request("same", "same", "other"), request("same", prompt="Why?", request_id="2"))
     assert len(tokenizer.given) == 3
     assert set(tokenizer.given.values()) == {1}
 
@@ -97,7 +97,7 @@ def test_a_prompt_is_put_into_tokens_once_for_all_its_answers(base: Path) -> Non
         scorer = opened(base, "implicit?ref=none", chat=chat)
         scorer._model = None
         scorer._policy._tokenizer = tokenizer = Tokenizer(scorer._policy._tokenizer)
-        scored(scorer, *(request(prompt=f"What do people eat in {n}?", item_id=str(n)) for n in range(5)))
+        scored(scorer, *(request(prompt=f"What do people eat in {n}?", request_id=str(n)) for n in range(5)))
         prompts = {text: times for text, times in tokenizer.given.items() if "What do people" in text}
         assert list(prompts.values()) == [1] * 5
 
@@ -194,7 +194,7 @@ def test_logits_of_a_given_answer_are_computed_at_its_tokens_alone(base: Path, m
 
 
 def test_a_prompt_is_computed_once_and_nothing_is_padded(base: Path) -> None:
-    asked = [request(*(f"{n} {text}" for text in TEXTS), prompt="Why? " * 20, item_id=str(n)) for n in range(4)]
+    asked = [request(*(f"{n} {text}" for text in TEXTS), prompt="Why? " * 20, request_id=str(n)) for n in range(4)]
     packed, alone = (opened(base, f"classifier?packing={p}", chat=True) for p in ("auto", "off"))
     with_packs, without = watched(packed), watched(alone)
     results = scored(packed, *asked)
@@ -211,8 +211,8 @@ def test_a_prompt_is_computed_once_and_nothing_is_padded(base: Path) -> None:
 @pytest.mark.parametrize("packing", ["auto", "off"])
 def test_shared_passes_stay_within_the_token_budget(base: Path, architecture: str, packing: str) -> None:
     """Which bounds peak memory. Only a text that is longer alone may exceed it."""
-    asked = [request(*(f"{text} " * (1 + n % 5) for text in TEXTS), item_id=str(n)) for n in range(12)]
-    asked.append(request("long " * 200, item_id="long"))
+    asked = [request(*(f"{text} " * (1 + n % 5) for text in TEXTS), request_id=str(n)) for n in range(12)]
+    asked.append(request("long " * 200, request_id="long"))
     for budget in (60, 200, 1000):
         spec = f"classifier?batching=budget&batch_tokens={budget}&packing={packing}"
         scorer = opened(base, spec, architecture)
@@ -255,9 +255,9 @@ def test_attention_tail_by_tail_is_that_of_a_mask(
 ) -> None:
     """Also for packs of several items in one pass, of tails without a prefix, and of a row that begins another."""
     asked = [
-        request(*TEXTS, "Noodles at dawn. And tea", prompt="Why?", item_id="1"),
-        request("a", "b", item_id="2"),
-        request("only", item_id="3"),
+        request(*TEXTS, "Noodles at dawn. And tea", prompt="Why?", request_id="1"),
+        request("a", "b", request_id="2"),
+        request("only", request_id="3"),
     ]
     spec = f"classifier?batching=budget&packing=on&dtype={dtype}"
     calls = attention_calls(monkeypatch)

@@ -43,7 +43,7 @@ class Judge:
             failed(r, "parse", "no verdict")
             if any(c.text == "bad" for c in r.candidates)
             else ScoreResult(
-                item_id=r.item_id, scores={c.id: float(len(c.text)) for c in r.candidates}, rationale="why"
+                request_id=r.request_id, scores={c.id: float(len(c.text)) for c in r.candidates}, rationale="why"
             )
             for r in requests
         ]

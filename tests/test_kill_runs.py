@@ -32,31 +32,27 @@ from carb_scorers import ScoreResult, ScorerSpec
 
 
 class Told:
-    def __init__(self, name, comparative):
-        self.spec = ScorerSpec(name=name, kind="told", comparative=comparative)
+    def __init__(self, name, comparative, in_flight=None):
+        self.spec = ScorerSpec(name=name, kind="told", comparative=comparative, in_flight=in_flight)
 
     async def score(self, requests):
         results = []
         for request in requests:
             with open(os.environ["ASKED"], "a") as file:
-                file.write(request.item_id + "\\n")
+                file.write(request.request_id + "\\n")
             if "TURNS" in os.environ:  # say so, and wait to be told to go on
                 os.write(int(os.environ["SAID"]), b"x")
                 await anyio.to_thread.run_sync(os.read, int(os.environ["TURNS"]), 1, abandon_on_cancel=True)
             scores = {c.id: len(c.text) / 7 for c in request.candidates}
-            results.append(ScoreResult(item_id=request.item_id, scores=scores, rationale="x" * 200))
+            results.append(ScoreResult(request_id=request.request_id, scores=scores, rationale="x" * 200))
         return results
 
     async def aclose(self):
         pass
 
 
-class Served(Told):
-    in_flight = 3
-
-
 def open_told(name, target, options):
-    return (Served if target == "served" else Told)(name, comparative=True)
+    return Told(name, comparative=True, in_flight=3 if target == "served" else None)
 '''
 
 RUN_AND_DIE = """
@@ -132,7 +128,7 @@ class Place:
         for path in (self.folder / out / "journal").glob(f"told_{scorer}-*.jsonl"):
             for line in path.read_bytes().splitlines(keepends=True)[1:]:
                 if line.endswith(b"\n"):
-                    found |= {result["item_id"] for result in json.loads(line)}
+                    found |= {result["request_id"] for result in json.loads(line)}
         return found
 
     def table(self, out: str) -> pl.DataFrame:

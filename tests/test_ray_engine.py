@@ -49,15 +49,15 @@ class Told:
         results = []
         for request in requests:
             with open(self.folder / f"asked-{os.getpid()}", "a") as file:
-                file.write(request.item_id + "\\n")
-            if self.spec.model == "mortal" and request.item_id == "set-13" and self.first("killed"):
+                file.write(request.request_id + "\\n")
+            if self.spec.model == "mortal" and request.request_id == "set-13" and self.first("killed"):
                 os.kill(os.getpid(), signal.SIGKILL)
-            if self.spec.model == "refusing" and request.item_id == "set-13" and self.first("refused"):
+            if self.spec.model == "refusing" and request.request_id == "set-13" and self.first("refused"):
                 raise CarbError("the server is gone")
-            if self.spec.model == "buggy" and request.item_id == "set-13":
+            if self.spec.model == "buggy" and request.request_id == "set-13":
                 raise RuntimeError("a bug")
             scores = {c.id: len(c.text) / 7 for c in request.candidates}
-            results.append(ScoreResult(item_id=request.item_id, scores=scores))
+            results.append(ScoreResult(request_id=request.request_id, scores=scores))
         return results
 
     def first(self, name):
@@ -192,14 +192,18 @@ def test_a_driver_that_is_killed_goes_on(engine: RayEngine, plugin: Path, tmp_pa
     died = subprocess.run(command, capture_output=True, text=True)
     assert died.returncode == -signal.SIGKILL, died.stderr
     kept = {
-        item for path in (tmp_path / "ray" / "journal").rglob("*.parquet") for item in pl.read_parquet(path)["item_id"]
+        item
+        for path in (tmp_path / "ray" / "journal").rglob("*.parquet")
+        for item in pl.read_parquet(path)["request_id"]
     }
     assert 20 <= len(kept) < REQUESTS
     asked(tmp_path)
     go(tmp_path / "ray", told, engine=engine)
     again = asked(tmp_path)
     late = {  # written by a worker that outlived its driver for a moment
-        item for path in (tmp_path / "ray" / "journal").rglob("*.parquet") for item in pl.read_parquet(path)["item_id"]
+        item
+        for path in (tmp_path / "ray" / "journal").rglob("*.parquet")
+        for item in pl.read_parquet(path)["request_id"]
     }
     assert late >= kept
     assert not kept & set(again)

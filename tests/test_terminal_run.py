@@ -38,8 +38,8 @@ class Slow:
             else:
                 open(os.environ["SLOW_WAITS"], "rb").read()
         with open(os.environ["SLOW_LOG"], "a") as log:
-            log.writelines(request.item_id + "\\n" for request in requests)
-        return [ScoreResult(item_id=r.item_id, usage=Usage(input_tokens=10),
+            log.writelines(request.request_id + "\\n" for request in requests)
+        return [ScoreResult(request_id=r.request_id, usage=Usage(input_tokens=10),
                             scores={c.id: float(len(c.text)) for c in r.candidates}) for r in requests]
 
     async def aclose(self):

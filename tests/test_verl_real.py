@@ -55,7 +55,7 @@ class Judge:
     async def score(self, requests):
         return [
             failed(r, "parse", "no verdict") if any(c.text == "{fails}" for c in r.candidates) else ScoreResult(
-                item_id=r.item_id,
+                request_id=r.request_id,
                 scores={{c.id: float(sum(len(d.text) < len(c.text) for d in r.candidates)) for c in r.candidates}},
             )
             for r in requests
@@ -150,7 +150,7 @@ def own_scores(spec: str) -> list[float]:
     scorer = open_scorer(spec)
     requests = [
         ScoreRequest(
-            item_id=str(number),
+            request_id=str(number),
             prompt=PROMPTS[culture][1],
             candidates=(Candidate(id="1", text=text),),
             culture=culture,

@@ -18,10 +18,10 @@ CHAT = (
 SPECIALS = ["<s>", "</s>", "<pad>", "<unk>", "<mask>", "<|user|>", "<|assistant|>", "<|end|>"]
 
 
-def request(*texts: str, prompt: str = "What do people eat?", item_id: str = "1") -> ScoreRequest:
+def request(*texts: str, prompt: str = "What do people eat?", request_id: str = "1") -> ScoreRequest:
     """A question and some answers, ``TEXTS`` if none are given."""
     found = tuple(Candidate(id=str(n), text=text) for n, text in enumerate(texts or TEXTS))
-    return ScoreRequest(item_id=item_id, prompt=prompt, candidates=found, culture="thai", language="th")
+    return ScoreRequest(request_id=request_id, prompt=prompt, candidates=found, culture="thai", language="th")
 
 
 def tokenizer(*, chat: bool, encoder: bool = False, padding_side: str = "right", pad: str = "</s>") -> Any:

@@ -263,7 +263,7 @@ def test_rationales_come_from_the_journal(carb: Carb, data_file: Path, tmp_path:
     head, *lines = journal.read_text(encoding="utf-8").splitlines()
     results = [result for line in lines for result in json.loads(line)]
     for result in results:
-        result["rationale"] = f"because of {result['item_id']}"
+        result["rationale"] = f"because of {result['request_id']}"
     journal.write_text("\n".join([head, json.dumps(results), "{torn"]), encoding="utf-8")
     carb("report", folder, "--html", tmp_path / "r.html")
     data = unpack((tmp_path / "r.html").read_text(encoding="utf-8"))

@@ -118,7 +118,7 @@ class Skilled:
     async def score(self, requests):
         self.requests += len(requests)
         return [
-            ScoreResult(item_id=r.item_id, scores={c.id: skilled(self.spec.name, c.text) for c in r.candidates})
+            ScoreResult(request_id=r.request_id, scores={c.id: skilled(self.spec.name, c.text) for c in r.candidates})
             for r in requests
         ]
 

@@ -7,13 +7,13 @@ from carb_scorers.baselines import label_rule, length_rule, random_rule
 from carb_scorers.testing import example_dataset
 
 REQUEST = ScoreRequest(
-    item_id="a", prompt="Was?", candidates=(Candidate(id="1", text="x"),), culture="german", language="de"
+    request_id="a", prompt="Was?", candidates=(Candidate(id="1", text="x"),), culture="german", language="de"
 )
 
 
 def test_random_is_a_function_of_prompt_and_text() -> None:
     rule = random_rule(0)
-    other = REQUEST.model_copy(update={"item_id": "b", "culture": "thai"})
+    other = REQUEST.model_copy(update={"request_id": "b", "culture": "thai"})
     assert rule(REQUEST, "ja") == rule(other, "ja")
     assert rule(REQUEST, "ja") != rule(REQUEST, "nein")
     assert rule(REQUEST, "ja") != random_rule(1)(REQUEST, "ja")

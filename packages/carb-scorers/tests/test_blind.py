@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from carb_data import BonSet, Dataset, Provenance, Response, Role
-from carb_scorers import ScoreRequest, ScoreResult, ScorerSpec, evaluate, open_scorer
+from carb_scorers import ScoreError, ScoreRequest, ScoreResult, ScorerSpec, evaluate, open_scorer
 from carb_scorers.blind import blind, checked, unblind
 from carb_scorers.testing import example_dataset
 
@@ -79,7 +79,7 @@ class Recorder:
     async def score(self, requests: Sequence[ScoreRequest]) -> list[ScoreResult]:
         self.seen += requests
         return [
-            ScoreResult(item_id=r.item_id, scores={c.id: -float(p) for p, c in enumerate(r.candidates)})
+            ScoreResult(request_id=r.request_id, scores={c.id: -float(p) for p, c in enumerate(r.candidates)})
             for r in requests
         ]
 
@@ -111,8 +111,8 @@ def test_the_order_in_the_file_carries_nothing_over(item: BonSet, shuffler: rand
         }
     )
     assert Dataset([item]).fingerprint == Dataset([other]).fingerprint
-    one = {b.request.item_id: b for b in blind(item, seed=0, comparative=comparative)}
-    two = {b.request.item_id: b for b in blind(other, seed=0, comparative=comparative)}
+    one = {b.request.request_id: b for b in blind(item, seed=0, comparative=comparative)}
+    two = {b.request.request_id: b for b in blind(other, seed=0, comparative=comparative)}
     assert one == two
 
 
@@ -148,12 +148,20 @@ def test_a_scorer_that_answers_for_other_items_or_candidates_gets_error_rows() -
     (blinded,) = blind(example_dataset(1, perturbed=False)[0], seed=0, comparative=True)
     request = blinded.request
     good = {c.id: 1.0 for c in request.candidates}
+    error = ScoreError(kind="too-long", message="")
+    partial = ScoreResult(
+        request_id=request.request_id,
+        scores={key: 1.0 for key in good if key != "1"},
+        errors={"1": error},
+    )
+    assert checked(request, partial, comparative=False) == partial
     for result in (
-        ScoreResult(item_id="other", scores=good),
-        ScoreResult(item_id=request.item_id, scores={**good, "9": 0.0}),
-        ScoreResult(item_id=request.item_id, scores={"1": 0.0}),
+        ScoreResult(request_id="other", scores=good),
+        ScoreResult(request_id=request.request_id, scores={**good, "9": 0.0}),
+        ScoreResult(request_id=request.request_id, scores={"1": 0.0}),
+        partial,
     ):
-        found = checked(request, result)
+        found = checked(request, result, comparative=True)
         assert found.error is not None
         assert found.error.kind == "contract"
         assert not found.scores
@@ -163,8 +171,12 @@ def test_failed_items_have_null_scores_in_the_table() -> None:
     dataset = example_dataset(2, perturbed=False)
     blinded = [b for item in dataset for b in blind(item, seed=0, comparative=True)]
     results = [
-        ScoreResult.model_validate({"item_id": blinded[0].request.item_id, "error": {"kind": "x", "message": "y"}}),
-        ScoreResult(item_id=blinded[1].request.item_id, scores={c.id: 1.5 for c in blinded[1].request.candidates}),
+        ScoreResult.model_validate(
+            {"request_id": blinded[0].request.request_id, "error": {"kind": "x", "message": "y"}}
+        ),
+        ScoreResult(
+            request_id=blinded[1].request.request_id, scores={c.id: 1.5 for c in blinded[1].request.candidates}
+        ),
     ]
     frame = unblind(dataset, "s", zip(blinded, results, strict=True)).frame
     assert frame["score"].to_list() == [None] * 4 + [1.5] * 4

@@ -70,7 +70,7 @@ class FunctionScorer:
     def one(self, request):
         try:
             return ScoreResult(
-                item_id=request.item_id, scores={c.id: self.function(c.text) for c in request.candidates}
+                request_id=request.request_id, scores={c.id: self.function(c.text) for c in request.candidates}
             )
         except ValueError as error:
             return failed(request, "test", str(error))

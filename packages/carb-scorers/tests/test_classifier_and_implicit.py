@@ -16,9 +16,9 @@ from carb_scorers.testing import check_scorer
 SPEC = ScorerSpec(name="s", kind="fake", comparative=False)
 
 
-def request(*texts: str, item_id: str = "1") -> ScoreRequest:
+def request(*texts: str, request_id: str = "1") -> ScoreRequest:
     candidates = tuple(Candidate(id=f"c{n}", text=text) for n, text in enumerate(texts))
-    return ScoreRequest(item_id=item_id, prompt="How?", candidates=candidates, culture="thai", language="th")
+    return ScoreRequest(request_id=request_id, prompt="How?", candidates=candidates, culture="thai", language="th")
 
 
 class FakeRewards:
@@ -47,31 +47,34 @@ def classified(*requests: ScoreRequest) -> list[ScoreResult]:
 
 
 def test_rewards_are_scores() -> None:
-    one, other = classified(request("a", "abc"), request("ab", item_id="2"))
+    one, other = classified(request("a", "abc"), request("ab", request_id="2"))
     assert (one.scores, other.scores) == ({"c0": 1.0, "c1": 3.0}, {"c0": 2.0})
     assert one.usage == Usage(input_tokens=2)
 
 
 @pytest.mark.parametrize("value", ["nan", "inf", "-inf"])
-def test_a_number_that_is_none_fails_its_item_alone(value: str) -> None:
-    good, bad = classified(request("a"), request("a", value, item_id="2"))
-    assert good.scores
+def test_a_number_that_is_none_fails_its_candidate_alone(value: str) -> None:
+    good, part, bad = classified(request("a"), request("a", value, request_id="2"), request(value, request_id="3"))
+    assert good.complete
+    assert part.scores == {"c0": 1.0}
+    assert part.errors["c1"].kind == "non-finite"
     assert bad.error is not None
     assert bad.error.kind == "non-finite"
-    assert "c1" in bad.error.message
 
 
-def test_a_failed_candidate_fails_its_item_alone() -> None:
-    bad, good = classified(request("a", "long"), request("a", item_id="2"))
-    assert good.scores
-    assert bad.error == ScoreError(kind="too-long", message="too long")
-    assert bad.usage == Usage(input_tokens=100)
+def test_a_failed_candidate_fails_alone() -> None:
+    part, good = classified(request("a", "long"), request("a", request_id="2"))
+    assert good.complete
+    assert part.error is None
+    assert part.scores == {"c0": 1.0}
+    assert part.error_of("c1") == ScoreError(kind="too-long", message="too long")
+    assert part.usage == Usage(input_tokens=100)
 
 
 def test_candidates_of_an_item_form_a_group_with_a_question_to_shorten() -> None:
     model = FakeRewards()
     scorer = ClassifierScorer(SPEC, model)
-    anyio.run(scorer.score, [request("a", "b"), request("c", item_id="2")])
+    anyio.run(scorer.score, [request("a", "b"), request("c", request_id="2")])
     assert [prompt.group for prompt in model.prompts] == [0, 0, 1]
     prompt = model.prompts[0]
     assert (prompt.question, [dict(m) for m in prompt.messages]) == ("How?", [{"role": "user", "content": "How?"}])
@@ -122,9 +125,9 @@ def test_sum_and_mean_with_and_without_a_reference() -> None:
 
 def test_failures_of_either_model() -> None:
     for models in ((FakePolicy(-1.0, fails="b"), FakePolicy(-1.0)), (FakePolicy(-1.0), FakePolicy(-1.0, fails="b"))):
-        bad, good = anyio.run(implicit(*models).score, [request("a", "b"), request("a", item_id="2")])
-        assert good.scores == {"c0": 0.0}
-        assert bad.error == ScoreError(kind="text", message="no")
+        part, good = anyio.run(implicit(*models).score, [request("a", "b"), request("a", request_id="2")])
+        assert good.scores == part.scores == {"c0": 0.0}
+        assert part.errors == {"c1": ScoreError(kind="text", message="no")}
 
 
 def test_the_end_of_the_turn_is_an_option() -> None:

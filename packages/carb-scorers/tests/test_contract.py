@@ -26,11 +26,11 @@ class Lengths:
         results = []
         for r in requests:
             scores = {c.id: self.one(r, c, place, requests) for place, c in enumerate(r.candidates)}
-            results.append(ScoreResult(item_id=r.item_id, scores=scores))
+            results.append(ScoreResult(request_id=r.request_id, scores=scores))
         return results[:-1] if self.fault == "count" and len(results) > 1 else results
 
     def one(self, request: ScoreRequest, candidate: Candidate, place: int, requests: Sequence[ScoreRequest]) -> float:
-        extra = {"neighbours": len(requests), "order": place, "id": len(request.item_id)}
+        extra = {"neighbours": len(requests), "order": place, "id": len(request.request_id)}
         return float(len(candidate.text) + extra.get(self.fault, 0))
 
     async def aclose(self) -> None:
@@ -64,7 +64,7 @@ def test_baselines_keep_the_contract(spec: str) -> None:
 
 def test_a_request_has_no_place_for_a_label() -> None:
     fields = set(ScoreRequest.model_fields) | set(Candidate.model_fields)
-    assert fields == {"item_id", "prompt", "candidates", "culture", "language", "id", "text"}
+    assert fields == {"request_id", "prompt", "candidates", "culture", "language", "id", "text"}
     with pytest.raises(ValidationError):
         Candidate.model_validate({"id": "1", "text": "x", "role": "chosen"})
 
@@ -72,31 +72,31 @@ def test_a_request_has_no_place_for_a_label() -> None:
 def test_candidate_ids_are_unique() -> None:
     twice = (Candidate(id="1", text="x"), Candidate(id="1", text="y"))
     with pytest.raises(ValidationError, match="unique"):
-        ScoreRequest(item_id="a", prompt="p", candidates=twice, culture="english", language="en")
+        ScoreRequest(request_id="a", prompt="p", candidates=twice, culture="english", language="en")
 
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), -float("inf"), None])
 def test_scores_are_finite(value: float | None) -> None:
     with pytest.raises(ValidationError):
-        ScoreResult.model_validate({"item_id": "a", "scores": {"1": value}})
+        ScoreResult.model_validate({"request_id": "a", "scores": {"1": value}})
 
 
 def test_a_result_is_scores_or_an_error() -> None:
     error = ScoreError(kind="parse", message="no verdict")
     with pytest.raises(ValidationError, match="either"):
-        ScoreResult(item_id="a")
+        ScoreResult(request_id="a")
     with pytest.raises(ValidationError, match="either"):
-        ScoreResult(item_id="a", scores={"1": 1.0}, error=error)
+        ScoreResult(request_id="a", scores={"1": 1.0}, error=error)
 
 
 @given(st.text(st.characters(), max_size=20), st.floats(allow_nan=False, allow_infinity=False))
 def test_whatever_a_model_writes_survives_the_journal(text: str, score: float) -> None:
     for broken in (text, text + "\ud83d", "\udc80" + text):
         request = ScoreRequest(
-            item_id="a", prompt="p", candidates=(Candidate(id="1", text="t"),), culture="english", language="en"
+            request_id="a", prompt="p", candidates=(Candidate(id="1", text="t"),), culture="english", language="en"
         )
         for result in (
-            ScoreResult(item_id="a", scores={"1": score}, rationale=broken, usage=Usage(input_tokens=1)),
+            ScoreResult(request_id="a", scores={"1": score}, rationale=broken, usage=Usage(input_tokens=1)),
             failed(request, "parse", broken),
         ):
             assert ScoreResult.model_validate_json(result.model_dump_json()) == result

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from carb_data import CarbError
 from carb_scorers import Candidate, Scorer, ScoreRequest, ScoreResult, ScorerSpec, Usage, evaluate, open_scorer
 from carb_scorers.contract import failed
-from carb_scorers.ensemble import RULES, EnsembleScorer, majority, mean
+from carb_scorers.ensemble import RULES, EnsembleScorer, majority, mean, pace
 from carb_scorers.testing import check_scorer, example_dataset
 
 score_lists = st.lists(
@@ -98,18 +98,16 @@ def test_wrong_use(spec: str, message: str) -> None:
 
 class Member:
     def __init__(self, name: str, *, fails: bool = False, in_flight: int | None = None) -> None:
-        self.spec = ScorerSpec(name=name, kind="fake")
+        self.spec = ScorerSpec(name=name, kind="fake", in_flight=in_flight)
         self.fails = fails
         self.closed = 0
-        if in_flight is not None:
-            self.in_flight = in_flight
 
     async def score(self, requests: Sequence[ScoreRequest]) -> list[ScoreResult]:
         usage = Usage(input_tokens=2)
         if self.fails:
             return [failed(r, "http", "gone", usage) for r in requests]
         return [
-            ScoreResult(item_id=r.item_id, scores={c.id: float(len(c.text)) for c in r.candidates}, usage=usage)
+            ScoreResult(request_id=r.request_id, scores={c.id: float(len(c.text)) for c in r.candidates}, usage=usage)
             for r in requests
         ]
 
@@ -124,7 +122,7 @@ def ensemble(*members: Scorer) -> EnsembleScorer:
 
 
 REQUEST = ScoreRequest(
-    item_id="1",
+    request_id="1",
     prompt="?",
     candidates=(Candidate(id="a", text="x"), Candidate(id="b", text="xy")),
     culture="thai",
@@ -147,5 +145,5 @@ def test_all_members_are_closed() -> None:
 
 
 def test_the_most_patient_member_sets_the_pace() -> None:
-    assert not hasattr(ensemble(Member("a"), Member("b")), "in_flight")
-    assert ensemble(Member("a", in_flight=8), Member("b"), Member("c", in_flight=3)).in_flight == 3
+    assert pace([Member("a"), Member("b")]) is None
+    assert pace([Member("a", in_flight=8), Member("b"), Member("c", in_flight=3)]) == 3

@@ -25,11 +25,12 @@ class Fake:
         self.closed = 0
 
     async def score(self, requests: Sequence[ScoreRequest]) -> list[ScoreResult]:
-        self.calls.append([r.item_id for r in requests])
+        self.calls.append([r.request_id for r in requests])
         if self.bad & set(self.calls[-1]):
             raise RuntimeError("this item is poison")
         return [
-            ScoreResult(item_id=r.item_id, scores={c.id: float(len(c.text)) for c in r.candidates}) for r in requests
+            ScoreResult(request_id=r.request_id, scores={c.id: float(len(c.text)) for c in r.candidates})
+            for r in requests
         ]
 
     async def aclose(self) -> None:
@@ -39,10 +40,9 @@ class Fake:
 class Slow(Fake):
     """Answers one request at a time, each when it is let go, as a server does."""
 
-    in_flight = 3
-
     def __init__(self, bad: Sequence[int] = ()) -> None:
         super().__init__(bad)
+        self.spec = self.spec.model_copy(update={"in_flight": 3})
         self.now = self.most = 0
 
     async def score(self, requests: Sequence[ScoreRequest]) -> list[ScoreResult]:
@@ -50,14 +50,14 @@ class Slow(Fake):
         self.now += 1
         self.most = max(self.most, self.now)
         try:
-            for _ in range(int(requests[0].item_id[-1]) % 5):
+            for _ in range(int(requests[0].request_id[-1]) % 5):
                 await anyio.lowlevel.checkpoint()
             return await super().score(requests)
         finally:
             self.now -= 1
 
 
-REQUESTS = [r for r in example_requests(Fake(), 40) if "~" not in r.item_id]
+REQUESTS = [r for r in example_requests(Fake(), 40) if "~" not in r.request_id]
 
 
 def test_the_table_has_a_row_for_every_response() -> None:
@@ -80,8 +80,8 @@ def test_both_event_loops(backend: str) -> None:
 def test_a_bad_item_does_not_cost_its_neighbours_their_scores() -> None:
     scorer = Fake(bad=[7, 21])
     results = anyio.run(score_window, scorer, REQUESTS)
-    assert [r.item_id for r in results] == [r.item_id for r in REQUESTS]
-    failed = {r.item_id: r.error for r in results if r.error is not None}
+    assert [r.request_id for r in results] == [r.request_id for r in REQUESTS]
+    failed = {r.request_id: r.error for r in results if r.error is not None}
     assert set(failed) == {"set-7", "set-21"}
     assert all(e.kind == "RuntimeError" and e.message == "this item is poison" for e in failed.values())
 
@@ -103,8 +103,8 @@ def test_every_request_gets_one_result(bad: set[int], window: int, slow: bool) -
         await score_all(scorer, REQUESTS, found.extend, window=window)
 
     anyio.run(go)
-    assert sorted(r.item_id for r in found) == sorted(r.item_id for r in REQUESTS)
-    failed = {r.item_id for r in found if r.error is not None}
+    assert sorted(r.request_id for r in found) == sorted(r.request_id for r in REQUESTS)
+    failed = {r.request_id for r in found if r.error is not None}
     assert {f"set-{b}" for b in bad} <= failed
     if slow or len(bad) <= 2:
         assert {f"set-{b}" for b in bad} == failed
@@ -144,7 +144,7 @@ def test_what_was_scored_is_kept_when_a_mistake_or_ctrl_c_ends_it() -> None:
         with pytest.raises((CarbError, BaseExceptionGroup, KeyboardInterrupt)) as caught:
             anyio.run(go)
         assert caught.value is error or not isinstance(error, CarbError)
-        assert sorted(r.item_id for r in found) == sorted(key for (key,) in scorer.calls)
+        assert sorted(r.request_id for r in found) == sorted(key for (key,) in scorer.calls)
 
 
 @pytest.mark.parametrize("scorer", [Fake(), Slow()], ids=["windows", "in flight"])
@@ -179,7 +179,7 @@ def test_a_cancelled_evaluation_ends() -> None:
 
 @pytest.mark.parametrize(
     "answer",
-    [None, [], "x", [None] * 3, [{"item_id": "set-0", "scores": {"1": 1.0}}] * 3, 7],
+    [None, [], "x", [None] * 3, [{"request_id": "set-0", "scores": {"1": 1.0}}] * 3, 7],
     ids=repr,
 )
 def test_nonsense_becomes_error_rows(answer: object) -> None:
@@ -194,7 +194,9 @@ def test_nonsense_becomes_error_rows(answer: object) -> None:
 def test_scores_that_are_no_numbers_are_error_rows() -> None:
     class Nan(Fake):
         async def score(self, requests: Sequence[ScoreRequest]) -> list[ScoreResult]:
-            return [ScoreResult(item_id=r.item_id, scores={c.id: math.nan for c in r.candidates}) for r in requests]
+            return [
+                ScoreResult(request_id=r.request_id, scores={c.id: math.nan for c in r.candidates}) for r in requests
+            ]
 
     assert all(r.error is not None for r in anyio.run(score_window, Nan(), REQUESTS[:3]))
 

@@ -10,20 +10,20 @@ from hypothesis import strategies as st
 from carb_data import CarbError
 from carb_scorers import ScoreError, ScoreResult, ScorerSpec, Usage
 from carb_scorers.folder import DiskError, RunFolder
-from carb_scorers.journal import Journal, JournalHead, check_journals, journal_path
+from carb_scorers.journal import Journal, JournalHead, check_journals, journal_path, read_journals
 
 HEAD = JournalHead(fingerprint="f", seed=0, spec=ScorerSpec(name="s", kind="test"), version="carb-scorers 1")
 
 
 def result(number: int, score: float = 0.1) -> ScoreResult:
     return ScoreResult(
-        item_id=f"i{number}", scores={"1": score}, rationale="ก\n\u2028[[A]]", usage=Usage(input_tokens=number)
+        request_id=f"i{number}", scores={"1": score}, rationale="ก\n\u2028[[A]]", usage=Usage(input_tokens=number)
     )
 
 
 def test_results_come_back_as_they_were(tmp_path: Path) -> None:
     path = tmp_path / "j.jsonl"
-    error = ScoreResult(item_id="e", error=ScoreError(kind="http", message="503"))
+    error = ScoreResult(request_id="e", error=ScoreError(kind="http", message="503"))
     with Journal(path, HEAD) as journal:
         journal.append([result(1, 1 / 3), error])
         journal.append([])
@@ -38,7 +38,9 @@ def test_of_several_results_the_first_that_is_no_error_counts(tmp_path: Path) ->
     """Errors may be retried; and a task that was lost on a cluster may be done twice."""
     path = tmp_path / "j.jsonl"
     spent = Usage(input_tokens=5)
-    errors = [ScoreResult(item_id="i5", error=ScoreError(kind=k, message=""), usage=spent) for k in ("http", "timeout")]
+    errors = [
+        ScoreResult(request_id="i5", error=ScoreError(kind=k, message=""), usage=spent) for k in ("http", "timeout")
+    ]
     for one in (*errors, result(5, 1.0), result(5, 2.0), errors[0]):
         with Journal(path, HEAD) as journal:
             journal.append([one])
@@ -83,6 +85,29 @@ def test_damage_inside_is_reported_with_its_line(tmp_path: Path, line: bytes) ->
         Journal(path, HEAD)
 
 
+def test_a_journal_of_the_format_before_is_gone_on_with(tmp_path: Path) -> None:
+    path = journal_path(tmp_path / "journal", "s")
+    with Journal(path, HEAD.model_copy(update={"format": 2})) as journal:
+        journal.append([result(1)])
+    path.write_bytes(path.read_bytes().replace(b'"request_id"', b'"item_id"'))
+    with Journal(path, HEAD) as journal:
+        assert journal.results == {"i1": result(1)}
+        journal.append([result(2)])
+    ((_, found),) = read_journals(path.parent)
+    assert found == {"i1": result(1), "i2": result(2)}
+
+
+def test_the_result_with_most_scores_counts(tmp_path: Path) -> None:
+    path = tmp_path / "j.jsonl"
+    error = ScoreError(kind="too-long", message="")
+    part = ScoreResult(request_id="i1", scores={"1": 1.0}, errors={"2": error})
+    whole = ScoreResult(request_id="i1", scores={"1": 1.0, "2": 2.0})
+    for results, expected in (([part, ScoreResult(request_id="i1", error=error)], part), ([whole, part], whole)):
+        with Journal(path, HEAD) as journal:
+            journal.append(results)
+            assert journal.results == {"i1": expected}
+
+
 @pytest.mark.parametrize(
     ("change", "said"),
     [
@@ -95,11 +120,11 @@ def test_damage_inside_is_reported_with_its_line(tmp_path: Path, line: bytes) ->
 )
 def test_results_of_something_else_are_refused(tmp_path: Path, change: dict[str, object], said: str) -> None:
     path = journal_path(tmp_path / "run" / "journal", "s")
-    with Journal(path, HEAD) as journal:
+    with Journal(path, HEAD.model_copy(update=change)) as journal:
         journal.append([result(1)])
     before = path.read_bytes()
     with pytest.raises(CarbError, match=said) as caught:
-        Journal(path, HEAD.model_copy(update=change))
+        Journal(path, HEAD)
     assert "--fresh" in str(caught.value)
     assert str(tmp_path / "run") in str(caught.value)
     assert path.read_bytes() == before

@@ -19,10 +19,10 @@ TEXTS = ["a bow", "a kiss", "a nod", "a wave"]
 QUALITY = {"a bow": 2.0, "a kiss": -1.0, "a nod": 1.0, "a wave": 0.5}
 
 
-def request(texts: Sequence[str] = TEXTS, item_id: str = "i", **changes: str) -> ScoreRequest:
+def request(texts: Sequence[str] = TEXTS, request_id: str = "i", **changes: str) -> ScoreRequest:
     fields = {"prompt": "How does one greet?", "culture": "japanese", "language": "ja", **changes}
     candidates = tuple(Candidate(id=f"c{n}", text=text) for n, text in enumerate(texts))
-    return ScoreRequest(item_id=item_id, candidates=candidates, **fields)
+    return ScoreRequest(request_id=request_id, candidates=candidates, **fields)
 
 
 def shown(prompt: Prompt) -> dict[str, str]:
@@ -160,7 +160,7 @@ def test_a_knockout_needs_a_pair_less_than_candidates(count: int) -> None:
 
 def test_a_knockout_round_serves_all_items_at_once() -> None:
     model = FakeModel()
-    scored(judge(model, mode="pairwise", pairs="knockout"), *(request(item_id=str(n)) for n in range(5)))
+    scored(judge(model, mode="pairwise", pairs="knockout"), *(request(request_id=str(n)) for n in range(5)))
     assert model.calls == 2
 
 
@@ -232,7 +232,10 @@ def test_one_failed_prompt_fails_its_item_alone() -> None:
     model = FakeModel(fails="How does one part?")
     for mode in ("listwise", "pairwise", "pointwise"):
         good, bad, also = scored(
-            judge(model, mode=mode), request(item_id="1"), request(item_id="2", prompt="How does one part?"), request()
+            judge(model, mode=mode),
+            request(request_id="1"),
+            request(request_id="2", prompt="How does one part?"),
+            request(),
         )
         assert good.scores == also.scores != {}
         assert bad.error == ScoreError(kind="http", message="the server is gone")
@@ -279,7 +282,7 @@ def test_numbers_that_are_none_are_error_rows(logprobs: Mapping[str, float], flo
 def test_results_depend_on_their_request_alone(texts: list[str], neighbours: int) -> None:
     scorer = judge(FakeModel(bias=0.3), mode="pairwise")
     (alone,) = scored(scorer, request(texts))
-    among = scored(scorer, *(request(item_id=f"n{n}") for n in range(neighbours)), request(texts))
+    among = scored(scorer, *(request(request_id=f"n{n}") for n in range(neighbours)), request(texts))
     assert among[-1] == alone
 
 
@@ -293,16 +296,9 @@ def test_closing_closes_the_model() -> None:
     assert model.closed
 
 
-def test_a_backend_that_waits_says_so_through_its_judge() -> None:
-    model = FakeModel()
-    assert not hasattr(judge(model), "in_flight")
-    model.in_flight = 7
-    assert judge(model).in_flight == 7
-
-
 def test_prompts_of_an_item_form_a_group() -> None:
     model = FakeModel()
-    scored(judge(model, mode="pairwise"), request(item_id="1"), request(item_id="2"))
+    scored(judge(model, mode="pairwise"), request(request_id="1"), request(request_id="2"))
     assert [prompt.group for prompt in model.asked] == [0] * 12 + [1] * 12
 
 

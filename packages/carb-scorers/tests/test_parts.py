@@ -12,16 +12,16 @@ from carb_scorers.parts import read_parts, write_part
 
 def results(*numbers: int) -> list[ScoreResult]:
     return [
-        ScoreResult(item_id=f"i{n}", scores={"1": n / 3}, rationale="ก\n", usage=Usage(output_tokens=n))
+        ScoreResult(request_id=f"i{n}", scores={"1": n / 3}, rationale="ก\n", usage=Usage(output_tokens=n))
         for n in numbers
     ]
 
 
 def test_parts_come_back_as_they_were(tmp_path: Path) -> None:
-    error = ScoreResult(item_id="e", error=ScoreError(kind="http", message="503"))
+    error = ScoreResult(request_id="e", error=ScoreError(kind="http", message="503"))
     write_part(tmp_path / "p", "one", [*results(1, 2), error])
     write_part(tmp_path / "p", "one", results(3))
-    found = sorted(read_parts(tmp_path / "p"), key=lambda r: r.item_id)
+    found = sorted(read_parts(tmp_path / "p"), key=lambda r: r.request_id)
     assert found == [error, *results(1, 2, 3)]
     assert list(read_parts(tmp_path / "none")) == []
 

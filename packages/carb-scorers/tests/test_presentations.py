@@ -26,7 +26,7 @@ class FirstPlace:
         self._fails = fails
 
     async def score(self, requests: Sequence[ScoreRequest]) -> list[ScoreResult]:
-        return [failed(r, "parse", "no") if r.item_id == self._fails else self._result(r) for r in requests]
+        return [failed(r, "parse", "no") if r.request_id == self._fails else self._result(r) for r in requests]
 
     def _result(self, request: ScoreRequest) -> ScoreResult:
         texts = {c.id: c.text for c in request.candidates}
@@ -37,7 +37,7 @@ class FirstPlace:
             for o in orders
         )
         scores = {key: float(len(text)) for key, text in texts.items()}
-        return ScoreResult(item_id=request.item_id, scores=scores, presentations=shown)
+        return ScoreResult(request_id=request.request_id, scores=scores, presentations=shown)
 
     async def aclose(self) -> None:
         pass
@@ -83,7 +83,7 @@ def test_retried_and_torn_journals_count_once(tmp_path: Path) -> None:
     assert whole.height == 6 * 2 * 4
     (journal,) = (tmp_path / "journal").glob("*.jsonl")
     content = journal.read_bytes()
-    journal.write_bytes(content + b'[{"item_id": "set-1"')  # torn by an interruption
+    journal.write_bytes(content + b'[{"request_id": "set-1"')  # torn by an interruption
     assert read_presentations(tmp_path).equals(whole)
     journal.write_bytes(content + b"[1]\n")
     with pytest.raises(CarbError, match="is not a journal"):

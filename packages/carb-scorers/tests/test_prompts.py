@@ -18,7 +18,7 @@ REPLIES = ["letter", "number", "verdict_letter", "verdict_ranking", "verdict_num
 
 def request(culture: str = "thai", language: str = "th", prompt: str = "QUESTION") -> ScoreRequest:
     return ScoreRequest(
-        item_id="1",
+        request_id="1",
         prompt=prompt,
         candidates=(Candidate(id="a", text="FIRST"), Candidate(id="b", text="SECOND")),
         culture=culture,

@@ -30,12 +30,12 @@ class Counting:
     async def score(self, requests: Sequence[ScoreRequest]) -> list[ScoreResult]:
         if self.stop_after is not None and len(self.asked) >= self.stop_after:
             raise CarbError("the server is gone")
-        self.asked += [r.item_id for r in requests]
+        self.asked += [r.request_id for r in requests]
         usage = Usage(input_tokens=100, output_tokens=10, requests=1)
         return [
             failed(r, "timeout", "no answer", usage)
-            if r.item_id in self.errors
-            else ScoreResult(item_id=r.item_id, scores={c.id: len(c.text) / 3 for c in r.candidates}, usage=usage)
+            if r.request_id in self.errors
+            else ScoreResult(request_id=r.request_id, scores={c.id: len(c.text) / 3 for c in r.candidates}, usage=usage)
             for r in requests
         ]
 
@@ -92,7 +92,7 @@ def test_a_resumed_run_has_the_windows_of_an_uninterrupted_one(tmp_path: Path) -
 
     class Windows(Counting):
         async def score(self, requests: Sequence[ScoreRequest]) -> list[ScoreResult]:
-            self.windows = [*getattr(self, "windows", []), tuple(r.item_id for r in requests)]
+            self.windows = [*getattr(self, "windows", []), tuple(r.request_id for r in requests)]
             return await super().score(requests)
 
     whole = Windows()
@@ -129,7 +129,13 @@ def test_a_scorer_that_raises_gives_error_rows(tmp_path: Path) -> None:
     assert [(s.errors, s.items) for s in record.scorers] == [(30, 30), (0, 30)]
     rows = [json.loads(line) for line in (tmp_path / "errors.jsonl").read_text().splitlines()]
     assert len(rows) == 30
-    assert rows[0] == {"scorer": "bug", "item_id": "set-0", "kind": "RuntimeError", "message": "a bug"}
+    assert rows[0] == {
+        "scorer": "bug",
+        "item_id": "set-0",
+        "response_id": None,
+        "kind": "RuntimeError",
+        "message": "a bug",
+    }
     assert table(tmp_path).filter(pl.col("scorer") == "bug")["score"].null_count() == 60
 
 

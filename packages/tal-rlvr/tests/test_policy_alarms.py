@@ -152,9 +152,9 @@ class LengthScorer:
     async def score(self, requests):
         self.requests += requests
         return [
-            ScoreResult.model_validate({"item_id": r.item_id, "error": {"kind": "test", "message": "no"}})
+            ScoreResult.model_validate({"request_id": r.request_id, "error": {"kind": "test", "message": "no"}})
             if any(c.text == "fail" for c in r.candidates)
-            else ScoreResult(item_id=r.item_id, scores={c.id: float(len(c.text)) for c in r.candidates})
+            else ScoreResult(request_id=r.request_id, scores={c.id: float(len(c.text)) for c in r.candidates})
             for r in requests
         ]
 

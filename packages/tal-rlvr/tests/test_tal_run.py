@@ -69,7 +69,7 @@ def test_a_run_leaves_a_model_that_scores_and_all_its_reports(config, tmp_path):
     scorer = open_scorer(f"think:{result.model}")
     assert scorer.spec.parameters["prompts"]["style"] == "compact"
     candidates = (Candidate(id="1", text="rice"), Candidate(id="2", text="tea"))
-    request = ScoreRequest(item_id="i", prompt="q", candidates=candidates, culture="thai", language="en")
+    request = ScoreRequest(request_id="i", prompt="q", candidates=candidates, culture="thai", language="en")
     (scored,) = anyio.run(scorer.score, [request])
     assert scored.scores or scored.error.kind == "parse"
     anyio.run(scorer.aclose)
@@ -205,7 +205,7 @@ def classifier_scores(folder, pairs):
     scorer = open_scorer(f"classifier:{folder}")
     requests = [
         ScoreRequest(
-            item_id=pair.id,
+            request_id=pair.id,
             prompt=pair.prompt,
             candidates=(Candidate(id="c", text=pair.chosen), Candidate(id="r", text=pair.rejected)),
             culture="thai",

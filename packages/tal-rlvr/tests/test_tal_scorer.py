@@ -70,7 +70,7 @@ def scorer(tiny_folder):
 
 
 REQUEST = ScoreRequest(
-    item_id="i",
+    request_id="i",
     prompt="q",
     candidates=tuple(Candidate(id=str(n), text="x" * n) for n in (2, 9, 4, 6)),
     culture="thai",

@@ -26,7 +26,8 @@ class TextRule:
     async def score(self, requests: Sequence[ScoreRequest]) -> list[ScoreResult]:
         """What the rule gives each candidate."""
         return [
-            ScoreResult(item_id=r.item_id, scores={c.id: self._rule(r, c.text) for c in r.candidates}) for r in requests
+            ScoreResult(request_id=r.request_id, scores={c.id: self._rule(r, c.text) for c in r.candidates})
+            for r in requests
         ]
 
     async def aclose(self) -> None:

@@ -58,7 +58,7 @@ def _request(item: BonSet, request_id: str, shown: Sequence[Response], recorded:
 
     presented = [(str(position), response) for position, response in enumerate(sorted(shown, key=place), 1)]
     request = ScoreRequest(
-        item_id=request_id,
+        request_id=request_id,
         prompt=item.prompt,
         candidates=tuple(Candidate(id=key, text=response.text) for key, response in presented),
         culture=item.culture,
@@ -67,13 +67,16 @@ def _request(item: BonSet, request_id: str, shown: Sequence[Response], recorded:
     return Blinded(item.id, request, {key: response.id for key, response in presented if response.id in recorded})
 
 
-def checked(request: ScoreRequest, result: ScoreResult) -> ScoreResult:
+def checked(request: ScoreRequest, result: ScoreResult, *, comparative: bool) -> ScoreResult:
     """The result as it is, or an error row where a scorer broke the contract."""
-    if result.item_id != request.item_id:
-        return failed(request, "contract", f"the scorer answered for '{result.item_id}'")
+    if result.request_id != request.request_id:
+        return failed(request, "contract", f"the scorer answered for '{result.request_id}'")
     expected = {candidate.id for candidate in request.candidates}
-    if result.error is None and set(result.scores) != expected:
-        return failed(request, "contract", f"scores for {sorted(result.scores)} instead of {sorted(expected)}")
+    given = {*result.scores, *result.errors}
+    if result.error is None and given != expected:
+        return failed(request, "contract", f"scores for {sorted(given)} instead of {sorted(expected)}")
+    if result.errors and comparative:
+        return failed(request, "contract", "a scorer that compares its candidates gave scores to some of them only")
     return result
 
 

@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 
 from carb_scorers.backends.base import Failure, Message, Messages, Prompt
-from carb_scorers.contract import ScoreRequest, ScoreResult, Usage, failed
+from carb_scorers.contract import ScoreError, ScoreRequest, ScoreResult, Usage, failed
 
 
 def flatten(requests: Sequence[ScoreRequest], cue: str = "") -> tuple[list[Prompt], list[str]]:
@@ -20,22 +20,27 @@ def flatten(requests: Sequence[ScoreRequest], cue: str = "") -> tuple[list[Promp
 
 
 def collect(requests: Sequence[ScoreRequest], found: Sequence[tuple[float, Usage] | Failure]) -> list[ScoreResult]:
-    """Results from one score per candidate; an item with a failure, NaN or infinity among them is an error row."""
+    """Results from one score per candidate; a failure, NaN or infinity is the error of its own candidate alone."""
     results = []
     values = iter(found)
     for request in requests:
-        own = [next(values) for _ in request.candidates]
-        usage = sum((entry.usage if isinstance(entry, Failure) else entry[1] for entry in own), Usage())
-        failure = next((entry for entry in own if isinstance(entry, Failure)), None)
-        if failure is not None:
-            results.append(failed(request, failure.error.kind, failure.error.message, usage))
-            continue
-        scores = {c.id: e[0] for c, e in zip(request.candidates, own, strict=True) if not isinstance(e, Failure)}
-        if broken := [key for key, value in scores.items() if not math.isfinite(value)]:
-            message = f"the model gave NaN or infinity for candidates {', '.join(broken)}"
-            results.append(failed(request, "non-finite", message, usage))
+        scores: dict[str, float] = {}
+        errors: dict[str, ScoreError] = {}
+        usage = Usage()
+        for candidate in request.candidates:
+            entry = next(values)
+            usage += entry.usage if isinstance(entry, Failure) else entry[1]
+            if isinstance(entry, Failure):
+                errors[candidate.id] = entry.error
+            elif not math.isfinite(entry[0]):
+                errors[candidate.id] = ScoreError(kind="non-finite", message="the model gave NaN or infinity")
+            else:
+                scores[candidate.id] = entry[0]
+        if scores:
+            results.append(ScoreResult(request_id=request.request_id, scores=scores, errors=errors, usage=usage))
         else:
-            results.append(ScoreResult(item_id=request.item_id, scores=scores, usage=usage))
+            first = next(iter(errors.values()))
+            results.append(failed(request, first.kind, first.message, usage))
     return results
 
 

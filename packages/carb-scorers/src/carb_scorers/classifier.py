@@ -22,8 +22,6 @@ class ClassifierScorer:
     def __init__(self, spec: ScorerSpec, model: RewardModel) -> None:
         self.spec = spec
         self._model = model
-        if (in_flight := getattr(model, "in_flight", None)) is not None:
-            self.in_flight: int = in_flight
 
     async def score(self, requests: Sequence[ScoreRequest]) -> list[ScoreResult]:
         """See ``Scorer``."""
@@ -51,5 +49,6 @@ def open_classifier(name: str, target: str, options: Mapping[str, str]) -> Score
         revision=model.revision,
         parameters=read.model_dump(mode="json", exclude={"revision"}),
         comparative=False,
+        in_flight=model.in_flight,
     )
     return ClassifierScorer(spec, model)

@@ -35,6 +35,11 @@ class ScorerSpec(Frozen):
     A perturbed text is then scored in the place of its original, in a request of its own. Scorers that rate
     each candidate on its own say ``False``, and get all texts of an item in one request.
     """
+    in_flight: Annotated[int, Field(ge=1)] | None = Field(default=None, exclude=True)
+    """How many calls may run at the same time, for a scorer that waits for something slow and paid for by the call
+    (a server). It is then given one request a call, and each result is kept as soon as it is there. ``None``: calls
+    come one after the other, each with a whole window of requests, which is what local models want. Not recorded,
+    since it changes no score."""
 
 
 class Candidate(Frozen):
@@ -47,7 +52,8 @@ class Candidate(Frozen):
 class ScoreRequest(Frozen):
     """One item to score. No role, no label, no generator: a scorer cannot see which response is right."""
 
-    item_id: str
+    request_id: str
+    """Opaque, and unique within a call; an item may be asked about in several requests."""
     prompt: str
     candidates: Annotated[tuple[Candidate, ...], Field(min_length=1)]
     """In presented order, which is random and seeded."""
@@ -57,7 +63,7 @@ class ScoreRequest(Frozen):
     @model_validator(mode="after")
     def _ids_are_unique(self) -> Self:
         if len({candidate.id for candidate in self.candidates}) != len(self.candidates):
-            raise ValueError(f"request '{self.item_id}': candidate ids must be unique")
+            raise ValueError(f"request '{self.request_id}': candidate ids must be unique")
         return self
 
 
@@ -97,23 +103,38 @@ class Presentation(Frozen):
 
 
 class ScoreResult(Frozen):
-    """Scores for every candidate of a request, or the reason why there are none."""
+    """A score or an error for every candidate of a request, or the reason why there is no score at all."""
 
-    item_id: str
+    request_id: str
     scores: dict[str, FiniteFloat] = Field(default={})
     """Candidate id to score; higher is better."""
+    errors: dict[str, ScoreError] = Field(default={})
+    """Candidate id to the reason why it has no score, where others have one. Only a scorer that rates each candidate
+    on its own (``ScorerSpec.comparative`` is false) may give them."""
     rationale: Writable | None = None
     """What a generative judge wrote."""
     usage: Usage | None = None
     presentations: tuple[Presentation, ...] = ()
     """The outcome of each order, where a judge was shown several."""
     error: ScoreError | None = None
+    """Why no candidate has a score."""
 
     @model_validator(mode="after")
     def _scores_or_error(self) -> Self:
         if bool(self.scores) == (self.error is not None):
-            raise ValueError(f"result '{self.item_id}' must hold either scores or an error")
+            raise ValueError(f"result '{self.request_id}' must hold either scores or an error")
+        if self.errors and (self.error is not None or self.errors.keys() & self.scores.keys()):
+            raise ValueError(f"result '{self.request_id}' must hold one of score and error for each candidate")
         return self
+
+    @property
+    def complete(self) -> bool:
+        """Whether every candidate has a score."""
+        return self.error is None and not self.errors
+
+    def error_of(self, candidate: str) -> ScoreError | None:
+        """Why a candidate has no score; ``None`` where it has one."""
+        return self.error or self.errors.get(candidate)
 
 
 @runtime_checkable
@@ -122,9 +143,7 @@ class Scorer(Protocol):
 
     A score depends on its own request alone: not on batch size, neighbours, order or padding.
 
-    A scorer that waits for something slow and paid for by the call (a server) also has an attribute
-    ``in_flight: int``. It is then given one request a call, with that many calls at a time, and each result is
-    kept as soon as it is there. Without it, ``score`` gets whole windows, which is what local models want.
+    ``spec.in_flight`` says how it is called: whole windows of requests, or one request a call.
     """
 
     spec: ScorerSpec
@@ -140,4 +159,4 @@ class Scorer(Protocol):
 
 def failed(request: ScoreRequest, kind: str, message: str, usage: Usage | None = None) -> ScoreResult:
     """The error row of a request."""
-    return ScoreResult(item_id=request.item_id, error=ScoreError(kind=kind, message=message), usage=usage)
+    return ScoreResult(request_id=request.request_id, error=ScoreError(kind=kind, message=message), usage=usage)

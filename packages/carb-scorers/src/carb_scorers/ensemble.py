@@ -62,9 +62,6 @@ class EnsembleScorer:
         self.spec = spec
         self._members = tuple(members)
         self._rule = rule
-        limits = [limit for m in members if (limit := getattr(m, "in_flight", None)) is not None]
-        if limits:
-            self.in_flight: int = min(limits)
 
     async def score(self, requests: Sequence[ScoreRequest]) -> list[ScoreResult]:
         """See ``Scorer``."""
@@ -81,16 +78,21 @@ class EnsembleScorer:
         usages = [result.usage for result in results if result.usage is not None]
         usage = sum(usages, Usage()) if usages else None
         for member, result in zip(self._members, results, strict=True):
-            if result.error is not None:
-                message = f"{member.spec.name}: {result.error.message}"
-                return failed(request, result.error.kind, message, usage)
+            error = result.error or next(iter(result.errors.values()), None)
+            if error is not None:
+                return failed(request, error.kind, f"{member.spec.name}: {error.message}", usage)
         texts = [result.rationale for result in results if result.rationale]
         return ScoreResult(
-            item_id=request.item_id,
+            request_id=request.request_id,
             scores=self._rule([result.scores for result in results]),
             rationale="\n\n".join(texts) or None,
             usage=usage,
         )
+
+
+def pace(members: Sequence[Scorer]) -> int | None:
+    """How many requests may be in flight: as many as the member with the lowest limit takes."""
+    return min((m.spec.in_flight for m in members if m.spec.in_flight is not None), default=None)
 
 
 def open_ensemble(name: str, target: str, options: Mapping[str, str]) -> Scorer:
@@ -109,6 +111,7 @@ def open_ensemble(name: str, target: str, options: Mapping[str, str]) -> Scorer:
         kind="ensemble",
         parameters={"rule": target, "members": [member.spec.model_dump(mode="json") for member in members]},
         comparative=True,  # standardising and voting look at all candidates of an item
+        in_flight=pace(members),
     )
     return EnsembleScorer(spec, members, RULES[target])
 

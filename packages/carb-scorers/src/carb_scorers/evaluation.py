@@ -74,7 +74,8 @@ async def _ask(scorer: Scorer, requests: Sequence[ScoreRequest]) -> list[ScoreRe
     if len(results) != len(requests):
         message = f"the scorer gave {len(results)} results for {len(requests)} requests"
         return [failed(request, "contract", message) for request in requests]
-    return [checked(request, result) for request, result in zip(requests, results, strict=True)]
+    comparative = scorer.spec.comparative
+    return [checked(r, result, comparative=comparative) for r, result in zip(requests, results, strict=True)]
 
 
 async def score_all(
@@ -83,18 +84,17 @@ async def score_all(
     """Score requests and hand over the results as they come, each exactly once, in any order.
 
     Windows are cut from the requests as they are given, so that the same requests make the same windows. A scorer
-    with ``in_flight`` gets its requests one by one instead, that many at a time. What was scored before an
+    with ``spec.in_flight`` gets its requests one by one instead, that many at a time. What was scored before an
     interruption is handed over before the interruption goes on.
 
     Raises:
         CarbError: the scorer met a user's mistake, or ``on_results`` raised it.
     """
-    in_flight: int | None = getattr(scorer, "in_flight", None)
-    if in_flight is None:
+    if scorer.spec.in_flight is None:
         for start in range(0, len(requests), window):
             on_results(await score_window(scorer, requests[start : start + window]))
     else:
-        await _score_each(scorer, requests, on_results, in_flight)
+        await _score_each(scorer, requests, on_results, scorer.spec.in_flight)
 
 
 async def _score_each(scorer: Scorer, requests: Sequence[ScoreRequest], on_results: OnResults, in_flight: int) -> None:
@@ -161,7 +161,7 @@ class Tally:
         """Count results; ``spent=False`` for those known from before, whose tokens were counted then."""
         for result in results:
             self._done += 1
-            self._errors += result.error is not None
+            self._errors += not result.complete
             if spent and result.usage is not None:
                 self._tokens += result.usage.input_tokens + result.usage.output_tokens
         if self._on_progress is not None:
@@ -202,11 +202,11 @@ async def _evaluate_one(
     results: dict[str, ScoreResult] = {}
 
     def keep(part: Sequence[ScoreResult]) -> None:
-        results.update((result.item_id, result) for result in part)
+        results.update((result.request_id, result) for result in part)
         tally.add(part)
 
     await score_all(scorer, [b.request for b in blinded], keep, window=window)
-    return unblind(dataset, scorer.spec.name, ((b, results[b.request.item_id]) for b in blinded))
+    return unblind(dataset, scorer.spec.name, ((b, results[b.request.request_id]) for b in blinded))
 
 
 def evaluate(

@@ -43,8 +43,6 @@ class ImplicitScorer:
         self._policy = policy
         self._reference = reference
         self._options = options
-        if (in_flight := getattr(policy, "in_flight", None)) is not None:
-            self.in_flight: int = in_flight
 
     async def score(self, requests: Sequence[ScoreRequest]) -> list[ScoreResult]:
         """See ``Scorer``."""
@@ -93,6 +91,12 @@ def open_implicit(name: str, target: str, options: Mapping[str, str]) -> Scorer:
         reference = kind.open(read.ref, read.model_copy(update={"revision": read.ref_revision}))
         parameters["ref_revision"] = reference.revision
     spec = ScorerSpec(
-        name=name, kind="implicit", model=target, revision=policy.revision, parameters=parameters, comparative=False
+        name=name,
+        kind="implicit",
+        model=target,
+        revision=policy.revision,
+        parameters=parameters,
+        comparative=False,
+        in_flight=policy.in_flight,
     )
     return ImplicitScorer(spec, policy, reference, read)

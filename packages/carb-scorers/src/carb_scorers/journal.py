@@ -16,9 +16,9 @@ import os
 import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Self
+from typing import Annotated, Self
 
-from pydantic import TypeAdapter, ValidationError
+from pydantic import BeforeValidator, TypeAdapter, ValidationError
 
 from carb_data import CarbError
 from carb_data.models import Frozen
@@ -26,7 +26,18 @@ from carb_scorers.contract import ScoreResult, ScorerSpec, Usage
 from carb_scorers.folder import DiskError, sync_folder
 from carb_scorers.parts import read_parts
 
-_results = TypeAdapter(list[ScoreResult])
+_READ = (2, 3)
+"""Formats of a journal that can be gone on with."""
+
+
+def _renamed(value: object) -> object:
+    """Journals of format 2 call ``request_id`` ``item_id``."""
+    if isinstance(value, dict) and "item_id" in value:
+        value["request_id"] = value.pop("item_id")
+    return value
+
+
+_results = TypeAdapter(list[Annotated[ScoreResult, BeforeValidator(_renamed)]])
 
 
 class OtherRunError(CarbError):
@@ -41,7 +52,7 @@ class OtherRunError(CarbError):
 class JournalHead(Frozen):
     """What the results of a journal belong to."""
 
-    format: int = 2
+    format: int = 3
     fingerprint: str
     """Of the data set."""
     seed: int
@@ -67,7 +78,7 @@ class Journal:
             CarbError: the journal belongs to another data set, scorer, seed or version, or cannot be written.
         """
         self.results: dict[str, ScoreResult] = {}
-        """What is in it, by request id. Of several results the first that is no error counts, else the last."""
+        """What is in it, by request id. Of several results see ``_prefer``."""
         self.spent = Usage()
         """What all results together cost, replaced ones included."""
         self._path = path
@@ -192,14 +203,15 @@ def read_journals(folder: Path) -> Iterator[tuple[JournalHead, dict[str, ScoreRe
 
 
 def _prefer(results: dict[str, ScoreResult], result: ScoreResult) -> None:
-    """Of several results of a request the first that is no error counts, else the last."""
-    known = results.get(result.item_id)
-    if known is None or known.error is not None:
-        results[result.item_id] = result
+    """Of several results of a request the first with all scores counts, else the last of those with most."""
+    known = results.get(result.request_id)
+    if known is None or (not known.complete and len(result.scores) >= len(known.scores)):
+        results[result.request_id] = result
 
 
 def _refuse_other(path: Path, found: JournalHead, wanted: JournalHead) -> None:
-    changed = [name for name in JournalHead.model_fields if getattr(found, name) != getattr(wanted, name)]
+    names = [name for name in JournalHead.model_fields if name != "format" or found.format not in _READ]
+    changed = [name for name in names if getattr(found, name) != getattr(wanted, name)]
     if changed:
         what = {"fingerprint": "data set", "spec": "scorer", "version": "version of the scorer's package"}
         named = " and ".join(what.get(name, name) for name in changed)

@@ -14,7 +14,7 @@ from carb_data import CarbError
 from carb_scorers.contract import ScoreResult
 from carb_scorers.folder import DiskError, sync_folder
 
-SCHEMA = {"item_id": pl.String, "result": pl.String}
+SCHEMA = {"request_id": pl.String, "result": pl.String}
 _result = TypeAdapter(ScoreResult)
 
 
@@ -32,10 +32,10 @@ def write_part(folder: Path, attempt: str, results: Sequence[ScoreResult]) -> Pa
     Raises:
         DiskError: it cannot be written.
     """
-    ids = "\n".join([attempt, *sorted(result.item_id for result in results)])
+    ids = "\n".join([attempt, *sorted(result.request_id for result in results)])
     path = folder / f"{hashlib.sha256(ids.encode()).hexdigest()[:24]}.parquet"
     partial = path.with_name(f".{path.name}.{os.getpid()}")
-    rows = [(result.item_id, result.model_dump_json(exclude_defaults=True)) for result in results]
+    rows = [(result.request_id, result.model_dump_json(exclude_defaults=True)) for result in results]
     try:
         folder.mkdir(parents=True, exist_ok=True)
         try:

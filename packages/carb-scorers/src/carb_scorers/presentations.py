@@ -47,7 +47,7 @@ def read_presentations(folder: Path) -> pl.DataFrame:
             continue
         for item in dataset:
             blinded = next(blind(item, seed=head.seed, comparative=head.spec.comparative))
-            result = results.get(blinded.request.item_id)
+            result = results.get(blinded.request.request_id)
             shown = [] if result is None else [p for p in result.presentations if len(p.order) > 1]
             rows += [
                 (head.spec.name, item.id, str(number), blinded.recorded[key], position, presentation.scores[key])

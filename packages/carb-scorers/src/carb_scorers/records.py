@@ -33,7 +33,9 @@ class ScorerRecord(Frozen):
 
     spec: ScorerSpec
     items: int
+    """Requests asked."""
     errors: int
+    """Requests of which at least one response has no score."""
     usage: Usage
     """Of all calls whose outcome was kept, those included that were retried later."""
     cost: float | None = None
@@ -63,6 +65,8 @@ class ErrorRow(Frozen):
 
     scorer: str
     item_id: str
+    response_id: str | None = None
+    """The response that has no score; null where none of the request has one."""
     kind: str
     message: str
 

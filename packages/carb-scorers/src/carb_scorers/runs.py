@@ -154,7 +154,7 @@ async def _score(dataset: Dataset, given: Scorer | str, label: str, folder: RunF
         with Journal(path, head) as journal:
             journal.add(read_parts(parts))
             blinded = requests_for(dataset, session.spec, options.seed)
-            kept = {key: r for key, r in journal.results.items() if r.error is None or not options.retry_errors}
+            kept = {key: r for key, r in journal.results.items() if r.complete or not options.retry_errors}
             tally = Tally(session.spec.name, len(blinded), options.on_progress)
             tally.add(kept.values(), spent=False)
             write = journal.add if session.writes_parts else journal.append
@@ -163,7 +163,7 @@ async def _score(dataset: Dataset, given: Scorer | str, label: str, folder: RunF
                 write(results)
                 tally.add(results)
 
-            missing = [b.request for b in blinded if b.request.item_id not in kept]
+            missing = [b.request for b in blinded if b.request.request_id not in kept]
             await session.score(missing, keep, window=options.window, parts=parts)
             return _outcome(dataset, session.spec, blinded, journal)
     finally:
@@ -171,19 +171,27 @@ async def _score(dataset: Dataset, given: Scorer | str, label: str, folder: RunF
 
 
 def _outcome(dataset: Dataset, spec: ScorerSpec, blinded: Sequence[Blinded], journal: Journal) -> _Outcome:
-    results = [journal.results[b.request.item_id] for b in blinded]
-    errors = [(b.item_id, r.error) for b, r in zip(blinded, results, strict=True) if r.error is not None]
+    results = [journal.results[b.request.request_id] for b in blinded]
     return _Outcome(
         unblind(dataset, spec.name, zip(blinded, results, strict=True)),
         ScorerRecord(
             spec=spec,
             items=len(results),
-            errors=len(errors),
+            errors=sum(not result.complete for result in results),
             usage=journal.spent,
             cost=cost(spec, journal.spent),
         ),
-        tuple(ErrorRow(scorer=spec.name, item_id=key, kind=error.kind, message=error.message) for key, error in errors),
+        tuple(row for b, result in zip(blinded, results, strict=True) for row in _error_rows(spec.name, b, result)),
     )
+
+
+def _error_rows(scorer: str, blinded: Blinded, result: ScoreResult) -> list[ErrorRow]:
+    """One row for a request without any score, else one for each response without."""
+    whole = [] if result.error is None else [(None, result.error)]
+    return [
+        ErrorRow(scorer=scorer, item_id=blinded.item_id, response_id=key, kind=error.kind, message=error.message)
+        for key, error in (*whole, *((blinded.recorded[key], error) for key, error in result.errors.items()))
+    ]
 
 
 def _version(given: Scorer | str) -> str:

@@ -94,7 +94,7 @@ def open_scorer(spec: str) -> Scorer:
 def identity(spec: ScorerSpec) -> ScorerSpec:
     """What makes a scorer the scorer that it is: the spec without the parameters that do not matter to scores."""
     kept = {key: value for key, value in spec.parameters.items() if key not in OPERATIONAL}
-    return spec.model_copy(update={"parameters": kept})
+    return spec.model_copy(update={"parameters": kept, "in_flight": None})
 
 
 def kinds() -> list[str]:

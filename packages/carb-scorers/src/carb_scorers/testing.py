@@ -75,15 +75,16 @@ async def check_scorer(
     """
     requests = example_requests(scorer) if requests is None else requests
     together = list(await scorer.score(requests))
-    assert [r.item_id for r in together] == [r.item_id for r in requests], "not one result per request, in order"
+    assert [r.request_id for r in together] == [r.request_id for r in requests], "not one result per request, in order"
     for request, result in zip(requests, together, strict=True):
         wanted = {c.id for c in request.candidates}
-        assert result.error is not None or set(result.scores) == wanted, f"{request.item_id}: not every candidate"
+        given = {*result.scores, *result.errors}
+        assert result.error is not None or given == wanted, f"{request.request_id}: not every candidate"
     backwards = list(await scorer.score(requests[::-1]))[::-1]
     _compare(together, backwards, tolerance, "the order of requests")
     alone = [result for request in requests for result in await scorer.score([request])]
     _compare(together, alone, tolerance, "the other requests in the batch")
-    renamed = [request.model_copy(update={"item_id": f"renamed-{request.item_id}"}) for request in requests]
+    renamed = [request.model_copy(update={"request_id": f"renamed-{request.request_id}"}) for request in requests]
     _compare(together, list(await scorer.score(renamed)), tolerance, "the item's id")
     assert await scorer.score([]) == [], "no requests must give no results"
     if not scorer.spec.comparative:
@@ -94,7 +95,8 @@ async def check_scorer(
 
 def _compare(one: Sequence[ScoreResult], other: Sequence[ScoreResult], tolerance: float, what: str) -> None:
     for a, b in zip(one, other, strict=True):
-        assert (a.error is None) == (b.error is None), f"{a.item_id}: whether it fails depends on {what}"
+        failed = (a.error is None, a.errors.keys()) != (b.error is None, b.errors.keys())
+        assert not failed, f"{a.request_id}: whether it fails depends on {what}"
         for key, score in a.scores.items():
             difference = abs(score - b.scores[key])
-            assert difference <= tolerance, f"{a.item_id}: scores depend on {what} ({difference:.3g} apart)"
+            assert difference <= tolerance, f"{a.request_id}: scores depend on {what} ({difference:.3g} apart)"

@@ -75,9 +75,6 @@ class ThinkScorer:
     candidate without an opponent goes on, and so does the first of two who are even.
     """
 
-    in_flight = 1
-    """A request has passes of its own and takes seconds, so each is asked for, and kept, alone."""
-
     def __init__(self, spec: ScorerSpec, loaded: Loaded, options: ThinkOptions, settings: ThinkSettings) -> None:
         self.spec = spec
         self._loaded: Loaded | None = loaded
@@ -141,7 +138,9 @@ class ThinkScorer:
             winners = [a if wins[a, b] >= wins[b, a] else b for a, b in pairs]
             left = [*winners, *left[2 * len(pairs) :]] if knockout else []
         rationale = "\n\n".join(f"A = {a}, B = {b}\n{output.text.strip()}" for (a, b), output in written.items())
-        return ScoreResult(item_id=request.item_id, scores=bradley_terry(ids, wins), rationale=rationale, usage=usage)
+        return ScoreResult(
+            request_id=request.request_id, scores=bradley_terry(ids, wins), rationale=rationale, usage=usage
+        )
 
     def _prompt(self, request: ScoreRequest, first: str, second: str) -> tuple[int, ...]:
         assert self._loaded is not None
@@ -215,6 +214,7 @@ def open_with(name: str, target: str, read: ThinkOptions, settings: ThinkSetting
         revision=loaded.revision,
         parameters={**read.model_dump(exclude={"revision"}), **settings.model_dump(mode="json")},
         comparative=True,
+        in_flight=1,  # a request has passes of its own and takes seconds, so each is asked for, and kept, alone
     )
     return ThinkScorer(spec, loaded, read, settings)
 

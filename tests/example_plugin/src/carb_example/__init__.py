@@ -31,7 +31,7 @@ class Overlap:
 
     async def score(self, requests: Sequence[ScoreRequest]) -> list[ScoreResult]:
         return [
-            ScoreResult(item_id=r.item_id, scores={c.id: self._overlap(r.prompt, c.text) for c in r.candidates})
+            ScoreResult(request_id=r.request_id, scores={c.id: self._overlap(r.prompt, c.text) for c in r.candidates})
             for r in requests
         ]
 

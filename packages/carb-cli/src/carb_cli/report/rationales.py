@@ -28,7 +28,7 @@ def rationales(folders: Sequence[Path]) -> dict[str, dict[str, str]]:
                 name, results = _read(journal)
                 for result in results:
                     if result.rationale:
-                        found.setdefault(name, {})[result.item_id] = result.rationale
+                        found.setdefault(name, {})[result.request_id] = result.rationale
             except (OSError, ValueError, CarbError):
                 continue
     return found

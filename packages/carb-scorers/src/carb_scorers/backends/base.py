@@ -105,8 +105,9 @@ class LanguageModel(Protocol):
 
     model: str
     revision: str | None
-    """A resolved commit or a hash of the weights; ``None`` where a server does not say. A backend may also have
-    ``in_flight: int``, which its scorer then shows (see ``Scorer``)."""
+    """A resolved commit or a hash of the weights; ``None`` where a server does not say."""
+    in_flight: int | None
+    """How many requests a server is asked at once, see ``ScorerSpec.in_flight``; ``None`` for a local model."""
 
     async def generate(
         self,
@@ -160,6 +161,7 @@ class RewardModel(Protocol):
 
     model: str
     revision: str | None
+    in_flight: int | None
 
     async def rewards(self, prompts: Sequence[Prompt], answers: Sequence[str]) -> Sequence[Reward | Failure]:
         """The reward of ``answers[i]`` as the assistant's turn after ``prompts[i]``."""

@@ -87,7 +87,7 @@ class OpenAIModel:
     def __init__(self, model: str, options: OpenAIOptions, endpoint: Endpoint) -> None:
         self.model = model
         self.revision: str | None = None  # a server does not say
-        self.in_flight = options.concurrency
+        self.in_flight: int | None = options.concurrency
         self._options = options
         self._endpoint = endpoint
         self._extra: dict[str, Any] = json.loads(options.body)

@@ -39,7 +39,8 @@ class VLLMLanguageModel:
 
     def __init__(self, target: str, engine: Engine) -> None:
         self.model = target
-        self.revision = engine.revision
+        self.revision: str | None = engine.revision
+        self.in_flight: int | None = None
         self._engine = engine
 
     async def generate(
@@ -178,7 +179,8 @@ class VLLMRewardModel:
 
     def __init__(self, target: str, engine: Engine) -> None:
         self.model = target
-        self.revision = engine.revision
+        self.revision: str | None = engine.revision
+        self.in_flight: int | None = None
         self._engine = engine
 
     async def rewards(self, prompts: Sequence[Prompt], answers: Sequence[str]) -> list[Reward | Failure]:

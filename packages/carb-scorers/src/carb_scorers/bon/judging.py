@@ -28,7 +28,7 @@ def judge_from(scorer: Scorer, folder: Path | None = None) -> Judge:
     """
 
     def judge(comparisons: Sequence[Comparison]) -> list[float | None]:
-        requests = {request.item_id: request for request in map(_request, comparisons)}
+        requests = {request.request_id: request for request in map(_request, comparisons)}
         found: dict[str, ScoreResult] = {}
         if folder is None:
             _ask(scorer, list(requests.values()), found)
@@ -54,7 +54,7 @@ def _ask(
     def keep(part: Sequence[ScoreResult]) -> None:
         if journal is not None:
             journal.append(part)
-        found.update((result.item_id, result) for result in part)
+        found.update((result.request_id, result) for result in part)
 
     async def run() -> None:
         await score_all(scorer, requests, keep)
@@ -69,7 +69,7 @@ def _name(one: Comparison) -> str:
 
 def _request(one: Comparison) -> ScoreRequest:
     return ScoreRequest(
-        item_id=_name(one),
+        request_id=_name(one),
         prompt=one.prompt.text,
         candidates=(Candidate(id="1", text=one.first), Candidate(id="2", text=one.second)),
         culture=one.prompt.culture,
@@ -78,7 +78,7 @@ def _request(one: Comparison) -> ScoreRequest:
 
 
 def _share(result: ScoreResult) -> float | None:
-    if result.error is not None:
+    if not result.complete:
         return None
     first, second = result.scores["1"], result.scores["2"]
     return 0.5 if first == second else float(first > second)

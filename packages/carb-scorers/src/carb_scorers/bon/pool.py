@@ -22,7 +22,8 @@ class PoolScores(Frozen):
     scorer: ScorerSpec
     scores: dict[str, tuple[float, ...]]
     """Prompt id to a score for each sample, in the order of the pool. Equal texts have equal scores; an empty answer
-    has minus infinity, since no scorer is shown it. Prompts whose scoring failed are missing."""
+    has minus infinity, since no scorer is shown it. Prompts with an answer whose scoring failed are
+    missing, since any answer could have been the pick."""
     errors: dict[str, str]
     """Prompt id to why its scoring failed."""
 
@@ -58,7 +59,7 @@ async def score_pool(
     prompts = {prompt.id: prompt for prompt in task.prompts}
     requests = [
         ScoreRequest(
-            item_id=key,
+            request_id=key,
             prompt=prompts[key].text,
             candidates=tuple(Candidate(id=str(place), text=text) for place, text in enumerate(shown, 1)),
             culture=prompts[key].culture,
@@ -72,8 +73,9 @@ async def score_pool(
     errors: dict[str, str] = {}
     for key, row in pool.samples.items():
         result = results.get(key)
-        if result is not None and result.error is not None:
-            errors[key] = f"{result.error.kind}: {result.error.message}"
+        if result is not None and not result.complete:
+            error = result.error or next(iter(result.errors.values()))
+            errors[key] = f"{error.kind}: {error.message}"
             continue
         by_text = dict.fromkeys(texts[key], 0.0)
         if result is not None:
@@ -96,7 +98,7 @@ async def _results(
         found: dict[str, ScoreResult] = {}
 
         def keep(part: Sequence[ScoreResult]) -> None:
-            found.update((result.item_id, result) for result in part)
+            found.update((result.request_id, result) for result in part)
             tally.add(part)
 
         await score_all(scorer, requests, keep, window=window)
@@ -110,14 +112,14 @@ async def _results(
         version=own if other == own else f"{own}, {other}",
     )
     with Journal(journal_path(folder, scorer.spec.name), head) as journal:
-        tally.add([journal.results[r.item_id] for r in requests if r.item_id in journal.results], spent=False)
+        tally.add([journal.results[r.request_id] for r in requests if r.request_id in journal.results], spent=False)
 
         def write(part: Sequence[ScoreResult]) -> None:
             journal.append(part)
             tally.add(part)
 
-        await score_all(scorer, [r for r in requests if r.item_id not in journal.results], write, window=window)
-        return {request.item_id: journal.results[request.item_id] for request in requests}
+        await score_all(scorer, [r for r in requests if r.request_id not in journal.results], write, window=window)
+        return {request.request_id: journal.results[request.request_id] for request in requests}
 
 
 def _distinct(prompt_id: str, texts: Sequence[str], seed: int) -> list[str]:

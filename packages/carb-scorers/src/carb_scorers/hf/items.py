@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Generic, Literal, Protocol, TypeVar
 
@@ -16,7 +16,7 @@ from carb_scorers.contract import ScoreError, Usage
 from carb_scorers.hf.cores import HasCore
 from carb_scorers.hf.executor import Executor, Read
 from carb_scorers.hf.loading import HFOptions, Loaded
-from carb_scorers.tokens import conversation_key, groups_of, shortened
+from carb_scorers.tokens import GAP, conversation_key, groups_of, shortened
 
 
 class HasLoaded(HasCore, Protocol):
@@ -125,54 +125,63 @@ class ItemRunner(Generic[W]):
         """All rows of an item's prompts, and the tokens of each prompt.
 
         With ``truncate=middle`` every prompt of the item is shortened, until its longest row fits, so that no
-        candidate is asked about less than another.
+        candidate is asked about less than another. A row that does not fit even so fails, and the others do not.
         """
         pairs = list(zip(prompts, answers or [""] * len(prompts), strict=True))
         limit = max(1, self._max_length - room)
-        known: dict[object, Sequence[Row]] = {}  # equal candidates are put into tokens once
-        try:
-            keys = [(conversation_key(prompt), answer) for prompt, answer in pairs]
-            for key, pair in zip(keys, pairs, strict=True):
-                if key not in known:
+        known: dict[object, Sequence[Row] | Failure] = {}  # equal candidates are put into tokens once
+        keys = [(conversation_key(prompt), answer) for prompt, answer in pairs]
+        for key, pair in zip(keys, pairs, strict=True):
+            if key not in known:
+                try:
                     known[key] = rows_of(*pair)
-            full = [known[key] for key in keys]
-        except (ValueError, TypeError, TemplateError) as error:
-            # A lone surrogate (UnicodeEncodeError is a ValueError), no tokens at all, or a template that objects.
-            failure = Failure(ScoreError(kind="text", message=f"cannot be put into tokens: {error}"))
-            return [([failure], Usage())] * len(prompts)
+                except (ValueError, TypeError, TemplateError) as error:
+                    # A lone surrogate (UnicodeEncodeError is a ValueError), no tokens, or a template that objects.
+                    message = f"cannot be put into tokens: {error}"
+                    known[key] = Failure(ScoreError(kind="text", message=message))
+        out: dict[int, tuple[Sequence[Row | Failure], Usage]] = {}
+        full: dict[int, Sequence[Row]] = {}
+        for place, key in enumerate(keys):
+            if isinstance(made := known[key], Failure):
+                out[place] = [made], Usage()
+            else:
+                full[place] = made
         rows = full
-        longest = _longest(full)
-        if longest > limit:
-            short = self._shortened(pairs, rows_of, limit) if self._truncate == "middle" else None
-            if short is None:
+        if self._truncate == "middle" and _longest(full) > limit:
+            rows = full | self._shortened({i: pairs[i] for i in full}, rows_of, limit)
+        for place, own in rows.items():
+            before, after = (len(kept[place][0].tokens) for kept in (full, rows))
+            if (longest := _longest({place: own})) > limit:
                 hint = "truncate=middle" if self._truncate == "error" else "a shorter question is not enough"
                 message = f"{longest} tokens, there is room for {limit} ({hint})"
                 failure = Failure(ScoreError(kind="too-long", message=message))
-                return [([failure], Usage(input_tokens=len(own[0].tokens))) for own in full]
-            rows = short
-        return [
-            (own, Usage(input_tokens=len(own[0].tokens), cut_tokens=len(before[0].tokens) - len(own[0].tokens)))
-            for own, before in zip(rows, full, strict=True)
-        ]
+                out[place] = [failure], Usage(input_tokens=before)
+            else:
+                out[place] = own, Usage(input_tokens=after, cut_tokens=before - after)
+        return [out[place] for place in range(len(pairs))]
 
     def _shortened(
-        self, pairs: Sequence[tuple[Prompt, str]], rows_of: RowsOf, limit: int
-    ) -> list[Sequence[Row]] | None:
-        question = pairs[0][0].question
-        if any(prompt.with_question is None or prompt.question != question for prompt, _ in pairs):
-            return None
-        made: list[Sequence[Row]] = []
+        self, pairs: Mapping[int, tuple[Prompt, str]], rows_of: RowsOf, limit: int
+    ) -> dict[int, Sequence[Row]]:
+        """Rows with shorter questions; those that nothing makes fit are missing."""
+        questions = {prompt.question for prompt, _ in pairs.values()}
+        if len(questions) != 1 or any(prompt.with_question is None for prompt, _ in pairs.values()):
+            return {}
 
-        def excess(text: str) -> int:
-            made[:] = [
-                rows_of(replace(prompt, messages=prompt.with_question(text)), answer)
-                for prompt, answer in pairs
+        def made(text: str) -> dict[int, Sequence[Row]]:
+            return {
+                place: rows_of(replace(prompt, messages=prompt.with_question(text)), answer)
+                for place, (prompt, answer) in pairs.items()
                 if prompt.with_question is not None
-            ]
-            return _longest(made) - limit
+            }
 
-        return None if shortened(self._tokenizer, question, excess) is None else made
+        least = made(GAP)
+        pairs = {place: pair for place, pair in pairs.items() if _longest({place: least[place]}) <= limit}
+        if not pairs:
+            return {}
+        text = shortened(self._tokenizer, questions.pop(), lambda text: _longest(made(text)) - limit)
+        return {} if text is None else made(text)
 
 
-def _longest(rows: Sequence[Sequence[Row]]) -> int:
-    return max(len(row.tokens) for own in rows for row in own)
+def _longest(rows: Mapping[int, Sequence[Row]]) -> int:
+    return max((len(row.tokens) for own in rows.values() for row in own), default=0)

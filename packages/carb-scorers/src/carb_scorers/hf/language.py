@@ -60,7 +60,8 @@ class HFLanguageModel:
 
     def __init__(self, target: str, workers: Sequence[Worker], options: HFOptions) -> None:
         self.model = target
-        self.revision = workers[0].loaded.revision
+        self.revision: str | None = workers[0].loaded.revision
+        self.in_flight: int | None = None
         self._tokenizer = workers[0].loaded.tokenizer
         self._items = ItemRunner(workers, options)
         self._packing = options.packing

@@ -57,7 +57,8 @@ class HFRewardModel:
         ending: Sequence[int],
     ) -> None:
         self.model = target
-        self.revision = workers[0].loaded.revision
+        self.revision: str | None = workers[0].loaded.revision
+        self.in_flight: int | None = None
         self._tokenizer = workers[0].loaded.tokenizer
         self._items = ItemRunner(workers, options)
         self._packing = options.packing != "off"

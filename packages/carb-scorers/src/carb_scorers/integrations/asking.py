@@ -77,13 +77,13 @@ async def score_texts(scorer: Scorer, texts: Sequence[Text], *, seed: int = 0) -
             own.append(text.response)
     requests = [_request(number, *key, own, seed) for number, (key, own) in enumerate(groups.items())]
     results: dict[str, ScoreResult] = {}
-    await score_all(scorer, requests, lambda part: results.update((result.item_id, result) for result in part))
+    await score_all(scorer, requests, lambda part: results.update((result.request_id, result) for result in part))
     found: dict[tuple[tuple[str, str, str], str], Scored] = {}
     for key, request in zip(groups, requests, strict=True):
-        result = results[request.item_id]
+        result = results[request.request_id]
         for candidate in request.candidates:
             score = result.scores.get(candidate.id)
-            found[key, candidate.text] = Scored(score, result.rationale, result.error)
+            found[key, candidate.text] = Scored(score, result.rationale, result.error_of(candidate.id))
     return [found[(text.prompt, text.culture, text.language), text.response] for text in texts]
 
 
@@ -94,7 +94,7 @@ def _request(
         return hashlib.sha256(f"{seed}\0{prompt}\0{text}".encode("utf-8", "surrogatepass")).digest()
 
     return ScoreRequest(
-        item_id=str(number),
+        request_id=str(number),
         prompt=prompt,
         candidates=tuple(Candidate(id=str(i), text=text) for i, text in enumerate(sorted(responses, key=place), 1)),
         culture=culture,

@@ -19,7 +19,8 @@ class Pick:
     """Which response was picked."""
 
     index: int | None
-    """Place in the responses given; the first of several that score equally. ``None`` where scoring failed."""
+    """Place in the responses given; the first of several that score equally. ``None`` where a response could not be
+    scored, since that one could have been the best."""
     response: str | None
     scores: tuple[float | None, ...]
     """Of each response, in the order given."""
@@ -49,7 +50,8 @@ async def best_of_n_async(
     scores = tuple(one.score for one in found)
     known = [(score, -place) for place, score in enumerate(scores) if score is not None]
     if len(known) < len(scores):
-        return Pick(None, None, scores, found[0].rationale, found[0].error)
+        error = next(one.error for one in found if one.error is not None)
+        return Pick(None, None, scores, found[0].rationale, error)
     place = -max(known)[1]
     return Pick(place, responses[place], scores, found[0].rationale)
 

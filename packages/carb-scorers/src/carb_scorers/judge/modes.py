@@ -121,12 +121,12 @@ def pairwise(request: ScoreRequest, asker: Asker, *, reads: bool, knockout: bool
 
 
 def pointwise(request: ScoreRequest, asker: Asker, *, reads: bool, orders: Orders) -> Round:
-    """Each candidate alone, rated from 1 to 10.
+    """A candidate alone, rated from 1 to 10.
 
     A score is the expected rating Σ r P(r) over the ratings' probabilities (Liu et al. 2023, "G-Eval", EMNLP), or
     the written number. Nothing stands beside a candidate; what can be shown in both orders is the scale.
     """
-    ids = [candidate.id for candidate in request.candidates]
+    (candidate,) = request.candidates
     scales = (False,) if orders == "one" else (False, True)
     answers = yield [
         Ask(
@@ -134,14 +134,11 @@ def pointwise(request: ScoreRequest, asker: Asker, *, reads: bool, orders: Order
             RATINGS,
             "rating",
         )
-        for candidate in request.candidates
         for falling in scales
     ]
-    values = iter(answers)
-    presentations = tuple(
-        Presentation(order=(key,), scores={key: next(values).values[0]}) for key in ids for _ in scales
-    )
-    return Outcome(_means(presentations, ids), presentations if len(scales) > 1 else ())
+    key = candidate.id
+    presentations = tuple(Presentation(order=(key,), scores={key: answer.values[0]}) for answer in answers)
+    return Outcome(_means(presentations, [key]), presentations if len(scales) > 1 else ())
 
 
 def _rounds(ids: Sequence[str], wins: list[list[float]], *, knockout: bool) -> Iterator[list[tuple[str, str]]]:

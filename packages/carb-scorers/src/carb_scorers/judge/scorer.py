@@ -58,24 +58,32 @@ class JudgeScorer:
         self._model = model
         self._options = options
         self._asker = Asker(options.mode, options.prompt, options.prompt_language, options.words)
-        if (in_flight := getattr(model, "in_flight", None)) is not None:
-            self.in_flight: int = in_flight
 
     async def aclose(self) -> None:
         """Close the backend."""
         await self._model.aclose()
 
     async def score(self, requests: Sequence[ScoreRequest]) -> list[ScoreResult]:
-        """See ``Scorer``. An item fails as a whole where one of its prompts does."""
-        items = [_Item(request, self._round(request)) for request in requests]
-        while asking := [(number, item) for number, item in enumerate(items) if item.asks]:
+        """See ``Scorer``. An item fails as a whole where one of its prompts does, but for pointwise ratings."""
+        parts = [(number, part) for number, request in enumerate(requests) for part in self._parts(request)]
+        items = [(number, _Item(part, self._round(part))) for number, part in parts]
+        while asking := [(number, item) for number, item in items if item.asks]:
             asks = [
                 replace(ask, prompt=replace(ask.prompt, group=number)) for number, item in asking for ask in item.asks
             ]
             answers = iter(await self._read(asks))
             for _, item in asking:
                 item.hear([next(answers) for _ in item.asks])
-        return [item.result() for item in items]
+        found: list[list[ScoreResult]] = [[] for _ in requests]
+        for number, item in items:
+            found[number].append(item.result())
+        return [_joined(request, own) for request, own in zip(requests, found, strict=True)]
+
+    def _parts(self, request: ScoreRequest) -> list[ScoreRequest]:
+        """What is asked about by itself: the item, or each candidate of a pointwise judge."""
+        if self._options.mode != "pointwise":
+            return [request]
+        return [request.model_copy(update={"candidates": (candidate,)}) for candidate in request.candidates]
 
     async def _read(self, asks: Sequence[Ask]) -> list[Read | Failure]:
         if self._options.read == "logprob":
@@ -95,6 +103,25 @@ class JudgeScorer:
         if len(request.candidates) > len(LETTERS):
             raise CarbError(f"A listwise judge shows at most {len(LETTERS)} candidates; use mode=pairwise.")
         return listwise(request, asker, reads=reads, ranking=options.answer == "ranking", orders=orders)
+
+
+def _joined(request: ScoreRequest, parts: Sequence[ScoreResult]) -> ScoreResult:
+    """One result for an item from those of its candidates."""
+    if len(parts) == 1:
+        return parts[0]
+    usage = sum((part.usage for part in parts if part.usage is not None), Usage())
+    errors = {c.id: part.error for c, part in zip(request.candidates, parts, strict=True) if part.error is not None}
+    if len(errors) == len(parts):
+        first = next(iter(errors.values()))
+        return failed(request, first.kind, first.message, usage)
+    return ScoreResult(
+        request_id=request.request_id,
+        scores={key: score for part in parts for key, score in part.scores.items()},
+        errors=errors,
+        rationale="\n\n".join(part.rationale for part in parts if part.rationale) or None,
+        usage=usage,
+        presentations=tuple(shown for part in parts for shown in part.presentations),
+    )
 
 
 class _Item:
@@ -129,7 +156,7 @@ class _Item:
             return failed(self._request, error.kind, error.message, self._usage)
         assert self._outcome is not None
         return ScoreResult(
-            item_id=self._request.item_id,
+            request_id=self._request.request_id,
             scores=self._outcome.scores,
             rationale="\n\n".join(self._texts) or None,
             usage=self._usage,
@@ -166,6 +193,7 @@ def open_judge(name: str, target: str, options: Mapping[str, str]) -> Scorer:
         revision=model.revision,
         parameters={**read.model_dump(mode="json", exclude={"revision"}), "prompt_sha256": _prompt_hash(read)},
         comparative=read.mode != "pointwise",
+        in_flight=model.in_flight,
     )
     return JudgeScorer(spec, model, read)
 
@@ -182,7 +210,13 @@ def _check_prompts(options: JudgeOptions) -> None:
     """Find a broken prompt before a model is loaded."""
     language = "en" if options.prompt_language == "item" else options.prompt_language
     trial = ScoreRequest.model_validate(
-        {"item_id": "", "prompt": "", "candidates": [{"id": "1", "text": ""}], "culture": "english", "language": "en"}
+        {
+            "request_id": "",
+            "prompt": "",
+            "candidates": [{"id": "1", "text": ""}],
+            "culture": "english",
+            "language": "en",
+        }
     )
     asker = Asker(options.mode, options.prompt, language, options.words)
     asker.ask(

@@ -61,7 +61,7 @@ class ScorerReward:
         shown = {key: sorted(texts, key=_place) for key, texts in groups.items() if texts}
         requests = [
             ScoreRequest(
-                item_id=key,
+                request_id=key,
                 prompt=self._prompts[key].text,
                 candidates=tuple(Candidate(id=str(place), text=text) for place, text in enumerate(texts, 1)),
                 culture=self._prompts[key].culture,
@@ -72,19 +72,19 @@ class ScorerReward:
         results: dict[str, ScoreResult] = {}
 
         async def run() -> None:
-            await score_all(self._scorer, requests, lambda part: results.update((r.item_id, r) for r in part))
+            await score_all(self._scorer, requests, lambda part: results.update((r.request_id, r) for r in part))
 
         wait_for(run)
         rewards: list[float | None] = []
         for key, answer in zip(prompt_ids, answers, strict=True):
             result = results.get(key)
             if result is None or result.error is not None:
-                self.failed += 1
                 rewards.append(None)
             elif answer:
-                rewards.append(result.scores[str(shown[key].index(answer) + 1)])
+                rewards.append(result.scores.get(str(shown[key].index(answer) + 1)))
             else:
                 rewards.append(min(result.scores.values()))
+        self.failed += sum(reward is None for reward in rewards)
         return rewards
 
 
