@@ -9,7 +9,20 @@ import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 
-from carb_data import BonSet, Dataset, Domain, Perturbation, Provenance, Response, Role, cultures
+from carb_data import (
+    BonSet,
+    Dataset,
+    Domain,
+    Kind,
+    Message,
+    Perturbation,
+    Provenance,
+    Response,
+    Role,
+    Source,
+    Votes,
+    cultures,
+)
 
 sys.path.insert(0, str(Path(__file__).parent))  # construct_server, a module of these tests
 
@@ -25,6 +38,24 @@ identifiers = st.text(st.characters(exclude_categories=["Cs", "Cc"]), min_size=1
 optional_texts = st.none() | st.text(characters, max_size=12)
 
 
+sources = st.builds(
+    Source,
+    url=optional_texts,
+    title=optional_texts,
+    accessed=st.none() | st.dates(),
+    note=optional_texts,
+    fact=optional_texts,
+)
+votes = st.integers(1, 9).flatmap(lambda asked: st.builds(Votes, asked=st.just(asked), right=st.integers(0, asked)))
+
+
+@st.composite
+def conversations(draw: st.DrawFn) -> tuple[Message, ...]:
+    before = draw(st.lists(st.sampled_from(["user", "assistant"]), max_size=2))
+    roles = [*draw(st.sampled_from([[], ["system"]])), *before, "user"]
+    return tuple(Message(role=role, content=draw(texts)) for role in roles)
+
+
 @st.composite
 def bon_sets(draw: st.DrawFn) -> BonSet:
     names = draw(st.lists(identifiers, min_size=2, max_size=9, unique=True))
@@ -38,6 +69,8 @@ def bon_sets(draw: st.DrawFn) -> BonSet:
             language=draw(st.sampled_from(LANGUAGES)),
             culture=draw(st.none() | st.sampled_from(CULTURES)),
             generator=draw(optional_texts),
+            source=draw(st.none() | sources),
+            votes=draw(st.none() | votes),
         )
         for place, name in enumerate(names[:split])
     ]
@@ -60,7 +93,7 @@ def bon_sets(draw: st.DrawFn) -> BonSet:
         domain=draw(st.sampled_from(Domain)),
         topic=draw(optional_texts),
         language=draw(st.sampled_from(LANGUAGES)),
-        prompt=draw(texts),
+        prompt=draw(texts | conversations()),
         responses=tuple(responses),
         perturbed=tuple(perturbed),
         provenance=Provenance(
@@ -71,6 +104,8 @@ def bon_sets(draw: st.DrawFn) -> BonSet:
             method=draw(st.sampled_from(["human-vote", "authored", "generated"])),
             notes=draw(optional_texts),
         ),
+        family=draw(st.none() | identifiers),
+        kind=draw(st.sampled_from(Kind)),
     )
 
 

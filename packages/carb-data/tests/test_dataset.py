@@ -41,7 +41,7 @@ def test_filters_combine():
 
 def renamed(item: BonSet, number: int, source_id: str | None) -> BonSet:
     provenance = item.provenance.model_copy(update={"source": "s", "source_id": source_id})
-    return item.model_copy(update={"id": str(number), "provenance": provenance})
+    return item.model_copy(update={"id": str(number), "provenance": provenance, "family": None})
 
 
 @given(
@@ -87,3 +87,12 @@ def test_a_folder_without_data_and_a_bad_hub_name_are_plain_errors(tmp_path):
         load(tmp_path)
     with pytest.raises(CarbError, match="hf://owner/name"):
         load("hf://justaname")
+
+
+def test_a_split_keeps_a_family_together():
+    seed = load("carb-seed")
+    sets = [item.model_copy(update={"family": f"family-{n // 4}"}) for n, item in enumerate(seed)]
+    parts = Dataset(sets).split({"train": 0.5, "test": 0.5}, seed=3)
+    families = [{item.family for item in part} for part in parts.values()]
+    assert all(families)
+    assert not families[0] & families[1]

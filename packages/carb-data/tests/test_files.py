@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from carb_data import BonSet, CarbError, DataError, Dataset, cultures
-from carb_data.files import canonical, to_json
+from carb_data.files import VERSION, canonical, to_json
 
 VALID = {
     "id": "s1",
@@ -58,7 +58,10 @@ def test_one_set_is_one_line_without_empty_fields(item):
     assert "\n" not in line
     assert "\r" not in line
     assert None not in json.loads(line).values()
-    assert BonSet.model_validate_json(line) == item
+    assert json.loads(line).pop("schema") == VERSION
+    content = json.loads(line)
+    del content["schema"]
+    assert BonSet.model_validate(content) == item
 
 
 @given(item=st.from_type(BonSet), data=st.data())
@@ -66,6 +69,7 @@ def test_canonical_content_ignores_the_order_of_keys_and_responses(item, data):
     content = json.loads(to_json(item))
     content = dict(data.draw(st.permutations(list(content.items()))))
     content["responses"] = data.draw(st.permutations(content["responses"]))
+    del content["schema"]
     assert canonical(BonSet.model_validate(content)) == canonical(item)
 
 
@@ -180,6 +184,63 @@ def test_the_error_message_lists_the_first_problems_and_counts_the_rest(tmp_path
 
 def test_without_a_registry_any_culture_is_accepted(tmp_path):
     path = tmp_path / "new.jsonl"
-    path.write_text(with_changes(culture="hausa"), encoding="utf-8")
-    assert Dataset.load(path, registry=None)[0].culture == "hausa"
-    assert "hausa" not in cultures
+    path.write_text(with_changes(culture="wolof"), encoding="utf-8")
+    assert Dataset.load(path, registry=None)[0].culture == "wolof"
+    assert "wolof" not in cultures
+
+
+CHAT = [
+    {"role": "system", "content": "You answer briefly."},
+    {"role": "user", "content": "Hello"},
+    {"role": "assistant", "content": "Hello!"},
+    {"role": "user", "content": "When do shops close?"},
+]
+
+
+@pytest.mark.parametrize("suffix", [".jsonl", ".parquet"])
+def test_a_conversation_stays_a_conversation(tmp_path, suffix):
+    both = Dataset(
+        [
+            BonSet.model_validate(VALID),
+            BonSet.model_validate({**VALID, "id": "chat", "prompt": CHAT, "kind": "control"}),
+        ]
+    )
+    both.save(tmp_path / f"sets{suffix}")
+    loaded = Dataset.load(tmp_path / f"sets{suffix}")
+    assert loaded == both
+    assert [turn.role for turn in loaded["chat"].prompt] == ["system", "user", "assistant", "user"]
+    assert loaded["chat"].prompt_text.endswith("user: When do shops close?")
+
+
+@pytest.mark.parametrize(
+    ("turns", "reason"),
+    [
+        (CHAT[:3], "must end with a turn of the user"),
+        ([*CHAT[1:], CHAT[0], CHAT[1]], "only the first turn"),
+        ([], "at least 1 item"),
+        ([{"role": "tool", "content": "x"}], "'system', 'user' or 'assistant'"),
+    ],
+)
+def test_a_conversation_without_form_is_a_problem_of_its_line(tmp_path, turns, reason):
+    path = tmp_path / "chat.jsonl"
+    path.write_text(with_changes(prompt=turns), encoding="utf-8")
+    problem, *_ = problems_of(path)
+    assert problem.field.startswith("prompt")
+    assert reason in problem.reason
+
+
+def test_rows_of_the_first_version_are_read_and_those_of_a_later_one_are_refused(tmp_path):
+    path = tmp_path / "sets.jsonl"
+    path.write_text("\n".join([with_changes(id="old"), with_changes(id="same", schema="carb-set/1")]), encoding="utf-8")
+    assert len(Dataset.load(path)) == 2
+    path.write_text(with_changes(schema="carb-set/3"), encoding="utf-8")
+    (problem,) = problems_of(path)
+    assert problem.field == "schema"
+    assert "install a newer carb-data" in problem.reason
+
+
+def test_more_right_votes_than_people_are_a_defect(tmp_path):
+    chosen, rejected = VALID["responses"]
+    path = tmp_path / "votes.jsonl"
+    path.write_text(with_changes(responses=[{**chosen, "votes": {"asked": 3, "right": 4}}, rejected]), encoding="utf-8")
+    assert "responses.0.votes.right" in {problem.field for problem in problems_of(path)}

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from carb_data import BonSet, Dataset, load
-from carb_data.models import Domain
+from carb_data.models import Domain, Kind
 
 
 @given(dataset=st.from_type(Dataset), data=st.data())
@@ -38,7 +38,9 @@ def test_the_division_into_files_does_not_matter(dataset, data):
 
 def changed_versions(item: BonSet):
     yield item.model_copy(update={"id": item.id + "x"})
-    yield item.model_copy(update={"prompt": item.prompt + " "})
+    yield item.model_copy(update={"prompt": item.prompt_text + " "})
+    yield item.model_copy(update={"family": (item.family or "") + "x"})
+    yield item.model_copy(update={"kind": next(k for k in Kind if k is not item.kind)})
     yield item.model_copy(update={"topic": (item.topic or "") + "x"})
     yield item.model_copy(update={"domain": next(d for d in Domain if d != item.domain)})
     yield item.model_copy(update={"culture": "thai" if item.culture != "thai" else "german"})
@@ -70,3 +72,8 @@ def test_adding_or_leaving_out_a_set_changes_it():
 @pytest.mark.parametrize("prefix", [0, 7])
 def test_it_is_a_sha256_in_hex(prefix):
     assert len(load("carb-seed")[:prefix].fingerprint) == 64
+
+
+def test_that_of_the_first_seed_did_not_move_when_files_got_a_schema_version():
+    first = "19e4b9722cb9c3244f5c1705a112e08b636eb9dbd4d6558d6b3ca9ceffffb77d"
+    assert load("carb-seed@1").fingerprint == load("carb-seed").fingerprint == first

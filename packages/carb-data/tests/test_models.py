@@ -65,9 +65,9 @@ def test_chosen_and_rejected_divide_the_responses(item):
 
 
 @given(item=st.from_type(BonSet))
-def test_the_source_item_is_the_sources_own_or_the_set(item):
+def test_the_source_item_is_the_sources_own_or_the_family_or_the_set(item):
     if item.provenance.source_id is None:
-        assert item.source_item == f"set:{item.id}"
+        assert item.source_item == (f"set:{item.id}" if item.family is None else f"family:{item.family}")
     else:
         assert item.source_item == f"{item.provenance.source}:{item.provenance.source_id}"
 

@@ -241,9 +241,6 @@ def test_mistakes_are_named(tmp_path):
         list(rows("blend", folder, places="Spian"))
     with pytest.raises(CarbError, match=r"lacks .*annotations/UK_data\.json"):
         list(rows("blend", folder))
-    with pytest.raises(CarbError, match=r"unknown culture 'greek'.*CARB_CULTURES"):
-        build("blend", folder, tmp_path / "out.jsonl", places="Greece")
-    assert not list(tmp_path.glob("*out*"))
     (folder / "annotations" / "US_data.json").write_text('{"q": {"question": 1}}')
     with pytest.raises(CarbError, match=r"US_data\.json is not a file of BLEnD: q\.question"):
         list(rows("blend", folder, places="Spain"))

@@ -64,7 +64,7 @@ def test_normad_verdicts_follow_the_gold_label(stories, neutral):
     assert len(got) == len(stories)
     for row, (country, label) in zip(got, stories, strict=True):
         known = label.strip().casefold() in (["yes", "no", "neutral"] if neutral else ["yes", "no"])
-        covered = country not in {"Atlantis", "hong_kong"}
+        covered = country != "Atlantis"
         assert isinstance(row, BonSet) == (known and covered)
         if isinstance(row, BonSet):
             assert len(row.responses) == 2 + neutral
@@ -125,7 +125,7 @@ def test_safeworld_asks_what_is_at_stake(tmp_path):
     got = list(rows("safeworld", safeworld(tmp_path)))
     assert len(got) == 14
     sets = [row for row in got if isinstance(row, BonSet)]
-    assert Counter(row.culture for row in sets) == {"arabic": 2, "japanese": 2, "thai": 2, "spanish-mx": 2}
+    assert Counter(row.culture for row in sets) == {"arabic-eg": 2, "japanese": 2, "thai": 2, "spanish-mx": 2}
     for row in sets:
         assert sum(r.role is Role.CHOSEN for r in row.responses) == 1
         assert len({r.text for r in row.responses}) == 4
@@ -192,7 +192,8 @@ def test_no_word_of_a_page_is_lost(text, longest):
 def test_countries_find_their_most_specific_culture():
     assert culture_of(find_country("MEX")).id == "spanish-mx"
     assert culture_of(find_country("U.K.")).id == "english-gb"
-    assert culture_of(find_country("hong_kong")) is None
+    assert culture_of(find_country("hong_kong")).id == "chinese-hk"
+    assert culture_of(find_country("turkey")) is None  # lends answers, is not asked
     assert find_country("Atlantis") is None
     own = Culture(id="hausa", name="Hausa", language="ha", script="Latn", family="Afro-Asiatic", resource_class=2,
                   regions=("NG",))  # fmt: skip

@@ -117,7 +117,7 @@ def test_majorities_against_majorities(tmp_path, separator):
     egypt = sets["wvs/EGY/Q1"]
     assert egypt.chosen.text == "Always"
     assert {r.text: r.culture for r in egypt.rejected}.items() >= {"Seldom": "spanish-mx", "Never": "thai"}.items()
-    assert egypt.culture == "arabic"
+    assert egypt.culture == "arabic-eg"
     assert egypt.domain == "values"
     assert egypt.prompt.endswith("How would most people in Egypt answer?")
     assert "80% of 400 people in EGY" in egypt.provenance.notes

@@ -107,7 +107,7 @@ class TestInclude:
         row = {"question": "Wat?", "choices": ["a1", "b1", "c1", "d1"], "answer": 1, "domain": None, "subject": "y"}
         pl.DataFrame([row]).write_parquet(tmp_path / "Dutch" / "test-0.parquet")
         task = open_task(f"include:{tmp_path}")
-        assert (task.prompts[0].culture, task.prompts[0].topic) == ("nl", "y")
+        assert (task.prompts[0].culture, task.prompts[0].topic) == ("dutch", "y")
         assert task.grade(task.prompts[0].id, "b1") == 1
 
     @pytest.mark.parametrize(

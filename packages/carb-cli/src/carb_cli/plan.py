@@ -149,7 +149,7 @@ def _calls(spec: ParsedSpec, dataset: Dataset) -> Iterator[tuple[int, int]]:
     if spec.kind == "implicit":
         each = 1 if spec.options.get("ref", "none") == "none" else 2
     for item in dataset:
-        prompt = tokens(item.prompt) + (INSTRUCTION_TOKENS if spec.kind in ("judge", "think") else 0)
+        prompt = tokens(item.prompt_text) + (INSTRUCTION_TOKENS if spec.kind in ("judge", "think") else 0)
         if not compares:
             for response in (*item.responses, *item.perturbed):
                 yield each, prompt + tokens(response.text)

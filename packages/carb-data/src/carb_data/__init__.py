@@ -3,7 +3,19 @@
 from carb_data.contamination import ContaminationReport, check_contamination
 from carb_data.dataset import Dataset, load
 from carb_data.errors import CarbError, DataError, MissingExtraError, Problem
-from carb_data.models import BonSet, Culture, Domain, Perturbation, Provenance, Response, Role
+from carb_data.models import (
+    BonSet,
+    Culture,
+    Domain,
+    Kind,
+    Message,
+    Perturbation,
+    Provenance,
+    Response,
+    Role,
+    Source,
+    Votes,
+)
 from carb_data.registry import Registry, UnknownCultureError, cultures
 from carb_data.table import ScoreTable
 
@@ -15,6 +27,8 @@ __all__ = [
     "DataError",
     "Dataset",
     "Domain",
+    "Kind",
+    "Message",
     "MissingExtraError",
     "Perturbation",
     "Problem",
@@ -23,7 +37,9 @@ __all__ = [
     "Response",
     "Role",
     "ScoreTable",
+    "Source",
     "UnknownCultureError",
+    "Votes",
     "check_contamination",
     "cultures",
     "load",

@@ -226,14 +226,14 @@ def _texts(entry: BonSet | str, place: int, least: int) -> Iterator[_Text]:
         yield _Text(str(place), "text", entry)
         return
     yield _Text(entry.id, "source_item", entry.source_item)
-    yield _Text(entry.id, "prompt", entry.prompt)
+    yield _Text(entry.id, "prompt", entry.prompt_text)
     for response in (*entry.responses, *entry.perturbed):
         if len(response.text.encode("utf-8", "replace")) >= least:
             yield _Text(entry.id, response.id, response.text)
 
 
 def _all_texts(item: BonSet) -> tuple[str, ...]:
-    return (item.prompt, *(response.text for response in (*item.responses, *item.perturbed)))
+    return (item.prompt_text, *(response.text for response in (*item.responses, *item.perturbed)))
 
 
 class _Similar:

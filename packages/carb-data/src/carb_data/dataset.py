@@ -13,11 +13,13 @@ from typing import Self, overload
 from carb_data import files
 from carb_data.errors import CarbError
 from carb_data.extras import require
+from carb_data.joined import Joined
 from carb_data.models import BonSet
 from carb_data.options import closest
 from carb_data.registry import Registry, cultures
 
 SEED = "carb-seed"
+_SEED_1 = (SEED, f"{SEED}@1")
 
 
 class Dataset:
@@ -80,9 +82,10 @@ class Dataset:
         )
 
     def split(self, fractions: Mapping[str, float], *, seed: int = 0) -> dict[str, Dataset]:
-        """Divide by *source item*, so that no prompt or translation of one crosses a border.
+        """Divide by *source item*, so that no prompt, translation or mirror of one crosses a border.
 
-        A source item goes where the hash of ``seed`` and its name falls, so it stays there when sets are added.
+        A source item, with the others of its families, goes where the hash of ``seed`` and its name falls, so
+        it stays there when sets are added.
 
         Args:
             fractions: part name to share, for example ``{"train": 0.8, "dev": 0.1, "test": 0.1}``; they sum to 1.
@@ -92,8 +95,9 @@ class Dataset:
             raise CarbError(f"Split fractions must be non-negative and sum to 1; got {dict(fractions)}.")
         parts: dict[str, list[BonSet]] = {name: [] for name in fractions}
         names = list(fractions)
+        units = self._units()
         for item in self._sets:
-            digest = hashlib.sha256(f"{seed}\0{item.source_item}".encode()).digest()
+            digest = hashlib.sha256(f"{seed}\0{units.name(item.source_item)}".encode()).digest()
             place = int.from_bytes(digest[:8], "big") / 2**64
             for name in names:
                 place -= fractions[name]
@@ -101,6 +105,14 @@ class Dataset:
                     break
             parts[name].append(item)
         return {name: Dataset(sets) for name, sets in parts.items()}
+
+    def _units(self) -> Joined:
+        """Source items that one family holds are one."""
+        units, first = Joined(), dict[str, str]()
+        for item in self._sets:
+            if item.family is not None:
+                units.join(first.setdefault(item.family, item.source_item), item.source_item)
+        return units
 
     def __iter__(self) -> Iterator[BonSet]:
         return iter(self._sets)
@@ -134,15 +146,16 @@ def load(name_or_path: str | Path, *, registry: Registry | None = cultures) -> D
     """Load a data set by name.
 
     Args:
-        name_or_path: ``"carb-seed"``, a path to a file or folder, or ``hf://owner/name``.
+        name_or_path: ``"carb-seed"`` (``carb-seed@1`` names its version), a path to a file or folder, or ``hf://owner/name``.
         registry: cultures that may occur; ``None`` accepts any.
 
     Raises:
         CarbError: there is no such data set, or it is not valid.
     """
     name = str(name_or_path)
-    if name == SEED:
-        return Dataset.load(str(resources.files("carb_data") / "seed"), registry=registry)
+    if name in _SEED_1:
+        folder = Path(str(resources.files("carb_data") / "seed"))
+        return Dataset(files.load_files(sorted(folder.glob("*.jsonl")), registry))
     if name.startswith("hf://"):
         return _load_hub(name, registry)
     if not Path(name).exists():

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import codecs
 import json
+import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
 import polars as pl
 from pydantic import ValidationError
+from pydantic_core import from_json
 
 from carb_data.errors import CarbError, DataError, Problem
-from carb_data.models import BonSet
+from carb_data.models import BonSet, Kind
 from carb_data.registry import Registry
 
 _RESPONSE = pl.Struct(
@@ -25,15 +27,21 @@ _RESPONSE = pl.Struct(
         "generator": pl.String,
         "perturbation": pl.String,
         "original": pl.String,
+        "source": pl.Struct(
+            {"url": pl.String, "title": pl.String, "accessed": pl.String, "note": pl.String, "fact": pl.String}
+        ),
+        "votes": pl.Struct({"asked": pl.Int64, "right": pl.Int64}),
     }
 )
 SCHEMA: dict[str, pl.DataType | type[pl.DataType]] = {
+    "schema": pl.String,
     "id": pl.String,
     "culture": pl.String,
     "domain": pl.String,
     "topic": pl.String,
     "language": pl.String,
     "prompt": pl.String,
+    "messages": pl.List(pl.Struct({"role": pl.String, "content": pl.String})),
     "responses": pl.List(_RESPONSE),
     "perturbed": pl.List(_RESPONSE),
     "provenance": pl.Struct(
@@ -46,8 +54,13 @@ SCHEMA: dict[str, pl.DataType | type[pl.DataType]] = {
             "notes": pl.String,
         }
     ),
+    "family": pl.String,
+    "kind": pl.String,
 }
-"""The columns of sets in a Parquet file."""
+"""The columns of sets in a Parquet file. A conversation stands in ``messages``, and ``prompt`` is then null."""
+VERSION = "carb-set/2"
+"""What ``schema`` says in the rows that are written now. Rows without it are of version 1: the same but for the fields
+that version 2 added, so that they are read as they stand."""
 _PARQUET_SLICE = 4096
 SUFFIXES = (".jsonl", ".parquet")
 
@@ -89,9 +102,33 @@ def _jsonl(path: Path, problems: list[Problem]) -> Iterator[tuple[int, BonSet]]:
             if not line.strip():
                 continue
             try:
-                yield number, BonSet.model_validate_json(line)
-            except ValidationError as error:
-                problems.extend(_reasons(path, number, error))
+                content = from_json(line)
+            except ValueError as error:
+                problems.append(Problem(str(path), number, "", f"Invalid JSON: {error}"))
+                continue
+            yield from _valid(content, path, number, problems)
+
+
+def _valid(content: object, path: Path, line: int, problems: list[Problem]) -> Iterator[tuple[int, BonSet]]:
+    if isinstance(content, dict):
+        version = content.get("schema")
+        if version is not None and not re.fullmatch(r"carb-set/[12]", str(version)):
+            reason = f"this carb-data reads {VERSION} and older, not {version!r}; install a newer carb-data"
+            problems.append(Problem(str(path), line, "schema", reason))
+            return
+        content = _without_table_form(content)
+    try:
+        yield line, BonSet.model_validate(content)
+    except ValidationError as error:
+        problems.extend(_reasons(path, line, error))
+
+
+def _without_table_form(content: dict[str, Any]) -> dict[str, Any]:
+    """The fields of a set alone: tables write null for what is absent, and a conversation in a column of its own."""
+    found = {name: value for name, value in content.items() if value is not None and name != "schema"}
+    if "messages" in found and "prompt" not in found:
+        found["prompt"] = found.pop("messages")
+    return found
 
 
 def _parquet(path: Path, problems: list[Problem]) -> Iterator[tuple[int, BonSet]]:
@@ -101,10 +138,7 @@ def _parquet(path: Path, problems: list[Problem]) -> Iterator[tuple[int, BonSet]
         for start in range(0, height, _PARQUET_SLICE):
             rows = frame.slice(start, _PARQUET_SLICE).collect()
             for number, row in enumerate(rows.iter_rows(named=True), start + 1):
-                try:
-                    yield number, BonSet.model_validate(row)
-                except ValidationError as error:
-                    problems.extend(_reasons(path, number, error))
+                yield from _valid(row, path, number, problems)
     except pl.exceptions.ComputeError as error:
         raise CarbError(f"{path} is not a readable Parquet file: {error}") from None
 
@@ -112,18 +146,36 @@ def _parquet(path: Path, problems: list[Problem]) -> Iterator[tuple[int, BonSet]
 def _reasons(path: Path, line: int, error: ValidationError) -> Iterator[Problem]:
     for detail in error.errors(include_url=False, include_input=False):
         told = detail.get("ctx", {}).get("field")  # of a defect that only the whole set or response shows
-        field = ".".join(str(part) for part in (*detail["loc"], *([told] if told else [])))
+        place = detail["loc"]
+        if place[:1] == ("prompt",):
+            place = (*place[:1], *place[2:])  # without the name of the form that the prompt was taken for
+        field = ".".join(str(part) for part in (*place, *([told] if told else [])))
         yield Problem(str(path), line, field, detail["msg"].removeprefix("Value error, "))
 
 
 def to_json(item: BonSet) -> str:
     """One set as one line of JSON, without the newline; empty fields are left out."""
-    return item.model_dump_json(exclude_none=True)
+    return json.dumps({"schema": VERSION, **_content(item)}, ensure_ascii=False, separators=(",", ":"))
+
+
+def _content(item: BonSet) -> dict[str, Any]:
+    content: dict[str, Any] = item.model_dump(mode="json", exclude_none=True)
+    if item.kind is Kind.CULTURE:
+        del content["kind"]
+    return content
+
+
+def to_row(item: BonSet) -> dict[str, Any]:
+    """One set as a row of ``SCHEMA``."""
+    row = {"schema": VERSION, **item.model_dump(mode="json")}
+    if not isinstance(item.prompt, str):
+        row["prompt"], row["messages"] = None, row["prompt"]
+    return row
 
 
 def canonical(item: BonSet) -> bytes:
     """The content of a set as bytes that do not depend on key order or on the order of its responses."""
-    content: dict[str, Any] = item.model_dump(mode="json", exclude_none=True)
+    content = _content(item)
     for group in ("responses", "perturbed"):
         content[group] = sorted(content[group], key=lambda response: str(response["id"]))
     return json.dumps(content, sort_keys=True, ensure_ascii=False, separators=(",", ":")).encode()
@@ -139,7 +191,7 @@ def write(path: Path, sets: Iterable[BonSet]) -> int:
                 file.write(to_json(item) + "\n")
                 count += 1
     elif path.suffix == ".parquet":
-        rows = [item.model_dump(mode="json") for item in sets]
+        rows = [to_row(item) for item in sets]
         pl.DataFrame(rows, schema=SCHEMA).write_parquet(path)
         count = len(rows)
     else:

@@ -3,10 +3,20 @@
 from __future__ import annotations
 
 from collections import Counter
+from datetime import date
 from enum import StrEnum
 from typing import Annotated, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, StringConstraints, model_validator
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Discriminator,
+    Field,
+    StringConstraints,
+    Tag,
+    model_validator,
+)
 from pydantic_core import PydanticCustomError
 
 CultureId = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9]*(-[a-z0-9]+)*$", max_length=64)]
@@ -40,6 +50,19 @@ class Perturbation(StrEnum):
     """The same content in another language: the score should hardly move."""
     RP = "RP"
     """A paraphrase: the score should hardly move."""
+
+
+class Kind(StrEnum):
+    """What a set measures; only ``culture`` enters the cultural figures, the others are reported apart."""
+
+    CULTURE = "culture"
+    KNOWLEDGE = "knowledge"
+    """School and world knowledge in a language."""
+    TOXICITY = "toxicity"
+    """Harm that is harm everywhere."""
+    STEREOTYPE = "stereotype"
+    CONTROL = "control"
+    """General preference, without culture."""
 
 
 class Role(StrEnum):
@@ -86,6 +109,75 @@ class Provenance(Frozen):
     notes: str | None = None
 
 
+class Message(Frozen):
+    """One turn of a conversation."""
+
+    role: Literal["system", "user", "assistant"]
+    content: Text
+
+
+def _is_a_conversation(turns: tuple[Message, ...]) -> tuple[Message, ...]:
+    if turns[-1].role != "user":
+        raise PydanticCustomError("conversation", "a conversation must end with a turn of the user")
+    if any(turn.role == "system" for turn in turns[1:]):
+        raise PydanticCustomError("conversation", "only the first turn of a conversation may be of the system")
+    return turns
+
+
+Conversation = Annotated[tuple[Message, ...], Field(min_length=1), AfterValidator(_is_a_conversation)]
+"""Turns, the last of them the user's; a turn of the system can only be the first."""
+
+
+def _form(value: object) -> str:
+    return "text" if isinstance(value, str) else "conversation"
+
+
+Prompt = Annotated[Annotated[Text, Tag("text")] | Annotated[Conversation, Tag("conversation")], Discriminator(_form)]
+"""What is asked: one text, or a conversation that ends with a turn of the user."""
+
+
+def as_messages(prompt: str | tuple[Message, ...]) -> tuple[Message, ...]:
+    """The prompt as turns; one text is one turn of the user."""
+    return (Message(role="user", content=prompt),) if isinstance(prompt, str) else prompt
+
+
+def as_text(prompt: str | tuple[Message, ...]) -> str:
+    """The prompt as one text: as it is, or each turn after its role where there are several."""
+    if isinstance(prompt, str):
+        return prompt
+    if len(prompt) == 1:
+        return prompt[0].content
+    return "\n\n".join(f"{turn.role}: {turn.content}" for turn in prompt)
+
+
+class Source(Frozen):
+    """Where one can read that an answer is right in its culture."""
+
+    url: str | None = None
+    """The page that states it."""
+    title: str | None = None
+    accessed: date | None = None
+    """When the page was last read."""
+    note: str | None = None
+    fact: str | None = None
+    """Id in the fact bank."""
+
+
+class Votes(Frozen):
+    """What people of the set's culture said about an answer."""
+
+    asked: Annotated[int, Field(ge=1)]
+    """How many people were asked."""
+    right: Annotated[int, Field(ge=0)]
+    """How many of them found the answer right, or gave it."""
+
+    @model_validator(mode="after")
+    def _are_people_who_were_asked(self) -> Self:
+        if self.right > self.asked:
+            raise _defect("right", f"{self.right} of {self.asked} people cannot have found it right")
+        return self
+
+
 class Response(Frozen):
     """One candidate answer."""
 
@@ -100,6 +192,8 @@ class Response(Frozen):
     perturbation: Perturbation | None = None
     original: Identifier | None = None
     """For a perturbed text, the id of the response that it was made from."""
+    source: Source | None = None
+    votes: Votes | None = None
 
     @model_validator(mode="after")
     def _perturbed_names_its_original(self) -> Self:
@@ -122,12 +216,15 @@ class BonSet(Frozen):
     domain: Domain
     topic: str | None = None
     language: LanguageTag
-    prompt: Text
+    prompt: Prompt
     responses: Annotated[tuple[Response, ...], Field(min_length=2)]
     """Exactly one ``chosen``, the others ``rejected``; their order carries no meaning."""
     perturbed: tuple[Response, ...] = ()
     """Perturbed versions of the responses above."""
     provenance: Provenance
+    family: Identifier | None = None
+    """Ties a main set to its mirrors: the same answers and question, other places. Splits keep a family together."""
+    kind: Kind = Kind.CULTURE
 
     @model_validator(mode="after")
     def _is_a_best_of_n_set(self) -> Self:
@@ -167,8 +264,13 @@ class BonSet(Frozen):
         return tuple(r for r in self.responses if r.role is Role.REJECTED)
 
     @property
+    def prompt_text(self) -> str:
+        """The prompt as one text (see ``as_text``)."""
+        return as_text(self.prompt)
+
+    @property
     def source_item(self) -> str:
-        """What a split must not divide: the source's own item, or the set itself where the source names none."""
+        """What a split must not divide: the source's own item; else the family; else the set itself."""
         if self.provenance.source_id is None:
-            return f"set:{self.id}"
+            return f"set:{self.id}" if self.family is None else f"family:{self.family}"
         return f"{self.provenance.source}:{self.provenance.source_id}"

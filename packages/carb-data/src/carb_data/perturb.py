@@ -276,7 +276,9 @@ class _Writer:
         culture = cultures[job.item.culture].name
         language = language_name(job.language)
         text = job.item.chosen.text
-        return fill(template, culture=culture, language=language, text=text, question=job.item.prompt, reference="")
+        return fill(
+            template, culture=culture, language=language, text=text, question=job.item.prompt_text, reference=""
+        )
 
     async def _fault(self, job: _Job, text: str, calls: Calls) -> str | None:
         from carb_data.language import in_language

@@ -40,8 +40,9 @@ def read_cultures(path: str | Path) -> tuple[Culture, ...]:
 class Registry:
     """Cultures by id.
 
-    Iteration and ``len`` go over the benchmark's cultures and those that a user added. Varieties that only
-    narrow one of these down (``spanish-mx``) are found by id and by ``varieties``, and are not iterated.
+    Iteration and ``len`` go over the benchmark's cultures and those that a user added. Country-level cultures are
+    found by id and are not iterated: those that narrow one of these down (``spanish-mx``; ``varieties`` lists them)
+    roll up to it, the others (``turkish``) say where an answer of another culture's set would be right.
     """
 
     def __init__(self, listed: Iterable[Culture] = (), varieties: Iterable[Culture] = ()) -> None:
@@ -99,7 +100,9 @@ class Registry:
             parent = culture.parent
             while parent is not None:
                 if parent in seen:
-                    raise CarbError(f"Culture '{culture.id}' is its own ancestor; mend 'parent' in the culture file.")
+                    raise CarbError(
+                        f"Culture '{culture.id}' is its own ancestor; correct 'parent' in the culture file."
+                    )
                 if parent not in self._all:
                     raise CarbError(f"Culture '{culture.id}' names the parent '{parent}', which no file defines.")
                 seen.add(parent)
@@ -125,11 +128,11 @@ def _shipped() -> Registry:
     folder = resources.files("carb_data") / "resources"
     registry = Registry(
         _culture_list.validate_json((folder / "cultures.json").read_bytes()),
-        _culture_list.validate_json((folder / "varieties.json").read_bytes()),
+        _culture_list.validate_json((folder / "country_cultures.json").read_bytes()),
     )
     registry.add(*(path for path in os.environ.get(CULTURES_VARIABLE, "").split(os.pathsep) if path))
     return registry
 
 
 cultures = _shipped()
-"""The registry: the ten cultures of the benchmark, their shipped varieties, and the user's own."""
+"""The registry: the ten cultures of the benchmark, the country-level ones, and the user's own."""

@@ -23,10 +23,15 @@ COLUMNS: dict[str, type[pl.DataType]] = {
 }
 """Required columns, a row per response. ``language`` is the response's own, ``score`` is null where scoring failed."""
 
-OPTIONAL: dict[str, type[pl.DataType]] = {"topic": pl.String, "source_item": pl.String}
-"""Columns that ``ScoreTable.with_items`` adds from the data set."""
+OPTIONAL: dict[str, type[pl.DataType]] = {
+    "topic": pl.String,
+    "source_item": pl.String,
+    "family": pl.String,
+    "kind": pl.String,
+}
+"""Columns that ``ScoreTable.with_items`` adds from the data set; ``family`` is null for a set without mirrors."""
 
-_NULLABLE = {"perturbation", "original", "score", "topic", "source_item"}
+_NULLABLE = {"perturbation", "original", "score", *OPTIONAL}
 _TEXT_LIKE = (pl.String, pl.Categorical, pl.Enum, pl.Null)
 
 
@@ -91,9 +96,11 @@ class ScoreTable:
         return cls(pl.concat([table.frame for table in tables], how="vertical_relaxed"))
 
     def with_items(self, dataset: Dataset) -> ScoreTable:
-        """This table with ``topic`` and ``source_item`` of each set; null where the data set lacks the item."""
+        """This table with ``topic``, ``source_item``, ``family`` and ``kind`` of each set.
+
+        They are null where the data set lacks the item."""
         items = pl.DataFrame(
-            [(item.id, item.topic, item.source_item) for item in dataset],
+            [(item.id, item.topic, item.source_item, item.family, item.kind.value) for item in dataset],
             schema={"item_id": pl.String, **OPTIONAL},
             orient="row",
         )

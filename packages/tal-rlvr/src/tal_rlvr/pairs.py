@@ -61,7 +61,7 @@ def pairs_from_set(item: BonSet) -> list[Pair]:
         Pair(
             id=f"{item.id}/{rejected.id}",
             source_item=item.source_item,
-            prompt=item.prompt,
+            prompt=item.prompt_text,
             chosen=item.chosen.text,
             rejected=rejected.text,
             culture=item.culture,

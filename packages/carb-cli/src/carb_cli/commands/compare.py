@@ -176,7 +176,7 @@ def _disagreements(a: ScoreTable, b: ScoreTable, sets: Dataset) -> tuple[Disagre
             item_id=item.id,
             culture=item.culture,
             domain=str(item.domain),
-            prompt=item.prompt,
+            prompt=item.prompt_text,
             winner="a" if one[item.id] > two[item.id] else "b",
             margin_a=one[item.id],
             margin_b=two[item.id],

@@ -216,7 +216,7 @@ def _entry(
         "topic": item.topic or "",
         "language": item.language,
         "source": f"{item.provenance.source}, {item.provenance.license}",
-        "prompt": _text(item.prompt),
+        "prompt": _text(item.prompt_text),
         "answers": [[*_text(a.text), a.language, a.culture or "", a.generator or ""] for a in answers],
         "scores": "".join(
             known.digits(name, item.id, answer.id)

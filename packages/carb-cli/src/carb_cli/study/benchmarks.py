@@ -31,7 +31,7 @@ def dataset_of(benchmark: BenchmarkConfig) -> Dataset:
     dataset = Dataset(item for name in benchmark.data for item in load(name))
     if benchmark.max_chars is not None:
         most = benchmark.max_chars
-        dataset = dataset.filter(lambda s: len(s.prompt) + sum(len(r.text) for r in s.responses) <= most)
+        dataset = dataset.filter(lambda s: len(s.prompt_text) + sum(len(r.text) for r in s.responses) <= most)
     if benchmark.limit is not None:
         dataset = spread(dataset, benchmark.limit)
     if not len(dataset):

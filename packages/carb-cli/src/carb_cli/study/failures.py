@@ -233,7 +233,7 @@ def _example(item: BonSet, judged: Mapping[str, Mapping[str, _Judgement]], key: 
     wrong = next(response for response in item.responses if response.id == most)
     return Example(
         item_id=item.id,
-        prompt=item.prompt,
+        prompt=item.prompt_text,
         chosen=item.chosen.text,
         taken=wrong.text,
         taken_culture=wrong.culture or UNKNOWN,

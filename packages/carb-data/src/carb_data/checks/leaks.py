@@ -21,7 +21,7 @@ _Z = statistics.NormalDist().inv_cdf(0.975)
 def _features(item: BonSet, spoken: Spoken) -> dict[Feature, list[float]]:
     """Each feature's value for each response: the rule picks the largest."""
     texts = [response.text for response in item.responses]
-    asked = _trigrams(item.prompt)
+    asked = _trigrams(item.prompt_text)
     return {
         "longest": [float(len(text)) for text in texts],
         "shortest": [-float(len(text)) for text in texts],

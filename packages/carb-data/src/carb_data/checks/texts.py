@@ -25,8 +25,8 @@ def find_duplicates(items: Sequence[BonSet], threshold: float) -> Iterator[Findi
     for item in items:
         yield from _repeated_responses(item)
     closest: dict[int, tuple[float, bool, int]] = {}
-    index = NgramIndex([item.prompt for item in items], threshold)
-    for match in index.matches(item.prompt for item in items):
+    index = NgramIndex([item.prompt_text for item in items], threshold)
+    for match in index.matches(item.prompt_text for item in items):
         first = index.copies(match.indexed)[0]
         early, late = sorted((first, match.streamed))
         if early != late and items[early].source_item != items[late].source_item:
@@ -65,7 +65,7 @@ def find_wrong_languages(items: Sequence[BonSet], spoken: Spoken) -> Iterator[Fi
     """Prompts and responses that the detector does not take for their declared language."""
     for item in items:
         texts = chain(
-            [("prompt", item.prompt, item.language)],
+            [("prompt", item.prompt_text, item.language)],
             ((r.id, r.text, r.language) for r in (*item.responses, *item.perturbed)),
         )
         for field, text, language in texts:
@@ -83,7 +83,7 @@ def languages_of(items: Sequence[BonSet]) -> Spoken:
     """For every text: is it in its declared language, and a response also in its prompt's language?"""
     pairs: dict[tuple[str, str], None] = {}
     for item in items:
-        pairs[item.prompt, item.language] = None
+        pairs[item.prompt_text, item.language] = None
         for response in (*item.responses, *item.perturbed):
             pairs[response.text, response.language] = None
         for response in item.responses:

@@ -8,6 +8,8 @@ import unicodedata
 from collections.abc import Callable, Sequence
 from typing import TypeVar
 
+from carb_data.joined import Joined
+
 T = TypeVar("T")
 
 
@@ -20,21 +22,17 @@ class SameItems:
     """Items that share a text, directly or through others, are one item: a split must not divide them."""
 
     def __init__(self) -> None:
-        self._parent: dict[str, str] = {}
+        self._joined = Joined()
         self._owner: dict[str, str] = {}
 
     def add(self, item: str, text: str) -> None:
         """Say that ``item`` has ``text``, for example as its prompt in some language."""
-        self._parent.setdefault(item, item)
         if key := plain(text):
-            one, other = self.name(item), self.name(self._owner.setdefault(key, item))
-            self._parent[max(one, other)] = min(one, other)
+            self._joined.join(item, self._owner.setdefault(key, item))
 
     def name(self, item: str) -> str:
         """The name that all items have which are the same as ``item``: the least of theirs."""
-        while (parent := self._parent.get(item, item)) != item:
-            item = parent
-        return item
+        return self._joined.name(item)
 
 
 def of_mixed_length(

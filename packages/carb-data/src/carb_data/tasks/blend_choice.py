@@ -158,7 +158,7 @@ def question_of(item: BonSet, seed: int) -> Question:
     shown = sorted(item.responses, key=lambda response: place(response.text))
     prompt = TaskPrompt(
         id=item.id,
-        text=with_options(item.prompt, [response.text for response in shown]),
+        text=with_options(item.prompt_text, [response.text for response in shown]),
         culture=item.culture,
         language=item.language,
         topic=item.topic,

@@ -1,0 +1,27 @@
+"""Names that stand for the same thing, directly or through others."""
+
+from __future__ import annotations
+
+__all__ = ["Joined"]
+
+
+class Joined:
+    """Disjoint sets of names (union-find); a name that was never joined stands for itself."""
+
+    def __init__(self) -> None:
+        self._parent: dict[str, str] = {}
+
+    def join(self, one: str, other: str) -> None:
+        """Say that both names stand for the same thing."""
+        first, second = self.name(one), self.name(other)
+        if first != second:
+            self._parent[max(first, second)] = min(first, second)
+
+    def name(self, one: str) -> str:
+        """The least of all names that stand for the same thing as ``one``."""
+        root = one
+        while (parent := self._parent.get(root, root)) != root:
+            root = parent
+        while one != root:  # shorten the way for the next time
+            self._parent[one], one = root, self._parent[one]
+        return root
