@@ -58,13 +58,8 @@ def _request(item: BonSet, request_id: str, shown: Sequence[Response], recorded:
 
     presented = [(str(position), response) for position, response in enumerate(sorted(shown, key=place), 1)]
     request = ScoreRequest(
-<<<<<<< HEAD
         request_id=request_id,
-        prompt=item.prompt,
-=======
-        item_id=request_id,
         prompt=item.prompt_text,
->>>>>>> 58bdf6b (Let a prompt be a conversation, a response name its source and votes, a set its family and kind)
         candidates=tuple(Candidate(id=key, text=response.text) for key, response in presented),
         culture=item.culture,
         language=item.language,
