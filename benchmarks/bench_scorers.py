@@ -161,14 +161,14 @@ class Ways:
     def _variant(self, items: Any, **options: Any) -> Any:
         """The same model in memory under other options."""
         from carb_scorers.classifier import ClassifierScorer
-        from carb_scorers.hf.rewards import HFRewardModel, RewardOptions
+        from carb_scorers.models.transformers.rewards import HFRewardModel, RewardOptions
 
         model = HFRewardModel("", items.workers, RewardOptions(**options), (1.0,), ())
         return ClassifierScorer(self.carb.spec, model)
 
     def ids(self, request: Any, text: str) -> tuple[int, ...]:
-        from carb_scorers.backends.base import Message, Prompt
-        from carb_scorers.tokens import conversation_ids
+        from carb_scorers.models.protocol import Message, Prompt
+        from carb_scorers.models.tokens import conversation_ids
 
         return tuple(conversation_ids(self.tokenizer, Prompt((Message(role="user", content=request.prompt),)), text))
 
@@ -205,8 +205,8 @@ class Ways:
             self.model.model(input_ids=torch.ones((rows, width), dtype=torch.long), use_cache=False)
 
     def tokens(self, block: Sequence[Any]) -> dict[str, int]:
-        from carb_scorers.batching import Row, pack_group
-        from carb_scorers.hf.executor import PACK_TOKENS
+        from carb_scorers.models.transformers.batching import Row, pack_group
+        from carb_scorers.models.transformers.executor import PACK_TOKENS
 
         rows = [[self.ids(r, c.text) for c in r.candidates] for r in block]
         whole = sum(len(row) for own in rows for row in own)
@@ -302,7 +302,7 @@ def bench_judge(requests: Sequence[Any]) -> None:
 
     from carb_scorers import open_scorer
     from carb_scorers.judge.asking import Asker
-    from carb_scorers.tokens import prompt_ids
+    from carb_scorers.models.tokens import prompt_ids
     from small_models import model_folder
 
     judge: Any = open_scorer(f"judge:{model_folder('gemma3-270m')}")

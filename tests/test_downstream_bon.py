@@ -35,7 +35,7 @@ def test_greedy_is_what_transformers_generates(gemma, task, tmp_path):
     from transformers import AutoModelForCausalLM, AutoTokenizer
 
     from carb_scorers.bon.policies import tidy
-    from carb_scorers.tokens import prompt_ids
+    from carb_scorers.models.tokens import prompt_ids
 
     pool = draw(task, f"hf:{gemma}?temperature=0&max_new_tokens=6", 2, tmp_path / "pool.jsonl")
     tokenizer = AutoTokenizer.from_pretrained(gemma)

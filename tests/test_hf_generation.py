@@ -15,10 +15,10 @@ import torch
 import transformers
 
 import tiny_models
-from carb_scorers.backends.base import Failure, Generation, Message, Prompt
-from carb_scorers.hf import generate as writing
-from carb_scorers.hf.language import open_language_model
-from carb_scorers.hf.loading import HFOptions
+from carb_scorers.models.protocol import Failure, Generation, Message, Prompt
+from carb_scorers.models.transformers import generate as writing
+from carb_scorers.models.transformers.language import open_language_model
+from carb_scorers.models.transformers.loading import HFOptions
 
 QUESTIONS = ["What do people eat?", "Was essen die Leute zum Neujahr, und warum?", "年夜饭", "?"]
 

@@ -19,9 +19,9 @@ import transformers
 import tiny_models
 from carb_data import CarbError
 from carb_scorers import Candidate, ScoreRequest, open_scorer
-from carb_scorers.hf.adapters import ADAPTERS, Adapter, adapter_for, register
-from carb_scorers.hf.loading import HFOptions, devices
-from carb_scorers.hf.rewards import RewardOptions, make_worker
+from carb_scorers.models.transformers.adapters import ADAPTERS, Adapter, adapter_for, register
+from carb_scorers.models.transformers.loading import HFOptions, devices
+from carb_scorers.models.transformers.rewards import RewardOptions, make_worker
 from carb_scorers.testing import check_scorer
 
 REQUEST = ScoreRequest(
@@ -254,7 +254,7 @@ def test_a_head_of_two_layers(base: Path, tmp_path: Path) -> None:
 
 def stand_in(base: Path, forward: Any) -> Any:
     """A loaded tiny decoder with another forward pass, as models with code of their own have."""
-    from carb_scorers.hf.loading import load
+    from carb_scorers.models.transformers.loading import load
 
     folder = tiny_models.folder(base, "llama", "SequenceClassification", pad="<pad>")
     loaded = load(str(folder), HFOptions(), "AutoModelForSequenceClassification")
@@ -282,8 +282,8 @@ def test_a_score_behind_a_gate_is_read_from_the_models_own_output(base: Path) ->
     adapter = ADAPTERS["LlamaForRewardModelWithGating"]
     worker = make_worker(loaded, adapter, RewardOptions())
     assert type(worker.core).__name__ == "OwnCore"
-    from carb_scorers.batching import Row
-    from carb_scorers.hf.cores import row_alone
+    from carb_scorers.models.transformers.batching import Row
+    from carb_scorers.models.transformers.cores import row_alone
 
     rows = [Row(tuple(range(20, 20 + n)), (n - 1,)) for n in (5, 9)]
     together = worker.finish(worker.core.states([row_alone(row) for row in rows]))
@@ -314,10 +314,10 @@ def test_a_reward_token_is_put_behind_every_conversation(base: Path) -> None:
 
 def test_an_adapter_of_ones_own(base: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = relabelled(base, tmp_path, "MyOddRewardModel")
-    monkeypatch.setattr("carb_scorers.hf.adapters.ADAPTERS", dict(ADAPTERS))
+    monkeypatch.setattr("carb_scorers.models.transformers.adapters.ADAPTERS", dict(ADAPTERS))
     plain = scores(open_scorer(f"classifier:{folder}"))
     register("MyOddRewardModel", Adapter(output=lambda output: -output.logits, head=lambda _: None))
-    from carb_scorers.hf import adapters
+    from carb_scorers.models.transformers import adapters
 
     assert adapters.adapter_for(str(folder), HFOptions()) is adapters.ADAPTERS["MyOddRewardModel"]
     assert scores(open_scorer(f"classifier:{folder}")) == pytest.approx(

@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 
 from carb_data import load
-from carb_scorers.backends.openai import OpenAIOptions
-from carb_scorers.backends.vllm_engine import VLLMOptions
-from carb_scorers.hf.loading import HFOptions
-from carb_scorers.hf.rewards import RewardOptions
 from carb_scorers.implicit import ImplicitOptions
 from carb_scorers.judge import JudgeOptions
+from carb_scorers.models.openai import OpenAIOptions
+from carb_scorers.models.transformers.loading import HFOptions
+from carb_scorers.models.transformers.rewards import RewardOptions
+from carb_scorers.models.vllm_engine import VLLMOptions
 from carb_scorers.specs import kinds
 from readme_examples import SCORERS, example
 

@@ -16,12 +16,12 @@ pytest.importorskip("transformers", reason="needs the extra carb-scorers[hf]")
 
 from carb_data import load
 from carb_scorers import Candidate, ScoreRequest, ScoreResult, ScorerSpec
-from carb_scorers.hf.cores import HiddenCore
-from carb_scorers.hf.language import HFLanguageModel, Worker, make_worker
-from carb_scorers.hf.loading import HFOptions
-from carb_scorers.hf.loading import load as load_model
 from carb_scorers.implicit import ImplicitOptions, ImplicitScorer
 from carb_scorers.judge import JudgeOptions, JudgeScorer
+from carb_scorers.models.transformers.cores import HiddenCore
+from carb_scorers.models.transformers.language import HFLanguageModel, Worker, make_worker
+from carb_scorers.models.transformers.loading import HFOptions
+from carb_scorers.models.transformers.loading import load as load_model
 
 pytestmark = pytest.mark.real_model
 

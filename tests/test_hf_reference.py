@@ -18,9 +18,9 @@ import transformers
 import tiny_models
 from carb_data import CarbError
 from carb_scorers import ScoreRequest, ScoreResult, open_scorer
-from carb_scorers.hf.cores import HiddenCore, OwnCore
 from carb_scorers.judge.asking import Asker
 from carb_scorers.judge.modes import RATINGS
+from carb_scorers.models.transformers.cores import HiddenCore, OwnCore
 from tiny_models import TEXTS, request
 
 

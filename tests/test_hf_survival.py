@@ -18,9 +18,9 @@ from safetensors.torch import load_file, save_file
 import tiny_models
 from carb_data import CarbError
 from carb_scorers import ScoreRequest, ScoreResult, open_scorer
-from carb_scorers.hf.executor import PACK_TOKENS
 from carb_scorers.integrations import as_trl_reward, as_verl_reward
-from carb_scorers.tokens import GAP, guarded
+from carb_scorers.models.tokens import GAP, guarded
+from carb_scorers.models.transformers.executor import PACK_TOKENS
 from tiny_models import TEXTS, request
 
 

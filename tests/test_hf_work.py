@@ -21,10 +21,10 @@ import transformers
 
 import tiny_models
 from carb_scorers import ScoreRequest, ScoreResult, open_scorer
-from carb_scorers.batching import Cost, Pack, Row
-from carb_scorers.hf import cores, executor, rewards
-from carb_scorers.hf.cores import LanguageHead
-from carb_scorers.hf.executor import Executor
+from carb_scorers.models.transformers import cores, executor, rewards
+from carb_scorers.models.transformers.batching import Cost, Pack, Row
+from carb_scorers.models.transformers.cores import LanguageHead
+from carb_scorers.models.transformers.executor import Executor
 from tiny_models import TEXTS, request
 
 
@@ -310,7 +310,7 @@ def test_a_language_model_without_short_cuts_computes_no_more_logits(
     def refuse(*_: Any, **__: Any) -> Any:
         raise AttributeError("no body to be had")
 
-    monkeypatch.setattr("carb_scorers.hf.language.HiddenCore", refuse)
+    monkeypatch.setattr("carb_scorers.models.transformers.language.HiddenCore", refuse)
     for kind, wanted in zip(("judge", "implicit?ref=none"), expected, strict=True):
         scorer = opened(base, kind, chat=True)
         core = (getattr(scorer, "_model", None) or scorer._policy)._items.workers[0].core

@@ -21,9 +21,9 @@ pytest.importorskip("vllm", reason="needs vLLM; run nox -s vllm")
 from carb_data import CarbError, Dataset, load
 from carb_data.tasks import open_task
 from carb_scorers import evaluate
-from carb_scorers.backends.base import Choices, Continuation, Failure, Generation, Prompt
-from carb_scorers.backends.openai import OpenAIOptions, open_openai
 from carb_scorers.bon import collect, open_policy
+from carb_scorers.models.openai import OpenAIOptions, open_openai
+from carb_scorers.models.protocol import Choices, Continuation, Failure, Generation, Prompt
 from carb_scorers.runs import run
 from carb_scorers.specs import read_options
 from small_models import model_folder

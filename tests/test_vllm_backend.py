@@ -18,11 +18,11 @@ import torch
 
 from carb_data import CarbError, Dataset, load
 from carb_scorers import evaluate, open_scorer
-from carb_scorers.backends.base import Choices, Continuation, Failure, Generation, Prompt, Reward
-from carb_scorers.backends.vllm import VLLMOptions, open_language_model, open_reward_model
 from carb_scorers.blind import blind
+from carb_scorers.models.protocol import Choices, Continuation, Failure, Generation, Prompt, Reward
+from carb_scorers.models.tokens import answer_ids, conversation_ids, prompt_ids, wanted_ids
+from carb_scorers.models.vllm import VLLMOptions, open_language_model, open_reward_model
 from carb_scorers.specs import read_options
-from carb_scorers.tokens import answer_ids, conversation_ids, prompt_ids, wanted_ids
 from vllm_small import FLOAT32, SMALL, run
 
 # What vLLM and its dependencies warn of is not ours to mend.
@@ -177,7 +177,7 @@ def test_long_prompts_are_failures_or_cut(judge: Any, smollm: Path) -> None:
 )
 def test_a_judge_through_its_spec(smollm: Path, options: str, monkeypatch: pytest.MonkeyPatch, judge: Any) -> None:
     """The spec opens the engine that is running already; a second one would cost a minute."""
-    import carb_scorers.backends.vllm as backend
+    import carb_scorers.models.vllm as backend
 
     monkeypatch.setattr(backend, "LANGUAGE_MODEL", backend.BackendKind(VLLMOptions, lambda *_: judge))
     items = [item.model_copy(update={"perturbed": ()}) for item in load("carb-seed") if item.language == "en"][:3]
@@ -196,7 +196,7 @@ def test_a_judge_through_its_spec(smollm: Path, options: str, monkeypatch: pytes
 def test_an_implicit_reward_through_its_spec(
     smollm: Path, reduce: str, monkeypatch: pytest.MonkeyPatch, judge: Any, reference: tuple[Any, Any]
 ) -> None:
-    import carb_scorers.backends.vllm as backend
+    import carb_scorers.models.vllm as backend
 
     monkeypatch.setattr(backend, "LANGUAGE_MODEL", backend.BackendKind(VLLMOptions, lambda *_: judge))
     items = [item.model_copy(update={"perturbed": ()}) for item in load("carb-seed") if item.language == "en"][:1]

@@ -17,12 +17,12 @@ import torch
 from carb_data.tasks import TaskPrompt
 from carb_data.tasks.base import GradesOneByOne
 from carb_scorers import open_scorer
-from carb_scorers.backends.vllm import VLLMOptions, open_language_model
 from carb_scorers.bon import Policy, SamplePool, best_of_n, collect, open_policy, score_pool
 from carb_scorers.bon.outcome import grade_pool
 from carb_scorers.bon.policies import policy_prompts
+from carb_scorers.models.tokens import prompt_ids
+from carb_scorers.models.vllm import VLLMOptions, open_language_model
 from carb_scorers.specs import read_options
-from carb_scorers.tokens import prompt_ids
 from vllm_small import FLOAT32, SMALL, run
 
 pytestmark = [pytest.mark.vllm, pytest.mark.filterwarnings("default")]
@@ -70,7 +70,7 @@ def engine(smollm: Path) -> Iterator[Any]:
 @pytest.fixture
 def vllm(smollm: Path, engine: Any, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], Policy]:
     """Opens a policy by its options, on the engine that is running already; a second one would cost a minute."""
-    import carb_scorers.backends.vllm as backend
+    import carb_scorers.models.vllm as backend
 
     monkeypatch.setattr(backend, "LANGUAGE_MODEL", backend.BackendKind(VLLMOptions, lambda *_: engine))
     return lambda options: open_policy(f"vllm:{smollm}?dtype=float32&max_length=512&eager=true&{options}")

@@ -11,8 +11,8 @@ from typing import Any
 
 import anyio
 
-from carb_scorers.backends.base import Failure, Generation, Prompt
-from carb_scorers.backends.openai import OpenAIModel, OpenAIOptions, open_openai
+from carb_scorers.models.openai import OpenAIModel, OpenAIOptions, open_openai
+from carb_scorers.models.protocol import Failure, Generation, Prompt
 from carb_scorers.specs import read_options
 
 

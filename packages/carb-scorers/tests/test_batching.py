@@ -6,7 +6,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from carb_scorers.batching import Cost, Pack, Row, order, pack_group, plan_passes, shared_prefix, token_budget_batches
+from carb_scorers.models.transformers.batching import (
+    Cost,
+    Pack,
+    Row,
+    order,
+    pack_group,
+    plan_passes,
+    shared_prefix,
+    token_budget_batches,
+)
 
 lengths = st.lists(st.integers(1, 50), max_size=40)
 

@@ -8,9 +8,9 @@ import pytest
 
 from carb_data import CarbError
 from carb_scorers import Candidate, ScoreError, ScoreRequest, ScoreResult, ScorerSpec, Usage, open_scorer
-from carb_scorers.backends.base import Continuation, Failure, Prompt, Reward
 from carb_scorers.classifier import ClassifierScorer
 from carb_scorers.implicit import ImplicitOptions, ImplicitScorer
+from carb_scorers.models.protocol import Continuation, Failure, Prompt, Reward
 from carb_scorers.testing import check_scorer
 
 SPEC = ScorerSpec(name="s", kind="fake", comparative=False)

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from carb_data import CarbError
 from carb_scorers import Candidate, ScoreError, ScoreRequest, ScoreResult, ScorerSpec, Usage, open_scorer
-from carb_scorers.backends.base import Choices, Failure, Generation, Prompt, excluding_longer, prompt_seed
 from carb_scorers.judge import JudgeOptions, JudgeScorer
+from carb_scorers.models.protocol import Choices, Failure, Generation, Prompt, excluding_longer, prompt_seed
 
 TEXTS = ["a bow", "a kiss", "a nod", "a wave"]
 QUALITY = {"a bow": 2.0, "a kiss": -1.0, "a nod": 1.0, "a wave": 0.5}

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from carb_data import CarbError
-from carb_scorers.backends.base import Failure, Generation
+from carb_scorers.models.protocol import Failure, Generation
 
 pytest.importorskip("httpx", reason="needs the extra carb-scorers[api]")
 

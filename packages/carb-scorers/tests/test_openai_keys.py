@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from carb_data import CarbError
-from carb_scorers.backends.base import Generation
+from carb_scorers.models.protocol import Generation
 
 pytest.importorskip("httpx", reason="needs the extra carb-scorers[api]")
 

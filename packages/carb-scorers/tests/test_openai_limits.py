@@ -7,7 +7,7 @@ import pytest
 
 pytest.importorskip("httpx", reason="needs the extra carb-scorers[api]")
 
-from carb_scorers.backends.limits import TokenBucket
+from carb_scorers.models.limits import TokenBucket
 from openai_server import Clock, Server, ask, chat, model
 
 

@@ -8,11 +8,11 @@ import anyio
 import pytest
 
 from carb_data import CarbError
-from carb_scorers.backends.base import Choices, Continuation, Failure
+from carb_scorers.models.protocol import Choices, Continuation, Failure
 
 pytest.importorskip("httpx", reason="needs the extra carb-scorers[api]")
 
-from carb_scorers.backends.openai import OpenAIModel
+from carb_scorers.models.openai import OpenAIModel
 from openai_server import Server, chat, model, prompts
 
 

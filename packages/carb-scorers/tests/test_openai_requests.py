@@ -10,9 +10,9 @@ import anyio
 import pytest
 
 from carb_data import CarbError
-from carb_scorers.backends import endpoint
-from carb_scorers.backends.base import Failure, Generation
 from carb_scorers.contract import Usage
+from carb_scorers.models import client
+from carb_scorers.models.protocol import Failure, Generation
 
 pytest.importorskip("httpx", reason="needs the extra carb-scorers[api]")
 
@@ -124,7 +124,7 @@ def test_a_bad_answer_is_one_failure(serve: Callable[..., Server], name: str) ->
 def test_a_huge_answer_is_not_read_to_its_end(
     serve: Callable[..., Server], monkeypatch: pytest.MonkeyPatch, compressed: bool
 ) -> None:
-    monkeypatch.setattr(endpoint, "_LARGEST_ANSWER", 2**20)
+    monkeypatch.setattr(client, "_LARGEST_ANSWER", 2**20)
     huge = json.dumps(chat("x" * 2**24)).encode()
     answer = reply(gzip.compress(huge), Content_Encoding="gzip") if compressed else reply(huge)
     (found,) = ask(model(serve([answer]).url))

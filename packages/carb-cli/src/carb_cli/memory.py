@@ -13,7 +13,7 @@ from carb_cli.environment import Gpu
 from carb_cli.output import Part
 from carb_data import CarbError
 from carb_data.extras import require
-from carb_scorers.model_source import model_source
+from carb_scorers.models.source import model_source
 
 OVERHEAD = 1.2
 """Activations, cache and allocator beside the weights."""

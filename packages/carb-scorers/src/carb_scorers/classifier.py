@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from carb_scorers.backends.base import REWARD_MODELS, Failure, RewardModel, read_backend_options
 from carb_scorers.candidates import collect, flatten
 from carb_scorers.contract import Scorer, ScoreRequest, ScoreResult, ScorerSpec
+from carb_scorers.models.protocol import REWARD_MODELS, Failure, RewardModel, read_backend_options
 from carb_scorers.specs import Options
 
 

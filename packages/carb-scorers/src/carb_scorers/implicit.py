@@ -10,9 +10,9 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
-from carb_scorers.backends.base import LANGUAGE_MODELS, Continuation, Failure, LanguageModel, read_backend_options
 from carb_scorers.candidates import collect, flatten
 from carb_scorers.contract import Scorer, ScoreRequest, ScoreResult, ScorerSpec, Usage
+from carb_scorers.models.protocol import LANGUAGE_MODELS, Continuation, Failure, LanguageModel, read_backend_options
 from carb_scorers.specs import Options
 
 CUE = "\n"

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from carb_data.extras import require
-from carb_scorers.batching import token_budget_batches
+from carb_scorers.models.transformers.batching import token_budget_batches
 
 
 class Written(NamedTuple):

@@ -15,7 +15,7 @@ from pydantic import Field, ValidationError
 from carb_data import CarbError
 from carb_data.models import Frozen
 from carb_scorers.contract import Scorer, ScoreRequest, ScoreResult, ScorerSpec, Usage, failed
-from carb_scorers.hf.loading import HFOptions, Loaded, load
+from carb_scorers.models.transformers.loading import HFOptions, Loaded, load
 from carb_scorers.specs import Options, read_options
 from tal_rlvr.appropriateness import VerdictRow, label_logprob
 from tal_rlvr.bradley_terry import bradley_terry

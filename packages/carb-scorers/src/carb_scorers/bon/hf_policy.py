@@ -15,11 +15,11 @@ import anyio.to_thread
 
 from carb_data import CarbError
 from carb_data.extras import require
-from carb_scorers.backends.base import Prompt
 from carb_scorers.bon.policies import PolicyOptions, PolicyPrompt, PolicySpec, Sampled, is_over, seed_of, tidy
-from carb_scorers.hf.loading import HFOptions, Loaded, load
+from carb_scorers.models.protocol import Prompt
+from carb_scorers.models.tokens import prompt_ids, shortened
+from carb_scorers.models.transformers.loading import HFOptions, Loaded, load
 from carb_scorers.specs import read_options
-from carb_scorers.tokens import prompt_ids, shortened
 
 
 class HFPolicyOptions(PolicyOptions, HFOptions):

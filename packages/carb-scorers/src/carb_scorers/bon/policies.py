@@ -15,7 +15,8 @@ from pydantic import BaseModel, ConfigDict, Field, JsonValue
 from carb_data import CarbError
 from carb_data.models import Frozen
 from carb_data.tasks import Task, TaskPrompt
-from carb_scorers.backends.base import (
+from carb_scorers.contract import Writable
+from carb_scorers.models.protocol import (
     LANGUAGE_MODELS,
     Failure,
     Generation,
@@ -25,7 +26,6 @@ from carb_scorers.backends.base import (
     Prompt,
     read_backend_options,
 )
-from carb_scorers.contract import Writable
 from carb_scorers.specs import OPERATIONAL, Options, parse_spec
 
 _CUE = "\n\nAnswer:"
@@ -51,7 +51,7 @@ class PolicyPrompt(BaseModel):
     text: str
     """The question alone, without instruction and examples."""
     prompt: Any
-    """A ``backends.base.Prompt``."""
+    """A ``models.protocol.Prompt``."""
     one_line: bool
 
 

@@ -8,8 +8,8 @@ from functools import cache
 from typing import Any, Literal
 
 from carb_data import cultures
-from carb_scorers.backends.base import Message, Messages, Prompt
 from carb_scorers.contract import ScoreRequest
+from carb_scorers.models.protocol import Message, Messages, Prompt
 from carb_scorers.templates import fill, fill_phrase, read_words
 
 Mode = Literal["listwise", "pairwise", "pointwise"]

@@ -12,10 +12,10 @@ from dataclasses import dataclass
 from itertools import combinations
 from typing import Literal
 
-from carb_scorers.backends.base import Prompt
 from carb_scorers.contract import Presentation, ScoreRequest
 from carb_scorers.judge.asking import HIGHEST, LOWEST, Asker
 from carb_scorers.judge.bradley_terry import strengths
+from carb_scorers.models.protocol import Prompt
 
 LETTERS = string.ascii_uppercase
 RATINGS = tuple(str(value) for value in range(LOWEST, HIGHEST + 1))

@@ -6,11 +6,11 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from carb_scorers.backends.base import Choices, Failure, Generation, LanguageModel
 from carb_scorers.contract import ScoreError, Usage
 from carb_scorers.judge.asking import HIGHEST, LOWEST
 from carb_scorers.judge.modes import Answer, Ask
 from carb_scorers.judge.verdicts import VerdictError, parse_pick, parse_ranking, parse_rating
+from carb_scorers.models.protocol import Choices, Failure, Generation, LanguageModel
 
 
 @dataclass(frozen=True, slots=True)

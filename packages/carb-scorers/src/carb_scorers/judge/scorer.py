@@ -11,11 +11,11 @@ from typing import Any, Literal
 from pydantic import Field
 
 from carb_data import CarbError
-from carb_scorers.backends.base import LANGUAGE_MODELS, Failure, LanguageModel, read_backend_options
 from carb_scorers.contract import Scorer, ScoreRequest, ScoreResult, ScorerSpec, Usage, failed
 from carb_scorers.judge.asking import Asker, Mode
 from carb_scorers.judge.modes import LETTERS, Ask, Outcome, Round, listwise, pairwise, pointwise
 from carb_scorers.judge.reading import Read, Writing, read_probabilities, read_verdicts
+from carb_scorers.models.protocol import LANGUAGE_MODELS, Failure, LanguageModel, read_backend_options
 from carb_scorers.specs import Options
 from carb_scorers.templates import read_template, read_words
 

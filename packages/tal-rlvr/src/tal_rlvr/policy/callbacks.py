@@ -15,7 +15,7 @@ from carb_scorers.bon import SamplePool
 from carb_scorers.bon.hf_policy import HFPolicy, HFPolicyOptions
 from carb_scorers.bon.policies import PolicySpec, policy_prompts
 from carb_scorers.bon.samples import PoolHead, Sample
-from carb_scorers.hf.loading import Loaded, quiet
+from carb_scorers.models.transformers.loading import Loaded, quiet
 from tal_rlvr.policy.alarms import text_stats
 from tal_rlvr.policy.config import PolicyConfig
 from tal_rlvr.policy.divergence import Forward, pool_divergence

@@ -16,7 +16,7 @@ from typing import Any
 from carb_data.extras import require
 from carb_scorers.bon import SamplePool
 from carb_scorers.bon.policies import PolicyPrompt
-from carb_scorers.tokens import answer_ids, prompt_ids
+from carb_scorers.models.tokens import answer_ids, prompt_ids
 
 Forward = Callable[..., Any]
 """A causal language model, or a function with its signature."""

@@ -137,7 +137,7 @@ def evaluate(
 
 
 def _moved(config: PolicyConfig, model: str, start: str, part: Part, pool: SamplePool) -> float | None:
-    from carb_scorers.hf.loading import HFOptions, load
+    from carb_scorers.models.transformers.loading import HFOptions, load
 
     now, before = (load(name, HFOptions(), "AutoModelForCausalLM") for name in (model, start))
     prompts = policy_prompts(part, shots=config.shots)

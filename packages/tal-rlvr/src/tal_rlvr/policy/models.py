@@ -6,8 +6,8 @@ from typing import Any
 
 from carb_data import CarbError
 from carb_data.extras import require
-from carb_scorers.backends.base import plain_text
 from carb_scorers.bon.policies import policy_prompts
+from carb_scorers.models.protocol import plain_text
 from tal_rlvr.policy.config import PolicyConfig
 from tal_rlvr.policy.evaluating import Part
 

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from carb_data.extras import require
-from carb_scorers.batching import Pack
+from carb_scorers.models.transformers.batching import Pack
 
 NAME = "carb_split"
 

@@ -16,12 +16,12 @@ from pydantic import Field
 
 from carb_data import CarbError
 from carb_data.extras import require
-from carb_scorers.backends.base import Failure, Prompt
 from carb_scorers.contract import ScoreError, Usage
-from carb_scorers.hf.loading import _revision, _set_chat_template
-from carb_scorers.model_source import model_source
+from carb_scorers.models.protocol import Failure, Prompt
+from carb_scorers.models.source import model_source
+from carb_scorers.models.tokens import groups_of, shortened
+from carb_scorers.models.transformers.loading import _revision, _set_chat_template
 from carb_scorers.specs import Options
-from carb_scorers.tokens import groups_of, shortened
 
 Tokens = tuple[int, ...]
 T = TypeVar("T")

@@ -10,7 +10,8 @@ import anyio.to_thread
 
 from carb_data import CarbError
 from carb_data.extras import require
-from carb_scorers.backends.base import (
+from carb_scorers.contract import Usage
+from carb_scorers.models.protocol import (
     BackendKind,
     Choices,
     Continuation,
@@ -19,15 +20,14 @@ from carb_scorers.backends.base import (
     Prompt,
     excluding_longer,
 )
-from carb_scorers.batching import Row, shared_prefix
-from carb_scorers.contract import Usage
-from carb_scorers.hf.cores import Core, HiddenCore, LanguageHead, OwnCore, OwnLogits, row_alone
-from carb_scorers.hf.executor import each
-from carb_scorers.hf.generate import Sampling, generate
-from carb_scorers.hf.items import ItemRunner
-from carb_scorers.hf.loading import HFOptions, Loaded, devices, load
-from carb_scorers.hf.probe import FAILURES, close, probe_rows, try_core
-from carb_scorers.tokens import answer_ids, conversation_key, prompt_ids, wanted_ids
+from carb_scorers.models.tokens import answer_ids, conversation_key, prompt_ids, wanted_ids
+from carb_scorers.models.transformers.batching import Row, shared_prefix
+from carb_scorers.models.transformers.cores import Core, HiddenCore, LanguageHead, OwnCore, OwnLogits, row_alone
+from carb_scorers.models.transformers.executor import each
+from carb_scorers.models.transformers.generate import Sampling, generate
+from carb_scorers.models.transformers.items import ItemRunner
+from carb_scorers.models.transformers.loading import HFOptions, Loaded, devices, load
+from carb_scorers.models.transformers.probe import FAILURES, close, probe_rows, try_core
 
 LOGITS = 2**25
 """Logits held at once, in floats (128 MiB in float32); vocabularies reach 262k entries."""

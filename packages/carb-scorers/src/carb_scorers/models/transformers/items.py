@@ -10,13 +10,13 @@ import anyio.to_thread
 from jinja2 import TemplateError
 
 from carb_data import CarbError
-from carb_scorers.backends.base import Failure, Prompt
-from carb_scorers.batching import Row
 from carb_scorers.contract import ScoreError, Usage
-from carb_scorers.hf.cores import HasCore
-from carb_scorers.hf.executor import Executor, Read
-from carb_scorers.hf.loading import HFOptions, Loaded
-from carb_scorers.tokens import GAP, conversation_key, groups_of, shortened
+from carb_scorers.models.protocol import Failure, Prompt
+from carb_scorers.models.tokens import GAP, conversation_key, groups_of, shortened
+from carb_scorers.models.transformers.batching import Row
+from carb_scorers.models.transformers.cores import HasCore
+from carb_scorers.models.transformers.executor import Executor, Read
+from carb_scorers.models.transformers.loading import HFOptions, Loaded
 
 
 class HasLoaded(HasCore, Protocol):

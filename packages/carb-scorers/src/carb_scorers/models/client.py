@@ -13,7 +13,8 @@ from anyio import CapacityLimiter
 
 from carb_data import CarbError
 from carb_data.extras import require
-from carb_scorers.backends.answers import (
+from carb_scorers.contract import ScoreError
+from carb_scorers.models.answers import (
     SHOWN,
     Secret,
     code_of,
@@ -25,8 +26,7 @@ from carb_scorers.backends.answers import (
     to_json,
     total_tokens,
 )
-from carb_scorers.backends.limits import Clock, SystemClock, TokenBucket
-from carb_scorers.contract import ScoreError
+from carb_scorers.models.limits import Clock, SystemClock, TokenBucket
 
 _LARGEST_ANSWER = 32 * 2**20
 """Bytes. More than any judge writes; a server must not fill the memory."""

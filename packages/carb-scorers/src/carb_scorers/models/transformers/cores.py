@@ -12,8 +12,8 @@ from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
 from carb_data.extras import require
-from carb_scorers.batching import Cost, Pack, Row
-from carb_scorers.hf.attention import split
+from carb_scorers.models.transformers.attention import split
+from carb_scorers.models.transformers.batching import Cost, Pack, Row
 
 _FULL, _SLIDING = "full_attention", "sliding_attention"
 """Kinds of attention, as transformers names them in ``layer_types``; a pack's mask is known for these."""

@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from carb_data.extras import require
-from carb_scorers.batching import Pack, Row, order, shared_prefix
-from carb_scorers.hf.cores import Core, row_alone
+from carb_scorers.models.transformers.batching import Pack, Row, order, shared_prefix
+from carb_scorers.models.transformers.cores import Core, row_alone
 
 PROBE = "What do people eat on New Year's Eve?", " Noodles, for a long life.", " A carp, and they keep one scale."
 TOLERANCES = {"float64": 1e-6, "float32": 1e-3, "float16": 0.03, "bfloat16": 0.15}

@@ -15,7 +15,7 @@ from pydantic import Field
 
 from carb_data import CarbError
 from carb_data.extras import require
-from carb_scorers.model_source import model_source
+from carb_scorers.models.source import model_source
 from carb_scorers.specs import Options
 
 HASHED = {".json", ".safetensors", ".jinja", ".model", ".txt", ".py"}

@@ -13,8 +13,11 @@ from urllib.parse import urlsplit
 from pydantic import Field, field_validator
 
 from carb_data import CarbError
-from carb_scorers.backends.answers import is_this_machine
-from carb_scorers.backends.base import (
+from carb_scorers.contract import ScoreError, Usage
+from carb_scorers.models.answers import is_this_machine
+from carb_scorers.models.client import Endpoint, EndpointError, Politeness, gather
+from carb_scorers.models.limits import Clock
+from carb_scorers.models.protocol import (
     BackendKind,
     Choices,
     Continuation,
@@ -24,9 +27,6 @@ from carb_scorers.backends.base import (
     plain_text,
     prompt_seed,
 )
-from carb_scorers.backends.endpoint import Endpoint, EndpointError, Politeness, gather
-from carb_scorers.backends.limits import Clock
-from carb_scorers.contract import ScoreError, Usage
 from carb_scorers.specs import Options
 
 OPENAI = "https://api.openai.com/v1"

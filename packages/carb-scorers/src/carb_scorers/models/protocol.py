@@ -219,15 +219,15 @@ class BackendKind(Generic[_O, _M]):
 
 
 LANGUAGE_MODELS = {
-    "hf": "carb_scorers.hf.language:LANGUAGE_MODEL",
-    "openai": "carb_scorers.backends.openai:LANGUAGE_MODEL",
-    "vllm": "carb_scorers.backends.vllm:LANGUAGE_MODEL",
+    "hf": "carb_scorers.models.transformers.language:LANGUAGE_MODEL",
+    "openai": "carb_scorers.models.openai:LANGUAGE_MODEL",
+    "vllm": "carb_scorers.models.vllm:LANGUAGE_MODEL",
 }
 """Backend name to ``module:BackendKind``, imported when first used."""
 
 REWARD_MODELS = {
-    "hf": "carb_scorers.hf.rewards:REWARD_MODEL",
-    "vllm": "carb_scorers.backends.vllm:REWARD_MODEL",
+    "hf": "carb_scorers.models.transformers.rewards:REWARD_MODEL",
+    "vllm": "carb_scorers.models.vllm:REWARD_MODEL",
 }
 
 

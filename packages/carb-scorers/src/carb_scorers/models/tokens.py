@@ -7,7 +7,7 @@ from collections.abc import Callable, Hashable, Iterable, Sequence
 from typing import Any, TypeVar
 from weakref import WeakKeyDictionary
 
-from carb_scorers.backends.base import Message, Messages, Prompt, plain_text
+from carb_scorers.models.protocol import Message, Messages, Prompt, plain_text
 
 GAP = " … "
 """Stands where the middle of a question was cut out."""

@@ -9,16 +9,16 @@ from typing import Any
 from pydantic import field_validator
 
 from carb_data import CarbError
-from carb_scorers.backends.base import BackendKind, Failure, Prompt, Reward
-from carb_scorers.batching import Row
 from carb_scorers.contract import Usage
-from carb_scorers.hf.adapters import Adapter, adapter_for
-from carb_scorers.hf.cores import Core, HiddenCore, OwnCore, lay_out
-from carb_scorers.hf.executor import each
-from carb_scorers.hf.items import ItemRunner
-from carb_scorers.hf.loading import HFOptions, Loaded, devices, load
-from carb_scorers.hf.probe import probe_rows, try_core
-from carb_scorers.tokens import conversation_ids
+from carb_scorers.models.protocol import BackendKind, Failure, Prompt, Reward
+from carb_scorers.models.tokens import conversation_ids
+from carb_scorers.models.transformers.adapters import Adapter, adapter_for
+from carb_scorers.models.transformers.batching import Row
+from carb_scorers.models.transformers.cores import Core, HiddenCore, OwnCore, lay_out
+from carb_scorers.models.transformers.executor import each
+from carb_scorers.models.transformers.items import ItemRunner
+from carb_scorers.models.transformers.loading import HFOptions, Loaded, devices, load
+from carb_scorers.models.transformers.probe import probe_rows, try_core
 
 
 class RewardOptions(HFOptions):

@@ -15,7 +15,8 @@ import anyio.to_thread
 
 from carb_data import CarbError
 from carb_data.extras import require
-from carb_scorers.backends.base import (
+from carb_scorers.contract import Usage
+from carb_scorers.models.protocol import (
     BackendKind,
     Choices,
     Continuation,
@@ -26,10 +27,9 @@ from carb_scorers.backends.base import (
     excluding_longer,
     prompt_seed,
 )
-from carb_scorers.backends.vllm_engine import Engine, Tokens, VLLMOptions
-from carb_scorers.batching import shared_prefix
-from carb_scorers.contract import Usage
-from carb_scorers.tokens import answer_ids, conversation_ids, prompt_ids, wanted_ids
+from carb_scorers.models.tokens import answer_ids, conversation_ids, prompt_ids, wanted_ids
+from carb_scorers.models.transformers.batching import shared_prefix
+from carb_scorers.models.vllm_engine import Engine, Tokens, VLLMOptions
 
 T = TypeVar("T")
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from carb_data.extras import require
-from carb_scorers.hf.loading import HFOptions, Loader, quiet
+from carb_scorers.models.transformers.loading import HFOptions, Loader, quiet
 
 
 def _logits(output: Any) -> Any:

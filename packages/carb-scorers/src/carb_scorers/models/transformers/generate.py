@@ -9,11 +9,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from carb_data.extras import require
-from carb_scorers.backends.base import Failure, Generation, Prompt, prompt_seed
-from carb_scorers.batching import Row, token_budget_batches
 from carb_scorers.contract import Usage
-from carb_scorers.hf.executor import check_cancelled, is_out_of_memory, out_of_memory
-from carb_scorers.hf.loading import Loaded, quiet
+from carb_scorers.models.protocol import Failure, Generation, Prompt, prompt_seed
+from carb_scorers.models.transformers.batching import Row, token_budget_batches
+from carb_scorers.models.transformers.executor import check_cancelled, is_out_of_memory, out_of_memory
+from carb_scorers.models.transformers.loading import Loaded, quiet
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,30 @@
+"""The one place where language models are opened and asked: transformers, vLLM, or any OpenAI-compatible server.
+
+``protocol`` says what they have in common. Heavy libraries are imported when a model is opened.
+"""
+
+from carb_scorers.models.protocol import (
+    Choices,
+    Continuation,
+    Failure,
+    Generation,
+    LanguageModel,
+    Message,
+    Messages,
+    Prompt,
+    Reward,
+    RewardModel,
+)
+
+__all__ = [
+    "Choices",
+    "Continuation",
+    "Failure",
+    "Generation",
+    "LanguageModel",
+    "Message",
+    "Messages",
+    "Prompt",
+    "Reward",
+    "RewardModel",
+]
