@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from tal_rlvr import FormatError, Judgement, correctness_reward, parse_judgement
 from tal_rlvr.judgement import before_verdict, write_judgement
+from tal_rlvr.masking import has_content
 
 GOOD = """Criteria:
 - respect | elders are greeted first | weight 4 | meets B
@@ -37,8 +38,8 @@ def test_a_judgement_is_read_with_its_spans():
 
 
 def test_layout_that_chat_models_add_is_accepted():
-    text = "\n\n**Criteria:**\n\n1. a | b | weight: 5 | meets: A\r\n"
-    text += "* c | d | weight 1 | meets neither\n## Assessment: x\n\n"
+    text = "\n\n**Criteria:**\n\n1. rice | it is the staple | weight: 5 | meets: A\r\n"
+    text += "* 茶 | 每天都喝 | weight 1 | meets neither\n## Assessment: x\n\n"
     assert parse_judgement(text + "Verdict: A \n\n").verdict == "A"
 
 
@@ -66,7 +67,15 @@ def test_layout_that_chat_models_add_is_accepted():
         (GOOD.replace("meets both", "meets C"), "bad-criterion"),
         (GOOD.replace(" | rice is the staple", ""), "bad-criterion"),
         (GOOD.replace("Assessment: B greets the elders.\nA does not.\n", ""), "no-assessment"),
-        ("Criteria:\n- a | b | weight 1 | meets A\nAssessment: \nVerdict: A", "no-assessment"),
+        ("Criteria:\n- fact | known | weight 1 | meets A\nAssessment: \nVerdict: A", "no-assessment"),
+        (GOOD.replace("respect | elders", ". | elders"), "empty-criterion"),
+        (GOOD.replace("elders are greeted first", "\u200b\u2060"), "empty-criterion"),
+        (GOOD.replace("respect", "Verdict"), "empty-criterion"),
+        (GOOD.replace("rice is the staple", "the verdict is B"), "empty-criterion"),
+        (GOOD.replace("rice is the staple", "why it matters there"), "empty-criterion"),
+        (GOOD.replace("meets B", "meets both"), "unsupported"),
+        (GOOD.replace("meets B", "meets A"), "unsupported"),
+        (GOOD.replace("weight 4", "weight 2").replace("meets both", "meets A"), "unsupported"),
         ("Criteria:\n" + "- a | b | weight 1 | meets A\n" * 33 + "Assessment: x\nVerdict: A", "bad-criterion"),
     ],
 )
@@ -74,7 +83,7 @@ def test_anything_else_is_a_format_error(text, kind):
     error = parse_judgement(text)
     assert isinstance(error, FormatError)
     assert error.kind == kind
-    assert correctness_reward([text, error], ["A", "B"]) == [-1.0, -1.0]
+    assert correctness_reward([text, error], ["A", "B"]) == [1.0 if error.verdict == v else -1.0 for v in "AB"]
 
 
 def test_direct_verdicts():
@@ -116,20 +125,19 @@ def test_any_text_gives_a_judgement_or_a_format_error(text):
 
 
 word = st.text(alphabet=st.characters(exclude_characters="|:\n\r", exclude_categories=["Cs", "Cc", "Z"]), min_size=1)
+criterion = st.tuples(word, word, st.integers(1, 5), st.sampled_from(["A", "B", "both", "neither"]))
 
 
-@given(
-    st.lists(
-        st.tuples(word, word, st.integers(1, 5), st.sampled_from(["A", "B", "both", "neither"])), min_size=1, max_size=8
-    ),
-    word.filter(lambda w: w.strip("*#_")),
-    st.sampled_from(["A", "B"]),
-)
+@given(st.lists(criterion, min_size=1, max_size=8), word.filter(lambda w: w.strip("*#_")), st.sampled_from(["A", "B"]))
 def test_what_is_written_is_read_back(criteria, assessment, verdict):
     judgement = parse_judgement(write_judgement(criteria, assessment, verdict))
-    assert isinstance(judgement, Judgement)
-    assert [(c.name, c.why, c.weight, c.meets) for c in judgement.criteria] == criteria
     assert judgement.verdict == verdict
+    own, other = (sum(w for _, _, w, meets in criteria if meets in (v, "both")) for v in ("AB", "BA")[verdict == "B"])
+    content = all(has_content(name, letters=1) and has_content(why) for name, why, _, _ in criteria)
+    if content and own > other:
+        assert [(c.name, c.why, c.weight, c.meets) for c in judgement.criteria] == criteria
+    else:
+        assert judgement.kind == ("unsupported" if content else "empty-criterion")
 
 
 @pytest.mark.parametrize(

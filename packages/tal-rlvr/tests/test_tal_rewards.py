@@ -5,7 +5,7 @@ import math
 import pytest
 
 from tal_rlvr import correctness_reward, criteria_reward, format_reward, parse_judgement, total_reward
-from tal_rlvr.appropriateness import BaselineCache, CriteriaCase, VerdictRow, label_logprob
+from tal_rlvr.appropriateness import CLIP, BaselineCache, CriteriaCase, VerdictRow, label_logprob
 
 BARE, GOOD, BAD = VerdictRow((1,), (9,)), VerdictRow((1,), (2, 9)), VerdictRow((1,), (3, 9))
 P = {BARE: (0.10, 0.30), GOOD: (0.60, 0.20), BAD: (0.05, 0.45)}
@@ -24,13 +24,13 @@ class Table:
 
 def test_the_paper_s_form_is_the_gain_in_log_probability():
     cases = [CriteriaCase(GOOD, BARE, "A"), CriteriaCase(BAD, BARE, "A"), CriteriaCase(GOOD, BARE, "B")]
-    values = [r.value for r in criteria_reward(cases, Table(), normalise=False)]
+    values = [r.value for r in criteria_reward(cases, Table(), normalise=False, clip=None)]
     # log(0.60/0.10), log(0.05/0.10), log(0.20/0.30)
     assert values == pytest.approx([math.log(6), math.log(0.5), math.log(2 / 3)])
 
 
 def test_the_default_counts_the_ratio_of_the_verdicts_alone():
-    (reward,) = criteria_reward([CriteriaCase(GOOD, BARE, "A")], Table())
+    (reward,) = criteria_reward([CriteriaCase(GOOD, BARE, "A")], Table(), clip=None)
     # 0.60/0.80 = 3/4 against 0.10/0.40 = 1/4
     assert reward.with_criteria == pytest.approx(math.log(3 / 4))
     assert reward.without_criteria == pytest.approx(math.log(1 / 4))
@@ -41,8 +41,16 @@ def test_a_clip_bounds_it_on_both_sides():
     cases = [CriteriaCase(GOOD, BARE, "A"), CriteriaCase(BAD, BARE, "A"), CriteriaCase(GOOD, BARE, "B")]
     values = [r.value for r in criteria_reward(cases, Table(), normalise=False, clip=0.5)]
     assert values == pytest.approx([0.5, -0.5, math.log(2 / 3)])
+    assert [r.value for r in criteria_reward(cases[:2], Table(), normalise=False)] == [CLIP, -CLIP]
     with pytest.raises(ValueError, match="above 0"):
         criteria_reward([], Table(), clip=0)
+
+
+def test_an_output_without_criteria_earns_the_lowest():
+    cases = [CriteriaCase(row, BARE, "A", paid=False) for row in (GOOD, BAD)]
+    assert [r.value for r in criteria_reward(cases, Table())] == [-CLIP, -CLIP]
+    unbound = [r.value for r in criteria_reward(cases, Table(), normalise=False, clip=None)]
+    assert unbound == pytest.approx([0.0, math.log(0.5)])
 
 
 def test_the_z_free_term_is_asked_for_once_while_the_policy_is_current():
@@ -61,7 +69,7 @@ def test_the_z_free_term_is_asked_for_once_while_the_policy_is_current():
 
 def test_without_the_z_free_term():
     table = Table()
-    (reward,) = criteria_reward([CriteriaCase(GOOD, None, "A")], table, normalise=False)
+    (reward,) = criteria_reward([CriteriaCase(GOOD, None, "A")], table, normalise=False, clip=None)
     assert reward.value == reward.with_criteria == pytest.approx(math.log(0.6))
     assert table.asked == [[GOOD]]
 

@@ -258,7 +258,9 @@ def test_the_judge_s_preference_is_the_mean_over_both_orders(tiny_folder, monkey
     from tal_rlvr.judgement import write_judgement
 
     def write(model, tokenizer, prompts, **_):
-        texts = [write_judgement([("x", "y", 1, "A")], "fine.", "A") if n != 3 else "?" for n in range(len(prompts))]
+        texts = [
+            write_judgement([("fact", "known", 1, "A")], "fine.", "A") if n != 3 else "?" for n in range(len(prompts))
+        ]
         texts[2] = "no judgement"
         return [Written(tuple(tokenizer(t, add_special_tokens=False)["input_ids"]), t, 0.0) for t in texts]
 

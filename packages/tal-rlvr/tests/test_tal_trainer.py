@@ -33,13 +33,15 @@ def outputs(tokenizer, count):
         write_judgement([("fact", "known", 2, "A")], "A fits.", "A"),
         write_judgement([("usual", "people there know it", 5, "B")], "B fits daily life there.", "B"),
         "no form at all",
-        write_judgement([("fact", "known", 1, "both")], "Both fit, A more.", "A"),
+        write_judgement([("fact", "known", 1, "A"), ("tea", "usual", 1, "both")], "Both fit, A more.", "A"),
     ]
     eos = tokenizer.eos_token_id
     return [[*tokenizer(texts[n % 4], add_special_tokens=False)["input_ids"], eos] for n in range(count)]
 
 
-def make_trainer(folder, tmp_path, *, rewards=None, scripted=True, direct=False, peft=None, **settings):
+def make_trainer(
+    folder, tmp_path, *, rewards=None, scripted=True, direct=False, peft=None, written=outputs, **settings
+):
     from datasets import Dataset
     from transformers import AutoTokenizer
 
@@ -50,7 +52,7 @@ def make_trainer(folder, tmp_path, *, rewards=None, scripted=True, direct=False,
 
         def _generate_single_turn(self, prompt_ids, *_args, **_kwargs):
             rank = self.accelerator.process_index
-            rows = outputs(self.processing_class, 4 * len(prompt_ids))
+            rows = written(self.processing_class, 4 * len(prompt_ids))
             return [rows[rank * len(prompt_ids) + n] for n in range(len(prompt_ids))], None
 
     tokenizer = AutoTokenizer.from_pretrained(folder)
@@ -171,7 +173,7 @@ def test_advantages_are_the_group_s_and_come_from_both_rewards(tiny_folder, tmp_
     from tal_rlvr.appropriateness import CriteriaCase, VerdictRow
     from tal_rlvr.providers import ModelVerdicts
     from tal_rlvr.reward_functions import RewardConfig, parse_all
-    from tal_rlvr.tokens import encode_prompt, reasoning_ids, verdict_tokens
+    from tal_rlvr.tokens import encode_prompt, masked_reasoning_ids, verdict_tokens
 
     trainer = make_trainer(tiny_folder, tmp_path, rewards=RewardConfig(criteria_weight=0.5))
     row = trainer.train_dataset[0]
@@ -181,9 +183,14 @@ def test_advantages_are_the_group_s_and_come_from_both_rewards(tiny_folder, tmp_
     prompt = tuple(encode_prompt(tokenizer, row["prompt"]))
     cases = [
         CriteriaCase(
-            VerdictRow(prompt, reasoning_ids(tokenizer, ids, tokens)), VerdictRow(prompt, tokens.marker), row["label"]
+            VerdictRow(
+                prompt, masked_reasoning_ids(tokenizer, tokenizer.decode(ids, skip_special_tokens=True), tokens)
+            ),
+            VerdictRow(prompt, tokens.marker),
+            row["label"],
+            paid=number != 2,  # the one without form
         )
-        for ids in written
+        for number, ids in enumerate(written)
     ]
     criteria = criteria_reward(cases, ModelVerdicts(trainer.model, tokens))
     rewards = total_reward(correctness_reward(parse_all(tokenizer, written), [row["label"]] * 4), criteria, weight=0.5)
@@ -212,6 +219,20 @@ def test_a_step_logs_both_rewards_and_what_the_judge_wrote(tiny_folder, tmp_path
     assert logged["format_rate"] == 0.75
     sides = [logged[name] for name in logged if name.startswith("verdict_accuracy/better_is_")]
     assert sides
+    assert logged["R_appr/unpaid"] == 0.25
+    assert logged["rewards/R_format/mean"] == logged["verdict_rate"] == 0.75
+    assert logged["verdict_accuracy"] == pytest.approx(0.75 * logged["verdict_accuracy/parsed"])
+
+
+def test_without_clip_the_mean_of_r_appr_is_the_gap_of_its_terms(tiny_folder, tmp_path):
+    from tal_rlvr.reward_functions import RewardConfig
+
+    def formed(tokenizer, count):
+        return [outputs(tokenizer, 2)[n % 2] for n in range(count)]
+
+    trainer = make_trainer(tiny_folder, tmp_path, rewards=RewardConfig(clip="none"), written=formed)
+    trainer.train()
+    logged = trainer.state.log_history[0]
     gap = logged["R_appr/with_criteria"] - logged["R_appr/without_criteria"]
     assert logged["rewards/R_appr/mean"] == pytest.approx(gap, abs=1e-5)
 
@@ -220,9 +241,10 @@ def test_weights_and_ablations_choose_the_rewards(tiny_folder, tmp_path):
     from tal_rlvr.reward_functions import RewardConfig
 
     no_criteria = make_trainer(tiny_folder, tmp_path, rewards=RewardConfig(criteria_weight=0))
-    assert no_criteria.reward_func_names == ["R_corr"]
+    assert no_criteria.reward_func_names == ["R_corr", "R_format"]  # form is measured though it weighs nothing
     direct = make_trainer(tiny_folder, tmp_path, direct=True)
-    assert direct.reward_func_names == ["R_corr"]
+    assert direct.reward_func_names == ["R_corr", "R_format"]
+    assert direct.args.reward_weights == [1.0, 0.0]
     with_format = make_trainer(tiny_folder, tmp_path, rewards=RewardConfig(format_weight=0.1, correctness_weight=0))
     assert with_format.reward_func_names == ["R_corr", "R_appr", "R_format"]
     assert with_format.args.reward_weights == [0, 1.0, 0.1]

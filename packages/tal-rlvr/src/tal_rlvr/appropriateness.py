@@ -8,6 +8,15 @@ from typing import NamedTuple, Protocol
 
 from tal_rlvr.judgement import FormatError, Judgement, Verdict
 
+CLIP = 0.5
+"""Default bound on the absolute value of R_appr, in nats.
+
+The logarithm punishes a misleading criterion more than it pays a helpful one, so without a bound outputs that say
+nothing (R_appr = 0) earn more than honest ones below 80 to 90% accuracy. With a bound c honest work earns more from
+accuracy a on when ``a min(c, log 2f) > (1 - a) min(c, -log 2(1 - f))``, where f is the verdict's probability after
+criteria that point to it; for c = 0.5 and f >= 0.76 that is every a >= 0.55.
+"""
+
 
 class VerdictRow(NamedTuple):
     """Token ids up to where a verdict's letter stands, in two parts. Rows of one prompt share their prefix."""
@@ -32,6 +41,8 @@ class CriteriaCase(NamedTuple):
     without_criteria: VerdictRow | None
     """Question and responses alone; ``None`` leaves the z-free term out."""
     label: Verdict
+    paid: bool = True
+    """False where the output has no criteria worth the name (a ``FormatError``): it earns the lowest R_appr."""
 
 
 class Appropriateness(NamedTuple):
@@ -77,7 +88,7 @@ def criteria_reward(
     provider: VerdictLogprobs,
     *,
     normalise: bool = True,
-    clip: float | None = None,
+    clip: float | None = CLIP,
     cache: BaselineCache | None = None,
 ) -> list[Appropriateness]:
     """R_appr of Think-as-Locals (Zhang et al. 2025, section 5), by teacher forcing on the verdict's token.
@@ -92,11 +103,12 @@ def criteria_reward(
         cases: outputs to measure.
         provider: called once, with the z-free rows that are not cached followed by the rows with criteria.
         normalise: probabilities over the two verdicts instead of the whole vocabulary.
-        clip: bound on the absolute value, in nats.
+        clip: bound on the absolute value, in nats; null is the paper's form, which can be farmed (see ``CLIP``).
         cache: keeps z-free terms between calls; see ``BaselineCache``.
 
     Returns:
-        One per case.
+        One per case. A case that is not ``paid`` has ``-clip`` as its value, or without a clip what it measures where
+        that is below 0, else 0.
     """
     if clip is not None and not clip > 0:
         raise ValueError(f"clip must be above 0, got {clip}")
@@ -111,6 +123,8 @@ def criteria_reward(
         if case.without_criteria is not None:
             bare = label_logprob(known[case.without_criteria], case.label, normalise=normalise)
         value = given - bare
+        if not case.paid:
+            value = min(0.0, value) if clip is None else -clip
         rewards.append(Appropriateness(value if clip is None else max(-clip, min(clip, value)), given, bare))
     return rewards
 

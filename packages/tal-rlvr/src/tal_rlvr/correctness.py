@@ -12,13 +12,15 @@ def correctness_reward(
 ) -> list[float]:
     """R_corr of Think-as-Locals: +1 where the verdict is the label, -1 otherwise (Zhang et al. 2025, section 5).
 
+    The verdict of an output without form counts as well (``FormatError.verdict``): form is measured apart.
+
     Args:
         judgements: parsed outputs, or the outputs' texts.
         labels: the right response of each pair, in presented order.
         direct: how to parse texts, see ``parse_judgement``.
 
     Returns:
-        +1.0 or -1.0 for each; an output without a parsable verdict counts as wrong.
+        +1.0 or -1.0 for each; an output whose verdict cannot be read counts as wrong.
 
     Raises:
         ValueError: the two differ in length.
@@ -26,5 +28,5 @@ def correctness_reward(
     rewards = []
     for given, label in zip(judgements, labels, strict=True):
         judgement = parse_judgement(given, direct=direct) if isinstance(given, str) else given
-        rewards.append(1.0 if isinstance(judgement, Judgement) and judgement.verdict == label else -1.0)
+        rewards.append(1.0 if judgement.verdict == label else -1.0)
     return rewards

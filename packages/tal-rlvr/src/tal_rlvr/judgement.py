@@ -20,9 +20,24 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from carb_data.models import Frozen
+from tal_rlvr.masking import has_content
+from tal_rlvr.reading import MARK, Verdict, read_verdict
 
-Verdict = Literal["A", "B"]
-"""Which of the two responses, in presented order."""
+__all__ = [
+    "MARKER",
+    "VERDICTS",
+    "Criterion",
+    "FormatError",
+    "Judgement",
+    "Kind",
+    "Span",
+    "Verdict",
+    "before_verdict",
+    "marker_count",
+    "parse_judgement",
+    "support",
+    "write_judgement",
+]
 
 VERDICTS: tuple[Verdict, Verdict] = ("A", "B")
 MARKER = "Verdict:"
@@ -30,14 +45,23 @@ MARKER = "Verdict:"
 
 MAX_CRITERIA = 32
 
-_MARK = re.compile(re.escape(MARKER), flags=re.IGNORECASE)
 _VERDICT_LINE = re.compile(r"Verdict: ([AB])[ \t]*")
 _WEIGHT = re.compile(r"weight(?:[ \t]*:)?[ \t]*([1-5])")
 _MEETS = re.compile(r"meets(?:[ \t]*:)?[ \t]*(A|B|both|neither)")
 _BULLET = re.compile(r"[ \t]*(?:[-*•]|[0-9]{1,2}[.)])[ \t]+")
 _HEADER_DECORATION = " \t*#_"
 
-Kind = Literal["empty", "no-verdict", "repeated-verdict", "not-last", "no-criteria", "bad-criterion", "no-assessment"]
+Kind = Literal[
+    "empty",
+    "no-verdict",
+    "repeated-verdict",
+    "not-last",
+    "no-criteria",
+    "bad-criterion",
+    "empty-criterion",
+    "no-assessment",
+    "unsupported",
+]
 
 
 class Span(Frozen):
@@ -81,22 +105,44 @@ class FormatError(Frozen):
     kind: Kind
     """A short stable word to count by."""
     message: str
+    verdict: Verdict | None = None
+    """The verdict that the text gives all the same, see ``read_verdict``; null where none is sure to be the judge's."""
 
 
-def parse_judgement(text: str | bytes, *, direct: bool = False) -> Judgement | FormatError:
+def parse_judgement(text: str | bytes, *, direct: bool = False, lenient: bool = True) -> Judgement | FormatError:
     """Read what a judge wrote; a model's whole output and nothing else, never a candidate's text.
 
-    There must be exactly one verdict: the word ``Verdict:`` occurs once in the text, in any case, and as the last
-    line in its exact form. A verdict that the model quotes from a candidate, mentions inside a criterion or gives
-    twice therefore makes the text a ``FormatError`` and never decides.
+    A judgement has exactly one verdict: the word ``Verdict:`` occurs once in the text, in any case, and as the last
+    line in its exact form. Its criteria have content (``has_content``), and their weights support the verdict
+    (``support``). Anything else is a ``FormatError``, which may still have a verdict: form and correctness are
+    measured apart. A verdict that the model quotes, mentions inside a criterion or gives twice never decides.
 
     Args:
         text: any text, or bytes, which are read as UTF-8 with replacements.
         direct: the text is a verdict without reasoning (the ``no-reasoning`` ablation).
+        lenient: whether a ``FormatError`` may have a verdict. Say false where a response holds a verdict of its own,
+            since the model may have copied it.
 
     Returns:
         The judgement, or a ``FormatError``. Nothing is raised whatever the text holds; time is linear in its length.
     """
+    found = _parse(text, direct=direct)
+    if isinstance(found, Judgement) or not lenient:
+        return found
+    shown = text.decode("utf-8", errors="replace") if isinstance(text, bytes) else text
+    verdict = read_verdict(shown)
+    return found if verdict is None else found.model_copy(update={"verdict": verdict})
+
+
+def support(criteria: Sequence[Criterion]) -> tuple[int, int]:
+    """The summed weights of the criteria that response A meets, and of those that B meets; ``both`` counts for each."""
+    return (
+        sum(c.weight for c in criteria if c.meets in ("A", "both")),
+        sum(c.weight for c in criteria if c.meets in ("B", "both")),
+    )
+
+
+def _parse(text: str | bytes, *, direct: bool) -> Judgement | FormatError:
     if isinstance(text, bytes):
         text = text.decode("utf-8", errors="replace")
     else:  # lone surrogates become question marks, one for one, so that spans still fit
@@ -140,6 +186,9 @@ def _reasoned(text: str, stop: int, verdict: Verdict, verdict_span: Span) -> Jud
         if header == "assessment":
             if not criteria:
                 return FormatError(kind="no-criteria", message="no criterion is given")
+            fault = _unpaid(criteria, verdict)
+            if fault is not None:
+                return fault
             return _with_assessment(text, start + len(line) - len(rest), stop, criteria, verdict, verdict_span)
         criterion = _criterion(line, start)
         if criterion is None or len(criteria) == MAX_CRITERIA:
@@ -169,14 +218,28 @@ def _with_assessment(
     )
 
 
+def _unpaid(criteria: Sequence[Criterion], verdict: Verdict) -> FormatError | None:
+    """What keeps criteria in the right form from being criteria: no content, or no support for the verdict."""
+    for number, criterion in enumerate(criteria, 1):
+        if not (has_content(criterion.name, letters=1) and has_content(criterion.why)):
+            return FormatError(kind="empty-criterion", message=f"criterion {number} names no standard, or no reason")
+    own, other = support(criteria) if verdict == "A" else support(criteria)[::-1]
+    if own > other:
+        return None
+    return FormatError(
+        kind="unsupported",
+        message=f"the criteria weigh {own} for the verdict's response and {other} for the other; it must be more",
+    )
+
+
 def marker_count(text: str) -> int:
     """How often the verdict marker occurs, in any case."""
-    return sum(1 for _ in _MARK.finditer(text))
+    return sum(1 for _ in MARK.finditer(text))
 
 
 def before_verdict(text: str) -> str:
     """z: the text before its first verdict marker, or all of it; without white space at its end."""
-    match = _MARK.search(text)
+    match = MARK.search(text)
     return (text if match is None else text[: match.start()]).rstrip()
 
 

@@ -9,9 +9,13 @@ from typing import Any, Protocol
 
 from carb_data import CarbError, Culture, cultures
 from carb_scorers.templates import fill
+from tal_rlvr.reading import MARK, plain
 
 Message = dict[str, str]
 """A chat message: ``role`` and ``content``."""
+
+Prompt = str | list[Message]
+"""As trainers take it: chat messages, or plain text for a base model."""
 
 QUOTE = "> "
 """Before every line of a response, so that no response can pretend to be another part of the prompt."""
@@ -101,6 +105,12 @@ def guard(messages: Sequence[Message], tokenizer: Any) -> list[Message]:
                 content = content.replace(control, control[0] + " " + control[1:])
         guarded.append({**message, "content": content})
     return guarded
+
+
+def holds_verdict(prompt: Prompt) -> bool:
+    """Whether a question or response in a rendered prompt holds a verdict's marker, which a judge might copy."""
+    texts = [prompt] if isinstance(prompt, str) else [message["content"] for message in prompt]
+    return any(line.startswith(QUOTE) and MARK.search(plain(line)) for text in texts for line in text.splitlines())
 
 
 def _quoted(text: str) -> str:

@@ -2,19 +2,29 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Sequence
 from typing import Any, Literal
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from carb_data import CarbError
 from carb_data.models import Frozen
-from tal_rlvr.appropriateness import BaselineCache, CriteriaCase, VerdictRow, criteria_reward, format_reward
+from tal_rlvr.appropriateness import (
+    CLIP,
+    BaselineCache,
+    CriteriaCase,
+    VerdictLogprobs,
+    VerdictRow,
+    criteria_reward,
+    format_reward,
+)
 from tal_rlvr.correctness import correctness_reward
 from tal_rlvr.judgement import FormatError, Judgement, Verdict, parse_judgement
+from tal_rlvr.prompts import Prompt, holds_verdict
 from tal_rlvr.providers import PolicyVerdicts
-from tal_rlvr.tokens import Prompt, VerdictTokens, encode_prompt, reasoning_ids
+from tal_rlvr.tokens import VerdictTokens, encode_prompt, masked_reasoning_ids, reasoning_ids
 
 Baseline = Literal["literal", "direct", "none"]
 """The prompt of the z-free term: the judge's own prompt (the paper's form), one that asks for a verdict alone, or none.
@@ -35,10 +45,25 @@ class RewardConfig(Frozen):
     normalise: bool = True
     """R_appr over the two verdicts; false is the paper's literal form, over the whole vocabulary."""
     baseline: Baseline = "literal"
-    clip: float | None = Field(default=None, gt=0)
-    """Bound on the absolute value of R_appr, in nats."""
+    clip: float | Literal["none"] = Field(default=CLIP)
+    """Bound on the absolute value of R_appr, in nats, above 0. ``none`` is the paper's form, which pays outputs that
+    say nothing more than honest ones (``tal_rlvr.appropriateness.CLIP``)."""
+    mask: bool = True
+    """Measure R_appr on z without the letters and statements of the verdict (``mask_verdict``), so that criteria are
+    paid and not the announcement of a verdict; false is the paper's form."""
     chunk: int = Field(default=16, ge=1)
     """Rows in one forward pass of R_appr."""
+
+    @property
+    def bound(self) -> float | None:
+        """The clip as a number; null where there is none."""
+        return None if self.clip == "none" else self.clip
+
+    @model_validator(mode="after")
+    def _positive(self) -> RewardConfig:
+        if self.bound is not None and not 0 < self.bound < math.inf:
+            raise ValueError(f"clip must be a number above 0 or 'none', got {self.clip}")
+        return self
 
 
 class CorrectnessFunction:
@@ -55,14 +80,19 @@ class CorrectnessFunction:
         *,
         completion_ids: Sequence[Sequence[int]],
         label: Sequence[Verdict],
+        prompts: Sequence[Prompt] | None = None,
         log_metric: Callable[[str, float], None] | None = None,
         **_: Any,
     ) -> list[float]:
-        judgements = parse_all(self.tokenizer, completion_ids, direct=self.direct)
+        judgements = parse_all(self.tokenizer, completion_ids, direct=self.direct, prompts=prompts)
         rewards = correctness_reward(judgements, label)
         if log_metric is not None:
             log_metric("format_rate", _mean(format_reward(judgements)))
             log_metric("verdict_accuracy", _mean([(reward + 1) / 2 for reward in rewards]))
+            read = [(reward + 1) / 2 for reward, j in zip(rewards, judgements, strict=True) if j.verdict is not None]
+            log_metric("verdict_rate", len(read) / len(rewards))
+            if read:
+                log_metric("verdict_accuracy/parsed", _mean(read))
             for side in ("A", "B"):
                 own = [(reward + 1) / 2 for reward, right in zip(rewards, label, strict=True) if right == side]
                 if own:
@@ -75,7 +105,7 @@ class CorrectnessFunction:
 
 
 class FormatFunction:
-    """The optional format reward for TRL."""
+    """The format reward for TRL: 1 for a well-formed judgement. Its weight may be 0; it is measured all the same."""
 
     __name__ = "R_format"
 
@@ -98,11 +128,12 @@ class CriteriaFunction:
         self.config = config
         self.direct = direct
         self._cache = BaselineCache()
-        self._provider: PolicyVerdicts | None = None
+        self.provider: VerdictLogprobs | None = None
+        """What reads the verdict's probability; ``bind`` sets it."""
 
     def bind(self, trainer: Any) -> None:
         """Measure with this trainer's policy from now on."""
-        self._provider = PolicyVerdicts(trainer, self.tokens, chunk=self.config.chunk)
+        self.provider = PolicyVerdicts(trainer, self.tokens, chunk=self.config.chunk)
 
     def __call__(
         self,
@@ -115,37 +146,56 @@ class CriteriaFunction:
         log_metric: Callable[[str, float], None] | None = None,
         **_: Any,
     ) -> list[float]:
-        if self._provider is None:
+        if self.provider is None:
             raise CarbError("R_appr is measured with a trainer's policy: call bind(trainer) first.")
         started = time.perf_counter()
         self._cache.use(trainer_state.global_step)
         bare: Sequence[Prompt | None] = bare_prompt or [None] * len(prompts)
         cases = [self._case(*row) for row in zip(prompts, completion_ids, label, bare, strict=True)]
         rewards = criteria_reward(
-            cases, self._provider, normalise=self.config.normalise, clip=self.config.clip, cache=self._cache
+            cases, self.provider, normalise=self.config.normalise, clip=self.config.bound, cache=self._cache
         )
         if log_metric is not None:
             log_metric("R_appr/with_criteria", _mean([reward.with_criteria for reward in rewards]))
             log_metric("R_appr/without_criteria", _mean([reward.without_criteria for reward in rewards]))
+            log_metric("R_appr/unpaid", _mean([float(not case.paid) for case in cases]))
             log_metric("R_appr/seconds", time.perf_counter() - started)
         return [reward.value for reward in rewards]
 
     def _case(self, prompt: Prompt, completion: Sequence[int], label: Verdict, bare: Prompt | None) -> CriteriaCase:
         prefix = tuple(encode_prompt(self.tokenizer, prompt))
-        suffix = reasoning_ids(self.tokenizer, completion, self.tokens, direct=self.direct)
+        text = self.tokenizer.decode(completion, skip_special_tokens=True)
+        paid = isinstance(parse_judgement(text, direct=self.direct), Judgement)
+        if self.config.mask:
+            suffix = masked_reasoning_ids(self.tokenizer, text, self.tokens)
+        else:
+            suffix = reasoning_ids(self.tokenizer, completion, self.tokens, direct=self.direct)
         without = None
         if self.config.baseline != "none":
             own = bare is None or self.config.baseline == "literal"
             start = prefix if own else tuple(encode_prompt(self.tokenizer, bare or ""))
             without = VerdictRow(start, self.tokens.marker)
-        return CriteriaCase(VerdictRow(prefix, suffix), without, label)
+        return CriteriaCase(VerdictRow(prefix, suffix), without, label, paid)
 
 
 def parse_all(
-    tokenizer: Any, completion_ids: Sequence[Sequence[int]], *, direct: bool = False
+    tokenizer: Any,
+    completion_ids: Sequence[Sequence[int]],
+    *,
+    direct: bool = False,
+    prompts: Sequence[Prompt] | None = None,
 ) -> list[Judgement | FormatError]:
-    """Parse sampled ids; control tokens such as the end of the turn are left out first."""
-    return [parse_judgement(tokenizer.decode(ids, skip_special_tokens=True), direct=direct) for ids in completion_ids]
+    """Parse sampled ids; control tokens such as the end of the turn are left out first.
+
+    Where a response in the prompt holds a verdict, only a well-formed judgement has one (``holds_verdict``).
+    """
+    shown: Sequence[Prompt] = prompts or [""] * len(completion_ids)
+    return [
+        parse_judgement(
+            tokenizer.decode(ids, skip_special_tokens=True), direct=direct, lenient=not holds_verdict(prompt)
+        )
+        for ids, prompt in zip(completion_ids, shown, strict=True)
+    ]
 
 
 def _mean(values: Sequence[float]) -> float:

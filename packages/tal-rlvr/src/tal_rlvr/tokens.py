@@ -8,10 +8,8 @@ from typing import Any
 
 from carb_data import CarbError
 from tal_rlvr.judgement import MARKER, Judgement, Verdict, before_verdict, parse_judgement
-from tal_rlvr.prompts import Message, guard, render_plain
-
-Prompt = str | list[Message]
-"""As trainers take it: chat messages, or plain text for a base model."""
+from tal_rlvr.masking import mask_verdict
+from tal_rlvr.prompts import Message, Prompt, guard, render_plain
 
 _TAIL = 16  # tokens after the marker of a well-formed output: the letter, the end of the turn, white space
 
@@ -90,6 +88,20 @@ def reasoning_ids(
             ):
                 return tuple(completion[:cut])
     reasoning = before_verdict(text)
+    return (*_ids(tokenizer, reasoning), *tokens.line) if reasoning else tokens.marker
+
+
+def masked_reasoning_ids(tokenizer: Any, text: str, tokens: VerdictTokens) -> tuple[int, ...]:
+    """z with every letter and statement of the verdict masked, and the verdict's marker.
+
+    Masking changes the text, so it is put into tokens anew.
+
+    Args:
+        tokenizer: of the model.
+        text: the whole output.
+        tokens: see ``verdict_tokens``.
+    """
+    reasoning = mask_verdict(before_verdict(text)).rstrip()
     return (*_ids(tokenizer, reasoning), *tokens.line) if reasoning else tokens.marker
 
 

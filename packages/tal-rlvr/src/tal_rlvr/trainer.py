@@ -76,9 +76,8 @@ class ThinkAsLocalsTrainer(GRPOTrainer):  # type: ignore[misc]  # TRL is untyped
             self.criteria_function = CriteriaFunction(processing_class, tokens, rewards, direct=direct)
             functions.append(self.criteria_function)
             weights.append(rewards.criteria_weight)
-        if rewards.format_weight > 0:
-            functions.append(FormatFunction(processing_class, direct=direct))
-            weights.append(rewards.format_weight)
+        functions.append(FormatFunction(processing_class, direct=direct))  # measured even where it weighs nothing
+        weights.append(rewards.format_weight)
         args.reward_weights = weights
         super().__init__(
             model=model,

@@ -1,0 +1,96 @@
+"""What criteria say beside the verdict: letters and statements of the verdict masked, and is there content at all."""
+
+from __future__ import annotations
+
+import re
+from functools import cache
+from importlib import resources
+
+from tal_rlvr.reading import plain
+
+__all__ = ["MASK", "has_content", "mask_verdict"]
+
+MASK = "_"
+"""What stands in place of a letter or a statement of the verdict."""
+
+_ALPHABETIC = r"A-Za-z0-9À-ɏΑ-ωА-яЁё'’"
+_LETTER = re.compile(rf"(?<![{_ALPHABETIC}])[ABΑΒАВ](?![{_ALPHABETIC}])")  # look-alikes are meant
+"""A letter that names a response: alone, also between characters of Chinese or Japanese, also a look-alike."""
+_SMALL = re.compile(
+    r"(?i)\b(response|answer|option|candidate|verdict|meets|choice|pick|picks|choose|prefer)([ \t:=\"'(]{1,4})"
+    r"(?:a|b|1|2|i|ii|one|two|first|second|alpha|beta)\b"
+)
+_MEETS = re.compile(r"(?i)(\bmeets[ \t:]{1,4})(?:A|B|both|neither)\b")
+_ORDER = re.compile(
+    r"(?i)\b(?:first|second|1st|2nd|former|latter|top|bottom|upper|lower|left|right|earlier|later|initial|last)"
+    r"(?=[ \t-]{1,3}(?:response|answer|option|candidate|one|text|choice)s?\b)|\b(?:latter|former)\b"
+    r"|前者|后者|後者|第[一二12](?=[个個つ]?(?:回答|答案|选项|選択肢))|[一二12]つ目|(?:첫|두) ?번째|전자|후자"
+    r"|\b(?:перв|втор)\w{2,4}(?=[ \t]+(?:ответ|вариант))|\b(?:erste|zweite)[rnms]?(?=[ \t]+Antwort)"
+    r"|\b(?:primera|segunda)(?=[ \t]+respuesta)|(?<=respuesta )(?:1|2|uno|dos|primera|segunda)\b"
+    r"|(?<=คำตอบ)(?:แรก|ที่สอง|ที่หนึ่ง|หลัง)|(?<=trả lời )(?:đầu tiên|thứ nhất|thứ hai|1|2)\b"
+    r"|(?<=الإجابة )(?:الأولى|الثانية)"
+)
+_VERDICT = (
+    r"verdict|winner|winning|wins\b|\bwon\b|(?:right|correct|better|best|preferred|superior|chosen|true)[ \t]+"
+    r"(?:response|answer|option|choice|candidate|one)\b|label\b|judg[e]?ment is|ground truth"
+    r"|裁决|裁決|判决|判定|정답|판정|вердикт|veredicto|ganador|gewinner|คำตัดสิน|phán quyết|الحكم"
+)
+_STATEMENT = re.compile(rf"(?i)[^.!?。！？|\n]{{0,400}}(?:{_VERDICT})[^.!?。！？|\n]{{0,400}}")
+
+_FORM_WORDS = """
+a an and are as assessment be better best both by chosen correct criteria criterion former good he i in is it its judge
+judgement latter meet meets n name neither none of on one option or preferred pick reason response responses right she
+so that the there this to verdict want weight whichever why win winner wins x y answer answers bad first second wrong
+candidate na null nil todo tbd something anything etc
+"""
+_WORD = re.compile(r"[^\W_]+")
+_EMPTY_WORDS = frozenset(_WORD.findall(_FORM_WORDS))
+
+
+def mask_verdict(text: str) -> str:
+    """The text with everything masked that names a response by its letter or place, or states the verdict.
+
+    What is left is what the criteria say. Two texts that differ only in which letter they name become the same text.
+
+    Args:
+        text: z, the criteria and the assessment.
+
+    Returns:
+        The text with ``MASK`` in place of letters, of places such as "the first response", of the value after
+        ``meets``, and of every clause that states a verdict ("the verdict is", "the right answer is", "wins").
+    """
+    lines = []
+    for line in plain(text).split("\n"):
+        masked = _STATEMENT.sub(MASK, line)
+        masked = _MEETS.sub(rf"\1{MASK}", masked)
+        masked = _SMALL.sub(rf"\1\2{MASK}", masked)
+        masked = _ORDER.sub(MASK, masked)
+        lines.append(_LETTER.sub(MASK, masked))
+    return "\n".join(lines)
+
+
+def has_content(text: str, *, letters: int = 2) -> bool:
+    """Whether a criterion's name or reason says anything: words are left when verdicts and form words are masked.
+
+    Args:
+        text: a field of a criterion.
+        letters: at least this many letters in words that are not form words; with 1 or less a digit counts as well.
+    """
+    masked = mask_verdict(text)
+    if masked.strip().casefold() in _template_fields():
+        return False
+    words = [word for word in _WORD.findall(masked) if word.casefold() not in _EMPTY_WORDS]
+    found = sum(c.isalpha() or (letters <= 1 and c.isalnum()) for word in words for c in word)
+    return bool(found >= letters)
+
+
+@cache
+def _template_fields() -> frozenset[str]:
+    """What stands in the fields of the shipped prompts' form; a model that copies them names no criterion."""
+    fields = set()
+    for path in (resources.files("tal_rlvr") / "prompts").iterdir():
+        if path.name.startswith("think-"):
+            for line in path.read_text(encoding="utf-8").splitlines():
+                if line.startswith("- ") and line.count("|") == 3:
+                    fields |= {field.strip().casefold() for field in line[2:].split("|")[:2]}
+    return frozenset(fields)
