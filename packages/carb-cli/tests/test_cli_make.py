@@ -10,7 +10,7 @@ import polars as pl
 import pytest
 
 import carb_data.checks
-from carb_data import Dataset, MissingExtraError, ScoreTable, load
+from carb_data import Dataset, MissingExtraError, ScoreTable, install_line, load
 from carb_scorers import evaluate
 from cli_helpers import Carb, small_dataset, small_set, write_construct_config
 from tal_rlvr import TrainResult
@@ -39,7 +39,7 @@ def test_validate_says_what_it_could_not_check(carb: Carb, data_file: Path, monk
     ended = carb("data", "validate", data_file)
     assert ended.code == 0
     assert "Only the form was checked" in ended.err
-    assert "pip install 'carb-data[checks]'" in ended.err
+    assert install_line("carb-data", "checks") in ended.err
 
 
 def test_contamination_found_exits_with_1(carb: Carb, data_file: Path, tmp_path: Path) -> None:
@@ -156,4 +156,4 @@ def test_train_mistakes(carb: Carb, tmp_path: Path, monkeypatch: pytest.MonkeyPa
     monkeypatch.setitem(sys.modules, "trl", None)
     ended = carb(*TRAIN, "--out", tmp_path / "out")
     assert ended.code == 2
-    assert "pip install 'tal-rlvr[train]'" in ended.err
+    assert install_line("tal-rlvr", "train") in ended.err

@@ -14,7 +14,6 @@ import polars as pl
 import pytest
 
 from carb_cli.report.content import content, read_runs
-from carb_cli.report.labels import labels
 from carb_cli.report.model import Report
 from carb_cli.report.page import csp_hash
 from carb_cli.report.payload import DIGITS, payload
@@ -289,13 +288,3 @@ def test_site(carb: Carb, finished_run: Path, data_file: Path, tmp_path: Path) -
     links = re.findall(r'<a href="([^"#]*)"', index)
     assert len(links) == 2
     assert all((tmp_path / "site" / link).is_file() for link in links)
-
-
-def test_labels_are_short_and_different() -> None:
-    names = ["judge:/a/model", "judge:/b/model", "judge:" + "x" * 100, "baseline:length", "x\u202ey\x1b"]
-    found = labels(names)
-    assert found["judge:/a/model"] == "judge:model"
-    assert found["judge:/b/model"] == "judge:model #2"
-    assert len(set(found.values())) == len(names)
-    assert max(map(len, found.values())) <= 52
-    assert found["x\u202ey\x1b"] == "x\\u202ey\\x1b"

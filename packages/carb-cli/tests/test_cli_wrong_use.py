@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from carb_data import install_line
 from carb_data.files import to_json
 from cli_helpers import Carb, Ended, small_dataset, small_set, write_lines
 
@@ -103,7 +104,7 @@ def test_missing_extra(run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> 
     for module in ("torch", "transformers"):
         monkeypatch.setitem(sys.modules, module, None)
     (tmp_path / "model").mkdir()
-    clear(run("carb-seed", f"classifier:{tmp_path / 'model'}"), "pip install 'carb-scorers[hf]'")
+    clear(run("carb-seed", f"classifier:{tmp_path / 'model'}"), install_line("carb-scorers", "hf"))
 
 
 def test_nothing_left_to_score(run, tmp_path: Path) -> None:

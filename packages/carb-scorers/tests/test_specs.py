@@ -1,5 +1,6 @@
 """Spec strings: what they mean, and what is said when they are wrong."""
 
+import re
 import sys
 from collections.abc import Callable
 from importlib.metadata import EntryPoint
@@ -9,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from carb_data import CarbError, MissingExtraError
+from carb_data import CarbError, MissingExtraError, install_line
 from carb_scorers import ScorerSpec, open_scorer
 from carb_scorers.engines import RayEngine
 from carb_scorers.integrations import as_inspect_scorer
@@ -32,6 +33,19 @@ def test_a_spec_survives_being_written_and_read(kind: str, target: str, options:
 
 def test_options_are_put_in_order() -> None:
     assert str(parse_spec("judge:m?b=2&a=1")) == "judge:m?a=1&b=2"
+
+
+def test_a_name_of_the_users_own() -> None:
+    spec = parse_spec("my 8B, v2=judge:m?mode=pairwise&rpm=3")
+    assert (spec.name, spec.kind, spec.target) == ("my 8B, v2", "judge", "m")
+    assert parse_spec(str(spec)) == spec
+    assert open_scorer("short one=baseline:length").spec.name == "short one"
+
+
+@pytest.mark.parametrize("name", ["", " ", "-x", "a" * 65, "a\nb"])
+def test_what_is_no_name(name: str) -> None:
+    with pytest.raises(CarbError, match="cannot be a scorer's name"):
+        parse_spec(f"{name}=baseline:length")
 
 
 def test_a_url_stays_readable() -> None:
@@ -146,5 +160,5 @@ def test_a_missing_extra_is_named(
     for name in [name for name in sys.modules if name == module or name.startswith(f"{module}.")]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, module, None)  # as if it were not installed
-    with pytest.raises(MissingExtraError, match=rf"pip install 'carb-scorers\[{extra}\]'"):
+    with pytest.raises(MissingExtraError, match=re.escape(install_line("carb-scorers", extra))):
         use()

@@ -69,13 +69,6 @@ def pairs(title: str, content: Mapping[str, object]) -> None:
     console.print()
 
 
-def short(name: str) -> str:
-    """A spec string with a long local path shortened to its last part."""
-    kind, separator, rest = name.partition(":")
-    target, question, query = rest.partition("?")
-    return f"{kind}{separator}{target.rstrip('/').rpartition('/')[2] or target}{question}{query}"
-
-
 def percent(value: float | None) -> str:
     """A share as a percentage with one digit, or a dash where there is none."""
     return "–" if value is None else f"{100 * value:.1f}"

@@ -10,6 +10,7 @@ from importlib import metadata
 from pathlib import Path
 
 from carb_cli.output import Part
+from carb_data import install_line
 
 PACKAGES = ("carb-data", "carb-metrics", "carb-scorers", "tal-rlvr", "carb-cli")
 WHAT_FOR = {
@@ -116,7 +117,7 @@ def extras() -> tuple[Extra, ...]:
                     extra=extra,
                     what_for=WHAT_FOR.get((package, extra), f"{package}[{extra}]"),
                     missing=tuple(name for name in map(_distribution, needs) if installed(name) is None),
-                    install=f"pip install '{package}[{extra}]'",
+                    install=install_line(package, extra),
                 )
             )
     return tuple(found)

@@ -9,6 +9,7 @@ from pydantic import Field
 
 from carb_cli import display
 from carb_cli.config import RunConfig
+from carb_cli.labels import labels
 from carb_cli.output import Output, Part, counts
 from carb_data import BonSet, CarbError, Dataset
 from carb_scorers.specs import ParsedSpec, parse_spec, provider
@@ -64,8 +65,9 @@ class RunPlan(Output):
             },
         )
         columns = ["scorer", "calls", "input tokens", "output tokens", "cost"]
+        short = labels(s.scorer for s in self.scorers)
         rows = [
-            (display.short(s.scorer), _n(s.calls), _n(s.input_tokens), _n(s.output_tokens), _money(s.cost))
+            (short[s.scorer], _n(s.calls), _n(s.input_tokens), _n(s.output_tokens), _money(s.cost))
             for s in self.scorers
         ]
         display.table("Scorers", columns, rows, right=columns[1:])

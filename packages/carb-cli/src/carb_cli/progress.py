@@ -11,7 +11,8 @@ from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 from rich.table import Column
 
-from carb_cli.display import notes, safe, short
+from carb_cli.display import notes, safe
+from carb_cli.labels import labels
 
 WIDE = 110
 """Columns from which there is room for a bar."""
@@ -108,5 +109,5 @@ def duration(seconds: float) -> str:
 
 def label(scorer: str, width: int = 28) -> str:
     """A scorer's name, short enough for a progress bar."""
-    name = short(scorer)
+    name = labels([scorer])[scorer]
     return name if len(name) <= width else f"{name[: width - 1]}…"

@@ -2,7 +2,7 @@
 
 from carb_data.contamination import ContaminationReport, check_contamination
 from carb_data.dataset import Dataset, load
-from carb_data.errors import CarbError, DataError, MissingExtraError, Problem
+from carb_data.errors import CarbError, DataError, MissingExtraError, Problem, install_line
 from carb_data.models import (
     BonSet,
     Culture,
@@ -42,5 +42,6 @@ __all__ = [
     "Votes",
     "check_contamination",
     "cultures",
+    "install_line",
     "load",
 ]

@@ -1,9 +1,14 @@
-"""Errors that are the user's to mend: what is wrong, where, and what to do."""
+"""Errors that the user can fix: what is wrong, where, and what to do."""
 
 from __future__ import annotations
 
+import json
+import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
+from importlib.metadata import PackageNotFoundError, distribution
+from urllib.parse import urlsplit
+from urllib.request import url2pathname
 
 SHOWN_PROBLEMS = 20
 
@@ -43,11 +48,38 @@ class DataError(CarbError):
         super().__init__("\n".join([head, *lines, *([hint] if hint else [])]))
 
 
+def install_line(package: str, extra: str) -> str:
+    """The command that adds an extra, for the way in which the package was installed.
+
+    Args:
+        package: The distribution that declares the extra, such as ``carb-scorers``.
+        extra: The extra's name, such as ``hf``.
+
+    Returns:
+        A line for a shell. A package that was installed from a folder or a repository is installed from there
+        again (``direct_url.json``, PEP 610); any other from the package index.
+    """
+    try:
+        record = json.loads(distribution(package).read_text("direct_url.json") or "{}")
+    except (PackageNotFoundError, ValueError):
+        record = {}
+    url = record.get("url", "")
+    if "vcs_info" in record:
+        part = f"#subdirectory={record['subdirectory']}" if "subdirectory" in record else ""
+        need = f"{package}[{extra}] @ {record['vcs_info']['vcs']}+{url}{part}"
+        return f"pip install {shlex.quote(need)}"
+    if "dir_info" in record and url.startswith("file:"):
+        folder = url2pathname(urlsplit(url).path)
+        editable = "-e " if record["dir_info"].get("editable") else ""
+        return f"pip install {editable}{shlex.quote(f'{folder}[{extra}]')}"
+    return f"pip install {shlex.quote(f'{package}[{extra}]')}"
+
+
 class MissingExtraError(CarbError, ImportError):
     """An optional dependency that the request needs is not installed."""
 
     def __init__(self, package: str, extra: str, module: str) -> None:
         super().__init__(
             f"This needs the Python module '{module}', which is not installed. "
-            f"Install it with: pip install '{package}[{extra}]'"
+            f"Install it with: {install_line(package, extra)}"
         )

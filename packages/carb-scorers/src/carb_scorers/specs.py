@@ -1,4 +1,4 @@
-"""Spec strings, ``KIND:TARGET?key=value&...``, and the scorers that they open."""
+"""Spec strings, ``[NAME=]KIND:TARGET?key=value&...``, and the scorers that they open."""
 
 from __future__ import annotations
 
@@ -28,6 +28,9 @@ nor of what makes it another scorer, so that a run may go on with other ones."""
 
 _SECRET = re.compile(r"[?&](?:api_?key|auth|authorization|key|password|secret|token)=", re.IGNORECASE)
 
+_LONGEST_NAME = 64
+_NAME = re.compile(rf"\w[^=:?#\x00-\x1f\x7f]{{0,{_LONGEST_NAME - 1}}}")
+
 Opener = Callable[[str, str, Mapping[str, str]], Scorer]
 """``(name, target, options) -> Scorer``; raises ``CarbError`` for what the user can mend."""
 
@@ -43,17 +46,21 @@ _BUILT_IN = {
 class ParsedSpec(Frozen):
     """A spec string in its parts."""
 
+    given: str | None = None
+    """The user's own name for the scorer, in ``NAME=KIND:TARGET``; ``None`` where the spec has none."""
     kind: str
     target: str
     options: dict[str, str] = Field(default={})
 
     def __str__(self) -> str:
-        return self._written(self.options)
+        return f"{self.given}={self._written(self.options)}" if self.given else self._written(self.options)
 
     @property
     def name(self) -> str:
-        """The spec without the options that do not matter to scores."""
-        return self._written({key: value for key, value in self.options.items() if key not in OPERATIONAL})
+        """The user's own name, or else the spec without the options that do not matter to scores."""
+        return self.given or self._written(
+            {key: value for key, value in self.options.items() if key not in OPERATIONAL}
+        )
 
     def _written(self, options: Mapping[str, str]) -> str:
         query = urlencode(sorted(options.items()), quote_via=quote, safe="/:,")
@@ -71,14 +78,20 @@ def parse_spec(text: str) -> ParsedSpec:
             "A scorer was given a key as an option. A spec is kept in files and shown on screens, so it never holds a "
             "key: put the key into an environment variable, and give the variable's name in key_env=."
         )
-    match = re.fullmatch(r"([a-z][a-z0-9_-]*):([^?]+)(?:\?(.*))?", text.strip(), flags=re.DOTALL)
+    match = re.fullmatch(r"(?:([^=:?#]*)=)?([a-z][a-z0-9_-]*):([^?]+)(?:\?(.*))?", text.strip(), flags=re.DOTALL)
     if match is None:
         raise CarbError(
             f"'{text}' is not a scorer; write KIND:TARGET?key=value&..., for example baseline:length, "
-            f"classifier:path/to/model or judge:path/to/model?mode=listwise&read=logprob."
+            f"classifier:path/to/model or judge:path/to/model?mode=listwise&read=logprob. A name of your own stands "
+            f"before it: mine=classifier:path/to/model."
         )
-    kind, target, query = match.groups()
-    return ParsedSpec(kind=kind, target=target, options=read_query(query, f"Scorer '{text}'"))
+    given, kind, target, query = match.groups()
+    if given is not None and _NAME.fullmatch(given) is None:
+        raise CarbError(
+            f"'{text}': '{given}' cannot be a scorer's name. A name has 1 to {_LONGEST_NAME} characters, begins with a "
+            f"letter or a digit, and has no line break, '=', ':', '?' or '#'."
+        )
+    return ParsedSpec(given=given, kind=kind, target=target, options=read_query(query, f"Scorer '{text}'"))
 
 
 def open_scorer(spec: str) -> Scorer:

@@ -13,6 +13,7 @@ from pydantic import Field
 
 from carb_cli import display
 from carb_cli.display import percent
+from carb_cli.labels import labels
 from carb_cli.options import CultureFile, Json, Quiet, add_cultures
 from carb_cli.output import Output, Part, write
 from carb_cli.progress import Report, label, progress
@@ -237,9 +238,10 @@ def _show(found: BonOutput) -> None:
         sizes = [f"n={point.n}" for point in graded[0].curve]
         level = f"{100 * found.confidence:.0f}%"
         columns = ["scorer", *sizes, level, "regret", "prompts"]
+        short = labels(one.scorer for one in graded)
         rows = [
             (
-                display.short(one.scorer),
+                short[one.scorer],
                 *(percent(point.picked) for point in one.curve),
                 display.interval(one.low, one.high),
                 percent(one.regret),

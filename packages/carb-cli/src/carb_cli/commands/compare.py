@@ -8,6 +8,7 @@ from pydantic import Field
 
 from carb_cli import display
 from carb_cli.display import percent
+from carb_cli.labels import labels
 from carb_cli.options import CultureFile, Json, add_cultures
 from carb_cli.output import Output, Part
 from carb_cli.runs import dataset_of, find_scorer, only, scores_of
@@ -188,7 +189,8 @@ def _disagreements(a: ScoreTable, b: ScoreTable, sets: Dataset) -> tuple[Disagre
 
 
 def _show(found: Compared) -> None:
-    a, b = display.short(found.a), display.short(found.b)
+    short = labels([found.a, found.b])
+    a, b = short[found.a], short[found.b]
     if found.difference is None or found.p is None:
         display.say("The two runs have no sets to compare.")
         return

@@ -10,6 +10,7 @@ from cyclopts import Parameter
 from carb_cli import display
 from carb_cli.display import percent
 from carb_cli.figures import charts, theme
+from carb_cli.labels import labels
 from carb_cli.options import CultureFile, Json, add_cultures
 from carb_cli.runs import dataset_of, scores_of
 from carb_cli.study.failures import Failures
@@ -83,7 +84,8 @@ def matrix(found: Failures) -> list[dict[str, object]]:
 
 
 def _show(found: Failures, top: int) -> None:
-    rows = [(display.short(one.scorer), percent(one.accuracy), percent(one.low)) for one in found.good]
+    short = labels(one.scorer for one in found.good)
+    rows = [(short[one.scorer], percent(one.accuracy), percent(one.low)) for one in found.good]
     display.table(
         "Good scorers", ["scorer", "accuracy %", "lower limit %"], rows, right=["accuracy %", "lower limit %"]
     )

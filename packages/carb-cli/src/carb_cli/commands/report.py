@@ -11,10 +11,10 @@ from cyclopts import Parameter
 from carb_cli import display
 from carb_cli.csvs import Points
 from carb_cli.display import percent
+from carb_cli.labels import labels
 from carb_cli.options import CultureFile, add_cultures
 from carb_cli.output import print_json, write
 from carb_cli.report.content import Runs, content, read_runs
-from carb_cli.report.labels import labels
 from carb_cli.report.model import Report, ValidityPart
 from carb_data import CarbError
 from carb_metrics import correlate

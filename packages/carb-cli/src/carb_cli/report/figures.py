@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from carb_cli.figures import charts, theme
-from carb_cli.report.labels import labels
+from carb_cli.labels import labels
 from carb_cli.report.model import Report
 from carb_cli.report.validity import chart_rows
 from carb_data import cultures

@@ -19,9 +19,9 @@ from jinja2 import Environment
 from markupsafe import Markup
 
 from carb_cli.display import percent, safe
+from carb_cli.labels import labels
 from carb_cli.report.content import Runs
 from carb_cli.report.figures import KINDS, changes, group_label, group_names, small_multiples, validity
-from carb_cli.report.labels import labels
 from carb_cli.report.model import Report
 from carb_cli.report.payload import TEXT_BUDGET, Payload, payload
 from carb_metrics import Cell

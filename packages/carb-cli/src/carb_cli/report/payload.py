@@ -17,7 +17,7 @@ from typing import Any
 
 import polars as pl
 
-from carb_cli.report.labels import labels
+from carb_cli.labels import labels
 from carb_cli.report.model import Report
 from carb_data import BonSet, Dataset, ScoreTable
 from carb_metrics import Cell

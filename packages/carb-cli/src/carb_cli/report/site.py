@@ -11,9 +11,9 @@ from jinja2 import Environment
 from markupsafe import Markup
 
 from carb_cli.display import percent
+from carb_cli.labels import labels
 from carb_cli.output import write
 from carb_cli.report.content import content, read_runs
-from carb_cli.report.labels import labels
 from carb_cli.report.model import Report
 from carb_cli.report.page import asset, csp_hash, plain, render
 from carb_cli.report.rationales import rationales

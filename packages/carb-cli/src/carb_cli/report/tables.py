@@ -7,7 +7,7 @@ import re
 from typing import Any
 
 from carb_cli.display import percent, safe
-from carb_cli.report.labels import labels
+from carb_cli.labels import labels
 from carb_cli.report.model import Report, ScorerPart
 
 _LATEX = {

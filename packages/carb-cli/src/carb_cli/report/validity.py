@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from carb_cli.csvs import Points
-from carb_cli.report.labels import labels
+from carb_cli.labels import labels
 from carb_cli.report.model import PointPart, ValidityPart
 from carb_metrics import Correlation, fit_line
 

@@ -1,0 +1,55 @@
+"""Short names of scorers for tables and charts."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterable
+
+from carb_cli.display import safe
+
+LONGEST = 48
+_GENERIC = re.compile(r"(?:best|checkpoint(?:-\d+)?|final|last|latest|model|output)")
+"""Folder names that say nothing about the model in them."""
+
+
+def labels(names: Iterable[str]) -> dict[str, str]:
+    """A short label for each name, different for different names.
+
+    A path is cut to as many of its last parts as tell it from the others, and say more than ``checkpoint`` or
+    ``model``: ``run-a/checkpoint`` and ``run-b/checkpoint``. Labels that are still alike, such as two long names
+    that are cut to the same text, are numbered.
+
+    Args:
+        names: The scorers' names, as a run records them.
+    """
+    wanted = list(dict.fromkeys(names))
+    found: dict[str, str] = {}
+    for name in wanted:
+        text = safe(_shortest(name, wanted))
+        if len(text) > LONGEST:
+            text = f"{text[: LONGEST - 1]}…"
+        label, number = text, 2
+        while label in found.values():
+            label, number = f"{text} #{number}", number + 1
+        found[name] = label
+    return found
+
+
+def _shortest(name: str, names: Collection[str]) -> str:
+    """The shortest form of a name that no other name has, too."""
+    longest = name.count("/") + 1
+    for parts in range(1, longest):
+        text = _cut(name, parts)
+        if parts == 1 and _GENERIC.fullmatch(text.partition(":")[2].partition("?")[0]):
+            continue
+        if not any(_cut(other, parts) == text for other in names if other != name):
+            return text
+    return name
+
+
+def _cut(name: str, parts: int) -> str:
+    """A spec string whose target keeps only the last parts of its path."""
+    kind, separator, rest = name.partition(":")
+    target, question, query = rest.partition("?")
+    kept = "/".join(target.rstrip("/").split("/")[-parts:]) or target
+    return f"{kind}{separator}{kept}{question}{query}"
