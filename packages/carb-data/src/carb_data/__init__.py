@@ -3,6 +3,7 @@
 from carb_data.contamination import ContaminationReport, check_contamination
 from carb_data.dataset import Dataset, load
 from carb_data.errors import CarbError, DataError, MissingExtraError, Problem, install_line
+from carb_data.facts import Fact, Family
 from carb_data.models import (
     BonSet,
     Culture,
@@ -16,7 +17,7 @@ from carb_data.models import (
     Source,
     Votes,
 )
-from carb_data.registry import Registry, UnknownCultureError, cultures
+from carb_data.registry import Registry, UnknownCultureError, cultures, is_main
 from carb_data.table import ScoreTable
 
 __all__ = [
@@ -27,6 +28,8 @@ __all__ = [
     "DataError",
     "Dataset",
     "Domain",
+    "Fact",
+    "Family",
     "Kind",
     "Message",
     "MissingExtraError",
@@ -43,5 +46,6 @@ __all__ = [
     "check_contamination",
     "cultures",
     "install_line",
+    "is_main",
     "load",
 ]

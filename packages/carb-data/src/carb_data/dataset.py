@@ -13,12 +13,15 @@ from typing import Self, overload
 from carb_data import files
 from carb_data.errors import CarbError
 from carb_data.extras import require
+from carb_data.facts import load_sets
 from carb_data.joined import Joined
 from carb_data.models import BonSet
 from carb_data.options import closest
 from carb_data.registry import Registry, cultures
 
 SEED = "carb-seed"
+SEED_2 = f"{SEED}@2"
+SEED_2_FOLDER = Path(str(resources.files("carb_data") / "seed" / "two"))
 _SEED_1 = (SEED, f"{SEED}@1")
 
 
@@ -156,11 +159,13 @@ def load(name_or_path: str | Path, *, registry: Registry | None = cultures) -> D
     if name in _SEED_1:
         folder = Path(str(resources.files("carb_data") / "seed"))
         return Dataset(files.load_files(sorted(folder.glob("*.jsonl")), registry))
+    if name == SEED_2:
+        return Dataset(load_sets(SEED_2_FOLDER))
     if name.startswith("hf://"):
         return _load_hub(name, registry)
     if not Path(name).exists():
         raise CarbError(
-            f"There is no data set '{name}'.{closest(name, [SEED])} Give '{SEED}', a path, or hf://owner/name."
+            f"There is no data set '{name}'.{closest(name, [SEED, SEED_2])} Give '{SEED}', a path, or hf://owner/name."
         )
     return Dataset.load(name, registry=registry)
 

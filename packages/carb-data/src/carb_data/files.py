@@ -120,7 +120,7 @@ def _valid(content: object, path: Path, line: int, problems: list[Problem]) -> I
     try:
         yield line, BonSet.model_validate(content)
     except ValidationError as error:
-        problems.extend(_reasons(path, line, error))
+        problems.extend(reasons(path, line, error))
 
 
 def _without_table_form(content: dict[str, Any]) -> dict[str, Any]:
@@ -143,7 +143,8 @@ def _parquet(path: Path, problems: list[Problem]) -> Iterator[tuple[int, BonSet]
         raise CarbError(f"{path} is not a readable Parquet file: {error}") from None
 
 
-def _reasons(path: Path, line: int, error: ValidationError) -> Iterator[Problem]:
+def reasons(path: Path, line: int, error: ValidationError) -> Iterator[Problem]:
+    """Every defect of a line as a problem with its place."""
     for detail in error.errors(include_url=False, include_input=False):
         told = detail.get("ctx", {}).get("field")  # of a defect that only the whole set or response shows
         place = detail["loc"]

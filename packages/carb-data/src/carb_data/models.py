@@ -174,7 +174,7 @@ class Votes(Frozen):
     @model_validator(mode="after")
     def _are_people_who_were_asked(self) -> Self:
         if self.right > self.asked:
-            raise _defect("right", f"{self.right} of {self.asked} people cannot have found it right")
+            raise defect("right", f"{self.right} of {self.asked} people cannot have found it right")
         return self
 
 
@@ -199,11 +199,11 @@ class Response(Frozen):
     def _perturbed_names_its_original(self) -> Self:
         if (self.perturbation is None) != (self.original is None):
             missing = "perturbation" if self.perturbation is None else "original"
-            raise _defect(missing, f"response '{self.id}': perturbation and original go together; give both or neither")
+            raise defect(missing, f"response '{self.id}': perturbation and original go together; give both or neither")
         return self
 
 
-def _defect(field: str, reason: str) -> PydanticCustomError:
+def defect(field: str, reason: str) -> PydanticCustomError:
     """A defect that only the whole shows, with the field where it lies."""
     return PydanticCustomError("set", "{reason}", {"reason": reason, "field": field})
 
@@ -230,27 +230,25 @@ class BonSet(Frozen):
     def _is_a_best_of_n_set(self) -> Self:
         repeated = [i for i, n in Counter(r.id for r in (*self.responses, *self.perturbed)).items() if n > 1]
         if repeated:
-            raise _defect(
+            raise defect(
                 "responses", f"response ids must be unique within a set; repeated: {', '.join(sorted(repeated))}"
             )
         in_wrong_place = [r.id for r in self.responses if r.perturbation is not None]
         if in_wrong_place:
-            raise _defect(
-                "responses", f"perturbed responses belong into 'perturbed', not 'responses': {in_wrong_place}"
-            )
+            raise defect("responses", f"perturbed responses belong into 'perturbed', not 'responses': {in_wrong_place}")
         chosen = sum(r.role is Role.CHOSEN for r in self.responses)
         if chosen != 1:
-            raise _defect("responses", f"exactly one response must be 'chosen', found {chosen}")
+            raise defect("responses", f"exactly one response must be 'chosen', found {chosen}")
         roles = {r.id: r.role for r in self.responses}
         for response in self.perturbed:
             if response.original is None:
-                raise _defect("perturbed", f"perturbed response '{response.id}' needs 'perturbation' and 'original'")
+                raise defect("perturbed", f"perturbed response '{response.id}' needs 'perturbation' and 'original'")
             if response.original not in roles:
-                raise _defect(
+                raise defect(
                     "perturbed", f"perturbed response '{response.id}': no response has the id '{response.original}'"
                 )
             if roles[response.original] is not response.role:
-                raise _defect("perturbed", f"perturbed response '{response.id}' must have the role of its original")
+                raise defect("perturbed", f"perturbed response '{response.id}' must have the role of its original")
         return self
 
     @property

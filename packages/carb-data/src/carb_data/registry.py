@@ -136,3 +136,16 @@ def _shipped() -> Registry:
 
 cultures = _shipped()
 """The registry: the ten cultures of the benchmark, the country-level ones, and the user's own."""
+
+
+def is_main(culture: str, language: str, registry: Registry | None = None) -> bool:
+    """Whether a set about ``culture`` in ``language`` counts for a culture of the benchmark, or is a mirror.
+
+    Main is a set whose culture is, or rolls up to, the listed culture that speaks the set's language.
+    """
+    registry = cultures if registry is None else registry
+    if culture not in registry:
+        return False
+    root = registry.root(culture)
+    listed = {entry.id for entry in registry}
+    return root.id in listed and root.language.partition("-")[0] == language.partition("-")[0].lower()

@@ -8,6 +8,7 @@ import polars as pl
 
 from carb_data.dataset import Dataset
 from carb_data.errors import CarbError
+from carb_data.registry import is_main
 
 COLUMNS: dict[str, type[pl.DataType]] = {
     "scorer": pl.String,
@@ -28,8 +29,11 @@ OPTIONAL: dict[str, type[pl.DataType]] = {
     "source_item": pl.String,
     "family": pl.String,
     "kind": pl.String,
+    "mirror": pl.Boolean,
 }
-"""Columns that ``ScoreTable.with_items`` adds from the data set; ``family`` is null for a set without mirrors."""
+"""Columns that ``ScoreTable.with_items`` adds from the data set; ``family`` is null for a set without
+mirrors; ``mirror`` is true for a set of a family that is not about the culture which speaks its language, and so does
+not count for a culture's accuracy (``is_main``)."""
 
 _NULLABLE = {"perturbation", "original", "score", *OPTIONAL}
 _TEXT_LIKE = (pl.String, pl.Categorical, pl.Enum, pl.Null)
@@ -54,12 +58,14 @@ class ScoreTable:
             kind = frame.schema[name]
             if kinds[name] is pl.String and not isinstance(kind, _TEXT_LIKE):
                 raise CarbError(f"Not a score table: column '{name}' must be text, but is {kind}.")
+            if kinds[name] is pl.Boolean and kind not in (pl.Boolean, pl.Null):
+                raise CarbError(f"Not a score table: column '{name}' must be true or false, but is {kind}.")
             if name == "score" and not (kind.is_numeric() or kind == pl.Null):
                 raise CarbError(f"Not a score table: column 'score' must be numbers, but is {kind}.")
         frame = frame.select(*COLUMNS, *(name for name in OPTIONAL if name in frame.columns))
         frame = frame.with_columns(
             pl.col("score").cast(pl.Float64),
-            *(pl.col(n).cast(pl.String) for n in frame.columns if frame.schema[n] == pl.Null and n != "score"),
+            *(pl.col(n).cast(kinds[n]) for n in frame.columns if frame.schema[n] == pl.Null and n != "score"),
         )
         nulls = [name for name in frame.columns if name not in _NULLABLE and frame[name].null_count()]
         if nulls:
@@ -96,11 +102,21 @@ class ScoreTable:
         return cls(pl.concat([table.frame for table in tables], how="vertical_relaxed"))
 
     def with_items(self, dataset: Dataset) -> ScoreTable:
-        """This table with ``topic``, ``source_item``, ``family`` and ``kind`` of each set.
+        """This table with ``topic``, ``source_item``, ``family``, ``kind`` and ``mirror`` of each set.
 
         They are null where the data set lacks the item."""
         items = pl.DataFrame(
-            [(item.id, item.topic, item.source_item, item.family, item.kind.value) for item in dataset],
+            [
+                (
+                    item.id,
+                    item.topic,
+                    item.source_item,
+                    item.family,
+                    item.kind.value,
+                    item.family is not None and not is_main(item.culture, item.language),
+                )
+                for item in dataset
+            ],
             schema={"item_id": pl.String, **OPTIONAL},
             orient="row",
         )

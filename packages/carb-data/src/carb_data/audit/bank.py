@@ -1,0 +1,194 @@
+"""What a fact bank and its families must keep, checked at once: ``python -m carb_data.audit.bank [FOLDER]``."""
+
+from __future__ import annotations
+
+import itertools
+import re
+import sys
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from datetime import UTC, date, datetime
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from carb_data.dataset import SEED_2_FOLDER
+from carb_data.errors import Problem
+from carb_data.facts import Bank, Fact, Family, Line, missing_facts, read_bank
+from carb_data.labels import names_culture
+from carb_data.registry import Registry, cultures, is_main
+
+__all__ = ["check_bank", "main"]
+
+LENGTHS = 1.25
+"""How many times the mean length an answer may have at most; at least, the inverse."""
+REPLY_WORDS = (45, 170)
+"""Words of a reply, in scripts that space words; the guide says 60 to 150, of English."""
+REPLY_CHARACTERS = (90, 520)
+"""Characters of a reply, in scripts that do not."""
+_UNSPACED = {"zh", "ja", "th"}
+_YES_NO = re.compile(
+    r"\W*(?:(?P<no>(?:no|nope|nein|нет|لا|không)\b|いいえ|いや|아니요|아뇨|不是|不用|不行|没有|ไม่)"
+    r"|(?P<yes>(?:yes|ja|sí|да|نعم|có|vâng|dạ)\b|はい|ええ|네[,. ]|예[,. ]|是的|对[,,]|可以|ใช่|ได้))",
+    re.IGNORECASE,
+)
+
+
+def _base(language: str) -> str:
+    return language.partition("-")[0].lower()
+
+
+def check_bank(bank: Bank, *, today: date, registry: Registry = cultures) -> list[Problem]:
+    """Every problem of a fact bank and its families, in file order.
+
+    Args:
+        bank: as ``read_bank`` gives it.
+        today: the day on which facts must still hold.
+        registry: cultures that may occur.
+    """
+    facts = bank.by_id
+    return [
+        *_repeated(bank.facts),
+        *_repeated(bank.families),
+        *(_at(line, *found) for line in bank.facts for found in _fact_problems(line.content, today, registry)),
+        *(_at(line, *found) for line in bank.families for found in _family_problems(line.content, facts, registry)),
+    ]
+
+
+def _at(line: Line[Fact] | Line[Family], field: str, reason: str) -> Problem:
+    return Problem(line.file, line.number, field, f"{line.content.id}: {reason}")
+
+
+def _repeated(lines: tuple[Line[Fact], ...] | tuple[Line[Family], ...]) -> Iterator[Problem]:
+    first: dict[str, str] = {}
+    for line in lines:
+        where = first.setdefault(line.content.id, f"{line.file}:{line.number}")
+        if where != f"{line.file}:{line.number}":
+            yield _at(line, "id", f"is the id of an earlier line, {where}")
+
+
+def _fact_problems(fact: Fact, today: date, registry: Registry) -> Iterator[tuple[str, str]]:
+    if fact.culture not in registry:
+        yield "culture", f"'{fact.culture}' is not in the registry"
+    elif fact.country[:2] not in {region[:2] for region in registry[fact.culture].regions}:
+        yield "culture", f"'{fact.culture}' is not the culture of {fact.country}"
+    for other in fact.also:
+        if other not in registry:
+            yield "also", f"'{other}' is not in the registry"
+        if other == fact.culture:
+            yield "also", "names the fact's own culture"
+    address = urlsplit(fact.source.url)
+    if address.path.strip("/") in ("", "index.html", "index.php") and not address.query:
+        yield "source.url", f"is the root of a site, not the page that states the fact: {fact.source.url}"
+    if fact.source.accessed > today:
+        yield "source.accessed", f"{fact.source.accessed} is in the future"
+    if fact.valid_until is not None and fact.valid_until < today:
+        yield "valid_until", f"held until {fact.valid_until} only"
+    if "found" not in fact.checked:
+        yield "checked", "nobody found it on its page"
+
+
+def _family_problems(family: Family, facts: Mapping[str, Fact], registry: Registry) -> Iterator[tuple[str, str]]:
+    absent = missing_facts(family, facts)
+    if absent:
+        yield "answers", f"no such fact in the bank: {', '.join(absent)}"
+        return
+    own = [facts[answer.fact] for answer in family.answers]
+    yield from _topics(family, own)
+    yield from _exclusion(family, own, registry)
+    if not any(is_main(place.culture, family.language, registry) for place in family.places):
+        yield "places", f"no place belongs to the culture that speaks {family.language}"
+    if len(family.places) > 1:
+        yield from _giveaways(family, registry)
+    yield from _form(family)
+
+
+def _topics(family: Family, own: list[Fact]) -> Iterator[tuple[str, str]]:
+    for fact in own:
+        if (fact.topic, fact.domain) != (family.topic, family.domain):
+            yield (
+                "answers",
+                f"{fact.id} is of {fact.domain.value}/{fact.topic}, not {family.domain.value}/{family.topic}",
+            )
+    for place, fact in zip(family.places, own, strict=False):
+        if place.culture != fact.culture:
+            yield "places", f"'{place.name}' is in {place.culture}, but {fact.id} is of {fact.culture}"
+
+
+def _exclusion(family: Family, own: list[Fact], registry: Registry) -> Iterator[tuple[str, str]]:
+    """All ordered pairs of a place and another answer's fact: the other fact must not hold there."""
+    for fact, other in itertools.permutations(own, 2):
+        if own.index(fact) >= len(family.places):
+            continue
+        parent = registry[fact.culture].parent if fact.culture in registry else None
+        if other.value == fact.value:
+            yield "answers", f"{other.id} has the value of {fact.id}, '{fact.value}'"
+        elif other.holds_in(fact.culture, parent):
+            yield "answers", f"{other.id} holds in {fact.culture} too"
+
+
+def _giveaways(family: Family, registry: Registry) -> Iterator[tuple[str, str]]:
+    for answer in family.answers:
+        for place in family.places:
+            words = [word for word in re.findall(r"[^\W\d_]{4,}", place.name) if word[0].isupper()]
+            named = [word for word in words if word in answer.text]
+            if named or (place.culture in registry and names_culture(answer.text, place.culture)):
+                yield "answers", f"the answer of {answer.fact} names a place: {answer.text[:60]!r} ({place.culture})"
+                break
+
+
+def _form(family: Family) -> Iterator[tuple[str, str]]:
+    lengths = [len(answer.text) for answer in family.answers]
+    mean = sum(lengths) / len(lengths)
+    if max(lengths) > LENGTHS * mean or min(lengths) < mean / LENGTHS:
+        yield "answers", f"lengths differ too much: {lengths} characters"
+    openings = Counter(
+        None if found is None else found.lastgroup
+        for found in (_YES_NO.match(answer.text) for answer in family.answers)
+    )
+    for polarity in ("yes", "no"):
+        if openings[polarity] in (1, len(family.answers) - 1):
+            yield "answers", f"{openings[polarity]} of {len(family.answers)} answers begin with '{polarity}'"
+            break
+    if family.form == "reply":
+        unspaced = _base(family.language) in _UNSPACED
+        low, high = REPLY_CHARACTERS if unspaced else REPLY_WORDS
+        sizes = [len(a.text) if unspaced else len(a.text.split()) for a in family.answers]
+        if min(sizes) < low or max(sizes) > high:
+            unit = "characters" if unspaced else "words"
+            yield "answers", f"a reply has {low} to {high} {unit}, these have {sizes}"
+    marks = Counter(answer.text.rstrip()[-1] for answer in family.answers)
+    if len(marks) == 2 and 1 in marks.values():
+        yield "answers", f"one answer alone ends in another character: {dict(marks)}"
+
+
+def main(folder: Path = SEED_2_FOLDER) -> int:
+    """Print every problem of a folder and the number of sets in each cell; 1 where there are problems."""
+    problems: list[Problem] = []
+    bank = read_bank(folder, problems)
+    problems += check_bank(bank, today=datetime.now(UTC).date())
+    for problem in problems:
+        sys.stdout.write(f"{problem}\n")
+    cells: dict[tuple[str, str], Counter[str]] = {}
+    for line in bank.families:
+        family = line.content
+        cell = cells.setdefault((family.language, family.domain.value), Counter())
+        mains = sum(is_main(place.culture, family.language) for place in family.places)
+        cell.update(families=int(len(family.places) > 1), main=mains, mirrors=len(family.places) - mains)
+        cell.update(perturbed=family.perturbed is not None, replies=mains * (family.form == "reply"))
+    sys.stdout.write("language domain       families main mirrors replies perturbed\n")
+    for (language, domain), n in sorted(cells.items()):
+        sys.stdout.write(
+            f"{language:8} {domain:12} {n['families']:8} {n['main']:4} {n['mirrors']:7} "
+            f"{n['replies']:7} {n['perturbed']:9}\n"
+        )
+    reread = sum("reread" in line.content.checked for line in bank.facts)
+    total = sum((cell for cell in cells.values()), Counter[str]())
+    sys.stdout.write(
+        f"{len(bank.facts)} facts ({reread} reread), {total['families']} families, {total['main']} main sets, "
+        f"{total['mirrors']} mirrors; {len(problems)} problems\n"
+    )
+    return int(bool(problems))
+
+
+if __name__ == "__main__":
+    sys.exit(main(*map(Path, sys.argv[1:])))

@@ -1,0 +1,208 @@
+"""Sets are made from facts: the same four answers under every place, and facts that exclude each other."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from datetime import date
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from carb_data import CarbError, DataError, Dataset, Family, cultures, is_main, load
+from carb_data.audit.bank import check_bank, main
+from carb_data.dataset import SEED_2_FOLDER
+from carb_data.facts import expand, load_sets, read_bank
+
+CODES = {"DE": "german-de", "AT": "german-at", "CH": "german-ch", "IT": "italian"}
+TODAY = date(2026, 11, 22)
+
+
+def fact(code: str, **changes) -> dict:
+    return {
+        "id": f"toll.{code}", "topic": "toll", "domain": "commonsense", "culture": CODES[code], "kind": "law",
+        "statement": f"Statement {code}.", "value": f"value-{code}", "checked": ["found"],
+        "source": {"url": f"https://example.org/{code}", "title": "A page", "accessed": "2026-11-22"}, **changes,
+    }  # fmt: skip
+
+
+def family(**changes) -> dict:
+    names = {"DE": "nach Kassel", "AT": "nach Graz", "CH": "nach Bern", "IT": "nach Bologna"}
+    return {
+        "id": "de-commonsense-toll", "topic": "toll", "domain": "commonsense", "language": "de", "form": "short",
+        "question": "Meine Schwester zieht {place}. Was kostet sie die Autobahn {place}?",
+        "places": [{"culture": CODES[code], "name": name} for code, name in names.items()],
+        "answers": [{"fact": f"toll.{code}", "text": f"Dafür zahlt sie auf die Art {code} mit {n} Münzen."}
+                    for n, code in enumerate(names)],
+        "perturbed": None, **changes,
+    }  # fmt: skip
+
+
+def write(folder: Path, facts, families) -> Path:
+    for name, rows in (("facts", facts), ("families", families)):
+        (folder / name).mkdir(parents=True, exist_ok=True)
+        lines = "\n".join(row if isinstance(row, str) else json.dumps(row) for row in rows)
+        (folder / name / "x.jsonl").write_text(lines, encoding="utf-8")
+    return folder
+
+
+def bank_of(tmp_path, facts=None, families=None):
+    problems = []
+    folder = write(tmp_path, facts or [fact(code) for code in CODES], families or [family()])
+    bank = read_bank(folder, problems)
+    assert problems == []
+    return bank
+
+
+def problems_of(tmp_path, facts=None, families=None) -> list[str]:
+    return [p.reason for p in check_bank(bank_of(tmp_path, facts, families), today=TODAY)]
+
+
+def test_a_family_is_four_sets_with_the_same_answers(tmp_path):
+    sets = load_sets(write(tmp_path, [fact(code) for code in CODES], [family()]))
+    assert [item.id for item in sets] == [f"de-commonsense-toll/{code.lower()}" for code in CODES]
+    assert len({tuple((r.id, r.text) for r in item.responses) for item in sets}) == 1
+    assert {item.family for item in sets} == {"de-commonsense-toll"}
+    for item, code in zip(sets, CODES, strict=True):
+        assert item.culture == item.chosen.culture == CODES[code]
+        assert item.chosen.source.fact == f"toll.{code}"
+        assert item.chosen.source.url == f"https://example.org/{code}"
+        assert "{" not in item.prompt
+        assert "nach" in item.prompt
+    assert Counter(item.chosen.id for item in sets) == {"de": 1, "at": 1, "ch": 1, "it": 1}
+    assert len(Dataset(sets).split({"a": 0.5, "b": 0.5})["a"]) in (0, 4)
+
+
+@given(order=st.permutations(range(4)))
+def test_whoever_does_not_read_the_place_is_right_in_one_of_four(order):
+    made = Family.model_validate(family())
+    sets = expand(made, {f"toll.{c}": f for c, f in zip(CODES, facts_of(), strict=True)})
+    picks = [min(item.responses, key=lambda r: (order[int(r.text[-9])], r.id)) for item in sets]
+    assert sum(pick.id == item.chosen.id for pick, item in zip(picks, sets, strict=True)) == 1
+
+
+def facts_of():
+    from carb_data import Fact
+
+    return [Fact.model_validate(fact(code)) for code in CODES]
+
+
+def test_the_order_of_answers_does_not_follow_the_file(tmp_path):
+    places = Counter(
+        expand(Family.model_validate(family(id=f"f{n}")), {f.id: f for f in facts_of()})[0].responses[0].id
+        for n in range(60)
+    )
+    assert len(places) == 4
+
+
+def test_one_place_is_a_set_without_mirrors_that_may_be_perturbed(tmp_path):
+    perturbed = {"CC": "cc", "CC_fact": "toll.AT", "RC": "rc", "CL": {"en": "en", "th": "th"}, "RP": "rp"}
+    one = family(places=family()["places"][:1], perturbed=perturbed)
+    (item,) = load_sets(write(tmp_path, [fact(code) for code in CODES], [one]))
+    assert item.family is None
+    assert {r.id: r.original for r in item.perturbed} == dict.fromkeys(
+        ["de-cc", "de-rc", "de-rp", "de-cl-en", "de-cl-th"], "de"
+    )
+    assert item.perturbed[0].source.fact == "toll.AT"
+
+
+@pytest.mark.parametrize(
+    ("change", "field"),
+    [
+        ({"question": "Was kostet das?"}, "question"),
+        ({"question": "Was kostet das {Place} {place}?"}, "question"),
+        ({"answers": family()["answers"][:3]}, "answers"),
+        ({"answers": [family()["answers"][0]] * 4}, "answers"),
+        ({"places": []}, "places"),
+        ({"perturbed": {"CC": "x", "RC": "x", "CL": {}, "RP": "x"}}, "perturbed"),
+        ({"colour": "red"}, "colour"),
+    ],
+)
+def test_a_bad_line_is_reported_with_its_place(tmp_path, change, field):
+    folder = write(tmp_path, [fact("DE"), fact("AT", kind="rumour"), "{"], [family(), family(**change)])
+    with pytest.raises(DataError) as caught:
+        load_sets(folder)
+    found = {(Path(p.file).parent.name, p.line, p.field) for p in caught.value.problems}
+    assert {("facts", 2, "kind"), ("facts", 3, ""), ("families", 1, "answers")} <= found
+    assert ("families", 2, field) in found
+
+
+@pytest.mark.parametrize(
+    ("changed", "reason"),
+    [
+        (fact("AT", value="value-DE"), "toll.AT has the value of toll.DE"),
+        (fact("AT", also=["german-ch"]), "toll.AT holds in german-ch too"),
+        (fact("AT", also=["german"]), "toll.AT holds in german-de too"),
+        (fact("AT", source={"url": "https://example.org/", "title": "t", "accessed": "2026-01-01"}), "root of a site"),
+        (fact("AT", valid_until="2026-11-21"), "held until 2026-11-21 only"),
+        (fact("AT", checked=[]), "nobody found it"),
+        (fact("AT", culture="german-ch"), "is not the culture of AT"),
+        (fact("AT", also=["klingon"]), "'klingon' is not in the registry"),
+        (fact("AT", domain="values"), "toll.AT is of values/toll, not commonsense/toll"),
+    ],
+)
+def test_what_is_wrong_with_a_fact_is_said(tmp_path, changed, reason):
+    facts = [fact("DE"), changed, fact("CH"), fact("IT")]
+    assert any(reason in found for found in problems_of(tmp_path, facts))
+
+
+def texts(*given: str) -> list[dict]:
+    return [{"fact": f"toll.{code}", "text": text} for code, text in zip(CODES, given, strict=True)]
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        ({"answers": texts("Nein, das kostet nichts.", "Ja, das kostet es.", "Ja, das kostet zwei.", "Ja, es kostet.")},
+         "answers begin with"),
+        ({"answers": texts("So zahlt man hier.", "So zahlt man da.", "So zahlt man dort.", "So zahlt man in Bologna.")},
+         "names a place"),
+        ({"answers": texts("Nichts.", "Das ist eine sehr lange Antwort.", "Das ist eine lange Antwort.",
+                           "Das ist noch so eine Antwort.")}, "lengths differ too much"),
+        ({"form": "reply"}, "a reply has 45 to 170 words"),
+        ({"places": [*family()["places"][:3], {"culture": "german-at", "name": "nach Linz"}]}, "is in german-at, but"),
+        ({"language": "ja"}, "no place belongs to the culture that speaks ja"),
+    ],
+)  # fmt: skip
+def test_what_is_wrong_with_a_family_is_said(tmp_path, change, reason):
+    assert problems_of(tmp_path) == []
+    assert any(reason in found for found in problems_of(tmp_path, None, [family(**change)]))
+
+
+def test_ids_are_unique(tmp_path):
+    facts = [*(fact(code) for code in CODES), fact("DE")]
+    found = problems_of(tmp_path, facts, [family(), family()])
+    assert sum("is the id of an earlier line" in reason for reason in found) == 2
+
+
+def test_main_sets_are_those_of_the_cultures_that_speak_the_language():
+    assert is_main("spanish-mx", "es")
+    assert is_main("thai", "th")
+    assert not is_main("italian", "de")
+    assert not is_main("korean-kr", "ja")
+    assert not is_main("singaporean", "en")  # lends answers; not a culture of the benchmark
+
+
+def test_the_content_of_the_second_version_keeps_its_rules(capsys):
+    problems = []
+    bank = read_bank(SEED_2_FOLDER, problems)
+    problems += check_bank(bank, today=max((line.content.source.accessed for line in bank.facts), default=TODAY))
+    assert problems == [], "\n" + "\n".join(map(str, problems))
+    sets = load("carb-seed@2")
+    assert len(sets) == sum(len(line.content.places) for line in bank.families)
+    assert all(item.culture in cultures for item in sets)
+
+
+def test_the_command_prints_every_problem_and_the_cells(tmp_path, capsys):
+    folder = write(tmp_path, [fact(code, checked=[]) for code in CODES], [family()])
+    assert main(folder) == 1
+    printed = capsys.readouterr().out
+    assert printed.count("nobody found it") == 4
+    assert "4 facts (0 reread), 1 families, 3 main sets, 1 mirrors; 4 problems" in printed
+
+
+def test_an_unknown_version_of_the_seed_is_refused():
+    with pytest.raises(CarbError, match="Did you mean 'carb-seed@"):
+        load("carb-seed@7")
