@@ -17,6 +17,7 @@ import transformers
 
 import tiny_models
 from carb_data import CarbError
+from carb_data.models import Message
 from carb_scorers import ScoreRequest, ScoreResult, open_scorer
 from carb_scorers.judge.asking import Asker
 from carb_scorers.judge.modes import RATINGS
@@ -104,6 +105,42 @@ def test_implicit(base: Path, architecture: str, chat: bool, options: str) -> No
         assert bare.scores[str(key)] == pytest.approx(sum(own[: -1 if chat else None]), abs=1e-4)
         assert mean.scores[str(key)] == pytest.approx(sum(own) / len(own), abs=1e-5)
         assert ratio.scores[str(key)] == pytest.approx(sum(own) - sum(other), abs=1e-4)
+
+
+TURNS = (("system", "Be brief."), ("user", "Hi"), ("assistant", "Servus"), ("user", "What do people eat?"))
+TALK = tuple(Message(role=role, content=content) for role, content in TURNS)
+
+
+@pytest.mark.parametrize("kind", ["classifier", "implicit"])
+def test_a_conversation_reaches_the_chat_template_as_turns(base: Path, kind: str) -> None:
+    head = "SequenceClassification" if kind == "classifier" else "CausalLM"
+    folder = tiny_models.folder(base, "llama", head, chat=True, pad="<pad>")
+    asked = request().model_copy(update={"prompt": TALK})
+    (result,) = scored(f"{kind}:{folder}?packing=off", ScoreRequest.model_validate_json(asked.model_dump_json()))
+    model, tokenizer = loaded(folder, head)
+    before = "".join(f"<|{role}|>\n{content}<|end|>\n" for role, content in TURNS) + "<|assistant|>\n"
+    for key, text in enumerate(TEXTS):
+        end = "<|end|>\n" if kind == "classifier" else "<|end|>"
+        start, ids = (tokenizer(t, add_special_tokens=False)["input_ids"] for t in (before, before + text + end))
+        with torch.no_grad():
+            logits = model(torch.tensor([ids])).logits
+        if kind == "classifier":
+            expected = logits[0, 0].item()
+        else:
+            logprobs = logits[0].double().log_softmax(-1)
+            expected = sum(logprobs[i - 1, ids[i]].item() for i in range(len(start), len(ids)))
+        assert result.scores[str(key)] == pytest.approx(expected, abs=1e-4)
+
+
+def test_the_middle_of_a_conversations_last_turn_is_cut(base: Path) -> None:
+    folder = tiny_models.folder(base, "llama", "SequenceClassification", chat=True, pad="<pad>")
+    long = (*TALK[:-1], Message(role="user", content=" ".join(f"w{n}" for n in range(400))))
+    (result,) = scored(
+        f"classifier:{folder}?max_length=300&truncate=middle", request().model_copy(update={"prompt": long})
+    )
+    assert result.complete
+    assert result.usage is not None
+    assert result.usage.cut_tokens > 400
 
 
 def next_logprobs(folder: Path, text: str) -> tuple[Any, Any]:

@@ -13,10 +13,11 @@ import anyio.to_thread
 import pytest
 
 from carb_data import CarbError
+from carb_data.models import Message
 from carb_scorers import ScoreRequest, ScoreResult, ScorerSpec, open_scorer
 from carb_scorers.contract import failed
 from carb_scorers.integrations import as_trl_reward, as_verl_reward, asking, best_of_n, best_of_n_async
-from carb_scorers.integrations.asking import Opened, as_text
+from carb_scorers.integrations.asking import Opened, as_prompt
 from carb_scorers.integrations.verl import NoRewardError
 
 PLACE = {"culture": "german", "language": "de"}
@@ -134,7 +135,7 @@ def test_trl_rewards_of_conversations() -> None:
     ]
     rewards = as_trl_reward(scorer, culture="german", language="de")(prompts=[prompt] * 2, completions=completions)
     assert rewards == [4.0, 10.0]
-    assert scorer.requests[0].prompt == "system: Be brief.\n\nuser: Was?"
+    assert scorer.requests[0].prompt == tuple(Message.model_validate(turn) for turn in prompt)
 
 
 def test_trl_rewards_need_to_know_the_culture() -> None:
@@ -225,13 +226,26 @@ def test_a_scorer_that_compares_needs_a_batch() -> None:
         as_verl_reward(Fake(comparative=True))("d", "vier", None, INFO)
 
 
-def test_texts_of_messages() -> None:
-    assert as_text("x") == "x"
-    assert as_text([{"role": "user", "content": "x"}]) == "x"
-    assert as_text([{"role": "user", "content": None}]) == ""
-    assert (
-        as_text([{"role": "user", "content": "x"}, {"role": "assistant", "content": "y"}]) == "user: x\n\nassistant: y"
-    )
+def test_prompts_of_messages() -> None:
+    assert as_prompt("x") == "x"
+    assert as_prompt([{"role": "user", "content": "x"}]) == "x"
+    assert as_prompt([{"role": "user", "content": None}]) == ""
+    turns = [{"role": "user", "content": "x"}, {"role": "assistant", "content": "y"}]
+    assert as_prompt(turns) == "user: x\n\nassistant: y"  # the answer was begun: no conversation that asks
+    asked = as_prompt([{"role": "system", "content": "s"}, *turns, {"role": "user", "content": "z"}])
+    assert [(m.role, m.content) for m in asked if isinstance(m, Message)] == [
+        ("system", "s"),
+        ("user", "x"),
+        ("assistant", "y"),
+        ("user", "z"),
+    ]
     for wrong in (7, [1], {"content": "x"}):
         with pytest.raises(CarbError, match="Expected a text"):
-            as_text(wrong)
+            as_prompt(wrong)
+
+
+def test_a_classifier_is_asked_without_a_culture() -> None:
+    scorer = Fake()
+    scorer.spec = scorer.spec.model_copy(update={"kind": "classifier"})
+    assert as_trl_reward(scorer)(prompts=["Was?"], completions=["vier"]) == [4.0]
+    assert (scorer.requests[0].culture, scorer.requests[0].language) == ("unknown", "und")

@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 
 from carb_data import CarbError, cultures
+from carb_data.models import Message
 from carb_scorers import Candidate, ScoreRequest
-from carb_scorers.judge.asking import Asker
+from carb_scorers.judge.asking import Asker, Mode
 from carb_scorers.templates import fill, read_words, word_languages
 
 LANGUAGES = ["ar", "de", "en", "es", "ja", "ko", "ru", "th", "vi", "zh"]
@@ -110,6 +111,19 @@ def test_a_layout_of_ones_own(tmp_path: Path) -> None:
     layout.write_text("{{ candidate }}")
     with pytest.raises(CarbError, match="It may use candidates, count, culture"):
         asked(Asker("listwise", str(layout), "en", None), request())
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_a_request_without_a_culture_is_not_asked_about_one(mode: Mode) -> None:
+    nowhere = request(culture="unknown", language="und")
+    assert asked(Asker(mode, "culture", "en", None), nowhere) == asked(Asker(mode, "plain", "en", None), nowhere)
+    assert "unknown" not in asked(Asker(mode, "culture", "en", None), nowhere)
+
+
+def test_a_judge_reads_a_conversation_with_its_roles() -> None:
+    turns = [Message(role="system", content="S"), Message(role="user", content="Q")]
+    talk = request().model_copy(update={"prompt": tuple(turns)})
+    assert "system: S\n\nuser: Q" in asked(Asker("listwise", "culture", "en", None), talk)
 
 
 def test_texts_are_never_template_code() -> None:

@@ -9,6 +9,7 @@ from importlib.metadata import version
 from carb_data import CarbError
 from carb_data.labels import names_culture
 from carb_data.language import in_language
+from carb_data.models import as_text
 from carb_scorers.contract import Scorer, ScoreRequest, ScoreResult, ScorerSpec
 from carb_scorers.specs import Options, read_options
 
@@ -46,7 +47,7 @@ def random_rule(seed: int) -> Rule:
     """Uniform in [0, 1), a hash of seed, prompt and text: the same text always gets the same score."""
 
     def rule(request: ScoreRequest, text: str) -> float:
-        content = f"{seed}\0{request.prompt}\0{text}".encode("utf-8", "surrogatepass")
+        content = f"{seed}\0{as_text(request.prompt)}\0{text}".encode("utf-8", "surrogatepass")
         return int.from_bytes(hashlib.sha256(content).digest()[:7], "big") / 2**56
 
     return rule

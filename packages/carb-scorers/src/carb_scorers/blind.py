@@ -59,7 +59,7 @@ def _request(item: BonSet, request_id: str, shown: Sequence[Response], recorded:
     presented = [(str(position), response) for position, response in enumerate(sorted(shown, key=place), 1)]
     request = ScoreRequest(
         request_id=request_id,
-        prompt=item.prompt_text,
+        prompt=item.prompt,
         candidates=tuple(Candidate(id=key, text=response.text) for key, response in presented),
         culture=item.culture,
         language=item.language,

@@ -6,15 +6,13 @@ import math
 from collections.abc import Sequence
 
 from carb_scorers.contract import ScoreError, ScoreRequest, ScoreResult, Usage, failed
-from carb_scorers.models.protocol import Failure, Message, Messages, Prompt
+from carb_scorers.models.protocol import Failure, Prompt, Turn, Turns
 
 
 def flatten(requests: Sequence[ScoreRequest], cue: str = "") -> tuple[list[Prompt], list[str]]:
-    """The item's question as a user's turn, once for each candidate, and the candidates' texts."""
+    """The item's prompt, once for each candidate, and the candidates' texts."""
     prompts = [
-        Prompt(_user(r.prompt), cue=cue, question=r.prompt, with_question=_user, group=number)
-        for number, r in enumerate(requests)
-        for _ in r.candidates
+        prompt for n, request in enumerate(requests) for prompt in [_asked(request, cue, n)] * len(request.candidates)
     ]
     return prompts, [candidate.text for request in requests for candidate in request.candidates]
 
@@ -44,5 +42,13 @@ def collect(requests: Sequence[ScoreRequest], found: Sequence[tuple[float, Usage
     return results
 
 
-def _user(question: str) -> Messages:
-    return (Message(role="user", content=question),)
+def _asked(request: ScoreRequest, cue: str, group: int) -> Prompt:
+    """A conversation as it is; its last turn, the user's, is what ``truncate=middle`` may shorten."""
+    given = request.prompt
+    before = () if isinstance(given, str) else tuple(Turn(role=m.role, content=m.content) for m in given[:-1])
+    question = given if isinstance(given, str) else given[-1].content
+
+    def turns(question: str) -> Turns:
+        return (*before, Turn(role="user", content=question))
+
+    return Prompt(turns(question), cue=cue, question=question, with_question=turns, group=group)

@@ -7,7 +7,7 @@ from typing import Annotated, Protocol, Self, runtime_checkable
 
 from pydantic import AfterValidator, Field, FiniteFloat, JsonValue, model_validator
 
-from carb_data.models import Frozen
+from carb_data.models import Conversation, Frozen
 
 
 def _writable(text: str) -> str:
@@ -16,6 +16,10 @@ def _writable(text: str) -> str:
 
 
 Writable = Annotated[str, AfterValidator(_writable)]
+
+
+UNKNOWN, UNDETERMINED = "unknown", "und"
+"""Culture and language of a prompt about which nothing is said; ``und`` is BCP 47's own tag for that."""
 
 
 class ScorerSpec(Frozen):
@@ -54,11 +58,14 @@ class ScoreRequest(Frozen):
 
     request_id: str
     """Opaque, and unique within a call; an item may be asked about in several requests."""
-    prompt: str
+    prompt: str | Conversation
+    """One text, or turns of which the last is the user's; kept as turns down to a model's chat template."""
     candidates: Annotated[tuple[Candidate, ...], Field(min_length=1)]
     """In presented order, which is random and seeded."""
     culture: str
+    """Id of the culture that the prompt is about, or ``UNKNOWN``."""
     language: str
+    """BCP 47 tag of the prompt's language, or ``UNDETERMINED``."""
 
     @model_validator(mode="after")
     def _ids_are_unique(self) -> Self:

@@ -26,6 +26,9 @@ OPERATIONAL = frozenset(
 """Options that say how a server is asked and never change a score, in any kind. They are no part of a scorer's name
 nor of what makes it another scorer, so that a run may go on with other ones."""
 
+ASKED_WITHOUT_CULTURE = frozenset({"classifier", "implicit"})
+"""Kinds that read the prompt and the responses alone, so that a caller need not name a culture or a language."""
+
 _SECRET = re.compile(r"[?&](?:api_?key|auth|authorization|key|password|secret|token)=", re.IGNORECASE)
 
 _LONGEST_NAME = 64

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from carb_data import CarbError, Culture, cultures
+from carb_data.models import Conversation, as_text
 from carb_scorers.templates import fill
 from tal_rlvr.reading import MARK, plain
 
@@ -25,7 +26,7 @@ class HasPrompt(Protocol):
     """A ``BonSet``, a ``ScoreRequest``, or anything else with a question and its language."""
 
     @property
-    def prompt(self) -> str: ...
+    def prompt(self) -> str | Conversation: ...
     @property
     def language(self) -> str: ...
 
@@ -75,7 +76,7 @@ def render_prompt(
     """
     if isinstance(pair, str) or len(pair) != 2:
         raise CarbError("render_prompt judges a pair: give exactly two responses, in presented order.")
-    question = item if isinstance(item, str) else item.prompt
+    question = item if isinstance(item, str) else as_text(item.prompt)
     if language == "item":
         if isinstance(item, str):
             raise CarbError("language='item' needs an item that knows its language; name the language instead.")

@@ -21,9 +21,9 @@ from carb_scorers.models.protocol import (
     Failure,
     Generation,
     LanguageModel,
-    Message,
-    Messages,
     Prompt,
+    Turn,
+    Turns,
     read_backend_options,
 )
 from carb_scorers.specs import OPERATIONAL, Options, parse_spec
@@ -104,8 +104,8 @@ def policy_prompts(task: Task, *, shots: bool = True) -> list[PolicyPrompt]:
 
 
 def _policy_prompt(task: Task, prompt: TaskPrompt, shots: bool) -> PolicyPrompt:
-    def messages(text: str) -> Messages:
-        turns: list[Message] = []
+    def messages(text: str) -> Turns:
+        turns: list[Turn] = []
         for question, answer in task.shots if shots else ():
             turns.append({"role": "user", "content": f"Question: {question}"})
             turns.append({"role": "assistant", "content": f"Answer: {answer}"})

@@ -7,17 +7,24 @@ import threading
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from pydantic import TypeAdapter, ValidationError
+
 from carb_data import CarbError
+from carb_data.models import Conversation, as_text
 from carb_scorers.contract import Candidate, ScoreError, Scorer, ScoreRequest, ScoreResult
 from carb_scorers.evaluation import score_all
 from carb_scorers.specs import open_scorer
+
+_conversation: TypeAdapter[Conversation] = TypeAdapter(Conversation)
+_Asked = tuple[str | Conversation, str, str]
+"""Prompt, culture and language."""
 
 
 @dataclass(frozen=True, slots=True)
 class Text:
     """A response, and what it responds to."""
 
-    prompt: str
+    prompt: str | Conversation
     response: str
     culture: str
     language: str
@@ -70,7 +77,7 @@ async def score_texts(scorer: Scorer, texts: Sequence[Text], *, seed: int = 0) -
     Raises:
         CarbError: a user's mistake, such as a model that is missing.
     """
-    groups: dict[tuple[str, str, str], list[str]] = {}
+    groups: dict[_Asked, list[str]] = {}
     for text in texts:
         own = groups.setdefault((text.prompt, text.culture, text.language), [])
         if text.response not in own:
@@ -78,7 +85,7 @@ async def score_texts(scorer: Scorer, texts: Sequence[Text], *, seed: int = 0) -
     requests = [_request(number, *key, own, seed) for number, (key, own) in enumerate(groups.items())]
     results: dict[str, ScoreResult] = {}
     await score_all(scorer, requests, lambda part: results.update((result.request_id, result) for result in part))
-    found: dict[tuple[tuple[str, str, str], str], Scored] = {}
+    found: dict[tuple[_Asked, str], Scored] = {}
     for key, request in zip(groups, requests, strict=True):
         result = results[request.request_id]
         for candidate in request.candidates:
@@ -88,10 +95,10 @@ async def score_texts(scorer: Scorer, texts: Sequence[Text], *, seed: int = 0) -
 
 
 def _request(
-    number: int, prompt: str, culture: str, language: str, responses: Sequence[str], seed: int
+    number: int, prompt: str | Conversation, culture: str, language: str, responses: Sequence[str], seed: int
 ) -> ScoreRequest:
     def place(text: str) -> bytes:
-        return hashlib.sha256(f"{seed}\0{prompt}\0{text}".encode("utf-8", "surrogatepass")).digest()
+        return hashlib.sha256(f"{seed}\0{as_text(prompt)}\0{text}".encode("utf-8", "surrogatepass")).digest()
 
     return ScoreRequest(
         request_id=str(number),
@@ -102,20 +109,39 @@ def _request(
     )
 
 
-def as_text(messages: object) -> str:
-    """A text, or the text of a chat: one message's content as it is, several with their roles before them.
+def as_prompt(messages: object) -> str | Conversation:
+    """A prompt as a trainer or an evaluation tool gives it: a text, or messages with ``role`` and ``content``.
+
+    One message is its text. Messages that are no conversation which ends with the user's turn (the assistant's answer
+    was begun, a tool spoke) become one text with the roles before them.
 
     Raises:
-        CarbError: it is neither.
+        CarbError: it is neither a text nor messages.
     """
     if isinstance(messages, str):
         return messages
+    turns = _turns(messages)
+    if len(turns) == 1:
+        return turns[0][1]
+    try:
+        return _conversation.validate_python([{"role": role, "content": content} for role, content in turns])
+    except ValidationError:
+        return "\n\n".join(f"{role}: {content}" for role, content in turns)
+
+
+def text_of(messages: object) -> str:
+    """The text of messages, one after the other, without their roles.
+
+    Raises:
+        CarbError: it is neither a text nor messages.
+    """
+    return messages if isinstance(messages, str) else "\n\n".join(content for _, content in _turns(messages))
+
+
+def _turns(messages: object) -> list[tuple[str, str]]:
     if not isinstance(messages, Sequence) or not all(isinstance(m, dict) and "content" in m for m in messages):
         raise CarbError(f"Expected a text or a list of messages with 'content', got {type(messages).__name__}.")
-    contents = [(str(m.get("role", "user")), _content(m["content"])) for m in messages]
-    if len(contents) == 1:
-        return contents[0][1]
-    return "\n\n".join(f"{role}: {content}" for role, content in contents)
+    return [(str(m.get("role", "user")), _content(m["content"])) for m in messages]
 
 
 def _content(content: object) -> str:

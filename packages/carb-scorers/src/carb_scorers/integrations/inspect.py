@@ -6,8 +6,10 @@ from typing import Any
 
 from carb_data import CarbError
 from carb_data.extras import require
-from carb_scorers.contract import Scorer
-from carb_scorers.integrations.asking import Opened, Text, as_text, score_texts
+from carb_data.models import Conversation
+from carb_scorers.contract import UNDETERMINED, UNKNOWN, Scorer
+from carb_scorers.integrations.asking import Opened, Text, as_prompt, score_texts
+from carb_scorers.specs import ASKED_WITHOUT_CULTURE
 
 
 def as_inspect_scorer(
@@ -39,7 +41,10 @@ def as_inspect_scorer(
     def carb() -> Any:
         async def score(state: Any, target: Any) -> Any:
             used = opened.get()
-            metadata = {"culture": culture, "language": language, **(state.metadata or {})}
+            alone = used.spec.kind in ASKED_WITHOUT_CULTURE
+            default = {"culture": UNKNOWN, "language": UNDETERMINED} if alone else {"culture": None, "language": None}
+            given = {"culture": culture, "language": language}
+            metadata = default | {k: v for k, v in given.items() if v is not None} | (state.metadata or {})
             missing = [name for name in ("culture", "language") if metadata[name] is None]
             if missing:
                 raise CarbError(
@@ -69,8 +74,8 @@ def as_inspect_scorer(
     return carb()
 
 
-def _prompt(state: Any) -> str:
+def _prompt(state: Any) -> str | Conversation:
     given = state.input
     if isinstance(given, str):
         return given
-    return as_text([{"role": message.role, "content": message.text} for message in given])
+    return as_prompt([{"role": message.role, "content": message.text} for message in given])

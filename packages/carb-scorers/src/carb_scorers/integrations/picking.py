@@ -6,12 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from carb_data import CarbError
+from carb_data.models import Conversation
 from carb_data.waiting import wait_for
-from carb_scorers.contract import ScoreError, Scorer
+from carb_scorers.contract import UNDETERMINED, UNKNOWN, ScoreError, Scorer
 from carb_scorers.integrations.asking import Opened, Text, score_texts
-
-UNKNOWN, UNDETERMINED = "unknown", "und"
-"""Culture and language of a prompt about which nothing is said; ``und`` is BCP 47's own tag for that."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +28,7 @@ class Pick:
 
 async def best_of_n_async(
     scorer: Scorer | str,
-    prompt: str,
+    prompt: str | Conversation,
     responses: Sequence[str],
     *,
     culture: str = UNKNOWN,
@@ -58,7 +56,7 @@ async def best_of_n_async(
 
 def best_of_n(
     scorer: Scorer | str,
-    prompt: str,
+    prompt: str | Conversation,
     responses: Sequence[str],
     *,
     culture: str = UNKNOWN,
@@ -69,10 +67,10 @@ def best_of_n(
 
     Args:
         scorer: a spec string (opened and closed here) or a ``Scorer`` (left open).
-        prompt: what the responses respond to.
+        prompt: what the responses respond to: a text, or a conversation that ends with a turn of the user.
         responses: at least one; the order does not matter, since it is hidden from the scorer.
-        culture: id of the culture that the prompt is about. Judges that are told the culture need it; to others
-            it makes no difference.
+        culture: id of the culture that the prompt is about. Without it a judge is not asked about any culture; to
+            other scorers it makes no difference.
         language: BCP 47 tag of the prompt's language.
         seed: of the order in which the scorer sees the responses.
 

@@ -7,8 +7,9 @@ from typing import Any
 
 from carb_data import CarbError
 from carb_data.waiting import wait_for
-from carb_scorers.contract import Scorer
-from carb_scorers.integrations.asking import Opened, Text, as_text, score_texts
+from carb_scorers.contract import UNDETERMINED, UNKNOWN, Scorer
+from carb_scorers.integrations.asking import Opened, Text, as_prompt, score_texts, text_of
+from carb_scorers.specs import ASKED_WITHOUT_CULTURE
 
 
 class TRLReward:
@@ -41,7 +42,7 @@ class TRLReward:
         """
         cultures, languages = (self._column(name, columns, len(prompts)) for name in ("culture", "language"))
         texts = [
-            Text(as_text(prompt), _answer(completion), culture, language)
+            Text(as_prompt(prompt), _answer(completion), culture, language)
             for prompt, completion, culture, language in zip(prompts, completions, cultures, languages, strict=True)
         ]
 
@@ -57,6 +58,8 @@ class TRLReward:
         if name in columns:
             return [str(value) for value in columns[name]]
         constant = self._constants[name]
+        if constant is None and self._opened.get().spec.kind in ASKED_WITHOUT_CULTURE:
+            constant = UNKNOWN if name == "culture" else UNDETERMINED
         if constant is None:
             raise CarbError(
                 f"The reward needs the {name} of each prompt: add a column '{name}' to the training data, or give "
@@ -68,9 +71,9 @@ class TRLReward:
 def _answer(completion: object) -> str:
     """The assistant's words; of several turns (with tool calls between) all of its own."""
     if isinstance(completion, str) or not isinstance(completion, Sequence):
-        return as_text(completion)
+        return text_of(completion)
     own = [message for message in completion if isinstance(message, dict) and message.get("role") == "assistant"]
-    return "\n\n".join(as_text([message]) for message in own) if own else as_text(completion)
+    return text_of(own or completion)
 
 
 def as_trl_reward(

@@ -12,7 +12,7 @@ from typing import Any
 
 from carb_data import CarbError
 from carb_scorers.contract import Scorer
-from carb_scorers.integrations.asking import Opened, Scored, Text, as_text, score_texts
+from carb_scorers.integrations.asking import Opened, Scored, Text, as_prompt, score_texts
 from carb_scorers.waiting import wait_together
 
 
@@ -81,7 +81,7 @@ def _text(response: str, info: Mapping[str, Any] | None) -> Text:
     missing = [name for name in ("prompt", "culture", "language") if name not in (info or {})]
     if info is None or missing:
         raise CarbError(f"verl's extra_info lacks {', '.join(missing)}; put it there when you prepare the data.")
-    return Text(as_text(_plain(info["prompt"])), response, str(info["culture"]), str(info["language"]))
+    return Text(as_prompt(_plain(info["prompt"])), response, str(info["culture"]), str(info["language"]))
 
 
 def _plain(prompt: Any) -> Any:

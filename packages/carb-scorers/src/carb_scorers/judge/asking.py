@@ -8,8 +8,9 @@ from functools import cache
 from typing import Any, Literal
 
 from carb_data import cultures
-from carb_scorers.contract import ScoreRequest
-from carb_scorers.models.protocol import Message, Messages, Prompt
+from carb_data.models import as_text
+from carb_scorers.contract import UNKNOWN, ScoreRequest
+from carb_scorers.models.protocol import Prompt, Turn, Turns
 from carb_scorers.templates import fill, fill_phrase, read_words
 
 Mode = Literal["listwise", "pairwise", "pointwise"]
@@ -26,7 +27,8 @@ class Asker:
 
     Args:
         mode: decides the layout ``MODE-culture``.
-        prompt: another layout, by name (``listwise-plain``) or path, or ``culture`` or ``plain``.
+        prompt: another layout, by name (``listwise-plain``) or path, or ``culture`` or ``plain``. A request of which
+            the culture is not known is asked about with ``plain`` in the place of ``culture``.
         language: BCP 47 tag of the phrases, or ``item``.
         words: folder of phrases; see ``read_words``.
     """
@@ -79,13 +81,16 @@ class Asker:
             "reply": phrases[f"reply_{reply}"],
         }
 
-        def messages(question: str) -> Messages:
-            return (Message(role="user", content=fill(self.layout, {**fields, "prompt": question})),)
+        question = as_text(request.prompt)
+        layout = f"{self.mode}-plain" if self.prompt == "culture" and request.culture == UNKNOWN else self.layout
+
+        def messages(question: str) -> Turns:
+            return (Turn(role="user", content=fill(layout, {**fields, "prompt": question})),)
 
         return Prompt(
-            messages=messages(request.prompt),
+            messages=messages(question),
             cue=f"\n\n{phrases['answer']}:",
-            question=request.prompt,
+            question=question,
             with_question=messages,
         )
 

@@ -9,11 +9,11 @@ from carb_scorers.models.protocol import (
     Failure,
     Generation,
     LanguageModel,
-    Message,
-    Messages,
     Prompt,
     Reward,
     RewardModel,
+    Turn,
+    Turns,
 )
 
 __all__ = [
@@ -22,9 +22,9 @@ __all__ = [
     "Failure",
     "Generation",
     "LanguageModel",
-    "Message",
-    "Messages",
     "Prompt",
     "Reward",
     "RewardModel",
+    "Turn",
+    "Turns",
 ]

@@ -22,26 +22,26 @@ from carb_scorers.contract import ScoreError, Usage
 from carb_scorers.specs import Options, read_options
 
 
-class Message(TypedDict):
+class Turn(TypedDict):
     """One turn of a chat."""
 
     role: Literal["system", "user", "assistant"]
     content: str
 
 
-Messages = tuple[Message, ...]
+Turns = tuple[Turn, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Prompt:
     """What a model is asked: a chat that ends with the user's turn."""
 
-    messages: Messages
+    messages: Turns
     cue: str = ""
     """Put after the messages for a model without a chat template, whose answer then continues the text."""
     question: str = ""
     """The part that ``truncate=middle`` may shorten: the item's own question."""
-    with_question: Callable[[str], Messages] | None = None
+    with_question: Callable[[str], Turns] | None = None
     """The messages with another text in the question's place; ``None`` where nothing may be shortened."""
     group: int | None = None
     """Prompts of one item have the same number within a call. A backend may compute them together, but must not

@@ -7,7 +7,7 @@ from collections.abc import Callable, Hashable, Iterable, Sequence
 from typing import Any, TypeVar
 from weakref import WeakKeyDictionary
 
-from carb_scorers.models.protocol import Message, Messages, Prompt, plain_text
+from carb_scorers.models.protocol import Prompt, Turn, Turns, plain_text
 
 GAP = " … "
 """Stands where the middle of a question was cut out."""
@@ -46,7 +46,7 @@ def conversation_ids(tokenizer: Any, prompt: Prompt, answer: str) -> list[int]:
     answer as the pair of texts that the tokenizer joins (with a separator, for an encoder).
     """
     if tokenizer.chat_template:
-        messages = [*_guarded(tokenizer, prompt.messages), Message(role="assistant", content=_one(tokenizer, answer))]
+        messages = [*_guarded(tokenizer, prompt.messages), Turn(role="assistant", content=_one(tokenizer, answer))]
         return _ids(tokenizer, str(tokenizer.apply_chat_template(messages, tokenize=False)), start=False)
     first, second = guarded(tokenizer, [plain_text(prompt), answer])
     return list(tokenizer(first, second, verbose=False)["input_ids"])
@@ -120,8 +120,8 @@ def _one(tokenizer: Any, text: str) -> str:
     return guarded(tokenizer, [text])[0]
 
 
-def _guarded(tokenizer: Any, messages: Messages) -> list[Message]:
-    return [Message(role=m["role"], content=_one(tokenizer, m["content"])) for m in messages]
+def _guarded(tokenizer: Any, messages: Turns) -> list[Turn]:
+    return [Turn(role=m["role"], content=_one(tokenizer, m["content"])) for m in messages]
 
 
 def _prompt_text(tokenizer: Any, prompt: Prompt) -> str:
