@@ -15,7 +15,7 @@ import torch
 import transformers
 
 import tiny_models
-from carb_scorers.models.protocol import Failure, Generation, Message, Prompt
+from carb_scorers.models.protocol import Failure, Generation, Prompt, Turn
 from carb_scorers.models.transformers import generate as writing
 from carb_scorers.models.transformers.language import open_language_model
 from carb_scorers.models.transformers.loading import HFOptions
@@ -24,7 +24,7 @@ QUESTIONS = ["What do people eat?", "Was essen die Leute zum Neujahr, und warum?
 
 
 def prompts(*questions: str) -> list[Prompt]:
-    return [Prompt((Message(role="user", content=q),), cue="\nAnswer:") for q in questions or QUESTIONS]
+    return [Prompt((Turn(role="user", content=q),), cue="\nAnswer:") for q in questions or QUESTIONS]
 
 
 def opened(base: Path, architecture: str = "llama", *, chat: bool = True, **options: Any) -> Any:
