@@ -47,9 +47,17 @@ def test_sign_flip_equals_all_signs_spelled_out(differences):
     assert found == pytest.approx(mid, abs=1e-12)
 
 
-def test_sign_flip_of_fractions_uses_the_normal():
-    d = np.array([0.5, 1 / 3, -0.25, 1.0])
-    assert sign_flip(d)[0] == pytest.approx(2 * stats.norm.sf(d.sum() / np.sqrt((d**2).sum())), abs=1e-12)
+def test_sign_flip_of_fractions_is_exact():
+    d = np.array([0.5, 1 / 3, -0.25, 1.0])  # shared ties
+    assert sign_flip(d) == pytest.approx((4 / 16, 3 / 16))
+    many = np.tile(d, 30)
+    assert sign_flip(many)[0] == sign_flip(many * 12)[0]
+
+
+def test_sign_flip_of_many_sizes_uses_the_normal():
+    d = np.random.default_rng(0).normal(0.1, 1, 100)
+    assert sign_flip(d)[0] is None
+    assert sign_flip(d)[1] == pytest.approx(2 * stats.norm.sf(d.sum() / np.sqrt((d**2).sum())), abs=1e-12)
 
 
 @given(st.lists(st.floats(0, 1), max_size=8), st.sampled_from(["holm", "bh"]))

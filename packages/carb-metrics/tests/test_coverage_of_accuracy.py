@@ -14,12 +14,12 @@ from carb_metrics.accuracy import grouped_accuracy
 from carb_metrics.clusters import number
 from carb_metrics.comparison import _Pairs
 from carb_metrics.paired import difference_interval
-from carb_metrics.resampling import RESAMPLES
+from carb_metrics.tally import GAP_DRAWS
 
 ROUNDS = 600
 COMMON = {"culture": "thai", "domain": "values", "language": "th", "perturbation": None, "original": None}
 FEW = 500
-assert RESAMPLES > FEW  # simulations use fewer replicates only to be fast
+assert GAP_DRAWS > FEW  # simulations use fewer replicates only to be fast
 
 
 def sets_frame(credit, group, source=None):
@@ -137,7 +137,7 @@ def test_pooled_over_scorers():
         found = grouped_accuracy(frame, ("scorer", "culture"), resamples=10)
         hits["overall"] += inside(found.overall, 0.7)
         hits["macro"] += inside(found.macro, 0.7)
-    holds(hits)
+    holds(hits, high=0.98)  # clusters are given the benefit of the doubt, see ``clusters.PSEUDO``
 
 
 def paired_frame(a, b, group, source=None):
@@ -150,20 +150,20 @@ def test_paired_differences():
     group = np.repeat(np.arange(4), [20, 30, 50, 100])
     p = np.array([0.5, 0.6, 0.7, 0.8])[group]
     source = np.arange(200) // 2
-    for seed in range(ROUNDS):
+    for _ in range(ROUNDS):
         hard = rng.random(200)
         a, b = hard < p, np.where(rng.random(200) < 0.3, rng.random(200) < p - 0.1, hard < p)
         pairs = _Pairs(paired_frame(a, b, group), ("culture",), 0.95)
-        found = pairs.summary(FEW, seed)
+        found = pairs.summary()
         truth = 0.3 * 0.1
         hits["micro"] += found["low"] <= truth <= found["high"]
         hits["macro"] += inside(found["macro"], truth)
-        low, high = pairs.closed_form(np.flatnonzero(group == 3))
-        hits["group"] += low <= truth <= high
+        here = pairs.of(np.flatnonzero(group == 3))
+        hits["group"] += here.low <= truth <= here.high
         twice = rng.random(100) < 0.5
         d = np.where(twice, rng.choice([0, 1], 100, p=[0.4, 0.6]), rng.choice([0, -1], 100, p=[0.6, 0.4]))
         frame = paired_frame((d > 0)[source], (d < 0)[source], group, source)
-        found = _Pairs(frame, (), 0.95).summary(FEW, seed)
+        found = _Pairs(frame, (), 0.95).summary()
         hits["clustered"] += found["low"] <= 0.1 <= found["high"]
     holds(hits)
 
@@ -183,7 +183,7 @@ def test_rank_limits_hold_all_ranks_at_once():
     for _ in range(rounds):
         won = (rng.random((4, n)) < p[:, None]).astype(np.float64)
         score = np.where(place == 0, won[scorer, item], 0.5)
-        found = rank(ScoreTable(frame.with_columns(score=pl.Series(score))), resamples=2).scorers.sort("scorer")
+        found = rank(ScoreTable(frame.with_columns(score=pl.Series(score)))).scorers.sort("scorer")
         truth = pl.Series([1, 2, 3, 4])
         hits += bool(((found["rank_low"] <= truth) & (truth <= found["rank_high"])).all())
     assert hits / rounds >= 0.95

@@ -2,82 +2,19 @@
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
 import pytest
 from scipy import stats
 
 from carb_metrics.resampling import (
     bca_interval,
-    bootstrap_means,
     bootstrap_statistic,
     draw_kinds,
     jackknife_interval,
     jackknife_values,
     kinds_of,
     percentile_interval,
-    stretch,
 )
-
-CASES = {
-    "won and lost": ([0.0, 1.0], [7, 13]),
-    "shared": ([0.0, 0.25, 1 / 3, 0.5, 1.0], [4, 3, 2, 5, 9]),
-    "paired": ([-1.0, 0.0, 1.0], [4, 10, 6]),
-    "no lattice": ([0.1234567, 0.7654321, math.pi], [3, 4, 5]),
-}
-
-
-def rows_resampled(values, counts, resamples, seed):
-    rows = np.repeat(values, counts)
-    return np.random.default_rng(seed).choice(rows, (resamples, len(rows))).mean(1)
-
-
-@pytest.mark.parametrize("case", CASES)
-def test_counts_have_the_distribution_of_resampled_rows(case):
-    values, counts = CASES[case]
-    drawn = bootstrap_means([counts], values, 40_000, seed=1)[:, 0]
-    rows = rows_resampled(values, counts, 40_000, seed=2)
-    assert stats.ks_2samp(drawn.round(9), rows.round(9)).pvalue > 0.001
-
-
-def test_binary_replicates_are_binomial():
-    n, won = 30, 21
-    drawn = np.rint(bootstrap_means([[n - won, won]], [0, 1], 200_000)[:, 0] * n).astype(int)
-    mass = stats.binom.pmf(np.arange(n + 1), n, won / n)
-    expected = mass * 200_000
-    keep = expected > 5
-    seen = np.bincount(drawn, minlength=n + 1)
-    assert stats.chisquare(seen[keep], expected[keep] * seen[keep].sum() / expected[keep].sum()).pvalue > 0.001
-
-
-@pytest.mark.parametrize("n", [1, 2, 3, 1000, 100_000_000])
-def test_replicates_stay_within_the_values_at_any_size(n):
-    counts = [n - n // 3, n // 3]
-    drawn = bootstrap_means([counts], [0, 1], 2000)[:, 0]
-    assert drawn.min() >= 0
-    assert drawn.max() <= 1
-    share = counts[1] / n
-    if n >= 1000:
-        assert abs(drawn.mean() - share) < 5 * math.sqrt(share * (1 - share) / n / 2000)
-        assert drawn.std() == pytest.approx(math.sqrt(share * (1 - share) / n), rel=0.1)
-
-
-def test_strata_are_independent_and_an_empty_one_is_nan():
-    drawn = bootstrap_means([[50, 50], [40, 60], [0, 0], [0, 5]], [0, 1], 20_000)
-    assert abs(np.corrcoef(drawn[:, 0], drawn[:, 1])[0, 1]) < 0.03
-    assert np.isnan(drawn[:, 2]).all()
-    assert (drawn[:, 3] == 1).all()
-
-
-def test_the_same_seed_gives_the_same_replicates():
-    assert np.array_equal(bootstrap_means([[3, 4]], [0, 1], 100, 7), bootstrap_means([[3, 4]], [0, 1], 100, 7))
-
-
-def test_stretch_makes_the_variance_unbiased():
-    drawn = bootstrap_means([[2, 3]], [0, 1], 100_000)[:, 0]
-    noise = (drawn - 0.6) * stretch(5)
-    assert noise.var() == pytest.approx(0.6 * 0.4 / 4, rel=0.03)
 
 
 def test_bca_equals_scipy_on_the_same_replicates():

@@ -8,10 +8,10 @@ import polars as pl
 
 from carb_data import CarbError, ScoreTable
 from carb_metrics.cells import Cell, Grouped, Totals
+from carb_metrics.clusters import CLUSTER
 from carb_metrics.intervals import check_confidence
 from carb_metrics.outcomes import Errors, Ties, set_outcomes
-from carb_metrics.resampling import RESAMPLES
-from carb_metrics.tally import Tally, Weights
+from carb_metrics.tally import GAP_DRAWS, Tally, Weights
 
 
 def bon_accuracy(
@@ -22,7 +22,7 @@ def bon_accuracy(
     *,
     errors: Errors = "wrong",
     weights: Weights | None = None,
-    resamples: int = RESAMPLES,
+    resamples: int = GAP_DRAWS,
     seed: int = 0,
 ) -> Grouped:
     """Did ``chosen`` outscore every ``rejected``? Per group and overall, with intervals.
@@ -31,8 +31,9 @@ def bon_accuracy(
     above all ``rejected``, else 0; see ``ties`` for shared first places. Perturbed rows never count.
 
     Single cells carry Wilson's interval, on an effective sample size where credits are fractions or where several
-    sets stem from one source item (``ScoreTable.with_items``). Averages over groups carry the percentile interval
-    of a bootstrap stratified by group, or clustered by source item.
+    sets stem from one source item or one family (``ScoreTable.with_items``); see ``clusters.design``. So do averages
+    over groups, at the effective sample size of a variance that small groups cannot pretend away
+    (``Tally.variances``). Both were simulated: ``benchmarks/coverage.py``.
 
     Args:
         scores: the table. With several scorers in it, ``by`` must hold ``scorer``.
@@ -45,13 +46,14 @@ def bon_accuracy(
             way ``errors`` counts it.
         weights: for a third average, ``.weighted``: group key (without the scorer) to weight; they need not sum
             to 1, and every group needs one.
-        resamples: bootstrap replicates.
-        seed: of the bootstrap. Results do not depend on the order of rows, nor on the names of groups.
+        resamples: draws behind the interval of the gap; the other intervals are closed forms.
+        seed: of those draws. Results do not depend on the order of rows, nor on the names of groups.
 
     Returns:
         ``.overall`` (micro: sets weigh the same, the paper's headline), ``.macro`` (groups weigh the same),
         ``.groups`` (a row per group), ``.of(scorer)`` for one scorer's part. Averages of a table with several
-        scorers are means over all its rows, clustered by item. Empty input gives null.
+        scorers are means over all its rows, clustered by item. Empty input gives null, and so do the averages over
+        groups of a scorer that lacks a group which another one has (``.lacking``).
 
     Raises:
         CarbError: unknown column or option, several scorers without ``scorer`` in ``by``, or malformed sets.
@@ -67,7 +69,7 @@ def grouped_accuracy(
     *,
     errors: Errors = "wrong",
     weights: Weights | None = None,
-    resamples: int = RESAMPLES,
+    resamples: int = GAP_DRAWS,
     seed: int = 0,
 ) -> Grouped:
     """``bon_accuracy`` on a row per set, as ``set_outcomes`` gives it, possibly with further columns to group by."""
@@ -85,11 +87,11 @@ def grouped_accuracy(
         whole = tally.pooled(weight)
     else:
         whole = scorers[names[0]] if names else Totals(weighted=None if weights is None else Cell())
-    return Grouped(by=keys, groups=tally.frame(), scorers=scorers, **dict(whole))
+    return Grouped(by=keys, groups=tally.frame(), scorers=scorers, errors=errors, **dict(whole))
 
 
 def _check_keys(sets: pl.DataFrame, keys: tuple[str, ...], names: list[str]) -> None:
-    known = [c for c in sets.columns if c not in ("credit", "tied", "error", "count")]
+    known = [c for c in sets.columns if c not in ("credit", "tied", "error", "count", CLUSTER)]
     unknown = [key for key in keys if key not in known]
     if unknown or len(set(keys)) < len(keys):
         extra = " Columns 'topic' and 'source_item' come from ScoreTable.with_items(dataset)."

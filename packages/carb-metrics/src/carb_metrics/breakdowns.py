@@ -11,9 +11,9 @@ from carb_data import Culture, Registry, ScoreTable
 from carb_data import cultures as default_cultures
 from carb_metrics.accuracy import grouped_accuracy
 from carb_metrics.cells import Cell, Grouped, Result
-from carb_metrics.clusters import is_clustered
+from carb_metrics.clusters import CLUSTER, cluster_of, is_clustered
 from carb_metrics.outcomes import Errors, Ties, count_kinds, set_outcomes
-from carb_metrics.resampling import RESAMPLES
+from carb_metrics.tally import GAP_DRAWS
 
 
 class Breakdown(Result):
@@ -54,7 +54,7 @@ def breakdown(
     confidence: float = 0.95,
     *,
     errors: Errors = "wrong",
-    resamples: int = RESAMPLES,
+    resamples: int = GAP_DRAWS,
     seed: int = 0,
 ) -> Breakdown:
     """Accuracy by culture, variety, domain, culture × domain, topic, resource class, family and script.
@@ -74,7 +74,9 @@ def breakdown(
     registry = cultures if isinstance(cultures, Registry) else Registry(cultures)
     sets = set_outcomes(scores, ties)
     has_topics = "topic" in sets.columns and sets["topic"].null_count() < sets.height
-    if not is_clustered(sets):  # independent sets are all told by their number
+    if is_clustered(sets):
+        sets = sets.with_columns(pl.Series(CLUSTER, cluster_of(sets), dtype=pl.Int64))
+    else:  # independent sets are all told by their number
         sets = count_kinds(sets, ["scorer", "culture", "domain", *(["topic"] if has_topics else [])])
     sets = describe(sets, registry)
     several = ("scorer",) if sets["scorer"].n_unique() > 1 else ()

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import polars as pl
-from pydantic import BaseModel, ConfigDict, PlainSerializer
+from pydantic import BaseModel, ConfigDict, PlainSerializer, PrivateAttr
 
 from carb_data import CarbError
 
@@ -51,16 +51,25 @@ class Cell(Result):
     """Sets in which ``chosen`` shares the highest score with at least one ``rejected``."""
     errors: int | None = None
     """Sets that could not be judged, because a score is missing."""
+    _apart: bool = PrivateAttr(default=False)
+    """Errors are not part of ``n``."""
 
     @property
     def tie_rate(self) -> float | None:
         """``ties / n``; null for an empty cell."""
         return None if self.ties is None or not self.n else self.ties / self.n
 
+    def with_errors_apart(self) -> Cell:
+        """This cell, whose errors are not part of ``n``."""
+        cell = self.model_copy()
+        cell._apart = True
+        return cell
+
     @property
     def error_rate(self) -> float | None:
-        """Errors as a share of all sets, whether or not errors are part of ``n``; null for an empty cell."""
-        return None if self.errors is None or not self.n else self.errors / self.n
+        """Errors as a share of all sets, whether or not errors are part of ``n``; null without any set."""
+        total = self.n + (self.errors or 0) * self._apart
+        return None if self.errors is None or not total else self.errors / total
 
 
 class Gap(Result):
@@ -86,6 +95,9 @@ class Totals(Result):
     """Groups weighed as the caller asked; null where no weights were given."""
     gap: Gap | None = None
     """Best against worst group; null with fewer than two groups, and for several scorers together."""
+    lacking: tuple[tuple[Any, ...], ...] = ()
+    """Groups of the table in which this scorer has no set that counts. Where another scorer has one, ``macro`` and
+    ``weighted`` are null: an average over fewer groups must not stand beside that of all groups."""
 
 
 class Grouped(Totals):
@@ -97,6 +109,8 @@ class Grouped(Totals):
     """A row per group: the columns of ``by``, then ``accuracy``, ``low``, ``high``, ``n``, ``ties``, ``errors``."""
     scorers: dict[str, Totals] = {}
     """The averages of each scorer alone."""
+    errors: Literal["wrong", "exclude"] = "wrong"
+    """How errors were counted: as lost, or not as part of ``n``."""
 
     def of(self, scorer: str) -> Grouped:
         """The part of one scorer: its groups (without the column ``scorer``) and its own averages.
@@ -117,7 +131,9 @@ class Grouped(Totals):
             macro=totals.macro,
             weighted=totals.weighted,
             gap=totals.gap,
+            lacking=totals.lacking,
             scorers={scorer: totals},
+            errors=self.errors,
         )
 
     def cell(self, *key: object) -> Cell:
@@ -125,4 +141,5 @@ class Grouped(Totals):
         if len(key) != len(self.by):
             raise CarbError(f"A group here is named by {self.by}; got {key}.")
         found = self.groups.filter(*(pl.col(name).eq_missing(value) for name, value in zip(self.by, key, strict=True)))
-        return Cell(**found.select(*Cell.model_fields).row(0, named=True)) if found.height else Cell()
+        cell = Cell(**found.select(*Cell.model_fields).row(0, named=True)) if found.height else Cell()
+        return cell.with_errors_apart() if self.errors == "exclude" else cell

@@ -1,18 +1,28 @@
-"""Sets that stem from one source item are not independent: variances and replicates by cluster."""
+"""Sets that stem from one source item, or from one family of mirrored sets, are not independent."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import polars as pl
 
 from carb_metrics.intervals import Floats, normal_quantile, wilson
-from carb_metrics.resampling import draw_kinds
 
 Ints = npt.NDArray[np.int64]
+
+TIES = ("source_item", "mirrors")
+"""Columns whose values tie sets together."""
+
+CLUSTER = "_cluster"
+"""Column that keeps ``cluster_of`` where it is needed again and again."""
+
+_DENSE = 4_000_000
+"""Pairs of a mean and a cluster that are counted in a table; more are sorted."""
+
+PSEUDO = 2.0
+"""Weight, in clusters, of the worst case (all sets of a cluster alike) in a design effect."""
 
 
 def number(frame: pl.DataFrame, keys: tuple[str, ...]) -> tuple[Ints, pl.DataFrame]:
@@ -33,122 +43,158 @@ def number(frame: pl.DataFrame, keys: tuple[str, ...]) -> tuple[Ints, pl.DataFra
 
 
 def cluster_of(sets: pl.DataFrame) -> Ints:
-    """(sets,) the cluster of each set: its source item, or the set itself where none is known."""
-    if "source_item" not in sets.columns:
-        return number(sets, ("item_id",))[0]
-    unknown = pl.when(pl.col("source_item").is_null()).then("item_id")
-    return number(sets.select("source_item", item=unknown), ("source_item", "item"))[0]
+    """(sets,) the cluster of each set: all that a source item or a family connects, or the set itself without either.
+
+    A family may hold several source items, and a source item sets of several families: what is connected is one.
+    """
+    if CLUSTER in sets.columns:
+        return sets[CLUSTER].to_numpy()
+    item = _codes(sets["item_id"])
+    ties = [name for name in sets.columns if name.removesuffix("_b") in TIES and sets[name].null_count() < sets.height]
+    if not ties:
+        return item
+    from scipy.sparse import coo_array
+    from scipy.sparse.csgraph import connected_components
+
+    size = int(item.max(initial=-1)) + 1
+    rows: list[Ints] = []
+    columns: list[Ints] = []
+    for kind in TIES:  # the same value in a and in b is the same origin
+        mine = [name for name in ties if name.removesuffix("_b") == kind]
+        if not mine:
+            continue
+        values = pl.concat([sets[name].cast(pl.String).alias(kind) for name in mine])
+        known, items = values.is_not_null().to_numpy(), np.tile(item, len(mine))
+        codes = _codes(values.fill_null(""))
+        rows.append(items[known])
+        columns.append(size + codes[known])
+        size += int(codes.max(initial=-1)) + 1
+    row, column = np.concatenate(rows), np.concatenate(columns)
+    graph = coo_array((np.ones(len(row), dtype=np.int8), (row, column)), shape=(size, size))
+    found = connected_components(graph, directed=False)[1].astype(np.int64)
+    return np.unique(found[: int(item.max(initial=-1)) + 1], return_inverse=True)[1][item]
+
+
+def _codes(column: pl.Series) -> Ints:
+    """Numbers of the distinct values of a column, in no order."""
+    return column.cast(pl.String).cast(pl.Categorical).to_physical().rank("dense").to_numpy().astype(np.int64) - 1
 
 
 def is_clustered(sets: pl.DataFrame) -> bool:
-    """Do several sets of one scorer stem from one source item?"""
-    if "source_item" not in sets.columns:
+    """Do several sets of one scorer belong to one cluster?"""
+    if not any(name == CLUSTER or name.removesuffix("_b") in TIES for name in sets.columns):
         return False
-    known = sets.filter(pl.col("source_item").is_not_null()).select("scorer", "source_item")
-    return known.height > 0 and bool(known.is_duplicated().any())
+    cluster = cluster_of(sets)
+    scorer, _ = (
+        number(sets, ("scorer",)) if "scorer" in sets.columns else (np.zeros(len(cluster), dtype=np.int64), None)
+    )
+    return len(np.unique(scorer * (cluster.max(initial=0) + 1) + cluster)) < len(cluster)
 
 
 @dataclass(frozen=True)
 class Units:
-    """The sets that count, each with its group and its cluster; all arrays are (sets,)."""
+    """The sets that count, each with its group and its cluster, ordered by group; all arrays are (sets,)."""
 
     group: Ints
     cluster: Ints
     credit: Floats
 
+    @classmethod
+    def ordered(cls, group: Ints, cluster: Ints, credit: Floats) -> Units:
+        """Units from sets in any order."""
+        order = np.argsort(group, kind="stable")
+        return cls(group[order], cluster[order], credit[order])
+
     def of(self, groups: Ints) -> Units:
-        """Only the sets of the given groups, which keep their numbers; clusters are numbered anew."""
-        keep = np.isin(self.group, groups)
-        return Units(self.group[keep], np.unique(self.cluster[keep], return_inverse=True)[1], self.credit[keep])
+        """Only the sets of the given groups, which keep their numbers."""
+        if not len(groups):
+            return Units(self.group[:0], self.cluster[:0], self.credit[:0])
+        first, last = int(groups.min()), int(groups.max())
+        part = slice(*np.searchsorted(self.group, [first, last + 1]))
+        found = Units(self.group[part], self.cluster[part], self.credit[part])
+        if len(groups) == last + 1 - first:
+            return found
+        keep = np.isin(found.group, groups)
+        return Units(found.group[keep], found.cluster[keep], found.credit[keep])
 
 
-def group_effective_n(units: Units, n: Ints, accuracy: Floats, confidence: float) -> Floats:
-    """Effective sample size of each group's accuracy.
+@dataclass(frozen=True)
+class Design:
+    """What clusters do to the variance of means; each is (means,)."""
 
-    The accuracy is a ratio of cluster totals, whose variance is ``C/(C−1)·Σ (x_c − p·m_c)² / n²`` over its C clusters
-    with credit x_c and m_c sets (Cochran 1977, Sampling Techniques, 3rd ed., chapter 9A); then ``deflate``.
+    effect: Floats
+    """Variance over that of as many independent sets, at least 1."""
+    freedom: Floats
+    """Degrees of freedom of that variance: infinite where no two sets share a cluster."""
+
+    def shrink(self, confidence: float) -> Floats:
+        """Factor ``(z/t)²`` by which few degrees of freedom reduce an effective sample size."""
+        from scipy.special import stdtrit
+
+        t = stdtrit(np.minimum(self.freedom, 1e9), 0.5 + confidence / 2)
+        factor: Floats = np.where(np.isinf(self.freedom), 1.0, (normal_quantile(confidence) / t) ** 2)
+        return factor
+
+
+def design(
+    cluster: Ints, residual: Floats, weight: Floats | None = None, mean: Ints | None = None, means: int = 1
+) -> Design:
+    """The design effect of means, each over its own sets.
+
+    The variance of a mean over C clusters is ``(C−1)/C·Σ (e_c / (1 − w_c/W))²`` with the residual total e_c and the
+    weight w_c of a cluster: the jackknife's, linearised (Bell and McCaffrey 2002, Survey Methodology 28:169-181, CR3).
+    It is averaged with the variance that sets would have if those of a cluster were all alike, which counts as
+    ``PSEUDO`` clusters, because few clusters may look more independent than they are. Degrees of freedom are
+    ``W²/Σ w_c² − 1``: what equally large clusters would leave.
+
+    Args:
+        cluster: (sets,) the cluster of each set.
+        residual: (sets,) credit minus the mean from which it deviates.
+        weight: (sets,) of each set; 1 if left out.
+        mean: (sets,) the mean to which a set belongs; a single one if left out.
+        means: number of means.
+    """
+    a = np.ones(len(cluster)) if weight is None else weight
+    of = np.zeros(len(cluster), dtype=np.int64) if mean is None else mean
+    count = int(cluster.max(initial=0)) + 1
+    key = of * count + cluster
+    if means * count > _DENSE:
+        pairs, key = np.unique(key, return_inverse=True)
+    else:
+        pairs = np.arange(means * count)
+    share = np.bincount(key, a, len(pairs))
+    there = share > 0
+    group, total, share = pairs[there] // count, np.bincount(key, a * residual, len(pairs))[there], share[there]
+    clusters, whole = np.bincount(group, minlength=means), np.bincount(group, share, means)
+    squares = np.bincount(group, share**2, means)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        spread = np.bincount(group, (total / (1 - share / whole[group])) ** 2, means) * (clusters - 1) / clusters
+        alone = np.bincount(of, (a * residual) ** 2, means)
+        alike = squares / np.bincount(of, a**2, means)
+        blended = (clusters * spread / alone + PSEUDO * alike) / (clusters + PSEUDO)
+        known = (clusters > 1) & (alone > 1e-12)
+        effect = np.maximum(np.where(known, blended, alike), 1.0)
+        freedom = np.where(alike > 1 + 1e-9, np.maximum(whole**2 / squares - 1, 1.0), np.inf)
+    return Design(effect=np.nan_to_num(effect, nan=1.0), freedom=np.nan_to_num(freedom, nan=np.inf, posinf=np.inf))
+
+
+def group_effective_n(units: Units, n: Ints, accuracy: Floats, independent: Floats, confidence: float) -> Floats:
+    """Effective sample size of each group's accuracy, see ``design``.
+
+    Where all credits of a group are alike there is nothing to estimate a variance from: then each cluster counts as
+    one observation.
 
     Args:
         units: the sets.
         n: (groups,) sets of each group.
         accuracy: (groups,)
+        independent: (groups,) the effective sample size if sets were independent.
         confidence: of the interval to come.
     """
-    pairs, inverse = np.unique(units.group * (units.cluster.max(initial=0) + 1) + units.cluster, return_inverse=True)
-    group = pairs // (units.cluster.max(initial=0) + 1)
-    residual = np.bincount(inverse, units.credit - accuracy[units.group])
-    clusters = np.bincount(group, minlength=len(n))
-    with np.errstate(divide="ignore", invalid="ignore"):
-        variance = np.bincount(group, residual**2, minlength=len(n)) * clusters / (clusters - 1) / n**2.0
-    return deflate(n, accuracy, variance, clusters, confidence)
-
-
-def average_effective_n(units: Units, n: Ints, centre: Floats, weights: Floats, confidence: float) -> float:
-    """Effective sample size of ``Σ w_g·p_g``, by linearisation over clusters (Cochran 1977, chapter 9A).
-
-    Args:
-        units: the sets; those of groups without weight do not matter.
-        n: (groups,) sets of each group.
-        centre: (groups,) the value from which credits deviate: each group's accuracy, or the common one.
-        weights: (groups,) summing to 1.
-        confidence: of the interval to come.
-    """
-    scale = np.divide(weights, n, out=np.zeros(len(n)), where=n > 0)
-    taking_part = weights[units.group] > 0
-    group, cluster = units.group[taking_part], units.cluster[taking_part]
-    sums = np.bincount(cluster, (units.credit[taking_part] - centre[group]) * scale[group])
-    clusters = np.count_nonzero(np.bincount(cluster))
-    share = float(units.credit[taking_part] @ scale[group])
-    variance = (sums**2).sum() * clusters / max(clusters - 1, 1)
-    return float(deflate(np.array(len(group)), np.array(share), variance, np.array(clusters), confidence))
-
-
-def deflate(n: Any, accuracy: Any, variance: Any, clusters: Any, confidence: float) -> Floats:
-    """``p(1−p)/variance``, at most ``n``; times ``(z / t_{C−1})²`` for the few degrees of freedom of C clusters.
-
-    Source: Korn and Graubard (1998), Survey Methodology 24:193-201. Where all credits are alike the variance says
-    nothing, and each cluster counts as one observation.
-    """
-    from scipy.special import stdtrit
-
-    z, tail = normal_quantile(confidence), 0.5 + confidence / 2
-    count = np.asarray(clusters, dtype=np.float64)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        t = stdtrit(np.maximum(count - 1, 1), tail)
-        effective = np.minimum(accuracy * (1 - accuracy) / variance, n) * (z / t) ** 2
-    result: Floats = np.where((count > 1) & (variance > 1e-15), effective, np.minimum(count, n))
+    found = design(units.cluster, units.credit - accuracy[units.group], mean=units.group, means=len(n))
+    mixed = (accuracy > 1e-12) & (accuracy < 1 - 1e-12)
+    result: Floats = independent / found.effect * np.where(mixed, found.shrink(confidence), 1.0)
     return result
-
-
-def cluster_bootstrap(units: Units, groups: Ints, resamples: int, seed: Any) -> Floats:
-    """Replicates of the accuracies of groups when whole clusters are drawn with replacement.
-
-    Clusters with the same credits and sizes in every group are one kind; the number of each kind drawn is
-    multinomial (Efron 1979, Annals of Statistics 7:1-26, with the cluster as the unit; Davison and
-    Hinkley 1997, Bootstrap Methods, section 3.8).
-
-    Args:
-        units: the sets of these groups, and of no others.
-        groups: (k,) numbers of the groups.
-        resamples: replicates.
-        seed: anything that ``numpy.random.default_rng`` takes.
-
-    Returns:
-        (resamples, k); NaN where a replicate has no set of a group.
-    """
-    order = np.argsort(groups)
-    place = order[np.searchsorted(groups[order], units.group)]
-    pair = units.cluster * len(groups) + place
-    cells = (int(units.cluster.max()) + 1) * len(groups)
-    credit_sums, sizes = np.bincount(pair, units.credit, cells), np.bincount(pair, minlength=cells)
-    wide = np.hstack([credit_sums.reshape(-1, len(groups)), sizes.reshape(-1, len(groups))])
-    kinds, counts = np.unique(wide, axis=0, return_counts=True)
-    found = []
-    for drawn in draw_kinds(counts, resamples, seed):
-        credit, size = np.hsplit(drawn @ kinds, 2)
-        with np.errstate(invalid="ignore"):
-            found.append(credit / size)
-    return np.concatenate(found)
 
 
 def share_interval(credit: Floats, cluster: Ints, confidence: float) -> tuple[float | None, float | None, float | None]:
@@ -167,6 +213,7 @@ def share_interval(credit: Floats, cluster: Ints, confidence: float) -> tuple[fl
     n, share = np.array([len(credit)]), np.array([credit.mean()])
     effective = n.astype(np.float64)
     if number_of.max() + 1 < len(credit):
-        effective = group_effective_n(Units(np.zeros_like(number_of), number_of, credit), n, share, confidence)
+        units = Units(np.zeros_like(number_of), number_of, credit)
+        effective = group_effective_n(units, n, share, effective, confidence)
     low, high = wilson(share * effective, effective, confidence)
     return float(share[0]), float(low[0]), float(high[0])

@@ -11,24 +11,11 @@ import polars as pl
 
 from carb_data import CarbError, ScoreTable
 from carb_metrics.cells import Estimate, Frame, Result
-from carb_metrics.clusters import Ints, Units, cluster_bootstrap, cluster_of, is_clustered, number
+from carb_metrics.clusters import TIES, Ints, cluster_of, design, is_clustered, number
 from carb_metrics.intervals import Floats, check_confidence
-from carb_metrics.outcomes import Errors, Ties, set_outcomes
-from carb_metrics.paired import (
-    adjust,
-    difference_interval,
-    minimum_detectable_difference,
-    sets_needed,
-    sign_flip,
-)
-from carb_metrics.resampling import (
-    RESAMPLES,
-    bootstrap_means,
-    bootstrap_statistic,
-    kinds_of,
-    percentile_interval,
-    stretch,
-)
+from carb_metrics.outcomes import Errors, set_outcomes
+from carb_metrics.outcomes import Ties as TieRule
+from carb_metrics.paired import Paired, adjust, minimum_detectable_difference, paired, sets_needed
 
 
 class Comparison(Result):
@@ -51,7 +38,9 @@ class Comparison(Result):
     p: float | None = None
     """McNemar's mid-p; over the signs of whole clusters where sets share source items."""
     p_exact: float | None = None
-    """McNemar's exact p, conservative."""
+    """McNemar's exact p, conservative; null where shared ties of too many sizes allow none."""
+    design_effect: float | None = None
+    """Variance of the difference over that of as many independent sets; above 1 where sets share source items."""
     macro: Estimate = Estimate()
     """Mean of the groups' differences, each group with the same weight; null without ``by``."""
     detectable: float | None = None
@@ -73,26 +62,24 @@ def compare(
     a: ScoreTable,
     b: ScoreTable,
     by: str | Sequence[str] = (),
-    ties: Ties = "strict",
+    ties: TieRule = "strict",
     confidence: float = 0.95,
     *,
     errors: Errors = "wrong",
-    resamples: int = RESAMPLES,
-    seed: int = 0,
 ) -> Comparison:
     """The paired difference of two scorers, with interval and p.
 
     The same sets are harder for both, so only the sets count that one wins and the other does not: McNemar's test
-    (``paired.mcnemar``). The interval of the difference is the percentile interval of a bootstrap of sets, stratified
-    by ``by`` and stretched as in ``resampling.stretch``; where several sets stem from one source item, whole source
-    items are resampled and the test flips the signs of whole source items (``paired.sign_flip``).
+    (``paired.mcnemar``). The interval is a closed form (``paired.difference_interval``) that holds 0 exactly where the
+    test does not reject. Where sets share a source item or a family in either table, whole clusters are the units of
+    both (``clusters.design``, ``paired.sign_flip``).
 
     Args:
         a: table of one scorer.
         b: table of another, on the same sets (matched by ``item_id``).
-        by: columns that define groups and strata, as for ``bon_accuracy``.
-        ties, confidence, errors, resamples, seed: as for ``bon_accuracy``; with ``exclude`` a set is left out when
-            either scorer failed on it.
+        by: columns that define groups, as for ``bon_accuracy``.
+        ties, confidence, errors: as for ``bon_accuracy``; with ``exclude`` a set is left out when either scorer failed
+            on it.
 
     Raises:
         CarbError: a table holds several scorers, both are not about the same sets, or an option is wrong.
@@ -103,9 +90,10 @@ def compare(
     names = [_only_scorer(sets) for sets in (left, right)]
     if "scorer" in keys or any(key not in left.columns for key in keys):
         raise CarbError(f"by={list(keys)}: each key must be a column of the table other than 'scorer'.")
-    columns = [c for c in dict.fromkeys(("scorer", "item_id", *keys, "source_item")) if c in left.columns]
+    columns = [c for c in dict.fromkeys(("scorer", "item_id", *keys, *TIES)) if c in left.columns]
     text = pl.col("item_id").cast(pl.String)
-    other = right.select(text, pl.col("credit").alias("credit_b"), pl.col("error").alias("error_b"))
+    shared = [pl.col(name).cast(pl.String).alias(f"{name}_b") for name in TIES if name in right.columns]
+    other = right.select(text, pl.col("credit").alias("credit_b"), pl.col("error").alias("error_b"), *shared)
     both = left.select(*columns, "credit", "error").with_columns(text).join(other, on="item_id", maintain_order="left")
     unpaired = left.height + right.height - 2 * both.height
     if not both.height and left.height and right.height:
@@ -120,7 +108,7 @@ def compare(
         unpaired=unpaired,
         by=keys,
         groups=pairs.groups(),
-        **(pairs.summary(resamples, seed) if both.height else {}),
+        **(pairs.summary() if both.height else {}),
     )
 
 
@@ -145,24 +133,18 @@ class _Pairs:
         self.n: Ints = np.bincount(self.group)
         self.cluster: Ints | None = cluster_of(both) if is_clustered(both) else None
 
-    def p(self, rows: Ints) -> tuple[float, float]:
-        """Exact and mid-p of these pairs."""
-        if self.cluster is None:
-            return sign_flip(self.d[rows])
-        return sign_flip(np.bincount(np.unique(self.cluster[rows], return_inverse=True)[1], self.d[rows]))
-
-    def closed_form(self, rows: Ints) -> tuple[float, float]:
-        clusters = None if self.cluster is None else self.cluster[rows]
-        return difference_interval(self.d[rows], self.confidence, clusters)
+    def of(self, rows: Ints) -> Paired:
+        """The paired difference of these pairs."""
+        return paired(self.d[rows], None if self.cluster is None else self.cluster[rows], self.confidence)
 
     def groups(self) -> pl.DataFrame:
         found = []
         for group in range(len(self.n)):
             rows = np.flatnonzero(self.group == group)
-            d, low_high = self.d[rows], self.closed_form(rows)
+            d, here = self.d[rows], self.of(rows)
             wins = (int((d > 0).sum()), int((d < 0).sum()))
-            means = (float(self.a[rows].mean()), float(self.b[rows].mean()), float(d.mean()))
-            found.append((len(rows), *wins, *means, *low_high, self.p(rows)[1]))
+            means = (float(self.a[rows].mean()), float(self.b[rows].mean()))
+            found.append((len(rows), *wins, *means, here.estimate, here.low, here.high, here.p))
         counts, numbers = ("n", "only_a", "only_b"), ("accuracy_a", "accuracy_b", "difference", "low", "high", "p")
         schema = {**dict.fromkeys(counts, pl.Int64), **dict.fromkeys(numbers, pl.Float64)}
         frame = pl.DataFrame(found, schema=schema, orient="row")
@@ -170,65 +152,54 @@ class _Pairs:
         names = [column.cast(pl.String) for column in self.rows]
         return pl.DataFrame([*names, *frame])
 
-    def noise(self, resamples: int, seed: int) -> Floats:
-        """(resamples, groups) replicates of the groups' differences minus those differences."""
-        side = -1.0 if self.d.sum() < 0 else 1.0  # the better one's wins are drawn alike, whichever comes first
-        values, codes = np.unique(side * self.d, return_inverse=True)
-        cells = np.bincount(self.group * len(values) + codes, minlength=len(self.n) * len(values))
-        counts = cells.reshape(len(self.n), -1)
-        noise = (bootstrap_means(counts, values, resamples, seed) - counts @ values / self.n) * stretch(self.n)
-        return side * noise
+    def macro(self) -> Estimate:
+        """Mean of the groups' differences.
 
-    def summary(self, resamples: int, seed: int) -> dict[str, Any]:
-        everything = np.arange(len(self.d))
-        difference = float(self.d.mean())
+        Each group's variance is drawn towards that of all groups with the weight of two pairs, as that of accuracies is
+        (``Tally.variances``); degrees of freedom are Satterthwaite's, or those that clusters leave.
+        """
+        from scipy.special import stdtr, stdtrit
+
+        n, groups = self.n, len(self.n)
+        total, square = np.bincount(self.group, self.d), np.bincount(self.group, self.d**2)
+        mean_of_all = total.sum() / (n.sum() + 2)
+        square_of_all = (square.sum() + 2) / (n.sum() + 2)
+        mean = (total + 2 * mean_of_all) / (n + 2)
+        parts = ((square + 2 * square_of_all) / (n + 2) - mean**2) / n / groups**2
+        variance, freedom = parts.sum(), parts.sum() ** 2 / (parts**2 / (n + 2)).sum()
+        if self.cluster is not None:
+            found = design(self.cluster, self.d - (total / n)[self.group], (1 / n)[self.group])
+            variance, freedom = variance * found.effect[0], min(freedom, found.freedom[0])
+        difference, error = float((total / n).mean()), math.sqrt(variance)
+        half = float(stdtrit(freedom, 0.5 + self.confidence / 2)) * error
+        p = 2 * float(stdtr(freedom, -abs(difference) / error))
+        return Estimate(estimate=difference, low=max(-1.0, difference - half), high=min(1.0, difference + half), p=p)
+
+    def summary(self) -> dict[str, Any]:
+        whole = self.of(np.arange(len(self.d)))
         only_a, only_b = int((self.d > 0).sum()), int((self.d < 0).sum())
-        exact, mid = self.p(everything)
-        macro = Estimate()
-        if self.cluster is None:
-            noise = self.noise(resamples, seed)
-            draws = difference + noise @ (self.n / self.n.sum())
-        else:
-            units = np.column_stack([np.bincount(self.cluster, self.d), np.bincount(self.cluster)])
-            draws = bootstrap_statistic(*kinds_of(units), lambda sums: sums[..., 0] / sums[..., 1], resamples, seed)
-        low, high = (float(limit) for limit in percentile_interval(draws, self.confidence))
-        if high - low <= 1e-12:
-            low, high = self.closed_form(everything)
-        if self.keys:
-            differences = np.bincount(self.group, self.d) / self.n
-            if self.cluster is not None:
-                units_of = Units(self.group, self.cluster, self.d)
-                noise = cluster_bootstrap(units_of, np.arange(len(self.n)), resamples, seed) - differences
-            macro = _macro(float(differences.mean()), noise, self.confidence)
         return {
             "only_a": only_a,
             "only_b": only_b,
             "accuracy_a": float(self.a.mean()),
             "accuracy_b": float(self.b.mean()),
-            "difference": difference,
-            "low": max(-1.0, min(low, difference)),
-            "high": min(1.0, max(high, difference)),
-            "p": mid,
-            "p_exact": exact,
-            "macro": macro,
-            **_planning(difference, only_a + only_b, len(self.d), mid, self.confidence),
+            "difference": whole.estimate,
+            "low": whole.low,
+            "high": whole.high,
+            "p": whole.p,
+            "p_exact": whole.p_exact,
+            "design_effect": whole.design_effect,
+            "macro": self.macro() if self.keys else Estimate(),
+            **_planning(whole, only_a + only_b, self.confidence),
         }
 
 
-def _macro(difference: float, noise: Floats, confidence: float) -> Estimate:
-    away = np.nanmean(noise, axis=1)
-    error = float(away.std())
-    if error < 1e-12:
-        return Estimate(estimate=difference)
-    low, high = (float(limit) for limit in percentile_interval(difference + away, confidence))
-    return Estimate(estimate=difference, low=low, high=high, p=math.erfc(abs(difference) / error / math.sqrt(2)))
-
-
-def _planning(difference: float, discordant: int, n: int, p: float, confidence: float) -> dict[str, float | int | None]:
+def _planning(whole: Paired, discordant: int, confidence: float) -> dict[str, float | int | None]:
     """What these sets can find, and how many would find the difference seen."""
-    if not discordant:
+    if not discordant or whole.estimate is None or whole.p is None:
         return {"detectable": None, "more_sets": None}
-    alpha, discordance = 1 - confidence, discordant / n
-    needed = sets_needed(difference, max(discordance, abs(difference)), alpha=alpha)
-    more = 0 if p < alpha else None if needed is None else max(0, needed - n)
-    return {"detectable": minimum_detectable_difference(n, discordance, alpha=alpha), "more_sets": more}
+    alpha, discordance, effect = 1 - confidence, discordant / whole.n, whole.design_effect
+    needed = sets_needed(whole.estimate, max(discordance, abs(whole.estimate)), alpha=alpha, design_effect=effect)
+    more = 0 if whole.p < alpha else None if needed is None else max(0, needed - whole.n)
+    found = minimum_detectable_difference(whole.n, discordance, alpha=alpha, design_effect=effect)
+    return {"detectable": found, "more_sets": more}

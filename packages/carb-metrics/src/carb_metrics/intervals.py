@@ -41,11 +41,18 @@ def wilson(successes: npt.ArrayLike, n: npt.ArrayLike, confidence: float = 0.95)
 
     Returns:
         low, high: same shape, within [0, 1].
+
+    Raises:
+        CarbError: ``successes`` below 0 or above ``n``, or ``n`` below 0.
     """
     z2 = normal_quantile(confidence) ** 2
-    trials = np.asarray(n, dtype=np.float64)
+    trials, won = np.asarray(n, dtype=np.float64), np.asarray(successes, dtype=np.float64)
+    wrong = (won < -1e-9) | (won > trials * (1 + 1e-9) + 1e-9) | (trials < 0)
+    if wrong.any():
+        bad = tuple(float(part[wrong][0]) for part in np.broadcast_arrays(won, trials))
+        raise CarbError(f"successes must lie between 0 and n; got {bad[0]:g} of {bad[1]:g}.")
     with np.errstate(divide="ignore", invalid="ignore"):
-        p = np.asarray(successes, dtype=np.float64) / trials
+        p = np.clip(won / trials, 0, 1)
         middle = (p + z2 / (2 * trials)) / (1 + z2 / trials)
         half = np.sqrt(np.clip(p * (1 - p), 0, None) * z2 / trials + (z2 / (2 * trials)) ** 2) / (1 + z2 / trials)
         low, high = np.clip(middle - half, 0, 1), np.clip(middle + half, 0, 1)

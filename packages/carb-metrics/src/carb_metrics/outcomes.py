@@ -14,8 +14,9 @@ Ints = npt.NDArray[np.int64]
 Ties = Literal["strict", "shared"]
 Errors = Literal["wrong", "exclude"]
 
-SET_KEYS = ("scorer", "culture", "domain", "language", "topic", "source_item", "item_id")
-"""Columns that a set has, and by which it can be grouped. ``language`` is that of ``chosen``."""
+SET_KEYS = ("scorer", "culture", "domain", "language", "topic", "source_item", "mirrors", "kind", "item_id")
+"""Columns that a set has, and by which it can be grouped. ``language`` is that of ``chosen``. ``mirrors`` is the
+``family`` of the table, renamed because a culture's language has a family too."""
 
 
 def set_outcomes(scores: ScoreTable, ties: Ties = "strict") -> pl.DataFrame:
@@ -47,6 +48,8 @@ def outcomes_of_frame(frame: pl.DataFrame, ties: Ties = "strict", *, adjacent: b
     if ties not in ("strict", "shared"):
         raise CarbError(f"ties must be 'strict' or 'shared'; got '{ties}'.")
     rows = frame.filter(pl.col("perturbation").is_null())
+    if "family" in rows.columns:
+        rows = rows.rename({"family": "mirrors"})
     rows, starts = (rows, _starts(rows)) if adjacent else _adjacent(rows)
     chosen = (rows["role"].cast(pl.String) == "chosen").to_numpy()
     _check(rows, starts, chosen)

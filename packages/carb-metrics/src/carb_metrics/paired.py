@@ -10,10 +10,19 @@ import numpy as np
 import numpy.typing as npt
 
 from carb_data import CarbError
+from carb_metrics.cells import Result
+from carb_metrics.clusters import Ints, design
 from carb_metrics.intervals import Floats, check_confidence, normal_quantile
+from carb_metrics.resampling import lattice
 
 EXACT_RANGE = 20_000
-"""Sums of cluster differences up to this size are tested exactly."""
+"""Sums of differences up to this size, in units of their common fraction, are tested exactly."""
+
+FAR = 5.0
+"""Standard deviations beyond which a tail is summed without a Fourier transform, whose rounding it would feel."""
+
+FEW_UNITS = 15
+"""Differences of any sizes are tested exactly, over all their signs, up to this number."""
 
 
 def mcnemar(only_a: npt.ArrayLike, only_b: npt.ArrayLike) -> tuple[Floats, Floats]:
@@ -39,39 +48,81 @@ def mcnemar(only_a: npt.ArrayLike, only_b: npt.ArrayLike) -> tuple[Floats, Float
     return np.minimum(1.0, 2 * below), np.minimum(1.0, 2 * below - point)
 
 
-def sign_flip(differences: npt.NDArray[Any]) -> tuple[float, float]:
+def sign_flip(differences: npt.NDArray[Any]) -> tuple[float | None, float]:
     """Test that differences of independent units are symmetric about 0, by the distribution over all their signs.
 
     With differences of −1, 0 and 1 this is McNemar's test; with whole clusters as units it holds for dependent
-    sets. Exact for whole numbers whose magnitudes sum to at most ``EXACT_RANGE``, else with the normal of the same
+    sets. Exact for multiples of a common fraction (shared ties give halves, thirds and quarters) whose magnitudes sum
+    to at most ``EXACT_RANGE`` of it, and for up to ``FEW_UNITS`` units of any size; else with the normal of the same
     variance. Source: Fisher (1935), The Design of Experiments, section 21; for the mid-p see ``mcnemar``.
 
     Args:
         differences: (units,)
 
     Returns:
-        exact and mid-p, two-sided; 1 where nothing differs.
+        exact p, null where only the normal one is known, and mid-p, two-sided; 1 where nothing differs.
     """
     sizes = np.abs(differences[np.abs(differences) > 1e-12])
     observed = abs(float(differences.sum()))
     if not len(sizes):
         return 1.0, 1.0
-    whole = np.rint(sizes).astype(np.int64)
-    if np.abs(sizes - whole).max() > 1e-9 or whole.sum() > EXACT_RANGE:
-        p = math.erfc(observed / math.sqrt(2 * float((sizes**2).sum())))
-        return p, p
+    step = lattice(sizes)
+    if not step or np.rint(sizes / step).sum() > EXACT_RANGE:
+        if len(sizes) <= FEW_UNITS:
+            return _all_signs(sizes, observed)
+        return None, math.erfc(observed / math.sqrt(2 * float((sizes**2).sum())))
+    whole = np.rint(sizes / step).astype(np.int64)
+    whole //= np.gcd.reduce(whole)
+    total = observed * float(whole.sum()) / float(sizes.sum())
     if whole.max() == 1:
-        few = (len(whole) - round(observed)) // 2
+        few = (len(whole) - round(total)) // 2
         exact, mid = mcnemar(few, len(whole) - few)
         return float(exact), float(mid)
+    sizes_of, counts = np.unique(whole, return_counts=True)
+    far = total**2 > FAR**2 * float(sizes_of**2 @ counts)
+    return _two_sided(*_tails((_by_convolution if far else _by_transform)(sizes_of, counts), total), observed)
+
+
+def _tails(mass: Floats, total: float) -> tuple[float, float]:
+    """Probability of sums above ``total``, and of that sum, from the mass of all sums in order."""
+    sums = np.arange(len(mass)) - len(mass) // 2
+    return float(mass[sums > total + 0.5].sum()), float(mass[np.abs(sums - total) < 0.5].sum())
+
+
+def _by_transform(sizes: Ints, counts: Ints) -> Floats:
+    """The distribution of the sum of ``counts`` signs times ``sizes``: its characteristic function is Π cos(size·θ)."""
+    reach = int(sizes @ counts)
+    width = 1 << (2 * reach + 1).bit_length()
+    angle = 2 * np.pi / width * np.arange(width // 2 + 1)
+    product = np.ones(len(angle))
+    for size, count in zip(sizes, counts, strict=True):
+        product *= np.cos(size * angle) ** int(count)
+    return np.clip(np.roll(np.fft.irfft(product, width), reach)[: 2 * reach + 1], 0, None)
+
+
+def _by_convolution(sizes: Ints, counts: Ints) -> Floats:
+    """The same without subtractions, so that small tails keep their digits."""
     mass = np.ones(1)
-    for size, count in zip(*np.unique(whole, return_counts=True), strict=True):
+    for size, count in zip(sizes, counts, strict=True):
         # The sum of `count` signs times `size` lies on every 2·size-th place.
         spread = np.zeros(2 * size * count + 1)
         spread[:: 2 * size] = _fair_binomial(int(count))
         mass = np.convolve(mass, spread)
-    sums = np.arange(len(mass)) - whole.sum()
-    beyond, at = mass[sums > observed + 0.5].sum(), mass[np.abs(sums - observed) < 0.5].sum()
+    return mass
+
+
+def _all_signs(sizes: Floats, observed: float) -> tuple[float, float]:
+    signs = 1 - 2 * (np.arange(2 ** len(sizes))[:, None] >> np.arange(len(sizes)) & 1)
+    sums = signs @ sizes
+    slack = 1e-9 * float(sizes.sum())
+    return _two_sided(
+        float((sums > observed + slack).mean()), float((np.abs(sums - observed) <= slack).mean()), observed
+    )
+
+
+def _two_sided(beyond: float, at: float, observed: float) -> tuple[float, float]:
+    if observed < 1e-12:
+        return 1.0, 1.0
     return min(1.0, float(2 * (beyond + at))), min(1.0, float(2 * beyond + at))
 
 
@@ -83,32 +134,126 @@ def _fair_binomial(n: int) -> Floats:
     return mass
 
 
+class Paired(Result):
+    """A paired difference, the first minus the second; null without pairs."""
+
+    n: int = 0
+    """Pairs."""
+    estimate: float | None = None
+    """Mean of the differences."""
+    low: float | None = None
+    high: float | None = None
+    p: float | None = None
+    """Mid-p of the test that the differences are symmetric about 0 (``sign_flip``). Below 1 − confidence exactly where
+    the interval does not hold 0."""
+    p_exact: float | None = None
+    """The same test's exact p, conservative; null where too many different sizes allow none."""
+    design_effect: float = 1.0
+    """Variance over that of as many independent pairs."""
+    freedom: float = math.inf
+    """Degrees of freedom that the clusters leave; infinite for independent pairs."""
+
+
+def paired_difference(
+    a: npt.ArrayLike,
+    b: npt.ArrayLike,
+    clusters: npt.ArrayLike | None = None,
+    confidence: float = 0.95,
+    *,
+    bounded: bool = True,
+) -> Paired:
+    """The mean of ``a − b`` over pairs, with the one interval and the one test of paired differences.
+
+    Args:
+        a, b: (pairs,) values of the same things, such as credits of two scorers for the same sets.
+        clusters: (pairs,) anything that tells clusters apart, if pairs are dependent; null entries stand alone.
+        confidence: of the interval.
+        bounded: both lie between 0 and 1; the interval then allows for it. Otherwise it is the t interval.
+
+    Raises:
+        CarbError: unequal lengths, or ``bounded`` values outside 0 to 1.
+    """
+    first = np.asarray(a, dtype=np.float64)
+    second = np.asarray(b, dtype=np.float64)
+    if first.shape != second.shape or first.ndim != 1:
+        raise CarbError(f"a and b must be lists of the same length; their shapes are {first.shape} and {second.shape}.")
+    if bounded and ((first < 0) | (first > 1) | (second < 0) | (second > 1)).any():
+        raise CarbError("Values must lie between 0 and 1; for others give bounded=False.")
+    cluster = None
+    if clusters is not None:
+        labels = [
+            f"\0{i}" if label is None else str(label) for i, label in enumerate(np.asarray(clusters, dtype=object))
+        ]
+        if len(labels) != len(first):
+            raise CarbError(f"clusters has {len(labels)} entries for {len(first)} pairs.")
+        cluster = np.unique(np.array(labels, dtype=str), return_inverse=True)[1] if labels else None
+    return paired(first - second, cluster, confidence, bounded=bounded)
+
+
+def paired(d: Floats, cluster: Ints | None = None, confidence: float = 0.95, *, bounded: bool = True) -> Paired:
+    """``paired_difference`` of differences, with clusters by number."""
+    check_confidence(confidence)
+    if not len(d):
+        return Paired()
+    found = None if cluster is None else design(cluster, d - d.mean())
+    effect, freedom = (1.0, math.inf) if found is None else (float(found.effect[0]), float(found.freedom[0]))
+    units = d if cluster is None else np.bincount(np.unique(cluster, return_inverse=True)[1], d)
+    exact, mid = sign_flip(units)
+    mean = float(d.mean())
+    low, high = difference_interval(d, confidence, effect, freedom, bounded=bounded)
+    low, high = _agreeing(mean, low, high, settled=mid < 1 - confidence)
+    return Paired(
+        n=len(d), estimate=mean, low=low, high=high, p=mid, p_exact=exact, design_effect=effect, freedom=freedom
+    )
+
+
+def _agreeing(mean: float, low: float, high: float, *, settled: bool) -> tuple[float, float]:
+    """The interval, with 0 in it or not as the test says; it always holds the mean.
+
+    Values on the far side of 0 are rejected wherever 0 is, so that the interval covers them as often as the test
+    keeps its level.
+    """
+    low, high = min(low, mean), max(high, mean)
+    if not settled:
+        return min(low, 0.0), max(high, 0.0)
+    edge = mean * 1e-6
+    return (max(low, edge), high) if mean > 0 else (low, min(high, edge))
+
+
 def difference_interval(
-    differences: Floats, confidence: float = 0.95, clusters: npt.NDArray[np.int64] | None = None
+    differences: Floats,
+    confidence: float = 0.95,
+    effect: float = 1.0,
+    freedom: float = math.inf,
+    *,
+    bounded: bool = True,
 ) -> tuple[float, float]:
-    """Closed-form interval of the mean of paired differences between −1 and 1.
+    """Closed-form interval of the mean of paired differences.
 
     Wald's interval after adding one pair to each side, which for won and lost is Bonett and Price's (2012,
     "Adjusted Wald confidence interval for a difference of binomial proportions based on paired data", Journal of
-    Educational and Behavioral Statistics 37:479-488). For clusters the variance grows by the ratio of the variance
-    of cluster totals to that of independent pairs.
+    Educational and Behavioral Statistics 37:479-488). For clusters the variance grows by their design effect
+    (``clusters.design``) and the quantile is that of t.
 
     Args:
         differences: (pairs,) at least one.
         confidence: between 0 and 1.
-        clusters: (pairs,) numbers of clusters, if pairs are dependent.
+        effect, freedom: of the clusters.
+        bounded: differences lie between −1 and 1. Otherwise no pair is added, and the quantile is that of t with at
+            most pairs − 1 degrees of freedom.
     """
+    from scipy.special import stdtrit
+
     n, total, square = len(differences), float(differences.sum()), float((differences**2).sum())
-    mean = total / (n + 2)
-    variance = ((square + 2) / (n + 2) - mean**2) / (n + 2)
-    if clusters is not None:
-        away = differences - total / n
-        alone = float((away**2).sum())
-        sums = np.bincount(np.unique(clusters, return_inverse=True)[1], away)
-        if alone > 0:
-            variance *= max(1.0, float((sums**2).sum()) / alone * len(sums) / max(len(sums) - 1, 1))
-    half = normal_quantile(confidence) * math.sqrt(variance)
-    return max(-1.0, mean - half), min(1.0, mean + half)
+    added = 2 if bounded else 0
+    mean = total / (n + added)
+    variance = ((square + added) / (n + added) - mean**2) / (n + added if bounded else max(n - 1, 1)) * effect
+    freedom = freedom if bounded else min(freedom, n - 1)
+    if freedom < 1:
+        return -math.inf, math.inf
+    t = normal_quantile(confidence) if math.isinf(freedom) else float(stdtrit(freedom, 0.5 + confidence / 2))
+    half = t * math.sqrt(max(variance, 0.0))
+    return (max(-1.0, mean - half), min(1.0, mean + half)) if bounded else (mean - half, mean + half)
 
 
 def adjust(p: npt.ArrayLike, method: str = "holm") -> Floats:
@@ -141,7 +286,9 @@ def adjust(p: npt.ArrayLike, method: str = "holm") -> Floats:
     return adjusted
 
 
-def sets_needed(difference: float, discordance: float, *, alpha: float = 0.05, power: float = 0.8) -> int | None:
+def sets_needed(
+    difference: float, discordance: float, *, alpha: float = 0.05, power: float = 0.8, design_effect: float = 1.0
+) -> int | None:
     """Sets at which a true paired difference is found with the given power.
 
     ``n = (z_{1−α/2}·sqrt(ψ) + z_{power}·sqrt(ψ − δ²))² / δ²``, rounded up; Connor (1987), "Sample size for testing
@@ -153,6 +300,7 @@ def sets_needed(difference: float, discordance: float, *, alpha: float = 0.05, p
             that err independently it is ``p_a(1−p_b) + p_b(1−p_a)``.
         alpha: two-sided level of the test.
         power: chance to find the difference, between ``alpha`` and 1.
+        design_effect: how many times more sets clusters need than independent sets; ``Comparison.design_effect``.
 
     Returns:
         the number of sets; null where the difference is 0.
@@ -168,11 +316,11 @@ def sets_needed(difference: float, discordance: float, *, alpha: float = 0.05, p
     if difference == 0:
         return None
     root = level * math.sqrt(discordance) + strength * math.sqrt(discordance - difference**2)
-    return max(1, math.ceil(root**2 / difference**2 - 1e-9))
+    return max(1, math.ceil(root**2 / difference**2 * _effect(design_effect) - 1e-9))
 
 
 def minimum_detectable_difference(
-    n: int, discordance: float, *, alpha: float = 0.05, power: float = 0.8
+    n: int, discordance: float, *, alpha: float = 0.05, power: float = 0.8, design_effect: float = 1.0
 ) -> float | None:
     """Smallest true paired difference that n sets find with the given power: ``sets_needed`` solved for δ.
 
@@ -180,7 +328,7 @@ def minimum_detectable_difference(
         n: sets, at least 1.
         discordance: share of sets that exactly one of both wins, above 0; between related scorers 0.1 to 0.3 is
             usual, and ``Comparison.discordance`` gives that of two given ones.
-        alpha, power: as for ``sets_needed``.
+        alpha, power, design_effect: as for ``sets_needed``.
 
     Returns:
         δ; null where n is so small that no difference with this discordance would be found.
@@ -188,10 +336,16 @@ def minimum_detectable_difference(
     level, strength = _normal_pair(alpha, power)
     if n < 1 or not 0 < discordance <= 1:
         raise CarbError(f"n must be at least 1 and discordance in (0, 1]; got {n} and {discordance}.")
-    a, squared = level * math.sqrt(discordance), strength**2
-    root = math.sqrt(max(0.0, n * a**2 - (n + squared) * (a**2 - squared * discordance)))
-    found = (math.sqrt(n) * a + math.copysign(root, strength)) / (n + squared)
+    a, squared, size = level * math.sqrt(discordance), strength**2, n / _effect(design_effect)
+    root = math.sqrt(max(0.0, size * a**2 - (size + squared) * (a**2 - squared * discordance)))
+    found = (math.sqrt(size) * a + math.copysign(root, strength)) / (size + squared)
     return found if found <= discordance else None
+
+
+def _effect(design_effect: float) -> float:
+    if not design_effect >= 1:
+        raise CarbError(f"design_effect must be at least 1; got {design_effect}.")
+    return design_effect
 
 
 def _normal_pair(alpha: float, power: float) -> tuple[float, float]:

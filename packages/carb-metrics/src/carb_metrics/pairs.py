@@ -5,17 +5,23 @@ from __future__ import annotations
 import polars as pl
 
 from carb_data import CarbError, ScoreTable
+from carb_metrics.clusters import cluster_of
 
 TEXT = ("scorer", "item_id", "response_id", "role", "culture", "domain", "language", "perturbation", "original")
 
 
 def as_text(scores: ScoreTable) -> pl.DataFrame:
-    """The frame with String columns and ``cluster``: the source item, or the item where none is known."""
+    """The frame with String columns and ``cluster``: a name of all sets that a source item or a family connects."""
     frame = scores.frame
     frame = frame.with_columns(pl.col(name).cast(pl.String) for name in frame.columns if name != "score")
-    item = pl.lit("\0") + pl.col("item_id")
-    source = pl.coalesce("source_item", item) if "source_item" in frame.columns else item
-    return frame.with_columns(source.alias("cluster"))
+    keys = [name for name in ("source_item", "family") if name in frame.columns]
+    sets = frame.select("item_id", *keys).unique(maintain_order=True).rename({"family": "mirrors"}, strict=False)
+    names = sets.select("item_id", _number=pl.Series(cluster_of(sets), dtype=pl.Int64))
+    origin = pl.coalesce(*(pl.col(name) for name in keys), pl.lit("\0") + pl.col("item_id"))
+    names = names.join(frame.select("item_id", origin.alias("_origin")).unique(), on="item_id")
+    labels = names.group_by("_number").agg(pl.col("_origin").min().alias("cluster"))
+    labels = names.select("item_id", "_number").unique().join(labels, on="_number").drop("_number")
+    return frame.join(labels, on="item_id", how="left", maintain_order="left")
 
 
 def perturbed_pairs(frame: pl.DataFrame) -> pl.DataFrame:

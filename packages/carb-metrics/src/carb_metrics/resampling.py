@@ -18,89 +18,20 @@ RESAMPLES = 10_000
 Statistic = Callable[[Floats], Floats]
 """(..., sums) to (...): a number made of sums over units; NaN where it is not defined."""
 
-_WINDOW = 9.0
-"""Standard deviations about the mean of a sum, beyond which its probability is below 1e-18."""
+_MOST_VALUES = 1000
+"""Values that are looked through for a common fraction."""
 _CHUNK = 500
 
 
-def bootstrap_means(counts: npt.ArrayLike, values: npt.ArrayLike, resamples: int = RESAMPLES, seed: Any = 0) -> Floats:
-    """Bootstrap replicates of the means of strata, drawn from the exact multinomial of each.
-
-    Resampling the n rows of a stratum with replacement makes the counts of its distinct values multinomial with
-    the observed shares (Efron 1979, Annals of Statistics 7:1-26), so the means are drawn from what that
-    implies for them: same distribution, at a cost that does not depend on n.
-
-    Args:
-        counts: (strata, values) how often each value occurs in each stratum.
-        values: (values,) the distinct values, for example 0 and 1.
-        resamples: number of replicates.
-        seed: anything that ``numpy.random.default_rng`` takes.
-
-    Returns:
-        (resamples, strata); NaN for a stratum without rows.
-    """
-    table = np.asarray(counts, dtype=np.int64)
-    points = np.asarray(values, dtype=np.float64)
-    rng = np.random.default_rng(seed)
-    step = _lattice(points)
-    means = np.full((table.shape[0], resamples), np.nan)
-    for stratum, row in enumerate(table):
-        total, there = int(row.sum()), row > 0
-        if there.sum() == 1:
-            means[stratum] = points[there][0]
-        elif total and step:
-            means[stratum] = _sum_sample(row[there], np.rint(points[there] / step), resamples, rng) * (step / total)
-        elif total:
-            means[stratum] = rng.multinomial(total, row / total, size=resamples) @ points / total
-    return means.T
-
-
-def _lattice(values: Floats) -> float:
+def lattice(values: Floats) -> float:
     """The step of which all values are multiples (1 for 0 and 1, 1/12 for shares of up to four), 0 where none is."""
-    fractions = [Fraction(float(value)).limit_denominator(1000) for value in values]
+    points = np.unique(values)
+    if len(points) > _MOST_VALUES:
+        return 0.0
+    fractions = [Fraction(float(value)).limit_denominator(1000) for value in points]
     denominator = math.lcm(*(fraction.denominator for fraction in fractions))
-    exact = all(abs(float(f) - v) < 1e-12 for f, v in zip(fractions, values, strict=True))
+    exact = all(abs(float(f) - v) < 1e-12 for f, v in zip(fractions, points, strict=True))
     return 1 / denominator if exact and denominator <= 10_000 else 0.0
-
-
-def _sum_sample(counts: npt.NDArray[np.int64], values: Floats, size: int, rng: np.random.Generator) -> Floats:
-    """``size`` draws of the sum of n rows drawn with replacement from rows with these integer values.
-
-    The sum of n independent draws has the n-th power of their characteristic function, which a Fourier transform
-    turns into probabilities. How many of the draws take each value is multinomial in turn, so those counts are
-    drawn, spelled out and shuffled: independent draws, several times faster than one by one.
-    """
-    n = int(counts.sum())
-    share = counts / n
-    mean = n * float(share @ values)
-    spread = _WINDOW * (math.sqrt(max(n * float(share @ values**2) - mean**2 / n, 0.0)) + float(np.ptp(values)))
-    width = 1 << math.ceil(math.log2(2 * spread + 2))
-    first = round(mean) - width // 2
-    angle = 2 * np.pi / width * np.arange(width // 2 + 1)
-    centre = round(mean / n)  # powers of the deviation from the centre keep the phase exact for large n
-    one = np.zeros(len(angle), dtype=np.complex128)
-    for p, v in zip(share, values - centre, strict=True):
-        one += p * np.exp(1j * angle * v) if v else p
-    one[one == 0] = 1e-300
-    mass = np.fft.irfft(np.exp(np.conj(n * np.log(one) + 1j * angle * (n * centre - first))), width)
-    sums = np.arange(first, first + width, dtype=np.float64)
-    mass[(sums < n * values.min()) | (sums > n * values.max())] = 0
-    mass = np.clip(mass, 0, None)
-    draws = np.repeat(sums, rng.multinomial(size, mass / mass.sum()))
-    rng.shuffle(draws)
-    return draws
-
-
-def stretch(n: npt.ArrayLike) -> Floats:
-    """Factor ``sqrt(n/(n−1))`` for the deviations of replicates of the means of strata of n rows.
-
-    The bootstrap's variance of such a mean is too small by (n−1)/n, which counts when many small strata are
-    averaged. Source: Rao and Wu (1988), "Resampling inference with complex survey data", JASA 83:231-241, with as
-    many rows drawn as there are. One row tells nothing of its variance; its factor is 1.
-    """
-    size = np.asarray(n, dtype=np.float64)
-    factor: Floats = np.sqrt(size / np.where(size > 1, size - 1, size))
-    return factor
 
 
 def bootstrap_statistic(
@@ -108,7 +39,8 @@ def bootstrap_statistic(
 ) -> Floats:
     """Replicates of a statistic of sums over units, where units with the same summands are of one kind.
 
-    The number of units of each kind in a replicate is multinomial; see ``bootstrap_means``.
+    The number of units of each kind in a replicate is multinomial (Efron 1979, Annals of
+    Statistics 7:1-26).
 
     Args:
         kinds: (kinds, sums) what one unit of each kind adds to each sum.

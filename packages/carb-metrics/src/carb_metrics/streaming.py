@@ -14,8 +14,7 @@ from carb_data.table import COLUMNS, OPTIONAL
 from carb_metrics.accuracy import grouped_accuracy
 from carb_metrics.cells import Grouped
 from carb_metrics.outcomes import Errors, Ties, count_kinds, outcomes_of_frame
-from carb_metrics.resampling import RESAMPLES
-from carb_metrics.tally import Weights
+from carb_metrics.tally import GAP_DRAWS, Weights
 
 BATCH = 2_000_000
 """Rows that are held in memory at once."""
@@ -32,7 +31,7 @@ def accuracy_from_parquet(
     *,
     errors: Errors = "wrong",
     weights: Weights | None = None,
-    resamples: int = RESAMPLES,
+    resamples: int = GAP_DRAWS,
     seed: int = 0,
     batch: int = BATCH,
 ) -> Grouped:

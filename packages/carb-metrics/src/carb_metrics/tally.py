@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -10,19 +11,10 @@ import polars as pl
 
 from carb_data import CarbError
 from carb_metrics.cells import Cell, Gap, Totals
-from carb_metrics.clusters import (
-    Ints,
-    Units,
-    average_effective_n,
-    cluster_bootstrap,
-    cluster_of,
-    group_effective_n,
-    is_clustered,
-    number,
-)
-from carb_metrics.intervals import Floats, effective_n, wilson
+from carb_metrics.clusters import Ints, Units, cluster_of, design, group_effective_n, is_clustered, number
+from carb_metrics.intervals import Floats, effective_n, normal_quantile, wilson
 from carb_metrics.outcomes import Errors
-from carb_metrics.resampling import bootstrap_means, percentile_interval, stretch, sum_by
+from carb_metrics.resampling import percentile_interval, sum_by
 
 Weights = Mapping[Any, float]
 """Group key (a value, or a tuple of values in the order of ``by``, without the scorer) to weight."""
@@ -30,8 +22,19 @@ Weights = Mapping[Any, float]
 CONTENDER = 2.0
 """A group this many standard errors from the best (worst) may be the best (worst) in truth."""
 
-SELECTION = 1000
-"""Replicates that estimate those standard errors."""
+GAP_DRAWS = 2_000
+"""Draws behind the interval of the gap between the best and the worst group."""
+
+COUNTS = ("n", "ties", "errors")
+
+PRIOR = 2.0
+"""Weight, in sets, of what all groups together show in the variance of one group."""
+
+
+@lru_cache(maxsize=8)
+def _normals(draws: int, count: int, seed: int) -> Floats:
+    """(draws, count) standard normal draws: the scorers of a report share them."""
+    return np.random.default_rng(seed).standard_normal((draws, count))
 
 
 class Tally:
@@ -59,16 +62,17 @@ class Tally:
         self.errors: Ints = sum_by(self.group[error], times[error], groups).astype(np.int64)
         with np.errstate(invalid="ignore"):
             self.accuracy: Floats = self.counts @ self.values / self.n
+        self.apart = errors == "exclude"
         self.units: Units | None = None
         self.effective_n = self.effective(self.counts, self.n, self.accuracy)
         if "count" not in sets.columns and is_clustered(sets):
             self.units = self.make_units()
-            self.effective_n = group_effective_n(self.units, self.n, self.accuracy, confidence)
+            self.effective_n = group_effective_n(self.units, self.n, self.accuracy, self.effective_n, confidence)
 
     def make_units(self) -> Units:
         """The counted sets with their clusters."""
         cluster = cluster_of(self.sets)[self.counted]
-        return Units(self.group[self.counted], cluster, self.sets["credit"].to_numpy()[self.counted])
+        return Units.ordered(self.group[self.counted], cluster, self.sets["credit"].to_numpy()[self.counted])
 
     def weights(self, wanted: Weights | None) -> Floats | None:
         """A weight for each group, or ``CarbError`` where one is missing or not a weight."""
@@ -120,83 +124,139 @@ class Tally:
 
     def cell_within(self, rows: Ints, accuracy: float, low: float, high: float) -> Cell:
         """The cell of these groups together, with a given interval."""
-        counts = {name: int(getattr(self, name)[rows].sum()) for name in ("n", "ties", "errors")}
-        return Cell(accuracy=accuracy, low=min(low, accuracy), high=max(high, accuracy), **counts)
+        counts = {name: int(getattr(self, name)[rows].sum()) for name in COUNTS}
+        cell = Cell(accuracy=accuracy, low=min(low, accuracy), high=max(high, accuracy), **counts)
+        return cell.with_errors_apart() if self.apart else cell
 
     def totals(self, rows: Ints, weight: Floats | None, resamples: int, seed: int) -> Totals:
         """Averages over groups of one scorer, which hold no set twice, and the gap between them."""
         overall = self.overall(rows, self.units)
+        lacking, comparable = self.lacking(rows)
         rows = rows[self.n[rows] > 0]
-        if len(rows) < 2:
-            return Totals(overall=overall, macro=overall, weighted=None if weight is None else overall)
-        # An order that the content alone decides, so that names of groups cannot change the draws.
+        # An order that the content alone decides, so that names of groups change no digit.
         rows = rows[np.lexsort((*self.counts[rows].T, np.zeros(len(rows)) if weight is None else weight[rows]))]
-        if self.units is None:
-            noise = bootstrap_means(self.counts[rows], self.values, resamples, seed) - self.accuracy[rows]
-            noise *= stretch(self.n[rows])
-        else:
-            noise = cluster_bootstrap(self.units.of(rows), rows, resamples, seed) - self.accuracy[rows]
+        units = None if self.units is None else self.units.of(rows)
+
+        def average(given: Floats) -> Cell:
+            return overall if len(rows) < 2 else self.average(rows, given, units)
+
         return Totals(
             overall=overall,
-            macro=self.average(rows, np.ones(len(rows)), noise),
-            weighted=None if weight is None else self.average(rows, weight[rows], noise),
-            gap=self.gap(rows, noise),
+            macro=average(np.ones(len(rows))) if comparable else Cell(),
+            weighted=None if weight is None else average(weight[rows]) if comparable else Cell(),
+            gap=self.gap(rows, units, resamples, seed) if len(rows) > 1 else None,
+            lacking=lacking,
         )
+
+    def lacking(self, rows: Ints) -> tuple[tuple[tuple[Any, ...], ...], bool]:
+        """Groups of the table in which this scorer has no set that counts, and whether no other scorer has one."""
+        names = self.names()
+        there = {names[row] for row in rows if self.n[row]}
+        known = {name for name, n in zip(names, self.n, strict=True) if n}
+        return tuple(name for name in dict.fromkeys(names) if name not in there), known <= there
 
     def overall(self, rows: Ints, units: Units | None) -> Cell:
         """Every set weighs the same."""
         n = self.n[rows].sum()
         if not n:
-            return Cell()
+            errors = int(self.errors[rows].sum())
+            return Cell(errors=errors).with_errors_apart() if errors and self.apart else Cell()
         counts = self.counts[rows].sum(0)
         accuracy = float(counts @ self.values / n)
+        effective = float(self.effective(counts, n, accuracy))
         if units is None:
-            return self.cell(rows, accuracy, float(self.effective(counts, n, accuracy)))
-        share = np.zeros(len(self.n))
-        share[rows] = self.n[rows] / n
-        centre = np.full(len(self.n), accuracy)
-        return self.cell(rows, accuracy, average_effective_n(units, self.n, centre, share, self.confidence))
+            return self.cell(rows, accuracy, effective)
+        mine = units.of(rows)
+        one = Units(np.zeros_like(mine.group), mine.cluster, mine.credit)
+        size, centre = np.array([n]), np.array([accuracy])
+        return self.cell(
+            rows, accuracy, float(group_effective_n(one, size, centre, np.array([effective]), self.confidence)[0])
+        )
 
-    def average(self, rows: Ints, weight: Floats, noise: Floats) -> Cell:
-        """``Σ w·p`` over the groups, with the interval of its replicates.
+    def variances(self, rows: Ints) -> Floats:
+        """(rows,) variance of each group's accuracy, drawn towards that of all these groups.
+
+        A small group in which all is won or lost shows no variance of its own. ``PRIOR`` sets as all groups together
+        have them, to which one set won and one lost are added, keep it from looking certain. These are the posterior
+        mean's moments under a beta prior of that weight (Agresti and Coull 1998, The American Statistician 52:119-126,
+        with the common accuracy in the place of 1/2).
+        """
+        counts = self.counts[rows]
+        n, total, square = self.n[rows], counts @ self.values, counts @ self.values**2
+        mean_of_all = (total.sum() + 1) / (n.sum() + 2)
+        square_of_all = (square.sum() + 1) / (n.sum() + 2)
+        mean = (total + PRIOR * mean_of_all) / (n + PRIOR)
+        result: Floats = ((square + PRIOR * square_of_all) / (n + PRIOR) - mean**2) / n
+        return result
+
+    def average(self, rows: Ints, weight: Floats, units: Units | None) -> Cell:
+        """``Σ w·p`` over the groups, with Wilson's interval at an effective sample size.
+
+        Its variance is ``Σ w²·v`` of the groups' (``variances``), times the design effect of clusters; degrees of
+        freedom are Satterthwaite's (1946, Biometrics Bulletin 2:110-114).
 
         Args:
             rows: the groups; weight: (groups,) theirs, of any sum.
-            noise: (resamples, groups) replicates of their accuracies minus those accuracies; NaN for no set.
+            units: the sets of these groups with their clusters, or null where sets are independent.
         """
-        if not weight.all():
-            rows, noise, weight = rows[weight > 0], noise[:, weight > 0], weight[weight > 0]
+        rows, weight = rows[weight > 0], weight[weight > 0]
         if not len(rows):
             return Cell()
-        weight = weight / weight.sum()
-        accuracy = float(self.accuracy[rows] @ weight)
-        averages = accuracy + noise @ weight
-        absent = np.isnan(averages)
-        if absent.any():  # a replicate without a set of a group gives that group's weight to the others
-            there = ~np.isnan(noise[absent])
-            shares = np.where(there, noise[absent] + self.accuracy[rows], 0)
-            averages[absent] = shares @ weight / (there @ weight)
-        low, high = (float(limit) for limit in percentile_interval(averages, self.confidence))
-        if high - low > 1e-12:
-            return self.cell_within(rows, accuracy, max(low, 0.0), min(high, 1.0))
-        # Replicates that are all alike say nothing: Wilson's interval at Kish's effective sample size.
-        return self.cell(rows, accuracy, float(1 / (weight**2 / self.effective_n[rows]).sum()))
+        from scipy.special import stdtrit
 
-    def gap(self, rows: Ints, noise: Floats) -> Gap:
+        weight = weight / weight.sum()
+        accuracy, n = float(self.accuracy[rows] @ weight), float(self.n[rows].sum())
+        parts = weight**2 * self.variances(rows)
+        variance = parts.sum()
+        freedom = variance**2 / (parts**2 / (self.n[rows] + PRIOR)).sum()
+        if units is not None:
+            scale = np.zeros(len(self.n))
+            scale[rows] = weight / self.n[rows]
+            a = scale[units.group]
+            there = a > 0
+            group, credit = units.group[there], units.credit[there]
+            found = design(units.cluster[there], credit - self.accuracy[group], a[there])
+            variance, freedom = variance * found.effect[0], min(freedom, found.freedom[0])
+        centre = (accuracy * n + 1) / (n + 2)
+        t = float(stdtrit(max(freedom, 1.0), 0.5 + self.confidence / 2))
+        return self.cell(rows, accuracy, centre * (1 - centre) / variance * (normal_quantile(self.confidence) / t) ** 2)
+
+    def noise(self, rows: Ints, units: Units | None, draws: int, seed: int) -> Floats:
+        """(draws, groups) normal deviations of the groups' accuracies, correlated where they share clusters."""
+        count = len(rows)
+        variance = self.variances(rows)
+        normal = _normals(draws, count, seed)
+        if units is None:
+            return normal * np.sqrt(variance)
+        place = np.searchsorted(np.sort(rows), units.group)
+        place = np.argsort(rows)[place]
+        residual = units.credit - self.accuracy[units.group]
+        variance = variance * design(units.cluster, residual, mean=place, means=count).effect
+        cluster = np.unique(units.cluster, return_inverse=True)[1]
+        sums = np.bincount(cluster * count + place, residual, (int(cluster.max()) + 1) * count).reshape(-1, count)
+        together = sums.T @ sums
+        spread = np.sqrt(np.diag(together))
+        scale = np.divide(1.0, spread, out=np.zeros(count), where=spread > 1e-9)
+        correlation = together * scale * scale[:, None]
+        np.fill_diagonal(correlation, 1.0)
+        values, vectors = np.linalg.eigh(correlation)
+        root: Floats = vectors * np.sqrt(np.clip(values, 0, None)) * np.sqrt(variance)[:, None]
+        return np.asarray(normal @ root.T)
+
+    def gap(self, rows: Ints, units: Units | None, draws: int, seed: int) -> Gap:
         """Best minus worst group, with an interval that allows for having picked them by looking.
 
-        The upper limit is the bootstrap's for the two groups picked. Picking makes the gap too large, so the lower
-        limit lets every group within ``CONTENDER`` standard errors of the best (worst) compete in each replicate;
-        moment selection after Andrews and Soares (2010), Econometrica 78:119-157. Where best and worst are clear it
-        is the plain basic bootstrap interval (Davison and Hinkley 1997, section 5.2); near ties it is conservative.
+        The upper limit is that of the two groups picked. Picking makes the gap too large, so the lower limit lets
+        every group within ``CONTENDER`` standard errors of the best (worst) compete in each draw; moment selection
+        after Andrews and Soares (2010), Econometrica 78:119-157. Where best and worst are clear it is the plain
+        normal interval; near ties it is conservative.
         """
+        noise = self.noise(rows, units, draws, seed)
         accuracy = self.accuracy[rows]
         best, worst = (rows[accuracy == pick].min() for pick in (accuracy.max(), accuracy.min()))
         top, bottom = int(np.flatnonzero(rows == best)[0]), int(np.flatnonzero(rows == worst)[0])
-        noise = noise if self.units is None else np.nan_to_num(noise)
-        few = noise[:SELECTION]
-        may_be_top = accuracy[top] - accuracy <= CONTENDER * (few - few[:, [top]]).std(0)
-        may_be_bottom = accuracy - accuracy[bottom] <= CONTENDER * (few - few[:, [bottom]]).std(0)
+        may_be_top = accuracy[top] - accuracy <= CONTENDER * (noise - noise[:, [top]]).std(0)
+        may_be_bottom = accuracy - accuracy[bottom] <= CONTENDER * (noise - noise[:, [bottom]]).std(0)
         difference = float(accuracy[top] - accuracy[bottom])
         pair = noise[:, top] - noise[:, bottom]
         below, above = percentile_interval(pair, self.confidence)
@@ -204,7 +264,7 @@ class Tally:
             wide = noise[:, may_be_top].max(1) - noise[:, may_be_bottom].min(1)
             above = percentile_interval(wide, self.confidence)[1]
         low, high = difference - float(above), difference - float(below)
-        if high - low <= 1e-12:  # no replicate differs: Newcombe (1998), Statistics in Medicine 17:873-890, method 10
+        if not 0 < difference < 1:  # Newcombe (1998), Statistics in Medicine 17:873-890, method 10
             low, high = self.newcombe(best, worst)
         names = self.names()
         return Gap(
@@ -232,21 +292,13 @@ class Tally:
         if "count" in self.sets.columns:
             return self.without_intervals(weight)
         units = self.make_units() if self.units is None else self.units
+        rows = np.flatnonzero(self.n > 0)
+        ones = np.ones(len(rows))
         return Totals(
             overall=self.overall(np.arange(len(self.n)), units),
-            macro=self.pooled_average(units, np.ones(len(self.n))),
-            weighted=None if weight is None else self.pooled_average(units, weight),
+            macro=self.average(rows, ones, units),
+            weighted=None if weight is None else self.average(rows, weight[rows], units),
         )
-
-    def pooled_average(self, units: Units, weight: Floats) -> Cell:
-        """``Σ w·p`` over all groups."""
-        weight = np.where(self.n > 0, weight, 0)
-        if not weight.sum():
-            return Cell()
-        weight = weight / weight.sum()
-        rows = np.flatnonzero(weight)
-        effective = average_effective_n(units, self.n, np.nan_to_num(self.accuracy), weight, self.confidence)
-        return self.cell(rows, float(self.accuracy[rows] @ weight[rows]), effective)
 
     def without_intervals(self, weight: Floats | None) -> Totals:
         """``pooled`` from counts."""
