@@ -12,9 +12,10 @@ from pathlib import Path
 
 import pytest
 
-from carb_cli.main import COMMANDS, DATA_COMMANDS
+from carb_cli.main import COMMANDS, DATA_COMMANDS, REVIEW_COMMANDS
 
 ROOT = Path(__file__).parents[1]
+GROUPED = {*(f"data {name}" for name in DATA_COMMANDS), *(f"review {name}" for name in REVIEW_COMMANDS)}
 FENCE = re.compile(r"^```.*?^```$", flags=re.DOTALL | re.MULTILINE)
 PAGES = sorted(
     str(path.relative_to(ROOT))
@@ -48,8 +49,8 @@ def unknown_options(line: str) -> list[str]:
     """Commands and options of a line that there are not."""
     wrong = []
     for words in (found.split() for found in re.findall(r"(?:^|[\s;|&(])carb ([a-z][^;|&#]*)", line)):
-        command = " ".join(words[:2] if words[0] == "data" and len(words) > 1 else words[:1])
-        if words[0] not in COMMANDS and command not in {"data", *(f"data {name}" for name in DATA_COMMANDS)}:
+        command = " ".join(words[:2] if words[0] in ("data", "review") and len(words) > 1 else words[:1])
+        if words[0] not in COMMANDS and command not in {"data", "review", *GROUPED}:
             continue  # a sentence about carb, and no command
         given = {re.split("[=\\]]", word)[0] for word in words if re.match("--[a-z]", word)}
         wrong += [f"carb {command} {option}" for option in sorted(given - options()[f"carb {command}"])]

@@ -84,3 +84,13 @@ def write_construct_config(folder: Path) -> Path:
         encoding="utf-8",
     )
     return path
+
+
+def write_review(path: Path) -> None:
+    """A review of the seed's Thai sets with two reviewers and no answer."""
+    from carb_cli.review import project
+    from carb_data import load
+
+    db = project.create(path, load("carb-seed").filter(cultures=["thai"]), "carb-seed")
+    project.hand_out(db, 2)
+    db.close()

@@ -11,14 +11,17 @@ from pathlib import Path
 
 import pytest
 
-from carb_cli.main import COMMANDS, DATA_COMMANDS, application
-from cli_helpers import Carb, write_construct_config
+from carb_cli.main import COMMANDS, DATA_COMMANDS, REVIEW_COMMANDS, application
+from cli_helpers import Carb, write_construct_config, write_review
 
 EVERY = {name: place for name, (place, _) in COMMANDS.items()} | {
-    f"data {name}": place for name, (place, _) in DATA_COMMANDS.items()
+    f"{group} {name}": place
+    for group, commands in (("data", DATA_COMMANDS), ("review", REVIEW_COMMANDS))
+    for name, (place, _) in commands.items()
 }
 DOWNSTREAM = "scorer,benchmark,downstream\na,0.7,0.5\nb,0.6,0.45\nc,0.72,0.55\nd,0.5,0.43\ne,0.4,0.3\n"
 NEEDS_PUBLIC_DATA = {"data build", "bon", "train-policy"}
+SERVES = {"review serve"}
 
 
 def examples(command: str) -> list[str]:
@@ -41,7 +44,7 @@ def test_help_shows_what_the_function_says(carb: Carb, command: str) -> None:
         assert line.startswith(f"carb {command}")
 
 
-@pytest.mark.parametrize("command", sorted(set(EVERY) - NEEDS_PUBLIC_DATA))
+@pytest.mark.parametrize("command", sorted(set(EVERY) - NEEDS_PUBLIC_DATA - SERVES))
 def test_examples_run(
     carb: Carb, command: str, finished_run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -51,6 +54,8 @@ def test_examples_run(
     (tmp_path / "downstream.csv").write_text(DOWNSTREAM)
     (tmp_path / "train.txt").write_text("A text about something else.\n")
     write_construct_config(tmp_path)
+    if command.startswith("review"):
+        write_review(tmp_path / "thai.reviews")
     for line in examples(command):
         ended = carb(*shlex.split(line)[1:])
         assert ended.code == 0, (line, ended.err)
@@ -63,12 +68,14 @@ def test_all_commands_are_listed(carb: Carb) -> None:
         assert line in " ".join(shown.replace("│", " ").split())
     for name in DATA_COMMANDS:
         assert f" {name} " in carb("data", "--help").out
+    for name in REVIEW_COMMANDS:
+        assert f" {name} " in carb("review", "--help").out
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish", "powershell"])
 def test_completion_knows_every_command(shell: str) -> None:
     script = application().generate_completion(shell=shell)
-    assert all(name in script for name in (*COMMANDS, *DATA_COMMANDS))
+    assert all(name in script for name in (*COMMANDS, *DATA_COMMANDS, *REVIEW_COMMANDS))
 
 
 def test_completion_is_installed_where_asked(carb: Carb, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -25,6 +25,7 @@ WHAT_FOR = {
     ("carb-scorers", "vllm"): "judges and classifiers on vLLM",
     ("carb-scorers", "ray"): "runs over many machines",
     ("carb-scorers", "language"): "the language baseline, by a statistical detector",
+    ("carb-cli", "review"): "the review page for native speakers, and its sheets",
     ("tal-rlvr", "train"): "training Think-as-Locals judges",
 }
 KEYS = ("HF_TOKEN", "OPENAI_API_KEY")

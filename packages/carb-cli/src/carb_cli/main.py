@@ -38,6 +38,12 @@ DATA_COMMANDS = {
     "perturb": (f"{_COMMANDS}.perturb:perturb", "Add perturbed versions of the right answers."),
     "construct": (f"{_COMMANDS}.construct:construct", "Write sets from reference texts with language models."),
 }
+REVIEW_COMMANDS = {
+    "serve": (f"{_COMMANDS}.review:serve", "Let native speakers review a data set in a page from this machine."),
+    "link": (f"{_COMMANDS}.review:link", "Make a new private link for a reviewer, or end one."),
+    "forget": (f"{_COMMANDS}.review:forget", "Remove a reviewer with everything that they said."),
+    "backup": (f"{_COMMANDS}.review:backup", "Copy a review file, also while it is being served."),
+}
 
 
 def application(argv: Sequence[str] = ()) -> App:
@@ -62,6 +68,9 @@ def application(argv: Sequence[str] = ()) -> App:
     app.register_install_completion_command(help="Install completion for your shell.")
     _register(app, COMMANDS, argv)
     _register(data, DATA_COMMANDS, argv)
+    review = App(name="review", help="Let native speakers review a data set, and put their votes into it.")
+    app.command(review)
+    _register(review, REVIEW_COMMANDS, argv)
     return app
 
 

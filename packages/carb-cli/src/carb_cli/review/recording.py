@@ -1,0 +1,145 @@
+"""Recording answers: each event once, never over a newer answer, and nothing acknowledged before it is kept."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from carb_cli.review.answers import Answer, Event, mismatch
+from carb_cli.review.items import Item
+from carb_cli.review.store import now
+
+__all__ = ["Given", "Outcome", "add_items", "given", "items", "record"]
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What became of an event."""
+
+    state: Literal["kept", "known", "conflict", "refused"]
+    """``known``: it had been kept before; ``conflict``: a newer answer is there; ``refused``: it fits no item."""
+    revision: int = 0
+    """The current revision of the answer."""
+    reason: str = ""
+    answer: dict[str, Any] | None = None
+    """The newer answer, on a conflict."""
+
+    @property
+    def done(self) -> bool:
+        """Is the event in the file?"""
+        return self.state in ("kept", "known")
+
+
+@dataclass(frozen=True)
+class Given:
+    """A current answer with all that the statistics need."""
+
+    item: Item
+    reviewer: str
+    answer: Answer
+    shown: tuple[str, ...]
+    arm: str
+    active_ms: int
+    gold: bool
+
+
+def add_items(db: sqlite3.Connection, found: Iterable[Item], gold: Iterable[str] = ()) -> None:
+    """Add items that the file has not; ``gold`` names sets whose key is beyond doubt."""
+    trusted = set(gold)
+    rows = [(i.id, i.set_id, i.kind, i.culture, i.domain, int(i.set_id in trusted), i.model_dump_json()) for i in found]
+    db.executemany("INSERT OR IGNORE INTO item VALUES (?, ?, ?, ?, ?, ?, ?)", rows)
+
+
+def items(db: sqlite3.Connection) -> dict[str, Item]:
+    """All items by id."""
+    rows = db.execute("SELECT id, content FROM item ORDER BY rowid")
+    return {row["id"]: Item.model_validate_json(row["content"]) for row in rows}
+
+
+def item(db: sqlite3.Connection, id_: str) -> Item | None:
+    """An item by id."""
+    row = db.execute("SELECT content FROM item WHERE id = ?", (id_,)).fetchone()
+    return None if row is None else Item.model_validate_json(row["content"])
+
+
+def record(db: sqlite3.Connection, reviewer: str, event: Event) -> Outcome:
+    """Keep an event of a reviewer, in a transaction of the caller.
+
+    The same id counts once. ``base`` is the revision that the reviewer saw: an event on an older one than the current
+    is a conflict, which the reviewer decides. One on a newer one comes from before a backup was restored, and is kept.
+    """
+    known = db.execute(
+        "SELECT assignment.reviewer, answer.revision FROM event JOIN assignment ON assignment.id = event.assignment "
+        "JOIN answer ON answer.assignment = assignment.id WHERE event.id = ?",
+        (str(event.id),),
+    ).fetchone()
+    if known is not None:
+        if known["reviewer"] != reviewer:
+            return Outcome("refused", reason="this event belongs to another reviewer")
+        return Outcome("known", known["revision"])
+    asked = item(db, event.item)
+    if asked is None:
+        return Outcome("refused", reason="this item is not, or no longer, part of the review")
+    reason = mismatch(event, asked)
+    if reason is not None:
+        return Outcome("refused", reason=reason)
+    shown = json.dumps(event.shown)
+    db.execute(
+        "INSERT OR IGNORE INTO assignment (item, reviewer, shown, arm, priority, lease) VALUES (?, ?, ?, 'own', 0, 0)",
+        (event.item, reviewer, shown),
+    )
+    row = db.execute(
+        "SELECT assignment.id, coalesce(answer.revision, 0) AS revision, answer.payload FROM assignment "
+        "LEFT JOIN answer ON answer.assignment = assignment.id WHERE item = ? AND reviewer = ?",
+        (event.item, reviewer),
+    ).fetchone()
+    if event.base < row["revision"]:
+        return Outcome("conflict", row["revision"], "a newer answer is there", json.loads(row["payload"]))
+    revision = event.base + 1
+    payload = event.answer.model_dump_json()
+    db.execute(
+        "INSERT INTO event (id, assignment, base, revision, payload, shown, active_ms, device_time, server_time) "
+        "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        (
+            str(event.id), row["id"], event.base, revision, payload, shown, event.active_ms, event.device_time, now(),
+        ),
+    )  # fmt: skip
+    db.execute(
+        "INSERT INTO answer VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT (assignment) DO UPDATE SET "
+        "revision = excluded.revision, payload = excluded.payload, shown = excluded.shown, "
+        "active_ms = active_ms + excluded.active_ms, agrees = excluded.agrees",
+        (row["id"], revision, payload, shown, event.active_ms, agrees(asked, event.answer)),
+    )
+    return Outcome("kept", revision)
+
+
+def agrees(item: Item, answer: Answer) -> int | None:
+    """1 where the answer supports the key, or finds a version as it should be; 0 where not; null for "I don't know"."""
+    if answer.status == "unknown":
+        return None
+    if item.kind == "version":
+        return int(answer.concept == ("changed" if item.perturbation == "CC" else "kept"))
+    return int(answer.best == item.key)
+
+
+def given(db: sqlite3.Connection) -> Iterator[Given]:
+    """All current answers of people who consented."""
+    known = items(db)
+    rows = db.execute(
+        "SELECT assignment.item, assignment.reviewer, assignment.arm, answer.payload, answer.shown, answer.active_ms, "
+        "item.gold FROM answer JOIN assignment ON assignment.id = answer.assignment "
+        "JOIN item ON item.id = assignment.item ORDER BY assignment.reviewer, item.rowid"
+    )
+    for row in rows:
+        yield Given(
+            item=known[row["item"]],
+            reviewer=row["reviewer"],
+            answer=Answer.model_validate_json(row["payload"]),
+            shown=tuple(json.loads(row["shown"])),
+            arm=row["arm"],
+            active_ms=row["active_ms"],
+            gold=bool(row["gold"]),
+        )

@@ -1,0 +1,92 @@
+"""Panels of simulated reviewers with planted opinions, and what the tests of the review share."""
+
+from __future__ import annotations
+
+import random
+import uuid
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from carb_cli.review import people, project
+from carb_cli.review.answers import Answer, Event, Opinion, Person
+from carb_cli.review.items import Item
+from carb_cli.review.recording import items, record
+from carb_cli.review.store import transaction
+from carb_data import BonSet, Dataset, Provenance, Response
+
+
+def a_set(number: int, **changes: Any) -> BonSet:
+    """A small set with a key and three wrong answers."""
+    responses = tuple(
+        Response(id=f"r{n}", text=f"answer {number} {n}", role="rejected" if n else "chosen", language="th")
+        for n in range(4)
+    )
+    fields: dict[str, Any] = {
+        "id": f"set-{number}",
+        "culture": "thai",
+        "domain": ("commonsense", "values", "safety", "linguistics")[number % 4],
+        "language": "th",
+        "prompt": f"question {number}",
+        "responses": responses,
+        "provenance": Provenance(source="test", license="CC0-1.0", method="authored"),
+    }
+    return BonSet(**fields | changes)
+
+
+def sets(count: int) -> Dataset:
+    return Dataset(a_set(number) for number in range(count))
+
+
+def picked(item: Item, token: str | None, **others: str) -> Answer:
+    """An answer that picks a token; the others are wrong unless ``others`` says more."""
+    opinions = {t: Opinion(verdict="best" if t == token else "wrong") for t in item.tokens}
+    for name, verdict in others.items():
+        opinions[name] = Opinion(verdict=verdict, on=("region",) if verdict == "depends" else ())
+    return Answer(status="answered", opinions=opinions)
+
+
+def an_event(item: Item, answer: Answer, base: int = 0, **more: Any) -> Event:
+    return Event(id=uuid.uuid4(), item=item.id, shown=item.tokens, base=base, answer=answer, **more)
+
+
+Behaviour = Callable[[random.Random, str, Item], Answer | None]
+
+
+def truthful(accuracy: float) -> Behaviour:
+    """Picks the key with a probability, else one of the others."""
+
+    def answer(rng: random.Random, _: str, item: Item) -> Answer:
+        wrong = [token for token in item.tokens if token != item.key]
+        return picked(item, item.key if rng.random() < accuracy else rng.choice(wrong))
+
+    return answer
+
+
+def panel(
+    path: Path,
+    dataset: Dataset,
+    behaviours: Sequence[Behaviour],
+    seed: int = 0,
+    regions: Sequence[str] = (),
+    **options: Any,
+) -> Any:
+    """A review in which each reviewer answers every item by a behaviour.
+
+    Returns:
+        The open file.
+    """
+    rng = random.Random(seed)
+    db = project.create(path, dataset, "test", **options)
+    project.hand_out(db, len(behaviours))
+    names = [row["id"] for row in db.execute("SELECT id FROM reviewer ORDER BY rowid")]
+    known = items(db)
+    with transaction(db):
+        for place, (name, behaviour) in enumerate(zip(names, behaviours, strict=True)):
+            region = regions[place] if regions else ""
+            people.introduce(db, name, Person(consent=1, region=region))
+            for item in known.values():
+                answer = behaviour(rng, name, item)
+                if answer is not None:
+                    assert record(db, name, an_event(item, answer, active_ms=rng.randrange(5_000, 60_000))).done
+    return db

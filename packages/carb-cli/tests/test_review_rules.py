@@ -1,0 +1,98 @@
+"""Tallies and rules: what the answers to a set say, and what follows from it."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from carb_cli.review.answers import Answer, Opinion
+from carb_cli.review.items import items_of
+from carb_cli.review.recording import Given
+from carb_cli.review.rules import Rules, decide, read_rules
+from carb_cli.review.tally import SetTally, tally
+from carb_data import CarbError
+from review_helpers import a_set, picked
+
+ITEM = next(items_of([a_set(0)]))
+KEY = str(ITEM.key)
+OTHERS = [token for token in ITEM.tokens if token != KEY]
+STRICT = read_rules()
+
+
+def of(*answers: Answer) -> SetTally:
+    return tally(ITEM, [Given(ITEM, str(n), a, ITEM.tokens, "random", 0, False) for n, a in enumerate(answers)])
+
+
+AGREE, AGAINST = picked(ITEM, KEY), picked(ITEM, OTHERS[0])
+TOO, DEPENDS = picked(ITEM, KEY, **{OTHERS[0]: "right"}), picked(ITEM, KEY, **{OTHERS[1]: "depends"})
+UNKNOWN, OBJECTED = Answer(status="unknown"), Answer(status="objected")
+STILTED = Answer(
+    status="answered",
+    opinions={t: Opinion(verdict="best" if t == KEY else "wrong", natural=t != OTHERS[2]) for t in ITEM.tokens},
+)
+
+
+@pytest.mark.parametrize(
+    ("answers", "verdict"),
+    [
+        ([AGREE] * 3, "keep"),
+        ([AGREE] * 2 + [UNKNOWN] * 9, "open"),
+        ([AGREE] * 4 + [AGAINST], "keep"),
+        ([AGREE] * 2 + [AGAINST], "fix"),
+        ([AGREE] + [AGAINST] * 2, "retire"),
+        ([AGREE] * 2 + [TOO], "keep"),
+        ([AGREE] + [TOO] * 2, "fix"),
+        ([AGREE] + [DEPENDS] * 2, "fix"),
+        ([AGREE] + [STILTED] * 2, "fix"),
+        ([AGREE] * 4 + [OBJECTED], "fix"),
+        ([AGREE] + [OBJECTED] * 2, "retire"),
+        ([OBJECTED] * 3, "retire"),
+        ([], "open"),
+    ],
+)
+def test_the_strict_rules(answers: list[Answer], verdict: str) -> None:
+    decision = decide(of(*answers), STRICT)
+    assert decision.verdict == verdict
+    assert bool(decision.reasons) == (verdict != "keep")
+
+
+@given(st.lists(st.sampled_from([AGREE, AGAINST, TOO, DEPENDS, UNKNOWN, OBJECTED, STILTED]), max_size=12))
+def test_a_tally_adds_up_in_any_order(answers: list[Answer]) -> None:
+    one, two = of(*answers), of(*reversed(answers))
+    assert decide(one, STRICT) == decide(two, STRICT)
+    assert one.reviews + one.unknown == len(answers)
+    assert one.picks + one.objections == one.reviews
+    for option in one.options:
+        assert option.best + option.right + option.wrong + option.depends == one.picks
+    shares = [one.objected, one.key_picked, one.key_wrong, one.other_right, one.depends, one.unnatural]
+    assert all(s is None or 0 <= s <= 1 for s in shares)
+
+
+@given(st.integers(3, 12), st.data())
+def test_more_agreement_never_makes_a_verdict_worse(reviewers: int, data: st.DataObject) -> None:
+    rank = {"retire": 0, "fix": 1, "keep": 2}
+    against = data.draw(st.integers(0, reviewers))
+    found = [
+        rank[decide(of(*[AGAINST] * n, *[AGREE] * (reviewers - n)), STRICT).verdict] for n in range(against, -1, -1)
+    ]
+    assert all(a <= b for a, b in pairwise(found))
+
+
+def test_rules_of_a_file(tmp_path: Path) -> None:
+    path = tmp_path / "mild.json"
+    path.write_text(Rules(name="mild", version=2, min_reviews=1, rules=()).model_dump_json())
+    assert decide(of(AGAINST), read_rules(path)).verdict == "keep"
+    path.write_text('{"name": "x", "version": 1, "min_reviews": 0, "rules": []}')
+    with pytest.raises(CarbError, match="min_reviews"):
+        read_rules(path)
+    with pytest.raises(CarbError, match="Cannot read"):
+        read_rules(tmp_path / "absent.json")
+    path.write_text(
+        '{"name":"x","version":1,"min_reviews":1,"rules":[{"verdict":"fix","measure":"depends","reason":""}]}'
+    )
+    with pytest.raises(CarbError, match="either at_least or below"):
+        read_rules(path)

@@ -1,0 +1,277 @@
+"""The review file: what it keeps, how it is upgraded, what it forgets."""
+
+from __future__ import annotations
+
+import sqlite3
+import threading
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from carb_cli.review import people, project
+from carb_cli.review.answers import Answer, Person
+from carb_cli.review.items import items_of
+from carb_cli.review.order import next_items
+from carb_cli.review.recording import given as answers_given
+from carb_cli.review.recording import items, record
+from carb_cli.review.store import SCHEMA, Store, backup, connect, transaction
+from carb_data import CarbError
+from review_helpers import a_set, an_event, panel, picked, sets, truthful
+
+THAI = sets(4)
+
+
+def reviewers(db: sqlite3.Connection) -> list[str]:
+    return [row["id"] for row in db.execute("SELECT id FROM reviewer ORDER BY rowid")]
+
+
+@pytest.fixture
+def db(tmp_path: Path) -> sqlite3.Connection:
+    made = project.create(tmp_path / "a.reviews", THAI, "test")
+    project.hand_out(made, 2)
+    yield made
+    made.close()
+
+
+def test_what_is_shown_does_not_say_which_answer_is_the_key() -> None:
+    one = next(items_of([a_set(1)]))
+    moved = a_set(1, responses=tuple(reversed(a_set(1).responses)))
+    shown = str(one.shown)
+    assert set(one.shown) == {"id", "kind", "language", "turns", "options"}
+    assert not any(f"'r{n}'" in shown for n in range(4))
+    assert next(items_of([moved])).shown == one.shown  # the order in the data set leaves no trace
+    assert one.key is not None
+    assert one.responses[one.key] == "r0"
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 6), st.integers(0, 3)), max_size=25))
+def test_the_current_answer_is_the_last_kept_event(
+    tmp_path_factory: pytest.TempPathFactory, steps: list[tuple]
+) -> None:
+    """Whatever arrives, in whatever order and however often: nothing is kept twice, no newer answer is overwritten."""
+    db = project.create(tmp_path_factory.mktemp("p") / "a.reviews", THAI, "test")
+    project.hand_out(db, 1)
+    (name,) = reviewers(db)
+    known = list(items(db).values())
+    sent, model = [], {}
+    with transaction(db):
+        for which, base, token in steps:
+            item = known[which]
+            event = an_event(item, picked(item, item.tokens[token]), base)
+            sent.append(event)
+            outcome = record(db, name, event)
+            current = model.get(item.id, (0, None))
+            if base < current[0]:
+                assert (outcome.state, outcome.revision) == ("conflict", current[0])
+            else:
+                assert outcome.state == "kept"
+                model[item.id] = (base + 1, event.answer)
+        for event in sent:  # everything again: nothing changes
+            assert record(db, name, event).state in ("known", "conflict")
+    rows = db.execute(
+        "SELECT answer.payload, event.payload AS last FROM answer JOIN event ON event.assignment = answer.assignment "
+        "AND event.revision = answer.revision"
+    ).fetchall()
+    assert len(rows) == len(model)
+    assert all(row["payload"] == row["last"] for row in rows)
+    db.close()
+
+
+def test_an_event_that_fits_no_item_is_refused(db: sqlite3.Connection) -> None:
+    name = reviewers(db)[0]
+    one, two = list(items(db).values())[:2]
+    cases = [
+        an_event(one, picked(one, one.tokens[0])).model_copy(update={"item": "0" * 20}),
+        an_event(one, picked(two, two.tokens[0])),
+        an_event(one, picked(one, None)),
+        an_event(one, Answer(status="answered", opinions={})),
+        an_event(one, Answer(status="answered", meaning="same", concept="kept")),
+        an_event(one, picked(one, one.tokens[0])).model_copy(update={"shown": two.tokens}),
+    ]
+    for event in cases:
+        with transaction(db):
+            assert record(db, name, event).state == "refused"
+    assert not list(answers_given(db))
+
+
+def test_an_event_of_another_reviewer_is_not_taken(db: sqlite3.Connection) -> None:
+    first, second = reviewers(db)
+    item = next(iter(items(db).values()))
+    event = an_event(item, picked(item, item.key))
+    with transaction(db):
+        assert record(db, first, event).state == "kept"
+        assert record(db, second, event).state == "refused"
+
+
+def test_a_restored_backup_takes_the_newer_answers_again(db: sqlite3.Connection, tmp_path: Path) -> None:
+    name = reviewers(db)[0]
+    item = next(iter(items(db).values()))
+    backup(db, tmp_path / "old.reviews")
+    first, second = (an_event(item, picked(item, token), base) for base, token in enumerate(item.tokens[:2]))
+    with transaction(db):
+        assert [record(db, name, e).revision for e in (first, second)] == [1, 2]
+    restored = connect(tmp_path / "old.reviews")
+    with transaction(restored):
+        assert record(restored, name, second).revision == 2  # all that the page still has
+    assert [given.answer for given in answers_given(restored)] == [second.answer]
+    restored.close()
+
+
+def test_an_older_file_is_upgraded_and_kept(tmp_path: Path) -> None:
+    path = tmp_path / "a.reviews"
+    before = panel(path, THAI, [truthful(1), truthful(0)])
+    wanted = [(g.reviewer, g.answer) for g in answers_given(before)]
+    before.close()
+    step = (
+        "ALTER TABLE reviewer ADD COLUMN dialect TEXT NOT NULL DEFAULT ''; CREATE INDEX by_time ON event (server_time)"
+    )
+    after = connect(path, schema=(*SCHEMA, step))
+    assert [(g.reviewer, g.answer) for g in answers_given(after)] == wanted
+    assert {row["dialect"] for row in after.execute("SELECT dialect FROM reviewer")} == {""}
+    after.close()
+    old = connect(tmp_path / "a.reviews.version1")  # the copy from before
+    assert len(list(answers_given(old))) == len(wanted)
+    old.close()
+    with pytest.raises(CarbError, match="newer carb"):
+        connect(path)
+
+
+def test_a_failing_upgrade_changes_nothing(tmp_path: Path) -> None:
+    path = tmp_path / "a.reviews"
+    panel(path, THAI, [truthful(1)]).close()
+    with pytest.raises(CarbError, match="cannot be used"):
+        connect(path, schema=(*SCHEMA, "CREATE TABLE extra (a); CREATE TABLE item (a)"))
+    same = connect(path)
+    assert not same.execute("SELECT 1 FROM sqlite_schema WHERE name = 'extra'").fetchone()
+    same.close()
+
+
+def test_other_files_are_refused(tmp_path: Path) -> None:
+    other = tmp_path / "other.db"
+    with sqlite3.connect(other) as made:
+        made.execute("CREATE TABLE mine (a)")
+    made.close()
+    with pytest.raises(CarbError, match="another program"):
+        connect(other)
+    (tmp_path / "text").write_text("no database at all, but long enough to be seen as one" * 40)
+    with pytest.raises(CarbError, match="cannot be used"):
+        connect(tmp_path / "text")
+    with pytest.raises(CarbError, match="no review file"):
+        connect(tmp_path / "absent")
+    path = tmp_path / "a.reviews"
+    project.create(path, THAI, "test").close()
+    with pytest.raises(CarbError, match="other data"):
+        project.create(path, sets(5), "test")
+
+
+def test_forgotten_means_gone_from_the_bytes(tmp_path: Path) -> None:
+    path = tmp_path / "a.reviews"
+    db = panel(path, THAI, [truthful(1), truthful(1)])
+    first, second = reviewers(db)
+    with transaction(db):
+        people.introduce(db, first, Person(consent=1, name="Somchai-the-first", region="Isan-region"))
+    assert people.forget(db, "Somchai-the-first") == 4
+    assert {g.reviewer for g in answers_given(db)} == {second}
+    for file in tmp_path.iterdir():
+        assert b"Somchai-the-first" not in file.read_bytes()
+        assert b"Isan-region" not in file.read_bytes()
+        assert first.encode() not in file.read_bytes()
+    with pytest.raises(CarbError, match="no reviewer 'Somchai"):
+        people.forget(db, "Somchai-the-first")
+    db.close()
+
+
+def test_links_are_stored_hashed_expire_and_end(db: sqlite3.Connection, tmp_path: Path) -> None:
+    name = reviewers(db)[0]
+    with transaction(db):
+        token = people.make_link(db, name)
+        session = people.enter(db, token)
+        assert session is not None
+        assert people.who(db, session) == people.Who(name)
+        assert people.enter(db, token[:-1]) is None
+    db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    for file in tmp_path.iterdir():
+        assert token.encode() not in file.read_bytes()
+        assert session.encode() not in file.read_bytes()
+    with transaction(db):
+        people.revoke(db, name)
+        assert people.who(db, session) is None
+        assert people.enter(db, token) is None
+        late = people.make_link(db, name, days=-1)
+        assert people.enter(db, late) is None
+
+
+def test_one_refused_job_harms_no_other(tmp_path: Path) -> None:
+    path = tmp_path / "a.reviews"
+    project.create(path, THAI, "test").close()
+    store = Store(path)
+    gate = threading.Event()
+    waiting = store.submit(lambda db: gate.wait(10))  # so that the others come together
+
+    def write(number: int) -> object:
+        def job(db: sqlite3.Connection) -> int:
+            db.execute("INSERT INTO project VALUES (?, '')", (f"n{number}",))
+            if number % 3 == 0:
+                raise CarbError(f"refused {number}")
+            return number
+
+        return store.submit(job)
+
+    futures = [write(number) for number in range(30)]
+    gate.set()
+    assert waiting.result()
+    for number, future in enumerate(futures):
+        if number % 3 == 0:
+            with pytest.raises(CarbError, match=f"refused {number}"):
+                future.result()
+        else:
+            assert future.result() == number
+    store.close()
+    db = connect(path)
+    found = {row["name"] for row in db.execute("SELECT name FROM project WHERE name LIKE 'n%'")}
+    assert found == {f"n{number}" for number in range(30) if number % 3}
+    db.close()
+
+
+def test_a_full_disk_is_told_to_all_and_keeps_nothing(tmp_path: Path) -> None:
+    path = tmp_path / "a.reviews"
+    project.create(path, THAI, "test").close()
+    store = Store(path)
+    pages = store.submit(lambda db: db.execute("PRAGMA page_count").fetchone()[0]).result()
+    store.submit(lambda db: db.execute(f"PRAGMA max_page_count={pages}").fetchone()).result()
+    big = "x" * 200_000
+    future = store.submit(lambda db: db.execute("INSERT INTO project VALUES ('big', ?)", (big,)))
+    with pytest.raises(sqlite3.OperationalError, match="full"):
+        future.result()
+    assert store.submit(lambda db: project.setting(db, "big")).result() is None
+    store.close()
+
+
+@settings(max_examples=25, deadline=None)
+@given(share=st.floats(0, 1), batch=st.integers(1, 7), per_set=st.sampled_from([None, 1, 2]), seed=st.integers(0, 99))
+def test_everybody_is_asked_each_item_once(
+    tmp_path_factory: pytest.TempPathFactory, share: float, batch: int, per_set: int | None, seed: int
+) -> None:
+    db = project.create(tmp_path_factory.mktemp("p") / "a", sets(9), "test", random_share=share, per_set=per_set)
+    project.hand_out(db, 2)
+    plan, known = project.plan_of(db), items(db)
+    assert plan.random_share == share
+    for name in reviewers(db):
+        asked: list[str] = []
+        with transaction(db):
+            while got := next_items(db, known, name, plan, batch):
+                assert [i.id for i, _ in next_items(db, known, name, plan, len(got))] == [i.id for i, _ in got]
+                for item, shown in got:
+                    assert sorted(shown) == sorted(item.tokens)
+                    answer = picked(item, item.key)
+                    assert record(db, name, an_event(item, answer)).done
+                    asked.append(item.id)
+        assert len(asked) == len(set(asked))
+        if per_set != 1:
+            assert len(asked) == 9
+    counts = db.execute("SELECT count(DISTINCT item) FROM assignment").fetchone()[0]
+    assert counts == 9
+    db.close()

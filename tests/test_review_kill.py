@@ -1,0 +1,90 @@
+"""kill -9 of a real review server at random moments loses no answer that it acknowledged."""
+
+from __future__ import annotations
+
+import random
+import sqlite3
+import threading
+from http.client import HTTPException
+from pathlib import Path
+
+import pytest
+
+from review_server import Client, Server, event
+
+ROUNDS = 3
+CLIENTS = 4
+
+
+class Sender(threading.Thread):
+    """A reviewer who sends without rest until the server is gone, and keeps a list of what was acknowledged."""
+
+    def __init__(self, client: Client, items: list[dict], seed: int, enough: threading.Semaphore) -> None:
+        super().__init__()
+        self.client, self.items, self.rng, self.enough = client, items, random.Random(seed), enough
+        self.revisions = dict.fromkeys((item["id"] for item in items), 0)
+        self.acknowledged: list[str] = []
+        self.unsure: list[dict] = []
+
+    def run(self) -> None:
+        while True:
+            item = self.rng.choice(self.items)
+            sent = event(item, self.rng.randrange(4), self.revisions[item["id"]])
+            self.unsure = [sent]
+            try:
+                status, found = self.client.call("api/events", {"events": [sent]})
+            except (OSError, HTTPException):  # the server was killed; this event may or may not be kept
+                return
+            assert status == 200, found
+            assert found[0]["state"] == "kept", found
+            self.revisions[item["id"]] = found[0]["revision"]
+            self.acknowledged.append(sent["id"])
+            self.unsure = []
+            self.enough.release()
+
+
+@pytest.mark.parametrize("seed", [1])
+def test_no_acknowledged_answer_is_lost(tmp_path: Path, seed: int) -> None:
+    rng = random.Random(seed)
+    out = tmp_path / "thai.reviews"
+    server = Server(out, "--reviewers", str(CLIENTS))
+    port = str(server.url.rstrip("/").rpartition(":")[2])
+    clients = [Client(link) for link in server.links]
+    for client in clients:
+        client.enter()
+    items = [client.items(6) for client in clients]
+    revisions: list[dict[str, int]] = [{} for _ in clients]
+    acknowledged: list[str] = []
+    for number in range(ROUNDS):
+        enough = threading.Semaphore(0)
+        senders = [Sender(c, i, number * 10 + n, enough) for n, (c, i) in enumerate(zip(clients, items, strict=True))]
+        for sender, before in zip(senders, revisions, strict=True):
+            sender.revisions |= before
+            sender.start()
+        for _ in range(rng.randrange(15, 60)):
+            assert enough.acquire(timeout=30)
+        server.kill()
+        for sender in senders:
+            sender.join()
+            acknowledged += sender.acknowledged
+        server = Server(out, "--reviewers", str(CLIENTS), "--port", port)
+        assert server.links == []  # the old ones stay valid
+        for place, (client, sender) in enumerate(zip(clients, senders, strict=True)):
+            if sender.unsure:  # the page sends again what was not acknowledged; it counts once
+                status, found = client.call("api/events", {"events": sender.unsure * 2})
+                assert status == 200
+                assert {one["state"] for one in found} <= {"kept", "known"}
+                acknowledged.append(sender.unsure[0]["id"])
+            revisions[place] = client.call("api/me")[1]["revisions"]
+    server.stop()
+    with sqlite3.connect(out) as db:
+        kept = [row[0] for row in db.execute("SELECT id FROM event")]
+        assert db.execute("PRAGMA integrity_check").fetchone()[0] == "ok"
+        behind = db.execute(
+            "SELECT count(*) FROM answer WHERE revision != (SELECT max(revision) FROM event "
+            "WHERE event.assignment = answer.assignment)"
+        ).fetchone()[0]
+    db.close()
+    assert len(acknowledged) >= 15 * ROUNDS
+    assert sorted(kept) == sorted(acknowledged)
+    assert behind == 0
