@@ -15,6 +15,7 @@ OK, FAILED, USAGE, INTERRUPTED = 0, 1, 2, 130
 
 _COMMANDS = "carb_cli.commands"
 COMMANDS = {
+    "eval": (f"{_COMMANDS}.eval:eval_", "Say in one go whether a model understands cultures."),
     "run": (f"{_COMMANDS}.run:run", "Score a data set with reward models."),
     "report": (f"{_COMMANDS}.report:report", "Show what runs found, with intervals."),
     "compare": (f"{_COMMANDS}.compare:compare", "Say which of two scorers is better, and whether it is noise."),

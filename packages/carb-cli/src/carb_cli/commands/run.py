@@ -126,7 +126,7 @@ def run(
         plan = plan_run(wanted, dataset, price_in=price_in, price_out=price_out)
         plan.print() if json else plan.show()
         return OK
-    record = _score(wanted, dataset, fresh=fresh, retry_errors=retry_errors, quiet=quiet)
+    record = score(wanted, dataset, fresh=fresh, retry_errors=retry_errors, quiet=quiet)
     if record is None:
         return INTERRUPTED
     if json:
@@ -136,8 +136,14 @@ def run(
     return OK
 
 
-def _score(wanted: RunConfig, dataset: Dataset, *, fresh: bool, retry_errors: bool, quiet: bool) -> RunRecord | None:
-    """The record of the finished run; none where the user stopped it."""
+def score(
+    wanted: RunConfig, dataset: Dataset, *, fresh: bool = False, retry_errors: bool = False, quiet: bool = False
+) -> RunRecord | None:
+    """Score a data set as ``carb run`` does.
+
+    Returns:
+        The record of the finished run; ``None`` where the user stopped it.
+    """
     run_scorers = engine_of(wanted.engine)
     arguments = command_line()
     rates = Rates()
@@ -151,7 +157,7 @@ def _score(wanted: RunConfig, dataset: Dataset, *, fresh: bool, retry_errors: bo
             report(label(state.scorer), state.done, state.total, detail)
             stop.check()
 
-        async def score() -> RunRecord | None:
+        async def work() -> RunRecord | None:
             loop = asyncio.get_running_loop()
             with anyio.CancelScope() as scope:
                 stop.on_ask = lambda: loop.call_soon_threadsafe(scope.cancel)
@@ -171,7 +177,7 @@ def _score(wanted: RunConfig, dataset: Dataset, *, fresh: bool, retry_errors: bo
 
         record: RunRecord | None = None
         try:
-            record = anyio.run(score)
+            record = anyio.run(work)
         except BaseException:  # KeyboardInterrupt, alone or in a group
             if not stop.asked:
                 raise
@@ -192,4 +198,4 @@ def _say_what_was_done(record: RunRecord, out: Path) -> None:
     display.say(f"{number} scorer{'' if number == 1 else 's'}, {record.dataset.sets} sets, {errors} errors: {out}")
     if errors:
         display.say(f"Why items failed: {out / 'errors.jsonl'}; to try them again: --retry-errors")
-    display.say(f"Next: carb report {out} --html report.html")
+    display.say(f"Next: {shlex.join(['carb', 'report', str(out), '--html', 'report.html'])}")

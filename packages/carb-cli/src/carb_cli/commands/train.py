@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -102,7 +103,10 @@ def train(
     _show(result)
     _show_sensitivity(moved)
     display.say(f"Model: {result.model}")
-    display.say(f"Next: carb run --data carb-seed --scorer 'think:{result.model}' --out runs/think")
+    display.say(
+        "Next: "
+        + shlex.join(["carb", "run", "--data", "carb-seed", "--scorer", f"think:{result.model}", "--out", "runs/think"])
+    )
 
 
 def _sensitivity(result: TrainResult) -> list[dict[str, Any]]:

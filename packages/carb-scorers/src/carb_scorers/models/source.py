@@ -24,6 +24,10 @@ def model_source(target: str) -> str:
     folder = Path(target).expanduser()
     if folder.is_dir():
         return str(folder)
+    if target.count("/") == 1 and folder.parent.is_dir():  # of a local folder: no hub is asked for a typing error
+        near = sorted(path.name for path in folder.parent.iterdir() if (path / "config.json").is_file())
+        held = f" It holds {', '.join(near[:8])}." if near else ""
+        raise CarbError(f"There is no model folder '{target}': '{folder.parent}' is a folder here without it.{held}")
     if _HUB_ID.fullmatch(target):
         return target
     raise CarbError(f"There is no model folder '{target}'. Give a folder with config.json, or a hub id owner/name.")

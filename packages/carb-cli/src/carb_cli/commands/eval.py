@@ -1,0 +1,153 @@
+"""``carb eval``: one command from a model to a verdict and a report."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import sys
+import webbrowser
+from pathlib import Path
+from typing import Annotated, Literal
+
+from cyclopts import Parameter
+from pydantic import Field
+
+from carb_cli import display
+from carb_cli.commands.report import leaderboard
+from carb_cli.commands.run import score
+from carb_cli.config import RunConfig
+from carb_cli.labels import labels
+from carb_cli.main import INTERRUPTED, OK
+from carb_cli.options import CultureFile, Json, Quiet, Several, add_cultures
+from carb_cli.output import Output, write
+from carb_cli.recognise import Kind, Recognised, recognise
+from carb_cli.report.content import content, read_runs
+from carb_cli.report.model import Report
+from carb_cli.report.page import render, verdict
+from carb_cli.report.rationales import rationales
+from carb_cli.selection import select
+from carb_scorers.specs import parse_spec
+
+DATA = "carb-seed"
+BASELINES = ("baseline:random", "baseline:length", "baseline:language", "baseline:label")
+TEXTS = 2_200_000
+"""Bytes of the HTML file that texts in its failure browser may take."""
+
+
+class EvalOutput(Output):
+    """Output of ``carb eval --json``."""
+
+    schema_: Literal["carb.eval/1"] = Field(default="carb.eval/1", alias="schema")
+    verdict: str
+    """What was found, in a sentence or two."""
+    scorer: str | None
+    """Name of the model's scorer in the report; null where only the baselines ran."""
+    why: str | None
+    """What in the model says how it is asked."""
+    run: str
+    """Folder of the run."""
+    html: str
+    """The report."""
+    report: Report
+
+
+def eval_(
+    model: str | None = None,
+    data: str = DATA,
+    /,
+    *,
+    kind: Kind | None = None,
+    out: Path | None = None,
+    limit: int | None = None,
+    cultures: Annotated[tuple[str, ...], Several] = (),
+    domains: Annotated[tuple[str, ...], Several] = (),
+    perturbed: Annotated[bool, Parameter(negative=())] = False,
+    open_report: Annotated[bool | None, Parameter(name="--open", negative="--no-open", show_default=False)] = None,
+    culture_file: CultureFile = (),
+    json: Json = False,
+    quiet: Quiet = False,
+) -> int:
+    """Say in one go whether a model understands cultures.
+
+    It finds out what the model is, scores the data with it and with the surface baselines, prints a verdict, and
+    writes a report. The same command goes on after any interruption. Without a model it runs the baselines alone,
+    in seconds, and shows what the output looks like.
+
+    For example:
+
+        carb eval
+
+        carb eval baseline:length carb-seed --cultures thai --no-open
+
+    Parameters
+    ----------
+    model
+        A model's folder, a hub id owner/name, the address of an OpenAI-compatible server, or a scorer's spec.
+    data
+        The data set: carb-seed, a file, or hf://owner/name.
+    kind
+        What the model is. Without this option its configuration says it.
+    out
+        Folder of the run and its report. Without this option it is runs/eval- with the names of model and data.
+    limit
+        Score only this many sets, spread evenly over cultures and domains. Without this option, all.
+    cultures
+        Score only these cultures; may be repeated. Without this option, all.
+    domains
+        Score only these domains; may be repeated. Without this option, all.
+    perturbed
+        Score the perturbed texts too: several times as many calls, and a section on robustness in the report.
+    open_report
+        Open the report in the browser. By default it is opened where the output is a terminal.
+    """
+    add_cultures(culture_file)
+    asked = None if model is None else recognise(model, kind)
+    dataset = select([data], limit=limit, cultures=cultures, domains=domains, perturbed=perturbed)
+    scorers = (*([] if asked is None else [asked.spec]), *(b for b in BASELINES if asked is None or b != asked.spec))
+    folder = out or Path("runs") / f"eval-{_slug(model or 'baselines')}-{_slug(data)}"
+    if not json:
+        _say_what_will_be_done(asked, data, len(dataset))
+    wanted = RunConfig(data=(data,), scorer=scorers, out=folder)
+    if score(wanted, dataset, quiet=quiet) is None:
+        return INTERRUPTED
+    read = read_runs([folder])
+    found = content(read)
+    page = write(folder / "report.html", render(found, read, rationales(read.folders), budget=TEXTS))
+    said = verdict(found)
+    if json:
+        EvalOutput(
+            verdict=said,
+            scorer=None if asked is None else parse_spec(asked.spec).name,
+            why=None if asked is None else asked.why,
+            run=str(folder),
+            html=str(page),
+            report=found,
+        ).print()
+        return OK
+    display.say("")
+    display.say(said)
+    leaderboard(found)
+    display.say(f"Report: {page.resolve()}")
+    if asked is None:
+        display.say("Next: carb eval MODEL, with a model's folder, a hub id, or a server's address.")
+    if open_report or (open_report is None and sys.stdout.isatty()):
+        webbrowser.open(page.resolve().as_uri())
+    return OK
+
+
+def _say_what_will_be_done(asked: Recognised | None, data: str, sets: int) -> None:
+    if asked is None:
+        display.say(f"No model was named, so the surface baselines answer the {sets:,} sets of {data}.")
+        return
+    name = labels([parse_spec(asked.spec).name])
+    display.say(f"{next(iter(name.values()))}: {asked.why}")
+    display.say(f"It and the surface baselines answer the {sets:,} sets of {data}. The same with other options:")
+    display.say(
+        f"  {shlex.join(['carb', 'run', '--data', data, '--scorer', asked.spec, *BASELINES, '--out', 'runs/mine'])}"
+    )
+
+
+def _slug(text: str) -> str:
+    """The last parts of a path or an address, as a folder's name."""
+    parts = re.sub(r"^[a-z]+://", "", text).rstrip("/").split("/")[-2:]
+    return re.sub(r"[^\w.@-]+", "-", "-".join(parts)).strip("-.")[:80] or "model"

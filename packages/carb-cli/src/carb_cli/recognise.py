@@ -1,0 +1,122 @@
+"""What a model is, read from its own configuration: which kind of scorer asks it, and why."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any, Literal
+from urllib.parse import quote, urlsplit
+
+from carb_data import CarbError
+from carb_data.extras import require
+from carb_data.models import Frozen
+from carb_scorers.specs import kinds
+
+Kind = Literal["classifier", "judge", "implicit"]
+_SPEC = re.compile(r"(?:[^=:?#]+=)?([a-z][a-z0-9_-]*):")
+_HEADS = ("ForSequenceClassification", "RewardModel", "ForReward", "ForRewardModel")
+_WRITERS = ("ForCausalLM", "LMHeadModel", "ForConditionalGeneration")
+
+
+class Recognised(Frozen):
+    """How a model will be asked."""
+
+    spec: str
+    """Spec string of the scorer."""
+    why: str
+    """What in the model says so, as a sentence."""
+
+
+def recognise(model: str, kind: Kind | None = None) -> Recognised:
+    """Say which scorer fits a model.
+
+    Args:
+        model: A folder, a hub id ``owner/name``, the address of a server that speaks OpenAI's API
+            (``http://127.0.0.1:8000/v1``), or a spec string, which is taken as it is.
+        kind: The kind of scorer. ``None`` reads it from the model's configuration.
+
+    Raises:
+        CarbError: There is no such model, or its configuration does not say what it is.
+    """
+    if (match := _SPEC.match(model)) and match[1] in kinds():
+        return Recognised(spec=model, why="You said how to ask it.")
+    if urlsplit(model).scheme in ("http", "https"):
+        return _server(model)
+    if kind is not None:
+        return _as(kind, model, "You said what it is.")
+    config, has_template = _configuration(model)
+    architectures = [str(name) for name in config.get("architectures") or ()]
+    named = ", ".join(architectures) or "no architecture"
+    if any(name.endswith(_HEADS) for name in architectures):
+        return _as("classifier", model, f"Its configuration names {named}: a scalar head rates each answer.")
+    if any(name.endswith(_WRITERS) for name in architectures):
+        if has_template:
+            return _as("judge", model, f"It is a chat model ({named}): it picks one of the answers, by probability.")
+        return _as(
+            "implicit", model, f"It is a base model ({named}, no chat template): its likelihood rates each answer."
+        )
+    raise CarbError(
+        f"The configuration of '{model}' names {named}, which says neither classifier nor language model. Say what it "
+        f"is with --kind classifier, judge or implicit, or write a spec such as classifier:{model}."
+    )
+
+
+def _as(kind: Kind, model: str, why: str) -> Recognised:
+    return Recognised(spec=f"{kind}:{model}" + ("?ref=none" if kind == "implicit" else ""), why=why)
+
+
+def _server(url: str) -> Recognised:
+    """A judge behind a server that serves one model."""
+    httpx = require("httpx", package="carb-scorers", extra="api")
+    base = url.rstrip("/")
+    try:
+        answer = httpx.get(f"{base}/models", timeout=10)
+        answer.raise_for_status()
+        names = [str(entry["id"]) for entry in answer.json()["data"]]
+    except (httpx.HTTPError, ValueError, KeyError, TypeError) as error:
+        raise CarbError(
+            f"Cannot read the list of models at {base}/models: {error}. Give the base address of the API, which often "
+            f"ends with /v1, or a spec such as judge:NAME?backend=openai&url={base}."
+        ) from None
+    if len(names) != 1:
+        listed = ", ".join(names[:8]) or "none"
+        raise CarbError(
+            f"{base} serves {len(names)} models ({listed}). Say which: judge:NAME?backend=openai&url={base}"
+        )
+    spec = f"judge:{names[0]}?backend=openai&read=generate&url={quote(base, safe='/:')}"
+    return Recognised(spec=spec, why=f"{base} serves it: it is asked which answer is best, and writes its verdict.")
+
+
+def _configuration(model: str) -> tuple[dict[str, Any], bool]:
+    """The content of ``config.json``, and whether the tokenizer has a chat template."""
+    config = _file(model, "config.json")
+    if config is None:
+        raise CarbError(f"There is no config.json in '{model}'. Give a model's folder, or a hub id owner/name.")
+    try:
+        content = json.loads(config.read_text(encoding="utf-8"))
+        tokenizer = _file(model, "tokenizer_config.json")
+        settings = {} if tokenizer is None else json.loads(tokenizer.read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise CarbError(f"The configuration of '{model}' is not JSON: {error}.") from None
+    template = bool(settings.get("chat_template")) or _file(model, "chat_template.jinja") is not None
+    return (content if isinstance(content, dict) else {}), template
+
+
+def _file(model: str, name: str) -> Path | None:
+    """A file of a model; ``None`` where the model has none of that name."""
+    from carb_scorers.models.source import model_source
+
+    source = model_source(model)
+    if Path(source).is_dir():
+        path = Path(source) / name
+        return path if path.is_file() else None
+    hub = require("huggingface_hub", package="carb-scorers", extra="hf")
+    try:
+        return Path(hub.hf_hub_download(source, name, etag_timeout=5))
+    except hub.errors.EntryNotFoundError as error:
+        if isinstance(error, hub.errors.LocalEntryNotFoundError):
+            raise CarbError(f"Cannot reach the model hub for '{model}', and it is not in the local cache.") from None
+        return None
+    except (hub.errors.HfHubHTTPError, OSError) as error:
+        raise CarbError(f"Cannot read '{model}' from the model hub: {error}.") from None

@@ -1,0 +1,44 @@
+"""``carb eval``: from a model to a verdict and a report in one command."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from cli_helpers import Carb
+
+
+@pytest.fixture(autouse=True)
+def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+def test_without_a_model_it_explains_itself(carb: Carb) -> None:
+    ended = carb("eval", "--limit", "20", "--no-open")
+    assert ended.code == 0
+    assert "No model was named" in ended.out
+    assert "chance is 25.0%" in ended.out
+    assert "Next: carb eval MODEL" in ended.out
+    assert Path("runs/eval-baselines-carb-seed/report.html").is_file()
+
+
+def test_a_scorer_on_a_file_of_ones_own(carb: Carb, data_file: Path) -> None:
+    arguments = ["eval", "mine=baseline:random?seed=3", data_file, "--json", "--out", "here"]
+    found = carb(*arguments).json
+    assert found["scorer"] == "mine"
+    assert "mine" in found["report"]["scorers"]
+    assert Path(found["html"]).is_file()
+    assert found["verdict"]
+    assert carb(*arguments).json["report"]["scorers"]["mine"] == found["report"]["scorers"]["mine"]  # it resumes
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [(["foo"], "no model folder 'foo'"), (["baseline:length", "nowhere.jsonl"], "nowhere.jsonl")],
+)
+def test_mistakes_are_found_before_any_work(carb: Carb, arguments: list[str], said: str) -> None:
+    ended = carb("eval", *arguments)
+    assert ended.code == 2
+    assert said in ended.err
+    assert not Path("runs").exists()
