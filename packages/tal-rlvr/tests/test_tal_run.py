@@ -38,7 +38,7 @@ def config(tiny_folder, tmp_path):
 preset = "demo-cpu"
 model = "{tiny_folder}"
 out = "{tmp_path}/out"
-max_new_tokens = 12
+max_new_tokens = 36
 [mix]
 sources = [{{ form = "preference", path = "{tmp_path}/pairs.jsonl" }}]
 held_out_limit = 3
@@ -127,7 +127,7 @@ def test_scores_of_perturbed_texts_are_those_of_each_model(config, perturbed, mo
     monkeypatch.setattr("tal_rlvr.perturbed.open_with", length)
     result = run(config, overrides=perturbed)
     warm = f"{result.out}/warmup"
-    assert opened == [("before", warm, "knockout", 12), ("after", result.model, "knockout", 12)]
+    assert opened == [("before", warm, "knockout", 36), ("after", result.model, "knockout", 36)]
     scores = {name: frame["score"].to_list() for (name,), frame in read_perturbed(result.out).frame.group_by("scorer")}
     assert scores["before"] == scores["after"]
     assert None not in scores["before"]

@@ -31,9 +31,14 @@ def main(argv: Sequence[str] | None = None) -> int:
             rows = ablation_table(ablate(arguments.config, resume=arguments.resume, overrides=overrides))
             text = json.dumps(rows, indent=1)
         else:
-            text = run(arguments.config, resume=arguments.resume, overrides=overrides, on_log=_show).model_dump_json(
-                indent=1
+            result = run(
+                arguments.config,
+                resume=arguments.resume,
+                overrides=overrides,
+                on_log=_show,
+                on_note=lambda note: sys.stderr.write(f"{note}\n"),
             )
+            text = result.model_dump_json(indent=1)
     except CarbError as error:
         sys.stderr.write(f"{error}\n")
         return 2

@@ -75,6 +75,9 @@ class TrainConfig(Frozen):
     ablation: Ablation = "none"
     max_new_tokens: int = Field(default=512, ge=8)
     """Longest judgement, in tokens."""
+    max_prompt_tokens: int | None = Field(default=None, ge=1)
+    """Pairs with a longer prompt are left out, and counted. Default: the model's context less ``max_new_tokens``; a run
+    is refused where fewer than 90% of the training pairs fit that."""
     grpo: dict[str, Any] = Field(default={})
     """Settings of TRL's ``GRPOConfig`` over the paper's objective (``tal_rlvr.trainer.PAPER``)."""
 

@@ -9,12 +9,13 @@ from typing import Any, Literal
 from carb_data.models import Frozen
 from tal_rlvr.appropriateness import VerdictRow, label_logprob
 from tal_rlvr.generation import write
-from tal_rlvr.judgement import FormatError, Verdict, parse_judgement
+from tal_rlvr.judgement import Judgement, Verdict, parse_judgement
 from tal_rlvr.paired import Difference, Estimate, difference, estimate
 from tal_rlvr.pairs import OrderedPair
 from tal_rlvr.prompting import PromptConfig
 from tal_rlvr.providers import ModelVerdicts
-from tal_rlvr.tokens import encode_prompt, reasoning_ids, verdict_tokens
+from tal_rlvr.reading import MARK, plain
+from tal_rlvr.tokens import encode_prompt, masked_reasoning_ids, reasoning_ids, verdict_tokens
 from tal_rlvr.trainer import training_rows
 
 
@@ -25,10 +26,13 @@ class PairOutcome(Frozen):
     source_item: str
     label: Verdict
     verdict: Verdict | None
-    """Null where the output is not a judgement."""
+    """Null where none can be read."""
+    well_formed: bool
     text: str
     with_criteria: float
-    """log pi(j | q, y1, y2, z) over the two verdicts, nats."""
+    """log pi(j | q, y1, y2, z) over the two verdicts, nats, of z as it was written."""
+    with_masked: float
+    """The same after z with letters and statements of the verdict masked (``mask_verdict``)."""
     without_criteria: float
     entropy: float
 
@@ -45,15 +49,20 @@ class HeldOut(Frozen):
     pairs: int
     accuracy: Estimate
     """Verdicts that are right; no verdict counts as wrong. Chance is 0.5."""
+    accuracy_parsed: Estimate
+    """Verdicts that are right among those that could be read."""
     accuracy_better_first: Estimate
     accuracy_better_second: Estimate
     consistency: Estimate
     """Pairs in which the same response is picked in both orders."""
     format_rate: Estimate
+    """Outputs that are well-formed judgements."""
     with_criteria: Estimate
-    """log pi(j | z) over the two verdicts, nats; chance is -0.693."""
+    """log pi(j | z) over the two verdicts, nats, of z as it was written; chance is -0.693."""
+    with_masked: Estimate
+    """The same of z with letters and statements of the verdict masked."""
     criteria_effect: Estimate
-    """R_appr, over the two verdicts, nats."""
+    """R_appr without a clip, of masked z, over the two verdicts, nats."""
     entropy: Estimate
     """Of the next-token distributions along the output, nats."""
     outcomes: tuple[PairOutcome, ...]
@@ -84,20 +93,27 @@ def evaluate_held_out(
     tokens = verdict_tokens(tokenizer)
     suffixes = [reasoning_ids(tokenizer, output.ids, tokens, direct=direct) for output in written]
     queries = [VerdictRow(prompt, suffix) for prompt, suffix in zip(encoded, suffixes, strict=True)]
+    masked = [
+        VerdictRow(prompt, masked_reasoning_ids(tokenizer, output.text, tokens))
+        for prompt, output in zip(encoded, written, strict=True)
+    ]
     bare = [VerdictRow(prompt, tokens.marker) for prompt in encoded]
-    values = ModelVerdicts(model, tokens)([*queries, *bare])
+    values = ModelVerdicts(model, tokens)([*queries, *masked, *bare])
     outcomes = []
     for number, (row, output) in enumerate(zip(rows, written, strict=True)):
-        judgement = parse_judgement(output.text, direct=direct)
+        judgement = parse_judgement(output.text, direct=direct, lenient=not _copyable(row))
+        written_as, as_masked, without = (label_logprob(values[number + n * len(rows)], row.label) for n in range(3))
         outcomes.append(
             PairOutcome(
                 pair=row.pair.id,
                 source_item=row.pair.source_item,
                 label=row.label,
-                verdict=None if isinstance(judgement, FormatError) else judgement.verdict,
+                verdict=judgement.verdict,
+                well_formed=isinstance(judgement, Judgement),
                 text=output.text,
-                with_criteria=label_logprob(values[number], row.label),
-                without_criteria=label_logprob(values[len(rows) + number], row.label),
+                with_criteria=written_as,
+                with_masked=as_masked,
+                without_criteria=without,
                 entropy=output.entropy,
             )
         )
@@ -121,12 +137,14 @@ def summarise(outcomes: Sequence[PairOutcome], decoding: Literal["greedy", "samp
         decoding=decoding,
         pairs=len(by_pair),
         accuracy=over_items([(o.source_item, o.right) for o in outcomes]),
+        accuracy_parsed=over_items([(o.source_item, o.right) for o in outcomes if o.verdict is not None]),
         accuracy_better_first=over_items([(o.source_item, o.right) for o in outcomes if o.label == "A"]),
         accuracy_better_second=over_items([(o.source_item, o.right) for o in outcomes if o.label == "B"]),
         consistency=over_items(consistent),
-        format_rate=over_items([(o.source_item, float(o.verdict is not None)) for o in outcomes]),
+        format_rate=over_items([(o.source_item, float(o.well_formed)) for o in outcomes]),
         with_criteria=over_items([(o.source_item, o.with_criteria) for o in outcomes]),
-        criteria_effect=over_items([(o.source_item, o.with_criteria - o.without_criteria) for o in outcomes]),
+        with_masked=over_items([(o.source_item, o.with_masked) for o in outcomes]),
+        criteria_effect=over_items([(o.source_item, o.with_masked - o.without_criteria) for o in outcomes]),
         entropy=over_items([(o.source_item, o.entropy) for o in outcomes]),
         outcomes=tuple(outcomes),
     )
@@ -151,6 +169,11 @@ def by_item(values: Sequence[tuple[str, float]]) -> dict[str, float]:
     for item, value in values:
         groups[item].append(value)
     return {item: sum(group) / len(group) for item, group in groups.items()}
+
+
+def _copyable(row: OrderedPair) -> bool:
+    """Whether a question or response holds a verdict that the judge may have copied."""
+    return any(MARK.search(plain(text)) for text in (row.pair.prompt, row.first, row.second))
 
 
 def _all_parsed(outcomes: Sequence[PairOutcome]) -> bool:

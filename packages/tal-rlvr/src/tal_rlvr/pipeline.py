@@ -11,7 +11,7 @@ from typing import Any, Self
 import torch
 from accelerate import PartialState
 from datasets import Dataset
-from transformers import AutoModelForCausalLM, AutoTokenizer, PrinterCallback, TrainerCallback
+from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer, PrinterCallback, TrainerCallback
 from transformers.trainer_utils import get_last_checkpoint
 from trl import SFTConfig, SFTTrainer
 
@@ -19,12 +19,13 @@ from carb_data import CarbError
 from tal_rlvr.config import LoraSettings, TrainConfig
 from tal_rlvr.contamination import drop_contaminated, report_contamination
 from tal_rlvr.held_out import HeldOut, compare_held_out, evaluate_held_out
+from tal_rlvr.lengths import Lengths, check_targets, fitting
 from tal_rlvr.mix import Parts, ordered
 from tal_rlvr.paired import Difference
 from tal_rlvr.pairs import OrderedPair, Pair
 from tal_rlvr.perturbed import score_perturbed
 from tal_rlvr.tokens import encode_prompt, verdict_tokens
-from tal_rlvr.train import CONFIG, PERTURBED, THINK, OnLog, write_json
+from tal_rlvr.train import CONFIG, PERTURBED, THINK, OnLog, OnNote, write_json
 from tal_rlvr.trainer import ThinkAsLocalsTrainer, paper_config, training_rows
 from tal_rlvr.warmup import tokenised, warmup_rows
 
@@ -66,9 +67,10 @@ def changes(stages: Sequence[Named], seed: int) -> dict[str, Difference]:
 class Workplace:
     """One run's folder, tokenizer and settings."""
 
-    def __init__(self, config: TrainConfig, on_log: OnLog | None = None) -> None:
+    def __init__(self, config: TrainConfig, on_log: OnLog | None = None, on_note: OnNote | None = None) -> None:
         self.config = config
         self.on_log = on_log
+        self.on_note = on_note
         self.state = PartialState()
         try:
             self.tokenizer = AutoTokenizer.from_pretrained(config.model, revision=config.revision)
@@ -89,10 +91,45 @@ class Workplace:
     ) -> None:
         return None
 
+    def note(self, text: str) -> None:
+        """Say something in the main process, where somebody listens."""
+        if self.is_main and self.on_note is not None:
+            self.on_note(text)
+
     @property
     def is_main(self) -> bool:
         """Whether this is the process that writes files."""
         return bool(self.state.is_main_process)
+
+    def fit(self, parts: Parts) -> tuple[Parts, Lengths]:
+        """The pairs whose prompts fit, once it is sure that the warm-up's targets do; see ``tal_rlvr.lengths``."""
+
+        def count(rows: Sequence[OrderedPair]) -> list[int]:
+            prompts = training_rows(rows, self.tokenizer, self.config.prompts, direct=self.config.direct)
+            return [len(encode_prompt(self.tokenizer, row["prompt"])) for row in prompts]
+
+        longest = self.config.max_new_tokens
+        kept, lengths = fitting(
+            parts,
+            count,
+            max_new_tokens=longest,
+            context=_context(self.config),
+            max_prompt_tokens=self.config.max_prompt_tokens,
+        )
+        targets = [len(tokenised(self.tokenizer, [], text)["input_ids"]) for _, text in self._targets(kept.train)]
+        check_targets(targets, longest)
+        if self.is_main:
+            write_json(self.config.out / "lengths.json", lengths.model_dump_json(indent=1))
+        if lengths.too_long:
+            self.note(
+                f"{lengths.too_long} of {lengths.train_pairs} training pairs are left out: their prompts have more "
+                f"than {lengths.room} tokens."
+            )
+        return kept, lengths
+
+    def _targets(self, pairs: Sequence[Pair]) -> list[tuple[OrderedPair, str]]:
+        config = self.config
+        return warmup_rows(ordered(pairs, seed=config.seed), config.warmup, seed=config.seed, direct=config.direct)
 
     def evaluate(self, name: str, model: str | Path, rows: Sequence[OrderedPair]) -> list[Named]:
         """Evaluate a model on held-out pairs with every decoding asked for. Every process does the same work."""
@@ -138,9 +175,7 @@ class Workplace:
             return self.config.model
         if (folder / THINK).is_file():
             return str(folder)
-        rows = warmup_rows(
-            ordered(pairs, seed=self.config.seed), settings, seed=self.config.seed, direct=self.config.direct
-        )
+        rows = self._targets(pairs)
         prompts = training_rows(
             [row for row, _ in rows], self.tokenizer, self.config.prompts, direct=self.config.direct
         )
@@ -267,6 +302,13 @@ class _Listener(TrainerCallback):  # type: ignore[misc]  # transformers gives it
         if state.is_world_process_zero:
             values = {name: float(value) for name, value in (logs or {}).items() if isinstance(value, int | float)}
             self.on_log_call(self.stage, int(state.global_step), values)
+
+
+def _context(config: TrainConfig) -> int | None:
+    """Longest prompt and output together that the model takes, in tokens; null where its configuration does not say."""
+    found = AutoConfig.from_pretrained(config.model, revision=config.revision).get_text_config()
+    longest = getattr(found, "max_position_embeddings", None)
+    return int(longest) if longest else None
 
 
 def _hardware() -> dict[str, Any]:

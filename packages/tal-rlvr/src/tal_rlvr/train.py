@@ -34,11 +34,13 @@ class Stage(Frozen):
     decoding: str
     pairs: int
     accuracy: Estimate
+    accuracy_parsed: Estimate
     accuracy_better_first: Estimate
     accuracy_better_second: Estimate
     consistency: Estimate
     format_rate: Estimate
     with_criteria: Estimate
+    with_masked: Estimate
     criteria_effect: Estimate
     entropy: Estimate
 
@@ -56,6 +58,8 @@ class TrainResult(Frozen):
     held_out_pairs: int
     dropped_pairs: int
     """Training pairs left out because of the contamination check."""
+    too_long_pairs: int = 0
+    """Training pairs left out because their prompt does not fit (``max_prompt_tokens``)."""
     stages: tuple[Stage, ...]
     changes: dict[str, Difference]
     """By decoding: held-out accuracy after GRPO minus before it, paired by source item."""
@@ -65,6 +69,8 @@ class TrainResult(Frozen):
 
 OnLog = Callable[[str, int, Mapping[str, float]], None]
 """``(stage, step, values)``: called in the main process whenever a trainer logs."""
+OnNote = Callable[[str], object]
+"""Called in the main process with a sentence that a user should read, such as how many pairs are left out."""
 
 
 def run(
@@ -73,6 +79,7 @@ def run(
     resume: bool = False,
     overrides: dict[str, Any] | None = None,
     on_log: OnLog | None = None,
+    on_note: OnNote | None = None,
 ) -> TrainResult:
     """Train as a preset, a TOML file or a configuration says; what ``carb train --config`` runs.
 
@@ -80,17 +87,20 @@ def run(
         config: see ``load_config``.
         resume: go on from the last checkpoint in the output folder; the result is that of a run that never stopped.
         overrides: values over the file's.
-        on_log: see ``OnLog``; nothing is ever printed to standard output.
+        on_log: see ``OnLog``.
+        on_note: see ``OnNote``; nothing is ever printed to standard output.
 
     Raises:
         CarbError: the configuration, the data or the model are not usable, or training data holds evaluation items.
         MissingExtraError: ``pip install 'tal-rlvr[train]'`` is needed.
     """
     loaded = config if isinstance(config, TrainConfig) else load_config(config, overrides)
-    return train(loaded, resume=resume, on_log=on_log)
+    return train(loaded, resume=resume, on_log=on_log, on_note=on_note)
 
 
-def train(config: TrainConfig, *, resume: bool = False, on_log: OnLog | None = None) -> TrainResult:
+def train(
+    config: TrainConfig, *, resume: bool = False, on_log: OnLog | None = None, on_note: OnNote | None = None
+) -> TrainResult:
     """Check the data, warm up, evaluate, train with GRPO, evaluate. See ``run``."""
     require("trl", package="tal-rlvr", extra="train")
     from tal_rlvr import pipeline
@@ -105,9 +115,10 @@ def train(config: TrainConfig, *, resume: bool = False, on_log: OnLog | None = N
         perturbed_sets(config.evaluation.perturbed)  # found missing now rather than after the warm-up
     out.mkdir(parents=True, exist_ok=True)
     parts, dropped = pipeline.checked_parts(config)
-    held_out = ordered(parts.held_out, shuffle=False)
     stages: list[Any] = []
-    with pipeline.Workplace(config, on_log) as place:
+    with pipeline.Workplace(config, on_log, on_note) as place:
+        parts, lengths = place.fit(parts)
+        held_out = ordered(parts.held_out, shuffle=False)
         if config.evaluation.before == "both":
             stages += place.evaluate("start", config.model, held_out)
         base = place.warm_up(parts.train)
@@ -125,6 +136,7 @@ def train(config: TrainConfig, *, resume: bool = False, on_log: OnLog | None = N
         train_pairs=len(parts.train),
         held_out_pairs=len(parts.held_out),
         dropped_pairs=dropped,
+        too_long_pairs=lengths.too_long,
         stages=tuple(Stage(name=name, **held.model_dump(exclude={"outcomes"})) for name, held in stages),
         changes=pipeline.changes(stages, config.seed),
         curve=tuple(curve),
@@ -191,12 +203,14 @@ def ablation_table(results: dict[Ablation, TrainResult]) -> list[dict[str, Any]]
                     "after": after.accuracy.mean,
                     "after_low": after.accuracy.low,
                     "after_high": after.accuracy.high,
+                    "after_parsed": after.accuracy_parsed.mean,
                     "change": change.mean,
                     "change_low": change.low,
                     "change_high": change.high,
                     "p": change.p,
                     "consistency": after.consistency.mean,
                     "format_rate": after.format_rate.mean,
+                    "with_masked": after.with_masked.mean,
                     "criteria_effect": after.criteria_effect.mean,
                     "entropy": after.entropy.mean,
                 }

@@ -35,7 +35,9 @@ class WarmupConfig(Frozen):
     """Criteria in each target."""
     quote: bool = False
     """The criterion names the picked response, as the style ``compact`` shows it (``rice = A``). A small model finds
-    the letter of a text that it has just copied; for responses of a few words."""
+    the letter of a text that it has just copied."""
+    quote_characters: int = Field(default=24, ge=4)
+    """Longest quotation, in characters. It begins with the first word in which the two responses differ."""
 
 
 @cache
@@ -51,7 +53,8 @@ def warmup_target(
     if direct:
         return f"{MARKER} {verdict}"
     if config.quote:
-        text = " ".join((row.first if verdict == "A" else row.second).replace("|", "/").split())
+        own, other = (row.first, row.second) if verdict == "A" else (row.second, row.first)
+        text = _quotation(own, other, config.quote_characters)
         return write_judgement([(f"{text} = {verdict}", "usual there", 3, verdict)], f"{verdict} fits.", verdict)
     known = _phrases()
     chosen = rng.sample(known.get(row.pair.domain or "", known["general"]), config.criteria)
@@ -59,6 +62,17 @@ def warmup_target(
     lines = [(p.name, p.why, rng.randint(2, 5), verdict) for p in chosen]
     assessment = " ".join(p.assessment.replace("{better}", verdict).replace("{worse}", worse) for p in chosen)
     return write_judgement(lines, assessment, verdict)
+
+
+def _quotation(text: str, other: str, longest: int) -> str:
+    """The words of ``text`` from where it differs from ``other``, whole ones as far as they fit."""
+    words, others = text.replace("|", "/").split(), other.replace("|", "/").split()
+    shared = next((n for n, pair in enumerate(zip(words, others, strict=False)) if pair[0] != pair[1]), 0)
+    quoted = " ".join(words[shared:])
+    if len(quoted) <= longest:
+        return quoted
+    cut = quoted[: longest + 1].rpartition(" ")[0]
+    return cut or quoted[:longest]
 
 
 def warmup_rows(

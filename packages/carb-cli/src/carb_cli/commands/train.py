@@ -95,7 +95,7 @@ def train(
         _show_ablations(rows)
         _show_sensitivity(moved)
         return
-    result = run(wanted, resume=resume, on_log=None if quiet else _log)
+    result = run(wanted, resume=resume, on_log=None if quiet else _log, on_note=None if quiet else display.note)
     moved = _sensitivity(result)
     if json:
         Trained.model_validate({**result.model_dump(), "sensitivity": moved}).print()
@@ -129,10 +129,19 @@ def _log(stage: str, step: int, values: Mapping[str, float]) -> None:
 def _show(result: TrainResult) -> None:
     rows = [
         (s.name, s.decoding, s.pairs, percent(s.accuracy.mean), display.interval(s.accuracy.low, s.accuracy.high),
-         percent(s.format_rate.mean), percent(s.consistency.mean))
+         percent(s.accuracy_parsed.mean), percent(s.format_rate.mean), percent(s.consistency.mean))
         for s in result.stages
     ]  # fmt: skip
-    columns = ["model", "decoding", "pairs", "accuracy %", "interval", "format %", "same in both orders %"]
+    columns = [
+        "model",
+        "decoding",
+        "pairs",
+        "accuracy %",
+        "interval",
+        "of parsed %",
+        "format %",
+        "same in both orders %",
+    ]
     display.table("Held-out pairs", columns, rows, right=columns[2:])
     for decoding, change in result.changes.items():
         display.say(f"Change by training, {decoding}: {100 * (change.mean or 0):+.1f} points, p = {change.p}")

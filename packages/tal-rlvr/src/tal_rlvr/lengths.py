@@ -1,0 +1,107 @@
+"""Do prompts and warm-up targets fit? A run that cannot learn is refused, with the numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from statistics import median
+
+from carb_data import CarbError
+from carb_data.models import Frozen
+from tal_rlvr.mix import Parts
+from tal_rlvr.pairs import OrderedPair, Pair, both_orders
+
+__all__ = ["Lengths", "check_targets", "fitting"]
+
+ENOUGH = 0.9
+"""Smallest share of targets, and of pairs, that must fit."""
+
+
+class Lengths(Frozen):
+    """What was measured, in tokens; ``lengths.json`` of a run."""
+
+    room: int | None
+    """Longest prompt that fits beside an output; null where nothing bounds it."""
+    train_pairs: int
+    train_pairs_fit: int
+    """Pairs whose prompt fits in both orders; the others are left out."""
+    held_out_pairs: int
+    held_out_pairs_fit: int
+    longest_prompt: int
+
+    @property
+    def too_long(self) -> int:
+        """Training pairs that are left out."""
+        return self.train_pairs - self.train_pairs_fit
+
+
+def fitting(
+    parts: Parts,
+    count: Callable[[Sequence[OrderedPair]], list[int]],
+    *,
+    max_new_tokens: int,
+    context: int | None,
+    max_prompt_tokens: int | None = None,
+) -> tuple[Parts, Lengths]:
+    """The pairs whose prompts fit, and the numbers.
+
+    Args:
+        parts: training and held-out pairs.
+        count: gives the tokens of each row's prompt.
+        max_new_tokens: longest output.
+        context: longest prompt and output together that the model takes, in tokens; null where it does not say.
+        max_prompt_tokens: leave out pairs with a longer prompt; null leaves out what the context cannot hold, and
+            refuses when that is much.
+
+    Raises:
+        CarbError: too few pairs fit; the message has the numbers and names the options.
+    """
+    rooms = [max_prompt_tokens, None if context is None else context - max_new_tokens]
+    room = min((value for value in rooms if value is not None), default=None)
+    sides = [_measured(pairs, count) for pairs in parts]
+    kept = [[pair for pair, tokens in side if room is None or tokens <= room] for side in sides]
+    longest = max((tokens for side in sides for _, tokens in side), default=0)
+    fit, all_pairs = len(kept[0]), len(parts.train)
+    if fit == 0 or (max_prompt_tokens is None and fit < ENOUGH * all_pairs):
+        bound = f"max_prompt_tokens = {max_prompt_tokens}"
+        if max_prompt_tokens is None or (context is not None and room == context - max_new_tokens):
+            bound = f"the model's {context} tokens less max_new_tokens = {max_new_tokens}"
+        raise CarbError(
+            f"The prompts of {fit} of {all_pairs} training pairs fit in {room} tokens ({bound}); the longest has "
+            f"{longest}. Take a model with a longer context or another tokenizer, lower max_new_tokens, set "
+            f"mix.languages, or set max_prompt_tokens to train on those that fit."
+        )
+    lengths = Lengths(
+        room=room,
+        train_pairs=all_pairs,
+        train_pairs_fit=fit,
+        held_out_pairs=len(parts.held_out),
+        held_out_pairs_fit=len(kept[1]),
+        longest_prompt=longest,
+    )
+    return parts._replace(train=kept[0], held_out=kept[1]), lengths
+
+
+def check_targets(targets: Sequence[int], max_new_tokens: int) -> None:
+    """Refuse a warm-up most of whose targets would be cut off.
+
+    Args:
+        targets: tokens of the warm-up's targets, the end of the turn included; empty without a warm-up.
+        max_new_tokens: longest output.
+
+    Raises:
+        CarbError: fewer than 90% fit; the message has the numbers and names the option to raise.
+    """
+    fit = sum(tokens <= max_new_tokens for tokens in targets)
+    if fit >= ENOUGH * len(targets):
+        return
+    raise CarbError(
+        f"{fit} of {len(targets)} warm-up targets fit in max_new_tokens = {max_new_tokens} (their median is "
+        f"{median(targets):.0f} tokens, the longest has {max(targets)}), so most judgements would end before their "
+        f"verdict. Set max_new_tokens to {max(targets)} or more, or lower warmup.quote_characters or warmup.criteria."
+    )
+
+
+def _measured(pairs: Sequence[Pair], count: Callable[[Sequence[OrderedPair]], list[int]]) -> list[tuple[Pair, int]]:
+    """Each pair with the longer of its two prompts."""
+    tokens = count([row for pair in pairs for row in both_orders(pair)])
+    return [(pair, max(tokens[2 * n : 2 * n + 2])) for n, pair in enumerate(pairs)]
