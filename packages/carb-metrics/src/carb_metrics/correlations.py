@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
+from functools import lru_cache
 from typing import Any, Literal, cast
 
 import numpy as np
@@ -17,6 +18,12 @@ from carb_metrics.resampling import bca_interval
 Kind = Literal["pearson", "spearman", "kendall"]
 KINDS: tuple[Kind, ...] = ("pearson", "spearman", "kendall")
 _CHUNK = 1000
+
+FEWEST = 5
+"""Points that a test and an interval need; fewer are described by the coefficient alone."""
+
+EXACT_RANKS = 9
+"""Spearman's p is exact, over all orders of the ranks, up to this number of points."""
 
 
 def numbers(values: npt.ArrayLike, name: str, length: int | None = None) -> Floats:
@@ -49,23 +56,49 @@ def is_constant(values: Floats) -> bool:
 def coefficient(kind: Kind, x: Floats, y: Floats) -> tuple[float, float | None] | None:
     """A coefficient and its two-sided p.
 
-    Pearson's r with the t test of n−2 degrees of freedom, Spearman's ρ with the same test on ranks, Kendall's τ-b
-    with the exact distribution for few points without ties and the normal else (all as in ``scipy.stats``).
+    Pearson's r has the t test of n−2 degrees of freedom and Kendall's τ-b the exact distribution for few points without
+    ties and the normal else (as in ``scipy.stats``). Spearman's ρ is tested over all orders of the ranks, tied or not,
+    for up to ``EXACT_RANKS`` points, and with the same t test for more, but never below 2/n!, the share of the two
+    extreme orders (Kendall and Gibbons 1990, Rank Correlation Methods, 5th ed., chapter 4).
 
     Returns:
-        null with fewer than two points, or where x or y is constant.
+        null with fewer than two points, or where x or y is constant; p is null with fewer than ``FEWEST`` points.
     """
     if len(x) < 2 or is_constant(x) or is_constant(y):
         return None
     from scipy import stats
 
+    tested = len(x) >= FEWEST
     if kind == "kendall":
         tau, p = stats.kendalltau(x, y)
-        return float(tau), float(p)
-    if kind == "spearman":
-        x, y = stats.rankdata(x), stats.rankdata(y)
+        return float(tau), float(p) if tested else None
+    if kind == "pearson":
+        r = _pearson(x, y)
+        return r, t_test(r, len(x) - 2) if tested else None
+    x, y = stats.rankdata(x), stats.rankdata(y)
     r = _pearson(x, y)
-    return r, t_test(r, len(x) - 2)
+    if not tested:
+        return r, None
+    if len(x) <= EXACT_RANKS:
+        return r, _exact_rank_p(x, y)
+    return r, max(t_test(r, len(x) - 2) or 0.0, 2 / math.factorial(min(len(x), 100)))
+
+
+def _exact_rank_p(x: Floats, y: Floats) -> float:
+    """Share of all orders of y in which the ranks go together at least as closely as they do."""
+    x, y = x - x.mean(), y - y.mean()
+    sums = y[_orders(len(y))] @ x
+    return float((np.abs(sums) >= abs(float(x @ y)) - 1e-9).mean())
+
+
+@lru_cache(maxsize=2)
+def _orders(n: int) -> npt.NDArray[np.int8]:
+    """(n!, n) all orders of n places."""
+    orders = np.zeros((1, 1), dtype=np.int8)
+    for size in range(2, n + 1):
+        places = [np.insert(orders, place, size - 1, axis=1) for place in range(size)]
+        orders = np.concatenate(places)
+    return orders
 
 
 def _pearson(x: Floats, y: Floats) -> float:
@@ -92,8 +125,10 @@ def fisher_interval(r: float, n: int, kind: Kind = "pearson", confidence: float 
     Biometrika 44:470-481). For partial correlations n is reduced by the number of covariates.
 
     Returns:
-        low and high; null where n is too small (3, for Kendall 4), or the correlation is perfect, which has no z.
+        low and high; null with fewer than ``FEWEST`` points, or where the correlation is perfect, which has no z.
     """
+    if n < FEWEST:
+        return None
     spare = n - (4 if kind == "kendall" else 3)
     if spare < 1 or abs(r) > 1 - 1e-12:
         return None
@@ -156,7 +191,7 @@ def bca_estimates(x: Floats, y: Floats, confidence: float, resamples: int, seed:
     """All three coefficients with BCa intervals of a bootstrap of points, expanded (``resampling.bca_interval``)."""
     n = len(x)
     plain = {kind: coefficient(kind, x, y) for kind in KINDS}
-    if n < 3:
+    if n < FEWEST:
         return {kind: Estimate(estimate=found[0], p=found[1]) if found else Estimate() for kind, found in plain.items()}
     weighted, rng = Weighted(x, y), np.random.default_rng(seed)
     draws: dict[str, list[Floats]] = {kind: [] for kind in KINDS}

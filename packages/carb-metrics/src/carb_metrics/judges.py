@@ -9,7 +9,7 @@ import polars as pl
 
 from carb_data import CarbError, ScoreTable
 from carb_metrics.cells import Estimate, Frame, Result
-from carb_metrics.clusters import Ints, number, share_interval
+from carb_metrics.clusters import PSEUDO, Ints, number, share_interval
 from carb_metrics.intervals import Floats, check_confidence
 from carb_metrics.pairs import as_text
 from carb_metrics.resampling import jackknife_interval, sum_by
@@ -26,7 +26,8 @@ class JudgeBias(Result):
 
     scorers: Frame
     """A row per scorer: ``scorer``; ``presentations`` (judged without error), ``undecided`` (of them, with a tie at the
-    top), ``errors``; ``position_p`` (chi-squared test that every position is picked alike often);
+    top), ``errors``; ``position_p`` (test that every position is picked alike often: chi-squared, or Hotelling's
+    over source items);
     ``swap_consistency``, ``swap_consistency_low``, ``swap_consistency_high``, ``swap_pairs`` (same pick in two
     different orders of one set); ``self_agreement``, ``self_agreement_low``, ``self_agreement_high``,
     ``self_pairs`` (same pick in the same order, asked twice); ``length_r``, ``length_r_low``, ``length_r_high``,
@@ -179,8 +180,38 @@ def _positions(picks: pl.DataFrame, confidence: float) -> tuple[list[dict[str, o
         share, low, high = share_interval((place == position).astype(np.float64), cluster, confidence)
         limits = {"share": share, "low": low, "high": high, "expected": float(expected[position] / len(size))}
         rows.append({"position": position, "picks": int(seen[position]), **limits})
+    if most < 2:
+        return rows, None
+    if int(cluster.max()) + 1 < len(cluster):
+        return rows, _clustered_positions(size, place, cluster, most)
     statistic = float(((seen - expected) ** 2 / expected).sum())
-    return rows, float(chdtrc(most - 1, statistic)) if most > 1 else None
+    return rows, float(chdtrc(most - 1, statistic))
+
+
+def _clustered_positions(size: Ints, place: Ints, cluster: Ints, most: int) -> float | None:
+    """p of equal picks when presentations of one source item are dependent: Hotelling's T² of its cluster totals.
+
+    With k independent positions and C clusters, ``T²·(C−k)/(k(C−1))`` is compared with F of k and C−k degrees of
+    freedom (Hotelling 1931, Annals of Mathematical Statistics 2:360-378). The covariance is
+    averaged with that of clusters whose presentations are all alike, as in ``clusters.design``. Null where there are
+    too few clusters.
+    """
+    from scipy.special import fdtrc
+
+    clusters, positions = int(cluster.max()) + 1, np.arange(most)
+    expected = (positions < size[:, None]) / size[:, None]
+    away = (place[:, None] == positions) - expected
+    totals = np.stack([np.bincount(cluster, column, clusters) for column in away.T], axis=1)
+    held = np.bincount(cluster)
+    share = expected.mean(0)
+    alike = float((held**2).mean()) * (np.diag(share) - np.outer(share, share))
+    spread = (clusters * np.cov(totals, rowvar=False) + PSEUDO * alike) / (clusters + PSEUDO)
+    free = most - 1
+    if clusters <= free:
+        return None
+    mean = totals.mean(0)
+    statistic = float(clusters * mean @ np.linalg.pinv(spread, rcond=1e-9, hermitian=True) @ mean)
+    return float(fdtrc(free, clusters - free, statistic * (clusters - free) / (free * (clusters - 1))))
 
 
 def _consistency(picks: pl.DataFrame, confidence: float) -> dict[str, object]:

@@ -39,7 +39,7 @@ def judge_vs_human(
     A scorer's pick is the response of a set with the highest score; ties at the top and failed sets are undecided, as
     are sets whose most frequent human pick is not unique. For chance-corrected coefficients the responses of a set are
     categories by place: ``chosen`` first, then ``rejected`` in the order of their ids. Formulas and intervals are those
-    of ``agreement``.
+    of ``agreement``, with sets of one source item or family kept together.
 
     Args:
         scores: table of one or several scorers; perturbed rows are left out.
@@ -78,8 +78,9 @@ def judge_vs_human(
         pairs = decided.select("place", "majority").rows()
         options: dict[str, Any] = {"confidence": confidence, "resamples": resamples, "seed": seed}
         largest = max(part["size"].to_list())
-        found = agreement(pairs, categories=range(1, largest + 1), **options)
-        humans = agreement(_table(part.sort("item_id")["picks"].to_list()), **options)
+        found = agreement(pairs, categories=range(1, largest + 1), clusters=decided["cluster"].to_list(), **options)
+        whole = part.sort("item_id")
+        humans = agreement(_table(whole["picks"].to_list()), clusters=whole["cluster"].to_list(), **options)
         cells = (found.percent, found.cohen, found.gwet, humans.percent, humans.krippendorff)
         rows.append((*group, len(pairs), part.height - len(pairs), *(v for cell in cells for v in _limits(cell))))
     return MetaEvaluation(by=tuple(keys), groups=pl.DataFrame(rows, schema=schema, orient="row"))
@@ -106,7 +107,7 @@ def _judges(frame: pl.DataFrame, keys: list[str]) -> pl.DataFrame:
     top = pl.col("score") == pl.col("score").max()
     decided = ~pl.col("score").is_null().any() & (top.sum() == 1)
     return frame.group_by("scorer", "item_id").agg(
-        *(pl.col(key).first() for key in keys),
+        *(pl.col(key).first() for key in dict.fromkeys((*keys, "cluster"))),
         pl.when(decided).then(pl.col("place").filter(top).first()).alias("place"),
         pl.len().cast(pl.Int64).alias("size"),
     )

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Literal, cast
 
 import numpy as np
 import numpy.typing as npt
+import polars as pl
 
 from carb_data import CarbError
 from carb_metrics.cells import Estimate, Result
@@ -55,6 +56,7 @@ def agreement(
     confidence: float = 0.95,
     *,
     categories: Sequence[Any] | None = None,
+    clusters: Sequence[Any] | None = None,
     resamples: int = RESAMPLES,
     seed: int = 0,
 ) -> Agreement:
@@ -68,16 +70,18 @@ def agreement(
     Gwet's guess only on hard items, which keeps AC1 stable where one category is frequent (Gwet 2008, British
     Journal of Mathematical and Statistical Psychology 61:29-48).
 
-    Intervals are BCa bootstrap intervals over items, expanded for few items (``resampling.bca_interval``). They are
-    null where all replicates are alike, as with perfect agreement.
+    Intervals are BCa bootstrap intervals over items, or over whole clusters of them, expanded for few
+    (``resampling.bca_interval``). They are null where all replicates are alike, as with perfect agreement.
 
     Args:
-        ratings: (items, raters); None or NaN is a missing rating. Numbers or texts; texts are in alphabetical order
-            unless ``categories`` says otherwise.
+        ratings: (items, raters); None or NaN is a missing rating. Lists, an array, or a frame of polars or pandas with
+            a column per rater. Numbers or texts; texts are in alphabetical order unless ``categories`` says otherwise.
         level: of measurement, for α: ``nominal``, ``ordinal``, or ``interval`` (numbers only).
         weights: for Cohen's κ: ``linear`` or ``quadratic`` in the places of categories; unweighted if left out.
         confidence: of the intervals.
         categories: all values that can occur, in order; the values that do occur if left out.
+        clusters: (items,) anything that tells apart the source items of which several items stem; each item is its own
+            if left out.
         resamples, seed: of the bootstrap.
 
     Raises:
@@ -93,25 +97,37 @@ def agreement(
         raise CarbError("The interval level needs ratings that are numbers.")
     raters, size = codes.shape[1], len(values)
     counts = (codes[:, :, None] == np.arange(size)).sum(1)
-    rated = counts[counts.sum(1) >= 1].astype(np.float64)
+    some = counts.sum(1) >= 1
+    rated = counts[some].astype(np.float64)
     sums = unit_sums(rated)
     pairable = int((rated.sum(1) >= 2).sum())
 
-    def interval_of(units: Floats, coefficient: Coefficient) -> Estimate:
-        return _estimate(units, coefficient, confidence, resamples, seed)
+    cluster = np.arange(len(codes))
+    if clusters is not None:
+        if len(clusters) != len(codes):
+            raise CarbError(f"clusters has {len(clusters)} entries for {len(codes)} items.")
+        names = {name: place for place, name in enumerate(dict.fromkeys(clusters))}
+        cluster = np.array([names[name] for name in clusters], dtype=np.int64)
+
+    def interval_of(units: Floats, kept: npt.NDArray[np.bool_], coefficient: Coefficient) -> Estimate:
+        of, found = np.unique(cluster[kept], return_inverse=True)
+        together = np.zeros((len(of), units.shape[1]))
+        np.add.at(together, found, units)
+        return _estimate(together, coefficient, confidence, resamples, seed)
 
     complete = pairable == len(codes) and len(set(counts.sum(1).tolist())) <= 1
-    both = codes[(codes >= 0).all(1)] if raters == 2 else codes[:0]
+    paired = (codes >= 0).all(1) & (raters == 2)
+    both = codes[paired]
     table = (both[:, 0] * size + both[:, 1])[:, None] == np.arange(size * size)
     return Agreement(
         items=pairable,
         raters=raters,
         categories=tuple(values),
-        percent=interval_of(sums, percent),
-        cohen=interval_of(table.astype(np.float64), cohen(size, weights)),
-        fleiss=interval_of(sums, fleiss) if complete else Estimate(),
-        krippendorff=interval_of(sums, krippendorff(level_distances(level, values))),
-        gwet=interval_of(sums, gwet(size)),
+        percent=interval_of(sums, some, percent),
+        cohen=interval_of(table.astype(np.float64), paired, cohen(size, weights)),
+        fleiss=interval_of(sums, some, fleiss) if complete else Estimate(),
+        krippendorff=interval_of(sums, some, krippendorff(level_distances(level, values))),
+        gwet=interval_of(sums, some, gwet(size)),
     )
 
 
@@ -141,7 +157,14 @@ def encode(
     Raises:
         CarbError: rows differ in length, there are fewer than two raters, or a rating is not a category.
     """
-    rows = [list(row) for row in cast("Iterable[Iterable[Any]]", ratings)]
+    if isinstance(ratings, pl.DataFrame):
+        ratings = ratings.rows()
+    elif hasattr(ratings, "columns") and hasattr(ratings, "to_numpy"):  # pandas, which iterates over column names
+        ratings = ratings.to_numpy()
+    try:
+        rows = [_row(row) for row in cast("Iterable[Any]", ratings)]
+    except TypeError:
+        raise CarbError("ratings must be a table of items (rows) by raters (columns).") from None
     if len({len(row) for row in rows}) > 1 or (rows and len(rows[0]) < 2):
         raise CarbError("ratings must be a table of items (rows) by at least two raters (columns); None is missing.")
     seen = {_plain(v) for row in rows for v in row if not _missing(v)}
@@ -157,8 +180,18 @@ def encode(
     return np.array(codes, dtype=np.int64).reshape(len(rows), len(rows[0]) if rows else 2), values
 
 
+def _row(row: Any) -> list[Any]:
+    if isinstance(row, str | bytes | Mapping):
+        raise TypeError
+    return list(row)
+
+
 def _missing(value: Any) -> bool:
-    return value is None or (isinstance(value, float | np.floating) and math.isnan(value))
+    return (
+        value is None
+        or type(value).__name__ == "NAType"
+        or (isinstance(value, float | np.floating) and math.isnan(value))
+    )
 
 
 def _plain(value: Any) -> Any:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from collections.abc import Sequence
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -10,10 +11,11 @@ import polars as pl
 
 from carb_data import CarbError, ScoreTable
 from carb_metrics.cells import Estimate, Frame, Result
+from carb_metrics.clusters import share_interval
 from carb_metrics.correlations import numbers
-from carb_metrics.intervals import Floats, check_confidence, wilson
+from carb_metrics.intervals import Floats, check_confidence
 from carb_metrics.pairs import as_text
-from carb_metrics.resampling import jackknife_interval
+from carb_metrics.resampling import jackknife_interval, sum_by
 
 SIMULATIONS = 1000
 _CHUNK = 5_000_000
@@ -45,6 +47,7 @@ def calibration(
     strategy: Literal["uniform", "quantile"] = "uniform",
     confidence: float = 0.95,
     *,
+    clusters: Sequence[Any] | None = None,
     seed: int = 0,
 ) -> Calibration:
     """Reliability curve, expected calibration error and Brier score.
@@ -60,6 +63,9 @@ def calibration(
         bins: number of bins.
         strategy: bins of equal width (a case on a border belongs to the upper bin), or with equally many cases.
         confidence: of the intervals.
+        clusters: (n,) anything that tells apart the source items of which several cases stem. The interval of the Brier
+            score, the limits of the curve and p then hold for dependent cases: p turns the signs of whole clusters'
+            distances between being right and confidence.
         seed: of the simulation.
 
     Raises:
@@ -81,24 +87,34 @@ def calibration(
     mean_said = np.bincount(bin_of, said, bins)[used] / n[used]
     won = np.bincount(bin_of, right, bins)[used]
     accuracy = won / n[used]
-    low, high = wilson(won, n[used], confidence)
+    cluster = np.arange(len(said))
+    if clusters is not None:
+        if len(clusters) != len(said):
+            raise CarbError(f"clusters has {len(clusters)} entries for {len(said)} cases.")
+        names = {name: place for place, name in enumerate(dict.fromkeys(clusters))}
+        cluster = np.array([names[name] for name in clusters], dtype=np.int64)
+    limits = [share_interval(right[bin_of == part], cluster[bin_of == part], confidence) for part in used]
+    low, high = [limit[1] for limit in limits], [limit[2] for limit in limits]
     kinds = {"from": edges[:-1][used], "to": edges[1:][used], "n": n[used], "confidence": mean_said}
     curve = pl.DataFrame(
         {**kinds, "accuracy": accuracy, "low": low, "high": high},
-        schema_overrides={"n": pl.Int64, **dict.fromkeys(("confidence", "accuracy"), pl.Float64)},
+        schema_overrides={"n": pl.Int64, **dict.fromkeys(("confidence", "accuracy", "low", "high"), pl.Float64)},
     )
     if not len(said):
         return Calibration(n=0, curve=curve)
     distance = np.abs(accuracy - mean_said)
     ece = float(distance @ n[used] / len(said))
     chance = _simulated(said, bin_of, used, seed)
-    units = np.column_stack([(said - right) ** 2, np.ones(len(said))])
+    against = chance if clusters is None else _turned(right - said, bin_of, cluster, seed)
+    units = np.column_stack([sum_by(cluster, (said - right) ** 2), sum_by(cluster)])
     brier, brier_low, brier_high = jackknife_interval(units, lambda sums: sums[..., 0] / sums[..., 1], confidence)
+    if brier_low is not None and brier_high is not None:
+        brier_low, brier_high = max(brier_low, 0.0), min(brier_high, 1.0)
     return Calibration(
         n=len(said),
         ece=ece,
         ece_if_calibrated=float(chance.mean()),
-        p=float((1 + (chance >= ece - 1e-12).sum()) / (1 + len(chance))),
+        p=float((1 + (against >= ece - 1e-12).sum()) / (1 + len(against))),
         mce=float(distance.max()),
         brier=Estimate(estimate=brier, low=brier_low, high=brier_high),
         curve=curve,
@@ -118,6 +134,19 @@ def _simulated(said: Floats, bin_of: npt.NDArray[np.int64], used: npt.NDArray[np
     return np.concatenate(found)
 
 
+def _turned(residual: Floats, bin_of: npt.NDArray[np.int64], cluster: npt.NDArray[np.int64], seed: int) -> Floats:
+    """ECE when the residuals of whole clusters have random signs: what it is if they are 0 on average.
+
+    The wild cluster bootstrap with Rademacher's signs (Cameron, Gelbach and Miller 2008, Review of Economics and
+    Statistics 90:414-427).
+    """
+    clusters, bins = int(cluster.max()) + 1, int(bin_of.max()) + 1
+    sums = np.bincount(cluster * bins + bin_of, residual, clusters * bins).reshape(clusters, bins)
+    signs = 2.0 * np.random.default_rng(seed).integers(0, 2, (SIMULATIONS, clusters)) - 1
+    turned: Floats = np.abs(signs @ sums).sum(1) / len(residual)
+    return turned
+
+
 def pick_confidence(scores: ScoreTable, link: Literal["probability", "softmax"] = "probability") -> pl.DataFrame:
     """The confidence of each pick, and whether it was right: the input of ``calibration`` for a probabilistic judge.
 
@@ -128,7 +157,7 @@ def pick_confidence(scores: ScoreTable, link: Literal["probability", "softmax"] 
 
     Returns:
         ``scorer``, ``item_id``, ``confidence`` (of the response on top), ``correct`` (1 where that is ``chosen``
-        alone, else 0).
+        alone, else 0), ``cluster`` (the source item or family, for ``calibration(..., clusters=)``).
 
     Raises:
         CarbError: with ``probability``, scores that are none.
@@ -139,6 +168,7 @@ def pick_confidence(scores: ScoreTable, link: Literal["probability", "softmax"] 
     score = pl.col("score")
     top = score.max()
     sets = frame.group_by("scorer", "item_id").agg(
+        pl.col("cluster").first(),
         score.is_null().any().alias("error"),
         score.sum().alias("total"),
         score.min().alias("least"),
@@ -153,4 +183,6 @@ def pick_confidence(scores: ScoreTable, link: Literal["probability", "softmax"] 
             f"The scores of {wrong.height} sets are not probabilities that sum to 1; first: scorer '{row['scorer']}', "
             f"item '{row['item_id']}', sum {row['total']:.4g}. Use link='softmax' for logits or log-probabilities."
         )
-    return sets.select("scorer", "item_id", pl.col("confidence").clip(0, 1), pl.col("correct").cast(pl.Int64))
+    return sets.select(
+        "scorer", "item_id", pl.col("confidence").clip(0, 1), pl.col("correct").cast(pl.Int64), "cluster"
+    )

@@ -10,6 +10,7 @@ import polars as pl
 
 from carb_data import CarbError, Dataset, Registry, ScoreTable
 from carb_data import cultures as default_cultures
+from carb_data.labels import label_pattern
 from carb_metrics.cells import Frame, Result
 from carb_metrics.clusters import Ints, number
 from carb_metrics.intervals import Floats, check_confidence
@@ -37,8 +38,9 @@ def surface_features(dataset: Dataset, cultures: Registry = default_cultures) ->
 
     Returns:
         ``item_id``, ``response_id``, ``length`` (characters), ``language_match`` (1 where the response's primary
-        language is the set's, else 0), ``label_mention`` (1 where the text holds the name of the set's culture or of
-        the culture into which that rolls up, as a word of its own and in any case, else 0).
+        language is the set's, else 0), ``label_mention`` (1 where the text names the set's culture, its country or
+        its people in any of the ten languages (``carb_data.labels``), or holds the registered name of the culture or of
+        the one into which it rolls up, else 0).
 
     Raises:
         CarbError: a culture is not in the registry.
@@ -46,7 +48,8 @@ def surface_features(dataset: Dataset, cultures: Registry = default_cultures) ->
     rows = []
     for item in dataset:
         names = {cultures[item.culture].name, cultures.root(item.culture).name}
-        label = re.compile("|".join(rf"(?<!\w){re.escape(name)}(?!\w)" for name in sorted(names)), re.IGNORECASE)
+        own = re.compile("|".join(rf"(?<!\w){re.escape(name)}(?!\w)" for name in sorted(names)), re.IGNORECASE)
+        known = label_pattern(item.culture) if item.culture in default_cultures else own
         language = item.language.partition("-")[0].lower()
         rows += [
             (
@@ -54,7 +57,7 @@ def surface_features(dataset: Dataset, cultures: Registry = default_cultures) ->
                 response.id,
                 float(len(response.text)),
                 float(response.language.partition("-")[0].lower() == language),
-                float(label.search(response.text) is not None),
+                float(bool(known.search(response.text) or own.search(response.text))),
             )
             for response in (*item.responses, *item.perturbed)
         ]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import numpy as np
 import polars as pl
@@ -38,7 +39,8 @@ def accuracy_from_parquet(
     """``bon_accuracy`` of a score table in Parquet, read in batches: memory does not grow with the table.
 
     One pass suffices where the rows of each set are next to each other, as ``ScoreTable.save`` leaves them. Otherwise
-    the table is read once per part that fits into memory, which takes longer and gives the same numbers.
+    a second pass puts the rows into temporary files, each of which fits into memory. That takes longer, and as much
+    disk as the columns that are needed, and gives the same numbers.
 
     Two differences to ``bon_accuracy``: sets are taken as independent (``source_item`` is not looked at), and with
     several scorers the averages over all of them have no interval; ``.of(scorer)`` has them.
@@ -74,7 +76,7 @@ def _count(table: pl.LazyFrame, keys: list[str], ties: Ties, batch: int) -> pl.D
     rows = int(table.select(pl.len()).collect().item())
     counts = _one_pass(table, keys, ties, batch, rows)
     if counts is None:
-        counts = [_kinds(outcomes_of_frame(part, ties), keys) for part in _parts(table, 1 + 2 * rows // batch)]
+        counts = [_kinds(outcomes_of_frame(part, ties), keys) for part in _parts(table, batch, rows)]
     together = pl.concat(counts, how="vertical_relaxed")
     return together.group_by(pl.all().exclude("count")).agg(pl.col("count").sum()).sort(pl.all())
 
@@ -116,11 +118,18 @@ def _batches(table: pl.LazyFrame, batch: int, rows: int) -> Iterator[tuple[int, 
             yield start, frame
 
 
-def _parts(table: pl.LazyFrame, parts: int) -> Iterator[pl.DataFrame]:
-    """The table by hash of the item, so that no set is divided."""
-    place = pl.col("item_id").cast(pl.String).hash() % parts
-    for part in range(parts):
-        yield _check(table.filter(place == part).collect())
+def _parts(table: pl.LazyFrame, batch: int, rows: int) -> Iterator[pl.DataFrame]:
+    """The table by hash of the item, so that no set is divided; it is read once, and written once in parts."""
+    parts = 1 + 2 * rows // batch
+    place = (pl.col("item_id").cast(pl.String).hash() % parts).alias("_part")
+    with TemporaryDirectory(prefix="carb-metrics-") as folder:
+        for number, (_, frame) in enumerate(_batches(table, batch, rows)):
+            for (part,), some in frame.with_columns(place).group_by("_part"):
+                to = Path(folder) / str(part)
+                to.mkdir(exist_ok=True)
+                some.drop("_part").write_parquet(to / f"{number}.parquet", compression="lz4")
+        for to in sorted(Path(folder).iterdir()):
+            yield _check(pl.read_parquet(to / "*.parquet"))
 
 
 def _kinds(sets: pl.DataFrame, keys: list[str]) -> pl.DataFrame:

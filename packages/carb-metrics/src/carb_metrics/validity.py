@@ -13,6 +13,7 @@ import polars as pl
 from carb_data import CarbError
 from carb_metrics.cells import Estimate, Frame, Result
 from carb_metrics.correlations import (
+    FEWEST,
     KINDS,
     bca_estimates,
     coefficient,
@@ -39,7 +40,7 @@ class Fit(Result):
     slope_high: float | None = None
     n: int = 0
     residual_sd: float | None = None
-    """Standard deviation of y about the line, with n−2 degrees of freedom; null for n < 3."""
+    """Standard deviation of y about the line, with n−2 degrees of freedom; null for n < 5."""
     mean_x: float | None = None
     sxx: float | None = None
     """Sum of squared deviations of x from its mean."""
@@ -122,8 +123,8 @@ def correlate(
         resamples, seed: of ``bca``.
 
     Returns:
-        Estimates that are null where they are not defined: fewer than two points, or x or y constant; limits need
-        four points (Kendall five) and a correlation short of 1.
+        Estimates that are null where they are not defined: fewer than two points, or x or y constant. Fewer than five
+        points are described, not tested: p and limits are null. Limits also need a correlation short of 1.
 
     Raises:
         CarbError: unequal lengths, a missing or infinite value, or an unknown option.
@@ -157,7 +158,7 @@ def fit_line(x: npt.ArrayLike, y: npt.ArrayLike, confidence: float = 0.95) -> Fi
     extra: dict[str, float | None] = {}
     if found is not None:
         extra |= {"r2": found[0] ** 2, "p": found[1]}
-    if n > 2:
+    if n >= FEWEST:
         from scipy.special import stdtrit
 
         deviation = math.sqrt(float(((dy - slope * dx) ** 2).sum()) / (n - 2))

@@ -1,0 +1,172 @@
+"""Uncertainty where it was wrong once: few points, dependent cases, frames, names of cultures, scattered files."""
+
+from __future__ import annotations
+
+import math
+from itertools import permutations
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+from scipy import stats
+
+from carb_data import BonSet, CarbError, Dataset, Response, ScoreTable
+from carb_metrics import (
+    accuracy_from_parquet,
+    agreement,
+    bon_accuracy,
+    calibration,
+    correlate,
+    judge_bias,
+    judge_vs_human,
+    surface_features,
+)
+from carb_metrics.correlations import coefficient
+from carb_metrics.paired import sign_flip
+
+
+@pytest.mark.parametrize("n", [5, 7])
+def test_spearman_of_a_perfect_order_has_the_exact_p(n):
+    found = coefficient("spearman", np.arange(n, dtype=float), np.arange(n, dtype=float) ** 3)
+    assert found == (1.0, pytest.approx(2 / math.factorial(n)))
+
+
+def test_spearman_of_few_points_equals_all_orders_spelled_out():
+    x, y = np.array([1.0, 2, 2, 4, 5, 7]), np.array([2.0, 1, 3, 3, 9, 4])
+    rho = stats.spearmanr(x, y).statistic
+    orders = [abs(stats.spearmanr(x, order).statistic) >= abs(rho) - 1e-9 for order in permutations(y)]
+    assert coefficient("spearman", x, y) == (pytest.approx(rho), pytest.approx(np.mean(orders)))
+
+
+def test_no_test_claims_more_than_the_rarest_order_of_more_points():
+    x = np.arange(12, dtype=float)
+    assert coefficient("spearman", x, x)[1] == pytest.approx(2 / math.factorial(12))
+
+
+def test_fewer_than_five_points_are_described_and_not_tested():
+    found = correlate([1, 2, 3, 4], [1, 3, 2, 4])
+    assert found.spearman.estimate == pytest.approx(0.8)
+    for part in (found.pearson, found.spearman, found.kendall):
+        assert (part.p, part.low, part.high) == (None, None, None)
+    assert (found.fit.p, found.fit.slope_low) == (None, None)
+    assert found.fit.slope is not None
+
+
+def test_a_frame_of_ratings_is_read_by_rows():
+    rows = [[1, 1], [2, 2], [1, 2], [2, 2], [1, 1], [2, 1]]
+    expected = agreement(rows)
+    assert agreement(pd.DataFrame(rows, columns=["anna", "ben"])) == expected
+    assert agreement(pl.DataFrame(rows, schema=["anna", "ben"], orient="row")) == expected
+    assert agreement(pd.DataFrame({"anna": ["a", None], "ben": ["a", "b"]})).items == 1
+    for wrong in ({"anna": [1, 2]}, ["ab", "cd"], [1, 2]):
+        with pytest.raises(CarbError, match="table of items"):
+            agreement(wrong)
+
+
+def test_agreement_on_copies_is_no_surer_than_on_the_originals():
+    rng = np.random.default_rng(0)
+    once = rng.integers(0, 2, (20, 1)) ^ (rng.random((20, 2)) < 0.2)
+    alone = agreement(once).cohen
+    copied = agreement(np.repeat(once, 5, axis=0), clusters=np.repeat(np.arange(20), 5).tolist()).cohen
+    assert (copied.low, copied.high) == pytest.approx((alone.low, alone.high), abs=0.05)
+    naive = agreement(np.repeat(once, 5, axis=0)).cohen
+    assert naive.high - naive.low < 0.7 * (copied.high - copied.low)
+
+
+def test_people_and_judges_are_compared_by_source_item(make_table):
+    rng = np.random.default_rng(1)
+    sets = np.repeat(rng.permuted(np.tile([2.0, 1, 0, 0], (12, 1)), axis=1), 6, axis=0)
+    human = pl.DataFrame(
+        [(f"item-{i}", rater, f"item-{i}-0") for i in range(72) for rater in "ab"],
+        schema=["item_id", "rater", "response_id"],
+        orient="row",
+    )
+    apart = judge_vs_human(make_table(sets), human).groups.row(0, named=True)
+    sources = [f"q{i // 6}" for i in range(72)]
+    together = judge_vs_human(make_table(sets, sources=sources), human).groups.row(0, named=True)
+    assert apart["percent"] == together["percent"]
+    assert together["percent_high"] - together["percent_low"] > 1.8 * (apart["percent_high"] - apart["percent_low"])
+
+
+def test_calibration_of_dependent_cases_keeps_its_level():
+    rng, hits = np.random.default_rng(2), {"plain": 0, "clustered": 0}
+    cluster = np.repeat(np.arange(40), 5)
+    for _ in range(150):
+        said = np.repeat(rng.uniform(0.3, 0.9, 40), 5)
+        right = (np.repeat(rng.random(40), 5) < said).astype(float)
+        hits["clustered"] += calibration(said, right, clusters=cluster.tolist()).p < 0.05
+        hits["plain"] += calibration(said, right).p < 0.05
+    assert hits["clustered"] / 150 < 0.1
+    assert hits["plain"] / 150 > 0.3
+
+
+def test_the_brier_interval_lies_between_0_and_1():
+    found = calibration([0.99, 0.99, 0.01], [1, 1, 1]).brier
+    assert 0 <= found.low <= found.estimate <= found.high <= 1
+
+
+def test_position_bias_of_repeated_presentations_keeps_its_level(make_table):
+    rng, hits, rounds = np.random.default_rng(3), 0, 80
+    table = make_table(rng.normal(size=(30, 3)), sources=[f"q{i // 3}" for i in range(30)])
+    for _ in range(rounds):
+        rows = []
+        for i in range(30):
+            habit = rng.integers(3)
+            for order in range(4):
+                pick = habit if rng.random() < 0.9 else rng.integers(3)
+                rows += [("judge", f"item-{i}", str(order), f"item-{i}-{k}", k, float(k == pick)) for k in range(3)]
+        shown = pl.DataFrame(
+            rows, schema=["scorer", "item_id", "order_id", "response_id", "position", "score"], orient="row"
+        )
+        hits += judge_bias(table, shown).scorers["position_p"][0] < 0.05
+    assert hits / rounds <= 0.12
+
+
+def test_the_label_is_found_in_every_language():
+    def one(number, culture, language, text):
+        answers = [("a", "chosen", text), ("b", "rejected", "Something else.")]
+        responses = tuple(
+            Response(id=i, text=t, role=role, language=language, culture=culture, generator="human")
+            for i, role, t in answers
+        )
+        provenance = {"source": "test", "license": "CC0-1.0", "method": "authored"}
+        return BonSet(
+            id=f"s{number}", culture=culture, domain="values", language=language, prompt="?", responses=responses,
+            provenance=provenance,
+        )  # fmt: skip
+
+    texts = [
+        ("german", "de", "In Deutschland isst man früh."),
+        ("japanese", "ja", "日本ではそうします。"),
+        ("korean", "ko", "한국에서는 그렇게 합니다."),
+        ("spanish", "es", "Los españoles cenan tarde."),
+    ]
+    features = surface_features(Dataset(one(i, *row) for i, row in enumerate(texts)))
+    assert features.filter(pl.col("response_id") == "a")["label_mention"].to_list() == [1.0] * 4
+    assert features.filter(pl.col("response_id") == "b")["label_mention"].to_list() == [0.0] * 4
+
+
+def test_a_scattered_file_is_read_twice_at_most(make_table, tmp_path, monkeypatch):
+    rng = np.random.default_rng(4)
+    table = make_table(rng.normal(size=(300, 4)), cultures=["thai", "german"])
+    scattered = table.frame.sample(fraction=1.0, shuffle=True, seed=1)
+    scattered.write_parquet(tmp_path / "scattered.parquet")
+    reads = []
+    from carb_metrics import streaming
+
+    batches = streaming._batches
+    monkeypatch.setattr(streaming, "_batches", lambda *options: reads.append(1) or batches(*options))
+    found = accuracy_from_parquet(tmp_path / "scattered.parquet", by="culture", batch=100)
+    assert found == bon_accuracy(ScoreTable(scattered), by="culture")
+    assert len(reads) <= 2
+
+
+def test_signs_of_fractions_equal_all_signs_spelled_out():
+    rng = np.random.default_rng(5)
+    for _ in range(20):
+        d = rng.choice([1.0, 0.5, 1 / 3, 0.25, -0.25, -0.5, -1.0], 12)
+        signs = 1 - 2 * (np.arange(2**12)[:, None] >> np.arange(12) & 1)
+        sums = signs @ np.abs(d)
+        expected = (np.abs(sums) >= abs(d.sum()) - 1e-9).mean()
+        assert sign_flip(d)[0] == pytest.approx(min(1.0, expected), abs=1e-9)
