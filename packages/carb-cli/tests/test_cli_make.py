@@ -26,8 +26,14 @@ def test_validate_checks_more_than_the_form(carb: Carb, tmp_path: Path) -> None:
     checks = ended.json["checks"]
     assert any(finding["check"] == "duplicate" for finding in checks["findings"])
     assert ended.code == (0 if ended.json["valid"] else 1)
-    assert {leak["feature"] for leak in checks["leaks"]} >= {"longest", "shortest", "language", "label", "first"}
-    assert "surface feature" in carb("data", "validate", tmp_path / "d.jsonl").out
+    assert {attack["attack"] for attack in checks["audit"]["attacks"]} >= {
+        "longest",
+        "shortest",
+        "language",
+        "label",
+        "first",
+    }
+    assert "From the answers alone" in carb("data", "validate", tmp_path / "d.jsonl").out
     assert carb("data", "validate", tmp_path / "d.jsonl", "--form-only", "--json").json["checks"] is None
 
 

@@ -13,8 +13,8 @@ pytest.importorskip("lingua", reason="needs the extra 'checks'")
 pytest.importorskip("numpy", reason="needs the extra 'checks'")
 
 from carb_data import BonSet, Dataset, Domain, Perturbation, Role, load
+from carb_data.audit.attack import cohen_d, wilson
 from carb_data.checks import check
-from carb_data.checks.leaks import cohen_d, wilson
 
 SEED = load("carb-seed")
 GERMAN = SEED.filter(cultures=["german"])
@@ -98,7 +98,9 @@ def test_a_perturbation_that_changed_nothing_is_an_error():
 
 
 def leak(dataset: Dataset, feature: str, culture: str | None = None):
-    (found,) = [one for one in check(dataset).leaks if (one.feature, one.culture) == (feature, culture)]
+    (found,) = [
+        a for a in check(dataset).audit.attacks if (a.attack, a.group) == (feature, culture) and a.level != "domain"
+    ]
     return found
 
 
@@ -109,10 +111,10 @@ def test_length_that_gives_the_answer_away_is_seen_with_its_size():
     longer = Dataset(stretch(item) for item in GERMAN)
     found = leak(longer, "longest")
     assert found.accuracy == 1
-    assert found.leaks
+    assert found.works
     assert found.effect > 2
     assert leak(longer, "shortest").accuracy == 0
-    assert not leak(longer, "shortest").leaks
+    assert not leak(longer, "shortest").works
     assert leak(longer, "longest", "german").accuracy == 1
 
 
@@ -132,7 +134,7 @@ def test_position_and_counts():
     report = check(ordered)
     assert report.positions == (len(GERMAN), 0, 0, 0)
     assert leak(ordered, "first").accuracy == 1
-    assert leak(ordered, "first").leaks
+    assert leak(ordered, "first").works
     assert {(c.culture, c.domain): c.sets for c in report.balance} == {("german", d.value): 11 for d in Domain}
     assert report.licenses == {"Apache-2.0": len(GERMAN)}
     assert report.sources == {"carb-seed": len(GERMAN)}
@@ -144,15 +146,15 @@ def test_ties_share_the_win():
     found = leak(Dataset([with_texts(item, ["aaaa ja", "bbbb ja", "cccc ja", "dddd ja"])]), "longest")
     assert found.accuracy == found.chance == 0.25
     assert found.effect is None
-    assert not found.leaks
+    assert not found.works
 
 
 def test_an_empty_data_set_gives_null_and_not_nought():
     report = check(Dataset())
     assert report.passed
     assert report.positions == ()
-    assert {(one.accuracy, one.effect, one.n) for one in report.leaks} == {(None, None, 0)}
-    assert not any(one.leaks for one in report.leaks)
+    assert {(one.accuracy, one.effect, one.n) for one in report.audit.attacks} == {(None, None, 0)}
+    assert report.audit.passed
 
 
 def test_wilson_by_hand():

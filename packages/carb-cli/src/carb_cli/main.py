@@ -32,6 +32,7 @@ DATA_COMMANDS = {
     "list": (f"{_COMMANDS}.data:list_", "List the data sets and sources at hand."),
     "info": (f"{_COMMANDS}.data:info", "Describe a data set."),
     "validate": (f"{_COMMANDS}.data:validate", "Check a data set; every defect is reported."),
+    "audit": (f"{_COMMANDS}.audit:audit_", "Attack a data set from the answers alone."),
     "build": (f"{_COMMANDS}.data:build", "Build a data set from a public source."),
     "split": (f"{_COMMANDS}.split:split", "Divide a data set by source item."),
     "export": (f"{_COMMANDS}.export:export", "Write a data set in the form of another tool."),

@@ -21,6 +21,9 @@ _TELLING_SCRIPTS = {
 _LONGEST_WITHOUT_KANA = 8
 """Names and headings may do without kana; a Japanese sentence does not."""
 
+_SHORTEST_TOLD = 24
+"""Letters from which on the statistical detector is believed when it contradicts what a set declares."""
+
 _FIELD = "ar az bn cs da de el en es fa fi fr ha he hi hu id it ja ko ms nb nl pl pt ro ru sv sw th tl tr uk ur vi zh"
 """Languages told apart. Fewer than the detector knows: each one more costs memory and confuses short texts."""
 
@@ -71,6 +74,14 @@ def in_languages(texts: Sequence[tuple[str, str]]) -> list[bool]:
             code = None if language is None else str(language.iso_code_639_1.name).lower()
             told[place] = code == _primary(texts[place][1])
     return [bool(answer) for answer in told]
+
+
+def shows_another_language(text: str, tag: str) -> bool:
+    """Whether a text that is not taken for the language of ``tag`` is long enough, or of another script, to say so.
+
+    Names and single words are too little for a statistical detector: most of its answers about them are wrong.
+    """
+    return _told_by_script(text, _primary(tag)) is False or sum(map(str.isalpha, text)) >= _SHORTEST_TOLD
 
 
 def _primary(tag: str) -> str:

@@ -9,12 +9,13 @@ from cyclopts import Parameter
 from pydantic import Field
 
 from carb_cli import display
+from carb_cli.commands.audit import show
 from carb_cli.main import FAILED, OK
 from carb_cli.options import CultureFile, Json, Quiet, add_cultures
 from carb_cli.output import Output, Part, counts
 from carb_cli.progress import progress
 from carb_data import CarbError, DataError, Dataset, MissingExtraError, load
-from carb_data.checks.report import CheckReport
+from carb_data.checks.report import CheckReport, Finding
 from carb_data.dataset import SEED
 from carb_data.sources import build as build_source
 from carb_data.sources import sources
@@ -161,8 +162,8 @@ def validate(
     """Check a data set; every defect is reported with file, line and field.
 
     A data set whose form is valid is checked further: copies and near-copies, texts in another language than
-    declared, perturbations that are not what they say, surface features that give the answer away, balance, licences.
-    Exits with 1 when there are defects.
+    declared, perturbations that are not what they say, attacks from the answers alone (see audit), balance, licences.
+    Exits with 1 when there are errors, or when an attack gets five points or more beyond chance over the whole.
 
     For example:
 
@@ -210,27 +211,24 @@ def _checked(dataset: Dataset) -> CheckReport | None:
 
 
 def _show_checks(found: CheckReport) -> None:
-    if found.findings:
-        shown = [(f.severity, f.check, f.item_id, f.field, f.message) for f in found.findings[:SHOWN_FINDINGS]]
-        display.table(f"{len(found.findings)} findings", ["", "check", "set", "field", "what"], shown)
-        if len(found.findings) > SHOWN_FINDINGS:
-            display.say(f"... and {len(found.findings) - SHOWN_FINDINGS:,} more; --json lists them all.")
-    rows = [
-        (
-            leak.feature,
-            display.percent(leak.accuracy),
-            display.interval(leak.low, leak.high),
-            display.percent(leak.chance),
-            "–" if leak.effect is None else f"{leak.effect:+.2f}",
-            "gives the answer away" if leak.leaks else "",
-        )
-        for leak in found.leaks
-        if leak.culture is None
-    ]
-    columns = ["surface feature", "accuracy %", "95%", "chance %", "Cohen's d", ""]
-    display.table("How far surface features alone tell the answer", columns, rows, right=columns[1:5])
-    errors = len(found.findings) - found.warnings
-    display.say(f"{errors} errors, {found.warnings} warnings.")
+    errors = [finding for finding in found.findings if finding.severity == "error"]
+    if errors:
+        shown = [(f.check, f.item_id, f.field, f.message) for f in errors[:SHOWN_FINDINGS]]
+        display.table(f"{len(errors)} errors", ["check", "set", "field", "what"], shown)
+        if len(errors) > SHOWN_FINDINGS:
+            display.say(f"... and {len(errors) - SHOWN_FINDINGS:,} more; --json lists them all.")
+    warned: dict[str, list[Finding]] = {}
+    for finding in found.findings:
+        if finding.severity == "warning":
+            warned.setdefault(finding.check, []).append(finding)
+    if warned:
+        rows = [
+            (name, len(some), f"{some[0].item_id} {some[0].field}: {some[0].message}") for name, some in warned.items()
+        ]
+        display.table("Warnings (--json lists them all)", ["check", "n", "the first"], rows, right=["n"])
+    show(found.audit)
+    leaks = ", ".join(dict.fromkeys(leak.attack for leak in found.leaks))
+    display.say(f"{len(errors)} errors, {found.warnings} warnings." + (f" Given away by: {leaks}." if leaks else ""))
 
 
 def build(

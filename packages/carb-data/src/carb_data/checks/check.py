@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections import Counter
 
-from carb_data.checks.leaks import find_leaks
+from carb_data.audit import audit
 from carb_data.checks.report import CheckReport, Count
 from carb_data.checks.texts import find_bad_perturbations, find_duplicates, find_wrong_languages, languages_of
 from carb_data.dataset import Dataset
+from carb_data.labels import names_culture
 from carb_data.models import Domain, Role
 
 NEAR = 0.85
@@ -17,7 +18,7 @@ def check(dataset: Dataset, *, near: float = NEAR) -> CheckReport:
     """Check a data set whose form is valid (``load`` has seen to that).
 
     Finds copies and near-copies, texts in another language than declared, perturbations that are not what they say,
-    and measures how far length, language, label and position give the answer away, and how the sets are spread.
+    attacks them from the answers alone (``audit``), and counts how the sets are spread.
 
     Args:
         dataset: what to check.
@@ -36,7 +37,13 @@ def check(dataset: Dataset, *, near: float = NEAR) -> CheckReport:
         sets=len(dataset),
         fingerprint=dataset.fingerprint,
         findings=tuple(sorted(findings, key=lambda finding: order[finding.item_id])),
-        leaks=tuple(find_leaks(items, spoken)),
+        audit=audit(
+            dataset,
+            more={
+                "language": lambda some: [[float(spoken[r.text, i.language]) for r in i.responses] for i in some],
+                "label": lambda some: [[float(names_culture(r.text, i.culture)) for r in i.responses] for i in some],
+            },
+        ),
         balance=tuple(
             Count(culture=culture, domain=domain, sets=cells[culture, domain])
             for culture in sorted({item.culture for item in items})

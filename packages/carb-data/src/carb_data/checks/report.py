@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Literal
 
+from carb_data.audit.report import Attack, AuditReport
 from carb_data.models import Frozen
 
 
@@ -17,34 +18,6 @@ class Finding(Frozen):
     field: str
     """``prompt`` or the id of a response."""
     message: str
-
-
-class Leak(Frozen):
-    """How far one surface feature alone tells which response is chosen."""
-
-    feature: Literal["longest", "shortest", "overlap", "punctuation", "language", "label", "first"]
-    """The rule that picks a response: the longest or shortest text in characters, the one that shares most of its
-    character trigrams with the prompt, the one with most punctuation marks, one in the prompt's language, one that
-    names the culture, the one that stands first in the file."""
-    culture: str | None
-    """Null for the whole data set."""
-    accuracy: float | None
-    """Share of sets in which the rule picks ``chosen``; k responses that tie count 1/k. Null where there is no set."""
-    low: float | None
-    high: float | None
-    """95% interval of ``accuracy`` (Wilson 1927, J. Am. Stat. Assoc. 22:209)."""
-    chance: float | None
-    """Accuracy of a blind pick: the mean of 1/N over the sets of N responses."""
-    effect: float | None
-    """Cohen's d of the feature between chosen and rejected responses (Cohen 1988, section 2.2): positive where
-    ``chosen`` has more of it; null where the feature does not vary."""
-    n: int
-    """Number of sets."""
-
-    @property
-    def leaks(self) -> bool:
-        """Whether the interval lies above chance."""
-        return self.low is not None and self.chance is not None and self.low > self.chance
 
 
 class Count(Frozen):
@@ -62,8 +35,9 @@ class CheckReport(Frozen):
     fingerprint: str
     findings: tuple[Finding, ...]
     """In the order of the data set."""
-    leaks: tuple[Leak, ...]
-    """Each feature over all sets, then by culture."""
+    audit: AuditReport
+    """What attacks on the answers alone got; with two that look at more: ``language`` (is an answer in the prompt's
+    language?) and ``label`` (does it name the set's culture?)."""
     balance: tuple[Count, ...]
     """Sorted by culture and domain; combinations without sets are listed with 0."""
     positions: tuple[int, ...]
@@ -75,8 +49,13 @@ class CheckReport(Frozen):
 
     @property
     def passed(self) -> bool:
-        """Whether no finding is an error."""
-        return all(finding.severity != "error" for finding in self.findings)
+        """Whether no finding is an error, and no attack gets five points beyond chance over the whole."""
+        return all(finding.severity != "error" for finding in self.findings) and not self.leaks
+
+    @property
+    def leaks(self) -> tuple[Attack, ...]:
+        """The attacks that get five points beyond chance over all or all main sets."""
+        return tuple(attack for attack in self.audit.working if attack.severe and attack.level in ("all", "main"))
 
     @property
     def warnings(self) -> int:

@@ -7,7 +7,7 @@ from itertools import chain
 
 from carb_data.checks.report import Finding
 from carb_data.labels import names_culture
-from carb_data.language import in_languages
+from carb_data.language import in_languages, shows_another_language
 from carb_data.models import BonSet, Perturbation, Response, Role
 from carb_data.ngrams import NgramIndex, normalise
 
@@ -69,7 +69,7 @@ def find_wrong_languages(items: Sequence[BonSet], spoken: Spoken) -> Iterator[Fi
             ((r.id, r.text, r.language) for r in (*item.responses, *item.perturbed)),
         )
         for field, text, language in texts:
-            if not spoken[text, language]:
+            if not spoken[text, language] and shows_another_language(text, language):
                 yield Finding(
                     severity="warning",
                     check="language",

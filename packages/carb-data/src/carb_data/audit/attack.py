@@ -1,0 +1,175 @@
+"""An audit: every attack on every level of a data set."""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+
+from carb_data.audit.features import SURFACE
+from carb_data.audit.learned import LEARNED, groups, learned
+from carb_data.audit.report import Attack, AuditReport, WorstSet
+from carb_data.dataset import Dataset
+from carb_data.models import BonSet, Role
+from carb_data.registry import cultures, is_main
+
+__all__ = ["audit", "cohen_d", "wilson"]
+
+Rows = Sequence[Sequence[float]]
+WORST = 5
+
+
+def audit(
+    dataset: Dataset,
+    *,
+    more: Mapping[str, Callable[[Sequence[BonSet]], Rows]] | None = None,
+    learn: bool = True,
+    seed: int = 0,
+) -> AuditReport:
+    """Attack a data set from the answers alone.
+
+    Args:
+        dataset: what to attack. Families are attacked as wholes and, where they have mirrors, by their main sets alone.
+        more: further attacks by name: a number for each answer of each set. Language models that rate the answers
+            without the question come in here.
+        learn: also train classifiers on words and characters; needs scikit-learn (extra ``checks``).
+        seed: divides the sets into the classifiers' folds.
+
+    Raises:
+        MissingExtraError: ``learn`` and scikit-learn is not installed.
+    """
+    items = list(dataset)
+    mains = [item for item in items if item.family is None or is_main(item.culture, item.language)]
+    attacks: dict[str, Callable[[Sequence[BonSet]], Rows]] = {
+        name: lambda some, rule=rule: [rule(item) for item in some]  # type: ignore[misc]  # bound per turn
+        for name, rule in SURFACE.items()
+    }
+    if learn:
+        attacks |= {
+            name: lambda some, name=name: learned(some, name, seed=seed)  # type: ignore[misc]  # bound per turn
+            for name in LEARNED
+        }
+    attacks |= dict(more or {})
+    has_mirrors = len(mains) != len(items)
+    found: dict[str, list[Attack]] = {"all": [], "main": [], "domain": [], "culture": []}
+    worst: list[WorstSet] = []
+    for name, attack in attacks.items():
+        values = attack(items)
+        whole = _rows(name, "all", {None: list(range(len(items)))}, items, values, len(attacks))
+        found["all"] += whole
+        if has_mirrors:
+            values = attack(mains)
+            main = _rows(name, "main", {None: list(range(len(mains)))}, mains, values, len(attacks))
+            found["main"] += main
+        if any(row.works for row in (*whole, *(main if has_mirrors else ()))):
+            worst += _worst(name, mains, values)
+        for level, key in (("domain", _domain), ("culture", _culture)):
+            places: dict[str | None, list[int]] = {}
+            for place, item in enumerate(mains):
+                places.setdefault(key(item), []).append(place)
+            found[level] += _rows(name, level, dict(sorted(places.items(), key=str)), mains, values, len(attacks))
+    return AuditReport(
+        sets=len(items),
+        mirrors=len(items) - len(mains),
+        fingerprint=dataset.fingerprint,
+        attacks=tuple(row for rows in found.values() for row in rows),
+        worst=tuple(worst),
+    )
+
+
+def _domain(item: BonSet) -> str:
+    return item.domain.value
+
+
+def _culture(item: BonSet) -> str:
+    return cultures.root(item.culture).id if item.culture in cultures else item.culture
+
+
+def _rows(
+    name: str, level: str, places: Mapping[str | None, list[int]], items: Sequence[BonSet], values: Rows, attacks: int
+) -> list[Attack]:
+    tests = attacks * max(1, len(places))
+    return [
+        _attack(name, level, group, [items[n] for n in own], [values[n] for n in own], tests)
+        for group, own in places.items()
+    ]
+
+
+def _attack(name: str, level: str, group: str | None, items: Sequence[BonSet], values: Rows, tests: int) -> Attack:
+    fields = {"attack": name, "level": level, "group": group, "n": len(items)}
+    if not items:
+        return Attack.model_validate(fields | dict.fromkeys(("accuracy", "low", "high", "chance", "effect")))
+    wins = [_win(item, row) for item, row in zip(items, values, strict=True)]
+    sides: dict[Role, list[float]] = {Role.CHOSEN: [], Role.REJECTED: []}
+    for item, row in zip(items, values, strict=True):
+        for response, value in zip(item.responses, row, strict=True):
+            sides[response.role].append(value)
+    accuracy = statistics.fmean(wins)
+    z = statistics.NormalDist().inv_cdf(1 - 0.025 / tests)
+    low, high = wilson(accuracy, _effective(wins, groups(items)), z)
+    return Attack.model_validate(
+        fields
+        | {
+            "accuracy": accuracy,
+            "low": low,
+            "high": high,
+            "chance": statistics.fmean(1 / len(item.responses) for item in items),
+            "effect": cohen_d(sides[Role.CHOSEN], sides[Role.REJECTED]),
+        }
+    )
+
+
+def _win(item: BonSet, row: Sequence[float]) -> float:
+    best = [r.role is Role.CHOSEN for r, value in zip(item.responses, row, strict=True) if value == max(row)]
+    return sum(best) / len(best)
+
+
+def _effective(wins: Sequence[float], names: Sequence[str]) -> float:
+    """How many independent sets have the variance of these, of which those with one name belong together.
+
+    From the cluster-robust variance of the mean; not more than there are sets, nor fewer than there are names.
+    """
+    n, mean = len(wins), statistics.fmean(wins)
+    apart = len(set(names))
+    if apart == n:
+        return float(n)
+    sums: Counter[str] = Counter()
+    for win, name in zip(wins, names, strict=True):
+        sums[name] += win - mean  # type: ignore[assignment]  # a Counter of floats
+    variance = sum(total**2 for total in sums.values()) / n**2
+    return float(n) if variance == 0 else min(float(n), max(float(apart), mean * (1 - mean) / variance))
+
+
+def _worst(name: str, items: Sequence[BonSet], values: Rows) -> list[WorstSet]:
+    spread = statistics.pstdev(value for row in values for value in row) or 1.0
+    margins = []
+    for item, row in zip(items, values, strict=True):
+        right = next(value for r, value in zip(item.responses, row, strict=True) if r.role is Role.CHOSEN)
+        wrong = max(value for r, value in zip(item.responses, row, strict=True) if r.role is not Role.CHOSEN)
+        if right > wrong:
+            margins.append(WorstSet(attack=name, item_id=item.id, margin=(right - wrong) / spread))
+    return sorted(margins, key=lambda one: -one.margin)[:WORST]
+
+
+def wilson(share: float, n: float, z: float = statistics.NormalDist().inv_cdf(0.975)) -> tuple[float, float]:
+    """Score interval of a share of ``n`` independent trials (Wilson 1927); shares of ties count as they are.
+
+    Args:
+        share: in [0, 1].
+        n: number of trials; an effective number need not be whole.
+        z: quantile of the normal distribution; by default that of 95%.
+    """
+    centre = (share + z**2 / (2 * n)) / (1 + z**2 / n)
+    half = z / (1 + z**2 / n) * math.sqrt(share * (1 - share) / n + z**2 / (4 * n**2))
+    return max(0.0, centre - half), min(1.0, centre + half)
+
+
+def cohen_d(first: Sequence[float], second: Sequence[float]) -> float | None:
+    """Difference of means over the pooled standard deviation (Cohen 1988, section 2.2); None where that is 0."""
+    degrees = len(first) + len(second) - 2
+    if degrees < 1:
+        return None
+    mean_first, mean_second = statistics.fmean(first), statistics.fmean(second)
+    squares = sum((x - mean_first) ** 2 for x in first) + sum((x - mean_second) ** 2 for x in second)
+    return (mean_first - mean_second) / math.sqrt(squares / degrees) if squares > 0 else None

@@ -1,0 +1,83 @@
+"""Attacks that are learned: classifiers of the answers' words or characters, trained on other sets."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from carb_data.extras import require
+from carb_data.joined import Joined
+from carb_data.models import BonSet, Role
+
+__all__ = ["LEARNED", "learned"]
+
+_SPLIT: Mapping[str, Mapping[str, Any]] = {
+    "bag of words": {"analyzer": "word", "token_pattern": r"[぀-ヿ㐀-鿿฀-๿]{1,2}|\w+"},
+    "character n-grams": {"analyzer": "char", "ngram_range": (1, 4)},
+}
+LEARNED = tuple(_SPLIT)
+FOLDS = 10
+MOST_TEXTS = 40_000
+"""More answers than this are not needed to learn what gives the right one away; sets beyond are judged only."""
+
+
+def learned(items: Sequence[BonSet], name: str, *, seed: int = 0) -> list[list[float]]:
+    """For each set a number for each answer, from a logistic regression that was trained on other sets.
+
+    Folds divide source items and families, never sets: a translation or a mirror of a set does not teach its answer.
+
+    Args:
+        items: the sets; each needs two answers or more.
+        name: one of ``LEARNED``: words (pairs of characters where a script has no spaces), or 1- to 4-grams.
+        seed: another seed divides otherwise.
+
+    Raises:
+        MissingExtraError: scikit-learn is not installed (extra ``checks``).
+    """
+    text = require("sklearn.feature_extraction.text", package="carb-data", extra="checks")
+    linear = require("sklearn.linear_model", package="carb-data", extra="checks")
+    folds = _folds(items, seed)
+    texts = [f"{r.language.partition('-')[0]} {r.text}" for item in items for r in item.responses]
+    right = [r.role is Role.CHOSEN for item in items for r in item.responses]
+    fold_of = [fold for item, fold in zip(items, folds, strict=True) for _ in item.responses]
+    values = [0.0] * len(texts)
+    if len(set(folds)) < 2:
+        return _by_set(items, values)
+    matrix = text.TfidfVectorizer(
+        **_SPLIT[name], sublinear_tf=True, max_features=200_000, min_df=2 if len(texts) > 2000 else 1
+    ).fit_transform(texts)
+    for fold in sorted(set(folds)):
+        train = [n for n, place in enumerate(fold_of) if place != fold][:MOST_TEXTS]
+        test = [n for n, place in enumerate(fold_of) if place == fold]
+        model = linear.LogisticRegression(class_weight="balanced", solver="liblinear", random_state=0)
+        model.fit(matrix[train], [right[n] for n in train])
+        for n, value in zip(test, model.decision_function(matrix[test]).tolist(), strict=True):
+            values[n] = round(value, 12)
+    return _by_set(items, values)
+
+
+def groups(items: Sequence[BonSet]) -> list[str]:
+    """What belongs together, for each set: its source item, with all others of its family."""
+    joined, first = Joined(), dict[str, str]()
+    for item in items:
+        if item.family is not None:
+            joined.join(first.setdefault(item.family, item.source_item), item.source_item)
+    return [joined.name(item.source_item) for item in items]
+
+
+def _folds(items: Sequence[BonSet], seed: int) -> list[int]:
+    names = groups(items)
+    shuffled = sorted(
+        set(names), key=lambda name: hashlib.sha256(f"{seed}\0{name}".encode("utf-8", "replace")).digest()
+    )
+    place = {name: number % FOLDS for number, name in enumerate(shuffled)}
+    return [place[name] for name in names]
+
+
+def _by_set(items: Sequence[BonSet], values: Sequence[float]) -> list[list[float]]:
+    rows, start = [], 0
+    for item in items:
+        rows.append(list(values[start : start + len(item.responses)]))
+        start += len(item.responses)
+    return rows

@@ -1,0 +1,143 @@
+"""Attacks from the answers alone: what gives the answer away is found, and mirrored families give nothing away."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+pytest.importorskip("sklearn", reason="needs the extra 'checks'")
+
+from carb_data import BonSet, Dataset, Provenance, Response, Role
+from carb_data.audit import audit
+from carb_data.audit.features import SURFACE
+from carb_data.audit.learned import LEARNED
+
+WORDS = ("amber", "birch", "cedar", "delta", "ember", "fjord", "grove", "heron", "islet", "jetty", "knoll", "larch")
+
+
+def made(number: int, texts: list[str], right: int = 0, **changes) -> BonSet:
+    roles = [Role.CHOSEN if place == right else Role.REJECTED for place in range(len(texts))]
+    return BonSet(
+        id=f"s{number}",
+        culture="german",
+        domain="values",
+        language="en",
+        prompt=f"Question {number}?",
+        responses=tuple(
+            Response(id=str(n), text=text, role=role, language="en")
+            for n, (text, role) in enumerate(zip(texts, roles, strict=True))
+        ),
+        provenance=Provenance(source="test", license="CC0-1.0", method="authored"),
+    ).model_copy(update=changes)
+
+
+def phrases(random_: random.Random) -> list[str]:
+    return [" ".join(random_.choices(WORDS, k=6)) for _ in range(4)]
+
+
+def fair(count: int, seed: int = 0) -> list[BonSet]:
+    random_ = random.Random(seed)
+    return [made(n, phrases(random_), random_.randrange(4)) for n in range(count)]
+
+
+def working(sets: list[BonSet], level: str = "all") -> set[str]:
+    return {attack.attack for attack in audit(Dataset(sets)).working if attack.level == level}
+
+
+def changed(item: BonSet, how) -> BonSet:
+    responses = tuple(r.model_copy(update={"text": how(r.text, r.role is Role.CHOSEN)}) for r in item.responses)
+    return item.model_copy(update={"responses": responses})
+
+
+def test_nothing_works_where_nothing_gives_the_answer_away():
+    report = audit(Dataset(fair(150)))
+    assert report.passed
+    assert report.worst == ()
+    assert {attack.attack for attack in report.attacks} == {*SURFACE, *LEARNED}
+
+
+@pytest.mark.parametrize(
+    ("how", "attack"),
+    [
+        (
+            lambda text, right: f"zephyr {text}" if right else f"{random.Random(text).choice(WORDS)} {text}",
+            "bag of words",
+        ),
+        (lambda text, right: text.replace("e", "é") if right else text, "character n-grams"),
+        (lambda text, right: f"not {text}" if right else f"now {text}", "lonely polarity"),
+        (lambda text, right: text if right else f"{text[:9]} the same long ending", "odd one out (4-grams)"),
+        (lambda text, right: f"{text} and on and on" if right else text, "longest"),
+        (lambda text, right: f"{text}, in Germany" if right else f"{text}, in no place", "names a culture"),
+        (lambda text, right: text if right else f"{text}!?", "least punctuation"),
+    ],
+)
+def test_a_giveaway_is_found(how, attack):
+    sets = [changed(item, how) for item in fair(200)]
+    report = audit(Dataset(sets))
+    (found,) = [one for one in report.attacks if one.attack == attack and one.level == "all"]
+    assert found.works
+    assert found.severe
+    assert [one.item_id for one in report.worst if one.attack == attack]
+
+
+def mirrored(count: int) -> list[BonSet]:
+    """Families whose first answer, the one of the main set, carries a marker and is the longest."""
+    random_ = random.Random(1)
+    sets = []
+    for n in range(count):
+        first, *others = phrases(random_)
+        texts = [f"zephyr {first} and more", *others]
+        places = ["english-gb", "german-at", "german-ch", "italian"]
+        for place, culture in enumerate(places):
+            origin = Provenance(source="test", source_id=f"f{n}", license="CC0-1.0", method="authored")
+            item = made(n, texts, place, culture=culture, family=f"f{n}", provenance=origin, id=f"f{n}-{place}")
+            sets.append(item)
+    return sets
+
+
+def test_a_family_is_immune_as_a_whole_and_its_main_set_is_not():
+    report = audit(Dataset(mirrored(60)))
+    assert report.mirrors == 180
+    whole = [attack for attack in report.attacks if attack.level == "all"]
+    for attack in whole:
+        assert attack.accuracy == pytest.approx(0.25, abs=1e-12), attack.attack
+    main = {attack.attack: attack for attack in report.attacks if attack.level == "main"}
+    assert main["longest"].accuracy == main["bag of words"].accuracy == 1
+    assert {"longest", "bag of words"} <= {attack.attack for attack in report.working}
+
+
+def test_sets_of_one_source_item_count_together():
+    random_ = random.Random(5)
+    origins = [Provenance(source="t", source_id=str(n), license="x", method="authored") for n in range(12)]
+    texts = [[f"{'very ' * (n % 2)}{first}", *rest] for n in range(12) for first, *rest in [phrases(random_)]]
+    copies = [
+        made(n * 20 + c, [f"{text} {WORDS[(c + k) % 12]}" for k, text in enumerate(texts[n])], 0, provenance=origins[n])
+        for n in range(12)
+        for c in range(20)
+    ]
+    (first,) = [a for a in audit(Dataset(copies), learn=False).attacks if a.attack == "longest" and a.level == "all"]
+    assert first.high - first.low > 0.4  # twelve source items, though there are 240 sets
+
+
+def test_a_model_joins_as_a_further_attack():
+    sets = fair(150)
+    keys = {item.id: [float(r.role is Role.CHOSEN) for r in item.responses] for item in sets}
+    report = audit(Dataset(sets), more={"likelihood": lambda some: [keys[item.id] for item in some]}, learn=False)
+    assert {attack.attack for attack in report.working} == {"likelihood"}
+    assert report.working[0].accuracy == 1
+
+
+def test_sets_of_two_are_measured_against_a_half():
+    pairs = [
+        item.model_copy(update={"responses": (item.chosen, item.rejected[0])[:: 1 if n % 2 else -1]})
+        for n, item in enumerate(fair(80))
+    ]
+    report = audit(Dataset(pairs))
+    assert {attack.chance for attack in report.attacks} == {0.5}
+    assert report.passed
+
+
+def test_the_correction_keeps_false_alarms_rare():
+    alarms = sum(not audit(Dataset(fair(40, seed)), learn=False).passed for seed in range(12))
+    assert alarms <= 2
