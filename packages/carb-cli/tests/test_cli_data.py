@@ -32,7 +32,29 @@ def test_validate_says_yes(carb: Carb, data_file: Path) -> None:
     ended = carb("data", "validate", data_file, "--form-only")
     assert (ended.code, ended.err) == (0, "")
     assert "12 sets, all valid" in ended.out
-    assert carb("data", "validate", data_file, "--json").json["valid"] is True
+
+
+def test_validate_passes_sound_sets_and_fails_those_whose_answers_give_themselves_away(
+    carb: Carb, data_file: Path, tmp_path: Path
+) -> None:
+    pytest.importorskip("sklearn", reason="needs the extra carb-data[checks]")
+    load("carb-seed").filter(cultures=["german"]).save(tmp_path / "sound.jsonl")
+    assert carb("data", "validate", tmp_path / "sound.jsonl", "--json").json["valid"] is True
+    ended = carb("data", "validate", data_file)  # its right answers all begin with the same word
+    assert ended.code == 1
+    assert "Given away by" in ended.out
+
+
+def test_audit_names_what_works_and_exits_with_1_where_asked(carb: Carb, data_file: Path) -> None:
+    pytest.importorskip("sklearn", reason="needs the extra carb-data[checks]")
+    ended = carb("data", "audit", data_file, "--model", "baseline:length", "--json")
+    assert ended.code == 0
+    attacks = {a["attack"] for a in ended.json["attacks"]}
+    assert {"longest", "bag of words", "baseline:length"} <= attacks
+    assert ended.json["worst"]
+    ended = carb("data", "audit", data_file, "--check")
+    assert ended.code == 1
+    assert "works" in ended.out
 
 
 def test_validate_reports_every_defect_and_exits_with_1(carb: Carb, tmp_path: Path) -> None:

@@ -42,7 +42,7 @@ def audit_(
 
     For example:
 
-        carb data audit carb-seed --check
+        carb data audit carb-seed
 
     Parameters
     ----------

@@ -163,7 +163,7 @@ def validate(
 
     A data set whose form is valid is checked further: copies and near-copies, texts in another language than
     declared, perturbations that are not what they say, attacks from the answers alone (see audit), balance, licences.
-    Exits with 1 when there are errors, or when an attack gets five points or more beyond chance over the whole.
+    Exits with 1 when there are errors, or when an attack surely gets ten points or more beyond chance over the whole.
 
     For example:
 

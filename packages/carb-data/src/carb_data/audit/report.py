@@ -40,10 +40,8 @@ class Attack(Frozen):
 
     @property
     def severe(self) -> bool:
-        """Whether it works and gets five points or more beyond chance."""
-        return (
-            self.works and self.accuracy is not None and self.chance is not None and self.accuracy >= self.chance + 0.05
-        )
+        """Whether its interval lies ten points or more beyond chance."""
+        return self.low is not None and self.chance is not None and self.low >= self.chance + 0.1
 
 
 class WorstSet(Frozen):

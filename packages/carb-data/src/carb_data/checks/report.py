@@ -49,12 +49,12 @@ class CheckReport(Frozen):
 
     @property
     def passed(self) -> bool:
-        """Whether no finding is an error, and no attack gets five points beyond chance over the whole."""
+        """Whether no finding is an error, and no attack gets ten points beyond chance over the whole."""
         return all(finding.severity != "error" for finding in self.findings) and not self.leaks
 
     @property
     def leaks(self) -> tuple[Attack, ...]:
-        """The attacks that get five points beyond chance over all or all main sets."""
+        """The attacks whose interval lies ten points beyond chance over all or all main sets."""
         return tuple(attack for attack in self.audit.working if attack.severe and attack.level in ("all", "main"))
 
     @property
