@@ -9,8 +9,9 @@ import pytest
 from carb_data import BonSet, CarbError, Dataset
 from tal_rlvr import MixSource, TrainingMix, check_contamination, load_config, presets
 from tal_rlvr.contamination import drop_contaminated, report_contamination
+from tal_rlvr.layouts import read_pairs
 from tal_rlvr.mix import Parts, ordered
-from tal_rlvr.pairs import Pair, both_orders, off_topic_pairs, other_language_pairs, pairs_from_set, read_pairs
+from tal_rlvr.pairs import Pair, both_orders, off_topic_pairs, other_language_pairs, pairs_from_set
 
 
 def bon(number, culture="thai", language="en", topic=None, **changes):

@@ -89,7 +89,7 @@ def _template_fields() -> frozenset[str]:
     """What stands in the fields of the shipped prompts' form; a model that copies them names no criterion."""
     fields = set()
     for path in (resources.files("tal_rlvr") / "prompts").iterdir():
-        if path.name.startswith("think-"):
+        if path.name.startswith(("think-", "general-think-")):
             for line in path.read_text(encoding="utf-8").splitlines():
                 if line.startswith("- ") and line.count("|") == 3:
                     fields |= {field.strip().casefold() for field in line[2:].split("|")[:2]}

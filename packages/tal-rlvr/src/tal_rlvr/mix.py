@@ -12,7 +12,8 @@ from pydantic import Field
 
 from carb_data import CarbError, load
 from carb_data.models import Frozen
-from tal_rlvr.pairs import Form, OrderedPair, Pair, both_orders, off_topic_pairs, other_language_pairs, read_pairs
+from tal_rlvr.layouts import Form, read_pairs
+from tal_rlvr.pairs import OrderedPair, Pair, both_orders, off_topic_pairs, other_language_pairs
 
 
 class MixSource(Frozen):

@@ -18,6 +18,9 @@ Message = dict[str, str]
 Prompt = str | list[Message]
 """As trainers take it: chat messages, or plain text for a base model."""
 
+GENERAL = "general"
+"""The culture of pairs that are about no culture."""
+
 QUOTE = "> "
 """Before every line of a response, so that no response can pretend to be another part of the prompt."""
 
@@ -39,7 +42,8 @@ class HasText(Protocol):
 
 
 def prompt_folder() -> Path:
-    """The folder of the shipped prompts: ``think-LANGUAGE.jinja``, ``direct-LANGUAGE.jinja``, ``plain.jinja``."""
+    """The folder of the shipped prompts: ``think-LANGUAGE.jinja``, ``direct-LANGUAGE.jinja``, ``plain.jinja``,
+    and ``general-think-LANGUAGE.jinja`` and ``general-direct-LANGUAGE.jinja`` for pairs of no culture."""
     return Path(str(resources.files("tal_rlvr") / "prompts"))
 
 
@@ -63,8 +67,10 @@ def render_prompt(
     Args:
         item: the question: text, or an object with ``prompt`` and ``language``.
         pair: the two responses in presented order, A first.
-        culture: id in the registry, a ``Culture``, or a name as it shall stand in the prompt.
-        language: BCP 47 tag of the instructions' language, or ``"item"`` for the item's own.
+        culture: id in the registry, a ``Culture``, or a name as it shall stand in the prompt. ``general`` stands for no
+            culture: the prompt then asks which response serves better (``general-think-LANGUAGE.jinja``, else English).
+        language: BCP 47 tag of the instructions' language, or ``"item"`` for the item's own; where there is no prompt
+            in an item's own language, the instructions are English.
         form: ``think`` (criteria, assessment, verdict) or ``direct`` (a verdict alone).
         folder: prompts to use instead of the shipped ones, in files of the same names.
 
@@ -80,10 +86,12 @@ def render_prompt(
     if language == "item":
         if isinstance(item, str):
             raise CarbError("language='item' needs an item that knows its language; name the language instead.")
-        language = item.language
+        has_own = culture == GENERAL or _find(form, item.language, folder or prompt_folder()) is not None
+        language = item.language if has_own else "en"
     first, second = (_quoted(entry if isinstance(entry, str) else entry.text) for entry in pair)
     fields = {"prompt": _quoted(question), "first": first, "second": second, "culture": _name(culture)}
-    return [{"role": "user", "content": fill(str(_file(form, language, folder)), fields)}]
+    path = _general(form, language, folder) if culture == GENERAL else _file(form, language, folder)
+    return [{"role": "user", "content": fill(str(path), fields)}]
 
 
 def render_plain(messages: Sequence[Message]) -> str:
@@ -124,16 +132,30 @@ def _name(culture: str | Culture) -> str:
     return cultures[culture].name if culture in cultures else culture
 
 
+def _general(form: str, language: str, folder: Path | None) -> Path:
+    """The prompt for a pair of no culture: of the folder or shipped, in the language or in English."""
+    folders = [folder or prompt_folder(), prompt_folder()]
+    found = (_find(f"general-{form}", tag, place) for place in folders for tag in (language, "en"))
+    return next(path for path in found if path is not None)
+
+
 def _file(form: str, language: str, folder: Path | None) -> Path:
     folder = folder or prompt_folder()
+    path = _find(form, language, folder)
+    if path is not None:
+        return path
+    known = ", ".join(prompt_languages(form, folder)) or "none"
+    raise CarbError(
+        f"There is no prompt '{form}' in the language '{language}' (there is: {known}). Use language='en', or put "
+        f"a file {form}-{language}.jinja into a folder of your own and name that folder."
+    )
+
+
+def _find(form: str, language: str, folder: Path) -> Path | None:
     tag = language
     while tag:
         path = folder / f"{form}-{tag}.jinja"
         if path.is_file():
             return path
         tag = tag.rpartition("-")[0]  # zh-Hans falls back to zh
-    known = ", ".join(prompt_languages(form, folder)) or "none"
-    raise CarbError(
-        f"There is no prompt '{form}' in the language '{language}' (there is: {known}). Use language='en', or put "
-        f"a file {form}-{language}.jinja into a folder of your own and name that folder."
-    )
+    return None

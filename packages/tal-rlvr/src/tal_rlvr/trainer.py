@@ -100,9 +100,9 @@ def training_rows(
     for row in rows:
         forms = []
         for form in ("direct" if direct else "think", "direct"):
-            language = row.pair.language if prompts.language == "item" else prompts.language
+            pair = (row.first, row.second)
             messages = render_prompt(
-                row.pair.prompt, (row.first, row.second), row.pair.culture, language, form=form, folder=prompts.folder()
+                row.pair, pair, row.pair.culture, prompts.language, form=form, folder=prompts.folder()
             )
             forms.append(make_prompt(tokenizer, messages, chat=chat))
         out.append({"prompt": forms[0], "bare_prompt": forms[1], "label": row.label})
