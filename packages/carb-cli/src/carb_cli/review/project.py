@@ -9,6 +9,7 @@ from pathlib import Path
 
 from carb_cli.review import people, recording
 from carb_cli.review.items import items_of
+from carb_cli.review.languages import language_of
 from carb_cli.review.order import Plan
 from carb_cli.review.store import connect, transaction
 from carb_data import CarbError, Dataset
@@ -52,6 +53,7 @@ def create(
     db = connect(path, create=True)
     made = {
         "data": name,
+        "language": language_of(dataset[0].culture),
         "fingerprint": dataset.fingerprint,
         "seed": str(secrets.randbits(60)),
         "random_share": repr(random_share),

@@ -259,6 +259,7 @@ def _state(db: sqlite3.Connection, reviewer: str, total: int) -> dict[str, Any]:
         "language": row["language"],
         "consent": row["consent"],
         "total": total,
+        "suggested": setting(db, "language"),
         "data": setting(db, "data"),
         "revisions": {answer["item"]: answer["revision"] for answer in answers},
     }

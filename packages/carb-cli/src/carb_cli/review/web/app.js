@@ -1,0 +1,443 @@
+"use strict";
+// The page: one item at a time. Every text goes into the document as text, never as markup.
+
+const main = document.getElementById("main");
+const pack = document.getElementById("pack") ? JSON.parse(document.getElementById("pack").textContent) : null;
+const RIGHT_TO_LEFT = ["ar"];
+const NAMES = { ar: "العربية", de: "Deutsch", en: "English", es: "Español", ja: "日本語", ko: "한국어", ru: "Русский", th: "ไทย", vi: "Tiếng Việt", zh: "中文" };
+const AGES = ["", "18-24", "25-34", "35-44", "45-54", "55-64", "65+"];
+const ON = ["region", "generation", "religion", "other"];
+let words = {}, state = null, device = null, sender = null, items = [], view = null;
+
+function say(key, values = {}) {
+  return (words[key] ?? key).replace(/\{(\w+)\}/g, (whole, name) => values[name] ?? whole);
+}
+
+function number(value) {
+  return new Intl.NumberFormat(state?.language || "en").format(value);
+}
+
+function make(tag, properties = {}, ...children) {
+  const element = document.createElement(tag);
+  for (const [name, value] of Object.entries(properties)) {
+    if (name === "on") for (const [event, action] of Object.entries(value)) element.addEventListener(event, action);
+    else if (name in element && name !== "list") element[name] = value;
+    else element.setAttribute(name, value);
+  }
+  element.append(...children.filter((child) => child !== null));
+  return element;
+}
+
+function show(...children) {
+  main.replaceChildren(...children);
+  const heading = main.querySelector("h1, h2");
+  if (heading) heading.tabIndex = -1;
+  (heading ?? main).focus();
+  scrollTo(0, 0);
+  status();
+}
+
+function button(key, action, kind = "") {
+  return make("button", { type: "button", className: kind, textContent: say(key), on: { click: action } });
+}
+
+function field(key, input) {
+  return make("label", { className: "field" }, make("span", { textContent: say(key) }), input);
+}
+
+function select(name, options, chosen, action) {
+  const made = make("select", { name, on: { change: action ?? (() => {}) } });
+  for (const [value, text] of options)
+    made.append(make("option", { value, textContent: text, selected: value === chosen, lang: value in NAMES ? value : "" }));
+  return made;
+}
+
+function choice(name, value, key, type = "radio", checked = false) {
+  const input = make("input", { type, name, value, checked });
+  return make("label", { className: type === "radio" ? "choice" : "tick" }, input, make("span", { textContent: say(key) }));
+}
+
+function status() {
+  const answered = new Set([...Object.keys(state?.revisions ?? {}), ...(device?.events().map((event) => event.item) ?? [])]);
+  const n = Math.min(answered.size, state?.total ?? 0);
+  document.getElementById("progress").textContent = state?.consent ? say("progress", { n: number(n), total: number(state.total) }) : "";
+  const waiting = sender ? sender.waiting().length : 0;
+  const parts = [];
+  if (sender?.problem === "session") parts.push(say("session_over"));
+  if (sender?.problem === "offline" && waiting) parts.push(say("offline"));
+  if (waiting) parts.push(say("waiting", { n: number(waiting) }));
+  else if (sender && n) parts.push(say("all_sent"));
+  if (device && !device.disk) parts.push(say("no_storage"));
+  const text = parts.join(" ");
+  const line = document.getElementById("sending");
+  if (line.textContent !== text) line.textContent = text;
+  notices();
+}
+
+// What could not be stored is shown until the reviewer has decided.
+function notices() {
+  document.querySelectorAll(".notice").forEach((element) => element.remove());
+  for (const event of device?.events() ?? []) {
+    if (event.state === "conflict") {
+      const keep = () => {
+        device.remove(`event:${event.id}`);
+        device.keep({ ...plain(event), id: uuid(), base: event.revision });
+        sender.send();
+      };
+      const drop = () => {
+        device.mark({ ...event, answer: event.other }, "sent");
+        status();
+      };
+      const row = make("div", { className: "row" }, button("conflict_mine", keep), button("conflict_other", drop));
+      main.before(make("div", { className: "notice", role: "alert" }, make("p", { textContent: say("conflict") }), row));
+    }
+    if (event.state === "refused") {
+      const away = () => {
+        device.remove(`event:${event.id}`);
+        status();
+      };
+      const text = say("refused", { reason: event.reason });
+      main.before(make("div", { className: "notice", role: "alert" }, make("p", { textContent: text }), button("understood", away)));
+    }
+  }
+}
+
+async function speak(language) {
+  words = pack ? pack.texts[language] : await ask(`texts/${language}.json`);
+  device?.write("texts", words);
+  state.language = language;
+  document.documentElement.lang = language;
+  document.documentElement.dir = RIGHT_TO_LEFT.includes(language) ? "rtl" : "ltr";
+  document.title = say("title");
+  const names = Object.entries(NAMES).filter(([name]) => !pack || name in pack.texts);
+  const chooser = select("language", names, language, async (event) => {
+    await speak(event.target.value);
+    if (state.consent) await introduce({});
+    else consent();
+  });
+  chooser.setAttribute("aria-label", say("language"));
+  document.getElementById("language").replaceChildren(chooser);
+  const guide = make("ol", {}, ...[1, 2, 3, 4, 5, 6, 7].map((n) => make("li", { textContent: say(`guide_${n}`) })));
+  document.getElementById("footer").replaceChildren(
+    make("details", {}, make("summary", { textContent: say("help") }), guide),
+    make("div", { className: "row" }, button("save_file", saveFile), ...(pack ? [loadButton()] : [])),
+  );
+}
+
+function consent() {
+  view = null;
+  const texts = [1, 2, 3].map((n) => make("p", { textContent: say(`consent_${n}`) }));
+  const agree = make("input", { type: "checkbox", name: "agree" });
+  const name = make("input", { type: "text", name: "name", maxLength: 80, value: state.name, autocomplete: "off", dir: "auto" });
+  const region = make("input", { type: "text", name: "region", maxLength: 80, value: state.region, autocomplete: "off", dir: "auto" });
+  const age = select("age", AGES.map((value) => [value, value || say("no_answer")]), state.age);
+  const problem = make("p", { className: "problem", role: "alert" });
+  const form = make("form", { noValidate: true, on: { submit: async (event) => {
+    event.preventDefault();
+    if (!agree.checked) {
+      problem.textContent = say("missing_consent");
+      agree.focus();
+      return;
+    }
+    try {
+      await introduce({ name: name.value, region: region.value, age: age.value });
+    } catch (error) {
+      problem.textContent = error instanceof Refused ? error.message : say("offline");
+    }
+  } } },
+  make("label", { className: "tick" }, agree, make("span", { textContent: say("consent_agree") })),
+  field("name", name), field("region", region), field("age", age), problem,
+  make("div", { className: "row" }, make("button", { type: "submit", className: "first", textContent: say("start") })));
+  show(make("h1", { textContent: say("consent_title") }), ...texts, form);
+}
+
+async function introduce(changes) {
+  const { name, region, age, language } = { ...state, ...changes };
+  const person = { name, region, age, language, consent: 1 };
+  if (pack) Object.assign(state, person);
+  else Object.assign(state, await ask("api/person", person, state.reviewer));
+  remember();
+  await next();
+}
+
+function remember() {
+  device.write("state", state);
+  device.write("items", items);
+}
+
+function open_items() {
+  const done = new Set([...Object.keys(state.revisions), ...device.events().map((event) => event.item)]);
+  return items.filter((item) => !done.has(item.id));
+}
+
+async function next() {
+  if (!pack && open_items().length < 5) {
+    try {
+      const seen = new Set(items.map((item) => item.id));
+      const found = await ask("api/next", { count: 20 }, state.reviewer);
+      items = [...items.filter((item) => device.last(item.id) || !(item.id in state.revisions)), ...found.filter((item) => !seen.has(item.id))];
+      remember();
+    } catch (error) {
+      if (error instanceof Refused && error.status === 401) sender.problem = "session";
+      else sender.problem = "offline";
+    }
+  }
+  const [item] = open_items();
+  if (item) present(item);
+  else finished();
+}
+
+function finished() {
+  view = null;
+  const missing = sender?.problem === "offline";
+  const children = [make("h1", { textContent: say(missing ? "offline" : "done_title") })];
+  if (!missing) children.push(make("p", { textContent: say(pack ? "send_file" : "done_text") }));
+  const row = make("div", { className: "row" }, pack ? button("save_file", saveFile, "first") : null, missing ? button("again", next, "first") : null, backButton());
+  show(...children, row);
+}
+
+function answered_items() {
+  const mine = device.events().map((event) => event.item);
+  return [...new Set([...Object.keys(state.revisions).filter((id) => !mine.includes(id)), ...mine])];
+}
+
+function backButton() {
+  const list = answered_items();
+  const place = view && list.includes(view.item.id) ? list.indexOf(view.item.id) : list.length;
+  return place > 0 ? button("back", () => reopen(list[place - 1])) : null;
+}
+
+async function reopen(id) {
+  const mine = device.last(id);
+  const item = items.find((one) => one.id === id);
+  if (item && mine) return present(item, mine.answer);
+  try {
+    const found = await ask("api/answered", { item: id }, state.reviewer);
+    state.revisions[id] = found.revision;
+    present(found, found.answer);
+  } catch {
+    sender.problem = "offline";
+    status();
+  }
+}
+
+// The revision that an answer given now stands on.
+function base(id) {
+  const mine = device.events().filter((event) => event.item === id && ["waiting", "sent"].includes(event.state));
+  return Math.max(state.revisions[id] ?? 0, ...mine.map((event) => event.revision ?? event.base + 1), 0);
+}
+
+function present(item, answer = null) {
+  const before = device.read(`draft:${item.id}`) ?? answer ?? { status: "answered", opinions: {} };
+  view = { item, event: uuid(), base: base(item.id), active: 0, since: document.hidden ? null : performance.now() };
+  const form = make("form", { noValidate: true, on: { submit: (event) => { event.preventDefault(); save(form); } } });
+  form.addEventListener("input", () => device.write(`draft:${item.id}`, collect(form, item)));
+  const question = item.turns.map((turn) => make("p", { className: "text question", lang: item.language, dir: "auto", textContent: turn.text }));
+  const objected = choice("objected", "yes", "objected", "checkbox", before.status === "objected");
+  const cards = make("div", {}, ...(item.kind === "choice" ? choiceCards(item, before) : versionCards(item, before)));
+  const toggle = () => { cards.hidden = objected.control.checked; };
+  objected.control.addEventListener("change", toggle);
+  const more = make("details", { open: Boolean(before.source || before.comment) }, make("summary", { textContent: say("more") }),
+    field("source", make("input", { type: "text", name: "source", maxLength: 2000, value: before.source ?? "", dir: "auto", autocomplete: "off" })),
+    field("comment", make("textarea", { name: "comment", maxLength: 2000, rows: 2, value: before.comment ?? "", dir: "auto" })));
+  objected.control.addEventListener("change", () => { more.open ||= objected.control.checked; });
+  const problem = make("p", { className: "problem", role: "alert", id: "problem" });
+  form.append(make("h1", { textContent: say(item.kind === "choice" ? "pick_title" : "version_title") }), ...question, cards, objected, more, problem,
+    make("div", { className: "row" }, make("button", { type: "submit", className: "first", textContent: say("save") }), button("unknown", () => store({ status: "unknown", opinions: {}, ...extras(form) })), backButton()));
+  toggle();
+  show(form);
+}
+
+function textOf(option) {
+  return make("p", { className: "text", lang: option.language, dir: "auto", textContent: option.text });
+}
+
+function choiceCards(item, before) {
+  return item.shown.map((token, place) => {
+    const option = item.options.find((one) => one.token === token);
+    const opinion = before.opinions[token] ?? {};
+    const name = `verdict-${token}`;
+    const verdicts = ["best", "right", "wrong", "depends"].map((value) => choice(name, value, value, "radio", opinion.verdict === value));
+    const on = make("fieldset", { hidden: opinion.verdict !== "depends" }, make("legend", { textContent: say("depends_title") }),
+      ...ON.map((value) => choice(`on-${token}`, value, `on_${value}`, "checkbox", opinion.on?.includes(value))),
+      field("which", make("input", { type: "text", name: `which-${token}`, maxLength: 2000, value: opinion.which ?? "", dir: "auto", autocomplete: "off" })));
+    const unnatural = choice(`unnatural-${token}`, "yes", "unnatural", "checkbox", opinion.natural === false);
+    const better = field("better", make("textarea", { name: `better-${token}`, maxLength: 2000, rows: 2, value: opinion.better ?? "", dir: "auto" }));
+    better.hidden = opinion.natural !== false;
+    unnatural.control.addEventListener("change", () => { better.hidden = !unnatural.control.checked; });
+    const box = make("fieldset", { "data-token": token }, make("legend", { textContent: say("answer", { n: number(place + 1) }) }), textOf(option),
+      make("div", { className: "choices" }, ...verdicts), on, unnatural, better);
+    box.addEventListener("change", (event) => {
+      if (event.target.name !== name) return;
+      on.hidden = event.target.value !== "depends";
+      if (event.target.value === "best") // only one is best
+        for (const other of box.parentElement.querySelectorAll("input[value=best]:checked")) if (other !== event.target) other.checked = false;
+    });
+    return box;
+  });
+}
+
+function versionCards(item, before) {
+  const [original, version] = item.options;
+  const ask_ = (name, legend, values) => make("fieldset", {}, make("legend", { textContent: say(legend) }),
+    make("div", { className: "choices" }, ...values.map(([value, key]) => choice(name, value, key, "radio", before[name] === value))));
+  const unnatural = choice("unnatural-version", "yes", "unnatural", "checkbox", before.opinions?.version?.natural === false);
+  return [
+    make("fieldset", {}, make("legend", { textContent: say("first_text") }), textOf(original)),
+    make("fieldset", {}, make("legend", { textContent: say("second_text") }), textOf(version), unnatural),
+    ask_("meaning", "meaning_title", [["same", "yes"], ["changed", "no"], ["unsure", "unsure"]]),
+    ask_("concept", "concept_title", [["kept", "yes"], ["changed", "no"], ["unsure", "unsure"]]),
+  ];
+}
+
+function extras(form) {
+  return { source: form.elements.source.value.trim(), comment: form.elements.comment.value.trim() };
+}
+
+function collect(form, item) {
+  const data = new FormData(form);
+  if (data.get("objected")) return { status: "objected", opinions: {}, ...extras(form) };
+  const answer = { status: "answered", opinions: {}, ...extras(form) };
+  if (item.kind === "version") {
+    answer.meaning = data.get("meaning");
+    answer.concept = data.get("concept");
+    if (data.get("unnatural-version")) answer.opinions.version = { natural: false };
+    return answer;
+  }
+  for (const token of item.shown) {
+    const opinion = { verdict: data.get(`verdict-${token}`), natural: !data.get(`unnatural-${token}`) };
+    if (opinion.verdict === "depends") Object.assign(opinion, { on: data.getAll(`on-${token}`), which: data.get(`which-${token}`) });
+    if (!opinion.natural) opinion.better = data.get(`better-${token}`);
+    answer.opinions[token] = opinion;
+  }
+  return answer;
+}
+
+// The key of what is missing, and where the focus goes.
+function lacking(answer, item, form) {
+  if (answer.status !== "answered") return null;
+  if (item.kind === "version") {
+    const name = !answer.meaning ? "meaning" : !answer.concept ? "concept" : null;
+    return name && ["missing_other", form.elements[name][0]];
+  }
+  const first = (token) => form.elements[`verdict-${token}`][0];
+  if (!Object.values(answer.opinions).some((opinion) => opinion.verdict === "best")) return ["missing", first(item.shown[0])];
+  for (const token of item.shown) {
+    if (!answer.opinions[token].verdict) return ["missing_other", first(token)];
+    if (answer.opinions[token].verdict === "depends" && !answer.opinions[token].on.length) return ["missing_on", form.elements[`on-${token}`][0]];
+  }
+  return null;
+}
+
+function save(form) {
+  const answer = collect(form, view.item);
+  const missing = lacking(answer, view.item, form);
+  if (missing) {
+    document.getElementById("problem").textContent = say(missing[0]);
+    missing[1].focus();
+    return;
+  }
+  store(answer);
+}
+
+function store(answer) {
+  if (!view) return; // a second click
+  const { item, event, base: revision } = view;
+  clock();
+  device.keep({ id: event, item: item.id, shown: item.shown, base: revision, answer, device_time: Date.now() / 1000, active_ms: Math.min(Math.round(view.active), 86400000) });
+  device.remove(`draft:${item.id}`);
+  if (!items.some((one) => one.id === item.id)) items.push(item);
+  view = null;
+  remember();
+  sender?.send();
+  next();
+}
+
+function clock() {
+  if (!view) return;
+  if (view.since !== null) view.active += performance.now() - view.since;
+  view.since = document.hidden ? null : performance.now();
+}
+
+function saveFile() {
+  const { name, region, age, language, consent, reviewer } = state;
+  const content = { form: "carb.review.answers/1", reviewer, person: { name, region, age, language, consent }, events: device.events().map(plain) };
+  const url = URL.createObjectURL(new Blob([JSON.stringify(content, null, 1)], { type: "application/json" }));
+  make("a", { href: url, download: `answers-${reviewer.slice(0, 8)}.json` }).click();
+  setTimeout(() => URL.revokeObjectURL(url), 60000);
+}
+
+function loadButton() {
+  const input = make("input", { type: "file", accept: ".json,application/json", hidden: true, on: { change: async () => {
+    const found = JSON.parse(await input.files[0].text());
+    Object.assign(state, found.person, { reviewer: found.reviewer });
+    for (const event of found.events) if (!device.read(`event:${event.id}`)) device.keep(event);
+    remember();
+    await speak(state.language);
+    next();
+  } } });
+  return make("span", {}, button("load_file", () => input.click()), input);
+}
+
+async function startFile() {
+  device = new Device(pack.fingerprint.slice(0, 16));
+  const fresh = { reviewer: uuid(), name: "", region: "", age: "", language: pack.language, consent: null, total: pack.items.length, revisions: {} };
+  state = { ...(device.read("state") ?? fresh), total: pack.items.length };
+  const shuffle = () => shuffled(pack.items).map((item) => ({ ...item, shown: item.kind === "choice" ? shuffled(item.shown) : item.shown }));
+  items = device.read("items") ?? [];
+  if (!items.length) items = shuffle();
+  remember();
+  await speak(state.language || pack.language);
+}
+
+async function startServer() {
+  const token = location.hash.slice(1);
+  if (token) {
+    await ask("api/enter", { token }).catch((error) => {
+      if (error instanceof Refused && error.status !== 429) throw error;
+    });
+    history.replaceState(null, "", location.pathname); // a screenshot or a shared address must not give the link away
+  }
+  const shared = new Device("shared");
+  try {
+    state = await ask("api/me");
+    shared.write("reviewer", state.reviewer);
+  } catch (error) {
+    if (error instanceof Refused) throw error;
+    const reviewer = shared.read("reviewer"); // no connection: go on with what this device has
+    state = reviewer && new Device(reviewer).read("state");
+    if (!state) throw error;
+  }
+  device = new Device(state.reviewer);
+  sender = new Sender(device, state.reviewer, status);
+  const before = device.read("items") ?? [];
+  items = before.filter((item) => device.last(item.id) || !(item.id in state.revisions));
+  sender.compare(state.revisions);
+  try {
+    await speak(state.language || state.suggested);
+  } catch {
+    words = device.read("texts") ?? {};
+  }
+  sender.send();
+  navigator.serviceWorker?.register("worker.js").catch(() => {}); // a reload without a connection; needs https
+  navigator.storage?.persist?.().catch(() => {});
+}
+
+async function start() {
+  try {
+    await (pack ? startFile() : startServer());
+    if (state.consent) await next();
+    else consent();
+  } catch (error) {
+    const fallback = NAMES[navigator.language.slice(0, 2)] ? navigator.language.slice(0, 2) : "en";
+    words = pack ? pack.texts[fallback] ?? {} : await ask(`texts/${fallback}.json`).catch(() => ({}));
+    document.documentElement.lang = fallback;
+    document.documentElement.dir = RIGHT_TO_LEFT.includes(fallback) ? "rtl" : "ltr";
+    show(make("h1", { textContent: say(error instanceof Refused ? "link_bad" : "offline") }));
+  }
+  document.documentElement.dataset.ready = "yes";
+}
+
+document.addEventListener("visibilitychange", clock);
+addEventListener("storage", status); // another window of this device has answered
+start();

@@ -1,0 +1,157 @@
+"use strict";
+// What this device keeps: items, drafts, and every answer until it is known to be stored. One key for each answer, so
+// that two windows never overwrite each other's; the server counts an answer once, however often it is sent.
+
+class Device {
+  constructor(scope) {
+    this.prefix = `carb:${scope}:`;
+    try {
+      localStorage.setItem("carb:probe", "1");
+      this.disk = localStorage;
+    } catch {
+      this.disk = null; // private windows and some mail programs; answers then live as long as the page
+    }
+    this.memory = new Map();
+  }
+
+  read(name) {
+    const text = this.disk?.getItem(this.prefix + name) ?? this.memory.get(name);
+    return text ? JSON.parse(text) : null;
+  }
+
+  write(name, value) {
+    const text = JSON.stringify(value);
+    this.memory.set(name, text);
+    try {
+      this.disk?.setItem(this.prefix + name, text);
+    } catch {
+      this.disk = null; // full
+    }
+  }
+
+  remove(name) {
+    this.memory.delete(name);
+    this.disk?.removeItem(this.prefix + name);
+  }
+
+  // All answers given on this device, oldest first.
+  events() {
+    const names = new Set(this.memory.keys());
+    for (let place = 0; place < (this.disk?.length ?? 0); place += 1) {
+      const key = this.disk.key(place);
+      if (key.startsWith(this.prefix)) names.add(key.slice(this.prefix.length));
+    }
+    const found = [...names].filter((name) => name.startsWith("event:")).map((name) => this.read(name));
+    return found.filter(Boolean).sort((a, b) => a.number - b.number);
+  }
+
+  // Keep an answer before anything is sent.
+  keep(event) {
+    const numbers = this.events().map((one) => one.number);
+    this.write(`event:${event.id}`, { state: "waiting", number: Math.max(0, ...numbers) + 1, ...event });
+  }
+
+  mark(event, state, more = {}) {
+    this.write(`event:${event.id}`, { ...event, ...more, state });
+  }
+
+  // The last answer of this device to an item.
+  last(item) {
+    return this.events().filter((event) => event.item === item && event.state !== "refused").at(-1) ?? null;
+  }
+}
+
+function uuid() {
+  const bytes = crypto.getRandomValues(new Uint8Array(16)); // randomUUID is missing on plain http
+  bytes[6] = (bytes[6] & 0x0f) | 0x40;
+  bytes[8] = (bytes[8] & 0x3f) | 0x80;
+  const text = [...bytes].map((byte) => byte.toString(16).padStart(2, "0")).join("");
+  return text.replace(/^(.{8})(.{4})(.{4})(.{4})(.{12})$/, "$1-$2-$3-$4-$5");
+}
+
+function shuffled(list) {
+  const made = [...list];
+  for (let place = made.length - 1; place > 0; place -= 1) {
+    const other = crypto.getRandomValues(new Uint32Array(1))[0] % (place + 1);
+    [made[place], made[other]] = [made[other], made[place]];
+  }
+  return made;
+}
+
+// The fields of an answer that are sent and saved; the others are this device's own notes.
+function plain({ id, item, shown, base, answer, device_time, active_ms }) {
+  return { id, item, shown, base, answer, device_time, active_ms };
+}
+
+class Refused extends Error {
+  constructor(status, reason) {
+    super(reason);
+    this.status = status;
+  }
+}
+
+async function ask(path, body, reviewer) {
+  const headers = { "Content-Type": "application/json" };
+  if (reviewer) headers["X-Reviewer"] = reviewer;
+  const options = body === undefined ? { headers } : { method: "POST", headers, body: JSON.stringify(body) };
+  const response = await fetch(path, options); // throws without a connection
+  const found = await response.json().catch(() => ({}));
+  if (!response.ok) throw new Refused(response.status, found.reason ?? String(response.status));
+  return found;
+}
+
+// Sends what waits. A refused or contradicted answer stops no other one.
+class Sender {
+  constructor(device, reviewer, changed) {
+    Object.assign(this, { device, reviewer, changed, busy: false, pause: 1000, timer: null, problem: "" });
+    addEventListener("online", () => this.send());
+    document.addEventListener("visibilitychange", () => this.send());
+  }
+
+  waiting() {
+    return this.device.events().filter((event) => event.state === "waiting");
+  }
+
+  batch() {
+    const seen = new Set(); // one for each item: a later one stands on an earlier one's outcome
+    return this.waiting().filter((event) => !seen.has(event.item) && seen.add(event.item)).slice(0, 20);
+  }
+
+  async send() {
+    if (this.busy) return;
+    this.busy = true;
+    clearTimeout(this.timer);
+    try {
+      for (let batch = this.batch(); batch.length; batch = this.batch()) {
+        const outcomes = await ask("api/events", { events: batch.map(plain) }, this.reviewer);
+        batch.forEach((event, place) => this.settle(event, outcomes[place]));
+        this.pause = 1000;
+        this.problem = "";
+        this.changed();
+      }
+      this.problem = "";
+    } catch (error) {
+      this.problem = error instanceof Refused && [401, 403].includes(error.status) ? "session" : "offline";
+      this.pause = Math.min(this.pause * 2, 30000);
+      this.timer = setTimeout(() => this.send(), this.pause);
+    } finally {
+      this.busy = false;
+      this.changed();
+    }
+  }
+
+  settle(event, { state, revision, reason, answer }) {
+    if (state === "kept" || state === "known") this.device.mark(event, "sent", { revision });
+    else if (state === "refused") this.device.mark(event, "refused", { reason });
+    else
+      for (const other of this.waiting().filter((one) => one.item === event.item))
+        this.device.mark(other, "conflict", { revision, other: answer });
+  }
+
+  // Answers that a restored backup of the server has lost are sent again.
+  compare(revisions) {
+    const last = new Map(this.device.events().filter((one) => one.state === "sent").map((one) => [one.item, one]));
+    for (const event of last.values())
+      if ((revisions[event.item] ?? 0) < event.revision) this.device.mark(event, "waiting");
+  }
+}

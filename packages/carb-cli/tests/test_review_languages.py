@@ -1,0 +1,36 @@
+"""The words of the page: each language says everything, with the same places to fill in."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from carb_cli.review.languages import LANGUAGES, language_of, texts
+from carb_data import cultures
+
+SCRIPTS = {
+    "ar": r"[\u0600-\u06ff]",
+    "ja": r"[\u3040-\u30ff\u4e00-\u9fff]",
+    "ko": r"[\uac00-\ud7af]",
+    "ru": r"[\u0400-\u04ff]",
+    "th": r"[\u0e00-\u0e7f]",
+    "zh": r"[\u4e00-\u9fff]",
+}
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_a_language_says_everything(language: str) -> None:
+    english, words = texts("en"), texts(language)
+    assert list(words) == list(english)
+    for key, text in words.items():
+        assert text.strip() == text != ""
+        assert sorted(re.findall(r"\{\w+\}", text)) == sorted(re.findall(r"\{\w+\}", english[key])), key
+        if language in SCRIPTS:
+            assert re.search(SCRIPTS[language], text), key
+        elif language != "en" and len(text) > 12:
+            assert text != english[key]
+
+
+def test_every_culture_of_the_benchmark_has_its_language() -> None:
+    assert {language_of(culture.id) for culture in cultures} >= set(LANGUAGES)

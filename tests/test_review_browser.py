@@ -1,0 +1,341 @@
+"""The review page in a real browser: phone, keyboard, Arabic, no connection, two windows, hostile texts."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from browsers import FLAGS, HOW, artefacts, chromium
+from carb_data import BonSet, Dataset, Provenance, Response
+from review_server import Server
+
+sync_api = pytest.importorskip("playwright.sync_api", reason="needs playwright; `nox -s browser` installs it")
+pytestmark = pytest.mark.browser
+
+PHONE = {"width": 360, "height": 740}
+DESKTOP = {"width": 1280, "height": 900}
+HOSTILE = [
+    "<script>window.hacked = 1</script>",
+    "</script><img src=x onerror='window.hacked = 2'>",
+    '<a href="javascript:window.hacked = 3">click</a> {{ 7 * 7 }} ${7 * 7} <!-- &lt;b&gt;',
+    "abc\u202egnp.exe\u2066x\u200f y\x07\x1b[31m",
+    "w" * 5000,
+]
+
+
+class Review:
+    """A served review, whose reviewers are used one after another."""
+
+    def __init__(self, out: Path, *arguments: str, **options: Any) -> None:
+        self.out = out
+        self.server = Server(out, *arguments, **options)
+        self.links = iter(self.server.links)
+
+    def rows(self, query: str) -> list[Any]:
+        with sqlite3.connect(self.out) as db:
+            found = db.execute(query).fetchall()
+        db.close()
+        return found
+
+    def answers(self, name: str) -> list[dict[str, Any]]:
+        query = (
+            "SELECT payload FROM answer JOIN assignment ON assignment.id = assignment JOIN reviewer "
+            f"ON reviewer.id = assignment.reviewer WHERE name = '{name}' ORDER BY assignment"
+        )
+        return [json.loads(row[0]) for row in self.rows(query)]
+
+
+@pytest.fixture(scope="module")
+def review(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Review]:
+    made = Review(tmp_path_factory.mktemp("review") / "thai.reviews", "--reviewers", "12")
+    yield made
+    made.server.stop()
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    path = chromium()
+    if path is None:
+        pytest.skip(f"no Chromium found; {HOW}")
+    with sync_api.sync_playwright() as playwright:
+        started = playwright.chromium.launch(executable_path=path, args=FLAGS)
+        yield started
+        started.close()
+
+
+@pytest.fixture
+def device(browser: Any) -> Iterator[Callable[..., Any]]:
+    """Makes a device of a reviewer; at the end nothing may have run that should not, and nothing foreign been asked."""
+    made: list[tuple[Any, list[str], list[str], str]] = []
+
+    def open_(link: str, **options: Any) -> Any:
+        context = browser.new_context(**{"viewport": PHONE, "locale": "en"} | options)
+        context.set_default_timeout(8000)
+        context.add_init_script(
+            "window.violations = [];"
+            "addEventListener('securitypolicyviolation', (event) => window.violations.push(event.effectiveDirective))"
+        )
+        trouble: list[str] = []
+        asked: list[str] = []
+        context.on("weberror", lambda error: trouble.append(str(error.error)))
+        context.on("request", lambda request: asked.append(request.url))
+        page = context.new_page()
+        made.append((page, trouble, asked, "/".join(link.split("/")[:3])))
+        page.goto(link)
+        page.locator("html[data-ready]").wait_for(state="attached")
+        return page
+
+    yield open_
+    for page, trouble, asked, address in made:
+        assert trouble == []
+        assert all(url.startswith((address, "blob:")) for url in asked)
+        assert page.evaluate("[window.hacked, window.violations]") == [None, []]
+        page.context.close()
+
+
+def begin(page: Any, name: str, language: str = "en") -> Any:
+    """Choose a language, agree, and see the first item."""
+    page.locator("select[name=language]").select_option(language)
+    page.locator(f"html[lang={language}]").wait_for(state="attached")
+    page.locator("input[name=agree]").check()
+    page.locator("input[name=name]").fill(name)
+    page.locator("button[type=submit]").click()
+    page.locator("fieldset[data-token]").first.wait_for()
+    return page
+
+
+def fill(page: Any, best: int = 0) -> list[str]:
+    """Pick the answer at a place; the others are wrong here. Gives the tokens in the order of the screen."""
+    cards = page.locator("fieldset[data-token]")
+    for place in range(cards.count()):
+        cards.nth(place).locator(f"input[value={'best' if place == best else 'wrong'}]").check()
+    return [card.get_attribute("data-token") for card in cards.all()]
+
+
+def save(page: Any) -> None:
+    before = page.locator("#progress").inner_text()
+    page.locator("button[type=submit]").click()
+    page.wait_for_function("(before) => document.querySelector('#progress').innerText !== before", arg=before)
+
+
+def all_sent(page: Any) -> None:
+    page.locator("#sending", has_text="All answers are saved.").wait_for()
+
+
+def violations(page: Any) -> list[str]:
+    axe = pytest.importorskip("axe_playwright_python.sync_playwright")
+    found = axe.Axe().run(page).response["violations"]
+    return [f"{v['id']}: {v['nodes'][0]['html'][:200]}" for v in found]
+
+
+def test_from_the_link_to_the_first_answer_on_a_phone(
+    device: Any, review: Review, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    page = device(next(review.links))
+    assert "#" not in page.url  # the address bar does not give the link away
+    assert page.locator("html").get_attribute("lang") == "th"
+    begin(page, "phone")
+    assert page.locator("#progress").inner_text() == "Answered: 0 of 44"
+    assert page.evaluate("document.documentElement.scrollWidth") <= PHONE["width"]
+    small = (
+        "(e) => [...e].filter((x) => x.offsetParent && x.getBoundingClientRect().height < 44).map((x) => x.outerHTML)"
+    )
+    assert page.locator("button, label.choice, select, summary").evaluate_all(small) == []
+    shown = fill(page, best=2)
+    page.locator("fieldset[data-token] >> nth=1 >> input[value=depends]").check()
+    page.locator("button[type=submit]").click()
+    assert page.locator("#problem").inner_text() == "Please say on what it depends."
+    page.get_by_role("checkbox", name="on the region").check()
+    page.get_by_role("textbox", name="Which one?").fill("only in the north")
+    page.screenshot(path=artefacts(tmp_path_factory.mktemp("shots")) / "review-phone.png", full_page=True)
+    save(page)
+    all_sent(page)
+    (answer,) = review.answers("phone")
+    assert answer["opinions"][shown[2]]["verdict"] == "best"
+    assert answer["opinions"][shown[1]] == {
+        "verdict": "depends",
+        "on": ["region"],
+        "which": "only in the north",
+        "natural": True,
+        "better": "",
+    }
+    stored = review.rows("SELECT answer.shown, active_ms FROM answer JOIN assignment ON id = assignment ORDER BY id")
+    assert any(json.loads(order) == shown and active > 0 for order, active in stored)
+
+
+def test_by_keyboard_alone(device: Any, review: Review) -> None:
+    page = device(next(review.links), viewport=DESKTOP)
+    page.locator("select[name=language]").select_option("en")
+    page.locator("html[lang=en]").wait_for(state="attached")
+    page.locator("h1").focus()
+    page.keyboard.press("Tab")
+    page.keyboard.press("Space")  # agree
+    page.keyboard.press("Tab")
+    page.keyboard.type("keyboard")
+    page.keyboard.press("Enter")
+    page.locator("fieldset[data-token]").first.wait_for()
+    assert page.evaluate("document.activeElement.tagName") == "H1"  # a screen reader begins here
+    for keys in (["Space"], *[["ArrowRight", "ArrowRight"]] * 3):  # best; past "right" to "wrong"
+        page.keyboard.press("Tab")
+        for key in keys:
+            page.keyboard.press(key)
+        page.keyboard.press("Tab")  # past "does not read naturally"
+    page.keyboard.press("Enter")
+    all_sent(page)
+    verdicts = [opinion["verdict"] for opinion in review.answers("keyboard")[0]["opinions"].values()]
+    assert sorted(verdicts) == ["best", "wrong", "wrong", "wrong"]
+
+
+@pytest.mark.parametrize(
+    ("language", "scheme", "size"), [("en", "light", DESKTOP), ("ar", "light", PHONE), ("th", "dark", PHONE)]
+)
+def test_nothing_for_axe_to_find(
+    device: Any, review: Review, language: str, scheme: str, size: dict[str, int], tmp_path_factory: Any
+) -> None:
+    page = device(next(review.links), viewport=size, color_scheme=scheme)
+    page.locator("select[name=language]").select_option(language)
+    page.locator(f"html[lang={language}]").wait_for(state="attached")
+    assert page.locator("html").get_attribute("dir") == ("rtl" if language == "ar" else "ltr")
+    assert violations(page) == []
+    begin(page, f"axe {language}", language)
+    page.locator("details summary").first.click()
+    page.locator("input[value=depends]").first.check()
+    assert violations(page) == []
+    assert page.evaluate("document.documentElement.scrollWidth") <= size["width"]
+    if language == "ar":  # the Thai text keeps its own direction within the Arabic page
+        assert page.locator(".question").evaluate("(e) => getComputedStyle(e).direction") == "ltr"
+        box = page.locator("fieldset legend").first.bounding_box()
+        assert box["x"] > size["width"] / 2
+    page.screenshot(path=artefacts(tmp_path_factory.mktemp("shots")) / f"review-{language}-{scheme}.png")
+
+
+def test_answers_survive_a_lost_connection_and_a_reload_without_one(device: Any, review: Review) -> None:
+    page = begin(device(next(review.links)), "offline")
+    page.evaluate("navigator.serviceWorker.ready.then(() => true)")
+    page.context.set_offline(True)
+    for _ in range(3):
+        fill(page)
+        save(page)
+    page.locator("#sending", has_text="Not yet sent: 3").wait_for()
+    page.locator("fieldset[data-token] input[value=depends]").first.check()  # a draft
+    page.reload()
+    page.locator("fieldset[data-token] input[value=depends]:checked").wait_for()
+    assert "Not yet sent: 3" in page.locator("#sending").inner_text()
+    assert review.answers("offline") == []
+    page.context.set_offline(False)
+    page.evaluate("dispatchEvent(new Event('online'))")
+    all_sent(page)
+    assert len(review.answers("offline")) == 3
+
+
+def test_a_server_that_dies_and_comes_back(device: Any, review: Review) -> None:
+    page = begin(device(next(review.links)), "survivor")
+    review.server.kill()
+    fill(page)
+    save(page)
+    page.locator("#sending", has_text="Not yet sent: 1").wait_for()
+    port = review.server.url.rstrip("/").rpartition(":")[2]
+    review.server = Server(review.out, "--reviewers", "12", "--port", port)
+    page.evaluate("dispatchEvent(new Event('online'))")
+    all_sent(page)
+    assert len(review.answers("survivor")) == 1
+
+
+def test_two_windows_ask_which_answer_counts(device: Any, review: Review) -> None:
+    first = begin(device(next(review.links)), "windows")
+    second = first.context.new_page()
+    second.goto(first.url)
+    second.locator("fieldset[data-token]").first.wait_for()
+    tokens = fill(first, best=0)
+    assert fill(second, best=1) == tokens  # the same item in the same order
+    save(first)
+    all_sent(first)
+    second.evaluate("localStorage.clear()")  # as on another device
+    second.locator("button[type=submit]").click()
+    notice = second.locator(".notice")
+    notice.wait_for()
+    assert violations(second) == []
+    assert review.answers("windows")[0]["opinions"][tokens[0]]["verdict"] == "best"
+    notice.get_by_role("button", name="The one from here").click()
+    notice.wait_for(state="detached")
+    all_sent(second)
+    assert [a["opinions"][tokens[1]]["verdict"] for a in review.answers("windows")] == ["best"]
+
+
+def test_a_double_click_counts_once(device: Any, review: Review) -> None:
+    page = begin(device(next(review.links)), "double")
+    fill(page)
+    page.locator("button[type=submit]").dblclick()
+    all_sent(page)
+    page.get_by_role("button", name="I don't know").dblclick()
+    page.locator("#progress", has_text="Answered: 2").wait_for()
+    all_sent(page)
+    mine = "FROM event JOIN assignment ON assignment.id = assignment JOIN reviewer ON reviewer.id = assignment.reviewer"
+    assert review.rows(f"SELECT count(*) {mine} WHERE name = 'double'") == [(2,)]
+
+
+def test_another_device_goes_on_and_changes_an_answer(device: Any, review: Review) -> None:
+    link = next(review.links)
+    first = begin(device(link), "devices")
+    tokens = fill(first, best=3)
+    save(first)
+    all_sent(first)
+    second = device(link, viewport=DESKTOP)
+    second.locator("#progress", has_text="Answered: 1").wait_for()
+    second.get_by_role("button", name="Back").click()
+    card = second.locator(f"fieldset[data-token='{tokens[3]}']")
+    card.locator("input[value=best]:checked").wait_for()
+    assert [c.get_attribute("data-token") for c in second.locator("fieldset[data-token]").all()] == tokens
+    second.locator(f"fieldset[data-token='{tokens[0]}'] input[value=best]").check()
+    card.locator("input[value=wrong]").check()
+    second.locator("button[type=submit]").click()
+    second.locator(f"fieldset[data-token='{tokens[0]}']").wait_for(state="detached")
+    all_sent(second)
+    assert [a["opinions"][tokens[0]]["verdict"] for a in review.answers("devices")] == ["best"]
+
+
+def test_a_link_of_nobody(device: Any, review: Review) -> None:
+    page = device(f"{review.server.url}#not-a-link")
+    assert page.locator("h1").inner_text().startswith("This link does not work.")
+
+
+def test_the_board(device: Any, review: Review) -> None:
+    page = device(review.server.said["board"], viewport=DESKTOP)
+    assert page.locator("tbody tr").count() == 12
+    assert page.locator("#sets").inner_text().startswith("Verified so far: ")
+    assert violations(page) == []
+
+
+def test_hostile_texts_and_names_run_nothing(device: Any, tmp_path: Path) -> None:
+    responses = [
+        Response(id=f"r{n}", text=f"{text} {n}", role="rejected" if n else "chosen", language="ar")
+        for n, text in enumerate(HOSTILE)
+    ]
+    hostile = BonSet(
+        id="<b>x",
+        culture="arabic",
+        domain="values",
+        language="ar",
+        prompt=" ".join(HOSTILE),
+        responses=responses,
+        provenance=Provenance(source=HOSTILE[0], license="x", method="authored"),
+    )
+    Dataset([hostile]).save(tmp_path / "hostile.jsonl")
+    review = Review(tmp_path / "a.reviews", "--reviewers", "1", data=str(tmp_path / "hostile.jsonl"), cultures=())
+    page = begin(device(next(review.links)), HOSTILE[1])
+    assert {c.strip() for c in page.locator("fieldset[data-token] .text").all_inner_texts()} != set()
+    assert page.locator("fieldset[data-token] script, fieldset[data-token] img, fieldset[data-token] a").count() == 0
+    assert page.evaluate("document.documentElement.scrollWidth") <= PHONE["width"]
+    fill(page)
+    page.locator("summary").first.click()
+    page.locator("textarea[name=comment]").fill(HOSTILE[0])
+    save(page)
+    all_sent(page)
+    board = device(review.server.said["board"])
+    assert HOSTILE[1] in board.locator("tbody").inner_text()
+    review.server.stop()
