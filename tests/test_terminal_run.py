@@ -25,6 +25,8 @@ from carb_scorers import ScoreResult, ScorerSpec, Usage
 class Slow:
     """Scores two windows, then waits as its target says, if the environment asks for it."""
     def __init__(self, name, target):
+        if target == "loads":
+            open(os.environ["SLOW_WAITS"], "rb").read()
         self.spec = ScorerSpec(name=name, kind="slow", model=target)
         self.target, self.windows = target, 0
 
@@ -118,6 +120,11 @@ def test_the_second_ctrl_c_does_not_wait(plugin: dict[str, str], tmp_path: Path)
     assert set(asked(tmp_path).values()) == {1}
 
 
+def drawn(terminal: Terminal) -> list[str]:
+    """The lines without prose, which the terminal wraps."""
+    return [line for line in terminal.lines if not line.startswith(("500 of", "A tie", "Next:", "Surface"))]
+
+
 @pytest.mark.parametrize("columns", [60, 80, 140])
 def test_nothing_is_wider_than_the_terminal(plugin: dict[str, str], tmp_path: Path, columns: int) -> None:
     out = tmp_path / "a-folder-with-a-long-name-that-goes-on"
@@ -125,16 +132,28 @@ def test_nothing_is_wider_than_the_terminal(plugin: dict[str, str], tmp_path: Pa
     run = ["run", "--data", "carb-seed", "--scorer", *scorers, "--limit", 100, "--out", "run"]
     terminal = Terminal(run, columns=columns, environment=plugin, folder=tmp_path)
     assert terminal.ended() == 0
-    assert max(map(len, terminal.lines)) <= columns
+    assert max(map(len, drawn(terminal))) <= columns
     assert "items/s" in terminal.plain
     assert "tokens/s" in terminal.plain
     assert "0 errors" in terminal.plain
     for arguments in (["report", "run"], ["--help"], ["run", "--help"], ["data", "list"]):
         shown = Terminal(arguments, columns=columns, folder=tmp_path)
         assert shown.ended() == 0
-        drawn = [line for line in shown.lines if not line.startswith(("A tie", "Next:", "Surface"))]  # prose wraps
-        assert max(map(len, drawn)) <= columns
+        assert max(map(len, drawn(shown))) <= columns
+        if arguments == ["report", "run"]:
+            assert "baseline:random?seed=123456789" in shown.plain, "names are not broken"
     assert not out.exists()
+
+
+def test_ctrl_c_while_a_model_loads_does_not_wait_for_it(plugin: dict[str, str], tmp_path: Path) -> None:
+    fifo = tmp_path / "fifo"
+    os.mkfifo(fifo)
+    terminal = Terminal(command("loads", tmp_path / "run"), environment={**plugin, "SLOW_WAITS": str(fifo)})
+    with fifo.open("wb"):  # it has opened its side, so it is loading, and would load for ever
+        terminal.press("\x03")
+        assert terminal.ended() == 130
+    assert "run the same command again" in " ".join(terminal.plain.split())
+    assert "Traceback" not in terminal.plain
 
 
 def test_no_colour(plugin: dict[str, str], tmp_path: Path) -> None:

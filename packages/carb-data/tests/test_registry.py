@@ -78,6 +78,15 @@ def test_the_environment_names_culture_files(tmp_path):
     assert run.stdout.strip() == "Hausa", run.stderr
 
 
+def test_a_bad_file_in_the_environment_is_an_error_of_the_first_use(tmp_path):
+    use = "try:\n    carb_data.cultures['thai']\nexcept carb_data.CarbError as error:\n    print(error)"
+    script = f"import carb_data\nprint('imported')\n{use}"
+    where = {**os.environ, "CARB_CULTURES": str(tmp_path / "nowhere.json")}
+    run = subprocess.run([sys.executable, "-c", script], env=where, capture_output=True, text=True)
+    assert run.stderr == ""
+    assert run.stdout.startswith("imported\nCannot read the culture file")
+
+
 def test_an_unknown_culture_is_answered_with_the_nearest_and_what_to_do():
     with pytest.raises(UnknownCultureError, match=r"Did you mean 'japanese'\?.*culture file"):
         _ = cultures["japanse"]

@@ -9,9 +9,13 @@ from collections.abc import Mapping, Sequence
 from rich import box
 from rich.console import Console
 from rich.markup import escape
+from rich.measure import Measurement
+from rich.padding import Padding
 from rich.table import Table
+from rich.text import Text
 
 _UNSAFE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
+_ANY_WIDTH = 10_000
 PIPED_WIDTH = 200
 """Columns when the output goes to a file or another program."""
 
@@ -49,13 +53,24 @@ def note(text: str) -> None:
 
 
 def table(title: str, columns: Sequence[str], rows: Sequence[Sequence[object]], right: Sequence[str] = ()) -> None:
-    """Print a table. Cells are plain text: nothing in them is read as markup or steers the terminal."""
+    """Print a table. Cells are plain text: nothing in them is read as markup or steers the terminal.
+
+    Where the terminal is too narrow for it, each row becomes a paragraph, so that no word is broken.
+    """
     shown = Table(title=escape(safe(title)), title_justify="left", title_style="bold", box=box.SIMPLE_HEAD)
     for column in columns:
         shown.add_column(column, justify="right" if column in right else "left", overflow="fold")
     for row in rows:
         shown.add_row(*(escape(safe(str(cell))) for cell in row))
-    console.print(shown)
+    wide = Measurement.get(console, console.options.update(max_width=_ANY_WIDTH), shown).maximum
+    if wide <= console.width:
+        console.print(shown)
+        return
+    console.print(Text(safe(title), style="bold"))
+    for row in rows:
+        cells = [(column, safe(str(cell))) for column, cell in zip(columns, row, strict=True) if str(cell)]
+        words = [cell if column not in right else f"{column} {cell}" for column, cell in cells]
+        console.print(Padding(Text(" · ".join(words)), (0, 0, 0, 2)))
 
 
 def pairs(title: str, content: Mapping[str, object]) -> None:

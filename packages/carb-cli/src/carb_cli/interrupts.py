@@ -19,6 +19,8 @@ class Stop:
 
     def __init__(self) -> None:
         self.asked = False
+        self.loading = True
+        """Whether nothing is in flight that is worth waiting for; the one who works says when that changes."""
         self.on_ask: Callable[[], object] | None = None
         """Called, in the signal handler, when the user asks."""
 
@@ -29,17 +31,23 @@ class Stop:
 
 
 @contextmanager
-def graceful(message: str) -> Iterator[Stop]:
+def graceful(message: str, on_leave: Callable[[], object]) -> Iterator[Stop]:
     """Within, the first Ctrl-C prints ``message`` and asks to stop; the second ends the process.
 
-    The second does not wait for a model that computes in a thread. That is safe for work whose results are written
-    to a journal, which a process may leave at any moment.
+    So does the first while a model is being loaded. Neither waits for a model that computes in a thread. That is
+    safe for work whose results are written to a journal, which a process may leave at any moment.
+
+    Args:
+        message: What the first Ctrl-C says.
+        on_leave: Called before the process ends while a model is being loaded.
     """
     stop = Stop()
 
     def handle(_signal: int, _frame: Any) -> None:
-        if stop.asked:
+        if stop.asked or stop.loading:
             notes.show_cursor(True)
+            if not stop.asked:
+                on_leave()
             sys.stderr.flush()
             os._exit(INTERRUPTED)
         stop.asked = True

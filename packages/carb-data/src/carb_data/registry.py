@@ -45,14 +45,44 @@ class Registry:
     roll up to it, the others (``turkish``) say where an answer of another culture's set would be right.
     """
 
-    def __init__(self, listed: Iterable[Culture] = (), varieties: Iterable[Culture] = ()) -> None:
-        self._all: dict[str, Culture] = {}
-        self._listed: dict[str, Culture] = {}
+    def __init__(
+        self, listed: Iterable[Culture] = (), varieties: Iterable[Culture] = (), files: Iterable[str | Path] = ()
+    ) -> None:
+        """Make a registry.
+
+        Args:
+            listed: Cultures over which iteration goes.
+            varieties: Country-level cultures.
+            files: Culture files of the user, as for ``add``. They are read when the registry is first used, so that
+                a mistake in one is an error of the command that needs cultures, and not of ``import carb_data``.
+        """
+        self._known: dict[str, Culture] = {}
+        self._shown: dict[str, Culture] = {}
+        self._unread = tuple(files)
         for culture in listed:
-            self._all[culture.id] = self._listed[culture.id] = culture
+            self._known[culture.id] = self._shown[culture.id] = culture
         for culture in varieties:
-            self._all[culture.id] = culture
+            self._known[culture.id] = culture
         self._check_parents()
+
+    def _read(self) -> None:
+        unread, self._unread = self._unread, ()
+        try:
+            if unread:
+                self.add(*unread)
+        except CarbError:
+            self._unread = unread  # it is said again the next time, instead of going on without these cultures
+            raise
+
+    @property
+    def _all(self) -> dict[str, Culture]:
+        self._read()
+        return self._known
+
+    @property
+    def _listed(self) -> dict[str, Culture]:
+        self._read()
+        return self._shown
 
     def __iter__(self) -> Iterator[Culture]:
         return iter(self._listed.values())
@@ -78,11 +108,11 @@ class Registry:
         added = [c for entry in new for c in ((entry,) if isinstance(entry, Culture) else read_cultures(entry))]
         before = dict(self._all), dict(self._listed)
         for culture in added:
-            self._all[culture.id] = self._listed[culture.id] = culture
+            self._known[culture.id] = self._shown[culture.id] = culture
         try:
             self._check_parents()
         except CarbError:
-            self._all, self._listed = before
+            self._known, self._shown = before
             raise
 
     def varieties(self, culture_id: str) -> tuple[Culture, ...]:
@@ -95,7 +125,7 @@ class Registry:
         return culture if culture.parent is None else self.root(culture.parent)
 
     def _check_parents(self) -> None:
-        for culture in self._all.values():
+        for culture in self._known.values():
             seen = {culture.id}
             parent = culture.parent
             while parent is not None:
@@ -103,10 +133,10 @@ class Registry:
                     raise CarbError(
                         f"Culture '{culture.id}' is its own ancestor; correct 'parent' in the culture file."
                     )
-                if parent not in self._all:
+                if parent not in self._known:
                     raise CarbError(f"Culture '{culture.id}' names the parent '{parent}', which no file defines.")
                 seen.add(parent)
-                parent = self._all[parent].parent
+                parent = self._known[parent].parent
 
 
 class UnknownCultureError(CarbError, KeyError):
@@ -126,12 +156,11 @@ class UnknownCultureError(CarbError, KeyError):
 
 def _shipped() -> Registry:
     folder = resources.files("carb_data") / "resources"
-    registry = Registry(
+    return Registry(
         _culture_list.validate_json((folder / "cultures.json").read_bytes()),
         _culture_list.validate_json((folder / "country_cultures.json").read_bytes()),
+        [path for path in os.environ.get(CULTURES_VARIABLE, "").split(os.pathsep) if path],
     )
-    registry.add(*(path for path in os.environ.get(CULTURES_VARIABLE, "").split(os.pathsep) if path))
-    return registry
 
 
 cultures = _shipped()

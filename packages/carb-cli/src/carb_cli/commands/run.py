@@ -16,13 +16,16 @@ from carb_cli import display
 from carb_cli.config import RunConfig, read_config, to_toml
 from carb_cli.engines import engine_of
 from carb_cli.interrupts import graceful
+from carb_cli.labels import labels
 from carb_cli.main import INTERRUPTED, OK, command_line
 from carb_cli.options import Json, Quiet, Several, add_cultures
 from carb_cli.output import Output
 from carb_cli.plan import plan_run
 from carb_cli.progress import Rates, label, progress
+from carb_cli.report.content import chance
 from carb_cli.selection import select
-from carb_data import Dataset
+from carb_data import Dataset, ScoreTable
+from carb_metrics import bon_accuracy
 from carb_scorers.evaluation import Progress
 from carb_scorers.runs import RunRecord
 
@@ -122,6 +125,13 @@ def run(
         domains=wanted.domains,
         perturbed=wanted.perturbed,
     )
+    changed = sum(len(item.perturbed) for item in dataset)
+    if changed and perturbed is None and not quiet:
+        texts = changed + sum(len(item.responses) for item in dataset)
+        display.note(
+            f"{changed:,} of the {texts:,} texts are perturbed versions, for the report's section on robustness; "
+            f"--no-perturbed leaves them and their calls out."
+        )
     if dry_run:
         plan = plan_run(wanted, dataset, price_in=price_in, price_out=price_out)
         plan.print() if json else plan.show()
@@ -133,6 +143,7 @@ def run(
         RunOutput(out=str(wanted.out), **record.model_dump()).print()
         return OK
     _say_what_was_done(record, wanted.out)
+    _say_what_was_found(wanted.out, dataset)
     return OK
 
 
@@ -147,12 +158,18 @@ def score(
     run_scorers = engine_of(wanted.engine)
     arguments = command_line()
     rates = Rates()
+    begun: dict[str, int] = {}
     with (
         progress(quiet) as report,
-        graceful("Stopping after the batch in flight; Ctrl-C again stops at once.") as stop,
+        graceful(
+            "Stopping after the batch in flight; Ctrl-C again stops at once.",
+            lambda: _say_how_to_go_on(wanted.out, arguments),
+        ) as stop,
     ):
 
         def on_progress(state: Progress) -> None:
+            # A scorer may load its model at its first batch; the last batch of one is followed by the next's loading.
+            stop.loading = state.done in (begun.setdefault(state.scorer, state.done), state.total)
             detail = rates.detail(state.scorer, state.done, state.total, state.errors, state.tokens)
             report(label(state.scorer), state.done, state.total, detail)
             stop.check()
@@ -192,10 +209,21 @@ def _say_how_to_go_on(out: Path, arguments: Sequence[str]) -> None:
     display.note(f"  {again}")
 
 
+def _say_what_was_found(out: Path, dataset: Dataset) -> None:
+    found = bon_accuracy(ScoreTable.load(out / "scores.parquet"), by=("scorer",))
+    cells = {name: found.cell(name) for name in found.groups["scorer"].to_list()}
+    short = labels(cells)
+    for name, cell in cells.items():
+        limits = display.interval(cell.low, cell.high)
+        display.say(f"  {short[name]}: {display.percent(cell.accuracy)}% right [{limits}]")
+    by_chance = display.percent(chance(dataset))
+    display.say(f"Chance is {by_chance}%; brackets are 95% intervals.")
+    display.say(f"Next: {shlex.join(['carb', 'report', str(out), '--html', 'report.html'])}")
+
+
 def _say_what_was_done(record: RunRecord, out: Path) -> None:
     errors = sum(scorer.errors for scorer in record.scorers)
     number: Any = len(record.scorers)
     display.say(f"{number} scorer{'' if number == 1 else 's'}, {record.dataset.sets} sets, {errors} errors: {out}")
     if errors:
         display.say(f"Why items failed: {out / 'errors.jsonl'}; to try them again: --retry-errors")
-    display.say(f"Next: {shlex.join(['carb', 'report', str(out), '--html', 'report.html'])}")
