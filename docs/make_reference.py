@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import os
 from contextlib import redirect_stdout
-from importlib import import_module
+from importlib import import_module, resources
 from io import StringIO
 from pathlib import Path
 from typing import Any
@@ -124,7 +124,12 @@ def kind(field: dict[str, Any]) -> str:
 
 def pages() -> dict[Path, str]:
     """Every file that this script writes."""
+    from carb_data.describe import set_schema
+
     made = {FOLDER / "commands.md": commands(), FOLDER / "json.md": json_page()}
+    set_form = json.dumps(set_schema(), indent=1, ensure_ascii=False) + "\n"
+    made[FOLDER / "schemas" / "carb-set-2.json"] = set_form
+    made[Path(str(resources.files("carb_data"))) / "resources" / "carb-set-2.json"] = set_form
     for model in outputs():
         name = str(model.model_fields["schema_"].default).replace("/", "-")
         made[FOLDER / "schemas" / f"{name}.json"] = json.dumps(schema(model), indent=1, ensure_ascii=False) + "\n"

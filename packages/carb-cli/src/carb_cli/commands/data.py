@@ -12,11 +12,12 @@ from carb_cli import display
 from carb_cli.commands.audit import show
 from carb_cli.main import FAILED, OK
 from carb_cli.options import CultureFile, Json, Quiet, add_cultures
-from carb_cli.output import Output, Part, counts
+from carb_cli.output import Output, Part, counts, print_json
 from carb_cli.progress import progress
 from carb_data import CarbError, DataError, Dataset, MissingExtraError, load
 from carb_data.checks.report import CheckReport, Finding
 from carb_data.dataset import SEED
+from carb_data.describe import croissant as describe
 from carb_data.sources import build as build_source
 from carb_data.sources import sources
 from carb_data.sources.base import BuildReport
@@ -118,7 +119,13 @@ def list_(*, json: Json = False) -> None:
     display.say("Next: carb data info carb-seed, or carb data build NAME --source PATH --out FILE.jsonl")
 
 
-def info(data: str, *, culture_file: CultureFile = (), json: Json = False) -> None:
+def info(
+    data: str,
+    *,
+    croissant: Annotated[bool, Parameter(negative=(), show_default=False)] = False,
+    culture_file: CultureFile = (),
+    json: Json = False,
+) -> None:
     """Describe a data set: size, cultures, domains, languages, licences, fingerprint.
 
     For example:
@@ -129,9 +136,15 @@ def info(data: str, *, culture_file: CultureFile = (), json: Json = False) -> No
     ----------
     data
         carb-seed, a path, or hf://owner/name.
+    croissant
+        Print Croissant metadata (JSON-LD, for data set catalogues) and nothing else.
     """
     add_cultures(culture_file)
     dataset = load(data)
+    if croissant:
+        path = Path(data)
+        print_json(describe(dataset, path.stem if path.is_file() else data, path if path.is_file() else None))
+        return
     found = DataInfo(
         name=data,
         sets=len(dataset),
