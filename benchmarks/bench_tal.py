@@ -139,7 +139,7 @@ def make(folder: str, tokenizer: Any, weight: float, out: str, arguments: argpar
         output_dir=out,
         use_cpu=True,
         bf16=False,
-        activation_checkpointing=False,
+        gradient_checkpointing=False,
         dataloader_pin_memory=False,
         per_device_train_batch_size=arguments.batch,
         num_generations=arguments.group,

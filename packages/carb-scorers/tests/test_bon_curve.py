@@ -71,3 +71,8 @@ def test_sizes():
     assert sizes_up_to(16) == SIZES
     assert sizes_up_to(10) == (1, 2, 4, 8, 10)
     assert sizes_up_to(1) == (1,)
+
+
+def test_a_score_that_is_not_a_number_is_refused():
+    with pytest.raises(CarbError, match="NaN"):
+        pick_weights([1.0, float("nan"), 0.5], 2)

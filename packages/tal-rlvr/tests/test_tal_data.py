@@ -151,6 +151,52 @@ def test_balance_curriculum_and_limits(files):
     assert [pair.difficulty for pair in ordered_mix] == [0.0, 0.5, 1.0, 1.0]
 
 
+def lone(files, name, count, culture="x", **rest):
+    rows = [{"id": f"{name}{n}", "source_item": f"{name}{n}", "prompt": f"{name} {n}", "chosen": "c", "rejected": "r",
+             "culture": culture} for n in range(count)]  # fmt: skip
+    with (files / f"{name}.jsonl").open("a") as file:
+        file.writelines(json.dumps(row) + "\n" for row in rows)
+    return MixSource(form="preference", path=str(files / f"{name}.jsonl"), **rest)
+
+
+@pytest.mark.parametrize(
+    ("options", "drawn", "left_out"),
+    [
+        ({}, (3000, 60), 0),
+        ({"repeats": 4}, (3000, 240), 0),
+        ({"repeats": 100}, (3000, 3000), 0),
+        ({"when_exhausted": "stop"}, (60, 60), 2940),
+        ({"when_exhausted": "stop", "repeats": 4}, (240, 240), 2760),
+        ({"limit": 100}, (50, 50), 2960),
+    ],
+)
+def test_the_mix_accounts_for_every_pair(tmp_path, options, drawn, left_out):
+    sources = (lone(tmp_path, "many", 3000), lone(tmp_path, "few", 60))
+    parts, account = TrainingMix(sources=sources, held_out=0, **options).mixed()
+    many, few = account.sources
+    assert (many.drawn, few.drawn) == drawn
+    assert len(parts.train) == account.drawn == sum(drawn)
+    assert many.left_out + few.left_out == left_out
+    assert many.used + many.left_out == many.read == 3000
+    assert bool(many.left_out) == any("left out by the mix" in note for note in account.notes())
+    assert (abs(many.share - 0.5) > 0.05) == any("asks for 50%" in note for note in account.notes())
+
+
+def test_balanced_cultures_lose_nothing_unless_asked_to(tmp_path):
+    lone(tmp_path, "g", 1998, "german")
+    source = lone(tmp_path, "t", 2, "thai")
+    (tmp_path / "all.jsonl").write_text((tmp_path / "g.jsonl").read_text() + (tmp_path / "t.jsonl").read_text())
+    source = source.model_copy(update={"path": str(tmp_path / "all.jsonl")})
+    for options, expected in (
+        ({}, {"german": (1998, 1998), "thai": (2, 2)}),
+        ({"repeats": 10}, {"german": (1998, 1998), "thai": (2, 20)}),
+        ({"when_exhausted": "stop"}, {"german": (1998, 2), "thai": (2, 2)}),
+    ):
+        parts, account = TrainingMix(sources=(source,), held_out=0, balance_cultures=True, **options).mixed()
+        assert account.cultures == expected
+        assert {pair.culture for pair in parts.train[:2]} == {"german", "thai"}
+
+
 def test_the_control_s_labels_are_drawn_by_lot(files):
     plain, lot = mix(files).parts(), mix(files, shuffle_labels=True).parts()
     assert plain.held_out == lot.held_out

@@ -61,7 +61,7 @@ def make_trainer(
         "output_dir": str(tmp_path / "out"),
         "use_cpu": True,
         "bf16": False,
-        "activation_checkpointing": False,
+        "gradient_checkpointing": False,
         "dataloader_pin_memory": False,
         "per_device_train_batch_size": 8,
         "num_generations": 4,

@@ -12,19 +12,19 @@ from tal_rlvr.pairs import Pair
 
 __all__ = ["ContaminationReport", "check_contamination", "drop_contaminated", "report_contamination"]
 
-ROUNDS = 50
-
 
 class Found(Frozen):
     """A training pair that repeats something of an evaluation item."""
 
     train: str
     """Id of the pair."""
-    test: str
-    kind: str
+    test: str | None
+    """Id of the evaluation item; this and the rest are null where another pair is stronger evidence of the same
+    text."""
+    kind: str | None
     """``source``, ``exact`` or ``near``, see ``carb_data.contamination``."""
-    field: str
-    similarity: float
+    field: str | None
+    similarity: float | None
 
 
 class MixReport(Frozen):
@@ -41,32 +41,23 @@ class MixReport(Frozen):
 
 
 def report_contamination(parts: Parts, evaluation_sets: Sequence[str] = ()) -> MixReport:
-    """Look for the held-out pairs and the items of evaluation sets in the training pairs.
-
-    ``check_contamination`` names the strongest overlap of each test text; here every training pair with any overlap
-    is wanted, so the check is repeated without those that were found until nothing more is.
-    """
+    """Look for the held-out pairs and the items of evaluation sets in the training pairs, in one pass."""
     test = [*_sets(parts.held_out), *(item for name in evaluation_sets for item in load(name))]
-    left = list(parts.train)
-    found: list[Found] = []
-    threshold = 0.0
-    for _ in range(ROUNDS):
-        report = check_contamination(_sets(left), test)
-        threshold = report.threshold
-        hits = {overlap.train_position: overlap for overlap in report.overlaps}
-        if not hits:
-            break
-        found += [
-            Found(train=left[place].id, test=hit.item_id, kind=hit.kind, field=hit.field, similarity=hit.score)
-            for place, hit in sorted(hits.items())
-        ]
-        left = [pair for place, pair in enumerate(left) if place not in hits]
+    report = check_contamination(_sets(parts.train), test)
+    strongest = {overlap.train_position: overlap for overlap in report.overlaps}
+    found = []
+    for place in report.train_positions:
+        hit, pair = strongest.get(place), parts.train[place]
+        if hit is None:
+            found.append(Found(train=pair.id, test=None, kind=None, field=None, similarity=None))
+        else:
+            found.append(Found(train=pair.id, test=hit.item_id, kind=hit.kind, field=hit.field, similarity=hit.score))
     return MixReport(
         train_pairs=len(parts.train),
         held_out_pairs=len(parts.held_out),
         evaluation_sets=tuple(evaluation_sets),
         evaluation_items=len(test),
-        threshold=threshold,
+        threshold=report.threshold,
         found=tuple(found),
     )
 

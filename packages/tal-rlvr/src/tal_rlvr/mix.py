@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import random
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Sequence
 from typing import Annotated, Literal, NamedTuple
 
@@ -49,6 +49,47 @@ class Parts(NamedTuple):
     held_out: list[Pair]
 
 
+class SourceAccount(Frozen):
+    """What became of the pairs of one source."""
+
+    source: str
+    read: int
+    thinned: int
+    """Left out by ``per_item``."""
+    held_out: int
+    used: int
+    """Distinct training pairs that are drawn at least once."""
+    left_out: int
+    """Training pairs that are never drawn."""
+    drawn: int
+    """Training pairs with repetitions."""
+    wanted_share: float
+    share: float
+    """Of all that is drawn."""
+
+
+class MixAccount(Frozen):
+    """What became of every pair; ``mix.json`` of a run."""
+
+    drawn: int
+    sources: tuple[SourceAccount, ...]
+    cultures: dict[str, tuple[int, int]]
+    """Training pairs of each culture: at hand, and drawn."""
+
+    def notes(self) -> list[str]:
+        """Sentences about pairs that are left out and shares that differ from the weights by more than 5 points."""
+        said = []
+        for source in self.sources:
+            if source.left_out:
+                of = source.left_out + source.used
+                said.append(f"{source.left_out} of {of} training pairs of {source.source} are left out by the mix "
+                            f"(when_exhausted, limit).")  # fmt: skip
+            if abs(source.share - source.wanted_share) > 0.05:
+                said.append(f"{source.source} has {source.share:.0%} of the training pairs; its weight asks for "
+                            f"{source.wanted_share:.0%} (repeats, when_exhausted).")  # fmt: skip
+        return said
+
+
 class TrainingMix(Frozen):
     """Sources and how they are mixed."""
 
@@ -56,7 +97,14 @@ class TrainingMix(Frozen):
     held_out: float = Field(default=0.2, ge=0, lt=1)
     """Share of source items kept for the evaluation before and after training."""
     balance_cultures: bool = False
-    """Draw cultures equally often; without it they occur as often as in the sources."""
+    """Draw the cultures of each source in turns, as long as they last; without it they occur as often as in the
+    sources."""
+    when_exhausted: Literal["keep", "stop"] = "keep"
+    """When a source, or a culture, has fewer pairs than its weight asks for: ``keep`` uses every pair of the others all
+    the same, so that the weights hold for the beginning alone; ``stop`` leaves the rest out, so that they hold for
+    the whole. What was read, used and left out is in ``mix.json``."""
+    repeats: int = Field(default=1, ge=1)
+    """How often a pair of a source or culture that is too small for its weight may be drawn."""
     curriculum: Literal["none", "easy-first"] = "none"
     limit: int | None = Field(default=None, ge=1)
     """At most this many training pairs."""
@@ -68,29 +116,60 @@ class TrainingMix(Frozen):
     seed: int = 0
 
     def parts(self) -> Parts:
-        """Read, split by source item, weigh, balance, order.
+        """The pairs of ``mixed`` without the account."""
+        return self.mixed()[0]
 
-        A source item goes where the hash of the seed and its name falls. Pairs are drawn without repetition; a
-        source smaller than its share gives all it has.
+    def mixed(self) -> tuple[Parts, MixAccount]:
+        """Read, split by source item, weigh, balance, order; and what became of every pair.
+
+        A source item goes where the hash of the seed and its name falls.
 
         Raises:
             CarbError: a source cannot be read, or a part is empty.
         """
-        train: list[list[Pair]] = []
-        held_out: list[Pair] = []
-        for source in self.sources:
-            pairs = self._thinned(source.read(self.seed))
-            train.append([pair for pair in pairs if not self._is_held_out(pair)])
-            held_out += [pair for pair in pairs if self._is_held_out(pair)]
+        read = [source.read(self.seed) for source in self.sources]
+        thinned = [self._thinned(pairs) for pairs in read]
+        train = [[pair for pair in pairs if not self._is_held_out(pair)] for pairs in thinned]
+        held_out = [pair for pairs in thinned for pair in pairs if self._is_held_out(pair)]
         mixed = self._draw(train)
         if not mixed:
             raise CarbError("The mix has no training pair; lower held_out or add sources.")
+        account = self._account(read, thinned, train, mixed)
         if self.shuffle_labels:
             mixed = [self._by_lot(pair) for pair in mixed]
         if self.curriculum == "easy-first":
             mixed.sort(key=lambda pair: pair.difficulty)
         self._rng("held-out").shuffle(held_out)
-        return Parts(mixed, held_out[: self.held_out_limit])
+        return Parts(mixed, held_out[: self.held_out_limit]), account
+
+    def _account(
+        self, read: list[list[Pair]], thinned: list[list[Pair]], train: list[list[Pair]], mixed: list[Pair]
+    ) -> MixAccount:
+        drawn = Counter(map(_key, mixed))
+        weights = sum(self._weights())
+        sources = []
+        for source, all_pairs, kept, own in zip(self.sources, read, thinned, train, strict=True):
+            used = [drawn[key] for key in dict.fromkeys(map(_key, own))]
+            sources.append(
+                SourceAccount(
+                    source=f"{source.form}:{source.path}",
+                    read=len(all_pairs),
+                    thinned=len(all_pairs) - len(kept),
+                    held_out=len(kept) - len(own),
+                    used=sum(times > 0 for times in used),
+                    left_out=sum(times == 0 for times in used),
+                    drawn=sum(used),
+                    wanted_share=source.weight / weights,
+                    share=sum(used) / len(mixed),
+                )
+            )
+        cultures = Counter(pair.culture for pairs in train for pair in pairs)
+        now = Counter(pair.culture for pair in mixed)
+        return MixAccount(
+            drawn=len(mixed),
+            sources=tuple(sources),
+            cultures={name: (cultures[name], now[name]) for name in sorted(cultures)},
+        )
 
     def _rng(self, purpose: str) -> random.Random:
         return random.Random(f"{self.seed}\0{purpose}")
@@ -109,37 +188,68 @@ class TrainingMix(Frozen):
         return int.from_bytes(digest[:8], "big") / 2**64 < self.held_out
 
     def _draw(self, sources: list[list[Pair]]) -> list[Pair]:
-        """All pairs once, in an order whose every beginning keeps to the weights as long as the sources last."""
+        """The sources' pairs in an order whose every beginning keeps to the weights as long as the sources last."""
         rng = self._rng("draw")
-        queues = [self._balanced(pairs, rng) for pairs in sources]
-        taken = [0] * len(queues)
-        mixed: list[Pair] = []
-        while any(queues) and (self.limit is None or len(mixed) < self.limit):
-            left = [i for i, queue in enumerate(queues) if queue]
-            chosen = min(left, key=lambda i: ((taken[i] + 1) / self.sources[i].weight, i))
-            taken[chosen] += 1
-            mixed.append(queues[chosen].pop())
-            if len(left) < len(queues) and self.limit is None:
-                break  # a source ran out: going on would bend the weights
-        return mixed
+        return self._interleaved([self._balanced(pairs, rng) for pairs in sources], self._weights(), rng, self.limit)
+
+    def _weights(self) -> list[float]:
+        return [source.weight for source in self.sources]
 
     def _balanced(self, pairs: list[Pair], rng: random.Random) -> list[Pair]:
-        """The pairs in random order, or with the cultures taking turns."""
-        pairs = list(pairs)
-        rng.shuffle(pairs)
+        """The pairs in random order, or with the cultures taking turns as long as they last."""
         if not self.balance_cultures:
-            return pairs
+            return rng.sample(pairs, len(pairs))
         groups: dict[str, list[Pair]] = defaultdict(list)
         for pair in pairs:
             groups[pair.culture].append(pair)
-        least = min(map(len, groups.values()), default=0)
-        return [group[turn] for turn in range(least) for group in groups.values()]
+        queues = [rng.sample(group, len(group)) for group in groups.values()]
+        return self._interleaved(queues, [1.0] * len(queues), rng, None)
+
+    def _interleaved(
+        self, queues: list[list[Pair]], weights: list[float], rng: random.Random, limit: int | None
+    ) -> list[Pair]:
+        """Pairs of every queue, the least drawn by its weight next.
+
+        Each queue gives what its weight asks for beside the largest (``keep``), or beside the first that runs out
+        (``stop``), as far as ``repeats`` allows.
+        """
+        filled = [(len(queue), weight) for queue, weight in zip(queues, weights, strict=True) if queue]
+        if self.when_exhausted == "keep":
+            scale = max((size / weight for size, weight in filled), default=0.0)
+        else:
+            scale = min((self.repeats * size / weight for size, weight in filled), default=0.0)
+        quotas = [
+            max(round(scale * weight), len(queue) if self.when_exhausted == "keep" else 0)
+            for queue, weight in zip(queues, weights, strict=True)
+        ]
+        left = [_repeated(q, min(n, self.repeats * len(q)), rng) for q, n in zip(queues, quotas, strict=True)]
+        taken = [0] * len(left)
+        mixed: list[Pair] = []
+        total = sum(map(len, left))
+        while len(mixed) < (total if limit is None else min(total, limit)):
+            open_queues = [i for i, queue in enumerate(left) if taken[i] < len(queue)]
+            chosen = min(open_queues, key=lambda i: ((taken[i] + 1) / weights[i], i))
+            mixed.append(left[chosen][taken[chosen]])
+            taken[chosen] += 1
+        return mixed
 
     def _by_lot(self, pair: Pair) -> Pair:
         digest = hashlib.sha256(f"{self.seed}\0lot\0{pair.id}".encode()).digest()
         if digest[0] % 2:
             return pair
         return pair.model_copy(update={"chosen": pair.rejected, "rejected": pair.chosen})
+
+
+def _key(pair: Pair) -> tuple[str, str]:
+    return pair.source_item, pair.id
+
+
+def _repeated(queue: list[Pair], count: int, rng: random.Random) -> list[Pair]:
+    """The queue's first ``count`` pairs, gone through again in new order where it has fewer."""
+    drawn = queue[:count]
+    while queue and len(drawn) < count:
+        drawn += rng.sample(queue, min(len(queue), count - len(drawn)))
+    return drawn
 
 
 def ordered(pairs: Sequence[Pair], *, seed: int = 0, shuffle: bool = True) -> list[OrderedPair]:

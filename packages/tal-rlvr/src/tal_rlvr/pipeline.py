@@ -32,20 +32,24 @@ from tal_rlvr.warmup import tokenised, warmup_rows
 Named = tuple[str, HeldOut]
 
 
-def checked_parts(config: TrainConfig) -> tuple[Parts, int]:
-    """The pairs, after the check against the evaluation sets; the report is written beside the checkpoints.
+def checked_parts(config: TrainConfig, on_note: OnNote | None = None) -> tuple[Parts, int]:
+    """The pairs, after the check against the evaluation sets; reports are written beside the checkpoints.
 
     Raises:
         CarbError: training pairs come from evaluation sets, and the configuration does not say to drop them.
     """
-    parts = config.mix.parts()
+    parts, account = config.mix.mixed()
+    if PartialState().is_main_process:
+        write_json(config.out / "mix.json", account.model_dump_json(indent=1))
+        for sentence in account.notes():
+            (on_note or (lambda _: None))(sentence)
     report = report_contamination(parts, config.evaluation_sets)
     if PartialState().is_main_process:
         write_json(config.out / "contamination.json", report.model_dump_json(indent=1))
     if not report.found:
         return parts, 0
     if config.evaluation.on_contamination == "stop":
-        first = report.found[0]
+        first = next(found for found in report.found if found.test is not None)
         raise CarbError(
             f"{len(report.found)} training pairs repeat evaluation items (first: '{first.train}' and '{first.test}', "
             f"similarity {first.similarity:.2f}); see {config.out / 'contamination.json'}. Remove them, or set "
@@ -314,7 +318,7 @@ def _context(config: TrainConfig) -> int | None:
 def _hardware() -> dict[str, Any]:
     if torch.cuda.is_available():
         return {"bf16": True}
-    return {"use_cpu": True, "bf16": False, "activation_checkpointing": False, "dataloader_pin_memory": False}
+    return {"use_cpu": True, "bf16": False, "gradient_checkpointing": False, "dataloader_pin_memory": False}
 
 
 def _lora(settings: LoraSettings | None) -> Any:

@@ -114,7 +114,7 @@ def train(
     if config.evaluation.perturbed is not None:
         perturbed_sets(config.evaluation.perturbed)  # found missing now rather than after the warm-up
     out.mkdir(parents=True, exist_ok=True)
-    parts, dropped = pipeline.checked_parts(config)
+    parts, dropped = pipeline.checked_parts(config, on_note)
     stages: list[Any] = []
     with pipeline.Workplace(config, on_log, on_note) as place:
         parts, lengths = place.fit(parts)

@@ -11,7 +11,7 @@ and for the best of n the pass@k estimator of Chen et al. 2021 (arXiv:2107.03374
 from __future__ import annotations
 
 from collections.abc import Sequence
-from math import comb
+from math import comb, isnan
 
 from carb_data import CarbError
 
@@ -29,9 +29,11 @@ def pick_weights(scores: Sequence[float], n: int) -> list[float]:
         (N,) shares that sum to 1.
 
     Raises:
-        CarbError: n is not within 1 to N.
+        CarbError: n is not within 1 to N, or a score is NaN.
     """
     total = len(scores)
+    if any(isnan(score) for score in scores):
+        raise CarbError("A score is NaN, so no sample is the best; score the pool again, or leave that sample out.")
     if not 1 <= n <= total:
         raise CarbError(f"Best-of-{n} needs a pool of at least {max(n, 1)} samples; this one has {total}.")
     weights = [0.0] * total
