@@ -15,7 +15,7 @@ import torch
 import transformers
 
 import tiny_models
-from carb_scorers.models.protocol import Failure, Generation, Prompt, Turn
+from carb_scorers.models.protocol import Failure, Generation, Prompt, Turn, Watch
 from carb_scorers.models.transformers import generate as writing
 from carb_scorers.models.transformers.language import open_language_model
 from carb_scorers.models.transformers.loading import HFOptions
@@ -86,7 +86,7 @@ def test_seeds_and_temperatures_change_what_is_drawn(base: Path) -> None:
 def test_draws_follow_the_softmax() -> None:
     """Chi-squared over 4 tokens, 4,000 rows, fixed seeds: 16.27 is the 0.1% point for 3 degrees of freedom."""
     logits = torch.tensor([0.0, 1.0, -1.0, 0.5])
-    sampling = writing.Sampling(max_tokens=1, temperature=0.7, seed=0, stop=())
+    sampling = writing.Sampling(max_tokens=1, temperature=0.7)
     rows = 4000
     drawn = writing._Gumbel(torch, range(rows), sampling)(None, logits.repeat(rows, 1)).argmax(-1)
     counts = torch.bincount(drawn, minlength=4).double()
@@ -117,15 +117,15 @@ def test_room_is_left_for_the_answer(base: Path) -> None:
 
 def test_out_of_memory_writes_smaller_batches(base: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     expected = write(opened(base), prompts())
-    inner, sizes = writing._generate, []
+    inner, sizes = writing.write_rows, []
 
-    def generate(torch_: Any, loaded: Any, rows: Any, *rest: Any) -> Any:
+    def generate(model: Any, tokenizer: Any, rows: Any, *rest: Any) -> Any:
         sizes.append(len(rows))
-        if len(rows) > 1 or len(rows[0].tokens) > 50:
+        if len(rows) > 1 or len(rows[0]) > 50:
             raise torch.OutOfMemoryError("CUDA out of memory.")
-        return inner(torch_, loaded, rows, *rest)
+        return inner(model, tokenizer, rows, *rest)
 
-    monkeypatch.setattr(writing, "_generate", generate)
+    monkeypatch.setattr(writing, "write_rows", generate)
     assert write(opened(base), prompts()) == expected
     assert sizes[0] == 4
 
@@ -145,13 +145,13 @@ def test_every_copy_of_a_model_writes_its_share(
     """Two on a CPU; several GPUs take the same road. The texts are those of one copy."""
     asked = [*prompts(), *prompts(*(f"{question} And why?" for question in QUESTIONS))]
     expected = write(opened(base), asked, temperature=temperature, seed=5)
-    inner, shares = writing._generate, []
+    inner, shares = writing.write_rows, []
 
-    def generate(torch_: Any, loaded: Any, rows: Any, *rest: Any) -> Any:
-        shares.append((id(loaded.model), len(rows)))
-        return inner(torch_, loaded, rows, *rest)
+    def generate(model: Any, tokenizer: Any, rows: Any, *rest: Any) -> Any:
+        shares.append((id(model), len(rows)))
+        return inner(model, tokenizer, rows, *rest)
 
-    monkeypatch.setattr(writing, "_generate", generate)
+    monkeypatch.setattr(writing, "write_rows", generate)
     assert write(opened(base, device="cpu,cpu"), asked, temperature=temperature, seed=5) == expected
     assert [count for _, count in shares] == [4, 4]
     assert len({model for model, _ in shares}) == 2
@@ -159,19 +159,50 @@ def test_every_copy_of_a_model_writes_its_share(
     assert alone == expected[0]
 
 
+@pytest.mark.parametrize("architecture", tiny_models.DECODERS)
+def test_samples_of_one_prompt_are_what_each_is_alone(base: Path, architecture: str) -> None:
+    model = opened(base, architecture)
+    (prompt,) = prompts("What do people eat?")
+    together = write(model, [prompt] * 3, temperature=1.0, seed=[1, 2, 3])
+    alone = [write(model, [prompt], temperature=1.0, seed=seed)[0] for seed in (1, 2, 3)]
+    assert together == alone
+    assert len({one.text for one in together}) == 3
+
+
+def test_a_watched_word_has_the_probability_that_a_forward_pass_gives(base: Path) -> None:
+    folder = tiny_models.folder(base, "llama", "CausalLM", chat=True)
+    model = transformers.AutoModelForCausalLM.from_pretrained(folder).eval()
+    tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
+    words = (" a", " b")
+    before = tokenizer("<|user|>\nWhich?<|end|>\n<|assistant|>\nx:", add_special_tokens=False)["input_ids"]
+    a, b = (tokenizer(f":{word}", add_special_tokens=False)["input_ids"][-1] for word in words)
+    with torch.no_grad():
+        logits = model(torch.tensor([before])).logits[0, -1].double()
+    notes = writing._Notes([a, b], entropies=False)
+    row = tokenizer("x:", add_special_tokens=False)["input_ids"]
+    notes(None, logits[None].float())
+    for _ in row:
+        notes.watched.insert(0, torch.zeros(1, 2))
+    sampling = writing.Sampling(max_tokens=9, watch=Watch(after=":", words=("a", "b")))
+    found = writing._finish(tokenizer, 0, [*row, a], [], sampling, notes)
+    assert found.choices is not None
+    own = found.choices.logprobs
+    assert own["a"] - own["b"] == pytest.approx((logits[a] - logits[b]).item(), abs=1e-5)
+
+
 @pytest.mark.parametrize("broken", [0, 1])
 def test_a_copy_that_breaks_is_not_hidden(base: Path, broken: int, monkeypatch: pytest.MonkeyPatch) -> None:
     model = opened(base, device="cpu,cpu", batch_tokens=1)
     bad = model._items.workers[broken].loaded.model
-    inner, attempts = writing._generate, []
+    inner, attempts = writing.write_rows, []
 
-    def generate(torch_: Any, loaded: Any, rows: Any, *rest: Any) -> Any:
-        attempts.append(loaded.model is bad)
-        if loaded.model is bad:
+    def generate(model_: Any, tokenizer: Any, rows: Any, *rest: Any) -> Any:
+        attempts.append(model_ is bad)
+        if model_ is bad:
             raise RuntimeError("device-side assert triggered")
-        return inner(torch_, loaded, rows, *rest)
+        return inner(model_, tokenizer, rows, *rest)
 
-    monkeypatch.setattr(writing, "_generate", generate)
+    monkeypatch.setattr(writing, "write_rows", generate)
     with pytest.raises(RuntimeError, match="device-side assert"):
         write(model, prompts() * 4, max_tokens=2)
     assert attempts.count(True) == 1

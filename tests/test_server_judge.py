@@ -1,6 +1,7 @@
 """A judge on an OpenAI-compatible server through the command line: outages, kills, costs, and the key."""
 
 import json
+import math
 import os
 import re
 import signal
@@ -12,13 +13,16 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
+import anyio
 import polars as pl
 import pytest
 
 pytest.importorskip("httpx", reason="needs the extra carb-scorers[api]")
 
 from carb_cli import main
+from carb_scorers import open_scorer
 from carb_scorers.testing import example_dataset
+from tiny_models import request
 
 KEY = "sk-this-key-must-not-be-seen-0123456789"
 SETS = 20
@@ -97,6 +101,37 @@ def data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def arguments(server: Server, data: Path, *more: str, options: str = "") -> list[str]:
     spec = f"judge:m?backend=openai&url={server.url}&mode=listwise&read=generate{options}"
     return ["run", "--data", str(data), "--scorer", spec, "--out", str(data.parent / "out"), "--quiet", *more]
+
+
+@pytest.mark.parametrize("options", ["read=verdict", "read=logprob", "read=logprob&pairs=knockout&orders=one"])
+def test_think_asks_a_server_as_a_judge_does(serve: Callable[..., Server], data: Path, options: str) -> None:
+    """Every pair in both orders, or a knockout; by the verdict, or by its probability behind the criteria."""
+    pytest.importorskip("tal_rlvr")
+    from tal_rlvr.judgement import write_judgement
+
+    text = write_judgement([("fact", "people know it there", 2, "A")], "A fits.", "A")
+    tokens = re.findall(r" ?\w+|[^\w]", text)
+    content = [{"token": t, "logprob": -0.1, "top_logprobs": [{"token": t, "logprob": -0.1}]} for t in tokens]
+    content[-1]["top_logprobs"] = [{"token": " A", "logprob": -0.2}, {"token": " B", "logprob": -2.2}]
+
+    def answer(_: int, body: dict[str, Any]) -> Answer:
+        assert body["messages"][0]["content"].count("> ") >= 3
+        status, found = verdict(text)
+        found["choices"][0] |= {"logprobs": {"content": content}} if body.get("logprobs") else {}
+        return status, found
+
+    server = serve(answer)
+    spec = f"think:m?backend=openai&url={server.url}&max_new_tokens=99&{options}"
+    (result,) = anyio.run(open_scorer(spec).score, [request()])
+    assert result.error is None
+    knockout = "knockout" in options
+    assert len(server.prompts) == (3 if knockout else 12)
+    share = 1.0 if "verdict" in options else 1 / (1 + math.exp(-2.0))
+    assert all(p.scores[p.order[0]] == pytest.approx(share) for p in result.presentations)
+    if knockout:
+        assert max(result.scores, key=result.scores.__getitem__) == "0"  # A wins each time
+    else:
+        assert set(result.scores.values()) == {0.0}
 
 
 def test_the_letter_in_double_brackets_is_the_pick(serve: Callable[..., Server], data: Path) -> None:

@@ -1,6 +1,7 @@
 """Strengths against known answers, their own optimality, and penalised logistic regression elsewhere."""
 
 import math
+from itertools import combinations, product
 
 import pytest
 from hypothesis import given, settings
@@ -90,3 +91,16 @@ def test_against_statsmodels() -> None:
     fit = api.GLM(numpy.array(counts), numpy.array(rows), family=api.families.Binomial()).fit(tol=1e-12)
     s = strengths(wins, precision=1e-9)
     assert [s[1] - s[0], s[2] - s[0]] == pytest.approx(fit.params.tolist(), abs=1e-6)
+
+
+def test_candidates_with_the_same_wins_have_the_same_strength() -> None:
+    """Rounding, which depends on where a candidate stands, must not decide what metrics compare exactly."""
+    for outcomes in product((0.0, 0.5, 1.0), repeat=6):
+        wins = [[0.0] * 4 for _ in range(4)]
+        for (i, j), share in zip(combinations(range(4), 2), outcomes, strict=True):
+            wins[i][j], wins[j][i] = 2 * share, 2 * (1 - share)
+        s = strengths(wins)
+        totals = [sum(row) for row in wins]  # with equal numbers of games they decide the strength
+        for i, j in combinations(range(4), 2):
+            assert (s[i] == s[j]) == (totals[i] == totals[j])
+            assert (s[i] > s[j]) == (totals[i] > totals[j])

@@ -3,6 +3,7 @@
 import math
 import re
 from collections.abc import Callable, Mapping, Sequence
+from itertools import combinations, product
 from pathlib import Path
 
 import anyio
@@ -12,7 +13,7 @@ from hypothesis import strategies as st
 
 from carb_data import CarbError
 from carb_scorers import Candidate, ScoreError, ScoreRequest, ScoreResult, ScorerSpec, Usage, open_scorer
-from carb_scorers.judge import JudgeOptions, JudgeScorer
+from carb_scorers.judge import Answer, Ask, JudgeOptions, JudgeScorer, form_of, pairwise
 from carb_scorers.models.protocol import Choices, Failure, Generation, Prompt, excluding_longer, prompt_seed
 
 TEXTS = ["a bow", "a kiss", "a nod", "a wave"]
@@ -93,7 +94,7 @@ class FakeModel:
 
 def judge(model: FakeModel, **options: object) -> JudgeScorer:
     spec = ScorerSpec(name="judge", kind="judge", model="fake", revision="1")
-    return JudgeScorer(spec, model, JudgeOptions.model_validate(options))
+    return JudgeScorer(spec, model, form_of(JudgeOptions.model_validate(options)))
 
 
 def scored(scorer: JudgeScorer, *requests: ScoreRequest) -> list[ScoreResult]:
@@ -156,6 +157,32 @@ def test_a_knockout_needs_a_pair_less_than_candidates(count: int) -> None:
     assert best(result) == f"c{count - 1}"
     assert len(model.asked) == len(result.presentations) == 2 * (count - 1)
     assert model.calls == math.ceil(math.log2(count))
+
+
+def test_the_winner_of_a_knockout_has_the_highest_score() -> None:
+    """Over all outcomes of four candidates' pairs, by verdicts and by probabilities."""
+    pairs = list(combinations(range(4), 2))
+    for shares in product((0.05, 0.5, 0.95), repeat=len(pairs)):
+        table = {frozenset(pair): share for pair, share in zip(pairs, shares, strict=True)}
+
+        def ask(_: ScoreRequest, first: Candidate, second: Candidate) -> Ask:
+            return Ask(Prompt((), question=f"{first.id[1]}{second.id[1]}"), ("A", "B"), "pick")
+
+        rounds = pairwise(request(), ask, reads=False, knockout=True, orders="both")
+        asks, last = next(rounds), None
+        while True:
+            places = [(int(a.prompt.question[0]), int(a.prompt.question[1])) for a in asks]
+            answers = [Answer((table[frozenset(p)] if p[0] < p[1] else 1 - table[frozenset(p)],)) for p in places]
+            last = places[0], answers[0].values[0]
+            try:
+                asks = rounds.send(answers)
+            except StopIteration as stop:
+                scores = stop.value.scores
+                break
+        (first, second), share = last
+        winner = first if share >= 0.5 else second
+        assert max(scores, key=scores.__getitem__) == f"c{winner}"
+        assert list(scores.values()).count(max(scores.values())) == 1
 
 
 def test_a_knockout_round_serves_all_items_at_once() -> None:

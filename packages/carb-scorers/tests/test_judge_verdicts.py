@@ -24,6 +24,11 @@ ABCD = ("A", "B", "C", "D")
         ("<think>Perhaps [[A]]? No.</think>\n[[B]]", 1),
         ("Perhaps [[A]]? No.</think>[[B]]", 1),
         ("[A] is tempting, (C) too. [[D]]", 3),
+        ("[[A.]]", 0),
+        ("[[(B)]]", 1),
+        ("[[Option C]]", 2),
+        ("[[answer (D).]]", 3),
+        ("[[A]], that is [[Option A.]]", 0),
     ],
 )
 def test_picks(text: str, pick: int) -> None:
@@ -40,6 +45,8 @@ def test_picks(text: str, pick: int) -> None:
         ("[[E]]", "none of"),
         ("[[X]]", "none of"),
         ("[[AB]]", "none of"),
+        ("[[Option]]", "none of"),
+        ("[[A or B]]", "none of"),
         ("[[]]", "none of"),
         ("<think>[[B]]", "no verdict"),
         ("<think>[[B]]</think>", "no verdict"),
@@ -53,6 +60,7 @@ def test_no_pick(text: str, reason: str) -> None:
 def test_rankings() -> None:
     assert parse_ranking("[[B > A > D > C]]", ABCD) == [1, 0, 3, 2]
     assert parse_ranking("[[b,a,d,c]]", ABCD) == [1, 0, 3, 2]
+    assert parse_ranking("[[(B) > Option A > D. > C]]", ABCD) == [1, 0, 3, 2]
     for text in ("[[B > A]]", "[[A > A > B > C]]", "[[A > B > C > E]]", "[[A > B > C > D > D]]"):
         with pytest.raises(VerdictError, match="does not name each"):
             parse_ranking(text, ABCD)

@@ -8,12 +8,17 @@ import anyio
 import pytest
 
 from carb_data import CarbError
-from carb_scorers.models.protocol import Choices, Continuation, Failure
+from carb_scorers import Candidate, ScoreRequest, open_scorer
+from carb_scorers.models.protocol import Choices, Continuation, Failure, Generation, Watch
 
 pytest.importorskip("httpx", reason="needs the extra carb-scorers[api]")
 
 from carb_scorers.models.openai import OpenAIModel
-from openai_server import Server, chat, model, prompts
+from openai_server import Server, ask, chat, model, prompts, reply
+
+REQUEST = ScoreRequest(
+    request_id="1", prompt="?", candidates=(Candidate(id="1", text="x"),), culture="thai", language="th"
+)
 
 
 def top(*pairs: tuple[object, object]) -> dict[str, Any]:
@@ -46,6 +51,69 @@ def test_log_probabilities_of_short_answers(serve: Callable[..., Server]) -> Non
     assert server.bodies[0] | {"messages": 0} == {
         "model": "m", "messages": 0, "max_tokens": 1, "temperature": 0.0, "logprobs": True, "top_logprobs": 20,
     }  # fmt: skip
+
+
+class Digits:
+    """A server whose tokenizer splits digits: the token ``1`` is the beginning of ``10``, too."""
+
+    def __init__(self, ratings: dict[str, float], *, goes_on: bool = True) -> None:
+        self.ratings, self.goes_on = ratings, goes_on
+
+    def __call__(self, _: int, body: dict[str, Any]) -> object:
+        last = body["messages"][-1]
+        if last["content"].startswith("Repeat this"):
+            return top(("1", -0.01), ("The", -5.0))
+        first: dict[str, float] = {}
+        for rating, share in self.ratings.items():
+            first[rating[0]] = first.get(rating[0], 0.0) + share
+        if last["role"] == "user":
+            return top(*((token, math.log(share)) for token, share in first.items()), ("the", -30.0))
+        if not self.goes_on:
+            return reply({"error": {"message": "unknown field"}}, 400)
+        assert (body["add_generation_prompt"], body["continue_final_message"]) == (False, True)
+        ten = self.ratings.get("10", 0.0) / first["1"]
+        behind = ((token, math.log(share)) for token, share in (("0", ten), (".", 1 - ten)) if share > 0)
+        return top(*behind, ("the", -30.0))
+
+
+RATINGS = [str(value) for value in range(1, 11)]
+
+
+@pytest.mark.parametrize("ratings", [{"10": 0.9, "2": 0.1}, {"2": 0.9, "1": 0.06, "10": 0.04}, {"1": 0.5, "3": 0.5}])
+def test_a_tokenizer_that_splits_digits(serve: Callable[..., Server], ratings: dict[str, float]) -> None:
+    found = choices(model(serve(Digits(ratings)).url), *RATINGS)
+    assert isinstance(found, Choices)
+    for rating, share in ratings.items():
+        assert math.exp(found.logprobs[rating]) == pytest.approx(share)
+    assert sum(map(math.exp, found.logprobs.values())) == pytest.approx(1.0)
+
+
+def test_a_pointwise_judge_over_a_server_does_not_turn_its_scale_around(serve: Callable[..., Server]) -> None:
+    """At first a judge 90% sure of 10 scored 1.8, and one 90% sure of 2 scored 2.0."""
+    scores = []
+    for ratings in ({"10": 0.9, "9": 0.1}, {"2": 0.9, "3": 0.1}):
+        scorer = open_scorer(f"judge:m?backend=openai&mode=pointwise&url={serve(Digits(ratings)).url}")
+        (result,) = anyio.run(scorer.score, [REQUEST])
+        scores.append(result.scores["1"])
+    assert scores == [pytest.approx(9.9), pytest.approx(2.1)]
+
+
+def test_a_server_that_cannot_say_what_follows_a_digit(serve: Callable[..., Server]) -> None:
+    found = choices(model(serve(Digits({"10": 0.9, "2": 0.1}, goes_on=False)).url), *RATINGS)
+    assert isinstance(found, Failure)
+    assert found.error.kind == "logprobs"
+    assert "read=generate" in found.error.message
+
+
+def test_the_probability_of_a_watched_word_in_what_is_written(serve: Callable[..., Server]) -> None:
+    steps = [("A", "B"), ("Verdict", "x"), (":", "x"), (" B", " A"), ("\n", "x")]
+    tops = [[{"token": own, "logprob": -0.2}, {"token": other, "logprob": -3.0}] for own, other in steps]
+    content = [{"token": own, "top_logprobs": top} for (own, _), top in zip(steps, tops, strict=True)]
+    server = serve([chat("AVerdict: B\n", logprobs={"content": content})])
+    (found,) = ask(model(server.url), watch=Watch(after="Verdict:", words=("A", "B")))
+    assert isinstance(found, Generation)
+    assert found.choices is not None
+    assert found.choices.logprobs == {"B": -0.2, "A": -3.0}
 
 
 def test_log_probabilities_from_the_completions_api(serve: Callable[..., Server]) -> None:

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import random
 
 import anyio
@@ -119,7 +120,7 @@ def test_scores_of_perturbed_texts_are_those_of_each_model(config, perturbed, mo
     opened = []
 
     def length(name, model, options, settings):
-        opened.append((name, model, options.pairs, settings.max_new_tokens))
+        opened.append((name, model, options["pairs"], settings.max_new_tokens))
         scorer = open_scorer("baseline:length")
         monkeypatch.setattr(scorer, "spec", scorer.spec.model_copy(update={"name": name}), raising=False)
         return scorer
@@ -253,21 +254,25 @@ def test_a_student_learns_what_the_judge_prefers_and_not_the_labels(tiny_folder,
 
 
 def test_the_judge_s_preference_is_the_mean_over_both_orders(tiny_folder, monkeypatch):
+    from carb_scorers.models import Choices, Generation
+    from carb_scorers.models.transformers.language import HFLanguageModel
     from tal_rlvr import students
-    from tal_rlvr.generation import Written
     from tal_rlvr.judgement import write_judgement
 
-    def write(model, tokenizer, prompts, **_):
-        texts = [
-            write_judgement([("fact", "known", 1, "A")], "fine.", "A") if n != 3 else "?" for n in range(len(prompts))
-        ]
-        texts[2] = "no judgement"
-        return [Written(tuple(tokenizer(t, add_special_tokens=False)["input_ids"]), t, 0.0) for t in texts]
+    asked = []
 
-    monkeypatch.setattr(students, "write", write)
+    async def generate(self, prompts, **_):
+        asked.append(len(prompts))
+        text = write_judgement([("fact", "known", 1, "A")], "fine.", "A") if len(asked) == 1 else "no judgement"
+        return [
+            Generation(text, choices=Choices({"A": math.log(share), "B": math.log(1 - share)})) for share in (0.9, 0.6)
+        ]
+
+    monkeypatch.setattr(HFLanguageModel, "generate", generate)
     (judged,) = students.judge_pairs(tiny_folder, PAIRS[:2])
     assert judged.pair == PAIRS[0]
-    assert 0 < judged.probability < 1
+    assert asked == [2, 2]
+    assert judged.probability == pytest.approx((0.9 + 0.4) / 2)
 
 
 def test_the_module_runs_for_launchers(config, capsys):

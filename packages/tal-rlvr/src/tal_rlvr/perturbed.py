@@ -5,7 +5,7 @@ from __future__ import annotations
 from carb_data import CarbError, Dataset, ScoreTable, load
 from carb_scorers import evaluate
 from tal_rlvr.config import PerturbedSets, TrainConfig
-from tal_rlvr.scorer import ThinkOptions, ThinkSettings, open_with
+from tal_rlvr.scorer import ThinkSettings, open_with
 
 
 def perturbed_sets(wanted: PerturbedSets) -> Dataset:
@@ -39,5 +39,6 @@ def score_perturbed(config: TrainConfig, name: str, model: str) -> ScoreTable:
         raise CarbError("evaluation.perturbed is not set; name sets with perturbed texts there.")
     settings = ThinkSettings(prompts=config.prompts, direct=config.direct, max_new_tokens=config.max_new_tokens)
     revision = config.revision if model == config.model else None
-    scorer = open_with(name, model, ThinkOptions(pairs=wanted.pairs, revision=revision), settings)
+    given = {} if revision is None else {"revision": revision}
+    scorer = open_with(name, model, {"pairs": wanted.pairs, **given}, settings)
     return evaluate(perturbed_sets(wanted), [scorer], seed=config.seed)

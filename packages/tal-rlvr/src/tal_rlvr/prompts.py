@@ -9,6 +9,7 @@ from typing import Any, Protocol
 
 from carb_data import CarbError, Culture, cultures
 from carb_data.models import Conversation, as_text
+from carb_scorers.models.tokens import guarded
 from carb_scorers.templates import fill
 from tal_rlvr.reading import MARK, plain
 
@@ -104,16 +105,8 @@ def guard(messages: Sequence[Message], tokenizer: Any) -> list[Message]:
 
     A response that holds ``<|im_end|>`` could otherwise end the user's turn and speak for the judge.
     """
-    controls = {str(token) for token in tokenizer.all_special_tokens}
-    controls |= {str(t.content) for t in getattr(tokenizer, "added_tokens_decoder", {}).values() if t.special}
-    guarded = []
-    for message in messages:
-        content = message["content"]
-        for control in sorted(controls, key=len, reverse=True):
-            if len(control) > 1:
-                content = content.replace(control, control[0] + " " + control[1:])
-        guarded.append({**message, "content": content})
-    return guarded
+    texts = guarded(tokenizer, [message["content"] for message in messages])
+    return [{**message, "content": text} for message, text in zip(messages, texts, strict=True)]
 
 
 def holds_verdict(prompt: Prompt) -> bool:

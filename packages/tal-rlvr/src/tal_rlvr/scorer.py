@@ -1,34 +1,27 @@
-"""A trained judge as a scorer: criteria and verdicts over all pairs in both orders, aggregated."""
+"""Think-as-Locals as a form of judging: criteria, then a verdict, over pairs of candidates and any backend."""
 
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Mapping, Sequence
-from itertools import combinations
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
-import anyio.to_thread
 from pydantic import Field, ValidationError
 
 from carb_data import CarbError
-from carb_data.models import Frozen
-from carb_scorers.contract import Scorer, ScoreRequest, ScoreResult, ScorerSpec, Usage, failed
-from carb_scorers.models.transformers.loading import HFOptions, Loaded, load
-from carb_scorers.specs import Options, read_options
-from tal_rlvr.appropriateness import VerdictRow, label_logprob
-from tal_rlvr.bradley_terry import bradley_terry
-from tal_rlvr.generation import Written, write
-from tal_rlvr.judgement import FormatError, Judgement, parse_judgement
+from carb_data.models import Frozen, as_text
+from carb_scorers import Candidate, ScoreError, Scorer, ScoreRequest, ScorerSpec
+from carb_scorers.judge import Answer, Ask, Form, JudgeScorer, Read, Round, normalised, pairwise
+from carb_scorers.models import Failure, Generation, LanguageModel, Prompt, Turns, Watch
+from carb_scorers.models.protocol import LANGUAGE_MODELS, read_backend_options
+from carb_scorers.specs import Options
+from tal_rlvr.judgement import MARKER, VERDICTS, FormatError, parse_judgement
 from tal_rlvr.prompting import PromptConfig
-from tal_rlvr.prompts import render_prompt
-from tal_rlvr.providers import ModelVerdicts
-from tal_rlvr.tokens import encode_prompt, is_chat, make_prompt, reasoning_ids, verdict_tokens
+from tal_rlvr.prompts import render_plain, render_prompt
 
 THINK = "think.json"
-Order = tuple[str, str]
-"""Candidate ids of a pair as shown, A first."""
 
 
 class ThinkSettings(Frozen):
@@ -40,140 +33,79 @@ class ThinkSettings(Frozen):
 
 
 class ThinkOptions(Options):
-    """Options of ``think:MODEL``. What is not given is taken from ``think.json`` beside the model."""
+    """Options of ``think:MODEL``, besides those of its backend; what is not given is taken from ``think.json``."""
 
-    backend: Literal["hf"] = "hf"
-    revision: str | None = None
-    dtype: Literal["auto", "float32", "bfloat16", "float16"] = "auto"
-    device: str = "auto"
-    attention: str = "sdpa"
-    batch_tokens: int = Field(default=8192, ge=1)
-    """Padded tokens of prompt and output in one batch; bounds memory."""
-    max_length: int | None = Field(default=None, ge=1)
-    """Longest prompt and output together, in tokens. Default: what the model's configuration allows."""
-    trust_remote_code: bool = False
+    backend: str = "hf"
     read: Literal["logprob", "verdict"] = "logprob"
     """``logprob``: a pair counts by the verdict's probability after the criteria; ``verdict``: by the verdict."""
     pairs: Literal["all", "knockout"] = "all"
     """``knockout``: neighbours meet and winners go on, so that N candidates need N - 1 pairs."""
+    orders: Literal["one", "both"] = "both"
+    """Each pair is shown in both orders, or only as given."""
     max_new_tokens: int | None = Field(default=None, ge=1)
+    """Longest judgement, in tokens. Default: what the model was trained with, or 512."""
     language: str | None = None
+    """Language of the instructions, or ``item``: each item's own. Default: what the model was trained with."""
     style: str | None = None
+    """``full``, ``compact``, or a folder of prompts. Default: what the model was trained with."""
     chat: Literal["auto", "yes", "no"] | None = None
-
-    def loading(self) -> HFOptions:
-        """The part that says how the model is loaded."""
-        names = ("revision", "dtype", "device", "attention", "max_length", "trust_remote_code")
-        return HFOptions.model_validate({name: getattr(self, name) for name in names})
+    """Whether the chat template is used; ``auto``: where there is one. Default: what the model was trained with."""
 
 
-class ThinkScorer:
-    """Scores are Bradley-Terry log-strengths of the candidates of a request (natural logarithms that sum to 0).
+def think_form(settings: ThinkSettings, options: ThinkOptions) -> Form:
+    """Pairs, judged as the model was trained to. An output that is not a judgement is left out; an item fails where a
+    pair has no judgement in any order."""
+    reads = options.read == "logprob"
 
-    Every pair, or every pair of a knockout, is judged in both orders with greedy decoding. An output that is not a
-    judgement is left out; a pair without a judgement in either order makes the item an error row. In a knockout a
-    candidate without an opponent goes on, and so does the first of two who are even.
-    """
+    def rounds(request: ScoreRequest) -> Round:
+        ask = partial(_ask, settings)
+        return pairwise(request, ask, reads=reads, knockout=options.pairs == "knockout", orders=options.orders)
 
-    def __init__(self, spec: ScorerSpec, loaded: Loaded, options: ThinkOptions, settings: ThinkSettings) -> None:
-        self.spec = spec
-        self._loaded: Loaded | None = loaded
-        self._options = options
-        self._settings = settings
-        self._tokens = verdict_tokens(loaded.tokenizer)
+    return Form(rounds, partial(_read, settings, reads=reads), tolerant=True)
 
-    async def score(self, requests: Sequence[ScoreRequest]) -> list[ScoreResult]:
-        """Judge each request by itself; one that fails is an error row."""
-        return await anyio.to_thread.run_sync(self._score, requests)
 
-    async def aclose(self) -> None:
-        """Let the model go."""
-        self._loaded = None
+def _ask(settings: ThinkSettings, request: ScoreRequest, first: Candidate, second: Candidate) -> Ask:
+    prompts = settings.prompts
 
-    def _score(self, requests: Sequence[ScoreRequest]) -> list[ScoreResult]:
-        if self._loaded is None:
-            raise CarbError(f"The scorer '{self.spec.name}' was closed.")
-        return [self._score_one(request, self._loaded) for request in requests]
+    def turns(question: str) -> Turns:
+        language = request.language if prompts.language == "item" else prompts.language
+        form = "direct" if settings.direct else "think"
+        shown = (first.text, second.text)
+        (message,) = render_prompt(question, shown, request.culture, language, form=form, folder=prompts.folder())
+        return ({"role": "user", "content": message["content"]},)
 
-    def _score_one(self, request: ScoreRequest, loaded: Loaded) -> ScoreResult:
-        """Each request has passes of its own, so that nothing beside it can change even a rounding."""
-        ids = [candidate.id for candidate in request.candidates]
-        room = loaded.max_length - self._settings.max_new_tokens
-        written: dict[Order, Written] = {}
-        wins: dict[Order, float] = {}
-        usage = Usage()
-        left = ids
-        while len(left) > 1:
-            knockout = self._options.pairs == "knockout"
-            pairs = list(zip(left[::2], left[1::2], strict=False)) if knockout else list(combinations(left, 2))
-            prompts = {order: self._prompt(request, *order) for a, b in pairs for order in ((a, b), (b, a))}
-            longest = max(map(len, prompts.values()))
-            if longest > room:
-                return failed(
-                    request, "too-long", f"a prompt has {longest} tokens, and {room} fit beside the output", usage
-                )
-            outputs = write(
-                loaded.model,
-                loaded.tokenizer,
-                list(prompts.values()),
-                max_new_tokens=self._settings.max_new_tokens,
-                budget=self._options.batch_tokens,
-            )
-            new = dict(zip(prompts, outputs, strict=True))
-            written |= new
-            read, wrote = sum(map(len, prompts.values())), sum(len(output.ids) for output in outputs)
-            usage += Usage(input_tokens=read, output_tokens=wrote)
-            for (first, second), chance in self._first_wins(prompts, new, loaded).items():
-                if math.isnan(chance):
-                    return failed(request, "non-finite", "the model gave NaN", usage)
-                wins[first, second] = wins.get((first, second), 0.0) + chance
-                wins[second, first] = wins.get((second, first), 0.0) + 1 - chance
-            unjudged = [pair for pair in pairs if pair not in wins]
-            if unjudged:
-                error = parse_judgement(new[unjudged[0]].text, direct=self._settings.direct)
-                why = error.message if isinstance(error, FormatError) else "not a judgement"
-                return failed(
-                    request, "parse", f"{len(unjudged)} of the pairs have no judgement; the first: {why}", usage
-                )
-            winners = [a if wins[a, b] >= wins[b, a] else b for a, b in pairs]
-            left = [*winners, *left[2 * len(pairs) :]] if knockout else []
-        rationale = "\n\n".join(f"A = {a}, B = {b}\n{output.text.strip()}" for (a, b), output in written.items())
-        return ScoreResult(
-            request_id=request.request_id, scores=bradley_terry(ids, wins), rationale=rationale, usage=usage
-        )
+    question = as_text(request.prompt)
+    cue = render_plain([{"role": "user", "content": "x"}]).removeprefix("x")
+    prompt = Prompt(turns(question), cue=cue, question=question, with_question=turns, bare=True)
+    return Ask(prompt, VERDICTS, "pick", note=f"A = {first.id}, B = {second.id}\n")
 
-    def _prompt(self, request: ScoreRequest, first: str, second: str) -> tuple[int, ...]:
-        assert self._loaded is not None
-        tokenizer = self._loaded.tokenizer
-        texts = {candidate.id: candidate.text for candidate in request.candidates}
-        prompts = self._settings.prompts
-        messages = render_prompt(
-            request,
-            (texts[first], texts[second]),
-            request.culture,
-            prompts.language,
-            form="direct" if self._settings.direct else "think",
-            folder=prompts.folder(),
-        )
-        return tuple(
-            encode_prompt(tokenizer, make_prompt(tokenizer, messages, chat=prompts.is_chat(is_chat(tokenizer))))
-        )
 
-    def _first_wins(
-        self, prompts: Mapping[Order, tuple[int, ...]], written: Mapping[Order, Written], loaded: Loaded
-    ) -> dict[Order, float]:
-        """How far the first-shown response won each order, 0 to 1; outputs that are no judgement are left out."""
-        direct = self._settings.direct
-        judgements = {order: parse_judgement(output.text, direct=direct) for order, output in written.items()}
-        parsed = {order: found for order, found in judgements.items() if isinstance(found, Judgement)}
-        if self._options.read == "verdict":
-            return {order: float(judgement.verdict == "A") for order, judgement in parsed.items()}
-        rows = [
-            VerdictRow(prompts[order], reasoning_ids(loaded.tokenizer, written[order].ids, self._tokens, direct=direct))
-            for order in parsed
-        ]
-        values = ModelVerdicts(loaded.model, self._tokens)(rows)
-        return {order: math.exp(label_logprob(value, "A")) for order, value in zip(parsed, values, strict=True)}
+async def _read(
+    settings: ThinkSettings, model: LanguageModel, asks: Sequence[Ask], *, reads: bool
+) -> list[Read | Failure]:
+    found = await model.generate(
+        [ask.prompt for ask in asks],
+        max_tokens=settings.max_new_tokens,
+        watch=Watch(after=MARKER, words=VERDICTS) if reads else None,
+    )
+    return [one if isinstance(one, Failure) else _judged(one, direct=settings.direct, reads=reads) for one in found]
+
+
+def _judged(written: Generation, *, direct: bool, reads: bool) -> Read | Failure:
+    judgement = parse_judgement(written.text, direct=direct)
+    if isinstance(judgement, FormatError):
+        return Failure(ScoreError(kind="parse", message=f"no judgement: {judgement.message}"), written.usage)
+    values = tuple(float(judgement.verdict == letter) for letter in VERDICTS)
+    if reads:
+        if written.choices is None:
+            message = f"the probabilities of the verdict behind '{MARKER}' are not known"
+            return Failure(ScoreError(kind="logprobs", message=message), written.usage)
+        logprobs = normalised(written.choices, VERDICTS)
+        if isinstance(logprobs, str):
+            kind = "non-finite" if "NaN" in logprobs else "logprobs"
+            return Failure(ScoreError(kind=kind, message=logprobs), written.usage)
+        values = tuple(logprobs[letter] for letter in VERDICTS)
+    return Read(Answer(values), written.usage, written.text.strip())
 
 
 def read_think_settings(target: str) -> ThinkSettings:
@@ -192,31 +124,43 @@ def read_think_settings(target: str) -> ThinkSettings:
 
 
 def open_think(name: str, target: str, options: Mapping[str, str]) -> Scorer:
-    """Open ``think:MODEL``: a model trained by ``carb train``, or any causal language model that follows the form."""
-    read = read_options(ThinkOptions, name, options)
+    """Open ``think:MODEL``: a model trained by ``carb train``, or any language model that follows the form.
+
+    Raises:
+        CarbError: an option is wrong, or the model cannot be opened.
+    """
     settings = read_think_settings(target)
-    prompts = {key: getattr(read, key) for key in ("language", "style", "chat") if getattr(read, key) is not None}
-    settings = ThinkSettings(
-        prompts=PromptConfig.model_validate({**settings.prompts.model_dump(), **prompts}),
-        direct=settings.direct,
-        max_new_tokens=read.max_new_tokens or settings.max_new_tokens,
+    prompts = {key: options[key] for key in ("language", "style", "chat") if key in options}
+    changed = {"max_new_tokens": options["max_new_tokens"]} if "max_new_tokens" in options else {}
+    read_backend_options(ThinkOptions, LANGUAGE_MODELS, name, options)  # says what is wrong with one
+    settings = ThinkSettings.model_validate(
+        {**settings.model_dump(), "prompts": {**settings.prompts.model_dump(), **prompts}, **changed}
     )
-    return open_with(name, target, read, settings)
+    return open_with(name, target, options, settings)
 
 
-def open_with(name: str, target: str, read: ThinkOptions, settings: ThinkSettings) -> Scorer:
-    """Open a model under these settings, whatever lies beside it."""
-    loaded = load(target, read.loading(), "AutoModelForCausalLM")
+def open_with(name: str, target: str, options: Mapping[str, str], settings: ThinkSettings) -> Scorer:
+    """Open a model under these settings, whatever lies beside it.
+
+    Args:
+        name: how the scorer is called.
+        target: the model.
+        options: of ``ThinkOptions`` and of the backend.
+        settings: the prompts, and how long a judgement may be.
+    """
+    plain = {"chat_template": "none"} if settings.prompts.chat == "no" and options.get("backend") != "openai" else {}
+    read, kind = read_backend_options(ThinkOptions, LANGUAGE_MODELS, name, {**options, **plain})
+    model: LanguageModel = kind.open(target, read)
     spec = ScorerSpec(
         name=name,
         kind="think",
         model=target,
-        revision=loaded.revision,
-        parameters={**read.model_dump(exclude={"revision"}), **settings.model_dump(mode="json")},
+        revision=model.revision,
+        parameters={**read.model_dump(mode="json", exclude={"revision"}), **settings.model_dump(mode="json")},
         comparative=True,
-        in_flight=1,  # a request has passes of its own and takes seconds, so each is asked for, and kept, alone
+        in_flight=model.in_flight or (1 if read.backend == "hf" else None),  # here an item takes seconds, and is kept
     )
-    return ThinkScorer(spec, loaded, read, settings)
+    return JudgeScorer(spec, model, think_form(settings, read))
 
 
 def judge_as_scorer(checkpoint: str | Path, *, name: str | None = None, **options: Any) -> Scorer:

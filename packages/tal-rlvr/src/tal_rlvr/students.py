@@ -5,7 +5,6 @@ Both give ordinary one-label sequence classifiers that ``classifier:FOLDER`` sco
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -15,15 +14,12 @@ from pydantic import Field
 from carb_data import CarbError
 from carb_data.extras import require
 from carb_data.models import Frozen
-from tal_rlvr.appropriateness import VerdictRow, label_logprob
-from tal_rlvr.generation import write
-from tal_rlvr.judgement import Judgement, parse_judgement
-from tal_rlvr.mix import ordered
+from carb_data.waiting import wait_for
+from carb_scorers import Candidate, ScoreRequest, ScoreResult
+from carb_scorers.models import Prompt
+from carb_scorers.models.tokens import conversation_ids
 from tal_rlvr.pairs import Pair
-from tal_rlvr.prompts import guard
-from tal_rlvr.providers import ModelVerdicts
-from tal_rlvr.scorer import read_think_settings
-from tal_rlvr.tokens import encode_prompt, reasoning_ids, verdict_tokens
+from tal_rlvr.scorer import judge_as_scorer
 
 
 class StudentConfig(Frozen):
@@ -121,34 +117,27 @@ def distil_to_classifier(
 
 def judge_pairs(judge: str | Path, pairs: Sequence[Pair]) -> list[JudgedPair]:
     """The judge's probability that ``chosen`` is better, over both orders; pairs without a judgement are left out."""
-    torch = require("torch", package="tal-rlvr", extra="train")
-    transformers = require("transformers", package="tal-rlvr", extra="train")
-    from tal_rlvr.trainer import training_rows
+    scorer = judge_as_scorer(judge)
 
-    settings = read_think_settings(str(judge))
-    tokenizer = transformers.AutoTokenizer.from_pretrained(judge)
-    model = transformers.AutoModelForCausalLM.from_pretrained(judge, dtype=torch.float32).eval()
-    rows = ordered(pairs, shuffle=False)
-    prompts = [
-        tuple(encode_prompt(tokenizer, row["prompt"]))
-        for row in training_rows(rows, tokenizer, settings.prompts, direct=settings.direct)
-    ]
-    outputs = write(model, tokenizer, prompts, max_new_tokens=settings.max_new_tokens)
-    tokens = verdict_tokens(tokenizer)
-    queries = [
-        VerdictRow(prompt, reasoning_ids(tokenizer, output.ids, tokens, direct=settings.direct))
-        for prompt, output in zip(prompts, outputs, strict=True)
-    ]
-    values = ModelVerdicts(model, tokens)(queries)
-    found: dict[str, list[float]] = {}
-    for row, output, value in zip(rows, outputs, values, strict=True):
-        if isinstance(parse_judgement(output.text, direct=settings.direct), Judgement):
-            found.setdefault(row.pair.id, []).append(math.exp(label_logprob(value, row.label)))
-    return [
-        JudgedPair(pair=pair, probability=sum(found[pair.id]) / len(found[pair.id]))
-        for pair in pairs
-        if pair.id in found
-    ]
+    async def ask() -> list[ScoreResult]:
+        try:
+            return [result for pair in pairs for result in await scorer.score([_request(pair)])]
+        finally:
+            await scorer.aclose()
+
+    found = []
+    for pair, result in zip(pairs, wait_for(ask), strict=True):
+        shares = [presentation.scores["chosen"] for presentation in result.presentations]
+        if shares:
+            found.append(JudgedPair(pair=pair, probability=sum(shares) / len(shares)))
+    return found
+
+
+def _request(pair: Pair) -> ScoreRequest:
+    shown = (Candidate(id="chosen", text=pair.chosen), Candidate(id="rejected", text=pair.rejected))
+    return ScoreRequest(
+        request_id=pair.id, prompt=pair.prompt, candidates=shown, culture=pair.culture, language=pair.language
+    )
 
 
 def _fit(
@@ -196,9 +185,5 @@ def _scores(student: Any, rows: Sequence[Sequence[int]], device: str, torch: Any
 
 
 def _encode(tokenizer: Any, prompt: str, text: str) -> list[int]:
-    """As ``classifier:`` encodes a prompt and a response."""
-    if tokenizer.chat_template:
-        messages = guard([{"role": "user", "content": prompt}, {"role": "assistant", "content": text}], tokenizer)
-        rendered = tokenizer.apply_chat_template(messages, tokenize=False)
-        return list(tokenizer(rendered, add_special_tokens=False)["input_ids"])
-    return list(tokenizer(prompt, text)["input_ids"])
+    """As ``classifier:`` encodes a prompt and a response, by the same code."""
+    return conversation_ids(tokenizer, Prompt(({"role": "user", "content": prompt},)), text)

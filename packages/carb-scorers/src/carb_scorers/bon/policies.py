@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import importlib
 import json
 import re
 from collections.abc import Mapping, Sequence
@@ -130,46 +129,43 @@ def is_over(text: str) -> bool:
 
 
 class BackendPolicy:
-    """A model behind one of the scorers' backends: vLLM, or any OpenAI-compatible server."""
-
-    window = 64
-    """Prompts in one call: these backends batch and queue by themselves."""
+    """A language model behind any backend."""
 
     def __init__(self, spec: PolicySpec, model: LanguageModel, options: PolicyOptions) -> None:
         self.spec = spec
+        self.window = 8 if spec.kind == "hf" else 64
+        """Prompts in one call: vLLM and servers queue by themselves, and what is written here is kept sooner."""
         self._model = model
         self._options = options
 
     async def sample(self, prompts: Sequence[PolicyPrompt], indices: Sequence[int]) -> list[list[Sampled]]:
-        found: list[list[Sampled]] = [[] for _ in prompts]
-        for index in indices:
-            for one_line in (True, False):
-                places = [place for place, prompt in enumerate(prompts) if prompt.one_line == one_line]
-                answers = await self._ask([prompts[place].prompt for place in places], index, one_line)
-                for place, answer in zip(places, answers, strict=True):
-                    found[place].append(_sampled(answer, one_line))
-        return found
+        found: dict[tuple[int, int], Sampled] = {}
+        for one_line in (True, False):
+            places = [(n, i) for n, prompt in enumerate(prompts) if prompt.one_line == one_line for i in indices]
+            answers = await self._ask([(prompts[n].prompt, i) for n, i in places], one_line)
+            found.update((place, _sampled(answer, one_line)) for place, answer in zip(places, answers, strict=True))
+        return [[found[n, index] for index in indices] for n in range(len(prompts))]
 
-    async def _ask(self, prompts: Sequence[Prompt], index: int, one_line: bool) -> list[Generation | Failure]:
+    async def _ask(self, asked: Sequence[tuple[Prompt, int]], one_line: bool) -> list[Generation | Failure]:
         """An answer to each prompt. One that stopped before its first word is asked again, to its own end."""
-        answers = await self._generate(prompts, index, stop=("\n",) if one_line else ())
+        answers = await self._generate(asked, stop=("\n",) if one_line else ())
         mute = [place for place, answer in enumerate(answers) if one_line and _is_mute(answer)]
-        again = await self._generate([prompts[place] for place in mute], index)
+        again = await self._generate([asked[place] for place in mute])
         for place, answer in zip(mute, again, strict=True):
             answers[place] = answer
         return answers
 
     async def _generate(
-        self, prompts: Sequence[Prompt], index: int, stop: Sequence[str] = ()
+        self, asked: Sequence[tuple[Prompt, int]], stop: Sequence[str] = ()
     ) -> list[Generation | Failure]:
-        if not prompts:
+        if not asked:
             return []
         options = self._options
         found = await self._model.generate(
-            prompts,
+            [prompt for prompt, _ in asked],
             max_tokens=options.max_new_tokens,
             temperature=options.temperature,
-            seed=seed_of(options.sampling_seed, index),
+            seed=[seed_of(options.sampling_seed, index) for _, index in asked],
             stop=stop,
         )
         return list(found)
@@ -192,9 +188,9 @@ def _sampled(answer: Generation | Failure, one_line: bool) -> Sampled:
     )
 
 
-def seed_of(seed: int, index: int, prompt_id: str = "") -> int:
-    """A seed in [0, 2**31) for one sample."""
-    digest = hashlib.sha256(json.dumps([seed, index, prompt_id]).encode()).digest()
+def seed_of(seed: int, index: int) -> int:
+    """A seed in [0, 2**31) for the samples of one index."""
+    digest = hashlib.sha256(json.dumps([seed, index, ""]).encode()).digest()
     return int.from_bytes(digest[:4], "big") >> 1
 
 
@@ -259,12 +255,8 @@ def open_policy(spec: str) -> Policy:
         if parsed.options:
             raise CarbError(f"Policy '{spec}': a file takes no options.")
         return FilePolicy(str(parsed), Path(parsed.target).expanduser())
-    if parsed.kind == "hf":
-        module = importlib.import_module("carb_scorers.bon.hf_policy")
-        policy: Policy = module.open_hf_policy(str(parsed), parsed.target, parsed.options)
-        return policy
     if parsed.kind not in LANGUAGE_MODELS:
-        known = ", ".join(dict.fromkeys(["hf", *LANGUAGE_MODELS, "file"]))
+        known = ", ".join(dict.fromkeys([*LANGUAGE_MODELS, "file"]))
         raise CarbError(f"Unknown policy kind '{parsed.kind}'. Known kinds: {known}.")
     return _open_backend(str(parsed), parsed.kind, parsed.target, parsed.options)
 

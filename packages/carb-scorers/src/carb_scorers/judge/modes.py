@@ -6,21 +6,22 @@ call of a model serves the same round of many items.
 
 from __future__ import annotations
 
+import math
 import string
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 from typing import Literal
 
-from carb_scorers.contract import Presentation, ScoreRequest
+from carb_scorers.contract import Candidate, Presentation, ScoreError, ScoreRequest
 from carb_scorers.judge.asking import HIGHEST, LOWEST, Asker
 from carb_scorers.judge.bradley_terry import strengths
-from carb_scorers.models.protocol import Prompt
+from carb_scorers.models.protocol import Failure, Prompt
 
 LETTERS = string.ascii_uppercase
 RATINGS = tuple(str(value) for value in range(LOWEST, HIGHEST + 1))
 
-Form = Literal["pick", "ranking", "rating"]
+Kind = Literal["pick", "ranking", "rating"]
 Orders = Literal["one", "both", "rotated"]
 
 
@@ -30,7 +31,9 @@ class Ask:
 
     prompt: Prompt
     labels: tuple[str, ...]
-    form: Form
+    kind: Kind
+    note: str = ""
+    """Stands before what is written, in the result's rationale."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +56,10 @@ class Outcome:
     presentations: tuple[Presentation, ...]
 
 
-Round = Generator[list[Ask], list[Answer], Outcome]
+Round = Generator[list[Ask], Sequence[Answer | Failure], Outcome | Failure]
+"""Failed answers are sent only to rounds of a form that takes them (``Form.tolerant``)."""
+
+AskPair = Callable[[ScoreRequest, Candidate, Candidate], Ask]
 
 
 def presented_orders(ids: tuple[str, ...], orders: Orders) -> list[tuple[str, ...]]:
@@ -86,38 +92,65 @@ def listwise(request: ScoreRequest, asker: Asker, *, reads: bool, ranking: bool,
     ]
     presentations = tuple(
         Presentation(order=order, scores=dict(zip(order, answer.values, strict=True)))
-        for order, answer in zip(shown, answers, strict=True)
+        for order, answer in zip(shown, _answered(answers), strict=True)
     )
     return Outcome(_means(presentations, list(texts)), presentations)
 
 
-def pairwise(request: ScoreRequest, asker: Asker, *, reads: bool, knockout: bool, orders: Orders) -> Round:
+def pairwise(request: ScoreRequest, ask: AskPair, *, reads: bool, knockout: bool, orders: Orders) -> Round:
     """Two candidates at a time; strengths by Bradley and Terry from the probabilities (or counts) of winning.
 
     All pairs, or a knockout: neighbours meet, winners go on, so that N candidates need N - 1 pairs. A candidate
-    without an opponent goes on; where both orders contradict each other evenly, the one presented first does.
+    without an opponent goes on; where both orders contradict each other evenly, the one presented first does. A score
+    of a knockout is the number of rounds that a candidate went through, plus σ(strength) within (0, 1): strengths of
+    candidates that met few others may contradict who won.
+
+    Args:
+        request: the item.
+        ask: the prompt about two candidates, the first shown as A.
+        reads: answers are natural log-probabilities of A and B, and not 1 for the pick and 0 for the other.
+        knockout: see above.
+        orders: in which orders a pair is shown.
+
+    Returns:
+        Scores; or the failure of a pair that has no answer in any order, where the form takes failed answers.
     """
-    texts = {candidate.id: candidate.text for candidate in request.candidates}
-    ids = list(texts)
+    by_id = {candidate.id: candidate for candidate in request.candidates}
+    ids = list(by_id)
     place = {key: i for i, key in enumerate(ids)}
     wins = [[0.0] * len(ids) for _ in ids]
+    through = dict.fromkeys(ids, 0)
     presentations: list[Presentation] = []
-    for pairs in _rounds(ids, wins, knockout=knockout):
-        shown = [order for pair in pairs for order in presented_orders(pair, orders)]
-        answers = yield [
-            Ask(
-                asker.ask(request, [texts[key] for key in order], "AB", "letter" if reads else "verdict_letter"),
-                ("A", "B"),
-                "pick",
-            )
-            for order in shown
-        ]
-        for (first, second), answer in zip(shown, answers, strict=True):
-            share = _first_share(answer.values, logarithms=reads)
+    left = ids
+    while len(left) > 1:
+        pairs = list(zip(left[::2], left[1::2], strict=False)) if knockout else list(combinations(left, 2))
+        shown = [(pair, order) for pair in pairs for order in presented_orders(pair, orders)]
+        answers = yield [ask(request, by_id[first], by_id[second]) for _, (first, second) in shown]
+        judged = set()
+        for (pair, (first, second)), answer in zip(shown, answers, strict=True):
+            if isinstance(answer, Failure):
+                continue
+            judged.add(pair)
+            share = math.exp(answer.values[0]) if reads else answer.values[0]
             wins[place[first]][place[second]] += share
             wins[place[second]][place[first]] += 1.0 - share
             presentations.append(Presentation(order=(first, second), scores={first: share, second: 1.0 - share}))
-    return Outcome(dict(zip(ids, strengths(wins), strict=True)), tuple(presentations))
+        failures = [a for (pair, _), a in zip(shown, answers, strict=True) if pair not in judged]
+        if failures and isinstance(first_failure := failures[0], Failure):
+            error = first_failure.error
+            number = len(pairs) - len(judged)
+            message = f"{number} of the pairs have no verdict; the first: {error.message}"
+            return Failure(ScoreError(kind=error.kind, message=message))
+        if not knockout:
+            break
+        winners = [a if wins[place[a]][place[b]] >= wins[place[b]][place[a]] else b for a, b in pairs]
+        left = [*winners, *left[2 * len(pairs) :]]
+        for key in left:
+            through[key] += 1
+    found = dict(zip(ids, strengths(wins), strict=True))
+    if knockout:
+        found = {key: through[key] + 1.0 / (1.0 + math.exp(-value)) for key, value in found.items()}
+    return Outcome(found, tuple(presentations))
 
 
 def pointwise(request: ScoreRequest, asker: Asker, *, reads: bool, orders: Orders) -> Round:
@@ -137,32 +170,13 @@ def pointwise(request: ScoreRequest, asker: Asker, *, reads: bool, orders: Order
         for falling in scales
     ]
     key = candidate.id
-    presentations = tuple(Presentation(order=(key,), scores={key: answer.values[0]}) for answer in answers)
+    presentations = tuple(Presentation(order=(key,), scores={key: answer.values[0]}) for answer in _answered(answers))
     return Outcome(_means(presentations, [key]), presentations if len(scales) > 1 else ())
 
 
-def _rounds(ids: Sequence[str], wins: list[list[float]], *, knockout: bool) -> Iterator[list[tuple[str, str]]]:
-    """Pairs to judge, round by round; ``wins`` holds the results so far when the next round is asked for."""
-    if not knockout:
-        if len(ids) > 1:
-            yield list(combinations(ids, 2))
-        return
-    left = list(ids)
-    while len(left) > 1:
-        pairs = list(zip(left[::2], left[1::2], strict=False))
-        yield pairs
-        index = {key: i for i, key in enumerate(ids)}
-        winners = [a if wins[index[a]][index[b]] >= wins[index[b]][index[a]] else b for a, b in pairs]
-        left = [*winners, *left[2 * len(pairs) :]]
-
-
-def _first_share(values: Sequence[float], *, logarithms: bool) -> float:
-    """Probability that the first of two wins."""
-    if not logarithms:
-        return values[0]
-    from math import exp
-
-    return exp(values[0])
+def _answered(answers: Sequence[Answer | Failure]) -> list[Answer]:
+    """The answers of a form that does not take failed ones."""
+    return [answer for answer in answers if not isinstance(answer, Failure)]
 
 
 def _means(presentations: Sequence[Presentation], ids: Sequence[str]) -> dict[str, float]:

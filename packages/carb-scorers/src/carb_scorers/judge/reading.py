@@ -80,7 +80,7 @@ def _from_choices(ask: Ask, choices: Choices) -> Read | Failure:
     if isinstance(found, str):
         kind = "non-finite" if "NaN" in found else "logprobs"
         return Failure(ScoreError(kind=kind, message=found), choices.usage)
-    values = (_expected(found),) if ask.form == "rating" else tuple(found[label] for label in ask.labels)
+    values = (_expected(found),) if ask.kind == "rating" else tuple(found[label] for label in ask.labels)
     if not all(map(math.isfinite, values)):
         return Failure(ScoreError(kind="non-finite", message="an answer has probability 0"), choices.usage)
     return Read(Answer(values), choices.usage)
@@ -92,9 +92,9 @@ def _expected(logprobs: Mapping[str, float]) -> float:
 
 def _from_text(ask: Ask, written: Generation) -> Read | Failure:
     try:
-        if ask.form == "rating":
+        if ask.kind == "rating":
             values: tuple[float, ...] = (parse_rating(written.text, LOWEST, HIGHEST),)
-        elif ask.form == "ranking":
+        elif ask.kind == "ranking":
             ranking = parse_ranking(written.text, ask.labels)
             last = len(ranking) - 1
             share = {place: (last - rank) / max(last, 1) for rank, place in enumerate(ranking)}

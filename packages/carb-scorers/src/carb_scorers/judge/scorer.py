@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
-from typing import Any, Literal
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Literal
 
 from pydantic import Field
 
 from carb_data import CarbError
-from carb_scorers.contract import Scorer, ScoreRequest, ScoreResult, ScorerSpec, Usage, failed
-from carb_scorers.judge.asking import Asker, Mode
-from carb_scorers.judge.modes import LETTERS, Ask, Outcome, Round, listwise, pairwise, pointwise
+from carb_scorers.contract import Candidate, Scorer, ScoreRequest, ScoreResult, ScorerSpec, Usage, failed
+from carb_scorers.judge.asking import Asker, Mode, Reply
+from carb_scorers.judge.modes import LETTERS, Answer, Ask, Outcome, Round, listwise, pairwise, pointwise
 from carb_scorers.judge.reading import Read, Writing, read_probabilities, read_verdicts
 from carb_scorers.models.protocol import LANGUAGE_MODELS, Failure, LanguageModel, read_backend_options
 from carb_scorers.specs import Options
@@ -47,62 +48,79 @@ class JudgeOptions(Options):
     seed: int = 0
 
 
+@dataclass(frozen=True, slots=True)
+class Form:
+    """A way of judging: which prompts an item needs, and how what comes back is read."""
+
+    rounds: Callable[[ScoreRequest], Round]
+    read: Callable[[LanguageModel, Sequence[Ask]], Awaitable[Sequence[Read | Failure]]]
+    alone: bool = False
+    """Each candidate is judged by itself, so that one fails without the others."""
+    tolerant: bool = False
+    """The rounds are sent answers that could not be read, too, and decide what becomes of the item."""
+
+
 class JudgeScorer:
-    """A generative judge over any backend.
+    """A generative judge of any form over any backend.
 
     Scores are comparable within an item alone, except for pointwise ratings.
     """
 
-    def __init__(self, spec: ScorerSpec, model: LanguageModel, options: JudgeOptions) -> None:
+    def __init__(self, spec: ScorerSpec, model: LanguageModel, form: Form) -> None:
         self.spec = spec
         self._model = model
-        self._options = options
-        self._asker = Asker(options.mode, options.prompt, options.prompt_language, options.words)
+        self._form = form
 
     async def aclose(self) -> None:
         """Close the backend."""
         await self._model.aclose()
 
     async def score(self, requests: Sequence[ScoreRequest]) -> list[ScoreResult]:
-        """See ``Scorer``. An item fails as a whole where one of its prompts does, but for pointwise ratings."""
+        """See ``Scorer``. The same round of all requests is asked at once."""
         parts = [(number, part) for number, request in enumerate(requests) for part in self._parts(request)]
-        items = [(number, _Item(part, self._round(part))) for number, part in parts]
+        items = [(number, _Item(part, self._form)) for number, part in parts]
         while asking := [(number, item) for number, item in items if item.asks]:
             asks = [
                 replace(ask, prompt=replace(ask.prompt, group=number)) for number, item in asking for ask in item.asks
             ]
-            answers = iter(await self._read(asks))
+            answers = iter(await self._form.read(self._model, asks))
             for _, item in asking:
-                item.hear([next(answers) for _ in item.asks])
+                item.take([next(answers) for _ in item.asks])
         found: list[list[ScoreResult]] = [[] for _ in requests]
         for number, item in items:
             found[number].append(item.result())
         return [_joined(request, own) for request, own in zip(requests, found, strict=True)]
 
     def _parts(self, request: ScoreRequest) -> list[ScoreRequest]:
-        """What is asked about by itself: the item, or each candidate of a pointwise judge."""
-        if self._options.mode != "pointwise":
+        """What is asked about by itself: the item, or each of its candidates."""
+        if not self._form.alone:
             return [request]
         return [request.model_copy(update={"candidates": (candidate,)}) for candidate in request.candidates]
 
-    async def _read(self, asks: Sequence[Ask]) -> list[Read | Failure]:
-        if self._options.read == "logprob":
-            return await read_probabilities(self._model, asks)
-        options = self._options
-        return await read_verdicts(self._model, asks, Writing(options.max_tokens, options.temperature, options.seed))
 
-    def _round(self, request: ScoreRequest) -> Round:
-        options, asker = self._options, self._asker
-        reads = options.read == "logprob"
+def form_of(options: JudgeOptions) -> Form:
+    """The form that a judge's options describe."""
+    asker = Asker(options.mode, options.prompt, options.prompt_language, options.words)
+    reads = options.read == "logprob"
+    writing = Writing(options.max_tokens, options.temperature, options.seed)
+
+    def ask(request: ScoreRequest, first: Candidate, second: Candidate) -> Ask:
+        reply: Reply = "letter" if reads else "verdict_letter"
+        return Ask(asker.ask(request, [first.text, second.text], "AB", reply), ("A", "B"), "pick")
+
+    def rounds(request: ScoreRequest) -> Round:
         if options.mode == "pairwise":
             orders, knockout = options.orders or "both", options.pairs == "knockout"
-            return pairwise(request, asker, reads=reads, knockout=knockout, orders=orders)
+            return pairwise(request, ask, reads=reads, knockout=knockout, orders=orders)
         orders = options.orders or "one"
         if options.mode == "pointwise":
             return pointwise(request, asker, reads=reads, orders=orders)
         if len(request.candidates) > len(LETTERS):
             raise CarbError(f"A listwise judge shows at most {len(LETTERS)} candidates; use mode=pairwise.")
         return listwise(request, asker, reads=reads, ranking=options.answer == "ranking", orders=orders)
+
+    read = read_probabilities if reads else partial(read_verdicts, writing=writing)
+    return Form(rounds, read, alone=options.mode == "pointwise")
 
 
 def _joined(request: ScoreRequest, parts: Sequence[ScoreResult]) -> ScoreResult:
@@ -127,34 +145,33 @@ def _joined(request: ScoreRequest, parts: Sequence[ScoreResult]) -> ScoreResult:
 class _Item:
     """An item on its way through its rounds."""
 
-    def __init__(self, request: ScoreRequest, rounds: Round) -> None:
+    def __init__(self, request: ScoreRequest, form: Form) -> None:
         self.asks: list[Ask] = []
         self._request = request
-        self._rounds = rounds
+        self._rounds = form.rounds(request)
+        self._tolerant = form.tolerant
         self._usage = Usage()
         self._texts: list[str] = []
-        self._outcome: Outcome | None = None
-        self._failure: Failure | None = None
+        self._outcome: Outcome | Failure | None = None
         self._advance(None)
 
-    def hear(self, answers: Sequence[Read | Failure]) -> None:
+    def take(self, answers: Sequence[Read | Failure]) -> None:
         """Take the answers to ``asks`` and go to the next round."""
-        for answer in answers:
+        for ask, answer in zip(self.asks, answers, strict=True):
             self._usage += answer.usage
-            if isinstance(answer, Failure):
-                self._failure = self._failure or answer
-            elif answer.text is not None:
-                self._texts.append(answer.text)
-        if self._failure is None:
-            self._advance([answer.answer for answer in answers if isinstance(answer, Read)])
+            if isinstance(answer, Read) and answer.text is not None:
+                self._texts.append(f"{ask.note}{answer.text}")
+        failures = [a for a in answers if isinstance(a, Failure) and not (self._tolerant and a.error.kind == "parse")]
+        if failures:
+            self.asks, self._outcome = [], failures[0]
         else:
-            self.asks = []
+            self._advance([answer.answer if isinstance(answer, Read) else answer for answer in answers])
 
     def result(self) -> ScoreResult:
-        if self._failure is not None:
-            error = self._failure.error
-            return failed(self._request, error.kind, error.message, self._usage)
         assert self._outcome is not None
+        if isinstance(self._outcome, Failure):
+            error = self._outcome.error
+            return failed(self._request, error.kind, error.message, self._usage)
         return ScoreResult(
             request_id=self._request.request_id,
             scores=self._outcome.scores,
@@ -163,7 +180,7 @@ class _Item:
             presentations=self._outcome.presentations,
         )
 
-    def _advance(self, answers: list[Any] | None) -> None:
+    def _advance(self, answers: Sequence[Answer | Failure] | None) -> None:
         try:
             self.asks = next(self._rounds) if answers is None else self._rounds.send(answers)
         except StopIteration as stop:
@@ -195,7 +212,7 @@ def open_judge(name: str, target: str, options: Mapping[str, str]) -> Scorer:
         comparative=read.mode != "pointwise",
         in_flight=model.in_flight,
     )
-    return JudgeScorer(spec, model, read)
+    return JudgeScorer(spec, model, form_of(read))
 
 
 def _prompt_hash(options: JudgeOptions) -> str:

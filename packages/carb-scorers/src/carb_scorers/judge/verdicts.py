@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 _VERDICT = re.compile(r"\[\[(.*?)\]\]", flags=re.DOTALL)
+
+_WORD = re.compile(r"(?:option|answer|response|candidate|choice|assistant)\s+(?=\S)", flags=re.IGNORECASE)
+_AROUND = re.compile(r"^[\s(\"'*`]+|[\s).:;\"'*`]+$")
 
 
 class VerdictError(ValueError):
@@ -33,9 +36,9 @@ def parse_pick(text: str, labels: Sequence[str]) -> int:
     Raises:
         VerdictError: there is not exactly one distinct verdict, or it is not one of the labels.
     """
-    verdict = _only(text)
+    verdict = _only(text, _label)
     try:
-        return [label.upper() for label in labels].index(verdict.upper())
+        return [label.upper() for label in labels].index(verdict)
     except ValueError:
         raise VerdictError(f"the verdict [[{verdict}]] is none of {', '.join(labels)}") from None
 
@@ -46,8 +49,8 @@ def parse_ranking(text: str, labels: Sequence[str]) -> list[int]:
     Raises:
         VerdictError: there is not exactly one distinct verdict, or it does not name every label once.
     """
-    verdict = _only(text)
-    named = [part.strip().upper() for part in re.split(r"[>,、，]", verdict)]
+    verdict = _only(text, lambda verdict: " > ".join(map(_label, re.split(r"[>,、，]", verdict))))
+    named = verdict.split(" > ")
     places = {label.upper(): place for place, label in enumerate(labels)}
     if sorted(named) != sorted(places):
         raise VerdictError(f"the verdict [[{verdict}]] does not name each of {', '.join(labels)} once")
@@ -60,7 +63,7 @@ def parse_rating(text: str, lowest: int, highest: int) -> float:
     Raises:
         VerdictError: there is not exactly one distinct verdict, or it is no number on the scale.
     """
-    verdict = _only(text)
+    verdict = _only(text, lambda verdict: verdict.removesuffix("."))
     match = re.fullmatch(rf"(\d+(?:[.,]\d+)?)(?:\s*/\s*{highest})?", verdict)
     value = float(match[1].replace(",", ".")) if match else float("nan")
     if not lowest <= value <= highest:
@@ -68,10 +71,15 @@ def parse_rating(text: str, lowest: int, highest: int) -> float:
     return value
 
 
-def _only(text: str) -> str:
-    """The one verdict of a text. NFKC makes full-width brackets and letters plain ones."""
+def _label(verdict: str) -> str:
+    """A label without what models put around it: ``(A)``, ``A.``, ``Option A``."""
+    return _AROUND.sub("", _WORD.sub("", verdict.strip())).upper()
+
+
+def _only(text: str, spelled: Callable[[str], str]) -> str:
+    """The one verdict of a text, however it is spelled. NFKC makes full-width brackets and letters plain ones."""
     found = _VERDICT.findall(unicodedata.normalize("NFKC", without_thinking(text)))
-    distinct = sorted({str(verdict).strip().strip("*").strip() for verdict in found})
+    distinct = sorted({spelled(str(verdict).strip().strip("*").strip()) for verdict in found})
     if not distinct:
         raise VerdictError("no verdict in double brackets")
     if len(distinct) > 1:

@@ -14,6 +14,7 @@ from carb_scorers.models.protocol import (
     RewardModel,
     Turn,
     Turns,
+    Watch,
 )
 
 __all__ = [
@@ -27,4 +28,5 @@ __all__ = [
     "RewardModel",
     "Turn",
     "Turns",
+    "Watch",
 ]

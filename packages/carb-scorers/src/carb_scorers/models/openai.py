@@ -24,8 +24,10 @@ from carb_scorers.models.protocol import (
     Failure,
     Generation,
     Prompt,
+    Turn,
+    Watch,
     plain_text,
-    prompt_seed,
+    seeds_for,
 )
 from carb_scorers.specs import Options
 
@@ -33,6 +35,9 @@ OPENAI = "https://api.openai.com/v1"
 OPENAI_KEY = "OPENAI_API_KEY"
 _BYTES_PER_TOKEN = 3
 """For the estimate that the limit on tokens needs before an answer tells the true number."""
+
+_NEGLIGIBLE = -14.0
+"""Log-probability of a string below which it does not matter what follows it: a rating moves by less than 1e-5."""
 
 Positive = Annotated[float, Field(gt=0)]
 
@@ -92,6 +97,7 @@ class OpenAIModel:
         self._endpoint = endpoint
         self._extra: dict[str, Any] = json.loads(options.body)
         self._reports_logprobs = False
+        self._split: dict[str, bool] = {}
 
     async def generate(
         self,
@@ -99,32 +105,81 @@ class OpenAIModel:
         *,
         max_tokens: int,
         temperature: float = 0.0,
-        seed: int = 0,
+        seed: int | Sequence[int] = 0,
         stop: Sequence[str] = (),
+        watch: Watch | None = None,
     ) -> list[Generation | Failure]:
         """See ``LanguageModel``. A seed is sent where the temperature is above 0; not all servers heed it."""
-
-        def body(prompt: Prompt) -> dict[str, Any]:
-            fields: dict[str, Any] = {"max_tokens": max_tokens, "temperature": temperature}
-            if temperature > 0:
-                fields["seed"] = prompt_seed(seed, prompt)
-            if stop:
-                fields["stop"] = list(stop)
-            return self._body(prompt, fields)
-
-        return await gather([partial(self._ask, body(prompt), self._generation) for prompt in prompts])
+        common: dict[str, Any] = {"max_tokens": max_tokens, "temperature": temperature}
+        if stop:
+            common["stop"] = list(stop)
+        if watch is not None:
+            common |= self._with_logprobs
+        seeds = [{"seed": own} if temperature > 0 else {} for own in seeds_for(prompts, seed)]
+        read = partial(self._generation, watch)
+        return await gather(
+            [partial(self._ask, self._body(p, common | own), read) for p, own in zip(prompts, seeds, strict=True)]
+        )
 
     async def next_logprobs(self, prompts: Sequence[Prompt], wanted: Sequence[str]) -> list[Choices | Failure]:
         """See ``LanguageModel``. A string counts where it is a token of its own, with or without a space before it.
 
+        Where one string begins another (``1`` and ``10``) and the server reports no token for the longer one, its
+        tokenizer may split it, and the shorter one's token would carry the probability of both. The server is then
+        asked for the token behind the shorter one.
+
         Raises:
             CarbError: the server reports no log-probabilities.
         """
-        number = self._options.top_logprobs
-        chat = {"logprobs": True, "top_logprobs": number}
-        fields = {"max_tokens": 1, "temperature": 0.0, **(chat if self._chat else {"logprobs": number})}
-        read = partial(self._choices, wanted)
-        return await gather([partial(self._ask, self._body(prompt, fields), read) for prompt in prompts])
+        return await gather([partial(self._next, prompt, wanted) for prompt in prompts])
+
+    async def _next(self, prompt: Prompt, wanted: Sequence[str]) -> Choices | Failure:
+        fields = {"max_tokens": 1, "temperature": 0.0, **self._with_logprobs}
+        found: Choices | Failure = await self._ask(self._body(prompt, fields), partial(self._choices, wanted))
+        if isinstance(found, Failure):
+            return found
+        logprobs, usage = dict(found.logprobs), found.usage
+        for short in wanted:
+            longer = [word for word in wanted if word != short and word.startswith(short) and word not in logprobs]
+            if logprobs.get(short, -math.inf) < _NEGLIGIBLE or not longer or not await self._splits(longer[0], fields):
+                continue
+            rests = [word[len(short) :] for word in longer]
+            behind = await self._ask(self._begun(prompt, short, fields), partial(self._choices, rests, exact=True))
+            usage += behind.usage
+            if isinstance(behind, Failure):
+                message = (
+                    f"the server reports '{short}' and not {', '.join(longer)}, and does not say what follows "
+                    f"'{short}' ({behind.error.message}); use read=generate, or backend=vllm or backend=hf"
+                )
+                return Failure(ScoreError(kind="logprobs", message=message), usage)
+            for word, rest in zip(longer, rests, strict=True):
+                if (value := behind.logprobs.get(rest, behind.floor)) is not None:
+                    logprobs[word] = logprobs[short] + value
+            apart = [math.exp(value) for rest, value in behind.logprobs.items()]
+            logprobs[short] += math.log1p(-min(sum(apart), 1.0)) if sum(apart) < 1.0 else -math.inf
+        return Choices(logprobs, floor=found.floor, usage=usage)
+
+    async def _splits(self, word: str, fields: Mapping[str, Any]) -> bool:
+        """Whether the server's tokenizer has no token for a word, as far as one can see when the model repeats it.
+
+        Asked once, of the model and not of an item, so that no score depends on what was asked before.
+        """
+        if word not in self._split:
+            said = f"Repeat this and write nothing else: {word}"
+            ask = self._body(Prompt((Turn(role="user", content=said),), cue=f"\n{word}\n{word}\n"), fields)
+            found = await self._ask(ask, partial(self._choices, [word]))
+            if isinstance(found, Failure):
+                return True
+            self._split[word] = word not in found.logprobs
+        return self._split[word]
+
+    def _begun(self, prompt: Prompt, answer: str, fields: Mapping[str, Any]) -> dict[str, Any]:
+        """A request to go on with an answer that has begun; in chats it is an extension that vLLM and others have."""
+        if not self._chat:
+            return self._body(prompt, fields) | {"prompt": f"{plain_text(prompt)} {answer}"}
+        turns = [*prompt.messages, {"role": "assistant", "content": answer}]
+        extension = {"add_generation_prompt": False, "continue_final_message": True}
+        return self._body(prompt, fields) | {"messages": turns, **extension}
 
     async def continuation_logprobs(
         self,
@@ -155,6 +210,11 @@ class OpenAIModel:
         """Nothing is held between calls."""
 
     @property
+    def _with_logprobs(self) -> dict[str, Any]:
+        number = self._options.top_logprobs
+        return {"logprobs": True, "top_logprobs": number} if self._chat else {"logprobs": number}
+
+    @property
     def _chat(self) -> bool:
         return self._options.api == "chat"
 
@@ -181,7 +241,7 @@ class OpenAIModel:
             message = f"the server's answer has not the form of the {self._options.api} API ({reason})"
             return Failure(ScoreError(kind="http", message=message), usage)
 
-    def _generation(self, choice: Mapping[str, Any], usage: Usage) -> Generation | Failure:
+    def _generation(self, watch: Watch | None, choice: Mapping[str, Any], usage: Usage) -> Generation | Failure:
         content = choice["message"]["content"] if self._chat else choice["text"]
         if isinstance(content, list):  # content in parts
             content = "".join(part["text"] for part in content if part.get("type", "text") == "text")
@@ -190,25 +250,30 @@ class OpenAIModel:
             return Failure(ScoreError(kind="refused", message="the server refused to answer"), usage)
         if not isinstance(content, str | None):
             raise TypeError("the content is not text")
-        return Generation(text=content or "", usage=usage, finished=reason != "length")
+        choices = None if watch is None else self._watched(watch, choice)
+        return Generation(text=content or "", usage=usage, finished=reason != "length", choices=choices)
 
-    def _choices(self, wanted: Sequence[str], choice: Mapping[str, Any], usage: Usage) -> Choices | Failure:
+    def _steps(self, choice: Mapping[str, Any]) -> list[_Step]:
+        """Each token of an answer with the most probable ones in its place."""
         reported = choice.get("logprobs") or {}
         if not reported and not self._reports_logprobs:
             raise CarbError(f"The server gives no log-probabilities for '{self.model}'; use read=generate.")
-        tokens = _chat_tokens(reported) if self._chat else _completion_tokens(reported)
+        steps = _chat_steps(reported) if self._chat else _completion_steps(reported)
         self._reports_logprobs = True
-        found = {}
-        for word in wanted:
-            same = [value for token, value in tokens if token.strip() == word.strip()]
-            if same:
-                top = max(same)
-                found[word] = top + math.log(sum(math.exp(value - top) for value in same)) if top > -math.inf else top
-        return Choices(
-            logprobs=found,  # of whole tokens: a token ``10`` is not among those of ``1``
-            floor=min((value for _, value in tokens), default=None),
-            usage=usage,
-        )
+        return steps
+
+    def _choices(
+        self, wanted: Sequence[str], choice: Mapping[str, Any], usage: Usage, *, exact: bool = False
+    ) -> Choices | Failure:
+        return _among(self._steps(choice)[0][1], wanted, usage, exact=exact)
+
+    def _watched(self, watch: Watch, choice: Mapping[str, Any]) -> Choices | None:
+        steps = self._steps(choice)
+        for place in reversed(range(len(steps))):
+            before = "".join(token for token, _ in steps[:place]).rstrip()
+            if steps[place][0].strip() in watch.words and before.endswith(watch.after):
+                return _among(steps[place][1], watch.words, Usage())
+        return None
 
 
 def _first_choice(answer: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -229,13 +294,35 @@ def _usage(answer: Mapping[str, Any], attempts: int) -> Usage:
     return Usage(input_tokens=count("prompt_tokens"), output_tokens=count("completion_tokens"), requests=attempts)
 
 
-def _chat_tokens(reported: Mapping[str, Any]) -> list[tuple[str, float]]:
-    top = reported["content"][0]["top_logprobs"]
-    return [(_token_text(entry), _logprob(entry["logprob"])) for entry in top]
+def _among(tokens: Sequence[tuple[str, float]], wanted: Sequence[str], usage: Usage, *, exact: bool = False) -> Choices:
+    """Log-probabilities of strings that are whole tokens: a token ``10`` is not among those of ``1``."""
+    found = {}
+    for word in wanted:
+        same = [value for token, value in tokens if (token == word if exact else token.strip() == word.strip())]
+        if same:
+            top = max(same)
+            found[word] = top + math.log(sum(math.exp(value - top) for value in same)) if top > -math.inf else top
+    return Choices(found, floor=min((value for _, value in tokens), default=None), usage=usage)
 
 
-def _completion_tokens(reported: Mapping[str, Any]) -> list[tuple[str, float]]:
-    return [(token, _logprob(value)) for token, value in reported["top_logprobs"][0].items()]
+_Step = tuple[str, list[tuple[str, float]]]
+"""A token, and the most probable tokens in its place with their log-probabilities."""
+
+
+def _chat_steps(reported: Mapping[str, Any]) -> list[_Step]:
+    steps = []
+    for step in reported["content"]:
+        top = [(_token_text(entry), _logprob(entry["logprob"])) for entry in step["top_logprobs"]]
+        steps.append((_token_text(step) if "token" in step else "", top))
+    return steps
+
+
+def _completion_steps(reported: Mapping[str, Any]) -> list[_Step]:
+    tokens = reported.get("tokens") or [""] * len(reported["top_logprobs"])
+    return [
+        (token, [(other, _logprob(value)) for other, value in top.items()])
+        for token, top in zip(tokens, reported["top_logprobs"], strict=True)
+    ]
 
 
 def _token_text(entry: Mapping[str, Any]) -> str:

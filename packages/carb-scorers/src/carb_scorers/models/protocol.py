@@ -43,9 +43,22 @@ class Prompt:
     """The part that ``truncate=middle`` may shorten: the item's own question."""
     with_question: Callable[[str], Turns] | None = None
     """The messages with another text in the question's place; ``None`` where nothing may be shortened."""
+    bare: bool = False
+    """Without a chat template: put only those special tokens before the text that the tokenizer puts there by itself,
+    as trainers do, instead of the start token in any case."""
     group: int | None = None
     """Prompts of one item have the same number within a call. A backend may compute them together, but must not
     let prompts of another item change their result. ``None``: an item of its own."""
+
+
+@dataclass(frozen=True, slots=True)
+class Watch:
+    """A place in what a model writes at which the probabilities of some words are wanted."""
+
+    after: str
+    """The place is behind the last of these in the text: ``Verdict:``."""
+    words: tuple[str, ...]
+    """Each is one token, behind a space: ``A`` and ``B``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +78,8 @@ class Generation:
     usage: Usage = field(default_factory=Usage)
     finished: bool = True
     """``False`` where ``max_tokens`` cut the text off."""
+    choices: Choices | None = None
+    """How probable each word of a ``Watch`` was where one of them was written; ``None`` where none was."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,8 +130,9 @@ class LanguageModel(Protocol):
         *,
         max_tokens: int,
         temperature: float = 0.0,
-        seed: int = 0,
+        seed: int | Sequence[int] = 0,
         stop: Sequence[str] = (),
+        watch: Watch | None = None,
     ) -> Sequence[Generation | Failure]:
         """The model's answer to each prompt, in order.
 
@@ -124,9 +140,10 @@ class LanguageModel(Protocol):
             prompts: what to ask.
             max_tokens: longest answer, in tokens.
             temperature: 0 is greedy.
-            seed: of sampling; a prompt's own seed is ``prompt_seed(seed, prompt)``, so that it does not depend on
-                its neighbours.
+            seed: of sampling, one for all prompts or one for each; a prompt's own seed is ``prompt_seed(seed,
+                prompt)``, so that it does not depend on its neighbours.
             stop: strings that end an answer; they are not part of it.
+            watch: where and of which words probabilities are wanted besides, for ``Generation.choices``.
         """
         ...
 
@@ -170,6 +187,12 @@ class RewardModel(Protocol):
     async def aclose(self) -> None:
         """Give back memory, processes and connections. May be called more than once."""
         ...
+
+
+def seeds_for(prompts: Sequence[Prompt], seed: int | Sequence[int]) -> list[int]:
+    """Each prompt's own seed."""
+    given = [seed] * len(prompts) if isinstance(seed, int) else seed
+    return [prompt_seed(own, prompt) for own, prompt in zip(given, prompts, strict=True)]
 
 
 def prompt_seed(seed: int, prompt: Prompt) -> int:

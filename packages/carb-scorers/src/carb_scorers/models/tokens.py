@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, TypeVar
 from weakref import WeakKeyDictionary
 
-from carb_scorers.models.protocol import Prompt, Turn, Turns, plain_text
+from carb_data import CarbError
+from carb_scorers.models.protocol import Prompt, Turn, Turns, Watch, excluding_longer, plain_text
+from carb_scorers.models.transformers.batching import shared_prefix
 
 GAP = " … "
 """Stands where the middle of a question was cut out."""
@@ -19,7 +22,10 @@ def prompt_ids(tokenizer: Any, prompt: Prompt) -> list[int]:
     With a chat template they are the chat up to the assistant's turn; without one the messages as plain text and
     the cue, behind the special tokens that the model expects at the start.
     """
-    return _ids(tokenizer, _prompt_text(tokenizer, prompt))
+    text = _prompt_text(tokenizer, prompt)
+    if prompt.bare and not tokenizer.chat_template:
+        return list(tokenizer(text, verbose=False)["input_ids"])
+    return _ids(tokenizer, text)
 
 
 def answer_ids(tokenizer: Any, answer: str, *, end_of_turn: bool) -> list[int]:
@@ -55,7 +61,7 @@ def conversation_ids(tokenizer: Any, prompt: Prompt, answer: str) -> list[int]:
 def wanted_ids(tokenizer: Any, wanted: Sequence[str]) -> list[tuple[int, ...]]:
     """Token ids of short answers: bare where a chat template ends the prompt, after a space behind a plain cue."""
     chat = bool(tokenizer.chat_template)
-    context = _prompt_text(tokenizer, Prompt(({"role": "user", "content": "?"},), cue="\n\nAnswer:"))
+    context = _prompt_text(tokenizer, Prompt((Turn(role="user", content="?"),), cue="\n\nAnswer:"))
     before = _ids(tokenizer, context)
     found = []
     for text in wanted:
@@ -64,6 +70,77 @@ def wanted_ids(tokenizer: Any, wanted: Sequence[str]) -> list[tuple[int, ...]]:
         kept = whole[: len(before)] == before and len(whole) > len(before)
         found.append(tuple(whole[len(before) :] if kept else tokenizer(text, add_special_tokens=False)["input_ids"]))
     return found
+
+
+@dataclass(frozen=True, slots=True)
+class WordTree:
+    """Some short answers as a tree of tokens: what must be asked to know how probable each of them is."""
+
+    lead: tuple[int, ...]
+    """Tokens that all of them begin with."""
+    endings: Mapping[str, tuple[int, ...]]
+    """Each answer's tokens behind the lead."""
+    after: Mapping[tuple[int, ...], tuple[int, ...]]
+    """From a path behind the lead, ``()`` first, to the tokens whose log-probabilities are wanted there."""
+
+    @property
+    def depth(self) -> int:
+        """Tokens of the longest answer."""
+        return len(self.lead) + max(map(len, self.endings.values()))
+
+    def logprobs(self, steps: Mapping[tuple[int, ...], Mapping[int, float]]) -> dict[str, float]:
+        """Log-probability of each answer, and of no longer one that begins with it.
+
+        Args:
+            steps: for each path of ``after`` its tokens' log-probabilities.
+        """
+        ends = self.endings
+        found = {text: sum(steps[ids[:i]][token] for i, token in enumerate(ids)) for text, ids in ends.items()}
+        return excluding_longer(found, lambda a, b: ends[a][: len(ends[b])] == ends[b])
+
+
+def word_tree(tokenizer: Any, wanted: Sequence[str]) -> WordTree:
+    """The tree of some short answers.
+
+    Raises:
+        CarbError: the tokenizer does not tell them apart.
+    """
+    words = wanted_ids(tokenizer, wanted)
+    if len(set(words)) != len(words) or not all(words):
+        raise CarbError(f"This model's tokenizer does not tell {', '.join(wanted)} apart; use read=generate.")
+    lead = words[0][: min(shared_prefix(words[0], word[:-1]) for word in words)]
+    endings = {text: word[len(lead) :] for text, word in zip(wanted, words, strict=True)}
+    paths = sorted({ending[:i] for ending in endings.values() for i in range(len(ending))})
+    after = {p: tuple(sorted({e[len(p)] for e in endings.values() if e[: len(p)] == p != e})) for p in paths}
+    return WordTree(lead, endings, after)
+
+
+def watched_ids(tokenizer: Any, watch: Watch) -> tuple[int, ...]:
+    """The token of each watched word behind what stands before it.
+
+    Raises:
+        CarbError: a word is not one token there.
+    """
+    before = _ids(tokenizer, watch.after, start=False)
+    found = []
+    for word in watch.words:
+        ids = _ids(tokenizer, f"{watch.after} {word}", start=False)
+        if ids[:-1] != before:
+            raise CarbError(
+                f"This tokenizer does not write '{word}' behind '{watch.after}' as one token of its own "
+                f"({tokenizer.convert_ids_to_tokens(ids)}), so that its probability cannot be read there."
+            )
+        found.append(ids[-1])
+    return tuple(found)
+
+
+def watched_place(tokenizer: Any, watch: Watch, ids: Sequence[int]) -> int | None:
+    """Index of the last watched word in what was written, or ``None``."""
+    words = set(watched_ids(tokenizer, watch))
+    for place in reversed(range(len(ids))):
+        if ids[place] in words and str(tokenizer.decode(ids[:place])).rstrip().endswith(watch.after):
+            return place
+    return None
 
 
 def shortened(tokenizer: Any, question: str, excess: Callable[[str], int]) -> str | None:

@@ -24,11 +24,18 @@ from carb_scorers.models.protocol import (
     Generation,
     Prompt,
     Reward,
-    excluding_longer,
-    prompt_seed,
+    Watch,
+    seeds_for,
 )
-from carb_scorers.models.tokens import answer_ids, conversation_ids, prompt_ids, wanted_ids
-from carb_scorers.models.transformers.batching import shared_prefix
+from carb_scorers.models.tokens import (
+    WordTree,
+    answer_ids,
+    conversation_ids,
+    prompt_ids,
+    watched_ids,
+    watched_place,
+    word_tree,
+)
 from carb_scorers.models.vllm_engine import Engine, Tokens, VLLMOptions
 
 T = TypeVar("T")
@@ -49,23 +56,29 @@ class VLLMLanguageModel:
         *,
         max_tokens: int,
         temperature: float = 0.0,
-        seed: int = 0,
+        seed: int | Sequence[int] = 0,
         stop: Sequence[str] = (),
+        watch: Watch | None = None,
     ) -> list[Generation | Failure]:
         """See ``LanguageModel``."""
-
-        def sampling(prompt: Prompt) -> dict[str, Any]:
-            own = prompt_seed(seed, prompt) if temperature > 0 else None
-            return {"max_tokens": max_tokens, "temperature": temperature, "seed": own, "stop": list(stop) or None}
+        tokenizer = self._engine.tokenizer
+        watched = {} if watch is None else {"logprob_token_ids": list(watched_ids(tokenizer, watch))}
+        common = {"max_tokens": max_tokens, "temperature": temperature, "stop": list(stop) or None, **watched}
+        seeds: Sequence[int | None] = seeds_for(prompts, seed) if temperature > 0 else [None] * len(prompts)
 
         def read(output: Any, usage: Usage) -> Generation:
             (best,) = output.outputs
             usage = usage.model_copy(update={"output_tokens": len(best.token_ids)})
-            return Generation(text=best.text, usage=usage, finished=best.finish_reason != "length")
+            place = None if watch is None else watched_place(tokenizer, watch, best.token_ids)
+            choices = None
+            if watch is not None and place is not None:
+                values = [best.logprobs[place][token].logprob for token in watched["logprob_token_ids"]]
+                choices = Choices(dict(zip(watch.words, values, strict=True)))
+            return Generation(best.text, usage, best.finish_reason != "length", choices)
 
         def run() -> list[Generation | Failure]:
             rows = self._engine.rows(prompts, lambda _, prompt: self._prompt(prompt), room=max_tokens)
-            return self._ask([(row, sampling(prompt)) for row, prompt in zip(rows, prompts, strict=True)], read)
+            return self._ask([(row, {**common, "seed": own}) for row, own in zip(rows, seeds, strict=True)], read)
 
         return await anyio.to_thread.run_sync(run)
 
@@ -75,51 +88,23 @@ class VLLMLanguageModel:
         Raises:
             CarbError: the tokenizer does not tell the strings apart.
         """
-        words = wanted_ids(self._engine.tokenizer, wanted)
-        if len(set(words)) != len(words) or not all(words):
-            raise CarbError(f"This model's tokenizer does not tell {', '.join(wanted)} apart; use read=generate.")
-        lead = words[0][: min(shared_prefix(words[0], word[:-1]) for word in words)]
-        endings = {text: word[len(lead) :] for text, word in zip(wanted, words, strict=True)}
-        paths = sorted({ending[:i] for ending in endings.values() for i in range(len(ending))})
-        after = {p: sorted({e[len(p)] for e in endings.values() if e[: len(p)] == p != e}) for p in paths}
+        tree = word_tree(self._engine.tokenizer, wanted)
 
         def read(output: Any, _: Usage) -> dict[int, float]:
             reported = output.outputs[0].logprobs[0]
             return {token: value.logprob for token, value in reported.items()}
 
         def run() -> list[Choices | Failure]:
-            room = 1 + max(map(len, words))
-            rows = self._engine.rows(prompts, lambda _, prompt: (*self._prompt(prompt), *lead), room=room)
+            rows = self._engine.rows(prompts, lambda _, p: (*self._prompt(p), *tree.lead), room=1 + tree.depth)
             asked = [
-                (row if isinstance(row, Failure) else ((*row[0], *path), row[1]), _wanting(after[path]))
+                (row if isinstance(row, Failure) else ((*row[0], *path), row[1]), _wanting(tokens))
                 for row in rows
-                for path in paths
+                for path, tokens in tree.after.items()
             ]
-            found = self._ask(asked, read)
-            return [
-                self._choices(row, dict(zip(paths, found[at : at + len(paths)], strict=True)), endings)
-                for row, at in zip(rows, range(0, len(found), len(paths)), strict=True)
-            ]
+            found = iter(self._ask(asked, read))
+            return [_choices(tree, row, [next(found) for _ in tree.after]) for row in rows]
 
         return await anyio.to_thread.run_sync(run)
-
-    def _choices(
-        self,
-        row: tuple[Tokens, Usage] | Failure,
-        steps: Mapping[Tokens, Mapping[int, float] | Failure],
-        endings: Mapping[str, Tokens],
-    ) -> Choices | Failure:
-        if isinstance(row, Failure):
-            return row
-        good = {path: step for path, step in steps.items() if not isinstance(step, Failure)}
-        if len(good) < len(steps):
-            return next(step for step in steps.values() if isinstance(step, Failure))
-        logprobs = {
-            text: sum(good[ending[:i]][token] for i, token in enumerate(ending)) for text, ending in endings.items()
-        }
-        return Choices(
-            excluding_longer(logprobs, lambda a, b: endings[a][: len(endings[b])] == endings[b]), usage=row[1]
-        )
 
     async def continuation_logprobs(
         self, prompts: Sequence[Prompt], answers: Sequence[str], *, end_of_turn: bool = True
@@ -205,6 +190,17 @@ class VLLMRewardModel:
     async def aclose(self) -> None:
         """End the engine."""
         await anyio.to_thread.run_sync(self._engine.close)
+
+
+def _choices(
+    tree: WordTree, row: tuple[Tokens, Usage] | Failure, steps: Sequence[Mapping[int, float] | Failure]
+) -> Choices | Failure:
+    if isinstance(row, Failure):
+        return row
+    good = {path: step for path, step in zip(tree.after, steps, strict=True) if not isinstance(step, Failure)}
+    if len(good) < len(steps):
+        return next(step for step in steps if isinstance(step, Failure))
+    return Choices(tree.logprobs(good), usage=row[1])
 
 
 def _wanting(tokens: Sequence[int]) -> dict[str, Any]:

@@ -12,10 +12,10 @@ from carb_data.tasks.base import evenly
 from carb_data.waiting import wait_for
 from carb_scorers import Scorer
 from carb_scorers.bon import SamplePool
-from carb_scorers.bon.hf_policy import HFPolicy, HFPolicyOptions
-from carb_scorers.bon.policies import PolicySpec, policy_prompts
+from carb_scorers.bon.policies import BackendPolicy, PolicyOptions, PolicySpec, policy_prompts
 from carb_scorers.bon.samples import PoolHead, Sample
-from carb_scorers.models.transformers.loading import Loaded, quiet
+from carb_scorers.models.transformers.language import around
+from carb_scorers.models.transformers.loading import quiet
 from tal_rlvr.policy.alarms import text_stats
 from tal_rlvr.policy.config import PolicyConfig
 from tal_rlvr.policy.divergence import Forward, pool_divergence
@@ -112,12 +112,11 @@ class Watch:
 
     async def _sample(self, step: int, model: Any) -> SamplePool:
         config = self._config
-        options = HFPolicyOptions(
+        options = PolicyOptions(
             temperature=config.temperature, max_new_tokens=config.max_new_tokens, sampling_seed=config.seed + step
         )
-        limit = getattr(model.config.get_text_config(), "max_position_embeddings", None) or 1_000_000
         spec = PolicySpec(name="policy", kind="hf")
-        policy = HFPolicy(spec, Loaded(model, self._tokenizer, "", limit), options)
+        policy = BackendPolicy(spec, around(model, self._tokenizer), options)
         prompts = policy_prompts(self._part, shots=config.shots)
         rows = await policy.sample(prompts, range(config.eval_samples))
         samples = {

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import math
 import threading
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
 from carb_data.extras import require
 from carb_scorers.contract import Usage
-from carb_scorers.models.protocol import Failure, Generation, Prompt, prompt_seed
+from carb_scorers.models.protocol import Choices, Failure, Generation, Watch
+from carb_scorers.models.tokens import watched_ids, watched_place
 from carb_scorers.models.transformers.batching import Row, token_budget_batches
 from carb_scorers.models.transformers.executor import check_cancelled, is_out_of_memory, out_of_memory
 from carb_scorers.models.transformers.loading import Loaded, quiet
@@ -21,14 +23,32 @@ class Sampling:
     """How to write."""
 
     max_tokens: int
-    temperature: float
-    seed: int
-    stop: tuple[str, ...]
+    temperature: float = 0.0
+    """0 is greedy."""
+    stop: tuple[str, ...] = ()
+    watch: Watch | None = None
+    entropies: bool = False
+    """Measure the entropy of the distributions that tokens are drawn from."""
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """What a model wrote behind one row."""
+
+    ids: tuple[int, ...]
+    """Sampled ids, the one that ended the text included."""
+    text: str
+    finished: bool
+    """``False`` where ``max_tokens`` cut the text off."""
+    choices: Choices | None = None
+    """See ``Generation``."""
+    entropy: float = math.nan
+    """Mean entropy of the next-token distributions along the output, in nats."""
 
 
 def generate(
     copies: Sequence[Loaded],
-    prompts: Sequence[Prompt],
+    seeds: Sequence[int],
     encoded: Sequence[tuple[Row | Failure, Usage]],
     sampling: Sampling,
     *,
@@ -40,7 +60,7 @@ def generate(
 
     Args:
         copies: of the model, one on each device; every copy writes a share of the answers.
-        prompts: for their seeds.
+        seeds: of each prompt's own sampling.
         encoded: the tokens of each prompt, or why there are none.
         sampling: see there.
         budget: padded tokens in a batch, those to be written included.
@@ -51,10 +71,10 @@ def generate(
 
     def write(number: int) -> list[Generation | Failure]:
         own = shares[number]
-        return _share(copies[number], [prompts[i] for i in own], [encoded[i] for i in own], sampling, budget, stopped)
+        return _share(copies[number], [seeds[i] for i in own], [encoded[i] for i in own], sampling, budget, stopped)
 
-    with quiet(), ThreadPoolExecutor(len(copies), "write") as crew:
-        others = [crew.submit(write, number) for number in range(1, len(copies))]
+    with quiet(), ThreadPoolExecutor(len(copies), "write") as pool:
+        others = [pool.submit(write, number) for number in range(1, len(copies))]
         try:
             written = [write(0)]  # in the calling thread, which may be told to stop
             written.extend(other.result() for other in others)
@@ -68,7 +88,7 @@ def generate(
 
 def _share(
     loaded: Loaded,
-    prompts: Sequence[Prompt],
+    seeds: Sequence[int],
     encoded: Sequence[tuple[Row | Failure, Usage]],
     sampling: Sampling,
     budget: int,
@@ -82,27 +102,41 @@ def _share(
             out[index] = Failure(row.error, usage)
         else:
             waiting.append(index)
+    rows = {index: row.tokens for index, (row, _) in enumerate(encoded) if isinstance(row, Row)}
     while waiting:
-        lengths = [_length(encoded[i][0]) + sampling.max_tokens for i in waiting]
-        for batch in token_budget_batches(lengths, budget):
+        for chosen in _batches({i: rows[i] for i in waiting}, sampling.max_tokens, budget):
             check_cancelled()
             if stopped.is_set():
                 raise RuntimeError("another worker failed")
-            chosen = [waiting[i] for i in batch]
-            rows = [row for row, _ in (encoded[i] for i in chosen) if isinstance(row, Row)]
-            texts = _attempt(loaded, rows, [prompts[i] for i in chosen], sampling)
-            if texts is None and len(chosen) > 1:
-                budget = max(1, min(budget, max(lengths) * len(chosen)) // 2)
+            written = _attempt(loaded, [rows[i] for i in chosen], [seeds[i] for i in chosen], sampling)
+            longest = max(len(rows[i]) for i in chosen) + sampling.max_tokens
+            if written is None and len(chosen) > 1:
+                budget = max(1, min(budget, longest * len(chosen)) // 2)
                 break
             for place, index in enumerate(chosen):
                 usage = encoded[index][1]
-                if texts is None:
-                    out[index] = Failure(out_of_memory(lengths[batch[place]]), usage)
+                if written is None:
+                    out[index] = Failure(out_of_memory(longest), usage)
                 else:
-                    text, count, finished = texts[place]
-                    out[index] = Generation(text, usage + Usage(output_tokens=count), finished)
+                    one = written[place]
+                    out[index] = Generation(
+                        one.text, usage + Usage(output_tokens=len(one.ids)), one.finished, one.choices
+                    )
         waiting = [index for index in waiting if index not in out]
     return [out[index] for index in range(len(encoded))]
+
+
+def _batches(rows: Mapping[int, tuple[int, ...]], more: int, budget: int) -> list[list[int]]:
+    """Rows that are written together: the copies of one row by themselves, so that nothing stands beside them."""
+    copies: dict[tuple[int, ...], list[int]] = {}
+    for index, row in rows.items():
+        copies.setdefault(row, []).append(index)
+    found = []
+    single = [own[0] for own in copies.values() if len(own) == 1]
+    for group in (single, *(own for own in copies.values() if len(own) > 1)):
+        lengths = [len(rows[i]) + more for i in group]
+        found += [[group[i] for i in batch] for batch in token_budget_batches(lengths, budget)]
+    return found
 
 
 def _length(row: Row | Failure) -> int:
@@ -110,59 +144,118 @@ def _length(row: Row | Failure) -> int:
 
 
 def _attempt(
-    loaded: Loaded, rows: Sequence[Row], prompts: Sequence[Prompt], sampling: Sampling
-) -> list[tuple[str, int, bool]] | None:
-    """Text, tokens and whether it ended by itself, for each row; ``None`` where memory ran out."""
+    loaded: Loaded, rows: Sequence[Sequence[int]], seeds: Sequence[int], sampling: Sampling
+) -> list[Written] | None:
+    """What is written behind each row; ``None`` where memory ran out."""
     torch = require("torch", package="carb-scorers", extra="hf")
     try:
         with torch.inference_mode():
-            return _generate(torch, loaded, rows, prompts, sampling)
+            return write_rows(loaded.model, loaded.tokenizer, rows, seeds, sampling)
     except (RuntimeError, MemoryError) as error:
         if not is_out_of_memory(torch, error):
             raise
     return None
 
 
-def _generate(
-    torch: Any, loaded: Loaded, rows: Sequence[Row], prompts: Sequence[Prompt], sampling: Sampling
-) -> list[tuple[str, int, bool]]:
+def write_rows(
+    model: Any, tokenizer: Any, rows: Sequence[Sequence[int]], seeds: Sequence[int], sampling: Sampling
+) -> list[Written]:
+    """Continue rows of tokens, all in one batch padded on the left.
+
+    Args:
+        model: a causal language model of transformers, in evaluation mode.
+        tokenizer: of the model.
+        rows: token ids. Copies of one row are read once.
+        seeds: of each row's sampling, without effect where it is greedy.
+        sampling: how to write.
+
+    Raises:
+        CarbError: a watched word is not one token.
+    """
+    torch = require("torch", package="carb-scorers", extra="hf")
     transformers = require("transformers", package="carb-scorers", extra="hf")
-    model, tokenizer = loaded.model, loaded.tokenizer
-    width = max(len(row.tokens) for row in rows)
+    width = max(len(row) for row in rows)
     ids = torch.zeros((len(rows), width), dtype=torch.long)
     mask = torch.zeros_like(ids)
     for line, row in enumerate(rows):
-        ids[line, width - len(row.tokens) :] = torch.tensor(row.tokens)
-        mask[line, width - len(row.tokens) :] = 1
+        ids[line, width - len(row) :] = torch.tensor(row)
+        mask[line, width - len(row) :] = 1
     ends = _ends(model, tokenizer)
     config = transformers.GenerationConfig(
         do_sample=False, max_new_tokens=sampling.max_tokens, eos_token_id=ends or None, pad_token_id=(ends or [0])[0]
     )
-    processors = transformers.LogitsProcessorList()
+    watched = () if sampling.watch is None else watched_ids(tokenizer, sampling.watch)
+    notes = _Notes(watched, entropies=sampling.entropies)
+    processors = transformers.LogitsProcessorList([notes] if watched or sampling.entropies else [])
     if sampling.temperature > 0:
-        processors.append(_Gumbel(torch, [prompt_seed(sampling.seed, prompt) for prompt in prompts], sampling))
-    written = model.generate(
-        input_ids=ids.to(model.device),
-        attention_mask=mask.to(model.device),
-        generation_config=config,
-        logits_processor=processors,
-        **({"stop_strings": list(sampling.stop), "tokenizer": tokenizer} if sampling.stop else {}),
-    )[:, width:].tolist()
-    found = []
-    for tokens in written:
-        end = next((place for place, token in enumerate(tokens) if token in ends), None)
-        text = str(tokenizer.decode(tokens if end is None else tokens[:end], skip_special_tokens=True))
-        cut = min((text.index(word) for word in sampling.stop if word in text), default=None)
-        finished = end is not None or cut is not None
-        found.append((text[:cut], len(tokens) if end is None else end + 1, finished))
-    return found
+        processors.append(_Gumbel(torch, seeds, sampling))
+    with torch.no_grad(), quiet():
+        written = model.generate(
+            input_ids=ids.to(model.device),
+            attention_mask=mask.to(model.device),
+            generation_config=config,
+            logits_processor=processors,
+            **_read_once(model, ids, len({tuple(row) for row in rows})),
+            **({"stop_strings": list(sampling.stop), "tokenizer": tokenizer} if sampling.stop else {}),
+        )[:, width:].tolist()
+    return [_finish(tokenizer, line, tokens, ends, sampling, notes) for line, tokens in enumerate(written)]
+
+
+def _read_once(model: Any, ids: Any, different: int) -> dict[str, Any]:
+    """Keys and values of what several copies of a row have in common, computed for one of them."""
+    if different > 1 or len(ids) == 1 or ids.shape[1] == 1:
+        return {}
+    output = model.base_model(input_ids=ids[:1, :-1].to(model.device), use_cache=True)
+    cache: Any = getattr(output, "past_key_values", None)
+    if not hasattr(cache, "batch_repeat_interleave"):
+        return {}  # an architecture without keys and values reads each copy
+    cache.batch_repeat_interleave(len(ids))
+    return {"past_key_values": cache}
+
+
+def _finish(
+    tokenizer: Any, line: int, tokens: Sequence[int], ends: Sequence[int], sampling: Sampling, notes: _Notes
+) -> Written:
+    end = next((place for place, token in enumerate(tokens) if token in ends), None)
+    text = str(tokenizer.decode(tokens if end is None else tokens[:end], skip_special_tokens=True))
+    cut = min((text.index(word) for word in sampling.stop if word in text), default=None)
+    kept = tuple(tokens if end is None else tokens[: end + 1])
+    watch = sampling.watch
+    place = None if watch is None else watched_place(tokenizer, watch, kept)
+    choices = None
+    if watch is not None and place is not None:
+        choices = Choices(dict(zip(watch.words, notes.watched[place][line].tolist(), strict=True)))
+    measured = [float(step[line]) for step in notes.entropies[: len(kept)]]
+    entropy = sum(measured) / len(measured) if measured else math.nan
+    return Written(kept, text[:cut], end is not None or cut is not None, choices, entropy)
+
+
+class _Notes:
+    """A logits processor that changes nothing, and keeps what is asked about each step."""
+
+    def __init__(self, watched: Sequence[int], *, entropies: bool) -> None:
+        self._tokens = list(watched)
+        self._measure = entropies
+        self.watched: list[Any] = []
+        """Of each step the watched tokens' log-probabilities, up to a constant of the row, ``(rows, watched)``."""
+        self.entropies: list[Any] = []
+
+    def __call__(self, input_ids: Any, scores: Any) -> Any:  # noqa: ARG002 - transformers' signature
+        if self._tokens:
+            self.watched.append(scores[:, self._tokens].double().cpu())
+        if self._measure:
+            logprobs = scores.float().log_softmax(-1)
+            self.entropies.append(-(logprobs.exp() * logprobs).nan_to_num(0.0).sum(-1).cpu())
+        return scores
 
 
 def _ends(model: Any, tokenizer: Any) -> list[int]:
-    """Tokens that end an answer: the model's own, and the tokenizer's."""
-    own = getattr(model.generation_config, "eos_token_id", None)
-    listed = own if isinstance(own, list) else [own]
-    return sorted({token for token in (*listed, tokenizer.eos_token_id) if token is not None})
+    """Tokens that end an answer: those that the model, its way of generating, or the tokenizer names."""
+    found: set[int] = set()
+    for source in (tokenizer, getattr(model, "generation_config", None), model.config):
+        named = getattr(source, "eos_token_id", None)
+        found |= set(named) if isinstance(named, list | tuple) else {named} if isinstance(named, int) else set()
+    return sorted(found)
 
 
 class _Gumbel:

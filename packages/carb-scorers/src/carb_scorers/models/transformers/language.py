@@ -8,7 +8,6 @@ from typing import Any
 
 import anyio.to_thread
 
-from carb_data import CarbError
 from carb_data.extras import require
 from carb_scorers.contract import Usage
 from carb_scorers.models.protocol import (
@@ -18,10 +17,11 @@ from carb_scorers.models.protocol import (
     Failure,
     Generation,
     Prompt,
-    excluding_longer,
+    Watch,
+    seeds_for,
 )
-from carb_scorers.models.tokens import answer_ids, conversation_key, prompt_ids, wanted_ids
-from carb_scorers.models.transformers.batching import Row, shared_prefix
+from carb_scorers.models.tokens import answer_ids, conversation_key, prompt_ids, word_tree
+from carb_scorers.models.transformers.batching import Row
 from carb_scorers.models.transformers.cores import Core, HiddenCore, LanguageHead, OwnCore, OwnLogits, row_alone
 from carb_scorers.models.transformers.executor import each
 from carb_scorers.models.transformers.generate import Sampling, generate
@@ -77,35 +77,35 @@ class HFLanguageModel:
         *,
         max_tokens: int,
         temperature: float = 0.0,
-        seed: int = 0,
+        seed: int | Sequence[int] = 0,
         stop: Sequence[str] = (),
+        watch: Watch | None = None,
     ) -> list[Generation | Failure]:
-        """See ``LanguageModel``. Greedy texts are the same in any batch, but for ties within rounding."""
-        sampling = Sampling(max_tokens=max_tokens, temperature=temperature, seed=seed, stop=tuple(stop))
+        """See ``LanguageModel``. Greedy texts are the same in any batch, but for ties within rounding.
+
+        Where a prompt is given several times, its answers are written together behind one reading of it.
+        """
+        sampling = Sampling(max_tokens=max_tokens, temperature=temperature, stop=tuple(stop), watch=watch)
+        seeds = seeds_for(prompts, seed)
 
         def run() -> list[Generation | Failure]:
             encoded = self._items.encode(prompts, self._ends, room=max_tokens)
             copies = [worker.loaded for worker in self._items.workers]
-            return generate(copies, prompts, encoded, sampling, budget=self._budget)
+            return generate(copies, seeds, encoded, sampling, budget=self._budget)
 
         return await anyio.to_thread.run_sync(run)
 
     async def next_logprobs(self, prompts: Sequence[Prompt], wanted: Sequence[str]) -> list[Choices | Failure]:
         """See ``LanguageModel``. Only the wanted entries of the vocabulary are computed, where one token tells."""
-        words = wanted_ids(self._tokenizer, wanted)
-        if len(set(words)) != len(words) or not all(words):
-            raise CarbError(f"This model's tokenizer does not tell {', '.join(wanted)} apart; use read=generate.")
-        lead = words[0][: min(shared_prefix(words[0], word[:-1]) for word in words)]
-        endings = {text: word[len(lead) :] for text, word in zip(wanted, words, strict=True)}
-        first = sorted({ending[0] for ending in endings.values()})
-        paths = sorted({ending[:i] for ending in endings.values() for i in range(1, len(ending))})
-        after = {p: tuple(sorted({e[len(p)] for e in endings.values() if e[: len(p)] == p != e})) for p in paths}
+        tree = word_tree(self._tokenizer, wanted)
+        first = tree.after[()]
+        deeper = {path: tokens for path, tokens in tree.after.items() if path}
 
         def rows_of(prompt: Prompt, _: str) -> list[Row]:
-            ids = (*prompt_ids(self._tokenizer, prompt), *lead)
+            ids = (*prompt_ids(self._tokenizer, prompt), *tree.lead)
             end = len(ids) - 1
             rows = [Row(ids, (end,))]
-            rows.extend(Row((*ids, *p), (end + len(p),) * len(tokens), tokens) for p, tokens in after.items())
+            rows.extend(Row((*ids, *p), (end + len(p),) * len(tokens), tokens) for p, tokens in deeper.items())
             return rows
 
         def read(worker: Worker, states: Any, rows: Sequence[Row]) -> list[dict[int, float]]:
@@ -127,14 +127,7 @@ class HFLanguageModel:
             return found
 
         def choices(found: Sequence[dict[int, float]], usage: Usage) -> Choices:
-            steps = dict(zip([(), *paths], found, strict=True))
-            logprobs = {
-                text: sum(steps[ending[:i]][token] for i, token in enumerate(ending))
-                for text, ending in endings.items()
-            }
-            return Choices(
-                excluding_longer(logprobs, lambda a, b: endings[a][: len(endings[b])] == endings[b]), usage=usage
-            )
+            return Choices(tree.logprobs(dict(zip([(), *deeper], found, strict=True))), usage=usage)
 
         return await self._items.run(prompts, None, rows_of, read, choices, packing=self._packing != "off")
 
@@ -215,6 +208,19 @@ def open_language_model(target: str, options: HFOptions) -> HFLanguageModel:
     """
     workers = [make_worker(load(target, options, "AutoModelForCausalLM", d), options) for d in devices(options)]
     return HFLanguageModel(target, workers, options)
+
+
+def around(model: Any, tokenizer: Any) -> HFLanguageModel:
+    """A language model around one of transformers that is open already, such as one in training.
+
+    Args:
+        model: a causal language model, in evaluation mode while it is asked.
+        tokenizer: of the model.
+    """
+    limit = getattr(model.config.get_text_config(), "max_position_embeddings", None) or 1_000_000
+    core = OwnCore(model, lambda output: output.logits, per_token=True)
+    worker = Worker(Loaded(model, tokenizer, "", limit), core, OwnLogits())
+    return HFLanguageModel("open model", [worker], HFOptions())
 
 
 LANGUAGE_MODEL = BackendKind(HFOptions, open_language_model)
