@@ -15,15 +15,33 @@ if TYPE_CHECKING:
     from carb_metrics.comparison import Comparison, compare
     from carb_metrics.consistency import Consistency, calibrate_k, cross_lingual_consistency
     from carb_metrics.dependent import DependentCorrelations, compare_correlations, dependent_correlations
+    from carb_metrics.equivalent import Equivalence, Sequential, equivalence, sequential
+    from carb_metrics.families import FamilyReport, FamilyRow, family_accuracy
+    from carb_metrics.floor import FloorRow, FloorTest, SurfaceFloor, surface_floor
+    from carb_metrics.generalisability import Reliability, benchmark_reliability
     from carb_metrics.intervals import wilson
+    from carb_metrics.items import ItemAnalysis, ItemRow, ShortForm, item_analysis, short_form
     from carb_metrics.judges import JudgeBias, judge_bias
+    from carb_metrics.leads import MarginRow, margin_calibration, margins
     from carb_metrics.metaevaluation import MetaEvaluation, judge_vs_human
-    from carb_metrics.paired import adjust, minimum_detectable_difference, sets_needed
+    from carb_metrics.outcomes import main_sets
+    from carb_metrics.paired import (
+        Paired,
+        adjust,
+        mean_interval,
+        minimum_detectable_difference,
+        paired_difference,
+        sets_needed,
+    )
+    from carb_metrics.planning import PowerRow, simulate_power
+    from carb_metrics.pooling import PooledAccuracy, PooledRow, pooled_accuracy
+    from carb_metrics.ppi import PoweredRow, prediction_powered
     from carb_metrics.ranking import Ranking, rank
     from carb_metrics.raters import Agreement, agreement
     from carb_metrics.reliability import Calibration, calibration, pick_confidence
     from carb_metrics.robustness import Sensitivity, perturbation_sensitivity
     from carb_metrics.robustness_change import SensitivityChange, sensitivity_change
+    from carb_metrics.sampling import SamplingRow, sampling_variance
     from carb_metrics.shortcuts import Explainability, shortcut_explainability, surface_features
     from carb_metrics.streaming import accuracy_from_parquet
     from carb_metrics.ties import TieReport, tie_report
@@ -38,23 +56,42 @@ __all__ = [
     "Consistency",
     "Correlation",
     "DependentCorrelations",
+    "Equivalence",
     "Estimate",
     "Explainability",
+    "FamilyReport",
+    "FamilyRow",
     "Fit",
+    "FloorRow",
+    "FloorTest",
     "Gap",
     "Grouped",
     "Influence",
+    "ItemAnalysis",
+    "ItemRow",
     "JudgeBias",
+    "MarginRow",
     "MetaEvaluation",
+    "Paired",
     "Partial",
+    "PooledAccuracy",
+    "PooledRow",
+    "PowerRow",
+    "PoweredRow",
     "Ranking",
+    "Reliability",
+    "SamplingRow",
     "Sensitivity",
     "SensitivityChange",
+    "Sequential",
+    "ShortForm",
+    "SurfaceFloor",
     "TieReport",
     "Totals",
     "accuracy_from_parquet",
     "adjust",
     "agreement",
+    "benchmark_reliability",
     "bon_accuracy",
     "breakdown",
     "calibrate_k",
@@ -64,103 +101,75 @@ __all__ = [
     "correlate",
     "cross_lingual_consistency",
     "dependent_correlations",
+    "equivalence",
+    "family_accuracy",
     "fit_line",
+    "item_analysis",
     "judge_bias",
     "judge_vs_human",
     "leave_one_out",
+    "main_sets",
+    "margin_calibration",
+    "margins",
+    "mean_interval",
     "minimum_detectable_difference",
+    "paired_difference",
     "perturbation_sensitivity",
     "pick_confidence",
+    "pooled_accuracy",
+    "prediction_powered",
     "rank",
+    "sampling_variance",
     "sensitivity_change",
+    "sequential",
     "sets_needed",
+    "short_form",
     "shortcut_explainability",
+    "simulate_power",
     "surface_features",
+    "surface_floor",
     "tie_report",
     "wilson",
 ]
 
 _HOME = {
     "accuracy": ("bon_accuracy",),
-    "breakdowns": (
-        "Breakdown",
-        "breakdown",
-    ),
-    "cells": (
-        "Cell",
-        "Estimate",
-        "Gap",
-        "Grouped",
-        "Totals",
-    ),
-    "comparison": (
-        "Comparison",
-        "compare",
-    ),
-    "consistency": (
-        "Consistency",
-        "calibrate_k",
-        "cross_lingual_consistency",
-    ),
-    "dependent": (
-        "DependentCorrelations",
-        "compare_correlations",
-        "dependent_correlations",
-    ),
+    "breakdowns": ("Breakdown", "breakdown"),
+    "cells": ("Cell", "Estimate", "Gap", "Grouped", "Totals"),
+    "comparison": ("Comparison", "compare"),
+    "consistency": ("Consistency", "calibrate_k", "cross_lingual_consistency"),
+    "dependent": ("DependentCorrelations", "compare_correlations", "dependent_correlations"),
+    "equivalent": ("Equivalence", "Sequential", "equivalence", "sequential"),
+    "families": ("FamilyReport", "FamilyRow", "family_accuracy"),
+    "floor": ("FloorRow", "FloorTest", "SurfaceFloor", "surface_floor"),
+    "generalisability": ("Reliability", "benchmark_reliability"),
     "intervals": ("wilson",),
-    "judges": (
-        "JudgeBias",
-        "judge_bias",
-    ),
-    "metaevaluation": (
-        "MetaEvaluation",
-        "judge_vs_human",
-    ),
+    "items": ("ItemAnalysis", "ItemRow", "ShortForm", "item_analysis", "short_form"),
+    "judges": ("JudgeBias", "judge_bias"),
+    "leads": ("MarginRow", "margin_calibration", "margins"),
+    "metaevaluation": ("MetaEvaluation", "judge_vs_human"),
+    "outcomes": ("main_sets",),
     "paired": (
+        "Paired",
         "adjust",
+        "mean_interval",
         "minimum_detectable_difference",
+        "paired_difference",
         "sets_needed",
     ),
-    "ranking": (
-        "Ranking",
-        "rank",
-    ),
-    "raters": (
-        "Agreement",
-        "agreement",
-    ),
-    "reliability": (
-        "Calibration",
-        "calibration",
-        "pick_confidence",
-    ),
-    "robustness": (
-        "Sensitivity",
-        "perturbation_sensitivity",
-    ),
-    "robustness_change": (
-        "SensitivityChange",
-        "sensitivity_change",
-    ),
-    "shortcuts": (
-        "Explainability",
-        "shortcut_explainability",
-        "surface_features",
-    ),
+    "planning": ("PowerRow", "simulate_power"),
+    "pooling": ("PooledAccuracy", "PooledRow", "pooled_accuracy"),
+    "ppi": ("PoweredRow", "prediction_powered"),
+    "ranking": ("Ranking", "rank"),
+    "raters": ("Agreement", "agreement"),
+    "reliability": ("Calibration", "calibration", "pick_confidence"),
+    "robustness": ("Sensitivity", "perturbation_sensitivity"),
+    "robustness_change": ("SensitivityChange", "sensitivity_change"),
+    "sampling": ("SamplingRow", "sampling_variance"),
+    "shortcuts": ("Explainability", "shortcut_explainability", "surface_features"),
     "streaming": ("accuracy_from_parquet",),
-    "ties": (
-        "TieReport",
-        "tie_report",
-    ),
-    "validity": (
-        "Correlation",
-        "Fit",
-        "Influence",
-        "Partial",
-        "correlate",
-        "fit_line",
-        "leave_one_out",
-    ),
+    "ties": ("TieReport", "tie_report"),
+    "validity": ("Correlation", "Fit", "Influence", "Partial", "correlate", "fit_line", "leave_one_out"),
 }
 """Module to the public names that it holds."""
 

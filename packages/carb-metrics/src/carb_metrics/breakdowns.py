@@ -12,7 +12,7 @@ from carb_data import cultures as default_cultures
 from carb_metrics.accuracy import grouped_accuracy
 from carb_metrics.cells import Cell, Grouped, Result
 from carb_metrics.clusters import CLUSTER, cluster_of, is_clustered
-from carb_metrics.outcomes import Errors, Ties, count_kinds, set_outcomes
+from carb_metrics.outcomes import Errors, Ties, count_kinds, main_sets, set_outcomes
 from carb_metrics.tally import GAP_DRAWS
 
 
@@ -59,7 +59,8 @@ def breakdown(
 ) -> Breakdown:
     """Accuracy by culture, variety, domain, culture × domain, topic, resource class, family and script.
 
-    Cells and intervals are those of ``bon_accuracy``. A set about a variety (``spanish-mx``) counts for the culture
+    Cells and intervals are those of ``bon_accuracy``. Mirrors, and sets of other kinds than ``culture``, do not count
+    (``main_sets``). A set about a variety (``spanish-mx``) counts for the culture
     into which it rolls up (``spanish``), whose language, script, family and resource class it takes; it stays
     visible in ``by_variety``.
 
@@ -72,7 +73,7 @@ def breakdown(
         CarbError: a culture of the table is not in the registry, or the sets are malformed.
     """
     registry = cultures if isinstance(cultures, Registry) else Registry(cultures)
-    sets = set_outcomes(scores, ties)
+    sets = set_outcomes(main_sets(scores), ties)
     has_topics = "topic" in sets.columns and sets["topic"].null_count() < sets.height
     if is_clustered(sets):
         sets = sets.with_columns(pl.Series(CLUSTER, cluster_of(sets), dtype=pl.Int64))

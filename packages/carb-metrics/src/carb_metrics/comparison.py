@@ -86,6 +86,23 @@ def compare(
     """
     check_confidence(confidence)
     keys = (by,) if isinstance(by, str) else tuple(by)
+    both, names, unpaired = _join(a, b, keys, ties, errors)
+    pairs = _Pairs(both, keys, confidence)
+    return Comparison(
+        a=names[0],
+        b=names[1],
+        n=both.height,
+        unpaired=unpaired,
+        by=keys,
+        groups=pairs.groups(),
+        **(pairs.summary() if both.height else {}),
+    )
+
+
+def _join(
+    a: ScoreTable, b: ScoreTable, keys: tuple[str, ...], ties: TieRule, errors: Errors
+) -> tuple[pl.DataFrame, list[str | None], int]:
+    """The sets that both scored, the names of both, and how many sets only one scored."""
     left, right = set_outcomes(a, ties), set_outcomes(b, ties)
     names = [_only_scorer(sets) for sets in (left, right)]
     if "scorer" in keys or any(key not in left.columns for key in keys):
@@ -100,16 +117,21 @@ def compare(
         raise CarbError("The two tables have no set in common (by item_id), so there is nothing to compare.")
     if errors == "exclude":
         both = both.filter(~pl.col("error") & ~pl.col("error_b"))
-    pairs = _Pairs(both, keys, confidence)
-    return Comparison(
-        a=names[0],
-        b=names[1],
-        n=both.height,
-        unpaired=unpaired,
-        by=keys,
-        groups=pairs.groups(),
-        **(pairs.summary() if both.height else {}),
-    )
+    return both, names, unpaired
+
+
+def paired_credits(a: ScoreTable, b: ScoreTable, ties: TieRule = "strict") -> tuple[Floats, Floats, Ints | None]:
+    """Credits of two scorers for the sets that both scored, and the clusters of these sets.
+
+    Returns:
+        (sets,) of a, (sets,) of b, in the order of a; clusters by number, or null where all sets are independent.
+
+    Raises:
+        CarbError: as ``compare``.
+    """
+    both, _, _ = _join(a, b, (), ties, "wrong")
+    cluster = cluster_of(both) if is_clustered(both) else None
+    return both["credit"].to_numpy(), both["credit_b"].to_numpy(), cluster
 
 
 def _only_scorer(sets: pl.DataFrame) -> str | None:

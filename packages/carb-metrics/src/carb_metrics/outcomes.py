@@ -19,6 +19,21 @@ SET_KEYS = ("scorer", "culture", "domain", "language", "topic", "source_item", "
 ``family`` of the table, renamed because a culture's language has a family too."""
 
 
+def main_sets(scores: ScoreTable) -> ScoreTable:
+    """The rows of sets that count for a culture's accuracy: no mirrors, and of no kind but ``culture``.
+
+    A mirror asks about a place where another language is spoken, only to keep answers from winning by their looks;
+    knowledge, toxicity, stereotypes and controls are reported apart. A table without ``ScoreTable.with_items`` is given
+    back as it is.
+    """
+    frame = scores.frame
+    if "mirror" in frame.columns:
+        frame = frame.filter(~pl.col("mirror").fill_null(value=False))
+    if "kind" in frame.columns:
+        frame = frame.filter(pl.col("kind").cast(pl.String).fill_null("culture") == "culture")
+    return scores if frame.height == scores.frame.height else ScoreTable(frame)
+
+
 def set_outcomes(scores: ScoreTable, ties: Ties = "strict") -> pl.DataFrame:
     """A row per scorer and set.
 

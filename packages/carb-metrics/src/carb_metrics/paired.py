@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from carb_data import CarbError
-from carb_metrics.cells import Result
+from carb_metrics.cells import Estimate, Result
 from carb_metrics.clusters import Ints, design
 from carb_metrics.intervals import Floats, check_confidence, normal_quantile
 from carb_metrics.resampling import lattice
@@ -353,3 +353,36 @@ def _normal_pair(alpha: float, power: float) -> tuple[float, float]:
     if not alpha < power < 1:
         raise CarbError(f"power must lie between alpha ({alpha}) and 1; got {power}.")
     return NormalDist().inv_cdf(1 - alpha / 2), NormalDist().inv_cdf(power)
+
+
+def mean_interval(
+    values: npt.ArrayLike, clusters: Ints | None = None, confidence: float = 0.95, *, bounded: bool = True
+) -> Estimate:
+    """A mean with its interval: that of ``paired_difference`` for a single sample, without a test.
+
+    Args:
+        values: (units,)
+        clusters: (units,) numbers of clusters, if units are dependent.
+        confidence: of the interval.
+        bounded: values lie between 0 and 1. One unit at each end is then added, so that units that are all alike do not
+            look certain (Agresti and Coull 1998, The American Statistician 52:119-126); otherwise the t interval.
+    """
+    from scipy.special import stdtrit
+
+    x = np.asarray(values, dtype=np.float64)
+    check_confidence(confidence)
+    if not len(x):
+        return Estimate()
+    found = None if clusters is None else design(clusters, x - x.mean())
+    effect, freedom = (1.0, math.inf) if found is None else (float(found.effect[0]), float(found.freedom[0]))
+    n, added = len(x), 2 if bounded else 0
+    estimate = float(x.mean())
+    centre = (float(x.sum()) + added / 2) / (n + added)
+    square = (float((x**2).sum()) + added / 2) / (n + added)
+    freedom = min(freedom, n + added - 1)
+    if freedom < 1 or (n < 2 and not bounded):
+        return Estimate(estimate=estimate)
+    variance = max(square - centre**2, 0.0) / (n + added - 1) * effect
+    half = float(stdtrit(freedom, 0.5 + confidence / 2)) * math.sqrt(variance)
+    low, high = min(centre - half, estimate), max(centre + half, estimate)
+    return Estimate(estimate=estimate, low=max(low, 0.0) if bounded else low, high=min(high, 1.0) if bounded else high)
