@@ -278,10 +278,9 @@ def short_form(
     """Choose the items that say most about a scorer's accuracy on all of them.
 
     The information of an item is the variance of its credit over scorers times its discrimination (Lord and Novick
-    1968, chapter 15), drawn towards the mean discrimination as far as so few scorers cannot tell items apart. Groups keep
-    their shares. The error is that of
-    scorers that did not choose: scorers are halved again and again; one half chooses and is fitted, the other is
-    foretold.
+    1968, chapter 15), drawn towards the mean discrimination as far as so few scorers cannot tell items apart. Groups
+    keep their shares. The error is that of scorers that did not choose: scorers are halved again and again; one half
+    chooses and is fitted, the other is foretold.
 
     Args:
         scores: table of at least eight scorers on the same sets.
