@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from carb_metrics.cells import Cell, Estimate, Gap, Grouped, Totals
     from carb_metrics.comparison import Comparison, compare
     from carb_metrics.consistency import Consistency, calibrate_k, cross_lingual_consistency
+    from carb_metrics.dawid_skene import Rater, RaterReliability, rater_reliability
     from carb_metrics.dependent import DependentCorrelations, compare_correlations, dependent_correlations
     from carb_metrics.equivalent import Equivalence, Sequential, equivalence, sequential
     from carb_metrics.families import FamilyReport, FamilyRow, family_accuracy
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
         paired_difference,
         sets_needed,
     )
+    from carb_metrics.panels import HumanLine, RegionGap, human_line, region_gap
     from carb_metrics.planning import PowerRow, simulate_power
     from carb_metrics.pooling import PooledAccuracy, PooledRow, pooled_accuracy
     from carb_metrics.ppi import PoweredRow, prediction_powered
@@ -66,6 +68,7 @@ __all__ = [
     "FloorTest",
     "Gap",
     "Grouped",
+    "HumanLine",
     "Influence",
     "ItemAnalysis",
     "ItemRow",
@@ -79,6 +82,9 @@ __all__ = [
     "PowerRow",
     "PoweredRow",
     "Ranking",
+    "Rater",
+    "RaterReliability",
+    "RegionGap",
     "Reliability",
     "SamplingRow",
     "Sensitivity",
@@ -104,6 +110,7 @@ __all__ = [
     "equivalence",
     "family_accuracy",
     "fit_line",
+    "human_line",
     "item_analysis",
     "judge_bias",
     "judge_vs_human",
@@ -119,6 +126,8 @@ __all__ = [
     "pooled_accuracy",
     "prediction_powered",
     "rank",
+    "rater_reliability",
+    "region_gap",
     "sampling_variance",
     "sensitivity_change",
     "sequential",
@@ -138,6 +147,7 @@ _HOME = {
     "cells": ("Cell", "Estimate", "Gap", "Grouped", "Totals"),
     "comparison": ("Comparison", "compare"),
     "consistency": ("Consistency", "calibrate_k", "cross_lingual_consistency"),
+    "dawid_skene": ("Rater", "RaterReliability", "rater_reliability"),
     "dependent": ("DependentCorrelations", "compare_correlations", "dependent_correlations"),
     "equivalent": ("Equivalence", "Sequential", "equivalence", "sequential"),
     "families": ("FamilyReport", "FamilyRow", "family_accuracy"),
@@ -160,6 +170,7 @@ _HOME = {
     "planning": ("PowerRow", "simulate_power"),
     "pooling": ("PooledAccuracy", "PooledRow", "pooled_accuracy"),
     "ppi": ("PoweredRow", "prediction_powered"),
+    "panels": ("HumanLine", "RegionGap", "human_line", "region_gap"),
     "ranking": ("Ranking", "rank"),
     "raters": ("Agreement", "agreement"),
     "reliability": ("Calibration", "calibration", "pick_confidence"),
