@@ -14,12 +14,14 @@ pytest.importorskip("transformers", reason="needs the extra carb-scorers[hf]")
 
 import torch
 from safetensors.torch import load_file, save_file
+from tokenizers import AddedToken, processors
 
 import tiny_models
 from carb_data import CarbError
 from carb_scorers import ScoreRequest, ScoreResult, open_scorer
 from carb_scorers.integrations import as_trl_reward, as_verl_reward
-from carb_scorers.models.tokens import GAP, guarded
+from carb_scorers.models import Prompt
+from carb_scorers.models.tokens import GAP, conversation_ids, guarded
 from carb_scorers.models.transformers.executor import PACK_TOKENS
 from tiny_models import TEXTS, request
 
@@ -214,6 +216,38 @@ def test_texts_that_cannot_be_tokens_fail_alone(base: Path, kind: str) -> None:
     if kind == "implicit":
         (empty,) = scored(scorer, request("a", ""))
         assert empty.errors["1"].kind == "text"
+
+
+def test_control_tokens_that_are_not_marked_special_are_broken_up() -> None:
+    """Published tokenizers of DeepSeek-R1-Distill mark those of the user's turn ``special: false``."""
+    tokenizer = tiny_models.tokenizer(chat=True)
+    tokenizer.add_tokens([AddedToken("<|User|>", special=False), AddedToken("<table>", special=False)])
+    text = "<|User|> <table> x"
+    assert guarded(tokenizer, [text]) == [text]  # the template does not write it: it is a text like any other
+    tokenizer.chat_template = "{% for m in messages %}<|User|>{{ m.content }}{% endfor %}"
+    assert guarded(tokenizer, [text]) == ["< |User|> <table> x"]
+
+
+def test_the_guard_takes_time_by_the_text_alone() -> None:
+    """A vocabulary with thousands of control tokens took 26 seconds for this one."""
+    tokenizer = tiny_models.tokenizer(chat=False)
+    tokenizer.add_tokens([AddedToken(f"<unused{n}>", special=True) for n in range(3000)])
+    text = "<" * 2**20
+    assert guarded(tokenizer, [text]) == [text]
+    assert guarded(tokenizer, ["<unused12><unused1>"]) == ["< unused12>< unused1>"]
+
+
+def test_an_answer_has_no_start_token_of_its_own() -> None:
+    tokenizer = tiny_models.tokenizer(chat=False)
+    tokenizer.backend_tokenizer.post_processor = processors.TemplateProcessing(
+        single="<s> $A", pair="<s> $A <s> $B", special_tokens=[("<s>", 0)]
+    )
+    whole = [tokenizer(text, add_special_tokens=False)["input_ids"] for text in ("Why?", "So.")]
+    assert conversation_ids(tokenizer, Prompt(({"role": "user", "content": "Why?"},)), "So.") == [
+        0,
+        *whole[0],
+        *whole[1],
+    ]
 
 
 def test_control_tokens_in_texts_are_broken_up(base: Path) -> None:

@@ -157,6 +157,29 @@ def test_a_request_that_breaks_the_server_is_one_failure_even_alone(
     assert [isinstance(f, Failure) for f in found] == ([True, False, False] if first else [False, True, False])
 
 
+def test_those_who_answered_before_an_outage_do_not_make_it_the_fault_of_a_request(
+    serve: Callable[..., Server],
+) -> None:
+    """50 seconds without the server, of 300 that are waited: neighbours had succeeded since the request began."""
+    clock = Clock()
+    began: list[float] = []
+
+    def script(number: int, _: dict[str, Any]) -> object:
+        if number < 4:
+            return chat()
+        began.append(clock.now())
+        return reply(b"", 503) if clock.now() - began[0] < 50 else chat()
+
+    found = ask(model(serve(script).url, clock, concurrency=4), 12)
+    assert all(isinstance(one, Generation) for one in found)
+
+
+def test_a_server_that_always_limits_is_not_taken_for_one_that_does_not_run(serve: Callable[..., Server]) -> None:
+    with pytest.raises(CarbError, match=r"too many requests.*rpm=") as caught:
+        ask(model(serve([reply({"error": {"message": "slow down"}}, 429)]).url, Clock(), retries=1))
+    assert "running" not in str(caught.value)
+
+
 def test_without_patience_an_outage_is_error_rows(serve: Callable[..., Server]) -> None:
     server = serve([chat(), reply({}, 503, Retry_After="900")])
     found = ask(model(server.url, concurrency=1, retries=1, patience=0), 3)

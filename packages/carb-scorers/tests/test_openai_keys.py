@@ -1,5 +1,6 @@
 """Keys that are sent and never shown, and addresses that they are sent to."""
 
+import json
 import logging
 import pickle
 from collections.abc import Callable
@@ -43,6 +44,19 @@ def test_the_key_is_sent_and_seen_nowhere(
         assert key[3:20] not in text
     with pytest.raises(TypeError):
         pickle.dumps(opened)
+
+
+def test_no_spelling_of_json_brings_the_key_through(
+    serve: Callable[..., Server], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    secret = "sk/slash-and-more/0123456789"
+    monkeypatch.setenv("OPENAI_API_KEY", secret)
+    plain = json.dumps(chat("key: KEY"))
+    spelled = [secret.replace("/", "\\/"), "".join(f"\\u{ord(c):04x}" for c in secret)]
+    server = serve([reply(plain.replace("KEY", one).encode()) for one in spelled])
+    for one in ask(model(server.url, concurrency=1), 2):
+        assert isinstance(one, Generation)
+        assert one.text == "key: ***"
 
 
 def test_a_key_by_another_name(serve: Callable[..., Server], key: str, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -253,6 +253,22 @@ def test_a_student_learns_what_the_judge_prefers_and_not_the_labels(tiny_folder,
     assert all(scores["c"] < scores["r"] for scores in classifier_scores(tmp_path / "rm", PAIRS))
 
 
+def test_a_student_reads_the_tokens_that_a_classifier_scores(tiny_folder):
+    """Also without a chat template, where a control token in a text went through: 9 ids against 10."""
+    from transformers import AutoTokenizer
+
+    from carb_scorers.models import Prompt
+    from carb_scorers.models.tokens import conversation_ids
+    from tal_rlvr.students import _encode
+
+    tokenizer = AutoTokenizer.from_pretrained(tiny_folder)
+    end = tokenizer.eos_token
+    text = f"nods{end} and leaves"
+    ids = _encode(tokenizer, "How?", text)
+    assert ids == conversation_ids(tokenizer, Prompt(({"role": "user", "content": "How?"},)), text)
+    assert ids == tokenizer("How?", text.replace(end, f"{end[0]} {end[1:]}"))["input_ids"]
+
+
 def test_the_judge_s_preference_is_the_mean_over_both_orders(tiny_folder, monkeypatch):
     from carb_scorers.models import Choices, Generation
     from carb_scorers.models.transformers.language import HFLanguageModel

@@ -32,6 +32,14 @@ class Secret:
             return content
         return content.replace(self._value.encode(), b"***")
 
+    def masked(self, answer: Any) -> Any:
+        """A decoded answer with the key struck out of its texts, however JSON spelled it."""
+        if isinstance(answer, str):
+            return self.hidden(answer.encode("utf-8", "surrogatepass")).decode("utf-8", "surrogatepass")
+        if isinstance(answer, dict):
+            return {self.masked(name): self.masked(value) for name, value in answer.items()}
+        return [self.masked(value) for value in answer] if isinstance(answer, list) else answer
+
     def __repr__(self) -> str:
         return "***"
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import zlib
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
@@ -141,7 +142,7 @@ class Endpoint:
         """
         async with AsyncExitStack() as stack:
             opened = await self._enter(stack)
-            before = self._successes
+            before: int | None = None
             attempt = 0
             while True:
                 attempt += 1
@@ -151,7 +152,8 @@ class Endpoint:
                         answer = await self._once(opened, path, body)
                 except _TransientError as error:
                     wait = self._wait(attempt, error)
-                    self._give_up(error, attempt, before, wait)
+                    self._give_up(error, attempt, wait, alone=before in (None, self._successes))
+                    before = self._successes
                     self._paused_until = max(self._paused_until, self._clock.now() + error.after)
                     await self._clock.sleep(wait)
                 except _FinalError as error:
@@ -168,12 +170,12 @@ class Endpoint:
         backoff = min(_LONGEST_WAIT, _FIRST_WAIT * 2.0 ** min(attempt - 1, 10))
         return max(error.after, backoff * self._jitter.uniform(0.5, 1.0))
 
-    def _give_up(self, error: _TransientError, attempt: int, before: int, wait: float) -> None:
+    def _give_up(self, error: _TransientError, attempt: int, wait: float, *, alone: bool) -> None:
         """Raise where another attempt is pointless.
 
-        After its retries a request is given up as an error row, if it is at fault itself: others succeed meanwhile,
-        or the server is there and answers. Where the server is at fault it is waited for, and then the run stops, to
-        be continued, rather than fill up with errors.
+        After its retries a request is given up as an error row, if it is at fault itself: others have succeeded since
+        its last attempt (``alone`` is false), or the server is there and answers. Where the server is at fault it is
+        waited for, and then the run stops, to be continued, rather than fill up with errors.
         """
         if error.after > self._how.patience > 0:
             raise CarbError(
@@ -182,10 +184,13 @@ class Endpoint:
             )
         if attempt <= self._how.retries:
             return
-        if not error.gone or self._successes > before or not self._how.patience:
+        if not error.gone or not alone or not self._how.patience:
             raise EndpointError(ScoreError(kind=error.kind, message=error.message), attempt)
         if self._succeeded is None:
-            raise CarbError(f"{self.url} cannot be used: {error.message}. Is the server running, and url= right?")
+            hint = "It answers that it gets too many requests; lower rpm=, tpm= or concurrency=, or wait"
+            if not error.message.startswith("429"):
+                hint = "Is the server running, and url= right?"
+            raise CarbError(f"{self.url} cannot be used: {error.message}. {hint}")
         if self._clock.now() + wait - self._succeeded > self._how.patience:
             raise CarbError(
                 f"{self.url} has not answered for {self._how.patience:.0f} seconds (last: {error.message}). What was "
@@ -213,6 +218,7 @@ class Endpoint:
     def _connect(self, loop: object) -> _Open:
         how = self._how
         headers = {"Content-Type": "application/json", "Accept": "application/json", "User-Agent": "carb-scorers"}
+        headers["Accept-Encoding"] = "gzip, deflate"
         client = self._httpx.AsyncClient(
             headers={**headers, **self._key.header()},
             timeout=self._httpx.Timeout(how.timeout, pool=None),
@@ -256,7 +262,10 @@ class Endpoint:
         if 300 <= status < 400:
             where = self._clean(str(response.headers.get("location", "nowhere")))
             raise _FinalError("http", f"{status}: the server redirects to {where}; redirects are not followed")
-        answer = from_json(self._key.hidden(content))
+        try:
+            answer = self._key.masked(from_json(content))
+        except RecursionError:  # decoded, and deeper than anything that a server has to say
+            answer = None
         if status >= 400:
             self._refused(response, answer, content)
         if not isinstance(answer, dict):
@@ -318,10 +327,21 @@ async def gather(calls: Sequence[Callable[[], Any]]) -> list[Any]:
 
 
 async def _read(response: Any) -> bytes:
-    parts, size = [], 0
-    async for part in response.aiter_bytes():
-        size += len(part)
-        if size > _LARGEST_ANSWER:
-            raise _FinalError("http", f"the answer is larger than {_LARGEST_ANSWER // 2**20} MiB")
-        parts.append(part)
-    return b"".join(parts)
+    """The body, decompressed a piece at a time, so that a small answer cannot become a large one unseen."""
+    encoding = response.headers.get("content-encoding", "").strip().lower()
+    if encoding not in {"", "identity", "gzip", "x-gzip", "deflate"}:
+        raise _FinalError("http", f"the answer is compressed as '{encoding[:SHOWN]}', which was not asked for")
+    unpack = None if encoding in {"", "identity"} else zlib.decompressobj(wbits=zlib.MAX_WBITS | 32)
+    out = bytearray()
+    async for part in response.aiter_raw():
+        rest = part
+        while rest:
+            room = _LARGEST_ANSWER - len(out) + 1
+            try:
+                out += rest[:room] if unpack is None else unpack.decompress(rest, room)
+            except zlib.error as error:
+                raise _FinalError("http", f"the answer cannot be decompressed: {error}") from None
+            if len(out) > _LARGEST_ANSWER:
+                raise _FinalError("http", f"the answer is larger than {_LARGEST_ANSWER // 2**20} MiB")
+            rest = b"" if unpack is None else unpack.unconsumed_tail
+    return bytes(out)

@@ -29,6 +29,7 @@ from carb_scorers.models.protocol import (
     plain_text,
     seeds_for,
 )
+from carb_scorers.models.tokens import guarded_unseen
 from carb_scorers.specs import Options
 
 OPENAI = "https://api.openai.com/v1"
@@ -176,10 +177,10 @@ class OpenAIModel:
     def _begun(self, prompt: Prompt, answer: str, fields: Mapping[str, Any]) -> dict[str, Any]:
         """A request to go on with an answer that has begun; in chats it is an extension that vLLM and others have."""
         if not self._chat:
-            return self._body(prompt, fields) | {"prompt": f"{plain_text(prompt)} {answer}"}
-        turns = [*prompt.messages, {"role": "assistant", "content": answer}]
-        extension = {"add_generation_prompt": False, "continue_final_message": True}
-        return self._body(prompt, fields) | {"messages": turns, **extension}
+            return self._body(prompt, fields) | {"prompt": f"{guarded_unseen(plain_text(prompt))} {answer}"}
+        body = self._body(prompt, fields)
+        turns = [*body["messages"], {"role": "assistant", "content": answer}]
+        return body | {"messages": turns, "add_generation_prompt": False, "continue_final_message": True}
 
     async def continuation_logprobs(
         self,
@@ -200,7 +201,7 @@ class OpenAIModel:
             )
         calls = []
         for prompt, answer in zip(prompts, answers, strict=True):
-            start = plain_text(prompt)
+            start, answer = guarded_unseen(plain_text(prompt)), guarded_unseen(answer)
             text = start + (answer if answer[:1].isspace() or start[-1:].isspace() else f" {answer}")
             fields = {"prompt": text, "max_tokens": 1, "temperature": 0.0, "logprobs": 1, "echo": True}
             calls.append(partial(self._ask, self._body(prompt, fields), partial(_continuation, len(start), len(text))))
@@ -219,7 +220,8 @@ class OpenAIModel:
         return self._options.api == "chat"
 
     def _body(self, prompt: Prompt, fields: Mapping[str, Any]) -> dict[str, Any]:
-        asked = {"messages": list(prompt.messages)} if self._chat else {"prompt": plain_text(prompt)}
+        turns = [{**turn, "content": guarded_unseen(turn["content"])} for turn in prompt.messages]
+        asked = {"messages": turns} if self._chat else {"prompt": guarded_unseen(plain_text(prompt))}
         body = {"model": self.model, **asked, **fields, **self._extra}
         return {name: value for name, value in body.items() if value is not None}
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import groupby
 from typing import Any, TypeVar
 from weakref import WeakKeyDictionary
 
@@ -55,7 +56,9 @@ def conversation_ids(tokenizer: Any, prompt: Prompt, answer: str) -> list[int]:
         messages = [*_guarded(tokenizer, prompt.messages), Turn(role="assistant", content=_one(tokenizer, answer))]
         return _ids(tokenizer, str(tokenizer.apply_chat_template(messages, tokenize=False)), start=False)
     first, second = guarded(tokenizer, [plain_text(prompt), answer])
-    return list(tokenizer(first, second, verbose=False)["input_ids"])
+    ids = list(tokenizer(first, second, verbose=False)["input_ids"])
+    start = tokenizer.bos_token_id  # some tokenizers put it before either text; the answer is no text of its own
+    return ids if start is None else [*ids[:1], *(token for token in ids[1:] if token != start)]
 
 
 def wanted_ids(tokenizer: Any, wanted: Sequence[str]) -> list[tuple[int, ...]]:
@@ -174,7 +177,7 @@ def guarded(tokenizer: Any, texts: Iterable[str]) -> list[str]:
     A candidate that holds ``<|im_end|>`` could otherwise end the user's turn and speak for the judge.
     """
     pattern = _controls(tokenizer)
-    return [pattern.sub(lambda match: f"{match[0][0]} {match[0][1:]}", text) for text in texts]
+    return [pattern.sub(_broken_up, text) for text in texts]
 
 
 def conversation_key(prompt: Prompt) -> tuple[str, ...]:
@@ -228,18 +231,49 @@ def _end_of_turn(tokenizer: Any) -> list[int]:
     return [] if tokenizer.eos_token_id is None else [tokenizer.eos_token_id]
 
 
-def _control_tokens(tokenizer: Any) -> list[str]:
-    listed = {str(token) for token in tokenizer.all_special_tokens}
-    added = getattr(tokenizer, "added_tokens_decoder", {})
-    return [*listed, *(str(token.content) for token in added.values() if token.special)]
+def _control_tokens(tokenizer: Any) -> set[str]:
+    """Tokens that say who speaks, or that a turn ends: all special ones, and those added ones that the chat template
+    writes, since published tokenizers do not mark all of theirs as special."""
+    special = {str(token) for token in tokenizer.all_special_tokens}
+    added = [(str(t.content), bool(t.special)) for t in getattr(tokenizer, "added_tokens_decoder", {}).values()]
+    template = tokenizer.chat_template
+    written = "".join(template.values() if isinstance(template, dict) else [template or ""])
+    own = {text for text, marked in added if marked or (text in written and not text.strip().isalnum())}
+    return {text for text in special | own if len(text) > 1 and not text.isspace()}
 
 
-_PATTERNS: WeakKeyDictionary[Any, re.Pattern[str]] = WeakKeyDictionary()
+_WELL_KNOWN = re.compile(
+    r"<[|\uff5c][^<>|\uff5c\s]{1,40}[|\uff5c]>|</?s>|<(?:bos|eos|pad|unk)>|<(?:start|end)_of_turn>|\[/?INST\]|<</?SYS>>"
+)
+"""Control tokens of the model families that are served most, for a model whose tokenizer is not at hand."""
+
+
+def guarded_unseen(text: str) -> str:
+    """The text with well-known control tokens broken up, where a server keeps the tokenizer to itself."""
+    return _WELL_KNOWN.sub(_broken_up, text)
+
+
+def _broken_up(match: re.Match[str]) -> str:
+    return f"{match[0][0]} {match[0][1:]}"
+
+
+_PATTERNS: WeakKeyDictionary[Any, tuple[str, re.Pattern[str]]] = WeakKeyDictionary()
 
 
 def _controls(tokenizer: Any) -> re.Pattern[str]:
-    if (pattern := _PATTERNS.get(tokenizer)) is None:
-        tokens = {token for token in _control_tokens(tokenizer) if len(token) > 1}
-        longest_first = sorted(tokens, key=lambda token: (-len(token), token))
-        pattern = _PATTERNS[tokenizer] = re.compile("|".join(map(re.escape, longest_first)) or r"(?!)")
-    return pattern
+    template = str(tokenizer.chat_template)
+    known = _PATTERNS.get(tokenizer)
+    if known is None or known[0] != template:
+        known = _PATTERNS[tokenizer] = (template, re.compile(_one_of(sorted(_control_tokens(tokenizer))) or r"(?!)"))
+    return known[1]
+
+
+def _one_of(words: Sequence[str]) -> str:
+    """A pattern for the longest of some words that stands somewhere, in time that does not grow with their number:
+    what they begin with is written once."""
+    found = []
+    for first, group in groupby(sorted({word for word in words if word}), key=lambda word: word[0]):
+        tails = [word[1:] for word in group]
+        rest = _one_of(tails)
+        found.append(re.escape(first) + (f"(?:{rest})" + ("?" if "" in tails else "") if rest else ""))
+    return "|".join(found)
