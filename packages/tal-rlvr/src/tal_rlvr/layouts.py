@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import gzip
 import hashlib
-import json
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -18,8 +16,10 @@ from carb_data import CarbError, cultures, load
 from carb_data.models import Frozen
 from carb_data.sources.care import DOMAINS as CARE_DOMAINS
 from carb_data.sources.countries import culture_id_of, find_country
+from tal_rlvr.languages import language_tag
 from tal_rlvr.pairs import Pair, pairs_from_set
 from tal_rlvr.prompts import GENERAL
+from tal_rlvr.row_files import read_rows, row_files
 
 __all__ = ["LAYOUTS", "Form", "Layout", "read_pairs"]
 
@@ -122,7 +122,7 @@ def read_pairs(form: Form, path: str, *, culture: str | None = None, language: s
     if form == "carb":
         return [pair for item in load(path) for pair in pairs_from_set(item)]
     layout = LAYOUTS[form]
-    rows = [row for file in _files(Path(path)) for row in _read_rows(file)]
+    rows = [row for file in row_files(Path(path)) for row in read_rows(file)]
     try:
         make = _rated if layout.rating else _compared
         pairs = list(make(form, layout, rows, culture, language))
@@ -154,7 +154,7 @@ def _compared(
             difficulty = 1 - (min(abs(strength), 3) - 1) / 2
         else:
             chosen, rejected = (_texts(_cell(row, (str(name),), number)) for name in (layout.chosen, layout.rejected))
-        tag = _language(row.get(layout.language or ""), language, prompt)
+        tag = language_tag(row.get(layout.language or ""), language, prompt)
         named = row.get(layout.id or "")
         own = str(named) if named is not None else str(number)
         item = row.get(layout.source_item or "")
@@ -189,7 +189,7 @@ def _rated(
         rating, text, best = max(answers, key=lambda answer: answer[0])
         lower = [answer for answer in answers if answer[0] < rating]
         span = max((rating - answer[0] for answer in lower), default=1.0)
-        tag = _language(best.get(layout.language or ""), language, prompt)
+        tag = language_tag(best.get(layout.language or ""), language, prompt)
         for turn, (below, worse, _) in enumerate(lower):
             yield Pair(
                 id=f"{form}-{_digest(prompt)}-{turn}",
@@ -261,76 +261,5 @@ def _culture(layout: Layout, row: Mapping[str, Any], given: str | None, language
     return inner or GENERAL
 
 
-def _language(named: Any, given: str | None, text: str) -> str:
-    """A BCP 47 tag for a tag, a name ("chinese") or a code of FLORES ("zho_Hans"); English for code."""
-    if named:
-        tag = str(named).strip().lower()
-        if re.fullmatch(r"[a-z]{2}(-[a-z0-9]+)*", tag):
-            return str(named).strip()
-        return _LANGUAGES.get(tag) or _LANGUAGES.get(tag.partition("_")[0]) or given or "en"
-    return given or next((tag for tag, script in _SCRIPTS if script.search(text)), "en")
-
-
 def _digest(text: str) -> str:
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:16]
-
-
-def _files(path: Path) -> list[Path]:
-    if not path.is_dir():
-        return [path]
-    found = sorted(p for p in path.rglob("*") if re.search(r"\.(jsonl|json|parquet)(\.gz)?$", p.name))
-    if not found:
-        raise CarbError(f"{path} holds no .jsonl, .json or .parquet file.")
-    return found
-
-
-def _read_rows(path: Path) -> list[Mapping[str, Any]]:
-    try:
-        if path.suffix == ".parquet":
-            return _parquet(path)
-        content = path.read_bytes()
-        text = (gzip.decompress(content) if path.suffix == ".gz" else content).decode("utf-8")
-    except (OSError, EOFError, UnicodeDecodeError) as error:
-        reason = getattr(error, "strerror", None) or error
-        raise CarbError(f"Cannot read {path}: {reason}.") from None
-    try:
-        if path.name.removesuffix(".gz").endswith(".jsonl"):
-            rows = [json.loads(line) for line in text.split("\n") if line.strip()]
-        else:
-            rows = list(json.loads(text))
-    except (TypeError, ValueError) as error:
-        raise CarbError(f"{path} is not valid JSON: {error}.") from None
-    if not all(isinstance(row, dict) for row in rows):
-        raise CarbError(f"{path} must hold objects, one a row.")
-    return rows
-
-
-def _parquet(path: Path) -> list[Mapping[str, Any]]:
-    import polars
-
-    try:
-        return list(polars.read_parquet(path).to_dicts())
-    except polars.exceptions.PolarsError as error:
-        raise CarbError(f"{path} is not a Parquet file: {str(error).splitlines()[0]}.") from None
-
-
-_SCRIPTS = [
-    ("ja", re.compile("[ぁ-ゖァ-ヺ]")),
-    ("ko", re.compile("[가-힣]")),
-    ("zh", re.compile("[一-鿿]")),
-    ("ar", re.compile("[ء-ي]")),
-    ("th", re.compile("[ก-ฮ]")),
-    ("ru", re.compile("[а-яё]", re.IGNORECASE)),
-]
-_LANGUAGES = {
-    name: tag
-    for tag, names in {
-        "ar": "arabic arb", "cs": "czech ces", "de": "german deu", "el": "greek ell", "en": "english eng",
-        "es": "spanish spa", "fa": "persian farsi pes", "fr": "french fra", "he": "hebrew heb", "hi": "hindi hin",
-        "id": "indonesian ind", "it": "italian ita", "ja": "japanese jpn", "ko": "korean kor", "nl": "dutch nld",
-        "pl": "polish pol", "pt": "portuguese por", "ro": "romanian ron", "ru": "russian rus", "sv": "swedish swe",
-        "th": "thai tha", "tr": "turkish tur", "uk": "ukrainian ukr", "vi": "vietnamese vie", "zh": "chinese zho",
-    }.items()
-    for name in names.split()
-}  # fmt: skip
-"""Names as HelpSteer3 has them, and the letters before the script in codes as M-RewardBench has them."""

@@ -11,61 +11,23 @@ from typing import Any, Self
 import torch
 from accelerate import PartialState
 from datasets import Dataset
-from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer, PrinterCallback, TrainerCallback
+from transformers import AutoModelForCausalLM, AutoTokenizer, PrinterCallback, TrainerCallback
 from transformers.trainer_utils import get_last_checkpoint
 from trl import SFTConfig, SFTTrainer
 
 from carb_data import CarbError
-from tal_rlvr.config import LoraSettings, TrainConfig
-from tal_rlvr.contamination import drop_contaminated, report_contamination
-from tal_rlvr.held_out import HeldOut, compare_held_out, evaluate_held_out
+from tal_rlvr.config import TrainConfig
+from tal_rlvr.held_out import HeldOut, evaluate_held_out
 from tal_rlvr.lengths import Lengths, check_targets, fitting
+from tal_rlvr.memory import hardware, memory_plan, model_shape
 from tal_rlvr.mix import Parts, ordered
-from tal_rlvr.paired import Difference
 from tal_rlvr.pairs import OrderedPair, Pair
 from tal_rlvr.perturbed import score_perturbed
+from tal_rlvr.preparing import Named, context, device_settings, lora
 from tal_rlvr.tokens import encode_prompt, verdict_tokens
 from tal_rlvr.train import CONFIG, PERTURBED, THINK, OnLog, OnNote, write_json
 from tal_rlvr.trainer import ThinkAsLocalsTrainer, paper_config, training_rows
 from tal_rlvr.warmup import tokenised, warmup_rows
-
-Named = tuple[str, HeldOut]
-
-
-def checked_parts(config: TrainConfig, on_note: OnNote | None = None) -> tuple[Parts, int]:
-    """The pairs, after the check against the evaluation sets; reports are written beside the checkpoints.
-
-    Raises:
-        CarbError: training pairs come from evaluation sets, and the configuration does not say to drop them.
-    """
-    parts, account = config.mix.mixed()
-    if PartialState().is_main_process:
-        write_json(config.out / "mix.json", account.model_dump_json(indent=1))
-        for sentence in account.notes():
-            (on_note or (lambda _: None))(sentence)
-    report = report_contamination(parts, config.evaluation_sets)
-    if PartialState().is_main_process:
-        write_json(config.out / "contamination.json", report.model_dump_json(indent=1))
-    if not report.found:
-        return parts, 0
-    if config.evaluation.on_contamination == "stop":
-        first = next(found for found in report.found if found.test is not None)
-        raise CarbError(
-            f"{len(report.found)} training pairs repeat evaluation items (first: '{first.train}' and '{first.test}', "
-            f"similarity {first.similarity:.2f}); see {config.out / 'contamination.json'}. Remove them, or set "
-            f'evaluation.on_contamination = "drop".'
-        )
-    kept = drop_contaminated(parts.train, report)
-    if not kept:
-        raise CarbError("Every training pair repeats an evaluation item; nothing is left to train on.")
-    return Parts(kept, parts.held_out), len(parts.train) - len(kept)
-
-
-def changes(stages: Sequence[Named], seed: int) -> dict[str, Difference]:
-    """Held-out accuracy after GRPO minus before it, by decoding."""
-    before = {held.decoding: held for name, held in stages if name == "before"}
-    after = {held.decoding: held for name, held in stages if name == "after"}
-    return {decoding: compare_held_out(before[decoding], after[decoding], seed=seed) for decoding in before}
 
 
 class Workplace:
@@ -105,6 +67,14 @@ class Workplace:
         """Whether this is the process that writes files."""
         return bool(self.state.is_main_process)
 
+    def plan(self) -> None:
+        """Say how much memory the run needs, and refuse what cannot fit; no weight is loaded before that."""
+        plan = memory_plan(self.config, model_shape(self.config), hardware())
+        if self.is_main:
+            write_json(self.config.out / "memory.json", plan.model_dump_json(indent=1))
+        self.note(plan.describe())
+        plan.check()
+
     def fit(self, parts: Parts) -> tuple[Parts, Lengths]:
         """The pairs whose prompts fit, once it is sure that the warm-up's targets do; see ``tal_rlvr.lengths``."""
 
@@ -117,7 +87,7 @@ class Workplace:
             parts,
             count,
             max_new_tokens=longest,
-            context=_context(self.config),
+            context=context(self.config),
             max_prompt_tokens=self.config.max_prompt_tokens,
         )
         targets = [len(tokenised(self.tokenizer, [], text)["input_ids"]) for _, text in self._targets(kept.train)]
@@ -205,11 +175,11 @@ class Workplace:
                 save_strategy="no",
                 report_to="none",
                 disable_tqdm=True,
-                **_hardware(),
+                **device_settings(),
             ),
             train_dataset=Dataset.from_list(examples),
             processing_class=self.tokenizer,
-            peft_config=_lora(self.config.lora),
+            peft_config=lora(self.config.lora),
         )
         self._listen(trainer, "warm-up")
         trainer.train()
@@ -234,7 +204,7 @@ class Workplace:
             "logging_steps": 1,
             "disable_tqdm": True,
             "shuffle_dataset": config.mix.curriculum == "none",
-            **_hardware(),
+            **device_settings(),
             **config.grpo,
             "output_dir": str(checkpoints),
         }
@@ -249,7 +219,7 @@ class Workplace:
             self.tokenizer,
             rewards=config.rewards,
             direct=config.direct,
-            peft_config=_lora(config.lora),
+            peft_config=lora(config.lora),
         )
         self._listen(trainer, "grpo")
         last = get_last_checkpoint(str(checkpoints)) if resume and checkpoints.is_dir() else None
@@ -306,31 +276,3 @@ class _Listener(TrainerCallback):  # type: ignore[misc]  # transformers gives it
         if state.is_world_process_zero:
             values = {name: float(value) for name, value in (logs or {}).items() if isinstance(value, int | float)}
             self.on_log_call(self.stage, int(state.global_step), values)
-
-
-def _context(config: TrainConfig) -> int | None:
-    """Longest prompt and output together that the model takes, in tokens; null where its configuration does not say."""
-    found = AutoConfig.from_pretrained(config.model, revision=config.revision).get_text_config()
-    longest = getattr(found, "max_position_embeddings", None)
-    return int(longest) if longest else None
-
-
-def _hardware() -> dict[str, Any]:
-    if torch.cuda.is_available():
-        return {"bf16": True}
-    return {"use_cpu": True, "bf16": False, "gradient_checkpointing": False, "dataloader_pin_memory": False}
-
-
-def _lora(settings: LoraSettings | None) -> Any:
-    if settings is None:
-        return None
-    from peft import LoraConfig
-
-    modules = settings.target_modules
-    return LoraConfig(
-        r=settings.r,
-        lora_alpha=settings.alpha,
-        lora_dropout=settings.dropout,
-        target_modules=modules if isinstance(modules, str) else list(modules),
-        task_type="CAUSAL_LM",
-    )

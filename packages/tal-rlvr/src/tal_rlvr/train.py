@@ -103,7 +103,7 @@ def train(
 ) -> TrainResult:
     """Check the data, warm up, evaluate, train with GRPO, evaluate. See ``run``."""
     require("trl", package="tal-rlvr", extra="train")
-    from tal_rlvr import pipeline
+    from tal_rlvr import pipeline, preparing
     from tal_rlvr.perturbed import perturbed_sets
 
     out = config.out
@@ -114,9 +114,11 @@ def train(
     if config.evaluation.perturbed is not None:
         perturbed_sets(config.evaluation.perturbed)  # found missing now rather than after the warm-up
     out.mkdir(parents=True, exist_ok=True)
-    parts, dropped = pipeline.checked_parts(config, on_note)
+    place = pipeline.Workplace(config, on_log, on_note)
+    place.plan()
+    parts, dropped = preparing.checked_parts(config, on_note)
     stages: list[Any] = []
-    with pipeline.Workplace(config, on_log, on_note) as place:
+    with place:
         parts, lengths = place.fit(parts)
         held_out = ordered(parts.held_out, shuffle=False)
         if config.evaluation.before == "both":
@@ -138,7 +140,7 @@ def train(
         dropped_pairs=dropped,
         too_long_pairs=lengths.too_long,
         stages=tuple(Stage(name=name, **held.model_dump(exclude={"outcomes"})) for name, held in stages),
-        changes=pipeline.changes(stages, config.seed),
+        changes=preparing.changes(stages, config.seed),
         curve=tuple(curve),
     )
     if place.is_main:
