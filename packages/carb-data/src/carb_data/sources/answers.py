@@ -47,6 +47,7 @@ _MONTH_DAY = re.compile(
     rf"^(?:(?:{'|'.join(_MONTHS)})\.?\s+\d{{1,2}}(?:st|nd|rd|th)?"
     rf"|\d{{1,2}}(?:st|nd|rd|th)?\s+(?:of\s+)?(?:{'|'.join(_MONTHS)}))$"
 )
+_COLOURS = frozenset(re.findall(r"\w+", "white black red green blue yellow brown grey gray pink purple"))
 _SHORTEST_CONTAINED = 3
 
 
@@ -128,6 +129,17 @@ def is_answer(text: str) -> bool:
     """False for remarks that stand where an answer should: "it depends", "why?", "none"."""
     form = normalise(text)
     return bool(form) and form not in _vocabulary().not_answers
+
+
+def says_nothing(text: str, question: str) -> bool:
+    """Whether an answer only repeats words of the question ("card game"), or is a colour that was not asked for."""
+    words = [word for word in normalise(text).split() if word not in _EMPTY_WORDS]
+    asked = set(normalise(question).split())
+    if not words or words[0][0].isdigit():
+        return False
+    if all(word in asked for word in words):
+        return True
+    return all(word in _COLOURS for word in words) and asked.isdisjoint({"color", "colour"})
 
 
 def meaning(variants: Sequence[str], shown: str) -> Meaning:

@@ -68,6 +68,7 @@ _SHIPPED = {
         for name in ("blend", "care", "idiomkb", "normad", "omgeval", "rmb", "safeworld", "text", "wvs", "xsafety")
     },
     **{name: f"carb_data.sources.exchange:{name.upper()}" for name in ("datasets", "pairs", "rewardbench2")},
+    "blend-families": "carb_data.sources.blend_families:SOURCE",
     "normad-references": "carb_data.sources.normad:REFERENCES",
     "safeworld-references": "carb_data.sources.safeworld:REFERENCES",
 }

@@ -6,8 +6,9 @@ Datasets and Benchmarks, arXiv:2406.09948.
 For a question about a place, ``chosen`` is the answer that most people there gave, and each ``rejected`` is what most
 people of another place gave to the same question and nobody here gave. The guards against a rejected answer that is
 right after all: agreement on both sides (alone at the top, two votes or more, at most two people who did not know),
-and ``answers.may_agree`` against *every* answer of the place. Five people not giving an answer does not make it
-false: some rejected answers are merely less typical.
+``answers.may_agree`` against *every* answer of the place, and for numbers, times and dates
+``ranges.clearly_outside`` the range of all of them. Amounts of money and months of other calendars are not compared.
+Five people not giving an answer does not make it false: some rejected answers are merely less typical.
 
 With ``perturbed``, a set brings versions of ``chosen`` that people wrote, too: another wording of it that people of the
 place gave (RP), its wording in the other language (CL), and in its place what a fourth place gave (CC: the concept
@@ -17,6 +18,7 @@ changes, and the place that the question names stays). Answers name no place, so
 from __future__ import annotations
 
 import random
+import re
 import unicodedata
 from collections.abc import Iterator
 from itertools import combinations
@@ -29,8 +31,9 @@ from carb_data.models import BonSet, Domain, Perturbation, Provenance, Response,
 from carb_data.sources.answers import Thesaurus, are_alike, may_agree, normalise
 from carb_data.sources.base import Names, Options, Source
 from carb_data.sources.blend_files import PLACES, Item, check_places
-from carb_data.sources.blend_votes import SEVERAL, Top, Votes, clean, is_bare
+from carb_data.sources.blend_votes import SEVERAL, Top, Votes, cast_votes, clean, is_bare
 from carb_data.sources.models import Skip
+from carb_data.sources.ranges import asks_for_month, clearly_outside
 from carb_data.sources.reading import find_folder
 
 LICENSE = "CC-BY-SA-4.0"
@@ -103,7 +106,7 @@ def _make(
         return skip("fewer than three other places agree on an answer that nobody here gave")
     if language != "en":
         prompt, chosen = item.question, top.local
-        if not _is_written_in(chosen, language):
+        if not is_written_in(chosen, language):
             return skip("the answer is not written in the local language")
         others = _local_texts(lenders, item, top, local, blend.topics[place].get(number), glossary)
         three = _first_three(others, blend.thesaurus)
@@ -120,6 +123,7 @@ def _make(
             language=language,
             culture=PLACES[where.place][0],
             generator="human",
+            votes=cast_votes(where, place),
         )
         for letter, (where, text) in zip(order, answers, strict=True)
     ]
@@ -152,14 +156,24 @@ def _make(
 def _lenders(blend: Votes, place: str, number: str, top: Top) -> list[Top]:
     """Agreed answers of other places, of the same kind as ``top``, that nobody of ``place`` gave."""
     given = [blend.meanings[id(e)] for e in blend.items[place][number].annotations if id(e) in blend.meanings]
+    own = [span for answer in given for span in answer.spans]
+    month = asks_for_month(blend.items[place][number].en_question)
     found = []
     for other in blend.items:
         lent = blend.tops.get((other, number))
         if other in (place, _NO_LENDER) or not isinstance(lent, Top) or lent.meaning.kind != top.meaning.kind:
             continue
+        if lent.meaning.kind != "text" and _unit(lent.text) != _unit(top.text):
+            continue
+        if not clearly_outside(lent.meaning.spans, own, month=month):
+            continue
         if not any(may_agree(lent.meaning, answer, blend.thesaurus) for answer in given):
             found.append(lent)
     return found
+
+
+def _unit(text: str) -> str:
+    return " ".join(re.findall(r"[^\W\d_]+|[%$€£¥]", text.casefold()))
 
 
 def _first_three(answers: list[tuple[Top, str]], thesaurus: Thesaurus) -> tuple[tuple[Top, str], ...] | None:
@@ -195,7 +209,7 @@ def _versions(blend: Votes, top: Top, chosen: Response, unused: list[tuple[Top, 
         for text in wordings
         if normalise(text) != normalise(chosen.text)
         and _plain(text) != _plain(chosen.text)
-        and _is_written_in(text, chosen.language)
+        and is_written_in(text, chosen.language)
     ]
     translated = top.local if english else top.text
     is_translated = local != "en" and _plain(translated) != _plain(chosen.text) and not is_bare(translated)
@@ -205,7 +219,7 @@ def _versions(blend: Votes, top: Top, chosen: Response, unused: list[tuple[Top, 
         Perturbation.RP: (other_wordings[0], chosen.language) if other_wordings else None,
     }
     for kind, version in found.items():
-        if version is not None and _is_written_in(*version):
+        if version is not None and is_written_in(*version):
             yield chosen.model_copy(
                 update={
                     "id": f"{chosen.id}-{kind.value.lower()}",
@@ -236,7 +250,7 @@ def _local_texts(
             text = lender.text if bare and is_bare(lender.text) else None
         else:
             text = glossary.get((topic, normalise(lender.text)))
-        if text is None or not _is_written_in(text, language):
+        if text is None or not is_written_in(text, language):
             continue
         plain = _plain(text)
         if is_bare(text) or not any(plain in other or other in plain for other in given):
@@ -263,8 +277,8 @@ def _plain(text: str) -> str:
     return "".join(char for char in unicodedata.normalize("NFKC", text).casefold() if char.isalnum())
 
 
-def _is_written_in(text: str, language: str) -> bool:
-    """False for Latin letters in a language of another script; other mixtures do not occur in the source."""
+def is_written_in(text: str, language: str) -> bool:
+    """Whether a text can be of a language: not Latin letters in one of another script."""
     return language not in _NON_LATIN or not any("a" <= char <= "z" for char in text.casefold())
 
 

@@ -7,13 +7,18 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from carb_data import models
 from carb_data.errors import CarbError
-from carb_data.sources.answers import Meaning, Thesaurus, is_answer, meaning
+from carb_data.sources.answers import Meaning, Thesaurus, is_answer, meaning, says_nothing
 from carb_data.sources.blend_files import PLACES, Entry, Item, items_file, read_items, read_topics
 from carb_data.sources.grouping import SameItems
+from carb_data.sources.ranges import asks_for_money, asks_for_month
 
 _MIN_VOTES = 2
 _MAX_UNKNOWING = 2
+_ASKED = 5
+"""How many people answered each question, as the paper says."""
+_OTHER_CALENDAR = frozenset({"Ethiopia", "Iran"})
 SEVERAL = ",;،、/"
 """Marks between several wordings in one."""
 
@@ -73,12 +78,14 @@ class Votes:
     def shown(self, variants: Sequence[str], language: str) -> str:
         """The wording that a set shows; empty when there is none.
 
-        The one that occurs most in the source, since translations that occur once are often slips, and not a list of
+        The first one that the people's answer was recorded with, since later ones are looser; but not one that occurs
+        nowhere else in the source while another does, since such translations are often slips, and not a list of
         several wordings.
         """
         whole = clean(variants)
         single = [text for text in whole if not any(mark in text for mark in SEVERAL) or is_bare(text)] or whole
-        return max(single, key=lambda text: self.frequency[language, text.casefold()], default="")
+        known = [text for text in single if self.frequency[language, text.casefold()] > 1]
+        return next(iter(known or single), "")
 
     def _top(self, place: str, item: Item) -> Top | str:
         """The agreed answer, or why there is none."""
@@ -98,10 +105,31 @@ class Votes:
         entry = first[0]
         if not clean(entry.en_answers) or not clean(entry.answers):
             return "the top answer is incomplete"
+        shown = self.shown(entry.en_answers, "en")
+        unfit = self._unfit(place, item, entry, shown)
+        if unfit is not None:
+            return unfit
+        local = self.shown(entry.answers, PLACES[place][1])
+        return Top(place, entry, shown, local, self.meanings[id(entry)])
+
+    def _unfit(self, place: str, item: Item, entry: Entry, shown: str) -> str | None:
+        """Why an agreed answer makes no fair set."""
         if not all(is_answer(variant) for variant in clean(entry.en_answers)):
             return "the top answer is a remark, not an answer"
-        local = self.shown(entry.answers, PLACES[place][1])
-        return Top(place, entry, self.shown(entry.en_answers, "en"), local, self.meanings[id(entry)])
+        if says_nothing(shown, item.en_question):
+            return "the top answer says no more than the question"
+        form = self.meanings[id(entry)].kind
+        if form == "number" and asks_for_money(item.en_question):
+            return "the answer is an amount of money, and currencies differ"
+        dated = form in ("date", "calendar") or (form == "number" and asks_for_month(item.en_question))
+        if dated and place in _OTHER_CALENDAR:
+            return "the answer is a date in another calendar"
+        return None
+
+
+def cast_votes(answer: Top, place: str) -> models.Votes:
+    """How many of the people asked in ``place`` gave an answer: none where it is another place's."""
+    return models.Votes(asked=max(_ASKED, answer.entry.count), right=answer.entry.count if answer.place == place else 0)
 
 
 def clean(variants: Sequence[str]) -> list[str]:
