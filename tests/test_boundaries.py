@@ -13,7 +13,7 @@ ALLOWED = {
     "carb_data": set(),
     "carb_metrics": {"carb_data"},
     "carb_scorers": {"carb_data"},
-    "tal_rlvr": {"carb_data", "carb_scorers"},
+    "tal_rlvr": {"carb_data", "carb_metrics", "carb_scorers"},
     "carb_cli": {"carb_data", "carb_metrics", "carb_scorers", "tal_rlvr"},
 }
 HEAVY = ["torch", "transformers", "vllm", "ray", "trl"]

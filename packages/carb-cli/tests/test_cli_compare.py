@@ -7,9 +7,8 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from carb_cli.margins import margins
 from carb_data import ScoreTable, load
-from carb_metrics import bon_accuracy, compare
+from carb_metrics import bon_accuracy, compare, margins
 from cli_helpers import Carb, small_dataset
 
 

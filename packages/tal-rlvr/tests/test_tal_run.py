@@ -190,7 +190,8 @@ def test_estimates_and_differences():
     assert estimate([]).mean is None
     assert difference([], []).p is None
     same = difference([0.0, 1.0, 1.0], [0.0, 1.0, 1.0])
-    assert (same.mean, same.low, same.high, same.p) == (0, 0, 0, 1)
+    assert (same.mean, same.p) == (0, 1)
+    assert same.low < 0 < same.high
     # 10 of 10 items rise: of the 2**10 sign patterns 2 are as extreme, p = 2/1024
     gain = difference([0.0] * 10, [1.0] * 10)
     assert gain.mean == 1
@@ -198,7 +199,7 @@ def test_estimates_and_differences():
     half = estimate([0.0, 1.0] * 50)
     assert half.mean == 0.5
     assert half.low == pytest.approx(0.5 - 1.96 * 0.05, abs=0.02)
-    with pytest.raises(ValueError, match="zip"):
+    with pytest.raises(ValueError, match="pairs"):
         difference([1.0], [])
 
 

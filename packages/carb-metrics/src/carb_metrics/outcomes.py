@@ -23,15 +23,15 @@ def main_sets(scores: ScoreTable) -> ScoreTable:
     """The rows of sets that count for a culture's accuracy: no mirrors, and of no kind but ``culture``.
 
     A mirror asks about a place where another language is spoken, only to keep answers from winning by their looks;
-    knowledge, toxicity, stereotypes and controls are reported apart. A table without ``ScoreTable.with_items`` is given
-    back as it is.
+    knowledge, toxicity, stereotypes and controls are reported apart. A table without ``ScoreTable.with_items``, or
+    without any set of the kind ``culture``, is given back as it is.
     """
     frame = scores.frame
     if "mirror" in frame.columns:
         frame = frame.filter(~pl.col("mirror").fill_null(value=False))
     if "kind" in frame.columns:
         frame = frame.filter(pl.col("kind").cast(pl.String).fill_null("culture") == "culture")
-    return scores if frame.height == scores.frame.height else ScoreTable(frame)
+    return ScoreTable(frame) if 0 < frame.height < scores.frame.height else scores
 
 
 def set_outcomes(scores: ScoreTable, ties: Ties = "strict") -> pl.DataFrame:

@@ -117,10 +117,10 @@ def evaluate_held_out(
                 entropy=output.entropy,
             )
         )
-    return summarise(outcomes, decoding, seed=seed)
+    return summarise(outcomes, decoding)
 
 
-def summarise(outcomes: Sequence[PairOutcome], decoding: Literal["greedy", "sample"], *, seed: int = 0) -> HeldOut:
+def summarise(outcomes: Sequence[PairOutcome], decoding: Literal["greedy", "sample"]) -> HeldOut:
     """The means of outcomes, first within source items, then over them."""
     by_pair: dict[str, list[PairOutcome]] = defaultdict(list)
     for outcome in outcomes:
@@ -131,7 +131,7 @@ def summarise(outcomes: Sequence[PairOutcome], decoding: Literal["greedy", "samp
     ]
 
     def over_items(values: Sequence[tuple[str, float]]) -> Estimate:
-        return estimate(list(by_item(values).values()), seed=seed)
+        return estimate(list(by_item(values).values()))
 
     return HeldOut(
         decoding=decoding,
@@ -150,7 +150,7 @@ def summarise(outcomes: Sequence[PairOutcome], decoding: Literal["greedy", "samp
     )
 
 
-def compare_held_out(before: HeldOut, after: HeldOut, *, seed: int = 0) -> Difference:
+def compare_held_out(before: HeldOut, after: HeldOut) -> Difference:
     """Paired difference in accuracy over source items.
 
     Raises:
@@ -160,7 +160,7 @@ def compare_held_out(before: HeldOut, after: HeldOut, *, seed: int = 0) -> Diffe
     if rows[0] != rows[1]:
         raise ValueError("before and after must be evaluated on the same rows in the same order")
     early, late = (by_item([(o.source_item, o.right) for o in side.outcomes]) for side in (before, after))
-    return difference(list(early.values()), list(late.values()), seed=seed)
+    return difference(list(early.values()), list(late.values()))
 
 
 def by_item(values: Sequence[tuple[str, float]]) -> dict[str, float]:

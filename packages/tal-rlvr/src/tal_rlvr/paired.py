@@ -1,17 +1,15 @@
-"""Uncertainty of a rate and of a difference over pairs: bootstrap intervals and a sign-flip test."""
+"""Uncertainty of a rate and of a difference over pairs, as results of training keep them."""
 
 from __future__ import annotations
 
-import random
 from collections.abc import Sequence
 
 from carb_data.models import Frozen
-
-ROUNDS = 5_000
+from carb_metrics import mean_interval, paired_difference
 
 
 class Estimate(Frozen):
-    """A mean with its 95% percentile bootstrap interval over source items; null where there is nothing to average."""
+    """A mean with its 95% interval over source items (``carb_metrics.mean_interval``); null where it is not defined."""
 
     mean: float | None
     low: float | None
@@ -20,45 +18,28 @@ class Estimate(Frozen):
 
 
 class Difference(Estimate):
-    """After minus before, with a two-sided sign-flip p-value over source items."""
+    """After minus before, with the two-sided p of ``carb_metrics.paired_difference`` over source items."""
 
     p: float | None
 
 
-def estimate(values: Sequence[float], *, seed: int = 0) -> Estimate:
-    """Mean and 95% percentile bootstrap interval (Efron 1979) of independent values."""
-    if not values:
-        return Estimate(mean=None, low=None, high=None, n=0)
-    mean, low, high = _bootstrap(values, seed)
-    return Estimate(mean=mean, low=low, high=high, n=len(values))
+def estimate(values: Sequence[float]) -> Estimate:
+    """Mean and 95% interval of independent values; shares of 0 to 1 are told by their values."""
+    found = mean_interval(values, bounded=_are_shares(values))
+    return Estimate(mean=found.estimate, low=found.low, high=found.high, n=len(values))
 
 
-def difference(before: Sequence[float], after: Sequence[float], *, seed: int = 0) -> Difference:
+def difference(before: Sequence[float], after: Sequence[float]) -> Difference:
     """Paired difference of means, ``after - before``.
-
-    The p-value is that of the sign-flip (Fisher-Pitman) permutation test by Monte Carlo, (1 + hits) / (1 + rounds)
-    (Phipson and Smyth 2010), exact in the sense that it never understates.
 
     Raises:
         ValueError: the two differ in length.
     """
-    gaps = [late - early for early, late in zip(before, after, strict=True)]
-    if not gaps:
-        return Difference(mean=None, low=None, high=None, n=0, p=None)
-    mean, low, high = _bootstrap(gaps, seed)
-    rng = random.Random(f"{seed}\0flip")
-    seen = abs(sum(gaps))
-    moved = [gap for gap in gaps if gap != 0]
-    hits = 0
-    for _ in range(ROUNDS):
-        signs = rng.getrandbits(len(moved)) if moved else 0
-        total = sum(gap if signs >> place & 1 else -gap for place, gap in enumerate(moved))
-        hits += abs(total) >= seen - 1e-9
-    return Difference(mean=mean, low=low, high=high, n=len(gaps), p=(1 + hits) / (1 + ROUNDS))
+    if len(before) != len(after):
+        raise ValueError(f"before has {len(before)} values and after has {len(after)}; they must be pairs")
+    found = paired_difference(after, before, bounded=_are_shares([*before, *after]))
+    return Difference(mean=found.estimate, low=found.low, high=found.high, n=found.n, p=found.p)
 
 
-def _bootstrap(values: Sequence[float], seed: int) -> tuple[float, float, float]:
-    rng = random.Random(f"{seed}\0bootstrap")
-    n = len(values)
-    means = sorted(sum(rng.choices(values, k=n)) / n for _ in range(ROUNDS))
-    return sum(values) / n, means[round(0.025 * (ROUNDS - 1))], means[round(0.975 * (ROUNDS - 1))]
+def _are_shares(values: Sequence[float]) -> bool:
+    return all(0 <= value <= 1 for value in values)

@@ -51,11 +51,11 @@ def checked_parts(config: TrainConfig, on_note: OnNote | None = None) -> tuple[P
     return Parts(kept, parts.held_out), len(parts.train) - len(kept)
 
 
-def changes(stages: Sequence[Named], seed: int) -> dict[str, Difference]:
+def changes(stages: Sequence[Named]) -> dict[str, Difference]:
     """Held-out accuracy after GRPO minus before it, by decoding."""
     before = {held.decoding: held for name, held in stages if name == "before"}
     after = {held.decoding: held for name, held in stages if name == "after"}
-    return {decoding: compare_held_out(before[decoding], after[decoding], seed=seed) for decoding in before}
+    return {decoding: compare_held_out(before[decoding], after[decoding]) for decoding in before}
 
 
 def context(config: TrainConfig) -> int | None:

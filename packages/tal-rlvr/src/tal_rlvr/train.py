@@ -140,7 +140,7 @@ def train(
         dropped_pairs=dropped,
         too_long_pairs=lengths.too_long,
         stages=tuple(Stage(name=name, **held.model_dump(exclude={"outcomes"})) for name, held in stages),
-        changes=preparing.changes(stages, config.seed),
+        changes=preparing.changes(stages),
         curve=tuple(curve),
     )
     if place.is_main:

@@ -169,7 +169,7 @@ def _groups(a: ScoreTable, b: ScoreTable, key: str, confidence: float) -> tuple[
 
 
 def _disagreements(a: ScoreTable, b: ScoreTable, sets: Dataset) -> tuple[Disagreement, ...]:
-    from carb_cli.margins import margins
+    from carb_metrics import margins
 
     one, two = margins(a), margins(b)
     found = [

@@ -166,4 +166,8 @@ def leaderboard(found: Report) -> None:
     display.table(title, columns, rows, right=[c for c in columns if c not in ("rank", "scorer")])
     display.say("A tie with the right answer is a loss; 'shared' gives 1/k of it to each of k tied answers.")
     if found.floor is not None:
-        display.say(f"Surface cues alone reach {percent(found.floor.accuracy)}% ({short[found.floor.scorer]}).")
+        floor = found.floor.overall
+        name = short.get(floor.predictor, floor.predictor)
+        display.say(f"Surface cues alone reach {percent(floor.floor.accuracy)}% with ties shared ({name}).")
+        above = [short[test.scorer] for test in found.floor.tests if test.group is None and test.above]
+        display.say(f"Above that, after correction: {', '.join(above) or 'none'}.")

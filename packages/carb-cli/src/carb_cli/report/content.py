@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,7 +14,6 @@ from carb_cli.report.model import (
     Cells,
     ConsistencyPart,
     DatasetPart,
-    FloorPart,
     KindPart,
     LanguagePair,
     PairPart,
@@ -35,8 +34,11 @@ from carb_metrics import (
     bon_accuracy,
     breakdown,
     cross_lingual_consistency,
+    family_accuracy,
+    main_sets,
     perturbation_sensitivity,
     rank,
+    surface_floor,
 )
 from carb_scorers.records import RunRecord, ScorerRecord
 
@@ -83,8 +85,9 @@ def content(runs: Runs, *, confidence: float = 0.95, validity: ValidityPart | No
     """
     scores = runs.scores.with_items(runs.dataset)
     parts = breakdown(scores, confidence=confidence)
-    shared = bon_accuracy(scores, by=("scorer",), ties="shared", confidence=confidence)
-    ranking = rank(scores, confidence=confidence)
+    main = main_sets(scores)
+    shared = bon_accuracy(main, by=("scorer",), ties="shared", confidence=confidence)
+    ranking = rank(main, confidence=confidence)
     ranks = {row["scorer"]: row for row in ranking.scorers.to_dicts()}
     sensitivity = perturbation_sensitivity(scores, confidence)
     consistency = cross_lingual_consistency(scores, confidence=confidence)
@@ -110,7 +113,8 @@ def content(runs: Runs, *, confidence: float = 0.95, validity: ValidityPart | No
         pairs=tuple(
             PairPart(**{name: row[name] for name in PairPart.model_fields}) for row in ranking.pairs.to_dicts()
         ),
-        floor=floor(ordered),
+        floor=surface_floor(main, runs.dataset, confidence=confidence),
+        families=family_accuracy(runs.scores, runs.dataset, "domain", confidence),
         validity=validity,
         runs=tuple(
             RunPart(folder=folder.resolve().name, **{n: getattr(record, n) for n in _RECORDED})
@@ -126,16 +130,6 @@ def chance(dataset: Dataset) -> float | None:
     """Accuracy of a random pick without ties: the mean of 1/N; null for an empty data set."""
     sizes = [len(item.responses) for item in dataset]
     return sum(1 / size for size in sizes) / len(sizes) if sizes else None
-
-
-def floor(scorers: Mapping[str, ScorerPart]) -> FloorPart | None:
-    """The most accurate of the surface-only baselines other than the random one; null without any."""
-    surface = [
-        FloorPart(scorer=name, accuracy=part.overall.accuracy)
-        for name, part in scorers.items()
-        if part.spec.kind == "baseline" and part.spec.model != "random" and part.overall.accuracy is not None
-    ]
-    return max(surface, key=lambda part: part.accuracy, default=None)
 
 
 def _dataset(runs: Runs) -> DatasetPart:

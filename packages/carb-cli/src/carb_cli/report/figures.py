@@ -64,7 +64,7 @@ def leaderboard(report: Report) -> Figure:
     rows = [{"name": short[n], **_cell(part.overall)} for n, part in report.scorers.items()]
     best = next(iter(report.scorers))
     says = f"Accuracy of {len(rows)} scorers with intervals; the best is {short[best]}."
-    floor = None if report.floor is None else report.floor.accuracy
+    floor = None if report.floor is None else report.floor.overall.floor.accuracy
     return Figure("leaderboard", says, charts.leaderboard(rows, chance=report.dataset.chance, floor=floor))
 
 

@@ -8,7 +8,7 @@ from typing import Any, Literal
 from pydantic import Field
 
 from carb_cli.output import Output, Part
-from carb_metrics import Cell, Estimate
+from carb_metrics import Cell, Estimate, FamilyReport, SurfaceFloor
 from carb_scorers.contract import ScorerSpec, Usage
 from carb_scorers.records import Machine
 
@@ -128,13 +128,6 @@ class PairPart(Part):
     """Holm's, over all pairs of the report."""
 
 
-class FloorPart(Part):
-    """The best of the surface-only baselines."""
-
-    scorer: str
-    accuracy: float
-
-
 class PointPart(Part):
     """A scorer in the validity figure."""
 
@@ -180,7 +173,10 @@ class Report(Output):
     scorers: dict[str, ScorerPart]
     """By name, best first."""
     pairs: tuple[PairPart, ...]
-    floor: FloorPart | None
+    floor: SurfaceFloor | None
+    """How far the surface alone gets, on all main sets and by culture, and the test of each scorer against it."""
+    families: FamilyReport | None
+    """Accuracy over mirrored families, where the data set has any: the first number then."""
     validity: ValidityPart | None
     runs: tuple[RunPart, ...]
 

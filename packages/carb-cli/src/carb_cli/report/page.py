@@ -28,6 +28,8 @@ from carb_metrics import Cell
 
 SECTIONS = (
     ("leaderboard-section", "Leaderboard"),
+    ("families-section", "Other places"),
+    ("surface-section", "Above the surface?"),
     ("groups-section", "Cultures and domains"),
     ("language-section", "Languages"),
     ("perturbation-section", "Perturbations"),
@@ -56,7 +58,7 @@ def render(
     return environment.from_string(asset("page.html.jinja")).render(
         report=report,
         short=labels(report.scorers),
-        sections=SECTIONS,
+        sections=[(a, t) for a, t in SECTIONS if a != "families-section" or report.families is not None],
         level=f"{100 * report.confidence:.4g}%",
         verdict=verdict(report),
         group_names=lambda key: group_names(report, key),
@@ -92,15 +94,32 @@ def verdict(report: Report) -> str:
     above = sum(cell.low is not None and cell.low > chance for cell in known)
     what += "" if len(known) == 1 else "s"
     said = f"{above} of {len(known)} {what} {'is' if 1 in (above, len(known)) else 'are'} clearly above chance"
-    if report.floor is not None and models is not report.scorers:
-        floor = max(report.floor.accuracy, chance)
-        clear = sum(cell.low is not None and cell.low > floor for cell in known)
-        said += f", {clear} above what surface cues alone reach"
+    if report.floor is not None:
+        clear = sum(test.above for name in models if (test := report.floor.test(name)) is not None)
+        said += f", {clear} above what surface cues alone reach ({percent(report.floor.overall.floor.accuracy)}%)"
     best = max(models, key=lambda name: models[name].overall.accuracy or 0.0)
     cell = models[best].overall
     name = safe(labels(report.scorers)[best])
     limits = f"[{percent(cell.low)} – {percent(cell.high)}]"
-    return f"{said}. The best is {name} with {percent(cell.accuracy)}% {limits}; chance is {percent(chance)}%."
+    said = f"{said}. The best is {name} with {percent(cell.accuracy)}% {limits}; chance is {percent(chance)}%."
+    return f"{_places(report, list(models))} {said}".strip()
+
+
+def _places(report: Report, models: list[str]) -> str:
+    """What mirrored families say, which no look of an answer can bring about."""
+    if report.families is None:
+        return ""
+    rows = [row for row in report.families.rows if row.group is None and row.scorer in models]
+    reads = [row for row in rows if row.accuracy.low is not None and row.accuracy.low > row.chance]
+    if not rows:
+        return ""
+    best = max(rows, key=lambda row: row.accuracy.estimate or 0.0)
+    limits = f"[{percent(best.accuracy.low)} – {percent(best.accuracy.high)}]"
+    return (
+        f"Asked the same question about other places, {len(reads)} of {len(rows)} pick answers by the place better "
+        f"than chance ({percent(best.chance)}%); the best is {safe(labels(report.scorers)[best.scorer])} with "
+        f"{percent(best.accuracy.estimate)}% {limits}."
+    )
 
 
 def failure_note(data: Payload, report: Report) -> str:

@@ -7,8 +7,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from carb_cli.study.result import Against, Line, Measured, PartialPart, Prediction, ScorerRow, WithoutOne
-from carb_metrics import compare_correlations, correlate, leave_one_out
-from carb_metrics.resampling import jackknife_interval
+from carb_metrics import compare_correlations, correlate, leave_one_out, mean_interval
 
 
 def predictions(
@@ -123,7 +122,7 @@ def _outcome(rows: Sequence[ScorerRow], outcome: str) -> list[float]:
 
 
 def mean_of(values: Sequence[float], clusters: Sequence[str], confidence: float, errors: int) -> Measured:
-    """The mean over prompts with the t interval of its jackknife over clusters.
+    """The mean over prompts with ``carb_metrics.mean_interval``.
 
     Args:
         values: one for each prompt.
@@ -133,10 +132,7 @@ def mean_of(values: Sequence[float], clusters: Sequence[str], confidence: float,
     """
     if not values:
         return Measured(value=None, n=0, errors=errors)
-    names = sorted(set(clusters))
-    place = {name: number for number, name in enumerate(names)}
-    sums = np.zeros((len(names), 2))
-    for value, cluster in zip(values, clusters, strict=True):
-        sums[place[cluster]] += (value, 1.0)
-    mean, low, high = jackknife_interval(sums, lambda total: total[..., 0] / total[..., 1], confidence)
-    return Measured(value=mean, low=low, high=high, n=len(values), errors=errors)
+    numbers = {name: number for number, name in enumerate(dict.fromkeys(clusters))}
+    shares = all(0 <= value <= 1 for value in values)
+    found = mean_interval(values, np.array([numbers[name] for name in clusters]), confidence, bounded=shares)
+    return Measured(value=found.estimate, low=found.low, high=found.high, n=len(values), errors=errors)

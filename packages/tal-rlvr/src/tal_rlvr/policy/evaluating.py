@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
-from math import sqrt
-from statistics import NormalDist
 from typing import Any
 
 from carb_data import CarbError
 from carb_data.tasks import Task, TaskPrompt
 from carb_data.tasks.base import evenly
 from carb_data.waiting import wait_for
+from carb_metrics import paired_difference
 from carb_scorers import Scorer
 from carb_scorers.bon import SamplePool, collect, open_policy
 from carb_scorers.bon.outcome import grade_pool
@@ -149,8 +148,7 @@ def difference(
 ) -> Difference:
     """What training changed: the mean difference over prompts that were graded both times.
 
-    The interval is normal, with the standard error of the jackknife that leaves out one source item at a time
-    (Efron and Stein 1981, Annals of Statistics 9, 586-596), since prompts that share one are not independent.
+    Interval: ``carb_metrics.paired_difference``, with prompts that share a source item as clusters.
 
     Args:
         before: each prompt's grade before.
@@ -158,23 +156,22 @@ def difference(
         part: the prompts.
         confidence: of the interval.
     """
-    sums: dict[str, tuple[float, int]] = {}
-    for prompt in part.prompts:
-        was, now = before.get(prompt.id), after.get(prompt.id)
-        if was is not None and now is not None:
-            total, count = sums.get(prompt.source_item, (0.0, 0))
-            sums[prompt.source_item] = (total + now - was, count + 1)
-    total, count = sum(t for t, _ in sums.values()), sum(c for _, c in sums.values())
-    if not count:
-        return Difference(value=None, low=None, high=None, prompts=0)
-    value, groups = total / count, len(sums)
-    if groups < 2:
-        return Difference(value=value, low=None, high=None, prompts=count)
-    without = [(total - t) / (count - c) for t, c in sums.values()]
-    centre = sum(without) / groups
-    error = sqrt((groups - 1) / groups * sum((w - centre) ** 2 for w in without))
-    reach = NormalDist().inv_cdf((1 + confidence) / 2) * error
-    return Difference(value=value, low=value - reach, high=value + reach, prompts=count)
+    both = [
+        (was, now, prompt.source_item)
+        for prompt in part.prompts
+        if (was := before.get(prompt.id)) is not None and (now := after.get(prompt.id)) is not None
+    ]
+    early, late, items = [row[0] for row in both], [row[1] for row in both], [row[2] for row in both]
+    shares = all(0 <= grade <= 1 for grade in (*early, *late))
+    found = paired_difference(late, early, items, confidence, bounded=shares)
+    several = len(set(items)) > 1
+    return Difference(
+        value=found.estimate,
+        low=found.low if several else None,
+        high=found.high if several else None,
+        p=found.p if several else None,
+        prompts=found.n,
+    )
 
 
 def mean(values: Sequence[Any]) -> float | None:

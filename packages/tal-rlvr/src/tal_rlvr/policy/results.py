@@ -25,8 +25,10 @@ class Difference(Frozen):
 
     value: float | None
     low: float | None
-    """95% interval: normal, from the jackknife over source items; null where there are fewer than two."""
+    """95% interval over source items (``carb_metrics.paired_difference``); null where there are fewer than two."""
     high: float | None
+    p: float | None = None
+    """Two-sided p of no change, over source items."""
     prompts: int
 
 
