@@ -339,3 +339,49 @@ def test_hostile_texts_and_names_run_nothing(device: Any, tmp_path: Path) -> Non
     board = device(review.server.said["board"])
     assert HOSTILE[1] in board.locator("tbody").inner_text()
     review.server.stop()
+
+
+def test_one_file_for_who_has_no_connection(browser: Any, tmp_path: Path) -> None:
+    """From the disk, without a request: answer, close, go on, save, and collect."""
+    from carb_cli import main
+
+    file = tmp_path / "review.html"
+    assert main(["review", "page", "--data", "carb-seed", "--culture", "arabic", "--out", str(file)]) == 0
+    text = file.read_text("utf-8")
+    assert '"key"' not in text
+    assert "generator" not in text
+    context = browser.new_context(viewport=PHONE, locale="en", offline=True, accept_downloads=True)
+    context.set_default_timeout(8000)
+    trouble: list[str] = []
+    asked: list[str] = []
+    context.on("weberror", lambda error: trouble.append(str(error.error)))
+    context.on("request", lambda request: asked.append(request.url))
+    page = context.new_page()
+    page.on("console", lambda message: trouble.append(message.text))
+    page.goto(file.as_uri())
+    page.locator("html[dir=rtl]").wait_for(state="attached")  # the language of the sets
+    assert violations(page) == []
+    trouble.clear()  # axe itself tries what the policy refuses
+    begin(page, "by post", "ar")
+    tokens = fill(page, best=1)
+    save(page)
+    page.get_by_role("button", name="لا أعرف").click()
+    page.reload()
+    page.locator("#progress", has_text="2").wait_for()
+    with page.expect_download() as download:
+        page.get_by_role("button", name="احفظ إجاباتي في ملف").click()
+    answers = tmp_path / "answers.json"
+    download.value.save_as(answers)
+    assert {url.partition("#")[0].partition(":")[0] for url in asked} <= {"file", "blob"}
+    assert trouble == []
+    context.close()
+    out = tmp_path / "a.reviews"
+    for _ in range(2):
+        command = ["review", "collect", str(answers), "--data", "carb-seed", "--culture", "arabic", "--out", str(out)]
+        assert main(command) == 0
+    with sqlite3.connect(out) as db:
+        found = [json.loads(row[0]) for row in db.execute("SELECT payload FROM answer ORDER BY assignment")]
+        assert db.execute("SELECT name, language FROM reviewer").fetchall() == [("by post", "ar")]
+    db.close()
+    assert [one["status"] for one in found] == ["answered", "unknown"]
+    assert found[0]["opinions"][tokens[1]]["verdict"] == "best"

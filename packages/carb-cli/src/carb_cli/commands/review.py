@@ -33,6 +33,8 @@ class Served(Output):
 
     schema_: Literal["carb.review.serve/1"] = Field(default="carb.review.serve/1", alias="schema")
     address: str
+    port: int
+    """At which this machine listens."""
     board: str
     """Private link of the organiser's progress board; a new one at each start."""
     links: tuple[Invitation, ...]
@@ -106,7 +108,7 @@ def serve(
             board = f"{page}board#{people.make_link(db, None)}"
         db.close()
         if json:
-            Served(address=page, board=board, links=links).print()
+            Served(address=page, port=taken.getsockname()[1], board=board, links=links).print()
         else:
             _invite(links, board)
         import sys

@@ -128,7 +128,7 @@ class _Service:
     async def next_(self, request: Request) -> Response:
         """Hand out items."""
         count = (await _body(request)).get("count")
-        if not isinstance(count, int) or not 1 <= count <= AT_ONCE:
+        if type(count) is not int or not 1 <= count <= AT_ONCE:
             raise _RefusalError(422, f"count must be between 1 and {AT_ONCE}.")
 
         def job(db: sqlite3.Connection, reviewer: str) -> list[dict[str, Any]]:

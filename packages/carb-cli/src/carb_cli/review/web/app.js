@@ -231,7 +231,10 @@ function present(item, answer = null) {
   const before = device.read(`draft:${item.id}`) ?? answer ?? { status: "answered", opinions: {} };
   view = { item, event: uuid(), base: base(item.id), active: 0, since: document.hidden ? null : performance.now() };
   const form = make("form", { noValidate: true, on: { submit: (event) => { event.preventDefault(); save(form); } } });
-  form.addEventListener("input", () => device.write(`draft:${item.id}`, collect(form, item)));
+  form.addEventListener("input", () => {
+    device.write(`draft:${item.id}`, collect(form, item));
+    document.getElementById("problem").textContent = "";
+  });
   const question = item.turns.map((turn) => make("p", { className: "text question", lang: item.language, dir: "auto", textContent: turn.text }));
   const objected = choice("objected", "yes", "objected", "checkbox", before.status === "objected");
   const cards = make("div", {}, ...(item.kind === "choice" ? choiceCards(item, before) : versionCards(item, before)));

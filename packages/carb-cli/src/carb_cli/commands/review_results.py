@@ -1,0 +1,333 @@
+"""``carb review page|collect|export|import|rules|report|apply``: answers without a server, and what they say."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated, Literal
+
+from cyclopts import Parameter
+from pydantic import Field
+
+from carb_cli import display
+from carb_cli.commands.review import opened
+from carb_cli.display import interval, percent
+from carb_cli.options import CultureFile, Json, Several, add_cultures
+from carb_cli.output import Output, print_json
+from carb_cli.output import write as write_file
+from carb_cli.review import applying, collecting, exchange, project, recording
+from carb_cli.review import report as reports
+from carb_cli.review.items import items_of
+from carb_cli.review.rules import STRICT, read_rules
+from carb_cli.selection import select
+from carb_data import CarbError, load
+
+ToolName = Annotated[exchange.Tool, Parameter(name="--to")]
+
+
+class Paged(Output):
+    """Output of ``carb review page --json``."""
+
+    schema_: Literal["carb.review.page/1"] = Field(default="carb.review.page/1", alias="schema")
+    out: str
+    items: int
+
+
+def page(
+    *,
+    data: str,
+    out: Path,
+    culture: Annotated[tuple[str, ...], Several] = (),
+    versions: Annotated[bool, Parameter(negative=())] = False,
+    culture_file: CultureFile = (),
+    json: Json = False,
+) -> None:
+    """Write the review page as one file that works without a network, or as a sheet.
+
+    Send the file to each reviewer. It holds no key. The answers come back as a small file, for `carb review collect`.
+
+    For example:
+
+        carb review page --data carb-seed --culture thai --out review.html
+
+    Parameters
+    ----------
+    data
+        carb-seed, a path, or hf://owner/name.
+    out
+        The .html page, or the .xlsx sheet, to write.
+    culture
+        Review only the sets of these cultures and their varieties; all if left out.
+    versions
+        Also ask, as a second task, whether perturbed versions keep their meaning; not in a sheet.
+    """
+    add_cultures(culture_file)
+    if out.suffix not in (".html", ".xlsx"):
+        raise CarbError(f"{out}: a page is written as .html, a sheet as .xlsx.")
+    sets = select((data,), cultures=culture, perturbed=True)
+    items = list(items_of(sets, versions=versions))
+    if out.suffix == ".xlsx":
+        from carb_cli.review.sheets import write_sheet
+
+        count = write_sheet(items, out)
+    else:
+        from carb_cli.review.page import single_file
+
+        write_file(out, single_file(items, sets.fingerprint))
+        count = len(items)
+    if json:
+        Paged(out=str(out), items=count).print()
+    else:
+        display.say(f"{count} items written to {out}.")
+
+
+def collect(
+    *files: Path,
+    out: Path,
+    data: str | None = None,
+    culture: Annotated[tuple[str, ...], Several] = (),
+    versions: Annotated[bool, Parameter(negative=())] = False,
+    culture_file: CultureFile = (),
+    json: Json = False,
+) -> int:
+    """Add answers that came back as files: of the page, or sheets. The same file twice adds nothing.
+
+    Exits with 1 where answers fit no item of the review.
+
+    For example:
+
+        carb review collect answers.json --out thai.reviews
+
+    Parameters
+    ----------
+    files
+        Files that the page saved (.json) and filled sheets (.xlsx).
+    out
+        The review file; it is made where it is not there, which needs --data.
+    data
+        The data set of the page: carb-seed, a path, or hf://owner/name.
+    culture
+        As for `carb review page`.
+    versions
+        As for `carb review page`.
+    """
+    if not files:
+        raise CarbError("Name at least one file, for example: carb review collect answers.json --out thai.reviews")
+    add_cultures(culture_file)
+    with _made(out, data, culture, versions) as db:
+        found = collecting.collect(db, files)
+    return _say_collected(found, json)
+
+
+def _say_collected(found: collecting.Collected, json: bool) -> int:
+    if json:
+        found.print()
+    else:
+        display.say(
+            f"{found.reviewers} reviewers: {found.new} new answers, {found.known} known, {found.newer} with a newer "
+            f"answer in the file."
+        )
+        for line in found.refused:
+            display.say(f"Refused: {line}")
+    return 1 if found.refused else 0
+
+
+@contextmanager
+def _made(out: Path, data: str | None, culture: tuple[str, ...], versions: bool) -> Iterator[sqlite3.Connection]:
+    """The review file, made from the data set where it is not there."""
+    if data is None:
+        with opened(out) as db:
+            yield db
+        return
+    db = project.create(out, select((data,), cultures=culture, perturbed=True), data, versions=versions)
+    try:
+        yield db
+    finally:
+        db.close()
+
+
+class Exported(Output):
+    """Output of ``carb review export --json``."""
+
+    schema_: Literal["carb.review.export/1"] = Field(default="carb.review.export/1", alias="schema")
+    out: str
+    items: int
+
+
+def export(reviews: Path, *, to: ToolName, out: Path, json: Json = False) -> None:
+    """Write a review for Label Studio or Argilla. Perturbed versions are left out.
+
+    For example:
+
+        carb review export thai.reviews --to label-studio --out studio
+
+    Parameters
+    ----------
+    reviews
+        The review file.
+    to
+        The tool.
+    out
+        The folder to write: tasks.json and labeling.xml for Label Studio; for Argilla what its from_disk reads.
+    """
+    with opened(reviews) as db:
+        count = exchange.export_to(to, list(recording.items(db).values()), out)
+    if json:
+        Exported(out=str(out), items=count).print()
+    else:
+        display.say(f"{count} items written to {out}.")
+
+
+def import_(reviews: Path, exported: Path, *, to: ToolName, json: Json = False) -> int:
+    """Add the answers that people gave in Label Studio or Argilla. Take consent there; accounts are not stored.
+
+    For example:
+
+        carb review import thai.reviews studio-export.json --to label-studio
+
+    Parameters
+    ----------
+    reviews
+        The review file from which the items were exported.
+    exported
+        Label Studio's JSON export, or Argilla's records.json.
+    to
+        The tool.
+    """
+    with opened(reviews) as db:
+        found = exchange.import_from(to, db, exported)
+    return _say_collected(found, json)
+
+
+def rules(name: str = STRICT) -> None:
+    """Print the rules by which sets are kept, fixed or retired, as JSON: a start for rules of your own.
+
+    For example:
+
+        carb review rules
+
+    Parameters
+    ----------
+    name
+        strict, or a file, which is checked.
+    """
+    print_json(read_rules(name).model_dump(mode="json", exclude_none=True))
+
+
+def report(reviews: Path, *, rules: str = STRICT, json: Json = False) -> None:
+    """Show what a review says: the human line, agreement, each reviewer, regions, and the verdict on each set.
+
+    The human line is the share of picks that are the key. Its interval is over other people and other sets.
+
+    For example:
+
+        carb review report thai.reviews
+
+    Parameters
+    ----------
+    reviews
+        The review file.
+    rules
+        strict, or a JSON file of rules such as `carb review rules` prints.
+    """
+    with opened(reviews) as db:
+        found = reports.report(db, read_rules(rules))
+    if json:
+        found.print()
+    else:
+        _show(found)
+
+
+def _show(found: reports.ReviewReport) -> None:
+    lines = [("all", found.lines.overall), *found.lines.by_culture_and_domain.items()]
+    columns = ["sets of", "key picked %", "95% interval", "answers", "people", "sets"]
+    rows = [(n, percent(v.share), interval(v.low, v.high), v.answers, v.people, v.sets) for n, v in lines]
+    display.table("Human line", columns, rows, right=columns[1:])
+    parts = found.agreement
+    columns = ["picks agree", "value", "95% interval"]
+    coefficients = [
+        (name, percent(e.estimate), interval(e.low, e.high))
+        for name, e in (
+            ("percent", parts.percent),
+            ("Krippendorff's α × 100", parts.krippendorff),
+            ("Gwet's AC1 × 100", parts.gwet),
+        )
+    ]
+    display.table(f"Agreement on {parts.sets} sets", columns, coefficients, right=columns[1:])
+    columns = [
+        "reviewer",
+        "region",
+        "answered",
+        "key %",
+        "gold %",
+        "reliability %",
+        "95% interval",
+        "seconds",
+        "first %",
+    ]
+    people = [
+        (r.name, r.region, r.answered, percent(r.key), percent(r.gold), percent(r.reliability), interval(r.low, r.high),
+         "–" if r.seconds is None else f"{r.seconds:.0f}", percent(r.first))
+        for r in found.reviewers
+    ]  # fmt: skip
+    display.table("Reviewers", columns, people, right=columns[2:])
+    gap = found.regions
+    if gap.p is not None:
+        display.say(
+            f"Picks of the same region agree in {percent(gap.within)}% of pairs, of different regions in "
+            f"{percent(gap.between)}% (p = {gap.p:.3f})."
+        )
+    verdicts = ", ".join(f"{name}: {count}" for name, count in found.verdicts.items())
+    display.say(f"Sets by the rules {found.rules}: {verdicts}. Reviews still needed: {found.needed}.")
+    shown = [(d.set_id, d.verdict, "; ".join(d.reasons)) for d in found.decisions if d.verdict in ("fix", "retire")]
+    if shown:
+        display.table("To fix or retire", ["set", "verdict", "reasons"], shown)
+
+
+def apply(
+    reviews: Path,
+    *,
+    data: str,
+    out: Path,
+    rules: str = STRICT,
+    verified_only: Annotated[bool, Parameter(negative=())] = False,
+    culture_file: CultureFile = (),
+    json: Json = False,
+) -> None:
+    """Write the data set with people's votes on every response; verified sets are marked, retired ones left out.
+
+    The human line, and every set with its verdict, reasons, wordings and comments, go into a file beside it.
+
+    For example:
+
+        carb review apply thai.reviews --data carb-seed --out verified.jsonl
+
+    Parameters
+    ----------
+    reviews
+        The review file.
+    data
+        The data set that was reviewed; sets that were not reviewed stay as they are.
+    out
+        The .jsonl or .parquet file to write; the other file has its name and ends in .review.json.
+    rules
+        strict, or a JSON file of rules such as `carb review rules` prints.
+    verified_only
+        Write only sets that were verified.
+    """
+    add_cultures(culture_file)
+    with opened(reviews) as db:
+        found = reports.report(db, read_rules(rules))
+    made, applied = applying.apply(load(data), found, verified_only=verified_only)
+    made.save(out)
+    beside = applying.companion(out)
+    write_file(beside, applied.model_dump_json(indent=1) + "\n")
+    if json:
+        applied.print()
+        return
+    line = applied.lines.overall
+    retired = [one.set_id for one in applied.sets if one.verdict == "retire"]
+    display.say(f"{applied.kept} sets written to {out}, {applied.verified} of them verified; retired: {len(retired)}.")
+    display.say(f"Human line: {percent(line.share)}% ({interval(line.low, line.high)}). Details: {beside}")

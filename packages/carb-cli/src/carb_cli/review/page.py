@@ -1,0 +1,57 @@
+"""The review page as one file that works from a disk, without a server and without a network."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+from collections.abc import Iterable
+from importlib import resources
+
+from carb_cli.review.items import Item
+from carb_cli.review.languages import LANGUAGES, language_of, texts
+
+__all__ = ["single_file"]
+
+
+def single_file(items: Iterable[Item], fingerprint: str) -> str:
+    """The page with everything inside.
+
+    It has no key: the answers stand in an order made from their texts, and each device draws its own.
+
+    Args:
+        items: what to ask.
+        fingerprint: of the data set.
+    """
+    chosen = list(items)
+    content = {
+        "fingerprint": fingerprint,
+        "language": language_of(chosen[0].culture),
+        "items": [item.shown | {"shown": item.tokens} for item in chosen],
+        "texts": {language: texts(language) for language in LANGUAGES},
+    }
+    pack = json.dumps(content, ensure_ascii=False).replace("<", "\\u003c").replace("\u2028", "\\u2028")
+    script = f"{_part('device.js')}\n{_part('app.js').replace(_STRICT, '', 1)}"
+    style = _part("style.css")
+    policy = (
+        f"default-src 'none'; script-src '{_hash(script)}'; style-src '{_hash(style)}'; base-uri 'none'; "
+        "form-action 'none'"
+    )
+    page = _part("review.html")
+    meta = '<meta charset="utf-8">'
+    page = page.replace(meta, f'{meta}\n<meta http-equiv="Content-Security-Policy" content="{policy}">')
+    page = page.replace('<link rel="stylesheet" href="style.css">', f"<style>{style}</style>")
+    page = page.replace('<script src="device.js"></script>\n', "")
+    data = f'<script type="application/json" id="pack">{pack}</script>'
+    return page.replace('<script src="app.js"></script>', f"{data}\n<script>{script}</script>")
+
+
+_STRICT = '"use strict";\n'
+
+
+def _part(name: str) -> str:
+    return (resources.files("carb_cli.review") / "web" / name).read_text("utf-8")
+
+
+def _hash(text: str) -> str:
+    return "sha256-" + base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()

@@ -1,0 +1,172 @@
+"""The interface refuses what the page does not send: other hosts, other origins, guesses, other people's sessions."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from review_server import Client, Server, event
+
+PROXY = "https://review.example.org/thai"
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    made = Server(tmp_path_factory.mktemp("secure") / "a.reviews", "--reviewers", "8", "--public-url", PROXY)
+    yield made
+    made.stop()
+
+
+@pytest.fixture(scope="module")
+def local(server: Server) -> str:
+    """The address on this machine; the links name the public one."""
+    return f"http://127.0.0.1:{server.said['port']}/"
+
+
+def client(local: str, link: str) -> Client:
+    return Client(f"{local}#{link.partition('#')[2]}")
+
+
+def test_links_name_the_public_address(server: Server) -> None:
+    assert all(link.startswith(f"{PROXY}/#") for link in server.links)
+    tokens = [link.partition("#")[2] for link in server.links]
+    assert all(len(token) >= 43 for token in tokens)  # 256 random bits
+    assert len(set(tokens)) == 8
+
+
+def test_the_page_carries_a_strict_policy(server: Server, local: str) -> None:
+    reader = client(local, server.links[0])
+    for path in ("", "app.js", "texts/th.json", "api/me", "thai/", "nothing"):
+        reader.call(path)
+        headers = reader.headers
+        policy = headers["Content-Security-Policy"]
+        assert policy.startswith("default-src 'none'; script-src 'self';")
+        assert "unsafe" not in policy
+        assert "http" not in policy
+        assert headers["Referrer-Policy"] == "no-referrer"
+        assert headers["X-Content-Type-Options"] == "nosniff"
+        assert headers["Server"] is None
+    status, page = reader.call("thai/")  # a proxy that keeps the prefix
+    assert status == 200
+    assert b'<script src="app.js">' in page
+
+
+def test_requests_from_other_sites_are_refused(server: Server, local: str) -> None:
+    victim = client(local, server.links[0])
+    victim.enter()
+    (item,) = victim.items(1)
+    body = {"events": [event(item)]}
+    for headers, status in [
+        ({"Origin": "https://evil.example"}, 403),
+        ({"Origin": "null"}, 403),
+        ({"Origin": ""}, 403),
+        ({"Sec-Fetch-Site": "cross-site"}, 403),
+        ({"Content-Type": "text/plain"}, 415),
+        ({"Content-Type": "application/x-www-form-urlencoded"}, 415),
+        ({"Host": "evil.example"}, 421),
+        ({"Cookie": ""}, 401),
+        ({"X-Reviewer": "0" * 16}, 401),
+    ]:
+        assert victim.call("api/events", body, headers)[0] == status, headers
+    assert victim.call("api/me")[1]["revisions"] == {}
+    public = {"Origin": "https://review.example.org", "Host": "review.example.org", "Sec-Fetch-Site": "same-origin"}
+    assert victim.call("api/events", body, public)[1][0]["state"] == "kept"
+
+
+def test_the_cookie_is_for_this_page_alone(server: Server, local: str) -> None:
+    visitor = client(local, server.links[1])
+    assert visitor.call("api/enter", {"token": visitor.token})[0] == 200
+    attributes = visitor.headers["Set-Cookie"].lower()
+    for part in ("httponly", "samesite=strict", "secure", "path=/thai/"):
+        assert part in attributes
+    assert visitor.token not in visitor.headers["Set-Cookie"]
+
+
+def test_nothing_before_the_consent_and_nothing_for_the_board(server: Server, local: str) -> None:
+    visitor = client(local, server.links[2])
+    visitor.call("api/enter", {"token": visitor.token})
+    assert visitor.call("api/next", {"count": 5})[0] == 403
+    assert visitor.call("api/events", {"events": [{}]})[0] == 403
+    assert visitor.call("api/board")[0] == 401
+    board = client(local, server.said["board"])
+    board.call("api/enter", {"token": board.token})
+    assert board.call("api/board")[1]["reviewers"][0]["answered"] >= 0
+    assert board.call("api/next", {"count": 5})[0] == 401
+
+
+@pytest.mark.parametrize(
+    "body", [b"", b"[", b"[]", b"null", b"[" * 50_000, b"{}", b'{"events": []}', b'{"events": "x"}', b'{"count": true}']
+)
+def test_other_bodies_are_refused(server: Server, local: str, body: bytes) -> None:
+    visitor = client(local, server.links[3])
+    visitor.enter()
+    for path in ("api/events", "api/next", "api/person"):
+        assert visitor.call(path, body)[0] == 422, path
+
+
+def test_one_bad_event_stops_no_other(server: Server, local: str) -> None:
+    visitor = client(local, server.links[4])
+    visitor.enter()
+    first, second = visitor.items(2)
+    long = event(second)
+    long["answer"] |= {"comment": "x" * 3000}
+    bad = [None, 7, {"id": "x"}, event(first) | {"extra": 1}, event(first) | {"item": "0" * 20}, long]
+    bad.append(event(first) | {"id": str(uuid.uuid4()), "device_time": "soon"})
+    wrong_clock = event(second) | {"device_time": -1e18, "active_ms": 86_400_000}
+    status, found = visitor.call("api/events", {"events": [*bad, event(first), wrong_clock]})
+    assert status == 200
+    assert [one["state"] for one in found] == ["refused"] * 7 + ["kept", "kept"]
+    assert all(one["reason"] for one in found[:7])
+    assert visitor.call("api/events", {"events": [event(first) | {"shown": ["x" * 600_000]}]})[0] == 413
+
+
+def test_a_link_can_be_ended_and_replaced_while_serving(server: Server, local: str, tmp_path: Path) -> None:
+    out = next(Path(arg) for arg in server.process.args if str(arg).endswith(".reviews"))
+    visitor = client(local, server.links[5])
+    name = visitor.enter()["name"]
+    run = [sys.executable, "-m", "carb_cli", "review", "link", str(out), name, "--json", "--url", local]
+    said = subprocess.run([*run, "--qr", str(tmp_path / "x.svg")], capture_output=True, text=True, check=True)
+    assert visitor.call("api/me")[0] == 401
+    assert visitor.call("api/enter", {"token": visitor.token})[0] == 403
+    new = Client(json.loads(said.stdout)["link"])
+    assert new.enter()["name"] == name
+    assert (tmp_path / "x.svg").read_text().startswith("<?xml")
+    subprocess.run([*run, "--end"], capture_output=True, check=True)
+    assert new.call("api/me")[0] == 401
+
+
+def test_a_name_belongs_to_one_person(server: Server, local: str) -> None:
+    first, second = (client(local, link) for link in server.links[6:8])
+    first.enter()
+    second.enter()
+    assert first.call("api/person", {"consent": 1, "name": "Noi"})[0] == 200
+    status, reason = second.call("api/person", {"consent": 1, "name": "Noi"})
+    assert status == 422
+    assert "taken" in reason
+    assert second.call("api/person", {"consent": 1, "name": "x" * 81})[0] == 422
+
+
+def test_guesses_are_slowed_down(server: Server, local: str) -> None:
+    """Last, since it locks the address for a minute."""
+    guesser = client(local, "x#y")
+    found = [guesser.call("api/enter", {"token": f"guess {n}"})[0] for n in range(12)]
+    assert found == [403] * (found.index(429)) + [429] * (12 - found.index(429))
+    assert found.index(429) <= 10
+
+
+def test_a_review_stays_on_this_machine_unless_asked(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "carb_cli", "review", "serve", "--data", "carb-seed", "--out", str(tmp_path / "a")]
+    for extra, message in [
+        (["--host", "0.0.0.0"], "--public-url"),
+        (["--public-url", "example.org"], "must be an address"),
+    ]:
+        done = subprocess.run([*command, *extra], capture_output=True, text=True, check=False)
+        assert done.returncode == 2
+        assert message in done.stderr
+    assert not (tmp_path / "a").exists()
