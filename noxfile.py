@@ -285,6 +285,24 @@ def verl(session: nox.Session) -> None:
 
 
 @nox.session(python=False)
+def gpu(session: nox.Session) -> None:
+    """The presets and launchers for GPUs, read by the libraries that ``tal-rlvr[gpu]`` resolves to; needs the index."""
+    needs = [
+        "trl==1.16.0",
+        "transformers==5.17.0",
+        "accelerate==1.15.0",
+        "peft>=0.15",
+        "datasets>=4.0",
+        "torch==2.13.0",
+    ]
+    python = environment_of_its_own(session, "gpu", *needs, "setuptools", "uv")
+    session.run(python, "-m", "pip", "install", "--quiet", "--no-build-isolation", "deepspeed==0.19.8")
+    editable(session, python, "carb-data", "carb-scorers[hf]", "tal-rlvr[train]")
+    lenient = ["-W", "default"]  # of what DeepSpeed imports
+    session.run(python, "-m", "pytest", *lenient, "tests/test_gpu_stack.py", *session.posargs)
+
+
+@nox.session(python=False)
 def bench(session: nox.Session) -> None:
     """Speed, as ratios measured in one run; name files to run only these."""
     python = executable(dev(session), "python")

@@ -6,9 +6,11 @@ import argparse
 import json
 import sys
 from collections.abc import Mapping, Sequence
+from typing import Any, get_args
 
 from carb_data import CarbError
 from tal_rlvr.config import presets
+from tal_rlvr.layouts import Form
 from tal_rlvr.train import ablate, ablation_table, run
 
 
@@ -22,10 +24,22 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m tal_rlvr", description="Train a Think-as-Locals judge.")
     parser.add_argument("config", help=f"TOML file or preset ({', '.join(presets())})")
     parser.add_argument("--out", help="output folder, over the file's")
+    parser.add_argument("--model", help="folder or hub id of the model to train, over the file's")
+    parser.add_argument(
+        "--data",
+        action="append",
+        default=[],
+        metavar="FORM:PATH",
+        help=f"a source of pairs, over the file's; may be repeated. FORM is one of {', '.join(get_args(Form))}",
+    )
     parser.add_argument("--resume", action="store_true", help="go on from the last checkpoint")
     parser.add_argument("--ablate", action="store_true", help="run every ablation and table them")
     arguments = parser.parse_args(argv)
-    overrides = {} if arguments.out is None else {"out": arguments.out}
+    given = {"out": arguments.out, "model": arguments.model}
+    overrides: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
+    if arguments.data:
+        forms = [entry.partition(":") for entry in arguments.data]
+        overrides["mix"] = {"sources": [{"form": form, "path": path} for form, _, path in forms]}
     try:
         if arguments.ablate:
             rows = ablation_table(ablate(arguments.config, resume=arguments.resume, overrides=overrides))

@@ -1,0 +1,106 @@
+"""Presets and launchers for GPUs, read by the libraries that would run them; and do the versions resolve together?
+
+Runs in an environment of its own, with the versions that ``tal-rlvr[gpu]`` resolves to: ``nox -s gpu``.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import tomllib
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("deepspeed", reason="needs DeepSpeed, in an environment of its own; run nox -s gpu")
+
+import transformers
+import trl
+from accelerate.commands.launch import _validate_launch_command, launch_command_parser
+from accelerate.utils import DeepSpeedPlugin, FullyShardedDataParallelPlugin
+from accelerate.utils.launch import prepare_deepspeed_cmd_env, prepare_multi_gpu_env
+from packaging.requirements import Requirement
+from packaging.version import Version
+
+from tal_rlvr import load_config, presets
+from tal_rlvr.prompts import prompt_folder
+from tal_rlvr.trainer import paper_config
+
+ROOT = Path(__file__).parent.parent
+LAUNCH = prompt_folder().parent / "launch"
+GPU = {Requirement(line).name: Requirement(line).specifier
+       for line in tomllib.loads((ROOT / "packages/tal-rlvr/pyproject.toml").read_text())["project"][
+           "optional-dependencies"]["gpu"]}  # fmt: skip
+PRESETS = [name for name in presets() if name.startswith("qwen")]
+
+
+def test_this_environment_is_what_the_extra_asks_for():
+    for library in (trl, transformers):
+        assert Version(library.__version__) in GPU[library.__name__]
+
+
+@pytest.mark.parametrize("name", PRESETS)
+def test_trl_takes_every_setting_of_a_preset(name, tmp_path):
+    needed = {"out": str(tmp_path), "mix": {"sources": [{"form": "carb", "path": "carb-seed"}]}}
+    config = load_config(name, needed)
+    cpu = {"use_cpu": True, "output_dir": str(tmp_path), "max_completion_length": config.max_new_tokens}
+    arguments = paper_config(**{**config.grpo, **cpu})
+    settings = {key: value for key, value in config.grpo.items() if key != "report_to"}  # "none" becomes an empty list
+    assert {key: getattr(arguments, key) for key in settings} == settings
+    assert arguments.gradient_checkpointing is True
+    assert (arguments.loss_type, arguments.beta) == ("grpo", config.grpo["beta"])
+    assert arguments.save_total_limit == 2
+
+
+@pytest.mark.parametrize("path", sorted(LAUNCH.glob("*.yaml")), ids=lambda path: path.stem)
+def test_accelerate_takes_every_launcher(path, monkeypatch):
+    command = ["--config_file", str(path), "-m", "tal_rlvr", "qwen2.5-7b"]
+    arguments, defaults, _ = _validate_launch_command(launch_command_parser().parse_args(command))
+    assert arguments.num_processes == 8
+    assert arguments.mixed_precision == "bf16"
+    zero = {"zero2": 2, "zero3": 3}.get(path.stem)
+    if zero is not None:
+        arguments.deepspeed_fields_from_accelerate_config = ",".join(
+            defaults.deepspeed_config
+        )  # as launch_command does
+        _, environment = prepare_deepspeed_cmd_env(arguments)
+    else:
+        environment = prepare_multi_gpu_env(arguments)
+    for name in [name for name in os.environ if name.startswith(("ACCELERATE_", "FSDP_"))]:
+        monkeypatch.delenv(name)
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
+    if zero is not None:
+        assert DeepSpeedPlugin().zero_stage == zero
+    elif path.stem == "fsdp":
+        plugin = FullyShardedDataParallelPlugin()
+        assert plugin.fsdp_version == 2
+        assert plugin.reshard_after_forward is True
+        assert "FULL" in str(plugin.state_dict_type)
+
+
+def test_the_container_and_the_page_start_presets_and_launchers_that_exist():
+    page = (ROOT / "docs/how-to/gpu.md").read_text()
+    container = (ROOT / "packages/tal-rlvr/Containerfile").read_text()
+    assert "tal-rlvr[gpu]" in container
+    commands = re.findall(r"^.*-m tal_rlvr (\S+)", page, flags=re.MULTILINE)
+    assert set(commands) >= set(PRESETS)
+    for launcher in re.findall(r"/launch/(\w+)\.yaml", page):
+        assert (LAUNCH / f"{launcher}.yaml").is_file()
+
+
+@pytest.mark.parametrize("python", ["3.11", "3.12", "3.13"])
+def test_the_extra_resolves_on_the_index(tmp_path, python):
+    """Nothing is installed: uv's resolver reads the index's metadata."""
+    uv = pytest.importorskip("uv", reason="needs uv; run nox -s gpu").find_uv_bin()
+    wanted = tmp_path / "requirements.in"
+    local = [f"{name} @ {(ROOT / 'packages' / name).as_uri()}" for name in ("carb-data", "carb-scorers")]
+    wanted.write_text("\n".join([f"tal-rlvr[gpu] @ {(ROOT / 'packages' / 'tal-rlvr').as_uri()}", *local]))
+    command = [uv, "pip", "compile", "--quiet", "--no-header", "--no-annotate", "--python-version", python]
+    command += ["--python-platform", "x86_64-manylinux_2_28", str(wanted)]
+    run = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
+    assert run.returncode == 0, run.stderr
+    found = dict(re.findall(r"^([\w.-]+)==(\S+)", run.stdout, flags=re.MULTILINE))
+    assert all(Version(found[name]) in specifier for name, specifier in GPU.items() if name in found)
+    assert {"trl", "vllm", "transformers", "torch", "deepspeed"} <= set(found)
