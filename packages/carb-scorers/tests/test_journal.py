@@ -1,6 +1,8 @@
 """The journal: whatever happens to the file, complete lines are kept and everything else is noticed."""
 
 import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -8,9 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from carb_data import CarbError
+from carb_data.journal import DiskError, Journal
 from carb_scorers import ScoreError, ScoreResult, ScorerSpec, Usage
-from carb_scorers.folder import DiskError, RunFolder
-from carb_scorers.journal import Journal, JournalHead, check_journals, journal_path, read_journals
+from carb_scorers.folder import RunFolder
+from carb_scorers.journal import JournalHead, ScoreJournal, check_journals, journal_path, read_journals
 
 HEAD = JournalHead(fingerprint="f", seed=0, spec=ScorerSpec(name="s", kind="test"), version="carb-scorers 1")
 
@@ -24,11 +27,11 @@ def result(number: int, score: float = 0.1) -> ScoreResult:
 def test_results_come_back_as_they_were(tmp_path: Path) -> None:
     path = tmp_path / "j.jsonl"
     error = ScoreResult(request_id="e", error=ScoreError(kind="http", message="503"))
-    with Journal(path, HEAD) as journal:
+    with ScoreJournal(path, HEAD) as journal:
         journal.append([result(1, 1 / 3), error])
         journal.append([])
         journal.append(result(n) for n in (2, 3))
-    with Journal(path, HEAD) as journal:
+    with ScoreJournal(path, HEAD) as journal:
         assert list(journal.results.values()) == [result(1, 1 / 3), error, result(2), result(3)]
         assert journal.spent == Usage(input_tokens=6)
     assert path.read_bytes().count(b"\n") == 3
@@ -42,11 +45,11 @@ def test_of_several_results_the_first_that_is_no_error_counts(tmp_path: Path) ->
         ScoreResult(request_id="i5", error=ScoreError(kind=k, message=""), usage=spent) for k in ("http", "timeout")
     ]
     for one in (*errors, result(5, 1.0), result(5, 2.0), errors[0]):
-        with Journal(path, HEAD) as journal:
+        with ScoreJournal(path, HEAD) as journal:
             journal.append([one])
             if one is errors[1]:
                 assert journal.results["i5"] == errors[1]
-    with Journal(path, HEAD) as journal:
+    with ScoreJournal(path, HEAD) as journal:
         assert journal.results["i5"].scores == {"1": 1.0}
         assert journal.spent == Usage(input_tokens=25)  # all were paid for
 
@@ -58,7 +61,7 @@ def test_cut_anywhere_it_keeps_whole_lines_and_goes_on(
 ) -> None:
     path = tmp_path_factory.mktemp("cut") / "j.jsonl"
     ends, number = [], 0
-    with Journal(path, HEAD) as journal:
+    with ScoreJournal(path, HEAD) as journal:
         for size in groups:
             journal.append([result(number + n) for n in range(size)])
             number += size
@@ -67,30 +70,75 @@ def test_cut_anywhere_it_keeps_whole_lines_and_goes_on(
     cut = data.draw(st.integers(0, len(whole)))
     path.write_bytes(whole[:cut])
     kept = max((count for end, count in ends if end <= cut), default=0)
-    with Journal(path, HEAD) as journal:
+    with ScoreJournal(path, HEAD) as journal:
         assert list(journal.results) == [f"i{n}" for n in range(kept)]
         journal.append([result(n) for n in range(kept, number)])
-    with Journal(path, HEAD) as journal:
+    with ScoreJournal(path, HEAD) as journal:
         assert journal.results == {f"i{n}": result(n) for n in range(number)}
 
 
 @pytest.mark.parametrize("line", [b"{}\n", b"[{}]\n", b"\x00\x00\x00\n", b"[1]\n", b"\n"])
-def test_damage_inside_is_reported_with_its_line(tmp_path: Path, line: bytes) -> None:
+def test_a_damaged_line_costs_its_own_results_and_is_named(
+    tmp_path: Path, line: bytes, caplog: pytest.LogCaptureFixture
+) -> None:
     path = tmp_path / "j.jsonl"
-    with Journal(path, HEAD) as journal:
+    with ScoreJournal(path, HEAD) as journal:
         journal.append([result(1)])
     with path.open("ab") as file:
         file.write(line)
-    with pytest.raises(CarbError, match=r"j\.jsonl:3 is not a line of a journal"):
-        Journal(path, HEAD)
+    with ScoreJournal(path, HEAD) as journal:
+        assert journal.results == {"i1": result(1)}
+        journal.append([result(2)])
+    assert "j.jsonl:3 is damaged" in caplog.text
+    with ScoreJournal(path, HEAD) as journal:
+        assert journal.results == {"i1": result(1), "i2": result(2)}
+    path.write_bytes(line)
+    with pytest.raises(CarbError, match=r"j\.jsonl:1 is not the head of a journal"):
+        ScoreJournal(path, HEAD)
+
+
+WRITER = """
+import sys
+from pathlib import Path
+from carb_data.journal import Journal
+
+with Journal(Path(sys.argv[1])) as journal:
+    journal.append([b"one"])
+    print("open", flush=True)
+    sys.stdin.readline()
+    journal.append([b"two"])
+"""
+
+
+def test_a_second_process_is_refused_and_harms_nothing(tmp_path: Path) -> None:
+    path = tmp_path / "j.jsonl"
+    command = [sys.executable, "-c", WRITER, str(path)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as first:
+        assert first.stdin is not None
+        assert first.stdout is not None
+        assert first.stdout.readline() == "open\n"
+        with path.open("ab") as torn:
+            torn.write(b"half a li")  # as the first writer's own line looks in the middle of a write
+        second = subprocess.run(command, input="", capture_output=True, text=True, check=False)
+        assert second.returncode != 0
+        assert "Another process is writing into" in second.stderr
+        assert path.read_bytes() == b"one\nhalf a li"
+        first.stdin.write("go on\n")
+        first.stdin.close()
+        assert first.wait() == 0
+    third = subprocess.run(command, input="\n", capture_output=True, text=True, check=False)
+    assert third.returncode == 0
+    with Journal(path) as journal:
+        assert journal.lines[0] == b"one"
+        assert journal.lines[-2:] == [b"one", b"two"]
 
 
 def test_a_journal_of_the_format_before_is_gone_on_with(tmp_path: Path) -> None:
     path = journal_path(tmp_path / "journal", "s")
-    with Journal(path, HEAD.model_copy(update={"format": 2})) as journal:
+    with ScoreJournal(path, HEAD.model_copy(update={"format": 2})) as journal:
         journal.append([result(1)])
     path.write_bytes(path.read_bytes().replace(b'"request_id"', b'"item_id"'))
-    with Journal(path, HEAD) as journal:
+    with ScoreJournal(path, HEAD) as journal:
         assert journal.results == {"i1": result(1)}
         journal.append([result(2)])
     ((_, found),) = read_journals(path.parent)
@@ -103,7 +151,7 @@ def test_the_result_with_most_scores_counts(tmp_path: Path) -> None:
     part = ScoreResult(request_id="i1", scores={"1": 1.0}, errors={"2": error})
     whole = ScoreResult(request_id="i1", scores={"1": 1.0, "2": 2.0})
     for results, expected in (([part, ScoreResult(request_id="i1", error=error)], part), ([whole, part], whole)):
-        with Journal(path, HEAD) as journal:
+        with ScoreJournal(path, HEAD) as journal:
             journal.append(results)
             assert journal.results == {"i1": expected}
 
@@ -120,11 +168,11 @@ def test_the_result_with_most_scores_counts(tmp_path: Path) -> None:
 )
 def test_results_of_something_else_are_refused(tmp_path: Path, change: dict[str, object], said: str) -> None:
     path = journal_path(tmp_path / "run" / "journal", "s")
-    with Journal(path, HEAD.model_copy(update=change)) as journal:
+    with ScoreJournal(path, HEAD.model_copy(update=change)) as journal:
         journal.append([result(1)])
     before = path.read_bytes()
     with pytest.raises(CarbError, match=said) as caught:
-        Journal(path, HEAD)
+        ScoreJournal(path, HEAD)
     assert "--fresh" in str(caught.value)
     assert str(tmp_path / "run") in str(caught.value)
     assert path.read_bytes() == before
@@ -132,7 +180,7 @@ def test_results_of_something_else_are_refused(tmp_path: Path, change: dict[str,
 
 def test_other_journals_of_a_folder_are_looked_at_first(tmp_path: Path) -> None:
     folder = tmp_path / "journal"
-    Journal(journal_path(folder, "s"), HEAD).close()
+    ScoreJournal(journal_path(folder, "s"), HEAD).close()
     (folder / "torn.jsonl").write_bytes(b'{"form')
     check_journals(folder, ["s", "new"], fingerprint="f", seed=0)
     check_journals(tmp_path / "none", ["s"], fingerprint="f", seed=0)
@@ -162,7 +210,7 @@ def test_names_become_files_of_their_own(tmp_path: Path) -> None:
 
 def test_a_full_disk_leaves_the_journal_as_it_was(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "j.jsonl"
-    with Journal(path, HEAD) as journal:
+    with ScoreJournal(path, HEAD) as journal:
         journal.append([result(1)])
         before = path.read_bytes()
 
@@ -181,15 +229,16 @@ def test_a_full_disk_leaves_the_journal_as_it_was(tmp_path: Path, monkeypatch: p
             def __getattr__(self, name: str) -> object:
                 return getattr(self.file, name)
 
-        file = journal._file
-        journal._file = Full(file)
+        inner = journal._journal
+        file = inner._file
+        inner._file = Full(file)
         with pytest.raises(DiskError, match=r"No space left on device.*same command again"):
             journal.append([result(2)])
         assert path.read_bytes() == before
         assert "i2" not in journal.results
-        journal._file = file
+        inner._file = file
         journal.append([result(2)])
-    with Journal(path, HEAD) as journal:
+    with ScoreJournal(path, HEAD) as journal:
         assert list(journal.results) == ["i1", "i2"]
 
 
@@ -197,7 +246,7 @@ def test_results_are_on_the_disk_before_they_count(tmp_path: Path, monkeypatch: 
     synced: list[int] = []
     real = os.fsync
     monkeypatch.setattr(os, "fsync", lambda descriptor: (synced.append(descriptor), real(descriptor)))
-    with Journal(tmp_path / "j.jsonl", HEAD) as journal:
+    with ScoreJournal(tmp_path / "j.jsonl", HEAD) as journal:
         synced.clear()
         journal.append([result(1), result(2)])
         assert len(synced) == 1

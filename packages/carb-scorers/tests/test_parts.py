@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from carb_data import CarbError
+from carb_data.journal import DiskError
 from carb_scorers import ScoreError, ScoreResult, Usage
-from carb_scorers.folder import DiskError
 from carb_scorers.parts import read_parts, write_part
 
 

@@ -85,8 +85,8 @@ def test_retried_and_torn_journals_count_once(tmp_path: Path) -> None:
     content = journal.read_bytes()
     journal.write_bytes(content + b'[{"request_id": "set-1"')  # torn by an interruption
     assert read_presentations(tmp_path).equals(whole)
-    journal.write_bytes(content + b"[1]\n")
-    with pytest.raises(CarbError, match="is not a journal"):
+    journal.write_bytes(b"[1]\n" + content)
+    with pytest.raises(CarbError, match="is not the head of a journal"):
         read_presentations(tmp_path)
 
 

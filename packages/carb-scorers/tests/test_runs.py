@@ -1,6 +1,8 @@
 """Runs: the same call goes on after any interruption, and ends with the same table."""
 
 import json
+import subprocess
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -12,7 +14,7 @@ from carb_data import CarbError, Dataset
 from carb_scorers import Scorer, ScoreRequest, ScoreResult, ScorerSpec, Usage, evaluate
 from carb_scorers.contract import failed
 from carb_scorers.records import cost
-from carb_scorers.runs import RunRecord, run
+from carb_scorers.runs import STOP_AFTER, RunRecord, run
 from carb_scorers.testing import example_dataset
 
 DATASET = example_dataset(10)
@@ -247,3 +249,55 @@ def test_an_unfinished_run_has_no_record(tmp_path: Path) -> None:
     (tmp_path / "run.json").write_text("{}")
     with pytest.raises(CarbError, match="not a run record"):
         RunRecord.read(tmp_path)
+
+
+class Failing(Counting):
+    """Fails every request, until it is told not to."""
+
+    broken = True
+
+    async def score(self, requests: Sequence[ScoreRequest]) -> list[ScoreResult]:
+        if self.broken:
+            return [failed(r, "http", "404: an HTML login page") for r in requests]
+        return list(await super().score(requests))
+
+
+def test_a_scorer_that_only_fails_is_stopped_and_its_errors_are_not_kept(tmp_path: Path) -> None:
+    many = example_dataset(STOP_AFTER, perturbed=False)
+    scorer = Failing("broken")
+
+    async def go_on() -> RunRecord:
+        return await run(many, [scorer], tmp_path, window=4)
+
+    with pytest.raises(CarbError, match=rf"failed all of its first {STOP_AFTER} requests .*login page"):
+        anyio.run(go_on)
+    assert not (tmp_path / "run.json").exists()
+    scorer.broken = False
+    record = anyio.run(go_on)
+    assert (record.scorers[0].errors, record.scorers[0].items) == (0, STOP_AFTER)
+
+
+FULL = """
+import resource, signal, sys
+from pathlib import Path
+from carb_data import CarbError
+from carb_scorers.folder import RunFolder
+from carb_scorers.testing import example_dataset
+
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+data = example_dataset(200)
+with RunFolder(Path(sys.argv[1])) as folder:
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000))
+    try:
+        folder.write("dataset.parquet", data.save)
+    except CarbError as error:
+        print(error)
+"""
+
+
+def test_a_full_disk_at_the_last_write_is_said_without_a_traceback(tmp_path: Path) -> None:
+    done = subprocess.run([sys.executable, "-c", FULL, str(tmp_path)], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert "Cannot write" in done.stdout
+    assert "free some space" in done.stdout
+    assert "Traceback" not in done.stderr

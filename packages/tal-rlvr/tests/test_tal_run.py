@@ -263,6 +263,7 @@ def test_a_student_reads_the_tokens_that_a_classifier_scores(tiny_folder):
     from tal_rlvr.students import _encode
 
     tokenizer = AutoTokenizer.from_pretrained(tiny_folder)
+    tokenizer.chat_template = None
     end = tokenizer.eos_token
     text = f"nods{end} and leaves"
     ids = _encode(tokenizer, "How?", text)

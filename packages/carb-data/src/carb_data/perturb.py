@@ -12,7 +12,7 @@ from typing import Any
 from carb_data.construct.calls import Calls, Usage, work_off
 from carb_data.construct.clients import GenerationError
 from carb_data.construct.config import EmbedderSpec, ModelSpec
-from carb_data.construct.journal import Journal
+from carb_data.construct.journal import Answers
 from carb_data.construct.pipeline import clean
 from carb_data.construct.prompts import Prompts, fill, language_name
 from carb_data.dataset import Dataset
@@ -141,7 +141,7 @@ def perturb(
         if job.kind is Perturbation.RC:
             keep(job, _unlabelled(job))
     if to_write:
-        with Journal(None if journal is None else Path(journal)) as kept:
+        with Answers(None if journal is None else Path(journal)) as kept:
             wait_for(_write_all, to_write, writer, kept, parallel, keep)
     return PerturbResult(
         dataset=Dataset(_with_versions(item, jobs_of, made) for item, jobs_of in _by_item(dataset, jobs)),
@@ -225,7 +225,7 @@ def _version(job: _Job, text: str, generator: str) -> Response:
 
 
 async def _write_all(
-    jobs: Sequence[_Job], writer: _Writer, journal: Journal, parallel: int, keep: Callable[[_Job, Any], None]
+    jobs: Sequence[_Job], writer: _Writer, journal: Answers, parallel: int, keep: Callable[[_Job, Any], None]
 ) -> None:
     async with Calls(journal, writer.embedder) as calls:
 

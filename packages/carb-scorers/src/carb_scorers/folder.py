@@ -8,20 +8,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Self
 
+import polars as pl
 from filelock import FileLock, Timeout
 
 from carb_data import CarbError
-
-
-class DiskError(CarbError):
-    """Something could not be written. What was written before is kept."""
-
-    def __init__(self, path: Path, error: OSError | str) -> None:
-        reason = error if isinstance(error, str) else error.strerror or str(error)
-        super().__init__(
-            f"Cannot write {path}: {reason}. What was scored before is kept; free some space and run the same "
-            f"command again."
-        )
+from carb_data.journal import DiskError, sync_folder
 
 
 class RunFolder:
@@ -83,6 +74,8 @@ class RunFolder:
             raise
         except OSError as error:
             raise DiskError(self.path / name, error) from None
+        except pl.exceptions.PolarsError as error:  # what polars makes of a full disk
+            raise DiskError(self.path / name, str(error).splitlines()[0]) from None
         sync_folder(self.path)
 
     def close(self) -> None:
@@ -94,14 +87,3 @@ class RunFolder:
 
     def __exit__(self, *_: object) -> None:
         self.close()
-
-
-def sync_folder(folder: Path) -> None:
-    """Make the names of new files durable, where the system can."""
-    if os.name == "nt":  # Windows cannot open folders
-        return
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

@@ -10,22 +10,22 @@ Beside it may lie a folder of the same name with Parquet parts, written by worke
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
-import os
+import logging
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Annotated, Self
 
 from pydantic import BeforeValidator, TypeAdapter, ValidationError
 
 from carb_data import CarbError
+from carb_data.journal import Journal, whole_lines
 from carb_data.models import Frozen
 from carb_scorers.contract import ScoreResult, ScorerSpec, Usage
-from carb_scorers.folder import DiskError, sync_folder
 from carb_scorers.parts import read_parts
 
+_log = logging.getLogger(__name__)
 _READ = (2, 3)
 """Formats of a journal that can be gone on with."""
 
@@ -68,52 +68,33 @@ def journal_path(folder: Path, scorer: str) -> Path:
     return folder / f"{readable}-{hashlib.sha256(scorer.encode()).hexdigest()[:10]}.jsonl"
 
 
-class Journal:
+class ScoreJournal:
     """The journal of one scorer, open for appending."""
 
     def __init__(self, path: Path, head: JournalHead) -> None:
         """Open or create a journal.
 
+        A line that is damaged is left where it is, and a warning says so; its requests are asked again.
+
         Raises:
-            CarbError: the journal belongs to another data set, scorer, seed or version, or cannot be written.
+            CarbError: the journal belongs to another data set, scorer, seed or version, another process writes into
+                it, or it cannot be written.
         """
         self.results: dict[str, ScoreResult] = {}
         """What is in it, by request id. Of several results see ``_prefer``."""
         self.spent = Usage()
         """What all results together cost, replaced ones included."""
-        self._path = path
+        self._journal = Journal(path)
         try:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            self._file = path.open("ab", buffering=0)  # nothing may linger in a buffer when the disk is full
-        except OSError as error:
-            raise DiskError(path, error) from None
-        try:
-            self._open(head)
+            if not self._journal.lines:
+                self._journal.append([head.model_dump_json().encode()])
+            else:
+                found, results = _parsed(path, self._journal.lines)
+                _refuse_other(path, found, head)
+                self.add(results)
         except BaseException:
-            self._file.close()
+            self._journal.close()
             raise
-
-    def _open(self, head: JournalHead) -> None:
-        self._end = 0
-        with self._path.open("rb") as file:
-            for number, line in enumerate(file):
-                if not line.endswith(b"\n"):
-                    break  # torn by an interruption
-                try:
-                    if number == 0:
-                        _refuse_other(self._path, JournalHead.model_validate_json(line), head)
-                    else:
-                        self.add(_results.validate_json(line))
-                except ValidationError as error:
-                    raise CarbError(
-                        f"{self._path}:{number + 1} is not a line of a journal ({error.errors()[0]['msg']}). "
-                        f"Remove the file, or start anew with --fresh."
-                    ) from None
-                self._end += len(line)
-        self._file.truncate(self._end)
-        if self._end == 0:
-            self._write(head.model_dump_json().encode())
-            sync_folder(self._path.parent)
 
     def add(self, results: Iterable[ScoreResult]) -> None:
         """Count results as known without writing them."""
@@ -130,31 +111,37 @@ class Journal:
         """
         new = list(results)
         if new:
-            self._write(_results.dump_json(new, exclude_defaults=True))
+            self._journal.append([_results.dump_json(new, exclude_defaults=True)])
             self.add(new)
-
-    def _write(self, line: bytes) -> None:
-        rest = memoryview(line + b"\n")
-        size = len(rest)
-        try:
-            while rest:
-                rest = rest[self._file.write(rest) or 0 :]
-            os.fsync(self._file.fileno())
-        except OSError as error:
-            with contextlib.suppress(OSError):
-                self._file.truncate(self._end)
-            raise DiskError(self._path, error) from None
-        self._end += size
 
     def close(self) -> None:
         """Close the file."""
-        self._file.close()
+        self._journal.close()
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+
+def _parsed(path: Path, lines: Sequence[bytes]) -> tuple[JournalHead, list[ScoreResult]]:
+    """The head and the results of a journal's lines; damaged lines of results are passed over with a warning."""
+    try:
+        head = JournalHead.model_validate_json(lines[0] if lines else b"")
+    except ValidationError as error:
+        raise CarbError(
+            f"{path}:1 is not the head of a journal ({error.errors()[0]['msg']}). Remove the file, or start anew with "
+            f"--fresh."
+        ) from None
+    found: list[ScoreResult] = []
+    for number, line in enumerate(lines[1:], 2):
+        try:
+            found += _results.validate_json(line)
+        except ValidationError as error:
+            reason = error.errors()[0]["msg"]
+            _log.warning("%s:%d is damaged (%s); the requests in it will be asked again.", path, number, reason)
+    return head, found
 
 
 def check_journals(folder: Path, names: Iterable[str], *, fingerprint: str, seed: int) -> None:
@@ -182,24 +169,23 @@ def check_journals(folder: Path, names: Iterable[str], *, fingerprint: str, seed
             raise OtherRunError(folder.parent, f"the scorer '{head.spec.name}', which is not among those given now")
 
 
-def read_journals(folder: Path) -> Iterator[tuple[JournalHead, dict[str, ScoreResult]]]:
-    """What each journal of a folder belongs to, and its results by request id; nothing is changed.
+def read_journal(path: Path) -> tuple[JournalHead, dict[str, ScoreResult]]:
+    """What a journal belongs to, and its results by request id, those in parts beside it included; nothing is changed.
 
     Raises:
-        CarbError: a journal is damaged.
+        CarbError: it is no journal.
     """
+    head, lines = _parsed(path, whole_lines(path))
+    results: dict[str, ScoreResult] = {}
+    for result in (*lines, *read_parts(path.with_suffix(".parts"))):
+        _prefer(results, result)
+    return head, results
+
+
+def read_journals(folder: Path) -> Iterator[tuple[JournalHead, dict[str, ScoreResult]]]:
+    """``read_journal`` of each journal of a folder."""
     for path in sorted(folder.glob("*.jsonl")):
-        results: dict[str, ScoreResult] = {}
-        try:
-            first, *lines = [line for line in path.read_bytes().splitlines(keepends=True) if line.endswith(b"\n")]
-            head = JournalHead.model_validate_json(first)
-            for result in (result for line in lines for result in _results.validate_json(line)):
-                _prefer(results, result)
-        except ValueError as error:
-            raise CarbError(f"{path} is not a journal: {str(error).splitlines()[0]}") from None
-        for result in read_parts(path.with_suffix(".parts")):
-            _prefer(results, result)
-        yield head, results
+        yield read_journal(path)
 
 
 def _prefer(results: dict[str, ScoreResult], result: ScoreResult) -> None:

@@ -11,8 +11,8 @@ import polars as pl
 from pydantic import TypeAdapter, ValidationError
 
 from carb_data import CarbError
+from carb_data.journal import DiskError, sync_folder
 from carb_scorers.contract import ScoreResult
-from carb_scorers.folder import DiskError, sync_folder
 
 SCHEMA = {"request_id": pl.String, "result": pl.String}
 _result = TypeAdapter(ScoreResult)

@@ -36,6 +36,8 @@ class ScorerRecord(Frozen):
     """Requests asked."""
     errors: int
     """Requests of which at least one response has no score."""
+    scored: int | None = None
+    """Responses with a score; null in a record of an earlier version."""
     usage: Usage
     """Of all calls whose outcome was kept, those included that were retried later."""
     cost: float | None = None

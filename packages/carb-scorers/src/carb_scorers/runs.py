@@ -10,13 +10,14 @@ from importlib.metadata import version
 from pathlib import Path
 
 from carb_data import CarbError, Dataset, ScoreTable
+from carb_data.journal import DiskError
 from carb_scorers.blind import Blinded, unblind
 from carb_scorers.contract import Scorer, ScoreResult, ScorerSpec
 from carb_scorers.engines.base import Engine
 from carb_scorers.engines.local import LocalEngine
 from carb_scorers.evaluation import WINDOW, OnProgress, Tally, requests_for
-from carb_scorers.folder import DiskError, RunFolder
-from carb_scorers.journal import Journal, JournalHead, OtherRunError, check_journals, journal_path
+from carb_scorers.folder import RunFolder
+from carb_scorers.journal import JournalHead, OtherRunError, ScoreJournal, check_journals, journal_path
 from carb_scorers.parts import read_parts
 from carb_scorers.records import (
     DatasetRecord,
@@ -52,8 +53,9 @@ async def run(
     scored) and ``journal/``. What is in the journal is not asked again. Scorers may be added to a folder, and none
     left out.
 
-    A scorer that cannot go on (a user's mistake, a server that is gone for good) does not keep the others from
-    their work: all are tried, then the mistakes are reported together and no ``run.json`` is written.
+    A scorer that cannot go on (a user's mistake, a server that is gone for good, ``STOP_AFTER`` failures without one
+    success) does not keep the others from their work: all are tried, then the mistakes are reported together and no
+    ``run.json`` is written.
 
     Args:
         dataset: the sets.
@@ -111,6 +113,10 @@ async def run(
     return record
 
 
+STOP_AFTER = 32
+"""Requests that fail without one success before a scorer is stopped."""
+
+
 @dataclass(frozen=True, slots=True)
 class _Options:
     engine: Engine
@@ -151,26 +157,44 @@ async def _score(dataset: Dataset, given: Scorer | str, label: str, folder: RunF
         )
         path = journal_path(folder.journal, label)
         parts = path.with_suffix(".parts")
-        with Journal(path, head) as journal:
+        with ScoreJournal(path, head) as journal:
             journal.add(read_parts(parts))
             blinded = requests_for(dataset, session.spec, options.seed)
             kept = {key: r for key, r in journal.results.items() if r.complete or not options.retry_errors}
             tally = Tally(session.spec.name, len(blinded), options.on_progress)
             tally.add(kept.values(), spent=False)
             write = journal.add if session.writes_parts else journal.append
+            started = any(result.scores for result in kept.values())
+            held: list[ScoreResult] = []
 
             def keep(results: Sequence[ScoreResult]) -> None:
-                write(results)
+                nonlocal started
                 tally.add(results)
+                held.extend(results)
+                started = started or any(result.scores for result in results)
+                if not started and len(held) >= STOP_AFTER:
+                    raise _all_failed(session.spec.name, held)
+                if started:
+                    write(held)
+                    held.clear()
 
             missing = [b.request for b in blinded if b.request.request_id not in kept]
             await session.score(missing, keep, window=options.window, parts=parts)
+            write(held)
             return _outcome(dataset, session.spec, blinded, journal)
     finally:
         await session.aclose()
 
 
-def _outcome(dataset: Dataset, spec: ScorerSpec, blinded: Sequence[Blinded], journal: Journal) -> _Outcome:
+def _all_failed(name: str, failed: Sequence[ScoreResult]) -> CarbError:
+    errors = [result.error for result in failed if result.error is not None]
+    return CarbError(
+        f"'{name}' failed all of its first {len(failed)} requests (the last: {errors[-1].kind}: {errors[-1].message}). "
+        f"None of these errors was kept. Correct what is wrong and run the same command again."
+    )
+
+
+def _outcome(dataset: Dataset, spec: ScorerSpec, blinded: Sequence[Blinded], journal: ScoreJournal) -> _Outcome:
     results = [journal.results[b.request.request_id] for b in blinded]
     return _Outcome(
         unblind(dataset, spec.name, zip(blinded, results, strict=True)),
@@ -178,6 +202,7 @@ def _outcome(dataset: Dataset, spec: ScorerSpec, blinded: Sequence[Blinded], jou
             spec=spec,
             items=len(results),
             errors=sum(not result.complete for result in results),
+            scored=sum(len(result.scores) for result in results),
             usage=journal.spent,
             cost=cost(spec, journal.spent),
         ),

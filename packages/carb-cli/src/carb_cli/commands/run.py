@@ -17,7 +17,7 @@ from carb_cli.config import RunConfig, read_config, to_toml
 from carb_cli.engines import engine_of
 from carb_cli.interrupts import graceful
 from carb_cli.labels import labels
-from carb_cli.main import INTERRUPTED, OK, command_line
+from carb_cli.main import FAILED, INTERRUPTED, OK, command_line
 from carb_cli.options import Json, Quiet, Several, add_cultures
 from carb_cli.output import Output
 from carb_cli.plan import plan_run
@@ -141,10 +141,15 @@ def run(
         return INTERRUPTED
     if json:
         RunOutput(out=str(wanted.out), **record.model_dump()).print()
-        return OK
+        return _code(record)
     _say_what_was_done(record, wanted.out)
     _say_what_was_found(wanted.out, dataset)
-    return OK
+    return _code(record)
+
+
+def _code(record: RunRecord) -> int:
+    """1 where a scorer has no score at all: the run did not do what it was asked for."""
+    return FAILED if any(scorer.scored == 0 for scorer in record.scorers) else OK
 
 
 def score(
@@ -214,6 +219,9 @@ def _say_what_was_found(out: Path, dataset: Dataset) -> None:
     cells = {name: found.cell(name) for name in found.groups["scorer"].to_list()}
     short = labels(cells)
     for name, cell in cells.items():
+        if cell.errors and cell.n == cell.errors:
+            display.say(f"  {short[name]}: no scores, every set failed")
+            continue
         limits = display.interval(cell.low, cell.high)
         display.say(f"  {short[name]}: {display.percent(cell.accuracy)}% right [{limits}]")
     by_chance = display.percent(chance(dataset))

@@ -9,7 +9,7 @@ from typing import Any, Self, TypeVar
 
 from carb_data.construct.clients import Client, Completion, Embedder, cosine, open_client, open_embedder
 from carb_data.construct.config import EmbedderSpec, ModelSpec
-from carb_data.construct.journal import Journal, request_key
+from carb_data.construct.journal import Answers, request_key
 from carb_data.errors import CarbError
 from carb_data.extras import require
 from carb_data.models import Frozen
@@ -38,7 +38,7 @@ class Usage(Frozen):
 class Calls:
     """Models and an embedder behind one journal. An async context manager: it closes what it opened."""
 
-    def __init__(self, journal: Journal, embedder: EmbedderSpec | None) -> None:
+    def __init__(self, journal: Answers, embedder: EmbedderSpec | None) -> None:
         self.usage: dict[str, Usage] = {}
         self._journal = journal
         self._clients: dict[str, Client] = {}

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
+from collections.abc import Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
 from carb_data.errors import CarbError
+from carb_data.journal import Journal, whole_lines
 
 
 def request_key(**content: Any) -> str:
@@ -18,42 +19,21 @@ def request_key(**content: Any) -> str:
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
 
-class Journal:
-    """Answers by request, appended to a JSON Lines file as they come; without a path, in memory only.
-
-    An answer is on disk before ``put`` returns. A last line that an interruption cut short is dropped.
-    """
+class Answers:
+    """Answers by request, in a journal; without a path, in memory only. An answer is on disk before ``put`` returns."""
 
     def __init__(self, path: Path | None) -> None:
         self.path = path
         self._answers: dict[str, Any] = {}
-        self._file = None
+        self._journal = None
         if path is None:
             return
+        self._journal = Journal(path)
         try:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            if path.exists():
-                self._read(path)
-            self._file = path.open("ab")
-        except OSError as error:
-            raise CarbError(f"Cannot use the journal {path}: {error.strerror}.") from None
-
-    def _read(self, path: Path) -> None:
-        whole = 0
-        with path.open("rb") as lines:
-            for number, line in enumerate(lines, 1):
-                if not line.endswith(b"\n"):
-                    break
-                try:
-                    entry = json.loads(line)
-                    self._answers[entry["key"]] = entry["answer"]
-                except (ValueError, KeyError, TypeError):
-                    raise CarbError(
-                        f"Line {number} of {path} is not a journal entry; name another journal, or mend this one."
-                    ) from None
-                whole += len(line)
-        if path.stat().st_size > whole:
-            os.truncate(path, whole)
+            self._answers = _read(path, self._journal.lines)
+        except BaseException:
+            self._journal.close()
+            raise
 
     def get(self, key: str) -> Any | None:
         """The answer to an earlier request, or None."""
@@ -62,14 +42,8 @@ class Journal:
     def put(self, key: str, answer: Any) -> None:
         """Keep an answer."""
         self._answers[key] = answer
-        if self._file is not None:
-            line = json.dumps({"key": key, "answer": answer}, ensure_ascii=True)
-            self._file.write(line.encode() + b"\n")
-            self._file.flush()
-            os.fsync(self._file.fileno())
-
-    def __len__(self) -> int:
-        return len(self._answers)
+        if self._journal is not None:
+            self._journal.append([json.dumps({"key": key, "answer": answer}, ensure_ascii=True).encode()])
 
     def __enter__(self) -> Self:
         return self
@@ -77,5 +51,27 @@ class Journal:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if self._file is not None:
-            self._file.close()
+        if self._journal is not None:
+            self._journal.close()
+
+
+def count_answers(path: Path) -> int:
+    """How many answers a journal holds; it may be in use.
+
+    Raises:
+        CarbError: it is no journal of answers.
+    """
+    return len(_read(path, whole_lines(path)))
+
+
+def _read(path: Path, lines: Sequence[bytes]) -> dict[str, Any]:
+    answers = {}
+    for number, line in enumerate(lines, 1):
+        try:
+            entry = json.loads(line)
+            answers[entry["key"]] = entry["answer"]
+        except (ValueError, KeyError, TypeError):
+            raise CarbError(
+                f"Line {number} of {path} is not a journal entry; name another journal, or remove that line."
+            ) from None
+    return answers

@@ -12,7 +12,7 @@ from pydantic import ValidationError
 from carb_data import files
 from carb_data.construct.calls import Calls, work_off
 from carb_data.construct.config import Config, ModelSpec
-from carb_data.construct.journal import Journal
+from carb_data.construct.journal import Answers, count_answers
 from carb_data.construct.pipeline import SetMaker, culture_root
 from carb_data.construct.prompts import fill, language_name
 from carb_data.construct.report import ConstructReport, Failure, Plan, PlannedStep
@@ -87,8 +87,7 @@ def plan(config: Config, *, journal: str | Path | None = None) -> Plan:
     references, usable, unused = _usable(config)
     entries = 0
     if journal is not None and Path(journal).exists():
-        with Journal(Path(journal)) as existing:
-            entries = len(existing)
+        entries = count_answers(Path(journal))
     asking = [r for r in usable if r.question is None]
     question_tokens = sum(_tokens(_prompt(config.prompts.question, r)) for r in asking)
     answer_tokens = sum(_tokens(_prompt(config.prompts.answer, r)) + QUESTION_TOKENS for r in usable)
@@ -163,7 +162,7 @@ async def _construct(
     references, usable, unused = _usable(config)
     others = {r.domain.value: [o for o in references if o.domain is r.domain] for r in references}
     results: dict[int, BonSet | Failure] = {}
-    with Journal(Path(journal) if journal is not None else Path(f"{out}.journal.jsonl")) as kept:
+    with Answers(Path(journal) if journal is not None else Path(f"{out}.journal.jsonl")) as kept:
         async with Calls(kept, config.embedder) as calls:
             maker = SetMaker(config, calls, others)
 

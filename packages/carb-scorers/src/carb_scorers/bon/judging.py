@@ -12,7 +12,7 @@ from carb_data.tasks import Comparison, Judge
 from carb_data.waiting import wait_for
 from carb_scorers.contract import Candidate, Scorer, ScoreRequest, ScoreResult
 from carb_scorers.evaluation import score_all
-from carb_scorers.journal import Journal, JournalHead, journal_path
+from carb_scorers.journal import JournalHead, ScoreJournal, journal_path
 from carb_scorers.specs import identity
 
 
@@ -39,7 +39,7 @@ def judge_from(scorer: Scorer, folder: Path | None = None) -> Judge:
                 spec=identity(scorer.spec),
                 version=f"carb-scorers {version('carb-scorers')}",
             )
-            with Journal(journal_path(folder, scorer.spec.name), head) as journal:
+            with ScoreJournal(journal_path(folder, scorer.spec.name), head) as journal:
                 missing = [request for key, request in requests.items() if key not in journal.results]
                 _ask(scorer, missing, found, journal)
                 found.update((key, journal.results[key]) for key in requests)
@@ -49,7 +49,7 @@ def judge_from(scorer: Scorer, folder: Path | None = None) -> Judge:
 
 
 def _ask(
-    scorer: Scorer, requests: Sequence[ScoreRequest], found: dict[str, ScoreResult], journal: Journal | None = None
+    scorer: Scorer, requests: Sequence[ScoreRequest], found: dict[str, ScoreResult], journal: ScoreJournal | None = None
 ) -> None:
     def keep(part: Sequence[ScoreResult]) -> None:
         if journal is not None:

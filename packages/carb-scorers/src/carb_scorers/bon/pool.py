@@ -12,7 +12,7 @@ from carb_data.tasks import Task
 from carb_scorers.bon.samples import SamplePool
 from carb_scorers.contract import Candidate, Scorer, ScoreRequest, ScoreResult, ScorerSpec
 from carb_scorers.evaluation import WINDOW, OnProgress, Tally, score_all
-from carb_scorers.journal import Journal, JournalHead, journal_path
+from carb_scorers.journal import JournalHead, ScoreJournal, journal_path
 from carb_scorers.specs import identity, kinds, provider
 
 
@@ -111,7 +111,7 @@ async def _results(
         spec=identity(scorer.spec),
         version=own if other == own else f"{own}, {other}",
     )
-    with Journal(journal_path(folder, scorer.spec.name), head) as journal:
+    with ScoreJournal(journal_path(folder, scorer.spec.name), head) as journal:
         tally.add([journal.results[r.request_id] for r in requests if r.request_id in journal.results], spent=False)
 
         def write(part: Sequence[ScoreResult]) -> None:

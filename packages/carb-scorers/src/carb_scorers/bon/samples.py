@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Literal
@@ -12,10 +11,10 @@ from typing import Literal
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from carb_data import CarbError
+from carb_data.journal import Journal, whole_lines
 from carb_data.tasks import Task
 from carb_scorers.bon.policies import Policy, PolicySpec, policy_prompts
 from carb_scorers.contract import Writable
-from carb_scorers.folder import DiskError
 
 WINDOW = 8
 """Prompts sampled between two writes, unless the policy has a ``window`` of its own."""
@@ -111,30 +110,31 @@ async def collect(
     described = [[p.id, list(p.prompt.messages), p.prompt.cue, p.one_line] for p in prompts]
     fingerprint = hashlib.sha256(json.dumps(described, ensure_ascii=True).encode()).hexdigest()
     head = PoolHead(policy=policy.spec, task=task.name, prompts=fingerprint)
-    found = _open(path, head)
-    have = {key: s for key, s in found.items() if s.error is None or not retry_errors}
-    missing = [(p, [i for i in range(n) if (p.id, i) not in have]) for p in prompts]
-    done = sum(not wanted for _, wanted in missing)
-    if on_samples is not None:
-        on_samples(done, len(prompts))
-    queue = [(prompt, wanted) for prompt, wanted in missing if wanted]
-    size: int = getattr(policy, "window", WINDOW)
-    while queue:
-        wanted = queue[0][1]
-        window = [p for p, w in queue[:size] if w == wanted]  # prompts that lack the same indices
-        answers = await policy.sample(window, wanted)
-        rows = [
-            Sample(prompt_id=prompt.id, index=index, **answer.model_dump())
-            for prompt, row in zip(window, answers, strict=True)
-            for index, answer in zip(wanted, row, strict=True)
-        ]
-        taken = {p.id for p in window}
-        queue = [entry for entry in queue if entry[0].id not in taken]
-        _append(path, rows)
-        have.update(((row.prompt_id, row.index), row) for row in rows)
-        done += len(window)
+    with Journal(path) as journal:
+        found = _open(journal, head)
+        have = {key: s for key, s in found.items() if s.error is None or not retry_errors}
+        missing = [(p, [i for i in range(n) if (p.id, i) not in have]) for p in prompts]
+        done = sum(not wanted for _, wanted in missing)
         if on_samples is not None:
             on_samples(done, len(prompts))
+        queue = [(prompt, wanted) for prompt, wanted in missing if wanted]
+        size: int = getattr(policy, "window", WINDOW)
+        while queue:
+            wanted = queue[0][1]
+            window = [p for p, w in queue[:size] if w == wanted]  # prompts that lack the same indices
+            answers = await policy.sample(window, wanted)
+            rows = [
+                Sample(prompt_id=prompt.id, index=index, **answer.model_dump())
+                for prompt, row in zip(window, answers, strict=True)
+                for index, answer in zip(wanted, row, strict=True)
+            ]
+            taken = {p.id for p in window}
+            queue = [entry for entry in queue if entry[0].id not in taken]
+            journal.append([row.model_dump_json().encode() for row in rows])
+            have.update(((row.prompt_id, row.index), row) for row in rows)
+            done += len(window)
+            if on_samples is not None:
+                on_samples(done, len(prompts))
     return SamplePool(head=head, samples={p.id: tuple(have[p.id, i] for i in range(n)) for p in prompts})
 
 
@@ -144,7 +144,7 @@ def read_pool(path: Path) -> SamplePool:
     Raises:
         CarbError: there is none.
     """
-    lines = _lines(path)
+    lines = whole_lines(path)
     if not lines:
         raise CarbError(f"{path} holds no samples. Draw some with `carb bon`.")
     try:
@@ -158,49 +158,27 @@ def read_pool(path: Path) -> SamplePool:
     return SamplePool(head=head, samples={key: tuple(row[i] for i in sorted(row)) for key, row in by_prompt.items()})
 
 
-def _open(path: Path, head: PoolHead) -> dict[tuple[str, int], Sample]:
-    lines = _lines(path)
+def _open(journal: Journal, head: PoolHead) -> dict[tuple[str, int], Sample]:
+    path, lines = journal.path, journal.lines
     if not lines:
-        try:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.unlink(missing_ok=True)
-        except OSError as error:
-            raise DiskError(path, error) from None
-        _append(path, [head])
+        journal.append([head.model_dump_json().encode()])
         return {}
     try:
         there = PoolHead.model_validate_json(lines[0])
     except ValidationError:
         raise CarbError(f"{path} is not a pool of samples that carb wrote; choose another file.") from None
-    changed = [
-        name
-        for name in ("policy", "prompts")
-        if (getattr(there, name) if name == "prompts" else _same_as(there.policy))
-        != (getattr(head, name) if name == "prompts" else _same_as(head.policy))
-    ]
+    pairs = {"policy": (_same_as(there.policy), _same_as(head.policy)), "prompts": (there.prompts, head.prompts)}
+    changed = [name for name, (old, new) in pairs.items() if old != new]
     if changed:
         named = " and ".join({"policy": "another policy", "prompts": "other prompts"}[name] for name in changed)
         raise OtherPoolError(f"{path} holds samples of {named}; choose another file, or remove it.")
-    found = _samples(path, lines[1:])
-    _cut(path, sum(len(line) + 1 for line in lines))
-    return found
+    return _samples(path, lines[1:])
 
 
 def _same_as(policy: PolicySpec) -> dict[str, object]:
     """What must be equal for samples to be of one policy: not its name or folder, where the weights are known."""
     known = policy.model_dump(exclude={"name"})
     return {key: value for key, value in known.items() if key != "model" or policy.revision is None}
-
-
-def _lines(path: Path) -> list[bytes]:
-    """Whole lines; one torn by an interruption is left out."""
-    try:
-        content = path.read_bytes()
-    except FileNotFoundError:
-        return []
-    except OSError as error:
-        raise CarbError(f"Cannot read the samples in {path}: {error.strerror}.") from None
-    return content.split(b"\n")[:-1]
 
 
 def _samples(path: Path, lines: Sequence[bytes]) -> dict[tuple[str, int], Sample]:
@@ -212,23 +190,3 @@ def _samples(path: Path, lines: Sequence[bytes]) -> dict[tuple[str, int], Sample
             raise CarbError(f"{path}:{number} is not a sample ({error.errors()[0]['msg']}). Remove the line.") from None
         found[sample.prompt_id, sample.index] = sample
     return found
-
-
-def _cut(path: Path, size: int) -> None:
-    if path.stat().st_size > size:
-        with path.open("rb+") as file:
-            file.truncate(size)
-
-
-def _append(path: Path, rows: Sequence[BaseModel]) -> None:
-    """Add whole lines and wait until they are on the disk."""
-    before = path.stat().st_size if path.exists() else 0
-    try:
-        with path.open("ab") as file:
-            file.write("".join(f"{row.model_dump_json()}\n" for row in rows).encode())
-            file.flush()
-            os.fsync(file.fileno())
-    except OSError as error:
-        if path.exists():
-            _cut(path, before)
-        raise DiskError(path, error) from None
