@@ -98,7 +98,7 @@ def test_normal_form_is_stable_and_blind_to_case_and_punctuation(text):
 
 
 def test_normal_form():
-    assert normalise("  Ｈello,\n World!\u200b ﬁne… 日本 ") == "hello world fine 日本"
+    assert normalise("  Ｈello,\n World!\u200b ﬁne… 日本 ") == "helloworldfine日本"
     assert normalise("\ud800") == ""
 
 
@@ -198,3 +198,19 @@ def test_an_embedder_of_the_wrong_shape_is_a_plain_error():
 def test_thresholds_out_of_range_are_refused(options):
     with pytest.raises(CarbError, match="threshold"):
         check_contamination([], [], **options)
+
+
+@pytest.mark.parametrize(
+    ("train", "test"),
+    [
+        ("春节 的 时候 , 孩子 们 会 收到 长辈 给 的 红包 。", "春节的时候,孩子们会收到长辈给的红包。"),
+        ("お正月 には 家族 で 神社 に お参り します", "お正月には、家族で神社にお参りします。"),
+        ("คน ไทย ไหว้ ผู้ใหญ่ ก่อน เสมอ เมื่อ พบ กัน", "คนไทยไหว้ผู้ใหญ่ก่อนเสมอเมื่อพบกัน"),
+        ("dont forget guests bring well known sweets", "Don't forget: guests bring well-known sweets!"),
+        ("يحتفل المسلمون بعيد الأضحى في شهر ذي الحجة", "يَحْتَفِلُ المُسلِمونَ بعيدِ الاضحى في شهرِ ذي الحجّة"),
+    ],
+)
+def test_segments_punctuation_and_marks_hide_nothing(train, test):
+    report = check_contamination([f"Before. {train} After."], [test])
+    assert report.contaminated == ("0",)
+    assert check_contamination([train], [test]).counts["exact"] == 1

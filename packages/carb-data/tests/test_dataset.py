@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from carb_data import BonSet, CarbError, Dataset, load
+from carb_data import BonSet, CarbError, Dataset, check_contamination, load
 
 
 @given(dataset=st.from_type(Dataset))
@@ -36,7 +36,7 @@ def test_filters_combine():
     assert {item.culture for item in part} == {"thai", "german"}
     assert {item.domain for item in part} == {"values"}
     assert all(item.perturbed for item in part)
-    assert len(seed.filter(languages=["xx"])) == 0
+    assert len(seed.filter(languages=["es"], cultures=["thai"])) == 0
 
 
 def renamed(item: BonSet, number: int, source_id: str | None) -> BonSet:
@@ -83,7 +83,7 @@ def test_an_unknown_name_is_answered_with_the_nearest():
 
 
 def test_a_folder_without_data_and_a_bad_hub_name_are_plain_errors(tmp_path):
-    with pytest.raises(CarbError, match=r"holds no \.jsonl or \.parquet"):
+    with pytest.raises(CarbError, match=r"holds no \.jsonl or"):
         load(tmp_path)
     with pytest.raises(CarbError, match="hf://owner/name"):
         load("hf://justaname")
@@ -96,3 +96,67 @@ def test_a_split_keeps_a_family_together():
     families = [{item.family for item in part} for part in parts.values()]
     assert all(families)
     assert not families[0] & families[1]
+
+
+def test_parts_that_are_kept_apart_pass_the_search_for_contamination():
+    seed = list(load("carb-seed"))[:60]
+    shared = seed[0].responses[0].text
+    copies = [
+        item.model_copy(
+            update={"responses": (item.responses[0].model_copy(update={"text": shared}), *item.responses[1:])}
+        )
+        for item in seed[1:9]
+    ]
+    sets = Dataset([seed[0], *copies, *seed[9:]])
+    fractions = {"train": 0.5, "test": 0.5}
+    plain, apart = sets.split(fractions), sets.split(fractions, apart=True)
+    assert not check_contamination(plain["train"], plain["test"]).clean
+    assert check_contamination(apart["train"], apart["test"]).clean
+    assert sorted(item.id for part in apart.values() for item in part) == sorted(item.id for item in sets)
+    assert all(len(part) for part in apart.values())
+
+
+def mexican() -> Dataset:
+    first, second, *_ = load("carb-seed").filter(cultures=["spanish"])
+    return Dataset([first, second.model_copy(update={"culture": "spanish-mx", "language": "es-MX"})])
+
+
+def test_a_filter_rolls_up():
+    assert len(mexican().filter(cultures=["spanish"], languages=["es"])) == 2
+    assert len(mexican().filter(cultures=["spanish-mx"])) == len(mexican().filter(languages=["es-MX"])) == 1
+
+
+@pytest.mark.parametrize(
+    ("asked", "answer"),
+    [
+        ({"cultures": ["spanich"]}, "no culture 'spanich'. Did you mean 'spanish'"),
+        ({"domains": ["value"]}, "no domain 'value'. Did you mean 'values'"),
+        ({"languages": ["spa"]}, "no language 'spa'"),
+    ],
+)
+def test_a_filter_names_what_it_does_not_know(asked, answer):
+    with pytest.raises(CarbError, match=answer):
+        mexican().filter(**asked)
+
+
+def test_a_known_culture_without_sets_gives_none():
+    assert len(mexican().filter(cultures=["thai"])) == 0
+
+
+@pytest.mark.parametrize(
+    ("name", "asked"),
+    [("hf://owner/name@v1.2", "v1.2"), ("hf://owner/name", None), ("hf://owner/name@refs/pr/3", "refs/pr/3")],
+)
+def test_a_hub_name_may_say_which_revision(tmp_path, monkeypatch, name, asked):
+    hub = pytest.importorskip("huggingface_hub", reason="needs the extra 'hf'")
+    mexican().save(tmp_path / "sets.jsonl.gz")
+    seen = {}
+
+    def download(repository, **given):
+        seen.update(given, repository=repository)
+        return str(tmp_path)
+
+    monkeypatch.setattr(hub, "snapshot_download", download)
+    assert len(load(name)) == 2
+    assert (seen["repository"], seen["revision"]) == ("owner/name", asked)
+    assert "*.jsonl.gz" in seen["allow_patterns"]

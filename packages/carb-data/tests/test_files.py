@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from carb_data import BonSet, CarbError, DataError, Dataset, cultures
+from carb_data import BonSet, CarbError, DataError, Dataset, cultures, load
 from carb_data.files import VERSION, canonical, to_json
 
 VALID = {
@@ -41,7 +41,7 @@ def problems_of(path: Path):
     return caught.value.problems
 
 
-@pytest.mark.parametrize("suffix", [".jsonl", ".parquet"])
+@pytest.mark.parametrize("suffix", [".jsonl", ".jsonl.gz", ".parquet"])
 @given(dataset=st.from_type(Dataset))
 def test_what_is_saved_is_loaded_again(suffix, dataset):
     with tempfile.TemporaryDirectory() as folder:
@@ -244,3 +244,42 @@ def test_more_right_votes_than_people_are_a_defect(tmp_path):
     path = tmp_path / "votes.jsonl"
     path.write_text(with_changes(responses=[{**chosen, "votes": {"asked": 3, "right": 4}}, rejected]), encoding="utf-8")
     assert "responses.0.votes.right" in {problem.field for problem in problems_of(path)}
+
+
+@pytest.mark.parametrize("name", ["sets.JSONL", "sets.jsonl.gz", "SETS.Jsonl.GZ", "sets.PARQUET"])
+def test_packed_files_and_capital_endings_are_read_in_folders_as_well(tmp_path, name):
+    one = Dataset([BonSet.model_validate(VALID)])
+    one.save(tmp_path / "inner" / name)
+    assert Dataset.load(tmp_path) == Dataset.load(tmp_path / "inner" / name) == one
+
+
+def test_a_torn_packed_file_is_a_plain_error(tmp_path):
+    path = tmp_path / "sets.jsonl.gz"
+    Dataset([BonSet.model_validate(VALID)]).save(path)
+    path.write_bytes(path.read_bytes()[:-12])
+    with pytest.raises(CarbError, match="Cannot read"):
+        Dataset.load(path)
+
+
+def test_a_flipped_bit_in_a_parquet_file_is_never_a_traceback(tmp_path):
+    path = tmp_path / "sets.parquet"
+    Dataset([BonSet.model_validate({**VALID, "id": f"s{n}"}) for n in range(20)]).save(path)
+    whole = path.read_bytes()
+    refused = 0
+    for place in range(3, len(whole), 97):
+        path.write_bytes(whole[:place] + bytes([whole[place] ^ 4]) + whole[place + 1 :])
+        try:
+            Dataset.load(path)
+        except CarbError:
+            refused += 1
+    assert refused
+
+
+def test_the_parquet_that_the_datasets_library_makes_of_the_seed_is_read(tmp_path):
+    library = pytest.importorskip("datasets", reason="needs the extra 'datasets'")
+    seed = load("carb-seed").filter(cultures=["german", "thai"])
+    path, packed = tmp_path / "sets.jsonl", tmp_path / "sets.parquet"
+    seed.save(path)
+    rows = library.load_dataset("json", data_files=str(path), split="train", cache_dir=str(tmp_path / "cache"))
+    rows.to_parquet(str(packed))
+    assert Dataset.load(packed).fingerprint == seed.fingerprint

@@ -15,7 +15,7 @@ from carb_data.errors import CarbError
 from carb_data.extras import require
 from carb_data.facts import load_sets
 from carb_data.joined import Joined
-from carb_data.models import BonSet
+from carb_data.models import BonSet, Domain
 from carb_data.options import closest
 from carb_data.registry import Registry, cultures
 
@@ -37,7 +37,7 @@ class Dataset:
 
     @classmethod
     def load(cls, path: str | Path, *, registry: Registry | None = cultures) -> Self:
-        """Load a ``.jsonl`` or ``.parquet`` file, or a folder of such files.
+        """Load a ``.jsonl``, ``.jsonl.gz`` or ``.parquet`` file, or a folder of such files.
 
         Args:
             path: file or folder.
@@ -49,7 +49,7 @@ class Dataset:
         """
         path = Path(path)
         if path.is_dir():
-            paths = sorted(p for p in path.rglob("*") if p.suffix in files.SUFFIXES)
+            paths = sorted(p for p in path.rglob("*") if p.is_file() and files.suffix_of(p) is not None)
             if not paths:
                 raise CarbError(f"The folder {path} holds no {' or '.join(files.SUFFIXES)} file.")
         else:
@@ -57,7 +57,7 @@ class Dataset:
         return cls(files.load_files(paths, registry))
 
     def save(self, path: str | Path) -> None:
-        """Write all sets to a ``.jsonl`` or ``.parquet`` file; the content is the same either way."""
+        """Write all sets to a ``.jsonl``, ``.jsonl.gz`` or ``.parquet`` file; the content is the same either way."""
         files.write(Path(path), self._sets)
 
     @cached_property
@@ -74,17 +74,35 @@ class Dataset:
         domains: Collection[str] | None = None,
         languages: Collection[str] | None = None,
     ) -> Dataset:
-        """The sets for which every given condition holds, in the same order."""
+        """The sets for which every given condition holds, in the same order.
+
+        Args:
+            where: any further condition.
+            cultures: ids; a culture stands for its varieties, too: ``spanish`` for ``spanish-mx``.
+            domains: names of domains.
+            languages: BCP 47 tags; a language stands for its forms, too: ``zh`` for ``zh-Hant``.
+
+        Raises:
+            CarbError: a name is that of no culture, domain or language, neither known nor in these sets.
+        """
+        for what, asked, known in (
+            ("culture", cultures, _known_cultures(self._sets)),
+            ("domain", domains, set(Domain)),
+            ("language", languages, _known_languages(self._sets)),
+        ):
+            for name in asked or ():
+                if name not in known:
+                    raise CarbError(f"There is no {what} '{name}'.{closest(str(name), sorted(known))}")
         return Dataset(
             item
             for item in self._sets
-            if (cultures is None or item.culture in cultures)
+            if (cultures is None or not _with_parents(item.culture).isdisjoint(cultures))
             and (domains is None or item.domain in domains)
-            and (languages is None or item.language in languages)
+            and (languages is None or any(_is_form_of(item.language, language) for language in languages))
             and (where is None or where(item))
         )
 
-    def split(self, fractions: Mapping[str, float], *, seed: int = 0) -> dict[str, Dataset]:
+    def split(self, fractions: Mapping[str, float], *, seed: int = 0, apart: bool = False) -> dict[str, Dataset]:
         """Divide by *source item*, so that no prompt, translation or mirror of one crosses a border.
 
         A source item, with the others of its families, goes where the hash of ``seed`` and its name falls, so
@@ -93,13 +111,31 @@ class Dataset:
         Args:
             fractions: part name to share, for example ``{"train": 0.8, "dev": 0.1, "test": 0.1}``; they sum to 1.
             seed: another seed gives another split.
+            apart: keep sets together, too, of which ``check_contamination`` says that one holds a text of the other:
+                the parts then pass it. What shares more than a fiftieth of all sets goes to the largest part. Sets that
+                are added later can then move others.
+
+        Raises:
+            CarbError: the fractions are no shares of a whole.
+            MissingExtraError: ``apart`` and numpy is not installed (extra ``checks``).
         """
         if not fractions or abs(sum(fractions.values()) - 1) > 1e-9 or min(fractions.values()) < 0:
             raise CarbError(f"Split fractions must be non-negative and sum to 1; got {dict(fractions)}.")
+        units = self._units()
+        while True:
+            parts = self._divided(fractions, seed, units, apart=apart)
+            if not apart or not _joined_anew(parts, units):
+                return parts
+
+    def _divided(self, fractions: Mapping[str, float], seed: int, units: Joined, *, apart: bool) -> dict[str, Dataset]:
         parts: dict[str, list[BonSet]] = {name: [] for name in fractions}
         names = list(fractions)
-        units = self._units()
+        sizes = Counter(units.name(item.source_item) for item in self._sets) if apart else Counter[str]()
+        largest = max(fractions, key=lambda name: fractions[name], default="")
         for item in self._sets:
+            if sizes[units.name(item.source_item)] * 50 > len(self._sets) >= 50:
+                parts[largest].append(item)
+                continue
             digest = hashlib.sha256(f"{seed}\0{units.name(item.source_item)}".encode()).digest()
             place = int.from_bytes(digest[:8], "big") / 2**64
             for name in names:
@@ -145,11 +181,47 @@ class Dataset:
         return f"Dataset({len(self)} sets, {self.fingerprint[:12]})"
 
 
+def _joined_anew(parts: Mapping[str, Dataset], units: Joined) -> bool:
+    """Join what lies in two parts and shares a text; whether there was anything."""
+    from carb_data.contamination import check_contamination
+
+    anew = False
+    for name, part in parts.items():
+        others = [item for other, sets in parts.items() if other != name for item in sets]
+        by_id = {item.id: item for item in part}
+        for overlap in check_contamination(others, part).overlaps if others and by_id else ():
+            units.join(others[overlap.train_position].source_item, by_id[overlap.item_id].source_item)
+            anew = True
+    return anew
+
+
+def _known_cultures(sets: Iterable[BonSet]) -> set[str]:
+    listed = {culture.id for culture in cultures}
+    return listed | {v.id for name in listed for v in cultures.varieties(name)} | {item.culture for item in sets}
+
+
+def _known_languages(sets: Iterable[BonSet]) -> set[str]:
+    found = {culture.language for culture in cultures} | {item.language for item in sets}
+    return found | {language.partition("-")[0] for language in found}
+
+
+def _with_parents(culture: str) -> set[str]:
+    found, name = {culture}, culture if culture in cultures else None
+    while name is not None and (name := cultures[name].parent) is not None:
+        found.add(name)
+    return found
+
+
+def _is_form_of(language: str, asked: str) -> bool:
+    return language == asked or language.startswith(f"{asked}-")
+
+
 def load(name_or_path: str | Path, *, registry: Registry | None = cultures) -> Dataset:
     """Load a data set by name.
 
     Args:
-        name_or_path: ``"carb-seed"`` (``carb-seed@1`` names its version), a path to a file or folder, or ``hf://owner/name``.
+        name_or_path: ``"carb-seed"`` (``carb-seed@1`` names its version), a path to a file or
+            folder, or ``hf://owner/name``, with ``@`` and a branch, tag or commit where one is wanted.
         registry: cultures that may occur; ``None`` accepts any.
 
     Raises:
@@ -171,12 +243,19 @@ def load(name_or_path: str | Path, *, registry: Registry | None = cultures) -> D
 
 
 def _load_hub(name: str, registry: Registry | None) -> Dataset:
-    repository = name.removeprefix("hf://").strip("/")
-    if repository.count("/") != 1:
-        raise CarbError(f"'{name}' does not name a data set repository; write hf://owner/name.")
+    repository, _, revision = name.removeprefix("hf://").strip("/").partition("@")
+    if repository.count("/") != 1 or (not revision and "@" in name):
+        raise CarbError(
+            f"'{name}' does not name a data set repository; write hf://owner/name or hf://owner/name@revision."
+        )
     hub = require("huggingface_hub", package="carb-data", extra="hf")
     try:
-        folder = hub.snapshot_download(repository, repo_type="dataset", allow_patterns=["*.jsonl", "*.parquet"])
+        folder = hub.snapshot_download(
+            repository,
+            repo_type="dataset",
+            revision=revision or None,
+            allow_patterns=[f"*{suffix}" for suffix in files.SUFFIXES],
+        )
     except (OSError, hub.errors.HfHubHTTPError, ValueError) as error:
         raise CarbError(f"Cannot fetch {name}: {error}") from None
     return Dataset.load(folder, registry=registry)

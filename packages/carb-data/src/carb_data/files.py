@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import codecs
+import contextlib
+import gzip
 import json
 import re
+import zlib
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
@@ -61,8 +64,16 @@ SCHEMA: dict[str, pl.DataType | type[pl.DataType]] = {
 VERSION = "carb-set/2"
 """What ``schema`` says in the rows that are written now. Rows without it are of version 1: the same but for the fields
 that version 2 added, so that they are read as they stand."""
+_NESTED = frozenset({"messages", "responses", "perturbed", "provenance"})
 _PARQUET_SLICE = 4096
-SUFFIXES = (".jsonl", ".parquet")
+SUFFIXES = (".jsonl", ".jsonl.gz", ".parquet")
+"""Endings of files that hold sets, in either case of letters."""
+
+
+def suffix_of(path: Path) -> str | None:
+    """Which of ``SUFFIXES`` a file's name ends in, or None."""
+    name = path.name.lower()
+    return next((suffix for suffix in SUFFIXES if name.endswith(suffix)), None)
 
 
 def iter_file(path: Path, problems: list[Problem], registry: Registry | None = None) -> Iterator[tuple[int, BonSet]]:
@@ -71,17 +82,20 @@ def iter_file(path: Path, problems: list[Problem], registry: Registry | None = N
     Memory stays bounded. Line numbers count from 1; for Parquet they are row numbers.
 
     Raises:
-        CarbError: the file cannot be read at all, or its name ends in neither ``.jsonl`` nor ``.parquet``.
+        CarbError: the file cannot be read at all, or its name ends in none of ``SUFFIXES``.
     """
-    if path.suffix not in SUFFIXES:
-        raise CarbError(f"{path}: unknown file type; carb reads {' and '.join(SUFFIXES)}.")
+    suffix = suffix_of(path)
+    if suffix is None:
+        raise CarbError(f"{path}: unknown file type; carb reads {', '.join(SUFFIXES)}.")
     try:
-        rows = _jsonl(path, problems) if path.suffix == ".jsonl" else _parquet(path, problems)
+        rows = _parquet(path, problems) if suffix == ".parquet" else _jsonl(path, problems)
         for line, item in rows:
             if registry is not None and item.culture not in registry:
                 problems.append(Problem(str(path), line, "culture", _unknown(item.culture, registry)))
                 continue
             yield line, item
+    except (EOFError, zlib.error) as error:
+        raise CarbError(f"Cannot read {path}: {error}.") from None
     except OSError as error:
         raise CarbError(f"Cannot read {path}: {error.strerror or error}.") from None
 
@@ -95,7 +109,7 @@ def _unknown(culture: str, registry: Registry) -> str:
 
 
 def _jsonl(path: Path, problems: list[Problem]) -> Iterator[tuple[int, BonSet]]:
-    with path.open("rb") as lines:
+    with gzip.open(path) if suffix_of(path) == ".jsonl.gz" else path.open("rb") as lines:
         for number, line in enumerate(lines, 1):
             if number == 1:
                 line = line.removeprefix(codecs.BOM_UTF8)
@@ -126,6 +140,10 @@ def _valid(content: object, path: Path, line: int, problems: list[Problem]) -> I
 def _without_table_form(content: dict[str, Any]) -> dict[str, Any]:
     """The fields of a set alone: tables write null for what is absent, and a conversation in a column of its own."""
     found = {name: value for name, value in content.items() if value is not None and name != "schema"}
+    for name in _NESTED.intersection(found):
+        if isinstance(found[name], str):  # a column of JSON, as the ``datasets`` library writes mixed structures
+            with contextlib.suppress(ValueError):
+                found[name] = from_json(found[name])
     if "messages" in found and "prompt" not in found:
         found["prompt"] = found.pop("messages")
     return found
@@ -139,7 +157,7 @@ def _parquet(path: Path, problems: list[Problem]) -> Iterator[tuple[int, BonSet]
             rows = frame.slice(start, _PARQUET_SLICE).collect()
             for number, row in enumerate(rows.iter_rows(named=True), start + 1):
                 yield from _valid(row, path, number, problems)
-    except pl.exceptions.ComputeError as error:
+    except (pl.exceptions.PolarsError, pl.exceptions.PanicException) as error:
         raise CarbError(f"{path} is not a readable Parquet file: {error}") from None
 
 
@@ -186,17 +204,23 @@ def write(path: Path, sets: Iterable[BonSet]) -> int:
     """Write sets to ``path`` (by suffix); returns how many. JSON Lines are streamed, Parquet is not."""
     path.parent.mkdir(parents=True, exist_ok=True)
     count = 0
-    if path.suffix == ".jsonl":
+    suffix = suffix_of(path)
+    if suffix == ".jsonl":
         with path.open("w", encoding="utf-8", newline="\n") as file:
             for item in sets:
                 file.write(to_json(item) + "\n")
                 count += 1
-    elif path.suffix == ".parquet":
+    elif suffix == ".jsonl.gz":
+        with gzip.GzipFile(path, "wb", mtime=0) as packed:  # no time, so that the same sets give the same bytes
+            for item in sets:
+                packed.write((to_json(item) + "\n").encode())
+                count += 1
+    elif suffix == ".parquet":
         rows = [to_row(item) for item in sets]
         pl.DataFrame(rows, schema=SCHEMA).write_parquet(path)
         count = len(rows)
     else:
-        raise CarbError(f"{path}: unknown file type; carb writes {' and '.join(SUFFIXES)}.")
+        raise CarbError(f"{path}: unknown file type; carb writes {', '.join(SUFFIXES)}.")
     return count
 
 

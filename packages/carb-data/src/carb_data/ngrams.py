@@ -39,7 +39,6 @@ COMMON = 32
 LEAST = 6
 """A text with fewer n-grams of its own than this is found only where it stands by itself, unchanged."""
 
-_SPACE = 32
 _DROPPED = 0
 _MULTIPLIER = 0x9E3779B97F4A7C15  # odd, from the golden ratio (Knuth, TAOCP vol. 3, 6.4)
 
@@ -49,17 +48,27 @@ def _numpy() -> Any:
     return require("numpy", package="carb-data", extra="checks")
 
 
+_FORMS = {"آ": "ا", "أ": "ا", "إ": "ا", "ٱ": "ا", "ى": "ي", "ئ": "ي", "ؤ": "و", "ة": "ه"}
+"""Arabic letters that are written either way."""
+_MARKS = ((0x0591, 0x05C7), (0x0610, 0x061A), (0x0640, 0x0640), (0x064B, 0x065F), (0x0670, 0x0670), (0x06D6, 0x06ED))
+"""Points of Hebrew and marks of Arabic, which most texts leave out, and the stroke that lengthens an Arabic word."""
+
+
 @cache
 def _characters() -> Codes:
-    """Code point to code point: letters, marks and numbers stay, format characters go, all others become a space."""
+    """Code point to code point: letters, marks and numbers stay, all others go.
+
+    White space and punctuation go too, so that a text is found that was cut into words, or that lost its punctuation.
+    """
     np = _numpy()
-    table: Codes = np.full(0x110000, _SPACE, dtype=np.uint32)
+    table: Codes = np.full(0x110000, _DROPPED, dtype=np.uint32)
     for code in range(0x110000):
-        category = unicodedata.category(chr(code))
-        if category[0] in "LMN":
+        if unicodedata.category(chr(code))[0] in "LMN":
             table[code] = code
-        elif category == "Cf":
-            table[code] = _DROPPED
+    for form, plain in _FORMS.items():
+        table[ord(form)] = ord(plain)
+    for first, last in _MARKS:
+        table[first : last + 1] = _DROPPED
     return table
 
 
@@ -90,21 +99,14 @@ def _normalised(texts: Sequence[str]) -> _Batch:
     owners = np.repeat(np.arange(len(folded)), [len(text) for text in folded])
     kept = codes != _DROPPED
     codes, owners = codes[kept], owners[kept]
-    # Spaces go where one stands before, at the start and at the end of a text.
-    space = codes == _SPACE
-    spare = space.copy()
-    spare[1:] &= space[:-1] | (owners[1:] != owners[:-1])
-    codes, owners = codes[~spare], owners[~spare]
-    at_end = codes == _SPACE
-    at_end[:-1] &= owners[1:] != owners[:-1]
-    codes, owners = codes[~at_end], owners[~at_end]
     ends = np.searchsorted(owners, np.arange(len(folded) + 1)).tolist()
     whole = codes.tobytes().decode("utf-32-le")
-    return _Batch(codes, owners, [whole[start:end] for start, end in pairwise(ends)])
+    texts = [unicodedata.normalize("NFC", whole[start:end]) for start, end in pairwise(ends)]
+    return _Batch(codes, owners, texts)
 
 
 def normalise(text: str) -> str:
-    """The text as it is compared: NFKC, case folded, punctuation and white space as single spaces."""
+    """The text as it is compared: NFKC, case folded, without punctuation, spaces and marks that may be left out."""
     return _normalised([text]).texts[0]
 
 

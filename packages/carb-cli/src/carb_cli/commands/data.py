@@ -201,6 +201,8 @@ def validate(
                 display.say(str(problem))
             display.note(f"{len(error.problems)} problem{'' if len(error.problems) == 1 else 's'}.")
         return FAILED
+    if not len(dataset):
+        raise CarbError(f"{data} holds no sets.")
     found = None if form_only else _checked(dataset)
     valid = found is None or found.passed
     if json:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Literal
+from typing import Annotated, Literal
 
+from cyclopts import Parameter
 from pydantic import Field
 
 from carb_cli import display
@@ -36,6 +37,7 @@ def split(
     dev: float = 0.1,
     test: float = 0.1,
     seed: int = 0,
+    by_item_only: Annotated[bool, Parameter(negative=(), show_default=False)] = False,
     culture_file: CultureFile = (),
     json: Json = False,
 ) -> None:
@@ -59,9 +61,12 @@ def split(
         Share for tests.
     seed
         Decides which item goes where.
+    by_item_only
+        Divide by source item alone. By default sets that share a text, or nearly, stay together as well, so that the
+        parts pass carb data contamination.
     """
     add_cultures(culture_file)
-    parts = load(data).split({"train": train, "dev": dev, "test": test}, seed=seed)
+    parts = load(data).split({"train": train, "dev": dev, "test": test}, seed=seed, apart=not by_item_only)
     written = {name: part for name, part in parts.items() if len(part)}
     for name, part in written.items():
         part.save(out / f"{name}.jsonl")
