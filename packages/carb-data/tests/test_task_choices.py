@@ -173,3 +173,40 @@ class TestOmgeval:
     def test_without_a_judge_it_says_so(self, omgeval):
         with pytest.raises(CarbError, match="needs a judge"):
             self.open(omgeval, None).grade("omgeval/spanish/0", "x")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Antwort: B",
+        "Die richtige Antwort ist B.",
+        "La respuesta correcta es la opción B",
+        "Resposta: (B)",
+        "La réponse est B",
+        "正解はBです。",
+        "答案：Ｂ",
+        "정답은 B입니다.",
+        "คำตอบ: B",
+        "Ответ: B",
+        "Правильный ответ — B",
+        "الإجابة الصحيحة هي B",
+        "תשובה: B",
+        "Đáp án: B",
+        "Câu trả lời đúng là B",
+        "Doğru cevap: B",
+        "A helyes válasz: B",
+        "Vastaus on B",
+        "სწორი პასუხია B",
+        "उत्तर: B",
+        "Jawaban yang benar adalah B",
+        "Η απάντηση είναι B",
+        "Odpowiedź: B",
+        "Erantzuna: B",
+    ],
+)
+def test_a_choice_is_read_in_every_language(text):
+    assert read_choice(text, ["one", "two", "three", "four"]) == 1
+
+
+def test_two_letters_are_no_choice_in_any_language():
+    assert read_choice("Antwort: B. Nein, die Antwort ist C.", ["one", "two", "three", "four"]) is None

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from carb_data.tasks.matching import first_line, form, says
+from carb_data.tasks.matching import first_line, form, is_list, says
 
 
 @pytest.mark.parametrize(
@@ -62,3 +62,32 @@ def test_a_text_says_itself_if_it_says_anything(text, language):
 def test_first_line_of_anything():
     assert first_line("\n  \n a b \nc") == "a b"
     assert first_line("\n") == ""
+
+
+@pytest.mark.parametrize(
+    ("text", "language"),
+    [
+        ("rice, bread, football, water, pizza", "en"),
+        ("rice; bread; football; water", "en"),
+        ("pan / arroz / agua / leche", "es"),
+        ("米饭、面包、足球、水、比萨", "zh"),
+        (" ".join(["rice bread football water"] * 5), "en"),
+        ("rice\nbread\nfootball\nwater", "en"),
+    ],
+)
+def test_a_list_is_no_answer(text, language):
+    assert is_list(text, language)
+
+
+@pytest.mark.parametrize(
+    ("text", "language"),
+    [
+        ("Rice, beans, and chicken", "en"),
+        ("In most families, as far as I know, people eat turkey that day.", "en"),
+        ("米饭", "zh"),
+        ("pan y arroz", "es"),
+        ("", "en"),
+    ],
+)
+def test_a_short_answer_is_no_list(text, language):
+    assert not is_list(text, language)

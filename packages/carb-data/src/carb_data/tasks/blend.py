@@ -25,7 +25,7 @@ from carb_data.sources.blend import SHIPPED
 from carb_data.sources.blend_files import PLACES, Item, check_places, read_items, read_topics
 from carb_data.sources.reading import find_folder
 from carb_data.tasks.base import GradesOneByOne, Judge, TaskOptions, TaskPrompt, evenly
-from carb_data.tasks.matching import Form, first_line, form, forms, is_same, says
+from carb_data.tasks.matching import Form, first_line, form, forms, is_list, is_same, says
 
 _MOST_WITHOUT_ANSWER = 2
 _MOST_UNKNOWING = 4
@@ -48,8 +48,9 @@ class BlendTaskOptions(TaskOptions):
     """Ask the English question, or the one in the language of the place."""
     weighted: bool = False
     """Grade by the votes of the matched answer instead of by 0 and 1."""
-    match: Literal["contains", "exact"] = "contains"
-    """``contains``: the answer is said somewhere, as in the published scorer; ``exact``: nothing else is said."""
+    match: Literal["contains", "exact", "published"] = "contains"
+    """``contains``: the answer is said somewhere in a short answer, but a list of answers says none; ``exact``: nothing
+    else is said; ``published``: said anywhere, in lists as well, as the published scorer takes it."""
     whole: bool = False
     """Grade the whole text instead of its first line."""
     topics: Names = ()
@@ -101,7 +102,7 @@ class BlendTask(GradesOneByOne):
         """The human answer that a text says, or null where it says none.
 
         A text that is one person's answer and nothing else is matched with that; otherwise the most voted answer
-        that it contains is.
+        that it contains is. A list of many things is no answer (``matching.is_list``).
         """
         voted = self._voted[prompt_id]
         graded = text if self._options.whole else first_line(text)
@@ -111,6 +112,8 @@ class BlendTask(GradesOneByOne):
             for answer in voted:
                 for language, wanted in answer.forms:
                     there = form(graded, language)
+                    if test is None and self._options.match == "contains" and is_list(graded, language):
+                        continue
                     if test(there, wanted) if test else says(there, wanted, language):
                         return Match(answer.votes, answer.votes / most)
         return None

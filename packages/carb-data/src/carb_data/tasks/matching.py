@@ -34,6 +34,14 @@ _KOREAN_PARTICLES = frozenset(
         "으로", "에서", "에게", "까지", "부터", "하고", "이나", "이랑", "이다", "입니다", "이에요", "예요", "라고",
     }
 )  # fmt: skip
+MOST_PARTS = 3
+"""Alternatives that a short answer may name, divided by commas and the like."""
+MOST_WORDS = 15
+"""Words of an answer beside the one that is looked for; more are a list, or a text, and no short answer."""
+MOST_CHARACTERS = 40
+"""The same for languages without spaces."""
+_DIVIDER = re.compile(r"[,;/|،؛、，；・·•\n]|\s[-–—]\s")
+_SHORT_PART = 4
 _LONGEST_ENDING = 3
 _SHORTEST_STEM = 4
 _SHORT = 200
@@ -120,6 +128,20 @@ def says(response: Form, answer: Form, language: str) -> bool:
     if together or any(char.isdigit() for word in wanted for char in word):
         return together
     return all(any(_same(word, want, language) for word in there) for want in wanted)
+
+
+def is_list(text: str, language: str) -> bool:
+    """Whether a text names so many things that containing the answer among them says nothing.
+
+    A line of the commonest answers contains somebody's answer to many questions. Parts count where they are short: a
+    sentence with commas is no list.
+    """
+    parts = [part for part in _DIVIDER.split(text) if part.strip()]
+    if language in _UNSPACED and not re.search(r"[A-Za-z]{3}", text):
+        short = [part for part in parts if len(part.strip()) <= _SHORT_PART * 2]
+        return len(short) > MOST_PARTS or len(text) > MOST_CHARACTERS
+    short = [part for part in parts if len(part.split()) <= _SHORT_PART]
+    return len(short) > MOST_PARTS or len(text.split()) > MOST_WORDS
 
 
 def is_same(response: Form, answer: Form) -> bool:
