@@ -31,8 +31,8 @@ def read_choice(text: str, options: Sequence[str]) -> int | None:
     """Which option an answer picks: its place, or null where it picks none, or several.
 
     Read in this order, the first that is there: a letter in double brackets; ``"answer_choice": "B"``, the form that
-    BLEnD asks for; "answer is B" or "Answer: B", in any language of INCLUDE; a letter at the start, with a mark or nothing behind it; the text of
-    an option alone on its line; the text of exactly one option anywhere.
+    BLEnD asks for; "answer is B" or "Answer: B", in any language of INCLUDE; a letter at the start, with a mark or
+    nothing behind it; the text of an option alone on its line; the text of exactly one option anywhere.
 
     Args:
         text: the answer; nothing in it is executed.
