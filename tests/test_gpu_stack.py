@@ -61,9 +61,7 @@ def test_accelerate_takes_every_launcher(path, monkeypatch):
     assert arguments.mixed_precision == "bf16"
     zero = {"zero2": 2, "zero3": 3}.get(path.stem)
     if zero is not None:
-        arguments.deepspeed_fields_from_accelerate_config = ",".join(
-            defaults.deepspeed_config
-        )  # as launch_command does
+        arguments.deepspeed_fields_from_accelerate_config = ",".join(defaults.deepspeed_config)
         _, environment = prepare_deepspeed_cmd_env(arguments)
     else:
         environment = prepare_multi_gpu_env(arguments)
