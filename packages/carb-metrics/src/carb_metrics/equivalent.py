@@ -62,9 +62,9 @@ def equivalence(a: ScoreTable, b: ScoreTable, margin: float, ties: Ties = "stric
     error = math.sqrt(((square + 2) / n - centre**2) / n * found.design_effect)
 
     def tail(z: float) -> float:
-        return float(ndtr(z) if math.isinf(found.freedom) else stdtr(found.freedom, z))
+        return float(ndtr(z) if found.freedom is None else stdtr(found.freedom, z))
 
-    t = float(stdtrit(min(found.freedom, 1e9), 1 - alpha))
+    t = float(stdtrit(1e9 if found.freedom is None else found.freedom, 1 - alpha))
     p_worse, p_better = tail(-(centre + margin) / error), tail(-(margin - centre) / error)
     limits = {"low": max(-1.0, centre - t * error), "high": min(1.0, centre + t * error)}
     return Equivalence(

@@ -150,8 +150,8 @@ class Paired(Result):
     """The same test's exact p, conservative; null where too many different sizes allow none."""
     design_effect: float = 1.0
     """Variance over that of as many independent pairs."""
-    freedom: float = math.inf
-    """Degrees of freedom that the clusters leave; infinite for independent pairs."""
+    freedom: float | None = None
+    """Degrees of freedom that the clusters leave; null for independent pairs."""
 
 
 def paired_difference(
@@ -203,7 +203,14 @@ def paired(d: Floats, cluster: Ints | None = None, confidence: float = 0.95, *, 
     low, high = difference_interval(d, confidence, effect, freedom, bounded=bounded)
     low, high = _agreeing(mean, low, high, settled=mid < 1 - confidence)
     return Paired(
-        n=len(d), estimate=mean, low=low, high=high, p=mid, p_exact=exact, design_effect=effect, freedom=freedom
+        n=len(d),
+        estimate=mean,
+        low=low,
+        high=high,
+        p=mid,
+        p_exact=exact,
+        design_effect=effect,
+        freedom=None if math.isinf(freedom) else freedom,
     )
 
 

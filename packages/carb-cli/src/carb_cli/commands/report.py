@@ -17,7 +17,7 @@ from carb_cli.output import print_json, write
 from carb_cli.report.content import Runs, content, read_runs
 from carb_cli.report.model import Report, ValidityPart
 from carb_data import CarbError
-from carb_metrics import correlate
+from carb_metrics import FamilyReport, correlate
 
 PathOption = Annotated[Path | None, Parameter(show_default=False)]
 
@@ -150,6 +150,20 @@ def _validity(file: Path, found: Report) -> ValidityPart:
     return validity_part(file.name, both, correlate(benchmark, points.columns["downstream"], None, found.confidence))
 
 
+def _families(found: FamilyReport, short: dict[str, str], confidence: float) -> None:
+    """Print what happens when only the place changes."""
+    columns = ["scorer", "right %", f"{100 * confidence:.0f}%", "p", "does not move %", "knows", "families"]
+    rows = []
+    for row in found.rows:
+        if row.group is None:
+            shown = (percent(row.accuracy.estimate), display.interval(row.accuracy.low, row.accuracy.high))
+            p = "–" if row.accuracy.p is None else f"{row.accuracy.p:.2g}"
+            still, knows = percent(row.still.estimate), percent(row.knows.estimate)
+            rows.append((short[row.scorer], *shown, p, still, knows, row.families))
+    title = f"Mirrored families: only the place changes; without reading it {percent(found.rows[0].chance)}%"
+    display.table(title, columns, rows, right=columns[1:])
+
+
 def leaderboard(found: Report) -> None:
     """Print the leaderboard."""
     data = found.dataset
@@ -169,5 +183,9 @@ def leaderboard(found: Report) -> None:
         floor = found.floor.overall
         name = short.get(floor.predictor, floor.predictor)
         display.say(f"Surface cues alone reach {percent(floor.floor.accuracy)}% with ties shared ({name}).")
-        above = [short[test.scorer] for test in found.floor.tests if test.group is None and test.above]
-        display.say(f"Above that, after correction: {', '.join(above) or 'none'}.")
+        tested = [test for test in found.floor.tests if test.group is None]
+        if tested:
+            above = [short[test.scorer] for test in tested if test.above]
+            display.say(f"Above that, after correction: {', '.join(above) or 'none'}.")
+    if found.families is not None:
+        _families(found.families, short, found.confidence)

@@ -24,7 +24,7 @@ from carb_cli.report.model import (
     ValidityPart,
 )
 from carb_cli.runs import dataset_of
-from carb_data import CarbError, Dataset, ScoreTable
+from carb_data import CarbError, Dataset, ScoreTable, is_main
 from carb_metrics import (
     Breakdown,
     Cell,
@@ -138,6 +138,7 @@ def _dataset(runs: Runs) -> DatasetPart:
         names=first.names,
         fingerprint=first.fingerprint,
         sets=first.sets,
+        mirrors=sum(item.family is not None and not is_main(item.culture, item.language) for item in items),
         responses=first.responses,
         chance=chance(items),
         cultures=counts(item.culture for item in items),

@@ -22,6 +22,9 @@ class DatasetPart(Part):
     names: tuple[str, ...]
     fingerprint: str
     sets: int
+    """All sets that were scored."""
+    mirrors: int
+    """Of them, sets about other places, which count for families alone."""
     responses: int
     chance: float | None
     """Accuracy of a random pick without ties: the mean of 1/N."""
@@ -174,9 +177,9 @@ class Report(Output):
     """By name, best first."""
     pairs: tuple[PairPart, ...]
     floor: SurfaceFloor | None
-    """How far the surface alone gets, on all main sets and by culture, and the test of each scorer against it."""
+    """How far the surface alone gets, over all sets and in each culture, and the test of each scorer against it."""
     families: FamilyReport | None
-    """Accuracy over mirrored families, where the data set has any: the first number then."""
+    """Accuracy over mirrored families, over all of them and by domain; null where the data set has none."""
     validity: ValidityPart | None
     runs: tuple[RunPart, ...]
 

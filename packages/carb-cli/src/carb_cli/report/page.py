@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from importlib import resources
 from importlib.metadata import version
 from typing import Any
@@ -28,7 +28,7 @@ from carb_metrics import Cell
 
 SECTIONS = (
     ("leaderboard-section", "Leaderboard"),
-    ("families-section", "Other places"),
+    ("families-section", "Families"),
     ("surface-section", "Above the surface?"),
     ("groups-section", "Cultures and domains"),
     ("language-section", "Languages"),
@@ -55,18 +55,31 @@ def render(
     style, script = asset("style.css"), asset("sort.js") + asset("script.js")
     environment = Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True, finalize=plain)
     environment.filters |= {"percent": percent, "number": number, "p": p_value, "level": _level_of(report)}
+    parts = report.scorers.values()
+    perturbed = any(part.perturbation for part in parts)
+    consistent = any(part.consistency is not None and part.consistency.n for part in parts)
+    empty = {
+        "families-section": report.families is None,
+        "surface-section": report.floor is None or not report.floor.tests,
+        "perturbation-section": not perturbed,
+        "consistency-section": not consistent,
+        "validity-section": report.validity is None,
+    }
     return environment.from_string(asset("page.html.jinja")).render(
         report=report,
         short=labels(report.scorers),
-        sections=[(a, t) for a, t in SECTIONS if a != "families-section" or report.families is not None],
+        sections=[(anchor, title) for anchor, title in SECTIONS if not empty.get(anchor)],
         level=f"{100 * report.confidence:.4g}%",
         verdict=verdict(report),
         group_names=lambda key: group_names(report, key),
         group_label=group_label,
-        varieties=any(set(part.by_variety) - {f"{c}/{c}" for c in part.by_culture} for part in report.scorers.values()),
-        perturbed=any(part.perturbation for part in report.scorers.values()),
+        family_domains=[]
+        if report.families is None
+        else list(dict.fromkeys(row.group for row in report.families.rows if row.group is not None)),
+        varieties=any(set(part.by_variety) - {f"{c}/{c}" for c in part.by_culture} for part in parts),
+        perturbed=perturbed,
         kinds=[kind for kind in KINDS if any(kind in part.perturbation for part in report.scorers.values())],
-        consistent=any(part.consistency is not None and part.consistency.n for part in report.scorers.values()),
+        consistent=consistent,
         figures=_figures(report),
         failure_note=failure_note(data, report),
         payload=Markup(data.encoded),  # noqa: S704 - base64
@@ -84,42 +97,49 @@ def plain(value: Any) -> Any:
 
 
 def verdict(report: Report) -> str:
-    """What the leaderboard says in a sentence or two."""
-    chance = report.dataset.chance
-    models = {name: part for name, part in report.scorers.items() if part.spec.kind != "baseline"} or report.scorers
-    what = "scorer" if models is report.scorers else "model"
-    known = [part.overall for part in models.values() if part.overall.low is not None]
-    if chance is None or not known:
-        return "No set could be judged."
-    above = sum(cell.low is not None and cell.low > chance for cell in known)
-    what += "" if len(known) == 1 else "s"
-    said = f"{above} of {len(known)} {what} {'is' if 1 in (above, len(known)) else 'are'} clearly above chance"
-    if report.floor is not None:
-        clear = sum(test.above for name in models if (test := report.floor.test(name)) is not None)
-        said += f", {clear} above what surface cues alone reach ({percent(report.floor.overall.floor.accuracy)}%)"
-    best = max(models, key=lambda name: models[name].overall.accuracy or 0.0)
-    cell = models[best].overall
-    name = safe(labels(report.scorers)[best])
-    limits = f"[{percent(cell.low)} – {percent(cell.high)}]"
-    said = f"{said}. The best is {name} with {percent(cell.accuracy)}% {limits}; chance is {percent(chance)}%."
-    return f"{_places(report, list(models))} {said}".strip()
+    """What was found, in sentences that survive being quoted: first whether the place decides, where families tell."""
+    models = [name for name, part in report.scorers.items() if part.spec.kind != "baseline"] or list(report.scorers)
+    what = "scorer" if len(models) == len(report.scorers) else "model"
+    said = [_of_families(report, models), _of_sets(report, models, what)]
+    return " ".join(sentence for sentence in said if sentence) or "No set could be judged."
 
 
-def _places(report: Report, models: list[str]) -> str:
-    """What mirrored families say, which no look of an answer can bring about."""
-    if report.families is None:
-        return ""
-    rows = [row for row in report.families.rows if row.group is None and row.scorer in models]
-    reads = [row for row in rows if row.accuracy.low is not None and row.accuracy.low > row.chance]
+def _of_families(report: Report, models: Sequence[str]) -> str:
+    """What the best model does when nothing but the place changes."""
+    rows = [] if report.families is None else [report.families.of(name) for name in models]
+    rows = [row for row in rows if row.accuracy.estimate is not None]
     if not rows:
         return ""
     best = max(rows, key=lambda row: row.accuracy.estimate or 0.0)
-    limits = f"[{percent(best.accuracy.low)} – {percent(best.accuracy.high)}]"
+    name, found, still = safe(labels(report.scorers)[best.scorer]), best.accuracy, best.still
+    limits = f"[{percent(found.low)} – {percent(found.high)}]"
+    clear = found.p is not None and found.p < 1 - report.confidence and (found.estimate or 0.0) > best.chance
     return (
-        f"Asked the same question about other places, {len(reads)} of {len(rows)} pick answers by the place better "
-        f"than chance ({percent(best.chance)}%); the best is {safe(labels(report.scorers)[best.scorer])} with "
-        f"{percent(best.accuracy.estimate)}% {limits}."
+        f"When only the place in the question changes, {name} picks the right answer in {percent(found.estimate)}% "
+        f"{limits} of {best.sets:,} sets in {best.families:,} families, "
+        f"{'clearly more than' if clear else 'which cannot be told from'} the {percent(best.chance)}% of a model that "
+        f"does not read the place; in {percent(still.estimate)}% of the families its pick does not move at all."
     )
+
+
+def _of_sets(report: Report, models: Sequence[str], what: str) -> str:
+    """How many models get further than chance and the surface, and how far the best gets."""
+    chance = report.dataset.chance
+    known = {name: report.scorers[name].overall for name in models if report.scorers[name].overall.low is not None}
+    if chance is None or not known:
+        return ""
+    above = sum(cell.low is not None and cell.low > chance for cell in known.values())
+    what += "" if len(known) == 1 else "s"
+    said = f"{above} of {len(known)} {what} {'is' if 1 in (above, len(known)) else 'are'} clearly above chance"
+    if report.floor is not None and what.startswith("model"):
+        tests = [test for name in known if (test := report.floor.test(name)) is not None]
+        floor = percent(report.floor.overall.floor.accuracy)
+        said += f", {sum(test.above for test in tests)} above the {floor}% that the surface alone reaches"
+    best = max(known, key=lambda name: known[name].accuracy or 0.0)
+    cell, name = known[best], safe(labels(report.scorers)[best])
+    limits = f"[{percent(cell.low)} – {percent(cell.high)}]"
+    which = "of the main sets" if report.dataset.mirrors else "of the sets"
+    return f"{said}. The best is {name} with {percent(cell.accuracy)}% {limits} {which}; chance is {percent(chance)}%."
 
 
 def failure_note(data: Payload, report: Report) -> str:
@@ -160,17 +180,20 @@ def _figures(report: Report) -> dict[str, Markup]:
 
 
 def _level_of(report: Report) -> Any:
-    """Colour class of a cell: u1 to u10 above chance, d1 to d5 below."""
+    """Colour class of a cell: u1 to u10 above chance, d1 to d5 below, none where its interval holds chance.
+
+    The shade follows the limit of the interval that is nearer to chance, so that few sets give a pale cell.
+    """
     chance = report.dataset.chance if report.dataset.chance is not None else 0.5
 
     def level(cell: Cell | None) -> str:
-        if cell is None or cell.accuracy is None:
+        if cell is None or cell.low is None or cell.high is None:
             return ""
-        if cell.accuracy >= chance:
-            step = round(10 * (cell.accuracy - chance) / (1 - chance)) if chance < 1 else 10
-            return f"u{step}" if step else ""
-        step = round(5 * (chance - cell.accuracy) / chance)
-        return f"d{step}" if step else ""
+        if cell.low > chance:
+            return f"u{max(1, round(10 * (cell.low - chance) / (1 - chance)))}"
+        if cell.high < chance:
+            return f"d{max(1, round(5 * (chance - cell.high) / chance))}"
+        return ""
 
     return level
 

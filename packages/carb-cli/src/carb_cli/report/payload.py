@@ -87,6 +87,7 @@ def payload(
     data = {
         "scorers": [{"name": n, "label": short[n], "kind": report.scorers[n].spec.kind} for n in names],
         "cells": _cells(report),
+        "floors": _floors(report),
         "rolled": sorted({key for part in report.scorers.values() for key in part.by_culture}),
         "cultures": cultures,
         "domains": domains,
@@ -119,6 +120,12 @@ def _cells(report: Report) -> dict[str, list[list[float | int | None]]]:
         for key in dict.fromkeys(key for part in parts for key in getattr(part, grouping)):
             found[form.format(key)] = [_cell(getattr(part, grouping).get(key, Cell())) for part in parts]
     return found
+
+
+def _floors(report: Report) -> dict[str, list[float | str | None]]:
+    """The surface floor of all sets, under an empty key, and of each culture: its share, and the best predictor."""
+    rows = () if report.floor is None else report.floor.rows
+    return {row.group or "": [row.floor.accuracy, row.predictor] for row in rows}
 
 
 def _cell(cell: Cell) -> list[float | int | None]:

@@ -37,6 +37,10 @@
     fill(kind, [...new Set(data.scorers.map((scorer) => scorer.kind))].sort().map((name) => [name, name]));
     const show = () => {
       const cells = data.cells[`${culture.value}/${domain.value}`] ?? [];
+      // The floor is known for all sets and for each culture; in a domain there is no line rather than a wrong one.
+      const [floor, predictor] = (domain.value === "" && data.floors[culture.value]) || [null, ""];
+      const legend = $("#lead-floor");
+      if (legend) legend.textContent = floor === null ? "not computed for this choice" : `${percent(floor)}% (${predictor})`;
       let shown = 0, sets = 0;
       data.scorers.forEach((scorer, index) => {
         const row = rows.get(String(index));
@@ -62,11 +66,18 @@
         };
         place($(".interval", bar), low, high);
         place($(".value", bar), accuracy - 0.004, accuracy + 0.004);
+        const line = $(".floor", bar);
+        if (line) {
+          line.style.display = floor === null ? "none" : "";
+          line.setAttribute("x1", 100 * (floor ?? 0));
+          line.setAttribute("x2", 100 * (floor ?? 0));
+        }
       });
       const all = culture.value === "" && domain.value === "";
       $$(".whole", table).forEach((cell) => { cell.textContent = all ? cell.dataset.all : ""; });
       const sorted = $("th[aria-sort]", table);
-      if (sorted) sortBy(table, sorted.cellIndex, sorted.getAttribute("aria-sort") === "descending");
+      if (!sorted) sortBy(table, $("[data-c=accuracy]", table).cellIndex, true);
+      else sortBy(table, sorted.cellIndex, sorted.getAttribute("aria-sort") === "descending");
       $("#lead-status").textContent = `${shown} scorers on ${count(sets)} sets${all ? "" : "; rank, macro and shared are of all sets and hidden here"}.`;
     };
     [culture, domain, kind].forEach((select) => select.addEventListener("change", show));
