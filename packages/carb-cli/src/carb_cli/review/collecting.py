@@ -85,7 +85,7 @@ def collect(db: sqlite3.Connection, paths: Sequence[Path]) -> Collected:
                 saved = read_saved(path)
                 reviewer = saved.reviewer
                 admit(db, reviewer, saved.person)
-                outcomes += [(f"{path.name}: {e.id}", recording.record(db, reviewer, e)) for e in saved.events]
+                outcomes += [(f"{path.name}: {e.id}", recording.record(db, reviewer, e, known)) for e in saved.events]
             seen.add(reviewer)
     return summary(len(paths), len(seen), outcomes)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -65,22 +65,28 @@ def item(db: sqlite3.Connection, id_: str) -> Item | None:
     return None if row is None else Item.model_validate_json(row["content"])
 
 
-def record(db: sqlite3.Connection, reviewer: str, event: Event) -> Outcome:
+def record(db: sqlite3.Connection, reviewer: str, event: Event, known: Mapping[str, Item] | None = None) -> Outcome:
     """Keep an event of a reviewer, in a transaction of the caller.
 
     The same id counts once. ``base`` is the revision that the reviewer saw: an event on an older one than the current
     is a conflict, which the reviewer decides. One on a newer one comes from before a backup was restored, and is kept.
+
+    Args:
+        db: the file, in a transaction.
+        reviewer: id.
+        event: the answer.
+        known: all items, where the caller has them; else the item is read from the file.
     """
-    known = db.execute(
+    before = db.execute(
         "SELECT assignment.reviewer, answer.revision FROM event JOIN assignment ON assignment.id = event.assignment "
         "JOIN answer ON answer.assignment = assignment.id WHERE event.id = ?",
         (str(event.id),),
     ).fetchone()
-    if known is not None:
-        if known["reviewer"] != reviewer:
+    if before is not None:
+        if before["reviewer"] != reviewer:
             return Outcome("refused", reason="this event belongs to another reviewer")
-        return Outcome("known", known["revision"])
-    asked = item(db, event.item)
+        return Outcome("known", before["revision"])
+    asked = item(db, event.item) if known is None else known.get(event.item)
     if asked is None:
         return Outcome("refused", reason="this item is not, or no longer, part of the review")
     reason = mismatch(event, asked)

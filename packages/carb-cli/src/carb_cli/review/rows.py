@@ -104,7 +104,7 @@ def record_rows(
                 answer=answer,
                 active_ms=int(min(max(row.seconds, 0), 86_400) * 1000),
             )
-            outcome = recording.record(db, reviewer, event)
+            outcome = recording.record(db, reviewer, event, known)
         except ValueError as error:
             outcome = Outcome("refused", reason=_reason(error))
         made.append((where, outcome))

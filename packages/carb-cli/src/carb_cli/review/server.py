@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import cache
 from importlib import resources
 from typing import Any
@@ -20,6 +20,7 @@ from carb_cli.review import order, people, recording
 from carb_cli.review.answers import Event, Person
 from carb_cli.review.board import board
 from carb_cli.review.guard import Guard, origins_of
+from carb_cli.review.items import Item
 from carb_cli.review.languages import LANGUAGES, texts
 from carb_cli.review.people import Who
 from carb_cli.review.project import plan_of, setting
@@ -165,7 +166,7 @@ class _Service:
 
         def job(db: sqlite3.Connection, reviewer: str) -> list[dict[str, Any]]:
             _consented(db, reviewer)
-            return [_outcome(db, reviewer, one) for one in sent]
+            return [_outcome(db, reviewer, one, self._known) for one in sent]
 
         return JSONResponse(await self._as_reviewer(request, job))
 
@@ -265,12 +266,12 @@ def _state(db: sqlite3.Connection, reviewer: str, total: int) -> dict[str, Any]:
     }
 
 
-def _outcome(db: sqlite3.Connection, reviewer: str, sent: Any) -> dict[str, Any]:
+def _outcome(db: sqlite3.Connection, reviewer: str, sent: Any, known: Mapping[str, Item]) -> dict[str, Any]:
     """Record an event; one that cannot be read is refused alone and stops no other."""
     id_ = sent.get("id") if isinstance(sent, dict) else None
     try:
         event = Event.model_validate(sent)
-        found = recording.record(db, reviewer, event)
+        found = recording.record(db, reviewer, event, known)
     except ValidationError as error:
         found = Outcome("refused", reason=_first_error(error))
     made = {"id": id_, "state": found.state, "revision": found.revision, "reason": found.reason}
