@@ -328,3 +328,25 @@ def test_perturbed_versions_are_a_second_task(tmp_path: Path) -> None:
     assert found.lines.overall.answers == 6
     assert next_items(db, items(db), name, project.plan_of(db), 5) == []
     db.close()
+
+
+def test_a_judge_shortens_the_interval_and_does_not_bend_it(tmp_path: Path) -> None:
+    """People answer a third of the sets; a judge that knows the hard sets, with one slip in twenty, answers all."""
+    hits, shorter = 0, []
+    for seed in range(14):
+        rng = random.Random(seed)
+        hard = {f"set-{n}" for n in range(90) if rng.random() < 0.3}
+
+        def told(rng: random.Random, name: str, item: Item, hard: set[str] = hard) -> Answer | None:
+            asked = int(item.id, 16) % 3 == 0
+            return truthful(0.1 if item.set_id in hard else 0.95)(rng, name, item) if asked else None
+
+        db = panel(tmp_path / f"r{seed}", sets(90), [told] * 2, seed=seed, random_share=1.0)
+        judge = {f"set-{n}": float((f"set-{n}" not in hard) ^ (rng.random() < 0.05)) for n in range(90)}
+        row = report(db, STRICT, judge).powered[0]
+        db.close()
+        truth = (len(hard) * 0.1 + (90 - len(hard)) * 0.95) / 90
+        hits += row.together.low <= truth <= row.together.high
+        shorter.append((row.together.high - row.together.low) / (row.people_alone.high - row.people_alone.low))
+    assert hits >= 11  # 13 expected; fewer than 11 has a chance of 3% at a coverage of 95%
+    assert sum(shorter) / 14 < 0.9  # √(1 − ρ²·2/3) with ρ about 0.7 is 0.82

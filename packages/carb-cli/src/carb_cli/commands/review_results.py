@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Literal
 
+import polars as pl
 from cyclopts import Parameter
 from pydantic import Field
 
@@ -21,6 +22,7 @@ from carb_cli.review import applying, collecting, exchange, project, recording
 from carb_cli.review import report as reports
 from carb_cli.review.items import items_of
 from carb_cli.review.rules import STRICT, read_rules
+from carb_cli.runs import find_scorer, only, scores_of
 from carb_cli.selection import select
 from carb_data import CarbError, load
 
@@ -216,7 +218,7 @@ def rules(name: str = STRICT) -> None:
     print_json(read_rules(name).model_dump(mode="json", exclude_none=True))
 
 
-def report(reviews: Path, *, rules: str = STRICT, json: Json = False) -> None:
+def report(reviews: Path, *, rules: str = STRICT, judge: str | None = None, json: Json = False) -> None:
     """Show what a review says: the human line, agreement, each reviewer, regions, and the verdict on each set.
 
     The human line is the share of picks that are the key. Its interval is over other people and other sets.
@@ -231,13 +233,27 @@ def report(reviews: Path, *, rules: str = STRICT, json: Json = False) -> None:
         The review file.
     rules
         strict, or a JSON file of rules such as `carb review rules` prints.
+    judge
+        A scorer of a run on the same sets, as FOLDER#SCORER: its picks and people's answers together give a shorter
+        interval, which holds however wrong the scorer is.
     """
     with opened(reviews) as db:
-        found = reports.report(db, read_rules(rules))
+        found = reports.report(db, read_rules(rules), None if judge is None else _picks(judge))
     if json:
         found.print()
     else:
         _show(found)
+
+
+def _picks(judge: str) -> dict[str, float]:
+    """Set id to whether the scorer picks the key; sets with an error are left out."""
+    folder, name = find_scorer(judge)
+    frame = only(scores_of(folder), name).frame.filter(pl.col("perturbation").is_null())
+    score, key = pl.col("score"), pl.col("role").cast(pl.String) == "chosen"
+    sets = frame.group_by("item_id").agg(
+        score.is_null().any().alias("failed"), (score.filter(key).max() > score.filter(~key).max()).alias("picked")
+    )
+    return {row["item_id"]: float(row["picked"]) for row in sets.filter(~pl.col("failed")).iter_rows(named=True)}
 
 
 def _show(found: reports.ReviewReport) -> None:
@@ -273,6 +289,15 @@ def _show(found: reports.ReviewReport) -> None:
         for r in found.reviewers
     ]  # fmt: skip
     display.table("Reviewers", columns, people, right=columns[2:])
+    if found.powered:
+        columns = ["sets of", "with a judge %", "95% interval", "people alone %", "95% interval ", "reviewed", "judged"]
+        powered = [
+            (row.domain or "all", percent(row.together.estimate), interval(row.together.low, row.together.high),
+             percent(row.people_alone.estimate), interval(row.people_alone.low, row.people_alone.high), row.reviewed,
+             row.judged)
+            for row in found.powered
+        ]  # fmt: skip
+        display.table("People and a judge together", columns, powered, right=columns[1:])
     gap = found.regions
     if gap.p is not None:
         display.say(

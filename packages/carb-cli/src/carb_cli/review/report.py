@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from statistics import median
 from typing import Literal
 
@@ -12,12 +12,22 @@ from pydantic import Field
 
 from carb_cli.output import Output, Part
 from carb_cli.review import project, recording
+from carb_cli.review.items import Item
 from carb_cli.review.recording import Given
 from carb_cli.review.rules import Decision, Rules, decide
 from carb_cli.review.tally import SetTally, tallies
-from carb_metrics import Estimate, HumanLine, RegionGap, agreement, human_line, rater_reliability, region_gap
+from carb_metrics import (
+    Estimate,
+    HumanLine,
+    RegionGap,
+    agreement,
+    human_line,
+    prediction_powered,
+    rater_reliability,
+    region_gap,
+)
 
-__all__ = ["ReviewReport", "ReviewerRow", "VersionRow", "line_of", "report"]
+__all__ = ["PoweredLine", "ReviewReport", "ReviewerRow", "VersionRow", "line_of", "report"]
 
 LABELS = ("right", "wrong", "depends")
 """Verdicts that mean the same on every set; ``best`` is right."""
@@ -74,6 +84,21 @@ class VersionRow(Part):
     unnatural: float | None
 
 
+class PoweredLine(Part):
+    """The human line of one domain, or of all, from people's answers and a judge's picks together."""
+
+    domain: str | None
+    """Null for all."""
+    reviewed: int
+    """Sets that people answered."""
+    judged: int
+    """Sets that only the judge answered."""
+    weight: float | None
+    """How much the judge counts, 0 to 1."""
+    together: Estimate
+    people_alone: Estimate
+
+
 class ReviewReport(Output):
     """Output of ``carb review report --json``."""
 
@@ -88,6 +113,8 @@ class ReviewReport(Output):
     reviewers: tuple[ReviewerRow, ...]
     regions: RegionGap
     versions: tuple[VersionRow, ...]
+    powered: tuple[PoweredLine, ...] = ()
+    """With a judge's run alone: prediction-powered estimates of the mean over sets, from the random share."""
     verdicts: dict[str, int]
     needed: int
     """Reviews that open sets still need."""
@@ -95,8 +122,14 @@ class ReviewReport(Output):
     decisions: tuple[Decision, ...]
 
 
-def report(db: sqlite3.Connection, rules: Rules) -> ReviewReport:
-    """Everything that the answers say so far."""
+def report(db: sqlite3.Connection, rules: Rules, judge: Mapping[str, float] | None = None) -> ReviewReport:
+    """Everything that the answers say so far.
+
+    Args:
+        db: the review file.
+        rules: by which sets are kept, fixed or retired.
+        judge: set id to 1 where a judge picks the key, else 0, to combine with people's answers; null without a judge.
+    """
     known = recording.items(db)
     found = list(recording.given(db))
     choices = [one for one in found if one.item.kind == "choice"]
@@ -114,6 +147,7 @@ def report(db: sqlite3.Connection, rules: Rules) -> ReviewReport:
         reviewers=_reviewers(found, {id_: (row["name"], row["region"]) for id_, row in people.items()}),
         regions=_regions(choices, {id_: row["region"] for id_, row in people.items()}),
         versions=_versions(found),
+        powered=_powered(unbiased(choices, total), known.values(), judge) if judge else (),
         verdicts={name: verdicts.count(name) for name in ("keep", "fix", "retire", "open")},
         needed=sum(max(0, rules.min_reviews - one.reviews) for one in counted),
         sets=tuple(counted),
@@ -230,6 +264,37 @@ def _regions(choices: Sequence[Given], regions: dict[str, str]) -> RegionGap:
         found = [cells.get((id_, name)) for name in people]
         rows.append([None if one is None else one.answer.best for one in found])
     return region_gap(rows, [regions[name].strip().casefold() or None for name in people])
+
+
+def _powered(answers: Sequence[Given], known: Iterable[Item], judge: Mapping[str, float]) -> tuple[PoweredLine, ...]:
+    """Sets of the random share that nobody answered, and all others, have the judge's pick alone."""
+    import polars as pl
+
+    picks: dict[str, list[bool]] = defaultdict(list)
+    for one in answers:
+        if one.answer.best is not None:
+            picks[one.item.id].append(one.answer.best == one.item.key)
+    chosen = [item for item in known if item.kind == "choice" and item.set_id in judge]
+    frame = pl.DataFrame(
+        {
+            "judge": [judge[item.set_id] for item in chosen],
+            "people": [_share(picks[item.id]) for item in chosen],
+            "cluster": [item.source_item for item in chosen],
+            "domain": [item.domain for item in chosen],
+        },
+        schema={"judge": pl.Float64, "people": pl.Float64, "cluster": pl.String, "domain": pl.String},
+    )
+    return tuple(
+        PoweredLine(
+            domain=row.group,
+            reviewed=row.labelled,
+            judged=row.judged,
+            weight=row.weight,
+            together=row.estimate,
+            people_alone=row.people_alone,
+        )
+        for row in prediction_powered(frame, by="domain")
+    )
 
 
 def _versions(found: Sequence[Given]) -> tuple[VersionRow, ...]:
