@@ -48,3 +48,11 @@ def smollm() -> Path:
 def base(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Where the small random models are kept, each made once in a run of the tests."""
     return tmp_path_factory.getbasetemp() / "tiny"
+
+
+@pytest.fixture
+def no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A request that failed is sent again at once."""
+    from carb_scorers.models import client
+
+    monkeypatch.setattr(client, "_FIRST_WAIT", 0.0)

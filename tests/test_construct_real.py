@@ -22,10 +22,11 @@ import transformers
 
 from carb_data import CarbError, Dataset, Domain, Perturbation, load
 from carb_data.construct import Config, EmbedderSpec, ModelSpec, construct, plan
-from carb_data.construct.clients import cosine, open_client, open_embedder
+from carb_data.construct.clients import cosine
 from carb_data.construct.prompts import Prompts
 from carb_data.perturb import perturb
 from carb_data.sources.models import Reference
+from carb_scorers.models.construction import ConstructionModels
 
 pytestmark = pytest.mark.real_model
 
@@ -42,6 +43,8 @@ PROMPTS = Prompts(
     paraphrase="Text: They drink tea with milk in France.\nThe same in other words: In France, tea is taken with milk."
     "\n\nText: $text\nThe same in other words:",
 )
+
+MODELS = ConstructionModels()
 
 
 class ModelServer(HTTPServer):
@@ -142,18 +145,18 @@ def test_a_real_model_behind_a_real_socket(server, references, tmp_path):
     )  # fmt: skip
     planned = plan(config)
     assert server.requests == []
-    report = construct(config, tmp_path / "sets.jsonl")
+    report = construct(config, tmp_path / "sets.jsonl", models=MODELS)
     assert report.built == 1
     check_sets(tmp_path / "sets.jsonl", "gemma")
     assert sum(step.least_calls for step in planned.steps) <= server.requests.count("/v1/completions")
     assert 0 < report.cost <= planned.most_cost + 1e-3
     first, asked = (tmp_path / "sets.jsonl").read_bytes(), len(server.requests)
-    again = construct(config, tmp_path / "sets.jsonl")
+    again = construct(config, tmp_path / "sets.jsonl", models=MODELS)
     assert len(server.requests) == asked
     assert again.cost == 0
     assert (tmp_path / "sets.jsonl").read_bytes() == first
     german = load("carb-seed").filter(lambda item: bool(item.perturbed), cultures=["english"])[:1]
-    result = perturb(german, ["RP"], generator=model, replace=True, attempts=2)
+    result = perturb(german, ["RP"], generator=model, models=MODELS, replace=True, attempts=2)
     assert result.made.get("RP", 0) + len(result.failures) == 1  # what a base model writes may fail, and is then listed
     assert len(result.dataset[0].perturbed) == len(german[0].perturbed)
     assert sum(r.perturbation is Perturbation.RP for r in result.dataset[0].perturbed) == 1
@@ -165,20 +168,20 @@ def test_a_real_model_in_the_process(gemma, references, tmp_path):
         references=references, question=model, chosen=model, rejected=(model,), prompts=PROMPTS, limit=1, attempts=8,
         window=(0.0, 0.99999), length_ratio=20, accept_cut_off=True, check_language=False,
     )  # fmt: skip
-    report = construct(config, tmp_path / "sets.jsonl")
+    report = construct(config, tmp_path / "sets.jsonl", models=MODELS)
     assert report.built == 1
     check_sets(tmp_path / "sets.jsonl", str(gemma))
     assert report.usage[str(gemma)].completion_tokens > 0
 
 
 async def twice(gemma: Path) -> None:
-    client = open_client(ModelSpec(kind="transformers", model=str(gemma), chat=False, max_tokens=5))
+    client = MODELS.writer(ModelSpec(kind="transformers", model=str(gemma), chat=False, max_tokens=5))
     first, again, other = [await client.complete("In the morning", seed) for seed in (1, 1, 2)]
     assert first == again != other
     assert (first.prompt_tokens, first.completion_tokens, first.finish) == (4, 5, "length")
     with pytest.raises(CarbError, match="no chat template"):
-        await open_client(ModelSpec(kind="transformers", model=str(gemma))).complete("Hello", 1)
-    embedder = open_embedder(EmbedderSpec(kind="transformers", model=str(gemma)))
+        await MODELS.writer(ModelSpec(kind="transformers", model=str(gemma))).complete("Hello", 1)
+    embedder = MODELS.embedder(EmbedderSpec(kind="transformers", model=str(gemma)))
     texts = ["People eat rice.", "People eat bread.", "The parliament sits in the old town."]
     vectors, tokens = await embedder.embed(texts)
     ((alone,), _) = await embedder.embed(texts[1:2])

@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 
@@ -111,11 +110,3 @@ def bon_sets(draw: st.DrawFn) -> BonSet:
 
 st.register_type_strategy(BonSet, bon_sets())
 st.register_type_strategy(Dataset, st.lists(bon_sets(), max_size=4, unique_by=lambda item: item.id).map(Dataset))
-
-
-@pytest.fixture
-def no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A request that failed is sent again at once."""
-    from carb_data.construct.openai import _Server
-
-    monkeypatch.setattr(_Server, "FIRST_PAUSE", 0.0)

@@ -18,7 +18,7 @@ import anyio
 
 from carb_data import BonSet, CarbError, Dataset, Perturbation, load
 from carb_data.checks import check
-from carb_data.construct import EmbedderSpec, ModelSpec, calls
+from carb_data.construct import EmbedderSpec, ModelSpec
 from carb_data.construct.clients import Completion, FatalError, GenerationError
 from carb_data.labels import names_culture
 from carb_data.perturb import WINDOWS, perturb
@@ -103,6 +103,13 @@ def test_what_cannot_be_made_is_listed_and_nothing_is_added():
     assert {failure.reasons for failure in result.failures} == {("its original does not name the culture",)}
 
 
+class Models:
+    """Gets its ``writer`` and ``embedder`` from each test."""
+
+
+MODELS = Models()
+
+
 class FakeModel:
     """Writes what the author of the seed wrote, unless ``spoil`` says otherwise."""
 
@@ -132,7 +139,7 @@ class FakeModel:
 def model(monkeypatch):
     def use(**options) -> FakeModel:
         fake = FakeModel(**options)
-        monkeypatch.setattr(calls, "open_client", lambda spec: fake)
+        monkeypatch.setattr(MODELS, "writer", lambda spec: fake, raising=False)
         return fake
 
     return use
@@ -140,7 +147,7 @@ def model(monkeypatch):
 
 def test_what_an_author_wrote_passes_the_verification(model):
     model()
-    result = perturb(bare(LABELLED), ["CL", "RP", "CC", "RC"], generator=MODEL)
+    result = perturb(bare(LABELLED), ["CL", "RP", "CC", "RC"], generator=MODEL, models=MODELS)
     assert result.failures == ()
     foreign = sum(item.culture != "english" for item in LABELLED)
     assert result.made == {"CC": len(LABELLED), "CL": foreign, "RC": len(LABELLED), "RP": len(LABELLED)}
@@ -162,10 +169,12 @@ def test_it_can_be_called_where_an_event_loop_runs(model, tmp_path):
     model()
 
     async def cell():
-        return perturb(bare(GERMAN), ["RP", "RC"], generator=MODEL, journal=tmp_path / "within.jsonl")
+        return perturb(bare(GERMAN), ["RP", "RC"], generator=MODEL, models=MODELS, journal=tmp_path / "within.jsonl")
 
     found = anyio.run(cell)
-    assert found == perturb(bare(GERMAN), ["RP", "RC"], generator=MODEL, journal=tmp_path / "without.jsonl")
+    assert found == perturb(
+        bare(GERMAN), ["RP", "RC"], generator=MODEL, models=MODELS, journal=tmp_path / "without.jsonl"
+    )
     assert found.made == {"RC": len(GERMAN), "RP": len(GERMAN)}
 
 
@@ -186,7 +195,7 @@ def test_it_can_be_called_where_an_event_loop_runs(model, tmp_path):
 def test_what_fails_its_check_is_written_again_and_then_listed(model, kind, spoil, reason):
     fake = model(spoil=spoil)
     windows = {**WINDOWS, Perturbation.CC: (0.999, 1.0)}
-    result = perturb(bare(GERMAN), [kind], generator=MODEL, attempts=2, windows=windows)
+    result = perturb(bare(GERMAN), [kind], generator=MODEL, models=MODELS, attempts=2, windows=windows)
     assert result.made == {}
     assert result.dataset == bare(GERMAN)
     assert len(result.failures) == len(GERMAN)
@@ -199,17 +208,17 @@ def test_what_fails_its_check_is_written_again_and_then_listed(model, kind, spoi
 def test_a_copy_of_the_original_is_no_paraphrase(model):
     originals = {hand_made(item, Perturbation.RP): item.chosen.text for item in GERMAN}
     model(spoil=lambda attempt, text: originals[text].upper() + "!" if attempt == 1 else text)
-    result = perturb(bare(GERMAN), ["RP"], generator=MODEL)
+    result = perturb(bare(GERMAN), ["RP"], generator=MODEL, models=MODELS)
     assert result.made == {"RP": len(GERMAN)}
     assert result.usage["fake"].calls == 2 * len(GERMAN)
 
 
 def test_versions_that_are_there_are_kept_or_replaced(model):
     model()
-    kept = perturb(GERMAN, ["RP", "RC"], generator=MODEL)
+    kept = perturb(GERMAN, ["RP", "RC"], generator=MODEL, models=MODELS)
     assert kept.dataset == GERMAN
     assert kept.skipped == {"RC: there already": len(GERMAN), "RP: there already": len(GERMAN)}
-    new = perturb(GERMAN, ["RP", "RC"], generator=MODEL, replace=True).dataset
+    new = perturb(GERMAN, ["RP", "RC"], generator=MODEL, models=MODELS, replace=True).dataset
     assert new != GERMAN
     for item in new:
         assert Counter(r.perturbation for r in item.perturbed) == {"CC": 1, "RC": 1, "RP": 1, "CL": 2}
@@ -217,9 +226,9 @@ def test_versions_that_are_there_are_kept_or_replaced(model):
 
 def test_a_journal_pays_once(model, tmp_path):
     fake = model()
-    first = perturb(bare(GERMAN), ["RP", "CC"], generator=MODEL, journal=tmp_path / "j.jsonl")
+    first = perturb(bare(GERMAN), ["RP", "CC"], generator=MODEL, models=MODELS, journal=tmp_path / "j.jsonl")
     asked = fake.asked.total()
-    again = perturb(bare(GERMAN), ["RP", "CC"], generator=MODEL, journal=tmp_path / "j.jsonl")
+    again = perturb(bare(GERMAN), ["RP", "CC"], generator=MODEL, models=MODELS, journal=tmp_path / "j.jsonl")
     assert fake.asked.total() == asked
     assert again.dataset == first.dataset
     assert again.cost == 0
@@ -228,7 +237,7 @@ def test_a_journal_pays_once(model, tmp_path):
 def test_a_model_that_refuses_everything_ends_it(model):
     model(spoil=lambda _, text: FatalError("no such key"))
     with pytest.raises(CarbError, match="no such key"):
-        perturb(GERMAN, ["RP"], generator=MODEL, replace=True)
+        perturb(GERMAN, ["RP"], generator=MODEL, models=MODELS, replace=True)
 
 
 @pytest.mark.parametrize(
@@ -248,10 +257,14 @@ def test_translations_are_measured_where_there_is_an_embedding_model(model, monk
             """Nothing."""
 
     model()
-    monkeypatch.setattr(calls, "open_embedder", lambda spec: Flat())
+    monkeypatch.setattr(MODELS, "embedder", lambda spec: Flat(), raising=False)
     embedder = EmbedderSpec(kind="openai", model="vectors", url="http://localhost:1/v1")
-    near = perturb(bare(GERMAN), ["CL"], generator=MODEL, embedder=embedder, windows={Perturbation.CL: (0.7, 0.8)})
-    far = perturb(bare(GERMAN), ["CL"], generator=MODEL, embedder=embedder, windows={Perturbation.CL: (0.8, 1.0)})
+    near = perturb(
+        bare(GERMAN), ["CL"], generator=MODEL, models=MODELS, embedder=embedder, windows={Perturbation.CL: (0.7, 0.8)}
+    )
+    far = perturb(
+        bare(GERMAN), ["CL"], generator=MODEL, models=MODELS, embedder=embedder, windows={Perturbation.CL: (0.8, 1.0)}
+    )
     assert near.made == {"CL": len(GERMAN)}
     assert far.made == {}
     assert "similarity 0.707 outside 0.8 to 1.0" in far.failures[0].reasons

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from carb_data.construct.calls import Calls, Usage, work_off
-from carb_data.construct.clients import GenerationError
+from carb_data.construct.clients import GenerationError, Models
 from carb_data.construct.config import EmbedderSpec, ModelSpec
 from carb_data.construct.journal import Answers
 from carb_data.construct.pipeline import clean
@@ -86,6 +86,7 @@ def perturb(
     kinds: Collection[str],
     *,
     generator: ModelSpec | None = None,
+    models: Models | None = None,
     languages: Sequence[str] = ("en",),
     embedder: EmbedderSpec | None = None,
     windows: Mapping[Perturbation, tuple[float, float]] = WINDOWS,
@@ -107,6 +108,7 @@ def perturb(
         dataset: the sets; they are not changed, new ones are returned.
         kinds: of ``CC``, ``RC``, ``CL``, ``RP``.
         generator: the model that writes CL, RP and CC; RC needs none.
+        models: opens the generator and the embedder, see ``carb_data.construct.Models``; RC needs none.
         languages: BCP 47 tags into which CL translates.
         embedder: what similarity is measured with; character n-grams where not given.
         windows: least and largest cosine by perturbation.
@@ -142,7 +144,7 @@ def perturb(
             keep(job, _unlabelled(job))
     if to_write:
         with Answers(None if journal is None else Path(journal)) as kept:
-            wait_for(_write_all, to_write, writer, kept, parallel, keep)
+            wait_for(_write_all, to_write, writer, kept, models, parallel, keep)
     return PerturbResult(
         dataset=Dataset(_with_versions(item, jobs_of, made) for item, jobs_of in _by_item(dataset, jobs)),
         made=dict(sorted(Counter(str(response.perturbation) for response in made.values()).items())),
@@ -225,9 +227,14 @@ def _version(job: _Job, text: str, generator: str) -> Response:
 
 
 async def _write_all(
-    jobs: Sequence[_Job], writer: _Writer, journal: Answers, parallel: int, keep: Callable[[_Job, Any], None]
+    jobs: Sequence[_Job],
+    writer: _Writer,
+    journal: Answers,
+    models: Models | None,
+    parallel: int,
+    keep: Callable[[_Job, Any], None],
 ) -> None:
-    async with Calls(journal, writer.embedder) as calls:
+    async with Calls(journal, writer.embedder, models) as calls:
 
         async def work(job: _Job) -> None:
             keep(job, await writer.write(job, calls))

@@ -14,6 +14,7 @@ from carb_cli.output import Output
 from carb_cli.progress import progress
 from carb_data.construct import ConstructReport, Plan, load_config, plan
 from carb_data.construct import construct as construct_sets
+from carb_scorers.models.construction import ConstructionModels
 
 
 class Constructed(Output, ConstructReport):
@@ -71,6 +72,7 @@ def construct(
         made = construct_sets(
             wanted,
             out,
+            models=ConstructionModels(),
             journal=kept,
             progress=lambda done, total, failed: report("construct", done, total, f"{failed} failed"),
         )

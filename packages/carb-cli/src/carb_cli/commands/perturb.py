@@ -16,6 +16,7 @@ from carb_data import CarbError, load
 from carb_data.construct import ModelSpec
 from carb_data.construct.calls import Usage
 from carb_data.perturb import perturb as perturb_sets
+from carb_scorers.models.construction import ConstructionModels
 
 
 class FailedVersion(Part):
@@ -99,6 +100,7 @@ def perturb(
         found = perturb_sets(
             load(data),
             kinds,
+            models=ConstructionModels(),
             generator=generator,
             languages=languages,
             replace=replace,

@@ -7,7 +7,7 @@ from contextlib import AsyncExitStack
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
-from carb_data.construct.clients import Client, Completion, Embedder, cosine, open_client, open_embedder
+from carb_data.construct.clients import Completion, Embedder, Models, NgramEmbedder, Writer, cosine
 from carb_data.construct.config import EmbedderSpec, ModelSpec
 from carb_data.construct.journal import Answers, request_key
 from carb_data.errors import CarbError
@@ -38,10 +38,11 @@ class Usage(Frozen):
 class Calls:
     """Models and an embedder behind one journal. An async context manager: it closes what it opened."""
 
-    def __init__(self, journal: Answers, embedder: EmbedderSpec | None) -> None:
+    def __init__(self, journal: Answers, embedder: EmbedderSpec | None, models: Models | None) -> None:
         self.usage: dict[str, Usage] = {}
         self._journal = journal
-        self._clients: dict[str, Client] = {}
+        self._models = models
+        self._clients: dict[str, Writer] = {}
         self._embedder_spec = embedder
         self._embedder: Embedder | None = None
         self._vectors: dict[str, list[float]] = {}
@@ -51,7 +52,7 @@ class Calls:
         """A text from the journal, or else from the model.
 
         Raises:
-            GenerationError, FatalError: as ``Client.complete``.
+            GenerationError, FatalError: as ``Writer.complete``.
         """
         key = request_key(step=step, model=spec.identity, prompt=prompt, seed=seed)
         kept = self._journal.get(key)
@@ -60,7 +61,7 @@ class Calls:
             return Completion(**kept)
         name = request_key(model=spec.identity)
         if name not in self._clients:
-            self._clients[name] = open_client(spec)
+            self._clients[name] = self._opened.writer(spec)
             self._stack.push_async_callback(self._clients[name].aclose)
         answer = await self._clients[name].complete(prompt, seed)
         self._journal.put(
@@ -87,7 +88,7 @@ class Calls:
             self._count(spec.model, Usage(from_journal=1))
             return float(kept)
         if self._embedder is None:
-            self._embedder = open_embedder(spec)
+            self._embedder = NgramEmbedder() if spec.kind == "ngrams" else self._opened.embedder(spec)
             self._stack.push_async_callback(self._embedder.aclose)
         vectors = {text: self._vectors[text] for text in (first, second) if text in self._vectors}
         new = [text for text in dict.fromkeys((first, second)) if text not in vectors]
@@ -101,6 +102,15 @@ class Calls:
         value = cosine(vectors[first], vectors[second])
         self._journal.put(key, value)
         return value
+
+    @property
+    def _opened(self) -> Models:
+        if self._models is None:
+            raise CarbError(
+                "Construction opens no models itself: give models=, for example ConstructionModels() of "
+                "carb_scorers.models.construction."
+            )
+        return self._models
 
     def _count(self, model: str, usage: Usage) -> None:
         self.usage[model] = self.usage.get(model, Usage()) + usage

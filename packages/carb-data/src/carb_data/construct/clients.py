@@ -30,7 +30,7 @@ class Completion:
     """``stop``, or ``length`` where ``max_tokens`` cut it off."""
 
 
-class Client(Protocol):
+class Writer(Protocol):
     """A language model."""
 
     async def complete(self, prompt: str, seed: int) -> Completion:
@@ -49,34 +49,22 @@ class Embedder(Protocol):
     """A model of similarity."""
 
     async def embed(self, texts: Sequence[str]) -> tuple[list[list[float]], int]:
-        """A vector for each text, and the tokens read. Raises as ``Client.complete`` does."""
+        """A vector for each text, and the tokens read. Raises as ``Writer.complete`` does."""
         ...
 
     async def aclose(self) -> None: ...
 
 
-def open_client(spec: ModelSpec) -> Client:
-    """Open a model; a local one is loaded when first used."""
-    if spec.kind == "openai":
-        from carb_data.construct.openai import OpenAIClient
+class Models(Protocol):
+    """Opens what a configuration names; ``carb_scorers.models.construction.ConstructionModels`` is one."""
 
-        return OpenAIClient(spec)
-    from carb_data.construct.local import LocalClient
+    def writer(self, spec: ModelSpec) -> Writer:
+        """A language model. Raises ``CarbError`` where it cannot be opened."""
+        ...
 
-    return LocalClient(spec)
-
-
-def open_embedder(spec: EmbedderSpec) -> Embedder:
-    """Open an embedder; a local one is loaded when first used."""
-    if spec.kind == "openai":
-        from carb_data.construct.openai import OpenAIEmbedder
-
-        return OpenAIEmbedder(spec)
-    if spec.kind == "transformers":
-        from carb_data.construct.local import LocalEmbedder
-
-        return LocalEmbedder(spec)
-    return NgramEmbedder()
+    def embedder(self, spec: EmbedderSpec) -> Embedder:
+        """What similarity is measured with. Raises ``CarbError`` where it cannot be opened."""
+        ...
 
 
 class NgramEmbedder:

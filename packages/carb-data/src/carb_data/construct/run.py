@@ -11,6 +11,7 @@ from pydantic import ValidationError
 
 from carb_data import files
 from carb_data.construct.calls import Calls, work_off
+from carb_data.construct.clients import Models
 from carb_data.construct.config import Config, ModelSpec
 from carb_data.construct.journal import Answers, count_answers
 from carb_data.construct.pipeline import SetMaker, culture_root
@@ -133,7 +134,12 @@ def _step(name: str, model: ModelSpec, calls: int, prompt_tokens: int, attempts:
 
 
 def construct(
-    config: Config, out: str | Path, *, journal: str | Path | None = None, progress: Progress | None = None
+    config: Config,
+    out: str | Path,
+    *,
+    models: Models,
+    journal: str | Path | None = None,
+    progress: Progress | None = None,
 ) -> ConstructReport:
     """Make sets from references and write them to ``out``.
 
@@ -144,6 +150,7 @@ def construct(
     Args:
         config: references, models, windows.
         out: a ``.jsonl`` or ``.parquet`` file.
+        models: opens the models that the configuration names, see ``Models``.
         journal: the file of answers; by default ``OUT.journal.jsonl`` beside ``out``.
         progress: called after each set.
 
@@ -151,11 +158,11 @@ def construct(
         CarbError: unreadable references, a model that refuses every request, or not one set could be made.
         MissingExtraError: the extra ``construct`` (or ``local``, ``checks``) is not installed.
     """
-    return wait_for(_construct, config, Path(out), journal, progress)
+    return wait_for(_construct, config, Path(out), models, journal, progress)
 
 
 async def _construct(
-    config: Config, out: Path, journal: str | Path | None, progress: Progress | None
+    config: Config, out: Path, models: Models, journal: str | Path | None, progress: Progress | None
 ) -> ConstructReport:
     if out.suffix not in files.SUFFIXES:
         raise CarbError(f"{out}: unknown file type; carb writes {' and '.join(files.SUFFIXES)}.")
@@ -163,7 +170,7 @@ async def _construct(
     others = {r.domain.value: [o for o in references if o.domain is r.domain] for r in references}
     results: dict[int, BonSet | Failure] = {}
     with Answers(Path(journal) if journal is not None else Path(f"{out}.journal.jsonl")) as kept:
-        async with Calls(kept, config.embedder) as calls:
+        async with Calls(kept, config.embedder, models) as calls:
             maker = SetMaker(config, calls, others)
 
             async def work(job: tuple[int, Reference]) -> None:

@@ -282,8 +282,9 @@ class Endpoint:
             raise CarbError(f"{self.url}: the account has no credit left ({status}: {message}).")
         if status == 401:
             raise CarbError(f"{self.url} does not accept the key ({status}: {message}). Name its variable in key_env=.")
-        if status == 404 and self._succeeded is None:
-            raise CarbError(f"{self.url} answers 404: {message}. Are url= and the model's name right?")
+        if status in {403, 404, 405} and self._succeeded is None:
+            hint = "Are the key and what it permits" if status == 403 else "Are url= and the model's name"
+            raise CarbError(f"{self.url} answers {status}: {message}. {hint} right?")
         if status in {408, 409, 425, 429} or status >= 500:
             after = retry_after(response.headers, self._clock.wall())
             raise _TransientError("http", f"{status}: {message}", after=after, gone=status in _OVERLOADED)

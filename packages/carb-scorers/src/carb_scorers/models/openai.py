@@ -207,6 +207,25 @@ class OpenAIModel:
             calls.append(partial(self._ask, self._body(prompt, fields), partial(_continuation, len(start), len(text))))
         return await gather(calls)
 
+    async def embeddings(self, texts: Sequence[str]) -> tuple[list[list[float]], int] | Failure:
+        """A vector for each text from ``/embeddings``, and the tokens read."""
+        tokens = sum(len(text.encode("utf-8", "replace")) for text in texts) // _BYTES_PER_TOKEN
+        body = {"model": self.model, "input": list(texts), **self._extra}
+        try:
+            answer, attempts = await self._endpoint.post("/embeddings", body, tokens=tokens)
+        except EndpointError as error:
+            return Failure(error.error, Usage(requests=error.attempts))
+        usage = _usage(answer, attempts)
+        try:
+            rows = sorted(answer["data"], key=lambda row: int(row["index"]))
+            vectors = [[float(x) for x in row["embedding"]] for row in rows]
+        except (KeyError, TypeError, ValueError, AttributeError):
+            return Failure(ScoreError(kind="http", message="an answer without embeddings"), usage)
+        if len(vectors) != len(texts):
+            message = f"{len(vectors)} embeddings for {len(texts)} texts"
+            return Failure(ScoreError(kind="http", message=message), usage)
+        return vectors, usage.input_tokens
+
     async def aclose(self) -> None:
         """Nothing is held between calls."""
 

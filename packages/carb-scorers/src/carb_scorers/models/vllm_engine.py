@@ -7,8 +7,7 @@ import gc
 import json
 import os
 import threading
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Sequence
 from types import SimpleNamespace
 from typing import Annotated, Any, Literal, TypeVar
 
@@ -16,10 +15,11 @@ from pydantic import Field
 
 from carb_data import CarbError
 from carb_data.extras import require
-from carb_scorers.contract import ScoreError, Usage
+from carb_scorers.contract import Usage
+from carb_scorers.models.fitting import fitted
 from carb_scorers.models.protocol import Failure, Prompt
 from carb_scorers.models.source import model_source
-from carb_scorers.models.tokens import groups_of, shortened
+from carb_scorers.models.tokens import groups_of
 from carb_scorers.models.transformers.loading import _revision, _set_chat_template
 from carb_scorers.specs import Options
 
@@ -113,48 +113,23 @@ class Engine:
     ) -> list[tuple[Tokens, Usage] | Failure]:
         """The token ids of each prompt, with room left behind it.
 
-        With ``truncate=middle`` all prompts of an item are shortened until its longest row fits, so that no
-        candidate is asked about less than another.
+        Prompts of one group are shortened together; see ``fitted``.
         """
         out: dict[int, tuple[Tokens, Usage] | Failure] = {}
         limit = max(1, self.max_length - room)
         for group in groups_of([prompt.group for prompt in prompts]):
-            try:
-                full = {i: row_of(i, prompts[i]) for i in group}
-            except (ValueError, TypeError) as error:  # half a surrogate pair, no tokens at all
-                failure = Failure(ScoreError(kind="text", message=f"cannot be put into tokens: {error}"))
-                out.update(dict.fromkeys(group, failure))
-                continue
-            kept: Mapping[int, Tokens] | None = full
-            if (longest := max(map(len, full.values()))) > limit:
-                kept = self._shortened({i: prompts[i] for i in group}, row_of, limit)
-            for i in group:
-                if kept is None:
-                    hint = "truncate=middle" if self._truncate == "error" else "a shorter question is not enough"
-                    error_row = ScoreError(
-                        kind="too-long", message=f"{longest} tokens, there is room for {limit} ({hint})"
-                    )
-                    out[i] = Failure(error_row, Usage(input_tokens=len(full[i])))
-                else:
-                    cut = len(full[i]) - len(kept[i])
-                    out[i] = kept[i], Usage(input_tokens=len(kept[i]), cut_tokens=cut)
+            asked = [(prompts[i], str(i)) for i in group]
+            found = fitted(
+                self.tokenizer,
+                asked,
+                lambda prompt, place: row_of(int(place), prompt),
+                lambda tokens: [len(tokens)],
+                limit=limit,
+                truncate=self._truncate,
+            )
+            for i, (tokens, usage) in zip(group, found, strict=True):
+                out[i] = Failure(tokens.error, usage) if isinstance(tokens, Failure) else (tokens, usage)
         return [out[i] for i in range(len(prompts))]
-
-    def _shortened(
-        self, prompts: Mapping[int, Prompt], row_of: Callable[[int, Prompt], Tokens], limit: int
-    ) -> Mapping[int, Tokens] | None:
-        questions = {prompt.question for prompt in prompts.values()}
-        if self._truncate == "error" or len(questions) != 1 or any(p.with_question is None for p in prompts.values()):
-            return None
-        made: dict[int, Tokens] = {}
-
-        def excess(text: str) -> int:
-            for i, prompt in prompts.items():
-                assert prompt.with_question is not None
-                made[i] = row_of(i, replace(prompt, messages=prompt.with_question(text)))
-            return max(map(len, made.values())) - limit
-
-        return None if shortened(self.tokenizer, questions.pop(), excess) is None else made
 
 
 def _further(options: VLLMOptions) -> dict[str, Any]:

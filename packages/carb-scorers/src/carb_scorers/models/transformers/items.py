@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Sequence
 from typing import Generic, Literal, Protocol, TypeVar
 
 import anyio.to_thread
-from jinja2 import TemplateError
 
 from carb_data import CarbError
-from carb_scorers.contract import ScoreError, Usage
+from carb_scorers.contract import Usage
+from carb_scorers.models.fitting import fitted
 from carb_scorers.models.protocol import Failure, Prompt
-from carb_scorers.models.tokens import GAP, conversation_key, groups_of, shortened
+from carb_scorers.models.tokens import groups_of
 from carb_scorers.models.transformers.batching import Row
 from carb_scorers.models.transformers.cores import HasCore
 from carb_scorers.models.transformers.executor import Executor, Read
@@ -122,66 +121,12 @@ class ItemRunner(Generic[W]):
     def _rows(
         self, prompts: Sequence[Prompt], answers: Sequence[str] | None, rows_of: RowsOf, room: int = 0
     ) -> list[tuple[Sequence[Row | Failure], Usage]]:
-        """All rows of an item's prompts, and the tokens of each prompt.
-
-        With ``truncate=middle`` every prompt of the item is shortened, until its longest row fits, so that no
-        candidate is asked about less than another. A row that does not fit even so fails, and the others do not.
-        """
-        pairs = list(zip(prompts, answers or [""] * len(prompts), strict=True))
+        """All rows of an item's prompts, and the tokens of each prompt; see ``fitted``."""
+        asked = list(zip(prompts, answers or [""] * len(prompts), strict=True))
         limit = max(1, self._max_length - room)
-        known: dict[object, Sequence[Row] | Failure] = {}  # equal candidates are put into tokens once
-        keys = [(conversation_key(prompt), answer) for prompt, answer in pairs]
-        for key, pair in zip(keys, pairs, strict=True):
-            if key not in known:
-                try:
-                    known[key] = rows_of(*pair)
-                except (ValueError, TypeError, TemplateError) as error:
-                    # A lone surrogate (UnicodeEncodeError is a ValueError), no tokens, or a template that objects.
-                    message = f"cannot be put into tokens: {error}"
-                    known[key] = Failure(ScoreError(kind="text", message=message))
-        out: dict[int, tuple[Sequence[Row | Failure], Usage]] = {}
-        full: dict[int, Sequence[Row]] = {}
-        for place, key in enumerate(keys):
-            if isinstance(made := known[key], Failure):
-                out[place] = [made], Usage()
-            else:
-                full[place] = made
-        rows = full
-        if self._truncate == "middle" and _longest(full) > limit:
-            rows = full | self._shortened({i: pairs[i] for i in full}, rows_of, limit)
-        for place, own in rows.items():
-            before, after = (len(kept[place][0].tokens) for kept in (full, rows))
-            if (longest := _longest({place: own})) > limit:
-                hint = "truncate=middle" if self._truncate == "error" else "a shorter question is not enough"
-                message = f"{longest} tokens, there is room for {limit} ({hint})"
-                failure = Failure(ScoreError(kind="too-long", message=message))
-                out[place] = [failure], Usage(input_tokens=before)
-            else:
-                out[place] = own, Usage(input_tokens=after, cut_tokens=before - after)
-        return [out[place] for place in range(len(pairs))]
-
-    def _shortened(
-        self, pairs: Mapping[int, tuple[Prompt, str]], rows_of: RowsOf, limit: int
-    ) -> dict[int, Sequence[Row]]:
-        """Rows with shorter questions; those that nothing makes fit are missing."""
-        questions = {prompt.question for prompt, _ in pairs.values()}
-        if len(questions) != 1 or any(prompt.with_question is None for prompt, _ in pairs.values()):
-            return {}
-
-        def made(text: str) -> dict[int, Sequence[Row]]:
-            return {
-                place: rows_of(replace(prompt, messages=prompt.with_question(text)), answer)
-                for place, (prompt, answer) in pairs.items()
-                if prompt.with_question is not None
-            }
-
-        least = made(GAP)
-        pairs = {place: pair for place, pair in pairs.items() if _longest({place: least[place]}) <= limit}
-        if not pairs:
-            return {}
-        text = shortened(self._tokenizer, questions.pop(), lambda text: _longest(made(text)) - limit)
-        return {} if text is None else made(text)
+        found = fitted(self._tokenizer, asked, rows_of, _sizes, limit=limit, truncate=self._truncate)
+        return [([rows] if isinstance(rows, Failure) else rows, usage) for rows, usage in found]
 
 
-def _longest(rows: Mapping[int, Sequence[Row]]) -> int:
-    return max((len(row.tokens) for own in rows.values() for row in own), default=0)
+def _sizes(rows: Sequence[Row]) -> list[int]:
+    return [len(row.tokens) for row in rows]

@@ -67,6 +67,11 @@ class HFLanguageModel:
         self._packing = options.packing
         self._budget = options.batch_tokens
 
+    @property
+    def is_chat(self) -> bool:
+        """Whether prompts go through a chat template."""
+        return bool(self._tokenizer.chat_template)
+
     async def aclose(self) -> None:
         """Drop the model."""
         self._items.close()

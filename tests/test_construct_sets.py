@@ -15,9 +15,9 @@ pytest.importorskip("numpy", reason="needs the extra 'construct'")
 import anyio
 
 from carb_data import CarbError, Dataset
-from carb_data.construct import construct, plan
+from carb_data.construct import plan
 from carb_data.construct.journal import Answers
-from construct_server import FOODS, config_for, serving, writer
+from construct_server import FOODS, config_for, construct, serving, writer
 
 pytestmark = pytest.mark.usefixtures("no_pauses")
 

@@ -13,11 +13,11 @@ pytest.importorskip("httpx", reason="needs the extra 'construct'")
 pytest.importorskip("numpy", reason="needs the extra 'construct'")
 
 from carb_data import CarbError, DataError, Dataset, Domain
-from carb_data.construct import construct, load_config, plan
+from carb_data.construct import load_config, plan
 from carb_data.construct.pipeline import clean, mismatched
 from carb_data.construct.prompts import Prompts, fill
 from carb_data.sources.models import Reference
-from construct_server import config_for, references, serving, writer
+from construct_server import config_for, construct, references, serving, writer
 
 
 def test_given_questions_are_used_and_lone_references_reported(tmp_path):

@@ -14,8 +14,8 @@ pytest.importorskip("httpx", reason="needs the extra 'construct'")
 pytest.importorskip("numpy", reason="needs the extra 'construct'")
 
 from carb_data import CarbError, Dataset
-from carb_data.construct import EmbedderSpec, construct
-from construct_server import FOODS, chat, config_for, serving, writer
+from carb_data.construct import EmbedderSpec
+from construct_server import FOODS, chat, config_for, construct, serving, writer
 
 pytestmark = pytest.mark.usefixtures("no_pauses")
 

@@ -11,8 +11,10 @@ from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 from carb_data import Domain
-from carb_data.construct import Config, ModelSpec
+from carb_data.construct import Config, ConstructReport, ModelSpec
+from carb_data.construct import construct as construct_with
 from carb_data.sources.models import Reference
+from carb_scorers.models.construction import ConstructionModels
 
 FOODS = {
     "thai": "People eat rice with a spoon and a fork at most meals in the evening.",
@@ -21,6 +23,11 @@ FOODS = {
     "korean": "People eat rice with a metal spoon and soup beside it in the evening.",
     "spanish": "People eat late, often after ten, with shared plates in the evening.",
 }
+
+
+def construct(config: Config, out: object, **options: object) -> ConstructReport:
+    """With the models of carb-scorers."""
+    return construct_with(config, out, models=ConstructionModels(), **options)
 
 
 def references(count_each: int = 2) -> list[Reference]:
