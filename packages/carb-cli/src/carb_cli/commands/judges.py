@@ -1,0 +1,87 @@
+"""``carb judges``: how scorers behave apart from being right: position, order, length, ties, calibration."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Literal
+
+import polars as pl
+from pydantic import Field
+
+from carb_cli import display
+from carb_cli.display import percent
+from carb_cli.labels import labels
+from carb_cli.options import CultureFile, Json, add_cultures
+from carb_cli.output import Output
+from carb_cli.report.content import read_runs
+from carb_data import CarbError
+from carb_metrics import JudgeBias, MarginRow, TieReport, judge_bias, main_sets, margin_calibration, tie_report
+from carb_scorers.presentations import read_presentations
+
+
+class Judges(Output):
+    """Output of ``carb judges --json``."""
+
+    schema_: Literal["carb.judges/1"] = Field(default="carb.judges/1", alias="schema")
+    bias: JudgeBias
+    ties: TieReport
+    calibration: tuple[MarginRow, ...]
+    """What the lead of the first answer says of being right, over all sets and by culture."""
+
+
+def judges(*runs: Path, confidence: float = 0.95, culture_file: CultureFile = (), json: Json = False) -> None:
+    """Show how scorers behave apart from being right: bias of position, order and length, ties, and calibration.
+
+    For example:
+
+        carb judges runs/first
+
+    Parameters
+    ----------
+    runs
+        Folders that `carb run` wrote, all on the same data set.
+    confidence
+        Confidence of all intervals, between 0 and 1.
+    """
+    if not runs:
+        raise CarbError("Name at least one run folder, for example: carb judges runs/first")
+    add_cultures(culture_file)
+    read = read_runs(runs)
+    scores = main_sets(read.scores.with_items(read.dataset))
+    kept = set(scores.frame["item_id"].to_list())
+    shown = pl.concat([read_presentations(folder) for folder in runs]).filter(pl.col("item_id").is_in(sorted(kept)))
+    lengths = pl.DataFrame(
+        [(s.id, r.id, len(r.text)) for s in read.dataset for r in (*s.responses, *s.perturbed)],
+        schema={"item_id": pl.String, "response_id": pl.String, "length": pl.Int64},
+        orient="row",
+    )
+    found = Judges(
+        bias=judge_bias(scores, shown if shown.height else None, lengths, confidence),
+        ties=tie_report(scores, confidence=confidence),
+        calibration=margin_calibration(scores, "culture", confidence),
+    )
+    if json:
+        found.print()
+        return
+    short = labels(found.bias.scorers["scorer"].to_list())
+    rows = []
+    whole = {row.scorer: row for row in found.calibration if row.group is None}
+    for row in found.bias.scorers.to_dicts():
+        lead = whole.get(row["scorer"])
+        ece = None if lead is None or lead.calibration is None else lead.calibration.ece
+        rows.append(
+            (
+                short[row["scorer"]],
+                "–" if row["position_p"] is None else f"{row['position_p']:.3g}",
+                percent(row["swap_consistency"]),
+                percent(row["self_agreement"]),
+                display.number(row["length_r"]),
+                display.number(ece),
+                display.number(None if lead is None else lead.area),
+            )
+        )
+    columns = ["scorer", "position p", "same after a swap %", "same when asked again %", "length r"]
+    columns += ["calibration error", "mean risk"]
+    display.table("Judges", columns, rows, right=columns[1:])
+    for line in found.ties.statements():
+        display.say(line)
