@@ -22,6 +22,9 @@ EVERY = {name: place for name, (place, _) in COMMANDS.items()} | {
 DOWNSTREAM = "scorer,benchmark,downstream\na,0.7,0.5\nb,0.6,0.45\nc,0.72,0.55\nd,0.5,0.43\ne,0.4,0.3\n"
 NEEDS_PUBLIC_DATA = {"data build", "bon", "train-policy"}
 SERVES = {"review serve"}
+NEEDS_MANY_SCORERS = {"data shorten"}
+"""Run in test_cli_statistics.py."""
+RATINGS = "item,anna,ben,source_item\n1,yes,yes,a\n2,no,no,a\n3,yes,no,b\n4,no,no,c\n5,yes,yes,d\n"
 
 
 def examples(command: str) -> list[str]:
@@ -44,7 +47,7 @@ def test_help_shows_what_the_function_says(carb: Carb, command: str) -> None:
         assert line.startswith(f"carb {command}")
 
 
-@pytest.mark.parametrize("command", sorted(set(EVERY) - NEEDS_PUBLIC_DATA - SERVES))
+@pytest.mark.parametrize("command", sorted(set(EVERY) - NEEDS_PUBLIC_DATA - SERVES - NEEDS_MANY_SCORERS))
 def test_examples_run(
     carb: Carb, command: str, finished_run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -52,6 +55,7 @@ def test_examples_run(
     if command != "run":
         shutil.copytree(finished_run, tmp_path / "runs" / "first")
     (tmp_path / "downstream.csv").write_text(DOWNSTREAM)
+    (tmp_path / "ratings.csv").write_text(RATINGS)
     (tmp_path / "train.txt").write_text("A text about something else.\n")
     write_construct_config(tmp_path)
     if command.startswith("review"):

@@ -34,7 +34,7 @@ def items(
 
     For example:
 
-        carb items runs/first runs/second
+        carb items runs/first
 
     Parameters
     ----------

@@ -37,7 +37,7 @@ def shorten(
 
     For example:
 
-        carb data shorten 200 --runs runs/first runs/second --out short.jsonl
+        carb data shorten 200 --runs runs/first --out short.jsonl
 
     Parameters
     ----------
