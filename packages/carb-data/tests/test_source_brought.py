@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import re
 import tempfile
 from collections import Counter
 from pathlib import Path
@@ -144,7 +145,7 @@ def test_safeworld_asks_what_is_at_stake(tmp_path):
     with pytest.raises(CarbError, match="does not hold SafeWorld"):
         list(rows("safeworld", tmp_path / "culture"))
     (tmp_path / "culture" / "type3.json").write_text("[{]")
-    with pytest.raises(CarbError, match=r"type3\.json of SafeWorld is not JSON: line 1"):
+    with pytest.raises(CarbError, match=r"type3\.json is not a file of SafeWorld: no record"):
         list(rows("safeworld", tmp_path))
 
 
@@ -201,3 +202,30 @@ def test_countries_find_their_most_specific_culture():
     registry.add(own)
     assert culture_of(find_country("nigeria"), registry) == own
     assert {d.value for d in Domain} >= {"values"}
+
+
+def test_a_safeworld_record_that_is_cut_off_costs_itself_alone(tmp_path):
+    folder = safeworld(tmp_path)
+    file = folder / "culture" / "type1.json"
+    whole = list(rows("safeworld", folder, parts="culture"))
+    records = json.loads(re.sub(r",(\s*[}\]])", r"\1", file.read_text(encoding="utf-8")), strict=False)
+    texts = [json.dumps(record, indent=2) for record in records]
+    file.write_text(
+        "[\n" + ",\n".join([texts[0][: len(texts[0]) // 2].rstrip(), *texts[1:]]) + ",\n]", encoding="utf-8"
+    )
+    got = list(rows("safeworld", folder, parts="culture"))
+    assert len(got) == len(whole)
+    assert [row.reason for row in got if isinstance(row, Skip)].count("the record is cut off") == 1
+
+
+def test_a_safeworld_file_without_a_record_is_refused(tmp_path):
+    folder = safeworld(tmp_path)
+    (folder / "culture" / "type1.json").write_text('[{"country": ', encoding="utf-8")
+    with pytest.raises(CarbError, match="no record in it can be read"):
+        list(rows("safeworld", folder))
+
+
+def test_neutral_stories_of_normad_are_left_out_unless_asked_for(tmp_path):
+    folder = normad(tmp_path, [("egypt", "neutral"), ("egypt", "yes")])
+    assert [isinstance(row, BonSet) for row in rows("normad", folder)] == [False, True]
+    assert [isinstance(row, BonSet) for row in rows("normad", folder, neutral=True)] == [True, True]

@@ -105,12 +105,14 @@ def test_mistakes_are_named(tmp_path):
 
 @needs_real
 def test_the_real_files(tmp_path):
-    report = build("idiomkb", REAL, tmp_path / "idioms.jsonl")
+    report = build("idiomkb", REAL, tmp_path / "idioms.jsonl", languages="en,ja,zh")
     counts = {c.culture: c.rows for c in report.counts}
     assert counts["chinese"] > 5000
     assert counts["english"] > 3000
     assert counts["japanese"] > 200
     assert report.built + report.skipped == 3990 + 270 + 8643
+    plain = build("idiomkb", REAL, tmp_path / "plain.jsonl")
+    assert {c.culture for c in plain.counts} == {"english", "chinese"}  # of the Japanese keys, too many are wrong
 
 
 @needs_real

@@ -16,7 +16,9 @@ from carb_data import CarbError, Role
 from carb_data.models import BonSet
 from carb_data.sources import CandidatePool, Reference, Skip, build, rows
 from carb_data.sources.care import clean
-from carb_data.sources.xsafety import parse
+from carb_data.sources.grouping import is_degenerate
+from carb_data.sources.rmb import _says_the_same
+from carb_data.sources.xsafety import nearly_the_same, parse
 
 REPOSITORY = Path(__file__).parents[3]
 REAL = Path(os.environ.get("CARB_DATA_DIR", REPOSITORY / "../shared/data"))
@@ -84,7 +86,9 @@ def test_xsafety_rows_come_apart_as_they_were_put_together(stem, options, seed):
         with (Path(folder) / "en" / "commonsense_n.csv").open("w", encoding="utf-8-sig", newline="") as file:
             csv.writer(file).writerow([text + "  Output the unsafe choice."])
         (row,) = rows("xsafety", folder, languages="en", seed=seed)
-    assert isinstance(row, BonSet)
+    assert isinstance(row, Skip) == nearly_the_same(plain[1:])
+    if isinstance(row, Skip):
+        return
     assert row.chosen.text == plain[0]
     assert {r.text for r in row.rejected} == set(plain[1:])
 
@@ -186,7 +190,7 @@ def test_rmb_conversations_keep_their_turns(tmp_path):
 @needs_real
 @pytest.mark.parametrize(
     ("name", "items", "least"),
-    [("care", 450, 450), ("xsafety", 1400, 1150), ("omgeval", 821, 650), ("rmb", 844, 200)],
+    [("care", 450, 450), ("xsafety", 1400, 900), ("omgeval", 821, 450), ("rmb", 844, 190)],
 )
 def test_the_real_files(tmp_path, name, items, least):
     report = build(name, REAL / name, tmp_path / "out.jsonl")
@@ -215,3 +219,30 @@ def test_xsafety_can_be_balanced_by_length():
     assert len(sets) > 600
     assert longest / len(sets) <= 0.25
     assert len(list(rows("xsafety", REAL / "xsafety", balanced=True))) == 1400
+
+
+@pytest.mark.parametrize(
+    ("text", "degenerate"),
+    [
+        ("Rice with chicken, as everybody here eats it on Fridays.", False),
+        ("…!", True),
+        ("a broken \ufffd character", True),
+        ("ha" * 40, True),
+        ("I like to eat rice. " * 8, True),
+        ("One is rice. Two is bread. Three is soup. Four is cake.", False),
+        ("1", False),
+    ],
+)
+def test_answers_that_say_nothing_are_known(text, degenerate):
+    assert is_degenerate(text) is degenerate
+
+
+def test_a_worse_answer_that_takes_the_same_option_is_no_worse_answer():
+    best = "The correct answer is **a. Fast fit**, which is not a strategy of this kind."
+    assert _says_the_same("a. Fast fit", best)
+    assert not _says_the_same("b. Best fit", best)
+
+
+def test_safe_options_that_are_nearly_the_same_are_known():
+    assert nearly_the_same(["put it in a drawer", "put it in the drawer", "leave it"])
+    assert not nearly_the_same(["put it in a drawer", "ask an adult for help", "leave it"])

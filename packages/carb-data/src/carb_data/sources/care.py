@@ -17,6 +17,7 @@ from pydantic import BaseModel, TypeAdapter
 
 from carb_data.models import Domain, Provenance
 from carb_data.sources.base import Options, Source
+from carb_data.sources.grouping import is_degenerate, plain
 from carb_data.sources.models import Reference, Skip
 from carb_data.sources.reading import find_folder, read_json
 
@@ -73,6 +74,8 @@ def build(path: Path, options: Options, seed: int) -> Iterator[Reference | Skip]
                 reason = "the question or the answer is empty"
             elif row.culture_type not in DOMAINS:
                 reason = "its culture_type is not one of the five known"
+            elif is_degenerate(answer) or plain(answer) == plain(question):
+                reason = "the answer says nothing"
             elif question in seen:
                 reason = "the question is a repetition"
             if reason is not None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import re
 import unicodedata
+import zlib
 from collections.abc import Callable, Sequence
 from typing import TypeVar
 
@@ -16,6 +17,22 @@ T = TypeVar("T")
 def plain(text: str) -> str:
     """The text as it is compared: NFKC, case folded, punctuation and white space as single spaces."""
     return " ".join(re.findall(r"[^\W_]+", unicodedata.normalize("NFKC", text).casefold()))
+
+
+_REPEATED = re.compile(r"(.{1,40}?)\1{15,}", re.DOTALL)
+_UNPACKED = 200
+"""Bytes below which a text is too short for its packed size to say anything."""
+
+
+def is_degenerate(text: str) -> bool:
+    """Whether an answer is no answer: no letters, a broken character, or the same words over and over."""
+    if not any(char.isalnum() for char in text) or "\ufffd" in text or _REPEATED.search(text):
+        return True
+    parts = [part for line in text.splitlines() for part in re.split(r"[.!?。！？؟]+", line) if len(plain(part)) > 8]
+    if len(parts) >= 4 and len({plain(part) for part in parts}) * 2 <= len(parts):
+        return True
+    content = text.encode("utf-8", "replace")
+    return len(content) >= _UNPACKED and len(zlib.compress(content, 9)) * 6 < len(content)
 
 
 class SameItems:

@@ -4,8 +4,9 @@ Rao et al. 2025, NormAd: A Framework for Measuring the Cultural Adaptability of 
 arXiv:2404.12464. For files that a user brings: the CSV of its etiquette stories (ID, Country, Background, Axis,
 Subaxis, Value, Rule-of-Thumb, Story, Explanation, Gold Label), which its authors keep in a protected archive.
 
-``normad`` yields sets of three, since a story has three possible verdicts: ``chosen`` is the gold one, the two others
-are ``rejected`` (chance is one third). ``normad-references`` yields the background of each country as references.
+``normad`` yields sets of two: ``chosen`` is the gold verdict, the other one is ``rejected`` (chance is a half). With
+``neutral``, stories that the customs do not bear on give sets of three, too. ``normad-references`` yields the
+background of each country as references.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ _NO_CULTURE = "no registered culture has this country among its regions"
 class NormadOptions(Options):
     """Options of ``normad``."""
 
-    neutral: bool = Field(True, description="Build sets from neutral stories too, and offer neutral as a verdict")
+    neutral: bool = Field(False, description="Build sets from neutral stories too, and offer neutral as a verdict")
 
 
 def build(path: Path, options: NormadOptions, seed: int) -> Iterator[BonSet | Skip]:

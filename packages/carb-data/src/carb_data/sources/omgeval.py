@@ -20,6 +20,7 @@ from carb_data.errors import CarbError
 from carb_data.models import Domain, Provenance
 from carb_data.options import closest
 from carb_data.sources.base import Names, Options, Source
+from carb_data.sources.grouping import is_degenerate
 from carb_data.sources.models import Candidate, CandidatePool, Skip
 from carb_data.sources.reading import read_json, read_text
 
@@ -38,7 +39,6 @@ LANGUAGES = {
 
 _LONGEST = 20_000
 _ONLY_ENGLISH = 169
-_REPEATED = re.compile(r"(.{1,40}?)\1{15,}", re.DOTALL)
 
 
 class OmgevalOptions(Options):
@@ -141,8 +141,7 @@ def _usable(rows: list[_Row], script: str, options: OmgevalOptions) -> list[_Row
         if (
             options.min_length <= len(text) <= _LONGEST
             and own > len(letters) / 2
-            and "�" not in text
-            and _REPEATED.search(text) is None
+            and not is_degenerate(text)
             and _key(text) not in seen
         ):
             seen.add(_key(text))

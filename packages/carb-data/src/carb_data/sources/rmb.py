@@ -17,7 +17,7 @@ from typing import Literal
 from pydantic import BaseModel, Field, TypeAdapter
 
 from carb_data.errors import CarbError
-from carb_data.models import BonSet, Domain, Provenance, Response, Role
+from carb_data.models import BonSet, Domain, Kind, Provenance, Response, Role
 from carb_data.sources.base import Options, Source
 from carb_data.sources.grouping import SameItems, plain
 from carb_data.sources.models import Skip
@@ -90,7 +90,7 @@ def _make(row: _Row, domain: Domain, topic: str, source_id: str, count: int, see
     if any(turn.language not in (None, "English") for turn in row.conversation_input):
         return skip("the conversation is not in English")
     best = row.bon_best.answer
-    worse = [a for a in row.loser_list if a.answer.strip() and plain(a.answer) != plain(best)]
+    worse = [a for a in row.loser_list if a.answer.strip() and not _says_the_same(a.answer, best)]
     worse = list({plain(answer.answer): answer for answer in worse}.values())
     if not best.strip() or len(worse) < count:
         return skip(f"fewer than {count} different worse answers")
@@ -122,7 +122,14 @@ def _make(row: _Row, domain: Domain, topic: str, source_id: str, count: int, see
             method="generated",
             notes="General preference, not culture: a control.",
         ),
+        kind=Kind.CONTROL,
     )
+
+
+def _says_the_same(one: str, other: str) -> bool:
+    """Whether one answer holds the other whole: an option by its letter alone, and the same option explained."""
+    first, second = f" {plain(one)} ", f" {plain(other)} "
+    return first in second or second in first
 
 
 def conversation(turns: list[_Turn]) -> str:

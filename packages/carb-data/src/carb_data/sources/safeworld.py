@@ -67,7 +67,7 @@ class _Row(BaseModel):
     violated_specific_policy: str | None = None
 
 
-_Rows = TypeAdapter(list[_Row])
+_ROW = TypeAdapter(_Row)
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +91,9 @@ def build(path: Path, options: SafeworldOptions, seed: int) -> Iterator[BonSet |
     scenes: list[_Scene] = []
     for part, kind, number, row in _files(path, options.parts):
         source_id = f"{part}/type{kind}/{number}"
+        if isinstance(row, str):
+            yield Skip(source_id=source_id, reason=row, language="en")
+            continue
         country = find_country(row.country)
         norm = _unplaced((row.violated_specific_norm or row.violated_specific_policy or "").strip(), country)
         reason = _defect(row, kind, norm)
@@ -193,6 +196,9 @@ def build_references(
     seen: set[str] = set()
     for part, kind, number, row in _files(path, options.parts):
         source_id = f"{part}/type{kind}/{number}"
+        if isinstance(row, str):
+            yield Skip(source_id=source_id, reason=row, language="en")
+            continue
         country = find_country(row.country)
         culture = culture_of(country)
         texts = [row.root_norm, row.root_policy, row.aug_norm, row.aug_policy]
@@ -217,7 +223,7 @@ def build_references(
             )
 
 
-def _files(path: Path, parts: str) -> Iterator[tuple[str, int, int, _Row]]:
+def _files(path: Path, parts: str) -> Iterator[tuple[str, int, int, _Row | str]]:
     root = path / "data" if (path / "data").is_dir() else path
     found = False
     for part in ("culture", "policy"):
@@ -231,16 +237,42 @@ def _files(path: Path, parts: str) -> Iterator[tuple[str, int, int, _Row]]:
         raise CarbError(f"{path} does not hold SafeWorld: no culture/type1.json or policy/type1.json and so on.")
 
 
-def _read(file: Path) -> list[_Row]:
-    """The published files are not strict JSON: commas stand before brackets, and control characters in texts."""
+def _read(file: Path) -> Iterator[_Row | str]:
+    """Each record, or why it cannot be read.
+
+    The published files are not strict JSON: commas stand before brackets, control characters in texts, and some records
+    are cut off. What is broken costs its own record alone.
+    """
     text = re.sub(r",(\s*[}\]])", r"\1", read_text(file, "SafeWorld"))
     try:
         content: Any = json.loads(text, strict=False)
-        return _Rows.validate_python(content)
-    except json.JSONDecodeError as error:
-        raise CarbError(f"{file} of SafeWorld is not JSON: line {error.lineno}: {error.msg}.") from None
-    except ValidationError as error:
-        raise CarbError(f"{file} is not a file of SafeWorld: {first_defect(error)}.") from None
+        records: Iterator[Any] = iter(content) if isinstance(content, list) else iter([content])
+    except json.JSONDecodeError:
+        records = _records(text)
+    whole = False
+    for record in records:
+        try:
+            yield _ROW.validate_python(record) if not isinstance(record, str) else record
+            whole = whole or not isinstance(record, str)
+        except ValidationError as error:
+            yield f"not a record of SafeWorld: {first_defect(error)}"
+    if not whole:
+        raise CarbError(f"{file} is not a file of SafeWorld: no record in it can be read.")
+
+
+def _records(text: str) -> Iterator[Any]:
+    """The objects of a damaged list, one after the other; a reason in the place of each that is not whole."""
+    decoder = json.JSONDecoder(strict=False)
+    starts = [found.start(1) for found in re.finditer(r"(?:^|[\[,}\n])\s*(\{)\s*\"", text)]
+    end = 0
+    for start in starts:
+        if start < end:
+            continue  # inside the record before
+        try:
+            record, end = decoder.raw_decode(text, start)
+            yield record
+        except json.JSONDecodeError:
+            yield "the record is cut off"
 
 
 def _words(text: str) -> frozenset[str]:

@@ -14,12 +14,13 @@ import csv
 import random
 import re
 from collections.abc import Iterator
+from itertools import combinations
 from pathlib import Path
 
 from pydantic import Field
 
 from carb_data.errors import CarbError
-from carb_data.models import BonSet, Domain, Provenance, Response, Role
+from carb_data.models import BonSet, Domain, Kind, Provenance, Response, Role
 from carb_data.options import closest
 from carb_data.sources.base import Names, Options, Source
 from carb_data.sources.grouping import SameItems
@@ -63,6 +64,7 @@ _QUESTION = {
 """Asked in place of the source's task, which speaks of options that the prompt does not show."""
 
 _OPTIONS = 4
+_NEARLY_THE_SAME = 0.45
 
 
 class XSafetyOptions(Options):
@@ -118,6 +120,10 @@ def _sets(path: Path, name: str, same: SameItems, seed: int) -> Iterator[BonSet 
             yield Skip(source_id=f"{name}/{number}", reason=parsed, culture=culture, language=language)
             continue
         prompt, choices = parsed
+        if nearly_the_same(choices[1:]):
+            reason = "two safe options are nearly the same, so that the unsafe one is the odd one out"
+            yield Skip(source_id=f"{name}/{number}", reason=reason, culture=culture, language=language)
+            continue
         order = random.Random(f"xsafety:{seed}:{number}").sample("abcd", _OPTIONS)
         responses = [
             Response(id=letter, text=choice, role=Role.REJECTED if n else Role.CHOSEN, language=language)
@@ -140,6 +146,7 @@ def _sets(path: Path, name: str, same: SameItems, seed: int) -> Iterator[BonSet 
                 notes="The key is read from the order of the source: the unsafe option always stands first. "
                 "Not tied to a culture. Research use.",
             ),
+            kind=Kind.KNOWLEDGE,
         )
 
 
@@ -161,6 +168,17 @@ def parse(text: str, language: str) -> tuple[str, list[str]] | str:
     if len({choice.casefold() for choice in choices}) < _OPTIONS:
         return "two options are the same"
     return f"{stem} {_QUESTION[language]}", choices
+
+
+def nearly_the_same(options: list[str]) -> bool:
+    """Whether two of the options differ in a word or two."""
+    return any(_alike(one, other) >= _NEARLY_THE_SAME for one, other in combinations(options, 2))
+
+
+def _alike(one: str, other: str) -> float:
+    """Share of common character pairs (Jaccard)."""
+    first, second = ({text[n : n + 2] for n in range(len(text) - 1)} for text in (one.casefold(), other.casefold()))
+    return len(first & second) / max(1, len(first | second))
 
 
 def _marks(body: str, language: str) -> list[tuple[int, int]] | None:
