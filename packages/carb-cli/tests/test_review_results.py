@@ -350,3 +350,22 @@ def test_a_judge_shortens_the_interval_and_does_not_bend_it(tmp_path: Path) -> N
         shorter.append((row.together.high - row.together.low) / (row.people_alone.high - row.people_alone.low))
     assert hits >= 11  # 13 expected; fewer than 11 has a chance of 3% at a coverage of 95%
     assert sum(shorter) / 14 < 0.9  # √(1 − ρ²·2/3) with ρ about 0.7 is 0.82
+
+
+def test_the_human_line_stands_in_the_report(tmp_path: Path, carb: Carb, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    sets(8).save("data.jsonl")
+    panel(tmp_path / "a.reviews", load("data.jsonl"), [truthful(1)] * 3).close()
+    assert carb("review", "apply", "a.reviews", "--data", "data.jsonl", "--out", "verified.jsonl").code == 0
+    for data in ("verified", "data"):
+        run = ("run", "--data", f"{data}.jsonl", "--scorer", "baseline:length", "--scorer", "baseline:random")
+        assert carb(*run, "--out", f"runs/{data}").code == 0
+    seen = carb("report", "runs/verified", "--json", "report.json", "--html", "report.html", "--md", "report.md").out
+    human = json.loads((tmp_path / "report.json").read_text())["dataset"]["human"]
+    assert (human["share"], human["high"], human["people"], human["sets"]) == (1.0, 1.0, 3, 8)
+    limits = f"{100 * human['low']:.1f}"
+    assert f"human line 100.0% [{limits}" in seen
+    assert f"human line 100.0% [{limits}" in (tmp_path / "report.md").read_text()
+    assert f'id="human-line">100.0% [{limits}' in (tmp_path / "report.html").read_text()
+    assert "human line" not in carb("report", "runs/data", "--html", "other.html").out
+    assert 'id="human-line"' not in (tmp_path / "other.html").read_text()

@@ -16,6 +16,7 @@ from carb_cli.options import CultureFile, add_cultures
 from carb_cli.output import print_json, write
 from carb_cli.report.content import Runs, content, read_runs
 from carb_cli.report.model import Report, ValidityPart
+from carb_cli.report.tables import human
 from carb_data import CarbError
 from carb_metrics import FamilyReport, correlate
 
@@ -176,7 +177,7 @@ def leaderboard(found: Report) -> None:
         interval = display.interval(cell.low, cell.high)
         rows.append((place, short[name], percent(cell.accuracy), interval, shared, cell.n, cell.ties, cell.errors))
     columns = ["rank", "scorer", "accuracy %", f"{100 * found.confidence:.0f}%", "shared %", "sets", "ties", "errors"]
-    title = f"{', '.join(data.names)}: {data.sets:,} sets, chance {percent(data.chance)}%"
+    title = f"{', '.join(data.names)}: {data.sets:,} sets, chance {percent(data.chance)}%{human(data)}"
     display.table(title, columns, rows, right=[c for c in columns if c not in ("rank", "scorer")])
     display.say("A tie with the right answer is a loss; 'shared' gives 1/k of it to each of k tied answers.")
     if found.floor is not None:

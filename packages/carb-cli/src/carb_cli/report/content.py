@@ -23,6 +23,7 @@ from carb_cli.report.model import (
     ScorerPart,
     ValidityPart,
 )
+from carb_cli.review.applying import line_beside
 from carb_cli.runs import dataset_of
 from carb_data import CarbError, Dataset, ScoreTable, is_main
 from carb_metrics import (
@@ -30,6 +31,7 @@ from carb_metrics import (
     Cell,
     Consistency,
     Grouped,
+    HumanLine,
     Sensitivity,
     bon_accuracy,
     breakdown,
@@ -132,6 +134,16 @@ def chance(dataset: Dataset) -> float | None:
     return sum(1 / size for size in sizes) / len(sizes) if sizes else None
 
 
+def _human(runs: Runs) -> HumanLine | None:
+    """The human line of a reviewed data set: beside the data that were named, or in the run's folder."""
+    record = runs.records[0].dataset
+    for path in (*map(Path, record.names), *(folder / "dataset.parquet" for folder in runs.folders)):
+        beside = line_beside(path)
+        if beside is not None and beside.fingerprint == record.fingerprint:
+            return beside.lines.overall
+    return None
+
+
 def _dataset(runs: Runs) -> DatasetPart:
     first, items = runs.records[0].dataset, runs.dataset
     return DatasetPart(
@@ -141,6 +153,7 @@ def _dataset(runs: Runs) -> DatasetPart:
         mirrors=sum(item.family is not None and not is_main(item.culture, item.language) for item in items),
         responses=first.responses,
         chance=chance(items),
+        human=_human(runs),
         cultures=counts(item.culture for item in items),
         domains=counts(str(item.domain) for item in items),
         languages=counts(item.language for item in items),

@@ -8,7 +8,7 @@ from typing import Any, Literal
 from pydantic import Field
 
 from carb_cli.output import Output, Part
-from carb_metrics import Cell, Estimate, FamilyReport, SurfaceFloor
+from carb_metrics import Cell, Estimate, FamilyReport, HumanLine, SurfaceFloor
 from carb_scorers.contract import ScorerSpec, Usage
 from carb_scorers.records import Machine
 
@@ -28,6 +28,8 @@ class DatasetPart(Part):
     responses: int
     chance: float | None
     """Accuracy of a random pick without ties: the mean of 1/N."""
+    human: HumanLine | None = None
+    """How often native speakers pick the key, where `carb review apply` made this data set; else null."""
     cultures: dict[str, int]
     """Sets of each culture, as the sets name it."""
     domains: dict[str, int]

@@ -6,14 +6,20 @@ import json
 import re
 from typing import Any
 
-from carb_cli.display import percent, safe
+from carb_cli.display import interval, percent, safe
 from carb_cli.labels import labels
-from carb_cli.report.model import Report, ScorerPart
+from carb_cli.report.model import DatasetPart, Report, ScorerPart
 
 _LATEX = {
     "\\": r"\textbackslash{}", "&": r"\&", "%": r"\%", "$": r"\$", "#": r"\#", "_": r"\_", "{": r"\{", "}": r"\}",
     "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "<": r"\textless{}", ">": r"\textgreater{}",
 }  # fmt: skip
+
+
+def human(data: DatasetPart) -> str:
+    """The human line behind the chance level; nothing where the data set was not reviewed."""
+    line = data.human
+    return "" if line is None else f", human line {percent(line.share)}% [{interval(line.low, line.high)}]"
 
 
 def markdown_table(report: Report) -> str:
@@ -23,7 +29,7 @@ def markdown_table(report: Report) -> str:
     level = f"{100 * report.confidence:.4g}%"
     data = report.dataset
     head = (
-        f"{_md(', '.join(data.names))}: {data.sets:,} sets, chance {percent(data.chance)}%. Accuracy in "
+        f"{_md(', '.join(data.names))}: {data.sets:,} sets, chance {percent(data.chance)}%{human(data)}. Accuracy in "
         f"percent with its {level} interval. Fingerprint `{data.fingerprint[:16]}`."
     )
     lines = [
