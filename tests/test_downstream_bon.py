@@ -7,7 +7,7 @@ import pytest
 
 from carb_data.tasks import open_task
 from carb_scorers import open_scorer
-from carb_scorers.bon import best_of_n, collect, open_policy, score_pool
+from carb_scorers.bon import bon_curve, collect, open_policy, score_pool
 from carb_scorers.bon.outcome import grade_pool
 from carb_scorers.bon.policies import policy_prompts
 
@@ -63,7 +63,7 @@ def test_samples_differ_and_scorers_pick_among_them(gemma, task, tmp_path):
             await scorer.aclose()
 
     for spec in ("baseline:length", f"implicit:{gemma}?ref=none"):
-        result = best_of_n(pool, task, anyio.run(score, spec), grades)
+        result = bon_curve(pool, task, anyio.run(score, spec), grades)
         assert (len(result.prompts), result.errors) == (4, 0)
         assert all(0 <= point.picked <= point.best <= 1 for point in result.curve)
 
@@ -83,7 +83,7 @@ def test_the_annotations_of_a_place_are_the_best_policy(public_data, tmp_path):
     (tmp_path / "people.jsonl").write_text("\n".join(rows) + "\n", encoding="utf-8")
     pool = draw(task, f"file:{tmp_path / 'people.jsonl'}", 2, tmp_path / "pool.jsonl")
     scores = anyio.run(lambda: score_pool(pool, task, open_scorer("baseline:random")))
-    result = best_of_n(pool, task, scores, grade_pool(pool, task))
+    result = bon_curve(pool, task, scores, grade_pool(pool, task))
     assert result.quality == 1
 
 

@@ -19,7 +19,7 @@ import torch
 from carb_data import CarbError, Dataset, load
 from carb_scorers import evaluate, open_scorer
 from carb_scorers.blind import blind
-from carb_scorers.models.protocol import Choices, Continuation, Failure, Generation, Prompt, Reward
+from carb_scorers.models.protocol import Choices, Continuation, Failure, Generation, Prompt, Reward, Watch
 from carb_scorers.models.tokens import answer_ids, conversation_ids, prompt_ids, wanted_ids
 from carb_scorers.models.vllm import VLLMOptions, open_language_model, open_reward_model
 from carb_scorers.specs import read_options
@@ -96,6 +96,23 @@ def test_sampled_texts_depend_on_their_own_prompt_alone(judge: Any) -> None:
     assert [g.text for g in run(judge.generate, PROMPTS, max_tokens=12, temperature=1.0, seed=6)] != [
         g.text for g in together
     ]
+
+
+def test_a_watched_word_has_the_probability_that_transformers_gives(judge: Any, reference: tuple[Any, Any]) -> None:
+    """Where it was written, on the sampled ids: ``The capital of France is Paris.``"""
+    (plain,) = run(judge.generate, PROMPTS[:1], max_tokens=12)
+    before, _, after = plain.text.partition(" is")
+    assert after.startswith(" Paris"), plain.text
+    watch = Watch(after=f"{before} is"[-9:].strip(), words=("Paris", "London"))
+    (found,) = run(judge.generate, PROMPTS[:1], max_tokens=12, watch=watch)
+    assert found.text == plain.text
+    assert found.choices is not None
+    tokenizer = reference[1]
+    ids = [*prompt_ids(tokenizer, PROMPTS[0]), *tokenizer(f"{before} is", add_special_tokens=False)["input_ids"]]
+    paris, london = (tokenizer(f" {word}", add_special_tokens=False)["input_ids"][0] for word in watch.words)
+    last = logprobs(reference, ids)[-1]
+    own = found.choices.logprobs
+    assert own["Paris"] - own["London"] == pytest.approx((last[paris] - last[london]).item(), abs=FLOAT32)
 
 
 def test_stop_strings_end_an_answer(judge: Any) -> None:

@@ -17,7 +17,7 @@ import torch
 from carb_data.tasks import TaskPrompt
 from carb_data.tasks.base import GradesOneByOne
 from carb_scorers import open_scorer
-from carb_scorers.bon import Policy, SamplePool, best_of_n, collect, open_policy, score_pool
+from carb_scorers.bon import Policy, SamplePool, bon_curve, collect, open_policy, score_pool
 from carb_scorers.bon.outcome import grade_pool
 from carb_scorers.bon.policies import policy_prompts
 from carb_scorers.models.tokens import prompt_ids
@@ -186,7 +186,7 @@ def test_a_prompt_that_is_too_long_is_an_error_row(vllm: Any, tmp_path: Path) ->
         assert sample.error is not None
         assert sample.error.startswith("too-long: ")
     scores = run(score_pool, pool, Questions(long), open_scorer("baseline:length"))
-    result = best_of_n(pool, Questions(long), scores, grade_pool(pool, Questions(long)))
+    result = bon_curve(pool, Questions(long), scores, grade_pool(pool, Questions(long)))
     assert [outcome.prompt_id for outcome in result.prompts] == ["france"]
     assert result.short == 1
 
@@ -225,7 +225,7 @@ def test_best_of_n_from_samples_to_picks(vllm: Any, tmp_path: Path) -> None:
     pool = run(collect, vllm("temperature=1&max_new_tokens=8"), task, 8, file)
     scores = run(score_pool, pool, task, open_scorer("baseline:length"), tmp_path / "scores")
     assert scores.errors == {}
-    result = best_of_n(pool, task, scores, grade_pool(pool, task))
+    result = bon_curve(pool, task, scores, grade_pool(pool, task))
     assert (len(result.prompts), result.n, result.errors, result.short) == (4, 8, 0, 0)
     for outcome in result.prompts:
         lengths = [len(sample.text) for sample in pool.samples[outcome.prompt_id]]

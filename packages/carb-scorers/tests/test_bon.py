@@ -7,7 +7,7 @@ import pytest
 
 from carb_data import CarbError
 from carb_data.tasks import Comparison, TaskPrompt
-from carb_scorers.bon import best_of_n, collect, judge_from, open_policy, read_pool, score_pool
+from carb_scorers.bon import bon_curve, collect, judge_from, open_policy, read_pool, score_pool
 from carb_scorers.bon.outcome import grade_pool
 from carb_scorers.bon.policies import PolicySpec, Sampled, is_over, policy_prompts, tidy
 from carb_scorers.contract import ScoreResult, ScorerSpec, failed
@@ -221,7 +221,7 @@ class TestScoring:
         scores = score(pool, task, scorer)
         assert [c.text for c in scorer.requests[0].candidates if not c.text] == []
         assert scores.scores["p0"] == (0.0, float("-inf"), -2.0, float("-inf"))
-        result = best_of_n(pool, task, scores, grade_pool(pool, task))
+        result = bon_curve(pool, task, scores, grade_pool(pool, task))
         assert result.prompts[0].pick == 0
 
 
@@ -229,7 +229,7 @@ class TestOutcome:
     def run(self, tmp_path, function, n=4, task=None, policy=None):
         task = task or CountTask()
         pool = draw(tmp_path / "pool.jsonl", n, task, policy)
-        return best_of_n(pool, task, score(pool, task, FunctionScorer(function)), grade_pool(pool, task))
+        return bon_curve(pool, task, score(pool, task, FunctionScorer(function)), grade_pool(pool, task))
 
     def test_by_hand(self, tmp_path):
         """Prompt 0 has 0, 7, 4, 1; the scorer likes small numbers, so it picks the worst."""
@@ -275,7 +275,7 @@ class TestOutcome:
         pool = draw(tmp_path / "pool.jsonl", 4, task)
         scores = score(pool, task, FunctionScorer(float))
         with pytest.raises(CarbError, match="Best-of-8"):
-            best_of_n(pool, task, scores, grade_pool(pool, task), sizes=(1, 8))
+            bon_curve(pool, task, scores, grade_pool(pool, task), sizes=(1, 8))
 
 
 class TestPolicies:

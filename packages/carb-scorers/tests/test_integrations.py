@@ -1,6 +1,7 @@
 """Scorers in other projects, without the other projects: what they are asked and what they give back."""
 
 import asyncio
+import math
 import pickle
 import threading
 from collections.abc import Sequence
@@ -16,7 +17,7 @@ from carb_data import CarbError
 from carb_data.models import Message
 from carb_scorers import ScoreRequest, ScoreResult, ScorerSpec, open_scorer
 from carb_scorers.contract import failed
-from carb_scorers.integrations import as_trl_reward, as_verl_reward, asking, best_of_n, best_of_n_async
+from carb_scorers.integrations import as_trl_reward, as_verl_reward, asking, best_of_n, best_of_n_async, score
 from carb_scorers.integrations.asking import Opened, as_prompt
 from carb_scorers.integrations.verl import NoRewardError
 
@@ -249,3 +250,16 @@ def test_a_classifier_is_asked_without_a_culture() -> None:
     scorer.spec = scorer.spec.model_copy(update={"kind": "classifier"})
     assert as_trl_reward(scorer)(prompts=["Was?"], completions=["vier"]) == [4.0]
     assert (scorer.requests[0].culture, scorer.requests[0].language) == ("unknown", "und")
+
+
+def test_scores_of_loose_texts() -> None:
+    assert score("baseline:length", ["Was?", "Wo?", "Was?"], ["eins", "da", "drei!"]) == [4.0, 2.0, 5.0]
+    assert score("baseline:length", [], []) == []
+    with pytest.raises(CarbError, match="as many responses"):
+        score("baseline:length", ["Was?"], [])
+
+
+def test_a_response_without_a_score_is_nan_and_named() -> None:
+    with pytest.warns(UserWarning, match="1 of 1 responses have no score"):
+        (found,) = score(Fake(), ["Was?"], ["bad"])
+    assert math.isnan(found)

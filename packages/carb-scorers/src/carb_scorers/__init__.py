@@ -11,7 +11,7 @@ from carb_scorers.contract import (
     Usage,
 )
 from carb_scorers.evaluation import Progress, evaluate, evaluate_async
-from carb_scorers.integrations import as_trl_reward, best_of_n
+from carb_scorers.integrations import as_trl_reward, best_of_n, score
 from carb_scorers.specs import open_scorer
 
 __all__ = [
@@ -29,4 +29,5 @@ __all__ = [
     "evaluate",
     "evaluate_async",
     "open_scorer",
+    "score",
 ]

@@ -22,7 +22,7 @@ from carb_cli.study.result import CurvePart
 from carb_data import CarbError
 from carb_data.tasks import Task, open_task
 from carb_scorers import open_scorer
-from carb_scorers.bon import PoolScores, SamplePool, best_of_n, collect, judge_from, open_policy, score_pool
+from carb_scorers.bon import PoolScores, SamplePool, bon_curve, collect, judge_from, open_policy, score_pool
 from carb_scorers.bon.outcome import Grades, grade_pool
 
 Several = Parameter(negative=(), consume_multiple=True)
@@ -216,7 +216,7 @@ def _result(
 
 
 def _picked(pool: SamplePool, task: Task, scores: PoolScores, grades: Grades, confidence: float) -> Picked:
-    found = best_of_n(pool, task, scores, grades)
+    found = bon_curve(pool, task, scores, grades)
     mean = mean_of([p.picked[-1] for p in found.prompts], [p.source_item for p in found.prompts], confidence, 0)
     return Picked(
         scorer=found.scorer,

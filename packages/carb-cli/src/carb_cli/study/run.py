@@ -21,7 +21,7 @@ from carb_data import CarbError
 from carb_data.tasks import open_task
 from carb_data.waiting import wait_for
 from carb_scorers import Scorer, open_scorer
-from carb_scorers.bon import BonResult, best_of_n, score_pool
+from carb_scorers.bon import BonResult, bon_curve, score_pool
 
 
 def run_study(path: Path, *, open_with: Opener = open_scorer, report: Report | None = None) -> StudyResult:
@@ -153,7 +153,7 @@ def _bon(state: State, scorer: ScorerConfig, policy: str, task: str, opened: Cal
             seed=config.seed,
             on_progress=lambda p: state.report(what, p.done, p.total, f"{p.errors} errors"),
         )
-        return best_of_n(pool, asked, scores, grades)
+        return bon_curve(pool, asked, scores, grades)
 
     found = wait_for(score)
     write_cell(path, key, found)

@@ -2,7 +2,7 @@
 
 from carb_scorers.bon.curve import expected_pick, pick_weights
 from carb_scorers.bon.judging import judge_from
-from carb_scorers.bon.outcome import BonResult, CurvePoint, PromptOutcome, best_of_n
+from carb_scorers.bon.outcome import BonResult, CurvePoint, PromptOutcome, bon_curve
 from carb_scorers.bon.policies import Policy, PolicyPrompt, PolicySpec, open_policy
 from carb_scorers.bon.pool import PoolScores, score_pool
 from carb_scorers.bon.samples import Sample, SamplePool, collect, read_pool
@@ -17,7 +17,7 @@ __all__ = [
     "PromptOutcome",
     "Sample",
     "SamplePool",
-    "best_of_n",
+    "bon_curve",
     "collect",
     "expected_pick",
     "judge_from",

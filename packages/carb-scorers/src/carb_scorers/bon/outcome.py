@@ -85,7 +85,7 @@ def grade_pool(pool: SamplePool, task: Task) -> dict[str, tuple[float | None, ..
     }
 
 
-def best_of_n(
+def bon_curve(
     pool: SamplePool, task: Task, scores: PoolScores, grades: Grades, sizes: Sequence[int] | None = None
 ) -> BonResult:
     """The curve of one scorer.
@@ -159,4 +159,4 @@ def _curve(outcomes: Sequence[PromptOutcome], sizes: Sequence[int]) -> tuple[Cur
     return tuple(points)
 
 
-__all__ = ["BonResult", "CurvePoint", "Grades", "PromptOutcome", "best_of_n", "grade_pool", "pick_weights"]
+__all__ = ["BonResult", "CurvePoint", "Grades", "PromptOutcome", "bon_curve", "grade_pool", "pick_weights"]

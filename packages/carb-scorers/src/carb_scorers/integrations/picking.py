@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -9,7 +11,7 @@ from carb_data import CarbError
 from carb_data.models import Conversation
 from carb_data.waiting import wait_for
 from carb_scorers.contract import UNDETERMINED, UNKNOWN, ScoreError, Scorer
-from carb_scorers.integrations.asking import Opened, Text, score_texts
+from carb_scorers.integrations.asking import Opened, Scored, Text, score_texts
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,3 +87,50 @@ def best_of_n(
         return await best_of_n_async(scorer, prompt, responses, culture=culture, language=language, seed=seed)
 
     return wait_for(pick)
+
+
+def score(
+    scorer: Scorer | str,
+    prompts: Sequence[str | Conversation],
+    responses: Sequence[str],
+    *,
+    culture: str = UNKNOWN,
+    language: str = UNDETERMINED,
+    seed: int = 0,
+) -> list[float]:
+    """The scores of responses, one for each: ``score("classifier:MODEL", prompts, responses)``.
+
+    Responses to the same prompt share a request, so that scorers that compare (judges) have something to compare.
+
+    Args:
+        scorer: a spec string (opened and closed here) or a ``Scorer`` (left open).
+        prompts: what each response responds to: a text, or a conversation that ends with a turn of the user.
+        responses: as many as prompts.
+        culture: id of the culture that the prompts are about. Without it a judge is not asked about any culture.
+        language: BCP 47 tag of the prompts' language.
+        seed: of the order in which the scorer sees the responses to a prompt.
+
+    Returns:
+        A finite number for each response, higher is better; NaN where it could not be scored, with a warning.
+
+    Raises:
+        CarbError: prompts and responses differ in number, or the scorer cannot be opened.
+    """
+    if isinstance(prompts, str) or isinstance(responses, str) or len(prompts) != len(responses):
+        raise CarbError("score needs a list of prompts and a list of as many responses.")
+
+    async def ask() -> list[Scored]:
+        used = Opened(scorer).get()
+        try:
+            texts = [Text(p, r, culture, language) for p, r in zip(prompts, responses, strict=True)]
+            return await score_texts(used, texts, seed=seed)
+        finally:
+            if isinstance(scorer, str):
+                await used.aclose()
+
+    found = wait_for(ask)
+    errors = [one.error for one in found if one.score is None and one.error is not None]
+    if errors:
+        message = f"{len(errors)} of {len(found)} responses have no score (the first: {errors[0].message})"
+        warnings.warn(message, stacklevel=2)
+    return [math.nan if one.score is None else one.score for one in found]
