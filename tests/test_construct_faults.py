@@ -26,10 +26,9 @@ pytestmark = pytest.mark.usefixtures("no_pauses")
         (429, {"retry-after": "0"}, b"slow down"),
         (429, {"retry-after": "Thu, 01 Jan 1970 00:00:00 GMT"}, b"slow down"),
         (503, {}, b"overloaded"),
-        (200, {}, b"<html>not json</html>"),
         None,
     ],
-    ids=["429", "429-date", "503", "no-json", "broken-off"],
+    ids=["429", "429-date", "503", "broken-off"],
 )
 def test_passing_faults_are_asked_again(tmp_path, fault):
     def failing(number, path, body):
@@ -41,15 +40,25 @@ def test_passing_faults_are_asked_again(tmp_path, fault):
     assert report.discarded == {}
 
 
+def test_a_page_in_the_place_of_an_answer_is_written_again(tmp_path):
+    def failing(number, path, body):
+        return (200, {}, b"<html>not json</html>") if number % 2 else writer(number, path, body)
+
+    with serving(failing) as server:
+        report = construct(config_for(server, tmp_path, parallel=1), tmp_path / "sets.jsonl")
+    assert report.built == 10
+    assert report.discarded.keys() == {"the model failed"}
+
+
 @pytest.mark.parametrize(
     ("answer", "reason"),
     [
-        ((400, {}, b"prompt too long"), "status 400: prompt too long"),
-        ((200, {}, b'{"choices": []}'), "an answer without a text"),
-        ((200, {}, b'{"choices": [{"message": {"content": null}}]}'), "an answer without a text"),
-        ((200, {}, b"[1, 2]"), "an answer without a text"),
-        ((200, {}, b'"text"'), "an answer without a text"),
-        ((500, {}, b"always"), r"status 500: always \(after 3 requests\)"),
+        ((400, {}, b"prompt too long"), "400: prompt too long"),
+        ((200, {}, b'{"choices": []}'), "has not the form of the chat API"),
+        ((200, {}, b'{"choices": [{"message": {"content": null}}]}'), "empty"),
+        ((200, {}, b"[1, 2]"), "not a JSON object"),
+        ((200, {}, b'"text"'), "not a JSON object"),
+        ((500, {}, b"always"), "500: always"),
     ],
 )
 def test_lasting_faults_give_one_set_up_and_not_the_others(tmp_path, answer, reason):
@@ -68,11 +77,14 @@ def test_lasting_faults_give_one_set_up_and_not_the_others(tmp_path, answer, rea
     assert report.built + len(report.failed) == report.references
 
 
-@pytest.mark.parametrize("status", [401, 404])
-def test_a_server_that_refuses_everything_ends_the_run_at_once(tmp_path, status):
+@pytest.mark.parametrize(
+    ("status", "said"),
+    [(401, "does not accept the key .*no such key.*key_env"), (404, "answers 404.*no such key.*url=")],
+)
+def test_a_server_that_refuses_everything_ends_the_run_at_once(tmp_path, status, said):
     with serving(lambda *_: (status, {}, b"no such key")) as server:
         config = config_for(server, tmp_path, parallel=4)
-        with pytest.raises(CarbError, match=f"answers {status}.*no such key.*OPENAI_API_KEY"):
+        with pytest.raises(CarbError, match=said):
             construct(config, tmp_path / "sets.jsonl")
         assert len(server.requests) <= 4
     assert not (tmp_path / "sets.jsonl").exists()
@@ -83,7 +95,7 @@ def test_a_server_that_is_not_there_is_a_plain_error(tmp_path):
         probe.bind(("127.0.0.1", 0))
         free = probe.getsockname()[1]
     config = config_for(f"http://127.0.0.1:{free}/v1", tmp_path, limit=1, attempts=1)
-    with pytest.raises(CarbError, match=r"Not one set could be made.*ConnectError"):
+    with pytest.raises(CarbError, match=r"Not one set could be made.*connection attempts failed"):
         construct(config, tmp_path / "sets.jsonl")
 
 
