@@ -297,9 +297,9 @@ def gpu(session: nox.Session) -> None:
     ]
     python = environment_of_its_own(session, "gpu", *needs, "setuptools", "uv")
     session.run(python, "-m", "pip", "install", "--quiet", "--no-build-isolation", "deepspeed==0.19.8")
-    editable(session, python, "carb-data", "carb-scorers[hf]", "tal-rlvr[train]")
+    editable(session, python, "carb-data", "carb-metrics", "carb-scorers[hf]", "tal-rlvr[train]")
     lenient = ["-W", "default"]  # of what DeepSpeed imports
-    session.run(python, "-m", "pytest", *lenient, "tests/test_gpu_stack.py", *session.posargs)
+    session.run(python, "-m", "pytest", *lenient, "tests/test_gpu_stack.py", "tests/test_sharded.py", *session.posargs)
 
 
 @nox.session(python=False)

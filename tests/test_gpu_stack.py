@@ -93,7 +93,9 @@ def test_the_extra_resolves_on_the_index(tmp_path, python):
     """Nothing is installed: uv's resolver reads the index's metadata."""
     uv = pytest.importorskip("uv", reason="needs uv; run nox -s gpu").find_uv_bin()
     wanted = tmp_path / "requirements.in"
-    local = [f"{name} @ {(ROOT / 'packages' / name).as_uri()}" for name in ("carb-data", "carb-scorers")]
+    local = [
+        f"{name} @ {(ROOT / 'packages' / name).as_uri()}" for name in ("carb-data", "carb-metrics", "carb-scorers")
+    ]
     wanted.write_text("\n".join([f"tal-rlvr[gpu] @ {(ROOT / 'packages' / 'tal-rlvr').as_uri()}", *local]))
     command = [uv, "pip", "compile", "--quiet", "--no-header", "--no-annotate", "--python-version", python]
     command += ["--python-platform", "x86_64-manylinux_2_28", str(wanted)]

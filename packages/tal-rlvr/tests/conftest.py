@@ -39,9 +39,18 @@ def make_tokenizer():
 @pytest.fixture(scope="session")
 def tiny_folder(tmp_path_factory) -> Path:
     """A saved model and tokenizer; random weights from a fixed seed."""
-    torch = pytest.importorskip("torch", reason="needs tal-rlvr[train]")
-    transformers = pytest.importorskip("transformers", reason="needs tal-rlvr[train]")
+    pytest.importorskip("torch", reason="needs tal-rlvr[train]")
+    pytest.importorskip("transformers", reason="needs tal-rlvr[train]")
     folder = tmp_path_factory.mktemp("tiny")
+    save_tiny(folder)
+    return folder
+
+
+def save_tiny(folder: Path) -> None:
+    """Save that model and tokenizer."""
+    import torch
+    import transformers
+
     tokenizer = make_tokenizer()
     torch.manual_seed(0)
     config = transformers.LlamaConfig(
@@ -59,7 +68,6 @@ def tiny_folder(tmp_path_factory) -> Path:
     )
     transformers.LlamaForCausalLM(config).save_pretrained(folder)
     tokenizer.save_pretrained(folder)
-    return folder
 
 
 @pytest.fixture

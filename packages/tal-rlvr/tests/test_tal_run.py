@@ -78,6 +78,17 @@ def test_a_run_leaves_a_model_that_scores_and_all_its_reports(config, tmp_path):
         run(config)
 
 
+def test_adapters_are_merged_into_a_whole_model(config, tiny_folder):
+    from safetensors.torch import load_file
+
+    result = run(config, overrides={"lora": {"r": 2}, "grpo": {"save_strategy": "no"}})
+    base, trained = (load_file(f"{folder}/model.safetensors") for folder in (tiny_folder, result.model))
+    assert {name: w.shape for name, w in trained.items()} == {name: w.shape for name, w in base.items()}
+    moved = {name for name in base if not torch.equal(base[name], trained[name])}
+    assert moved
+    assert not any("embed" in name or "norm" in name for name in moved)  # adapters are on linear layers
+
+
 def test_contaminated_training_data_stops_a_run_before_it_starts(config, tmp_path):
     rows = [json.loads(line) for line in (tmp_path / "pairs.jsonl").read_text().splitlines()]
     rows += [{**row, "source_item": f"again {n}"} for n, row in enumerate(rows)]
@@ -136,8 +147,8 @@ def test_scores_of_perturbed_texts_are_those_of_each_model(config, perturbed, mo
 
 def test_a_run_without_perturbed_sets_has_no_scores_of_them(config, perturbed, tmp_path):
     assert read_perturbed(run(config).out) is None
-    perturbed["evaluation"]["perturbed"]["languages"] = ["xx"]
-    with pytest.raises(CarbError, match="no set with perturbed texts in xx"):
+    perturbed["evaluation"]["perturbed"]["languages"] = ["th"]
+    with pytest.raises(CarbError, match="no set with perturbed texts in th"):
         run(config, overrides={**perturbed, "out": str(tmp_path / "other")})
 
 

@@ -24,12 +24,13 @@ def perturbed_sets(wanted: PerturbedSets) -> Dataset:
     return found
 
 
-def score_perturbed(config: TrainConfig, name: str, model: str) -> ScoreTable:
+def score_perturbed(config: TrainConfig, name: str, model: str, share: tuple[int, int] = (0, 1)) -> ScoreTable:
     """Every text of ``config.evaluation.perturbed``, scored by a model as the judge of this run.
 
     Args:
         name: what the scorer is called in the table.
         model: folder or hub id.
+        share: which process this is, counted from 0, and of how many; each scores its part of the sets.
 
     Returns:
         A row per response, perturbed ones included; null where the model wrote no judgement.
@@ -41,4 +42,6 @@ def score_perturbed(config: TrainConfig, name: str, model: str) -> ScoreTable:
     revision = config.revision if model == config.model else None
     given = {} if revision is None else {"revision": revision}
     scorer = open_with(name, model, {"pairs": wanted.pairs, **given}, settings)
-    return evaluate(perturbed_sets(wanted), [scorer], seed=config.seed)
+    rank, count = share
+    own = Dataset(tuple(perturbed_sets(wanted))[rank::count])
+    return evaluate(own, [scorer], seed=config.seed)

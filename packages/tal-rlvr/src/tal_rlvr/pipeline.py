@@ -10,20 +10,22 @@ from typing import Any, Self
 
 import torch
 from accelerate import PartialState
+from accelerate.utils import gather_object
 from datasets import Dataset
 from transformers import AutoModelForCausalLM, AutoTokenizer, PrinterCallback, TrainerCallback
 from transformers.trainer_utils import get_last_checkpoint
 from trl import SFTConfig, SFTTrainer
 
-from carb_data import CarbError
+from carb_data import CarbError, ScoreTable
 from tal_rlvr.config import TrainConfig
-from tal_rlvr.held_out import HeldOut, evaluate_held_out
+from tal_rlvr.held_out import HeldOut, PairOutcome, evaluate_held_out, summarise
 from tal_rlvr.lengths import Lengths, check_targets, fitting
 from tal_rlvr.memory import hardware, memory_plan, model_shape
 from tal_rlvr.mix import Parts, ordered
 from tal_rlvr.pairs import OrderedPair, Pair
 from tal_rlvr.perturbed import score_perturbed
 from tal_rlvr.preparing import Named, context, device_settings, lora
+from tal_rlvr.sharded import save_whole, whole_weights
 from tal_rlvr.tokens import encode_prompt, verdict_tokens
 from tal_rlvr.train import CONFIG, PERTURBED, THINK, OnLog, OnNote, write_json
 from tal_rlvr.trainer import ThinkAsLocalsTrainer, paper_config, training_rows
@@ -106,39 +108,53 @@ class Workplace:
         return warmup_rows(ordered(pairs, seed=config.seed), config.warmup, seed=config.seed, direct=config.direct)
 
     def evaluate(self, name: str, model: str | Path, rows: Sequence[OrderedPair]) -> list[Named]:
-        """Evaluate a model on held-out pairs with every decoding asked for. Every process does the same work."""
+        """Evaluate a model on held-out pairs with every decoding asked for; the processes share the rows."""
         if not rows:
             return []
-        loaded = self._load(model)
-        results = []
+        results: list[Named] = []
+        loaded = None
         for decoding in self.config.evaluation.decoding:
             kept = self.config.out / "held-out" / f"{name}-{decoding}.json"
             if kept.is_file() and name != "after":
                 results.append((name, HeldOut.model_validate_json(kept.read_bytes())))
                 continue
-            held = evaluate_held_out(
+            loaded = loaded or self._load(model)
+            own = evaluate_held_out(
                 loaded,
                 self.tokenizer,
-                rows,
+                rows[self.state.process_index :: self.state.num_processes],
                 self.config.prompts,
                 max_new_tokens=self.config.max_new_tokens,
                 decoding=decoding,
                 direct=self.config.direct,
                 seed=self.config.seed,
             )
+            held = own
+            if self.state.num_processes > 1:
+                shares: list[list[PairOutcome]] = gather_object([list(own.outcomes)])
+                outcomes = [shares[n % len(shares)][n // len(shares)] for n in range(len(rows))]
+                held = summarise(outcomes, decoding)
             if self.is_main:
                 write_json(kept, held.model_dump_json(indent=1))
             results.append((name, held))
+        self.state.wait_for_everyone()
         return results
 
     def score_perturbed(self, name: str, model: str | Path) -> None:
-        """Keep the model's scores of the perturbed sets, where there are some to score."""
+        """Keep the model's scores of the perturbed sets, where there are some; the processes share the sets."""
         kept = self.config.out / PERTURBED / f"{name}.parquet"
         if self.config.evaluation.perturbed is None or (kept.is_file() and name != "after"):
             return
+        whole_weights()
+        rank, count = self.state.process_index, self.state.num_processes
+        parts = [kept.with_name(f".{name}.{n}.parquet") for n in range(count)]
+        kept.parent.mkdir(parents=True, exist_ok=True)
+        score_perturbed(self.config, name, str(model), share=(rank, count)).save(parts[rank])
+        self.state.wait_for_everyone()
         if self.is_main:
-            kept.parent.mkdir(parents=True, exist_ok=True)
-            score_perturbed(self.config, name, str(model)).save(kept)
+            ScoreTable.concat([ScoreTable.load(part) for part in parts]).save(kept)
+            for part in parts:
+                part.unlink()
         self.state.wait_for_everyone()
 
     def warm_up(self, pairs: Sequence[Pair]) -> str:
@@ -183,7 +199,7 @@ class Workplace:
         )
         self._listen(trainer, "warm-up")
         trainer.train()
-        self._keep(trainer, folder)
+        self._keep(trainer, self.config.model, folder)
         return str(folder)
 
     def reinforce(
@@ -231,7 +247,7 @@ class Workplace:
             if "reward" in entry
         ]
         steps = int(trainer.state.global_step)
-        self._keep(trainer, folder)
+        self._keep(trainer, base, folder)
         return folder, curve, steps
 
     def _listen(self, trainer: Any, stage: str) -> None:
@@ -240,6 +256,7 @@ class Workplace:
             trainer.add_callback(_Listener(stage, self.on_log))
 
     def _load(self, model: str | Path) -> Any:
+        whole_weights()
         revision = self.config.revision if str(model) == self.config.model else None
         try:
             loaded = AutoModelForCausalLM.from_pretrained(
@@ -249,13 +266,9 @@ class Workplace:
             raise CarbError(f"Cannot load the model '{model}': {str(error).splitlines()[0]}") from None
         return loaded.to(self.state.device)
 
-    def _keep(self, trainer: Any, folder: Path) -> None:
+    def _keep(self, trainer: Any, base: str, folder: Path) -> None:
         """Save the trained model whole, adapters merged into it, with its tokenizer and its choice of prompt."""
-        if hasattr(trainer.accelerator.unwrap_model(trainer.model), "merge_and_unload"):
-            if self.is_main:
-                trainer.accelerator.unwrap_model(trainer.model).merge_and_unload().save_pretrained(folder)
-        else:
-            trainer.save_model(str(folder))
+        save_whole(trainer, base, folder, revision=self.config.revision if base == self.config.model else None)
         if self.is_main:
             self.tokenizer.save_pretrained(folder)
             think = {

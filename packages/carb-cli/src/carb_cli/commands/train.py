@@ -14,8 +14,10 @@ from carb_cli import display
 from carb_cli.display import number, percent
 from carb_cli.options import Json, Quiet, Several
 from carb_cli.output import Output
+from carb_data import CarbError
 from carb_metrics import sensitivity_change
 from tal_rlvr import TrainResult, ablate, ablation_table, load_config, presets, read_perturbed, run
+from tal_rlvr.seeds import SeedRow, seed_table, train_seeds
 
 Flag = Parameter(negative=(), show_default=False)
 
@@ -38,6 +40,14 @@ class Ablated(Output):
     """One for each ablation and perturbation, see ``Trained.sensitivity``."""
 
 
+class Seeded(Output):
+    """Output of ``carb train --seeds N --json``."""
+
+    schema_: Literal["carb.train.seeds/1"] = Field(default="carb.train.seeds/1", alias="schema")
+    rows: tuple[SeedRow, ...]
+    """One for each decoding and measure: the change by training with its interval over seeds and held-out items."""
+
+
 def train(
     *,
     config: str | None = None,
@@ -46,6 +56,7 @@ def train(
     out: Path | None = None,
     resume: Annotated[bool, Flag] = False,
     ablate_: Annotated[bool, Parameter(name="--ablate", negative=(), show_default=False)] = False,
+    seeds: int = 1,
     print_config: Annotated[bool, Flag] = False,
     json: Json = False,
     quiet: Quiet = False,
@@ -72,6 +83,10 @@ def train(
         Go on from the last checkpoint in the output folder.
     ablate_
         Train with each part left out in turn, and table the outcomes.
+    seeds
+        How many runs to make, with the seeds 0, 1 and so on, each in a folder seed-N of the output folder. With more
+        than one, the table has the change by training with its interval over seeds and held-out items. Default: one
+        run with the configuration's own seed.
     print_config
         Print the whole configuration as JSON, and do nothing else.
     """
@@ -84,6 +99,22 @@ def train(
     wanted = load_config(config, overrides)
     if print_config:
         display.console.file.write(wanted.model_dump_json(indent=2) + "\n")
+        return
+    if seeds != 1 and ablate_:
+        raise CarbError("--seeds and --ablate do not go together: give --seeds to one ablation at a time.")
+    if seeds != 1:
+        several = train_seeds(
+            wanted,
+            seeds,
+            resume=resume,
+            on_note=None if quiet else display.note,
+            progress=lambda seed: _note(quiet, f"seed {seed}"),
+        )
+        table = seed_table(several)
+        if json:
+            Seeded(rows=tuple(table)).print()
+        else:
+            _show_seeds(table)
         return
     if ablate_:
         results = ablate(wanted, resume=resume, progress=lambda name: _note(quiet, f"ablation {name}"))
@@ -155,6 +186,16 @@ def _show_ablations(rows: list[dict[str, Any]]) -> None:
         for r in rows
     ]  # fmt: skip
     display.table("Ablations", columns, shown, right=columns[2:])
+
+
+def _show_seeds(rows: list[SeedRow]) -> None:
+    columns = ["measure", "decoding", "seeds", "items", "before", "after", "change", "interval", "p"]
+    shown = [
+        (r.measure, r.decoding, r.seeds, r.items, *(number(value) for value in (r.before, r.after, r.change)),
+         "–" if r.low is None else f"[{number(r.low)}, {number(r.high)}]", number(r.p))
+        for r in rows
+    ]  # fmt: skip
+    display.table("Change by training over seeds and held-out items", columns, shown, right=columns[2:])
 
 
 def _show_sensitivity(rows: list[dict[str, Any]]) -> None:
