@@ -86,7 +86,7 @@ def dev(session: nox.Session) -> Path:
 
 @nox.session(python=False)
 def demo(session: nox.Session) -> None:
-    """Surface baselines and a real multilingual language model on carb-seed, with a leaderboard and a report."""
+    """Surface baselines and a real multilingual model on mirrored families, with a leaderboard and a report."""
     environment = dev(session)
     python, carb = executable(environment, "python"), executable(environment, "carb")
     model = session.run(python, "tests/small_models.py", "gemma3-270m", silent=True, stderr=None)
@@ -95,7 +95,7 @@ def demo(session: nox.Session) -> None:
     baselines = ["random", "length", "language", "label"]
     scorers = [f"baseline:{name}" for name in baselines] + [f"judge:{folder}", f"implicit:{folder}?ref=none"]
     chosen = [part for scorer in scorers for part in ("--scorer", scorer)]
-    what = ["--data", "carb-seed", "--limit", "40", "--no-perturbed", *session.posargs]
+    what = ["--data", "carb-seed@2", "--limit", "320", "--no-perturbed", *session.posargs]
     # A run resumes what it has scored, and refuses results of other code; so changed code starts anew.
     code = hashlib.sha256()
     for path in sorted(path for p in PACKAGES for path in (ROOT / source(p)).rglob("*") if path.is_file()):

@@ -15,12 +15,13 @@ def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_without_a_model_it_explains_itself(carb: Carb) -> None:
-    ended = carb("eval", "--limit", "20", "--no-open")
+    ended = carb("eval", "--limit", "40", "--no-open")
     assert ended.code == 0
     assert "No model was named" in ended.out
     assert "chance is 25.0%" in ended.out
     assert "Next: carb eval MODEL" in ended.out
-    assert Path("runs/eval-baselines-carb-seed/report.html").is_file()
+    assert "Mirrored families" in ended.out
+    assert Path("runs/eval-baselines-carb-seed@2/report.html").is_file()
 
 
 def test_a_scorer_on_a_file_of_ones_own(carb: Carb, data_file: Path) -> None:

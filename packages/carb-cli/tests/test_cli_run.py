@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+from collections import Counter
 from pathlib import Path
 
 import polars as pl
@@ -13,8 +14,8 @@ import pytest
 
 from carb_cli import main as main_module
 from carb_cli.progress import Rates, duration
-from carb_cli.selection import spread
-from carb_data import Dataset, ScoreTable, load
+from carb_cli.selection import select, spread
+from carb_data import BonSet, CarbError, Dataset, ScoreTable, load
 from cli_helpers import Carb, small_dataset, small_set
 
 
@@ -126,3 +127,33 @@ def test_interrupted(carb: Carb, monkeypatch: pytest.MonkeyPatch) -> None:
     ended = carb("data", "list")
     assert ended.code == 130
     assert "Interrupted" in ended.err
+
+
+def _mirrored(number: int) -> BonSet:
+    """One of the four sets of a Thai family."""
+    place = ("thai", "lao", "cambodian", "burmese")[number % 4]
+    return small_set(number, id=f"f-{number}", family=f"f{number // 4}", culture=place, language="th")
+
+
+def test_a_culture_has_its_mirrors_with_it(tmp_path: Path) -> None:
+    other = small_set(50, culture="lao", language="th")
+    Dataset([*map(_mirrored, range(8)), other, small_set(51, culture="japanese")]).save(tmp_path / "d.jsonl")
+    path = str(tmp_path / "d.jsonl")
+    assert {item.culture for item in select([path], cultures=["thai"])} == {"thai", "lao", "cambodian", "burmese"}
+    assert len(select([path], cultures=["thai"])) == 8
+    assert [item.id for item in select([path], cultures=["lao"])] == ["set-50"]  # a mirror alone is no set of its own
+    with pytest.raises(CarbError, match="Did you mean"):
+        select([path], cultures=["thia"])
+
+
+def test_a_limit_keeps_families_whole() -> None:
+    families = [_mirrored(number) for number in range(12)]
+    alone = [small_set(n + 100, culture="german-at", language="de") for n in range(6)]
+    dataset = Dataset([*families, *alone])
+    for limit in (4, 6, 9, 11, 18, 30):
+        kept = spread(dataset, limit)
+        assert len(kept) <= limit
+        counted = Counter(item.family for item in kept if item.family)
+        assert set(counted.values()) <= {4}
+    assert len(spread(dataset, 30)) == 18
+    assert len(spread(dataset, 9)) == 9

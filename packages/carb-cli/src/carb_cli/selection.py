@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from carb_data import CarbError, Dataset, Domain, load
-from carb_data import cultures as registry
+from carb_data import CarbError, Dataset, is_main, load
 
 
 def select(
@@ -21,12 +20,9 @@ def select(
     Raises:
         CarbError: nothing is left, a culture or domain is unknown, or two data sets share a set's id.
     """
-    unknown = sorted(set(domains) - {str(d) for d in Domain})
-    if unknown:
-        raise CarbError(f"Unknown domain {', '.join(unknown)}; there are {', '.join(Domain)}.")
-    wanted = {c.id for name in cultures for c in (registry[name], *registry.varieties(name))}
     dataset = Dataset(item for name in data for item in load(name))
-    dataset = dataset.filter(cultures=wanted or None, domains=domains or None)
+    if cultures or domains:
+        dataset = _narrowed(dataset, cultures, domains)
     if limit is not None:
         dataset = spread(dataset, limit)
     if not perturbed:
@@ -36,15 +32,35 @@ def select(
     return dataset
 
 
+def _narrowed(dataset: Dataset, cultures: Sequence[str], domains: Sequence[str]) -> Dataset:
+    """The sets of some cultures and domains, with the mirrors that belong to them: a family stays whole."""
+    wanted = dataset.filter(cultures=set(cultures) or None, domains=set(domains) or None)
+    families = {item.family for item in wanted if item.family and is_main(item.culture, item.language)}
+    alone = {item.id for item in wanted if item.family is None}
+    return dataset.filter(lambda item: item.id in alone or item.family in families)
+
+
 def spread(dataset: Dataset, limit: int) -> Dataset:
-    """The first sets of each culture and domain in turn, until there are ``limit``; in the original order."""
+    """The first sets of each culture and domain in turn, until there are ``limit``; in the original order.
+
+    A family of mirrored sets stays whole: it is taken where there is room for all of its sets. It counts for the
+    culture of its first set that is not a mirror.
+    """
     if limit < 1:
         raise CarbError(f"--limit must be at least 1, got {limit}.")
-    rank: dict[tuple[str, str], int] = {}
-    keyed = []
+    units: dict[str, list[int]] = {}
     for place, item in enumerate(dataset):
-        group = (item.culture, str(item.domain))
-        rank[group] = rank.get(group, 0) + 1
-        keyed.append((rank[group], place))
-    kept = {place for _, place in sorted(keyed)[:limit]}
-    return Dataset(item for place, item in enumerate(dataset) if place in kept)
+        units.setdefault(f"family:{item.family}" if item.family else f"set:{item.id}", []).append(place)
+    items = list(dataset)
+    seen: dict[tuple[str, str], int] = {}
+    keyed = []
+    for places in units.values():
+        first = next((items[p] for p in places if is_main(items[p].culture, items[p].language)), items[places[0]])
+        group = (first.culture, str(first.domain))
+        seen[group] = seen.get(group, 0) + 1
+        keyed.append((seen[group], places[0], places))
+    kept: set[int] = set()
+    for _, _, places in sorted(keyed):
+        if len(kept) + len(places) <= limit:
+            kept.update(places)
+    return Dataset(item for place, item in enumerate(items) if place in kept)

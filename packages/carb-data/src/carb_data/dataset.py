@@ -92,7 +92,10 @@ class Dataset:
         ):
             for name in asked or ():
                 if name not in known:
-                    raise CarbError(f"There is no {what} '{name}'.{closest(str(name), sorted(known))}")
+                    near = closest(str(name), sorted(known)) or (
+                        f" There are {', '.join(sorted(known))}." if what == "domain" else ""
+                    )
+                    raise CarbError(f"There is no {what} '{name}'.{near}")
         return Dataset(
             item
             for item in self._sets
