@@ -29,7 +29,7 @@ from carb_cli.selection import select
 from carb_scorers.specs import parse_spec
 
 DATA = "carb-seed@2"
-"""The seed with mirrored families, which tell a model that reads the place from one that knows what answers look like."""
+"""The seed with mirrored families, in which only a model that reads the place gets beyond chance."""
 BASELINES = ("baseline:random", "baseline:length", "baseline:language", "baseline:label")
 QUICK = ("baseline:random", "baseline:length", "baseline:label")
 """Those that answer the whole seed in seconds."""
