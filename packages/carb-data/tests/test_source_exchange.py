@@ -187,3 +187,23 @@ def test_a_row_that_is_no_set_is_skipped(tmp_path):
     got = list(rows("pairs", tmp_path))
     assert got[0].id == item["id"]
     assert [row.reason.split(":")[0] for row in got[1:]] == ["not a set", "not a set"]
+
+
+@pytest.mark.parametrize("form", ["rewardbench2", "datasets"])
+def test_an_export_and_back_keeps_ids_origin_and_licence(tmp_path, form):
+    if form == "datasets":
+        pytest.importorskip("datasets", reason="needs the extra 'datasets'")
+    sets = Dataset(item.model_copy(update={"perturbed": ()}) for item in load("carb-seed")[:12])
+    path = tmp_path / ("folder" if form == "datasets" else "rows.jsonl")
+    export(sets, path, form)
+    back = Dataset(row for row in rows(form, path) if isinstance(row, BonSet))
+    assert back.fingerprint == sets.fingerprint
+
+
+def test_a_conversation_is_exported_as_text(tmp_path):
+    turns = [{"role": "user", "content": "a"}, {"role": "assistant", "content": "b"}, {"role": "user", "content": "c"}]
+    content = load("carb-seed")[0].model_dump(mode="json") | {"prompt": turns}
+    for form in ("pairs", "rewardbench2"):
+        export([BonSet.model_validate(content)], tmp_path / f"{form}.jsonl", form)
+        first = json.loads((tmp_path / f"{form}.jsonl").read_text(encoding="utf-8").splitlines()[0])
+        assert first["prompt"] == "user: a\n\nassistant: b\n\nuser: c"

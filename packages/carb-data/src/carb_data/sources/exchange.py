@@ -101,6 +101,8 @@ def to_set(record: Record, place: str, form: str, options: ExchangeOptions, seed
             return BonSet.model_validate(_without_nulls(dict(record)))
         except ValidationError as error:
             return Skip(source_id=place, reason=f"not a set: {first_defect(error)}")
+    if record.get("source_source") and record.get("response_ids"):
+        return _as_exported(record, place)
     source_id = str(record["id"]) if record.get("id") is not None else place
     culture, domain = record.get("culture") or options.culture, record.get("domain") or options.domain
     if culture is None or domain is None:
@@ -151,6 +153,40 @@ def to_set(record: Record, place: str, form: str, options: ExchangeOptions, seed
         )
     except ValidationError as error:
         return Skip(source_id=source_id, reason=f"not a set: {first_defect(error)}", culture=culture)
+
+
+def _as_exported(record: Record, place: str) -> BonSet | Skip:
+    """A set from a row that ``export`` wrote: with its ids, its origin and its licence."""
+    texts = [*record["chosen"], *record["rejected"]]
+    models = [model or None for model in record.get("models") or [None] * len(texts)]
+    cultures = record.get("response_cultures") or [None] * len(texts)
+    fields = {name: record[name] for name in ("id", "prompt", "culture", "domain", "language") if name in record}
+    fields |= {name: record[name] for name in ("topic", "family", "kind") if record.get(name) is not None}
+    try:
+        return BonSet.model_validate(
+            fields
+            | {
+                "responses": [
+                    {
+                        "id": id_,
+                        "text": text,
+                        "role": "rejected" if n else "chosen",
+                        "language": record.get("language"),
+                        "culture": culture,
+                        "generator": model,
+                    }
+                    for n, (id_, text, culture, model) in enumerate(
+                        zip(record["response_ids"], texts, cultures, models, strict=True)
+                    )
+                ],
+                "provenance": {
+                    name: record[f"source_{name}"] for name in Provenance.model_fields if f"source_{name}" in record
+                },
+            }
+        )
+    except (ValidationError, ValueError) as error:
+        reason = first_defect(error) if isinstance(error, ValidationError) else str(error)
+        return Skip(source_id=place, reason=f"not a set: {reason}")
 
 
 def _texts(record: Record) -> tuple[str, str, list[str]]:

@@ -17,7 +17,7 @@ from carb_data.options import closest
 Form = Literal["rewardbench2", "pairs", "datasets"]
 FORMS: tuple[Form, ...] = ("rewardbench2", "pairs", "datasets")
 
-_META = ("culture", "domain", "language", "topic")
+_META = ("culture", "domain", "language", "topic", "family", "kind")
 
 
 def export(sets: Iterable[BonSet], path: str | Path, form: str) -> int:
@@ -66,7 +66,7 @@ def rewardbench2_row(item: BonSet) -> dict[str, Any]:
     texts = [response.text for response in item.rejected]
     return {
         "id": item.id,
-        "prompt": item.prompt,
+        "prompt": item.prompt_text,
         "chosen": [item.chosen.text],
         "rejected": texts,
         "num_correct": 1,
@@ -74,6 +74,8 @@ def rewardbench2_row(item: BonSet) -> dict[str, Any]:
         "total_completions": 1 + len(texts),
         "models": [response.generator or "" for response in (item.chosen, *item.rejected)],
         "subset": item.domain.value,
+        "response_ids": [response.id for response in (item.chosen, *item.rejected)],
+        "response_cultures": [response.culture for response in (item.chosen, *item.rejected)],
         **_meta(item),
     }
 
@@ -83,7 +85,7 @@ def _pairs(sets: Iterable[BonSet]) -> Iterator[dict[str, Any]]:
         for response in item.rejected:
             yield {
                 "id": f"{item.id}/{response.id}",
-                "prompt": item.prompt,
+                "prompt": item.prompt_text,
                 "chosen": item.chosen.text,
                 "rejected": response.text,
                 **_meta(item),
@@ -92,4 +94,5 @@ def _pairs(sets: Iterable[BonSet]) -> Iterator[dict[str, Any]]:
 
 def _meta(item: BonSet) -> dict[str, Any]:
     fields = {name: str(value) if (value := getattr(item, name)) is not None else None for name in _META}
-    return {**fields, "source_item": item.source_item}
+    origin = {f"source_{name}": value for name, value in item.provenance.model_dump(mode="json").items()}
+    return {**fields, "source_item": item.source_item, **origin}
