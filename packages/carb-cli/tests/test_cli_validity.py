@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import numpy as np
@@ -130,3 +131,19 @@ def test_mistakes_in_the_file(carb: Carb, tmp_path: Path, text: str, said: str) 
     assert ended.code == 2
     assert said in ended.err
     assert str(file) in ended.err
+
+
+def test_errors_and_base_models_are_taken_into_account(carb, tmp_path):
+    lines = ["scorer,benchmark,downstream,benchmark_se,downstream_se,base"]
+    lines += [
+        f"s{i},{0.3 + 0.05 * i + 0.02 * (i % 3)},{0.4 + 0.03 * i - 0.02 * (i % 2)},0.03,0.02,b{i // 2}"
+        for i in range(12)
+    ]
+    (tmp_path / "points.csv").write_text("\n".join(lines) + "\n")
+    ended = carb("validity", str(tmp_path / "points.csv"), "--shared-source", "--json")
+    assert ended.code == 0, ended.err
+    found = json.loads(ended.out)["uncertain"]
+    assert found["clusters"] == 6
+    assert found["shared_source"]
+    assert found["corrected"]["estimate"] > found["observed"]["estimate"]
+    assert "flatters" in carb("validity", str(tmp_path / "points.csv"), "--shared-source").out

@@ -17,6 +17,8 @@ class Points:
 
     names: tuple[str, ...]
     columns: dict[str, tuple[float, ...]]
+    bases: tuple[str, ...] | None = None
+    """Base model of each scorer; null without a column ``base``."""
 
 
 def read_points(path: Path, required: Sequence[str], optional: Sequence[str] = ()) -> Points:
@@ -61,7 +63,12 @@ def read_points(path: Path, required: Sequence[str], optional: Sequence[str] = (
             columns[column].append(value if value is not None else math.nan)
     if problems:
         raise CarbError(f"{path}: {'; '.join(problems)}. Mend these lines, or leave them out.")
-    return Points(tuple(names), {name: tuple(values) for name, values in columns.items()})
+    bases = [(row.get("base") or "").strip() or name for name, (_, row) in zip(names, rows, strict=True)]
+    return Points(
+        tuple(names),
+        {name: tuple(values) for name, values in columns.items()},
+        tuple(bases) if "base" in header else None,
+    )
 
 
 def _number(text: str | None) -> float | None:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from carb_metrics.accuracy import bon_accuracy
+    from carb_metrics.attenuation import UncertainCorrelation, correlate_uncertain
     from carb_metrics.breakdowns import Breakdown, breakdown
     from carb_metrics.cells import Cell, Estimate, Gap, Grouped, Totals
     from carb_metrics.comparison import Comparison, compare
@@ -94,6 +95,7 @@ __all__ = [
     "SurfaceFloor",
     "TieReport",
     "Totals",
+    "UncertainCorrelation",
     "accuracy_from_parquet",
     "adjust",
     "agreement",
@@ -105,6 +107,7 @@ __all__ = [
     "compare",
     "compare_correlations",
     "correlate",
+    "correlate_uncertain",
     "cross_lingual_consistency",
     "dependent_correlations",
     "equivalence",
@@ -142,6 +145,7 @@ __all__ = [
 ]
 
 _HOME = {
+    "attenuation": ("UncertainCorrelation", "correlate_uncertain"),
     "accuracy": ("bon_accuracy",),
     "breakdowns": ("Breakdown", "breakdown"),
     "cells": ("Cell", "Estimate", "Gap", "Grouped", "Totals"),

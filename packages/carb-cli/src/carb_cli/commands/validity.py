@@ -16,7 +16,16 @@ from carb_cli.output import Output, Part
 from carb_cli.report.validity import chart_rows, validity_part
 from carb_cli.runs import scores_of
 from carb_data import CarbError, ScoreTable
-from carb_metrics import Correlation, Estimate, bon_accuracy, compare_correlations, correlate, leave_one_out
+from carb_metrics import (
+    Correlation,
+    Estimate,
+    UncertainCorrelation,
+    bon_accuracy,
+    compare_correlations,
+    correlate,
+    correlate_uncertain,
+    leave_one_out,
+)
 
 
 class Line(Part):
@@ -73,6 +82,9 @@ class Validity(Output):
     without: tuple[Without, ...]
     against: Against | None
     """Null without ``--against``."""
+    uncertain: UncertainCorrelation | None = None
+    """Pearson's r as measured and without errors of measurement, with scorers of one base model kept together; null
+    without a column ``benchmark_se``, ``downstream_se`` or ``base``."""
 
 
 def validity(
@@ -84,6 +96,7 @@ def validity(
     figure: Path | None = None,
     interval: Literal["analytic", "bca"] = "analytic",
     confidence: float = 0.95,
+    shared_source: Annotated[bool, Parameter(negative=())] = False,
     json: Json = False,
     quiet: Quiet = False,
 ) -> int | None:
@@ -96,7 +109,8 @@ def validity(
     Parameters
     ----------
     file
-        CSV with a row for each reward model and the columns scorer, benchmark, downstream, and perhaps covariate.
+        CSV with a row for each reward model and the columns scorer, benchmark, downstream, and perhaps covariate,
+        benchmark_se and downstream_se (standard errors), and base (the model that it was made from).
     study
         Instead of a CSV: a TOML file with scorers, benchmarks, policies and tasks; runs or resumes the whole study.
         Ends with 1 where a part of it could not be measured.
@@ -110,6 +124,8 @@ def validity(
         Of the correlations: by formula, or a bootstrap (BCa), which needs some 40 points.
     confidence
         Of all intervals.
+    shared_source
+        Say in the result that benchmark and downstream results rest on the same source, whose mistakes both share.
     """
     if study is not None and file is None:
         from carb_cli.study.show import study_command
@@ -133,6 +149,7 @@ def validity(
         ),
         without=_without(points),
         against=None if against is None else _against(points, against, confidence),
+        uncertain=_uncertain(points, confidence, shared_source=shared_source),
     )  # fmt: skip
     if figure is not None:
         _draw(file, points, found, figure, confidence)
@@ -153,7 +170,7 @@ def points_of(file: Path, runs: tuple[Path, ...], against: str | None) -> Points
     if against is not None:
         required.append(against)
     try:
-        points = read_points(file, required, ["covariate"])
+        points = read_points(file, required, ["covariate", "benchmark_se", "downstream_se"])
     except CarbError as error:
         if "lacks the column benchmark" in str(error):
             raise CarbError(f"{error} Or take the benchmark scores from runs, with --run FOLDER.") from None
@@ -166,7 +183,24 @@ def points_of(file: Path, runs: tuple[Path, ...], against: str | None) -> Points
     unknown = [name for name in points.names if name not in known]
     if unknown:
         raise CarbError(f"{file} names {', '.join(unknown)}, which no run holds. There are {', '.join(sorted(known))}.")
-    return Points(points.names, {**points.columns, "benchmark": tuple(known[name] for name in points.names)})
+    return Points(
+        points.names, {**points.columns, "benchmark": tuple(known[name] for name in points.names)}, points.bases
+    )
+
+
+def _uncertain(points: Points, confidence: float, *, shared_source: bool) -> UncertainCorrelation | None:
+    columns = points.columns
+    if points.bases is None and "benchmark_se" not in columns and "downstream_se" not in columns and not shared_source:
+        return None
+    return correlate_uncertain(
+        columns["benchmark"],
+        columns["downstream"],
+        columns.get("benchmark_se"),
+        columns.get("downstream_se"),
+        points.bases,
+        confidence,
+        shared_source=shared_source,
+    )
 
 
 def _without(points: Points) -> tuple[Without, ...]:
@@ -224,6 +258,22 @@ def _show(found: Validity, figure: Path | None) -> None:
         )
     if figure is not None:
         display.say(f"Written: {figure.resolve()}")
+    if found.uncertain is not None:
+        _show_uncertain(found.uncertain)
+
+
+def _show_uncertain(found: UncertainCorrelation) -> None:
+    rows = [
+        (
+            name,
+            display.number(e.estimate),
+            f"{display.number(e.low)} to {display.number(e.high)}" if e.low is not None else "",
+        )
+        for name, e in (("as measured", found.observed), ("without errors of measurement", found.corrected))
+    ]
+    display.table(f"Pearson's r over {found.clusters} base models", ["", "r", "interval"], rows)
+    if found.shared_source:
+        display.say("Benchmark and downstream results share a source: this correlation flatters the benchmark.")
 
 
 def _cells(estimate: Estimate) -> tuple[str, str, str]:
