@@ -385,3 +385,28 @@ def test_one_file_for_who_has_no_connection(browser: Any, tmp_path: Path) -> Non
     db.close()
     assert [one["status"] for one in found] == ["answered", "unknown"]
     assert found[0]["opinions"][tokens[1]]["verdict"] == "best"
+
+
+def test_a_restored_backup_gets_the_answers_again(device: Any, tmp_path: Path) -> None:
+    from carb_cli import main
+
+    review = Review(tmp_path / "a.reviews", "--reviewers", "1")
+    page = begin(device(next(review.links)), "restored")
+    copy = tmp_path / "copy.reviews"
+    assert main(["review", "backup", str(review.out), str(copy)]) == 0
+    fill(page)
+    save(page)
+    all_sent(page)
+    before = review.answers("restored")
+    review.server.kill()
+    for file in tmp_path.glob("a.reviews*"):
+        file.unlink()
+    copy.rename(review.out)
+    assert (len(before), review.answers("restored")) == (1, [])
+    port = str(review.server.said["port"])
+    review.server = Server(review.out, "--reviewers", "1", "--port", port)
+    page.reload()
+    page.locator("fieldset[data-token]").first.wait_for()
+    all_sent(page)
+    assert review.answers("restored") == before
+    review.server.stop()
