@@ -291,7 +291,14 @@ class TestPolicies:
 
     @pytest.mark.parametrize(
         ("text", "one_line", "tidied"),
-        [(" Answer: x\ny", True, "x"), ("x\ny ", False, "x\ny"), ("\n", True, ""), ("Answers: x", True, "Answers: x")],
+        [
+            (" Answer: x\ny", True, "x"),
+            ("x\ny ", False, "x\ny"),
+            ("\n", True, ""),
+            ("Answers: x", True, "Answers: x"),
+            ("<think>\nx, or y?\n</think>\n\nAnswer: y\nz", True, "y"),
+            ("<think>", True, ""),  # so that it is asked again, to its own end
+        ],
     )
     def test_answers_are_tidied(self, text, one_line, tidied):
         assert tidy(text, one_line=one_line) == tidied

@@ -15,6 +15,7 @@ from carb_data import CarbError
 from carb_data.models import Frozen
 from carb_data.tasks import Task, TaskPrompt
 from carb_scorers.contract import Writable
+from carb_scorers.judge.verdicts import without_thinking
 from carb_scorers.models.protocol import (
     LANGUAGE_MODELS,
     Failure,
@@ -118,8 +119,8 @@ def _policy_prompt(task: Task, prompt: TaskPrompt, shots: bool) -> PolicyPrompt:
 
 
 def tidy(text: str, *, one_line: bool) -> str:
-    """An answer without the word that led to it and without white space around it; its first line where asked."""
-    text = _LEAD.sub("", text).strip()
+    """An answer without thinking, the word that led to it and white space around it; its first line where asked."""
+    text = _LEAD.sub("", without_thinking(text)).strip()
     return text.splitlines()[0].strip() if one_line and text else text
 
 
