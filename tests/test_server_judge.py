@@ -134,6 +134,17 @@ def test_think_asks_a_server_as_a_judge_does(serve: Callable[..., Server], data:
         assert set(result.scores.values()) == {0.0}
 
 
+def test_a_run_in_which_everything_failed_exits_with_1(
+    serve: Callable[..., Server], data: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A login page in the place of answers: it ended with 0 and an accuracy of 0.0%."""
+    server = serve(lambda *_: (200, "<html>Please log in</html>"))  # type: ignore[arg-type, return-value]  # no object
+    assert main(arguments(server, data)) == 1
+    said = capsys.readouterr().out
+    assert "no scores, every set failed" in said
+    assert "0.0% right" not in said
+
+
 def test_the_letter_in_double_brackets_is_the_pick(serve: Callable[..., Server], data: Path) -> None:
     server = serve(lambda *_: verdict("It knows the custom. [[B]]"))
     assert main(arguments(server, data)) == 0
