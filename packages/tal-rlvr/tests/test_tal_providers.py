@@ -5,11 +5,13 @@ import threading
 from http.server import BaseHTTPRequestHandler, HTTPServer
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from carb_data import CarbError
 from tal_rlvr.appropriateness import VerdictRow
 from tal_rlvr.judgement import write_judgement
-from tal_rlvr.providers import ModelVerdicts, ServerVerdicts
+from tal_rlvr.providers import ModelVerdicts, ServerVerdicts, passes_of, verdict_logprobs
 from tal_rlvr.tokens import VerdictTokens, encode_prompt, reasoning_ids, verdict_tokens
 
 torch = pytest.importorskip("torch", reason="needs tal-rlvr[train]")
@@ -49,7 +51,7 @@ def test_no_rows(tiny_model, tiny_tokenizer):
 
 def test_the_reasoning_is_cut_on_the_sampled_ids(tiny_tokenizer):
     tokens = verdict_tokens(tiny_tokenizer)
-    text = write_judgement([("fact", "known", 3, "A")], "A fits.", "B")
+    text = write_judgement([("fact", "known", 3, "B")], "A fits.", "B")
     ids = tiny_tokenizer(text, add_special_tokens=False)["input_ids"]
     cut = reasoning_ids(tiny_tokenizer, [*ids, tiny_tokenizer.eos_token_id], tokens)
     assert cut == tuple(ids[:-1])
@@ -147,3 +149,27 @@ def test_a_server_without_prompt_log_probabilities_is_named(server):
     with pytest.raises(CarbError, match="echo=true"):
         provider(ROWS)
     provider.close()
+
+
+@given(
+    st.lists(st.tuples(st.integers(1, 30), st.integers(0, 3), st.integers(1, 20)), max_size=20),
+    st.integers(1, 8),
+    st.integers(1, 200),
+)
+def test_a_pass_has_no_more_rows_and_tokens_than_it_may(shapes, rows_at_most, budget):
+    rows = [VerdictRow((letter,) * prefix, (9,) * suffix) for prefix, letter, suffix in shapes]
+    passes = passes_of(rows, rows_at_most=rows_at_most, budget=budget)
+    assert sorted(index for one in passes for index in one) == list(range(len(rows)))
+    for one in passes:
+        longest = max(len(rows[i].prefix) + len(rows[i].suffix) for i in one)
+        assert len(one) <= rows_at_most
+        assert len(one) == 1 or longest * len(one) <= budget
+
+
+def test_the_size_of_a_pass_does_not_change_the_numbers(tiny_model, tiny_tokenizer):
+    tokens = verdict_tokens(tiny_tokenizer)
+    rows = [VerdictRow(tuple(range(20, 30 + 5 * n)), (40 + m, *tokens.line)) for n in range(3) for m in range(3)]
+    tiny_model.eval()
+    with torch.no_grad():
+        whole, small = (verdict_logprobs(tiny_model, rows, tokens, chunk=16, budget=b) for b in (10_000, 40))
+    assert [value for pair in whole for value in pair] == pytest.approx([v for pair in small for v in pair], abs=1e-5)

@@ -11,6 +11,9 @@ from carb_data.extras import require
 from tal_rlvr.appropriateness import VerdictRow
 from tal_rlvr.tokens import VerdictTokens
 
+BUDGET = 16_384
+"""Tokens in one forward pass, padding included."""
+
 
 class ModelVerdicts:
     """Verdict log-probabilities of a causal language model of transformers.
@@ -37,16 +40,26 @@ class PolicyVerdicts:
     same reason every process runs the same number of forward passes.
     """
 
-    def __init__(self, trainer: Any, tokens: VerdictTokens, *, chunk: int = 16, share_prefix: bool = True) -> None:
+    def __init__(
+        self,
+        trainer: Any,
+        tokens: VerdictTokens,
+        *,
+        chunk: int = 16,
+        budget: int = BUDGET,
+        share_prefix: bool = True,
+    ) -> None:
         self.trainer = trainer
         self.tokens = tokens
         self.chunk = chunk
+        self.budget = budget
         self.share_prefix = share_prefix
 
     def __call__(self, rows: Sequence[VerdictRow]) -> list[tuple[float, float]]:
         torch = require("torch", package="tal-rlvr", extra="train")
         accelerator = self.trainer.accelerator
-        local = torch.tensor([-(-len(rows) // self.chunk)], device=accelerator.device)
+        own = len(passes_of(rows, rows_at_most=self.chunk, budget=self.budget))
+        local = torch.tensor([own], device=accelerator.device)
         passes = int(accelerator.gather(local).max())
         with _evaluating(self.trainer.model):
             return verdict_logprobs(
@@ -54,6 +67,7 @@ class PolicyVerdicts:
                 rows,
                 self.tokens,
                 chunk=self.chunk,
+                budget=self.budget,
                 share_prefix=self.share_prefix and accelerator.num_processes == 1,
                 passes=passes,
             )
@@ -108,12 +122,34 @@ class ServerVerdicts:
             ) from None
 
 
+def passes_of(rows: Sequence[VerdictRow], *, rows_at_most: int, budget: int) -> list[list[int]]:
+    """Indices of the rows of each forward pass: rows of one prompt together, and no more tokens than the budget.
+
+    Args:
+        rows: to be measured.
+        rows_at_most: in one pass.
+        budget: tokens in one pass, padding included; a row that is longer has a pass of its own.
+    """
+    order = sorted(range(len(rows)), key=lambda i: (rows[i].prefix, -len(rows[i].suffix)))
+    passes: list[list[int]] = []
+    longest = 0
+    for index in order:
+        length = len(rows[index].prefix) + len(rows[index].suffix)
+        longest = max(longest, length)
+        if not passes or len(passes[-1]) == rows_at_most or longest * (len(passes[-1]) + 1) > budget:
+            passes.append([])
+            longest = length
+        passes[-1].append(index)
+    return passes
+
+
 def verdict_logprobs(
     model: Any,
     rows: Sequence[VerdictRow],
     tokens: VerdictTokens,
     *,
     chunk: int,
+    budget: int = BUDGET,
     share_prefix: bool = True,
     passes: int | None = None,
 ) -> list[tuple[float, float]]:
@@ -121,14 +157,14 @@ def verdict_logprobs(
 
     Args:
         model: causal language model, in evaluation mode, under ``no_grad``.
-        chunk: rows in one forward pass.
+        chunk: at most this many rows in one forward pass.
+        budget: at most this many tokens, padding included, in one forward pass of several rows.
         share_prefix: compute a prompt's keys and values once per chunk for all of its rows.
         passes: forward passes to run in any case (sharded training needs the same number everywhere); surplus ones
             repeat the first row. Only without ``share_prefix``.
     """
     torch = require("torch", package="tal-rlvr", extra="train")
-    order = sorted(range(len(rows)), key=lambda i: (rows[i].prefix, -len(rows[i].suffix)))
-    chunks = [order[start : start + chunk] for start in range(0, len(order), chunk)]
+    chunks = passes_of(rows, rows_at_most=chunk, budget=budget)
     out: list[tuple[float, float]] = [(0.0, 0.0)] * len(rows)
     device = next(model.parameters()).device
     for indices in chunks:

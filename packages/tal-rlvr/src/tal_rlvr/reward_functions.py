@@ -52,7 +52,9 @@ class RewardConfig(Frozen):
     """Measure R_appr on z without the letters and statements of the verdict (``mask_verdict``), so that criteria are
     paid and not the announcement of a verdict; false is the paper's form."""
     chunk: int = Field(default=16, ge=1)
-    """Rows in one forward pass of R_appr."""
+    """At most this many rows in one forward pass of R_appr."""
+    tokens_per_pass: int = Field(default=16_384, ge=1)
+    """At most this many tokens, padding included, in one forward pass of R_appr: long prompts go in smaller batches."""
 
     @property
     def bound(self) -> float | None:
@@ -133,7 +135,9 @@ class CriteriaFunction:
 
     def bind(self, trainer: Any) -> None:
         """Measure with this trainer's policy from now on."""
-        self.provider = PolicyVerdicts(trainer, self.tokens, chunk=self.config.chunk)
+        self.provider = PolicyVerdicts(
+            trainer, self.tokens, chunk=self.config.chunk, budget=self.config.tokens_per_pass
+        )
 
     def __call__(
         self,
