@@ -113,7 +113,9 @@ def tests(session: nox.Session) -> None:
     environment = dev(session)
     python = executable(environment, "python")
     session.run(python, "tests/small_models.py", "gemma3-270m", silent=True, stderr=None)
-    session.run(python, "-m", "pytest", *session.posargs)
+    # A process for each core, each computing in one thread; a file's tests stay together, since they share models.
+    spread = ["-n", "auto", "--dist", "loadfile"]
+    session.run(python, "-m", "pytest", *spread, *session.posargs, env={"OMP_NUM_THREADS": "1"})
 
 
 @nox.session(python=False)
