@@ -39,6 +39,7 @@ DATA_COMMANDS = {
     "validate": (f"{_COMMANDS}.data:validate", "Check a data set; every defect is reported."),
     "audit": (f"{_COMMANDS}.audit:audit_", "Attack a data set from the answers alone."),
     "build": (f"{_COMMANDS}.data:build", "Build a data set from a public source."),
+    "new": (f"{_COMMANDS}.new:new", "Write a sheet to fill in with your own sets."),
     "split": (f"{_COMMANDS}.split:split", "Divide a data set by source item."),
     "shorten": (f"{_COMMANDS}.shorten:shorten", "Choose a smaller data set by what scorers did with it."),
     "export": (f"{_COMMANDS}.export:export", "Write a data set in the form of another tool."),

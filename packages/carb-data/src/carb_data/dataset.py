@@ -17,7 +17,8 @@ from carb_data.facts import load_sets
 from carb_data.joined import Joined
 from carb_data.models import BonSet, Domain
 from carb_data.options import closest
-from carb_data.registry import Registry, cultures
+from carb_data.registry import Registry, UnknownCultureError, cultures
+from carb_data.shapes import read_rows
 
 SEED = "carb-seed"
 SEED_2 = f"{SEED}@2"
@@ -37,7 +38,7 @@ class Dataset:
 
     @classmethod
     def load(cls, path: str | Path, *, registry: Registry | None = cultures) -> Self:
-        """Load a ``.jsonl``, ``.jsonl.gz`` or ``.parquet`` file, or a folder of such files.
+        """Load a ``.jsonl``, ``.jsonl.gz`` or ``.parquet`` file, a folder of such files, or a table (``shapes``).
 
         Args:
             path: file or folder.
@@ -48,6 +49,8 @@ class Dataset:
             CarbError: nothing readable is there.
         """
         path = Path(path)
+        if path.suffix.lower() in _TABLES and path.is_file():
+            return cls(_registered(read_rows(path), path, registry))
         if path.is_dir():
             paths = sorted(p for p in path.rglob("*") if p.is_file() and files.suffix_of(p) is not None)
             if not paths:
@@ -182,6 +185,16 @@ class Dataset:
 
     def __repr__(self) -> str:
         return f"Dataset({len(self)} sets, {self.fingerprint[:12]})"
+
+
+_TABLES = (".csv", ".tsv", ".xlsx")
+
+
+def _registered(sets: Iterable[BonSet], path: Path, registry: Registry | None) -> Iterator[BonSet]:
+    for item in sets:
+        if registry is not None and item.culture not in registry:
+            raise CarbError(f"{path}: {item.id}: {UnknownCultureError(item.culture, [c.id for c in registry])}")
+        yield item
 
 
 def _joined_anew(parts: Mapping[str, Dataset], units: Joined) -> bool:

@@ -69,6 +69,7 @@ _SHIPPED = {
     },
     **{name: f"carb_data.sources.exchange:{name.upper()}" for name in ("datasets", "pairs", "rewardbench2")},
     "blend-families": "carb_data.sources.blend_families:SOURCE",
+    "table": "carb_data.sources.table:SOURCE",
     "normad-references": "carb_data.sources.normad:REFERENCES",
     "safeworld-references": "carb_data.sources.safeworld:REFERENCES",
 }

@@ -1,0 +1,268 @@
+"""The files that people have, as sets: CSV, TSV, Excel and JSON Lines, known by their columns.
+
+Two shapes: ``prompt, chosen, rejected…`` (one or more columns of wrong answers) and ``question, A, B, C, D, answer``
+(options, and the letter, number or text of the right one). A prompt may be a list of chat messages.
+"""
+
+from __future__ import annotations
+
+import csv
+import hashlib
+import io
+import json
+import re
+import zipfile
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+
+from carb_data.errors import CarbError, DataError, Problem
+from carb_data.extras import require
+from carb_data.files import reasons
+from carb_data.models import BonSet
+
+__all__ = ["SHAPE_SUFFIXES", "TEMPLATE", "read_rows", "write_template"]
+
+SHAPE_SUFFIXES = (".csv", ".tsv", ".xlsx", ".jsonl")
+"""Endings of files whose rows are made into sets."""
+TEMPLATE = (
+    "id",
+    "culture",
+    "domain",
+    "language",
+    "topic",
+    "prompt",
+    "chosen",
+    "rejected_1",
+    "rejected_2",
+    "rejected_3",
+    "source",
+)
+
+_NAMES: Mapping[str, tuple[str, ...]] = {
+    "prompt": ("prompt", "question", "instruction", "input", "query", "messages", "conversation"),
+    "chosen": ("chosen", "correct", "correct_answer", "best", "right"),
+    "answer": ("answer", "label", "gold", "key", "correct_option"),
+    "id": ("id", "item_id", "uid", "qid"),
+    "culture": ("culture", "country"),
+    "domain": ("domain",),
+    "language": ("language", "lang"),
+    "topic": ("topic", "category", "subject"),
+    "source": ("source", "url"),
+    "license": ("license", "licence"),
+}
+_REJECTED = re.compile(r"(?:rejected|wrong|incorrect|distractor)(?:[ _-]?answer)?[ _-]?\d*s?")
+_OPTION = re.compile(r"(?:option|choice)?[ _-]?([a-h])|(?:option|choice)[ _-]?([1-8])")
+_OPTION_LIST = ("options", "choices")
+
+
+def read_rows(
+    path: str | Path, *, columns: Mapping[str, str] | None = None, defaults: Mapping[str, str] | None = None
+) -> list[BonSet]:
+    """The sets of a table.
+
+    Args:
+        path: a ``.csv``, ``.tsv``, ``.xlsx`` (its first sheet) or ``.jsonl`` file with a row a set.
+        columns: field to column where the names do not say it: ``{"prompt": "Frage", "chosen": "richtig"}``. By default
+            columns are found by their names.
+        defaults: fields of rows without their own: ``{"culture": "thai", "domain": "values", "language": "th"}``.
+
+    Raises:
+        DataError: with every row that makes no set; rows count from 1, the heading of a table being row 1.
+        CarbError: the file cannot be read, or its columns have no known shape.
+    """
+    path = Path(path)
+    rows = list(_rows(path))
+    if not rows:
+        raise CarbError(f"{path} holds no rows.")
+    shape = _Shape(path, sorted({name for _, row in rows for name in row}), columns or {})
+    problems: list[Problem] = []
+    sets: list[BonSet] = []
+    for number, row in rows:
+        try:
+            sets.append(BonSet.model_validate(shape.content(row, number, defaults or {})))
+        except ValidationError as error:
+            problems.extend(reasons(path, number, error))
+        except ValueError as error:
+            field, _, reason = str(error).partition(": ")
+            problems.append(Problem(str(path), number, field, reason))
+    if problems:
+        raise DataError(problems, "Correct these rows and run the command again.")
+    return sets
+
+
+def write_template(path: str | Path, *, culture: str, language: str, domains: Sequence[str]) -> None:
+    """Write a CSV sheet with the columns of a set and a row to fill in for each domain."""
+    with Path(path).open("w", encoding="utf-8-sig", newline="") as file:
+        table = csv.writer(file)
+        table.writerow(TEMPLATE)
+        table.writerows([f"{culture}-{domain}-1", culture, domain, language, *[""] * 7] for domain in domains)
+
+
+def _rows(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
+    """Row number and cells; empty cells and empty rows are left out."""
+    suffix = path.suffix.lower()
+    if suffix not in SHAPE_SUFFIXES:
+        raise CarbError(f"{path}: unknown file type; tables are {', '.join(SHAPE_SUFFIXES)}.")
+    try:
+        if suffix == ".jsonl":
+            yield from _objects(path)
+        else:
+            yield from _cells(_sheet(path) if suffix == ".xlsx" else _lines(path, suffix))
+    except OSError as error:
+        raise CarbError(f"Cannot read {path}: {error.strerror or error}.") from None
+    except UnicodeDecodeError:
+        raise CarbError(f"{path} is not text in UTF-8; save it as CSV UTF-8.") from None
+    except (json.JSONDecodeError, csv.Error) as error:
+        raise CarbError(f"{path} cannot be read: {error}.") from None
+
+
+def _objects(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
+    for number, line in enumerate(path.read_text(encoding="utf-8-sig").splitlines(), 1):
+        if line.strip():
+            row = json.loads(line)
+            if not isinstance(row, dict):
+                raise CarbError(f"{path}:{number}: the line is not a JSON object.")
+            yield number, {name: value for name, value in row.items() if value is not None}
+
+
+def _lines(path: Path, suffix: str) -> Iterable[Sequence[Any]]:
+    text = path.read_text(encoding="utf-8-sig")
+    first = text.partition("\n")[0]
+    separator = "\t" if suffix == ".tsv" else max(",;\t", key=first.count)
+    return csv.reader(io.StringIO(text, newline=""), delimiter=separator)
+
+
+def _cells(table: Iterable[Sequence[Any]]) -> Iterator[tuple[int, dict[str, Any]]]:
+    heading: list[str] | None = None
+    for number, cells in enumerate(table, 1):
+        values = ["" if cell is None else str(cell).strip() for cell in cells]
+        if heading is None:
+            heading = values if any(values) else None
+        elif any(values):
+            yield number, {name: value for name, value in zip(heading, values, strict=False) if name and value}
+
+
+def _sheet(path: Path) -> Iterable[Sequence[Any]]:
+    library = require("openpyxl", package="carb-data", extra="excel")
+    try:
+        book = library.load_workbook(path, read_only=True, data_only=True)
+        return list(book.worksheets[0].iter_rows(values_only=True))
+    except (ValueError, KeyError, EOFError, zipfile.BadZipFile) as error:
+        raise CarbError(f"{path} is not a readable Excel file: {error}") from None
+
+
+class _Shape:
+    """Which column holds what."""
+
+    def __init__(self, path: Path, names: Sequence[str], given: Mapping[str, str]) -> None:
+        absent = [column for column in given.values() if column not in names]
+        if absent:
+            raise CarbError(f"{path} has no column '{absent[0]}'; it has {', '.join(names)}.")
+        plain = {name.strip().casefold().replace(" ", "_"): name for name in names}
+        self.column = {field: plain[o] for field, others in _NAMES.items() for o in reversed(others) if o in plain}
+        self.column |= dict(given)
+        taken = set(self.column.values())
+        self.rejected = [n for low, n in plain.items() if _REJECTED.fullmatch(low) and n not in taken]
+        options = {
+            m.group(1) or m.group(2): n for low, n in plain.items() if (m := _OPTION.fullmatch(low)) and n not in taken
+        }
+        self.options = [options[key] for key in sorted(options)]
+        self.list = next((plain[name] for name in _OPTION_LIST if name in plain), None)
+        pairs = "chosen" in self.column and bool(self.rejected)
+        choices = "answer" in self.column and (len(self.options) > 1 or self.list is not None)
+        if "prompt" not in self.column or not (pairs or choices):
+            raise CarbError(
+                f"{path}: its columns ({', '.join(names)}) are neither prompt, chosen, rejected… nor question, A, B, "
+                "C, D, answer. Rename them, or say which is which: -o columns=prompt:NAME,chosen:NAME."
+            )
+        self.pairs = pairs
+
+    def content(self, row: Mapping[str, Any], number: int, defaults: Mapping[str, str]) -> dict[str, Any]:
+        """The fields of the row's set."""
+        said = {field: row[column] for field, column in self.column.items() if column in row}
+        fields = {**defaults, **said}
+        for field in ("prompt", "culture", "domain", "language"):
+            if not fields.get(field):
+                hint = "" if field == "prompt" else f"; fill it in, or give one for all rows (-o {field}=…)"
+                raise ValueError(f"{field}: is empty{hint}")
+        right, wrong = self._pair(row, fields) if self.pairs else self._choice(row, fields)
+        texts = sorted(
+            [right, *wrong], key=lambda text: hashlib.sha256(f"{fields['prompt']}\0{text}".encode()).digest()
+        )
+        name = str(fields.get("id") or f"row-{number}")
+        return {
+            "id": name,
+            "culture": fields["culture"],
+            "domain": str(fields["domain"]).casefold(),
+            "language": fields["language"],
+            "topic": fields.get("topic"),
+            "prompt": fields["prompt"],
+            "responses": [
+                {
+                    "id": str(place),
+                    "text": text,
+                    "role": "chosen" if text == right else "rejected",
+                    "language": fields["language"],
+                }
+                for place, text in enumerate(texts, 1)
+            ],
+            "provenance": {
+                "source": defaults.get("origin") or "own",
+                "source_id": name,
+                "license": fields.get("license") or "LicenseRef-none-stated",
+                "url": fields.get("source"),
+                "method": "authored",
+            },
+        }
+
+    def _pair(self, row: Mapping[str, Any], fields: Mapping[str, Any]) -> tuple[str, list[str]]:
+        right = _text(fields.get("chosen"))
+        wrong = [_text(text) for name in self.rejected if name in row for text in _several(row[name])]
+        if not right or not wrong:
+            raise ValueError("chosen: is empty" if not right else "rejected: every wrong answer is empty")
+        return right, _different(right, wrong)
+
+    def _choice(self, row: Mapping[str, Any], fields: Mapping[str, Any]) -> tuple[str, list[str]]:
+        given = (
+            _several(row[self.list])
+            if self.list is not None and self.list in row
+            else [row.get(name, "") for name in self.options]
+        )
+        options = [_text(option) for option in given]
+        key = str(fields.get("answer", "")).strip()
+        place = _place(key, options)
+        if place is None or not options[place]:
+            raise ValueError(f"answer: '{key}' is none of the options")
+        return options[place], _different(options[place], [o for n, o in enumerate(options) if n != place and o])
+
+
+def _place(key: str, options: Sequence[str]) -> int | None:
+    """Which option a key names: by its text, by a letter, or by a number from 0 (a list's) or 1."""
+    if key in options:
+        return options.index(key)
+    letter = re.fullmatch(r"\(?([A-Ha-h])[.)]?", key)
+    place = ord(letter.group(1).lower()) - ord("a") if letter else int(key) - 1 if key.isdigit() else -1
+    return place if 0 <= place < len(options) else None
+
+
+def _several(value: Any) -> list[Any]:
+    return list(value) if isinstance(value, list) and value and not isinstance(value[0], Mapping) else [value]
+
+
+def _text(value: Any) -> str:
+    """A text, or the last turn of a conversation."""
+    if isinstance(value, list) and value and isinstance(value[-1], Mapping):
+        value = value[-1].get("content", "")
+    return str(value).strip() if value is not None else ""
+
+
+def _different(right: str, wrong: Sequence[str]) -> list[str]:
+    found = [text for text in wrong if text]
+    if right in found or len(set(found)) != len(found):
+        raise ValueError("rejected: two answers are the same")
+    if not found:
+        raise ValueError("rejected: every wrong answer is empty")
+    return found

@@ -1,0 +1,108 @@
+"""The files that people have become sets, and each bad row is named."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from carb_data import CarbError, DataError, load
+from carb_data.shapes import read_rows, write_template
+from carb_data.sources import rows
+
+SAID = {"culture": "thai", "domain": "values", "language": "en"}
+
+
+def write(path, text):
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("a.csv", "prompt,chosen,rejected_1,rejected_2\nWhen?,now,then,never\n"),
+        ("a.csv", "\ufeffPrompt;Chosen;Rejected 1;Rejected 2\nWhen?;now;then;never\n"),
+        ("a.tsv", "question\tcorrect answer\twrong answer 1\twrong answer 2\nWhen?\tnow\tthen\tnever\n"),
+        ("a.csv", "question,A,B,C,answer\nWhen?,then,now,never,B\n"),
+        ("a.csv", "Question,Option A,Option B,Option C,Answer\nWhen?,then,now,never,now\n"),
+        ("a.csv", "question,option 1,option 2,option 3,label\nWhen?,then,now,never,2\n"),
+        ("a.jsonl", json.dumps({"question": "When?", "choices": ["then", "now", "never"], "answer": "(b)"})),
+        ("a.jsonl", json.dumps({"prompt": "When?", "chosen": "now", "rejected": ["then", "never"]})),
+    ],
+)
+def test_shapes_are_known_by_their_columns(tmp_path, name, text):
+    (item,) = read_rows(write(tmp_path / name, text), defaults=SAID)
+    assert (item.prompt, item.chosen.text, {r.text for r in item.rejected}) == ("When?", "now", {"then", "never"})
+    assert (item.culture, item.domain, item.language) == ("thai", "values", "en")
+
+
+def test_chat_messages_stay_a_conversation(tmp_path):
+    turns = [{"role": "user", "content": "a"}, {"role": "assistant", "content": "b"}, {"role": "user", "content": "c"}]
+    row = {"messages": turns, "chosen": [{"role": "assistant", "content": "now"}], "rejected": "then"}
+    (item,) = read_rows(write(tmp_path / "a.jsonl", json.dumps(row)), defaults=SAID)
+    assert [turn.role for turn in item.prompt] == ["user", "assistant", "user"]
+    assert item.chosen.text == "now"
+
+
+def test_a_mapping_says_what_the_names_do_not(tmp_path):
+    path = write(tmp_path / "a.csv", "Frage,richtig,falsch\nWann?,jetzt,nie\n")
+    with pytest.raises(CarbError, match=r"Frage, falsch, richtig.*columns=prompt:NAME"):
+        read_rows(path, defaults=SAID)
+    path = write(tmp_path / "b.csv", "Frage,richtig,wrong\nWann?,jetzt,nie\n")
+    (item,) = rows("table", path, columns="prompt:Frage,chosen:richtig", **SAID)
+    assert item.chosen.text == "jetzt"
+    with pytest.raises(CarbError, match="no column 'Fragen'"):
+        read_rows(path, columns={"prompt": "Fragen"}, defaults=SAID)
+
+
+def test_every_bad_row_is_named_with_its_number(tmp_path):
+    text = "prompt,chosen,rejected,culture,domain,language\n" + "\n".join(
+        ["p,a,b,thai,values,en", ",a,b,thai,values,en", "p,a,a,thai,values,en", "", "p,,b,thai,values,en",
+         "p,a,b,,values,en", "p,a,b,thai,law,en", "p,a,,thai,values,en"]
+    )  # fmt: skip
+    with pytest.raises(DataError) as caught:
+        load(write(tmp_path / "a.csv", text))
+    assert [(p.line, p.field) for p in caught.value.problems] == [
+        (3, "prompt"), (4, "rejected"), (6, "chosen"), (7, "culture"), (8, "domain"), (9, "rejected")
+    ]  # fmt: skip
+
+
+def test_a_key_that_is_no_option_is_named(tmp_path):
+    with pytest.raises(DataError, match="'E' is none of the options"):
+        read_rows(write(tmp_path / "a.csv", "question,A,B,answer\nq,x,y,E\n"), defaults=SAID)
+
+
+def test_the_template_is_read_back_once_filled_in(tmp_path):
+    path = tmp_path / "thai.csv"
+    write_template(path, culture="thai", language="th", domains=["values"])
+    sheet = path.read_text(encoding="utf-8-sig").rstrip().removesuffix(",,,,,,")
+    write(path, sheet + ",ถาม,ถูก,ผิด,ไม่ใช่,,https://example.org/page\n")
+    (item,) = load(path)
+    assert (item.id, item.culture, item.chosen.text, len(item.rejected)) == ("thai-values-1", "thai", "ถูก", 2)
+    assert item.provenance.url == "https://example.org/page"
+
+
+def test_an_excel_sheet_is_read(tmp_path):
+    library = pytest.importorskip("openpyxl", reason="needs the extra 'excel'")
+    book = library.Workbook()
+    for row in (
+        ["question", "A", "B", "answer", "culture", "domain", "language"],
+        ["q", 1, 2, "A", "thai", "values", "en"],
+    ):
+        book.active.append(row)
+    book.save(tmp_path / "a.xlsx")
+    (item,) = load(tmp_path / "a.xlsx")
+    assert (item.chosen.text, item.rejected[0].text) == ("1", "2")
+    (tmp_path / "b.xlsx").write_bytes(b"no sheet")
+    with pytest.raises(CarbError, match=r"b\.xlsx is not a readable Excel file"):
+        load(tmp_path / "b.xlsx")
+
+
+@pytest.mark.parametrize("name", ["a.csv", "a.jsonl"])
+def test_a_file_without_rows_or_in_another_encoding_is_a_plain_error(tmp_path, name):
+    with pytest.raises(CarbError, match="holds no rows"):
+        read_rows(write(tmp_path / name, "\n"))
+    (tmp_path / name).write_bytes(b"prompt,\xff\xfe\n")
+    with pytest.raises(CarbError, match="UTF-8"):
+        read_rows(tmp_path / name)
