@@ -16,7 +16,7 @@ Frame = Annotated[pl.DataFrame, PlainSerializer(lambda frame: frame.to_dicts(), 
 class Result(BaseModel):
     """Base of all results: frozen, comparable (frames by content), and dumpable to JSON."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", arbitrary_types_allowed=True)
+    model_config = ConfigDict(frozen=True, extra="forbid", arbitrary_types_allowed=True, use_attribute_docstrings=True)
 
     def __eq__(self, other: object) -> bool:
         return type(other) is type(self) and self.model_dump() == other.model_dump()

@@ -14,10 +14,6 @@ from carb_cli.report.model import (
     Cells,
     ConsistencyPart,
     DatasetPart,
-    KindPart,
-    LanguagePair,
-    PairPart,
-    RankPart,
     Report,
     RunPart,
     ScorerPart,
@@ -42,6 +38,7 @@ from carb_metrics import (
     rank,
     surface_floor,
 )
+from carb_metrics.rows import KindRow, LanguagePairRow, PairRow, RankRow, rows_of
 from carb_scorers.records import RunRecord, ScorerRecord
 
 
@@ -100,7 +97,7 @@ def content(runs: Runs, *, confidence: float = 0.95, validity: ValidityPart | No
             usage=record.usage,
             cost=record.cost,
             shared=shared.cell(name),
-            rank=RankPart(rank=ranks[name]["rank"], low=ranks[name]["rank_low"], high=ranks[name]["rank_high"]),
+            rank=RankRow(rank=ranks[name]["rank"], low=ranks[name]["rank_low"], high=ranks[name]["rank_high"]),
             **_accuracies(parts.of(name) if several else parts),
             **_robustness(sensitivity, name),
             consistency=_consistency(consistency, name),
@@ -112,9 +109,7 @@ def content(runs: Runs, *, confidence: float = 0.95, validity: ValidityPart | No
         confidence=confidence,
         dataset=_dataset(runs),
         scorers=ordered,
-        pairs=tuple(
-            PairPart(**{name: row[name] for name in PairPart.model_fields}) for row in ranking.pairs.to_dicts()
-        ),
+        pairs=rows_of(PairRow, ranking.pairs),
         floor=surface_floor(main, runs.dataset, confidence=confidence),
         families=family_accuracy(runs.scores, runs.dataset, "domain", confidence),
         validity=validity,
@@ -192,7 +187,7 @@ def _cells(group: Grouped) -> Cells:
 
 def _robustness(found: Sensitivity, name: str) -> dict[str, Any]:
     rows = found.kinds.filter(pl.col("scorer") == name).to_dicts()
-    kinds = {row["perturbation"]: KindPart(**{n: row[n] for n in KindPart.model_fields}) for row in rows}
+    kinds = {row["perturbation"]: KindRow(**{n: row[n] for n in KindRow.model_fields}) for row in rows}
     return {"perturbation": kinds, "causal_to_surface": found.ratio(name)}
 
 
@@ -202,4 +197,4 @@ def _consistency(found: Consistency, name: str) -> ConsistencyPart | None:
         return None
     pairs = found.pairs.filter(pl.col("scorer") == name).drop("scorer").rename({"language_a": "a", "language_b": "b"})
     numbers = {key: row[key] for key in ("consistency", "low", "high", "n", "k")}
-    return ConsistencyPart(**numbers, pairs=tuple(LanguagePair(**pair) for pair in pairs.to_dicts()))
+    return ConsistencyPart(**numbers, pairs=rows_of(LanguagePairRow, pairs))

@@ -9,6 +9,7 @@ from pydantic import Field
 
 from carb_cli.output import Output, Part
 from carb_metrics import Cell, Estimate, FamilyReport, HumanLine, SurfaceFloor
+from carb_metrics.rows import KindRow, LanguagePairRow, PairRow, RankRow
 from carb_scorers.contract import ScorerSpec, Usage
 from carb_scorers.records import Machine
 
@@ -40,45 +41,6 @@ class DatasetPart(Part):
     """How the sets were made: ``human-vote``, ``authored``, ``generated``."""
 
 
-class RankPart(Part):
-    """Place among the scorers of the report, 1 is best, with simultaneous confidence limits."""
-
-    rank: int
-    low: int
-    high: int
-
-
-class KindPart(Part):
-    """How one kind of perturbation moves a scorer's scores. Null where it is not defined."""
-
-    n: int
-    """Pairs of a text and its perturbed version that both have a score."""
-    errors: int
-    relative: float | None
-    """Mean of abs(change)/abs(score), the paper's measure."""
-    relative_low: float | None
-    relative_high: float | None
-    spread: float | None
-    """Mean abs(change) in standard deviations of the scorer's scores within sets."""
-    spread_low: float | None
-    spread_high: float | None
-    flips: float | None
-    """Share of perturbations that change which response is on top."""
-    flips_low: float | None
-    flips_high: float | None
-
-
-class LanguagePair(Part):
-    """Consistency between two languages."""
-
-    a: str
-    b: str
-    consistency: float | None
-    low: float | None
-    high: float | None
-    n: int
-
-
 class ConsistencyPart(Part):
     """Mean of exp(−k·abs(difference)) over pairs of languages of the same content; 1 where language does not matter."""
 
@@ -87,7 +49,7 @@ class ConsistencyPart(Part):
     high: float | None
     n: int
     k: float | None
-    pairs: tuple[LanguagePair, ...]
+    pairs: tuple[LanguagePairRow, ...]
 
 
 class ScorerPart(Part):
@@ -102,7 +64,7 @@ class ScorerPart(Part):
     """Every culture × domain weighs the same."""
     shared: Cell
     """A tie of k gives 1/k."""
-    rank: RankPart
+    rank: RankRow
     by_culture: Cells
     by_variety: Cells
     by_domain: Cells
@@ -111,26 +73,12 @@ class ScorerPart(Part):
     by_resource_class: Cells
     by_family: Cells
     by_script: Cells
-    perturbation: dict[str, KindPart]
+    perturbation: dict[str, KindRow]
     """By CC, RC, CL, RP; those that the data set has."""
     causal_to_surface: Estimate
     """Mean change under CC over that under RC, CL and RP."""
     consistency: ConsistencyPart | None
     """Null where the data set has no text in two languages."""
-
-
-class PairPart(Part):
-    """Two scorers on the same sets, the better one first."""
-
-    a: str
-    b: str
-    n: int
-    difference: float | None
-    low: float | None
-    high: float | None
-    p: float | None
-    p_adjusted: float | None
-    """Holm's, over all pairs of the report."""
 
 
 class PointPart(Part):
@@ -177,7 +125,7 @@ class Report(Output):
     dataset: DatasetPart
     scorers: dict[str, ScorerPart]
     """By name, best first."""
-    pairs: tuple[PairPart, ...]
+    pairs: tuple[PairRow, ...]
     floor: SurfaceFloor | None
     """How far the surface alone gets, over all sets and in each culture, and the test of each scorer against it."""
     families: FamilyReport | None
