@@ -10,6 +10,8 @@ __all__ = ["POLICY", "Guard", "origins_of"]
 
 LARGEST = 512 * 1024
 """Bytes of a request's body."""
+_DRAINED = 8 * LARGEST
+"""Bytes read of a refused request, so that its sender gets to the reason and not to a broken connection."""
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self'; worker-src 'self'; "
     "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
@@ -67,6 +69,7 @@ class Guard:
         if refused is None:
             await self._app(scope, receive, with_headers)
             return
+        await _drain(receive)
         status, reason = refused
         await with_headers(
             {"type": "http.response.start", "status": status, "headers": [(b"content-type", b"text/plain")]}
@@ -86,3 +89,11 @@ class Guard:
         if not length.isdecimal() or int(length) > LARGEST:
             return 413, f"Send at most {LARGEST} bytes, with their number."
         return None
+
+
+async def _drain(receive: Any) -> None:
+    read, more = 0, True
+    while more and read < _DRAINED:
+        message = await receive()
+        read += len(message.get("body", b""))
+        more = message.get("more_body", False)
