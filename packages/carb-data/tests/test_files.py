@@ -156,10 +156,10 @@ def test_a_file_without_sets_is_an_empty_data_set(tmp_path):
 
 def test_other_file_types_and_missing_files_are_refused(tmp_path):
     with pytest.raises(CarbError, match="unknown file type"):
-        Dataset([]).save(tmp_path / "sets.csv")
-    (tmp_path / "sets.csv").write_text("x")
+        Dataset([]).save(tmp_path / "sets.txt")
+    (tmp_path / "sets.txt").write_text("x")
     with pytest.raises(CarbError, match="unknown file type"):
-        Dataset.load(tmp_path / "sets.csv")
+        Dataset.load(tmp_path / "sets.txt")
     with pytest.raises(CarbError, match="Cannot read"):
         Dataset.load(tmp_path / "absent.jsonl")
 
