@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from carb_data import CarbError, Dataset, is_main, load
+from carb_data import cultures as registry
 
 
 def select(
@@ -43,8 +44,8 @@ def _narrowed(dataset: Dataset, cultures: Sequence[str], domains: Sequence[str])
 def spread(dataset: Dataset, limit: int) -> Dataset:
     """The first sets of each culture and domain in turn, until there are ``limit``; in the original order.
 
-    A family of mirrored sets stays whole: it is taken where there is room for all of its sets. It counts for the
-    culture of its first set that is not a mirror.
+    A country's culture counts as the one into which it rolls up. A family of mirrored sets stays whole: it is taken
+    where there is room for all of its sets, and counts for the culture of its first set that is not a mirror.
     """
     if limit < 1:
         raise CarbError(f"--limit must be at least 1, got {limit}.")
@@ -56,7 +57,8 @@ def spread(dataset: Dataset, limit: int) -> Dataset:
     keyed = []
     for places in units.values():
         first = next((items[p] for p in places if is_main(items[p].culture, items[p].language)), items[places[0]])
-        group = (first.culture, str(first.domain))
+        culture = registry.root(first.culture).id if first.culture in registry else first.culture
+        group = (culture, str(first.domain))
         seen[group] = seen.get(group, 0) + 1
         keyed.append((seen[group], places[0], places))
     kept: set[int] = set()
