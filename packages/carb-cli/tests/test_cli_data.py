@@ -112,8 +112,8 @@ def test_build_option_without_value(carb: Carb, tmp_path: Path) -> None:
 
 
 def test_culture_file(carb: Carb, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cultures, "_all", dict(cultures._all))
-    monkeypatch.setattr(cultures, "_listed", dict(cultures._listed))
+    monkeypatch.setattr(cultures, "_known", dict(cultures._known))
+    monkeypatch.setattr(cultures, "_shown", dict(cultures._shown))
     path = tmp_path / "swahili.jsonl"
     Dataset([small_set(1, culture="swahili")]).save(path)
     assert carb("data", "validate", path).code == 1
