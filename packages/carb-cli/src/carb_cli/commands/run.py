@@ -19,10 +19,11 @@ from carb_cli.interrupts import graceful
 from carb_cli.labels import labels
 from carb_cli.main import FAILED, INTERRUPTED, OK, command_line
 from carb_cli.options import Json, Quiet, Several, add_cultures
-from carb_cli.output import Output
+from carb_cli.output import Output, write
 from carb_cli.plan import plan_run
 from carb_cli.progress import Rates, label, progress
 from carb_cli.report.content import chance
+from carb_cli.review.applying import companion, line_beside
 from carb_cli.selection import select
 from carb_data import Dataset, ScoreTable
 from carb_metrics import bon_accuracy
@@ -205,7 +206,17 @@ def score(
                 raise
     if record is None:
         _say_how_to_go_on(wanted.out, arguments)
+    else:
+        _keep_the_review(wanted, record)
     return record
+
+
+def _keep_the_review(wanted: RunConfig, record: RunRecord) -> None:
+    """Copy what people said of the data set into the run's folder, so that its report shows the human line anywhere."""
+    for path in map(Path, wanted.data):
+        review = line_beside(path)
+        if review is not None and review.fingerprint == record.dataset.fingerprint:
+            write(companion(wanted.out / "dataset.parquet"), companion(path).read_bytes())
 
 
 def _say_how_to_go_on(out: Path, arguments: Sequence[str]) -> None:
