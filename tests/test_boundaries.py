@@ -73,3 +73,44 @@ def test_declared_dependencies_follow_the_drawing(module: str) -> None:
     assert ours <= ALLOWED[module]
     base = " ".join(project["dependencies"])
     assert not any(heavy in base for heavy in HEAVY)
+
+
+def exported(module: str) -> set[str]:
+    """The names in ``__all__`` of a module, read from its source; none where it has no such list."""
+    package, *rest = module.split(".")
+    place = ROOT / "packages" / package.replace("_", "-") / "src" / package / Path(*rest)
+    path = place / "__init__.py" if place.is_dir() else place.with_suffix(".py")
+    if not path.is_file():
+        return set()
+    for node in ast.parse(path.read_text(encoding="utf-8")).body:
+        if isinstance(node, ast.Assign) and any(isinstance(t, ast.Name) and t.id == "__all__" for t in node.targets):
+            return set(ast.literal_eval(node.value))
+    return set()
+
+
+@pytest.mark.parametrize("module", MODULES)
+def test_other_packages_are_used_by_their_public_names_alone(module: str) -> None:
+    """Public is what a package's root or a public module exports; everything else is free to change."""
+    folder = ROOT / "packages" / module.replace("_", "-") / "src" / module
+    wrong = []
+    for path in sorted(folder.rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if not isinstance(node, ast.ImportFrom) or node.level or node.module is None:
+                continue
+            if node.module.partition(".")[0] not in set(MODULES) - {module}:
+                continue
+            hidden = any(part.startswith("_") for part in node.module.split("."))
+            public = exported(node.module)
+            wrong += [
+                f"{path.relative_to(ROOT)}:{node.lineno}: {node.module}.{alias.name}"
+                for alias in node.names
+                if hidden or alias.name not in public | modules_in(node.module)
+            ]
+    assert wrong == []
+
+
+def modules_in(package: str) -> set[str]:
+    """The modules of a package, by name."""
+    top, *rest = package.split(".")
+    place = ROOT / "packages" / top.replace("_", "-") / "src" / top / Path(*rest)
+    return {path.stem for path in place.glob("*.py")} | {path.name for path in place.glob("*/") if path.is_dir()}

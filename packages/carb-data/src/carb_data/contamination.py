@@ -13,6 +13,8 @@ from carb_data.extras import require
 from carb_data.models import BonSet, Frozen
 from carb_data.ngrams import Match, NgramIndex
 
+__all__ = ["THRESHOLD", "ContaminationReport", "check_contamination"]
+
 THRESHOLD = 0.7
 """Share of a test text's n-grams in one training text that makes it a near-duplicate; as PaLM (Chowdhery et al. 2022,
 section 8) took 70% of 8-grams."""

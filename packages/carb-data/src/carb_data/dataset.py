@@ -20,6 +20,8 @@ from carb_data.options import closest
 from carb_data.registry import Registry, UnknownCultureError, cultures
 from carb_data.shapes import read_rows
 
+__all__ = ["SEED"]
+
 SEED = "carb-seed"
 SEED_2 = f"{SEED}@2"
 SEED_2_FOLDER = Path(str(resources.files("carb_data") / "seed" / "two"))

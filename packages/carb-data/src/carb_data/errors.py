@@ -10,6 +10,8 @@ from importlib.metadata import PackageNotFoundError, distribution
 from urllib.parse import urlsplit
 from urllib.request import url2pathname
 
+__all__ = ["CarbError"]
+
 SHOWN_PROBLEMS = 20
 
 

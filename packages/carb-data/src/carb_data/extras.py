@@ -7,6 +7,8 @@ from typing import Any
 
 from carb_data.errors import MissingExtraError
 
+__all__ = ["require"]
+
 
 def require(module: str, *, package: str, extra: str) -> Any:
     """Import ``module``, or raise the error that names the extra which brings it.

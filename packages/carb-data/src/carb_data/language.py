@@ -10,6 +10,8 @@ from typing import Any
 
 from carb_data.extras import require
 
+__all__ = ["in_language"]
+
 _TELLING_SCRIPTS = {
     "ar": ("ARABIC",),
     "ja": ("HIRAGANA", "KATAKANA", "CJK"),

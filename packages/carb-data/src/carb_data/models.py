@@ -19,6 +19,8 @@ from pydantic import (
 )
 from pydantic_core import PydanticCustomError
 
+__all__ = ["Conversation", "Frozen", "Response", "Votes", "as_text"]
+
 CultureId = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9]*(-[a-z0-9]+)*$", max_length=64)]
 """Lower-case id of a culture: ``spanish``, ``spanish-mx``."""
 

@@ -11,6 +11,8 @@ from pydantic import BaseModel, ValidationError
 
 from carb_data.errors import CarbError
 
+__all__ = ["closest", "read_options", "read_query"]
+
 _M = TypeVar("_M", bound=BaseModel)
 
 

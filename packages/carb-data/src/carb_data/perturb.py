@@ -23,6 +23,8 @@ from carb_data.registry import cultures
 from carb_data.unlabel import remove_label
 from carb_data.waiting import wait_for
 
+__all__ = ["perturb"]
+
 WINDOWS: Mapping[Perturbation, tuple[float, float]] = {
     Perturbation.CC: (0.3, 0.998),
     Perturbation.RP: (0.05, 0.97),

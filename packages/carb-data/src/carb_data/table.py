@@ -10,6 +10,8 @@ from carb_data.dataset import Dataset
 from carb_data.errors import CarbError
 from carb_data.registry import is_main
 
+__all__ = ["COLUMNS", "OPTIONAL"]
+
 COLUMNS: dict[str, type[pl.DataType]] = {
     "scorer": pl.String,
     "item_id": pl.String,

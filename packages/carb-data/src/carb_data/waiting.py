@@ -10,6 +10,8 @@ from typing import Any, TypeVar, cast
 
 from carb_data.extras import require
 
+__all__ = ["wait_for"]
+
 T = TypeVar("T")
 
 _HEARS = 0.2

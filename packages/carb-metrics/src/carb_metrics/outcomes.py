@@ -10,6 +10,8 @@ import polars as pl
 
 from carb_data import CarbError, ScoreTable
 
+__all__ = ["set_outcomes"]
+
 Ints = npt.NDArray[np.int64]
 Ties = Literal["strict", "shared"]
 Errors = Literal["wrong", "exclude"]

@@ -9,6 +9,8 @@ from pydantic import AfterValidator, Field, FiniteFloat, JsonValue, model_valida
 
 from carb_data.models import Conversation, Frozen
 
+__all__ = ["ScorerSpec", "Usage"]
+
 
 def _writable(text: str) -> str:
     """Half a surrogate pair, which models and servers do produce, cannot be written as UTF-8."""

@@ -16,6 +16,8 @@ from carb_scorers.blind import Blinded, blind, checked, unblind
 from carb_scorers.contract import Scorer, ScoreRequest, ScoreResult, ScorerSpec, failed
 from carb_scorers.specs import open_scorer
 
+__all__ = ["WINDOW", "Progress", "score_all"]
+
 WINDOW = 64
 """Requests handed to a scorer at once: enough to sort by length, few enough to lose little when killed."""
 

@@ -25,6 +25,8 @@ from carb_data.models import Frozen
 from carb_scorers.contract import ScoreResult, ScorerSpec, Usage
 from carb_scorers.parts import read_parts
 
+__all__ = ["read_journal"]
+
 _log = logging.getLogger(__name__)
 _READ = (2, 3)
 """Formats of a journal that can be gone on with."""

@@ -11,6 +11,8 @@ from carb_scorers.blind import blind
 from carb_scorers.journal import read_journals
 from carb_scorers.records import RunRecord
 
+__all__ = ["read_presentations"]
+
 SCHEMA = {
     "scorer": pl.String,
     "item_id": pl.String,

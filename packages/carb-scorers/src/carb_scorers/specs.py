@@ -17,6 +17,8 @@ from carb_data.options import closest, read_query
 from carb_data.options import read_options as options_of
 from carb_scorers.contract import Scorer, ScorerSpec
 
+__all__ = ["Options", "ParsedSpec", "kinds", "parse_spec", "provider"]
+
 ENTRY_POINTS = "carb.scorers"
 """Entry-point group under which other packages register their kinds."""
 

@@ -12,6 +12,8 @@ from typing import Any
 
 from carb_data import CarbError
 
+__all__ = ["fill"]
+
 
 def fill(name: str, fields: Mapping[str, Any]) -> str:
     """Fill a prompt. Fields are inserted as they are and never read as template code.

@@ -7,6 +7,8 @@ from typing import Literal
 from carb_data.audit.report import Attack, AuditReport
 from carb_data.models import Frozen
 
+__all__ = ["CheckReport", "Finding"]
+
 
 class Finding(Frozen):
     """One thing about one set that is wrong, or that deserves a look."""

@@ -14,6 +14,8 @@ from carb_data.errors import CarbError
 from carb_data.extras import require
 from carb_data.models import Frozen
 
+__all__ = ["Usage"]
+
 Job = TypeVar("Job")
 KEPT_VECTORS = 10_000
 

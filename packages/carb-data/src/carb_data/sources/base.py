@@ -25,6 +25,8 @@ from carb_data.options import closest
 from carb_data.registry import Registry, cultures
 from carb_data.sources.models import Row, Skip
 
+__all__ = ["BuildReport"]
+
 ENTRY_POINTS = "carb.sources"
 """Entry-point group under which other distributions register a ``Source``."""
 

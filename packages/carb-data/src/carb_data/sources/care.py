@@ -21,6 +21,8 @@ from carb_data.sources.grouping import is_degenerate, plain
 from carb_data.sources.models import Reference, Skip
 from carb_data.sources.reading import find_folder, read_json
 
+__all__ = ["DOMAINS"]
+
 LICENSE = "MIT"
 URL = "https://github.com/Guochry/CARE"
 

@@ -12,6 +12,8 @@ from typing import Any
 from carb_data.models import Culture
 from carb_data.registry import Registry, cultures
 
+__all__ = ["culture_id_of", "find_country"]
+
 
 @dataclass(frozen=True, slots=True)
 class Country:

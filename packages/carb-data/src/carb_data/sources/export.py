@@ -14,6 +14,8 @@ from carb_data.extras import require
 from carb_data.models import BonSet
 from carb_data.options import closest
 
+__all__ = ["export"]
+
 Form = Literal["rewardbench2", "pairs", "datasets"]
 FORMS: tuple[Form, ...] = ("rewardbench2", "pairs", "datasets")
 

@@ -13,6 +13,8 @@ from carb_data.errors import CarbError
 from carb_data.models import Frozen, Identifier, LanguageTag, Text
 from carb_data.options import closest, read_query
 
+__all__ = ["evenly"]
+
 
 class TaskPrompt(Frozen):
     """One question that a policy answers."""

@@ -28,6 +28,8 @@ from carb_scorers.models.protocol import (
 )
 from carb_scorers.specs import OPERATIONAL, Options, parse_spec
 
+__all__ = ["BackendPolicy", "PolicyOptions", "PolicyPrompt", "PolicySpec", "policy_prompts", "tidy"]
+
 _CUE = "\n\nAnswer:"
 _LEAD = re.compile(r"^\s*Answer:\s*")
 

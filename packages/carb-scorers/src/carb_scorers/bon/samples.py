@@ -16,6 +16,8 @@ from carb_data.tasks import Task
 from carb_scorers.bon.policies import Policy, PolicySpec, policy_prompts
 from carb_scorers.contract import Writable
 
+__all__ = ["OtherPoolError", "PoolHead", "Sample"]
+
 WINDOW = 8
 """Prompts sampled between two writes, unless the policy has a ``window`` of its own."""
 

@@ -21,6 +21,8 @@ from carb_data import CarbError
 from carb_scorers.contract import ScoreError, Usage
 from carb_scorers.specs import Options, read_options
 
+__all__ = ["LANGUAGE_MODELS", "plain_text", "read_backend_options"]
+
 
 class Turn(TypedDict):
     """One turn of a chat."""

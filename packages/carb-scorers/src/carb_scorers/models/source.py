@@ -7,6 +7,8 @@ from pathlib import Path
 
 from carb_data import CarbError
 
+__all__ = ["model_source"]
+
 _HUB_ID = re.compile(r"\w[\w.-]*/[\w.-]+")
 
 

@@ -13,6 +13,8 @@ from carb_data import CarbError
 from carb_scorers.models.protocol import Prompt, Turn, Turns, Watch, excluding_longer, plain_text
 from carb_scorers.models.transformers.batching import shared_prefix
 
+__all__ = ["answer_ids", "conversation_ids", "guarded", "prompt_ids"]
+
 GAP = " … "
 """Stands where the middle of a question was cut out."""
 

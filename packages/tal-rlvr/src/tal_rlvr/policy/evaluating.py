@@ -21,6 +21,8 @@ from tal_rlvr.policy.divergence import pool_divergence
 from tal_rlvr.policy.results import Difference, Evaluation
 from tal_rlvr.policy.rewards import ScorerReward
 
+__all__ = ["Part"]
+
 OnLog = Callable[[str, int, int, str], None]
 """``(what, done, total, detail)``."""
 

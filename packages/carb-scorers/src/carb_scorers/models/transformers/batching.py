@@ -11,6 +11,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
+__all__ = ["token_budget_batches"]
+
 
 @dataclass(frozen=True, slots=True)
 class Row:

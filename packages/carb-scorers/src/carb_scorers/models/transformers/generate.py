@@ -17,6 +17,8 @@ from carb_scorers.models.transformers.batching import Row, token_budget_batches
 from carb_scorers.models.transformers.executor import check_cancelled, is_out_of_memory, out_of_memory
 from carb_scorers.models.transformers.loading import Loaded, quiet
 
+__all__ = ["Sampling", "Written", "write_rows"]
+
 
 @dataclass(frozen=True, slots=True)
 class Sampling:

@@ -29,6 +29,8 @@ from carb_scorers.models.transformers.items import ItemRunner
 from carb_scorers.models.transformers.loading import HFOptions, Loaded, devices, load
 from carb_scorers.models.transformers.probe import FAILURES, close, probe_rows, try_core
 
+__all__ = ["around"]
+
 LOGITS = 2**25
 """Logits held at once, in floats (128 MiB in float32); vocabularies reach 262k entries."""
 

@@ -18,6 +18,8 @@ from carb_data.extras import require
 from carb_scorers.models.source import model_source
 from carb_scorers.specs import Options
 
+__all__ = ["HFOptions", "load", "quiet"]
+
 HASHED = {".json", ".safetensors", ".jinja", ".model", ".txt", ".py"}
 """Files of a local model folder that decide its scores."""
 
