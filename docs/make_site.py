@@ -34,7 +34,7 @@ def sources() -> dict[Path, str]:
 
 
 def relinked(text: str, source: Path, page: str) -> str:
-    """The text of ``source`` as that of ``page``, with its links to files of the repository mended."""
+    """The text of ``source`` as that of ``page``, with its links to files of the repository rewritten."""
     known = sources()
 
     def link(match: re.Match[str]) -> str:

@@ -58,7 +58,7 @@ def test_option_of_a_wrong_type(run) -> None:
 
 def test_broken_line(run, tmp_path: Path) -> None:
     path = write_lines(tmp_path / "broken.jsonl", [to_json(small_set(1)), '{"id": "x", '])
-    clear(run(path), f"{path}:2", "1 problem", "Mend or remove these lines")
+    clear(run(path), f"{path}:2", "1 problem", "Correct or remove these lines")
 
 
 def test_two_chosen(run, tmp_path: Path) -> None:

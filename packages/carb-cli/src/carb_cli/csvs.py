@@ -62,7 +62,7 @@ def read_points(path: Path, required: Sequence[str], optional: Sequence[str] = (
                 problems.append(f"line {line}: {column} is '{row[column] or ''}', not a number")
             columns[column].append(value if value is not None else math.nan)
     if problems:
-        raise CarbError(f"{path}: {'; '.join(problems)}. Mend these lines, or leave them out.")
+        raise CarbError(f"{path}: {'; '.join(problems)}. Correct these lines, or leave them out.")
     bases = [(row.get("base") or "").strip() or name for name, (_, row) in zip(names, rows, strict=True)]
     return Points(
         tuple(names),

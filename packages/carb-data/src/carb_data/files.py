@@ -243,5 +243,5 @@ def load_files(paths: Iterable[Path], registry: Registry | None) -> list[BonSet]
             seen[item.id] = f"{path}:{line}"
             sets.append(item)
     if problems:
-        raise DataError(problems, "Mend or remove these lines and run the command again.")
+        raise DataError(problems, "Correct or remove these lines and run the command again.")
     return sets

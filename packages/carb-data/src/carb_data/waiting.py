@@ -14,7 +14,7 @@ __all__ = ["wait_for"]
 
 T = TypeVar("T")
 
-_HEARS = 0.2
+_CHECK_EVERY = 0.2
 """Seconds between looks at whether Ctrl-C was pressed."""
 
 
@@ -33,7 +33,7 @@ def wait_for(call: Callable[..., Awaitable[T]], *arguments: Any) -> T:
     portals = require("anyio.from_thread", package="carb-data", extra="construct")
     with portals.start_blocking_portal() as portal:
         future = portal.start_task_soon(call, *arguments)
-        while not wait([future], _HEARS).done:  # a wait without an end is deaf to Ctrl-C once polars is imported
+        while not wait([future], _CHECK_EVERY).done:  # a wait without a timeout ignores Ctrl-C once polars is imported
             pass
         return cast("T", future.result())
 

@@ -60,18 +60,17 @@ async def run(
     Args:
         dataset: the sets.
         scorers: spec strings (opened and closed here) or ``Scorer`` objects (left open).
-        out: the folder; made where it does not exist.
-        names: of the data set, for the record.
-        seed: of the presented order.
-        window: requests handed to a scorer at once; results are kept window by window.
-        fresh: discard what is in the folder.
-        retry_errors: ask again for the items that have an error row. Without it an error is a result like any
-            other, so that resuming ends with the table of an uninterrupted run; with it a server's bad hour is
-            mended.
-        command: for the record.
-        on_progress: called after each window.
-        engine: where the scorers run; in this process by default. The table is the same, and a run may go on with
-            another engine than it began with.
+        out: The folder of the run. It is made where it does not exist.
+        names: The names of the data sets, for the record.
+        seed: The seed of the order in which candidates are presented. The default is 0.
+        window: The number of requests that a scorer gets at once. Results are kept window by window.
+        fresh: Whether to discard what is in the folder. By default the run goes on from it.
+        retry_errors: Whether to ask again for the items that have an error row. By default an error is a result
+            like any other, so that resuming ends with the table of an uninterrupted run.
+        command: The command line, for the record.
+        on_progress: A function that is called after each window. By default nothing is called.
+        engine: The place where the scorers run. The default is this process. The table is the same everywhere,
+            and a run may go on with another engine than it began with.
 
     Raises:
         CarbError: a spec is wrong, a model is missing, the disk is full, another process writes into the folder,
@@ -233,7 +232,7 @@ def _report(mistakes: Sequence[tuple[str, CarbError]], total: int, out: Path) ->
     lines = [f"{name}: {error}" for name, error in mistakes]
     done = f" What the other {total - len(mistakes)} scored is kept in {out}." if total > len(mistakes) else ""
     raise CarbError(
-        "\n".join([f"{len(mistakes)} of {total} scorers could not go on.{done} Mend this and run it again:", *lines])
+        "\n".join([f"{len(mistakes)} of {total} scorers could not go on.{done} Correct this and run it again:", *lines])
     )
 
 

@@ -37,7 +37,7 @@ _LONGEST_NAME = 64
 _NAME = re.compile(rf"\w[^=:?#\x00-\x1f\x7f]{{0,{_LONGEST_NAME - 1}}}")
 
 Opener = Callable[[str, str, Mapping[str, str]], Scorer]
-"""``(name, target, options) -> Scorer``; raises ``CarbError`` for what the user can mend."""
+"""``(name, target, options) -> Scorer``; raises ``CarbError`` for what the user can correct."""
 
 _BUILT_IN = {
     "baseline": "carb_scorers.baselines:open_baseline",

@@ -32,7 +32,7 @@ from tal_rlvr.trainer import ThinkAsLocalsTrainer, paper_config, training_rows
 from tal_rlvr.warmup import tokenised, warmup_rows
 
 
-class Workplace:
+class TrainingRun:
     """One run's folder, tokenizer and settings."""
 
     def __init__(self, config: TrainConfig, on_log: OnLog | None = None, on_note: OnNote | None = None) -> None:

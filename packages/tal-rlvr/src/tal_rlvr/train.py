@@ -114,7 +114,7 @@ def train(
     if config.evaluation.perturbed is not None:
         perturbed_sets(config.evaluation.perturbed)  # found missing now rather than after the warm-up
     out.mkdir(parents=True, exist_ok=True)
-    place = pipeline.Workplace(config, on_log, on_note)
+    place = pipeline.TrainingRun(config, on_log, on_note)
     place.plan()
     parts, dropped = preparing.checked_parts(config, on_note)
     stages: list[Any] = []

@@ -44,7 +44,7 @@ class Cluster(Part):
     """How many all would miss if their misses had nothing to do with one another: Σ over sets of the product of
     each one's share of misses in the culture."""
     p: float
-    """Of so many missed sets or more here, were the missed sets spread at random over all (hypergeometric)."""
+    """Probability of at least this many missed sets here, if the missed sets were spread at random (hypergeometric)."""
     p_adjusted: float
     """Holm's, over the clusters."""
     examples: tuple[Example, ...]

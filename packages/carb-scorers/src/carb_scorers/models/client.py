@@ -68,7 +68,7 @@ class _FinalError(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Politeness:
+class ServerLimits:
     """How a server is asked."""
 
     concurrency: int = 8
@@ -107,7 +107,7 @@ class Endpoint:
         self,
         url: str,
         key: str | None,
-        politeness: Politeness,
+        limits: ServerLimits,
         *,
         clock: Clock | None = None,
         seed: int | None = None,
@@ -115,12 +115,12 @@ class Endpoint:
         self.url = url.rstrip("/")
         self._httpx = require("httpx", package="carb-scorers", extra="api")
         self._key = Secret(key)
-        self._how = politeness
+        self._how = limits
         self._clock = clock or SystemClock()
         self._jitter = random.Random(seed)
         self._open: _Open | None = None
-        self._requests = TokenBucket(politeness.rpm, self._clock) if politeness.rpm else None
-        self._tokens = TokenBucket(politeness.tpm, self._clock) if politeness.tpm else None
+        self._requests = TokenBucket(limits.rpm, self._clock) if limits.rpm else None
+        self._tokens = TokenBucket(limits.tpm, self._clock) if limits.tpm else None
         self._paused_until = self._clock.now()
         self._succeeded: float | None = None
         self._successes = 0

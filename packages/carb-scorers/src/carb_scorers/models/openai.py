@@ -15,7 +15,7 @@ from pydantic import Field, field_validator
 from carb_data import CarbError
 from carb_scorers.contract import ScoreError, Usage
 from carb_scorers.models.answers import is_this_machine
-from carb_scorers.models.client import Endpoint, EndpointError, Politeness, gather
+from carb_scorers.models.client import Endpoint, EndpointError, ServerLimits, gather
 from carb_scorers.models.limits import Clock
 from carb_scorers.models.protocol import (
     BackendKind,
@@ -380,7 +380,7 @@ def open_openai(target: str, options: OpenAIOptions, *, clock: Clock | None = No
     endpoint = Endpoint(
         options.url,
         key,
-        Politeness(
+        ServerLimits(
             concurrency=options.concurrency,
             rpm=options.rpm,
             tpm=options.tpm,

@@ -103,8 +103,8 @@ class Executor(Generic[W]):
                     first, encoded = chunk.result()
                     outcomes[first : first + len(encoded)] = self._chunk(number, encoded, read, packing, done, stopped)
 
-            with ThreadPoolExecutor(len(self._workers), "score") as crew:
-                others = [crew.submit(work, number) for number in range(1, len(self._workers))]
+            with ThreadPoolExecutor(len(self._workers), "score") as pool:
+                others = [pool.submit(work, number) for number in range(1, len(self._workers))]
                 try:
                     work(0)  # in the calling thread, which may be told to stop
                 except BaseException:
