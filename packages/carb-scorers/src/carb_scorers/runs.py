@@ -168,7 +168,6 @@ async def _score(dataset: Dataset, given: Scorer | str, label: str, folder: RunF
 
             def keep(results: Sequence[ScoreResult]) -> None:
                 nonlocal started
-                tally.add(results)
                 held.extend(results)
                 started = started or any(result.scores for result in results)
                 if not started and len(held) >= STOP_AFTER:
@@ -176,6 +175,7 @@ async def _score(dataset: Dataset, given: Scorer | str, label: str, folder: RunF
                 if started:
                     write(held)
                     held.clear()
+                tally.add(results)  # last: whoever looks at the progress may stop the run, and nothing is lost then
 
             missing = [b.request for b in blinded if b.request.request_id not in kept]
             await session.score(missing, keep, window=options.window, parts=parts)
