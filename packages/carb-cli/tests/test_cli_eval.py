@@ -25,6 +25,7 @@ def test_without_a_model_it_explains_itself(carb: Carb) -> None:
 
 
 def test_a_scorer_on_a_file_of_ones_own(carb: Carb, data_file: Path) -> None:
+    pytest.importorskip("lingua", reason="needs the extra carb-scorers[language]")
     arguments = ["eval", "mine=baseline:random?seed=3", data_file, "--json", "--out", "here"]
     found = carb(*arguments).json
     assert found["scorer"] == "mine"

@@ -62,6 +62,8 @@ def test_examples_run(
         write_review(tmp_path / "thai.reviews")
     for line in examples(command):
         ended = carb(*shlex.split(line)[1:])
+        if ended.code == 2 and "which is not installed" in ended.err:
+            pytest.skip(ended.err.strip())
         assert ended.code == 0, (line, ended.err)
 
 

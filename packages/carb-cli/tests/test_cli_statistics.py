@@ -45,6 +45,7 @@ def run(tmp_path_factory):
 
     folder = tmp_path_factory.mktemp("families")
     families().save(folder / "data.jsonl")
+    pytest.importorskip("lingua", reason="needs the extra carb-scorers[language]")
     names = ["baseline:length", "baseline:language", "baseline:label", *(f"baseline:random?seed={i}" for i in range(8))]
     asked = [part for name in names for part in ("--scorer", name)]
     out = folder / "run"

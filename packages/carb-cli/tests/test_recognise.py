@@ -78,6 +78,7 @@ def test_no_model_and_no_configuration(tmp_path: Path, monkeypatch: pytest.Monke
 @pytest.fixture
 def server(request: pytest.FixtureRequest) -> Iterator[str]:
     """A server whose list of models is the test's parameter."""
+    pytest.importorskip("httpx", reason="needs the extra carb-scorers[api]")
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
@@ -116,5 +117,6 @@ def test_a_server_that_does_not_say_which(server: str, said: str) -> None:
 
 
 def test_a_server_that_is_not_there() -> None:
+    pytest.importorskip("httpx", reason="needs the extra carb-scorers[api]")
     with pytest.raises(CarbError, match="Cannot read the list of models"):
         recognise("http://127.0.0.1:9/v1")

@@ -184,6 +184,7 @@ def test_files_are_collected_once_and_corrections_count(tmp_path: Path) -> None:
     "text", ["", "[]", "{}", "[" * 100_000, '{"form": "carb.review.answers/1"}', "\x00", '{"form": 1e999}']
 )
 def test_other_files_are_told_from_answers(tmp_path: Path, text: str, carb: Carb) -> None:
+    pytest.importorskip("openpyxl", reason="needs the extra carb-cli[review]")
     project.create(tmp_path / "a", sets(2), "test").close()
     (tmp_path / "x.json").write_text(text)
     (tmp_path / "x.xlsx").write_text(text)
@@ -219,6 +220,7 @@ def filled(path: Path, item: Item, **cells: object) -> None:
 
 
 def test_a_sheet_goes_out_and_comes_back(tmp_path: Path) -> None:
+    pytest.importorskip("openpyxl", reason="needs the extra carb-cli[review]")
     hostile = a_set(0, prompt="=HYPERLINK(\"http://x\",\"y\")\x07", responses=tuple(
         Response(id=f"r{n}", text=f"{sign}1+1 {n}", role="rejected" if n else "chosen", language="th")
         for n, sign in enumerate("=+-@")

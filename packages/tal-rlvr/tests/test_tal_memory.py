@@ -108,6 +108,7 @@ DEEPSPEED = {"WORLD_SIZE": "4", "ACCELERATE_USE_DEEPSPEED": "true"}
     ],
 )
 def test_the_launcher_says_how_the_model_is_sharded(monkeypatch, environment, expected):
+    pytest.importorskip("torch", reason="needs tal-rlvr[train]")
     from tal_rlvr.memory import hardware
 
     for name in ("WORLD_SIZE", "ACCELERATE_USE_FSDP", "ACCELERATE_USE_DEEPSPEED"):

@@ -16,7 +16,6 @@ from tal_rlvr.prompting import PromptConfig
 from tal_rlvr.providers import ModelVerdicts
 from tal_rlvr.reading import MARK, plain
 from tal_rlvr.tokens import encode_prompt, masked_reasoning_ids, reasoning_ids, verdict_tokens
-from tal_rlvr.trainer import training_rows
 
 
 class PairOutcome(Frozen):
@@ -85,6 +84,8 @@ def evaluate_held_out(
         rows: held-out pairs in both orders, as ``ordered(pairs, shuffle=False)`` gives them.
         decoding: ``sample`` draws at temperature 1, which is the distribution that training acts on.
     """
+    from tal_rlvr.trainer import training_rows  # needs TRL
+
     encoded = [
         tuple(encode_prompt(tokenizer, row["prompt"])) for row in training_rows(rows, tokenizer, prompts, direct=direct)
     ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import carb_cli.review._extra  # noqa: F401  # isort: skip  # before starlette: names the missing extra
 import socket
 from pathlib import Path
 from urllib.parse import urlsplit
