@@ -143,14 +143,13 @@ class HFLanguageModel:
     ) -> list[Continuation | Failure]:
         """See ``LanguageModel``. Logits are computed at the answers' tokens alone."""
 
-        last: dict[tuple[str, ...], list[int]] = {}
+        known: dict[tuple[str, ...], list[int]] = {}
 
         def rows_of(prompt: Prompt, answer: str) -> list[Row]:
             key = conversation_key(prompt)
-            if key not in last:  # an item's prompt is the same for all of its candidates, which follow one another
-                last.clear()
-                last[key] = prompt_ids(self._tokenizer, prompt)
-            before = last[key]
+            if key not in known:  # an item's prompt is the same for all of its candidates
+                known[key] = prompt_ids(self._tokenizer, prompt)
+            before = known[key]
             after = answer_ids(self._tokenizer, answer, end_of_turn=end_of_turn)
             if not before or not after:
                 raise ValueError("the prompt or the answer has no tokens")
