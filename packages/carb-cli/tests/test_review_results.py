@@ -371,5 +371,24 @@ def test_the_human_line_stands_in_the_report(tmp_path: Path, carb: Carb, monkeyp
     assert f"human line 100.0% [{limits}" in seen
     assert f"human line 100.0% [{limits}" in (tmp_path / "report.md").read_text()
     assert f'id="human-line">100.0% [{limits}' in (tmp_path / "report.html").read_text()
+    groups = json.loads((tmp_path / "report.json").read_text())["dataset"]["human_groups"]
+    assert {key.count("/") for key in groups} == {1}
+    assert groups["thai/"]["answers"] == 24
     assert "human line" not in carb("report", "runs/data", "--html", "other.html").out
     assert 'id="human-line"' not in (tmp_path / "other.html").read_text()
+
+
+def test_a_part_of_a_reviewed_data_set_has_the_line_of_the_whole(
+    tmp_path: Path, carb: Carb, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    sets(8).save("data.jsonl")
+    panel(tmp_path / "a.reviews", load("data.jsonl"), [truthful(1)] * 3).close()
+    assert carb("review", "apply", "a.reviews", "--data", "data.jsonl", "--out", "verified.jsonl").code == 0
+    run = ("run", "--data", "verified.jsonl", "--scorer", "baseline:length", "--out", "part", "--limit", "4")
+    assert carb(*run).code == 0
+    assert "on the whole reviewed data set" in " ".join(carb("report", "part", "--html", "part.html").out.split())
+    assert "on the whole reviewed data set" in (tmp_path / "part.html").read_text()
+    (tmp_path / "verified.jsonl").write_bytes((tmp_path / "data.jsonl").read_bytes())  # no longer what was reviewed
+    assert carb(*run, "--fresh").code == 0
+    assert "human line" not in carb("report", "part").out

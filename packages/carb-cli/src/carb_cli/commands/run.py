@@ -25,7 +25,7 @@ from carb_cli.progress import Rates, label, progress
 from carb_cli.report.content import chance
 from carb_cli.review.applying import companion, line_beside
 from carb_cli.selection import select
-from carb_data import Dataset, ScoreTable
+from carb_data import Dataset, ScoreTable, load
 from carb_metrics import bon_accuracy
 from carb_scorers.evaluation import Progress
 from carb_scorers.runs import RunRecord
@@ -213,10 +213,11 @@ def score(
 
 def _keep_the_review(wanted: RunConfig, record: RunRecord) -> None:
     """Copy what people said of the data set into the run's folder, so that its report shows the human line anywhere."""
-    for path in map(Path, wanted.data):
-        review = line_beside(path)
-        if review is not None and review.fingerprint == record.dataset.fingerprint:
-            write(companion(wanted.out / "dataset.parquet"), companion(path).read_bytes())
+    kept, path = companion(wanted.out / "dataset.parquet"), Path(wanted.data[0])
+    kept.unlink(missing_ok=True)
+    review = line_beside(path) if len(wanted.data) == 1 else None  # of several data sets it would be one's line
+    if review is not None and review.fingerprint in (record.dataset.fingerprint, load(path).fingerprint):
+        write(kept, companion(path).read_bytes())
 
 
 def _say_how_to_go_on(out: Path, arguments: Sequence[str]) -> None:

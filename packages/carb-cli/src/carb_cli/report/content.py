@@ -27,7 +27,6 @@ from carb_metrics import (
     Cell,
     Consistency,
     Grouped,
-    HumanLine,
     Sensitivity,
     bon_accuracy,
     breakdown,
@@ -129,14 +128,26 @@ def chance(dataset: Dataset) -> float | None:
     return sum(1 / size for size in sizes) / len(sizes) if sizes else None
 
 
-def _human(runs: Runs) -> HumanLine | None:
-    """The human line of a reviewed data set: beside the data that were named, or in the run's folder."""
-    record = runs.records[0].dataset
-    for path in (*map(Path, record.names), *(folder / "dataset.parquet" for folder in runs.folders)):
-        beside = line_beside(path)
-        if beside is not None and beside.fingerprint == record.fingerprint:
-            return beside.lines.overall
-    return None
+def _human(runs: Runs) -> dict[str, Any]:
+    """The human line of a reviewed data set, which ``carb run`` keeps in the run's folder.
+
+    A part of a data set (``--limit``) has the line of the whole. A line of the part would be higher than people earn,
+    since retired sets, on which people disagreed, are not among those scored.
+    """
+    for folder in runs.folders:
+        beside = line_beside(folder / "dataset.parquet")
+        if beside is not None:
+            lines = beside.lines
+            return {
+                "human": lines.overall,
+                "human_groups": {
+                    **{f"{culture}/": line for culture, line in lines.by_culture.items()},
+                    **{f"/{domain}": line for domain, line in lines.by_domain.items()},
+                    **lines.by_culture_and_domain,
+                },
+                "human_whole": beside.fingerprint != runs.records[0].dataset.fingerprint,
+            }
+    return {}
 
 
 def _dataset(runs: Runs) -> DatasetPart:
@@ -148,7 +159,7 @@ def _dataset(runs: Runs) -> DatasetPart:
         mirrors=sum(item.family is not None and not is_main(item.culture, item.language) for item in items),
         responses=first.responses,
         chance=chance(items),
-        human=_human(runs),
+        **_human(runs),
         cultures=counts(item.culture for item in items),
         domains=counts(str(item.domain) for item in items),
         languages=counts(item.language for item in items),

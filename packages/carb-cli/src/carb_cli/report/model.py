@@ -31,6 +31,10 @@ class DatasetPart(Part):
     """Accuracy of a random pick without ties: the mean of 1/N."""
     human: HumanLine | None = None
     """How often native speakers pick the key, where `carb review apply` made this data set; else null."""
+    human_groups: dict[str, HumanLine] = {}
+    """The same for a culture (``thai/``), a domain (``/values``), or both (``thai/values``)."""
+    human_whole: bool = False
+    """True where these runs scored a part of the reviewed data set: the lines are of all its sets."""
     cultures: dict[str, int]
     """Sets of each culture, as the sets name it."""
     domains: dict[str, int]

@@ -88,6 +88,7 @@ def payload(
         "scorers": [{"name": n, "label": short[n], "kind": report.scorers[n].spec.kind} for n in names],
         "cells": _cells(report),
         "floors": _floors(report),
+        "humans": _humans(report),
         "rolled": sorted({key for part in report.scorers.values() for key in part.by_culture}),
         "cultures": cultures,
         "domains": domains,
@@ -126,6 +127,12 @@ def _floors(report: Report) -> dict[str, list[float | str | None]]:
     """The surface floor of all sets, under an empty key, and of each culture: its share, and the best predictor."""
     rows = () if report.floor is None else report.floor.rows
     return {row.group or "": [row.floor.accuracy, row.predictor] for row in rows}
+
+
+def _humans(report: Report) -> dict[str, list[float | None]]:
+    """The human line and its limits of all sets, under ``/``, and of each choice that people reviewed."""
+    whole = {} if report.dataset.human is None else {"/": report.dataset.human}
+    return {key: [line.share, line.low, line.high] for key, line in (whole | report.dataset.human_groups).items()}
 
 
 def _cell(cell: Cell) -> list[float | int | None]:

@@ -41,6 +41,9 @@
       const [floor, predictor] = (domain.value === "" && data.floors[culture.value]) || [null, ""];
       const legend = $("#lead-floor");
       if (legend) legend.textContent = floor === null ? "not computed for this choice" : `${percent(floor)}% (${predictor})`;
+      const [human, from, to] = data.humans[`${culture.value}/${domain.value}`] ?? [null, null, null];
+      const people = $("#human-line");
+      if (people) people.textContent = human === null ? "no reviews for this choice" : `${percent(human)}% [${percent(from)} – ${percent(to)}]`;
       let shown = 0, sets = 0;
       data.scorers.forEach((scorer, index) => {
         const row = rows.get(String(index));
@@ -66,12 +69,13 @@
         };
         place($(".interval", bar), low, high);
         place($(".value", bar), accuracy - 0.004, accuracy + 0.004);
-        const line = $(".floor", bar);
-        if (line) {
-          line.style.display = floor === null ? "none" : "";
-          line.setAttribute("x1", 100 * (floor ?? 0));
-          line.setAttribute("x2", 100 * (floor ?? 0));
-        }
+        [[".floor", floor], [".human", human]].forEach(([name, at]) => {
+          const line = $(name, bar);
+          if (!line) return;
+          line.style.display = at === null ? "none" : "";
+          line.setAttribute("x1", 100 * (at ?? 0));
+          line.setAttribute("x2", 100 * (at ?? 0));
+        });
       });
       const all = culture.value === "" && domain.value === "";
       $$(".whole", table).forEach((cell) => { cell.textContent = all ? cell.dataset.all : ""; });

@@ -19,7 +19,10 @@ _LATEX = {
 def human(data: DatasetPart) -> str:
     """The human line behind the chance level; nothing where the data set was not reviewed."""
     line = data.human
-    return "" if line is None else f", human line {percent(line.share)}% [{interval(line.low, line.high)}]"
+    if line is None:
+        return ""
+    of_all = " on the whole reviewed data set" if data.human_whole else ""
+    return f", human line {percent(line.share)}% [{interval(line.low, line.high)}]{of_all}"
 
 
 def markdown_table(report: Report) -> str:
