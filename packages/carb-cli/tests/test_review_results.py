@@ -22,6 +22,7 @@ from carb_cli.review.report import line_of, report, unbiased
 from carb_cli.review.rules import read_rules
 from carb_cli.review.sheets import read_sheet, write_sheet
 from carb_cli.review.store import transaction
+from carb_cli.selection import reviewable
 from carb_data import CarbError, Dataset, Response, load
 from cli_helpers import Carb
 from review_helpers import Behaviour, a_set, an_event, panel, picked, sets, truthful
@@ -392,3 +393,23 @@ def test_a_part_of_a_reviewed_data_set_has_the_line_of_the_whole(
     (tmp_path / "verified.jsonl").write_bytes((tmp_path / "data.jsonl").read_bytes())  # no longer what was reviewed
     assert carb(*run, "--fresh").code == 0
     assert "human line" not in carb("report", "part").out
+
+
+def test_people_are_asked_about_the_place_where_they_live_in_a_language_that_they_read(
+    tmp_path: Path, carb: Carb, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    thai = reviewable("carb-seed@2", ("thai",))
+    assert {(item.culture, item.language) for item in thai} == {("thai", "th")}
+    abroad = reviewable("carb-seed@2", ("thai",), ("vi",))
+    assert {(item.culture, item.language) for item in abroad} == {("thai", "vi")}
+    assert {item.language for item in reviewable("carb-seed@2", ("german-at",))} == {"de"}
+    assert len(reviewable("carb-seed@2")) == len(load("carb-seed@2"))
+    monkeypatch.chdir(tmp_path)
+    asked = ("review", "page", "--data", "carb-seed@2", "--culture", "thai")
+    ended = carb(*asked, "--language", "sw", "--out", "a.html")
+    assert ended.code == 2
+    assert "sets are in:" in ended.err
+    assert "Name one with --language" in " ".join(ended.err.split())
+    ended = carb(*asked, "--versions", "--out", "a.xlsx")
+    assert ended.code == 2
+    assert "a sheet has no second task" in " ".join(ended.err.split())

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from carb_data import CarbError, Dataset, is_main, load
+from carb_data import BonSet, CarbError, Dataset, is_main, load
 from carb_data import cultures as registry
 
 
@@ -31,6 +31,35 @@ def select(
     if not len(dataset):
         raise CarbError("No sets are left to score; loosen --limit, --cultures or --domains.")
     return dataset
+
+
+def reviewable(data: str, cultures: Sequence[str] = (), languages: Sequence[str] = ()) -> Dataset:
+    """The sets that people of some cultures can judge: about the place where they live, in a language that they read.
+
+    Mirrors about other places are left out, unlike in a run: whoever lives in one of the four places knows one answer.
+
+    Args:
+        data: carb-seed, a path, or hf://owner/name.
+        cultures: cultures whose sets, and whose varieties' sets, are wanted; all sets if empty.
+        languages: languages of the sets; if empty, each culture's own language.
+
+    Raises:
+        CarbError: nothing is left, or a culture is unknown.
+    """
+    dataset = select((data,))
+    wanted = dataset.filter(cultures=set(cultures)) if cultures else dataset
+    kept = Dataset(item for item in wanted if _reads(item, cultures, languages))
+    if not len(kept):
+        spoken = ", ".join(sorted({item.language for item in wanted})) or "none"
+        raise CarbError(f"No sets are left to review; these cultures' sets are in: {spoken}. Name one with --language.")
+    return kept
+
+
+def _reads(item: BonSet, cultures: Sequence[str], languages: Sequence[str]) -> bool:
+    spoken = {item.language.partition("-")[0], item.language}
+    if languages:
+        return not spoken.isdisjoint(languages)
+    return not cultures or is_main(item.culture, item.language)
 
 
 def _narrowed(dataset: Dataset, cultures: Sequence[str], domains: Sequence[str]) -> Dataset:

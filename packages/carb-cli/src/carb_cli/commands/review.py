@@ -17,7 +17,7 @@ from carb_cli.output import Output, Part
 from carb_cli.output import write as write_file
 from carb_cli.review import people, project
 from carb_cli.review import store as files
-from carb_cli.selection import select
+from carb_cli.selection import reviewable
 from carb_data.extras import require
 
 
@@ -46,6 +46,7 @@ def serve(
     data: str,
     out: Path,
     culture: Annotated[tuple[str, ...], Several] = (),
+    language: Annotated[tuple[str, ...], Several] = (),
     reviewers: int = 3,
     versions: Annotated[bool, Parameter(negative=())] = False,
     per_set: int | None = None,
@@ -73,7 +74,9 @@ def serve(
     out
         The review file, one SQLite file; it is made, or used again where it is of the same data.
     culture
-        Review only the sets of these cultures and their varieties; all if left out.
+        Review only the sets about these cultures and their varieties, in their own language; all if left out.
+    language
+        Review the sets in these languages instead, for example vi; the cultures' own language if left out.
     reviewers
         Number of reviewers.
     versions
@@ -96,7 +99,7 @@ def serve(
     from carb_cli.review import serving
 
     add_cultures(culture_file)
-    sets = select((data,), cultures=culture, perturbed=True)
+    sets = reviewable(data, culture, language)
     trusted = gold.read_text("utf-8").split() if gold else []
     with serving.listen(host, port, public_url) as taken:
         db = project.create(

@@ -24,7 +24,7 @@ from carb_cli.review.items import items_of
 from carb_cli.review.rules import STRICT, read_rules
 from carb_cli.review.showing import show
 from carb_cli.runs import find_scorer, only, scores_of
-from carb_cli.selection import select
+from carb_cli.selection import reviewable
 from carb_data import CarbError, load
 
 ToolName = Annotated[exchange.Tool, Parameter(name="--to")]
@@ -43,6 +43,7 @@ def page(
     data: str,
     out: Path,
     culture: Annotated[tuple[str, ...], Several] = (),
+    language: Annotated[tuple[str, ...], Several] = (),
     versions: Annotated[bool, Parameter(negative=())] = False,
     culture_file: CultureFile = (),
     json: Json = False,
@@ -62,14 +63,18 @@ def page(
     out
         The .html page, or the .xlsx sheet, to write.
     culture
-        Review only the sets of these cultures and their varieties; all if left out.
+        Review only the sets about these cultures and their varieties, in their own language; all if left out.
+    language
+        Review the sets in these languages instead, for example vi; the cultures' own language if left out.
     versions
         Also ask, as a second task, whether perturbed versions keep their meaning; not in a sheet.
     """
     add_cultures(culture_file)
     if out.suffix not in (".html", ".xlsx"):
         raise CarbError(f"{out}: a page is written as .html, a sheet as .xlsx.")
-    sets = select((data,), cultures=culture, perturbed=True)
+    if versions and out.suffix == ".xlsx":
+        raise CarbError("--versions: a sheet has no second task; write a page (.html) for it, or leave --versions out.")
+    sets = reviewable(data, culture, language)
     items = list(items_of(sets, versions=versions))
     if out.suffix == ".xlsx":
         from carb_cli.review.sheets import write_sheet
@@ -91,6 +96,7 @@ def collect(
     out: Path,
     data: str | None = None,
     culture: Annotated[tuple[str, ...], Several] = (),
+    language: Annotated[tuple[str, ...], Several] = (),
     versions: Annotated[bool, Parameter(negative=())] = False,
     culture_file: CultureFile = (),
     json: Json = False,
@@ -113,13 +119,15 @@ def collect(
         The data set of the page: carb-seed, a path, or hf://owner/name.
     culture
         As for `carb review page`.
+    language
+        As for `carb review page`.
     versions
         As for `carb review page`.
     """
     if not files:
         raise CarbError("Name at least one file, for example: carb review collect answers.json --out thai.reviews")
     add_cultures(culture_file)
-    with _made(out, data, culture, versions) as db:
+    with _made(out, data, culture, language, versions) as db:
         found = collecting.collect(db, files)
     return _say_collected(found, json)
 
@@ -138,13 +146,15 @@ def _say_collected(found: collecting.Collected, json: bool) -> int:
 
 
 @contextmanager
-def _made(out: Path, data: str | None, culture: tuple[str, ...], versions: bool) -> Iterator[sqlite3.Connection]:
+def _made(
+    out: Path, data: str | None, culture: tuple[str, ...], language: tuple[str, ...], versions: bool
+) -> Iterator[sqlite3.Connection]:
     """The review file, made from the data set where it is not there."""
     if data is None:
         with opened(out) as db:
             yield db
         return
-    db = project.create(out, select((data,), cultures=culture, perturbed=True), data, versions=versions)
+    db = project.create(out, reviewable(data, culture, language), data, versions=versions)
     try:
         yield db
     finally:

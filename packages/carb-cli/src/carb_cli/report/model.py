@@ -31,7 +31,7 @@ class DatasetPart(Part):
     """Accuracy of a random pick without ties: the mean of 1/N."""
     human: HumanLine | None = None
     """How often native speakers pick the key, where `carb review apply` made this data set; else null."""
-    human_groups: dict[str, HumanLine] = {}
+    human_groups: dict[str, HumanLine] = Field(default_factory=dict)
     """The same for a culture (``thai/``), a domain (``/values``), or both (``thai/values``)."""
     human_whole: bool = False
     """True where these runs scored a part of the reviewed data set: the lines are of all its sets."""
