@@ -117,12 +117,22 @@ def test_a_short_form_says_what_it_costs(make_table):
     credit = rasch(rng, 24, 120)
     credit[:, 60:] = rng.random((24, 60)) < 0.5  # items that tell nothing
     table = many(make_table, credit, cultures=["thai", "german"])
-    found = short_form(table, 30, by=("culture",))
-    assert len(found.items) == len(set(found.items)) == 30
-    assert sum(int(item[5:]) < 60 for item in found.items) > 20
-    assert found.error < found.random_error
-    assert found.rank_agreement > 0.5
-    with pytest.raises(CarbError, match="eight scorers"):
+    for goal in ("accuracy", "order"):
+        found = short_form(table, 30, by=("culture",), goal=goal)
+        assert len(found.items) == len(set(found.items)) == 30
+        assert [row.method for row in found.methods] == ["information", "discrimination", "random"]
+        best = {
+            "accuracy": min(found.methods, key=lambda r: r.error),
+            "order": max(found.methods, key=lambda r: r.rank_agreement),
+        }
+        assert found.chosen == best[goal]
+        assert found.chosen.rank_agreement > 0.5
+    for method in ("information", "discrimination"):
+        chosen = short_form(table, 30, by=("culture",), method=method).items
+        assert sum(int(item[5:]) < 60 for item in chosen) > 20
+    with pytest.raises(CarbError, match="by information needs at least 16"):
+        short_form(many(make_table, credit[:9]), 5, method="information")
+    with pytest.raises(CarbError, match="at least 8 scorers"):
         short_form(many(make_table, rasch(np.random.default_rng(4), 3, 20)), 5)
     with pytest.raises(CarbError, match="between 2 and"):
         short_form(table, 500)

@@ -22,7 +22,8 @@ if TYPE_CHECKING:
     from carb_metrics.floor import FloorRow, FloorTest, SurfaceFloor, surface_floor
     from carb_metrics.generalisability import Reliability, benchmark_reliability
     from carb_metrics.intervals import wilson
-    from carb_metrics.items import ItemAnalysis, ItemRow, ShortForm, item_analysis, short_form
+    from carb_metrics.item_response import AbilityRow, ItemParameters, ItemResponse, item_response
+    from carb_metrics.items import ItemAnalysis, ItemRow, item_analysis
     from carb_metrics.judges import JudgeBias, judge_bias
     from carb_metrics.leads import MarginRow, margin_calibration, margins
     from carb_metrics.metaevaluation import MetaEvaluation, judge_vs_human
@@ -45,12 +46,14 @@ if TYPE_CHECKING:
     from carb_metrics.robustness import Sensitivity, perturbation_sensitivity
     from carb_metrics.robustness_change import SensitivityChange, sensitivity_change
     from carb_metrics.sampling import SamplingRow, sampling_variance
+    from carb_metrics.short_forms import FormRow, ShortForm, short_form
     from carb_metrics.shortcuts import Explainability, shortcut_explainability, surface_features
     from carb_metrics.streaming import accuracy_from_parquet
     from carb_metrics.ties import TieReport, tie_report
     from carb_metrics.validity import Correlation, Fit, Influence, Partial, correlate, fit_line, leave_one_out
 
 __all__ = [
+    "AbilityRow",
     "Agreement",
     "Breakdown",
     "Calibration",
@@ -67,11 +70,14 @@ __all__ = [
     "Fit",
     "FloorRow",
     "FloorTest",
+    "FormRow",
     "Gap",
     "Grouped",
     "HumanLine",
     "Influence",
     "ItemAnalysis",
+    "ItemParameters",
+    "ItemResponse",
     "ItemRow",
     "JudgeBias",
     "MarginRow",
@@ -115,6 +121,7 @@ __all__ = [
     "fit_line",
     "human_line",
     "item_analysis",
+    "item_response",
     "judge_bias",
     "judge_vs_human",
     "leave_one_out",
@@ -158,7 +165,8 @@ _HOME = {
     "floor": ("FloorRow", "FloorTest", "SurfaceFloor", "surface_floor"),
     "generalisability": ("Reliability", "benchmark_reliability"),
     "intervals": ("wilson",),
-    "items": ("ItemAnalysis", "ItemRow", "ShortForm", "item_analysis", "short_form"),
+    "item_response": ("AbilityRow", "ItemParameters", "ItemResponse", "item_response"),
+    "items": ("ItemAnalysis", "ItemRow", "item_analysis"),
     "judges": ("JudgeBias", "judge_bias"),
     "leads": ("MarginRow", "margin_calibration", "margins"),
     "metaevaluation": ("MetaEvaluation", "judge_vs_human"),
@@ -181,6 +189,7 @@ _HOME = {
     "robustness": ("Sensitivity", "perturbation_sensitivity"),
     "robustness_change": ("SensitivityChange", "sensitivity_change"),
     "sampling": ("SamplingRow", "sampling_variance"),
+    "short_forms": ("FormRow", "ShortForm", "short_form"),
     "shortcuts": ("Explainability", "shortcut_explainability", "surface_features"),
     "streaming": ("accuracy_from_parquet",),
     "ties": ("TieReport", "tie_report"),

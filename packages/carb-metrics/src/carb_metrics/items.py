@@ -8,14 +8,14 @@ from collections.abc import Sequence
 import numpy as np
 import polars as pl
 
-from carb_data import CarbError, ScoreTable
+from carb_data import ScoreTable
 from carb_metrics.cells import Estimate, Result
-from carb_metrics.clusters import Ints, number
+from carb_metrics.clusters import Ints
 from carb_metrics.intervals import Floats, check_confidence
-from carb_metrics.outcomes import set_outcomes
+from carb_metrics.outcomes import credit_matrix, set_outcomes
 from carb_metrics.paired import adjust, mean_interval
 
-__all__ = ["Functioning", "ItemAnalysis", "ItemRow", "Pick", "ShortForm", "item_analysis", "short_form"]
+__all__ = ["Functioning", "ItemAnalysis", "ItemRow", "Pick", "discrimination", "item_analysis"]
 
 FEWEST_SCORERS = 5
 """Scorers that a discrimination needs."""
@@ -93,9 +93,9 @@ def item_analysis(scores: ScoreTable, confidence: float = 0.95) -> ItemAnalysis:
     """
     check_confidence(confidence)
     sets = set_outcomes(scores, "shared")
-    credit, scorers, items = _matrix(sets)
+    credit, scorers, items = credit_matrix(sets)
     place = {name: i for i, name in enumerate(items["item_id"].to_list())}
-    discrimination = _discrimination(credit)
+    corrected = discrimination(credit)
     ability = _row_means(credit)
     good = ability >= np.nanmedian(ability) if len(scorers) > 3 else None
     picks = _picks(
@@ -107,7 +107,7 @@ def item_analysis(scores: ScoreTable, confidence: float = 0.95) -> ItemAnalysis:
         known = column[~np.isnan(column)]
         if not len(known):
             continue
-        value = discrimination[place[item_id]]
+        value = corrected[place[item_id]]
         difficulty, answers = float(known.mean()), picks.get(item_id, ())
         flags = [
             *([MISSED] if known.max() == 0 else []),
@@ -131,25 +131,14 @@ def item_analysis(scores: ScoreTable, confidence: float = 0.95) -> ItemAnalysis:
     return ItemAnalysis(scorers=len(scorers), items=tuple(rows), functioning=functioning)
 
 
-def _matrix(sets: pl.DataFrame) -> tuple[Floats, list[str], pl.DataFrame]:
-    """(scorers, items) credits, NaN where there is none; the scorers; ``item_id``, ``culture`` and ``domain``."""
-    item, names = number(sets, ("item_id",))
-    scorer, who = number(sets, ("scorer",))
-    credit = np.full((who.height, names.height), np.nan)
-    credit[scorer, item] = np.where(sets["error"].to_numpy(), np.nan, sets["credit"].to_numpy())
-    text = pl.col("item_id", "culture", "domain").cast(pl.String)
-    items = sets.select(text).unique("item_id", maintain_order=True).sort("item_id")
-    return credit, who["scorer"].cast(pl.String).to_list() if who.height else [], items
-
-
 def _row_means(credit: Floats) -> Floats:
     count = (~np.isnan(credit)).sum(1)
     means: Floats = np.nansum(credit, axis=1) / np.maximum(count, 1)
     return means
 
 
-def _discrimination(credit: Floats) -> Floats:
-    """(items,) NaN where not defined."""
+def discrimination(credit: Floats) -> Floats:
+    """(items,) corrected item-total correlations of (scorers, items) credits; NaN where not defined."""
     scorers, items = credit.shape
     if scorers < FEWEST_SCORERS or items < 2:
         return np.full(items, np.nan)
@@ -253,112 +242,3 @@ def _additive(credit: Floats) -> tuple[Floats, Floats]:
         if np.abs(ability - before).max() < 1e-10:
             break
     return ability, easiness
-
-
-class ShortForm(Result):
-    """A smaller benchmark, and what it costs."""
-
-    items: tuple[str, ...]
-    """Ids of the chosen items."""
-    size: int
-    whole: int
-    """Items to choose from."""
-    error: float
-    """Root mean square of (accuracy foretold from the short form − accuracy on all items), over scorers that took no
-    part in choosing."""
-    random_error: float
-    """The same for as many items at random within the same groups."""
-    rank_agreement: float | None
-    """Kendall's τ-b of the scorers' order on both, again over scorers that took no part; null for fewer than three."""
-
-
-def short_form(
-    scores: ScoreTable, size: int, by: Sequence[str] = ("culture", "domain"), *, halves: int = 20, seed: int = 0
-) -> ShortForm:
-    """Choose the items that say most about a scorer's accuracy on all of them.
-
-    The information of an item is the variance of its credit over scorers times its discrimination (Lord and Novick
-    1968, chapter 15), drawn towards the mean discrimination as far as so few scorers cannot tell items apart. Groups
-    keep their shares. The error is that of scorers that did not choose: scorers are halved again and again; one half
-    chooses and is fitted, the other is foretold.
-
-    Args:
-        scores: table of at least eight scorers on the same sets.
-        size: items to choose.
-        by: columns within whose groups items are chosen.
-        halves: how often scorers are halved.
-        seed: of the halves and of the random forms.
-
-    Raises:
-        CarbError: too few scorers, or a size that is not between 2 and the number of items.
-    """
-    sets = set_outcomes(scores, "shared")
-    credit, scorers, items = _matrix(sets)
-    kept = ~np.isnan(credit).any(0)
-    credit = credit[:, kept]
-    items = items.filter(pl.Series(kept))
-    if len(scorers) < 8:
-        raise CarbError(f"A short form needs at least eight scorers of the same items; there are {len(scorers)}.")
-    if not 2 <= size <= items.height:
-        raise CarbError(f"size must lie between 2 and the {items.height} items that all scorers judged; got {size}.")
-    group, _ = number(items, tuple(by))
-    whole, rng = credit.mean(1), np.random.default_rng(seed)
-    errors: list[float] = []
-    random_errors: list[float] = []
-    orders: list[float | None] = []
-    for _ in range(halves):
-        mix = rng.permutation(len(scorers))
-        fit, test = mix[: len(mix) // 2], mix[len(mix) // 2 :]
-        for wanted, into in ((_choose(credit[fit], group, size), errors), (_random(group, size, rng), random_errors)):
-            into.append(_foretold(credit[:, wanted].mean(1), whole, fit, test))
-        orders.append(_tau(credit[np.ix_(test, _choose(credit[fit], group, size))].mean(1), whole[test]))
-    tau = [value for value in orders if value is not None]
-    chosen = _choose(credit, group, size)
-    return ShortForm(
-        items=tuple(items["item_id"].gather(np.sort(chosen)).to_list()),
-        size=size,
-        whole=items.height,
-        error=float(np.sqrt(np.mean(errors))),
-        random_error=float(np.sqrt(np.mean(random_errors))),
-        rank_agreement=float(np.mean(tau)) if tau else None,
-    )
-
-
-def _quota(group: Ints, size: int) -> Ints:
-    """Items of each group, by largest remainders."""
-    share = np.bincount(group) / len(group) * size
-    quota = np.floor(share).astype(np.int64)
-    quota[np.argsort(quota - share, kind="stable")[: size - quota.sum()]] += 1
-    return quota
-
-
-def _choose(credit: Floats, group: Ints, size: int) -> Ints:
-    spread = credit.var(0)
-    found = _discrimination(credit)
-    known = found[~np.isnan(found)]
-    noise = 1 / max(credit.shape[0] - 1, 1)
-    trust = max(0.0, 1 - noise / float(known.var())) if len(known) > 1 and known.var() > 0 else 0.0
-    mean = float(known.mean()) if len(known) else 0.0
-    information = spread * np.where(np.isnan(found), mean, mean + trust * (found - mean))
-    order = np.argsort(-information, kind="stable")
-    return np.concatenate([order[group[order] == g][:count] for g, count in enumerate(_quota(group, size))])
-
-
-def _random(group: Ints, size: int, rng: np.random.Generator) -> Ints:
-    order = rng.permutation(len(group))
-    return np.concatenate([order[group[order] == g][:count] for g, count in enumerate(_quota(group, size))])
-
-
-def _foretold(short: Floats, whole: Floats, fit: Ints, test: Ints) -> float:
-    """Mean squared error of a line fitted on some scorers and used on others."""
-    dx = short[fit] - short[fit].mean()
-    slope = float(dx @ whole[fit] / (dx @ dx)) if float(dx @ dx) > 1e-12 else 0.0
-    said = whole[fit].mean() + slope * (short[test] - short[fit].mean())
-    return float(((said - whole[test]) ** 2).mean())
-
-
-def _tau(a: Floats, b: Floats) -> float | None:
-    from carb_metrics.correlations import coefficient
-
-    found = coefficient("kendall", a, b) if len(a) > 2 else None
-    return None if found is None else found[0]

@@ -9,6 +9,7 @@ import numpy.typing as npt
 import polars as pl
 
 from carb_data import CarbError, ScoreTable
+from carb_metrics.clusters import number
 
 __all__ = ["set_outcomes"]
 
@@ -136,3 +137,19 @@ def count_kinds(sets: pl.DataFrame, keys: list[str]) -> pl.DataFrame:
     """How many sets are alike: ``keys``, ``credit``, ``tied`` (0 or 1), ``error`` and ``count``, a row per kind."""
     kinds = sets.select(*keys, "credit", (pl.col("tied") > 0).cast(pl.Int64), "error")
     return kinds.group_by(pl.all()).agg(pl.len().cast(pl.Int64).alias("count"))
+
+
+def credit_matrix(sets: pl.DataFrame) -> tuple[npt.NDArray[np.float64], list[str], pl.DataFrame]:
+    """A row per scorer and a column per item, from a row per scorer and set.
+
+    Returns:
+        (scorers, items) credits, NaN where there is none; the scorers; a frame with ``item_id``, ``culture`` and
+        ``domain`` of the items.
+    """
+    item, names = number(sets, ("item_id",))
+    scorer, who = number(sets, ("scorer",))
+    credit = np.full((who.height, names.height), np.nan)
+    credit[scorer, item] = np.where(sets["error"].to_numpy(), np.nan, sets["credit"].to_numpy())
+    text = pl.col("item_id", "culture", "domain").cast(pl.String)
+    items = sets.select(text).unique("item_id", maintain_order=True).sort("item_id")
+    return credit, who["scorer"].cast(pl.String).to_list() if who.height else [], items

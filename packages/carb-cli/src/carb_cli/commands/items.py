@@ -10,11 +10,19 @@ from pydantic import Field
 from carb_cli import display
 from carb_cli.display import percent
 from carb_cli.labels import labels
-from carb_cli.options import CultureFile, Json, add_cultures
+from carb_cli.options import CultureFile, Json
 from carb_cli.output import Output
-from carb_cli.report.content import read_runs
-from carb_data import CarbError
-from carb_metrics import ItemAnalysis, Reliability, benchmark_reliability, item_analysis, main_sets
+from carb_cli.report.content import read_main
+from carb_data import ScoreTable
+from carb_metrics import (
+    ItemAnalysis,
+    ItemResponse,
+    Reliability,
+    benchmark_reliability,
+    item_analysis,
+    item_response,
+)
+from carb_metrics.item_response import FEWEST_RASCH
 
 _SHOWN = 20
 
@@ -25,6 +33,8 @@ class Items(Output):
     schema_: Literal["carb.items/1"] = Field(default="carb.items/1", alias="schema")
     reliability: Reliability
     analysis: ItemAnalysis
+    response: ItemResponse | None
+    """Abilities of scorers and parameters of items on one scale; null with too few scorers."""
 
 
 def items(
@@ -45,18 +55,22 @@ def items(
     confidence
         Confidence of all intervals, between 0 and 1.
     """
-    if not runs:
-        raise CarbError("Name at least one run folder, for example: carb items runs/first")
-    add_cultures(culture_file)
-    read = read_runs(runs)
-    scores = main_sets(read.scores.with_items(read.dataset))
+    _, scores = read_main(runs, culture_file, "items")
     found = Items(
-        reliability=benchmark_reliability(scores, confidence=confidence), analysis=item_analysis(scores, confidence)
+        reliability=benchmark_reliability(scores, confidence=confidence),
+        analysis=item_analysis(scores, confidence),
+        response=_response(scores, confidence),
     )
     if json:
         found.print()
         return
     _show(found, top)
+
+
+def _response(scores: ScoreTable, confidence: float) -> ItemResponse | None:
+    if scores.frame["scorer"].n_unique() < FEWEST_RASCH or scores.frame["item_id"].n_unique() < 2:
+        return None
+    return item_response(scores, confidence=confidence)
 
 
 def _show(found: Items, top: int) -> None:
@@ -72,6 +86,7 @@ def _show(found: Items, top: int) -> None:
             "dependability (phi)": display.number(whole.phi),
             "items for alpha 0.9": whole.items_for(0.9) or "–",
             "flagged": f"{len(flagged):,}",
+            "item response theory": f"needs {FEWEST_RASCH} scorers" if found.response is None else found.response.model,
         },
     )
     rows = [
@@ -89,3 +104,16 @@ def _show(found: Items, top: int) -> None:
     ]
     if rows_odd:
         display.table("Better or worse on a culture than its items foretell", columns, rows_odd, right=columns[2:])
+    if found.response is not None:
+        short = labels([row.scorer for row in found.response.scorers])
+        abilities = [
+            (
+                short[row.scorer],
+                display.number(row.ability.estimate),
+                f"{display.number(row.ability.low)} to {display.number(row.ability.high)}",
+                display.number(found.response.information(row.ability.estimate or 0.0)),
+            )
+            for row in found.response.scorers
+        ]
+        columns = ["scorer", "ability", "interval", "information of the items"]
+        display.table("Abilities, in standard deviations of the scorers", columns, abilities, right=columns[1:])

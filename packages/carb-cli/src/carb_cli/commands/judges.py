@@ -11,11 +11,10 @@ from pydantic import Field
 from carb_cli import display
 from carb_cli.display import percent
 from carb_cli.labels import labels
-from carb_cli.options import CultureFile, Json, add_cultures
+from carb_cli.options import CultureFile, Json
 from carb_cli.output import Output
-from carb_cli.report.content import read_runs
-from carb_data import CarbError
-from carb_metrics import JudgeBias, MarginRow, TieReport, judge_bias, main_sets, margin_calibration, tie_report
+from carb_cli.report.content import read_main
+from carb_metrics import JudgeBias, MarginRow, TieReport, judge_bias, margin_calibration, tie_report
 from carb_scorers.presentations import read_presentations
 
 
@@ -43,11 +42,7 @@ def judges(*runs: Path, confidence: float = 0.95, culture_file: CultureFile = ()
     confidence
         Confidence of all intervals, between 0 and 1.
     """
-    if not runs:
-        raise CarbError("Name at least one run folder, for example: carb judges runs/first")
-    add_cultures(culture_file)
-    read = read_runs(runs)
-    scores = main_sets(read.scores.with_items(read.dataset))
+    read, scores = read_main(runs, culture_file, "judges")
     kept = set(scores.frame["item_id"].to_list())
     shown = pl.concat([read_presentations(folder) for folder in runs]).filter(pl.col("item_id").is_in(sorted(kept)))
     lengths = pl.DataFrame(

@@ -10,16 +10,14 @@ from pydantic import Field
 from carb_cli import display
 from carb_cli.display import percent
 from carb_cli.labels import labels
-from carb_cli.options import CultureFile, Json, add_cultures
+from carb_cli.options import CultureFile, Json
 from carb_cli.output import Output
-from carb_cli.report.content import read_runs
-from carb_data import CarbError
+from carb_cli.report.content import read_main
 from carb_metrics import (
     Explainability,
     FamilyReport,
     SurfaceFloor,
     family_accuracy,
-    main_sets,
     shortcut_explainability,
     surface_features,
     surface_floor,
@@ -49,11 +47,7 @@ def shortcuts(*runs: Path, confidence: float = 0.95, culture_file: CultureFile =
     confidence
         Confidence of all intervals and tests, between 0 and 1.
     """
-    if not runs:
-        raise CarbError("Name at least one run folder, for example: carb shortcuts runs/first")
-    add_cultures(culture_file)
-    read = read_runs(runs)
-    scores = main_sets(read.scores.with_items(read.dataset))
+    read, scores = read_main(runs, culture_file, "shortcuts")
     found = Shortcuts(
         floor=surface_floor(scores, read.dataset, confidence=confidence),
         explained=shortcut_explainability(scores, surface_features(read.dataset), confidence=confidence),

@@ -9,10 +9,10 @@ from pydantic import Field
 
 from carb_cli import display
 from carb_cli.display import percent
-from carb_cli.options import CultureFile, Json, Several, add_cultures
+from carb_cli.options import CultureFile, Json, Several
 from carb_cli.output import Output
-from carb_cli.report.content import read_runs
-from carb_metrics import ShortForm, main_sets, short_form
+from carb_cli.report.content import read_main
+from carb_metrics import ShortForm, short_form
 
 
 class Shortened(Output):
@@ -29,6 +29,8 @@ def shorten(
     *,
     runs: Annotated[tuple[Path, ...], Several],
     out: Path,
+    goal: Literal["accuracy", "order"] = "accuracy",
+    method: Literal["information", "discrimination", "random"] | None = None,
     seed: int = 0,
     culture_file: CultureFile = (),
     json: Json = False,
@@ -47,12 +49,16 @@ def shorten(
         Folders that `carb run` wrote, with at least eight scorers together, all on the same data set.
     out
         File for the sets that are kept, .jsonl or .parquet.
+    goal
+        What the short data set is for: predicting accuracies, or keeping the order of scorers.
+    method
+        How sets are chosen: by information (item response theory, at least 16 scorers), by discrimination, or at
+        random; by default the method that does best for the goal, which the scorers themselves show.
     seed
         Seed of the halves of scorers by which the error is measured.
     """
-    add_cultures(culture_file)
-    read = read_runs(runs)
-    form = short_form(main_sets(read.scores.with_items(read.dataset)), size, seed=seed)
+    read, scores = read_main(runs, culture_file, "data shorten 200 --out short.jsonl --runs")
+    form = short_form(scores, size, goal=goal, method=method, seed=seed)
     kept = set(form.items)
     part = read.dataset.filter(lambda item: item.id in kept)
     part.save(out)
@@ -61,7 +67,10 @@ def shorten(
         found.print()
         return
     display.say(f"{len(part)} of {form.whole:,} sets are in {out}.")
+    columns = ["chosen by", "error, points", "agreement of order"]
+    rows = [(row.method, percent(row.error), display.number(row.rank_agreement)) for row in form.methods]
+    display.table("What leaving out the others costs, for scorers that did not choose", columns, rows, columns[1:])
     display.say(
-        f"They foretell the accuracy of a scorer that was not used to choose them within {percent(form.error)} points "
-        f"(root mean square); as many sets at random, within {percent(form.random_error)}."
+        f"Chosen by {form.method}: the kept sets predict the accuracy of another scorer within "
+        f"{percent(form.chosen.error)} points (root mean square)."
     )

@@ -9,6 +9,7 @@ from typing import Any
 
 import polars as pl
 
+from carb_cli.options import add_cultures
 from carb_cli.output import counts
 from carb_cli.report.model import (
     Cells,
@@ -73,6 +74,24 @@ def read_runs(folders: Sequence[Path]) -> Runs:
         raise CarbError(f"Several of these runs hold the scorer {', '.join(twice)}; leave one of them out.")
     tables = [ScoreTable.load(folder / "scores.parquet") for folder in folders]
     return Runs(tuple(folders), tuple(records), dataset_of(folders[0]), ScoreTable.concat(tables))
+
+
+def read_main(folders: Sequence[Path], culture_files: tuple[Path, ...], command: str) -> tuple[Runs, ScoreTable]:
+    """Runs for a command that shows statistics of them, and the scores of the sets that count for a culture.
+
+    Args:
+        folders: what the user named.
+        culture_files: the user's own cultures.
+        command: its name, for the message where no folder was named.
+
+    Raises:
+        CarbError: no folder, or as ``read_runs``.
+    """
+    if not folders:
+        raise CarbError(f"Name at least one run folder, for example: carb {command} runs/first")
+    add_cultures(culture_files)
+    runs = read_runs(folders)
+    return runs, main_sets(runs.scores.with_items(runs.dataset))
 
 
 def content(runs: Runs, *, confidence: float = 0.95, validity: ValidityPart | None = None) -> Report:
