@@ -59,7 +59,7 @@ def test_a_head_that_was_never_trained_is_refused(base: Path) -> None:
         ("judge:{}?dtype=int8", "dtype='int8'"),
         ("judge:{}?batch_tokens=0", "batch_tokens='0'"),
         ("classifier:{}?weights=a,b", "weights"),
-        ("judge:{}?prompt=nowhere.jinja", "no prompt"),
+        ("judge:{}?form=nowhere.toml", "no form"),
     ],
 )
 def test_wrong_use(base: Path, spec: str, message: str) -> None:
@@ -354,10 +354,10 @@ def test_a_given_chat_template_is_part_of_the_revision(base: Path, tmp_path: Pat
 
 def test_a_changed_prompt_is_another_judge(base: Path, tmp_path: Path) -> None:
     folder = tiny_models.folder(base, "llama", "CausalLM")
-    layout = tmp_path / "mine.jinja"
+    form = tmp_path / "mine.toml"
     specs = []
     for text in ("{{ prompt }}", "{{ prompt }}!"):
-        layout.write_text(text)
-        specs.append(open_scorer(f"judge:{folder}?prompt={layout}").spec)
+        form.write_text(f"title = 'mine'\n[listwise]\nreads = ['logprob']\nuser = '{text}'")
+        specs.append(open_scorer(f"judge:{folder}?form={form}").spec)
     assert specs[0].name == specs[1].name
     assert specs[0] != specs[1]

@@ -105,11 +105,11 @@ def best(result: ScoreResult) -> str:
     return max(result.scores, key=lambda key: result.scores[key])
 
 
-@pytest.mark.parametrize("prompt", ["culture", "plain"])
+@pytest.mark.parametrize("form", ["culture", "plain"])
 @pytest.mark.parametrize("mode", ["listwise", "pairwise", "pointwise"])
 @pytest.mark.parametrize("orders", [None, "one", "both", "rotated"])
-def test_every_mode_ranks_by_what_the_model_prefers(mode: str, prompt: str, orders: str | None) -> None:
-    (result,) = scored(judge(FakeModel(), mode=mode, prompt=prompt, orders=orders), request())
+def test_every_mode_ranks_by_what_the_model_prefers(mode: str, form: str, orders: str | None) -> None:
+    (result,) = scored(judge(FakeModel(), mode=mode, form=form, orders=orders), request())
     assert sorted(result.scores, key=lambda key: -result.scores[key]) == ["c0", "c2", "c3", "c1"]
     assert result.usage is not None
     assert result.usage.input_tokens > 0
@@ -351,7 +351,7 @@ def test_more_candidates_than_letters() -> None:
         ("answer=ranking", "answer=ranking needs"),
         ("pairs=knockout", "pairs=knockout needs"),
         ("backend=nowhere", "no such backend"),
-        ("prompt=nothing", "no prompt 'nothing'"),
+        ("form=nothing", "no form 'nothing'"),
         ("prompt_language=tlh", "no prompt phrases in the language 'tlh'"),
         ("mod=listwise", "did you mean 'mode'"),
         ("backend=openai&device=cpu", "unknown option 'device'"),

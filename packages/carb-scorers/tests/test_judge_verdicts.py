@@ -67,7 +67,7 @@ def test_rankings() -> None:
 
 
 def test_ratings() -> None:
-    assert [parse_rating(t, 1, 10) for t in ("[[7]]", "[[10]]", "[[7.5]]", "[[7,5]]", "[[8/10]]")] == [
+    assert [parse_rating(t) for t in ("[[7]]", "[[10]]", "[[7.5]]", "[[7,5]]", "[[8/10]]")] == [
         7,
         10,
         7.5,
@@ -76,13 +76,13 @@ def test_ratings() -> None:
     ]
     for text in ("[[0]]", "[[11]]", "[[-3]]", "[[seven]]", "[[1e1]]", "[[nan]]"):
         with pytest.raises(VerdictError, match="no number from 1 to 10"):
-            parse_rating(text, 1, 10)
+            parse_rating(text)
 
 
 @settings(deadline=None)
 @given(st.text())
 def test_any_text_gives_a_verdict_or_a_verdict_error(text: str) -> None:
-    for parse in (lambda t: parse_pick(t, ABCD), lambda t: parse_ranking(t, ABCD), lambda t: parse_rating(t, 1, 10)):
+    for parse in (lambda t: parse_pick(t, ABCD), lambda t: parse_ranking(t, ABCD), lambda t: parse_rating(t)):
         for candidate in (text, f"[[{text}]]"):
             with contextlib.suppress(VerdictError):
                 parse(candidate)

@@ -1,7 +1,6 @@
-"""Prompts as data: every language whole, every layout overridable, no text ever read as a template."""
+"""Prompts as data: every language whole, no text ever read as a template. Forms: ``test_forms.py``."""
 
 import json
-from importlib import resources
 from pathlib import Path
 
 import pytest
@@ -9,12 +8,14 @@ import pytest
 from carb_data import CarbError, cultures
 from carb_data.models import Message
 from carb_scorers import Candidate, ScoreRequest
-from carb_scorers.judge.asking import Asker, Mode
-from carb_scorers.templates import fill, read_words, word_languages
+from carb_scorers.judge import read_form
+from carb_scorers.judge.asking import Asker
+from carb_scorers.judge.form_files import Mode
+from carb_scorers.templates import read_words, word_languages
 
 LANGUAGES = ["ar", "de", "en", "es", "ja", "ko", "ru", "th", "vi", "zh"]
 MODES = ["listwise", "pairwise", "pointwise"]
-REPLIES = ["letter", "number", "verdict_letter", "verdict_ranking", "verdict_number"]
+WAYS = [{"reads": True}, {"reads": False}]
 
 
 def request(culture: str = "thai", language: str = "th", prompt: str = "QUESTION") -> ScoreRequest:
@@ -27,10 +28,14 @@ def request(culture: str = "thai", language: str = "th", prompt: str = "QUESTION
     )
 
 
-def asked(asker: Asker, item: ScoreRequest, reply: str = "letter") -> str:
+def asker_of(mode: Mode, form: str, language: str = "en", words: str | None = None) -> Asker:
+    return Asker(read_form(form), mode, language, words)
+
+
+def asked(asker: Asker, item: ScoreRequest, *, reads: bool = True, ranking: bool = False) -> str:
     pointwise = asker.mode == "pointwise"
     texts = [c.text for c in item.candidates][: 1 if pointwise else None]
-    prompt = asker.ask(item, texts, "A" if pointwise else "AB", reply)
+    prompt = asker.ask(item, texts, "A" if pointwise else "AB", reads=reads, ranking=ranking)
     assert len(prompt.messages) == 1
     assert prompt.messages[0]["role"] == "user"
     return prompt.messages[0]["content"]
@@ -51,18 +56,18 @@ def test_ten_languages_have_every_phrase_and_culture() -> None:
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("prompt", ["culture", "plain"])
 @pytest.mark.parametrize("language", LANGUAGES)
-def test_every_prompt_in_every_language(mode: str, prompt: str, language: str) -> None:
-    asker = Asker(mode, prompt, language, None)
-    english = Asker(mode, prompt, "en", None)
-    for reply in REPLIES:
-        text = asked(asker, request(), reply)
+def test_every_prompt_in_every_language(mode: Mode, prompt: str, language: str) -> None:
+    asker = asker_of(mode, prompt, language)
+    english = asker_of(mode, prompt, "en")
+    for way in [*WAYS, *([{"reads": False, "ranking": True}] if mode == "listwise" else [])]:
+        text = asked(asker, request(), **way)
         assert "QUESTION" in text
         assert "FIRST" in text
         assert ("SECOND" in text) == (mode != "pointwise")
         assert "{" not in text
         assert ("(A) FIRST\n(B) SECOND" in text) == (mode != "pointwise")
         if language != "en":
-            assert text != asked(english, request(), reply)
+            assert text != asked(english, request(), **way)
     name = read_words(language)["cultures"].get("thai", "Thai")
     assert (name in asked(asker, request())) == (prompt == "culture")
 
@@ -76,8 +81,8 @@ def test_verdicts_are_asked_for_in_double_brackets() -> None:
 
 
 def test_the_items_own_language() -> None:
-    asker = Asker("listwise", "culture", "item", None)
-    assert asked(asker, request(language="zh-Hans")) == asked(Asker("listwise", "culture", "zh", None), request())
+    asker = asker_of("listwise", "culture", "item")
+    assert asked(asker, request(language="zh-Hans")) == asked(asker_of("listwise", "culture", "zh"), request())
     with pytest.raises(CarbError, match="no prompt phrases in the language 'sw'"):
         asked(asker, request(language="sw"))
 
@@ -85,7 +90,7 @@ def test_the_items_own_language() -> None:
 def test_a_user_adds_a_language_or_changes_one(tmp_path: Path) -> None:
     own = {**read_words("en"), "question": "Swali", "cultures": {"swahili": "ya Kiswahili"}}
     (tmp_path / "sw.json").write_text(json.dumps(own))
-    text = asked(Asker("listwise", "culture", "item", str(tmp_path)), request(culture="swahili", language="sw"))
+    text = asked(asker_of("listwise", "culture", "item", str(tmp_path)), request(culture="swahili", language="sw"))
     assert "Swali: QUESTION" in text
     assert "ya Kiswahili" in text
     (tmp_path / "de.json").write_text('{"question": "Frage"}')
@@ -97,51 +102,24 @@ def test_a_user_adds_a_language_or_changes_one(tmp_path: Path) -> None:
 
 
 def test_a_culture_without_a_translation_keeps_its_name() -> None:
-    assert "Algeria" in asked(Asker("listwise", "culture", "ja", None), request(culture="arabic-dz"))
-    assert "somewhere-else" in asked(Asker("listwise", "culture", "ja", None), request(culture="somewhere-else"))
-
-
-def test_a_layout_of_ones_own(tmp_path: Path) -> None:
-    layout = tmp_path / "mine.jinja"
-    layout.write_text(
-        "{{ culture }} / {{ prompt }} / {{ candidates[1].letter }} / {{ words.pick_plain }} / {{ reply }}"
-    )
-    text = asked(Asker("listwise", str(layout), "en", None), request())
-    assert text == "Thai / QUESTION / B / Which answer is the best? / Reply with its letter alone."
-    layout.write_text("{{ candidate }}")
-    with pytest.raises(CarbError, match="It may use candidates, count, culture"):
-        asked(Asker("listwise", str(layout), "en", None), request())
+    assert "Algeria" in asked(asker_of("listwise", "culture", "ja"), request(culture="arabic-dz"))
+    assert "somewhere-else" in asked(asker_of("listwise", "culture", "ja"), request(culture="somewhere-else"))
 
 
 @pytest.mark.parametrize("mode", MODES)
 def test_a_request_without_a_culture_is_not_asked_about_one(mode: Mode) -> None:
     nowhere = request(culture="unknown", language="und")
-    assert asked(Asker(mode, "culture", "en", None), nowhere) == asked(Asker(mode, "plain", "en", None), nowhere)
-    assert "unknown" not in asked(Asker(mode, "culture", "en", None), nowhere)
+    assert asked(asker_of(mode, "culture", "en"), nowhere) == asked(asker_of(mode, "plain", "en"), nowhere)
+    assert "unknown" not in asked(asker_of(mode, "culture", "en"), nowhere)
 
 
 def test_a_judge_reads_a_conversation_with_its_roles() -> None:
     turns = [Message(role="system", content="S"), Message(role="user", content="Q")]
     talk = request().model_copy(update={"prompt": tuple(turns)})
-    assert "system: S\n\nuser: Q" in asked(Asker("listwise", "culture", "en", None), talk)
+    assert "system: S\n\nuser: Q" in asked(asker_of("listwise", "culture", "en"), talk)
 
 
 def test_texts_are_never_template_code() -> None:
     hostile = "{{ 7 * 7 }} {% for x in y %} {{ words }} {# gone #}"
-    assert hostile in asked(Asker("listwise", "culture", "en", None), request(prompt=hostile))
-    assert hostile in asked(Asker("listwise", "culture", "en", None), request(culture=hostile))
-    assert fill("listwise-plain", {"words": {"question": "", "pick_plain": ""}, "prompt": hostile, "candidates": [],
-                                   "reply": ""}).startswith(f": {hostile}")  # fmt: skip
-
-
-def test_templates_cannot_reach_python(tmp_path: Path) -> None:
-    layout = tmp_path / "evil.jinja"
-    layout.write_text("{{ prompt.__class__.__mro__[1].__subclasses__() }}")
-    with pytest.raises(CarbError, match="cannot be filled"):
-        asked(Asker("listwise", str(layout), "en", None), request())
-
-
-def test_every_shipped_layout_is_known_by_name() -> None:
-    folder = resources.files("carb_scorers") / "prompts"
-    names = {entry.name for entry in folder.iterdir() if entry.name.endswith(".jinja")}
-    assert names == {f"{mode}-{prompt}.jinja" for mode in MODES for prompt in ("culture", "plain")}
+    assert hostile in asked(asker_of("listwise", "culture", "en"), request(prompt=hostile))
+    assert hostile in asked(asker_of("listwise", "culture", "en"), request(culture=hostile))

@@ -15,38 +15,37 @@ from carb_data import CarbError
 __all__ = ["fill"]
 
 
-def fill(name: str, fields: Mapping[str, Any]) -> str:
-    """Fill a prompt. Fields are inserted as they are and never read as template code.
+def fill(text: str, fields: Mapping[str, Any], where: str) -> str:
+    """Fill a template. Fields are inserted as they are and never read as template code.
 
     Args:
-        name: a shipped prompt (``listwise-culture``), or the path of a Jinja file.
+        text: the template (Jinja).
         fields: what the template may use.
+        where: names the template in errors.
 
     Raises:
-        CarbError: there is no such prompt, or it is broken, or it uses a field that does not exist.
+        CarbError: the template is broken, or it uses a field that does not exist.
     """
     from jinja2 import TemplateError
 
     try:
-        return str(_template(name).render(**fields)).strip()
+        return str(_compiled(text).render(**fields))
     except TemplateError as error:
-        raise CarbError(f"Prompt '{name}' cannot be filled: {error}. It may use {', '.join(sorted(fields))}.") from None
+        raise CarbError(f"{where} cannot be filled: {error}. It may use {', '.join(sorted(fields))}.") from None
 
 
-def read_template(name: str) -> str:
-    """The text of a shipped prompt by name, or of a file by path.
+def check_template(text: str) -> None:
+    """See whether a text is a template.
 
     Raises:
-        CarbError: there is neither.
+        ValueError: it is not; the message names the line.
     """
-    shipped = _folder() / f"{name}.jinja"
-    if shipped.is_file():
-        return shipped.read_text(encoding="utf-8")
-    path = Path(name).expanduser()
-    if path.is_file():
-        return path.read_text(encoding="utf-8")
-    known = sorted(entry.name.removesuffix(".jinja") for entry in _folder().iterdir() if entry.name.endswith(".jinja"))
-    raise CarbError(f"There is no prompt '{name}'. Give a path to a Jinja file, or one of: {', '.join(known)}.")
+    from jinja2 import TemplateSyntaxError
+
+    try:
+        _environment().parse(text)
+    except TemplateSyntaxError as error:
+        raise ValueError(f"not a Jinja template: {error.message} (line {error.lineno})") from None
 
 
 def read_words(language: str, folder: str | None = None) -> dict[str, Any]:
@@ -80,20 +79,6 @@ def word_languages() -> list[str]:
     return sorted(entry.name.removesuffix(".json") for entry in (_folder() / "words").iterdir())
 
 
-def fill_phrase(text: str, fields: Mapping[str, Any]) -> str:
-    """Fill one phrase of ``read_words``.
-
-    Raises:
-        CarbError: it uses a field that does not exist.
-    """
-    from jinja2 import TemplateError
-
-    try:
-        return str(_compiled(text).render(**fields))
-    except TemplateError as error:
-        raise CarbError(f"Phrase '{text}' cannot be filled: {error}. It may use {', '.join(sorted(fields))}.") from None
-
-
 def _folder() -> Traversable:
     return resources.files("carb_scorers") / "prompts"
 
@@ -121,7 +106,3 @@ def _environment() -> Any:
 @cache
 def _compiled(text: str) -> Any:
     return _environment().from_string(text)
-
-
-def _template(name: str) -> Any:
-    return _compiled(read_template(name))

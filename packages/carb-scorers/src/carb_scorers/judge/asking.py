@@ -1,24 +1,18 @@
-"""What a judge asks: phrases of a language in a layout, filled with an item."""
+"""What a judge asks: a form's wording, with the phrases of a language in it, filled with an item."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
-from typing import Any, Literal
+from typing import Any
 
 from carb_data import cultures
 from carb_data.models import as_text
 from carb_scorers.contract import UNKNOWN, ScoreRequest
+from carb_scorers.judge.form_files import FormFile, Mode, Wording, read_form
 from carb_scorers.models.protocol import Prompt, Turn, Turns
-from carb_scorers.templates import fill, fill_phrase, read_words
-
-Mode = Literal["listwise", "pairwise", "pointwise"]
-Reply = Literal["letter", "number", "verdict_letter", "verdict_ranking", "verdict_number"]
-"""Which phrase says how to answer."""
-
-LOWEST, HIGHEST = 1, 10
-"""The scale of ratings."""
+from carb_scorers.templates import fill, read_words
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,25 +20,32 @@ class Asker:
     """Writes prompts.
 
     Args:
-        mode: decides the layout ``MODE-culture``.
-        prompt: another layout, by name (``listwise-plain``) or path, or ``culture`` or ``plain``. A request of which
-            the culture is not known is asked about with ``plain`` in the place of ``culture``.
-        language: BCP 47 tag of the phrases, or ``item``.
+        form: what is asked; it has the mode.
+        mode: which of the form's wordings is used.
+        language: BCP 47 tag of the phrases that a wording uses, or ``item`` for each item's own language.
         words: folder of phrases; see ``read_words``.
+        rubric: criteria in the place of the form's own, as Jinja text; ``None`` keeps those.
     """
 
+    form: FormFile
     mode: Mode
-    prompt: str
-    language: str
-    words: str | None
+    language: str = "en"
+    words: str | None = None
+    rubric: str | None = None
+
+    @property
+    def wording(self) -> Wording:
+        """The form's wording in the mode."""
+        return self.form.wording(self.mode)
 
     def ask(
         self,
         request: ScoreRequest,
         texts: Sequence[str],
         letters: Sequence[str],
-        reply: Reply,
         *,
+        reads: bool,
+        ranking: bool = False,
         falling: bool = False,
     ) -> Prompt:
         """The prompt that shows some candidates.
@@ -53,15 +54,20 @@ class Asker:
             request: the item.
             texts: candidates in presented order.
             letters: a letter for each.
-            reply: how to answer.
+            reads: the answer's probability is read, so that the answer alone is asked for.
+            ranking: ask for an order of all candidates.
             falling: name a scale of ratings from its upper end.
 
         Raises:
-            CarbError: the layout is missing or broken, or there are no phrases in the language.
+            CarbError: a template is broken, or there are no phrases in the language.
         """
+        form = self.form
+        if request.culture == UNKNOWN and form.without_culture is not None:
+            form = read_form(form.without_culture)
+        wording = form.wording(self.mode)
         language = request.language if self.language == "item" else self.language
         words = read_words_once(language, self.words)
-        scale = [(LOWEST, fill_phrase(words["worst"], {})), (HIGHEST, fill_phrase(words["best"], {}))]
+        scale = [(wording.scale[0], _phrase(words["worst"], {})), (wording.scale[1], _phrase(words["best"], {}))]
         first, last = scale[::-1] if falling else scale
         terms = {
             "culture": _culture_name(request.culture, words),
@@ -71,21 +77,28 @@ class Asker:
             "last": last[0],
             "last_means": last[1],
         }
-        phrases = {name: fill_phrase(text, terms) for name, text in words.items() if isinstance(text, str)}
+        phrases = {name: _phrase(text, terms) for name, text in words.items() if isinstance(text, str)}
         fields: dict[str, Any] = {
             **terms,
             "language": request.language,
             "letters": list(letters),
             "candidates": [{"letter": x, "text": text} for x, text in zip(letters, texts, strict=True)],
             "words": phrases,
-            "reply": phrases[f"reply_{reply}"],
+            "reads": reads,
+            "ranking": ranking,
         }
-
+        if (rubric := self.rubric or form.rubric) is not None:
+            fields["rubric"] = fill(rubric, fields, f"The rubric of '{form.title}'").strip()
         question = as_text(request.prompt)
-        layout = f"{self.mode}-plain" if self.prompt == "culture" and request.culture == UNKNOWN else self.layout
 
         def messages(question: str) -> Turns:
-            return (Turn(role="user", content=fill(layout, {**fields, "prompt": question})),)
+            parts: list[tuple[Any, str | None]] = [("system", wording.system), ("user", wording.user)]
+            filled = {**fields, "prompt": question}
+            return tuple(
+                Turn(role=role, content=fill(text, filled, f"{self.mode}.{role} of '{form.title}'").strip())
+                for role, text in parts
+                if text is not None
+            )
 
         return Prompt(
             messages=messages(question),
@@ -94,10 +107,9 @@ class Asker:
             with_question=messages,
         )
 
-    @property
-    def layout(self) -> str:
-        """Name or path of the template."""
-        return f"{self.mode}-{self.prompt}" if self.prompt in {"culture", "plain"} else self.prompt
+
+def _phrase(text: str, terms: dict[str, Any]) -> str:
+    return fill(text, terms, f"Phrase '{text}'")
 
 
 @cache

@@ -14,12 +14,12 @@ from itertools import combinations
 from typing import Literal
 
 from carb_scorers.contract import Candidate, Presentation, ScoreError, ScoreRequest
-from carb_scorers.judge.asking import HIGHEST, LOWEST, Asker
+from carb_scorers.judge.asking import Asker
 from carb_scorers.judge.bradley_terry import strengths
+from carb_scorers.judge.form_files import IN_BRACKETS, Wording
 from carb_scorers.models.protocol import Failure, Prompt
 
 LETTERS = string.ascii_uppercase
-RATINGS = tuple(str(value) for value in range(LOWEST, HIGHEST + 1))
 
 Kind = Literal["pick", "ranking", "rating"]
 Orders = Literal["one", "both", "rotated"]
@@ -34,6 +34,8 @@ class Ask:
     kind: Kind
     note: str = ""
     """Stands before what is written, in the result's rationale."""
+    wording: Wording = IN_BRACKETS
+    """How a written verdict is found."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,14 +81,12 @@ def listwise(request: ScoreRequest, asker: Asker, *, reads: bool, ranking: bool,
     texts = {candidate.id: candidate.text for candidate in request.candidates}
     shown = presented_orders(tuple(texts), orders)
     letters = LETTERS[: len(texts)]
-    reply: Literal["letter", "verdict_ranking", "verdict_letter"] = (
-        "letter" if reads else "verdict_ranking" if ranking else "verdict_letter"
-    )
     answers = yield [
         Ask(
-            asker.ask(request, [texts[key] for key in order], letters, reply),
+            asker.ask(request, [texts[key] for key in order], letters, reads=reads, ranking=ranking),
             tuple(letters),
             "ranking" if ranking else "pick",
+            wording=asker.wording,
         )
         for order in shown
     ]
@@ -163,9 +163,10 @@ def pointwise(request: ScoreRequest, asker: Asker, *, reads: bool, orders: Order
     scales = (False,) if orders == "one" else (False, True)
     answers = yield [
         Ask(
-            asker.ask(request, [candidate.text], "A", "number" if reads else "verdict_number", falling=falling),
-            RATINGS,
+            asker.ask(request, [candidate.text], "A", reads=reads, falling=falling),
+            tuple(asker.wording.ratings),
             "rating",
+            wording=asker.wording,
         )
         for falling in scales
     ]

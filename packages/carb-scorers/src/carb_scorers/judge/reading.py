@@ -7,7 +7,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from carb_scorers.contract import ScoreError, Usage
-from carb_scorers.judge.asking import HIGHEST, LOWEST
 from carb_scorers.judge.modes import Answer, Ask
 from carb_scorers.judge.verdicts import VerdictError, parse_pick, parse_ranking, parse_rating
 from carb_scorers.models.protocol import Choices, Failure, Generation, LanguageModel
@@ -80,27 +79,30 @@ def _from_choices(ask: Ask, choices: Choices) -> Read | Failure:
     if isinstance(found, str):
         kind = "non-finite" if "NaN" in found else "logprobs"
         return Failure(ScoreError(kind=kind, message=found), choices.usage)
-    values = (_expected(found),) if ask.kind == "rating" else tuple(found[label] for label in ask.labels)
+    if ask.kind == "rating":
+        values: tuple[float, ...] = (_expected(found, ask.wording.ratings),)
+    else:
+        values = tuple(found[label] for label in ask.labels)
     if not all(map(math.isfinite, values)):
         return Failure(ScoreError(kind="non-finite", message="an answer has probability 0"), choices.usage)
     return Read(Answer(values), choices.usage)
 
 
-def _expected(logprobs: Mapping[str, float]) -> float:
-    return sum(float(label) * math.exp(value) for label, value in logprobs.items())
+def _expected(logprobs: Mapping[str, float], ratings: Mapping[str, float]) -> float:
+    return sum(ratings[label] * math.exp(value) for label, value in logprobs.items())
 
 
 def _from_text(ask: Ask, written: Generation) -> Read | Failure:
     try:
         if ask.kind == "rating":
-            values: tuple[float, ...] = (parse_rating(written.text, LOWEST, HIGHEST),)
+            values: tuple[float, ...] = (parse_rating(written.text, ask.wording),)
         elif ask.kind == "ranking":
-            ranking = parse_ranking(written.text, ask.labels)
+            ranking = parse_ranking(written.text, ask.labels, ask.wording)
             last = len(ranking) - 1
             share = {place: (last - rank) / max(last, 1) for rank, place in enumerate(ranking)}
             values = tuple(share[place] for place in range(len(ranking)))
         else:
-            pick = parse_pick(written.text, ask.labels)
+            pick = parse_pick(written.text, ask.labels, ask.wording)
             values = tuple(float(place == pick) for place in range(len(ask.labels)))
     except VerdictError as error:
         cut = "" if written.finished else "; the text was cut off, raise max_tokens"

@@ -7,18 +7,20 @@ import json
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from pathlib import Path
 from typing import Literal
 
 from pydantic import Field
 
 from carb_data import CarbError
 from carb_scorers.contract import Candidate, Scorer, ScoreRequest, ScoreResult, ScorerSpec, Usage, failed
-from carb_scorers.judge.asking import Asker, Mode, Reply
+from carb_scorers.judge.asking import Asker
+from carb_scorers.judge.form_files import Mode, read_form
 from carb_scorers.judge.modes import LETTERS, Answer, Ask, Outcome, Round, listwise, pairwise, pointwise
 from carb_scorers.judge.reading import Read, Writing, read_probabilities, read_verdicts
 from carb_scorers.models.protocol import LANGUAGE_MODELS, Failure, LanguageModel, read_backend_options
 from carb_scorers.specs import Options
-from carb_scorers.templates import read_template, read_words
+from carb_scorers.templates import read_words
 
 
 class JudgeOptions(Options):
@@ -36,10 +38,13 @@ class JudgeOptions(Options):
     orders: Literal["one", "both", "rotated"] | None = None
     """In how many orders candidates (or, pointwise, the scale) are shown: as given, also reversed, or every candidate
     in every position. Default: ``both`` for pairs, else ``one``. Every presentation is recorded."""
-    prompt: str = "culture"
-    """``culture``, ``plain``, the name of a shipped layout, or the path of a Jinja file."""
+    form: str = "culture"
+    """What the judge is shown and how its verdict is found: the name of a shipped form (``carb scorers list``), or
+    the path of a form file."""
+    rubric: str | None = None
+    """File with criteria (Jinja) that take the place of the form's own."""
     prompt_language: str = "en"
-    """Language of the instructions, or ``item``: each item's own."""
+    """Language of the instructions, or ``item``: each item's own. For forms made of translated phrases."""
     words: str | None = None
     """Folder of ``LANGUAGE.json`` files with instructions in further languages; see the shipped ``en.json``."""
     max_tokens: int = Field(default=512, ge=1)
@@ -99,14 +104,18 @@ class JudgeScorer:
 
 
 def form_of(options: JudgeOptions) -> Form:
-    """The form that a judge's options describe."""
-    asker = Asker(options.mode, options.prompt, options.prompt_language, options.words)
+    """The form that a judge's options describe.
+
+    Raises:
+        CarbError: there is no such form, or it does not have what the options ask for.
+    """
+    asker = _asker(options)
     reads = options.read == "logprob"
     writing = Writing(options.max_tokens, options.temperature, options.seed)
 
     def ask(request: ScoreRequest, first: Candidate, second: Candidate) -> Ask:
-        reply: Reply = "letter" if reads else "verdict_letter"
-        return Ask(asker.ask(request, [first.text, second.text], "AB", reply), ("A", "B"), "pick")
+        prompt = asker.ask(request, [first.text, second.text], "AB", reads=reads)
+        return Ask(prompt, ("A", "B"), "pick", wording=asker.wording)
 
     def rounds(request: ScoreRequest) -> Round:
         if options.mode == "pairwise":
@@ -121,6 +130,39 @@ def form_of(options: JudgeOptions) -> Form:
 
     read = read_probabilities if reads else partial(read_verdicts, writing=writing)
     return Form(rounds, read, alone=options.mode == "pointwise")
+
+
+def _asker(options: JudgeOptions) -> Asker:
+    form = read_form(options.form)
+    wording = form.wording(options.mode)
+    if options.read not in wording.reads:
+        raise CarbError(f"form={options.form} is read with {' or '.join(f'read={x}' for x in wording.reads)} alone.")
+    if options.answer == "ranking" and not wording.ranking:
+        raise CarbError(f"form={options.form} cannot ask for a ranking; use answer=pick.")
+    rubric = None
+    if options.rubric is not None:
+        if form.rubric is None:
+            raise CarbError(f"form={options.form} has no rubric, so rubric= has nothing to replace.")
+        try:
+            rubric = Path(options.rubric).expanduser().read_text(encoding="utf-8")
+        except (OSError, UnicodeDecodeError) as error:
+            raise CarbError(f"rubric={options.rubric} cannot be read: {error}.") from None
+    return Asker(form, options.mode, options.prompt_language, options.words, rubric)
+
+
+def with_defaults(options: Mapping[str, str]) -> dict[str, str]:
+    """A judge's options, with those of its form where the user gave no others.
+
+    Raises:
+        CarbError: there is no such form.
+    """
+    form = read_form(options.get("form", "culture"))
+    merged = {**{name: str(value) for name, value in form.defaults.items()}, **options}
+    mode = merged.setdefault("mode", form.modes[0])
+    wording = getattr(form, mode, None) if mode in form.modes else None
+    if wording is not None:
+        merged.setdefault("read", wording.reads[0])
+    return merged
 
 
 def _joined(request: ScoreRequest, parts: Sequence[ScoreResult]) -> ScoreResult:
@@ -193,7 +235,7 @@ def open_judge(name: str, target: str, options: Mapping[str, str]) -> Scorer:
     Raises:
         CarbError: an option is wrong or does not go with another, or the model cannot be opened.
     """
-    read, kind = read_backend_options(JudgeOptions, LANGUAGE_MODELS, name, options)
+    read, kind = read_backend_options(JudgeOptions, LANGUAGE_MODELS, name, with_defaults(options))
     if read.answer == "ranking" and (read.mode != "listwise" or read.read != "generate"):
         raise CarbError(
             f"Scorer '{name}': answer=ranking needs mode=listwise&read=generate; probabilities and pairs rank all "
@@ -201,31 +243,35 @@ def open_judge(name: str, target: str, options: Mapping[str, str]) -> Scorer:
         )
     if read.pairs == "knockout" and read.mode != "pairwise":
         raise CarbError(f"Scorer '{name}': pairs=knockout needs mode=pairwise.")
-    _check_prompts(read)
+    try:
+        asker = _asker(read)
+        _check_prompts(asker, read)
+    except CarbError as error:
+        raise CarbError(f"Scorer '{name}': {error}") from None
     model: LanguageModel = kind.open(target, read)
     spec = ScorerSpec(
         name=name,
         kind="judge",
         model=target,
         revision=model.revision,
-        parameters={**read.model_dump(mode="json", exclude={"revision"}), "prompt_sha256": _prompt_hash(read)},
+        parameters={**read.model_dump(mode="json", exclude={"revision"}), "prompt_sha256": _prompt_hash(asker)},
         comparative=read.mode != "pointwise",
         in_flight=model.in_flight,
     )
     return JudgeScorer(spec, model, form_of(read))
 
 
-def _prompt_hash(options: JudgeOptions) -> str:
-    """Of the layout and, in a language that is known beforehand, of its phrases: a changed prompt is another judge."""
-    asker = Asker(options.mode, options.prompt, options.prompt_language, options.words)
-    words = {} if options.prompt_language == "item" else read_words(options.prompt_language, options.words)
-    content = json.dumps([read_template(asker.layout), words], sort_keys=True)
-    return hashlib.sha256(content.encode()).hexdigest()
+def _prompt_hash(asker: Asker) -> str:
+    """Of what is asked and, in a language that is known beforehand, of its phrases: a changed prompt is another
+    judge."""
+    words = {} if asker.language == "item" else read_words(asker.language, asker.words)
+    other = None if asker.form.without_culture is None else read_form(asker.form.without_culture)
+    asked = [f.model_dump(include={"rubric", asker.mode}) for f in (asker.form, other) if f is not None]
+    return hashlib.sha256(json.dumps([asked, words, asker.rubric], sort_keys=True).encode()).hexdigest()
 
 
-def _check_prompts(options: JudgeOptions) -> None:
+def _check_prompts(asker: Asker, options: JudgeOptions) -> None:
     """Find a broken prompt before a model is loaded."""
-    language = "en" if options.prompt_language == "item" else options.prompt_language
     trial = ScoreRequest.model_validate(
         {
             "request_id": "",
@@ -235,7 +281,6 @@ def _check_prompts(options: JudgeOptions) -> None:
             "language": "en",
         }
     )
-    asker = Asker(options.mode, options.prompt, language, options.words)
-    asker.ask(
-        trial, [""] * (1 if options.mode == "pointwise" else 2), "A" if options.mode == "pointwise" else "AB", "letter"
-    )
+    letters = "A" if options.mode == "pointwise" else "AB"
+    asker = replace(asker, language="en" if asker.language == "item" else asker.language)
+    asker.ask(trial, [""] * len(letters), letters, reads=options.read == "logprob", ranking=options.answer == "ranking")

@@ -1,12 +1,16 @@
-"""Verdicts in what a model wrote. Only its own output is read; a candidate's text never reaches these functions."""
+"""Verdicts in what a model wrote. Only its own output is read; a candidate's text never reaches these functions.
+
+Where a verdict stands is a form's business (``Wording.verdict``); by default it stands in double brackets.
+"""
 
 from __future__ import annotations
 
 import re
 import unicodedata
 from collections.abc import Callable, Sequence
+from functools import cache
 
-_VERDICT = re.compile(r"\[\[(.*?)\]\]", flags=re.DOTALL)
+from carb_scorers.judge.form_files import IN_BRACKETS, Wording
 
 _WORD = re.compile(r"(?:option|answer|response|candidate|choice|assistant)\s+(?=\S)", flags=re.IGNORECASE)
 _AROUND = re.compile(r"^[\s(\"'*`]+|[\s).:;\"'*`]+$")
@@ -26,48 +30,57 @@ def without_thinking(text: str) -> str:
     return text.partition("<think>")[0]
 
 
-def parse_pick(text: str, labels: Sequence[str]) -> int:
-    """Which label stands in double brackets: ``[[B]]`` is 1.
+def parse_pick(text: str, labels: Sequence[str], wording: Wording = IN_BRACKETS) -> int:
+    """Which label the verdict names: with ``[[B]]`` it is 1.
 
     Args:
         text: what the model wrote.
         labels: the letters that were shown.
+        wording: says how a verdict is found.
 
     Raises:
-        VerdictError: there is not exactly one distinct verdict, or it is not one of the labels.
+        VerdictError: there is no verdict, or there are different ones where only one may be, or it is not one of the
+            labels.
     """
-    verdict = _only(text, _label)
+    verdict = _verdict(text, _label, wording)
     try:
         return [label.upper() for label in labels].index(verdict)
     except ValueError:
-        raise VerdictError(f"the verdict [[{verdict}]] is none of {', '.join(labels)}") from None
+        raise VerdictError(f"the verdict '{verdict}' is none of {', '.join(labels)}") from None
 
 
-def parse_ranking(text: str, labels: Sequence[str]) -> list[int]:
-    """The order, best first, of labels in double brackets: ``[[B > A > C]]`` is ``[1, 0, 2]``.
+def parse_ranking(text: str, labels: Sequence[str], wording: Wording = IN_BRACKETS) -> list[int]:
+    """The order, best first, that the verdict names: with ``[[B > A > C]]`` it is ``[1, 0, 2]``.
 
     Raises:
-        VerdictError: there is not exactly one distinct verdict, or it does not name every label once.
+        VerdictError: as for ``parse_pick``, or it does not name every label once.
     """
-    verdict = _only(text, lambda verdict: " > ".join(map(_label, re.split(r"[>,、，]", verdict))))
+    verdict = _verdict(text, lambda verdict: " > ".join(map(_label, re.split(r"[>,、，]", verdict))), wording)
     named = verdict.split(" > ")
     places = {label.upper(): place for place, label in enumerate(labels)}
     if sorted(named) != sorted(places):
-        raise VerdictError(f"the verdict [[{verdict}]] does not name each of {', '.join(labels)} once")
+        raise VerdictError(f"the verdict '{verdict}' does not name each of {', '.join(labels)} once")
     return [places[label] for label in named]
 
 
-def parse_rating(text: str, lowest: int, highest: int) -> float:
-    """The number in double brackets: ``[[7]]`` or ``[[7.5]]``.
+def parse_rating(text: str, wording: Wording = IN_BRACKETS) -> float:
+    """The rating that the verdict holds: a number on the wording's scale (``[[7]]``, ``[[7.5]]``), or one of its
+    words.
 
     Raises:
-        VerdictError: there is not exactly one distinct verdict, or it is no number on the scale.
+        VerdictError: as for ``parse_pick``, or it is no rating.
     """
-    verdict = _only(text, lambda verdict: verdict.removesuffix("."))
+    lowest, highest = wording.scale
+    if wording.values:
+        word = _verdict(text, lambda verdict: _AROUND.sub("", verdict).lower(), wording)
+        if word not in wording.values:
+            raise VerdictError(f"the verdict '{word}' is none of {', '.join(wording.values)}")
+        return wording.values[word]
+    verdict = _verdict(text, lambda verdict: verdict.removesuffix("."), wording)
     match = re.fullmatch(rf"(\d+(?:[.,]\d+)?)(?:\s*/\s*{highest})?", verdict)
     value = float(match[1].replace(",", ".")) if match else float("nan")
     if not lowest <= value <= highest:
-        raise VerdictError(f"the verdict [[{verdict}]] is no number from {lowest} to {highest}")
+        raise VerdictError(f"the verdict '{verdict}' is no number from {lowest} to {highest}")
     return value
 
 
@@ -76,12 +89,19 @@ def _label(verdict: str) -> str:
     return _AROUND.sub("", _WORD.sub("", verdict.strip())).upper()
 
 
-def _only(text: str, spelled: Callable[[str], str]) -> str:
-    """The one verdict of a text, however it is spelled. NFKC makes full-width brackets and letters plain ones."""
-    found = _VERDICT.findall(unicodedata.normalize("NFKC", without_thinking(text)))
-    distinct = sorted({spelled(str(verdict).strip().strip("*").strip()) for verdict in found})
-    if not distinct:
-        raise VerdictError("no verdict in double brackets")
-    if len(distinct) > 1:
-        raise VerdictError(f"several verdicts: {', '.join(f'[[{verdict}]]' for verdict in distinct)}")
-    return distinct[0]
+def _verdict(text: str, spelled: Callable[[str], str], wording: Wording) -> str:
+    """A text's verdict, however it is spelled. NFKC makes full-width brackets and letters plain ones."""
+    found = _compiled(wording.verdict).findall(unicodedata.normalize("NFKC", without_thinking(text)))
+    verdicts = [spelled(str(verdict).strip().strip("*").strip()) for verdict in found]
+    if not verdicts:
+        where = "in double brackets" if wording.verdict == IN_BRACKETS.verdict else f"that matches {wording.verdict}"
+        raise VerdictError(f"no verdict {where}")
+    distinct = sorted(set(verdicts))
+    if wording.take == "only" and len(distinct) > 1:
+        raise VerdictError(f"several verdicts: {', '.join(map(repr, distinct))}")
+    return verdicts[-1]
+
+
+@cache
+def _compiled(pattern: str) -> re.Pattern[str]:
+    return re.compile(pattern, flags=re.DOTALL)

@@ -1,0 +1,168 @@
+"""Forms of judging as data: what a judge is shown in each mode, how its verdict is found, and its usual options."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from functools import cache
+from importlib import resources
+from importlib.resources.abc import Traversable
+from pathlib import Path
+from typing import Annotated, Literal, Self
+
+from pydantic import AfterValidator, Field, FiniteFloat, model_validator
+
+from carb_data import CarbError
+from carb_data.models import Frozen
+from carb_data.options import closest
+from carb_scorers.templates import check_template
+from carb_scorers.toml import read_file
+
+__all__ = ["IN_BRACKETS", "MODES", "FormFile", "Mode", "Wording", "form_names", "form_text", "read_form"]
+
+Mode = Literal["listwise", "pairwise", "pointwise"]
+MODES: tuple[Mode, ...] = ("listwise", "pairwise", "pointwise")
+
+
+def _pattern(text: str) -> str:
+    try:
+        groups = re.compile(text).groups
+    except re.error as error:
+        raise ValueError(f"not a regular expression: {error}") from None
+    if groups != 1:
+        raise ValueError(f"a verdict pattern has exactly one group, which holds the verdict; this one has {groups}")
+    return text
+
+
+def _template(text: str) -> str:
+    check_template(text)
+    return text
+
+
+Template = Annotated[str, AfterValidator(_template)]
+"""Jinja text; see ``docs/how-to/forms.md`` for the fields that it may use."""
+
+
+def _rising(scale: tuple[int, int]) -> tuple[int, int]:
+    if scale[0] >= scale[1]:
+        raise ValueError(f"a scale goes from a lower to a higher number, got {scale[0]}, {scale[1]}")
+    return scale
+
+
+class Wording(Frozen):
+    """What a judge is shown in one mode, and how its answer is read."""
+
+    system: Template | None = None
+    """The system message; without it there is none."""
+    user: Template
+    """The user's message, with the question and the candidates."""
+    verdict: Annotated[str, AfterValidator(_pattern)] = r"\[\[(.*?)\]\]"
+    """Regular expression (Python's) of the verdict in what the judge wrote; its one group holds the verdict."""
+    take: Literal["only", "last"] = "only"
+    """``only``: different verdicts in one text are an error. ``last``: the last one counts."""
+    reads: Annotated[tuple[Literal["logprob", "generate"], ...], Field(min_length=1)] = ("generate",)
+    """Ways to read the judge for which the wording is meant; the first is the default."""
+    ranking: bool = False
+    """Listwise: whether the wording can ask for an order of all candidates."""
+    scale: Annotated[tuple[int, int], AfterValidator(_rising)] = (1, 10)
+    """Pointwise: lowest and highest rating."""
+    values: Mapping[str, FiniteFloat] = Field(default={})
+    """Pointwise: ratings that are words, in lower case, such as ``true = 1``; they take the place of the scale."""
+
+    @property
+    def ratings(self) -> dict[str, float]:
+        """Each rating that can be written, and what it counts."""
+        return dict(self.values) or {str(n): float(n) for n in range(self.scale[0], self.scale[1] + 1)}
+
+
+IN_BRACKETS = Wording(user="")
+"""How a verdict is found where a form says nothing else."""
+
+
+class FormFile(Frozen):
+    """A form of judging: ``judge:MODEL?form=NAME``, or a file of one's own, ``form=my.toml``."""
+
+    title: str
+    """What the form is, in a few words."""
+    source: str | None = None
+    """Where the form was published (URL)."""
+    licence: str | None = None
+    """Licence of that publication (SPDX)."""
+    note: str | None = None
+    """What a user should know: how far the wording is the published one, and what is left out."""
+    without_culture: str | None = None
+    """Name of the form that asks where an item's culture is not known; by default the form itself."""
+    rubric: Template | None = None
+    """Criteria, which the wordings insert as ``{{ rubric }}``; ``rubric=FILE`` puts others in their place."""
+    defaults: Mapping[str, str | int | float] = Field(default={})
+    """Options of ``judge:`` that hold where the user gives no others, such as ``max_tokens``."""
+    listwise: Wording | None = None
+    pairwise: Wording | None = None
+    pointwise: Wording | None = None
+
+    @model_validator(mode="after")
+    def _asks_something(self) -> Self:
+        if not self.modes:
+            raise ValueError(f"a form needs at least one of the tables {', '.join(MODES)}")
+        return self
+
+    @property
+    def modes(self) -> tuple[Mode, ...]:
+        """The modes that the form has."""
+        return tuple(mode for mode in MODES if getattr(self, mode) is not None)
+
+    def wording(self, mode: Mode) -> Wording:
+        """The wording of a mode.
+
+        Raises:
+            CarbError: the form does not have that mode.
+        """
+        found: Wording | None = getattr(self, mode)
+        if found is None:
+            raise CarbError(f"The form '{self.title}' has no mode={mode}; it has {', '.join(self.modes)}.")
+        return found
+
+
+def form_names() -> list[str]:
+    """Names of the forms that are shipped."""
+    return sorted(entry.name.removesuffix(".toml") for entry in _folder().iterdir() if entry.name.endswith(".toml"))
+
+
+def form_text(name: str) -> str:
+    """The file of a shipped form, as a beginning for one's own.
+
+    Raises:
+        CarbError: there is no such form.
+    """
+    return _file(name).read_text(encoding="utf-8")
+
+
+def read_form(name: str) -> FormFile:
+    """A shipped form by name, or one's own by path (``.toml`` or ``.json``).
+
+    Raises:
+        CarbError: there is no such form, or the file is not right; the message names the field.
+    """
+    return _shipped(name) if name in form_names() else read_file(FormFile, _file(name))
+
+
+@cache
+def _shipped(name: str) -> FormFile:
+    return read_file(FormFile, _file(name))
+
+
+def _file(name: str) -> Traversable:
+    shipped = _folder() / f"{name}.toml"
+    if shipped.is_file():
+        return shipped
+    path = Path(name).expanduser()
+    if path.is_file():
+        return path
+    names = form_names()
+    raise CarbError(
+        f"There is no form '{name}'.{closest(name, names)} Give a file (.toml or .json), or one of: {', '.join(names)}."
+    )
+
+
+def _folder() -> Traversable:
+    return resources.files("carb_scorers") / "forms"

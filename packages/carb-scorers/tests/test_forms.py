@@ -1,0 +1,263 @@
+"""Forms as data: what the shipped ones ask, that a published layout's verdicts are found, and files of one's own."""
+
+import json
+from pathlib import Path
+
+import anyio
+import pytest
+
+from carb_data import CarbError
+from carb_scorers import Candidate, ScoreRequest, ScoreResult, ScorerSpec, Usage, open_scorer
+from carb_scorers.judge import JudgeOptions, JudgeScorer, form_names, form_of, form_text, read_form
+from carb_scorers.judge.form_files import MODES
+from carb_scorers.judge.scorer import with_defaults
+from carb_scorers.judge.verdicts import VerdictError, parse_pick, parse_rating
+from carb_scorers.models.protocol import Generation, Prompt
+
+PUBLISHED = ["mr3", "mr3-binary", "prometheus", "rewardbench2", "rm-r1", "rm-r1-reasoning", "skywork-critic"]
+FORMS = [(name, mode) for name in form_names() for mode in read_form(name).modes]
+
+RM_R1 = """<type>Chat</type>
+
+<rubric>
+Fit (60%), warmth (40%)
+<justify>A guest wants to fit in first.</justify>
+</rubric>
+
+<eval>
+<quote_A>Shake hands</quote_A> ends with [[B]] in the text; <summary_B>bows</summary_B> fits better.
+</eval>
+
+<answer>[[B]]</answer>"""
+MR3 = """<think>
+If "score": "Assistant B" were right ... no.
+</think>
+
+{"explanation": "Assistant B names the wrong place.", "score": "Assistant A"}"""
+PROMETHEUS = "Feedback: Response A says little. Response B names the dish, so B wins. [RESULT] B"
+
+
+def request(culture: str = "thai") -> ScoreRequest:
+    texts = ("FIRST", "SECOND", "THIRD", "FOURTH")
+    found = tuple(Candidate(id=text.lower(), text=text) for text in texts)
+    return ScoreRequest(request_id="1", prompt="QUESTION", candidates=found, culture=culture, language="th")
+
+
+class Writer:
+    """A model that prefers SECOND, and writes that as ``answer(letter or None)`` does."""
+
+    model, revision = "writer", "1"
+
+    def __init__(self, answer: dict[str, str]) -> None:
+        self.answer = answer
+        self.asked: list[Prompt] = []
+
+    async def generate(self, prompts: list[Prompt], **_: object) -> list[Generation]:
+        self.asked += prompts
+        return [Generation(self.answer[self.key(p)], Usage(input_tokens=1)) for p in prompts]
+
+    def key(self, prompt: Prompt) -> str:
+        text = prompt.messages[-1]["content"]
+        shown = sorted((text.index(word), word) for word in ("FIRST", "SECOND", "THIRD", "FOURTH") if word in text)
+        words = [word for _, word in shown]
+        if len(words) == 1:
+            return "good" if words == ["SECOND"] else "bad"
+        return "ABCD"[words.index("SECOND")] if "SECOND" in words else "A"
+
+    async def aclose(self) -> None:
+        pass
+
+
+def judged(form: str, answer: dict[str, str], culture: str = "thai", **options: str) -> tuple[ScoreResult, Writer]:
+    read = JudgeOptions.model_validate(with_defaults({"form": form, **options}))
+    writer = Writer(answer)
+    spec = ScorerSpec(name="judge", kind="judge", model="writer", revision="1")
+    (result,) = anyio.run(JudgeScorer(spec, writer, form_of(read)).score, [request(culture)])
+    return result, writer
+
+
+def test_every_published_form_is_shipped_and_says_whose_it_is() -> None:
+    assert form_names() == sorted([*PUBLISHED, "culture", "plain"])
+    for name in PUBLISHED:
+        form = read_form(name)
+        assert form.source is not None
+        assert form.source.startswith("https://")
+        assert form.licence
+        assert form.note
+
+
+@pytest.mark.parametrize(("name", "mode"), FORMS)
+@pytest.mark.parametrize("culture", ["thai", "unknown"])
+def test_a_form_shows_the_question_and_the_candidates(name: str, mode: str, culture: str) -> None:
+    answers = {
+        letter: f"<answer>[[{letter}]]</answer> [RESULT] {letter} score: Assistant {letter}" for letter in "ABCD"
+    }
+    good = {"mr3-binary": "score: true", "mr3": "score: 5", "prometheus": "[RESULT] 5"}.get(name, "[[9]]")
+    bad = {"mr3-binary": "score: false", "mr3": "score: 2", "prometheus": "[RESULT] 2"}.get(name, "[[2]]")
+    result, writer = judged(name, {**answers, "good": good, "bad": bad}, culture, mode=mode, read="generate")
+    assert result.error is None, result.error
+    assert max(result.scores, key=lambda key: result.scores[key]) == "second"
+    for prompt in writer.asked:
+        roles = [turn["role"] for turn in prompt.messages]
+        assert roles in (["user"], ["system", "user"])
+        text = "\n".join(turn["content"] for turn in prompt.messages)
+        assert "QUESTION" in text
+        assert "unknown" not in text
+        assert text == text.strip()
+        assert "{{" not in text
+        assert "{%" not in text
+
+
+@pytest.mark.parametrize(
+    ("form", "mode", "text", "pick"),
+    [
+        ("rm-r1", "pairwise", RM_R1, 1),
+        ("rm-r1-reasoning", "pairwise", "A is short. [[A]]?\n</think>\n\nB it is.\n<answer>[[B]]</answer>", 1),
+        ("mr3", "pairwise", MR3, 0),
+        ("mr3", "pairwise", "{'explanation': 'It says score: high.', 'score': 'Assistant B'}", 1),
+        ("prometheus", "pairwise", PROMETHEUS, 1),
+        ("prometheus", "pairwise", 'It is close. [RESULT] "A"', 0),
+        ("prometheus", "pairwise", "[RESULT] Response B", 1),
+        ("skywork-critic", "pairwise", "[[A]]", 0),
+        ("rewardbench2", "listwise", 'Assistant C names the custom.\n\n"[[C]]"', 2),
+    ],
+)
+def test_the_verdict_of_a_published_layout_is_found(form: str, mode: str, text: str, pick: int) -> None:
+    wording = read_form(form).wording(mode)  # type: ignore[arg-type]
+    assert parse_pick(text, "ABCD" if mode == "listwise" else "AB", wording) == pick
+
+
+@pytest.mark.parametrize(
+    ("form", "text", "rating"),
+    [
+        ("mr3", '{"explanation": "Mostly.", "score": "4"}', 4.0),
+        ("mr3", "{'explanation': 'Mostly.', 'score': 2}", 2.0),
+        ("mr3-binary", '{"explanation": "Wrong.", "score": "false"}', 0.0),
+        ("mr3-binary", '{"explanation": "Right.", "score": true}', 1.0),
+        ("prometheus", "Feedback: Fine. [RESULT] 5", 5.0),
+        ("prometheus", "Feedback: Fine. [RESULT] (3)", 3.0),
+    ],
+)
+def test_the_rating_of_a_published_layout_is_found(form: str, text: str, rating: float) -> None:
+    assert parse_rating(text, read_form(form).wording("pointwise")) == rating
+
+
+@pytest.mark.parametrize(
+    ("form", "text"),
+    [
+        ("rm-r1", "[[A]]"),
+        ("rm-r1", "<answer>[[A]]</answer> or <answer>[[B]]</answer>"),
+        ("mr3", '{"explanation": "A tie."}'),
+        ("prometheus", "Response A is better."),
+        ("prometheus", "[RESULT] C"),
+    ],
+)
+def test_a_text_without_a_verdict_is_none(form: str, text: str) -> None:
+    with pytest.raises(VerdictError):
+        parse_pick(text, "AB", read_form(form).wording("pairwise"))
+
+
+def test_a_rating_off_the_scale_is_no_rating() -> None:
+    for text in ("[RESULT] 6", "[RESULT] 0"):
+        with pytest.raises(VerdictError, match="no number from 1 to 5"):
+            parse_rating(text, read_form("prometheus").wording("pointwise"))
+
+
+def test_the_options_of_a_form_hold_where_the_user_gives_none() -> None:
+    assert with_defaults({"form": "rm-r1"}) == {
+        "form": "rm-r1", "mode": "pairwise", "read": "generate", "max_tokens": "8192", "temperature": "0.0",
+    }  # fmt: skip
+    assert with_defaults({"form": "rm-r1", "max_tokens": "50"})["max_tokens"] == "50"
+    assert with_defaults({}) == {"mode": "listwise", "read": "logprob"}
+    assert with_defaults({"form": "mr3", "mode": "pointwise"})["read"] == "generate"
+
+
+def test_a_rubric_of_ones_own(tmp_path: Path) -> None:
+    rubric = tmp_path / "rubric.txt"
+    rubric.write_text("Politeness in {{ culture }} eyes.")
+    answers = {letter: f"[RESULT] {letter}" for letter in "AB"}
+    _, writer = judged("prometheus", answers, rubric=str(rubric))
+    assert "###Score Rubric:\nPoliteness in Thai eyes." in writer.asked[0].messages[-1]["content"]
+    with pytest.raises(CarbError, match="form=rm-r1 has no rubric"):
+        judged("rm-r1", answers, rubric=str(rubric))
+    with pytest.raises(CarbError, match="cannot be read"):
+        judged("mr3", answers, rubric=str(tmp_path / "none.txt"))
+
+
+def test_a_judge_of_ones_own_is_a_file(tmp_path: Path) -> None:
+    form = tmp_path / "mine.toml"
+    form.write_text(
+        "title = 'mine'\n[defaults]\nmax_tokens = 9\n[pairwise]\nverdict = 'winner=(.)'\n"
+        "user = '{{ culture }} / {{ prompt }} / {{ candidates[0].text }} {{ candidates[1].text }}'\n"
+    )
+    result, writer = judged(str(form), {"A": "winner=A", "B": "so winner=B"})
+    assert result.error is None
+    assert writer.asked[0].messages[0]["content"] == "Thai / QUESTION / FIRST SECOND"
+    as_json = tmp_path / "mine.json"
+    as_json.write_text(json.dumps({"title": "mine", "pairwise": {"user": "{{ prompt }}", "verdict": "winner=(.)"}}))
+    assert read_form(str(as_json)).modes == ("pairwise",)
+    copy = tmp_path / "copy.toml"
+    copy.write_text(form_text("rm-r1"))
+    assert read_form(str(copy)) == read_form("rm-r1")
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        ("title = 'x'", "a form needs at least one of the tables listwise, pairwise, pointwise"),
+        ("[pairwise]\nuser = ''", "title: Field required"),
+        ("title = 'x'\n[pairwise]\nuser = ''\nverdict = '('", "pairwise.verdict: not a regular expression"),
+        ("title = 'x'\n[pairwise]\nuser = ''\nverdict = 'a'", "pairwise.verdict: a verdict pattern has exactly one gr"),
+        ("title = 'x'\n[pairwise]\nuser = '{{'", "pairwise.user: not a Jinja template"),
+        ("title = 'x'\n[pairwise]\nuser = ''\ntakes = 'last'", "pairwise.takes: unknown field"),
+        ("title = 'x'\npairwse = {}", "pairwse: unknown field. Did you mean 'pairwise'?"),
+        ("title = 'x'\n[pointwise]\nuser = ''\nscale = [5, 1]", "pointwise.scale: a scale goes from a lower"),
+        ("title = ", "is not TOML"),
+    ],
+)
+def test_what_is_wrong_with_a_file_is_said_by_field(tmp_path: Path, content: str, said: str) -> None:
+    form = tmp_path / "mine.toml"
+    form.write_text(content)
+    with pytest.raises(CarbError) as raised:
+        open_scorer(f"judge:{tmp_path}?form={form}")
+    assert str(form) in str(raised.value)
+    assert said in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ("form=rm-r2", "There is no form 'rm-r2'. Did you mean 'rm-r1'?"),
+        ("form=rm-r1&mode=listwise", "has no mode=listwise; it has pairwise"),
+        ("form=rm-r1&read=logprob", "form=rm-r1 is read with read=generate alone"),
+        ("form=rewardbench2&answer=ranking", "form=rewardbench2 cannot ask for a ranking"),
+    ],
+)
+def test_wrong_use_of_a_form_is_told_before_a_model_is_loaded(options: str, said: str, tmp_path: Path) -> None:
+    with pytest.raises(CarbError, match=said.replace("?", r"\?")):
+        open_scorer(f"judge:{tmp_path}?{options}")
+
+
+def test_templates_cannot_reach_python(tmp_path: Path) -> None:
+    form = tmp_path / "evil.toml"
+    form.write_text("title = 'x'\n[listwise]\nuser = '{{ prompt.__class__.__mro__[1].__subclasses__() }}'")
+    with pytest.raises(CarbError, match=r"listwise\.user of 'x' cannot be filled"):
+        open_scorer(f"judge:{tmp_path}?form={form}")
+    form.write_text("title = 'x'\n[listwise]\nuser = '{{ candidate }}'")
+    with pytest.raises(CarbError, match="It may use candidates, count, culture"):
+        open_scorer(f"judge:{tmp_path}?form={form}")
+
+
+def test_every_mode_is_a_field_of_a_form() -> None:
+    assert [mode for mode in MODES if mode in type(read_form("culture")).model_fields] == list(MODES)
+
+
+def test_the_example_of_the_documentation_is_a_form(tmp_path: Path) -> None:
+    page = Path(__file__).parents[3] / "docs" / "how-to" / "known-models.md"
+    if not page.is_file():
+        pytest.skip("the documentation is not beside the package")
+    form = tmp_path / "elders.toml"
+    form.write_text(page.read_text(encoding="utf-8").partition("```toml\n")[2].partition("```")[0])
+    result, writer = judged(str(form), {"A": "Both are fine. WINNER: A", "B": "WINNER: B"})
+    assert max(result.scores, key=lambda key: result.scores[key]) == "second"
+    assert "What an elder of Thai culture" in writer.asked[0].messages[-1]["content"]
