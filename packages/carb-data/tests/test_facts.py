@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import statistics
 from collections import Counter
 from datetime import date
 from pathlib import Path
@@ -193,6 +194,48 @@ def test_the_content_of_the_second_version_keeps_its_rules(capsys):
     sets = load("carb-seed@2")
     assert len(sets) == sum(len(line.content.places) for line in bank.families)
     assert all(item.culture in cultures for item in sets)
+
+
+def edited(first: str, second: str) -> float:
+    """Levenshtein distance in characters over the length of the longer text."""
+    longest = max(len(first), len(second))
+    while first and second and first[0] == second[0]:
+        first, second = first[1:], second[1:]
+    while first and second and first[-1] == second[-1]:
+        first, second = first[:-1], second[:-1]
+    row = list(range(len(second) + 1))
+    for n, left in enumerate(first, 1):
+        previous, row = row, [n]
+        for m, right in enumerate(second, 1):
+            row.append(min(previous[m] + 1, row[-1] + 1, previous[m - 1] + (left != right)))
+    return row[-1] / longest
+
+
+@pytest.mark.parametrize("languages", ["en de es vi", "ru", "ar", "zh ja", "ko", "th", "en de es vi ru ar zh ja ko th"])
+def test_the_perturbed_versions_are_edited_alike(languages):
+    """Otherwise a figure for CC, RC or RP measures how much of the text was changed."""
+    shares: dict[str, dict[str, float]] = {}
+    for line in read_bank(SEED_2_FOLDER, []).families:
+        family, given = line.content, line.content.perturbed
+        if given is not None and family.language in languages.split():
+            original = family.answers[0].text
+            shares[family.id] = {kind: edited(original, getattr(given, kind)) for kind in ("CC", "RC", "RP")}
+    medians = {kind: statistics.median(share[kind] for share in shares.values()) for kind in ("CC", "RC", "RP")}
+    worst = sorted(shares, key=lambda name: max(shares[name].values()) / min(shares[name].values()))[-5:]
+    shown = "; ".join(f"{name} {shares[name]}" for name in worst)
+    assert max(medians.values()) <= 1.5 * min(medians.values()), f"medians {medians}; least alike: {shown}"
+    assert max(share for each in shares.values() for share in each.values()) < 0.4, shown
+
+
+def test_every_cell_but_two_has_four_perturbed_sets():
+    """The survey tables had too few questions that set Vietnam and Thailand apart."""
+    found = Counter(
+        (line.content.language, line.content.domain.value)
+        for line in read_bank(SEED_2_FOLDER, []).families
+        if line.content.perturbed is not None
+    )
+    assert {cell: n for cell, n in found.items() if n < 4} == {("vi", "values"): 3, ("th", "values"): 2}
+    assert len(found) == 40
 
 
 def test_the_command_prints_every_problem_and_the_cells(tmp_path, capsys):

@@ -30,6 +30,16 @@ from carb_data.labels import names_culture
         ("english", "В Британии пьют чай"),
         ("japanese", "ในญี่ปุ่นถอดรองเท้า"),
         ("korean", "ในเกาหลีใช้สองมือ"),
+        ("arabic", "يعيش في قطر منذ عام"),
+        ("arabic", "مرحبًا بقطر وأهلها"),
+        ("arabic", "العادات القطريّة والمصرية"),
+        ("arabic", "سافر إلى المغرب والأردن"),
+        ("arabic", "هدية للمغرب، وللأردن"),
+        ("arabic", "المغاربة والعراقيون والسوريين"),
+        ("english", "العادات الأمريكية"),
+        ("english", "في بريطانيا وأمريكا"),
+        ("german", "في ألمانيا"),
+        ("english", "يتكلم الإنجليزية"),
     ],
 )
 def test_the_label_is_found_in_every_language(culture, text):
@@ -47,6 +57,10 @@ def test_the_label_is_found_in_every_language(culture, text):
         ("chinese", "على صينية أمام المدعوّين"),
         ("german", "Sie sagt es deutlich"),
         ("spanish", "Me gusta el chile picante"),
+        ("arabic", "قطرة ماء تقطر من الصنبور"),
+        ("arabic", "ذهب إلى المصرف وفتح مصراع الباب"),
+        ("arabic", "دفع العربة أمامه"),
+        ("arabic", "ركبنا القطار إلى الضاحية"),
     ],
 )
 def test_other_words_are_no_label(culture, text):

@@ -14,12 +14,32 @@ __all__ = ["label_pattern", "names_culture"]
 LANGUAGES = frozenset({"ar", "de", "en", "es", "ja", "ko", "ru", "th", "vi", "zh"})
 """Languages in which the shipped patterns know the names of cultures."""
 
+_ARABIC = "\u0620-\u064a"
+_MARKS = "[\u064b-\u0652]*"
+_ARABIC_NAME = re.compile(rf"(ال)?([{_ARABIC} ]+)")
+
 
 @cache
 def _shipped() -> dict[str, list[str]]:
     path = resources.files("carb_data") / "resources" / "labels.json"
     patterns: dict[str, list[str]] = json.loads(path.read_text(encoding="utf-8"))
-    return patterns
+    return {culture: [_as_word(pattern) for pattern in listed] for culture, listed in patterns.items()}
+
+
+def _as_word(pattern: str) -> str:
+    """An Arabic name as a whole word; any other pattern as it is.
+
+    Arabic writes conjunctions, prepositions and the article without a space before the name and the ending of an
+    adjective after it, so that ``\\b`` does not do: Qatar is in ``بقطر`` and ``القطرية``, but not in ``قطرة`` (a drop).
+    """
+    found = _ARABIC_NAME.fullmatch(pattern)
+    if found is None:
+        return pattern
+    article, stem = found.groups()
+    before = "[وف]?(?:[بك]?ال|لل)" if article else "[وف]?(?:[بكل]?(?:ال)?|لل)"
+    ending = f"(?:{_MARKS}(?:ة|ون|ين|ات|ا))?"
+    after = ending if stem.endswith("ي") else f"(?:ي{ending})?"
+    return rf"(?<![{_ARABIC}]){before}{stem}{after}{_MARKS}(?![{_ARABIC}])"
 
 
 def is_known(culture_id: str, language: str) -> bool:
