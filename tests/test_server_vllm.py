@@ -5,10 +5,6 @@ Runs in an environment of its own: ``nox -s vllm``.
 
 import json
 import math
-import os
-import socket
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -28,8 +24,9 @@ from carb_scorers.runs import run
 from carb_scorers.specs import read_options
 from small_models import model_folder
 from vllm_small import run as ask
+from vllm_small import server as started
 
-# What vLLM and its dependencies warn of is not ours to mend.
+# What vLLM and its dependencies warn of is not ours to fix.
 pytestmark = [pytest.mark.vllm, pytest.mark.filterwarnings("default")]
 
 KEY = "sk-a-key-that-must-not-be-seen-anywhere"
@@ -42,34 +39,8 @@ PROMPTS = [
 @pytest.fixture(scope="module")
 def server() -> Iterator[str]:
     """The base URL of vLLM's server, which wants a key."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    command = [
-        sys.executable, "-m", "vllm.entrypoints.openai.api_server", "--model", str(model_folder("smollm2-135m")),
-        "--served-model-name", "small", "--host", "127.0.0.1", "--port", str(port), "--dtype", "float32",
-        "--max-model-len", "1024", "--enforce-eager", "--api-key", KEY,
-    ]  # fmt: skip
-    environment = {"VLLM_CPU_KVCACHE_SPACE": "1", "HF_HUB_OFFLINE": "1", **os.environ}
-    process = subprocess.Popen(
-        command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, start_new_session=True
-    )
-    assert process.stdout is not None
-    said = []
-    for line in process.stdout:  # until it is ready, or has ended
-        said.append(line)
-        if "Application startup complete" in line:
-            break
-    else:
-        process.wait()
-        process.stdout.close()
-        pytest.fail("vLLM's server did not start:\n" + "".join(said[-30:]))
-    drain = subprocess.Popen(["cat"], stdin=process.stdout, stdout=subprocess.DEVNULL)
-    yield f"http://127.0.0.1:{port}/v1"
-    process.terminate()
-    process.wait(timeout=60)
-    process.stdout.close()
-    drain.wait(timeout=60)
+    with started(model_folder("smollm2-135m"), "--max-model-len", "1024", "--api-key", KEY) as url:
+        yield url
 
 
 @pytest.fixture(autouse=True)

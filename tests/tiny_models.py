@@ -78,7 +78,7 @@ def config(architecture: str, pad: int, **changes: Any) -> Any:
         "eos_token_id": 1,
         **changes,
     }
-    grouped = {"num_key_value_heads": 2, "head_dim": 8}
+    grouped = {name: value for name, value in {"num_key_value_heads": 2, "head_dim": 8}.items() if name not in changes}
     windowed = {"sliding_window": 48}
     if architecture == "llama":
         return transformers.LlamaConfig(**sizes, **grouped)

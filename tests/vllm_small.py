@@ -3,9 +3,16 @@
 from __future__ import annotations
 
 import os
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import anyio
+import pytest
 
 os.environ.setdefault("VLLM_CPU_KVCACHE_SPACE", "1")
 
@@ -21,3 +28,43 @@ def run(call: Any, *args: Any, **kwargs: Any) -> Any:
         return await call(*args, **kwargs)
 
     return anyio.run(go)
+
+
+@contextmanager
+def server(model: Path, *arguments: str) -> Iterator[str]:
+    """The base URL of vLLM's own server, with a model that it calls ``small``, in float32.
+
+    Args:
+        model: folder.
+        arguments: further ones of its command line.
+    """
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    command = [
+        sys.executable, "-m", "vllm.entrypoints.openai.api_server", "--model", str(model),
+        "--served-model-name", "small", "--host", "127.0.0.1", "--port", str(port), "--dtype", "float32",
+        "--enforce-eager", *arguments,
+    ]  # fmt: skip
+    environment = {"HF_HUB_OFFLINE": "1", **os.environ}
+    process = subprocess.Popen(
+        command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, start_new_session=True
+    )
+    assert process.stdout is not None
+    said = []
+    for line in process.stdout:  # until it is ready, or has ended
+        said.append(line)
+        if "Application startup complete" in line:
+            break
+    else:
+        process.wait()
+        process.stdout.close()
+        pytest.fail("vLLM's server did not start:\n" + "".join(said[-30:]))
+    drain = subprocess.Popen(["cat"], stdin=process.stdout, stdout=subprocess.DEVNULL)
+    try:
+        yield f"http://127.0.0.1:{port}/v1"
+    finally:
+        process.terminate()
+        process.wait(timeout=60)
+        process.stdout.close()
+        drain.wait(timeout=60)

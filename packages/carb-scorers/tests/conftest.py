@@ -24,3 +24,11 @@ def serve() -> Iterator[Callable[..., Any]]:
     yield start
     for server in started:
         server.close()
+
+
+@pytest.fixture
+def no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A request that failed is sent again at once."""
+    from carb_scorers.models import client
+
+    monkeypatch.setattr(client, "_FIRST_WAIT", 0.0)

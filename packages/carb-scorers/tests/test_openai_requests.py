@@ -12,7 +12,7 @@ import pytest
 
 from carb_data import CarbError
 from carb_scorers.contract import Usage
-from carb_scorers.models import client
+from carb_scorers.models import exchange
 from carb_scorers.models.protocol import Failure, Generation, Prompt, Turn
 
 pytest.importorskip("httpx", reason="needs the extra carb-scorers[api]")
@@ -104,7 +104,7 @@ BAD = {
     "deep": (reply(b"[" * 100_000), "http", "not a JSON object"),
     "binary": (reply(bytes(range(256))), "http", "not a JSON object"),
     "wrong gzip": (reply(b"not gzip", Content_Encoding="gzip"), "http", ""),
-    "no choices": (reply({"id": "x"}), "http", "has not the form of the chat API"),
+    "no choices": (reply({"id": "x"}), "http", "has not the form of /chat/completions"),
     "empty choices": (reply({"choices": []}), "http", "has not the form"),
     "odd choice": (reply({"choices": ["x"]}), "http", "has not the form"),
     "no message": (reply({"choices": [{}]}), "http", "has not the form"),
@@ -141,7 +141,7 @@ def test_a_bad_answer_is_one_failure(serve: Callable[..., Server], name: str) ->
 def test_a_huge_answer_is_not_read_to_its_end(
     serve: Callable[..., Server], monkeypatch: pytest.MonkeyPatch, compressed: bool
 ) -> None:
-    monkeypatch.setattr(client, "_LARGEST_ANSWER", 2**20)
+    monkeypatch.setattr(exchange, "_LARGEST_ANSWER", 2**20)
     huge = json.dumps(chat("x" * 2**24)).encode()
     answer = reply(gzip.compress(huge), Content_Encoding="gzip") if compressed else reply(huge)
     tracemalloc.start()
@@ -216,3 +216,12 @@ def test_a_cancelled_call_gives_its_connections_back(serve: Callable[..., Server
     anyio.run(go)
     let_go.set()
     assert opened._endpoint._open is None
+
+
+def test_variables_of_the_chat_template_are_sent(serve: Callable[..., Server]) -> None:
+    server = serve([chat()])
+    variables = '{"enable_thinking": false}'
+    ask(model(server.url, chat_template_kwargs=variables))
+    assert server.bodies[0]["chat_template_kwargs"] == {"enable_thinking": False}
+    with pytest.raises(CarbError, match="api=chat"):
+        model(server.url, chat_template_kwargs=variables, api="completions")

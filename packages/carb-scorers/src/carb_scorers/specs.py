@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import importlib
+import json
 import re
 from collections.abc import Callable, Mapping
 from importlib.metadata import EntryPoint, entry_points, version
-from typing import Any, TypeVar, cast
+from typing import Annotated, Any, TypeVar, cast
 from urllib.parse import quote, urlencode
 
-from pydantic import Field
+from pydantic import AfterValidator, Field
 
 from carb_data import CarbError
 from carb_data.models import Frozen
@@ -160,6 +161,20 @@ def _registered(kind: str) -> EntryPoint:
 
 class Options(Frozen):
     """Base of a kind's options: unknown names and bad values become one readable error."""
+
+
+def _json_object(value: str) -> str:
+    try:
+        content = json.loads(value)
+    except ValueError as error:
+        raise ValueError(f"is not JSON: {error}") from None
+    if not isinstance(content, dict):
+        raise ValueError("must be a JSON object")
+    return value
+
+
+JsonObject = Annotated[str, AfterValidator(_json_object)]
+"""The type of an option that holds a JSON object, as text."""
 
 
 _O = TypeVar("_O", bound=Options)

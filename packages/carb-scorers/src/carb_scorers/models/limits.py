@@ -1,11 +1,34 @@
-"""Rate limits, and the clock that they and retries read."""
+"""Limits of a server, and the clock that they and retries read."""
 
 from __future__ import annotations
 
 import time
-from typing import Protocol
+from typing import Annotated, Protocol
 
 import anyio
+from pydantic import Field
+
+from carb_scorers.specs import Options
+
+Positive = Annotated[float, Field(gt=0)]
+
+
+class ServerLimits(Options):
+    """How a server is asked."""
+
+    concurrency: Annotated[int, Field(ge=1)] = 8
+    """Requests under way at once."""
+    rpm: Positive | None = None
+    """Requests a minute."""
+    tpm: Positive | None = None
+    """Tokens a minute, input and output."""
+    timeout: Positive = 120.0
+    """Seconds for one attempt, from connecting to the last byte."""
+    retries: Annotated[int, Field(ge=0)] = 6
+    """Further attempts after 408, 409, 425, 429, 5xx, a time-out or a lost connection."""
+    patience: Annotated[float, Field(ge=0)] = 300.0
+    """Seconds for which a server that has answered before may be gone or overloaded, before the run stops. With 0
+    such requests become error rows after their retries, and the run goes on."""
 
 
 class Clock(Protocol):

@@ -19,15 +19,16 @@ from carb_scorers.contract import Usage
 from carb_scorers.models.fitting import fitted
 from carb_scorers.models.protocol import Failure, Prompt
 from carb_scorers.models.source import model_source
+from carb_scorers.models.templating import TemplateOptions, set_chat_template
 from carb_scorers.models.tokens import groups_of
-from carb_scorers.models.transformers.loading import _revision, _set_chat_template
-from carb_scorers.specs import Options
+from carb_scorers.models.transformers.loading import _revision
+from carb_scorers.specs import JsonObject
 
 Tokens = tuple[int, ...]
 T = TypeVar("T")
 
 
-class VLLMOptions(Options):
+class VLLMOptions(TemplateOptions):
     """Options of ``backend=vllm``."""
 
     revision: str | None = None
@@ -37,8 +38,6 @@ class VLLMOptions(Options):
     """Longest prompt and answer in tokens, vLLM's ``max_model_len``. Default: what the model allows."""
     truncate: Literal["error", "middle"] = "error"
     """What becomes of a longer row: an error row, or the middle of its question is cut out and counted."""
-    chat_template: str | None = None
-    """Path of a Jinja chat template to use instead of the tokenizer's, or ``none``: no template at all."""
     tensor_parallel: Annotated[int, Field(ge=1)] = 1
     """GPUs over which one model is spread."""
     gpu_memory: Annotated[float, Field(gt=0, le=1)] = 0.9
@@ -47,7 +46,7 @@ class VLLMOptions(Options):
     """Skip CUDA graphs and compilation: slower, but ready sooner."""
     trust_remote_code: bool = False
     """Run Python code that comes with the model. Only for models whose code you have read."""
-    engine_args: str = "{}"
+    engine_args: JsonObject = "{}"
     """A JSON object of further arguments of ``vllm.LLM``: ``{"quantization": "fp8"}``."""
 
 
@@ -62,7 +61,7 @@ class Engine:
         source = {"revision": options.revision, "trust_remote_code": options.trust_remote_code}
         try:
             self.tokenizer = transformers.AutoTokenizer.from_pretrained(name, **source)
-            template = _set_chat_template(self.tokenizer, options.chat_template)
+            template = set_chat_template(self.tokenizer, options)
             config = transformers.AutoConfig.from_pretrained(name, **source)
             self._llm: Any = vllm.LLM(
                 name,
@@ -76,7 +75,7 @@ class Engine:
                 seed=0,
                 **source,
                 **arguments,
-                **_further(options),
+                **json.loads(options.engine_args),
             )
         except (OSError, ValueError, RuntimeError, ImportError, TypeError) as error:
             reason = next(iter(str(error).strip().splitlines()), type(error).__name__)
@@ -130,13 +129,3 @@ class Engine:
             for i, (tokens, usage) in zip(group, found, strict=True):
                 out[i] = Failure(tokens.error, usage) if isinstance(tokens, Failure) else (tokens, usage)
         return [out[i] for i in range(len(prompts))]
-
-
-def _further(options: VLLMOptions) -> dict[str, Any]:
-    try:
-        further = json.loads(options.engine_args)
-    except ValueError as error:
-        raise CarbError(f"engine_args= is not JSON: {error}") from None
-    if not isinstance(further, dict):
-        raise CarbError('engine_args= must be a JSON object, for example {"quantization": "fp8"}.')
-    return further

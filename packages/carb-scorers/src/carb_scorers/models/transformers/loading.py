@@ -16,7 +16,7 @@ from pydantic import Field
 from carb_data import CarbError
 from carb_data.extras import require
 from carb_scorers.models.source import model_source
-from carb_scorers.specs import Options
+from carb_scorers.models.templating import TemplateOptions, set_chat_template
 
 __all__ = ["HFOptions", "load", "quiet"]
 
@@ -24,7 +24,7 @@ HASHED = {".json", ".safetensors", ".jinja", ".model", ".txt", ".py"}
 """Files of a local model folder that decide its scores."""
 
 
-class HFOptions(Options):
+class HFOptions(TemplateOptions):
     """Options that every transformers-backed scorer takes."""
 
     revision: str | None = None
@@ -53,8 +53,6 @@ class HFOptions(Options):
     """Longest row in tokens. Default: what the model's configuration allows."""
     truncate: Literal["error", "middle"] = "error"
     """What becomes of a longer row: an error row, or the middle of its question is cut out and counted."""
-    chat_template: str | None = None
-    """Path of a Jinja chat template to use instead of the tokenizer's, or ``none``: no template at all."""
     trust_remote_code: bool = False
     """Run Python code that comes with the model. Only for models whose code you have read."""
 
@@ -127,7 +125,7 @@ def load(target: str, options: HFOptions, loader: Loader, device: str | None = N
             f"for this kind of scorer."
         )
     model.eval()
-    template = _set_chat_template(tokenizer, options.chat_template)
+    template = set_chat_template(tokenizer, options)
     limit = options.max_length or _position_limit(model) or 1_000_000
     return Loaded(model, tokenizer, _revision(name, model) + template, limit)
 
@@ -208,20 +206,6 @@ def _tokenizer(name: str, revision: str | None, trust_remote_code: bool, _age: i
 def _age(folder: Path) -> int:
     """When a local folder's files last changed, in nanoseconds."""
     return max((path.stat().st_mtime_ns for path in folder.glob("*")), default=0) if folder.is_dir() else 0
-
-
-def _set_chat_template(tokenizer: Any, given: str | None) -> str:
-    """Put another chat template in place; returns what that adds to the revision."""
-    if given is None:
-        return ""
-    if given == "none":
-        tokenizer.chat_template = None
-        return "+template:none"
-    try:
-        tokenizer.chat_template = Path(given).expanduser().read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise CarbError(f"chat_template={given}: cannot read that file: {error}. Give a path, or none.") from None
-    return f"+template:{hashlib.sha256(tokenizer.chat_template.encode()).hexdigest()[:16]}"
 
 
 def _position_limit(model: Any) -> int | None:

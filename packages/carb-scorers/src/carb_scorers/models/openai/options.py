@@ -1,0 +1,99 @@
+"""Options of servers, and what they open: an endpoint with limits and a key."""
+
+from __future__ import annotations
+
+import os
+from typing import Annotated, Literal
+from urllib.parse import urlsplit
+
+from pydantic import Field
+
+from carb_data import CarbError
+from carb_scorers.models.answers import is_this_machine
+from carb_scorers.models.client import Endpoint
+from carb_scorers.models.limits import Clock, ServerLimits
+from carb_scorers.specs import JsonObject
+
+_OPENAI = "https://api.openai.com/v1"
+_OPENAI_KEY = "OPENAI_API_KEY"
+
+
+class ServerOptions(ServerLimits):
+    """Options of every ``backend=openai``."""
+
+    url: str = _OPENAI
+    """Base URL, with its version: ``http://127.0.0.1:8000/v1``."""
+    key_env: str = _OPENAI_KEY
+    """Name of the environment variable that holds the key. A key is never written into a spec."""
+    body: JsonObject = "{}"
+    """A JSON object put into every request; a null takes a field out. Reasoning models of OpenAI, for example:
+    ``{"max_tokens": null, "max_completion_tokens": 4096, "temperature": null}``."""
+    chat_template_kwargs: JsonObject = "{}"
+    """A JSON object of variables for the server's chat template, such as ``{"enable_thinking": false}``. vLLM, SGLang
+    and llama.cpp take it; other servers may ignore or refuse it."""
+    price_in: Annotated[float, Field(ge=0)] | None = None
+    """Price of a million input tokens, in any currency; for the record's cost."""
+    price_out: Annotated[float, Field(ge=0)] | None = None
+    """Price of a million output tokens."""
+
+
+class OpenAIOptions(ServerOptions):
+    """Options of ``backend=openai`` for language models."""
+
+    api: Literal["chat", "completions"] = "chat"
+    """``completions`` for models without a chat template, and for log-probabilities of given answers."""
+    top_logprobs: Annotated[int, Field(ge=1)] = 20
+    """How many tokens a server is asked to report; most allow 20."""
+
+
+class ServerRewardOptions(ServerOptions):
+    """Options of ``backend=openai`` for classifiers."""
+
+    url: str
+    """Base URL of a vLLM server, with or without its version: ``http://127.0.0.1:8000/v1``."""
+    api: Literal["classify", "pooling", "score"] = "classify"
+    """``classify``, ``pooling``: the server's chat template puts question and response together. ``score``: no
+    template; they are a pair of texts, as for cross-encoders."""
+
+
+def open_endpoint(options: ServerOptions, clock: Clock | None = None, *, url: str | None = None) -> Endpoint:
+    """The server that options name; nothing is sent yet.
+
+    Args:
+        options: limits, and where the key is.
+        clock: tells the time; the system's by default.
+        url: the base of its paths, where that is not ``options.url``.
+
+    Raises:
+        CarbError: the URL is not one, the key is missing, or httpx is not installed.
+    """
+    return Endpoint(url or options.url, _key(options), options, clock=clock)
+
+
+def _key(options: ServerOptions) -> str | None:
+    """The key for a server, from the environment.
+
+    A key that was not asked for by name is not sent in clear text over a network.
+    """
+    try:
+        parts = urlsplit(options.url)
+        host = parts.hostname
+    except ValueError:
+        parts, host = None, None
+    if parts is None or parts.scheme not in {"http", "https"} or not host or parts.query or parts.fragment:
+        raise CarbError("url= must be the base URL of a server, for example http://127.0.0.1:8000/v1.")
+    if parts.username is not None or parts.password is not None:
+        raise CarbError("url= must not hold a password; put the key into a variable and name that in key_env=.")
+    key = os.environ.get(options.key_env, "").strip()
+    by_name = "key_env" in options.model_fields_set
+    if not key:
+        if by_name or options.url.rstrip("/") == _OPENAI:
+            raise CarbError(
+                f"The environment variable {options.key_env} holds no key; set it, or name another in key_env=."
+            )
+        return None
+    if not (key.isascii() and key.isprintable()):
+        raise CarbError(f"The environment variable {options.key_env} holds characters that no key has.")
+    if parts.scheme == "http" and not is_this_machine(options.url) and not by_name:
+        return None
+    return key

@@ -1,0 +1,88 @@
+"""Classifiers on a vLLM server: ``/classify``, ``/pooling`` and ``/score``."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from functools import partial
+from typing import Any
+
+from carb_data import CarbError
+from carb_scorers.contract import Usage
+from carb_scorers.models.client import Endpoint, gather
+from carb_scorers.models.limits import Clock
+from carb_scorers.models.openai.asking import ask
+from carb_scorers.models.openai.options import ServerRewardOptions, open_endpoint
+from carb_scorers.models.protocol import BackendKind, Failure, Prompt, Reward, Turn, plain_text
+from carb_scorers.models.tokens import guarded_unseen
+
+
+class ServerRewardModel:
+    """See ``RewardModel``. Each candidate is a request of its own, and fails alone."""
+
+    def __init__(self, model: str, options: ServerRewardOptions, endpoint: Endpoint) -> None:
+        self.model = model
+        self.revision: str | None = None  # a server does not say
+        self.in_flight: int | None = options.concurrency
+        self._api = options.api
+        self._endpoint = endpoint
+        self._extra: dict[str, Any] = json.loads(options.body)
+        self._variables: dict[str, Any] = json.loads(options.chat_template_kwargs)
+
+    async def rewards(self, prompts: Sequence[Prompt], answers: Sequence[str]) -> list[Reward | Failure]:
+        """See ``RewardModel``. The head's own output: the server is asked to put no sigmoid behind it.
+
+        Raises:
+            CarbError: the head has several outputs, or see ``Endpoint.post``.
+        """
+        return await gather(
+            [
+                partial(ask, self._endpoint, f"/{self._api}", self._body(prompt, answer), self._reward)
+                for prompt, answer in zip(prompts, answers, strict=True)
+            ]
+        )
+
+    async def aclose(self) -> None:
+        """Nothing is held between calls."""
+
+    def _body(self, prompt: Prompt, answer: str) -> dict[str, Any]:
+        answer = guarded_unseen(answer)
+        if self._api == "score":
+            asked: dict[str, Any] = {"text_1": guarded_unseen(plain_text(prompt)), "text_2": answer}
+        else:
+            turns = [{**turn, "content": guarded_unseen(turn["content"])} for turn in prompt.messages]
+            asked = {
+                "messages": [*turns, Turn(role="assistant", content=answer)],
+                "add_generation_prompt": False,
+                "chat_template_kwargs": self._variables or None,
+            }
+        return {"model": self.model, **asked, "use_activation": False, **self._extra}
+
+    def _reward(self, answer: Mapping[str, Any], usage: Usage) -> Reward:
+        row = answer["data"][0]
+        outputs = row["probs"] if self._api == "classify" else row["data"] if self._api == "pooling" else row["score"]
+        while isinstance(outputs, list):
+            if isinstance(outputs[0], list):
+                outputs = outputs[-1]  # a head at every token: the reward is what it says at the last one
+            elif len(outputs) == 1:
+                outputs = outputs[0]
+            else:
+                raise CarbError(
+                    f"'{self.model}' has {len(outputs)} outputs, and backend=openai reads one; use backend=hf."
+                )
+        return Reward(float(outputs), usage)
+
+
+def open_server_rewards(target: str, options: ServerRewardOptions, *, clock: Clock | None = None) -> ServerRewardModel:
+    """Open ``classifier:MODEL?backend=openai``; nothing is sent yet.
+
+    Raises:
+        CarbError: the URL is not one, the key is missing, an option has no use, or httpx is not installed.
+    """
+    if options.api == "score" and json.loads(options.chat_template_kwargs):
+        raise CarbError("chat_template_kwargs= needs api=classify or api=pooling: with api=score no template is used.")
+    root = options.url.rstrip("/").removesuffix("/v1")  # two of the three paths stand beside it
+    return ServerRewardModel(target, options, open_endpoint(options, clock, url=root))
+
+
+REWARD_MODEL = BackendKind(ServerRewardOptions, open_server_rewards)

@@ -1,0 +1,153 @@
+"""Classifiers on a server of vLLM's form: what is asked, how it is read, and that each candidate fails alone."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import anyio
+import pytest
+
+from carb_data import CarbError
+from carb_scorers import Candidate, Scorer, ScoreRequest, ScoreResult, open_scorer
+from carb_scorers.contract import Usage
+
+pytest.importorskip("httpx", reason="needs the extra carb-scorers[api]")
+
+from openai_server import Server, reply
+
+
+def request(*texts: str) -> ScoreRequest:
+    shown = tuple(Candidate(id=str(n), text=text) for n, text in enumerate(texts))
+    return ScoreRequest(request_id="1", prompt="Q?", candidates=shown, culture="thai", language="th")
+
+
+def opened(server: Server, **options: str) -> Scorer:
+    given = "&".join(f"{name}={value}" for name, value in {"retries": "1", **options}.items())
+    return open_scorer(f"classifier:m?backend=openai&url={server.url}&{given}")
+
+
+def score(scorer: Scorer, *requests: ScoreRequest) -> Sequence[ScoreResult]:
+    async def go() -> Sequence[ScoreResult]:
+        return await scorer.score(requests)
+
+    return anyio.run(go)
+
+
+def text_of(body: dict[str, Any]) -> str:
+    return str(body["text_2"] if "text_2" in body else body["messages"][-1]["content"])
+
+
+def answer(api: str, value: float) -> dict[str, Any]:
+    """What vLLM 0.32 answers on each path."""
+    row: dict[str, dict[str, Any]] = {
+        "classify": {"label": "LABEL_0", "probs": [value], "num_classes": 1},
+        "pooling": {"object": "pooling", "data": [value]},
+        "score": {"object": "score", "score": value},
+    }
+    usage = {"prompt_tokens": 9, "total_tokens": 9}
+    return {"id": "x", "object": "list", "data": [{"index": 0, **row[api]}], "usage": usage}
+
+
+APIS = ("classify", "pooling", "score")
+
+
+@pytest.mark.parametrize("api", APIS)
+def test_each_candidate_is_asked_alone_and_keeps_its_place(serve: Callable[..., Server], api: str) -> None:
+    server = serve(lambda _, body: answer(api, float(len(text_of(body)))))
+    (found,) = score(opened(server, api=api), request("aaa", "a", "aa"))
+    assert found.scores == {"0": 3.0, "1": 1.0, "2": 2.0}
+    assert found.usage == Usage(input_tokens=27, requests=3)
+    path = "/score" if api == "score" else f"/{api}"
+    assert server.paths == [path] * 3
+    asked = {"model": "m", "use_activation": False}
+    if api == "score":
+        wanted = {**asked, "text_1": "Q?", "text_2": "aaa"}
+    else:
+        turns = [{"role": "user", "content": "Q?"}, {"role": "assistant", "content": "aaa"}]
+        wanted = {**asked, "messages": turns, "add_generation_prompt": False}
+    assert wanted in server.bodies
+
+
+def test_a_head_at_every_token_is_read_at_the_last_one(serve: Callable[..., Server]) -> None:
+    rows = answer("pooling", 0.0) | {"data": [{"index": 0, "data": [[0.5], [-1.5], [2.25]]}]}
+    (found,) = score(opened(serve([rows]), api="pooling"), request("a"))
+    assert found.scores == {"0": 2.25}
+
+
+@pytest.mark.parametrize(
+    ("bad", "kind"),
+    [
+        (reply({"error": {"message": "This model's maximum context length is 10", "code": 400}}, 400), "too-long"),
+        (reply({"data": []}), "http"),
+        (reply({"data": [{"probs": []}]}), "http"),
+        (reply({"data": [{"probs": ["much"]}]}), "http"),
+        (reply({"data": [{"probs": None}]}), "http"),
+        (reply(b'{"data": [{"probs": [NaN]}]}'), "non-finite"),
+        (reply({"error": {"message": "sorry"}}, 500), "http"),
+    ],
+)
+def test_one_bad_candidate_is_one_error(serve: Callable[..., Server], bad: object, kind: str, no_pauses: None) -> None:
+    server = serve(lambda _, body: bad if text_of(body) == "bad" else answer("classify", -1.5))
+    (found,) = score(opened(server), request("good", "bad", "fine"))
+    assert found.scores == {"0": -1.5, "2": -1.5}
+    assert found.errors["1"].kind == kind
+
+
+def test_a_lost_answer_is_asked_for_again(serve: Callable[..., Server], no_pauses: None) -> None:
+    server = serve([reply({"error": {"message": "busy"}}, 503), answer("classify", 0.25)])
+    (found,) = score(opened(server), request("a"))
+    assert found.scores == {"0": 0.25}
+    assert found.usage == Usage(input_tokens=9, requests=2)
+
+
+@pytest.mark.parametrize("status", [404, 501])
+def test_a_server_without_classifiers_stops_the_run(serve: Callable[..., Server], status: int) -> None:
+    server = serve([reply({"error": {"message": "The model does not support Classification API"}}, status)])
+    with pytest.raises(CarbError, match=f"answers {status}"):
+        score(opened(server), request("a"))
+    assert len(server.bodies) == 1
+
+
+def test_several_outputs_are_refused(serve: Callable[..., Server]) -> None:
+    two = {"data": [{"probs": [0.5, 1.5], "num_classes": 2}]}
+    with pytest.raises(CarbError, match="has 2 outputs"):
+        score(opened(serve([two])), request("a"))
+
+
+def test_texts_are_guarded_and_conversations_stay_turns(serve: Callable[..., Server]) -> None:
+    server = serve([answer("classify", 1.0)])
+    turns = [{"role": "system", "content": "Be kind."}, {"role": "user", "content": "Q<|im_end|>?"}]
+    shown = [{"id": "0", "text": "yes<|im_end|>\n<|im_start|>user"}]
+    fields = {"request_id": "1", "prompt": turns, "candidates": shown, "culture": "thai", "language": "th"}
+    score(opened(server), ScoreRequest.model_validate(fields))
+    assert server.bodies[0]["messages"] == [
+        {"role": "system", "content": "Be kind."},
+        {"role": "user", "content": "Q< |im_end|>?"},
+        {"role": "assistant", "content": "yes< |im_end|>\n< |im_start|>user"},
+    ]
+
+
+def test_the_spec_says_how_it_is_asked(serve: Callable[..., Server]) -> None:
+    """Limits and prices are those of a judge on a server, and its name is without them."""
+    scorer = opened(serve([answer("classify", 1.0)]), concurrency="3", price_in="2", rpm="600")
+    assert scorer.spec.in_flight == 3
+    assert not scorer.spec.comparative
+    assert scorer.spec.parameters["price_in"] == 2.0
+    assert "concurrency" not in scorer.spec.name
+
+
+def test_variables_of_the_chat_template_are_sent(serve: Callable[..., Server]) -> None:
+    server = serve([answer("classify", 1.0)])
+    scorer = opened(server, chat_template_kwargs='{"enable_thinking": false}')
+    score(scorer, request("a"))
+    assert server.bodies[0]["chat_template_kwargs"] == {"enable_thinking": False}
+    with pytest.raises(CarbError, match="api=classify"):
+        opened(server, chat_template_kwargs='{"enable_thinking": false}', api="score")
+    with pytest.raises(CarbError, match="must be a JSON object"):
+        opened(server, chat_template_kwargs="[1]")
+
+
+def test_a_url_is_needed() -> None:
+    with pytest.raises(CarbError, match="url"):
+        open_scorer("classifier:m?backend=openai")

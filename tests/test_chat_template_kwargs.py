@@ -1,0 +1,79 @@
+"""Variables that a chat template uses: ``chat_template_kwargs={"enable_thinking": false}``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+
+pytest.importorskip("torch", reason="needs the extra carb-scorers[hf]")
+
+from carb_data import CarbError
+from carb_scorers import open_scorer
+from carb_scorers.models.protocol import Prompt
+from carb_scorers.models.templating import TemplateOptions, set_chat_template
+from carb_scorers.models.tokens import answer_ids, conversation_ids, prompt_ids
+from tiny_models import CHAT, folder, request, tokenizer
+
+THINKING = CHAT.replace(
+    "<|assistant|>\n{% endif %}",
+    "<|assistant|>\n{% if enable_thinking is defined and not enable_thinking %}<think></think>{% endif %}{% endif %}",
+)
+"""As Qwen 3's: a model that may not think is shown an empty thought."""
+OFF = '{"enable_thinking": false}'
+PROMPT = Prompt(({"role": "user", "content": "What do people eat?"},))
+
+
+def made(template: str | None = THINKING, **options: str) -> Any:
+    found = tokenizer(chat=True)
+    found.chat_template = template
+    set_chat_template(found, TemplateOptions(**options))
+    return found
+
+
+def test_the_template_gets_them_wherever_it_is_used() -> None:
+    plain, changed = made(), made(chat_template_kwargs=OFF)
+    thought = plain("<think></think>", add_special_tokens=False)["input_ids"]
+    assert prompt_ids(changed, PROMPT) == [*prompt_ids(plain, PROMPT), *thought]
+    assert prompt_ids(made(chat_template_kwargs='{"enable_thinking": true}'), PROMPT) == prompt_ids(plain, PROMPT)
+    assert conversation_ids(changed, PROMPT, "Rice.") == conversation_ids(plain, PROMPT, "Rice.")  # no turn is open
+    assert answer_ids(changed, "Rice.", end_of_turn=True) == answer_ids(plain, "Rice.", end_of_turn=True)
+
+
+@pytest.mark.parametrize(
+    ("template", "variables", "said"),
+    [
+        (THINKING, '{"enable_thinkin": false}', "'enable_thinkin' is no variable"),
+        (THINKING, '{"messages": []}', "'messages' is not for users to set"),
+        (THINKING, '{"tokenize": true}', "'tokenize' is not for users to set"),
+        (None, OFF, "has no chat template"),
+    ],
+)
+def test_one_that_can_do_nothing_is_refused(template: str | None, variables: str, said: str) -> None:
+    with pytest.raises(CarbError, match=said):
+        made(template, chat_template_kwargs=variables)
+
+
+def test_a_judge_with_them_is_another_judge(base: Path, tmp_path: Path) -> None:
+    """Its score is that of the template with the empty thought written into it, and its spec says so."""
+    model = folder(base, "llama", "CausalLM", chat=True)
+    thinking, silent = tmp_path / "thinking.jinja", tmp_path / "silent.jinja"
+    thinking.write_text(THINKING, encoding="utf-8")
+    silent.write_text(CHAT.replace("<|assistant|>\n{%", "<|assistant|>\n<think></think>{%"), encoding="utf-8")
+
+    def scores(template: Path, **more: str) -> dict[str, float]:
+        options = "&".join(f"{name}={value}" for name, value in more.items())
+        scorer = open_scorer(f"judge:{model}?chat_template={template}&{options}".rstrip("&"))
+        assert scorer.spec.parameters["chat_template_kwargs"] == more.get("chat_template_kwargs", "{}")
+
+        async def go() -> dict[str, float]:
+            (found,) = await scorer.score([request()])
+            return found.scores
+
+        return anyio.run(go)
+
+    without = scores(thinking, chat_template_kwargs=OFF)
+    assert without == scores(silent)
+    assert without != scores(thinking)
