@@ -149,6 +149,30 @@ def test_what_is_wrong_with_a_fact_is_said(tmp_path, changed, reason):
     assert any(reason in found for found in problems_of(tmp_path, facts))
 
 
+def survey(percent: float, opposite: float | None) -> dict:
+    return {"name": "A survey", "wave": "1", "question": "whether", "percent": percent, "opposite": opposite}
+
+
+@pytest.mark.parametrize(
+    ("value", "first", "second", "reason"),
+    [
+        ("one", (45, 35), None, "45% against 35.0 is no clear majority"),
+        ("one", (52, 31), None, None),
+        ("one", (61, None), None, None),
+        ("yes-no", (70, 30), None, "the second one's figures are needed"),
+        ("yes-no", (70, 30), (20, 75), None),
+        ("yes-no", (70, 30), (75, 20), "no clear majority for 'no'"),
+        ("no-yes", (55, 45), (75, 20), "no clear majority for 'no'"),
+    ],
+)
+def test_a_survey_fact_stands_for_a_clear_majority(tmp_path, value, first, second, reason):
+    figures = {"survey": survey(*first), "second": None if second is None else survey(*second)}
+    found = problems_of(
+        tmp_path, [fact("DE"), fact("AT", kind="survey", value=value, **figures), fact("CH"), fact("IT")]
+    )
+    assert (found == []) if reason is None else any(reason in one for one in found), found
+
+
 def texts(*given: str) -> list[dict]:
     return [{"fact": f"toll.{code}", "text": text} for code, text in zip(CODES, given, strict=True)]
 

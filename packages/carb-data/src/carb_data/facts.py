@@ -71,6 +71,18 @@ class Survey(Frozen):
     sample: Annotated[int, Field(ge=1)] | None = None
     """How many people were asked."""
 
+    @property
+    def majority(self) -> Literal["yes", "no"] | None:
+        """The side of a clear majority, 60% or 20 points ahead; None where there is none.
+
+        Where the opposite share is unknown, everybody else counts as opposed.
+        """
+        other = 100 - self.percent if self.opposite is None else self.opposite
+        for side, share, against in (("yes", self.percent, other), ("no", other, self.percent)):
+            if share >= 60 or share - against >= 20:
+                return side  # type: ignore[return-value]  # one of the two literals above
+        return None
+
 
 class Fact(Frozen):
     """One thing that holds in one country, and the page that states it: what a set's answers follow."""
@@ -89,6 +101,8 @@ class Fact(Frozen):
     also: tuple[CultureId, ...] = ()
     """Other cultures where it holds; it can be a wrong answer in none of them."""
     survey: Survey | None = None
+    second: Survey | None = None
+    """The other survey question, where the fact joins two opinions: then ``value`` is ``yes-no`` or its like."""
     valid_until: date | None = None
     """The last day on which it holds, where that is known."""
     checked: tuple[Literal["found", "reread"], ...] = ()

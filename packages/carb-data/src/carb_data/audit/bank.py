@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 
 from carb_data.dataset import SEED_2_FOLDER
 from carb_data.errors import Problem
-from carb_data.facts import Bank, Fact, Family, Line, missing_facts, read_bank
+from carb_data.facts import Bank, Fact, Family, Line, Survey, missing_facts, read_bank
 from carb_data.labels import names_culture
 from carb_data.registry import Registry, cultures, is_main
 
@@ -25,6 +25,7 @@ REPLY_WORDS = (45, 170)
 """Words of a reply, in scripts that space words; the guide says 60 to 150, of English."""
 REPLY_CHARACTERS = (90, 520)
 """Characters of a reply, in scripts that do not."""
+_JOINT = re.compile(r"(yes|no)-(yes|no)")
 _UNSPACED = {"zh", "ja", "th"}
 _YES_NO = re.compile(
     r"\W*(?:(?P<no>(?:no|nope|nein|нет|لا|không)\b|いいえ|いや|아니요|아뇨|不是|不用|不行|没有|ไม่)"
@@ -83,8 +84,25 @@ def _fact_problems(fact: Fact, today: date, registry: Registry) -> Iterator[tupl
         yield "source.accessed", f"{fact.source.accessed} is in the future"
     if fact.valid_until is not None and fact.valid_until < today:
         yield "valid_until", f"held until {fact.valid_until} only"
+    if fact.survey is not None:
+        yield from _majority_problems(fact, fact.survey)
     if "found" not in fact.checked:
         yield "checked", "nobody found it on its page"
+
+
+def _majority_problems(fact: Fact, survey: Survey) -> Iterator[tuple[str, str]]:
+    """A fact must stand for a clear majority; one that joins two opinions, for the named side of both."""
+    joint = _JOINT.fullmatch(fact.value)
+    if joint is None:
+        if survey.majority != "yes":
+            yield "survey", f"{survey.percent:g}% against {survey.opposite} is no clear majority"
+        return
+    if fact.second is None:
+        yield "second", f"the value '{fact.value}' joins two opinions, so the second one's figures are needed"
+        return
+    for field, figures, side in (("survey", survey, joint[1]), ("second", fact.second, joint[2])):
+        if figures.majority != side:
+            yield field, f"{figures.percent:g}% against {figures.opposite} is no clear majority for '{side}'"
 
 
 def _family_problems(family: Family, facts: Mapping[str, Fact], registry: Registry) -> Iterator[tuple[str, str]]:
