@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 
 from carb_data.dataset import SEED_2_FOLDER
 from carb_data.errors import Problem
-from carb_data.facts import Bank, Fact, Family, Line, Survey, missing_facts, read_bank
+from carb_data.facts import Bank, Fact, Family, Line, missing_facts, read_bank
 from carb_data.labels import names_culture
 from carb_data.registry import Registry, cultures, is_main
 
@@ -84,15 +84,16 @@ def _fact_problems(fact: Fact, today: date, registry: Registry) -> Iterator[tupl
         yield "source.accessed", f"{fact.source.accessed} is in the future"
     if fact.valid_until is not None and fact.valid_until < today:
         yield "valid_until", f"held until {fact.valid_until} only"
-    if fact.survey is not None:
-        yield from _majority_problems(fact, fact.survey)
+    yield from _majority_problems(fact)
     if "found" not in fact.checked:
         yield "checked", "nobody found it on its page"
 
 
-def _majority_problems(fact: Fact, survey: Survey) -> Iterator[tuple[str, str]]:
+def _majority_problems(fact: Fact) -> Iterator[tuple[str, str]]:
     """A fact must stand for a clear majority; one that joins two opinions, for the named side of both."""
-    joint = _JOINT.fullmatch(fact.value)
+    survey, joint = fact.survey, _JOINT.fullmatch(fact.value)
+    if survey is None:
+        return
     if joint is None:
         if survey.majority != "yes":
             yield "survey", f"{survey.percent:g}% against {survey.opposite} is no clear majority"
