@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import base64
 import gzip
+import hashlib
 import json
 import re
 import zlib
+from html import unescape
 from pathlib import Path
 from typing import Any
+from urllib.parse import parse_qs
 
 import polars as pl
 import pytest
@@ -17,8 +20,9 @@ from carb_cli.report.content import content, read_runs
 from carb_cli.report.model import Report
 from carb_cli.report.page import csp_hash
 from carb_cli.report.payload import DIGITS, payload
+from carb_cli.runs import only
 from carb_data import Dataset, ScoreTable
-from carb_metrics import bon_accuracy, breakdown, rank
+from carb_metrics import bon_accuracy, breakdown, compare, rank
 from cli_helpers import BASELINES, Carb, small_dataset, small_set
 
 CELL = {"accuracy", "low", "high", "n", "ties", "errors"}
@@ -181,8 +185,15 @@ def test_the_page_names_its_style_and_script_by_hash(page: str) -> None:
 def test_the_page_holds_nothing_that_the_policy_would_stop(page: str) -> None:
     body = re.sub(r"<(script|style)[^>]*>.*?</\1>", "", page, flags=re.DOTALL)
     assert not re.search(r"\sstyle=|\son\w+=|<(img|link|iframe|object|embed)\b|(src|xlink:href)=", body)
-    assert set(re.findall(r'href="([^"]*)"', body)) == {
+    links = set(re.findall(r'href="([^"]*)"', body))
+    assert {link for link in links if "=" not in link} == {
         f"#{name}" for name in re.findall(r'<section id="([^"]*)"', body)
+    }
+    assert {key for link in links if "=" in link for key in parse_qs(unescape(link)[1:])} <= {
+        "set",
+        "whose",
+        "rival",
+        "sets",
     }
 
 
@@ -200,7 +211,8 @@ def test_all_outcomes_are_in_the_page(page: str, found: dict[str, Any]) -> None:
         assert len(letters) == 80
     assert data["cells"]["thai/values"][0][3] == 2
     failing = {i for letters in data["outcomes"] for i, letter in enumerate(letters) if letter != "w"}
-    assert set(data["texts"]["at"]) == failing
+    assert set(data["texts"]["at"][: len(failing)]) == failing, "failures come first"
+    assert sorted(data["texts"]["at"]) == list(range(80)), "and every set has a page"
 
 
 def test_scores_in_the_page_are_those_of_the_run(page: str, finished_run: Path) -> None:
@@ -211,18 +223,17 @@ def test_scores_in_the_page_are_those_of_the_run(page: str, finished_run: Path) 
         .frame.select("scorer", "item_id", "response_id", "score")
         .iter_rows()
     }
-    checked = 0
-    for at, digits, answers in zip(data["texts"]["at"], data["texts"]["scores"], data["texts"]["answers"], strict=True):
+    items = list(read_runs([finished_run]).dataset)
+    assert data["ids"] == [item.id for item in items]
+    for number, digits in enumerate(data["scores"]):
+        low, high = data["scales"][number]
         steps = [DIGITS.index(a) * 92 + DIGITS.index(b) for a, b in zip(digits[::2], digits[1::2], strict=True)]
-        losers = [n for n, letters in enumerate(data["outcomes"]) if letters[at] != "w"]
-        assert len(steps) == len(losers) * len(answers)
-        for turn, number in enumerate(losers):
-            low, high = data["scales"][number]
-            shown = [low + (high - low) * s / (92**2 - 1) for s in steps[turn * len(answers) :][: len(answers)]]
-            mine = [v for (s, i, _), v in known.items() if (s, i) == (data["scorers"][number]["name"], data["ids"][at])]
-            assert all(min(abs(value - m) for m in mine) <= (high - low) / 92**2 for value in shown)
-            checked += 1
-    assert checked > 50
+        shown = iter(low + (high - low) * step / (92**2 - 1) for step in steps)
+        for item in items:
+            for answer in (item.chosen, *item.rejected):
+                true = known[data["scorers"][number]["name"], item.id, answer.id]
+                assert abs(next(shown) - true) <= (high - low) / 92**2
+        assert next(shown, None) is None
 
 
 def test_what_does_not_fit_is_said(carb: Carb, finished_run: Path, tmp_path: Path) -> None:
@@ -232,7 +243,7 @@ def test_what_does_not_fit_is_said(carb: Carb, finished_run: Path, tmp_path: Pat
     data = unpack(text)
     number = len(data["texts"]["at"])
     assert 0 < number < 70
-    assert f"The texts of {number} of them are in this file" in text
+    assert f"The texts of {number} sets are in this file" in text
     assert len(data["ids"]) == 80, "outcomes are there for all"
 
 
@@ -269,8 +280,42 @@ def test_rationales_come_from_the_journal(carb: Carb, data_file: Path, tmp_path:
     journal.write_text("\n".join([head, json.dumps(results), "{torn"]), encoding="utf-8")
     carb("report", folder, "--html", tmp_path / "r.html")
     data = unpack((tmp_path / "r.html").read_text(encoding="utf-8"))
-    for at, written in zip(data["texts"]["at"], data["texts"]["rationales"], strict=True):
-        assert written == {"0": f"because of {data['ids'][at]}"}
+    assert data["rationales"] == {str(n): {"0": f"because of {key}"} for n, key in enumerate(data["ids"])}
+
+
+def test_texts_go_before_what_judges_wrote(finished_run: Path) -> None:
+    """Long rationales do not push sets off the page."""
+    runs = read_runs([finished_run])
+    ids = [item.id for item in runs.dataset]
+    written = {
+        "baseline:label": {
+            key: "".join(hashlib.sha512(f"{n}{key}".encode()).hexdigest() for n in range(8)) for key in ids
+        }
+    }
+    made = payload(content(runs), runs.dataset, runs.scores, written, budget=60_000)
+    data = json.loads(gzip.decompress(base64.b64decode(made.encoded)))
+    assert made.embedded == 80
+    assert 0 < len(data["rationales"]) < 80
+
+
+def test_wins_against_each_other_are_those_of_the_comparison(finished_run: Path) -> None:
+    runs = read_runs([finished_run])
+    report = content(runs)
+    wins = payload(report, runs.dataset, runs.scores, {}).wins
+    names = list(report.scorers)
+    for i, a in enumerate(names):
+        for j, b in enumerate(names[:i]):
+            found = compare(only(runs.scores, a), only(runs.scores, b))
+            assert (wins[i][j], wins[j][i]) == (found.only_a, found.only_b)
+
+
+def test_items_that_look_wrong_are_named(finished_run: Path, page: str) -> None:
+    found = content(read_runs([finished_run])).items
+    assert found is not None
+    assert sum(found.difficulty) == 80
+    assert found.suspects == len(found.suspicious) == 0, "three scorers cannot say that"
+    assert "Items that look wrong" not in page
+    assert "Reliability" in page
 
 
 def test_validity_in_the_report(carb: Carb, finished_run: Path, tmp_path: Path) -> None:

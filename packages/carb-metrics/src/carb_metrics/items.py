@@ -15,12 +15,24 @@ from carb_metrics.intervals import Floats, check_confidence
 from carb_metrics.outcomes import credit_matrix, set_outcomes
 from carb_metrics.paired import adjust, mean_interval
 
-__all__ = ["Functioning", "ItemAnalysis", "ItemRow", "Pick", "discrimination", "item_analysis"]
+__all__ = [
+    "ATTRACTIVE",
+    "MISSED",
+    "NEGATIVE",
+    "WON",
+    "Functioning",
+    "ItemAnalysis",
+    "ItemRow",
+    "Pick",
+    "discrimination",
+    "item_analysis",
+]
 
 FEWEST_SCORERS = 5
 """Scorers that a discrimination needs."""
 MISSED, WON = "missed by all", "won by all"
 NEGATIVE, ATTRACTIVE = "negative discrimination", "good scorers prefer a wrong answer"
+"""The flags of an item."""
 
 
 class Pick(Result):

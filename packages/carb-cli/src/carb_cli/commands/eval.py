@@ -34,7 +34,7 @@ BASELINES = ("baseline:random", "baseline:length", "baseline:language", "baselin
 QUICK = ("baseline:random", "baseline:length", "baseline:label")
 """Those that answer the whole seed in seconds."""
 TEXTS = 2_200_000
-"""Bytes of the HTML file that texts in its failure browser may take."""
+"""Bytes of the HTML file that the texts of the sets may take."""
 
 
 class EvalOutput(Output):

@@ -67,7 +67,7 @@ def report(
     validity
         CSV with the columns scorer and downstream: do these accuracies predict downstream results?
     texts
-        Megabytes of the HTML file that texts in its failure browser may take.
+        Megabytes of the HTML file that the texts of the sets may take; 2.2 by default.
     confidence
         Of the intervals.
     """

@@ -129,7 +129,7 @@ def changes(rows: Sequence[Row], *, title: str, percent: bool) -> Any:
     colour = alt.condition("datum.kind == 'CC'", alt.value(ACCENT), alt.value(FLOOR))
     base = alt.Chart().encode(y=_names(names))
     panel = _intervals(base, "value", "low", "high", axis, colour)
-    panel = alt.layer(*panel.layer, data=_data(rows)).properties(width=140, height={"step": 20})
+    panel = alt.layer(*panel.layer, data=_data(rows)).properties(width=190, height={"step": 20})
     header = alt.Header(titleFontWeight="normal")
     return themed(panel.facet(column=alt.Column("kind:N", title=title, sort=["CC", "RC", "CL", "RP"], header=header)))
 

@@ -15,6 +15,7 @@ from carb_cli.report.model import (
     Cells,
     ConsistencyPart,
     DatasetPart,
+    ItemsPart,
     Report,
     RunPart,
     ScorerPart,
@@ -29,15 +30,18 @@ from carb_metrics import (
     Consistency,
     Grouped,
     Sensitivity,
+    benchmark_reliability,
     bon_accuracy,
     breakdown,
     cross_lingual_consistency,
     family_accuracy,
+    item_analysis,
     main_sets,
     perturbation_sensitivity,
     rank,
     surface_floor,
 )
+from carb_metrics.items import ATTRACTIVE, NEGATIVE
 from carb_metrics.rows import KindRow, LanguagePairRow, PairRow, RankRow, rows_of
 from carb_scorers.records import RunRecord, ScorerRecord
 
@@ -130,6 +134,7 @@ def content(runs: Runs, *, confidence: float = 0.95, validity: ValidityPart | No
         pairs=rows_of(PairRow, ranking.pairs),
         floor=surface_floor(main, runs.dataset, confidence=confidence),
         families=family_accuracy(runs.scores, runs.dataset, "domain", confidence),
+        items=_items(main, confidence) if several else None,
         validity=validity,
         runs=tuple(
             RunPart(folder=folder.resolve().name, **{n: getattr(record, n) for n in _RECORDED})
@@ -185,6 +190,30 @@ def _dataset(runs: Runs) -> DatasetPart:
         sources=counts(item.provenance.source for item in items),
         licenses=counts(item.provenance.license for item in items),
         methods=counts(item.provenance.method for item in items),
+    )
+
+
+_MOST_ITEMS = 40
+"""Items that a report names; `carb items` shows all."""
+
+
+def _items(scores: ScoreTable, confidence: float) -> ItemsPart | None:
+    found = item_analysis(scores, confidence)
+    if not found.items:
+        return None
+    steps = [0] * 10
+    for item in found.items:
+        steps[min(9, int(10 * item.difficulty))] += 1
+    rows = [item for item in found.items if {NEGATIVE, ATTRACTIVE} & set(item.flags)]
+    rows.sort(key=lambda item: (-len(item.flags), item.discrimination or 0.0, item.difficulty, item.item_id))
+    whole = benchmark_reliability(scores, confidence=confidence)
+    return ItemsPart(
+        reliability=whole,
+        for_alpha_90=whole.items_for(0.9),
+        difficulty=tuple(steps),
+        flags=counts(flag for item in found.items for flag in item.flags),
+        suspects=len(rows),
+        suspicious=tuple(rows[:_MOST_ITEMS]),
     )
 
 

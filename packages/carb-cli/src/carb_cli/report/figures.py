@@ -78,7 +78,7 @@ def heat_map(report: Report, key: str, name: str, title: str | None) -> Figure:
 def small_multiples(report: Report, key: str, name: str) -> Figure:
     """Accuracy with intervals, a panel for each group."""
     says = "Accuracy of each scorer with intervals, one panel for each domain."
-    return Figure(name, says, charts.small_multiples(_group_rows(report, key), chance=report.dataset.chance))
+    return Figure(name, says, charts.small_multiples(_group_rows(report, key), chance=report.dataset.chance, columns=4))
 
 
 def changes(report: Report, measure: str, name: str) -> Figure:
@@ -132,7 +132,9 @@ def group_names(report: Report, key: str) -> list[str]:
 
 def group_label(key: str, group: str) -> str:
     """A group as people call it."""
-    return cultures[group].name if key == "by_culture" and group in cultures else group
+    if key == "by_variety":
+        group = group.rpartition("/")[2]
+    return cultures[group].name if key in ("by_culture", "by_variety") and group in cultures else group
 
 
 def _group_rows(report: Report, key: str) -> Rows:

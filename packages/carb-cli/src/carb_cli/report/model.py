@@ -8,7 +8,7 @@ from typing import Any, Literal
 from pydantic import Field
 
 from carb_cli.output import Output, Part
-from carb_metrics import Cell, Estimate, FamilyReport, HumanLine, SurfaceFloor
+from carb_metrics import Cell, Estimate, FamilyReport, HumanLine, ItemRow, Reliability, SurfaceFloor
 from carb_metrics.rows import KindRow, LanguagePairRow, PairRow, RankRow
 from carb_scorers.contract import ScorerSpec, Usage
 from carb_scorers.records import Machine
@@ -85,6 +85,22 @@ class ScorerPart(Part):
     """Null where the data set has no text in two languages."""
 
 
+class ItemsPart(Part):
+    """What the items do: null where fewer than two scorers judged them."""
+
+    reliability: Reliability
+    for_alpha_90: int | None
+    """Source items that would give a reliability of 0.9; null where the scorers do not differ."""
+    difficulty: tuple[int, ...]
+    """Items by the share of scorers that win them, in ten steps from 0 to 1; the first step is the hardest."""
+    flags: dict[str, int]
+    """How many items have each flag."""
+    suspects: int
+    """Items that good scorers lose and bad ones win, or whose wrong answer good scorers prefer."""
+    suspicious: tuple[ItemRow, ...]
+    """Of them, at most 40, the worst first."""
+
+
 class PointPart(Part):
     """A scorer in the validity figure."""
 
@@ -134,6 +150,8 @@ class Report(Output):
     """How far the surface alone gets, over all sets and in each culture, and the test of each scorer against it."""
     families: FamilyReport | None
     """Accuracy over mirrored families, over all of them and by domain; null where the data set has none."""
+    items: ItemsPart | None
+    """What each item does; null with a single scorer."""
     validity: ValidityPart | None
     runs: tuple[RunPart, ...]
 

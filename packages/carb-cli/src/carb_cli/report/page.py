@@ -2,7 +2,7 @@
 
 Charts are drawn when the page is made, as SVG in it, and the tables are plain HTML, so that the page says all it has
 to say without a script. A small script of our own, named by its hash in the Content-Security-Policy, adds sorting,
-filters and the failure browser; the policy allows nothing else, no evaluation of strings and no request. Vega's own
+filters and the page of each set; the policy allows nothing else, no evaluation of strings and no request. Vega's own
 bundle would have added 0.8 MB and needs ``unsafe-eval`` or an interpreter.
 """
 
@@ -14,6 +14,7 @@ from collections.abc import Mapping, Sequence
 from importlib import resources
 from importlib.metadata import version
 from typing import Any
+from urllib.parse import urlencode
 
 from jinja2 import Environment
 from markupsafe import Markup
@@ -30,14 +31,22 @@ SECTIONS = (
     ("leaderboard-section", "Leaderboard"),
     ("families-section", "Families"),
     ("surface-section", "Above the surface?"),
+    ("pairs-section", "Against each other"),
     ("groups-section", "Cultures and domains"),
     ("language-section", "Languages"),
     ("perturbation-section", "Perturbations"),
     ("consistency-section", "Consistency"),
     ("validity-section", "Validity"),
-    ("failures", "Failures"),
+    ("items-section", "Items"),
+    ("failures", "Sets and failures"),
     ("methods-section", "Methods"),
 )
+
+SCRIPTS = ("sort.js", "base.js", "address.js", "leaderboard.js", "set.js", "sets.js", "start.js")
+WIDEST = 12
+"""Columns of groups that fit a page; with more groups, they are the rows and the scorers the columns."""
+COLUMNS = 8
+"""Scorers in one of these turned tables; with more scorers, further tables follow."""
 
 
 def render(
@@ -49,17 +58,20 @@ def render(
         report: its content.
         runs: what it was made from.
         rationales: what judges wrote, by scorer and set id.
-        budget: bytes of the page that texts of the failure browser may take.
+        budget: bytes of the page that the texts of the sets may take.
     """
     data = payload(report, runs.dataset, runs.scores, rationales, budget=budget)
-    style, script = asset("style.css"), asset("sort.js") + asset("script.js")
+    style, script = asset("style.css"), "".join(map(asset, SCRIPTS))
     environment = Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True, finalize=plain)
     environment.filters |= {"percent": percent, "number": number, "p": p_value, "level": _level_of(report)}
-    parts = report.scorers.values()
+    parts, names = report.scorers.values(), list(report.scorers)
+    items = {item.id: item for item in runs.dataset}
     perturbed = any(part.perturbation for part in parts)
     consistent = any(part.consistency is not None and part.consistency.n for part in parts)
     empty = {
         "families-section": report.families is None,
+        "pairs-section": len(report.scorers) < 2,
+        "items-section": report.items is None,
         "surface-section": report.floor is None or not report.floor.tests,
         "perturbation-section": not perturbed,
         "consistency-section": not consistent,
@@ -81,7 +93,13 @@ def render(
         kinds=[kind for kind in KINDS if any(kind in part.perturbation for part in report.scorers.values())],
         consistent=consistent,
         figures=_figures(report),
-        failure_note=failure_note(data, report),
+        widest=WIDEST,
+        columns=COLUMNS,
+        pairs={(pair.a, pair.b): pair for pair in report.pairs} if len(names) > 1 else {},
+        wins={(a, b): data.wins[i][j] for i, a in enumerate(names) for j, b in enumerate(names)},
+        questions={} if report.items is None else {row.item_id: items[row.item_id] for row in report.items.suspicious},
+        link=link,
+        failure_note=failure_note(data),
         payload=Markup(data.encoded),  # noqa: S704 - base64
         style=Markup(style),  # noqa: S704 - our own files
         script=Markup(script),  # noqa: S704 - our own files
@@ -142,12 +160,17 @@ def _of_sets(report: Report, models: Sequence[str], what: str) -> str:
     return f"{said}. The best is {name} with {percent(cell.accuracy)}% {limits} {which}; chance is {percent(chance)}%."
 
 
-def failure_note(data: Payload, report: Report) -> str:
-    """How much of the failures is in the file."""
-    said = f"{data.failures:,} of {report.dataset.sets:,} sets are not won by every scorer."
-    if data.embedded < data.failures:
+def link(**choices: str) -> str:
+    """An address within the page that shows these choices, as ``web/address.js`` reads it."""
+    return "#" + urlencode(choices, errors="replace")
+
+
+def failure_note(data: Payload) -> str:
+    """How many failures there are, and how much of the sets is in the file."""
+    said = f"{data.failures:,} of {data.sets:,} sets are not won by every scorer."
+    if data.embedded < data.sets:
         said += (
-            f" The texts of {data.embedded:,} of them are in this file, those first that no model wins; the others are "
+            f" The texts of {data.embedded:,} sets are in this file, those first that no model wins; the others are "
             f"listed without texts (carb report --texts MEGABYTES takes in more)."
         )
     if data.cut:
@@ -200,7 +223,7 @@ def _level_of(report: Report) -> Any:
 
 def asset(name: str) -> str:
     """A file of this package."""
-    return (resources.files("carb_cli") / "report" / name).read_text(encoding="utf-8")
+    return (resources.files("carb_cli") / "report" / "web" / name).read_text(encoding="utf-8")
 
 
 def csp_hash(content: str) -> str:

@@ -1,7 +1,8 @@
-"""What the page's script needs: cells for the filters, and the sets for the failure browser.
+"""What the page's script needs: cells for the filters, and the sets with every scorer's scores.
 
-Outcomes of all sets are always in it. Texts are added for as many failures as fit into a budget, those first that
-every model gets wrong, then those of each scorer in turn; the page says how many there are.
+Outcomes and scores of all sets are always in it. Texts are added for as many sets as fit into a budget: first those
+that every model gets wrong, then the failures of each scorer in turn, then the sets that all win. What judges wrote
+comes after all texts, in the same order. The page says how many sets have their texts.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ import gzip
 import hashlib
 import json
 import zlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,12 +20,13 @@ import polars as pl
 
 from carb_cli.labels import labels
 from carb_cli.report.model import Report
-from carb_data import BonSet, Dataset, ScoreTable
+from carb_data import BonSet, Dataset, ScoreTable, is_main
+from carb_data import cultures as registry
 from carb_metrics import Cell
 from carb_metrics.outcomes import set_outcomes
 
 TEXT_BUDGET = 2_200_000
-"""Bytes of the page that texts, their scores and rationales may take."""
+"""Bytes of the page that texts and rationales may take."""
 LONGEST_TEXT = 4_000
 LONGEST_RATIONALE = 1_500
 """Characters that are kept of each."""
@@ -41,12 +43,15 @@ class Payload:
 
     encoded: str
     """Base64 of gzipped JSON."""
+    sets: int
     failures: int
     """Sets that at least one scorer does not win."""
     embedded: int
-    """Of them, how many have their texts here."""
+    """Sets that have their texts here."""
     cut: int
     """Texts that were cut to ``LONGEST_TEXT`` characters."""
+    wins: tuple[tuple[int, ...], ...]
+    """For each scorer and each other one: sets that the first wins and the second does not, mirrors left out."""
 
 
 def payload(
@@ -70,45 +75,75 @@ def payload(
     items = list(dataset)
     outcomes = _outcomes(scores, names, items)
     order = _order(outcomes, [report.scorers[name].spec.kind != "baseline" for name in names], items)
-    known = _Scores(scores, names)
-    chosen: list[dict[str, Any]] = []
-    size = 0
-    packer = zlib.compressobj(9)
-    for number, place in enumerate(order):
-        entry = _entry(place, items[place], names, known, outcomes, rationales)
-        size += len(packer.compress(json.dumps(entry, ensure_ascii=False).encode("utf-8", "replace")))
-        if number % 16 == 0:  # the packer holds back what it has not finished
-            size += len(packer.flush(zlib.Z_SYNC_FLUSH))
-        if size * 4 / 3 > budget:
-            break
-        chosen.append(entry)
+    failures = sum(any(letters[place] != WON for letters in outcomes) for place in range(len(items)))
+    room = _Room(budget)
+    texts = room.taken((place, _entry(items[place])) for place in order)
+    written = room.taken(
+        (place, {str(n): text[:LONGEST_RATIONALE]})
+        for place in order[: len(texts)]
+        for n, name in enumerate(names)
+        if (text := rationales.get(name, {}).get(items[place].id))
+    )
+    spoken: dict[int, dict[str, str]] = {}
+    for place, one in written:
+        spoken.setdefault(place, {}).update(one)
     short = labels(names)
-    cultures, domains = sorted({i.culture for i in items}), sorted({str(i.domain) for i in items})
+    roots = [registry.root(i.culture).id if i.culture in registry else i.culture for i in items]
+    cultures, domains = sorted({*roots, *(i.culture for i in items)}), sorted({str(i.domain) for i in items})
+    families = {family: n for n, family in enumerate(dict.fromkeys(item.family for item in items if item.family))}
+    mirrors = "".join(str(int(bool(i.family) and not is_main(i.culture, i.language))) for i in items)
+    scale, digits = _scores(scores, names, items)
     data = {
         "scorers": [{"name": n, "label": short[n], "kind": report.scorers[n].spec.kind} for n in names],
         "cells": _cells(report),
         "floors": _floors(report),
         "humans": _humans(report),
-        "rolled": sorted({key for part in report.scorers.values() for key in part.by_culture}),
         "cultures": cultures,
         "domains": domains,
         "ids": [item.id for item in items],
         "culture": [cultures.index(item.culture) for item in items],
+        "root": [cultures.index(root) for root in roots],
         "domain": [domains.index(str(item.domain)) for item in items],
+        "family": [families.get(item.family or "", -1) for item in items] if families else [],
+        "mirrors": mirrors if "1" in mirrors else "",
         "outcomes": outcomes,
         "digits": DIGITS,
-        "scales": known.scales,
-        "texts": {key: [entry[key] for entry in chosen] for key in _KEYS},
+        "scales": scale,
+        "sizes": [len(item.responses) for item in items],
+        "scores": digits,
+        "texts": {"at": [place for place, _ in texts]} | {key: [entry[key] for _, entry in texts] for key in _KEYS},
+        "rationales": spoken,
         "consistency": [_consistency(report, name) for name in names],
     }
     packed = gzip.compress(
         json.dumps(data, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace"), 9, mtime=0
     )
-    cut = sum(len(text) < length for entry in chosen for text, length in _lengths(entry))
-    return Payload(base64.b64encode(packed).decode("ascii"), len(order), len(chosen), cut)
+    cut = sum(len(text) < length for _, entry in texts for text, length in _lengths(entry))
+    main = [place for place, mirror in enumerate(mirrors) if mirror == "0"]
+    wins = tuple(tuple(sum(a[p] == WON != b[p] for p in main) for b in outcomes) for a in outcomes)
+    return Payload(base64.b64encode(packed).decode("ascii"), len(items), failures, len(texts), cut, wins)
 
 
-_KEYS = ("at", "topic", "language", "prompt", "answers", "scores", "rationales", "source")
+class _Room:
+    """Takes entries as long as their compressed size fits into a budget of bytes, in base64."""
+
+    def __init__(self, budget: int) -> None:
+        self._budget, self._size, self._packer = budget, 0, zlib.compressobj(9)
+
+    def taken(self, entries: Iterable[tuple[int, dict[str, Any]]]) -> list[tuple[int, dict[str, Any]]]:
+        """The first of the entries, as many as fit."""
+        kept: list[tuple[int, dict[str, Any]]] = []
+        for number, (place, entry) in enumerate(entries):
+            self._size += len(self._packer.compress(json.dumps(entry, ensure_ascii=False).encode("utf-8", "replace")))
+            if number % 16 == 0:  # the packer holds back what it has not finished
+                self._size += len(self._packer.flush(zlib.Z_SYNC_FLUSH))
+            if self._size * 4 / 3 > self._budget:
+                break
+            kept.append((place, entry))
+        return kept
+
+
+_KEYS = ("topic", "language", "prompt", "answers", "source")
 
 
 def _cells(report: Report) -> dict[str, list[list[float | int | None]]]:
@@ -168,7 +203,7 @@ def _outcomes(scores: ScoreTable, names: Sequence[str], items: Sequence[BonSet])
 
 
 def _order(outcomes: Sequence[str], is_model: Sequence[bool], items: Sequence[BonSet]) -> list[int]:
-    """Sets that some scorer does not win: first those that no model wins, then a failure of each scorer in turn.
+    """All sets: first those that no model wins, then a failure of each scorer in turn, then those that all win.
 
     Within that, by a hash of their id, so that every culture and domain comes up.
     """
@@ -188,61 +223,46 @@ def _order(outcomes: Sequence[str], is_model: Sequence[bool], items: Sequence[Bo
                 taken[place] = None
                 still.append(failures)
         waiting = still
-    return list(taken)
+    return list(taken | dict.fromkeys(shuffled))
 
 
-class _Scores:
-    """Scores of the responses, as two digits between the lowest and the highest score of their scorer."""
+def _scores(
+    scores: ScoreTable, names: Sequence[str], items: Sequence[BonSet]
+) -> tuple[list[tuple[float, float]], list[str]]:
+    """The lowest and the highest score of each scorer, and two digits for each answer of each set, ``chosen`` first.
 
-    def __init__(self, scores: ScoreTable, names: Sequence[str]) -> None:
-        frame = scores.frame.filter(pl.col("perturbation").is_null())
-        limits = {
-            name: (low, high)
-            for name, low, high in frame.group_by("scorer")
-            .agg(pl.col("score").min().alias("low"), pl.col("score").max().alias("high"))
-            .iter_rows()
-        }
-        self.scales = [limits[name] for name in names]
-        low, high = pl.col("score").min().over("scorer"), pl.col("score").max().over("scorer")
-        top = len(DIGITS) ** 2 - 1
-        step = pl.when(high > low).then((pl.col("score") - low) / (high - low) * top).otherwise(pl.col("score") * 0)
-        keys = frame.select("scorer", "item_id", "response_id", step.round().cast(pl.Int64).alias("step"))
-        self._steps = {(s, i, r): q for s, i, r, q in keys.iter_rows()}
+    Two digits place a score between its scorer's lowest and highest; two spaces stand where there is none.
+    """
+    frame = scores.frame.filter(pl.col("perturbation").is_null())
+    columns = pl.col("scorer", "item_id", "response_id").cast(pl.String)
+    scales, found = [], []
+    for name in names:
+        rows = frame.filter(pl.col("scorer") == name).select(columns, "score").rows()
+        known = {(item, response): score for _, item, response, score in rows if score is not None}
+        low, high = min(known.values(), default=0.0), max(known.values(), default=0.0)
+        steps = (len(DIGITS) ** 2 - 1) / (high - low) if high > low else 0.0
+        scales.append((low, high))
+        found.append(
+            "".join(
+                ABSENT
+                if (score := known.get((item.id, answer.id))) is None
+                else "".join(DIGITS[n] for n in divmod(round((score - low) * steps), len(DIGITS)))
+                for item in items
+                for answer in (item.chosen, *item.rejected)
+            )
+        )
+    return scales, found
 
-    def digits(self, scorer: str, item: str, response: str) -> str:
-        """Two digits, or two spaces where there is no score."""
-        step = self._steps.get((scorer, item, response))
-        return ABSENT if step is None else DIGITS[step // len(DIGITS)] + DIGITS[step % len(DIGITS)]
 
-
-def _entry(
-    place: int,
-    item: BonSet,
-    names: Sequence[str],
-    known: _Scores,
-    outcomes: Sequence[str],
-    rationales: Mapping[str, Mapping[str, str]],
-) -> dict[str, Any]:
-    """One set: its texts, ``chosen`` first, and the scores of those who do not win it, one after another."""
+def _entry(item: BonSet) -> dict[str, Any]:
+    """The texts of one set, ``chosen`` first."""
     answers = (item.chosen, *item.rejected)
     return {
-        "at": place,
         "topic": item.topic or "",
         "language": item.language,
         "source": f"{item.provenance.source}, {item.provenance.license}",
         "prompt": _text(item.prompt_text),
         "answers": [[*_text(a.text), a.language, a.culture or "", a.generator or ""] for a in answers],
-        "scores": "".join(
-            known.digits(name, item.id, answer.id)
-            for number, name in enumerate(names)
-            if outcomes[number][place] != WON
-            for answer in answers
-        ),
-        "rationales": {
-            str(number): text[:LONGEST_RATIONALE]
-            for number, name in enumerate(names)
-            if outcomes[number][place] != WON and (text := rationales.get(name, {}).get(item.id))
-        },
     }
 
 
