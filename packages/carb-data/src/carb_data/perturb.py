@@ -108,14 +108,14 @@ def perturb(
 
     Args:
         dataset: the sets; they are not changed, new ones are returned.
-        kinds: of ``CC``, ``RC``, ``CL``, ``RP``.
+        kinds: the kinds of perturbations to make: any of ``CC``, ``RC``, ``CL``, ``RP``.
         generator: the model that writes CL, RP and CC; RC needs none.
         models: opens the generator and the embedder, see ``carb_data.construct.Models``; RC needs none.
         languages: BCP 47 tags into which CL translates.
         embedder: what similarity is measured with; character n-grams where not given.
         windows: least and largest cosine by perturbation.
         prompts: templates (``translate``, ``paraphrase``, ``change_concept``).
-        attempts: how often a text is written before it is given up.
+        attempts: how many times a text is written before it is given up.
         replace: make versions anew that a set has already.
         seed: drives the model's seeds.
         journal: file of the model's answers: a second run pays only for what is missing. None keeps no file.

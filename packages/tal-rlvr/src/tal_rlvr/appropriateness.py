@@ -100,7 +100,7 @@ def criteria_reward(
     the format; the default therefore normalises over the two verdicts, so that only their ratio counts.
 
     Args:
-        cases: outputs to measure.
+        cases: the outputs to measure, each with its prompt and its right verdict.
         provider: called once, with the z-free rows that are not cached followed by the rows with criteria.
         normalise: probabilities over the two verdicts instead of the whole vocabulary.
         clip: bound on the absolute value, in nats; null is the paper's form, which can be farmed (see ``CLIP``).

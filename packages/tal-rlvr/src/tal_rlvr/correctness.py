@@ -17,7 +17,7 @@ def correctness_reward(
     Args:
         judgements: parsed outputs, or the outputs' texts.
         labels: the right response of each pair, in presented order.
-        direct: how to parse texts, see ``parse_judgement``.
+        direct: whether outputs hold a verdict alone, without criteria; ``parse_judgement`` explains both forms.
 
     Returns:
         +1.0 or -1.0 for each; an output whose verdict cannot be read counts as wrong.

@@ -26,11 +26,11 @@ def write(
 
     Args:
         model: a causal language model.
-        tokenizer: of the model.
-        prompts: token ids.
+        tokenizer: the model's tokenizer.
+        prompts: token ids of each prompt.
         max_new_tokens: longest output, in tokens.
         temperature: ``None`` is greedy. Each prompt is sampled by itself from this seed and its place.
-        seed: of sampling.
+        seed: seed of sampling.
         budget: padded tokens, prompt and output, in one batch.
 
     Returns:

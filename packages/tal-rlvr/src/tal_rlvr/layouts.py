@@ -110,11 +110,12 @@ def read_pairs(form: Form, path: str, *, culture: str | None = None, language: s
     """Read the pairs of one source.
 
     Args:
-        form: see ``Form``.
-        path: for ``carb`` anything that ``carb_data.load`` takes; otherwise a ``.jsonl``, ``.json`` or ``.parquet``
-            file (the first two also with ``.gz``), or a folder of such files.
-        culture: for rows that name none; default ``general``, and for CARE the culture of the row's language.
-        language: for rows that name none; default the one that their script tells, else ``en``.
+        form: the form in which the file holds pairs; ``Form`` lists the names.
+        path: for ``carb``, anything that ``carb_data.load`` takes; otherwise a ``.jsonl``, ``.json`` or
+            ``.parquet`` file (the first two also with ``.gz``), or a folder of such files.
+        culture: the culture of rows that name none; null means ``general``, and for CARE the culture of the row's
+            language.
+        language: the language of rows that name none; null means the one that their script tells, else ``en``.
 
     Raises:
         CarbError: the file is not there or has not that layout; the message names row and column.

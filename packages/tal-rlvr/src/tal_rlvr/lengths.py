@@ -47,7 +47,7 @@ def fitting(
     Args:
         parts: training and held-out pairs.
         count: gives the tokens of each row's prompt.
-        max_new_tokens: longest output.
+        max_new_tokens: length of the longest output, in tokens.
         context: longest prompt and output together that the model takes, in tokens; null where it does not say.
         max_prompt_tokens: leave out pairs with a longer prompt; null leaves out what the context cannot hold, and
             refuses when that is much.
@@ -86,7 +86,7 @@ def check_targets(targets: Sequence[int], max_new_tokens: int) -> None:
 
     Args:
         targets: tokens of the warm-up's targets, the end of the turn included; empty without a warm-up.
-        max_new_tokens: longest output.
+        max_new_tokens: length of the longest output, in tokens.
 
     Raises:
         CarbError: fewer than 90% fit; the message has the numbers and names the option to raise.

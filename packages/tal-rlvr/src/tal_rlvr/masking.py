@@ -74,7 +74,8 @@ def has_content(text: str, *, letters: int = 2) -> bool:
 
     Args:
         text: a field of a criterion.
-        letters: at least this many letters in words that are not form words; with 1 or less a digit counts as well.
+        letters: the smallest number of letters in words that are not form words; with 1 or less a digit counts as
+            well.
     """
     masked = mask_verdict(text)
     if masked.strip().casefold() in _template_fields():

@@ -106,8 +106,8 @@ def memory_plan(config: TrainConfig, shape: ModelShape, on: Hardware) -> MemoryP
     keep), and the logits of the completions ``2 * 4 b c V``. It is an estimate: a framework's buffers come on top.
 
     Args:
-        config: of the run.
-        shape: of the model, see ``model_shape``.
+        config: the configuration of the run.
+        shape: the model's sizes, from ``model_shape``.
         on: the devices, see ``hardware``.
     """
     grpo = config.grpo

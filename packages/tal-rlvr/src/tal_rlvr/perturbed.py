@@ -28,9 +28,10 @@ def score_perturbed(config: TrainConfig, name: str, model: str, share: tuple[int
     """Every text of ``config.evaluation.perturbed``, scored by a model as the judge of this run.
 
     Args:
-        name: what the scorer is called in the table.
+        name: the scorer's name in the table.
         model: folder or hub id.
-        share: which process this is, counted from 0, and of how many; each scores its part of the sets.
+        share: the number of this process, counted from 0, and the number of processes; each scores its part of the
+            sets.
 
     Returns:
         A row per response, perturbed ones included; null where the model wrote no judgement.

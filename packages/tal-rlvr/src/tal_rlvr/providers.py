@@ -126,8 +126,8 @@ def passes_of(rows: Sequence[VerdictRow], *, rows_at_most: int, budget: int) -> 
     """Indices of the rows of each forward pass: rows of one prompt together, and no more tokens than the budget.
 
     Args:
-        rows: to be measured.
-        rows_at_most: in one pass.
+        rows: the rows to measure.
+        rows_at_most: largest number of rows in one forward pass.
         budget: tokens in one pass, padding included; a row that is longer has a pass of its own.
     """
     order = sorted(range(len(rows)), key=lambda i: (rows[i].prefix, -len(rows[i].suffix)))
@@ -157,8 +157,8 @@ def verdict_logprobs(
 
     Args:
         model: causal language model, in evaluation mode, under ``no_grad``.
-        chunk: at most this many rows in one forward pass.
-        budget: at most this many tokens, padding included, in one forward pass of several rows.
+        chunk: largest number of rows in one forward pass.
+        budget: largest number of tokens, padding included, in one forward pass of several rows.
         share_prefix: compute a prompt's keys and values once per chunk for all of its rows.
         passes: forward passes to run in any case (sharded training needs the same number everywhere); surplus ones
             repeat the first row. Only without ``share_prefix``.

@@ -143,9 +143,9 @@ def open_with(name: str, target: str, options: Mapping[str, str], settings: Thin
     """Open a model under these settings, whatever lies beside it.
 
     Args:
-        name: how the scorer is called.
-        target: the model.
-        options: of ``ThinkOptions`` and of the backend.
+        name: the scorer's name.
+        target: the model: a folder or a hub id.
+        options: options of ``ThinkOptions`` and of the backend.
         settings: the prompts, and how long a judgement may be.
     """
     plain = {"chat_template": "none"} if settings.prompts.chat == "no" and options.get("backend") != "openai" else {}
@@ -168,8 +168,8 @@ def judge_as_scorer(checkpoint: str | Path, *, name: str | None = None, **option
 
     Args:
         checkpoint: folder of the model (``result.model`` of a run), or a hub id.
-        name: how it is called in tables; default ``think:CHECKPOINT``.
-        options: see ``ThinkOptions``.
+        name: the scorer's name in tables; null means ``think:CHECKPOINT``.
+        options: options by name; ``ThinkOptions`` explains each.
 
     Raises:
         CarbError: the model or an option is not usable.

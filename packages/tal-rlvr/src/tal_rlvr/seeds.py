@@ -51,11 +51,11 @@ def train_seeds(
     compared item by item.
 
     Args:
-        config: see ``load_config``.
-        seeds: how many runs.
+        config: the configuration, in any form that ``load_config`` takes.
+        seeds: number of runs; their seeds are 0, 1, and so on.
         resume: go on with a run that was interrupted.
         overrides: values over the file's.
-        on_note: see ``OnNote``.
+        on_note: a function that receives messages; ``OnNote`` explains it.
         progress: called with each seed before its run begins.
 
     Raises:
@@ -120,8 +120,8 @@ def crossed_interval(
     analysis of items and subjects of Clark (1973).
 
     Args:
-        table: (seeds, items).
-        confidence: of the interval.
+        table: the (seeds, items) differences.
+        confidence: level of the interval, between 0 and 1.
 
     Returns:
         Mean, low, high, p; the last three null with one seed or one item.

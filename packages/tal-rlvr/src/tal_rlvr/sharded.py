@@ -31,10 +31,10 @@ def save_whole(trainer: Any, base: str, folder: Path, *, revision: str | None = 
     base, which it loads whole: what is in the trainer's memory may be a shard.
 
     Args:
-        trainer: of TRL.
+        trainer: the trainer of TRL that holds the model.
         base: folder or hub id of the model that was trained.
-        folder: to write.
-        revision: of the base.
+        folder: the folder to write.
+        revision: revision of the base model; null means the newest.
     """
     if not hasattr(trainer.accelerator.unwrap_model(trainer.model), "merge_and_unload"):
         trainer.save_model(str(folder))

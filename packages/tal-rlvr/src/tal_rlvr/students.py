@@ -108,7 +108,7 @@ def distil_to_classifier(
 
     Args:
         judge: folder of a trained judge (``TrainResult.model``).
-        model: what the student starts from.
+        model: the model from which the student starts: a folder or a hub id.
     """
     judged = judge_pairs(judge, pairs)
     result = train_bradley_terry(model, judged, out, config)

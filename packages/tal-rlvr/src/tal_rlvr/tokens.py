@@ -97,9 +97,9 @@ def masked_reasoning_ids(tokenizer: Any, text: str, tokens: VerdictTokens) -> tu
     Masking changes the text, so it is put into tokens anew.
 
     Args:
-        tokenizer: of the model.
-        text: the whole output.
-        tokens: see ``verdict_tokens``.
+        tokenizer: the model's tokenizer.
+        text: the whole output of the judge.
+        tokens: the verdict's tokens, from ``verdict_tokens``.
     """
     reasoning = mask_verdict(before_verdict(text)).rstrip()
     return (*_ids(tokenizer, reasoning), *tokens.line) if reasoning else tokens.marker

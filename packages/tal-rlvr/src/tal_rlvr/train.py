@@ -84,11 +84,12 @@ def run(
     """Train as a preset, a TOML file or a configuration says; what ``carb train --config`` runs.
 
     Args:
-        config: see ``load_config``.
+        config: the configuration, in any form that ``load_config`` takes.
         resume: go on from the last checkpoint in the output folder; the result is that of a run that never stopped.
         overrides: values over the file's.
-        on_log: see ``OnLog``.
-        on_note: see ``OnNote``; nothing is ever printed to standard output.
+        on_log: a function that receives each log; ``OnLog`` explains it.
+        on_note: a function that receives messages; ``OnNote`` explains it. Nothing is ever printed to standard
+            output.
 
     Raises:
         CarbError: the configuration, the data or the model are not usable, or training data holds evaluation items.

@@ -121,7 +121,7 @@ def changes(rows: Sequence[Row], *, title: str, percent: bool) -> Any:
 
     Args:
         rows: ``name``, ``kind`` (CC, RC, CL, RP), ``value``, ``low``, ``high``.
-        title: of the axis.
+        title: title of the value axis.
         percent: whether values are shares.
     """
     names = list(dict.fromkeys(row["name"] for row in rows))
@@ -138,7 +138,7 @@ def regression(points: Sequence[Row], band: Sequence[Row], *, x_title: str, y_ti
     """Points with names, the least-squares line, its confidence band and its prediction band.
 
     Args:
-        points: ``name``, ``x``, ``y``.
+        points: rows with ``name``, ``x`` and ``y``; each is one dot.
         band: ``x``, ``y``, ``mean_low``, ``mean_high``, ``low``, ``high``, along the line; may be empty.
     """
     x = alt.X("x:Q", title=x_title, scale=alt.Scale(zero=False, nice=True))
@@ -161,7 +161,7 @@ def correlations(rows: Sequence[Row], *, title: str) -> Any:
 
     Args:
         rows: ``name``, ``group``, ``value``, ``low``, ``high`` (the last two may be null).
-        title: of the axis.
+        title: title of the value axis.
     """
     axis = alt.X("low:Q", title=None, scale=alt.Scale(domain=[-1, 1]), axis=alt.Axis(values=[-1, -0.5, 0, 0.5, 1]))
     base = alt.Chart().encode(y=_names(list(dict.fromkeys(row["name"] for row in rows))))
@@ -176,7 +176,7 @@ def lines(rows: Sequence[Row], *, x_title: str, y_title: str) -> Any:
     """One line for each name.
 
     Args:
-        rows: ``name``, ``x``, ``y``.
+        rows: rows with ``name``, ``x`` and ``y``; each name is one line.
     """
     names = list(dict.fromkeys(row["name"] for row in rows))
     colour = alt.Color("name:N", sort=names, title=None, scale=alt.Scale(range=list(SERIES)))

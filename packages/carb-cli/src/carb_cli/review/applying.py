@@ -54,7 +54,7 @@ def apply(dataset: Dataset, report: ReviewReport, *, verified_only: bool = False
 
     Args:
         dataset: the data set that was reviewed.
-        report: what the review says.
+        report: the report that ``carb_cli.review.report.report`` made of the review.
         verified_only: keep verified sets alone.
 
     Raises:

@@ -45,9 +45,9 @@ def export_to(tool: Tool, items: Sequence[Item], folder: Path) -> int:
     ``rg.Dataset.from_disk`` reads.
 
     Args:
-        tool: which.
+        tool: the tool to write for: ``label-studio`` or ``argilla``.
         items: the items; versions are left out.
-        folder: where the files go.
+        folder: the folder to write into; it is made if it does not exist.
 
     Returns:
         How many items were written.
@@ -142,8 +142,8 @@ def import_from(tool: Tool, db: sqlite3.Connection, path: Path) -> Collected:
     """Add the answers of a tool's export; the same export twice adds nothing.
 
     Args:
-        tool: which.
-        db: the review file.
+        tool: the tool that wrote the file: ``label-studio`` or ``argilla``.
+        db: the open review file.
         path: Label Studio's JSON export, or Argilla's ``records.json`` or the folder that holds it.
 
     Raises:

@@ -71,7 +71,7 @@ def items_of(dataset: Dataset | Iterable[BonSet], *, versions: bool = False) -> 
     """The items of a data set: a choice for each set and, if asked for, each perturbed text beside its original.
 
     Args:
-        dataset: the sets.
+        dataset: the sets to review.
         versions: include the second task.
     """
     sets = list(dataset)

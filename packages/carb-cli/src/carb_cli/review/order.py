@@ -74,9 +74,9 @@ def next_items(
     Args:
         db: the file, in a transaction.
         known: all items by id.
-        reviewer: id.
-        plan: how the review is handed out.
-        count: how many.
+        reviewer: id of the reviewer.
+        plan: the rules for handing out items: reviews wanted for each set, and the random share.
+        count: largest number of items to return.
     """
     rows = db.execute(
         "SELECT assignment.item, assignment.shown, assignment.id, answer.revision FROM assignment "

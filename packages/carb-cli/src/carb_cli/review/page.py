@@ -20,8 +20,8 @@ def single_file(items: Iterable[Item], fingerprint: str) -> str:
     It has no key: the answers stand in an order made from their texts, and each device draws its own.
 
     Args:
-        items: what to ask.
-        fingerprint: of the data set.
+        items: the items to ask.
+        fingerprint: fingerprint of the data set, so that answers go back to the right one.
     """
     chosen = list(items)
     content = {

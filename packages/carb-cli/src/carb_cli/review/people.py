@@ -54,7 +54,7 @@ def make_link(db: sqlite3.Connection, reviewer: str | None, days: float = LINK_D
     Args:
         db: the file, in a transaction.
         reviewer: id; null for the organiser's board.
-        days: until it ends.
+        days: days until the link ends.
 
     Returns:
         The token, which is stored nowhere.

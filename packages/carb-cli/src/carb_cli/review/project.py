@@ -32,10 +32,10 @@ def create(
     """Make a review file, or open one of the same data set.
 
     Args:
-        path: the file.
+        path: the review file to make or to open.
         dataset: the sets to review.
-        name: how the data set was named, for the page.
-        versions: also ask about perturbed versions.
+        name: the data set's name, as the page shows it.
+        versions: whether to ask about perturbed versions as well.
         gold: ids of sets whose key is beyond doubt.
         per_set: reviewers wanted for each set; null for all.
         random_share: share of the sets that each reviewer gets in an order that no answer changes.

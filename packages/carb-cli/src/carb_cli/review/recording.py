@@ -73,8 +73,8 @@ def record(db: sqlite3.Connection, reviewer: str, event: Event, known: Mapping[s
 
     Args:
         db: the file, in a transaction.
-        reviewer: id.
-        event: the answer.
+        reviewer: id of the reviewer.
+        event: the answer, with its own id and the revision that the reviewer saw.
         known: all items, where the caller has them; else the item is read from the file.
     """
     before = db.execute(

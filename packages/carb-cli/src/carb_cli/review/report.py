@@ -126,8 +126,8 @@ def report(db: sqlite3.Connection, rules: Rules, judge: Mapping[str, float] | No
     """Everything that the answers say so far.
 
     Args:
-        db: the review file.
-        rules: by which sets are kept, fixed or retired.
+        db: the open review file.
+        rules: the rules that keep, fix or retire a set.
         judge: set id to 1 where a judge picks the key, else 0, to combine with people's answers; null without a judge.
     """
     known = recording.items(db)

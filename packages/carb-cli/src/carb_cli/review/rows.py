@@ -81,9 +81,9 @@ def record_rows(
 
     Args:
         db: the file, in a transaction.
-        reviewer: id.
-        rows: where each row stands (for messages), and the row.
-        known: all items.
+        reviewer: id of the reviewer.
+        rows: pairs of a row and, before it, its place in the file, which error messages name.
+        known: all items of the review, by id.
     """
     made = []
     for where, row in rows:

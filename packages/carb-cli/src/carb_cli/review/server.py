@@ -208,8 +208,8 @@ def application(store: Store, *, port: int, public_url: str | None = None) -> An
     """The ASGI application.
 
     Args:
-        store: the review file.
-        port: at which this machine serves it.
+        store: the open review file with its writer thread.
+        port: the port of this machine at which the page is served.
         public_url: address under which a proxy offers it, with any path; null for this machine alone.
     """
     prefix = urlsplit(public_url).path.rstrip("/") if public_url else ""

@@ -30,10 +30,12 @@ def audit(
     """Attack a data set from the answers alone.
 
     Args:
-        dataset: what to attack. Families are attacked as wholes and, where they have mirrors, by their main sets alone.
+        dataset: the data set to attack. Families are attacked as wholes and, where they have mirrors, by their main
+            sets alone.
         more: further attacks by name: a number for each answer of each set. Language models that rate the answers
             without the question come in here.
-        learn: also train classifiers on words and characters; needs scikit-learn (extra ``checks``).
+        learn: whether to train classifiers on words and characters as well; this needs scikit-learn (extra
+            ``checks``).
         seed: divides the sets into the classifiers' folds.
 
     Raises:
@@ -156,7 +158,7 @@ def wilson(share: float, n: float, z: float = statistics.NormalDist().inv_cdf(0.
     """Score interval of a share of ``n`` independent trials (Wilson 1927); shares of ties count as they are.
 
     Args:
-        share: in [0, 1].
+        share: the observed share, between 0 and 1.
         n: number of trials; an effective number need not be whole.
         z: quantile of the normal distribution; by default that of 95%.
     """

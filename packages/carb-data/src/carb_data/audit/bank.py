@@ -42,7 +42,7 @@ def check_bank(bank: Bank, *, today: date, registry: Registry = cultures) -> lis
     """Every problem of a fact bank and its families, in file order.
 
     Args:
-        bank: as ``read_bank`` gives it.
+        bank: the bank that ``read_bank`` returned.
         today: the day on which facts must still hold.
         registry: cultures that may occur.
     """

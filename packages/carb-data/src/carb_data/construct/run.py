@@ -148,7 +148,7 @@ def construct(
     It may be called where an event loop runs, as in a notebook.
 
     Args:
-        config: references, models, windows.
+        config: the references, the models and the limits of similarity.
         out: a ``.jsonl`` or ``.parquet`` file.
         models: opens the models that the configuration names, see ``Models``.
         journal: the file of answers; by default ``OUT.journal.jsonl`` beside ``out``.

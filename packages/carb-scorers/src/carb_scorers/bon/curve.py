@@ -23,7 +23,7 @@ def pick_weights(scores: Sequence[float], n: int) -> list[float]:
 
     Args:
         scores: (N,) higher is better; equal scores share their win.
-        n: 1 to N.
+        n: number of samples from which the best is picked, from 1 to the pool's size.
 
     Returns:
         (N,) shares that sum to 1.
@@ -54,7 +54,7 @@ def expected_pick(scores: Sequence[float], qualities: Sequence[float], n: int) -
     Args:
         scores: (N,) by which the pick is made.
         qualities: (N,) what each sample is worth.
-        n: 1 to N.
+        n: number of samples from which the best is picked, from 1 to the pool's size.
     """
     return sum(w * q for w, q in zip(pick_weights(scores, n), qualities, strict=True))
 

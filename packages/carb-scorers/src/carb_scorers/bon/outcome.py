@@ -95,9 +95,9 @@ def bon_curve(
 
     Args:
         pool: the samples, the same number N for each prompt.
-        task: for what the prompts are about.
-        scores: of the pool.
-        grades: of the pool, as ``grade_pool`` gives them.
+        task: the task whose prompts the pool answers; it names each prompt's culture.
+        scores: the scores of the pool's samples, from ``score_pool``.
+        grades: the grades of the pool's samples, from ``grade_pool``.
         sizes: the n of the curve; 1, 2, 4, … N by default.
 
     Raises:

@@ -44,11 +44,11 @@ async def score_pool(
     prompt with one distinct answer leaves nothing to choose; its scorer is not asked.
 
     Args:
-        pool: of one policy for ``task``.
+        pool: one policy's samples for ``task``.
         task: the same as of the pool.
         scorer: any scorer; left open.
         folder: keeps the results in a journal there and resumes from it; null keeps nothing.
-        seed: of the presented order.
+        seed: seed of the order in which candidates are presented.
         window: requests handed to the scorer at once.
         on_progress: called after each window.
 

@@ -93,8 +93,8 @@ async def collect(
     A file with fewer samples is extended, one with more is read. What is there is never drawn again.
 
     Args:
-        policy: answers.
-        task: asks.
+        policy: the policy that answers the prompts.
+        task: the task whose prompts are asked.
         n: samples for each prompt.
         path: JSON Lines; made where it does not exist.
         shots: show the task's examples, unless the policy was opened with ``shots=false``.

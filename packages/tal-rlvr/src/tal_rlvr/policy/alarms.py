@@ -101,7 +101,7 @@ def text_stats(answers: Sequence[str], prompts: Sequence[str], languages: Sequen
     """Measure answers.
 
     Args:
-        answers: (n,) texts.
+        answers: the n answers to measure.
         prompts: (n,) what each answers; answers of one prompt are compared with each other.
         languages: (n,) BCP 47 tag of each prompt.
     """
@@ -144,9 +144,9 @@ def alarms(
 
     Args:
         before: the policy's answers before training.
-        now: its answers now.
-        limits: how far is too far.
-        step: of training.
+        now: statistics of the policy's answers now.
+        limits: the limits beyond which an alarm is raised; null means the defaults of ``Limits``.
+        step: the step of training; null means that it is not known.
         kl: nats per answer from the policy before training, where known.
     """
     limits = limits or Limits()

@@ -45,11 +45,11 @@ def tell(trainer: Any, what: str, steps: int, report: OnLog, names: Mapping[str,
     """Report every log of a trainer instead of printing it.
 
     Args:
-        trainer: of transformers.
-        what: is being done.
-        steps: in all.
+        trainer: the trainer of transformers or TRL.
+        what: the name of the phase, as the log shows it.
+        steps: number of steps in the phase.
         report: told about each log.
-        names: what to tell of a log: key to name.
+        names: the entries of a log to pass on: from the trainer's key to the reported name.
     """
     transformers = require("transformers", package="tal-rlvr", extra="train")
 
@@ -77,10 +77,10 @@ class Watch:
     """Looks at fresh samples of a policy in training: their reward, how far it moved, what its answers look like.
 
     Args:
-        config: of the run.
+        config: the configuration of the run.
         part: the prompts trained on; some of them are asked.
-        scorer: gives the reward.
-        tokenizer: of the policy.
+        scorer: the scorer that gives the reward.
+        tokenizer: the policy's tokenizer.
     """
 
     def __init__(self, config: PolicyConfig, part: Part, scorer: Scorer, tokenizer: Any) -> None:

@@ -38,10 +38,10 @@ def pool_divergence(
     Args:
         model: the policy.
         reference: the policy that it is compared with.
-        tokenizer: of both.
-        prompts: as the policy got them.
+        tokenizer: the tokenizer that both models use.
+        prompts: the prompts in the form in which the policy received them.
         pool: its answers; failed ones do not count.
-        temperature: at which they were sampled.
+        temperature: the temperature at which the answers were sampled.
     """
     total, answers = 0.0, 0
     for prompt in prompts:
@@ -72,9 +72,9 @@ def answer_divergences(
         reference: the policy that it is compared with.
         prompt: token ids, not empty.
         answers: token ids of each answer; may be empty.
-        places: how many next-token distributions of each answer count, from the first: its length, and one more
-            where it came to its own end.
-        temperature: at which the answers were sampled.
+        places: for each answer, how many next-token distributions count, from the first: its length, and one more
+            if it ended by itself.
+        temperature: the temperature at which the answers were sampled.
     """
     torch = require("torch", package="tal-rlvr", extra="train")
     with torch.no_grad():

@@ -110,11 +110,11 @@ def evaluate(
     """Grade, reward, divergence and text statistics of a policy's samples.
 
     Args:
-        config: of the run.
+        config: the configuration of the run.
         model: the policy's folder or hub id.
-        part: the prompts.
-        name: of the samples' file, and for the reports.
-        report: told about progress.
+        part: the prompts to answer, with their references.
+        name: the name of the samples' file, also used in reports.
+        report: a function that is told about progress.
         scorer: gives the reward; null: none.
         start: the policy from which the divergence is measured; null: none is.
 
@@ -154,9 +154,9 @@ def difference(
 
     Args:
         before: each prompt's grade before.
-        after: and after.
-        part: the prompts.
-        confidence: of the interval.
+        after: grade of each prompt after training; null where it failed.
+        part: the prompts that were answered.
+        confidence: level of the interval, between 0 and 1.
     """
     both = [
         (was, now, prompt.source_item)

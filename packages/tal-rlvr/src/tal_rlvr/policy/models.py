@@ -68,9 +68,9 @@ def save(trainer: Any, tokenizer: Any, folder: Any, ends: Any) -> None:
     """The trained policy as a folder that loads on its own; an adapter is merged into its model.
 
     Args:
-        trainer: of TRL.
-        tokenizer: of the policy.
-        folder: to write.
+        trainer: the trainer of TRL that holds the model.
+        tokenizer: the policy's tokenizer.
+        folder: the folder to write.
         ends: the tokens that end the model's texts, as ``load_policy`` found them.
     """
     model = trainer.accelerator.unwrap_model(trainer.model)

@@ -25,8 +25,8 @@ class ScorerReward:
     reward (``None``), and so no part in the update; an empty one has the lowest of its group.
 
     Args:
-        scorer: any scorer.
-        prompts: of the task, by id; rows of the training set have a column ``prompt_id``.
+        scorer: any open scorer.
+        prompts: the task's prompts by id; rows of the training set have a column ``prompt_id``.
         one_line: only the first line of a completion is the answer.
         on_answers: told about every batch.
     """

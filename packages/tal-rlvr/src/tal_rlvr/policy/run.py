@@ -130,11 +130,11 @@ def alarms_of(
     """The first alarm of each kind during training, over windows of its latest samples.
 
     Args:
-        config: of the run.
-        train: what the samples answer.
-        before: of the policy before training.
-        curve: holds the divergence.
-        samples: by step.
+        config: the configuration of the run.
+        train: the prompts that the samples answer.
+        before: statistics of the policy's answers before training.
+        curve: the points of the training curve; they hold the divergence.
+        samples: the samples of each step.
     """
     languages = {prompt.id: prompt.language for prompt in train.prompts}
     divergence = {point.step: point.kl for point in curve}
