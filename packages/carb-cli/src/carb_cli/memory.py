@@ -35,7 +35,7 @@ def needs_of(name: str, *, gpus: Sequence[Gpu], memory: int | None) -> ModelNeed
 
     Args:
         name: a folder with safetensors files, or a hub id that was fetched before. Nothing is downloaded.
-        gpus: those at hand.
+        gpus: the GPUs of this machine; empty means that it has none.
         memory: free bytes of main memory.
 
     Raises:

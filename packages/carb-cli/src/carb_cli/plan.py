@@ -85,9 +85,9 @@ def plan_run(
 
     Args:
         wanted: the options of the run.
-        dataset: the selected sets.
-        price_in: of a million input tokens of a paid API.
-        price_out: of a million output tokens.
+        dataset: the sets to score, after all filters.
+        price_in: price of a million input tokens of a paid API; null means that no cost is shown.
+        price_out: price of a million output tokens of a paid API; null means that no cost is shown.
     """
     scorers = tuple(_plan_scorer(parse_spec(name), dataset, price_in, price_out) for name in wanted.scorer)
     costs = [scorer.cost for scorer in scorers if scorer.cost is not None]

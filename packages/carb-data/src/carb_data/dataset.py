@@ -43,7 +43,7 @@ class Dataset:
         """Load a ``.jsonl``, ``.jsonl.gz`` or ``.parquet`` file, a folder of such files, or a table (``shapes``).
 
         Args:
-            path: file or folder.
+            path: a file, or a folder of files.
             registry: cultures that may occur; ``None`` accepts any.
 
         Raises:
@@ -82,9 +82,9 @@ class Dataset:
         """The sets for which every given condition holds, in the same order.
 
         Args:
-            where: any further condition.
+            where: a condition that a set must meet as well; null means none.
             cultures: ids; a culture stands for its varieties, too: ``spanish`` for ``spanish-mx``.
-            domains: names of domains.
+            domains: names of the domains to keep; null keeps all.
             languages: BCP 47 tags; a language stands for its forms, too: ``zh`` for ``zh-Hant``.
 
         Raises:

@@ -38,7 +38,7 @@ def croissant(dataset: Dataset, name: str, file: Path | None = None) -> dict[str
     """Croissant 1.0 metadata (JSON-LD; Akhtar et al. 2024, arXiv 2403.19546) of a data set.
 
     Args:
-        dataset: the sets.
+        dataset: the data set to describe.
         name: name of the data set.
         file: the one file that holds it; its size and sha256 are recorded. Without one, no file is described.
     """

@@ -75,7 +75,7 @@ def remove_label(text: str, culture_id: str, language: str) -> str | None:
 
     Args:
         text: a text that names the culture.
-        culture_id: a registered culture.
+        culture_id: id of a registered culture.
         language: BCP 47 tag of the text; there are rules for the ten languages of the benchmark.
 
     Returns:

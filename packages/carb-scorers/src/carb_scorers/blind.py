@@ -34,7 +34,7 @@ def blind(item: BonSet, *, seed: int, comparative: bool) -> Iterator[Blinded]:
     positions. A request about a perturbed text is named by a hash, since its number could give its original away.
 
     Args:
-        item: the set.
+        item: the set to turn into requests.
         seed: another seed gives another order.
         comparative: whether scores depend on the other candidates; then each perturbed text takes the place of
             its original in a request of its own, otherwise all texts share one request.

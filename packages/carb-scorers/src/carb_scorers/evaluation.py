@@ -225,9 +225,9 @@ def evaluate(
     labels are joined back. It may be called where an event loop runs, as in a notebook.
 
     Args:
-        dataset: the sets.
+        dataset: the sets to score.
         scorers: spec strings (opened and closed here) or ``Scorer`` objects (left open).
-        seed: of the presented order.
+        seed: seed of the order in which candidates are presented.
         window: requests handed to a scorer at once.
         on_progress: called after each window.
 

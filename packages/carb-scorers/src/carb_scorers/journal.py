@@ -150,10 +150,10 @@ def check_journals(folder: Path, names: Iterable[str], *, fingerprint: str, seed
     """See that a run may go on in a folder, before any model is loaded.
 
     Args:
-        folder: of the journals; need not exist.
+        folder: the folder of the journals; it may not exist yet.
         names: the names under which this run's scorers have their journals.
-        fingerprint: of this run's data set.
-        seed: of this run.
+        fingerprint: fingerprint of this run's data set.
+        seed: seed of this run.
 
     Raises:
         CarbError: a journal belongs to another data set or seed, or to a scorer that this run does not have.

@@ -25,9 +25,10 @@ def write_part(folder: Path, attempt: str, results: Sequence[ScoreResult]) -> Pa
     it first was lost on the way, writes the same file again.
 
     Args:
-        folder: on storage that all workers and the driver share; made where it does not exist.
+        folder: the folder to write, on storage that all workers and the driver share; it is made if it does not
+            exist.
         attempt: another one keeps earlier files.
-        results: of one window.
+        results: the results of one window.
 
     Raises:
         DiskError: it cannot be written.

@@ -30,7 +30,7 @@ def read_presentations(folder: Path) -> pl.DataFrame:
     text stands in its original's place; so do presentations of several candidates, not a pointwise judge's of one.
 
     Args:
-        folder: of the run.
+        folder: the folder of the run.
 
     Returns:
         A row per response shown: ``scorer``, ``item_id``, ``order_id`` (number of the presentation within its item

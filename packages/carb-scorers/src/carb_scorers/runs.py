@@ -58,7 +58,7 @@ async def run(
     ``run.json`` is written.
 
     Args:
-        dataset: the sets.
+        dataset: the sets to score.
         scorers: spec strings (opened and closed here) or ``Scorer`` objects (left open).
         out: The folder of the run. It is made where it does not exist.
         names: The names of the data sets, for the record.

@@ -19,8 +19,8 @@ def fill(text: str, fields: Mapping[str, Any], where: str) -> str:
     """Fill a template. Fields are inserted as they are and never read as template code.
 
     Args:
-        text: the template (Jinja).
-        fields: what the template may use.
+        text: the template, written in Jinja.
+        fields: the values that the template may use, by name.
         where: names the template in errors.
 
     Raises:

@@ -64,8 +64,8 @@ async def check_scorer(
 
     Args:
         scorer: any scorer; it is not closed.
-        requests: what to ask; by default requests about ``example_dataset``.
-        tolerance: how far scores of the same request may be apart. 1e-5 is the promise for float32.
+        requests: the requests to score; null means requests about ``example_dataset``.
+        tolerance: largest difference between two scores of one request; 1e-5 is the promise for float32.
 
     Returns:
         The results for ``requests``.

@@ -84,7 +84,7 @@ def read_main(folders: Sequence[Path], culture_files: tuple[Path, ...], command:
     """Runs for a command that shows statistics of them, and the scores of the sets that count for a culture.
 
     Args:
-        folders: what the user named.
+        folders: the folders that the user named.
         culture_files: the user's own cultures.
         command: its name, for the message where no folder was named.
 

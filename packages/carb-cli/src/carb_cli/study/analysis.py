@@ -127,7 +127,7 @@ def mean_of(values: Sequence[float], clusters: Sequence[str], confidence: float,
     Args:
         values: one for each prompt.
         clusters: prompts that share one are not independent.
-        confidence: of the interval.
+        confidence: level of the interval, between 0 and 1.
         errors: prompts that do not count.
     """
     if not values:

@@ -50,12 +50,12 @@ def benchmark_score(
     """A scorer's score on a benchmark; null where a table does not list it.
 
     Args:
-        config: of the study.
-        scorer: whose score.
-        benchmark: on what.
+        config: the configuration of the study.
+        scorer: the scorer to measure.
+        benchmark: the benchmark to measure it on.
         dataset: the sets to score; null for a run or a table.
         opened: the scorer, opened when first called.
-        report: told about progress.
+        report: a function that is told about progress.
 
     Raises:
         CarbError: the scorer cannot be opened or go on, or the run or table lacks or spoils it.

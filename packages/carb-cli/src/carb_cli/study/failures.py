@@ -115,11 +115,11 @@ def failures(
     """Find what all good scorers miss, and whose answer they take for whose.
 
     Args:
-        dataset: the sets.
-        scores: of one or more scorers on them.
+        dataset: the sets that were scored.
+        scores: scores of one or more scorers on these sets.
         scorers: those that count as good; by default those whose accuracy is above chance with its whole 95%
             interval (a tie shares the win). A tie with a wrong answer is a miss.
-        examples: for each cluster.
+        examples: number of examples to keep of each cluster.
         by_topic: clusters of culture and topic instead of culture alone.
 
     Raises:

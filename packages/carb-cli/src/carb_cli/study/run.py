@@ -36,9 +36,9 @@ def run_study(path: Path, *, open_with: Opener = open_scorer, report: Report | N
     may be called where an event loop runs, as in a notebook.
 
     Args:
-        path: ``study.toml``.
+        path: the file ``study.toml``.
         open_with: opens scorers; for tests.
-        report: told about progress.
+        report: a function that is told about progress; null means none.
 
     Raises:
         CarbError: the file is wrong, or a task, a policy or a benchmark cannot be had.

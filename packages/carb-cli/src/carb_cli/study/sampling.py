@@ -131,10 +131,10 @@ def grades_of(state: State, pool: SamplePool, name: str, label: str) -> Grades:
     """The grades of a pool; where a judge gives them, they are kept in a cell.
 
     Args:
-        state: of the study.
-        pool: of the task.
-        name: of the task.
-        label: of the cell.
+        state: the state of the study.
+        pool: the samples of the task.
+        name: the name of the task.
+        label: the label of the cell, for messages.
     """
     task = state.tasks[name]
     judge = next(t.judge for t in state.config.task if t.name == name)

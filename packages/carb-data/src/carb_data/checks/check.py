@@ -21,7 +21,7 @@ def check(dataset: Dataset, *, near: float = NEAR) -> CheckReport:
     attacks them from the answers alone (``audit``), and counts how the sets are spread.
 
     Args:
-        dataset: what to check.
+        dataset: the data set to check.
         near: share of character n-grams, in (0, 1], that makes two prompts near-duplicates.
 
     Raises:

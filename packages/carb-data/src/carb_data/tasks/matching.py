@@ -74,8 +74,8 @@ def form(text: str, language: str) -> Form:
     """The words of a text: lower case, digits of all scripts as 0-9, without punctuation, articles and accents.
 
     Args:
-        text: any text.
-        language: ISO 639-1 code.
+        text: the text to bring into the common form.
+        language: the text's language, as an ISO 639-1 code.
     """
     return _remembered(text, language) if len(text) <= _SHORT else _form(text, language)
 

@@ -21,7 +21,7 @@ class Session(Protocol):
         """Score requests and hand over the results as they come, each exactly once, in any order.
 
         Args:
-            requests: what to ask, cut into windows as they are given.
+            requests: the requests to score, cut into windows in their order.
             on_results: called in the caller's thread.
             window: requests handed to a scorer at once.
             parts: folder for the files of an engine that writes its own.

@@ -38,7 +38,7 @@ class Worker:
         """Score the requests of one window.
 
         Args:
-            batch: column ``request``, JSON.
+            batch: a batch with the column ``request``, which holds JSON.
 
         Returns:
             One row: the results (JSON), and a user's mistake where there was one.
@@ -101,8 +101,8 @@ class RayEngine:
             workers: actors per scorer. Default: as many as the cluster has room for.
             cpus: CPUs of a worker.
             gpus: GPUs of a worker.
-            address: of the cluster, as ``ray.init`` takes it. Default: the environment variable ``RAY_ADDRESS``, or
-                else a cluster of this machine alone, which ends with the engine.
+            address: address of the cluster, as ``ray.init`` takes it; null means the environment variable
+                ``RAY_ADDRESS``, or else a cluster of this machine alone, which ends with the engine.
 
         Raises:
             MissingExtraError: Ray is not installed.

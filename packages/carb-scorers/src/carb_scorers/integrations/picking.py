@@ -69,12 +69,12 @@ def best_of_n(
 
     Args:
         scorer: a spec string (opened and closed here) or a ``Scorer`` (left open).
-        prompt: what the responses respond to: a text, or a conversation that ends with a turn of the user.
-        responses: at least one; the order does not matter, since it is hidden from the scorer.
+        prompt: the text or the conversation that the responses answer; a conversation ends with a turn of the user.
+        responses: one or more responses; their order does not matter, since the scorer does not see it.
         culture: id of the culture that the prompt is about. Without it a judge is not asked about any culture; to
             other scorers it makes no difference.
         language: BCP 47 tag of the prompt's language.
-        seed: of the order in which the scorer sees the responses.
+        seed: seed of the order in which the scorer sees the responses.
 
     Returns:
         The pick. Where scoring failed it has no index, and says why.
@@ -104,11 +104,12 @@ def score(
 
     Args:
         scorer: a spec string (opened and closed here) or a ``Scorer`` (left open).
-        prompts: what each response responds to: a text, or a conversation that ends with a turn of the user.
-        responses: as many as prompts.
+        prompts: the text or the conversation that each response answers; a conversation ends with a turn of the
+            user.
+        responses: the responses, one for each prompt.
         culture: id of the culture that the prompts are about. Without it a judge is not asked about any culture.
         language: BCP 47 tag of the prompts' language.
-        seed: of the order in which the scorer sees the responses to a prompt.
+        seed: seed of the order in which the scorer sees the responses to a prompt.
 
     Returns:
         A finite number for each response, higher is better; NaN where it could not be scored, with a warning.

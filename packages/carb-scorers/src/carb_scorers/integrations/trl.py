@@ -87,9 +87,9 @@ def as_trl_reward(
 
     Args:
         scorer: a spec string (opened when first called) or a ``Scorer``.
-        culture: of all prompts, where the data have no column ``culture``.
-        language: of all prompts, where the data have no column ``language``.
-        seed: of the order in which completions are presented.
+        culture: culture of all prompts, used if the data have no column ``culture``.
+        language: language of all prompts, used if the data have no column ``language``.
+        seed: seed of the order in which completions are presented.
 
     Returns:
         A function ``(prompts, completions, **columns) -> list of rewards``. A completion that could not be scored

@@ -32,7 +32,7 @@ def as_verl_reward(
         when_failed: reward of a response that could not be scored. verl has no missing rewards, so without this
             such a response ends the training with ``NoRewardError`` rather than be given a made-up number; but
             verl's managers ``rate_limited`` and ``prime`` make a reward of 0 of any error.
-        seed: of the order in which responses are presented.
+        seed: seed of the order in which responses are presented.
 
     Returns:
         ``compute_score(data_source, solution_str, ground_truth, extra_info=None, **_)``, or its plural. Both need

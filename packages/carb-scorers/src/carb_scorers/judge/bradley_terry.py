@@ -27,7 +27,7 @@ def strengths(wins: Sequence[Sequence[float]], precision: float = PRIOR_PRECISIO
 
     Args:
         wins: ``wins[i][j]`` is how often i beat j; fractions (probabilities of a win) are as good as counts.
-        precision: of the prior; above 0.
+        precision: precision of the normal prior of each strength; above 0.
 
     Returns:
         A strength for each candidate; they sum to 0 within rounding.
