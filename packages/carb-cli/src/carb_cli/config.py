@@ -41,11 +41,11 @@ class RunConfig(BaseModel):
     perturbed: bool = True
     """Score the perturbed texts too."""
     seed: int = 0
-    """Of the order in which candidates are presented."""
+    """Seed of the order in which candidates are presented."""
     window: Annotated[int, Field(ge=1)] = WINDOW
     """Requests handed to a scorer at once."""
     engine: Literal["local", "ray"] = "local"
-    """Where the scorers run."""
+    """The engine on which the scorers run."""
     culture_file: Names = ()
     """Files that define further cultures."""
 

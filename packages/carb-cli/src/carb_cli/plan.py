@@ -31,7 +31,7 @@ class ScorerPlan(Part):
     input_tokens: int | None
     """Estimate."""
     output_tokens: int | None
-    """At most, of models that write."""
+    """Largest number of output tokens, for models that write."""
     cost: float | None
     """Estimate, in the currency of the price; null without a price and for models that run here."""
 

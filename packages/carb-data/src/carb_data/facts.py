@@ -167,7 +167,7 @@ class Family(Frozen):
     form: Literal["short", "reply"] = "short"
     """One or two sentences, or a reply as an assistant gives it."""
     question: Text
-    """With ``{place}`` where the place's name stands."""
+    """The question, with ``{place}`` for the place's name."""
     places: Annotated[tuple[Place, ...], Field(min_length=1, max_length=4)]
     """Each belongs to the answer at its position. One place: a set without mirrors."""
     answers: Annotated[tuple[Answer, ...], Field(min_length=4, max_length=4)]

@@ -153,7 +153,7 @@ def as_text(prompt: str | tuple[Message, ...]) -> str:
 
 
 class Source(Frozen):
-    """Where one can read that an answer is right in its culture."""
+    """A page that states that an answer is right in its culture."""
 
     url: str | None = None
     """The page that states it."""

@@ -61,9 +61,9 @@ class PerturbResult:
     skipped: dict[str, int]
     """Reason to number of versions that were not asked for."""
     failures: tuple[PerturbFailure, ...]
-    """In the order of the data set; ``made``, ``skipped`` and these sum to all that could be asked for."""
+    """Failures in the order of the data set; ``made``, ``skipped`` and these sum to all that could be asked for."""
     usage: dict[str, Usage]
-    """By model."""
+    """Usage by model."""
 
     @property
     def cost(self) -> float:

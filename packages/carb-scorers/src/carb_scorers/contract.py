@@ -63,7 +63,7 @@ class ScoreRequest(Frozen):
     prompt: str | Conversation
     """One text, or turns of which the last is the user's; kept as turns down to a model's chat template."""
     candidates: Annotated[tuple[Candidate, ...], Field(min_length=1)]
-    """In presented order, which is random and seeded."""
+    """The candidates in the presented order, which is random and seeded."""
     culture: str
     """Id of the culture that the prompt is about, or ``UNKNOWN``."""
     language: str

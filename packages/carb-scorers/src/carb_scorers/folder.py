@@ -51,7 +51,7 @@ class RunFolder:
 
     @property
     def journal(self) -> Path:
-        """Where the journals are."""
+        """The folder of the journals."""
         return self.path / "journal"
 
     def write(self, name: str, writer: Callable[[Path], object]) -> None:

@@ -56,12 +56,12 @@ class JournalHead(Frozen):
 
     format: int = 3
     fingerprint: str
-    """Of the data set."""
+    """Fingerprint of the data set."""
     seed: int
-    """Of the presented order."""
+    """Seed of the presented order."""
     spec: ScorerSpec
     version: str
-    """Of carb-scorers, and of the package that provides the scorer."""
+    """Versions of carb-scorers and of the package that provides the scorer."""
 
 
 def journal_path(folder: Path, scorer: str) -> Path:

@@ -43,7 +43,7 @@ class ScorerRecord(Frozen):
     usage: Usage
     """Of all calls whose outcome was kept, those included that were retried later."""
     cost: float | None = None
-    """In the currency of the scorer's ``price_in`` and ``price_out`` (per million tokens); null without prices."""
+    """Cost in the currency of the scorer's ``price_in`` and ``price_out`` (per million tokens); null without prices."""
 
 
 class Machine(Frozen):

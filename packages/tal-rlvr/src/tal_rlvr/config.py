@@ -36,7 +36,7 @@ class PerturbedSets(Frozen):
     """Sets with perturbed texts, which the judge scores before and after training."""
 
     path: str
-    """As ``carb_data.load`` takes it: ``carb-seed``, a file, a hub id."""
+    """Anything that ``carb_data.load`` takes: ``carb-seed``, a file, a hub id."""
     languages: tuple[str, ...] = ()
     """Only sets whose prompt is in one of these; all where none is named."""
     pairs: Literal["all", "knockout"] = "knockout"

@@ -63,7 +63,7 @@ class HeldOut(Frozen):
     criteria_effect: Estimate
     """R_appr without a clip, of masked z, over the two verdicts, nats."""
     entropy: Estimate
-    """Of the next-token distributions along the output, nats."""
+    """Mean entropy of the next-token distributions along the output, in nats."""
     outcomes: tuple[PairOutcome, ...]
 
 

@@ -95,7 +95,7 @@ class Judgement(Frozen):
 
     @property
     def reasoning_end(self) -> int:
-        """Where z ends, in characters: the start of the verdict's line."""
+        """End of z, in characters: the start of the verdict's line."""
         return self.verdict_span.start - len(MARKER) - 1
 
 

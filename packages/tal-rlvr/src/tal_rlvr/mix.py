@@ -65,7 +65,7 @@ class SourceAccount(Frozen):
     """Training pairs with repetitions."""
     wanted_share: float
     share: float
-    """Of all that is drawn."""
+    """Seed of every random draw of the mix."""
 
 
 class MixAccount(Frozen):
@@ -107,10 +107,10 @@ class TrainingMix(Frozen):
     """How often a pair of a source or culture that is too small for its weight may be drawn."""
     curriculum: Literal["none", "easy-first"] = "none"
     limit: int | None = Field(default=None, ge=1)
-    """At most this many training pairs."""
+    """Largest number of training pairs."""
     held_out_limit: int | None = Field(default=None, ge=1)
     per_item: int | None = Field(default=None, ge=1)
-    """At most this many pairs of one source item and culture."""
+    """Largest number of pairs of one source item and culture."""
     shuffle_labels: bool = False
     """The control: the right response is drawn by lot in the training part, so there is nothing to learn."""
     seed: int = 0

@@ -13,7 +13,7 @@ class PromptConfig(Frozen):
     """The choice of prompt; kept beside a trained model as ``think.json``."""
 
     language: str = "en"
-    """Of the instructions: a BCP 47 tag, or ``item`` for each item's own."""
+    """Language of the instructions: a BCP 47 tag, or ``item`` for each item's own."""
     style: str = "full"
     """``full``: states the form, for any model. ``compact``: short, for a model warmed up on the form (English).
     Otherwise a folder with prompts of your own."""
@@ -21,7 +21,7 @@ class PromptConfig(Frozen):
     """Use the tokenizer's chat template: ``auto`` where there is one; ``no`` gives plain text, as for base models."""
 
     def folder(self) -> Path:
-        """Where the prompt files are."""
+        """The folder of the prompt files."""
         if self.style == "full":
             return prompt_folder()
         return prompt_folder() / "compact" if self.style == "compact" else Path(self.style)

@@ -52,9 +52,9 @@ class RewardConfig(Frozen):
     """Measure R_appr on z without the letters and statements of the verdict (``mask_verdict``), so that criteria are
     paid and not the announcement of a verdict; false is the paper's form."""
     chunk: int = Field(default=16, ge=1)
-    """At most this many rows in one forward pass of R_appr."""
+    """Largest number of rows in one forward pass of R_appr."""
     tokens_per_pass: int = Field(default=16_384, ge=1)
-    """At most this many tokens, padding included, in one forward pass of R_appr: long prompts go in smaller batches."""
+    """Largest number of tokens, padding included, in one forward pass of R_appr; long prompts go in smaller batches."""
 
     @property
     def bound(self) -> float | None:

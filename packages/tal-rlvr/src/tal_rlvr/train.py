@@ -62,7 +62,7 @@ class TrainResult(Frozen):
     """Training pairs left out because their prompt does not fit (``max_prompt_tokens``)."""
     stages: tuple[Stage, ...]
     changes: dict[str, Difference]
-    """By decoding: held-out accuracy after GRPO minus before it, paired by source item."""
+    """Held-out accuracy after GRPO minus before it, by decoding, paired by source item."""
     curve: tuple[dict[str, float], ...]
     """What was logged at each step."""
 

@@ -19,7 +19,7 @@ class _Phrase(Frozen):
     name: str
     why: str
     assessment: str
-    """With ``{better}`` and ``{worse}`` for the letters."""
+    """The target text, with ``{better}`` and ``{worse}`` for the letters."""
 
 
 class WarmupConfig(Frozen):

@@ -33,7 +33,7 @@ class Picked(Part):
 
     scorer: str
     quality: float | None
-    """Of the pick from all samples; null where nothing is graded."""
+    """Grade of the pick from all samples; null where nothing is graded."""
     low: float | None
     high: float | None
     regret: float | None

@@ -34,7 +34,7 @@ class Served(Output):
     schema_: Literal["carb.review.serve/1"] = Field(default="carb.review.serve/1", alias="schema")
     address: str
     port: int
-    """At which this machine listens."""
+    """The port at which this machine listens."""
     board: str
     """Private link of the organiser's progress board; a new one at each start."""
     links: tuple[Invitation, ...]

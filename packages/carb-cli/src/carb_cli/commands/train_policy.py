@@ -194,7 +194,7 @@ def _show(result: PolicyResult) -> None:
 
 
 def _show_curve(curve: Sequence[CurvePoint]) -> None:
-    """At most eight of its steps, spread evenly, the last among them."""
+    """At most eight points of the curve, spread evenly, the last among them."""
     known = [point for point in curve if point.reward is not None]
     last = len(known) - 1
     count = min(_POINTS, len(known))

@@ -57,7 +57,7 @@ class Runs:
 
     @property
     def scorers(self) -> dict[str, ScorerRecord]:
-        """By name."""
+        """The record of each scorer, by name."""
         return {scorer.spec.name: scorer for record in self.records for scorer in record.scorers}
 
 

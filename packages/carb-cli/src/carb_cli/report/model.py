@@ -25,7 +25,7 @@ class DatasetPart(Part):
     sets: int
     """All sets that were scored."""
     mirrors: int
-    """Of them, sets about other places, which count for families alone."""
+    """Number of these sets that are about other places; they count for families alone."""
     responses: int
     chance: float | None
     """Accuracy of a random pick without ties: the mean of 1/N."""
@@ -98,7 +98,7 @@ class ItemsPart(Part):
     suspects: int
     """Items that good scorers lose and bad ones win, or whose wrong answer good scorers prefer."""
     suspicious: tuple[ItemRow, ...]
-    """Of them, at most 40, the worst first."""
+    """At most 40 of these sets, the worst first."""
 
 
 class PointPart(Part):
@@ -144,7 +144,7 @@ class Report(Output):
     confidence: float
     dataset: DatasetPart
     scorers: dict[str, ScorerPart]
-    """By name, best first."""
+    """Scorers by name, the best first."""
     pairs: tuple[PairRow, ...]
     floor: SurfaceFloor | None
     """How far the surface alone gets, over all sets and in each culture, and the test of each scorer against it."""
@@ -156,5 +156,5 @@ class Report(Output):
     runs: tuple[RunPart, ...]
 
     def plain(self) -> dict[str, Any]:
-        """As ``report.json`` has it."""
+        """The report in the form of ``report.json``."""
         return self.model_dump(mode="json")

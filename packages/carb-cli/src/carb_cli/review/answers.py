@@ -28,7 +28,7 @@ class Opinion(Frozen):
     verdict: Verdict | None = None
     """``best`` here; another one ``right`` here too, ``wrong`` here, or it ``depends``. Null for ``version`` items."""
     on: tuple[Depends, ...] = ()
-    """On what it depends."""
+    """What the answer depends on."""
     which: Words = ""
     """Which region, generation or religion, in the reviewer's words."""
     natural: bool = True
@@ -51,13 +51,13 @@ class Answer(Frozen):
     status: Literal["answered", "unknown", "objected"]
     """``unknown``: I do not know; ``objected``: the question itself is wrong."""
     opinions: dict[Token, Opinion] = Field(default_factory=dict, max_length=16)
-    """By token of the option; complete for ``answered``, else empty."""
+    """Opinions by token of the option; complete for ``answered``, else empty."""
     meaning: Literal["same", "changed", "unsure"] | None = None
     """``version`` items: has the version the same meaning as the original?"""
     concept: Literal["kept", "changed", "unsure"] | None = None
     """``version`` items: is the cultural concept the same?"""
     source: Words = ""
-    """Where this can be read: a link or a title."""
+    """A link to a page that states this, or its title."""
     comment: Words = ""
 
     @property
@@ -91,7 +91,7 @@ class Person(Frozen):
     region: Short = ""
     age: AgeBand = ""
     language: Annotated[str, StringConstraints(pattern=r"^[a-z]{0,3}$")] = ""
-    """Of the page."""
+    """Language in which the page is shown."""
     consent: Annotated[int, Field(ge=1)]
     """Version of the consent text that was agreed to."""
 

@@ -35,7 +35,7 @@ class Applied(Output):
 
     schema_: Literal["carb.review.applied/1"] = Field(default="carb.review.applied/1", alias="schema")
     fingerprint: str
-    """Of the reviewed data set that was written."""
+    """Fingerprint of the reviewed data set that was written."""
     original: str
     """Fingerprint of the data set that was reviewed."""
     rules: str
@@ -110,7 +110,7 @@ def _voted(item: BonSet, tally: SetTally, decision: Decision, rules: str) -> Bon
 
 
 def companion(path: Path) -> Path:
-    """Where the file beside a reviewed data set is."""
+    """Path of the file beside a reviewed data set."""
     return path.with_name(f"{path.stem}{SUFFIX}")
 
 

@@ -28,7 +28,7 @@ class Plan:
     """How a review is handed out."""
 
     seed: int
-    """Of the random shares and orders."""
+    """Seed of the random shares and orders."""
     random_share: float
     """Share of the items that each reviewer gets in an order that no answer changes."""
     per_set: int | None
@@ -132,7 +132,7 @@ def _new(
 
 
 def _others(db: sqlite3.Connection, reviewer: str) -> tuple[dict[str, int], dict[str, tuple[int, int]]]:
-    """Of other reviewers: how many answered or hold each item, and how many picked its key or something else."""
+    """Count the other reviewers: who answered or holds each item, and who picked its key or something else."""
     taken: dict[str, int] = {}
     votes: dict[str, tuple[int, int]] = {}
     rows = db.execute(

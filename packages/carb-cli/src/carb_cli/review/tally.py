@@ -24,9 +24,9 @@ class OptionTally(Frozen):
     depends: int
     unnatural: int
     on: dict[str, int]
-    """Of ``depends``: on region, generation, religion or other."""
+    """What ``depends`` depends on: region, generation, religion or other."""
     which: tuple[str, ...] = ()
-    """Of ``depends``: the reviewers' words."""
+    """The reviewers' words for what it depends on."""
     better: tuple[str, ...] = ()
     """Better wordings that were offered."""
 

@@ -29,7 +29,7 @@ class State:
     pools: dict[tuple[str, str], SamplePool] = field(default_factory=dict)
     grades: dict[tuple[str, str], dict[str, tuple[float | None, ...]]] = field(default_factory=dict)
     benchmarks: dict[str, dict[str, Measured]] = field(default_factory=dict)
-    """By scorer, then benchmark."""
+    """Scores by scorer, then by benchmark."""
     downstream: dict[str, dict[str, Measured]] = field(default_factory=dict)
     bon: dict[str, dict[str, BonResult]] = field(default_factory=dict)
     counted: dict[tuple[str, str], list[str]] = field(default_factory=dict)

@@ -84,7 +84,7 @@ class OptimisedConfig(_Table):
     """``[[optimised]]``: a policy that was optimised against one of the scorers. One of ``run`` and ``policy``."""
 
     name: Name = "optimised"
-    """Of the way of optimising (``grpo``, ``dpo``): policies of the same name make one figure."""
+    """Name of the way of optimising (``grpo``, ``dpo``): policies of the same name make one figure."""
     scorer: Name
     run: Path | None = None
     """A folder that ``carb train-policy`` wrote. Its policy answers greedily. Prompts that share a source item with

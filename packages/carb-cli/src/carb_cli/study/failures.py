@@ -27,7 +27,7 @@ class Example(Part):
     taken: str
     """The wrong answer that most of them take."""
     taken_culture: str
-    """Where that answer would be right."""
+    """The culture in which that answer would be right."""
     agree: float
     """Share of the good scorers that take it."""
 
@@ -39,14 +39,14 @@ class Cluster(Part):
     topic: str | None
     missed: int
     sets: int
-    """Of this culture and topic, judged by all good scorers."""
+    """Number of sets of this culture and topic that all good scorers judged."""
     expected: float
     """How many all would miss if their misses had nothing to do with one another: Σ over sets of the product of
     each one's share of misses in the culture."""
     p: float
     """Probability of at least this many missed sets here, if the missed sets were spread at random (hypergeometric)."""
     p_adjusted: float
-    """Holm's, over the clusters."""
+    """``p`` corrected over the clusters by Holm's method."""
     examples: tuple[Example, ...]
 
 
@@ -54,13 +54,13 @@ class Confusion(Part):
     """How often the answer of one culture is taken for that of another, over all good scorers."""
 
     culture: str
-    """Whose answer is right."""
+    """The culture whose answer is right."""
     taken: str
-    """Whose answer is taken."""
+    """The culture whose answer is taken."""
     offered: int
     """Judgements of sets of ``culture`` that offer a wrong answer of ``taken``."""
     picked: float
-    """Of these, how many take it; a tie is divided among the tied."""
+    """Number of these judgements that take it; a tie is divided among the tied answers."""
     rate: float
     """``picked / offered``."""
     expected: float
@@ -81,11 +81,11 @@ class Failures(Output):
     schema_: Literal["carb.failures/1"] = Field(default="carb.failures/1", alias="schema")
     good: tuple[GoodScorer, ...]
     sets: int
-    """Judged by all good scorers."""
+    """Number of sets that all good scorers judged."""
     missed: int
-    """By all of them."""
+    """Number of sets that all of them miss."""
     expected: float
-    """Missed by all, if their misses had nothing to do with one another within a culture."""
+    """Number missed by all, if their misses were independent within a culture."""
     same_answer: float | None
     """Share of the sets missed by all in which all take the same wrong answer."""
     clusters: tuple[Cluster, ...]

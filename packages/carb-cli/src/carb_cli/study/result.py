@@ -38,9 +38,9 @@ class ScorerRow(Part):
     spec: str
     benchmarks: dict[str, Measured]
     downstream: dict[str, Measured]
-    """By outcome: ``bon/POLICY/TASK`` or ``NAME/TASK`` for optimised policies."""
+    """Rows by outcome: ``bon/POLICY/TASK``, or ``NAME/TASK`` for optimised policies."""
     curves: dict[str, tuple[CurvePart, ...]]
-    """By outcome, for Best-of-N."""
+    """Rows by outcome, for Best-of-N."""
 
 
 class Line(Part):

@@ -26,7 +26,7 @@ class Job:
     """Samples that are wanted of a policy."""
 
     label: str
-    """Of the file in ``samples/``."""
+    """Name of the file in ``samples/``."""
     what: str
     """Told while they are drawn."""
     task: Task

@@ -36,7 +36,7 @@ class CheckReport(Frozen):
     sets: int
     fingerprint: str
     findings: tuple[Finding, ...]
-    """In the order of the data set."""
+    """Findings in the order of the data set."""
     audit: AuditReport
     """What attacks on the answers alone got; with two that look at more: ``language`` (is an answer in the prompt's
     language?) and ``label`` (does it name the set's culture?)."""

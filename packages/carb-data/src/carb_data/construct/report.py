@@ -81,7 +81,7 @@ class ConstructReport(Frozen):
     discarded: dict[str, int]
     """Reason to number of texts that were written again, most frequent first."""
     usage: dict[str, Usage]
-    """By model."""
+    """Usage by model."""
 
     @property
     def cost(self) -> float:

@@ -47,7 +47,7 @@ class ChoiceOptions(TaskOptions):
     without: Names = ()
     """Leave out the questions of these: data sets, or files with an id on each line."""
     seed: int = 0
-    """Of the wrong answers and the order of the options, where the questions are built here."""
+    """Seed of the wrong answers and of the order of the options, for questions that are built here."""
     limit: int | None = Field(None, ge=1)
     """Ask only this many, spread evenly over the places."""
 
@@ -60,7 +60,7 @@ class Question:
     options: tuple[str, ...]
     right: int
     cultures: tuple[str, ...]
-    """Where each option is right."""
+    """The places in which each option is right."""
 
 
 class ChoiceTask(GradesOneByOne):

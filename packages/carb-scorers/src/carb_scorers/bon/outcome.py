@@ -52,7 +52,7 @@ class BonResult(Frozen):
     n: int
     """Samples of each prompt."""
     curve: tuple[CurvePoint, ...]
-    """At n = 1, 2, 4, … N; empty where no prompt counts."""
+    """Points of the curve at n = 1, 2, 4, … N; empty if no prompt counts."""
     prompts: tuple[PromptOutcome, ...]
     """Those that count."""
     errors: int

@@ -23,7 +23,7 @@ class Pick:
     scored, since that one could have been the best."""
     response: str | None
     scores: tuple[float | None, ...]
-    """Of each response, in the order given."""
+    """Score of each response, in the given order."""
     rationale: str | None = None
     error: ScoreError | None = None
 

@@ -91,7 +91,7 @@ class Alarm(Frozen):
 
     kind: Literal["length", "language", "repetition", "collapse", "empty", "kl", "overoptimised"]
     step: int | None
-    """Of training; null for the evaluation at its end."""
+    """Step of training; null for the evaluation at its end."""
     before: float | None
     now: float
     message: str

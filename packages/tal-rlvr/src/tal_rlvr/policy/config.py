@@ -44,7 +44,7 @@ class PolicyConfig(Frozen):
     eval_samples: int = Field(default=4, ge=2)
     """Samples of each held-out prompt, from which length, language and repetition are measured."""
     eval_limit: int | None = Field(default=64, ge=1)
-    """At most so many held-out prompts, and so many of each further task."""
+    """Largest number of held-out prompts, and of prompts of each further task."""
     watch_every: int | None = Field(default=None, ge=1)
     """Steps between looks at fresh samples in DPO, which makes none of its own; null: ten looks in all."""
     log_every: int = Field(default=1, ge=1)

@@ -56,7 +56,7 @@ class CurvePoint(Frozen):
     """Mean margin of implicit rewards, for DPO."""
     loss: float | None = None
     stats: TextStats | None = None
-    """Of the step's samples, where there are any."""
+    """Statistics of the step's samples; null if there are none."""
 
 
 class Trained(Frozen):
@@ -69,7 +69,7 @@ class Trained(Frozen):
     """Preference pairs; null for GRPO."""
     curve: tuple[CurvePoint, ...]
     alarms: tuple[Alarm, ...]
-    """Of the samples during training."""
+    """Statistics of the samples during training."""
     unscored: int
     """Samples that the scorer could not score; they took no part in updates."""
 
@@ -86,7 +86,7 @@ class PolicyResult(Frozen):
     pairs: int | None
     """Preference pairs; null for GRPO."""
     before: Evaluation
-    """On the held-out prompts of the task."""
+    """Results on the held-out prompts of the task."""
     after: Evaluation
     change: Difference
     tasks: tuple[TaskChange, ...]

@@ -25,9 +25,9 @@ class RewardOptions(HFOptions):
     """Options of ``classifier:MODEL`` on transformers."""
 
     objective: str | None = None
-    """Of a head with several outputs: the name or number of the one that is the score."""
+    """For a head with several outputs, the name or number of the output that is the score."""
     weights: tuple[float, ...] | None = None
-    """Of a head with several outputs: the score is their sum under these weights, ``0.3,0.7``."""
+    """For a head with several outputs, the weights whose sum with them is the score, such as ``0.3,0.7``."""
 
     @field_validator("weights", mode="before")
     @classmethod
