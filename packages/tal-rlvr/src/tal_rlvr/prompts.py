@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from importlib import resources
 from pathlib import Path
 from typing import Any, Protocol
@@ -92,12 +92,16 @@ def render_prompt(
     first, second = (_quoted(entry if isinstance(entry, str) else entry.text) for entry in pair)
     fields = {"prompt": _quoted(question), "first": first, "second": second, "culture": _name(culture)}
     path = _general(form, language, folder) if culture == GENERAL else _file(form, language, folder)
-    return [{"role": "user", "content": fill(str(path), fields)}]
+    return [{"role": "user", "content": _filled(path, fields)}]
 
 
 def render_plain(messages: Sequence[Message]) -> str:
     """The messages as text for a base model, up to the place where the judgement begins."""
-    return fill(str(prompt_folder() / "plain.jinja"), {"messages": list(messages)}) + "\n"
+    return _filled(prompt_folder() / "plain.jinja", {"messages": list(messages)}) + "\n"
+
+
+def _filled(path: Path, fields: Mapping[str, Any]) -> str:
+    return fill(path.read_text(encoding="utf-8"), fields, f"Prompt '{path}'").strip()
 
 
 def guard(messages: Sequence[Message], tokenizer: Any) -> list[Message]:
