@@ -107,6 +107,21 @@ def test_a_family_is_immune_as_a_whole_and_its_main_set_is_not():
     assert {"longest", "bag of words"} <= {attack.attack for attack in report.working}
 
 
+def test_what_a_topic_teaches_is_told_from_what_the_texts_give_away():
+    """Each topic has a true word of its own: it helps on sets of known topics, and not on those of new ones."""
+    random_ = random.Random(3)
+    words = ["".join(random_.choices("bcdfghjklmnpqrstvwxz", k=6)) for _ in range(80)]
+    sets = []
+    for n in range(160):
+        topic = n // 8
+        texts = [f"{text} {words[4 * topic + k]}" for k, text in enumerate(phrases(random_))]
+        shuffled = random_.sample(texts, 4)
+        sets.append(made(n, shuffled, shuffled.index(texts[0]), topic=f"t{topic}"))
+    rows = {row.attack: row for row in audit(Dataset(sets)).attacks if row.level == "all"}
+    assert rows["bag of words"].works
+    assert not rows["bag of words (new topics)"].works
+
+
 def test_sets_of_one_source_item_count_together():
     random_ = random.Random(5)
     origins = [Provenance(source="t", source_id=str(n), license="x", method="authored") for n in range(12)]

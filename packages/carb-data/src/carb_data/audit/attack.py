@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 
 from carb_data.audit.features import SURFACE
-from carb_data.audit.learned import LEARNED, groups, learned
+from carb_data.audit.learned import LEARNED, NEW_TOPICS, groups, learned
 from carb_data.audit.report import Attack, AuditReport, WorstSet
 from carb_data.dataset import Dataset
 from carb_data.models import BonSet, Role
@@ -50,7 +50,7 @@ def audit(
     if learn:
         attacks |= {
             name: lambda some, name=name: learned(some, name, seed=seed)  # type: ignore[misc]  # bound per turn
-            for name in LEARNED
+            for name in _learned_names(mains)
         }
     attacks |= dict(more or {})
     has_mirrors = len(mains) != len(items)
@@ -78,6 +78,12 @@ def audit(
         attacks=tuple(row for rows in found.values() for row in rows),
         worst=tuple(worst),
     )
+
+
+def _learned_names(items: Sequence[BonSet]) -> tuple[str, ...]:
+    """Each learned attack, and once more on new topics where different source items share one."""
+    recurring = len(set(groups(items))) != len(set(groups(items, topics=True)))
+    return (*LEARNED, *(name + NEW_TOPICS for name in LEARNED)) if recurring else LEARNED
 
 
 def _domain(item: BonSet) -> str:

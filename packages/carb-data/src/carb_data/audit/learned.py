@@ -17,6 +17,8 @@ _SPLIT: Mapping[str, Mapping[str, Any]] = {
     "character n-grams": {"analyzer": "char", "ngram_range": (1, 4)},
 }
 LEARNED = tuple(_SPLIT)
+NEW_TOPICS = " (new topics)"
+"""Ending of an attack's name whose folds keep together what shares a topic."""
 FOLDS = 10
 MOST_TEXTS = 40_000
 """More answers than this are not needed to learn what gives the right one away; sets beyond are judged only."""
@@ -26,10 +28,14 @@ def learned(items: Sequence[BonSet], name: str, *, seed: int = 0) -> list[list[f
     """For each set a number for each answer, from a logistic regression that was trained on other sets.
 
     Folds divide source items and families, never sets: a translation or a mirror of a set does not teach its answer.
+    With the ending ``NEW_TOPICS`` they divide the topics of a language as well. Where only the first of the two works,
+    the classifier has learned what is true in the language's home ("most here do not believe in hell") from other
+    sets that ask the same; where the second works too, the texts themselves give the answer away.
 
     Args:
         items: the sets; each needs two answers or more.
-        name: one of ``LEARNED``: words (pairs of characters where a script has no spaces), or 1- to 4-grams.
+        name: one of ``LEARNED``: words (pairs of characters where a script has no spaces), or 1- to 4-grams; with the
+            ending ``NEW_TOPICS``, tested on topics that it was not trained on.
         seed: another seed divides otherwise.
 
     Raises:
@@ -37,7 +43,7 @@ def learned(items: Sequence[BonSet], name: str, *, seed: int = 0) -> list[list[f
     """
     text = require("sklearn.feature_extraction.text", package="carb-data", extra="checks")
     linear = require("sklearn.linear_model", package="carb-data", extra="checks")
-    folds = _folds(items, seed)
+    folds = _folds(groups(items, topics=name.endswith(NEW_TOPICS)), seed)
     texts = [f"{r.language.partition('-')[0]} {r.text}" for item in items for r in item.responses]
     right = [r.role is Role.CHOSEN for item in items for r in item.responses]
     fold_of = [fold for item, fold in zip(items, folds, strict=True) for _ in item.responses]
@@ -45,7 +51,10 @@ def learned(items: Sequence[BonSet], name: str, *, seed: int = 0) -> list[list[f
     if len(set(folds)) < 2:
         return _by_set(items, values)
     matrix = text.TfidfVectorizer(
-        **_SPLIT[name], sublinear_tf=True, max_features=200_000, min_df=2 if len(texts) > 2000 else 1
+        **_SPLIT[name.removesuffix(NEW_TOPICS)],
+        sublinear_tf=True,
+        max_features=200_000,
+        min_df=2 if len(texts) > 2000 else 1,
     ).fit_transform(texts)
     for fold in sorted(set(folds)):
         train = [n for n, place in enumerate(fold_of) if place != fold][:MOST_TEXTS]
@@ -57,17 +66,25 @@ def learned(items: Sequence[BonSet], name: str, *, seed: int = 0) -> list[list[f
     return _by_set(items, values)
 
 
-def groups(items: Sequence[BonSet]) -> list[str]:
-    """What belongs together, for each set: its source item, with all others of its family."""
-    joined, first = Joined(), dict[str, str]()
+def groups(items: Sequence[BonSet], *, topics: bool = False) -> list[str]:
+    """What belongs together, for each set: its source item, with all others of its family.
+
+    Args:
+        items: the sets.
+        topics: join sets of one language and topic as well; a topic that joins two, ``hell-and-divorce``, goes with
+            both.
+    """
+    joined, first = Joined(), dict[tuple[str, str], str]()
     for item in items:
-        if item.family is not None:
-            joined.join(first.setdefault(item.family, item.source_item), item.source_item)
+        shared = [("family", item.family)] if item.family is not None else []
+        if topics and item.topic is not None:
+            shared += [(item.language, part) for part in item.topic.split("-and-")]
+        for key in shared:
+            joined.join(first.setdefault(key, item.source_item), item.source_item)
     return [joined.name(item.source_item) for item in items]
 
 
-def _folds(items: Sequence[BonSet], seed: int) -> list[int]:
-    names = groups(items)
+def _folds(names: Sequence[str], seed: int) -> list[int]:
     shuffled = sorted(
         set(names), key=lambda name: hashlib.sha256(f"{seed}\0{name}".encode("utf-8", "replace")).digest()
     )
