@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from carb_scorers.candidates import collect, flatten
 from carb_scorers.contract import Scorer, ScoreRequest, ScoreResult, ScorerSpec
+from carb_scorers.known import resolved
 from carb_scorers.models.protocol import REWARD_MODELS, Failure, RewardModel, read_backend_options
 from carb_scorers.specs import Options
 
@@ -41,6 +42,7 @@ def open_classifier(name: str, target: str, options: Mapping[str, str]) -> Score
         CarbError: an option is wrong, or the model cannot be opened or is no reward model.
     """
     read, kind = read_backend_options(ClassifierOptions, REWARD_MODELS, name, options)
+    target = resolved(target, "classifier")
     model: RewardModel = kind.open(target, read)
     spec = ScorerSpec(
         name=name,

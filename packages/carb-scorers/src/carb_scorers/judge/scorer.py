@@ -18,6 +18,7 @@ from carb_scorers.judge.asking import Asker
 from carb_scorers.judge.form_files import Mode, read_form
 from carb_scorers.judge.modes import LETTERS, Answer, Ask, Outcome, Round, listwise, pairwise, pointwise
 from carb_scorers.judge.reading import Read, Writing, read_probabilities, read_verdicts
+from carb_scorers.known import resolved
 from carb_scorers.models.protocol import LANGUAGE_MODELS, Failure, LanguageModel, read_backend_options
 from carb_scorers.specs import Options
 from carb_scorers.templates import read_words
@@ -248,6 +249,7 @@ def open_judge(name: str, target: str, options: Mapping[str, str]) -> Scorer:
         _check_prompts(asker, read)
     except CarbError as error:
         raise CarbError(f"Scorer '{name}': {error}") from None
+    target = resolved(target, "judge")
     model: LanguageModel = kind.open(target, read)
     spec = ScorerSpec(
         name=name,
