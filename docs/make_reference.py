@@ -19,11 +19,10 @@ NOTE = "<!-- Made by `python docs/make_reference.py`; a test holds it to the cod
 
 def commands() -> str:
     """The page of the commands: their help, as they print it at 100 columns."""
-    from carb_cli.main import COMMANDS, DATA_COMMANDS, REVIEW_COMMANDS
+    from carb_cli.main import COMMANDS, GROUPS
 
     names = ["", *COMMANDS]
-    names += ["data", *(f"data {name}" for name in DATA_COMMANDS)]
-    names += ["review", *(f"review {name}" for name in REVIEW_COMMANDS)]
+    names += [part for group, (own, _) in GROUPS.items() for part in (group, *(f"{group} {name}" for name in own))]
     codes = "Exit codes: 0 on success, 1 when a check that was asked for failed, 2 on wrong use, 130 when interrupted."
     parts = [NOTE, "# Commands", "", codes, ""]
     for name in names:
@@ -47,10 +46,11 @@ def help_of(name: str) -> str:
 
 def outputs() -> list[type[Any]]:
     """Every output model, by the name of its schema."""
-    from carb_cli.main import COMMANDS, DATA_COMMANDS, REVIEW_COMMANDS
+    from carb_cli.main import COMMANDS, GROUPS
     from carb_cli.output import Output
 
-    for place, _ in [*COMMANDS.values(), *DATA_COMMANDS.values(), *REVIEW_COMMANDS.values()]:
+    grouped = [place for own, _ in GROUPS.values() for place in own.values()]
+    for place, _ in [*COMMANDS.values(), *grouped]:
         import_module(place.partition(":")[0])
     import_module("carb_cli.report.model")
     found, waiting = {}, [Output]

@@ -12,10 +12,10 @@ from pathlib import Path
 
 import pytest
 
-from carb_cli.main import COMMANDS, DATA_COMMANDS, REVIEW_COMMANDS
+from carb_cli.main import COMMANDS, GROUPS
 
 ROOT = Path(__file__).parents[1]
-GROUPED = {*(f"data {name}" for name in DATA_COMMANDS), *(f"review {name}" for name in REVIEW_COMMANDS)}
+GROUPED = {f"{group} {name}" for group, (commands, _) in GROUPS.items() for name in commands}
 FENCE = re.compile(r"^```.*?^```$", flags=re.DOTALL | re.MULTILINE)
 PAGES = sorted(
     str(path.relative_to(ROOT))

@@ -18,8 +18,9 @@ import torch
 import transformers
 
 import tiny_models
+from carb_cli.main import main
 from carb_data import CarbError
-from carb_scorers import open_scorer
+from carb_scorers import open_scorer, score
 from carb_scorers.judge import form_names
 from carb_scorers.known import KnownModel, find, known, known_models, resolved
 from carb_scorers.models.transformers.adapters import ADAPTERS
@@ -158,3 +159,101 @@ def test_a_judge_of_the_published_configuration_is_asked_in_its_form(
     (result,) = anyio.run(scorer.score, [tiny_models.request("a bow", "a nod")])
     assert result.error is not None  # random weights write no verdict, and that is said
     assert result.error.kind == "parse"
+
+
+@pytest.fixture(scope="module")
+def skywork(tmp_path_factory: Any) -> Path:
+    """A classifier with the configuration of Skywork-Reward-Llama-3.1-8B, in small."""
+    base = tmp_path_factory.getbasetemp() / "tiny"
+    return small(known("skywork-reward-llama-3.1-8b"), tmp_path_factory.mktemp("weights") / "model", base)
+
+
+def rewardbench2(folder: Path, place: Path, shares: dict[str, float]) -> Path:
+    """Rows in RewardBench 2's form of which this share of each subset is judged rightly by the model."""
+    prompt, count = "What do people eat?", 20
+    texts = [f"They eat {dish} at {hour}." for dish in ("rice", "bread", "soup", "fish") for hour in range(4)]
+    rewards = score(f"classifier:{folder}", [prompt] * len(texts), texts)
+    ranked = [text for _, text in sorted(zip(rewards, texts, strict=True), reverse=True)]
+    rows = [
+        {
+            "id": f"{subset}-{number}",
+            "prompt": prompt,
+            "chosen": [ranked[0] if number < round(share * count) else ranked[-1]],
+            "rejected": ranked[3:6],
+            "subset": subset,
+        }
+        for subset, share in shares.items()
+        for number in range(count)
+    ]
+    rows.append({"id": "t", "prompt": prompt, "chosen": ranked[:2], "rejected": ranked[2:4], "subset": "Ties"})
+    place.write_text("\n".join(json.dumps(row) for row in rows))
+    return place
+
+
+SHARES = {"Factuality": 0.7, "Precise IF": 0.45, "Math": 0.65, "Safety": 0.95, "Focus": 0.95}
+"""Near to what was published about the model: 69.9, 42.5, 62.8, 93.3 and 96.2%."""
+
+
+def test_published_figures_are_compared_with_ours(
+    skywork: Path, tmp_path: Path, capsys: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    check = ["scorers", "check", "skywork-reward-llama-3.1-8b", "--weights", str(skywork), "--quiet"]
+    (tmp_path / "data" / "rewardbench2").mkdir(parents=True)
+    rewardbench2(skywork, tmp_path / "data" / "rewardbench2" / "test.jsonl", SHARES)
+    monkeypatch.setenv("CARB_DATA_DIR", str(tmp_path / "data"))
+    assert main([*check, "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["agrees"]
+    assert [(row["subset"], row["n"], row["ours"], row["published"]) for row in found["figures"]] == [
+        ("factuality", 20, 0.7, 0.699),
+        ("precise-if", 20, 0.45, 0.425),
+        ("math", 20, 0.65, 0.628),
+        ("safety", 20, 0.95, 0.933),
+        ("focus", 20, 0.95, 0.962),
+    ]
+    other = rewardbench2(skywork, tmp_path / "other.jsonl", {**SHARES, "Safety": 0.2})
+    assert main([*check, "--rewardbench2", str(other), "--out", "other"]) == 1
+    assert "4 of 5 published figures lie within our 95% intervals" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["check", "skywork-reward-llama-3.1-8b"], "RewardBench 2 is not here. CARB_DATA_DIR is not set."),
+        (["check", "m-prometheus-7b"], "No RewardBench 2 figures of 'Unbabel/M-Prometheus-7B' are known"),
+        (["check", "nothing-like-it"], "is no known model"),
+        (["check", "skywork-reward-llama-3.1-8b", "--rewardbench2", "some.jsonl"], "lack the subsets factuality"),
+        (
+            ["check", "skywork-reward-llama-3.1-8b", "--rewardbench2", "some.jsonl", "--weights", "none/here"],
+            "none/here",
+        ),
+        (["form", "rm-r2"], "Did you mean 'rm-r1'?"),
+    ],
+)
+def test_what_is_missing_for_a_check_is_said(
+    arguments: list[str], said: str, skywork: Path, tmp_path: Path, capsys: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("CARB_DATA_DIR", raising=False)
+    rewardbench2(skywork, tmp_path / "some.jsonl", {"Math": 0.5})
+    if said.startswith("lack"):
+        arguments = [*arguments, "--weights", str(skywork)]
+    assert main(["scorers", *arguments]) == 2
+    assert said in capsys.readouterr().err
+
+
+def test_the_list_holds_all_facts(capsys: Any) -> None:
+    assert main(["scorers", "list", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    rows = {row["name"]: row for row in found["models"]}
+    assert len(rows) == len(REGISTRY.models)
+    gemma = rows["skywork-reward-gemma-2-27b"]
+    assert (gemma["config"]["num_labels"], gemma["config"]["architectures"]) == (1, ["Gemma2ForSequenceClassification"])
+    assert gemma["scores"]["carb"]["average"] == 73.0
+    assert found["benchmarks"]["rewardbench2"]["source"] == "https://arxiv.org/abs/2506.01937"
+    assert {form["name"] for form in found["forms"]} == set(form_names())
+    assert main(["scorers", "list"]) == 0
+    assert "skywork-reward-gemma-2-27b" in capsys.readouterr().out
+    assert main(["scorers", "form", "rm-r1"]) == 0
+    assert capsys.readouterr().out.startswith('title = "RM-R1')

@@ -11,16 +11,14 @@ from pathlib import Path
 
 import pytest
 
-from carb_cli.main import COMMANDS, DATA_COMMANDS, REVIEW_COMMANDS, application
+from carb_cli.main import COMMANDS, GROUPS, application
 from cli_helpers import Carb, write_construct_config, write_review
 
 EVERY = {name: place for name, (place, _) in COMMANDS.items()} | {
-    f"{group} {name}": place
-    for group, commands in (("data", DATA_COMMANDS), ("review", REVIEW_COMMANDS))
-    for name, (place, _) in commands.items()
+    f"{group} {name}": place for group, (commands, _) in GROUPS.items() for name, (place, _) in commands.items()
 }
 DOWNSTREAM = "scorer,benchmark,downstream\na,0.7,0.5\nb,0.6,0.45\nc,0.72,0.55\nd,0.5,0.43\ne,0.4,0.3\n"
-NEEDS_PUBLIC_DATA = {"data build", "bon", "train-policy"}
+NEEDS_PUBLIC_DATA = {"data build", "bon", "train-policy", "scorers check"}
 SERVES = {"review serve"}
 NEEDS_MANY_SCORERS = {"data shorten"}
 """Run in test_cli_statistics.py."""
@@ -72,16 +70,16 @@ def test_all_commands_are_listed(carb: Carb) -> None:
     for name, (_, line) in COMMANDS.items():
         assert f" {name} " in shown
         assert line in " ".join(shown.replace("│", " ").split())
-    for name in DATA_COMMANDS:
-        assert f" {name} " in carb("data", "--help").out
-    for name in REVIEW_COMMANDS:
-        assert f" {name} " in carb("review", "--help").out
+    for group, (commands, line) in GROUPS.items():
+        assert line in " ".join(shown.replace("│", " ").split())
+        listed = carb(group, "--help").out
+        assert all(f" {name} " in listed for name in commands)
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish", "powershell"])
 def test_completion_knows_every_command(shell: str) -> None:
     script = application().generate_completion(shell=shell)
-    assert all(name in script for name in (*COMMANDS, *DATA_COMMANDS, *REVIEW_COMMANDS))
+    assert all(name in script for name in (*COMMANDS, *(name for commands, _ in GROUPS.values() for name in commands)))
 
 
 def test_completion_is_installed_where_asked(carb: Carb, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

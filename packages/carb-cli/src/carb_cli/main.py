@@ -60,6 +60,17 @@ REVIEW_COMMANDS = {
     "forget": (f"{_COMMANDS}.review:forget", "Remove a reviewer with everything that they said."),
     "backup": (f"{_COMMANDS}.review:backup", "Copy a review file, also while it is being served."),
 }
+SCORERS_COMMANDS = {
+    "list": (f"{_COMMANDS}.scorers:list_", "List published reward models, and the forms of judges."),
+    "check": (f"{_COMMANDS}.scorers:check", "Compare a published model's scores with its published figures."),
+    "form": (f"{_COMMANDS}.scorers:form", "Print the file of a judge's form."),
+}
+GROUPS = {
+    "data": (DATA_COMMANDS, "List, inspect, check, build and split data sets."),
+    "review": (REVIEW_COMMANDS, "Let native speakers review a data set, and put their votes into it."),
+    "scorers": (SCORERS_COMMANDS, "Published reward models: what they need, how they are asked, what they reach."),
+}
+"""Commands in groups, with a line for each group."""
 
 
 def application(argv: Sequence[str] = ()) -> App:
@@ -79,14 +90,12 @@ def application(argv: Sequence[str] = ()) -> App:
         print_error=True,
         suppress_keyboard_interrupt=False,
     )
-    data = App(name="data", help="List, inspect, check, build and split data sets.")
-    app.command(data)
     app.register_install_completion_command(help="Install completion for your shell.")
     _register(app, COMMANDS, argv)
-    _register(data, DATA_COMMANDS, argv)
-    review = App(name="review", help="Let native speakers review a data set, and put their votes into it.")
-    app.command(review)
-    _register(review, REVIEW_COMMANDS, argv)
+    for name, (commands, line) in GROUPS.items():
+        group = App(name=name, help=line)
+        app.command(group)
+        _register(group, commands, argv)
     return app
 
 

@@ -11,6 +11,7 @@ from urllib.parse import quote, urlsplit
 from carb_data import CarbError
 from carb_data.extras import require
 from carb_data.models import Frozen
+from carb_scorers.known import find
 from carb_scorers.specs import kinds
 
 Kind = Literal["classifier", "judge", "implicit"]
@@ -32,8 +33,9 @@ def recognise(model: str, kind: Kind | None = None) -> Recognised:
     """Say which scorer fits a model.
 
     Args:
-        model: A folder, a hub id ``owner/name``, the address of a server that speaks OpenAI's API
-            (``http://127.0.0.1:8000/v1``), or a spec string, which is taken as it is.
+        model: A folder, a hub id ``owner/name``, a published model's short name (``carb scorers list``), the address
+            of a server that speaks OpenAI's API (``http://127.0.0.1:8000/v1``), or a spec string, which is taken as it
+            is.
         kind: The kind of scorer. ``None`` reads it from the model's configuration.
 
     Raises:
@@ -43,6 +45,9 @@ def recognise(model: str, kind: Kind | None = None) -> Recognised:
         return Recognised(spec=model, why="You said how to ask it.")
     if urlsplit(model).scheme in ("http", "https"):
         return _server(model)
+    if kind is None and not Path(model).expanduser().exists() and (found := find(model)) is not None:
+        own = " It needs code of its own: add trust_remote_code=true to the spec." if found.remote_code else ""
+        return Recognised(spec=found.spec(), why=f"It is the published {found.kind} {found.id}.{own}")
     if kind is not None:
         return _as(kind, model, "You said what it is.")
     config, has_template = _configuration(model)

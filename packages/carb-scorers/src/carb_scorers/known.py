@@ -170,7 +170,7 @@ def parameters(config: Mapping[str, JsonValue], *, lm_head: bool) -> int:
     V·H for the embeddings, and again for a language model's head that is not tied; a layer has 2·H·A + 2·H·K for
     attention (A and K: heads and key-value heads times their width), 3·H·I for the gated feed-forward part, its norms
     (4·H in Gemma 2, else 2·H), A + 2·K biases in Qwen 2, and 2 norms of a head's width in Qwen 3; H for the last norm;
-    H for each output of a classifier. A head with more than one layer, or a gate, counts as one layer: that is within 1%.
+    H for each output of a classifier. A head of several layers, or with a gate, counts as one layer, within 1%.
 
     Args:
         config: fields of ``config.json``.
