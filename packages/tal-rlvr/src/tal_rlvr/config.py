@@ -79,7 +79,8 @@ class TrainConfig(Frozen):
     """Pairs with a longer prompt are left out, and counted. Default: the model's context less ``max_new_tokens``; a run
     is refused where fewer than 90% of the training pairs fit that."""
     grpo: dict[str, Any] = Field(default={})
-    """Settings of TRL's ``GRPOConfig`` over the paper's objective (``tal_rlvr.trainer.PAPER``)."""
+    """Settings of TRL's ``GRPOConfig`` over the paper's objective (``tal_rlvr.trainer.PAPER``). With ``max_steps = 0``
+    the run ends after the warm-up: supervised training alone."""
 
     def ablated(self, ablation: Ablation, out: Path) -> TrainConfig:
         """The same run with one part left out."""

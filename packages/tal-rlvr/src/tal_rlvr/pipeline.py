@@ -206,8 +206,13 @@ class TrainingRun:
     def reinforce(
         self, base: str, pairs: Sequence[Pair], *, resume: bool = False
     ) -> tuple[Path, list[dict[str, float]], int]:
-        """GRPO from ``base``; returns the trained model's folder, what was logged at each step, and the steps."""
+        """GRPO from ``base``; returns the trained model's folder, what was logged at each step, and the steps.
+
+        With ``grpo.max_steps = 0`` the run is supervised training alone, and ``base`` is the trained model.
+        """
         config = self.config
+        if config.grpo.get("max_steps") == 0:
+            return Path(base), [], 0
         rows = training_rows(
             ordered(pairs, seed=config.seed, shuffle=config.mix.curriculum == "none"),
             self.tokenizer,

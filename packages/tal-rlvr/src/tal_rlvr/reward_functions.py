@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
+import random
 import time
+from collections import defaultdict
 from collections.abc import Callable, Sequence
 from typing import Any, Literal
 
@@ -51,6 +53,9 @@ class RewardConfig(Frozen):
     mask: bool = True
     """Measure R_appr on z without the letters and statements of the verdict (``mask_verdict``), so that criteria are
     paid and not the announcement of a verdict; false is the paper's form."""
+    permuted: bool = False
+    """The control of R_appr: its values are permuted at random among the outputs of each prompt, so that their
+    distribution stays and their information is lost. Draws depend on the step and the prompt alone."""
     chunk: int = Field(default=16, ge=1)
     """Largest number of rows in one forward pass of R_appr."""
     tokens_per_pass: int = Field(default=16_384, ge=1)
@@ -164,7 +169,10 @@ class CriteriaFunction:
             log_metric("R_appr/without_criteria", _mean([reward.without_criteria for reward in rewards]))
             log_metric("R_appr/unpaid", _mean([float(not case.paid) for case in cases]))
             log_metric("R_appr/seconds", time.perf_counter() - started)
-        return [reward.value for reward in rewards]
+        values = [reward.value for reward in rewards]
+        if not self.config.permuted:
+            return values
+        return permuted([case.with_criteria.prefix for case in cases], values, trainer_state.global_step)
 
     def _case(self, prompt: Prompt, completion: Sequence[int], label: Verdict, bare: Prompt | None) -> CriteriaCase:
         prefix = tuple(encode_prompt(self.tokenizer, prompt))
@@ -180,6 +188,25 @@ class CriteriaFunction:
             start = prefix if own else tuple(encode_prompt(self.tokenizer, bare or ""))
             without = VerdictRow(start, self.tokens.marker)
         return CriteriaCase(VerdictRow(prefix, suffix), without, label, paid)
+
+
+def permuted(prompts: Sequence[tuple[int, ...]], values: Sequence[float], step: int) -> list[float]:
+    """The values with those of each prompt in another order, drawn from the step and the prompt.
+
+    Args:
+        prompts: the token ids of each output's prompt; equal ones are a group.
+        values: the reward of each output.
+        step: the trainer's step.
+    """
+    groups: dict[tuple[int, ...], list[int]] = defaultdict(list)
+    for place, prompt in enumerate(prompts):
+        groups[prompt].append(place)
+    out = list(values)
+    for prompt, places in groups.items():
+        drawn = random.Random(f"{step}\0{prompt}").sample(places, len(places))
+        for place, source in zip(places, drawn, strict=True):
+            out[place] = values[source]
+    return out
 
 
 def parse_all(
