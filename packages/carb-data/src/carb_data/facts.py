@@ -11,7 +11,7 @@ from typing import Annotated, Generic, Literal, Self, TypeVar
 
 from pydantic import BaseModel, Field, StringConstraints, ValidationError, model_validator
 
-from carb_data.errors import DataError, Problem
+from carb_data.errors import CarbError, DataError, Problem
 from carb_data.files import reasons
 from carb_data.models import (
     BonSet,
@@ -39,6 +39,7 @@ __all__ = [
     "Place",
     "Survey",
     "expand",
+    "load_facts",
     "read_bank",
 ]
 
@@ -222,6 +223,23 @@ def read_bank(folder: Path, problems: list[Problem]) -> Bank:
         facts=tuple(_lines(sorted((folder / "facts").glob("*.jsonl")), Fact, problems)),
         families=tuple(_lines(sorted((folder / "families").glob("*.jsonl")), Family, problems)),
     )
+
+
+def load_facts(path: Path) -> list[Fact]:
+    """The facts of a bank's folder, or of one ``.jsonl`` file with a fact on each line.
+
+    Raises:
+        CarbError: there is no fact.
+        DataError: with every bad line.
+    """
+    problems: list[Problem] = []
+    files = sorted((path / "facts").glob("*.jsonl")) if path.is_dir() else [path] if path.is_file() else []
+    found = [line.content for line in _lines(files, Fact, problems)]
+    if problems:
+        raise DataError(problems, "Correct these lines and run the command again.")
+    if not found:
+        raise CarbError(f"There are no facts in {path}. Name a folder with facts/*.jsonl, or a .jsonl file of facts.")
+    return found
 
 
 def _lines(paths: Iterable[Path], model: type[_M], problems: list[Problem]) -> Iterator[Line[_M]]:

@@ -103,11 +103,17 @@ def parse_spec(text: str) -> ParsedSpec:
 def open_scorer(spec: str) -> Scorer:
     """Open the scorer that a spec string describes; models are loaded here or at the first call.
 
+    Every kind takes ``references`` and ``reference_count``; see ``carb_scorers.references``.
+
     Raises:
         CarbError: unknown kind, option or model, or a missing extra; the message says what to do.
     """
+    from carb_scorers.references import read_references
+
     parsed = parse_spec(spec)
-    return _opener(parsed.kind)(parsed.name, parsed.target, parsed.options)
+    references, options = read_references(parsed.name, parsed.options)
+    scorer = _opener(parsed.kind)(parsed.name, parsed.target, options)
+    return scorer if references is None else references.before(scorer)
 
 
 def identity(spec: ScorerSpec) -> ScorerSpec:
