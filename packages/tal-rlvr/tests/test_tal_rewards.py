@@ -3,9 +3,12 @@ from __future__ import annotations
 import math
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from tal_rlvr import correctness_reward, criteria_reward, format_reward, parse_judgement, total_reward
 from tal_rlvr.appropriateness import CLIP, BaselineCache, CriteriaCase, VerdictRow, label_logprob
+from tal_rlvr.reward_functions import permuted
 
 BARE, GOOD, BAD = VerdictRow((1,), (9,)), VerdictRow((1,), (2, 9)), VerdictRow((1,), (3, 9))
 P = {BARE: (0.10, 0.30), GOOD: (0.60, 0.20), BAD: (0.05, 0.45)}
@@ -94,3 +97,18 @@ def test_an_unparsable_output_is_wrong_and_formless():
     judgement = parse_judgement("I prefer A.")
     assert correctness_reward([judgement], ["A"]) == [-1.0]
     assert format_reward([judgement, parse_judgement("Verdict: A", direct=True)]) == [0.0, 1.0]
+
+
+@given(st.lists(st.tuples(st.sampled_from("ab"), st.floats(-1, 1)), max_size=12), st.integers(0, 9))
+def test_permuted_rewards_are_the_same_ones_within_each_prompt(rows, step):
+    prompts, values = [(ord(p),) for p, _ in rows], [v for _, v in rows]
+    drawn = permuted(prompts, values, step)
+    for prompt in set(prompts):
+        own = [sorted(v for p, v in zip(prompts, side, strict=True) if p == prompt) for side in (values, drawn)]
+        assert own[0] == own[1]
+    assert drawn == permuted(prompts, values, step)
+
+
+def test_permuted_rewards_say_nothing_about_their_output():
+    drawn = [permuted([(1,)] * 4, [0.0, 0.0, 0.0, 1.0], step).index(1.0) for step in range(400)]
+    assert all(60 < drawn.count(place) < 140 for place in range(4))

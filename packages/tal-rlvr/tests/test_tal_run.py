@@ -110,6 +110,13 @@ def test_ablations_are_run_once_and_tabled(config):
     assert "rewards/R_appr/mean" not in results["no-reasoning"].curve[0]
 
 
+def test_a_run_without_steps_is_supervised_training_alone(config, tmp_path):
+    result = run(config, overrides={"grpo": {"max_steps": 0}})
+    assert result.model == str(tmp_path / "out" / "warmup")
+    assert (result.steps, result.curve) == (0, ())
+    assert [stage.accuracy for stage in result.stages[:1]] == [stage.accuracy for stage in result.stages[1:]]
+
+
 @pytest.fixture
 def perturbed(tmp_path):
     """Two English sets with perturbed texts."""

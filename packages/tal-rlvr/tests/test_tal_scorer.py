@@ -108,17 +108,20 @@ def test_outputs_without_form_are_an_error_row(scorer, monkeypatch):
     monkeypatch.setattr(HFLanguageModel, "generate", says(lambda _: "I cannot say."))
     (result,) = anyio.run(scorer.score, [REQUEST])
     assert result.error.kind == "parse"
-    assert "6 of the pairs" in result.error.message
+    assert "no judgement" in result.error.message
 
 
-def test_one_readable_order_of_each_pair_is_enough(scorer, monkeypatch):
+def test_a_pair_with_one_readable_order_is_not_scored_as_if_position_had_no_bias(scorer, monkeypatch):
+    """The judge says A always and is readable when the longer one comes first: that made the longest the best."""
+
     def half(prompt):
         text = first_is_longer(prompt)
         return text if text.endswith("A") else "no idea"
 
     monkeypatch.setattr(HFLanguageModel, "generate", says(half))
     (result,) = anyio.run(scorer.score, [REQUEST])
-    assert sorted(result.scores, key=result.scores.get) == ["2", "4", "6", "9"]
+    assert result.error is not None
+    assert result.error.kind == "parse"
 
 
 def test_it_keeps_the_contract(tiny_folder, monkeypatch):

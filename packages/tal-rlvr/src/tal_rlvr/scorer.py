@@ -61,7 +61,7 @@ def think_form(settings: ThinkSettings, options: ThinkOptions) -> Form:
         ask = partial(_ask, settings)
         return pairwise(request, ask, reads=reads, knockout=options.pairs == "knockout", orders=options.orders)
 
-    return Form(rounds, partial(_read, settings, reads=reads), tolerant=True)
+    return Form(rounds, partial(_read, settings, reads=reads))
 
 
 def _ask(settings: ThinkSettings, request: ScoreRequest, first: Candidate, second: Candidate) -> Ask:

@@ -13,11 +13,11 @@ from dataclasses import dataclass
 from itertools import combinations
 from typing import Literal
 
-from carb_scorers.contract import Candidate, Presentation, ScoreError, ScoreRequest
+from carb_scorers.contract import Candidate, Presentation, ScoreRequest
 from carb_scorers.judge.asking import Asker
 from carb_scorers.judge.bradley_terry import strengths
 from carb_scorers.judge.form_files import IN_BRACKETS, Wording
-from carb_scorers.models.protocol import Failure, Prompt
+from carb_scorers.models.protocol import Prompt
 
 LETTERS = string.ascii_uppercase
 
@@ -58,8 +58,7 @@ class Outcome:
     presentations: tuple[Presentation, ...]
 
 
-Round = Generator[list[Ask], Sequence[Answer | Failure], Outcome | Failure]
-"""Failed answers are sent only to rounds of a form that takes them (``Form.tolerant``)."""
+Round = Generator[list[Ask], Sequence[Answer], Outcome]
 
 AskPair = Callable[[ScoreRequest, Candidate, Candidate], Ask]
 
@@ -92,7 +91,7 @@ def listwise(request: ScoreRequest, asker: Asker, *, reads: bool, ranking: bool,
     ]
     presentations = tuple(
         Presentation(order=order, scores=dict(zip(order, answer.values, strict=True)))
-        for order, answer in zip(shown, _answered(answers), strict=True)
+        for order, answer in zip(shown, answers, strict=True)
     )
     return Outcome(_means(presentations, list(texts)), presentations)
 
@@ -111,9 +110,6 @@ def pairwise(request: ScoreRequest, ask: AskPair, *, reads: bool, knockout: bool
         reads: answers are natural log-probabilities of A and B, and not 1 for the pick and 0 for the other.
         knockout: see above.
         orders: in which orders a pair is shown.
-
-    Returns:
-        Scores; or the failure of a pair that has no answer in any order, where the form takes failed answers.
     """
     by_id = {candidate.id: candidate for candidate in request.candidates}
     ids = list(by_id)
@@ -126,21 +122,11 @@ def pairwise(request: ScoreRequest, ask: AskPair, *, reads: bool, knockout: bool
         pairs = list(zip(left[::2], left[1::2], strict=False)) if knockout else list(combinations(left, 2))
         shown = [(pair, order) for pair in pairs for order in presented_orders(pair, orders)]
         answers = yield [ask(request, by_id[first], by_id[second]) for _, (first, second) in shown]
-        judged = set()
-        for (pair, (first, second)), answer in zip(shown, answers, strict=True):
-            if isinstance(answer, Failure):
-                continue
-            judged.add(pair)
+        for (_, (first, second)), answer in zip(shown, answers, strict=True):
             share = math.exp(answer.values[0]) if reads else answer.values[0]
             wins[place[first]][place[second]] += share
             wins[place[second]][place[first]] += 1.0 - share
             presentations.append(Presentation(order=(first, second), scores={first: share, second: 1.0 - share}))
-        failures = [a for (pair, _), a in zip(shown, answers, strict=True) if pair not in judged]
-        if failures and isinstance(first_failure := failures[0], Failure):
-            error = first_failure.error
-            number = len(pairs) - len(judged)
-            message = f"{number} of the pairs have no verdict; the first: {error.message}"
-            return Failure(ScoreError(kind=error.kind, message=message))
         if not knockout:
             break
         winners = [a if wins[place[a]][place[b]] >= wins[place[b]][place[a]] else b for a, b in pairs]
@@ -171,13 +157,8 @@ def pointwise(request: ScoreRequest, asker: Asker, *, reads: bool, orders: Order
         for falling in scales
     ]
     key = candidate.id
-    presentations = tuple(Presentation(order=(key,), scores={key: answer.values[0]}) for answer in _answered(answers))
+    presentations = tuple(Presentation(order=(key,), scores={key: answer.values[0]}) for answer in answers)
     return Outcome(_means(presentations, [key]), presentations if len(scales) > 1 else ())
-
-
-def _answered(answers: Sequence[Answer | Failure]) -> list[Answer]:
-    """The answers of a form that does not take failed ones."""
-    return [answer for answer in answers if not isinstance(answer, Failure)]
 
 
 def _means(presentations: Sequence[Presentation], ids: Sequence[str]) -> dict[str, float]:

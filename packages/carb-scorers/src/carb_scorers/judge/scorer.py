@@ -62,8 +62,6 @@ class Form:
     read: Callable[[LanguageModel, Sequence[Ask]], Awaitable[Sequence[Read | Failure]]]
     alone: bool = False
     """Each candidate is judged by itself, so that one fails without the others."""
-    tolerant: bool = False
-    """The rounds are sent answers that could not be read, too, and decide what becomes of the item."""
 
 
 class JudgeScorer:
@@ -192,7 +190,6 @@ class _Item:
         self.asks: list[Ask] = []
         self._request = request
         self._rounds = form.rounds(request)
-        self._tolerant = form.tolerant
         self._usage = Usage()
         self._texts: list[str] = []
         self._outcome: Outcome | Failure | None = None
@@ -204,11 +201,11 @@ class _Item:
             self._usage += answer.usage
             if isinstance(answer, Read) and answer.text is not None:
                 self._texts.append(f"{ask.note}{answer.text}")
-        failures = [a for a in answers if isinstance(a, Failure) and not (self._tolerant and a.error.kind == "parse")]
-        if failures:
+        failures = [answer for answer in answers if isinstance(answer, Failure)]
+        if failures:  # of one order alone, too: what is left would count a preference for a position as a verdict
             self.asks, self._outcome = [], failures[0]
         else:
-            self._advance([answer.answer if isinstance(answer, Read) else answer for answer in answers])
+            self._advance([answer.answer for answer in answers if isinstance(answer, Read)])
 
     def result(self) -> ScoreResult:
         assert self._outcome is not None
@@ -223,7 +220,7 @@ class _Item:
             presentations=self._outcome.presentations,
         )
 
-    def _advance(self, answers: Sequence[Answer | Failure] | None) -> None:
+    def _advance(self, answers: Sequence[Answer] | None) -> None:
         try:
             self.asks = next(self._rounds) if answers is None else self._rounds.send(answers)
         except StopIteration as stop:
