@@ -13,7 +13,7 @@ import polars as pl
 import pytest
 
 from carb_cli import main as main_module
-from carb_cli.progress import Rates, duration
+from carb_cli.progress import Rates, duration, progress
 from carb_cli.selection import select, spread
 from carb_data import BonSet, CarbError, Dataset, ScoreTable, load
 from cli_helpers import Carb, small_dataset, small_set
@@ -48,6 +48,38 @@ def test_piped_progress_is_plain_lines(carb: Carb, data_file: Path, tmp_path: Pa
     assert "\r" not in ended.err + ended.out
     assert ended.err.splitlines()[-1].startswith("baseline:length: 12/12")
     assert "0 errors" in ended.err
+
+
+def test_what_perturbed_texts_cost_is_said_before_paying(carb: Carb, tmp_path: Path) -> None:
+    spec = "judge:m?backend=openai&url=http://127.0.0.1:9/v1"
+    common = [
+        "run",
+        "--data",
+        "carb-seed",
+        "--limit",
+        40,
+        "--scorer",
+        spec,
+        "--out",
+        tmp_path / "r",
+        "--dry-run",
+        "--json",
+    ]
+    planned = carb(*common)
+    calls = planned.json["scorers"][0]["calls"]
+    assert f"A judge gets {calls} requests for these 40 sets" in planned.err
+    without = carb(*common, "--no-perturbed")
+    assert without.json["scorers"][0]["calls"] == 40 < calls
+    assert without.err == ""
+
+
+def test_progress_without_a_total_ends_with_its_last_state(capsys: pytest.CaptureFixture[str]) -> None:
+    with progress() as report:
+        for built in range(199):
+            report("build x", built, 0, "built")
+    lines = capsys.readouterr().err.splitlines()
+    assert lines[0] == "build x: 0 built"
+    assert lines[-1] == "build x: 198 built"
 
 
 def test_quiet_shows_no_progress(carb: Carb, data_file: Path, tmp_path: Path) -> None:

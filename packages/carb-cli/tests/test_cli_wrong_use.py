@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
 import sys
 from pathlib import Path
 
@@ -34,6 +36,30 @@ def test_no_arguments_show_help(carb: Carb) -> None:
     ended = carb()
     assert ended.code == 0
     assert "Usage: carb COMMAND" in ended.out
+
+
+def test_names_that_the_locale_cannot_read(tmp_path: Path) -> None:
+    """LC_ALL=C and a file name outside ASCII."""
+    small_dataset(2).save(tmp_path / "é.jsonl")
+    locale = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
+    command = [
+        sys.executable,
+        "-m",
+        "carb_cli",
+        "run",
+        "--data",
+        "é.jsonl",
+        "--scorer",
+        "baseline:length",
+        "--out",
+        "r",
+    ]
+    ended = subprocess.run(command, cwd=tmp_path, env=os.environ | locale, capture_output=True, text=True, check=False)
+    assert ended.returncode == 2
+    assert "Traceback" not in ended.stderr
+    assert "PYTHONUTF8=1" in ended.stderr
+    ended = subprocess.run(command, cwd=tmp_path, env=os.environ | locale | {"PYTHONUTF8": "1"}, check=False)
+    assert ended.returncode == 0, "the advice helps"
 
 
 def test_version(carb: Carb) -> None:

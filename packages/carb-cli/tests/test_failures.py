@@ -149,6 +149,15 @@ class TestCommand:
         assert text.code == 0
         assert "are missed by all of them" in text.out
 
+    def test_a_share_is_that_of_the_report(self, carb, tmp_path):
+        """Ties and mirrored sets count here as they count there."""
+        chosen = ["--data", "carb-seed@2", "--limit", "40", "--scorer", "baseline:length", "--quiet"]
+        assert carb("run", *chosen, "--out", tmp_path / "run").code == 0
+        cell = carb("report", tmp_path / "run", "--json", "-").json["scorers"]["baseline:length"]["overall"]
+        assert cell["ties"] > 0
+        (good,) = carb("failures", tmp_path / "run", "--scorer", "baseline:length", "--json").json["good"]
+        assert (good["accuracy"], good["low"]) == (cell["accuracy"], cell["low"])
+
     def test_the_matrix_is_shown_and_drawn(self, carb, tmp_path):
         from carb_scorers.runs import run
 

@@ -208,9 +208,43 @@ def test_a_changed_scorer_is_refused_unless_fresh(tmp_path: Path) -> None:
     changed.spec = changed.spec.model_copy(update={"revision": "other weights"})
     with pytest.raises(CarbError, match="another scorer for 'counting'"):
         go(tmp_path, changed)
-    with pytest.raises(CarbError, match="'counting', which is not among those given now"):
-        go(tmp_path, Counting("other"))
     go(tmp_path, changed, fresh=True)
+
+
+def test_a_folder_keeps_the_scorers_of_earlier_runs(tmp_path: Path) -> None:
+    counting = Counting()
+    go(tmp_path, counting, Counting("other"), seed=3)
+    whole = table(tmp_path)
+    record = go(tmp_path, "baseline:length", seed=3)
+    assert [scorer.spec.name for scorer in record.scorers] == ["counting", "other", "baseline:length"]
+    assert table(tmp_path).filter(pl.col("scorer") != "baseline:length").equals(whole)
+    again = go(tmp_path, counting, seed=3)
+    assert sorted(scorer.spec.name for scorer in again.scorers) == ["baseline:length", "counting", "other"]
+    assert table(tmp_path).height == 3 * whole.height // 2
+    assert len(counting.asked) == len(set(counting.asked)), "nothing was asked twice"
+
+
+def test_errors_of_earlier_scorers_stay(tmp_path: Path) -> None:
+    broken = Counting("broken")
+    go(tmp_path / "trial", broken)
+    broken.errors = set(broken.asked[:2])
+    go(tmp_path / "r", broken)
+    before = (tmp_path / "r" / "errors.jsonl").read_text()
+    go(tmp_path / "r", "baseline:length")
+    assert (tmp_path / "r" / "errors.jsonl").read_text() == before != ""
+
+
+def test_scores_of_another_version_are_not_mixed_in(tmp_path: Path) -> None:
+    go(tmp_path, Counting())
+    path = tmp_path / "run.json"
+    record = json.loads(path.read_text())
+    record["versions"]["carb-scorers"] = "0.0.1"
+    path.write_text(json.dumps(record))
+    other = Counting("other")
+    with pytest.raises(CarbError, match=r"made by carb-scorers 0\.0\.1"):
+        go(tmp_path, other)
+    assert other.asked == [], "it is said before anything is paid for"
+    assert table(tmp_path)["scorer"].unique().to_list() == ["counting"]
 
 
 def test_a_changed_version_is_refused_unless_fresh(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -115,6 +115,10 @@ def _version() -> str:
     return version("carb-cli")
 
 
+def _is_surrogate(text: str) -> bool:
+    return any("\ud800" <= character <= "\udfff" for character in text)
+
+
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line.
 
@@ -128,6 +132,14 @@ def main(argv: Sequence[str] | None = None) -> int:
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="backslashreplace")  # a terminal that cannot show a script is no reason to fail
+    # Bytes that the locale cannot read; the readers of tables and models take no such path.
+    unreadable = [argument for argument in arguments if not argument.isascii() and _is_surrogate(argument)]
+    if unreadable:
+        sys.stderr.write(
+            f"error: {unreadable[0]!a} cannot be read in this locale ({sys.getfilesystemencoding()}). Set "
+            f"PYTHONUTF8=1 or LC_ALL=C.UTF-8 and run the same command again.\n"
+        )
+        return USAGE
     try:
         result = application(arguments)(arguments)
     except CycloptsError:

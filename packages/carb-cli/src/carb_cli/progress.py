@@ -33,15 +33,19 @@ def progress(quiet: bool = False) -> Iterator[Report]:
             yield show
     else:
         last: dict[str, float] = {}
+        waiting: dict[str, str] = {}
 
         def line(task: str, done: int, total: int, detail: str) -> None:
             now = time.monotonic()
+            count = f"{done}/{total}" if total else f"{done}"
+            waiting[task] = safe(f"{task}: {count} {detail}".rstrip())
             if (total and done >= total) or now - last.get(task, 0.0) >= PLAIN_EVERY:
                 last[task] = now
-                count = f"{done}/{total}" if total else f"{done}"
-                notes.print(safe(f"{task}: {count} {detail}".rstrip()), markup=False, soft_wrap=True)
+                notes.print(waiting.pop(task), markup=False, soft_wrap=True)
 
         yield line
+        for text in waiting.values():  # the last state, which came too soon after the line before it
+            notes.print(text, markup=False, soft_wrap=True)
 
 
 @contextmanager

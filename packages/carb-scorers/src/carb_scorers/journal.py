@@ -146,19 +146,17 @@ def _parsed(path: Path, lines: Sequence[bytes]) -> tuple[JournalHead, list[Score
     return head, found
 
 
-def check_journals(folder: Path, names: Iterable[str], *, fingerprint: str, seed: int) -> None:
+def check_journals(folder: Path, *, fingerprint: str, seed: int) -> None:
     """See that a run may go on in a folder, before any model is loaded.
 
     Args:
         folder: the folder of the journals; it may not exist yet.
-        names: the names under which this run's scorers have their journals.
         fingerprint: fingerprint of this run's data set.
         seed: seed of this run.
 
     Raises:
-        CarbError: a journal belongs to another data set or seed, or to a scorer that this run does not have.
+        CarbError: a journal belongs to another data set or seed.
     """
-    expected = {journal_path(folder, name) for name in names}
     for path in sorted(folder.glob("*.jsonl")):
         with path.open("rb") as file:
             line = file.readline()
@@ -167,8 +165,6 @@ def check_journals(folder: Path, names: Iterable[str], *, fingerprint: str, seed
         except ValidationError:
             continue  # torn, or else reported when it is opened
         _refuse_other(path, head, head.model_copy(update={"fingerprint": fingerprint, "seed": seed}))
-        if path not in expected:
-            raise OtherRunError(folder.parent, f"the scorer '{head.spec.name}', which is not among those given now")
 
 
 def read_journal(path: Path) -> tuple[JournalHead, dict[str, ScoreResult]]:

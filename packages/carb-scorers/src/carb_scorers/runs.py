@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import platform
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
+
+import polars as pl
 
 from carb_data import CarbError, Dataset, ScoreTable
 from carb_data.journal import DiskError
@@ -50,8 +52,8 @@ async def run(
     """Score a data set into a folder; the same call goes on after any interruption.
 
     Writes ``run.json``, ``scores.parquet`` (a ``ScoreTable``), ``errors.jsonl``, ``dataset.parquet`` (what was
-    scored) and ``journal/``. What is in the journal is not asked again. Scorers may be added to a folder, and none
-    left out.
+    scored) and ``journal/``. What is in the journal is not asked again. The folder keeps the scorers of earlier runs
+    into it: those that are not named now stay in its record and its table as they are.
 
     A scorer that cannot go on (a user's mistake, a server that is gone for good, ``STOP_AFTER`` failures without one
     success) does not keep the others from their work: all are tried, then the mistakes are reported together and no
@@ -81,7 +83,8 @@ async def run(
     outcomes: list[_Outcome] = []
     mistakes: list[tuple[str, CarbError]] = []
     with RunFolder(out, fresh=fresh) as folder:
-        check_journals(folder.journal, labels, fingerprint=dataset.fingerprint, seed=seed)
+        check_journals(folder.journal, fingerprint=dataset.fingerprint, seed=seed)
+        kept = _kept(folder, set(labels))
         for label, given in zip(labels, scorers, strict=True):
             try:
                 outcomes.append(await _score(dataset, given, label, folder, options))
@@ -91,6 +94,7 @@ async def run(
                 mistakes.append((label, error))
         _report(mistakes, len(labels), out)
         _refuse_same_names(outcomes)
+        outcomes = [*kept, *outcomes]
         record = RunRecord(
             created=datetime.now(UTC),
             command=tuple(command),
@@ -110,6 +114,39 @@ async def run(
         )
         _write(folder, dataset, outcomes, record)
     return record
+
+
+def _kept(folder: RunFolder, now: Set[str]) -> list[_Outcome]:
+    """The scorers of an earlier run into this folder that are not among those of now.
+
+    Its data set and seed are those of now, as ``check_journals`` has seen.
+
+    Raises:
+        CarbError: their scores were made by another version of this package.
+    """
+    if not (folder.path / "run.json").is_file():
+        return []
+    earlier = RunRecord.read(folder.path)
+    others = [record for record in earlier.scorers if record.spec.name not in now]
+    if not others:
+        return []
+    mine = installed_versions()["carb-scorers"]
+    theirs = earlier.versions.get("carb-scorers")
+    if theirs != mine:
+        raise OtherRunError(
+            folder.path, f"scorers that are not named now, made by carb-scorers {theirs} (this is {mine})"
+        )
+    frame = ScoreTable.load(folder.path / "scores.parquet").frame
+    lines = (folder.path / "errors.jsonl").read_text(encoding="utf-8").splitlines()
+    errors = [ErrorRow.model_validate_json(line) for line in lines]
+    return [
+        _Outcome(
+            ScoreTable(frame.filter(pl.col("scorer") == record.spec.name)),
+            record,
+            tuple(row for row in errors if row.scorer == record.spec.name),
+        )
+        for record in others
+    ]
 
 
 STOP_AFTER = 32

@@ -128,10 +128,10 @@ def run(
     )
     changed = sum(len(item.perturbed) for item in dataset)
     if changed and perturbed is None and not quiet:
-        texts = changed + sum(len(item.responses) for item in dataset)
+        sets = len(dataset)
         display.note(
-            f"{changed:,} of the {texts:,} texts are perturbed versions, for the report's section on robustness; "
-            f"--no-perturbed leaves them and their calls out."
+            f"A judge gets {sets + changed:,} requests for these {sets:,} sets: {changed:,} of them are about "
+            f"perturbed texts, for the report's section on robustness. --no-perturbed leaves these out."
         )
     if dry_run:
         plan = plan_run(wanted, dataset, price_in=price_in, price_out=price_out)

@@ -12,7 +12,7 @@ from pydantic import Field
 
 from carb_cli.output import Output, Part
 from carb_data import BonSet, CarbError, Dataset, ScoreTable
-from carb_metrics import adjust, bon_accuracy
+from carb_metrics import adjust, bon_accuracy, main_sets
 
 UNKNOWN = "unknown"
 """Stands for the culture of a response that names none."""
@@ -72,6 +72,7 @@ class GoodScorer(Part):
 
     scorer: str
     accuracy: float
+    """As in the report: over main sets, a tie is a loss and a failed set is wrong."""
     low: float
 
 
@@ -117,8 +118,8 @@ def failures(
     Args:
         dataset: the sets that were scored.
         scores: scores of one or more scorers on these sets.
-        scorers: those that count as good; by default those whose accuracy is above chance with its whole 95%
-            interval (a tie shares the win). A tie with a wrong answer is a miss.
+        scorers: those that count as good; by default those whose accuracy, as the report shows it, is above chance
+            with its whole 95% interval. A tie with a wrong answer is a miss.
         examples: number of examples to keep of each cluster.
         by_topic: clusters of culture and topic instead of culture alone.
 
@@ -168,7 +169,7 @@ def failures(
 
 
 def _good(dataset: Dataset, scores: ScoreTable, wanted: Sequence[str]) -> tuple[GoodScorer, ...]:
-    cells = bon_accuracy(scores, by=("scorer",), ties="shared").groups
+    cells = bon_accuracy(main_sets(scores.with_items(dataset)), by=("scorer",)).groups
     known = {row["scorer"]: row for row in cells.to_dicts()}
     unknown = [name for name in wanted if name not in known]
     if unknown:
