@@ -99,3 +99,30 @@ def test_wrong_options_and_files(make_table, tmp_path):
     text.write_text("no parquet")
     with pytest.raises(CarbError, match="Cannot read"):
         accuracy_from_parquet(text)
+
+
+@pytest.mark.parametrize("batch", [3, 8, 1000])
+@pytest.mark.parametrize("shuffled", [False, True])
+def test_clusters_are_kept_together(make_table, batch, shuffled):
+    """Sets of one source item, and of one family, count together, as in memory."""
+    sets = [[3.0, 1.0], [1.0, 2.0], [2.0, 1.0], [5.0, 1.0], [0.0, 1.0], [0.0, 1.0]] * 5
+    one = [make_table(sets, scorer=name, cultures=["thai", "german"], sources=["q", "r", "s"] * 2) for name in "ab"]
+    table = ScoreTable.concat(one)
+    frame = table.frame.with_columns(family=pl.when(pl.col("item_id") < "item-2").then(pl.lit("f")))
+    expected = bon_accuracy(ScoreTable(frame), by=("scorer", "culture"))
+    if shuffled:
+        frame = frame.sample(fraction=1.0, shuffle=True, seed=1)
+    found = accuracy_from_parquet(frame.lazy(), by=("scorer", "culture"), batch=batch)
+    independent = bon_accuracy(ScoreTable(frame.drop("source_item", "family")), by=("scorer", "culture"))
+    assert found.overall.high - found.overall.low > independent.overall.high - independent.overall.low
+    for name in "ab":
+        for cell in ("overall", "macro"):
+            mine, theirs = getattr(found.of(name), cell), getattr(expected.of(name), cell)
+            assert mine.model_dump() == pytest.approx(theirs.model_dump())
+    for row, other in zip(found.groups.to_dicts(), expected.groups.to_dicts(), strict=True):
+        assert row == pytest.approx(other)
+
+
+def test_source_items_with_one_set_each_are_independent(make_table):
+    table = make_table([[1.0, 0.0], [0.0, 1.0], [1.0, 0.0]], sources=["q", "r", "s"])
+    assert accuracy_from_parquet(table.frame.lazy()).overall == bon_accuracy(table).overall

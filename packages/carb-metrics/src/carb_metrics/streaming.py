@@ -14,6 +14,7 @@ from carb_data import CarbError
 from carb_data.table import COLUMNS, OPTIONAL
 from carb_metrics.accuracy import grouped_accuracy
 from carb_metrics.cells import Grouped
+from carb_metrics.clusters import CLUSTER, TIES, cluster_of, is_clustered
 from carb_metrics.outcomes import Errors, Ties, count_kinds, outcomes_of_frame
 from carb_metrics.tally import GAP_DRAWS, Weights
 
@@ -22,6 +23,7 @@ BATCH = 2_000_000
 
 _SET = ["scorer", "item_id"]
 _NEEDED = [*_SET, "role", "perturbation", "score"]
+_TIES = ("source_item", "family")
 
 
 def accuracy_from_parquet(
@@ -42,8 +44,9 @@ def accuracy_from_parquet(
     a second pass puts the rows into temporary files, each of which fits into memory. That takes longer, and as much
     disk as the columns that are needed, and gives the same numbers.
 
-    Two differences to ``bon_accuracy``: sets are taken as independent (``source_item`` is not looked at), and with
-    several scorers the averages over all of them have no interval; ``.of(scorer)`` has them.
+    Where sets share a source item or a family, a row of a few numbers per scorer and set is kept in memory, because
+    whole clusters are the units of every interval. Where none do, only counts are kept, and the averages over several
+    scorers have no interval; ``.of(scorer)`` has them.
 
     Args:
         source: a Parquet file that ``ScoreTable.save`` wrote, a glob pattern of such files, or a LazyFrame of the
@@ -64,7 +67,7 @@ def accuracy_from_parquet(
         if missing:
             raise CarbError(f"Not a score table: missing columns {missing}. It has the columns {list(COLUMNS)}.")
         known = [key for key in dict.fromkeys(("scorer", *keys)) if key in COLUMNS or key in OPTIONAL]
-        wanted = [key for key in dict.fromkeys((*_NEEDED, *known)) if key in columns]
+        wanted = [key for key in dict.fromkeys((*_NEEDED, *known, *_TIES)) if key in columns]
         counts = _count(table.select(wanted), known, ties, batch)
     except (OSError, pl.exceptions.PolarsError) as error:
         raise CarbError(f"Cannot read the score table {source}: {error}") from None
@@ -78,6 +81,12 @@ def _count(table: pl.LazyFrame, keys: list[str], ties: Ties, batch: int) -> pl.D
     if counts is None:
         counts = [_kinds(outcomes_of_frame(part, ties), keys) for part in _parts(table, batch, rows)]
     together = pl.concat(counts, how="vertical_relaxed")
+    if "count" not in together.columns:
+        sets = together.with_columns(count=pl.lit(1, pl.Int64))
+        cluster = cluster_of(together)
+        if is_clustered(together.with_columns(pl.Series(CLUSTER, cluster))):
+            return together.drop(*TIES, strict=False).with_columns(pl.Series(CLUSTER, cluster))
+        together = sets.drop("item_id", *TIES, strict=False)
     return together.group_by(pl.all().exclude("count")).agg(pl.col("count").sum()).sort(pl.all())
 
 
@@ -133,8 +142,16 @@ def _parts(table: pl.LazyFrame, batch: int, rows: int) -> Iterator[pl.DataFrame]
 
 
 def _kinds(sets: pl.DataFrame, keys: list[str]) -> pl.DataFrame:
+    """Counts of sets that are alike; where the table knows source items or families, a row per set, those as hashes."""
     there = [key for key in keys if key in sets.columns]
-    return count_kinds(sets.with_columns(pl.col(there).cast(pl.String)), there)
+    sets = sets.with_columns(pl.col(there).cast(pl.String))
+    ties = [name for name in TIES if name in sets.columns]
+    if not ties:
+        return count_kinds(sets, there)
+    hashed = [pl.when(pl.col(n).is_not_null()).then(pl.col(n).cast(pl.String).hash()).alias(n) for n in ties]
+    item = pl.col("item_id").cast(pl.String).hash()
+    group = [pl.col(key).cast(pl.Categorical) for key in there if key not in ties]
+    return sets.select(*group, item, *hashed, "credit", (pl.col("tied") > 0).cast(pl.Int64), "error")
 
 
 def _check(part: pl.DataFrame) -> pl.DataFrame:
