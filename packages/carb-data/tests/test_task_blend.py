@@ -99,6 +99,20 @@ class TestBlend:
         assert task.grade("UK/q1/en", "salted peanuts") == 0.25
         assert task.grade("UK/q1/en", "Crisps!") == 1
 
+    def test_bare_words_of_many_questions_are_a_list(self, blend):
+        data = json.loads((blend / "annotations" / "UK_data.json").read_text())
+        for number, word in enumerate(["tea", "football", "bread", "car"]):
+            data[f"w{number}"] = {**data["q1"], "annotations": [entry([word], [word], 3)]}
+        (blend / "annotations" / "UK_data.json").write_text(json.dumps(data))
+        task = open_task(f"blend:{blend}?places=UK&limit=1")
+        q1 = "UK/q1/en"
+        assert task.grade(q1, "crisps tea football bread car") == 0
+        assert task.grade(q1, "crisps and tea and football and bread") == 0
+        assert task.grade(q1, "crisps and tea and bread") == 1
+        assert task.grade(q1, "with a car to football, for tea, people mostly take along some crisps") == 1
+        published = open_task(f"blend:{blend}?places=UK&match=published")
+        assert published.grade(q1, "crisps tea football bread car") == 1
+
     def test_times_in_one_piece(self, blend):
         task = open_task(f"blend:{blend}?places=China")
         assert task.grade("China/q2/en", "at 08:00") == 1

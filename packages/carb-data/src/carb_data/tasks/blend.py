@@ -25,7 +25,7 @@ from carb_data.sources.blend import SHIPPED
 from carb_data.sources.blend_files import PLACES, Item, check_places, read_items, read_topics
 from carb_data.sources.reading import find_folder
 from carb_data.tasks.base import GradesOneByOne, Judge, TaskOptions, TaskPrompt, evenly
-from carb_data.tasks.matching import Form, first_line, form, forms, is_list, is_same, says
+from carb_data.tasks.matching import Form, first_line, form, forms, is_list, is_same, names_many, says
 
 _MOST_WITHOUT_ANSWER = 2
 _MOST_UNKNOWING = 4
@@ -97,12 +97,16 @@ class BlendTask(GradesOneByOne):
         self.prompts = prompts
         self._voted = voted
         self._options = options
+        self._words: dict[str, set[str]] = {}
+        for language, wanted in (form for every in voted.values() for answer in every for form in answer.forms):
+            if len(wanted.words) == 1:
+                self._words.setdefault(language, set()).add(wanted.words[0])
 
     def match(self, prompt_id: str, text: str) -> Match | None:
         """The human answer that a text says, or null where it says none.
 
         A text that is one person's answer and nothing else is matched with that; otherwise the most voted answer
-        that it contains is. A list of many things is no answer (``matching.is_list``).
+        that it contains is. A list of many things is no answer (``matching.is_list``, ``matching.names_many``).
         """
         voted = self._voted[prompt_id]
         graded = text if self._options.whole else first_line(text)
@@ -112,11 +116,14 @@ class BlendTask(GradesOneByOne):
             for answer in voted:
                 for language, wanted in answer.forms:
                     there = form(graded, language)
-                    if test is None and self._options.match == "contains" and is_list(graded, language):
+                    if test is None and self._options.match == "contains" and self._is_list(graded, there, language):
                         continue
                     if test(there, wanted) if test else says(there, wanted, language):
                         return Match(answer.votes, answer.votes / most)
         return None
+
+    def _is_list(self, text: str, said: Form, language: str) -> bool:
+        return is_list(text, language) or names_many(said, self._words.get(language, ()))
 
     def grade(self, prompt_id: str, text: str) -> float:
         """1 or the weight where a human answer is said, else 0."""
@@ -163,7 +170,7 @@ def open_blend(
     if not prompts:
         raise CarbError(f"Task '{name}' has no questions left; loosen places, topics, ids or without.")
     kept = evenly(prompts, read.limit)
-    return BlendTask(name, kept, {prompt.id: voted[prompt.id] for prompt in kept}, read)
+    return BlendTask(name, kept, voted, read)
 
 
 def _question(

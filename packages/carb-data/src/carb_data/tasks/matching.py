@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -142,6 +142,20 @@ def is_list(text: str, language: str) -> bool:
         return len(short) > MOST_PARTS or len(text) > MOST_CHARACTERS
     short = [part for part in parts if len(part.split()) <= _SHORT_PART]
     return len(short) > MOST_PARTS or len(text.split()) > MOST_WORDS
+
+
+def names_many(said: Form, answers: Collection[str]) -> bool:
+    """Whether a text is made of many answers, with or without dividers: a list of the commonest answers, say.
+
+    It is where more than ``MOST_PARTS`` of its words are each an answer to some question, and these are at least two
+    thirds of its different words. A sentence is made of other words as well.
+
+    Args:
+        said: form of the text.
+        answers: words that alone answer some question.
+    """
+    named = {word for word in said.words if word in answers}
+    return len(named) > MOST_PARTS and 3 * len(named) >= 2 * len(set(said.words))
 
 
 def is_same(response: Form, answer: Form) -> bool:
