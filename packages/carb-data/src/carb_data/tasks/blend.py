@@ -98,7 +98,7 @@ class BlendTask(GradesOneByOne):
         self._voted = voted
         self._options = options
         self._words: dict[str, set[str]] = {}
-        for language, wanted in (form for every in voted.values() for answer in every for form in answer.forms):
+        for language, wanted in (one for every in voted.values() for answer in every for one in answer.forms):
             if len(wanted.words) == 1:
                 self._words.setdefault(language, set()).add(wanted.words[0])
 
