@@ -11,6 +11,7 @@ import polars as pl
 from carb_metrics.intervals import Floats, normal_quantile, wilson
 
 Ints = npt.NDArray[np.int64]
+Bools = npt.NDArray[np.bool_]
 
 TIES = ("source_item", "mirrors")
 """Columns whose values tie sets together."""
@@ -144,7 +145,10 @@ def design(
     The variance of a mean over C clusters is ``(C−1)/C·Σ (e_c / (1 − w_c/W))²`` with the residual total e_c and the
     weight w_c of a cluster: the jackknife's, linearised (Bell and McCaffrey 2002, Survey Methodology 28:169-181, CR3).
     It is averaged with the variance that sets would have if those of a cluster were all alike, which counts as
-    ``PSEUDO`` clusters, because few clusters may look more independent than they are. Degrees of freedom are
+    ``PSEUDO`` clusters, because few clusters may look more independent than they are. Where clusters differ in size, few
+    losses say little of the large ones: the effect is at least ``1 + ρ·(Σ w_c²/Σ w² − 1)`` with the analysis of
+    variance's intracluster correlation ρ, which all clusters estimate together (Kish 1965, Survey Sampling, section
+    5.4; Donner 1986, International Statistical Review 54:67-82). Degrees of freedom are
     ``W²/Σ w_c² − 1``: what equally large clusters would leave.
 
     Args:
@@ -173,9 +177,31 @@ def design(
         alike = squares / np.bincount(of, a**2, means)
         blended = (clusters * spread / alone + PSEUDO * alike) / (clusters + PSEUDO)
         known = (clusters > 1) & (alone > 1e-12)
-        effect = np.maximum(np.where(known, blended, alike), 1.0)
+        common = 1 + (alike - 1) * _correlation(key, residual, there, group, means)
+        effect = np.maximum(np.where(known, np.fmax(blended, common), alike), 1.0)
         freedom = np.where(alike > 1 + 1e-9, np.maximum(whole**2 / squares - 1, 1.0), np.inf)
     return Design(effect=np.nan_to_num(effect, nan=1.0), freedom=np.nan_to_num(freedom, nan=np.inf, posinf=np.inf))
+
+
+def _correlation(key: Ints, residual: Floats, there: Bools, group: Ints, means: int) -> Floats:
+    """(means,) intracluster correlation of residuals by a one-way analysis of variance, 0 to 1; NaN for one cluster.
+
+    Args:
+        key: (sets,) the pair of a mean and a cluster to which a set belongs.
+        residual: (sets,)
+        there: (pairs,) pairs that hold a set of some weight; group: (those pairs,) their mean.
+        means: number of means.
+    """
+    size = np.bincount(key, minlength=len(there))[there].astype(np.float64)
+    total = np.bincount(key, residual, len(there))[there]
+    square = np.bincount(key, residual**2, len(there))[there]
+    clusters, n = np.bincount(group, minlength=means), np.bincount(group, size, means)
+    between = np.bincount(group, total**2 / size, means)
+    within = (np.bincount(group, square, means) - between) / np.maximum(n - clusters, 1)
+    between = between / (clusters - 1)
+    usual = (n - np.bincount(group, size**2, means) / n) / (clusters - 1)
+    found: Floats = np.clip((between - within) / (between + (usual - 1) * within), 0, 1)
+    return found
 
 
 def group_effective_n(units: Units, n: Ints, accuracy: Floats, independent: Floats, confidence: float) -> Floats:
