@@ -346,11 +346,14 @@ def test_a_judge_shortens_the_interval_and_does_not_bend_it(tmp_path: Path) -> N
 
         db = panel(tmp_path / f"r{seed}", sets(90), [told] * 2, seed=seed, random_share=1.0)
         judge = {f"set-{n}": float((f"set-{n}" not in hard) ^ (rng.random() < 0.05)) for n in range(90)}
-        row = report(db, STRICT, judge).powered[0]
+        powered = report(db, STRICT, judge).powered
+        row = powered.by_culture[0]
         db.close()
         truth = (len(hard) * 0.1 + (90 - len(hard)) * 0.95) / 90
-        hits += row.together.low <= truth <= row.together.high
-        shorter.append((row.together.high - row.together.low) / (row.people_alone.high - row.people_alone.low))
+        assert powered.by_domain[0] == row
+        assert len(powered.by_culture) > 1
+        hits += row.estimate.low <= truth <= row.estimate.high
+        shorter.append((row.estimate.high - row.estimate.low) / (row.people_alone.high - row.people_alone.low))
     assert hits >= 11  # 13 expected; fewer than 11 has a chance of 3% at a coverage of 95%
     assert sum(shorter) / 14 < 0.9  # √(1 − ρ²·2/3) with ρ about 0.7 is 0.82
 

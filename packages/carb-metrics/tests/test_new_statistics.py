@@ -12,6 +12,7 @@ from scipy import integrate, stats
 from carb_data import CarbError, ScoreTable
 from carb_metrics import (
     benchmark_reliability,
+    draws_of,
     equivalence,
     item_analysis,
     margin_calibration,
@@ -274,3 +275,27 @@ def test_a_mean_of_shares_is_never_certain(values):
     found = mean_interval(values)
     assert 0 <= found.low <= found.estimate <= found.high <= 1
     assert found.high > found.low
+
+
+def test_presentations_of_a_whole_set_are_draws(make_table):
+    table = make_table(won([1, 0, 1]), scorer="s")
+    shown = [
+        ("s", item, order, f"{item}-{k}", place, score)
+        for item, orders in {"item-0": [[2, 0, 0, 1], [0, 1, 0, 0]], "item-1": [[1, 1, 0, 0], [1, 0, 0, 0]]}.items()
+        for order, scores in enumerate(orders)
+        for place, (k, score) in enumerate(zip(range(4), map(float, scores), strict=True))
+    ]
+    columns = ["scorer", "item_id", "order_id", "response_id", "position", "score"]
+    frame = pl.DataFrame(shown, schema=columns, orient="row")
+    found = draws_of(table, frame)
+    assert sorted(found.select("item_id", "credit").rows()) == [
+        ("item-0", 0.0),
+        ("item-0", 1.0),
+        ("item-1", 0.5),
+        ("item-1", 1.0),
+    ]
+    assert sampling_variance(found)[0].stable == 0
+    pairs = frame.filter(pl.col("position") < 2)  # a part of the set says nothing of its credit
+    assert not draws_of(table, pairs).height
+    assert not draws_of(table, frame.filter(pl.col("order_id") == 0)).height
+    assert sampling_variance(found.clear()) == ()

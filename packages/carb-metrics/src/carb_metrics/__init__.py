@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from carb_metrics.reliability import Calibration, calibration, pick_confidence
     from carb_metrics.robustness import Sensitivity, perturbation_sensitivity
     from carb_metrics.robustness_change import SensitivityChange, sensitivity_change
-    from carb_metrics.sampling import SamplingRow, sampling_variance
+    from carb_metrics.sampling import SamplingRow, draws_of, sampling_variance
     from carb_metrics.short_forms import FormRow, ShortForm, short_form
     from carb_metrics.shortcuts import Explainability, shortcut_explainability, surface_features
     from carb_metrics.streaming import accuracy_from_parquet
@@ -116,6 +116,7 @@ __all__ = [
     "correlate_uncertain",
     "cross_lingual_consistency",
     "dependent_correlations",
+    "draws_of",
     "equivalence",
     "family_accuracy",
     "fit_line",
@@ -188,7 +189,7 @@ _HOME = {
     "reliability": ("Calibration", "calibration", "pick_confidence"),
     "robustness": ("Sensitivity", "perturbation_sensitivity"),
     "robustness_change": ("SensitivityChange", "sensitivity_change"),
-    "sampling": ("SamplingRow", "sampling_variance"),
+    "sampling": ("SamplingRow", "draws_of", "sampling_variance"),
     "short_forms": ("FormRow", "ShortForm", "short_form"),
     "shortcuts": ("Explainability", "shortcut_explainability", "surface_features"),
     "streaming": ("accuracy_from_parquet",),

@@ -5,12 +5,13 @@ from __future__ import annotations
 import numpy as np
 import polars as pl
 
-from carb_data import CarbError
+from carb_data import CarbError, ScoreTable
 from carb_metrics.cells import Estimate, Result
 from carb_metrics.intervals import check_confidence
 from carb_metrics.paired import mean_interval
+from carb_metrics.pairs import as_text
 
-__all__ = ["SamplingRow", "sampling_variance"]
+__all__ = ["SamplingRow", "draws_of", "sampling_variance"]
 
 
 class SamplingRow(Result):
@@ -30,6 +31,41 @@ class SamplingRow(Result):
     """Standard error of the accuracy that comes from the drawing alone."""
     stable: float | None
     """Share of items in which all draws earn the same."""
+
+
+def draws_of(scores: ScoreTable, presentations: pl.DataFrame) -> pl.DataFrame:
+    """The draws of judges that were shown a whole set several times, as ``sampling_variance`` takes them.
+
+    A presentation of all answers of a set is a draw: another order, or another sample. Its credit is 1 over the number
+    of answers at the top where the right one is among them, else 0.
+
+    Args:
+        scores: table of the scorers, for roles and source items.
+        presentations: as for ``judge_bias``.
+
+    Returns:
+        ``scorer``, ``item_id``, ``cluster`` and ``credit``, a row per draw; presentations of a part of a set, or without
+        a score, are left out, and so are scorers that have no item with two draws.
+    """
+    frame = as_text(scores).filter(pl.col("perturbation").is_null())
+    roles = frame.select("item_id", "response_id", "role", "cluster").unique(["item_id", "response_id"])
+    size = roles.group_by("item_id").agg(pl.len().alias("size"))
+    named = presentations.with_columns(pl.col("scorer", "item_id", "order_id", "response_id").cast(pl.String))
+    top = pl.col("score") == pl.col("score").max()
+    draws = (
+        named.join(roles, on=["item_id", "response_id"])
+        .group_by("scorer", "item_id", "order_id", maintain_order=True)
+        .agg(
+            pl.col("cluster").first(),
+            pl.len().alias("shown"),
+            pl.col("score").is_null().any().alias("failed"),
+            credit=(top & (pl.col("role") == "chosen")).any().cast(pl.Float64) / top.sum(),
+        )
+        .join(size, on="item_id")
+        .filter(~pl.col("failed"), pl.col("shown") == pl.col("size"))
+    )
+    several = pl.len().over("scorer", "item_id").max().over("scorer") > 1
+    return draws.filter(several).select("scorer", "item_id", "cluster", "credit")
 
 
 def sampling_variance(draws: pl.DataFrame, confidence: float = 0.95) -> tuple[SamplingRow, ...]:

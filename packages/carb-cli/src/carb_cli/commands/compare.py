@@ -13,6 +13,7 @@ from carb_cli.options import CultureFile, Json, add_cultures
 from carb_cli.output import Output, Part
 from carb_cli.runs import dataset_of, find_scorer, only, scores_of
 from carb_data import CarbError, Dataset, ScoreTable
+from carb_metrics import Equivalence, Sequential, equivalence, sequential
 from carb_metrics import compare as compare_tables
 
 
@@ -72,6 +73,10 @@ class Compared(Output):
     more_sets: int | None
     """Further sets that would settle a difference of the size seen; 0 if it is settled."""
     confidence: float
+    sequential: Sequential
+    """Evidence that stays valid however often one looks, for example after every further set."""
+    equivalence: Equivalence | None
+    """Two one-sided tests of "no worse" and "the same" up to the margin; null without `--margin`."""
     by_culture: tuple[Group, ...]
     by_domain: tuple[Group, ...]
     items: tuple[Disagreement, ...]
@@ -83,6 +88,7 @@ def compare(
     b: str | None = None,
     *,
     items: int = 10,
+    margin: float | None = None,
     confidence: float = 0.95,
     culture_file: CultureFile = (),
     json: Json = False,
@@ -99,6 +105,9 @@ def compare(
         A run folder, with #SCORER where it holds several; any telling part of the scorer's name will do.
     b
         Another; without it, a must be a run of two scorers.
+    margin
+        Largest difference of accuracies that does not matter, for example 0.02: says whether a is no worse than b by
+        more than this, and whether both are equivalent.
     items
         How many of the sets to show on which they differ most.
     confidence
@@ -116,6 +125,8 @@ def compare(
         b=name_b,
         better=("a" if whole.difference > 0 else "b") if significant and whole.difference else None,
         confidence=confidence,
+        sequential=sequential(table_a, table_b, alpha=1 - confidence),
+        equivalence=None if margin is None else equivalence(table_a, table_b, margin, alpha=1 - confidence),
         by_culture=groups["culture"],
         by_domain=groups["domain"],
         items=_disagreements(table_a, table_b, sets)[:items],
@@ -207,6 +218,14 @@ def _show(found: Compared) -> None:
             display.say(f"About {found.more_sets:,} further sets would settle a difference of this size (80% power).")
         if found.detectable is not None:
             display.say(f"With {found.n} sets only a difference of {percent(found.detectable)} points or more shows.")
+    seen = found.sequential
+    e_value = f"{seen.e_value:.3g}" if seen.e_value < 1e6 else f"{seen.e_value:.1e}"
+    display.say(
+        f"If you look again as sets come in: e-value {e_value} on {seen.discordant} sets that one of both wins, "
+        f"anytime-valid p = {_p(seen.p)}."
+    )
+    if found.equivalence is not None:
+        _show_equivalence(found.equivalence, found.confidence)
     for title, groups in (("Cultures", found.by_culture), ("Domains", found.by_domain)):
         columns = [title.lower()[:-1], "sets", "a %", "b %", "a − b", "interval", "p, Holm"]
         rows = [
@@ -226,6 +245,17 @@ def _show(found: Compared) -> None:
         shown = [(i.item_id, i.winner, f"{i.margin_a:+.2f}", f"{i.margin_b:+.2f}", i.prompt[:60]) for i in found.items]
         display.table("Sets on which they differ most", ["set", "won by", "margin a", "margin b", "prompt"], shown)
         display.say("Margins: chosen minus best rejected, in standard deviations of the scorer's scores within sets.")
+
+
+def _show_equivalence(found: Equivalence, confidence: float) -> None:
+    said = "a and b are equivalent" if found.equivalent else "a is no worse than b" if found.not_worse else None
+    margin, d = percent(found.margin), found.difference
+    level = f"{100 * (2 * confidence - 1):.0f}%"
+    display.say(
+        f"Margin of {margin} points: {said or 'it is not shown that a is no worse than b'} "
+        f"(a − b {level} interval [{_signed(d.low)}, {_signed(d.high)}]; p of worse "
+        f"{_p(found.p_not_worse or 0.0)}, p of better {_p(found.p_not_better or 0.0)})."
+    )
 
 
 def _signed(value: float | None) -> str:

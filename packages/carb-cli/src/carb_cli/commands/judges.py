@@ -14,7 +14,17 @@ from carb_cli.labels import labels
 from carb_cli.options import CultureFile, Json
 from carb_cli.output import Output
 from carb_cli.report.content import read_main
-from carb_metrics import JudgeBias, MarginRow, TieReport, judge_bias, margin_calibration, tie_report
+from carb_metrics import (
+    JudgeBias,
+    MarginRow,
+    SamplingRow,
+    TieReport,
+    draws_of,
+    judge_bias,
+    margin_calibration,
+    sampling_variance,
+    tie_report,
+)
 from carb_scorers.presentations import read_presentations
 
 
@@ -25,7 +35,10 @@ class Judges(Output):
     bias: JudgeBias
     ties: TieReport
     calibration: tuple[MarginRow, ...]
-    """What the lead of the first answer says of being right, over all sets and by culture."""
+    """What the lead of the first answer says of being right, over all sets and by culture, with risk and coverage."""
+    draws: tuple[SamplingRow, ...]
+    """Variance between the presentations of one set (orders, and repeated samples) and between sets; for judges that
+    were shown the same answers of a set several times."""
 
 
 def judges(*runs: Path, confidence: float = 0.95, culture_file: CultureFile = (), json: Json = False) -> None:
@@ -54,6 +67,7 @@ def judges(*runs: Path, confidence: float = 0.95, culture_file: CultureFile = ()
         bias=judge_bias(scores, shown if shown.height else None, lengths, confidence),
         ties=tie_report(scores, confidence=confidence),
         calibration=margin_calibration(scores, "culture", confidence),
+        draws=sampling_variance(draws_of(scores, shown), confidence),
     )
     if json:
         found.print()
@@ -78,5 +92,15 @@ def judges(*runs: Path, confidence: float = 0.95, culture_file: CultureFile = ()
     columns = ["scorer", "position p", "same after a swap %", "same when asked again %", "length r"]
     columns += ["calibration error", "mean risk"]
     display.table("Judges", columns, rows, right=columns[1:])
+    if found.draws:
+        short = labels([row.scorer for row in found.draws])
+        columns = ["scorer", "draws", "accuracy %", "interval", "variance within", "between", "all draws alike %"]
+        drawn = [
+            (short[row.scorer], f"{row.draws:.1f}", percent(row.accuracy.estimate),
+             display.interval(row.accuracy.low, row.accuracy.high), display.number(row.within),
+             display.number(row.between), percent(row.stable))
+            for row in found.draws
+        ]  # fmt: skip
+        display.table("Several presentations of a set", columns, drawn, right=columns[1:])
     for line in found.ties.statements():
         display.say(line)

@@ -19,6 +19,7 @@ from carb_cli.review.tally import SetTally, tallies
 from carb_metrics import (
     Estimate,
     HumanLine,
+    PoweredRow,
     RegionGap,
     agreement,
     human_line,
@@ -27,7 +28,7 @@ from carb_metrics import (
     region_gap,
 )
 
-__all__ = ["PoweredLine", "ReviewReport", "ReviewerRow", "VersionRow", "line_of", "report"]
+__all__ = ["Powered", "ReviewReport", "ReviewerRow", "VersionRow", "line_of", "report"]
 
 LABELS = ("right", "wrong", "depends")
 """Verdicts that mean the same on every set; ``best`` is right."""
@@ -84,19 +85,12 @@ class VersionRow(Part):
     unnatural: float | None
 
 
-class PoweredLine(Part):
-    """The human line of one domain, or of all, from people's answers and a judge's picks together."""
+class Powered(Part):
+    """The human line from people's answers and a judge's picks together, from the random share."""
 
-    domain: str | None
-    """Null for all."""
-    reviewed: int
-    """Sets that people answered."""
-    judged: int
-    """Sets that only the judge answered."""
-    weight: float | None
-    """How much the judge counts, 0 to 1."""
-    together: Estimate
-    people_alone: Estimate
+    by_culture: tuple[PoweredRow, ...]
+    """All sets first, then each culture."""
+    by_domain: tuple[PoweredRow, ...]
 
 
 class ReviewReport(Output):
@@ -113,8 +107,8 @@ class ReviewReport(Output):
     reviewers: tuple[ReviewerRow, ...]
     regions: RegionGap
     versions: tuple[VersionRow, ...]
-    powered: tuple[PoweredLine, ...] = ()
-    """With a judge's run alone: prediction-powered estimates of the mean over sets, from the random share."""
+    powered: Powered | None = None
+    """Prediction-powered estimates of the mean over sets; null without a judge's run."""
     verdicts: dict[str, int]
     needed: int
     """Reviews that open sets still need."""
@@ -147,7 +141,7 @@ def report(db: sqlite3.Connection, rules: Rules, judge: Mapping[str, float] | No
         reviewers=_reviewers(found, {id_: (row["name"], row["region"]) for id_, row in people.items()}),
         regions=_regions(choices, {id_: row["region"] for id_, row in people.items()}),
         versions=_versions(found),
-        powered=_powered(unbiased(choices, total), known.values(), judge) if judge else (),
+        powered=_powered(unbiased(choices, total), known.values(), judge) if judge else None,
         verdicts={name: verdicts.count(name) for name in ("keep", "fix", "retire", "open")},
         needed=sum(max(0, rules.min_reviews - one.reviews) for one in counted),
         sets=tuple(counted),
@@ -266,7 +260,7 @@ def _regions(choices: Sequence[Given], regions: dict[str, str]) -> RegionGap:
     return region_gap(rows, [regions[name].strip().casefold() or None for name in people])
 
 
-def _powered(answers: Sequence[Given], known: Iterable[Item], judge: Mapping[str, float]) -> tuple[PoweredLine, ...]:
+def _powered(answers: Sequence[Given], known: Iterable[Item], judge: Mapping[str, float]) -> Powered:
     """Sets of the random share that nobody answered, and all others, have the judge's pick alone."""
     import polars as pl
 
@@ -280,21 +274,12 @@ def _powered(answers: Sequence[Given], known: Iterable[Item], judge: Mapping[str
             "judge": [judge[item.set_id] for item in chosen],
             "people": [_share(picks[item.id]) for item in chosen],
             "cluster": [item.source_item for item in chosen],
+            "culture": [item.culture for item in chosen],
             "domain": [item.domain for item in chosen],
         },
-        schema={"judge": pl.Float64, "people": pl.Float64, "cluster": pl.String, "domain": pl.String},
+        schema={"judge": pl.Float64, "people": pl.Float64} | dict.fromkeys(("cluster", "culture", "domain"), pl.String),
     )
-    return tuple(
-        PoweredLine(
-            domain=row.group,
-            reviewed=row.labelled,
-            judged=row.judged,
-            weight=row.weight,
-            together=row.estimate,
-            people_alone=row.people_alone,
-        )
-        for row in prediction_powered(frame, by="domain")
-    )
+    return Powered(by_culture=prediction_powered(frame, "culture"), by_domain=prediction_powered(frame, "domain"))
 
 
 def _versions(found: Sequence[Given]) -> tuple[VersionRow, ...]:

@@ -43,13 +43,13 @@ def show(found: ReviewReport) -> None:
         for r in found.reviewers
     ]  # fmt: skip
     display.table("Reviewers", columns, people, right=columns[2:])
-    if found.powered:
+    if found.powered is not None:
         columns = ["sets of", "with a judge %", "95% interval", "people alone %", "95% interval ", "reviewed", "judged"]
         powered = [
-            (row.domain or "all", percent(row.together.estimate), interval(row.together.low, row.together.high),
-             percent(row.people_alone.estimate), interval(row.people_alone.low, row.people_alone.high), row.reviewed,
+            (row.group or "all", percent(row.estimate.estimate), interval(row.estimate.low, row.estimate.high),
+             percent(row.people_alone.estimate), interval(row.people_alone.low, row.people_alone.high), row.labelled,
              row.judged)
-            for row in found.powered
+            for row in (*found.powered.by_culture, *found.powered.by_domain[1:])
         ]  # fmt: skip
         display.table("People and a judge together", columns, powered, right=columns[1:])
     gap = found.regions
