@@ -145,7 +145,7 @@ def design(
     The variance of a mean over C clusters is ``(C−1)/C·Σ (e_c / (1 − w_c/W))²`` with the residual total e_c and the
     weight w_c of a cluster: the jackknife's, linearised (Bell and McCaffrey 2002, Survey Methodology 28:169-181, CR3).
     It is averaged with the variance that sets would have if those of a cluster were all alike, which counts as
-    ``PSEUDO`` clusters, because few clusters may look more independent than they are. Where clusters differ in size, few
+    ``PSEUDO`` clusters, because few clusters may look more independent than they are. Where sizes differ, few
     losses say little of the large ones: the effect is at least ``1 + ρ·(Σ w_c²/Σ w² − 1)`` with the analysis of
     variance's intracluster correlation ρ, which all clusters estimate together (Kish 1965, Survey Sampling, section
     5.4; Donner 1986, International Statistical Review 54:67-82). Degrees of freedom are

@@ -44,8 +44,8 @@ def draws_of(scores: ScoreTable, presentations: pl.DataFrame) -> pl.DataFrame:
         presentations: as for ``judge_bias``.
 
     Returns:
-        ``scorer``, ``item_id``, ``cluster`` and ``credit``, a row per draw; presentations of a part of a set, or without
-        a score, are left out, and so are scorers that have no item with two draws.
+        ``scorer``, ``item_id``, ``cluster`` and ``credit``, a row per draw. Presentations of a part of a set, or
+        without a score, are left out, and so are scorers that have no item with two draws.
     """
     frame = as_text(scores).filter(pl.col("perturbation").is_null())
     roles = frame.select("item_id", "response_id", "role", "cluster").unique(["item_id", "response_id"])
