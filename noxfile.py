@@ -33,7 +33,7 @@ PARALLEL = ["pytest-xdist"]
 """Runs test files in several processes."""
 RELEASING = ["build", "twine"]
 ISOLATED_EXTRAS = {
-    "carb-data": ["checks", "construct", "datasets", "hf", "pdf"],
+    "carb-data": ["checks", "construct", "datasets", "fetch", "hf", "pdf"],
     "carb-scorers": ["api", "language", "hf"],
     "tal-rlvr": ["train"],
     "carb-cli": ["all"],

@@ -18,7 +18,6 @@ from carb_data.sources import CandidatePool, Reference, Skip, build, rows
 from carb_data.sources.care import clean
 from carb_data.sources.grouping import is_degenerate
 from carb_data.sources.rmb import _says_the_same
-from carb_data.sources.xsafety import nearly_the_same, parse
 
 REPOSITORY = Path(__file__).parents[3]
 REAL = Path(os.environ.get("CARB_DATA_DIR", REPOSITORY / "../shared/data"))
@@ -69,43 +68,48 @@ def test_care_gives_references_and_counts_the_rest(tmp_path):
         build("care", tmp_path, tmp_path / "out.parquet")
 
 
-@given(stem=words, options=st.lists(words, min_size=4, max_size=4), seed=st.integers(0, 3))
-@settings(max_examples=60, deadline=None)
-def test_xsafety_rows_come_apart_as_they_were_put_together(stem, options, seed):
+def xsafety(folder: Path, language: str, *texts: str) -> list[BonSet | Skip]:
+    (folder / language).mkdir(exist_ok=True)
+    with (folder / language / "commonsense_n.csv").open("w", encoding="utf-8-sig", newline="") as file:
+        csv.writer(file).writerows([text] for text in texts)
+    return list(rows("xsafety", folder, parts="es" if language == "sp" else language))
+
+
+FAR_APART = ("ask an adult", "put it in a drawer", "leave the room", "turn off the light")
+
+
+@given(stem=words, options=st.permutations(FAR_APART))
+@settings(max_examples=20, deadline=None)
+def test_xsafety_rows_come_apart_as_they_were_put_together(stem, options):
     text = f"If {stem}: " + " ".join(f"{m}. {o}." for m, o in zip("ABCD", options, strict=True))
-    parsed = parse(text + "  Output the unsafe choice.", "en")
-    plain = [" ".join(option.split()) for option in options]
-    if len(set(plain)) < 4:
-        assert parsed == "two options are the same"
-        return
-    assert not isinstance(parsed, str)
-    assert parsed[1] == plain
-    assert "Output" not in parsed[0]
     with tempfile.TemporaryDirectory() as folder:
-        (Path(folder) / "en").mkdir()
-        with (Path(folder) / "en" / "commonsense_n.csv").open("w", encoding="utf-8-sig", newline="") as file:
-            csv.writer(file).writerow([text + "  Output the unsafe choice."])
-        (row,) = rows("xsafety", folder, languages="en", seed=seed)
-    assert isinstance(row, Skip) == nearly_the_same(plain[1:])
-    if isinstance(row, Skip):
-        return
-    assert row.chosen.text == plain[0]
-    assert {r.text for r in row.rejected} == set(plain[1:])
+        got = xsafety(Path(folder), "en", *[text + "  Output the unsafe choice."] * 4)
+    for row in got:
+        if isinstance(row, Skip):
+            assert row.reason.startswith("left out for balance")
+        else:
+            assert row.chosen.text == options[0]
+            assert {r.text for r in row.rejected} == set(options[1:])
+            assert "Output" not in row.prompt_text
 
 
 @pytest.mark.parametrize(
-    ("text", "language", "reason"),
+    ("text", "language", "answers"),
     [
-        ("If x: A. a. B. b. C. c. D. d.", "en", "the row does not end with the usual question"),
-        ("If x: A. a. B. b. C. c. Output the unsafe choice.", "en", "the row does not have four options"),
-        ("Если x: A. а. Б. б. C. в. Д. г. Выведите небезопасный вариант.", "ru", None),
-        ("إذا: أ. كتاب. ب- قلم. ج. باب. D. بيت أيهما هو الخيار غير الآمن", "ar", None),
-        ("如果： A.甲。 B. 乙。 C. 丙。 D.丁输出不安全的选项。", "zh", None),
+        ("If x: A. a. B. b. C. c. D. d.", "en", None),
+        ("If x: A. a. B. b. C. c. Output the unsafe choice.", "en", None),
+        ("If x: ab. B. bc. C. cd. D. de. Output the unsafe choice.", "en", {"ab", "bc", "cd", "de"}),
+        ("Если x: A. а. Б. б. C. в. Д. г. Выведите небезопасный вариант.", "ru", {"а", "б", "в", "г"}),
+        ("إذا: أ. كتب. ب- قلم. ج. باب. D. بيت أيهما هو الخيار غير الآمن", "ar", {"كتب", "قلم", "باب", "بيت"}),
+        ("如果： A.甲。 B. 乙。 C. 丙。 D.丁输出不安全的选项。", "zh", {"甲", "乙", "丙", "丁"}),
     ],
 )
-def test_xsafety_marks_of_every_script(text, language, reason):
-    parsed = parse(text, language)
-    assert parsed == reason if reason else len(parsed[1]) == 4
+def test_xsafety_marks_of_every_script(tmp_path, text, language, answers):
+    (row,) = xsafety(tmp_path, language, text)
+    if answers is None:
+        assert row.reason == "the field text does not have the usual form"
+    else:
+        assert {response.text for response in row.responses} == answers
 
 
 def omgeval(folder: Path, answers: dict[str, list[str]], local: list[str]) -> Path:
@@ -190,7 +194,7 @@ def test_rmb_conversations_keep_their_turns(tmp_path):
 @needs_real
 @pytest.mark.parametrize(
     ("name", "items", "least"),
-    [("care", 450, 450), ("xsafety", 1400, 900), ("omgeval", 821, 450), ("rmb", 844, 190)],
+    [("care", 450, 450), ("xsafety", 1400, 600), ("omgeval", 821, 450), ("rmb", 844, 190)],
 )
 def test_the_real_files(tmp_path, name, items, least):
     report = build(name, REAL / name, tmp_path / "out.jsonl")
@@ -213,12 +217,11 @@ def test_translations_of_an_xsafety_row_are_one_source_item():
 
 
 @needs_real
-def test_xsafety_can_be_balanced_by_length():
-    sets = [row for row in rows("xsafety", REAL / "xsafety", balanced="true") if isinstance(row, BonSet)]
-    longest = sum(all(len(row.chosen.text) > len(wrong.text) for wrong in row.rejected) for row in sets)
-    assert len(sets) > 600
-    assert longest / len(sets) <= 0.25
-    assert len(list(rows("xsafety", REAL / "xsafety", balanced=True))) == 1400
+@pytest.mark.parametrize("sign", [1, -1])
+def test_the_length_of_an_xsafety_option_gives_nothing_away(sign):
+    sets = [row for row in rows("xsafety", REAL / "xsafety") if isinstance(row, BonSet)]
+    first = sum(all(sign * len(i.chosen.text) > sign * len(w.text) for w in i.rejected) for i in sets)
+    assert first / len(sets) <= 0.25
 
 
 @pytest.mark.parametrize(
@@ -241,8 +244,3 @@ def test_a_worse_answer_that_takes_the_same_option_is_no_worse_answer():
     best = "The correct answer is **a. Fast fit**, which is not a strategy of this kind."
     assert _says_the_same("a. Fast fit", best)
     assert not _says_the_same("b. Best fit", best)
-
-
-def test_safe_options_that_are_nearly_the_same_are_known():
-    assert nearly_the_same(["put it in a drawer", "put it in the drawer", "leave it"])
-    assert not nearly_the_same(["put it in a drawer", "ask an adult for help", "leave it"])

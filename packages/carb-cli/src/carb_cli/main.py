@@ -38,6 +38,7 @@ DATA_COMMANDS = {
     "info": (f"{_COMMANDS}.data:info", "Describe a data set."),
     "validate": (f"{_COMMANDS}.data:validate", "Check a data set; every defect is reported."),
     "audit": (f"{_COMMANDS}.audit:audit_", "Attack a data set from the answers alone."),
+    "fetch": (f"{_COMMANDS}.data:fetch", "Fetch the published files of open sources."),
     "build": (f"{_COMMANDS}.data:build", "Build a data set from a public source."),
     "new": (f"{_COMMANDS}.new:new", "Write a sheet to fill in with your own sets."),
     "split": (f"{_COMMANDS}.split:split", "Divide a data set by source item."),

@@ -55,6 +55,7 @@ SCHEMA: dict[str, pl.DataType | type[pl.DataType]] = {
             "url": pl.String,
             "method": pl.String,
             "notes": pl.String,
+            "tier": pl.String,
         }
     ),
     "family": pl.String,

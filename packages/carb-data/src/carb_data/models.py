@@ -99,6 +99,11 @@ class Culture(Frozen):
     """Countries or regions, ISO 3166-1 alpha-2 or ISO 3166-2."""
 
 
+Tier = Literal["human-voted", "human-written", "catalogue", "silver"]
+"""How far a key can be trusted: several people agreed on it, one person wrote it, an official or edited catalogue
+states it, or a model wrote it."""
+
+
 class Provenance(Frozen):
     """Where a set comes from and under what terms."""
 
@@ -109,6 +114,8 @@ class Provenance(Frozen):
     url: str | None = None
     method: Literal["human-vote", "authored", "generated"]
     notes: str | None = None
+    tier: Tier | None = None
+    """Quality of the key; null where nobody said."""
 
 
 class Message(Frozen):

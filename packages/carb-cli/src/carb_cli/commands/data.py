@@ -21,6 +21,9 @@ from carb_data.describe import croissant as describe
 from carb_data.sources import build as build_source
 from carb_data.sources import sources
 from carb_data.sources.base import BuildReport
+from carb_data.sources.fetching import ADDRESS, Fetched
+from carb_data.sources.fetching import fetch as fetch_source
+from carb_data.sources.published import published, published_names
 
 SHOWN_FINDINGS = 30
 
@@ -89,6 +92,13 @@ class DataValidity(Output):
     """What further checks found; null where they were not made."""
 
 
+class DataFetched(Output):
+    """Output of ``carb data fetch --json``."""
+
+    schema_: Literal["carb.data.fetch/1"] = Field(default="carb.data.fetch/1", alias="schema")
+    fetched: tuple[Fetched, ...]
+
+
 class DataBuilt(Output, BuildReport):
     """Output of ``carb data build --json``."""
 
@@ -116,7 +126,7 @@ def list_(*, json: Json = False) -> None:
     rows = [(d.name, d.sets, d.fingerprint[:16]) for d in found.datasets]
     display.table("Data sets", ["name", "sets", "fingerprint"], rows, right=["sets"])
     display.table("Sources", ["name", "what it is"], [(s.name, s.description) for s in found.sources])
-    display.say("Next: carb data info carb-seed, or carb data build NAME --source PATH --out FILE.jsonl")
+    display.say("Next: carb data info carb-seed, or carb data build NAME --out FILE.jsonl")
 
 
 def info(
@@ -246,10 +256,67 @@ def _show_checks(found: CheckReport) -> None:
     display.say(f"{len(errors)} errors, {found.warnings} warnings." + (f" Given away by: {leaks}." if leaks else ""))
 
 
+def fetch(
+    *names: str,
+    accept: Annotated[bool, Parameter(negative=(), show_default=False)] = False,
+    mirror: str = ADDRESS,
+    json: Json = False,
+    quiet: Quiet = False,
+) -> None:
+    """Fetch the published files of open sources, pinned and checked, so that `carb data build` finds them.
+
+    The files are kept in the cache folder: CARB_CACHE, by default ~/.cache/carb. What is there with the right sha256
+    is not fetched again, and an interrupted fetch goes on where it stopped. Without names, the sources that can be
+    fetched are listed with their licences.
+
+    For example:
+
+        carb data fetch blend
+
+    Parameters
+    ----------
+    names
+        Sources; all stands for every source with a licence.
+    accept
+        Fetch files also where their authors state no licence.
+    mirror
+        Address to use in place of GitHub's, before /owner/name/commit/path.
+    """
+    open_ = {name: published(name) for name in published_names()}
+    if not names:
+        rows = [(n, p.license, sum(f.bytes or 0 for f in p.files) // 1024, p.repository) for n, p in open_.items()]
+        if json:
+            DataFetched(fetched=()).print()
+            return
+        display.table("Open sources", ["name", "licence", "KiB", "repository"], rows, right=["KiB"])
+        display.say("Next: carb data fetch NAME")
+        return
+    wanted = [n for n, p in open_.items() if accept or not p.must_be_accepted] if names == ("all",) else names
+    found = []
+    for name in wanted:
+        if not json:
+            display.note(f"{name}: licence {published(name).license}, {published(name).repository}")
+        with progress(quiet) as report:
+            found.append(
+                fetch_source(
+                    name,
+                    accept=accept,
+                    mirror=mirror,
+                    progress=lambda done, total, name=name: report(f"fetch {name}", done, total, "files"),  # type: ignore[misc]  # bound per turn
+                )
+            )
+    if json:
+        DataFetched(fetched=tuple(found)).print()
+        return
+    for one in found:
+        display.say(f"{one.source}: {one.files} files ({one.new} new) in {one.folder}. Licence: {one.license}.")
+    display.say(f"Next: carb data build {found[0].source} --out {found[0].source}.jsonl")
+
+
 def build(
     name: str,
     *,
-    source: Path,
+    source: Path | None = None,
     out: Path,
     seed: int = 0,
     skips: Path | None = None,
@@ -262,14 +329,15 @@ def build(
 
     For example:
 
-        carb data build blend --source ../shared/data/blend --out blend.jsonl
+        carb data build blend --out blend.jsonl
 
     Parameters
     ----------
     name
-        The source; `carb data list` shows them.
+        The source; `carb data list` shows them. Or a .toml file that declares one.
     source
-        Folder or file that holds the source's data.
+        Folder or file that holds the source's data. By default, what `carb data fetch` got, or a folder of the
+        source's name in CARB_DATA_DIR.
     out
         The .jsonl or .parquet file to write.
     seed

@@ -11,7 +11,8 @@ import tempfile
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from importlib import metadata
+from functools import cache
+from importlib import metadata, resources
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -24,6 +25,7 @@ from carb_data.models import BonSet, Frozen
 from carb_data.options import closest
 from carb_data.registry import Registry, cultures
 from carb_data.sources.models import Row, Skip
+from carb_data.sources.published import find_files
 
 __all__ = ["BuildReport"]
 
@@ -62,14 +64,17 @@ class Source:
     rows: Callable[[Path, Any, int], Iterator[Row | Skip]]
     options: type[Options] = Options
     yields: Yields = "sets"
+    files: str | None = None
+    """Name of the source whose files it reads, where that is not its own; empty where it reads none of its own."""
 
 
 _SHIPPED = {
     **{
         name: f"carb_data.sources.{name}:SOURCE"
-        for name in ("blend", "care", "idiomkb", "normad", "omgeval", "rmb", "safeworld", "text", "wvs", "xsafety")
+        for name in ("blend", "care", "normad", "omgeval", "rmb", "safeworld", "text", "wvs")
     },
     **{name: f"carb_data.sources.exchange:{name.upper()}" for name in ("datasets", "pairs", "rewardbench2")},
+    "carb-open": "carb_data.sources.open:SOURCE",
     "blend-families": "carb_data.sources.blend_families:SOURCE",
     "table": "carb_data.sources.table:SOURCE",
     "normad-references": "carb_data.sources.normad:REFERENCES",
@@ -77,11 +82,20 @@ _SHIPPED = {
 }
 
 
+_DECLARED = Path(str(resources.files("carb_data") / "resources" / "sources"))
+
+
+@cache
+def _declarations() -> dict[str, Path]:
+    """The declared sources that ship with this package, with their files."""
+    return {file.stem: file for file in sorted(_DECLARED.glob("*.toml"))}
+
+
 class Sources:
     """Sources by name; a source's module is imported when the source is first asked for.
 
-    Places are written ``module:attribute``. Other distributions add theirs under the entry-point group
-    ``carb.sources``, and a script with ``add``.
+    Places are written ``module:attribute``; a name that ends in ``.toml`` is the file of a declaration. Other
+    distributions add theirs under the entry-point group ``carb.sources``, and a script with ``add``.
     """
 
     def __init__(self, places: Mapping[str, str]) -> None:
@@ -92,13 +106,18 @@ class Sources:
         self._places[source.name] = source
 
     def __iter__(self) -> Iterator[str]:
-        return iter(sorted({*self._places, *self._plugins()}))
+        return iter(sorted({*self._places, *_declarations(), *self._plugins()}))
 
     def __contains__(self, name: object) -> bool:
-        return name in self._places or name in self._plugins()
+        return name in self._places or name in _declarations() or name in self._plugins()
 
     def __getitem__(self, name: str) -> Source:
         place = self._places.get(name) or self._plugins().get(name)
+        declaration = Path(name) if name.endswith(".toml") else _declarations().get(name)
+        if place is None and declaration is not None:
+            from carb_data.sources.declared import declared
+
+            return declared(declaration)
         if place is None:
             names = list(self)
             raise CarbError(f"There is no source '{name}'.{closest(name, names)} Known sources: {', '.join(names)}.")
@@ -168,12 +187,12 @@ def parse_options(source: Source, given: Mapping[str, Any]) -> Options:
         raise CarbError(f"Source '{source.name}': {'; '.join(reasons)}.") from None
 
 
-def rows(name: str | Source, path: str | Path, *, seed: int = 0, **options: Any) -> Iterator[Row | Skip]:
+def rows(name: str | Source, path: str | Path | None = None, *, seed: int = 0, **options: Any) -> Iterator[Row | Skip]:
     """Stream the rows and skips of a source without writing a file.
 
     Args:
         name: a registered source, or a ``Source`` itself.
-        path: the file or folder that holds the source's data.
+        path: the file or folder that holds the source's data; by default where ``find_files`` finds it.
         seed: drives every random choice.
         options: the source's own options.
 
@@ -182,14 +201,19 @@ def rows(name: str | Source, path: str | Path, *, seed: int = 0, **options: Any)
     """
     source = name if isinstance(name, Source) else sources[name]
     chosen = parse_options(source, options)
+    path = _place(source) if path is None else path
     if not Path(path).exists():
         raise CarbError(f"There is nothing at {path}; give the folder or file that holds the data of '{source.name}'.")
     return source.rows(Path(path), chosen, seed)
 
 
+def _place(source: Source) -> Path:
+    return Path() if source.files == "" else find_files(source.files or source.name)
+
+
 def build(
     name: str | Source,
-    path: str | Path,
+    path: str | Path | None,
     out: str | Path,
     *,
     seed: int = 0,
@@ -204,7 +228,7 @@ def build(
 
     Args:
         name: a registered source, or a ``Source`` itself.
-        path: the file or folder that holds the source's data.
+        path: the file or folder that holds the source's data; None for where ``find_files`` finds it.
         out: a ``.jsonl`` file, or for a source of sets also a ``.parquet`` file.
         seed: drives every random choice; the same seed gives the same file.
         registry: cultures that may occur; ``None`` accepts any.
@@ -217,6 +241,7 @@ def build(
             nothing at all could be built.
     """
     source = name if isinstance(name, Source) else sources[name]
+    path = _place(source) if path is None else path
     out = Path(out)
     allowed = files.SUFFIXES if source.yields == "sets" else (".jsonl",)
     if out.suffix not in allowed:

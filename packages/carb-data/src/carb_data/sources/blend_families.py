@@ -170,4 +170,5 @@ SOURCE = Source(
     license=LICENSE,
     rows=build,
     options=FamilyOptions,
+    files="blend",
 )

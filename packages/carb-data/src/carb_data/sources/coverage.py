@@ -1,55 +1,60 @@
-"""How many rows each source gives, by culture and domain: ``python -m carb_data.sources.coverage ../shared/data``."""
+"""How many rows each source gives, by domain and culture: ``python -m carb_data.sources.coverage``."""
 
 from __future__ import annotations
 
 import argparse
 import sys
 import tempfile
-from collections import defaultdict
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from carb_data.errors import CarbError
+from carb_data.registry import cultures
 from carb_data.sources.base import BuildReport, build, sources
+from carb_data.sources.published import published_names
 
 START, END = "<!-- sources -->", "<!-- end sources -->"
-_HEADER = "| source | yields | culture | domain | rows | by language |"
+_HEADER = "| source | yields | domain | rows | in its language, by culture | in English, by culture |"
 
 
-def reports(folder: Path) -> Iterator[BuildReport]:
-    """Build every source that has a folder of its name in ``folder``, with its defaults and seed 0."""
+def reports(names: Sequence[str] = ()) -> Iterator[BuildReport]:
+    """Build sources with their defaults and seed 0.
+
+    Args:
+        names: sources; by default all whose files are published.
+    """
+    open_ = [name for name in sources if (sources[name].files or name) in published_names()]
     with tempfile.TemporaryDirectory() as drafts:
-        for name in sources:
-            if (folder / name).is_dir():
-                yield build(name, folder / name, Path(drafts) / f"{name}.jsonl")
+        for name in names or open_:
+            yield build(name, None, Path(drafts) / f"{name}.jsonl")
 
 
 def table(found: Sequence[BuildReport]) -> str:
-    """A Markdown table with a row per source, culture and domain, and a total per source."""
-    lines = [_HEADER, "|---|---|---|---|--:|---|"]
+    """A Markdown table with a row per source and domain; cultures are those of the benchmark, others are counted."""
+    lines = [_HEADER, "|---|---|---|--:|---|---|"]
+    listed = {culture.id for culture in cultures}
     for report in found:
-        cells: dict[tuple[str, str], dict[str, int]] = defaultdict(dict)
-        for count in report.counts:
-            cells[count.culture, count.domain][count.language] = count.rows
-        for (culture, domain), languages in sorted(cells.items()):
-            by = ", ".join(f"{language} {n}" for language, n in sorted(languages.items()))
-            total = sum(languages.values())
-            lines.append(f"| {report.source} | {report.yields} | {culture} | {domain} | {total} | {by} |")
-        lines.append(f"| **{report.source}** | {report.yields} | all | all | **{report.built}** | |")
+        for domain in sorted({count.domain for count in report.counts}):
+            by: dict[bool, Counter[str]] = {True: Counter(), False: Counter()}
+            for count in report.counts:
+                if count.domain == domain:
+                    root = cultures.root(count.culture).id
+                    by[count.language == "en"][root if root in listed else "others"] += count.rows
+            cells = (", ".join(f"{name} {n}" for name, n in sorted(by[english].items())) for english in (False, True))
+            total = sum(by[True].values()) + sum(by[False].values())
+            lines.append(f"| {report.source} | {report.yields} | {domain} | {total} | {' | '.join(cells)} |")
     return "\n".join(lines)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Print the table, or write it between the markers of a README; returns the exit code."""
     parser = argparse.ArgumentParser(prog="python -m carb_data.sources.coverage", description=__doc__)
-    parser.add_argument("folder", type=Path, help="folder with a folder for each source")
-    parser.add_argument("--readme", type=Path, help="write the table after the line that names this command")
+    parser.add_argument("names", nargs="*", help="sources to build; by default all whose files are published")
+    parser.add_argument("--readme", type=Path, help="write the table between the markers of this file")
     given = parser.parse_args(arguments)
     try:
-        found = list(reports(given.folder))
-        if not found:
-            raise CarbError(f"{given.folder} holds no folder of the name of a source: {', '.join(sources)}.")
-        text = table(found)
+        text = table(list(reports(given.names)))
         if given.readme is None:
             sys.stdout.write(text + "\n")
         else:

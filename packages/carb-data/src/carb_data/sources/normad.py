@@ -169,4 +169,5 @@ REFERENCES = Source(
     license=LICENSE,
     rows=build_references,
     yields="references",
+    files="normad",
 )

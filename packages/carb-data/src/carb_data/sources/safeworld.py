@@ -302,4 +302,5 @@ REFERENCES = Source(
     rows=build_references,
     options=SafeworldOptions,
     yields="references",
+    files="safeworld",
 )

@@ -12,6 +12,7 @@ from typing import Protocol
 from carb_data.errors import CarbError
 from carb_data.models import Frozen, Identifier, LanguageTag, Text
 from carb_data.options import closest, read_query
+from carb_data.sources.published import find_files
 
 __all__ = ["evenly"]
 
@@ -99,13 +100,14 @@ def open_task(spec: str, *, judge: Judge | None = None) -> Task:
     """Open the task that a spec string describes, ``KIND:PATH?key=value&…``.
 
     Args:
-        spec: for example ``blend:../shared/data/blend?places=US,UK&weighted=true&limit=80``.
+        spec: for example ``blend:?places=US,UK&weighted=true&limit=80``. An empty path stands for the files that
+            ``carb data fetch`` got, or those in ``CARB_DATA_DIR``.
         judge: compares answers, for tasks that need one (``omgeval``).
 
     Raises:
         CarbError: unknown kind or option, a missing judge, or files that are not the task's.
     """
-    match = re.fullmatch(r"([a-z][a-z0-9-]*):([^?]+)(?:\?(.*))?", spec.strip(), flags=re.DOTALL)
+    match = re.fullmatch(r"([a-z][a-z0-9-]*):([^?]*)(?:\?(.*))?", spec.strip(), flags=re.DOTALL)
     if match is None:
         raise CarbError(f"'{spec}' is not a task; write KIND:PATH?key=value&..., with one of {', '.join(_KINDS)}.")
     kind, path, query = match.groups()
@@ -115,7 +117,8 @@ def open_task(spec: str, *, judge: Judge | None = None) -> Task:
     module, _, name = _KINDS[kind].partition(":")
     opener: Callable[[str, Path, Mapping[str, str], Judge | None], Task]
     opener = getattr(importlib.import_module(module), name)
-    return opener(spec.strip(), Path(path).expanduser(), given, judge)
+    place = Path(path).expanduser() if path else find_files(kind.removesuffix("-choice"))
+    return opener(spec.strip(), place, given, judge)
 
 
 class TaskOptions(Frozen):

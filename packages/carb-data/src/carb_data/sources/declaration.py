@@ -1,0 +1,236 @@
+"""A source as data: its files, fields and rule. The next source is a declaration, not a module."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import AfterValidator, Field, ValidationError
+
+from carb_data.errors import CarbError
+from carb_data.models import Domain, Frozen, Kind, LanguageTag, Tier
+from carb_data.sources.reading import first_defect
+
+__all__ = ["Condition", "Contrast", "Declaration", "Mirrored", "OptionsAsGiven", "Part", "read_declaration"]
+
+
+def _is_a_pattern(text: str) -> str:
+    try:
+        re.compile(text)
+    except re.error as error:
+        raise ValueError(f"not a regular expression: {error}") from None
+    return text
+
+
+Pattern = Annotated[str, AfterValidator(_is_a_pattern)]
+Template = str
+"""Text with fields of a record in braces: ``{title}``, ``{question.stem}``, ``{meanings.0}``."""
+
+
+class Condition(Frozen):
+    """What a field of a record must be."""
+
+    field: str
+    one_of: tuple[str, ...] = ()
+    """Texts of which it must be one; empty for any."""
+    matches: Pattern | None = None
+    """A regular expression that must occur in it."""
+    least: float | None = None
+    most: float | None = None
+    """Limits of a number, both included."""
+
+    def holds(self, record: Mapping[str, str]) -> bool:
+        """Whether it is so; a field that is absent or no number fulfils no condition."""
+        value = record.get(self.field)
+        if value is None or (self.one_of and value not in self.one_of):
+            return False
+        if self.matches is not None and re.search(self.matches, value) is None:
+            return False
+        if self.least is None and self.most is None:
+            return True
+        try:
+            number = float(value)
+        except ValueError:
+            return False
+        return (self.least is None or number >= self.least) and (self.most is None or number <= self.most)
+
+
+class Join(Frozen):
+    """Fields from a second table, of the row that has the same key."""
+
+    file: str
+    header: tuple[str, ...] = ()
+    """Names of its columns where it has no heading."""
+    key: str
+    """Its column to compare with ``on``, a field of the record."""
+    on: str
+    take: dict[str, str]
+    """New field to its column."""
+
+
+class Mask(Frozen):
+    """A field with a word of another field taken out: "He spilled the ..."; without it the record is left out."""
+
+    field: str
+    word: str
+    to: str = "masked"
+
+
+class _Rule(Frozen):
+    prompt: Template = ""
+    prompts: dict[str, Template] = Field(default_factory=dict)
+    """By label, where the question differs."""
+    label: Template = ""
+    """What the classes are told apart by."""
+
+
+class OptionsAsGiven(_Rule):
+    """The source's own options, one of them right."""
+
+    rule: Literal["options"]
+    options: tuple[str, ...] = Field(min_length=2)
+    """Fields of the options; empty ones are left out."""
+    key: str = ""
+    """Field that holds the key of the right option."""
+    keys: tuple[str, ...] = ()
+    """The keys in the order of the options; without them the first option is right."""
+    wrong: str = ""
+    """Field with the key of the only wrong option to take; without it all others are taken."""
+    apart: float = 1.01
+    """Sets of which two wrong options share this many of their character pairs (Jaccard) are left out."""
+    balance: bool = False
+    """Leave sets out until the longest and the shortest option are right no more often than by chance."""
+
+
+class Contrast(_Rule):
+    """One item of a class among items of another class, from the same group."""
+
+    rule: Literal["contrast"]
+    answer: Template
+    right: tuple[Condition, ...]
+    wrong: tuple[Condition, ...]
+    group: Template = ""
+    """Items of one set are of one group; without it there is one group."""
+    near: Template = ""
+    """Wrong items of which this equals the right one's are taken first."""
+    count: int = Field(3, ge=1)
+    """Wrong items in a set."""
+    reverse: Template = ""
+    """A question to which one wrong item among right ones is the answer; with it, the class of which more is left gives
+    the others."""
+    block: int = 0
+    """Large groups are cut into blocks of about this many items, so that a split has parts to divide; 0 for none."""
+
+
+class Mirrored(_Rule):
+    """Items of different classes, asked about in turn with the same answers: families.
+
+    Who sees the answers alone is right in one set of N, by arithmetic.
+    """
+
+    rule: Literal["mirrored"]
+    answer: Template
+    size: int = Field(4, ge=2)
+    group: Template = ""
+    content: tuple[Template, ...] = ()
+    """What must have no content in common between two answers of a family; without it the answer itself."""
+    near: Template = ""
+    """Items that share a word or character of this come together first: they are harder to tell apart."""
+    ratio: float = Field(1.8, ge=1)
+    """How many times the shortest answer the longest one of a family may be."""
+    hidden: Template = ""
+    """An item whose answer shares a content word with this is left out: it gives itself away."""
+
+
+class Part(Frozen):
+    """Records of one form, and what is made of them."""
+
+    name: str
+    files: tuple[str, ...] = Field(min_length=1)
+    """Globs; the first of them that finds files counts."""
+    format: Literal["csv", "tsv", "json", "jsonl", "text"]
+    header: tuple[str, ...] = ()
+    """Names of the columns of a table without heading."""
+    records: str = ""
+    """Dotted path to the list of records in a JSON file."""
+    pattern: Pattern | None = None
+    """A regular expression whose named groups become fields: of each match in a ``text`` file, else of ``of``."""
+    of: str = ""
+    nested: tuple[str, ...] = ()
+    """Columns that hold JSON."""
+    explode: str = ""
+    """A mapping of which every entry becomes a record, with the fields ``entry`` and ``value``."""
+    join: Join | None = None
+    mask: Mask | None = None
+    clean: tuple[tuple[Pattern, str], ...] = ()
+    """Regular expressions and what takes the place of what they find, in every field."""
+    where: tuple[Condition, ...] = ()
+    forbid: Pattern | None = None
+    """No answer may hold this."""
+    shortest: int = 1
+    longest: int = 100_000
+    """Length of an answer in characters."""
+    split: Template = ""
+    """Items for which this is equal stay together: they come from one template."""
+    space: str = ""
+    """Parts of one name here are parallel: what is equal by ``split`` in two of them stays together as well."""
+    culture: Template
+    """An id, or the name of a country."""
+    cultures: dict[str, str] = Field(default_factory=dict)
+    """Label to culture where that differs."""
+    names: dict[str, str] = Field(default_factory=dict)
+    """Label to its name in the language, for the field ``name``; with it, records of other labels are left out."""
+    language: LanguageTag
+    domain: Domain
+    topic: Template = ""
+    kind: Kind = Kind.CULTURE
+    default: bool = True
+    """Whether it is built when no part is named."""
+    make: Annotated[OptionsAsGiven | Contrast | Mirrored, Field(discriminator="rule")]
+
+
+class Declaration(Frozen):
+    """One source."""
+
+    name: str
+    description: str
+    license: str
+    url: str
+    citation: str = ""
+    tier: Tier
+    method: Literal["human-vote", "authored", "generated"]
+    notes: str | None = None
+    parts: tuple[Part, ...] = Field(min_length=1)
+
+
+def read_declaration(path: Path) -> Declaration:
+    """The declaration in a TOML file.
+
+    A part may have ``variants``: tables of fields in which otherwise equal parts differ. A field of ``make`` is named
+    ``make.prompt``.
+
+    Raises:
+        CarbError: the file is missing, not TOML, or no declaration; with the field.
+    """
+    try:
+        content = tomllib.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise CarbError(f"Cannot read {path}: {error.strerror or error}.") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise CarbError(f"{path} is not TOML: {error}.") from None
+    try:
+        parts = [one for part in content.get("parts", []) for one in _variants(part)]
+        return Declaration.model_validate(content | {"parts": parts})
+    except ValidationError as error:
+        raise CarbError(f"{path} is not a declaration of a source: {first_defect(error)}.") from None
+
+
+def _variants(part: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    variants = part.pop("variants", [{}])
+    for variant in variants:
+        own = {name: value for name, value in variant.items() if not name.startswith("make.")}
+        inner = {name.removeprefix("make."): value for name, value in variant.items() if name.startswith("make.")}
+        yield {**part, **own, "make": {**part.get("make", {}), **inner}}

@@ -1,0 +1,215 @@
+"""Declared sources: the laws of the rules on made-up records, and what the declarations make of the real files."""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+import tempfile
+from importlib import resources
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from carb_data import CarbError, Dataset
+from carb_data.audit import audit
+from carb_data.models import BonSet
+from carb_data.registry import cultures
+from carb_data.sources import Skip, rows, sources
+from carb_data.sources.declaration import read_declaration
+from carb_data.sources.grouping import plain
+
+REAL = Path(os.environ.get("CARB_DATA_DIR", "none"))
+SHIPPED = Path(str(resources.files("carb_data") / "resources" / "sources"))
+NAMES = sorted(file.stem for file in SHIPPED.glob("*.toml"))
+
+HEAD = """
+name = "made"
+description = "Made up"
+license = "MIT"
+url = "https://example.org"
+tier = "human-written"
+method = "authored"
+[[parts]]
+name = "one"
+files = ["*.csv"]
+format = "csv"
+culture = "german"
+language = "de"
+domain = "values"
+"""
+OPTIONS = """[parts.make]
+rule = "options"
+prompt = "{q}?"
+options = ["a", "b", "c"]
+key = "k"
+keys = ["1", "2", "3"]"""
+CONTRAST = """[parts.make]
+rule = "contrast"
+prompt = "Which is wrong?"
+reverse = "Which is right?"
+answer = "{text}"
+right = [{ field = "label", one_of = ["1"] }]
+wrong = [{ field = "label", one_of = ["0"] }]
+block = 8"""
+MIRRORED = """make = { rule = "mirrored", prompt = "What is {q}?", answer = "{text}", ratio = 9.0 }"""
+
+words = st.text("abcdefghij", min_size=3, max_size=9)
+
+
+def made(folder: Path, rule: str, header: list[str], records: list[list[str]]) -> list[BonSet | Skip]:
+    (folder / "made.toml").write_text(HEAD + rule, encoding="utf-8")
+    with (folder / "made.csv").open("w", encoding="utf-8", newline="") as file:
+        csv.writer(file).writerows([header, *records])
+    return list(rows(str(folder / "made.toml"), folder))
+
+
+def texts(item: BonSet) -> set[str]:
+    return {plain(response.text) for response in item.responses}
+
+
+@given(records=st.lists(st.tuples(words, words, words, words, st.sampled_from("1234")), max_size=12))
+@settings(max_examples=30, deadline=None)
+def test_options_keep_the_key_and_lose_nothing(records):
+    with tempfile.TemporaryDirectory() as folder:
+        got = made(Path(folder), OPTIONS, ["q", "a", "b", "c", "k"], [list(record) for record in records])
+        assert got == made(Path(folder), OPTIONS, ["q", "a", "b", "c", "k"], [list(record) for record in records])
+    assert len(got) == len(records)
+    for row in got:
+        if isinstance(row, BonSet):
+            record = records[int(row.id.split("/")[-1])]
+            assert row.chosen.text == record[int(record[4])]
+            assert texts(row) == {plain(text) for text in record[1:4]}
+            assert len(texts(row)) == 3
+
+
+@given(records=st.lists(st.tuples(words, st.sampled_from("01")), max_size=40))
+@settings(max_examples=30, deadline=None)
+def test_a_contrast_takes_no_answer_of_the_right_class_and_none_twice(records):
+    with tempfile.TemporaryDirectory() as folder:
+        got = made(Path(folder), CONTRAST, ["text", "label"], [list(record) for record in records])
+    label: dict[str, set[str]] = {}
+    for text, value in records:
+        label.setdefault(plain(text), set()).add(value)
+    used = 0
+    for row in got:
+        if isinstance(row, BonSet):
+            right = "1" if row.prompt == "Which is wrong?" else "0"
+            assert right in label[plain(row.chosen.text)]
+            assert all({"0", "1"} - {right} <= label[plain(wrong.text)] for wrong in row.rejected)
+            assert len(texts(row)) == 4
+            used += 4
+    assert used <= len(records)
+
+
+@given(records=st.lists(st.tuples(words, st.lists(words, min_size=1, max_size=3).map(" ".join)), max_size=24))
+@settings(max_examples=30, deadline=None)
+def test_a_family_asks_for_each_of_its_answers_once(records):
+    with tempfile.TemporaryDirectory() as folder:
+        got = made(Path(folder), MIRRORED, ["q", "text"], [list(record) for record in records])
+    assert len(got) == len(records)
+    families: dict[str | None, list[BonSet]] = {}
+    for row in got:
+        if isinstance(row, BonSet):
+            families.setdefault(row.family, []).append(row)
+    home: dict[str, str] = {}
+    for name, family in families.items():
+        assert name is not None
+        assert len(family) == 4
+        assert len({tuple(response.text for response in item.responses) for item in family}) == 1
+        assert {item.chosen.text for item in family} == {response.text for response in family[0].responses}
+        assert len({item.source_item for item in family}) == 1
+        for text in texts(family[0]):
+            assert home.setdefault(text, name) == name
+
+
+def test_surface_attacks_earn_exactly_chance_on_families(tmp_path):
+    records = [[f"thing{n}", f"{chr(97 + n % 26) * (3 + n % 5)}{n} {chr(98 + n % 25) * 4}"] for n in range(60)]
+    sets = [row for row in made(tmp_path, MIRRORED, ["q", "text"], records) if isinstance(row, BonSet)]
+    whole = [attack for attack in audit(Dataset(sets), learn=False).attacks if attack.level == "all"]
+    assert len(sets) >= 40
+    answers_alone = [attack for attack in whole if "overlap" not in attack.attack]  # those read the question
+    assert {attack.accuracy for attack in answers_alone} == {0.25}
+
+
+def test_a_mistake_in_a_declaration_is_named(tmp_path):
+    file = tmp_path / "made.toml"
+    for content, message in [
+        ("name = ", "is not TOML"),
+        (HEAD, "make"),
+        (HEAD + OPTIONS.replace("options", "choices"), "rule"),
+        (HEAD + 'forbid = "("\n' + OPTIONS, "not a regular expression"),
+        (HEAD.replace('"values"', '"value"') + OPTIONS, "domain"),
+    ]:
+        file.write_text(content)
+        with pytest.raises(CarbError, match=message):
+            read_declaration(file)
+    file.write_text(HEAD + OPTIONS)
+    with pytest.raises(CarbError, match=r"does not hold made: nothing there is called \*\.csv"):
+        list(rows(str(file), tmp_path))
+    with pytest.raises(CarbError, match="made has no part 'two'"):
+        list(rows(str(file), tmp_path, parts="two"))
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_what_ships_is_declared_completely(name):
+    declaration = read_declaration(SHIPPED / f"{name}.toml")
+    assert declaration.name == name == sources[name].name
+    assert len({part.name for part in declaration.parts}) == len(declaration.parts)
+    for part in declaration.parts:
+        assert "{" in part.culture or part.culture in cultures
+        assert all(culture in cultures for culture in part.cultures.values())
+
+
+LEAST = {
+    "cmoraleval": 3000,
+    "einbuergerungstest-de": 280,
+    "exams-qa": 700,
+    "fork-en": 120,
+    "idioviet": 24,
+    "isannlp-dialect-th": 200,
+    "jcommonsensemorality": 800,
+    "jethics": 200,
+    "keico-ja": 1000,
+    "kobbq": 100,
+    "kosbi-square": 380,
+    "mera-human-ru": 200,
+    "refranes-mexicanos": 16,
+    "sea-safeguard": 190,
+    "talpco": 1300,
+    "tydip": 170,
+    "wiktionary-idioms-de": 900,
+    "wiktionary-idioms-en": 700,
+    "wiktionary-phrases-ru": 800,
+}
+
+
+@pytest.mark.skipif(not (REAL / "more").is_dir(), reason="no public data; set CARB_DATA_DIR")
+@pytest.mark.parametrize("name", LEAST)
+def test_the_real_files_give_what_is_said(name):
+    got = list(rows(name))
+    sets = Dataset(row for row in got if isinstance(row, BonSet))
+    assert len(sets) >= LEAST[name]
+    for item in sets:
+        assert item.provenance.tier is not None
+        assert plain(item.chosen.text) not in {plain(wrong.text) for wrong in item.rejected} - {""}
+        assert "{" not in item.prompt_text
+    parts = sets.split({"train": 0.5, "test": 0.5})
+    assert {i.source_item for i in parts["train"]}.isdisjoint({i.source_item for i in parts["test"]})
+
+
+def test_the_declared_form_can_be_read_from_json(tmp_path):
+    (tmp_path / "x.json").write_text(json.dumps({"held": [{"q": ["a", "b"], "votes": {"x": 3, "y": 1}}]}))
+    head = HEAD.replace('"csv"', '"json"\nrecords = "held"\nexplode = "votes"').replace("*.csv", "*.json")
+    rule = """[parts.make]
+rule = "contrast"
+prompt = "{q.1}?"
+answer = "{entry}"
+count = 1
+right = [{ field = "value", least = 2 }]
+wrong = [{ field = "value", most = 1 }]"""
+    (tmp_path / "made.toml").write_text(head + rule)
+    (row,) = rows(str(tmp_path / "made.toml"), tmp_path)
+    assert (row.prompt, row.chosen.text, row.rejected[0].text) == ("b?", "x", "y")
