@@ -40,7 +40,7 @@ LICENSE = "CC-BY-SA-4.0"
 URL = "https://github.com/nlee0212/BLEnD"
 
 SHIPPED = ("Algeria", "China", "Mexico", "North_Korea", "South_Korea", "Spain", "UK", "US")
-"""Places whose cultures this package registers. For another one, add a culture of the id that ``PLACES`` says."""
+"""Places of the ten listed cultures, built by default; the cultures of the other eight are registered, too."""
 
 _NO_LENDER = "Northern_Nigeria"  # its English is noisy: "judge" stands for a dessert there
 _NON_LATIN = frozenset({"ar", "as", "zh", "am", "el", "fa", "ko"})
@@ -148,6 +148,7 @@ def _make(
             license=LICENSE,
             url=URL,
             method="human-vote",
+            tier="human-voted",
             notes=f"Votes: {place} {top.entry.count} for the chosen answer; rejected answers from {votes}.",
         ),
     )

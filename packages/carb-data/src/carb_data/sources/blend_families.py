@@ -149,7 +149,12 @@ def _set(blend: Votes, name: str, number: str, language: str, top: Top, shown: S
             for one in shown
         ),
         provenance=Provenance(
-            source="blend", source_id=blend.same.name(number), license=LICENSE, url=URL, method="human-vote"
+            source="blend",
+            source_id=blend.same.name(number),
+            license=LICENSE,
+            url=URL,
+            method="human-vote",
+            tier="human-voted",
         ),
         family=name,
     )
