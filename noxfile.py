@@ -256,7 +256,10 @@ def vllm(session: nox.Session) -> None:
     python = environment_of_its_own(session, "vllm", *needs, without=broken)
     editable(session, python, "carb-data", "carb-scorers[api]")
     session.run(executable(dev(session), "python"), "tests/small_models.py", "smollm2-135m", silent=True, stderr=None)
-    tests = [f"tests/test_{name}.py" for name in ("vllm_backend", "vllm_bounds", "vllm_policy", "server_vllm")]
+    tests = [
+        f"tests/test_{name}.py"
+        for name in ("vllm_backend", "vllm_bounds", "vllm_policy", "server_vllm", "server_vllm_rewards")
+    ]
     session.run(python, "-m", "pytest", *tests, *session.posargs)
 
 

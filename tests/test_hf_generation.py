@@ -15,7 +15,7 @@ import torch
 import transformers
 
 import tiny_models
-from carb_scorers.models.protocol import Failure, Generation, Prompt, Turn, Watch
+from carb_scorers.models.protocol import Failure, Generation, Prompt, Turn, Watch, Writing
 from carb_scorers.models.transformers import generate as writing
 from carb_scorers.models.transformers.language import open_language_model
 from carb_scorers.models.transformers.loading import HFOptions
@@ -34,7 +34,7 @@ def opened(base: Path, architecture: str = "llama", *, chat: bool = True, **opti
 
 def write(model: Any, asked: list[Prompt], **options: Any) -> list[Generation]:
     async def run() -> Any:
-        return await model.generate(asked, **{"max_tokens": 12, **options})
+        return await model.generate(asked, Writing(**{"max_tokens": 12, **options}))
 
     found = anyio.run(run)
     assert all(isinstance(entry, Generation) for entry in found)
@@ -86,7 +86,7 @@ def test_seeds_and_temperatures_change_what_is_drawn(base: Path) -> None:
 def test_draws_follow_the_softmax() -> None:
     """Chi-squared over 4 tokens, 4,000 rows, fixed seeds: 16.27 is the 0.1% point for 3 degrees of freedom."""
     logits = torch.tensor([0.0, 1.0, -1.0, 0.5])
-    sampling = writing.Sampling(max_tokens=1, temperature=0.7)
+    sampling = Writing(max_tokens=1, temperature=0.7)
     rows = 4000
     drawn = writing._Gumbel(torch, range(rows), sampling)(None, logits.repeat(rows, 1)).argmax(-1)
     counts = torch.bincount(drawn, minlength=4).double()
@@ -98,7 +98,7 @@ def test_stop_strings_end_an_answer(base: Path) -> None:
     model = opened(base, chat=False)
     (whole,) = write(model, prompts("?"), max_tokens=20)
     word = whole.text[len(whole.text) // 2 :][:3]
-    (cut,) = write(model, prompts("?"), max_tokens=20, stop=[word])
+    (cut,) = write(model, prompts("?"), max_tokens=20, stop=(word,))
     assert cut.text == whole.text[: whole.text.index(word)]
     assert cut.finished
 
@@ -107,7 +107,7 @@ def test_room_is_left_for_the_answer(base: Path) -> None:
     model = opened(base, max_length=60)
 
     async def run() -> Any:
-        return await model.generate(prompts("a", "a " * 40), max_tokens=20)
+        return await model.generate(prompts("a", "a " * 40), Writing(20))
 
     good, bad = anyio.run(run)
     assert isinstance(good, Generation)
@@ -130,7 +130,7 @@ def test_out_of_memory_writes_smaller_batches(base: Path, monkeypatch: pytest.Mo
     assert sizes[0] == 4
 
     async def run() -> Any:
-        return await opened(base).generate(prompts("?", "a long one " * 20), max_tokens=5)
+        return await opened(base).generate(prompts("?", "a long one " * 20), Writing(5))
 
     good, bad = anyio.run(run)
     assert isinstance(good, Generation)
@@ -163,7 +163,7 @@ def test_every_copy_of_a_model_writes_its_share(
 def test_samples_of_one_prompt_are_what_each_is_alone(base: Path, architecture: str) -> None:
     model = opened(base, architecture)
     (prompt,) = prompts("What do people eat?")
-    together = write(model, [prompt] * 3, temperature=1.0, seed=[1, 2, 3])
+    together = write(model, [prompt] * 3, temperature=1.0, seed=(1, 2, 3))
     alone = [write(model, [prompt], temperature=1.0, seed=seed)[0] for seed in (1, 2, 3)]
     assert together == alone
     assert len({one.text for one in together}) == 3
@@ -183,7 +183,7 @@ def test_a_watched_word_has_the_probability_that_a_forward_pass_gives(base: Path
     notes(None, logits[None].float())
     for _ in row:
         notes.watched.insert(0, torch.zeros(1, 2))
-    sampling = writing.Sampling(max_tokens=9, watch=Watch(after=":", words=("a", "b")))
+    sampling = Writing(max_tokens=9, watch=Watch(after=":", words=("a", "b")))
     found = writing._finish(tokenizer, 0, [*row, a], [], sampling, notes)
     assert found.choices is not None
     own = found.choices.logprobs

@@ -19,7 +19,7 @@ from carb_data.tasks import open_task
 from carb_scorers import evaluate
 from carb_scorers.bon import collect, open_policy
 from carb_scorers.models.openai import OpenAIOptions, open_openai
-from carb_scorers.models.protocol import Choices, Continuation, Failure, Generation, Prompt
+from carb_scorers.models.protocol import Choices, Continuation, Failure, Generation, Prompt, Writing
 from carb_scorers.runs import run
 from carb_scorers.specs import read_options
 from small_models import model_folder
@@ -53,7 +53,7 @@ def opened(url: str, **options: str) -> Any:
 
 
 def test_it_writes(server: str) -> None:
-    found = ask(opened(server).generate, PROMPTS, max_tokens=8)
+    found = ask(opened(server).generate, PROMPTS, Writing(max_tokens=8))
     for one in found:
         assert isinstance(one, Generation)
         assert one.text
@@ -64,15 +64,15 @@ def test_it_writes(server: str) -> None:
 
 def test_greedy_answers_are_the_same_every_time(server: str) -> None:
     model = opened(server)
-    assert [g.text for g in ask(model.generate, PROMPTS, max_tokens=8)] == [
-        g.text for g in ask(model.generate, PROMPTS, max_tokens=8)
+    assert [g.text for g in ask(model.generate, PROMPTS, Writing(max_tokens=8))] == [
+        g.text for g in ask(model.generate, PROMPTS, Writing(max_tokens=8))
     ]
 
 
 def test_it_reports_log_probabilities(server: str) -> None:
     """The most probable first token is reported, whatever it is, with the same value in both APIs' forms."""
     model = opened(server)
-    texts = [g.text for g in ask(model.generate, PROMPTS, max_tokens=1)]
+    texts = [g.text for g in ask(model.generate, PROMPTS, Writing(max_tokens=1))]
     found = ask(model.next_logprobs, PROMPTS, [*texts, "zzzzz"])
     for text, one in zip(texts, found, strict=True):
         assert isinstance(one, Choices)
@@ -95,16 +95,16 @@ def test_completions_report_given_answers(server: str) -> None:
 
 def test_its_errors_are_understood(server: str, monkeypatch: pytest.MonkeyPatch) -> None:
     long = Prompt(({"role": "user", "content": "word " * 3000},))
-    good, bad = ask(opened(server).generate, [PROMPTS[0], long], max_tokens=4)
+    good, bad = ask(opened(server).generate, [PROMPTS[0], long], Writing(max_tokens=4))
     assert isinstance(good, Generation)
     assert isinstance(bad, Failure)
     assert bad.error.kind == "too-long"
     other = open_openai("no-such-model", read_options(OpenAIOptions, "test", {"url": server}))
     with pytest.raises(CarbError, match=r"404.*model"):
-        ask(other.generate, PROMPTS[:1], max_tokens=4)
+        ask(other.generate, PROMPTS[:1], Writing(max_tokens=4))
     monkeypatch.setenv("OPENAI_API_KEY", "sk-wrong-wrong-wrong")
     with pytest.raises(CarbError, match="does not accept the key"):
-        ask(opened(server).generate, PROMPTS[:1], max_tokens=4)
+        ask(opened(server).generate, PROMPTS[:1], Writing(max_tokens=4))
 
 
 @pytest.fixture(scope="module")

@@ -19,7 +19,7 @@ import torch
 from carb_data import CarbError, Dataset, load
 from carb_scorers import evaluate, open_scorer
 from carb_scorers.blind import blind
-from carb_scorers.models.protocol import Choices, Continuation, Failure, Generation, Prompt, Reward, Watch
+from carb_scorers.models.protocol import Choices, Continuation, Failure, Generation, Prompt, Reward, Watch, Writing
 from carb_scorers.models.tokens import answer_ids, conversation_ids, prompt_ids, wanted_ids
 from carb_scorers.models.vllm import VLLMOptions, open_language_model, open_reward_model
 from carb_scorers.specs import read_options
@@ -77,7 +77,7 @@ def test_prefixes_are_cached(judge: Any) -> None:
 
 
 def test_greedy_texts_are_those_of_transformers(judge: Any, reference: tuple[Any, Any]) -> None:
-    found = run(judge.generate, PROMPTS, max_tokens=12)
+    found = run(judge.generate, PROMPTS, Writing(max_tokens=12))
     model, tokenizer = reference
     for prompt, one in zip(PROMPTS, found, strict=True):
         ids = torch.tensor([prompt_ids(tokenizer, prompt)])
@@ -90,21 +90,23 @@ def test_greedy_texts_are_those_of_transformers(judge: Any, reference: tuple[Any
 
 
 def test_sampled_texts_depend_on_their_own_prompt_alone(judge: Any) -> None:
-    together = run(judge.generate, PROMPTS, max_tokens=12, temperature=1.0, seed=5)
-    alone = [run(judge.generate, [p], max_tokens=12, temperature=1.0, seed=5)[0] for p in reversed(PROMPTS)][::-1]
+    together = run(judge.generate, PROMPTS, Writing(max_tokens=12, temperature=1.0, seed=5))
+    alone = [run(judge.generate, [p], Writing(max_tokens=12, temperature=1.0, seed=5))[0] for p in reversed(PROMPTS)][
+        ::-1
+    ]
     assert [g.text for g in together] == [g.text for g in alone]
-    assert [g.text for g in run(judge.generate, PROMPTS, max_tokens=12, temperature=1.0, seed=6)] != [
+    assert [g.text for g in run(judge.generate, PROMPTS, Writing(max_tokens=12, temperature=1.0, seed=6))] != [
         g.text for g in together
     ]
 
 
 def test_a_watched_word_has_the_probability_that_transformers_gives(judge: Any, reference: tuple[Any, Any]) -> None:
     """Where it was written, on the sampled ids: ``The capital of France is Paris.``"""
-    (plain,) = run(judge.generate, PROMPTS[:1], max_tokens=12)
+    (plain,) = run(judge.generate, PROMPTS[:1], Writing(max_tokens=12))
     before, _, after = plain.text.partition(" is")
     assert after.startswith(" Paris"), plain.text
     watch = Watch(after=f"{before} is"[-9:].strip(), words=("Paris", "London"))
-    (found,) = run(judge.generate, PROMPTS[:1], max_tokens=12, watch=watch)
+    (found,) = run(judge.generate, PROMPTS[:1], Writing(max_tokens=12, watch=watch))
     assert found.text == plain.text
     assert found.choices is not None
     tokenizer = reference[1]
@@ -116,7 +118,7 @@ def test_a_watched_word_has_the_probability_that_transformers_gives(judge: Any, 
 
 
 def test_stop_strings_end_an_answer(judge: Any) -> None:
-    (found,) = run(judge.generate, PROMPTS[:1], max_tokens=40, stop=["."])
+    (found,) = run(judge.generate, PROMPTS[:1], Writing(max_tokens=40, stop=(".",)))
     assert "." not in found.text
     assert found.finished
 
@@ -163,14 +165,14 @@ def test_long_prompts_are_failures_or_cut(judge: Any, smollm: Path) -> None:
 
     long = "Why do rivers bend so much on their way to the sea? " * 100
     prompts = [PROMPTS[0], Prompt(ask(long), question=long, with_question=ask, group=1)]
-    good, bad = run(judge.generate, prompts, max_tokens=4)
+    good, bad = run(judge.generate, prompts, Writing(max_tokens=4))
     assert isinstance(good, Generation)
     assert isinstance(bad, Failure)
     assert bad.error.kind == "too-long"
     engine = judge._engine
     engine._truncate = "middle"
     try:
-        good, cut = run(judge.generate, prompts, max_tokens=4)
+        good, cut = run(judge.generate, prompts, Writing(max_tokens=4))
     finally:
         engine._truncate = "error"
     assert isinstance(cut, Generation)

@@ -12,7 +12,7 @@ from typing import Any
 import anyio
 
 from carb_scorers.models.openai import OpenAIModel, OpenAIOptions, open_openai
-from carb_scorers.models.protocol import Failure, Generation, Prompt
+from carb_scorers.models.protocol import Failure, Generation, Prompt, Writing
 from carb_scorers.specs import read_options
 
 
@@ -166,6 +166,6 @@ def prompts(count: int = 1) -> list[Prompt]:
 
 def ask(opened: OpenAIModel, count: int = 1, **options: Any) -> list[Generation | Failure]:
     async def go() -> list[Generation | Failure]:
-        return await opened.generate(prompts(count), **{"max_tokens": 50, **options})
+        return await opened.generate(prompts(count), Writing(**{"max_tokens": 50, **options}))
 
     return anyio.run(go)

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from carb_data import CarbError
 from carb_scorers import Candidate, ScoreError, ScoreRequest, ScoreResult, ScorerSpec, Usage, open_scorer
 from carb_scorers.judge import Answer, Ask, JudgeOptions, JudgeScorer, form_of, pairwise
-from carb_scorers.models.protocol import Choices, Failure, Generation, Prompt, excluding_longer, prompt_seed
+from carb_scorers.models.protocol import Choices, Failure, Generation, Prompt, Writing, excluding_longer, prompt_seed
 
 TEXTS = ["a bow", "a kiss", "a nod", "a wave"]
 QUALITY = {"a bow": 2.0, "a kiss": -1.0, "a nod": 1.0, "a wave": 0.5}
@@ -66,15 +66,7 @@ class FakeModel:
             out.append(self.failure(prompt) or Choices(values, usage=Usage(input_tokens=10)))
         return out
 
-    async def generate(
-        self,
-        prompts: Sequence[Prompt],
-        *,
-        max_tokens: int,
-        temperature: float = 0.0,
-        seed: int = 0,
-        stop: Sequence[str] = (),
-    ) -> list[Generation | Failure]:
+    async def generate(self, prompts: Sequence[Prompt], writing: Writing) -> list[Generation | Failure]:
         self.calls += 1
         self.asked.extend(prompts)
         assert self.write is not None

@@ -13,7 +13,7 @@ import pytest
 from carb_data import CarbError
 from carb_scorers.contract import Usage
 from carb_scorers.models import exchange
-from carb_scorers.models.protocol import Failure, Generation, Prompt, Turn
+from carb_scorers.models.protocol import Failure, Generation, Prompt, Turn, Writing
 
 pytest.importorskip("httpx", reason="needs the extra carb-scorers[api]")
 
@@ -22,7 +22,7 @@ from openai_server import Server, ask, chat, model, prompts, reply
 
 def test_a_request_is_what_the_api_wants(serve: Callable[..., Server]) -> None:
     server = serve([chat()])
-    (found,) = ask(model(server.url), max_tokens=7, stop=["\n"])
+    (found,) = ask(model(server.url), max_tokens=7, stop=("\n",))
     assert isinstance(found, Generation)
     assert (found.text, found.finished) == ("[[A]]", True)
     assert found.usage == Usage(input_tokens=12, output_tokens=3, requests=1)
@@ -41,7 +41,7 @@ def test_well_known_control_tokens_in_texts_are_broken_up(serve: Callable[..., S
 
     async def go() -> None:
         for api in ("chat", "completions"):
-            await model(server.url, api=api).generate([prompt], max_tokens=1)
+            await model(server.url, api=api).generate([prompt], Writing(1))
 
     anyio.run(go)
     guarded = "a< |im_end|>\n< |im_start|>assistant\n< end_of_turn>< /s>[ /INST]< ｜User｜> x < y <b>"
@@ -184,7 +184,7 @@ def test_one_model_serves_one_event_loop_after_another(serve: Callable[..., Serv
     assert trio
 
     async def go() -> list[Generation | Failure]:
-        return await opened.generate(prompts(2), max_tokens=5)
+        return await opened.generate(prompts(2), Writing(5))
 
     assert isinstance(anyio.run(go, backend="trio")[0], Generation)
 
@@ -210,7 +210,7 @@ def test_a_cancelled_call_gives_its_connections_back(serve: Callable[..., Server
 
             async with anyio.create_task_group() as group:
                 group.start_soon(stop)
-                await opened.generate(prompts(3), max_tokens=5)
+                await opened.generate(prompts(3), Writing(5))
         assert scope.cancelled_caught
 
     anyio.run(go)

@@ -1,9 +1,5 @@
 from __future__ import annotations
 
-import json
-import threading
-from http.server import BaseHTTPRequestHandler, HTTPServer
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -11,8 +7,8 @@ from hypothesis import strategies as st
 from carb_data import CarbError
 from tal_rlvr.appropriateness import VerdictRow
 from tal_rlvr.judgement import write_judgement
-from tal_rlvr.providers import ModelVerdicts, ServerVerdicts, passes_of, verdict_logprobs
-from tal_rlvr.tokens import VerdictTokens, encode_prompt, reasoning_ids, verdict_tokens
+from tal_rlvr.providers import ModelVerdicts, passes_of, verdict_logprobs
+from tal_rlvr.tokens import encode_prompt, reasoning_ids, verdict_tokens
 
 torch = pytest.importorskip("torch", reason="needs tal-rlvr[train]")
 
@@ -102,53 +98,6 @@ def test_a_tokenizer_that_splits_the_verdict_is_refused(tiny_tokenizer):
     inner.pre_tokenizer, inner.decoder = pre_tokenizers.ByteLevel(add_prefix_space=False), decoders.ByteLevel()
     with pytest.raises(CarbError, match="one token"):
         verdict_tokens(PreTrainedTokenizerFast(tokenizer_object=inner))
-
-
-@pytest.fixture
-def server(tiny_model, tiny_tokenizer):
-    """A loopback /completions that echoes prompt log-probabilities of the tiny model."""
-
-    class Handler(BaseHTTPRequestHandler):
-        def do_POST(self):
-            body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-            ids = body["prompt"]
-            with torch.no_grad():
-                logits = tiny_model.eval()(input_ids=torch.tensor([ids])).logits[0].double().log_softmax(-1)
-            logprobs = [None, *(float(logits[i - 1, ids[i]]) for i in range(1, len(ids))), -0.5]
-            broken = body["model"] == "broken"
-            content = json.dumps({"choices": [{"logprobs": None if broken else {"token_logprobs": logprobs}}]}).encode()
-            self.send_response(200 if body["echo"] else 400)
-            self.end_headers()
-            self.wfile.write(content)
-
-        def log_message(self, *_):
-            pass
-
-    running = HTTPServer(("127.0.0.1", 0), Handler)
-    thread = threading.Thread(target=running.serve_forever)
-    thread.start()
-    yield f"http://127.0.0.1:{running.server_port}/v1"
-    running.shutdown()
-    thread.join()
-    running.server_close()
-
-
-def test_a_server_gives_the_same_numbers(server, tiny_model, tiny_tokenizer):
-    pytest.importorskip("httpx", reason="needs carb-scorers[api]")
-    tokens = verdict_tokens(tiny_tokenizer)
-    provider = ServerVerdicts(server, "tiny", tokens, api_key="x")
-    local = ModelVerdicts(tiny_model, tokens)(ROWS)
-    for remote, here in zip(provider(ROWS), local, strict=True):
-        assert remote == pytest.approx(here, abs=1e-5)
-    provider.close()
-
-
-def test_a_server_without_prompt_log_probabilities_is_named(server):
-    pytest.importorskip("httpx", reason="needs carb-scorers[api]")
-    provider = ServerVerdicts(server, "broken", VerdictTokens(1, 2, (3,), (4, 3)))
-    with pytest.raises(CarbError, match="echo=true"):
-        provider(ROWS)
-    provider.close()
 
 
 @given(

@@ -297,7 +297,7 @@ def test_the_judge_s_preference_is_the_mean_over_both_orders(tiny_folder, monkey
 
     asked = []
 
-    async def generate(self, prompts, **_):
+    async def generate(self, prompts, _):
         asked.append(len(prompts))
         text = write_judgement([("fact", "known", 1, "A")], "fine.", "A") if len(asked) == 1 else "no judgement"
         return [

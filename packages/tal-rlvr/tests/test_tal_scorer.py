@@ -20,12 +20,12 @@ from carb_scorers.models.transformers.language import HFLanguageModel
 def says(pick):
     """A ``generate`` that judges by a rule on the prompt's text, and is sure of its verdict."""
 
-    async def generate(self, prompts, *, watch=None, **_):
+    async def generate(self, prompts, writing):
         texts = [pick(plain_text(prompt)) for prompt in prompts]
         await anyio.to_thread.run_sync(lambda: None)  # as a model does, which lets others run meanwhile
         sure = [{"A": -0.1, "B": -3.0} if text.endswith("A") else {"A": -3.0, "B": -0.1} for text in texts]
         return [
-            Generation(text, choices=None if watch is None else Choices(found))
+            Generation(text, choices=None if writing.watch is None else Choices(found))
             for text, found in zip(texts, sure, strict=True)
         ]
 

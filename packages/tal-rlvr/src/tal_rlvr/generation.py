@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from carb_data.extras import require
+from carb_scorers.models import Writing
 from carb_scorers.models.transformers.batching import token_budget_batches
-from carb_scorers.models.transformers.generate import Sampling, Written, write_rows
+from carb_scorers.models.transformers.generate import Written, write_rows
 
 __all__ = ["Written", "write"]
 
@@ -37,16 +38,15 @@ def write(
         One per prompt, in order, with the entropy of what was drawn from.
     """
     require("torch", package="tal-rlvr", extra="train")
-    sampling = Sampling(max_tokens=max_new_tokens, temperature=temperature or 0.0, entropies=True)
+    writing = Writing(max_new_tokens, temperature or 0.0)
     out: dict[int, Written] = {}
     training = model.training
     model.eval()
     try:
         for batch in token_budget_batches([len(prompt) + max_new_tokens for prompt in prompts], budget):
             seeds = [seed * len(prompts) + i for i in batch]
-            out.update(
-                zip(batch, write_rows(model, tokenizer, [prompts[i] for i in batch], seeds, sampling), strict=True)
-            )
+            rows = [prompts[i] for i in batch]
+            out.update(zip(batch, write_rows(model, tokenizer, rows, seeds, writing, entropies=True), strict=True))
     finally:
         model.train(training)
     return [out[i] for i in range(len(prompts))]

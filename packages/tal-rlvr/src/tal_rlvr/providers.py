@@ -1,4 +1,4 @@
-"""Sources of verdict log-probabilities: a transformers model, a trainer's live policy, an OpenAI-compatible server."""
+"""Sources of verdict log-probabilities: a transformers model, or a trainer's live policy."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from carb_data import CarbError
 from carb_data.extras import require
 from tal_rlvr.appropriateness import VerdictRow
 from tal_rlvr.tokens import VerdictTokens
@@ -71,55 +70,6 @@ class PolicyVerdicts:
                 share_prefix=self.share_prefix and accelerator.num_processes == 1,
                 passes=passes,
             )
-
-
-class ServerVerdicts:
-    """Verdict log-probabilities from an OpenAI-compatible ``/completions`` with echoed prompt logprobs (vLLM has it).
-
-    Each row costs two requests of one output token, the row followed by A and by B; a server with prefix caching
-    computes the row once. Never mix its numbers with another provider's in one group: engines differ by 1e-3 to 1e-2.
-    """
-
-    def __init__(
-        self, url: str, model: str, tokens: VerdictTokens, *, api_key: str | None = None, timeout: float = 600.0
-    ) -> None:
-        httpx = require("httpx", package="carb-scorers", extra="api")
-        headers = {} if api_key is None else {"Authorization": f"Bearer {api_key}"}
-        self._client = httpx.Client(base_url=url.rstrip("/") + "/", headers=headers, timeout=timeout)
-        self._errors = httpx.HTTPError
-        self._model = model
-        self._tokens = tokens
-
-    def __call__(self, rows: Sequence[VerdictRow]) -> list[tuple[float, float]]:
-        out = []
-        for row in rows:
-            ids = [*row.prefix, *row.suffix]
-            out.append((self._last_logprob([*ids, self._tokens.a]), self._last_logprob([*ids, self._tokens.b])))
-        return out
-
-    def close(self) -> None:
-        """Close the connections."""
-        self._client.close()
-
-    def _last_logprob(self, ids: list[int]) -> float:
-        body = {
-            "model": self._model,
-            "prompt": ids,
-            "max_tokens": 1,
-            "temperature": 0.0,
-            "echo": True,
-            "logprobs": 1,
-        }
-        try:
-            answer = self._client.post("completions", json=body)
-            answer.raise_for_status()
-            value = answer.json()["choices"][0]["logprobs"]["token_logprobs"][len(ids) - 1]
-            return float(value)
-        except (self._errors, KeyError, IndexError, TypeError, ValueError) as error:
-            raise CarbError(
-                f"The server at {self._client.base_url} gave no prompt log-probabilities ({type(error).__name__}: "
-                f"{error}). It must answer /completions with token ids as the prompt, echo=true and logprobs=1."
-            ) from None
 
 
 def passes_of(rows: Sequence[VerdictRow], *, rows_at_most: int, budget: int) -> list[list[int]]:

@@ -14,7 +14,7 @@ from carb_data import CarbError
 from carb_data.models import Frozen, as_text
 from carb_scorers import Candidate, ScoreError, Scorer, ScoreRequest, ScorerSpec
 from carb_scorers.judge import Answer, Ask, Form, JudgeScorer, Read, Round, normalised, pairwise
-from carb_scorers.models import Failure, Generation, LanguageModel, Prompt, Turns, Watch
+from carb_scorers.models import Failure, Generation, LanguageModel, Prompt, Turns, Watch, Writing
 from carb_scorers.models.protocol import LANGUAGE_MODELS, read_backend_options
 from carb_scorers.specs import Options
 from tal_rlvr.judgement import MARKER, VERDICTS, FormatError, parse_judgement
@@ -85,8 +85,7 @@ async def _read(
 ) -> list[Read | Failure]:
     found = await model.generate(
         [ask.prompt for ask in asks],
-        max_tokens=settings.max_new_tokens,
-        watch=Watch(after=MARKER, words=VERDICTS) if reads else None,
+        Writing(settings.max_new_tokens, watch=Watch(after=MARKER, words=VERDICTS) if reads else None),
     )
     return [one if isinstance(one, Failure) else _judged(one, direct=settings.direct, reads=reads) for one in found]
 

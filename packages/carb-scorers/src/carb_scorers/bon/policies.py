@@ -24,6 +24,7 @@ from carb_scorers.models.protocol import (
     Prompt,
     Turn,
     Turns,
+    Writing,
     read_backend_options,
 )
 from carb_scorers.specs import OPERATIONAL, Options, parse_spec
@@ -164,14 +165,9 @@ class BackendPolicy:
         if not asked:
             return []
         options = self._options
-        found = await self._model.generate(
-            [prompt for prompt, _ in asked],
-            max_tokens=options.max_new_tokens,
-            temperature=options.temperature,
-            seed=[seed_of(options.sampling_seed, index) for _, index in asked],
-            stop=stop,
-        )
-        return list(found)
+        seeds = tuple(seed_of(options.sampling_seed, index) for _, index in asked)
+        writing = Writing(options.max_new_tokens, options.temperature, seeds, tuple(stop))
+        return list(await self._model.generate([prompt for prompt, _ in asked], writing))
 
     async def aclose(self) -> None:
         await self._model.aclose()

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from carb_scorers.contract import ScoreError, Usage
 from carb_scorers.judge.modes import Answer, Ask
 from carb_scorers.judge.verdicts import VerdictError, parse_pick, parse_ranking, parse_rating
-from carb_scorers.models.protocol import Choices, Failure, Generation, LanguageModel
+from carb_scorers.models.protocol import Choices, Failure, Generation, LanguageModel, Writing
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,15 +19,6 @@ class Read:
     answer: Answer
     usage: Usage
     text: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Writing:
-    """How a judge writes where it does."""
-
-    max_tokens: int
-    temperature: float
-    seed: int
 
 
 async def read_probabilities(model: LanguageModel, asks: Sequence[Ask]) -> list[Read | Failure]:
@@ -45,12 +36,7 @@ async def read_probabilities(model: LanguageModel, asks: Sequence[Ask]) -> list[
 
 async def read_verdicts(model: LanguageModel, asks: Sequence[Ask], writing: Writing) -> list[Read | Failure]:
     """Answers from what the model writes."""
-    found = await model.generate(
-        [ask.prompt for ask in asks],
-        max_tokens=writing.max_tokens,
-        temperature=writing.temperature,
-        seed=writing.seed,
-    )
+    found = await model.generate([ask.prompt for ask in asks], writing)
     return [
         written if isinstance(written, Failure) else _from_text(ask, written)
         for ask, written in zip(asks, found, strict=True)

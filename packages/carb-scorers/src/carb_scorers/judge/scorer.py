@@ -17,9 +17,9 @@ from carb_scorers.contract import Candidate, Scorer, ScoreRequest, ScoreResult, 
 from carb_scorers.judge.asking import Asker
 from carb_scorers.judge.form_files import Mode, read_form
 from carb_scorers.judge.modes import LETTERS, Answer, Ask, Outcome, Round, listwise, pairwise, pointwise
-from carb_scorers.judge.reading import Read, Writing, read_probabilities, read_verdicts
+from carb_scorers.judge.reading import Read, read_probabilities, read_verdicts
 from carb_scorers.known import resolved
-from carb_scorers.models.protocol import LANGUAGE_MODELS, Failure, LanguageModel, read_backend_options
+from carb_scorers.models.protocol import LANGUAGE_MODELS, Failure, LanguageModel, Writing, read_backend_options
 from carb_scorers.specs import Options
 from carb_scorers.templates import read_words
 

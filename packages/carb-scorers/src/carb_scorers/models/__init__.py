@@ -15,6 +15,7 @@ from carb_scorers.models.protocol import (
     Turn,
     Turns,
     Watch,
+    Writing,
 )
 
 __all__ = [
@@ -29,4 +30,5 @@ __all__ = [
     "Turn",
     "Turns",
     "Watch",
+    "Writing",
 ]

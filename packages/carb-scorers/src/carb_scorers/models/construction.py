@@ -12,7 +12,7 @@ from carb_data.construct import Completion, Embedder, EmbedderSpec, GenerationEr
 from carb_data.errors import CarbError
 from carb_data.extras import require
 from carb_scorers.models.openai import OpenAIModel, OpenAIOptions, open_openai
-from carb_scorers.models.protocol import Failure, LanguageModel, Prompt, Turn
+from carb_scorers.models.protocol import Failure, LanguageModel, Prompt, Turn, Writing
 from carb_scorers.models.transformers.loading import HFOptions, Loaded, load
 
 __all__ = ["ConstructionModels"]
@@ -65,9 +65,8 @@ class _LanguageWriter:
     async def complete(self, prompt: str, seed: int) -> Completion:
         spec = self._spec
         asked = Prompt((Turn(role="user", content=prompt),), bare=True)
-        (found,) = await self._model.generate(
-            [asked], max_tokens=spec.max_tokens, temperature=spec.temperature, seed=seed, stop=spec.stop
-        )
+        writing = Writing(spec.max_tokens, spec.temperature, seed, tuple(spec.stop))
+        (found,) = await self._model.generate([asked], writing)
         if isinstance(found, Failure):
             raise GenerationError(found.error.message)
         usage = found.usage

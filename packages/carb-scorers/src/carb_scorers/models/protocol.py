@@ -64,6 +64,22 @@ class Watch:
 
 
 @dataclass(frozen=True, slots=True)
+class Writing:
+    """How answers are written."""
+
+    max_tokens: int
+    """Longest answer, in tokens."""
+    temperature: float = 0.0
+    """0 is greedy."""
+    seed: int | tuple[int, ...] = 0
+    """Of sampling, one for all prompts of a call or one for each; see ``seeds_for``."""
+    stop: tuple[str, ...] = ()
+    """Strings that end an answer; they are not part of it."""
+    watch: Watch | None = None
+    """Where and of which words probabilities are wanted besides, for ``Generation.choices``."""
+
+
+@dataclass(frozen=True, slots=True)
 class Failure:
     """Why a prompt has no answer."""
 
@@ -126,27 +142,8 @@ class LanguageModel(Protocol):
     in_flight: int | None
     """How many requests a server is asked at once, see ``ScorerSpec.in_flight``; ``None`` for a local model."""
 
-    async def generate(
-        self,
-        prompts: Sequence[Prompt],
-        *,
-        max_tokens: int,
-        temperature: float = 0.0,
-        seed: int | Sequence[int] = 0,
-        stop: Sequence[str] = (),
-        watch: Watch | None = None,
-    ) -> Sequence[Generation | Failure]:
-        """The model's answer to each prompt, in order.
-
-        Args:
-            prompts: what to ask.
-            max_tokens: longest answer, in tokens.
-            temperature: 0 is greedy.
-            seed: of sampling, one for all prompts or one for each; a prompt's own seed is ``prompt_seed(seed,
-                prompt)``, so that it does not depend on its neighbours.
-            stop: strings that end an answer; they are not part of it.
-            watch: where and of which words probabilities are wanted besides, for ``Generation.choices``.
-        """
+    async def generate(self, prompts: Sequence[Prompt], writing: Writing) -> Sequence[Generation | Failure]:
+        """The model's answer to each prompt, in order."""
         ...
 
     async def next_logprobs(self, prompts: Sequence[Prompt], wanted: Sequence[str]) -> Sequence[Choices | Failure]:
@@ -191,9 +188,9 @@ class RewardModel(Protocol):
         ...
 
 
-def seeds_for(prompts: Sequence[Prompt], seed: int | Sequence[int]) -> list[int]:
-    """Each prompt's own seed."""
-    given = [seed] * len(prompts) if isinstance(seed, int) else seed
+def seeds_for(prompts: Sequence[Prompt], writing: Writing) -> list[int]:
+    """Each prompt's own seed, which does not depend on its neighbours."""
+    given = [writing.seed] * len(prompts) if isinstance(writing.seed, int) else writing.seed
     return [prompt_seed(own, prompt) for own, prompt in zip(given, prompts, strict=True)]
 
 

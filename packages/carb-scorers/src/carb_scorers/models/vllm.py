@@ -24,7 +24,7 @@ from carb_scorers.models.protocol import (
     Generation,
     Prompt,
     Reward,
-    Watch,
+    Writing,
     seeds_for,
 )
 from carb_scorers.models.tokens import (
@@ -50,21 +50,18 @@ class VLLMLanguageModel:
         self.in_flight: int | None = None
         self._engine = engine
 
-    async def generate(
-        self,
-        prompts: Sequence[Prompt],
-        *,
-        max_tokens: int,
-        temperature: float = 0.0,
-        seed: int | Sequence[int] = 0,
-        stop: Sequence[str] = (),
-        watch: Watch | None = None,
-    ) -> list[Generation | Failure]:
+    async def generate(self, prompts: Sequence[Prompt], writing: Writing) -> list[Generation | Failure]:
         """See ``LanguageModel``."""
         tokenizer = self._engine.tokenizer
+        watch, temperature = writing.watch, writing.temperature
         watched = {} if watch is None else {"logprob_token_ids": list(watched_ids(tokenizer, watch))}
-        common = {"max_tokens": max_tokens, "temperature": temperature, "stop": list(stop) or None, **watched}
-        seeds: Sequence[int | None] = seeds_for(prompts, seed) if temperature > 0 else [None] * len(prompts)
+        common = {
+            "max_tokens": writing.max_tokens,
+            "temperature": temperature,
+            "stop": list(writing.stop) or None,
+            **watched,
+        }
+        seeds: Sequence[int | None] = seeds_for(prompts, writing) if temperature > 0 else [None] * len(prompts)
 
         def read(output: Any, usage: Usage) -> Generation:
             (best,) = output.outputs
@@ -77,7 +74,7 @@ class VLLMLanguageModel:
             return Generation(best.text, usage, best.finish_reason != "length", choices)
 
         def run() -> list[Generation | Failure]:
-            rows = self._engine.rows(prompts, lambda _, prompt: self._prompt(prompt), room=max_tokens)
+            rows = self._engine.rows(prompts, lambda _, prompt: self._prompt(prompt), room=writing.max_tokens)
             return self._ask([(row, {**common, "seed": own}) for row, own in zip(rows, seeds, strict=True)], read)
 
         return await anyio.to_thread.run_sync(run)

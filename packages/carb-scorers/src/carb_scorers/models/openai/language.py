@@ -24,6 +24,7 @@ from carb_scorers.models.protocol import (
     Prompt,
     Turn,
     Watch,
+    Writing,
     plain_text,
     seeds_for,
 )
@@ -49,24 +50,15 @@ class OpenAIModel:
         self._reports_logprobs = False
         self._split: dict[str, bool] = {}
 
-    async def generate(
-        self,
-        prompts: Sequence[Prompt],
-        *,
-        max_tokens: int,
-        temperature: float = 0.0,
-        seed: int | Sequence[int] = 0,
-        stop: Sequence[str] = (),
-        watch: Watch | None = None,
-    ) -> list[Generation | Failure]:
+    async def generate(self, prompts: Sequence[Prompt], writing: Writing) -> list[Generation | Failure]:
         """See ``LanguageModel``. A seed is sent where the temperature is above 0; not all servers heed it."""
-        common: dict[str, Any] = {"max_tokens": max_tokens, "temperature": temperature}
-        if stop:
-            common["stop"] = list(stop)
-        if watch is not None:
+        common: dict[str, Any] = {"max_tokens": writing.max_tokens, "temperature": writing.temperature}
+        if writing.stop:
+            common["stop"] = list(writing.stop)
+        if writing.watch is not None:
             common |= self._with_logprobs
-        seeds = [{"seed": own} if temperature > 0 else {} for own in seeds_for(prompts, seed)]
-        read = partial(self._generation, watch)
+        seeds = [{"seed": own} if writing.temperature > 0 else {} for own in seeds_for(prompts, writing)]
+        read = partial(self._generation, writing.watch)
         return await gather(
             [partial(self._ask, self._body(p, common | own), read) for p, own in zip(prompts, seeds, strict=True)]
         )

@@ -11,26 +11,13 @@ from typing import Any
 
 from carb_data.extras import require
 from carb_scorers.contract import Usage
-from carb_scorers.models.protocol import Choices, Failure, Generation, Watch
+from carb_scorers.models.protocol import Choices, Failure, Generation, Writing
 from carb_scorers.models.tokens import watched_ids, watched_place
 from carb_scorers.models.transformers.batching import Row, token_budget_batches
 from carb_scorers.models.transformers.executor import check_cancelled, is_out_of_memory, out_of_memory
 from carb_scorers.models.transformers.loading import Loaded, quiet
 
-__all__ = ["Sampling", "Written", "write_rows"]
-
-
-@dataclass(frozen=True, slots=True)
-class Sampling:
-    """How to write."""
-
-    max_tokens: int
-    temperature: float = 0.0
-    """0 is greedy."""
-    stop: tuple[str, ...] = ()
-    watch: Watch | None = None
-    entropies: bool = False
-    """Measure the entropy of the distributions that tokens are drawn from."""
+__all__ = ["Written", "write_rows"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +39,7 @@ def generate(
     copies: Sequence[Loaded],
     seeds: Sequence[int],
     encoded: Sequence[tuple[Row | Failure, Usage]],
-    sampling: Sampling,
+    writing: Writing,
     *,
     budget: int,
 ) -> list[Generation | Failure]:
@@ -62,9 +49,9 @@ def generate(
 
     Args:
         copies: of the model, one on each device; every copy writes a share of the answers.
-        seeds: of each prompt's own sampling.
+        seeds: of each prompt's own writing.
         encoded: the tokens of each prompt, or why there are none.
-        sampling: see there.
+        writing: how.
         budget: padded tokens in a batch, those to be written included.
     """
     by_length = sorted(range(len(encoded)), key=lambda i: (-_length(encoded[i][0]), i))
@@ -73,7 +60,7 @@ def generate(
 
     def write(number: int) -> list[Generation | Failure]:
         own = shares[number]
-        return _share(copies[number], [seeds[i] for i in own], [encoded[i] for i in own], sampling, budget, stopped)
+        return _share(copies[number], [seeds[i] for i in own], [encoded[i] for i in own], writing, budget, stopped)
 
     with quiet(), ThreadPoolExecutor(len(copies), "write") as pool:
         others = [pool.submit(write, number) for number in range(1, len(copies))]
@@ -92,7 +79,7 @@ def _share(
     loaded: Loaded,
     seeds: Sequence[int],
     encoded: Sequence[tuple[Row | Failure, Usage]],
-    sampling: Sampling,
+    writing: Writing,
     budget: int,
     stopped: threading.Event,
 ) -> list[Generation | Failure]:
@@ -106,12 +93,12 @@ def _share(
             waiting.append(index)
     rows = {index: row.tokens for index, (row, _) in enumerate(encoded) if isinstance(row, Row)}
     while waiting:
-        for chosen in _batches({i: rows[i] for i in waiting}, sampling.max_tokens, budget):
+        for chosen in _batches({i: rows[i] for i in waiting}, writing.max_tokens, budget):
             check_cancelled()
             if stopped.is_set():
                 raise RuntimeError("another worker failed")
-            written = _attempt(loaded, [rows[i] for i in chosen], [seeds[i] for i in chosen], sampling)
-            longest = max(len(rows[i]) for i in chosen) + sampling.max_tokens
+            written = _attempt(loaded, [rows[i] for i in chosen], [seeds[i] for i in chosen], writing)
+            longest = max(len(rows[i]) for i in chosen) + writing.max_tokens
             if written is None and len(chosen) > 1:
                 budget = max(1, min(budget, longest * len(chosen)) // 2)
                 break
@@ -146,13 +133,13 @@ def _length(row: Row | Failure) -> int:
 
 
 def _attempt(
-    loaded: Loaded, rows: Sequence[Sequence[int]], seeds: Sequence[int], sampling: Sampling
+    loaded: Loaded, rows: Sequence[Sequence[int]], seeds: Sequence[int], writing: Writing
 ) -> list[Written] | None:
     """What is written behind each row; ``None`` where memory ran out."""
     torch = require("torch", package="carb-scorers", extra="hf")
     try:
         with torch.inference_mode():
-            return write_rows(loaded.model, loaded.tokenizer, rows, seeds, sampling)
+            return write_rows(loaded.model, loaded.tokenizer, rows, seeds, writing)
     except (RuntimeError, MemoryError) as error:
         if not is_out_of_memory(torch, error):
             raise
@@ -160,7 +147,13 @@ def _attempt(
 
 
 def write_rows(
-    model: Any, tokenizer: Any, rows: Sequence[Sequence[int]], seeds: Sequence[int], sampling: Sampling
+    model: Any,
+    tokenizer: Any,
+    rows: Sequence[Sequence[int]],
+    seeds: Sequence[int],
+    writing: Writing,
+    *,
+    entropies: bool = False,
 ) -> list[Written]:
     """Continue rows of tokens, all in one batch padded on the left.
 
@@ -168,8 +161,9 @@ def write_rows(
         model: a causal language model of transformers, in evaluation mode.
         tokenizer: of the model.
         rows: token ids. Copies of one row are read once.
-        seeds: of each row's sampling, without effect where it is greedy.
-        sampling: how to write.
+        seeds: of each row's writing, without effect where it is greedy.
+        writing: how; its seed is of no effect here.
+        entropies: measure the entropy of the distributions that tokens are drawn from.
 
     Raises:
         CarbError: a watched word is not one token.
@@ -184,13 +178,13 @@ def write_rows(
         mask[line, width - len(row) :] = 1
     ends = _ends(model, tokenizer)
     config = transformers.GenerationConfig(
-        do_sample=False, max_new_tokens=sampling.max_tokens, eos_token_id=ends or None, pad_token_id=(ends or [0])[0]
+        do_sample=False, max_new_tokens=writing.max_tokens, eos_token_id=ends or None, pad_token_id=(ends or [0])[0]
     )
-    watched = () if sampling.watch is None else watched_ids(tokenizer, sampling.watch)
-    notes = _Notes(watched, entropies=sampling.entropies)
-    processors = transformers.LogitsProcessorList([notes] if watched or sampling.entropies else [])
-    if sampling.temperature > 0:
-        processors.append(_Gumbel(torch, seeds, sampling))
+    watched = () if writing.watch is None else watched_ids(tokenizer, writing.watch)
+    notes = _Notes(watched, entropies=entropies)
+    processors = transformers.LogitsProcessorList([notes] if watched or entropies else [])
+    if writing.temperature > 0:
+        processors.append(_Gumbel(torch, seeds, writing))
     with torch.no_grad(), quiet():
         written = model.generate(
             input_ids=ids.to(model.device),
@@ -198,9 +192,9 @@ def write_rows(
             generation_config=config,
             logits_processor=processors,
             **_read_once(model, ids, len({tuple(row) for row in rows})),
-            **({"stop_strings": list(sampling.stop), "tokenizer": tokenizer} if sampling.stop else {}),
+            **({"stop_strings": list(writing.stop), "tokenizer": tokenizer} if writing.stop else {}),
         )[:, width:].tolist()
-    return [_finish(tokenizer, line, tokens, ends, sampling, notes) for line, tokens in enumerate(written)]
+    return [_finish(tokenizer, line, tokens, ends, writing, notes) for line, tokens in enumerate(written)]
 
 
 def _read_once(model: Any, ids: Any, different: int) -> dict[str, Any]:
@@ -216,13 +210,13 @@ def _read_once(model: Any, ids: Any, different: int) -> dict[str, Any]:
 
 
 def _finish(
-    tokenizer: Any, line: int, tokens: Sequence[int], ends: Sequence[int], sampling: Sampling, notes: _Notes
+    tokenizer: Any, line: int, tokens: Sequence[int], ends: Sequence[int], writing: Writing, notes: _Notes
 ) -> Written:
     end = next((place for place, token in enumerate(tokens) if token in ends), None)
     text = str(tokenizer.decode(tokens if end is None else tokens[:end], skip_special_tokens=True))
-    cut = min((text.index(word) for word in sampling.stop if word in text), default=None)
+    cut = min((text.index(word) for word in writing.stop if word in text), default=None)
     kept = tuple(tokens if end is None else tokens[: end + 1])
-    watch = sampling.watch
+    watch = writing.watch
     place = None if watch is None else watched_place(tokenizer, watch, kept)
     choices = None
     if watch is not None and place is not None:
@@ -266,9 +260,9 @@ class _Gumbel:
     Gumbel 1954; used so that every row draws from a generator of its own, whatever stands beside it.
     """
 
-    def __init__(self, torch: Any, seeds: Sequence[int], sampling: Sampling) -> None:
+    def __init__(self, torch: Any, seeds: Sequence[int], writing: Writing) -> None:
         self._torch = torch
-        self._temperature = sampling.temperature
+        self._temperature = writing.temperature
         self._generators = [torch.Generator().manual_seed(seed) for seed in seeds]
 
     def __call__(self, input_ids: Any, scores: Any) -> Any:  # noqa: ARG002 - transformers' signature

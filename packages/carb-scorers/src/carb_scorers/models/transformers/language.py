@@ -17,14 +17,14 @@ from carb_scorers.models.protocol import (
     Failure,
     Generation,
     Prompt,
-    Watch,
+    Writing,
     seeds_for,
 )
 from carb_scorers.models.tokens import answer_ids, conversation_key, prompt_ids, word_tree
 from carb_scorers.models.transformers.batching import Row
 from carb_scorers.models.transformers.cores import Core, HiddenCore, LanguageHead, OwnCore, OwnLogits, row_alone
 from carb_scorers.models.transformers.executor import each
-from carb_scorers.models.transformers.generate import Sampling, generate
+from carb_scorers.models.transformers.generate import generate
 from carb_scorers.models.transformers.items import ItemRunner
 from carb_scorers.models.transformers.loading import HFOptions, Loaded, devices, load
 from carb_scorers.models.transformers.probe import FAILURES, close, probe_rows, try_core
@@ -78,27 +78,17 @@ class HFLanguageModel:
         """Drop the model."""
         self._items.close()
 
-    async def generate(
-        self,
-        prompts: Sequence[Prompt],
-        *,
-        max_tokens: int,
-        temperature: float = 0.0,
-        seed: int | Sequence[int] = 0,
-        stop: Sequence[str] = (),
-        watch: Watch | None = None,
-    ) -> list[Generation | Failure]:
+    async def generate(self, prompts: Sequence[Prompt], writing: Writing) -> list[Generation | Failure]:
         """See ``LanguageModel``. Greedy texts are the same in any batch, but for ties within rounding.
 
         Where a prompt is given several times, its answers are written together behind one reading of it.
         """
-        sampling = Sampling(max_tokens=max_tokens, temperature=temperature, stop=tuple(stop), watch=watch)
-        seeds = seeds_for(prompts, seed)
+        seeds = seeds_for(prompts, writing)
 
         def run() -> list[Generation | Failure]:
-            encoded = self._items.encode(prompts, self._ends, room=max_tokens)
+            encoded = self._items.encode(prompts, self._ends, room=writing.max_tokens)
             copies = [worker.loaded for worker in self._items.workers]
-            return generate(copies, seeds, encoded, sampling, budget=self._budget)
+            return generate(copies, seeds, encoded, writing, budget=self._budget)
 
         return await anyio.to_thread.run_sync(run)
 
