@@ -21,6 +21,8 @@ def main(run: Path) -> None:
 
     from browsers import FLAGS, HOW, chromium
     from carb_cli import main as carb
+    from carb_cli.report.page import link
+    from carb_cli.runs import dataset_of
 
     path = chromium()
     if path is None:
@@ -38,6 +40,13 @@ def main(run: Path) -> None:
                 page.locator("html[data-ready]").wait_for(state="attached")
                 page.screenshot(path=IMAGES / name)
                 print(IMAGES / name)
+            families = (item for item in dataset_of(run) if item.family and item.language == "en")
+            shown = min(families, key=lambda item: sum(len(answer.text) for answer in item.responses)).id
+            page = browser.new_page(viewport={"width": WIDTH, "height": HEIGHT})
+            page.goto(f"{page_file.as_uri()}{link(set=shown)}")
+            page.locator("#set-page[open]").wait_for()
+            page.screenshot(path=IMAGES / "report-set.png")
+            print(IMAGES / "report-set.png")
             browser.close()
 
 
