@@ -59,19 +59,19 @@ def test_json_agrees_with_scipy(carb: Carb, points: Path) -> None:
         assert found[name]["p"] == pytest.approx(reference.pvalue, rel=1e-6)
         assert found[name]["low"] < found[name]["estimate"] < found[name]["high"]
     line = stats.linregress(x, y)
-    assert set(found["fit"]) == {"slope", "intercept", "r2", "p"}
+    assert {"slope", "intercept", "r2", "p"} <= set(found["fit"])
     assert found["fit"]["slope"] == pytest.approx(line.slope)
     assert found["fit"]["intercept"] == pytest.approx(line.intercept)
     assert found["fit"]["r2"] == pytest.approx(line.rvalue**2)
     assert found["fit"]["p"] == pytest.approx(line.pvalue)
     assert len(found["without"]) == 15
-    assert set(found["partial"]) == {"pearson", "spearman"}
-    assert found["against"] is None
+    assert {"pearson", "spearman"} <= set(found["partial"])
+    assert found["against"] == {}
 
 
 def test_against_another_benchmark(carb: Carb, points: Path) -> None:
-    found = carb("validity", points, "--against", "other", "--json").json["against"]
-    assert found["difference"]["estimate"] == pytest.approx(found["r_benchmark"] - found["r_other"])
+    found = carb("validity", points, "--against", "other", "--json").json["against"]["other"]
+    assert found["difference"]["estimate"] == pytest.approx(found["r_a"] - found["r_b"])
     assert "Against other" in carb("validity", points, "--against", "other").out
 
 

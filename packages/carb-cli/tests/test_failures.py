@@ -7,9 +7,9 @@ import polars as pl
 import pytest
 
 from carb_cli.commands.failures import matrix
-from carb_cli.study.failures import UNKNOWN, failures
 from carb_data import BonSet, CarbError, Dataset, Provenance, Response, ScoreTable
 from carb_data.table import COLUMNS
+from carb_metrics.missed import UNKNOWN, failures
 from carb_scorers import open_scorer
 
 PLACES = ("spanish-es", "spanish-mx", "thai", "japanese")
@@ -144,7 +144,7 @@ class TestCommand:
         named = carb("failures", finished_run, "--scorer", "baseline:length", "--json")
         assert named.code == 0, named.err
         assert named.json["schema"] == "carb.failures/1"
-        assert named.json["sets"] == 80
+        assert named.json["failures"]["sets"] == 80
         text = carb("failures", finished_run, "--scorer", "baseline:length", "--examples", "1", "--top", "2")
         assert text.code == 0
         assert "are missed by all of them" in text.out
@@ -155,7 +155,7 @@ class TestCommand:
         assert carb("run", *chosen, "--out", tmp_path / "run").code == 0
         cell = carb("report", tmp_path / "run", "--json", "-").json["scorers"]["baseline:length"]["overall"]
         assert cell["ties"] > 0
-        (good,) = carb("failures", tmp_path / "run", "--scorer", "baseline:length", "--json").json["good"]
+        (good,) = carb("failures", tmp_path / "run", "--scorer", "baseline:length", "--json").json["failures"]["good"]
         assert (good["accuracy"], good["low"]) == (cell["accuracy"], cell["low"])
 
     def test_the_matrix_is_shown_and_drawn(self, carb, tmp_path):

@@ -8,11 +8,13 @@ import shutil
 import anyio
 import numpy as np
 import pytest
+from scipy import stats
 
 from carb_cli.study import read_study, run_study
 from carb_cli.study.analysis import mean_of, predict
 from carb_cli.study.result import Measured, ScorerRow
 from carb_data import BonSet, CarbError, Dataset, Provenance, Response
+from carb_metrics import correlate_uncertain
 from carb_scorers.contract import ScoreResult, ScorerSpec
 
 
@@ -62,8 +64,8 @@ class TestPlantedTruth:
             truth = rng.normal(size=self.SCORERS)
             a, b, y = (truth + rng.normal(size=self.SCORERS) for _ in range(3))
             rows = [row(str(i), y[i], carb=a[i], other=b[i]) for i in range(self.SCORERS)]
-            (against,) = predict(rows, "o", "carb", ["other"], influence=False).against
-            ps.append(against.difference.p)
+            against = predict(rows, "o", "carb", ["other"], influence=False).against
+            ps.append(against["other"].difference.p)
         assert np.mean(np.array(ps) < 0.05) == pytest.approx(0.05, abs=0.04)
 
     def test_what_the_covariate_explains_is_taken_out(self):
@@ -85,12 +87,38 @@ class TestAnalysis:
         rows = [row("a", 1.0, carb=1.0), row("b", 2.0, carb=2.0), row("c", 3.0, carb=3.5), row("d", None, carb=4.0)]
         found = predict(rows, "o", "carb")
         assert (found.n, found.scorers) == (3, ("a", "b", "c"))
-        assert [one.scorer for one in found.without] == ["a", "b", "c"]
+        assert [one.label for one in found.without] == ["a", "b", "c"]
 
     def test_nothing_gives_nulls(self):
         found = predict([row("a", None, carb=0.5)], "o", "carb", ["x"], "y")
         assert (found.n, found.pearson.estimate, found.fit.slope) == (0, None, None)
-        assert found.against[0].difference.estimate is None
+        assert found.against["x"].difference.estimate is None
+
+    def test_errors_bases_and_a_shared_source(self):
+        """The same numbers as the metrics give for standard errors, and relatives count as one."""
+        rng = np.random.default_rng(9)
+        skill = rng.normal(0.5, 0.1, 12)
+        x, y = skill + rng.normal(0, 0.05, 12), skill + rng.normal(0, 0.05, 12)
+        half = 0.05 * stats.norm.ppf(0.975)
+
+        def cell(value):
+            return Measured(value=value, low=value - half, high=value + half, n=100)
+
+        rows = [
+            ScorerRow(name=str(i), spec="", benchmarks={"carb": cell(a)}, downstream={"o": cell(b)}, curves={})
+            for i, (a, b) in enumerate(zip(x, y, strict=True))
+        ]
+        bases = {str(i): str(i // 2) for i in range(12)}
+        found = predict(rows, "o", "carb", bases=bases, shared_source=True).uncertain
+        error = [0.05] * 12
+        expected = correlate_uncertain(x, y, error, error, [i // 2 for i in range(12)], shared_source=True)
+        assert found.model_dump(exclude={"observed", "corrected"}) == pytest.approx(
+            expected.model_dump(exclude={"observed", "corrected"})
+        )
+        assert found.corrected.model_dump() == pytest.approx(expected.corrected.model_dump())
+        assert found.clusters == 6
+        assert found.corrected.estimate > found.observed.estimate
+        assert predict(rows, "o", "carb").uncertain is None
 
     def test_mean_with_clusters_by_hand(self):
         """Two clusters with means 0 and 1 of two prompts each say nothing, and a quality stays between 0 and 1."""
@@ -234,8 +262,8 @@ class TestRun:
         assert first.pearson.estimate > 0.9
         assert first.pearson.low > 0.6
         assert first.spearman.estimate > 0.85
-        assert [a.benchmark for a in first.against] == ["general"]
-        assert first.partial.covariate == "general"
+        assert list(first.against) == ["general"]
+        assert first.covariate == "general"
         assert result.failures == ()
         (outcome,) = result.outcomes
         assert outcome.random == pytest.approx(0.3, abs=0.05)

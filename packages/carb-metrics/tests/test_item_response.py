@@ -10,7 +10,7 @@ from scipy import optimize, stats
 
 from carb_data import CarbError, ScoreTable
 from carb_metrics import item_response
-from carb_metrics.item_response import FEWEST_2PL, FEWEST_RASCH, fit_curves
+from carb_metrics.response_curves import FEWEST_2PL, FEWEST_RASCH, fit_curves
 
 
 def logistic(x):

@@ -172,16 +172,16 @@ def test_influence_equals_statsmodels():
     x, y, _ = sample()
     found = leave_one_out(x, y, labels=[f"m{i}" for i in range(17)])
     cook = sm.OLS(y, sm.add_constant(x)).fit().get_influence().cooks_distance[0]
-    assert np.allclose(found.points["cooks_distance"], cook, atol=1e-10, rtol=0)
-    assert found.points["pearson"][3] == pytest.approx(stats.pearsonr(np.delete(x, 3), np.delete(y, 3)).statistic)
+    assert np.allclose([row.cooks_distance for row in found.points], cook, atol=1e-10, rtol=0)
+    assert found.points[3].pearson == pytest.approx(stats.pearsonr(np.delete(x, 3), np.delete(y, 3)).statistic)
     assert found.pearson_low <= correlate(x, y).pearson.estimate <= found.pearson_high
-    assert found.points["label"][3] == "m3"
+    assert found.points[3].label == "m3"
 
 
 def test_influence_of_few_points_is_null():
-    assert leave_one_out([1, 2], [1, 2]).points["pearson"].to_list() == [None, None]
+    assert [row.pearson for row in leave_one_out([1, 2], [1, 2]).points] == [None, None]
     assert leave_one_out([], []).pearson_low is None
-    assert leave_one_out([0, 0, 1], [0, 1, 2]).points["cooks_distance"][2] is None
+    assert leave_one_out([0, 0, 1], [0, 1, 2]).points[2].cooks_distance is None
     with pytest.raises(CarbError, match="labels"):
         leave_one_out([1, 2], [1, 2], ["a"])
 

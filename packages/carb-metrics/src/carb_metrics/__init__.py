@@ -22,11 +22,11 @@ if TYPE_CHECKING:
     from carb_metrics.floor import FloorRow, FloorTest, SurfaceFloor, surface_floor
     from carb_metrics.generalisability import Reliability, benchmark_reliability
     from carb_metrics.intervals import wilson
-    from carb_metrics.item_response import AbilityRow, ItemParameters, ItemResponse, item_response
     from carb_metrics.items import ItemAnalysis, ItemRow, item_analysis
     from carb_metrics.judges import JudgeBias, judge_bias
     from carb_metrics.leads import MarginRow, margin_calibration, margins
     from carb_metrics.metaevaluation import MetaEvaluation, judge_vs_human
+    from carb_metrics.missed import Failures, failures
     from carb_metrics.outcomes import main_sets
     from carb_metrics.paired import (
         Paired,
@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from carb_metrics.ranking import Ranking, rank
     from carb_metrics.raters import Agreement, agreement
     from carb_metrics.reliability import Calibration, calibration, pick_confidence
+    from carb_metrics.response_curves import AbilityRow, ItemParameters, ItemResponse, item_response
     from carb_metrics.robustness import Sensitivity, perturbation_sensitivity
     from carb_metrics.robustness_change import SensitivityChange, sensitivity_change
     from carb_metrics.sampling import SamplingRow, draws_of, sampling_variance
@@ -50,7 +51,16 @@ if TYPE_CHECKING:
     from carb_metrics.shortcuts import Explainability, shortcut_explainability, surface_features
     from carb_metrics.streaming import accuracy_from_parquet
     from carb_metrics.ties import TieReport, tie_report
-    from carb_metrics.validity import Correlation, Fit, Influence, Partial, correlate, fit_line, leave_one_out
+    from carb_metrics.validity import (
+        Correlation,
+        Fit,
+        Influence,
+        InfluenceRow,
+        Partial,
+        correlate,
+        fit_line,
+        leave_one_out,
+    )
 
 __all__ = [
     "AbilityRow",
@@ -65,6 +75,7 @@ __all__ = [
     "Equivalence",
     "Estimate",
     "Explainability",
+    "Failures",
     "FamilyReport",
     "FamilyRow",
     "Fit",
@@ -75,6 +86,7 @@ __all__ = [
     "Grouped",
     "HumanLine",
     "Influence",
+    "InfluenceRow",
     "ItemAnalysis",
     "ItemParameters",
     "ItemResponse",
@@ -118,6 +130,7 @@ __all__ = [
     "dependent_correlations",
     "draws_of",
     "equivalence",
+    "failures",
     "family_accuracy",
     "fit_line",
     "human_line",
@@ -162,11 +175,12 @@ _HOME = {
     "dawid_skene": ("Rater", "RaterReliability", "rater_reliability"),
     "dependent": ("DependentCorrelations", "compare_correlations", "dependent_correlations"),
     "equivalent": ("Equivalence", "Sequential", "equivalence", "sequential"),
+    "missed": ("Failures", "failures"),
     "families": ("FamilyReport", "FamilyRow", "family_accuracy"),
     "floor": ("FloorRow", "FloorTest", "SurfaceFloor", "surface_floor"),
     "generalisability": ("Reliability", "benchmark_reliability"),
     "intervals": ("wilson",),
-    "item_response": ("AbilityRow", "ItemParameters", "ItemResponse", "item_response"),
+    "response_curves": ("AbilityRow", "ItemParameters", "ItemResponse", "item_response"),
     "items": ("ItemAnalysis", "ItemRow", "item_analysis"),
     "judges": ("JudgeBias", "judge_bias"),
     "leads": ("MarginRow", "margin_calibration", "margins"),
@@ -194,7 +208,16 @@ _HOME = {
     "shortcuts": ("Explainability", "shortcut_explainability", "surface_features"),
     "streaming": ("accuracy_from_parquet",),
     "ties": ("TieReport", "tie_report"),
-    "validity": ("Correlation", "Fit", "Influence", "Partial", "correlate", "fit_line", "leave_one_out"),
+    "validity": (
+        "Correlation",
+        "Fit",
+        "Influence",
+        "InfluenceRow",
+        "Partial",
+        "correlate",
+        "fit_line",
+        "leave_one_out",
+    ),
 }
 """Module to the public names that it holds."""
 

@@ -12,9 +12,9 @@ from carb_data import CarbError, ScoreTable
 from carb_metrics.cells import Result
 from carb_metrics.clusters import Ints, number
 from carb_metrics.intervals import Floats
-from carb_metrics.item_response import FEWEST_RASCH, fit_curves
 from carb_metrics.items import discrimination
 from carb_metrics.outcomes import credit_matrix, set_outcomes
+from carb_metrics.response_curves import FEWEST_RASCH, fit_curves
 
 __all__ = ["FormRow", "ShortForm", "short_form"]
 

@@ -11,7 +11,7 @@ import numpy.typing as npt
 import polars as pl
 
 from carb_data import CarbError
-from carb_metrics.cells import Estimate, Frame, Result
+from carb_metrics.cells import Estimate, Result
 from carb_metrics.correlations import (
     FEWEST,
     KINDS,
@@ -209,12 +209,26 @@ def _partial_estimate(
     return Estimate(estimate=found[0], low=limits[0], high=limits[1], p=t_test(found[0], len(x) - 2 - taken))
 
 
+class InfluenceRow(Result):
+    """What remains of a correlation without one point. Null where it is not defined."""
+
+    label: str
+    """The point that is left out."""
+    pearson: float | None
+    spearman: float | None
+    kendall: float | None
+    slope: float | None
+    r2: float | None
+    p: float | None
+    """Two-sided p of slope 0."""
+    cooks_distance: float | None
+    """Of the point, in the line of all."""
+
+
 class Influence(Result):
     """What remains of a correlation when one point is left out."""
 
-    points: Frame
-    """A row per point: ``label``, then without it ``pearson``, ``spearman``, ``kendall``, ``slope``, ``r2``, ``p``
-    (of slope 0), and its ``cooks_distance`` in the line of all."""
+    points: tuple[InfluenceRow, ...]
     pearson_low: float | None
     """The lowest r that leaving one point out gives."""
     pearson_high: float | None
@@ -241,12 +255,23 @@ def leave_one_out(x: npt.ArrayLike, y: npt.ArrayLike, labels: Sequence[str] | No
     for i in range(n):
         rest = np.arange(n) != i
         line = fit_line(xs[rest], ys[rest])
-        parts = [coefficient(kind, xs[rest], ys[rest]) for kind in KINDS]
-        rows.append((names[i], *(part and part[0] for part in parts), line.slope, line.r2, line.p, cook[i]))
-    measures = ("pearson", "spearman", "kendall", "slope", "r2", "p", "cooks_distance")
-    frame = pl.DataFrame(rows, schema={"label": pl.String, **dict.fromkeys(measures, pl.Float64)}, orient="row")
-    found: list[float] = frame["pearson"].drop_nulls().to_list()
-    return Influence(points=frame, pearson_low=min(found, default=None), pearson_high=max(found, default=None))
+        pearson, spearman, kendall = (
+            None if found is None else found[0] for found in (coefficient(kind, xs[rest], ys[rest]) for kind in KINDS)
+        )
+        rows.append(
+            InfluenceRow(
+                label=names[i],
+                pearson=pearson,
+                spearman=spearman,
+                kendall=kendall,
+                slope=line.slope,
+                r2=line.r2,
+                p=line.p,
+                cooks_distance=cook[i],
+            )
+        )
+    known = [row.pearson for row in rows if row.pearson is not None]
+    return Influence(points=tuple(rows), pearson_low=min(known, default=None), pearson_high=max(known, default=None))
 
 
 def _cooks_distance(x: Floats, y: Floats) -> list[float | None]:

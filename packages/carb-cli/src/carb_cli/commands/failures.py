@@ -3,24 +3,33 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 from cyclopts import Parameter
+from pydantic import Field
 
 from carb_cli import display
 from carb_cli.display import percent
 from carb_cli.figures import charts, theme
 from carb_cli.labels import labels
 from carb_cli.options import CultureFile, Json, add_cultures
+from carb_cli.output import Output
 from carb_cli.runs import dataset_of, scores_of
-from carb_cli.study.failures import Failures
-from carb_cli.study.failures import failures as find
 from carb_data import CarbError, ScoreTable
+from carb_metrics import Failures
+from carb_metrics import failures as find
 
 _SHOWN = 12
 _CUT = 100
 _WIDEST = 12
 """Cultures in the printed matrix; with more of them it is in the figure and in the JSON."""
+
+
+class FailuresOutput(Output):
+    """Output of ``carb failures --json``."""
+
+    schema_: Literal["carb.failures/1"] = Field(default="carb.failures/1", alias="schema")
+    failures: Failures
 
 
 def failures(
@@ -69,7 +78,7 @@ def failures(
     if figure is not None:
         theme.save_as(charts.matrix(matrix(found), title="taken of offered"), figure)
     if json:
-        found.print()
+        FailuresOutput(failures=found).print()
         return
     _show(found, top)
     if figure is not None:

@@ -22,7 +22,7 @@ from carb_metrics import (
     item_analysis,
     item_response,
 )
-from carb_metrics.item_response import FEWEST_RASCH
+from carb_metrics.response_curves import FEWEST_RASCH
 
 _SHOWN = 20
 

@@ -12,13 +12,17 @@ from carb_cli import display
 from carb_cli.csvs import Points, read_points
 from carb_cli.figures import charts, theme
 from carb_cli.options import Json, Quiet
-from carb_cli.output import Output, Part
+from carb_cli.output import Output
 from carb_cli.report.validity import chart_rows, validity_part
 from carb_cli.runs import scores_of
 from carb_data import CarbError, ScoreTable
 from carb_metrics import (
     Correlation,
+    DependentCorrelations,
     Estimate,
+    Fit,
+    InfluenceRow,
+    Partial,
     UncertainCorrelation,
     bon_accuracy,
     compare_correlations,
@@ -26,44 +30,6 @@ from carb_metrics import (
     correlate_uncertain,
     leave_one_out,
 )
-
-
-class Line(Part):
-    """The least-squares line of downstream on benchmark."""
-
-    slope: float | None
-    intercept: float | None
-    r2: float | None
-    p: float | None
-
-
-class PartialCorrelation(Part):
-    """The correlations after what the covariate explains is taken out of both."""
-
-    pearson: Estimate
-    spearman: Estimate
-
-
-class Without(Part):
-    """What remains of the correlation when one scorer is left out."""
-
-    scorer: str
-    pearson: float | None
-    spearman: float | None
-    r2: float | None
-    p: float | None
-    cooks_distance: float | None
-
-
-class Against(Part):
-    """Does the benchmark predict better than another one? Positive differences say that it does."""
-
-    benchmark: str
-    r_benchmark: float | None
-    r_other: float | None
-    difference: Estimate
-    """With Zou's interval and Williams's p."""
-    steiger_p: float | None
 
 
 class Validity(Output):
@@ -76,12 +42,14 @@ class Validity(Output):
     pearson: Estimate
     spearman: Estimate
     kendall: Estimate
-    fit: Line
-    partial: PartialCorrelation | None
+    fit: Fit
+    """Downstream on benchmark."""
+    partial: Partial | None
     """Null without a column ``covariate``."""
-    without: tuple[Without, ...]
-    against: Against | None
-    """Null without ``--against``."""
+    without: tuple[InfluenceRow, ...]
+    """Without each scorer."""
+    against: dict[str, DependentCorrelations]
+    """By the column of ``--against``: does the benchmark (a) predict better than it (b)? Empty without."""
     uncertain: UncertainCorrelation | None = None
     """Pearson's r as measured and without errors of measurement, with scorers of one base model kept together; null
     without a column ``benchmark_se``, ``downstream_se`` or ``base``."""
@@ -143,14 +111,12 @@ def validity(
         pearson=found.pearson,
         spearman=found.spearman,
         kendall=found.kendall,
-        fit=Line(**{name: getattr(found.fit, name) for name in Line.model_fields}),
-        partial=None if found.partial is None else PartialCorrelation(
-            pearson=found.partial.pearson, spearman=found.partial.spearman
-        ),
-        without=_without(points),
-        against=None if against is None else _against(points, against, confidence),
+        fit=found.fit,
+        partial=found.partial,
+        without=leave_one_out(x, y, points.names).points,
+        against={} if against is None else {against: compare_correlations(x, points.columns[against], y, confidence)},
         uncertain=_uncertain(points, confidence, shared_source=shared_source),
-    )  # fmt: skip
+    )
     if figure is not None:
         _draw(file, points, found, figure, confidence)
     if json:
@@ -203,24 +169,6 @@ def _uncertain(points: Points, confidence: float, *, shared_source: bool) -> Unc
     )
 
 
-def _without(points: Points) -> tuple[Without, ...]:
-    found = leave_one_out(points.columns["benchmark"], points.columns["downstream"], points.names)
-    names = ("pearson", "spearman", "r2", "p", "cooks_distance")
-    return tuple(Without(scorer=row["label"], **{n: row[n] for n in names}) for row in found.points.to_dicts())
-
-
-def _against(points: Points, other: str, confidence: float) -> Against:
-    columns = points.columns
-    found = compare_correlations(columns["benchmark"], columns[other], columns["downstream"], confidence)
-    return Against(
-        benchmark=other,
-        r_benchmark=found.r_a,
-        r_other=found.r_b,
-        difference=found.difference,
-        steiger_p=found.steiger_p,
-    )
-
-
 def _draw(file: Path, points: Points, found: Correlation, figure: Path, confidence: float) -> None:
     if figure.suffix not in (".svg", ".png"):
         raise CarbError(f"{figure}: figures are written as .svg or .png.")
@@ -247,13 +195,12 @@ def _show(found: Validity, figure: Path | None) -> None:
     if known:
         low, high = min(known, key=lambda w: w.pearson or 0), max(known, key=lambda w: w.pearson or 0)
         display.say(
-            f"Leaving one out moves Pearson's r between {_number(low.pearson)} (without {low.scorer}) and "
-            f"{_number(high.pearson)} (without {high.scorer})."
+            f"Leaving one out moves Pearson's r between {_number(low.pearson)} (without {low.label}) and "
+            f"{_number(high.pearson)} (without {high.label})."
         )
-    if found.against is not None:
-        other = found.against
+    for name, other in found.against.items():
         display.say(
-            f"Against {other.benchmark}: r {_number(other.r_benchmark)} and {_number(other.r_other)}, difference "
+            f"Against {name}: r {_number(other.r_a)} and {_number(other.r_b)}, difference "
             f"{' '.join(_cells(other.difference)[:2])}, p = {_p(other.difference.p)} (Williams)."
         )
     if figure is not None:

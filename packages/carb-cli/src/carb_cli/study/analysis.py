@@ -3,29 +3,45 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from statistics import NormalDist
 
 import numpy as np
 
-from carb_cli.study.result import Against, Line, Measured, PartialPart, Prediction, ScorerRow, WithoutOne
-from carb_metrics import compare_correlations, correlate, leave_one_out, mean_interval
+from carb_cli.study.config import StudyConfig
+from carb_cli.study.result import Measured, Prediction, ScorerRow
+from carb_metrics import (
+    DependentCorrelations,
+    compare_correlations,
+    correlate,
+    correlate_uncertain,
+    leave_one_out,
+    mean_interval,
+)
 
 
-def predictions(
-    rows: Sequence[ScorerRow],
-    outcomes: Sequence[str],
-    benchmarks: Sequence[str],
-    primary: str,
-    covariate: str | None,
-    confidence: float,
-) -> tuple[Prediction, ...]:
+def predictions(rows: Sequence[ScorerRow], outcomes: Sequence[str], config: StudyConfig) -> tuple[Prediction, ...]:
     """Every benchmark against every outcome; the primary one with influence, comparison and partial correlation."""
-    order = [primary, *(name for name in benchmarks if name != primary)]
+    names = [benchmark.name for benchmark in config.benchmark]
+    order = [config.main, *(name for name in names if name != config.main)]
+    bases = {scorer.name: scorer.base or scorer.name for scorer in config.scorer}
+    sources = {b.name: b.source for b in config.benchmark}, {t.name: t.source for t in config.task}
     found = []
     for outcome in outcomes:
         for benchmark in order:
-            others = [name for name in order if name != benchmark] if benchmark == primary else []
-            taken = covariate if benchmark == primary else None
-            found.append(predict(rows, outcome, benchmark, others, taken, confidence, influence=benchmark == primary))
+            primary = benchmark == config.main
+            source = sources[0][benchmark]
+            prediction = predict(
+                rows,
+                outcome,
+                benchmark,
+                [name for name in order if name != benchmark] if primary else [],
+                config.covariate if primary else None,
+                config.confidence,
+                influence=primary,
+                bases=bases,
+                shared_source=source is not None and source == sources[1].get(outcome.rpartition("/")[2]),
+            )
+            found.append(prediction)
     return tuple(found)
 
 
@@ -38,12 +54,26 @@ def predict(
     confidence: float = 0.95,
     *,
     influence: bool = True,
+    bases: Mapping[str, str] | None = None,
+    shared_source: bool = False,
 ) -> Prediction:
     """One benchmark against one outcome, over the scorers that have both.
 
-    Correlations and intervals are those of ``carb_metrics.correlate``; the comparison with another benchmark that of
-    ``compare_correlations`` (Williams 1959, Steiger 1980, Zou 2007), over the scorers that have all three; influence
-    that of ``leave_one_out``.
+    Each number is one of ``carb_metrics``: ``correlate``, ``correlate_uncertain``, ``leave_one_out``, and
+    ``compare_correlations`` over the scorers that have all three. The standard error of a measurement is the half width
+    of its interval over the normal quantile; one without an interval counts as exact. Errors count as independent,
+    which is cautious where all scorers answer the same items.
+
+    Args:
+        rows: the table.
+        outcome: what happens downstream.
+        benchmark: what might predict it.
+        others: benchmarks that it is compared with.
+        covariate: the benchmark that is taken out in a partial correlation, or null.
+        confidence: of all intervals, and of those in ``rows``.
+        influence: whether to leave out each scorer.
+        bases: base model of each scorer, by name, for the correlation with errors of measurement; none if left out.
+        shared_source: benchmark and outcome rest on the same source.
     """
     kept = _complete(rows, outcome, (benchmark,))
     x, y = _column(kept, benchmark), _outcome(kept, outcome)
@@ -51,53 +81,47 @@ def predict(
     partial = None
     if covariate is not None:
         with_all = _complete(rows, outcome, (benchmark, covariate))
-        taken = correlate(
-            _column(with_all, benchmark),
-            _outcome(with_all, outcome),
-            [[value] for value in _column(with_all, covariate)],
-            confidence,
+        partial = correlate(
+            _column(with_all, benchmark), _outcome(with_all, outcome), _column(with_all, covariate), confidence
         ).partial
-        if taken is not None:
-            partial = PartialPart(covariate=covariate, pearson=taken.pearson, spearman=taken.spearman)
+    z = NormalDist().inv_cdf(0.5 + confidence / 2)
+    names = [row.name for row in kept]
     return Prediction(
         benchmark=benchmark,
         outcome=outcome,
         n=both.n,
-        scorers=tuple(row.name for row in kept),
+        scorers=tuple(names),
         pearson=both.pearson,
         spearman=both.spearman,
         kendall=both.kendall,
-        fit=Line(**{name: getattr(both.fit, name) for name in Line.model_fields}),
-        without=_without(kept, x, y) if influence else (),
-        against=tuple(_against(rows, outcome, benchmark, other, confidence) for other in others),
+        fit=both.fit,
+        uncertain=None
+        if bases is None
+        else correlate_uncertain(
+            x,
+            y,
+            [_error(row.benchmarks[benchmark], z) for row in kept],
+            [_error(row.downstream[outcome], z) for row in kept],
+            [bases.get(name, name) for name in names],
+            confidence,
+            shared_source=shared_source,
+        ),
+        without=leave_one_out(x, y, names).points if influence else (),
+        against={other: _against(rows, outcome, benchmark, other, confidence) for other in others},
+        covariate=covariate,
         partial=partial,
     )
 
 
-def _without(rows: Sequence[ScorerRow], x: Sequence[float], y: Sequence[float]) -> tuple[WithoutOne, ...]:
-    points = leave_one_out(x, y, [row.name for row in rows]).points.to_dicts()
-    return tuple(
-        WithoutOne(
-            scorer=point["label"],
-            pearson=point["pearson"],
-            spearman=point["spearman"],
-            cooks_distance=point["cooks_distance"],
-        )
-        for point in points
-    )
+def _error(cell: Measured, z: float) -> float:
+    return 0.0 if cell.low is None or cell.high is None else (cell.high - cell.low) / 2 / z
 
 
-def _against(rows: Sequence[ScorerRow], outcome: str, benchmark: str, other: str, confidence: float) -> Against:
+def _against(
+    rows: Sequence[ScorerRow], outcome: str, benchmark: str, other: str, confidence: float
+) -> DependentCorrelations:
     kept = _complete(rows, outcome, (benchmark, other))
-    found = compare_correlations(_column(kept, benchmark), _column(kept, other), _outcome(kept, outcome), confidence)
-    return Against(
-        benchmark=other,
-        r=found.r_a,
-        r_other=found.r_b,
-        r_between=found.r_ab,
-        difference=found.difference,
-        steiger_p=found.steiger_p,
-    )
+    return compare_correlations(_column(kept, benchmark), _column(kept, other), _outcome(kept, outcome), confidence)
 
 
 def _complete(rows: Sequence[ScorerRow], outcome: str, benchmarks: Sequence[str]) -> list[ScorerRow]:

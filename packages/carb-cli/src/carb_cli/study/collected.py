@@ -55,9 +55,7 @@ def result_of(state: State) -> StudyResult:
     )
     outcomes = (*_bon_outcomes(state), *_optimised_outcomes(state))
     benchmarks = tuple(benchmark.name for benchmark in config.benchmark)
-    found = predictions(
-        rows, [outcome.id for outcome in outcomes], benchmarks, config.main, config.covariate, config.confidence
-    )
+    found = predictions(rows, [outcome.id for outcome in outcomes], config)
     return StudyResult(
         out=str(config.out),
         confidence=config.confidence,

@@ -41,6 +41,9 @@ class BenchmarkConfig(_Table):
     """Only sets whose prompt and responses together have at most so many characters."""
     ties: Literal["strict", "shared"] = "strict"
     """As in ``bon_accuracy``. ``shared`` treats a tie as Best-of-N does: as a pick at random among the tied."""
+    source: Name | None = None
+    """Where its items come from, for example ``blend``: a task of the same source shares its mistakes, and the result
+    says so."""
 
     @model_validator(mode="after")
     def _one_source(self) -> Self:
@@ -54,6 +57,8 @@ class ScorerConfig(_Table):
 
     name: Name
     spec: str
+    base: Name | None = None
+    """The model that it was made from: scorers of one base are not independent. By default each is its own."""
 
 
 class PolicyConfig(_Table):
@@ -78,6 +83,8 @@ class TaskConfig(_Table):
     spec: str
     judge: str | None = None
     """Spec of the scorer that compares answers, for tasks that need one."""
+    source: Name | None = None
+    """Where its questions come from, as for a benchmark."""
 
 
 class OptimisedConfig(_Table):

@@ -7,7 +7,7 @@ from typing import Literal
 from pydantic import Field
 
 from carb_cli.output import Output, Part
-from carb_metrics import Estimate
+from carb_metrics import DependentCorrelations, Estimate, Fit, InfluenceRow, Partial, UncertainCorrelation
 
 
 class Measured(Part):
@@ -43,46 +43,6 @@ class ScorerRow(Part):
     """Rows by outcome, for Best-of-N."""
 
 
-class Line(Part):
-    """Least squares of downstream on benchmark."""
-
-    slope: float | None
-    slope_low: float | None
-    slope_high: float | None
-    intercept: float | None
-    r2: float | None
-    p: float | None
-
-
-class PartialPart(Part):
-    """The correlation after what the covariate explains is taken out of both."""
-
-    covariate: str
-    pearson: Estimate
-    spearman: Estimate
-
-
-class Against(Part):
-    """Does the benchmark predict better than another one? Positive differences say that it does."""
-
-    benchmark: str
-    r: float | None
-    r_other: float | None
-    r_between: float | None
-    difference: Estimate
-    """With Zou's interval and Williams's p."""
-    steiger_p: float | None
-
-
-class WithoutOne(Part):
-    """What remains of the correlation when one scorer is left out."""
-
-    scorer: str
-    pearson: float | None
-    spearman: float | None
-    cooks_distance: float | None
-
-
 class Prediction(Part):
     """One benchmark against one outcome, over the scorers that have both."""
 
@@ -94,11 +54,18 @@ class Prediction(Part):
     pearson: Estimate
     spearman: Estimate
     kendall: Estimate
-    fit: Line
-    without: tuple[WithoutOne, ...]
-    """Only for the primary benchmark."""
-    against: tuple[Against, ...] = ()
-    partial: PartialPart | None = None
+    fit: Fit
+    """Downstream on benchmark."""
+    uncertain: UncertainCorrelation | None
+    """Pearson's r with errors of measurement: items and base models are drawn anew together, and it is corrected for
+    attenuation."""
+    without: tuple[InfluenceRow, ...]
+    """Without each scorer; only for the primary benchmark."""
+    against: dict[str, DependentCorrelations] = Field(default_factory=dict)
+    """By the other benchmark: does this one (a) predict better than it (b)?"""
+    covariate: str | None = None
+    """The benchmark that is taken out in ``partial``."""
+    partial: Partial | None = None
 
 
 class Failure(Part):

@@ -9,7 +9,7 @@ from carb_cli.display import percent
 from carb_cli.progress import progress
 from carb_cli.study.result import Measured, Prediction, StudyResult
 from carb_cli.study.run import run_study
-from carb_metrics import Estimate
+from carb_metrics import Estimate, UncertainCorrelation
 
 
 def study_command(path: Path, *, json: bool, quiet: bool) -> int | None:
@@ -67,19 +67,33 @@ def show(result: StudyResult) -> None:
 
 
 def _details(prediction: Prediction) -> None:
+    if prediction.uncertain is not None:
+        _show_uncertain(prediction.uncertain)
     known = [one for one in prediction.without if one.pearson is not None]
     if known:
         low, high = min(known, key=lambda one: one.pearson or 0), max(known, key=lambda one: one.pearson or 0)
         display.say(
-            f"Leaving one out moves Pearson's r between {display.number(low.pearson)} (without {low.scorer}) and "
-            f"{display.number(high.pearson)} (without {high.scorer})."
+            f"Leaving one out moves Pearson's r between {display.number(low.pearson)} (without {low.label}) and "
+            f"{display.number(high.pearson)} (without {high.label})."
         )
-    for other in prediction.against:
+    for name, other in prediction.against.items():
         estimate, limits, p = _estimate(other.difference)
-        display.say(f"Against {other.benchmark}: difference of r {estimate} {limits}, p = {p} (Williams).")
+        display.say(f"Against {name}: difference of r {estimate} {limits}, p = {p} (Williams).")
     if prediction.partial is not None:
         estimate, limits, p = _estimate(prediction.partial.pearson)
-        display.say(f"With {prediction.partial.covariate} taken out: r = {estimate} {limits}, p = {p}.")
+        display.say(f"With {prediction.covariate} taken out: r = {estimate} {limits}, p = {p}.")
+
+
+def _show_uncertain(found: UncertainCorrelation) -> None:
+    corrected, limits, _ = _estimate(found.corrected)
+    observed, wide, _ = _estimate(found.observed)
+    display.say(
+        f"With errors of measurement, over {found.clusters} base models: r {observed} {wide} as measured, {corrected} "
+        f"{limits} without these errors (reliability {display.number(found.reliability_x)} and "
+        f"{display.number(found.reliability_y)})."
+    )
+    if found.shared_source:
+        display.say("Benchmark and task share a source: this correlation flatters the benchmark.")
 
 
 def _measured(cell: Measured | None) -> str:

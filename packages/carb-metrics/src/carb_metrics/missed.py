@@ -1,4 +1,4 @@
-"""Failure analysis of runs: what all good scorers miss, and whose answer they take for whose."""
+"""Failure analysis: what all good scorers miss, and whose answer they take for whose."""
 
 from __future__ import annotations
 
@@ -6,19 +6,20 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from math import comb, prod
-from typing import Literal
 
-from pydantic import Field
-
-from carb_cli.output import Output, Part
 from carb_data import BonSet, CarbError, Dataset, ScoreTable
-from carb_metrics import adjust, bon_accuracy, main_sets
+from carb_metrics.accuracy import bon_accuracy
+from carb_metrics.cells import Result
+from carb_metrics.outcomes import main_sets
+from carb_metrics.paired import adjust
+
+__all__ = ["UNKNOWN", "Cluster", "Confusion", "Example", "Failures", "GoodScorer", "failures"]
 
 UNKNOWN = "unknown"
 """Stands for the culture of a response that names none."""
 
 
-class Example(Part):
+class Example(Result):
     """A set that all good scorers miss."""
 
     item_id: str
@@ -32,7 +33,7 @@ class Example(Part):
     """Share of the good scorers that take it."""
 
 
-class Cluster(Part):
+class Cluster(Result):
     """The sets of one culture and topic that all good scorers miss."""
 
     culture: str
@@ -50,7 +51,7 @@ class Cluster(Part):
     examples: tuple[Example, ...]
 
 
-class Confusion(Part):
+class Confusion(Result):
     """How often the answer of one culture is taken for that of another, over all good scorers."""
 
     culture: str
@@ -67,7 +68,7 @@ class Confusion(Part):
     """``picked``, if each miss took any of its set's wrong answers with equal chance."""
 
 
-class GoodScorer(Part):
+class GoodScorer(Result):
     """A scorer that counts as good."""
 
     scorer: str
@@ -76,10 +77,9 @@ class GoodScorer(Part):
     low: float
 
 
-class Failures(Output):
-    """Output of ``carb failures``."""
+class Failures(Result):
+    """What all good scorers miss, and whose answer they take for whose."""
 
-    schema_: Literal["carb.failures/1"] = Field(default="carb.failures/1", alias="schema")
     good: tuple[GoodScorer, ...]
     sets: int
     """Number of sets that all good scorers judged."""
@@ -183,7 +183,7 @@ def _good(dataset: Dataset, scores: ScoreTable, wanted: Sequence[str]) -> tuple[
     if not kept:
         raise CarbError(
             f"No scorer here is better than chance ({100 * chance:.0f}%), so that what all good ones miss says "
-            f"nothing. Name the scorers to look at with --scorer."
+            f"nothing. Name the scorers to look at (--scorer)."
         )
     kept.sort(key=lambda row: (-row["accuracy"], row["scorer"]))
     return tuple(GoodScorer(scorer=row["scorer"], accuracy=row["accuracy"], low=row["low"]) for row in kept)
