@@ -282,11 +282,20 @@ def inspect(session: nox.Session) -> None:
 
 @nox.session(python=False)
 def verl(session: nox.Session) -> None:
-    """The reward function for verl in verl itself, on a CPU: its loader, its reward managers, its workers on Ray."""
+    """The rewards for verl in verl itself, on a CPU: its loader, its reward managers, its workers on Ray."""
     python = environment_of_its_own(session, "verl", "verl==0.9.1", "torch==2.13.0")
-    editable(session, python, "carb-data", "carb-scorers")
+    editable(session, python, "carb-data", "carb-metrics", "carb-scorers", "tal-rlvr")
     lenient = ["-W", "default"]  # of what verl and Ray import
-    session.run(python, "-m", "pytest", *lenient, "tests/test_verl_real.py", *session.posargs)
+    tests = ["tests/test_verl_real.py", "tests/test_verl_judge.py"]
+    session.run(python, "-m", "pytest", *lenient, *tests, *session.posargs)
+
+
+@nox.session(python=False)
+def verifiers(session: nox.Session) -> None:
+    """The judge's taskset in verifiers itself, whose pins do not agree with the shared environment's."""
+    python = environment_of_its_own(session, "verifiers", "verifiers==0.4.0", "polars>=1.30", "jinja2>=3.1")
+    editable(session, python, "carb-data", "carb-metrics", "carb-scorers", "tal-rlvr")
+    session.run(python, "-m", "pytest", "tests/test_verifiers_real.py", *session.posargs)
 
 
 @nox.session(python=False)

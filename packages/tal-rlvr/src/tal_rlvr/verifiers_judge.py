@@ -1,0 +1,80 @@
+"""The judge's task as a taskset of ``verifiers`` (0.4, its API ``verifiers.v1``), for any trainer that speaks it.
+
+A plugin of verifiers is a module with a name of its own that exports the taskset. Make one, ``tal_judge.py``::
+
+    from tal_rlvr.verifiers_judge import JudgeTaskset
+
+    __all__ = ["JudgeTaskset"]
+
+and evaluate a served model with ``vf-eval tal-judge --env.taskset.config-file run.toml --env.agent.harness.id null
+--no-push -m MODEL --client.base-url URL``. Without ``--no-push`` verifiers uploads a finished run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from carb_data.extras import require
+
+require("verifiers.v1", package="tal-rlvr", extra="verifiers")
+import verifiers.v1 as vf  # noqa: E402
+
+from tal_rlvr.config import load_config  # noqa: E402
+from tal_rlvr.judgement import Verdict  # noqa: E402
+from tal_rlvr.mix import ordered  # noqa: E402
+from tal_rlvr.other_trainers import judge_rows, judged  # noqa: E402
+
+__all__ = ["JudgeConfig", "JudgeData", "JudgeTask", "JudgeTaskset"]
+
+
+class JudgeData(vf.TaskData):  # type: ignore[misc]
+    """One pair in one order."""
+
+    label: Verdict
+    strict: bool
+    """See ``tal_rlvr.other_trainers.JudgeRow``."""
+
+
+class JudgeTask(vf.Task[JudgeData]):  # type: ignore[misc]
+    """R_corr is the reward; form is measured."""
+
+    @vf.reward(weight=1.0)  # type: ignore[untyped-decorator]
+    async def R_corr(self, trace: vf.Trace) -> float:  # noqa: N802 - the paper's name
+        """+1 for the right verdict, -1 otherwise; no readable verdict counts as wrong."""
+        return self._judged(trace)["R_corr"]
+
+    @vf.metric  # type: ignore[untyped-decorator]
+    async def well_formed(self, trace: vf.Trace) -> float:
+        """1 for a well-formed judgement."""
+        return self._judged(trace)["well_formed"]
+
+    @vf.metric  # type: ignore[untyped-decorator]
+    async def readable(self, trace: vf.Trace) -> float:
+        """1 where the verdict can be read."""
+        return self._judged(trace)["readable"]
+
+    def _judged(self, trace: vf.Trace) -> dict[str, float]:
+        return judged(trace.last_reply, self.data.label, strict=self.data.strict)
+
+
+class JudgeConfig(vf.TasksetConfig):  # type: ignore[misc]
+    """What is judged."""
+
+    config_file: str = "demo-cpu"
+    """A configuration of ``carb train``, whose ``mix`` and ``prompts`` are used."""
+    held_out: bool = False
+    """The held-out pairs instead of those to train on."""
+
+
+class JudgeTaskset(vf.Taskset[JudgeTask, JudgeConfig]):  # type: ignore[misc]
+    """Pairs of the configuration's mix, each in both orders."""
+
+    def load(self) -> Iterator[JudgeTask]:
+        """See ``verifiers.v1.Taskset``."""
+        config = load_config(self.config.config_file)
+        pairs = config.mix.parts()[1 if self.config.held_out else 0]
+        rows = ordered(pairs, seed=config.seed, shuffle=not self.config.held_out)
+        for row in judge_rows(rows, config.prompts, direct=config.direct):
+            yield JudgeTask(
+                JudgeData(id=row.id, prompt=row.prompt, label=row.label, strict=row.strict), self.config.task
+            )
