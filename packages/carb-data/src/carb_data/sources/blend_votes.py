@@ -121,10 +121,19 @@ class Votes:
         form = self.meanings[id(entry)].kind
         if form == "number" and asks_for_money(item.en_question):
             return "the answer is an amount of money, and currencies differ"
+        if form == "time" and "dinner" in item.en_question.casefold() and self._is_before_noon(entry):
+            return "the time of day does not fit the question"
         dated = form in ("date", "calendar") or (form == "number" and asks_for_month(item.en_question))
         if dated and place in _OTHER_CALENDAR:
             return "the answer is a date in another calendar"
         return None
+
+    def _is_before_noon(self, entry: Entry) -> bool:
+        """Whether a time was given without its half of the day: 08:00 for dinner."""
+        return any(low < _NOON for _, low, _ in self.meanings[id(entry)].spans)
+
+
+_NOON = 12 * 60.0
 
 
 def cast_votes(answer: Top, place: str) -> models.Votes:
