@@ -15,6 +15,8 @@ from carb_cli.options import CultureFile, Json, Quiet, add_cultures
 from carb_cli.output import Output, Part, counts, print_json
 from carb_cli.progress import progress
 from carb_data import CarbError, DataError, Dataset, MissingExtraError, load
+from carb_data.audit import audit
+from carb_data.card import card as data_card
 from carb_data.checks.report import CheckReport, Finding
 from carb_data.dataset import SEED
 from carb_data.describe import croissant as describe
@@ -320,6 +322,7 @@ def build(
     out: Path,
     seed: int = 0,
     skips: Path | None = None,
+    card: Path | None = None,
     option: Annotated[tuple[str, ...], Parameter(name=["--option", "-o"], negative=())] = (),
     culture_file: CultureFile = (),
     json: Json = False,
@@ -344,6 +347,8 @@ def build(
         Drives every random choice.
     skips
         Write every skipped item with its reason to this .jsonl file.
+    card
+        Write a data card to this .md file: sets by culture, domain, source, licence and tier, and what an audit finds.
     option
         An option of the source, as name=value; may be repeated.
     """
@@ -359,6 +364,9 @@ def build(
             progress=lambda built, skipped: report(f"build {name}", built, 0, f"built, {skipped} skipped"),
             **options,
         )
+    if card is not None:
+        built = load(out)
+        card.write_text(data_card(built, out.stem, audit(built)), encoding="utf-8")
     if json:
         DataBuilt.model_validate(result.model_dump()).print()
         return
