@@ -27,8 +27,9 @@ from carb_data.sources.published import find_files, published_names
 __all__ = ["NAME", "SOURCE", "cell"]
 
 NAME = "carb-open"
-_NO_CULTURE = ("rmb",)
-"""Open sources that are controls, without culture."""
+_NOT_TAKEN = ("arsarcasm-dialect", "kosbi-square", "rmb")
+"""Open sources in which readings found more than eight defective sets of 100 (docs/readings.md), and a control without
+culture."""
 
 Cell = tuple[str, str, Kind]
 _Bin = tuple[str, str, Kind, bool]
@@ -38,7 +39,9 @@ _Bin = tuple[str, str, Kind, bool]
 class OpenOptions(Options):
     """Options of ``carb-open``."""
 
-    sources: Names = Field((), description="Sources to draw from besides the seed; by default all that are open")
+    sources: Names = Field(
+        (), description="Sources to draw from besides the seed; by default all open ones that read well"
+    )
     cap: int = Field(
         250, ge=1, description="Most sets of a cell; as many mirrors, such as English sets of families, may be beside"
     )
@@ -83,7 +86,7 @@ def _is_silver(item: BonSet) -> bool:
 
 def _units(options: OpenOptions, seed: int) -> Iterator[list[BonSet]]:
     """Families, and sets that belong to none, of all sources."""
-    names = options.sources or tuple(name for name in _open_names() if name not in _NO_CULTURE)
+    names = options.sources or tuple(name for name in _open_names() if name not in _NOT_TAKEN)
     for name in names:
         try:
             find_files(sources[name].files or name)
