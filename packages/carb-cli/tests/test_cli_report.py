@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import dataclasses
 import gzip
 import hashlib
 import json
@@ -16,9 +17,10 @@ from urllib.parse import parse_qs
 import polars as pl
 import pytest
 
+from carb_cli.commands.report import leaderboard
 from carb_cli.report.content import content, read_runs
 from carb_cli.report.model import Report
-from carb_cli.report.page import csp_hash
+from carb_cli.report.page import csp_hash, render
 from carb_cli.report.payload import DIGITS, payload
 from carb_cli.runs import only
 from carb_data import Dataset, ScoreTable
@@ -51,6 +53,23 @@ def test_json_has_the_promised_keys(found: dict[str, Any]) -> None:
             assert all(set(cell) == CELL for cell in scorer[key].values())
             assert sum(cell["n"] for cell in scorer[key].values()) == scorer["overall"]["n"] == 80
     Report.model_validate(found)
+
+
+def test_a_scorer_without_a_score_is_not_ranked(finished_run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    runs = read_runs([finished_run])
+    gone = "baseline:length"
+    lost = pl.when(pl.col("scorer") == gone).then(None).otherwise(pl.col("score")).alias("score")
+    failed = dataclasses.replace(runs, scores=ScoreTable(runs.scores.frame.with_columns(lost)))
+    report = content(failed)
+    assert report.scorers[gone].rank.text == "–"
+    assert all(part.rank.rank is not None for name, part in report.scorers.items() if name != gone)
+    assert gone not in {name for pair in report.pairs for name in (pair.a, pair.b)}
+    assert list(report.scorers)[-1] == gone
+    leaderboard(report)
+    line = next(line for line in capsys.readouterr().out.splitlines() if "length" in line)
+    assert line.split()[0] == "–"
+    assert "rank 1" not in line
+    assert "None [None" not in render(report, failed, {})
 
 
 def test_numbers_are_those_of_the_metrics(found: dict[str, Any], finished_run: Path) -> None:

@@ -188,6 +188,19 @@ def test_rank_agrees_with_accuracy_and_handles_gaps(make_table):
     assert dict(result.scorers.select("scorer", "accuracy").rows()) == dict(groups.select("scorer", "accuracy").rows())
 
 
+@pytest.mark.parametrize("errors", ["wrong", "exclude"])
+def test_a_scorer_without_a_score_has_no_rank(make_table, errors):
+    tables = [make_table(sets * 6, scorer=name) for name, sets in (("a", [WON]), ("b", [LOST]), ("gone", [FAILED]))]
+    result = rank(ScoreTable.concat(tables), errors=errors)
+    assert result.scorers["scorer"].to_list() == ["a", "b", "gone"]
+    assert result.scorers.select("rank", "rank_low", "rank_high").row(2) == (None, None, None)
+    assert result.scorers["rank_high"].to_list()[:2] == [1, 2]  # the third is no place that they could have
+    assert result.pairs.select("a", "b").rows() == [("a", "b")]
+    alone = rank(tables[2], errors=errors)
+    assert alone.scorers["rank"].to_list() == [None]
+    assert alone.pairs.height == 0
+
+
 def test_rank_of_one_or_none(make_table):
     table = make_table([WON, LOST])
     assert rank(table).scorers.select("rank", "rank_low", "rank_high").row(0) == (1, 1, 1)

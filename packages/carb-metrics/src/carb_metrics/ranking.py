@@ -19,10 +19,11 @@ class Ranking(Result):
 
     scorers: Frame
     """A row per scorer, best first: ``scorer``, the fields of a ``Cell``, ``rank`` (1 is best; equals share a rank),
-    ``rank_low``, ``rank_high`` (simultaneous confidence limits)."""
+    ``rank_low``, ``rank_high`` (simultaneous confidence limits). The three are null for a scorer that could be
+    judged on no set: it was not measured, so it has no rank and stands last."""
     pairs: Frame
-    """A row per pair, better one first: ``a``, ``b``, ``n`` (sets that both scored), ``only_a``, ``only_b``,
-    ``difference``, ``low``, ``high``, ``p`` (mid-p), ``p_adjusted``."""
+    """A row per pair of ranked scorers, better one first: ``a``, ``b``, ``n`` (sets that both scored), ``only_a``,
+    ``only_b``, ``difference``, ``low``, ``high``, ``p`` (mid-p), ``p_adjusted``."""
 
 
 def rank(
@@ -52,7 +53,11 @@ def rank(
     sets = set_outcomes(scores, ties)
     table = grouped_accuracy(sets, "scorer", confidence, errors=errors, resamples=1).groups
     table = table.sort(pl.col("accuracy").fill_null(-1), "scorer", descending=[True, False])
+    silent = table["errors"] == table["n"] if errors == "wrong" else table["accuracy"].is_null()
+    unranked = table.filter(silent.fill_null(True))
+    table = table.filter(~silent.fill_null(True))
     names = table["scorer"].to_list()
+    sets = sets.filter(pl.col("scorer").cast(pl.String).is_in(names))
     matrix = _Matrix(sets, names, errors)
     found = [
         _better_first(names[i], names[j], matrix.pair(i, j, confidence))
@@ -76,7 +81,8 @@ def rank(
     columns = {"rank": ranks, "rank_low": low, "rank_high": high}
     table = table.with_columns(pl.Series(name, values, dtype=pl.Int64) for name, values in columns.items())
     order = ["rank", pl.col("accuracy").fill_null(-1), "scorer"]
-    return Ranking(scorers=table.sort(order, descending=[False, True, False]), pairs=pairs)
+    table = table.sort(order, descending=[False, True, False])
+    return Ranking(scorers=pl.concat([table, unranked], how="diagonal"), pairs=pairs)
 
 
 def _better_first(a: str, b: str, found: tuple[float | int | None, ...]) -> tuple[str | float | int | None, ...]:

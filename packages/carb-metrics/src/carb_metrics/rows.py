@@ -18,11 +18,17 @@ __all__ = ["KindRow", "LanguagePairRow", "PairRow", "RankRow", "rows_of"]
 
 
 class RankRow(Result):
-    """Place among the scorers of the report, 1 is best, with simultaneous confidence limits."""
+    """Place among the scorers of the report, 1 is best, with simultaneous confidence limits; null for a scorer that
+    could be judged on no set."""
 
-    rank: int
-    low: int
-    high: int
+    rank: int | None
+    low: int | None
+    high: int | None
+
+    @property
+    def text(self) -> str:
+        """``2 [1–3]``; a dash without a rank."""
+        return "–" if self.rank is None else f"{self.rank} [{self.low}–{self.high}]"
 
 
 class KindRow(Result):

@@ -171,8 +171,7 @@ def leaderboard(found: Report) -> None:
     short = labels(found.scorers)
     rows = []
     for name, part in found.scorers.items():
-        cell, rank = part.overall, part.rank
-        place = f"{rank.rank} [{rank.low}–{rank.high}]"
+        cell, place = part.overall, part.rank.text
         shared = percent(part.shared.accuracy)
         interval = display.interval(cell.low, cell.high)
         rows.append((place, short[name], percent(cell.accuracy), interval, shared, cell.n, cell.ties, cell.errors))

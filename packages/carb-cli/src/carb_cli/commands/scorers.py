@@ -276,8 +276,8 @@ def _place() -> Path:
 
 def _rewardbench2(place: Path) -> Dataset:
     """RewardBench 2's rows as sets about general preference, without those that have several right answers (Ties)."""
-    options = {"culture": "english", "domain": "commonsense", "origin": "rewardbench2"}
-    found = [row for row in rows("rewardbench2", place, **options) if isinstance(row, BonSet)]
+    said = rows("rewardbench2", place, culture="english", domain="commonsense", origin="rewardbench2")
+    found = [row for row in said if isinstance(row, BonSet)]
     kept = [row.model_copy(update={"kind": Kind.CONTROL}) for row in found if row.topic is not None]
     if not kept:
         raise CarbError(f"{place} holds no rows of RewardBench 2 (fields prompt, chosen, rejected, subset).")

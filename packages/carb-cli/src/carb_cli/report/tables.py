@@ -43,8 +43,14 @@ def markdown_table(report: Report) -> str:
     ]
     for name, part in report.scorers.items():
         cells = [percent(part.by_domain[d].accuracy) if d in part.by_domain else "–" for d in domains]
-        ranks = f"{part.rank.rank} [{part.rank.low}–{part.rank.high}]"
-        row = [ranks, _md(short[name]), _accuracy(part), *cells, str(part.overall.ties), str(part.overall.errors)]
+        row = [
+            part.rank.text,
+            _md(short[name]),
+            _accuracy(part),
+            *cells,
+            str(part.overall.ties),
+            str(part.overall.errors),
+        ]
         lines.append("| " + " | ".join(row) + " |")
     return "\n".join(lines) + "\n"
 
