@@ -281,6 +281,16 @@ def inspect(session: nox.Session) -> None:
 
 
 @nox.session(python=False)
+def harnesses(session: nox.Session) -> None:
+    """The listwise question in lm-evaluation-harness and in Inspect, which must agree with ``carb run``."""
+    needs = ["lm-eval==0.4.13", "inspect-ai==0.3.285", "torch==2.13.0", "transformers==5.17.0", "accelerate==1.15.0"]
+    python = environment_of_its_own(session, "harnesses", *needs)
+    editable(session, python, "carb-data", "carb-metrics", "carb-scorers[hf]", "tal-rlvr", "carb-cli")
+    lenient = ["-W", "default"]  # of what both import
+    session.run(python, "-m", "pytest", *lenient, "tests/test_harnesses.py", *session.posargs)
+
+
+@nox.session(python=False)
 def verl(session: nox.Session) -> None:
     """The rewards for verl in verl itself, on a CPU: its loader, its reward managers, its workers on Ray."""
     python = environment_of_its_own(session, "verl", "verl==0.9.1", "torch==2.13.0")

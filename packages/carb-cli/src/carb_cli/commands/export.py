@@ -12,6 +12,7 @@ from carb_cli.options import CultureFile, Json, add_cultures
 from carb_cli.output import Output
 from carb_data import load
 from carb_data.sources.export import export as write_export
+from carb_scorers.integrations.questions import write_lm_eval_tasks
 
 
 class Exported(Output):
@@ -27,11 +28,13 @@ def export(
     data: str,
     *,
     out: Path,
-    form: Literal["rewardbench2", "pairs", "datasets"] = "pairs",
+    form: Literal["rewardbench2", "pairs", "datasets", "lm-eval"] = "pairs",
     culture_file: CultureFile = (),
     json: Json = False,
 ) -> None:
-    """Write a data set as preference pairs, as RewardBench 2 rows, or as a folder of the datasets library.
+    """Write a data set as preference pairs, as RewardBench 2 rows, as a folder of the datasets library, or as tasks.
+
+    Tasks (lm-eval) are for lm-evaluation-harness: carb for chat models, carb_base for models without a chat template.
 
     For example:
 
@@ -42,12 +45,17 @@ def export(
     data
         carb-seed, a path, or hf://owner/name.
     out
-        The .jsonl or .parquet file, or for datasets the folder, to write.
+        The .jsonl or .parquet file to write; for datasets and lm-eval the folder.
     form
         pairs has a row for each rejected response, the others a row for each set.
     """
     add_cultures(culture_file)
-    rows = write_export(load(data), out, form)
+    dataset = load(data)
+    if form == "lm-eval":
+        write_lm_eval_tasks(dataset, out)
+        rows = len(dataset)
+    else:
+        rows = write_export(dataset, out, form)
     if json:
         Exported(out=str(out), form=form, rows=rows).print()
         return
