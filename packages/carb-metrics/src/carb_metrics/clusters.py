@@ -161,7 +161,7 @@ def design(
     a = np.ones(len(cluster)) if weight is None else weight
     of = np.zeros(len(cluster), dtype=np.int64) if mean is None else mean
     count = int(cluster.max(initial=0)) + 1
-    key = of * count + cluster
+    key = of * count + cluster if means > 1 else cluster
     if means * count > _DENSE:
         pairs, key = np.unique(key, return_inverse=True)
     else:
@@ -174,30 +174,32 @@ def design(
     with np.errstate(divide="ignore", invalid="ignore"):
         spread = np.bincount(group, (total / (1 - share / whole[group])) ** 2, means) * (clusters - 1) / clusters
         alone = np.bincount(of, (a * residual) ** 2, means)
-        alike = squares / np.bincount(of, a**2, means)
+        alike = squares / (whole if weight is None else np.bincount(of, a**2, means))
         blended = (clusters * spread / alone + PSEUDO * alike) / (clusters + PSEUDO)
         known = (clusters > 1) & (alone > 1e-12)
-        common = 1 + (alike - 1) * _correlation(key, residual, there, group, means)
+        if weight is None:
+            plain = share, total, alone
+        else:
+            size = np.bincount(key, minlength=len(pairs))[there].astype(np.float64)
+            plain = size, np.bincount(key, residual, len(pairs))[there], np.bincount(of, residual**2, means)
+        common = 1 + (alike - 1) * _correlation(*plain, group, means)
         effect = np.maximum(np.where(known, np.fmax(blended, common), alike), 1.0)
         freedom = np.where(alike > 1 + 1e-9, np.maximum(whole**2 / squares - 1, 1.0), np.inf)
     return Design(effect=np.nan_to_num(effect, nan=1.0), freedom=np.nan_to_num(freedom, nan=np.inf, posinf=np.inf))
 
 
-def _correlation(key: Ints, residual: Floats, there: Bools, group: Ints, means: int) -> Floats:
+def _correlation(size: Floats, total: Floats, square: Floats, group: Ints, means: int) -> Floats:
     """(means,) intracluster correlation of residuals by a one-way analysis of variance, 0 to 1; NaN for one cluster.
 
     Args:
-        key: (sets,) the pair of a mean and a cluster to which a set belongs.
-        residual: (sets,)
-        there: (pairs,) pairs that hold a set of some weight; group: (those pairs,) their mean.
+        size: (pairs,) sets of each pair of a mean and a cluster; total: (pairs,) their residuals' sum.
+        square: (means,) sum of all squared residuals of a mean.
+        group: (pairs,) the mean of each pair.
         means: number of means.
     """
-    size = np.bincount(key, minlength=len(there))[there].astype(np.float64)
-    total = np.bincount(key, residual, len(there))[there]
-    square = np.bincount(key, residual**2, len(there))[there]
     clusters, n = np.bincount(group, minlength=means), np.bincount(group, size, means)
     between = np.bincount(group, total**2 / size, means)
-    within = (np.bincount(group, square, means) - between) / np.maximum(n - clusters, 1)
+    within = (square - between) / np.maximum(n - clusters, 1)
     between = between / (clusters - 1)
     usual = (n - np.bincount(group, size**2, means) / n) / (clusters - 1)
     found: Floats = np.clip((between - within) / (between + (usual - 1) * within), 0, 1)

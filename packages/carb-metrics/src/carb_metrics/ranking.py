@@ -98,7 +98,7 @@ class _Matrix:
     def __init__(self, sets: pl.DataFrame, names: list[str], errors: Errors) -> None:
         item, _ = number(sets, ("item_id",))
         place = {name: i for i, name in enumerate(names)}
-        scorer = np.array([place[name] for name in sets["scorer"].cast(pl.String)], dtype=np.int64)
+        scorer = sets["scorer"].cast(pl.String).replace_strict(place, return_dtype=pl.Int64).to_numpy().astype(np.int64)
         credit = sets["credit"].to_numpy()
         if errors == "exclude":
             credit = np.where(sets["error"].to_numpy(), np.nan, credit)
