@@ -16,7 +16,9 @@ ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
 sys.path.insert(0, str(DOCS))
 
+TUTORIALS = sorted(str(path.relative_to(ROOT)) for path in (DOCS / "tutorials").glob("*.md"))
 ELSEWHERE = {
+    **dict.fromkeys(TUTORIALS, "tests/test_tutorials.py"),
     "docs/new-culture.md": "tests/test_new_culture.py",
     "docs/scale.md": "tests/test_scale_page.py",
     "packages/carb-metrics/README.md": "packages/carb-metrics/tests/test_metrics_readme.py",

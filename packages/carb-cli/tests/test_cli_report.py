@@ -17,6 +17,7 @@ from urllib.parse import parse_qs
 import polars as pl
 import pytest
 
+from carb_cli import read_report
 from carb_cli.commands.report import leaderboard
 from carb_cli.report.content import content, read_runs
 from carb_cli.report.model import Report
@@ -335,6 +336,16 @@ def test_items_that_look_wrong_are_named(finished_run: Path, page: str) -> None:
     assert found.suspects == len(found.suspicious) == 0, "three scorers cannot say that"
     assert "Items that look wrong" not in page
     assert "Reliability" in page
+
+
+def test_a_notebook_shows_a_report(finished_run: Path) -> None:
+    report = read_report(finished_run)
+    shown = report._repr_html_()
+    assert shown.count("<tr>") == 1 + len(BASELINES)
+    assert report.summary() in unescape(shown)
+    assert report.markdown().count("\n|") == 2 + len(BASELINES)
+    assert report.latex().count(r"\\") == 1 + len(BASELINES)
+    assert report.chart().to_dict()["layer"]
 
 
 def test_validity_in_the_report(carb: Carb, finished_run: Path, tmp_path: Path) -> None:

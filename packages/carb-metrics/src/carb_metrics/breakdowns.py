@@ -41,6 +41,14 @@ class Breakdown(Result):
     by_script: Grouped
     """Script of the culture's language."""
 
+    def summary(self) -> str:
+        """Accuracy with its interval in a sentence, of each scorer."""
+        return self.by_culture.summary()
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows: cultures and domains."""
+        return self.by_culture._repr_html_() + self.by_domain._repr_html_()
+
     def of(self, scorer: str) -> Breakdown:
         """The part of one scorer."""
         parts: dict[str, Any] = {name: part.of(scorer) for name, part in self if isinstance(part, Grouped)}

@@ -155,6 +155,36 @@ class Report(Output):
     validity: ValidityPart | None
     runs: tuple[RunPart, ...]
 
+    def summary(self) -> str:
+        """What was found, in sentences that survive being quoted."""
+        from carb_cli.report.page import verdict
+
+        return verdict(self)
+
+    def markdown(self) -> str:
+        """The leaderboard as a Markdown table."""
+        from carb_cli.report.tables import markdown_table
+
+        return markdown_table(self)
+
+    def latex(self) -> str:
+        """The leaderboard as a LaTeX ``tabular`` for booktabs."""
+        from carb_cli.report.tables import latex_table
+
+        return latex_table(self)
+
+    def chart(self) -> Any:
+        """The leaderboard as an Altair chart, which a notebook draws."""
+        from carb_cli.report.figures import leaderboard
+
+        return leaderboard(self).chart
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows."""
+        from carb_cli.report.tables import html_leaderboard
+
+        return html_leaderboard(self)
+
     def plain(self) -> dict[str, Any]:
         """The report in the form of ``report.json``."""
         return self.model_dump(mode="json")

@@ -3,17 +3,12 @@
 from __future__ import annotations
 
 import json
-import re
 from typing import Any
 
 from carb_cli.display import interval, percent, safe
 from carb_cli.labels import labels
 from carb_cli.report.model import DatasetPart, Report, ScorerPart
-
-_LATEX = {
-    "\\": r"\textbackslash{}", "&": r"\&", "%": r"\%", "$": r"\$", "#": r"\#", "_": r"\_", "{": r"\{", "}": r"\}",
-    "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "<": r"\textless{}", ">": r"\textgreater{}",
-}  # fmt: skip
+from carb_metrics.showing import html_table, latex_escape, markdown_escape
 
 
 def human(data: DatasetPart) -> str:
@@ -53,6 +48,23 @@ def markdown_table(report: Report) -> str:
         ]
         lines.append("| " + " | ".join(row) + " |")
     return "\n".join(lines) + "\n"
+
+
+def html_leaderboard(report: Report) -> str:
+    """The verdict and the leaderboard, as a notebook shows them."""
+    short = labels(report.scorers)
+    head = ["rank", "scorer", "accuracy %", f"{100 * report.confidence:.4g}%", "sets", "ties", "errors"]
+    rows = [
+        [
+            f"{part.rank.rank} [{part.rank.low}–{part.rank.high}]",
+            safe(short[name]),
+            percent(part.overall.accuracy),
+            interval(part.overall.low, part.overall.high),
+            *(str(number) for number in (part.overall.n, part.overall.ties, part.overall.errors)),
+        ]
+        for name, part in report.scorers.items()
+    ]
+    return html_table(head, rows, caption=report.summary())
 
 
 def latex_table(report: Report) -> str:
@@ -137,13 +149,11 @@ def _accuracy(part: ScorerPart) -> str:
 
 
 def _md(text: str) -> str:
-    """Plain text inside a Markdown table."""
-    flat = " ".join(safe(text).split())
-    return re.sub(r"([\\`*_{}\[\]<>()#+!|~])", r"\\\1", flat)
+    return markdown_escape(safe(text))
 
 
 def _tex(text: str) -> str:
-    return "".join(_LATEX.get(character, character) for character in " ".join(safe(text).split()))
+    return latex_escape(safe(text))
 
 
 def _yaml(text: str) -> Any:

@@ -1,0 +1,59 @@
+"""Tables of results: as HTML for notebooks, as Markdown, and as LaTeX for papers."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from html import escape
+
+__all__ = ["html_table", "latex_escape", "latex_table", "markdown_escape", "markdown_table"]
+
+Rows = Sequence[Sequence[str]]
+
+_LATEX = {
+    "\\": r"\textbackslash{}", "&": r"\&", "%": r"\%", "$": r"\$", "#": r"\#", "_": r"\_", "{": r"\{", "}": r"\}",
+    "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "<": r"\textless{}", ">": r"\textgreater{}", "–": "--",
+}  # fmt: skip
+
+
+def markdown_escape(text: str) -> str:
+    """Plain text inside a Markdown table, on one line."""
+    return re.sub(r"([\\`*_{}\[\]<>()#+!|~])", r"\\\1", " ".join(text.split()))
+
+
+def latex_escape(text: str) -> str:
+    """Plain text inside a LaTeX table, on one line."""
+    return "".join(_LATEX.get(character, character) for character in " ".join(text.split()))
+
+
+def markdown_table(head: Sequence[str], rows: Rows) -> str:
+    """A Markdown table of plain texts, which are escaped."""
+    lines = [head, ["---"] * len(head), *rows]
+    cells = [[cell if number == 1 else markdown_escape(cell) for cell in line] for number, line in enumerate(lines)]
+    return "".join("| " + " | ".join(line) + " |\n" for line in cells)
+
+
+def latex_table(head: Sequence[str], rows: Rows, left: int = 1) -> str:
+    """A ``tabular`` for booktabs of plain texts, which are escaped.
+
+    Args:
+        head: the titles of the columns.
+        rows: the cells of each row.
+        left: number of columns, from the first, that are aligned to the left; the others are aligned to the right.
+    """
+
+    def line(cells: Sequence[str]) -> str:
+        return " & ".join(map(latex_escape, cells)) + r" \\"
+
+    columns = "l" * left + "r" * (len(head) - left)
+    begin = r"\begin{tabular}{" + columns + "}"
+    body = [begin, r"\toprule", line(head), r"\midrule", *map(line, rows), r"\bottomrule", r"\end{tabular}"]
+    return "\n".join(body) + "\n"
+
+
+def html_table(head: Sequence[str], rows: Rows, caption: str = "") -> str:
+    """An HTML table of plain texts, which are escaped; it holds no script and no style."""
+    title = f"<caption>{escape(caption)}</caption>" if caption else ""
+    heads = "".join(f"<th>{escape(cell)}</th>" for cell in head)
+    body = "".join("<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in row) + "</tr>" for row in rows)
+    return f"<table>{title}<thead><tr>{heads}</tr></thead><tbody>{body}</tbody></table>"
