@@ -20,6 +20,7 @@ from carb_data import CarbError
 from carb_data.models import Message
 from carb_scorers import ScoreRequest, ScoreResult, open_scorer
 from carb_scorers.judge.asking import Asker
+from carb_scorers.judge.form_files import read_form
 from carb_scorers.models.transformers.cores import HiddenCore, OwnCore
 from tiny_models import TEXTS, request
 
@@ -154,7 +155,7 @@ def next_logprobs(folder: Path, text: str) -> tuple[Any, Any]:
 def test_listwise(base: Path, architecture: str, chat: bool) -> None:
     folder = tiny_models.folder(base, architecture, "CausalLM", chat=chat)
     (result,) = scored(f"judge:{folder}", request())
-    asked = Asker("listwise", "culture", "en", None).ask(request(), TEXTS, "ABCD", "letter")
+    asked = Asker(read_form("culture"), "listwise").ask(request(), TEXTS, "ABCD", reads=True)
     _, tokenizer = loaded(folder, "CausalLM")
     logprobs, _ = next_logprobs(folder, rendered(tokenizer, asked.messages[0]["content"], None, asked.cue))
     letters = [tokenizer(x if chat else f" {x}", add_special_tokens=False)["input_ids"] for x in "ABCD"]
@@ -175,7 +176,7 @@ def test_pointwise_with_a_rating_of_two_tokens(base: Path, architecture: str) ->
     """``10`` is ``1`` and ``0``: P(10) = P(1) P(0 | 1), and the rating 1 keeps what is left of P(1)."""
     folder = tiny_models.folder(base, architecture, "CausalLM", chat=True)
     (result,) = scored(f"judge:{folder}?mode=pointwise", request(TEXTS[0]))
-    asked = Asker("pointwise", "culture", "en", None).ask(request(), TEXTS[:1], "A", "number")
+    asked = Asker(read_form("culture"), "pointwise").ask(request(), TEXTS[:1], "A", reads=True)
     _, tokenizer = loaded(folder, "CausalLM")
     text = rendered(tokenizer, asked.messages[0]["content"], None)
     first, _ = next_logprobs(folder, text)

@@ -1,0 +1,56 @@
+"""Which combinations of scorer and backend are held to plain arithmetic on a model's own forward pass.
+
+``test_parity.py`` computes every cell; ``python tests/parity.py`` prints the table of carb-scorers' README.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Cell:
+    """A combination; its options as in a spec."""
+
+    kind: str
+    says: str
+    """What stands in the table besides the kind."""
+    options: str = ""
+    backends: tuple[str, ...] = ("hf", "openai")
+
+    @property
+    def name(self) -> str:
+        return f"{self.kind} {self.says}"
+
+
+CELLS = (
+    Cell("classifier", "scalar head"),
+    Cell("implicit", "sum", "ref=none"),
+    Cell("implicit", "mean", "ref=none&reduce=mean"),
+    Cell("implicit", "with a reference", "ref={reference}", ("hf",)),
+    Cell("judge", "listwise, read", "mode=listwise"),
+    Cell("judge", "listwise, read, both orders", "mode=listwise&orders=both"),
+    Cell("judge", "listwise, read, rotated", "mode=listwise&orders=rotated"),
+    Cell("judge", "pairwise, read", "mode=pairwise"),
+    Cell("judge", "pairwise, read, one order", "mode=pairwise&orders=one"),
+    Cell("judge", "pairwise, read, knockout", "mode=pairwise&pairs=knockout"),
+    Cell("judge", "pointwise, read", "mode=pointwise"),
+    Cell("judge", "pointwise, read, both scales", "mode=pointwise&orders=both"),
+    Cell("judge", "listwise, written", "mode=listwise&read=generate&max_tokens=8"),
+    Cell("judge", "pairwise, written", "mode=pairwise&read=generate&max_tokens=8"),
+    Cell("judge", "pointwise, written", "mode=pointwise&read=generate&max_tokens=8"),
+)
+BACKENDS = ("hf", "openai")
+
+
+def table() -> str:
+    """The cells as Markdown."""
+    lines = [f"| scorer | {' | '.join(f'`{b}`' for b in BACKENDS)} |", "|---|" + "---|" * len(BACKENDS)]
+    for cell in CELLS:
+        held = " | ".join("yes" if backend in cell.backends else "–" for backend in BACKENDS)
+        lines.append(f"| `{cell.kind}`, {cell.says} | {held} |")
+    return "\n".join(lines)
+
+
+if __name__ == "__main__":
+    print(table())

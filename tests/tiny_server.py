@@ -1,0 +1,96 @@
+"""A server of OpenAI's form on this machine that answers with a tiny model's own forward pass, one text at a time."""
+
+from __future__ import annotations
+
+import json
+import threading
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+import torch
+
+
+def row(model: Any, ids: list[int]) -> Any:
+    """Logits behind each token of one row, float64 ``(tokens, vocabulary)``; of a classifier its one output."""
+    with torch.inference_mode():
+        return model(torch.tensor([ids])).logits[0].double()
+
+
+def greedy(model: Any, ids: list[int], tokens: int, end: int) -> list[int]:
+    """Token by token, without a cache."""
+    out: list[int] = []
+    while len(out) < tokens and end not in out:
+        out.append(int(row(model, [*ids, *out])[-1].argmax()))
+    return out
+
+
+class TinyServer:
+    """``/chat/completions``, ``/completions`` that echo, and ``/classify``."""
+
+    def __init__(self, models: dict[str, Any], tokenizer: Any) -> None:
+        """Args:
+        models: name to model.
+        tokenizer: of all of them.
+        """
+        self._models, self._tokenizer = models, tokenizer
+        server = self
+
+        class Handler(BaseHTTPRequestHandler):
+            protocol_version = "HTTP/1.1"
+
+            def do_POST(self) -> None:
+                body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+                path = self.path.removeprefix("/v1/").strip("/").replace("/", "_")
+                with server._one:
+                    content = json.dumps(getattr(server, path)(body)).encode()
+                self.send_response(200)
+                self.send_header("Content-Length", str(len(content)))
+                self.end_headers()
+                self.wfile.write(content)
+
+            def log_message(self, *_: object) -> None:
+                pass
+
+        self._one = threading.Lock()
+        self._http = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self._http.daemon_threads = True
+        self.url = f"http://127.0.0.1:{self._http.server_address[1]}/v1"
+        threading.Thread(target=self._http.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True).start()
+
+    def close(self) -> None:
+        self._http.shutdown()
+        self._http.server_close()
+
+    def ids(self, text: str) -> list[int]:
+        return list(self._tokenizer(text, add_special_tokens=False)["input_ids"])
+
+    def chat_completions(self, body: dict[str, Any]) -> dict[str, Any]:
+        going_on = body.get("continue_final_message", False)
+        template = {"add_generation_prompt": not going_on, "continue_final_message": going_on, "tokenize": False}
+        ids = self.ids(self._tokenizer.apply_chat_template(body["messages"], **template))
+        model = self._models[body["model"]]
+        written = greedy(model, ids, body["max_tokens"], self._tokenizer.eos_token_id)
+        content = []
+        for place, token in enumerate(written if body.get("logprobs") else []):
+            logprobs = row(model, [*ids, *written[:place]])[-1].log_softmax(-1)
+            top = [{"token": t, "logprob": v} for t, v in zip(self._words, logprobs.tolist(), strict=False)]
+            content.append({**top[token], "top_logprobs": top})
+        text = self._tokenizer.decode(written, skip_special_tokens=True)
+        message = {"role": "assistant", "content": text}
+        return {"choices": [{"message": message, "logprobs": {"content": content}, "finish_reason": "stop"}]}
+
+    def completions(self, body: dict[str, Any]) -> dict[str, Any]:
+        given = self._tokenizer(body["prompt"], add_special_tokens=False, return_offsets_mapping=True)
+        ids, offsets = list(given["input_ids"]), [start for start, _ in given["offset_mapping"]]
+        before = row(self._models[body["model"]], [self._tokenizer.bos_token_id, *ids]).log_softmax(-1)
+        values = [float(before[place, token]) for place, token in enumerate(ids)]
+        return {"choices": [{"text": "", "logprobs": {"text_offset": offsets, "token_logprobs": values}}]}
+
+    def classify(self, body: dict[str, Any]) -> dict[str, Any]:
+        assert body["use_activation"] is False
+        text = self._tokenizer.apply_chat_template(body["messages"], tokenize=False)
+        return {"data": [{"probs": row(self._models[body["model"]], self.ids(text)).tolist()}]}
+
+    @property
+    def _words(self) -> list[str]:
+        return [self._tokenizer.decode([token]) for token in range(len(self._tokenizer))]
