@@ -20,7 +20,7 @@ from carb_data.options import closest
 from carb_data.registry import Registry, UnknownCultureError, cultures
 from carb_data.shapes import read_rows
 
-__all__ = ["SEED"]
+__all__ = ["SEED", "SEED_2", "SEED_2_FOLDER"]
 
 SEED = "carb-seed"
 SEED_2 = f"{SEED}@2"
