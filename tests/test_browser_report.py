@@ -126,7 +126,7 @@ def reports(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     assert main(["report", str(folder / "hostile"), "--html", str(made["hostile"])]) == 0
     assert main(["report", str(folder / "mirrored"), "--html", str(made["mirrored"])]) == 0
     both = [str(folder / "seed"), str(folder / "hostile")]
-    assert main(["report", *both, "--site", str(folder / "site")]) == 0
+    assert main(["site", *both, "--out", str(folder / "site")]) == 0
     return made
 
 

@@ -27,6 +27,7 @@ COMMANDS = {
     "judges": (f"{_COMMANDS}.judges:judges", "Show bias of position, order and length, ties, and calibration."),
     "shortcuts": (f"{_COMMANDS}.shortcuts:shortcuts", "Show how far the surface gets, and who gets further."),
     "agreement": (f"{_COMMANDS}.agreement:agreement", "Show how far raters agree."),
+    "site": (f"{_COMMANDS}.site:site", "Write a leaderboard site from runs and entries."),
     "power": (f"{_COMMANDS}.power:power", "Say how many sets a comparison needs."),
     "train": (f"{_COMMANDS}.train:train", "Train a Think-as-Locals judge."),
     "doctor": (f"{_COMMANDS}.doctor:doctor", "Say what is installed, what is missing, and what it is for."),
@@ -66,9 +67,14 @@ SCORERS_COMMANDS = {
     "check": (f"{_COMMANDS}.scorers:check", "Compare a published model's scores with its published figures."),
     "form": (f"{_COMMANDS}.scorers:form", "Print the file of a judge's form."),
 }
+RESULTS_COMMANDS = {
+    "add": (f"{_COMMANDS}.results:add", "Turn runs into entries of a folder of results."),
+    "check": (f"{_COMMANDS}.results:check", "Compute every number of the entries again from their rows."),
+}
 GROUPS = {
     "data": (DATA_COMMANDS, "List, inspect, check, build and split data sets."),
     "review": (REVIEW_COMMANDS, "Let native speakers review a data set, and put their votes into it."),
+    "results": (RESULTS_COMMANDS, "Keep results that others can check."),
     "scorers": (SCORERS_COMMANDS, "Published reward models: what they need, how they are asked, what they reach."),
 }
 """Commands in groups, with a line for each group."""

@@ -1,7 +1,7 @@
 """Typed data model, native seed set, builders and checks for cultural Best-of-N benchmarks."""
 
 from carb_data.contamination import ContaminationReport, check_contamination
-from carb_data.dataset import Dataset, load
+from carb_data.dataset import Dataset, content_hash, load
 from carb_data.errors import CarbError, DataError, MissingExtraError, Problem, install_line
 from carb_data.facts import Fact, Family
 from carb_data.models import (
@@ -44,6 +44,7 @@ __all__ = [
     "UnknownCultureError",
     "Votes",
     "check_contamination",
+    "content_hash",
     "cultures",
     "install_line",
     "is_main",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from functools import cached_property
@@ -232,6 +233,17 @@ def _with_parents(culture: str) -> set[str]:
 
 def _is_form_of(language: str, asked: str) -> bool:
     return language == asked or language.startswith(f"{asked}-")
+
+
+def content_hash(item: BonSet) -> str:
+    """sha256 (hex) of what a set asks and which answer is right: its prompt, culture, and responses with their roles.
+
+    Votes, sources, notes and perturbed versions may change without changing it; the order of responses does not matter.
+    """
+    prompt = item.prompt if isinstance(item.prompt, str) else [turn.model_dump(mode="json") for turn in item.prompt]
+    answers = sorted((r.id, r.role.value, r.text) for r in item.responses)
+    content = json.dumps([item.id, item.culture, item.language, prompt, answers], ensure_ascii=False)
+    return hashlib.sha256(content.encode("utf-8", "surrogatepass")).hexdigest()
 
 
 def load(name_or_path: str | Path, *, registry: Registry | None = cultures) -> Dataset:

@@ -31,7 +31,6 @@ def report(
     md: Annotated[Path | None, Parameter(allow_leading_hyphen=True, show_default=False)] = None,
     latex: Annotated[Path | None, Parameter(allow_leading_hyphen=True, show_default=False)] = None,
     card: Annotated[Path | None, Parameter(allow_leading_hyphen=True, show_default=False)] = None,
-    site: PathOption = None,
     validity: PathOption = None,
     texts: float = 2.2,
     confidence: float = 0.95,
@@ -61,9 +60,6 @@ def report(
         Write the leaderboard as a LaTeX table to this file; - for stdout.
     card
         Write evaluation results for Hugging Face model cards, as YAML, to this file; - for stdout.
-    site
-        Write a static site into this folder: a leaderboard of all runs, which may be on different data sets, and a
-        report for each data set.
     validity
         CSV with the columns scorer and downstream: do these accuracies predict downstream results?
     texts
@@ -74,9 +70,6 @@ def report(
     if not runs:
         raise CarbError("Name at least one run folder, for example: carb report runs/first")
     add_cultures(culture_file)
-    if site is not None:
-        _site(runs, site, confidence, texts)
-        return
     read = read_runs(runs)
     found = content(read, confidence=confidence)
     if validity is not None:
@@ -126,13 +119,6 @@ def _to_stdout(
         else:
             written.append(write(path, form(found)))
     return printed
-
-
-def _site(runs: tuple[Path, ...], site: Path, confidence: float, texts: float) -> None:
-    from carb_cli.report.site import write_site
-
-    pages = write_site(runs, site, confidence=confidence, budget=round(texts * 1e6))
-    display.say(f"Written: {(site / 'index.html').resolve()} and {pages} report{'' if pages == 1 else 's'}")
 
 
 def _validity(file: Path, found: Report) -> ValidityPart:

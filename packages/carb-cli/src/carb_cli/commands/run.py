@@ -26,7 +26,7 @@ from carb_cli.report.content import chance
 from carb_cli.review.applying import companion, line_beside
 from carb_cli.selection import select
 from carb_data import Dataset, ScoreTable, load
-from carb_metrics import bon_accuracy
+from carb_metrics import bon_accuracy, main_sets
 from carb_scorers.evaluation import Progress
 from carb_scorers.runs import RunRecord
 
@@ -227,7 +227,8 @@ def _say_how_to_go_on(out: Path, arguments: Sequence[str]) -> None:
 
 
 def _say_what_was_found(out: Path, dataset: Dataset) -> None:
-    found = bon_accuracy(ScoreTable.load(out / "scores.parquet"), by=("scorer",))
+    main = main_sets(ScoreTable.load(out / "scores.parquet").with_items(dataset))
+    found = bon_accuracy(main, by=("scorer",))
     cells = {name: found.cell(name) for name in found.groups["scorer"].to_list()}
     short = labels(cells)
     for name, cell in cells.items():

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -22,7 +22,7 @@ from carb_cli.report.model import (
     ValidityPart,
 )
 from carb_cli.review.applying import line_beside
-from carb_cli.runs import dataset_of
+from carb_cli.runs import dataset_of, only
 from carb_data import CarbError, Dataset, ScoreTable, is_main
 from carb_metrics import (
     Breakdown,
@@ -59,6 +59,32 @@ class Runs:
     def scorers(self) -> dict[str, ScorerRecord]:
         """The record of each scorer, by name."""
         return {scorer.spec.name: scorer for record in self.records for scorer in record.scorers}
+
+    def only(self, scorer: str) -> ScoreTable:
+        """The scores of one scorer."""
+        return only(self.scores, scorer)
+
+    def without(self, names: Collection[str]) -> Runs | None:
+        """These runs without some scorers; null if nothing is left."""
+        if not set(names) & set(self.scorers):
+            return self
+        kept = []
+        for folder, record in zip(self.folders, self.records, strict=True):
+            scorers = tuple(scorer for scorer in record.scorers if scorer.spec.name not in names)
+            if scorers:
+                kept.append((folder, record.model_copy(update={"scorers": scorers})))
+        if not kept:
+            return None
+        folders, records = zip(*kept, strict=True)
+        scores = ScoreTable(self.scores.frame.filter(~pl.col("scorer").cast(pl.String).is_in(sorted(names))))
+        return Runs(folders, records, self.dataset, scores)
+
+
+def merged(several: Sequence[Runs]) -> Runs:
+    """Runs on the same sets, with different scorers, as one; the data set is that of the first."""
+    folders = tuple(folder for runs in several for folder in runs.folders)
+    records = tuple(record for runs in several for record in runs.records)
+    return Runs(folders, records, several[0].dataset, ScoreTable.concat([runs.scores for runs in several]))
 
 
 def read_runs(folders: Sequence[Path]) -> Runs:

@@ -1,0 +1,53 @@
+"""``carb site``: a leaderboard as static files."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+from carb_cli import display
+from carb_cli.options import CultureFile, Several, add_cultures
+from carb_data import CarbError, load
+
+
+def site(
+    *sources: Path,
+    out: Path = Path("site"),
+    data: Annotated[tuple[str, ...], Several] = (),
+    texts: float = 2.2,
+    confidence: float = 0.95,
+    culture_file: CultureFile = (),
+) -> None:
+    """Write a leaderboard site: a table for each data set, its report and CSV, and a page for each scorer.
+
+    The files need no server. Entries are checked as by `carb results check`; one that does not follow from its rows
+    stops the command. Entries of data that have changed since stand on their scorers' pages alone.
+
+    For example:
+
+        carb site results --out site
+
+        carb site runs/first runs/second --out site
+
+    Parameters
+    ----------
+    sources
+        Folders that `carb run` wrote, and folders of results.
+    out
+        The folder to write; `site` by default.
+    data
+        Data sets that the entries may be of, beside carb-seed: paths, or hf://owner/name.
+    texts
+        Megabytes of each report that the texts of the sets may take; 2.2 by default.
+    confidence
+        Level of the intervals, between 0 and 1; 0.95 by default.
+    """
+    from carb_cli.report.site import write_site
+    from carb_cli.results.entry import Candidates
+
+    if not sources:
+        raise CarbError("Name at least one folder, for example: carb site results --out site")
+    add_cultures(culture_file)
+    candidates = Candidates([load(name) for name in data])
+    pages = write_site(sources, out, candidates, confidence=confidence, budget=round(texts * 1e6))
+    display.say(f"Written: {(out / 'index.html').resolve()} and {pages} report{'' if pages == 1 else 's'}")

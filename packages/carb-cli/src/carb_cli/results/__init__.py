@@ -1,0 +1,1 @@
+"""Results as others can check them: entries whose numbers are computed again from rows."""

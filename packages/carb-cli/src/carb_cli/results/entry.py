@@ -1,0 +1,304 @@
+"""An entry: one scorer's rows on a data set, keyed by set and content, and the numbers that follow from them."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Literal
+
+import polars as pl
+from pydantic import Field, ValidationError
+
+from carb_cli.output import Output, Part, write
+from carb_cli.runs import dataset_of, only, scores_of
+from carb_data import BonSet, CarbError, Dataset, ScoreTable, content_hash
+from carb_metrics import Cell, Estimate, bon_accuracy, family_accuracy, main_sets
+from carb_scorers.records import RunRecord
+
+Relationship = Literal["author", "independent", "unknown"]
+TrainedOn = Literal["no", "yes", "unknown"]
+
+ENTRY, ROWS = "entry.json", "rows.parquet"
+_COLUMNS = {"item_id": pl.String, "content": pl.String, "response_id": pl.String, "score": pl.Float64}
+_LARGEST = {ENTRY: 1_000_000, ROWS: 100_000_000}
+"""Bytes of a file of an entry; a larger one is refused before it is read."""
+_SAME = 1e-6
+"""Largest difference between a number of an entry and the same number computed again."""
+
+
+class Numbers(Part):
+    """What follows from the rows and the data set, and from nothing else."""
+
+    sets: int
+    failed: int
+    """Sets with at least one response without a score."""
+    accuracy: Cell
+    """Over the sets that count for a culture; a tie loses."""
+    shared: Cell
+    """The same, where a tie of k gives 1/k."""
+    families: Estimate | None
+    """Accuracy over mirrored families; null where the data set has none."""
+
+
+class Entry(Output):
+    """``entry.json``: one scorer on one data set. The rows are in ``rows.parquet`` beside it."""
+
+    schema_: Literal["carb.results.entry/1"] = Field(default="carb.results.entry/1", alias="schema")
+    run: RunRecord
+    """The command, versions, machine, seed and data of the run, with this scorer alone."""
+    rows_sha256: str
+    numbers: Numbers
+    relationship: Relationship
+    """Who ran it: the model's ``author``, somebody ``independent``, or ``unknown``."""
+    trained_on: TrainedOn
+    """Whether the model was trained on these sets or their sources, as the submitter says."""
+
+    @property
+    def name(self) -> str:
+        """The scorer's name."""
+        return self.run.scorers[0].spec.name
+
+    @property
+    def folder(self) -> Path:
+        """Where the entry belongs within a folder of results: names that look alike get different folders."""
+        data = self.run.dataset
+        first = Path(data.names[0]).stem if data.names else "data"
+        return Path(f"{_slug(first)}-{data.fingerprint[:8]}") / f"{_slug(self.name)}-{_digest(self.name)[:8]}"
+
+
+class Candidates:
+    """Data sets among which the one of an entry is looked for; the built-in ones are loaded when they are needed.
+
+    An entry cannot make this program open a file or an address: only data that the user names, and the seed, are read.
+    """
+
+    def __init__(self, named: Sequence[Dataset] = (), builtin: Iterable[str] = ("carb-seed@2", "carb-seed@1")) -> None:
+        self._named = [_Known(dataset) for dataset in named]
+        self._builtin = tuple(builtin)
+
+    @cached_property
+    def _shipped(self) -> list[_Known]:
+        from carb_data import load
+
+        return [_Known(load(name)) for name in self._builtin]
+
+    def holding(self, rows: pl.DataFrame) -> Dataset | None:
+        """The sets of the rows, out of the first data set that has all of them with the same content."""
+        wanted = dict(rows.select("item_id", "content").unique().iter_rows())
+        for known in self._named:
+            if (found := known.sets(wanted)) is not None:
+                return found
+        for known in self._shipped:
+            if (found := known.sets(wanted)) is not None:
+                return found
+        return None
+
+
+class _Known:
+    def __init__(self, dataset: Dataset) -> None:
+        self._items: dict[str, BonSet] = {item.id: item for item in dataset}
+        self._hashes: dict[str, str] = {}
+
+    def sets(self, wanted: Mapping[str, str]) -> Dataset | None:
+        for id_, content in wanted.items():
+            if id_ not in self._items:
+                return None
+            if self._hashes.setdefault(id_, "") == "":
+                self._hashes[id_] = content_hash(self._items[id_])
+            if self._hashes[id_] != content:
+                return None
+        return Dataset(item for id_, item in self._items.items() if id_ in wanted)
+
+
+def entries_of(
+    folder: Path, relationship: Relationship = "unknown", trained_on: TrainedOn = "unknown"
+) -> list[tuple[Entry, bytes]]:
+    """The entries of a finished run, one for each scorer, with the bytes of their rows.
+
+    Args:
+        folder: the folder that ``carb run`` wrote.
+        relationship: who ran it.
+        trained_on: whether the models were trained on these sets.
+
+    Raises:
+        CarbError: the folder is no run.
+    """
+    record, dataset, scores = RunRecord.read(folder), dataset_of(folder), scores_of(folder)
+    hashes = {item.id: content_hash(item) for item in dataset}
+    found = []
+    for scorer in record.scorers:
+        table = only(scores, scorer.spec.name)
+        frame = table.frame.filter(pl.col("perturbation").is_null()).select(
+            pl.col("item_id").cast(pl.String),
+            pl.col("item_id").cast(pl.String).replace_strict(hashes, return_dtype=pl.String).alias("content"),
+            pl.col("response_id").cast(pl.String),
+            pl.col("score"),
+        )
+        packed = _packed(frame)
+        entry = Entry(
+            run=record.model_copy(update={"scorers": (scorer,)}),
+            rows_sha256=hashlib.sha256(packed).hexdigest(),
+            numbers=numbers(_table(frame, dataset, scorer.spec.name), dataset),
+            relationship=relationship,
+            trained_on=trained_on,
+        )
+        found.append((entry, packed))
+    return found
+
+
+def save(entry: Entry, packed: bytes, results: Path) -> Path:
+    """Write an entry into its folder below ``results``; returns the folder."""
+    folder = results / entry.folder
+    write(folder / ROWS, packed)
+    write(folder / ENTRY, entry.model_dump_json(indent=1) + "\n")
+    return folder
+
+
+def found_in(results: Path) -> list[Path]:
+    """The folders of the entries below a folder, in order of their names.
+
+    Raises:
+        CarbError: there is no entry.
+    """
+    found = sorted(path.parent for path in results.rglob(ENTRY)) if results.is_dir() else []
+    if not found:
+        raise CarbError(f"{results} holds no entry. Make one with: carb results add runs/first --out {results}")
+    return found
+
+
+def read(folder: Path) -> tuple[Entry, pl.DataFrame]:
+    """Read an entry and its rows.
+
+    Raises:
+        CarbError: a file is missing, too large or not of its form, or the rows are not those of the entry.
+    """
+    for name, largest in _LARGEST.items():
+        path = folder / name
+        if not path.is_file():
+            raise CarbError(f"{path} is missing.")
+        if path.stat().st_size > largest:
+            raise CarbError(f"{path} has {path.stat().st_size:,} bytes; at most {largest:,} are read.")
+    try:
+        entry = Entry.model_validate_json((folder / ENTRY).read_bytes())
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_input=False)[0]
+        place = ".".join(map(str, first["loc"])) or "the file"
+        raise CarbError(f"{folder / ENTRY} is no entry: {place}: {first['msg']}.") from None
+    if len(entry.run.scorers) != 1:
+        raise CarbError(f"{folder / ENTRY}: run.scorers must hold one scorer, and has {len(entry.run.scorers)}.")
+    packed = (folder / ROWS).read_bytes()
+    if hashlib.sha256(packed).hexdigest() != entry.rows_sha256:
+        raise CarbError(f"{folder / ROWS}: its sha256 is not the one in {ENTRY}.")
+    try:
+        frame = pl.read_parquet(packed)
+    except Exception as error:  # polars raises what its reader raises, panics of broken files among it
+        raise CarbError(f"{folder / ROWS} cannot be read: {str(error).splitlines()[0]}.") from None
+    if dict(frame.schema) != _COLUMNS:
+        raise CarbError(f"{folder / ROWS} must have the columns {', '.join(_COLUMNS)}, of text and 64-bit numbers.")
+    return entry, frame
+
+
+def check(folder: Path, candidates: Candidates) -> list[str]:
+    """What is wrong with an entry; empty where every number follows from its rows.
+
+    Args:
+        folder: the entry's folder.
+        candidates: data sets among which its own must be.
+    """
+    try:
+        entry, rows = read(folder)
+    except CarbError as error:
+        return [str(error)]
+    dataset = candidates.holding(rows)
+    if dataset is None:
+        return ["its sets are not in this version of the data: an id is unknown, or a set's content is another"]
+    problems = list(_gaps(rows, dataset))
+    if folder.parts[-2:] != entry.folder.parts:
+        problems.append(f"it must be in a folder {entry.folder}")
+    if problems:
+        return problems
+    again = numbers(_table(rows, dataset, entry.name), dataset)
+    return list(_differences(entry.numbers.model_dump(), again.model_dump()))
+
+
+def table_of(entry: Entry, rows: pl.DataFrame, dataset: Dataset) -> ScoreTable:
+    """The entry's scores on the sets of a data set, in the form that metrics read."""
+    return _table(rows, dataset, entry.name)
+
+
+def numbers(table: ScoreTable, dataset: Dataset) -> Numbers:
+    """Every number of an entry, from its scores and the data set alone."""
+    main = main_sets(table.with_items(dataset))
+    strict = bon_accuracy(main, by=("scorer",))
+    name = str(table.frame["scorer"][0]) if len(table) else ""
+    families = family_accuracy(table, dataset)
+    failed = table.frame.filter(pl.col("score").is_null())["item_id"].n_unique()
+    return Numbers(
+        sets=len(dataset),
+        failed=failed,
+        accuracy=strict.cell(name),
+        shared=bon_accuracy(main, by=("scorer",), ties="shared").cell(name),
+        families=None if families is None else families.of(name).accuracy,
+    )
+
+
+def _table(rows: pl.DataFrame, dataset: Dataset, scorer: str) -> ScoreTable:
+    frame = pl.DataFrame(
+        [
+            (scorer, item.id, r.id, r.role.value, item.culture, item.domain.value, r.language, None, None)
+            for item in dataset
+            for r in item.responses
+        ],
+        schema={
+            **dict.fromkeys(("scorer", "item_id", "response_id", "role", "culture", "domain", "language"), pl.String),
+            **dict.fromkeys(("perturbation", "original"), pl.String),
+        },
+        orient="row",
+    )
+    return ScoreTable(
+        frame.join(rows.drop("content"), on=["item_id", "response_id"], how="left", maintain_order="left")
+    )
+
+
+def _gaps(rows: pl.DataFrame, dataset: Dataset) -> Iterable[str]:
+    """Responses without a row, rows without a response, and rows that are there twice."""
+    wanted = {(item.id, response.id) for item in dataset for response in item.responses}
+    there = list(rows.select("item_id", "response_id").iter_rows())
+    if len(set(there)) != len(there):
+        yield f"{len(there) - len(set(there))} rows are there twice"
+    if missing := sorted(wanted - set(there)):
+        yield f"{len(missing)} responses have no row, the first is {'/'.join(missing[0])}"
+    if unknown := sorted(set(there) - wanted):
+        yield f"{len(unknown)} rows are of no response, the first is {'/'.join(unknown[0])}"
+    if not rows["score"].is_finite().fill_null(True).all():
+        yield "a score is infinite or not a number"
+
+
+def _differences(claimed: Any, found: Any, place: str = "numbers") -> Iterable[str]:
+    if isinstance(claimed, Mapping) and isinstance(found, Mapping):
+        for key in claimed.keys() | found.keys():
+            yield from _differences(claimed.get(key), found.get(key), f"{place}.{key}")
+    elif isinstance(claimed, float) and isinstance(found, float | int):
+        if abs(claimed - found) > _SAME:
+            yield f"{place} says {claimed:.6g}; its rows give {found:.6g}"
+    elif claimed != found:
+        yield f"{place} says {claimed}; its rows give {found}"
+
+
+def _packed(frame: pl.DataFrame) -> bytes:
+    from io import BytesIO
+
+    buffer = BytesIO()
+    frame.sort("item_id", "response_id").write_parquet(buffer, compression="zstd", compression_level=19)
+    return buffer.getvalue()
+
+
+def _slug(text: str) -> str:
+    return re.sub(r"[^A-Za-z0-9._@-]+", "-", text).strip("-.")[:60] or "x"
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
