@@ -18,8 +18,7 @@ from carb_cli.main import FAILED, INTERRUPTED, OK
 from carb_cli.options import Json, Quiet
 from carb_cli.output import Output, Part
 from carb_cli.runs import scores_of
-from carb_data import CarbError, Dataset
-from carb_data.models import BonSet, Kind
+from carb_data import BonSet, CarbError, Dataset, Kind
 from carb_data.sources import rows
 from carb_metrics import bon_accuracy
 from carb_scorers.judge import form_names, form_text, read_form

@@ -27,7 +27,7 @@ def site(
 
         carb site results --out site
 
-        carb site runs/first runs/second --out site
+        carb site runs/first --out site
 
     Parameters
     ----------
