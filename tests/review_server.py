@@ -18,7 +18,7 @@ class Server:
     """``carb review serve`` on a port of this machine."""
 
     def __init__(
-        self, out: Path, *arguments: str, data: str = "carb-seed", cultures: Sequence[str] = ("thai",)
+        self, out: Path, *arguments: str, data: str = "carb-seed@1", cultures: Sequence[str] = ("thai",)
     ) -> None:
         chosen = [part for culture in cultures for part in ("--culture", culture)]
         port = [] if "--port" in arguments else ["--port", "0"]

@@ -104,7 +104,8 @@ def test_a_study_from_the_command_line(public_data, tmp_path):
     names = ["random", "length", "language", "label"]
     scorers = "".join(f'[[scorer]]\nname = "{name}"\nspec = "baseline:{name}"\n' for name in names)
     (tmp_path / "study.toml").write_text(
-        f'out = "out"\nn = 4\n{scorers}[[benchmark]]\nname = "seed"\ndata = "carb-seed"\nlimit = 40\nties = "shared"\n'
+        f'out = "out"\nn = 4\n{scorers}[[benchmark]]\nname = "seed"\n'
+        'data = "carb-seed@1"\nlimit = 40\nties = "shared"\n'
         f'[[policy]]\nname = "file"\nspec = "file:{tmp_path / "r.jsonl"}"\n'
         f'[[task]]\nname = "uk"\nspec = "{task.name}"\n'
     )

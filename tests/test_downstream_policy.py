@@ -67,7 +67,7 @@ def study_file(place, trained, blend, tiny, extra=""):
     runs = "".join(f'[[optimised]]\nname = "grpo"\nscorer = "{n}"\nrun = "{trained / n}"\n' for n in SCORERS)
     (place / "study.toml").write_text(
         f'out = "out"\nn = 2\nshots = false\n{scorers}{runs}'
-        '[[benchmark]]\nname = "seed"\ndata = "carb-seed"\nlimit = 40\nties = "shared"\n'
+        '[[benchmark]]\nname = "seed"\ndata = "carb-seed@1"\nlimit = 40\nties = "shared"\n'
         f'[[policy]]\nname = "optimised-long"\nspec = "hf:{trained / "long" / "model"}?max_new_tokens=6"\n'
         f'[[task]]\nname = "uk"\nspec = "{blend}"\n{extra}'
     )

@@ -41,7 +41,7 @@ def model(folder: Path, dtype: str = "float32", **options: Any) -> HFLanguageMod
 
 
 def requests(count: int, cultures: Sequence[str] = ()) -> list[ScoreRequest]:
-    items = [item for item in load("carb-seed") if not cultures or item.culture in cultures]
+    items = [item for item in load("carb-seed@1") if not cultures or item.culture in cultures]
     return [
         ScoreRequest(
             request_id=item.id,

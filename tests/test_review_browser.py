@@ -346,7 +346,7 @@ def test_one_file_for_who_has_no_connection(browser: Any, tmp_path: Path) -> Non
     from carb_cli import main
 
     file = tmp_path / "review.html"
-    assert main(["review", "page", "--data", "carb-seed", "--culture", "arabic", "--out", str(file)]) == 0
+    assert main(["review", "page", "--data", "carb-seed@1", "--culture", "arabic", "--out", str(file)]) == 0
     text = file.read_text("utf-8")
     assert '"key"' not in text
     assert "generator" not in text
@@ -377,7 +377,7 @@ def test_one_file_for_who_has_no_connection(browser: Any, tmp_path: Path) -> Non
     context.close()
     out = tmp_path / "a.reviews"
     for _ in range(2):
-        command = ["review", "collect", str(answers), "--data", "carb-seed", "--culture", "arabic", "--out", str(out)]
+        command = ["review", "collect", str(answers), "--data", "carb-seed@1", "--culture", "arabic", "--out", str(out)]
         assert main(command) == 0
     with sqlite3.connect(out) as db:
         found = [json.loads(row[0]) for row in db.execute("SELECT payload FROM answer ORDER BY assignment")]

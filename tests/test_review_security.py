@@ -161,7 +161,17 @@ def test_guesses_are_slowed_down(server: Server, local: str) -> None:
 
 
 def test_a_review_stays_on_this_machine_unless_asked(tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "carb_cli", "review", "serve", "--data", "carb-seed", "--out", str(tmp_path / "a")]
+    command = [
+        sys.executable,
+        "-m",
+        "carb_cli",
+        "review",
+        "serve",
+        "--data",
+        "carb-seed@1",
+        "--out",
+        str(tmp_path / "a"),
+    ]
     for extra, message in [
         (["--host", "0.0.0.0"], "--public-url"),
         (["--public-url", "example.org"], "must be an address"),

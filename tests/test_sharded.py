@@ -53,7 +53,7 @@ steps = 2
 [evaluation]
 decoding = ["greedy"]
 on_contamination = "drop"
-perturbed = {{ path = "carb-seed", languages = ["de"] }}
+perturbed = {{ path = "carb-seed@1", languages = ["de"] }}
 [grpo]
 max_steps = 2
 save_strategy = "no"

@@ -66,7 +66,18 @@ def plugin(tmp_path: Path) -> dict[str, str]:
 
 
 def command(target: str, out: Path) -> list[object]:
-    return ["run", "--data", "carb-seed", "--scorer", f"slow:{target}", "--no-perturbed", "--window", 64, "--out", out]
+    return [
+        "run",
+        "--data",
+        "carb-seed@1",
+        "--scorer",
+        f"slow:{target}",
+        "--no-perturbed",
+        "--window",
+        64,
+        "--out",
+        out,
+    ]
 
 
 def asked(tmp_path: Path) -> Counter[str]:
@@ -129,7 +140,7 @@ def drawn(terminal: Terminal) -> list[str]:
 def test_nothing_is_wider_than_the_terminal(plugin: dict[str, str], tmp_path: Path, columns: int) -> None:
     out = tmp_path / "a-folder-with-a-long-name-that-goes-on"
     scorers = ["baseline:random?seed=123456789", "slow:async"]
-    run = ["run", "--data", "carb-seed", "--scorer", *scorers, "--limit", 100, "--out", "run"]
+    run = ["run", "--data", "carb-seed@1", "--scorer", *scorers, "--limit", 100, "--out", "run"]
     terminal = Terminal(run, columns=columns, environment=plugin, folder=tmp_path)
     assert terminal.ended() == 0
     assert max(map(len, drawn(terminal))) <= columns

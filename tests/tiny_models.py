@@ -40,7 +40,7 @@ def tokenizer(*, chat: bool, encoder: bool = False, padding_side: str = "right",
     trainer = trainers.BpeTrainer(
         vocab_size=600, special_tokens=SPECIALS, initial_alphabet=alphabet, show_progress=False
     )
-    raw.train_from_iterator(_texts(load("carb-seed")), trainer)
+    raw.train_from_iterator(_texts(load("carb-seed@1")), trainer)
     if encoder:
         raw.post_processor = processors.TemplateProcessing(
             single="<s> $A </s>", pair="<s> $A </s> $B </s>", special_tokens=[("<s>", 0), ("</s>", 1)]

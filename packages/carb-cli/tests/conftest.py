@@ -40,6 +40,8 @@ def finished_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A finished run of three baselines on a part of the seed."""
     folder = tmp_path_factory.mktemp("runs") / "first"
     arguments = [part for name in BASELINES for part in ("--scorer", name)]
-    code = main(["run", "--data", "carb-seed", "--limit", "80", *arguments, "--out", str(folder), "--quiet", "--json"])
+    code = main(
+        ["run", "--data", "carb-seed@1", "--limit", "80", *arguments, "--out", str(folder), "--quiet", "--json"]
+    )
     assert code == 0
     return folder

@@ -73,10 +73,10 @@ def test_a_plan_scores_nothing(carb: Carb, tmp_path: Path) -> None:
         "judge:m?backend=openai&read=generate&max_tokens=10",
         "implicit:m?ref=n",
     ]
-    found = carb("run", "--data", "carb-seed", "--scorer", *scorers, "--out", tmp_path / "r", "--dry-run",
+    found = carb("run", "--data", "carb-seed@1", "--scorer", *scorers, "--out", tmp_path / "r", "--dry-run",
                  "--price-in", 2, "--price-out", 10, "--json").json  # fmt: skip
     assert not (tmp_path / "r").exists()
-    seed = load("carb-seed")
+    seed = load("carb-seed@1")
     perturbed = sum(len(item.perturbed) for item in seed)
     assert (found["sets"], found["responses"], found["perturbed"]) == (440, 1760, perturbed)
     length, classifier, judge, implicit = found["scorers"]
@@ -107,7 +107,7 @@ def test_calls_of_judges(carb: Carb, tmp_path: Path, options: str, calls_a_set: 
     command = (
         "run",
         "--data",
-        "carb-seed",
+        "carb-seed@1",
         "--no-perturbed",
         "--scorer",
         scorer,
@@ -122,7 +122,7 @@ def test_calls_of_judges(carb: Carb, tmp_path: Path, options: str, calls_a_set: 
 
 
 def test_prices_of_a_spec(carb: Carb, tmp_path: Path) -> None:
-    command = ("run", "--data", "carb-seed", "--out", tmp_path, "--dry-run", "--json", "--scorer")
+    command = ("run", "--data", "carb-seed@1", "--out", tmp_path, "--dry-run", "--json", "--scorer")
     (planned,) = carb(*command, "judge:m?backend=openai&price_in=3").json["scorers"]
     assert planned["cost"] == pytest.approx(3 * planned["input_tokens"] / 1e6)
     ended = carb(*command, "judge:m?backend=openai&price_in=cheap")
@@ -131,10 +131,10 @@ def test_prices_of_a_spec(carb: Carb, tmp_path: Path) -> None:
 
 
 def test_a_plan_in_words(carb: Carb, tmp_path: Path) -> None:
-    ended = carb("run", "--data", "carb-seed", "--scorer", "baseline:length", "--out", tmp_path / "r", "--dry-run")
+    ended = carb("run", "--data", "carb-seed@1", "--scorer", "baseline:length", "--out", tmp_path / "r", "--dry-run")
     assert ended.code == 0
     assert "nothing was scored" in ended.out
 
 
 def test_a_plan_finds_an_unknown_kind(carb: Carb, tmp_path: Path) -> None:
-    assert carb("run", "--data", "carb-seed", "--scorer", "x:y", "--out", tmp_path / "r", "--dry-run").code == 2
+    assert carb("run", "--data", "carb-seed@1", "--scorer", "x:y", "--out", tmp_path / "r", "--dry-run").code == 2

@@ -15,7 +15,7 @@ from cli_helpers import Carb, small_dataset, small_set, write_culture, write_lin
 def test_list(carb: Carb) -> None:
     found = carb("data", "list", "--json").json
     assert found["schema"] == "carb.data.list/1"
-    assert found["datasets"][0]["name"] == "carb-seed"
+    assert [dataset["name"] for dataset in found["datasets"]] == ["carb-seed", "carb-seed@1"]
     assert {source["name"] for source in found["sources"]} >= {"blend"}
     assert "carb-seed" in carb("data", "list").out
 
@@ -38,7 +38,7 @@ def test_validate_passes_sound_sets_and_fails_those_whose_answers_give_themselve
     carb: Carb, data_file: Path, tmp_path: Path
 ) -> None:
     pytest.importorskip("sklearn", reason="needs the extra carb-data[checks]")
-    load("carb-seed").filter(cultures=["german"]).save(tmp_path / "sound.jsonl")
+    load("carb-seed@1").filter(cultures=["german"]).save(tmp_path / "sound.jsonl")
     assert carb("data", "validate", tmp_path / "sound.jsonl", "--json").json["valid"] is True
     ended = carb("data", "validate", data_file)  # its right answers all begin with the same word
     assert ended.code == 1

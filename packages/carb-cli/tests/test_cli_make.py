@@ -15,7 +15,7 @@ from carb_scorers import evaluate
 from cli_helpers import Carb, small_dataset, small_set, write_construct_config
 from tal_rlvr import TrainResult
 
-TRAIN = ("train", "--config", "demo-cpu", "--model", "m", "--data", "carb-seed")
+TRAIN = ("train", "--config", "demo-cpu", "--model", "m", "--data", "carb-seed@1")
 
 
 def test_validate_checks_more_than_the_form(carb: Carb, tmp_path: Path) -> None:
@@ -119,14 +119,14 @@ def test_train_lists_presets_and_prints_configurations(carb: Carb) -> None:
     assert "demo-cpu" in carb("train").out
     printed = carb(*TRAIN, "--out", "somewhere", "--print-config").json
     assert (printed["out"], printed["model"]) == ("somewhere", "m")
-    assert printed["mix"]["sources"][0]["path"] == "carb-seed"
+    assert printed["mix"]["sources"][0]["path"] == "carb-seed@1"
 
 
 def test_train_shows_how_training_changed_what_perturbations_move(
     carb: Carb, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A finished run with planted scores: after it, CC moves texts twice as far and the rest half as far."""
-    sets = load("carb-seed").filter(lambda item: bool(item.perturbed), languages=["en"])
+    sets = load("carb-seed@1").filter(lambda item: bool(item.perturbed), languages=["en"])
     (tmp_path / "perturbed").mkdir()
     plain = evaluate(sets, ["baseline:length"]).frame
     own = plain.filter(pl.col("perturbation").is_null())

@@ -156,7 +156,7 @@ def test_a_model_card_is_yaml_that_the_hub_reads(carb: Carb, finished_run: Path,
     card = yaml.safe_load(carb("report", tmp_path, "--card", "-").out)["model-index"][0]
     assert card["name"].endswith('a "model": #1')
     result = card["results"][0]
-    assert result["dataset"]["name"] == "carb-seed"
+    assert result["dataset"]["name"] == "carb-seed@1"
     values = [metric["value"] for metric in result["metrics"]]
     assert len(values) == 5
     assert all(0 <= value <= 100 for value in values)

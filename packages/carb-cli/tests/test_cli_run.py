@@ -55,7 +55,7 @@ def test_what_perturbed_texts_cost_is_said_before_paying(carb: Carb, tmp_path: P
     common = [
         "run",
         "--data",
-        "carb-seed",
+        "carb-seed@1",
         "--limit",
         40,
         "--scorer",
@@ -99,7 +99,7 @@ def test_several_data_sets(carb: Carb, data_file: Path, tmp_path: Path) -> None:
 
 def test_filters(carb: Carb, tmp_path: Path) -> None:
     only = ("--cultures", "thai", "korean", "--domains", "values", "--limit", 6, "--no-perturbed")
-    carb("run", "--data", "carb-seed", "--scorer", "baseline:length", *only, "--out", tmp_path / "r")
+    carb("run", "--data", "carb-seed@1", "--scorer", "baseline:length", *only, "--out", tmp_path / "r")
     frame = ScoreTable.load(tmp_path / "r" / "scores.parquet").frame
     assert frame["item_id"].n_unique() == 6
     assert set(frame["culture"]) == {"thai", "korean"}
@@ -109,7 +109,7 @@ def test_filters(carb: Carb, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("limit", [1, 7, 40, 440, 1000])
 def test_limit_is_spread_evenly(limit: int) -> None:
-    kept = spread(load("carb-seed"), limit)
+    kept = spread(load("carb-seed@1"), limit)
     assert len(kept) == min(limit, 440)
     sizes = pl.DataFrame([(i.culture, str(i.domain)) for i in kept], orient="row").group_by(pl.all()).len()["len"]
     groups = [*sizes, *[0] * (40 - len(sizes))]

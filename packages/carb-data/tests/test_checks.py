@@ -16,7 +16,7 @@ from carb_data import BonSet, Dataset, Domain, Perturbation, Role, load
 from carb_data.audit.attack import cohen_d, wilson
 from carb_data.checks import check
 
-SEED = load("carb-seed")
+SEED = load("carb-seed@1")
 GERMAN = SEED.filter(cultures=["german"])
 
 

@@ -74,7 +74,7 @@ def test_boilerplate_is_no_evidence():
 
 
 def test_very_many_equal_texts_cost_no_more_than_one():
-    item = load("carb-seed")[0]
+    item = load("carb-seed@1")[0]
     sets = [item.model_copy(update={"id": str(n)}) for n in range(3_000)]
     report = check_contamination((sets[0].prompt for _ in range(30_000)), sets)
     assert report.counts["exact"] == 3_000
@@ -82,7 +82,7 @@ def test_very_many_equal_texts_cost_no_more_than_one():
 
 
 def test_batches_do_not_change_the_matches():
-    seed = [item.prompt for item in load("carb-seed")]
+    seed = [item.prompt for item in load("carb-seed@1")]
     padding = "x" * (BATCH_CHARACTERS // 8)
     mixed = [text for prompt in seed[:40] for text in (prompt, padding)]
     found = {(m.indexed, m.streamed) for m in NgramIndex(seed, 0.7).matches(mixed)}
@@ -108,7 +108,7 @@ def half(seed: Dataset) -> tuple[Dataset, Dataset]:
 
 
 def test_the_halves_of_the_seed_do_not_overlap():
-    train, test = half(load("carb-seed"))
+    train, test = half(load("carb-seed@1"))
     report = check_contamination(train, test)
     assert report.clean
     assert report.contaminated == ()
@@ -117,7 +117,7 @@ def test_the_halves_of_the_seed_do_not_overlap():
 
 
 def test_every_kind_of_overlap_is_found_with_its_place():
-    train, test = half(load("carb-seed"))
+    train, test = half(load("carb-seed@1"))
     source, exact, near, inside = (
         next(i for i in test if i.culture == c) for c in ("thai", "german", "arabic", "russian")
     )
@@ -145,14 +145,14 @@ def test_every_kind_of_overlap_is_found_with_its_place():
 
 
 def test_training_on_the_test_set_itself_is_seen_in_full():
-    seed = load("carb-seed")
+    seed = load("carb-seed@1")
     report = check_contamination(iter(seed), seed)
     assert set(report.contaminated) == {item.id for item in seed}
     assert report.counts["source"] == len(seed)
 
 
 def test_short_answers_are_no_evidence_but_short_prompts_are():
-    item = load("carb-seed")[0]
+    item = load("carb-seed@1")[0]
     short = item.model_copy(
         update={
             "prompt": "Rice?",

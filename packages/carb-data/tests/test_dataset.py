@@ -24,13 +24,13 @@ def test_it_behaves_as_a_collection(dataset):
 
 
 def test_repeated_ids_are_refused():
-    item = load("carb-seed")[0]
+    item = load("carb-seed@1")[0]
     with pytest.raises(CarbError, match="repeated: seed-"):
         Dataset([item, item])
 
 
 def test_filters_combine():
-    seed = load("carb-seed")
+    seed = load("carb-seed@1")
     part = seed.filter(lambda item: bool(item.perturbed), cultures=["thai", "german"], domains=["values"])
     assert len(part) > 0
     assert {item.culture for item in part} == {"thai", "german"}
@@ -66,15 +66,15 @@ def test_a_split_divides_everything_and_no_source_item(items, sources, seed):
 
 
 def test_shares_are_kept_about():
-    parts = load("carb-seed").split({"train": 0.5, "test": 0.5})
+    parts = load("carb-seed@1").split({"train": 0.5, "test": 0.5})
     assert abs(len(parts["train"]) - len(parts["test"])) < 80
-    assert len(load("carb-seed").split({"train": 1.0, "test": 0.0})["test"]) == 0
+    assert len(load("carb-seed@1").split({"train": 1.0, "test": 0.0})["test"]) == 0
 
 
 @pytest.mark.parametrize("fractions", [{}, {"train": 0.5}, {"train": 1.5, "test": -0.5}])
 def test_shares_that_do_not_sum_to_one_are_refused(fractions):
     with pytest.raises(CarbError, match="sum to 1"):
-        load("carb-seed").split(fractions)
+        load("carb-seed@1").split(fractions)
 
 
 def test_an_unknown_name_is_answered_with_the_nearest():
@@ -90,7 +90,7 @@ def test_a_folder_without_data_and_a_bad_hub_name_are_plain_errors(tmp_path):
 
 
 def test_a_split_keeps_a_family_together():
-    seed = load("carb-seed")
+    seed = load("carb-seed@1")
     sets = [item.model_copy(update={"family": f"family-{n // 4}"}) for n, item in enumerate(seed)]
     parts = Dataset(sets).split({"train": 0.5, "test": 0.5}, seed=3)
     families = [{item.family for item in part} for part in parts.values()]
@@ -100,7 +100,7 @@ def test_a_split_keeps_a_family_together():
 
 def test_parts_that_are_kept_apart_pass_the_search_for_contamination():
     pytest.importorskip("numpy", reason="needs the extra carb-data[checks]")
-    seed = list(load("carb-seed"))[:60]
+    seed = list(load("carb-seed@1"))[:60]
     shared = seed[0].responses[0].text
     copies = [
         item.model_copy(
@@ -118,7 +118,7 @@ def test_parts_that_are_kept_apart_pass_the_search_for_contamination():
 
 
 def mexican() -> Dataset:
-    first, second, *_ = load("carb-seed").filter(cultures=["spanish"])
+    first, second, *_ = load("carb-seed@1").filter(cultures=["spanish"])
     return Dataset([first, second.model_copy(update={"culture": "spanish-mx", "language": "es-MX"})])
 
 

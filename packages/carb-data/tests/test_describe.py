@@ -32,7 +32,7 @@ def test_every_line_of_a_file_has_only_fields_of_the_schema(item):
 
 def test_croissant_describes_the_file(tmp_path):
     path = tmp_path / "some.jsonl"
-    some = Dataset(load("carb-seed")[:20])
+    some = Dataset(load("carb-seed@1")[:20])
     some.save(path)
     made = croissant(some, "some", path)
     (file,) = made["distribution"]

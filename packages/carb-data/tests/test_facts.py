@@ -215,7 +215,8 @@ def test_the_content_of_the_second_version_keeps_its_rules(capsys):
     bank = read_bank(SEED_2_FOLDER, problems)
     problems += check_bank(bank, today=max((line.content.source.accessed for line in bank.facts), default=TODAY))
     assert problems == [], "\n" + "\n".join(map(str, problems))
-    sets = load("carb-seed@2")
+    sets = load("carb-seed")
+    assert sets.fingerprint == load("carb-seed@2").fingerprint != load("carb-seed@1").fingerprint
     assert len(sets) == sum(len(line.content.places) for line in bank.families)
     assert all(item.culture in cultures for item in sets)
 

@@ -64,16 +64,16 @@ def test_any_change_of_content_changes_it(item):
 
 
 def test_adding_or_leaving_out_a_set_changes_it():
-    seed = load("carb-seed")
+    seed = load("carb-seed@1")
     prints = {seed.fingerprint, seed[1:].fingerprint, seed[:-1].fingerprint, Dataset().fingerprint}
     assert len(prints) == 4
 
 
 @pytest.mark.parametrize("prefix", [0, 7])
 def test_it_is_a_sha256_in_hex(prefix):
-    assert len(load("carb-seed")[:prefix].fingerprint) == 64
+    assert len(load("carb-seed@1")[:prefix].fingerprint) == 64
 
 
 def test_that_of_the_first_seed_did_not_move_when_files_got_a_schema_version():
     first = "19e4b9722cb9c3244f5c1705a112e08b636eb9dbd4d6558d6b3ca9ceffffb77d"
-    assert load("carb-seed@1").fingerprint == load("carb-seed").fingerprint == first
+    assert load("carb-seed@1").fingerprint == load("carb-seed@1").fingerprint == first

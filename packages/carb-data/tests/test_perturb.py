@@ -24,7 +24,7 @@ from carb_data.labels import names_culture
 from carb_data.perturb import WINDOWS, perturb
 from carb_data.unlabel import remove_label
 
-SEED = load("carb-seed")
+SEED = load("carb-seed@1")
 LABELLED = SEED.filter(lambda item: bool(item.perturbed))
 MODEL = ModelSpec(model="fake", url="http://localhost:1/v1", price_out=1.0)
 
@@ -277,7 +277,7 @@ def test_rc_needs_no_extra():
             sys.modules[name] = None
         from carb_data import load
         from carb_data.perturb import WINDOWS, perturb
-        print(perturb(load("carb-seed"), ["RC"], replace=True).made)
+        print(perturb(load("carb-seed@1"), ["RC"], replace=True).made)
     """
     run = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
     assert run.stdout.strip() == "{'RC': 120}", run.stderr

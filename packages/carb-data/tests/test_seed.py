@@ -14,7 +14,7 @@ from carb_data import Domain, Perturbation, cultures, load
 from carb_data.checks import check
 from carb_data.labels import names_culture
 
-SEED = load("carb-seed")
+SEED = load("carb-seed@1")
 REPORT = check(SEED)
 
 

@@ -135,7 +135,7 @@ def content_of(sets) -> list:
 
 @pytest.mark.parametrize("name", ["out.jsonl", "out.parquet"])
 def test_rewardbench2_there_and_back(tmp_path, name):
-    seed = load("carb-seed")
+    seed = load("carb-seed@1")
     assert export(seed, tmp_path / name, "rewardbench2") == len(seed)
     build("rewardbench2", tmp_path / name, tmp_path / "back" / "sets.jsonl")
     back = Dataset.load(tmp_path / "back" / "sets.jsonl")
@@ -146,7 +146,7 @@ def test_rewardbench2_there_and_back(tmp_path, name):
 
 @pytest.mark.parametrize("name", ["out.jsonl", "out.parquet"])
 def test_pairs_there_and_back(tmp_path, name):
-    seed = load("carb-seed")
+    seed = load("carb-seed@1")
     written = export(seed, tmp_path / name, "pairs")
     assert written == sum(len(s.rejected) for s in seed)
     got = list(rows("pairs", tmp_path / name))
@@ -165,7 +165,7 @@ def test_export_needs_a_known_form(tmp_path):
 
 def test_folders_of_the_datasets_library(tmp_path):
     library = pytest.importorskip("datasets", reason="the extra 'datasets' is not installed")
-    seed = load("carb-seed")[:12]
+    seed = load("carb-seed@1")[:12]
     assert export(seed, tmp_path / "exported", "datasets") == 12
     assert content_of(s for s in rows("datasets", tmp_path / "exported")) == content_of(
         s.model_copy(update={"topic": s.topic or s.domain.value}) for s in seed
@@ -182,7 +182,7 @@ def test_folders_of_the_datasets_library(tmp_path):
 
 
 def test_a_row_that_is_no_set_is_skipped(tmp_path):
-    item = load("carb-seed")[0].model_dump(mode="json")
+    item = load("carb-seed@1")[0].model_dump(mode="json")
     write(tmp_path, [item, item | {"prompt": ""}, item | {"responses": item["responses"][:1]}])
     got = list(rows("pairs", tmp_path))
     assert got[0].id == item["id"]
@@ -193,7 +193,7 @@ def test_a_row_that_is_no_set_is_skipped(tmp_path):
 def test_an_export_and_back_keeps_ids_origin_and_licence(tmp_path, form):
     if form == "datasets":
         pytest.importorskip("datasets", reason="needs the extra 'datasets'")
-    sets = Dataset(item.model_copy(update={"perturbed": ()}) for item in load("carb-seed")[:12])
+    sets = Dataset(item.model_copy(update={"perturbed": ()}) for item in load("carb-seed@1")[:12])
     path = tmp_path / ("folder" if form == "datasets" else "rows.jsonl")
     export(sets, path, form)
     back = Dataset(row for row in rows(form, path) if isinstance(row, BonSet))
@@ -202,7 +202,7 @@ def test_an_export_and_back_keeps_ids_origin_and_licence(tmp_path, form):
 
 def test_a_conversation_is_exported_as_text(tmp_path):
     turns = [{"role": "user", "content": "a"}, {"role": "assistant", "content": "b"}, {"role": "user", "content": "c"}]
-    content = load("carb-seed")[0].model_dump(mode="json") | {"prompt": turns}
+    content = load("carb-seed@1")[0].model_dump(mode="json") | {"prompt": turns}
     for form in ("pairs", "rewardbench2"):
         export([BonSet.model_validate(content)], tmp_path / f"{form}.jsonl", form)
         first = json.loads((tmp_path / f"{form}.jsonl").read_text(encoding="utf-8").splitlines()[0])

@@ -120,7 +120,7 @@ def test_a_run_without_steps_is_supervised_training_alone(config, tmp_path):
 @pytest.fixture
 def perturbed(tmp_path):
     """Two English sets with perturbed texts."""
-    sets = load("carb-seed").filter(lambda item: bool(item.perturbed), languages=["en"])[:2]
+    sets = load("carb-seed@1").filter(lambda item: bool(item.perturbed), languages=["en"])[:2]
     sets.save(tmp_path / "perturbed.jsonl")
     return {"evaluation": {"perturbed": {"path": str(tmp_path / "perturbed.jsonl"), "languages": ["en"]}}}
 

@@ -21,12 +21,12 @@ from carb_data.options import closest
 from carb_data.registry import Registry, UnknownCultureError, cultures
 from carb_data.shapes import read_rows
 
-__all__ = ["SEED", "SEED_2", "SEED_2_FOLDER"]
+__all__ = ["SEED", "SEED_1", "SEED_2", "SEED_2_FOLDER"]
 
 SEED = "carb-seed"
+SEED_1 = f"{SEED}@1"
 SEED_2 = f"{SEED}@2"
 SEED_2_FOLDER = Path(str(resources.files("carb_data") / "seed" / "two"))
-_SEED_1 = (SEED, f"{SEED}@1")
 
 
 class Dataset:
@@ -250,24 +250,24 @@ def load(name_or_path: str | Path, *, registry: Registry | None = cultures) -> D
     """Load a data set by name.
 
     Args:
-        name_or_path: ``"carb-seed"`` (``carb-seed@1`` names its version), a path to a file or
-            folder, or ``hf://owner/name``, with ``@`` and a branch, tag or commit where one is wanted.
+        name_or_path: ``"carb-seed"`` is version 2, ``carb-seed@2``; ``carb-seed@1`` is the first; or a path to a
+            file or folder, or ``hf://owner/name``, with ``@`` and a branch, tag or commit where one is wanted.
         registry: cultures that may occur; ``None`` accepts any.
 
     Raises:
         CarbError: there is no such data set, or it is not valid.
     """
     name = str(name_or_path)
-    if name in _SEED_1:
+    if name == SEED_1:
         folder = Path(str(resources.files("carb_data") / "seed"))
         return Dataset(files.load_files(sorted(folder.glob("*.jsonl")), registry))
-    if name == SEED_2:
+    if name in (SEED, SEED_2):
         return Dataset(load_sets(SEED_2_FOLDER))
     if name.startswith("hf://"):
         return _load_hub(name, registry)
     if not Path(name).exists():
         raise CarbError(
-            f"There is no data set '{name}'.{closest(name, [SEED, SEED_2])} Give '{SEED}', a path, or hf://owner/name."
+            f"There is no data set '{name}'.{closest(name, [SEED, SEED_1, SEED_2])} Give '{SEED}', a path, or hf://owner/name."
         )
     return Dataset.load(name, registry=registry)
 

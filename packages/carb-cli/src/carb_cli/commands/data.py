@@ -18,7 +18,7 @@ from carb_data import CarbError, DataError, Dataset, MissingExtraError, load
 from carb_data.audit import audit
 from carb_data.card import card as data_card
 from carb_data.checks.report import CheckReport, Finding
-from carb_data.dataset import SEED
+from carb_data.dataset import SEED, SEED_1
 from carb_data.describe import croissant as describe
 from carb_data.sources import build as build_source
 from carb_data.sources import sources
@@ -114,9 +114,11 @@ def list_(*, json: Json = False) -> None:
 
         carb data list
     """
-    seed = load(SEED)
+    seeds = {name: load(name) for name in (SEED, SEED_1)}
     found = DataList(
-        datasets=(ListedDataset(name=SEED, sets=len(seed), fingerprint=seed.fingerprint),),
+        datasets=tuple(
+            ListedDataset(name=name, sets=len(seed), fingerprint=seed.fingerprint) for name, seed in seeds.items()
+        ),
         sources=tuple(
             ListedSource(name=name, description=sources[name].description, license=sources[name].license)
             for name in sources
