@@ -54,6 +54,18 @@ def test_prompts_of_one_source_item_may_be_alike_and_of_two_cultures_are_only_a_
     assert report.passed
 
 
+def test_marks_within_numbers_make_another_answer():
+    item = GERMAN[0]
+    texts = [
+        "Man schreibt 1.234.567,5.",
+        "Man schreibt 1,234,567.5.",
+        "Man schreibt 12,34,567.5.",
+        "Man schreibt 1’234’567.5.",
+    ]
+    report = check(Dataset([with_texts(item, texts)]))
+    assert [f for f in report.findings if f.check == "duplicate"] == []
+
+
 def test_a_response_that_is_right_and_wrong_at_once_is_an_error():
     item = GERMAN[0]
     texts = [r.text for r in item.responses]

@@ -47,19 +47,22 @@ def audit(
         name: lambda some, rule=rule: [rule(item) for item in some]  # type: ignore[misc]  # bound per turn
         for name, rule in SURFACE.items()
     }
+    trained = _learned_names(mains) if learn else ()
     if learn:
         attacks |= {
             name: lambda some, name=name: learned(some, name, seed=seed)  # type: ignore[misc]  # bound per turn
-            for name in _learned_names(mains)
+            for name in trained
         }
     attacks |= dict(more or {})
     has_mirrors = len(mains) != len(items)
     found: dict[str, list[Attack]] = {"all": [], "main": [], "domain": [], "culture": []}
     worst: list[WorstSet] = []
     for name, attack in attacks.items():
-        values = attack(items)
-        whole = _rows(name, "all", {None: list(range(len(items)))}, items, values, len(attacks))
-        found["all"] += whole
+        whole: list[Attack] = []
+        if not (has_mirrors and name in trained):  # over whole families it is at chance, whatever it has learned
+            values = attack(items)
+            whole = _rows(name, "all", {None: list(range(len(items)))}, items, values, len(attacks))
+            found["all"] += whole
         if has_mirrors:
             values = attack(mains)
             main = _rows(name, "main", {None: list(range(len(mains)))}, mains, values, len(attacks))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain
 
@@ -44,10 +45,14 @@ def find_duplicates(items: Sequence[BonSet], threshold: float) -> Iterator[Findi
         )
 
 
+_NUMBER = re.compile(r"\d(?:[^\w\s]?[\u00a0\u202f ]?\d)+")
+
+
 def _repeated_responses(item: BonSet) -> Iterator[Finding]:
     seen: dict[str, Response] = {}
     for response in item.responses:
-        text = normalise(response.text) or response.text
+        # 1.234,5 and 1,234.5 are two answers: marks within numbers count.
+        text = " ".join([normalise(response.text) or response.text, *_NUMBER.findall(response.text)])
         if text in seen:
             against = Role.CHOSEN in (seen[text].role, response.role)
             yield Finding(
