@@ -177,12 +177,13 @@ def design(
         alike = squares / (whole if weight is None else np.bincount(of, a**2, means))
         blended = (clusters * spread / alone + PSEUDO * alike) / (clusters + PSEUDO)
         known = (clusters > 1) & (alone > 1e-12)
-        if weight is None:
-            plain = share, total, alone
-        else:
-            size = np.bincount(key, minlength=len(pairs))[there].astype(np.float64)
-            plain = size, np.bincount(key, residual, len(pairs))[there], np.bincount(of, residual**2, means)
-        common = 1 + (alike - 1) * _correlation(*plain, group, means)
+        plain = [share, total, alone]
+        if weight is not None:
+            size = np.bincount(key, minlength=len(pairs))[there]
+            plain = [size, np.bincount(key, residual, len(pairs))[there], np.bincount(of, residual**2, means)]
+        parts: list[Floats] = [part.astype(np.float64, copy=False) for part in plain]
+        correlated: Floats = _correlation(parts[0], parts[1], parts[2], group, means)
+        common = 1 + (np.asarray(alike, dtype=np.float64) - 1) * correlated
         effect = np.maximum(np.where(known, np.fmax(blended, common), alike), 1.0)
         freedom = np.where(alike > 1 + 1e-9, np.maximum(whole**2 / squares - 1, 1.0), np.inf)
     return Design(effect=np.nan_to_num(effect, nan=1.0), freedom=np.nan_to_num(freedom, nan=np.inf, posinf=np.inf))
@@ -198,7 +199,7 @@ def _correlation(size: Floats, total: Floats, square: Floats, group: Ints, means
         means: number of means.
     """
     clusters, n = np.bincount(group, minlength=means), np.bincount(group, size, means)
-    between = np.bincount(group, total**2 / size, means)
+    between: Floats = np.bincount(group, total**2 / size, means).astype(np.float64, copy=False)
     within = (square - between) / np.maximum(n - clusters, 1)
     between = between / (clusters - 1)
     usual = (n - np.bincount(group, size**2, means) / n) / (clusters - 1)

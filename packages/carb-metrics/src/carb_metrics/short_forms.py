@@ -150,7 +150,10 @@ def _value(method: Method, credit: Floats, rng: np.random.Generator) -> Floats:
     """(items,) what the items are ordered by, highest first."""
     if method == "information":
         return fit_curves(credit, "2pl", close=_ROUGH).information()
-    return _by_discrimination(credit) if method == "discrimination" else rng.random(credit.shape[1])
+    if method == "discrimination":
+        return _by_discrimination(credit)
+    drawn: Floats = np.asarray(rng.random(credit.shape[1]), dtype=np.float64)
+    return drawn
 
 
 def _by_discrimination(credit: Floats) -> Floats:
