@@ -325,8 +325,12 @@ def test_families_are_shown_with_every_place(watched: Watched, reports: dict[str
     page = watched.ready(reports["mirrored"])
     page.select_option("#fail-scorer", "sets")
     page.select_option("#fail-sets", "main")
-    first = page.locator("#items > details").first
-    first.locator("summary").click()
+    listed = page.locator("#items > details")
+    for number in range(listed.count()):  # sets of one place come without a table of the others
+        first = listed.nth(number)
+        first.locator("summary").click()
+        if first.locator("table.scores").count() > 1:
+            break
     table = first.locator("table.scores").nth(1)
     places = table.locator("tbody tr").count()
     assert places == 4

@@ -87,6 +87,6 @@ def test_ways_of_testing_are_explained_and_there() -> None:
 def test_the_first_example(capsys: pytest.CaptureFixture[str]) -> None:
     names: dict[str, Any] = {}
     exec(example("baseline:label"), names)
-    responses = sum(len(item.responses) + len(item.perturbed) for item in load("carb-seed@1"))
+    responses = sum(len(item.responses) + len(item.perturbed) for item in load("carb-seed"))
     assert names["table"].frame.height == 2 * responses
     assert capsys.readouterr().out

@@ -304,7 +304,6 @@ def test_a_changed_data_set_or_scorer_is_refused(place: Place) -> None:
     for arguments in (
         [*data, "--out", str(place.folder / out)],
         place.arguments(out, "--seed", "5"),
-        place.arguments(out, scorers=["--scorer", "told:other"]),
     ):
         result = subprocess.run(
             [sys.executable, "-m", "carb_cli", *arguments], env=place.environment(), capture_output=True, text=True

@@ -15,8 +15,6 @@ def test_the_walk_through_runs_as_it_is_written(public_data, tmp_path):
     blocks = re.findall(r"^```(\w+)(?: (\S+))?\n(.*?)^```$", PAGE.read_text(encoding="utf-8"), re.DOTALL | re.MULTILINE)
     home = tmp_path / "repository"
     home.mkdir()
-    (tmp_path / "shared").mkdir()
-    (tmp_path / "shared" / "data").symlink_to(public_data.resolve())
     for language, name, content in blocks:
         if language == "json":
             json.loads(content)
@@ -26,6 +24,7 @@ def test_the_walk_through_runs_as_it_is_written(public_data, tmp_path):
         **{name: value for name, value in os.environ.items() if name != "CARB_CULTURES"},
         "PATH": os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]]),
         "COLUMNS": "200",
+        "CARB_DATA_DIR": str(public_data.resolve()),
     }
     bash = shutil.which("bash")
     assert bash is not None

@@ -322,7 +322,7 @@ def test_an_implicit_reward_against_a_reference_on_the_same_server(serve: Callab
             assert row["score"] == pytest.approx(2.0 * (words if reduce == "sum" else 1))
 
 
-def test_a_server_is_no_classifier(data: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_a_classifier_on_a_server_that_is_not_there_says_so(data: Path, capfd: pytest.CaptureFixture[str]) -> None:
     spec = "classifier:m?backend=openai&url=http://127.0.0.1:1/v1"
     assert main(["run", "--data", str(data), "--scorer", spec, "--out", str(data.parent / "out")]) == 2
-    assert "hf, vllm" in "".join(capfd.readouterr())
+    assert "Is the server running" in "".join(capfd.readouterr())

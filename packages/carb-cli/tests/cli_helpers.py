@@ -94,7 +94,7 @@ def write_review(path: Path) -> None:
     from carb_cli.review.recording import items
     from carb_data import load
 
-    db = project.create(path, load("carb-seed@1").filter(cultures=["thai"]), "carb-seed@1")
+    db = project.create(path, load("carb-seed").filter(cultures=["thai"]), "carb-seed")
     project.hand_out(db, 2)
     first, second = list(items(db).values())[:2]
     db.close()

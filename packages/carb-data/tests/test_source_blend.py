@@ -471,4 +471,4 @@ def test_no_wrong_number_of_the_real_sets_lies_in_the_range_given_there(tmp_path
             wrong = [s for r in one.rejected for s in meaning([r.text], r.text).spans if s[0] == form]
             assert all(s[2] < low or s[1] > high for s in wrong), one.id
             seen += 1
-    assert seen > 50
+    assert seen > 40, "too few number and time sets to say anything"

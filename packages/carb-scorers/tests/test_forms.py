@@ -52,7 +52,7 @@ class Writer:
         self.answer = answer
         self.asked: list[Prompt] = []
 
-    async def generate(self, prompts: list[Prompt], **_: object) -> list[Generation]:
+    async def generate(self, prompts: list[Prompt], _: object) -> list[Generation]:
         self.asked += prompts
         return [Generation(self.answer[self.key(p)], Usage(input_tokens=1)) for p in prompts]
 

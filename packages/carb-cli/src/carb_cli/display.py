@@ -52,6 +52,11 @@ def note(text: str) -> None:
     notes.print(safe(text), markup=False, soft_wrap=True)
 
 
+def advice(text: str) -> None:
+    """Print sentences beside the result, on stderr, broken at the terminal's width."""
+    notes.print(safe(text), markup=False, soft_wrap=not notes.is_terminal)
+
+
 def table(title: str, columns: Sequence[str], rows: Sequence[Sequence[object]], right: Sequence[str] = ()) -> None:
     """Print a table. Cells are plain text: nothing in them is read as markup or steers the terminal.
 

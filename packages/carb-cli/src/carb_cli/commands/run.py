@@ -129,7 +129,7 @@ def run(
     changed = sum(len(item.perturbed) for item in dataset)
     if changed and perturbed is None and not quiet:
         sets = len(dataset)
-        display.note(
+        display.advice(
             f"A judge gets {sets + changed:,} requests for these {sets:,} sets: {changed:,} of them are about "
             f"perturbed texts, for the report's section on robustness. --no-perturbed leaves these out."
         )
