@@ -46,7 +46,7 @@ def test_a_flag_wins_over_the_file(carb: Carb, data_file: Path, tmp_path: Path) 
     ("text", "said"),
     [
         ("limits = 3", "'limits' is unknown, did you mean 'limit'?"),
-        ("limit = 0", "--limit must be at least 1, got 0"),
+        ("limit = 0", "--limit: Input should be greater than or equal to 1, got 0"),
         ('seed = "x"', "--seed:"),
         ("[[[", "is not TOML"),
         ("", "--data is missing; --scorer is missing; --out is missing"),

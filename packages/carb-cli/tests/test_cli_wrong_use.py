@@ -118,7 +118,7 @@ def test_not_a_scorer(run) -> None:
 
 
 def test_unknown_scorer_option(run) -> None:
-    clear(run("carb-seed@1", "baseline:random?sed=1"), "unknown option 'sed'", "did you mean 'seed'?")
+    clear(run("carb-seed@1", "baseline:random?sed=1"), "'sed' is unknown, did you mean 'seed'?")
 
 
 def test_missing_model(run, tmp_path: Path) -> None:
@@ -140,7 +140,10 @@ def test_nothing_left_to_score(run, tmp_path: Path) -> None:
 
 
 def test_limit_below_one(run) -> None:
-    clear(run("carb-seed@1", "baseline:length", "--limit", 0), "--limit must be at least 1")
+    clear(
+        run("carb-seed@1", "baseline:length", "--limit", 0),
+        "--limit: Input should be greater than or equal to 1, got 0",
+    )
 
 
 def test_out_is_a_file(carb: Carb, data_file: Path) -> None:

@@ -106,7 +106,7 @@ def test_a_wrong_file_is_an_error_and_no_traceback(results: Path, carb: Carb) ->
     (folder / ROWS).write_bytes(b"PAR1 not really")
     assert "sha256" in check(folder, Candidates())[0]
     changed(folder, rows_sha256="x", numbers={"sets": "many"})
-    assert "is no entry" in check(folder, Candidates())[0]
+    assert "is not a valid entry" in check(folder, Candidates())[0]
     (folder / ROWS).unlink()
     assert "is missing" in check(folder, Candidates())[0]
     ended = carb("results", "check", "nowhere")

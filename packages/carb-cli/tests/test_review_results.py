@@ -148,7 +148,7 @@ def test_the_line_travels_with_the_data(tmp_path: Path, carb: Carb) -> None:
     assert beside.lines.overall.share == 1
     assert line_beside(tmp_path / "data.jsonl") is None
     (tmp_path / "verified.review.json").write_text("{}")
-    with pytest.raises(CarbError, match="no result of"):
+    with pytest.raises(CarbError, match="not a valid result of"):
         line_beside(out)
     shown = carb("review", "report", tmp_path / "a.reviews").out
     assert "Human line" in shown

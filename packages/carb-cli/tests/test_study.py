@@ -416,7 +416,7 @@ class TestConfig:
             (lambda text: text + '[[optimised]]\nscorer = "s1"\n', "needs either run or policy"),
             (lambda text: text + '[[optimised]]\nscorer = "s1"\npolicy = "file:x"\n' * 2, "optimised of s1"),
             (lambda text: "out = ", "is not TOML"),
-            (lambda text: text.replace('out = "out"', ""), "'out' is missing"),
+            (lambda text: text.replace('out = "out"', ""), "out is missing"),
         ],
     )
     def test_mistakes_are_told(self, study, change, told):

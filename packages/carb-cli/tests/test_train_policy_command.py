@@ -45,7 +45,7 @@ def test_limits_of_alarms_may_follow_one_another(train: Any) -> None:
     ("given", "told"),
     [
         ("lenght=2", "Did you mean 'length'? There are: length, language, repetition, same, empty, kl, grade, window."),
-        ("length=0.5", "length=0.5: Input should be greater than or equal to 1"),
+        ("length=0.5", "length: Input should be greater than or equal to 1, got '0.5'"),
         ("length", "not of the form name=number"),
     ],
 )

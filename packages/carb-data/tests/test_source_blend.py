@@ -245,7 +245,7 @@ def test_mistakes_are_named(tmp_path):
     with pytest.raises(CarbError, match=r"lacks .*annotations/UK_data\.json"):
         list(rows("blend", folder))
     (folder / "annotations" / "US_data.json").write_text('{"q": {"question": 1}}')
-    with pytest.raises(CarbError, match=r"US_data\.json is not a file of BLEnD: q\.question"):
+    with pytest.raises(CarbError, match=r"US_data\.json is not a valid file of BLEnD: q\.question"):
         list(rows("blend", folder, places="Spain"))
 
 

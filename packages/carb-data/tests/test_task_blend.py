@@ -178,7 +178,7 @@ class TestBlend:
             ("blnd:{path}", "Did you mean 'blend'"),
             ("blend:{path}?places=Chian", "Did you mean 'China'"),
             ("blend:{path}?weihted=true", "did you mean 'weighted'"),
-            ("blend:{path}?limit=0", "limit='0'"),
+            ("blend:{path}?limit=0", "got '0'"),
             ("blend:{path}?limit=1&limit=2", "twice"),
             ("blend:{path}?limit", "key=value"),
             ("blend:{path}/questions", "does not hold BLEnD"),

@@ -339,15 +339,15 @@ def test_more_candidates_than_letters() -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ("mode=pick", "mode='pick'"),
+        ("mode=pick", "got 'pick'"),
         ("answer=ranking", "answer=ranking needs"),
         ("pairs=knockout", "pairs=knockout needs"),
         ("backend=nowhere", "no such backend"),
         ("form=nothing", "no form 'nothing'"),
         ("prompt_language=tlh", "no prompt phrases in the language 'tlh'"),
         ("mod=listwise", "did you mean 'mode'"),
-        ("backend=openai&device=cpu", "unknown option 'device'"),
-        ("max_tokens=0", "max_tokens='0'"),
+        ("backend=openai&device=cpu", "'device' is unknown"),
+        ("max_tokens=0", "got '0'"),
     ],
 )
 def test_wrong_use_is_told_before_a_model_is_loaded(options: str, message: str, tmp_path: Path) -> None:

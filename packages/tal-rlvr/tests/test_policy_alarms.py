@@ -84,10 +84,10 @@ class TestAlarms:
             (["collapse=1"], "no limit 'collapse'. There are: length"),
             (["length"], "'length' is not of the form name=number"),
             (["kl=5", "kl=6"], "'kl' is given twice"),
-            (["kl=far"], "kl=far: "),
-            (["kl=nan"], "kl=nan: "),
-            (["length=0.5", "window=2.5"], "length=0.5: Input should be greater than or equal to 1; window=2.5: "),
-            (["grade=-1"], "grade=-1: "),
+            (["kl=far"], "kl: Input should be a valid number"),
+            (["kl=nan"], "got 'nan'"),
+            (["length=0.5", "window=2.5"], "length: Input should be greater than or equal to 1, got '0.5'; window: "),
+            (["grade=-1"], "got '-1'"),
         ],
     )
     def test_wrong_limits_are_told(self, texts, told):

@@ -149,5 +149,5 @@ def test_bad_options_and_settings_are_named(tiny_folder, tmp_path):
     with pytest.raises(CarbError, match="did you mean 'read'"):
         open_scorer(f"think:{tiny_folder}?reed=verdict")
     (tmp_path / "think.json").write_text("{")
-    with pytest.raises(CarbError, match=r"think\.json is not valid"):
+    with pytest.raises(CarbError, match=r"think\.json is not a valid"):
         open_scorer(f"think:{tmp_path}")

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import difflib
-import tomllib
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
-from carb_data import CarbError
+from carb_data.validation import parse_file, validate
 from carb_scorers.evaluation import WINDOW
 
 
@@ -56,37 +54,11 @@ def read_config(file: Path | None, flags: Mapping[str, object]) -> RunConfig:
     Raises:
         CarbError: the file cannot be read, or an option is unknown, missing or has a bad value.
     """
-    values = {} if file is None else _read(file)
+    read = {} if file is None else parse_file(file, "configuration")
+    values = {name.replace("-", "_"): value for name, value in read.items()}
     values |= {name: value for name, value in flags.items() if value is not None and value != ()}
-    try:
-        return RunConfig.model_validate(values)
-    except ValidationError as error:
-        reasons = [_reason(detail) for detail in error.errors(include_url=False)]
-        where = "" if file is None else f" (from {file} and the command line)"
-        raise CarbError(f"These options of `carb run` are not right{where}: {'; '.join(reasons)}.") from None
-
-
-def _read(file: Path) -> dict[str, Any]:
-    try:
-        content = tomllib.loads(file.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise CarbError(f"Cannot read the configuration {file}: {error.strerror}.") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise CarbError(f"{file} is not TOML: {error}. `carb run --print-config` prints an example.") from None
-    return {name.replace("-", "_"): value for name, value in content.items()}
-
-
-def _reason(detail: Any) -> str:
-    name = str(detail["loc"][0]) if detail["loc"] else ""
-    flag = "--" + name.replace("_", "-")
-    if detail["type"] == "missing":
-        return f"{flag} is missing"
-    if detail["type"] == "extra_forbidden":
-        close = difflib.get_close_matches(name, RunConfig.model_fields, n=1)
-        return f"'{name}' is unknown" + (f", did you mean '{close[0]}'?" if close else "")
-    if name == "limit" and detail["type"] == "greater_than_equal":
-        return f"--limit must be at least 1, got {detail['input']}"
-    return f"{flag}: {detail['msg']}, got {detail['input']!r}"
+    where = "" if file is None else f" (from {file} and the command line)"
+    return validate(RunConfig, values, f"These options of `carb run` are not right{where}", prefix="--")
 
 
 def to_toml(config: RunConfig) -> str:

@@ -12,7 +12,6 @@ from typing import Annotated, Generic, Literal, Self, TypeVar
 from pydantic import BaseModel, Field, StringConstraints, ValidationError, model_validator
 
 from carb_data.errors import CarbError, DataError, Problem
-from carb_data.files import reasons
 from carb_data.models import (
     BonSet,
     CultureId,
@@ -28,6 +27,7 @@ from carb_data.models import (
     Text,
     defect,
 )
+from carb_data.validation import line_problems
 
 __all__ = [
     "Answer",
@@ -249,7 +249,7 @@ def _lines(paths: Iterable[Path], model: type[_M], problems: list[Problem]) -> I
                 try:
                     yield Line(str(path), number, model.model_validate_json(line))
                 except ValidationError as error:
-                    problems.extend(reasons(path, number, error))
+                    problems.extend(line_problems(path, number, error))
 
 
 def load_sets(folder: Path) -> list[BonSet]:

@@ -19,6 +19,7 @@ from pydantic_core import from_json
 from carb_data.errors import CarbError, DataError, Problem
 from carb_data.models import BonSet, Kind
 from carb_data.registry import Registry
+from carb_data.validation import line_problems
 
 _RESPONSE = pl.Struct(
     {
@@ -135,7 +136,7 @@ def _valid(content: object, path: Path, line: int, problems: list[Problem]) -> I
     try:
         yield line, BonSet.model_validate(content)
     except ValidationError as error:
-        problems.extend(reasons(path, line, error))
+        problems.extend(line_problems(path, line, error))
 
 
 def _without_table_form(content: dict[str, Any]) -> dict[str, Any]:
@@ -160,17 +161,6 @@ def _parquet(path: Path, problems: list[Problem]) -> Iterator[tuple[int, BonSet]
                 yield from _valid(row, path, number, problems)
     except (pl.exceptions.PolarsError, pl.exceptions.PanicException) as error:
         raise CarbError(f"{path} is not a readable Parquet file: {error}") from None
-
-
-def reasons(path: Path, line: int, error: ValidationError) -> Iterator[Problem]:
-    """Every defect of a line as a problem with its place."""
-    for detail in error.errors(include_url=False, include_input=False):
-        told = detail.get("ctx", {}).get("field")  # of a defect that only the whole set or response shows
-        place = detail["loc"]
-        if place[:1] == ("prompt",):
-            place = (*place[:1], *place[2:])  # without the name of the form that the prompt was taken for
-        field = ".".join(str(part) for part in (*place, *([told] if told else [])))
-        yield Problem(str(path), line, field, detail["msg"].removeprefix("Value error, "))
 
 
 def to_json(item: BonSet) -> str:

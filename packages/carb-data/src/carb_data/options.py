@@ -3,17 +3,12 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable, Mapping
-from typing import Any, TypeVar
+from collections.abc import Iterable
 from urllib.parse import parse_qsl
-
-from pydantic import BaseModel, ValidationError
 
 from carb_data.errors import CarbError
 
-__all__ = ["closest", "read_options", "read_query"]
-
-_M = TypeVar("_M", bound=BaseModel)
+__all__ = ["closest", "read_query"]
 
 
 def closest(name: str, known: Iterable[str]) -> str:
@@ -35,24 +30,3 @@ def read_query(query: str | None, owner: str) -> dict[str, str]:
     if len(dict(pairs)) != len(pairs):
         raise CarbError(f"{owner} gives an option twice.")
     return dict(pairs)
-
-
-def read_options(model: type[_M], owner: str, options: Mapping[str, Any]) -> _M:
-    """Validate options against a model that forbids unknown ones.
-
-    Raises:
-        CarbError: names every option that is unknown or has a bad value.
-    """
-    try:
-        return model.model_validate(dict(options))
-    except ValidationError as error:
-        reasons = []
-        for detail in error.errors(include_url=False):
-            option = ".".join(map(str, detail["loc"]))
-            if detail["type"] == "extra_forbidden":
-                close = difflib.get_close_matches(option, model.model_fields, n=1)
-                reasons.append(f"unknown option '{option}'" + (f", did you mean '{close[0]}'?" if close else ""))
-            else:
-                reasons.append(f"{option}={detail['input']!r}: {detail['msg'].removeprefix('Value error, ')}")
-        known = ", ".join(model.model_fields) or "no options"
-        raise CarbError(f"{owner}: {'; '.join(reasons)}. It takes {known}.") from None

@@ -7,11 +7,12 @@ from collections.abc import Iterable, Iterator
 from importlib import resources
 from pathlib import Path
 
-from pydantic import TypeAdapter, ValidationError
+from pydantic import TypeAdapter
 
 from carb_data.errors import CarbError
 from carb_data.models import Culture
 from carb_data.options import closest
+from carb_data.validation import read_file
 
 CULTURES_VARIABLE = "CARB_CULTURES"
 """Environment variable with further culture files, separated as in PATH."""
@@ -25,16 +26,8 @@ def read_cultures(path: str | Path) -> tuple[Culture, ...]:
     Raises:
         CarbError: the file is missing or does not have that form.
     """
-    try:
-        return _culture_list.validate_json(Path(path).read_bytes())
-    except OSError as error:
-        raise CarbError(f"Cannot read the culture file {path}: {error.strerror}.") from None
-    except ValidationError as error:
-        reasons = "; ".join(f"{'.'.join(map(str, e['loc']))}: {e['msg']}" for e in error.errors(include_url=False))
-        raise CarbError(
-            f"{path} is not a culture file: {reasons}. It must be a JSON list of objects with the fields "
-            f"{', '.join(Culture.model_fields)}."
-        ) from None
+    hint = f"It must be a JSON list of objects with the fields {', '.join(Culture.model_fields)}."
+    return read_file(_culture_list, Path(path), "culture file", hint)
 
 
 class Registry:

@@ -20,8 +20,8 @@ from pydantic import ValidationError
 
 from carb_data.errors import CarbError, DataError, Problem
 from carb_data.extras import require
-from carb_data.files import reasons
 from carb_data.models import BonSet
+from carb_data.validation import line_problems
 
 __all__ = ["SHAPE_SUFFIXES", "TEMPLATE", "read_rows", "write_template"]
 
@@ -84,7 +84,7 @@ def read_rows(
         try:
             sets.append(BonSet.model_validate(shape.content(row, number, defaults or {})))
         except ValidationError as error:
-            problems.extend(reasons(path, number, error))
+            problems.extend(line_problems(path, number, error))
         except ValueError as error:
             field, _, reason = str(error).partition(": ")
             problems.append(Problem(str(path), number, field, reason))

@@ -22,6 +22,7 @@ from pydantic import BeforeValidator, TypeAdapter, ValidationError
 from carb_data import CarbError
 from carb_data.journal import Journal, whole_lines
 from carb_data.models import Frozen
+from carb_data.validation import first_defect
 from carb_scorers.contract import ScoreResult, ScorerSpec, Usage
 from carb_scorers.parts import read_parts
 
@@ -133,7 +134,7 @@ def _parsed(path: Path, lines: Sequence[bytes]) -> tuple[JournalHead, list[Score
         head = JournalHead.model_validate_json(lines[0] if lines else b"")
     except ValidationError as error:
         raise CarbError(
-            f"{path}:1 is not the head of a journal ({error.errors()[0]['msg']}). Remove the file, or start anew with "
+            f"{path}:1 is not the head of a journal ({first_defect(error)}). Remove the file, or start anew with "
             f"--fresh."
         ) from None
     found: list[ScoreResult] = []
@@ -141,8 +142,9 @@ def _parsed(path: Path, lines: Sequence[bytes]) -> tuple[JournalHead, list[Score
         try:
             found += _results.validate_json(line)
         except ValidationError as error:
-            reason = error.errors()[0]["msg"]
-            _log.warning("%s:%d is damaged (%s); the requests in it will be asked again.", path, number, reason)
+            _log.warning(
+                "%s:%d is damaged (%s); the requests in it will be asked again.", path, number, first_defect(error)
+            )
     return head, found
 
 

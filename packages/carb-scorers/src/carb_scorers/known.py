@@ -16,7 +16,7 @@ from pydantic import Field, JsonValue, model_validator
 from carb_data import CarbError
 from carb_data.models import Frozen
 from carb_data.options import closest
-from carb_scorers.toml import read_file
+from carb_data.validation import read_file
 
 __all__ = ["Benchmark", "KnownModel", "KnownModels", "find", "known", "known_models", "parameters", "resolved"]
 
@@ -126,7 +126,9 @@ class KnownModels(Frozen):
 @cache
 def known_models() -> KnownModels:
     """The registry."""
-    return read_file(KnownModels, resources.files("carb_scorers") / "resources" / "known_models.toml")
+    return read_file(
+        KnownModels, resources.files("carb_scorers") / "resources" / "known_models.toml", "registry of models"
+    )
 
 
 def find(name: str) -> KnownModel | None:

@@ -15,7 +15,7 @@ from pydantic import AfterValidator, Field
 from carb_data import CarbError
 from carb_data.models import Frozen
 from carb_data.options import closest, read_query
-from carb_data.options import read_options as options_of
+from carb_data.validation import read_options as options_of
 from carb_scorers.contract import Scorer, ScorerSpec
 
 __all__ = ["Options", "ParsedSpec", "kinds", "parse_spec", "provider"]

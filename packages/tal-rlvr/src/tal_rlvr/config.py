@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Mapping
 from importlib import resources
 from pathlib import Path
 from typing import Any, Literal
 
-from pydantic import Field, ValidationError
+from pydantic import Field
 
 from carb_data import CarbError
 from carb_data.models import Frozen
+from carb_data.validation import parse_file, validate
 from tal_rlvr.mix import TrainingMix
 from tal_rlvr.prompting import PromptConfig
 from tal_rlvr.reward_functions import RewardConfig
@@ -128,14 +128,7 @@ def load_config(name_or_path: str | Path, overrides: Mapping[str, Any] | None = 
         values = _merge(_read_preset(str(base)), values)
     values = _merge(values, overrides or {})
     ablation = values.pop("ablation", "none")
-    try:
-        config = TrainConfig.model_validate(values)
-    except ValidationError as error:
-        reasons = [
-            f"{'.'.join(map(str, detail['loc'])) or 'file'}: {detail['msg'].removeprefix('Value error, ')}"
-            for detail in error.errors(include_url=False)
-        ]
-        raise CarbError(f"The training configuration {name_or_path} is not valid: {'; '.join(reasons)}.") from None
+    config = validate(TrainConfig, values, f"The training configuration {name_or_path} is not valid")
     if ablation not in ABLATIONS:
         raise CarbError(f"Unknown ablation '{ablation}'; choose one of {', '.join(ABLATIONS)}.")
     return config.ablated(ablation, config.out)
@@ -147,20 +140,13 @@ def _read(name: str) -> dict[str, Any]:
     path = Path(name)
     if not path.is_file():
         raise CarbError(f"There is no configuration '{name}'. Give a TOML file, or one of: {', '.join(presets())}.")
-    return _parse(path.read_bytes(), name)
+    return parse_file(path, "training configuration")
 
 
 def _read_preset(name: str) -> dict[str, Any]:
     if name not in presets():
         raise CarbError(f"There is no preset '{name}'; there is {', '.join(presets())}.")
-    return _parse((resources.files("tal_rlvr") / "presets" / f"{name}.toml").read_bytes(), name)
-
-
-def _parse(content: bytes, name: str) -> dict[str, Any]:
-    try:
-        return tomllib.loads(content.decode("utf-8"))
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise CarbError(f"{name} is not valid TOML: {error}.") from None
+    return parse_file(resources.files("tal_rlvr") / "presets" / f"{name}.toml", "preset")
 
 
 def _merge(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
-from pydantic import Field, ValidationError
+from pydantic import Field
 
-from carb_data import CarbError
 from carb_data.models import Frozen, as_text
+from carb_data.validation import read_file
 from carb_scorers import Candidate, ScoreError, Scorer, ScoreRequest, ScorerSpec
 from carb_scorers.judge import Answer, Ask, Form, JudgeScorer, Read, Round, normalised, pairwise
 from carb_scorers.models import Failure, Generation, LanguageModel, Prompt, Turns, Watch, Writing
@@ -116,10 +115,7 @@ def read_think_settings(target: str) -> ThinkSettings:
     path = Path(target).expanduser() / THINK
     if not path.is_file():
         return ThinkSettings()
-    try:
-        return ThinkSettings.model_validate(json.loads(path.read_text(encoding="utf-8")))
-    except (ValueError, ValidationError) as error:
-        raise CarbError(f"{path} is not valid: {error}. Remove it, or write it anew by training.") from None
+    return read_file(ThinkSettings, path, "form of a judge", "Remove it, or write it anew by training.")
 
 
 def open_think(name: str, target: str, options: Mapping[str, str]) -> Scorer:

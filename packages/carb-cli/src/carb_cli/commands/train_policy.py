@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Annotated, Literal
 
 from cyclopts import Parameter
-from pydantic import Field, ValidationError
+from pydantic import Field
 
 from carb_cli import display
 from carb_cli.display import percent
@@ -15,7 +15,7 @@ from carb_cli.figures import charts, theme
 from carb_cli.options import CultureFile, Json, Quiet, add_cultures
 from carb_cli.output import Output
 from carb_cli.progress import progress
-from carb_data import CarbError
+from carb_data.validation import validate
 from tal_rlvr.policy import CurvePoint, Evaluation, PolicyConfig, PolicyResult, read_limits
 from tal_rlvr.policy import train_policy as train
 
@@ -118,11 +118,7 @@ def train_policy(
     add_cultures(culture_file)
     limits = read_limits(alarm_limits)
     values = {name: value for name, value in locals().items() if name in PolicyConfig.model_fields}
-    try:
-        config = PolicyConfig.model_validate(values)
-    except ValidationError as error:
-        reasons = [f"--{str(d['loc'][0]).replace('_', '-')}: {d['msg']}" for d in error.errors(include_url=False)]
-        raise CarbError(f"These options of `carb train-policy` are not right: {'; '.join(reasons)}.") from None
+    config = validate(PolicyConfig, values, "These options of `carb train-policy` are not right", prefix="--")
     with progress(quiet) as report:
         result = train(config, report)
     _draw(result, out)

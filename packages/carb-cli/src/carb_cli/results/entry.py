@@ -10,11 +10,12 @@ from pathlib import Path
 from typing import Any, Literal
 
 import polars as pl
-from pydantic import Field, ValidationError
+from pydantic import Field
 
 from carb_cli.output import Output, Part, write
 from carb_cli.runs import dataset_of, only, scores_of
 from carb_data import BonSet, CarbError, Dataset, ScoreTable, content_hash
+from carb_data.validation import read_file
 from carb_metrics import Cell, Estimate, bon_accuracy, family_accuracy, main_sets
 from carb_scorers.records import RunRecord
 
@@ -181,12 +182,7 @@ def read(folder: Path) -> tuple[Entry, pl.DataFrame]:
             raise CarbError(f"{path} is missing.")
         if path.stat().st_size > largest:
             raise CarbError(f"{path} has {path.stat().st_size:,} bytes; at most {largest:,} are read.")
-    try:
-        entry = Entry.model_validate_json((folder / ENTRY).read_bytes())
-    except ValidationError as error:
-        first = error.errors(include_url=False, include_input=False)[0]
-        place = ".".join(map(str, first["loc"])) or "the file"
-        raise CarbError(f"{folder / ENTRY} is no entry: {place}: {first['msg']}.") from None
+    entry = read_file(Entry, folder / ENTRY, "entry")
     if len(entry.run.scorers) != 1:
         raise CarbError(f"{folder / ENTRY}: run.scorers must hold one scorer, and has {len(entry.run.scorers)}.")
     packed = (folder / ROWS).read_bytes()

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Literal
 
-from pydantic import Field, ValidationError
+from pydantic import Field
 
 from carb_cli.output import Output, Part
 from carb_cli.review.report import Lines, ReviewReport
@@ -14,6 +14,7 @@ from carb_cli.review.rules import Decision
 from carb_cli.review.tally import SetTally
 from carb_data import BonSet, CarbError, Dataset
 from carb_data.models import Response, Votes
+from carb_data.validation import read_file
 
 __all__ = ["Applied", "apply", "companion", "line_beside"]
 
@@ -126,7 +127,4 @@ def line_beside(path: Path) -> Applied | None:
     beside = companion(path)
     if not beside.is_file():
         return None
-    try:
-        return Applied.model_validate_json(beside.read_bytes())
-    except (OSError, ValidationError) as error:
-        raise CarbError(f"{beside} is no result of `carb review apply`: {str(error).splitlines()[0]}.") from None
+    return read_file(Applied, beside, "result of `carb review apply`")

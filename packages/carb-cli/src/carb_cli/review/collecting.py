@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import sqlite3
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Literal
 
-from pydantic import Field, StringConstraints, ValidationError
+from pydantic import Field, StringConstraints
 
 from carb_cli.output import Output
 from carb_cli.review import recording
@@ -18,6 +17,7 @@ from carb_cli.review.rows import admit, record_rows
 from carb_cli.review.store import transaction
 from carb_data import CarbError
 from carb_data.models import Frozen
+from carb_data.validation import validate
 
 __all__ = ["Collected", "SavedAnswers", "collect"]
 
@@ -99,12 +99,6 @@ def read_saved(path: Path) -> SavedAnswers:
     try:
         if path.stat().st_size > LARGEST:
             raise CarbError(f"{path} is larger than an answer file can be ({LARGEST:,} bytes).")
-        return SavedAnswers.model_validate(json.loads(path.read_bytes()))
     except OSError as error:
         raise CarbError(f"{path}: {error.strerror}.") from None
-    except (ValueError, RecursionError) as error:
-        reason = str(error)
-        if isinstance(error, ValidationError):
-            first = error.errors()[0]
-            reason = f"{'.'.join(map(str, first['loc']))}: {first['msg']}"
-        raise CarbError(f"{path} is not a file of answers that the review page saved: {reason}.") from None
+    return validate(SavedAnswers, path.read_bytes(), f"{path} is not a file of answers that the review page saved")

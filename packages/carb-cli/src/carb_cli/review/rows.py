@@ -7,12 +7,15 @@ import uuid
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from pydantic import ValidationError
+
 from carb_cli.review import people, recording
 from carb_cli.review.answers import Answer, Event, Opinion, Person
 from carb_cli.review.items import Item
 from carb_cli.review.recording import Outcome
 from carb_cli.review.store import now
 from carb_data.models import Frozen
+from carb_data.validation import first_defect
 
 __all__ = ["UNKNOWN", "WRONG_QUESTION", "Row", "admit", "record_rows"]
 
@@ -105,16 +108,9 @@ def record_rows(
                 active_ms=int(min(max(row.seconds, 0), 86_400) * 1000),
             )
             outcome = recording.record(db, reviewer, event, known)
+        except ValidationError as error:
+            outcome = Outcome("refused", reason=first_defect(error))
         except ValueError as error:
-            outcome = Outcome("refused", reason=_reason(error))
+            outcome = Outcome("refused", reason=str(error))
         made.append((where, outcome))
     return made
-
-
-def _reason(error: ValueError) -> str:
-    from pydantic import ValidationError
-
-    if isinstance(error, ValidationError):
-        first = error.errors()[0]
-        return f"{'.'.join(map(str, first['loc']))}: {first['msg']}"
-    return str(error)

@@ -6,11 +6,12 @@ from importlib import resources
 from pathlib import Path
 from typing import Annotated, Literal, Self
 
-from pydantic import Field, ValidationError, model_validator
+from pydantic import Field, model_validator
 
 from carb_cli.review.tally import SetTally
 from carb_data import CarbError
 from carb_data.models import Frozen
+from carb_data.validation import validate
 
 __all__ = ["Decision", "Rule", "Rules", "decide", "read_rules"]
 
@@ -74,13 +75,9 @@ def read_rules(name: str | Path = STRICT) -> Rules:
             text = (resources.files("carb_cli.review") / "rules" / "strict.json").read_text("utf-8")
         else:
             text = Path(name).read_text("utf-8")
-        return Rules.model_validate_json(text)
     except (OSError, UnicodeDecodeError) as error:
         raise CarbError(f"Cannot read the rules {name}: {error}. Give 'strict' or a JSON file.") from None
-    except ValidationError as error:
-        first = error.errors()[0]
-        where = ".".join(map(str, first["loc"])) or "the file"
-        raise CarbError(f"{name}: {where}: {first['msg']}. `carb review rules` prints an example.") from None
+    return validate(Rules, text.encode(), f"{name} holds no rules", "`carb review rules` prints an example.")
 
 
 def decide(tally: SetTally, rules: Rules) -> Decision:

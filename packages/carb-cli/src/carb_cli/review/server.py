@@ -28,6 +28,7 @@ from carb_cli.review.project import plan_of, setting
 from carb_cli.review.recording import Outcome
 from carb_cli.review.store import Store
 from carb_data import CarbError
+from carb_data.validation import first_defect
 
 __all__ = ["application"]
 
@@ -119,7 +120,7 @@ class _Service:
         try:
             described = Person.model_validate(body)
         except ValidationError as error:
-            raise _RefusalError(422, _first_error(error)) from None
+            raise _RefusalError(422, first_defect(error)) from None
 
         def job(db: sqlite3.Connection, reviewer: str) -> dict[str, Any]:
             people.introduce(db, reviewer, described)
@@ -274,14 +275,9 @@ def _outcome(db: sqlite3.Connection, reviewer: str, sent: Any, known: Mapping[st
         event = Event.model_validate(sent)
         found = recording.record(db, reviewer, event, known)
     except ValidationError as error:
-        found = Outcome("refused", reason=_first_error(error))
+        found = Outcome("refused", reason=first_defect(error))
     made = {"id": id_, "state": found.state, "revision": found.revision, "reason": found.reason}
     return made | ({"answer": found.answer} if found.answer else {})
-
-
-def _first_error(error: ValidationError) -> str:
-    first = error.errors(include_url=False, include_input=False, include_context=False)[0]
-    return f"{'.'.join(map(str, first['loc'])) or 'the event'}: {first['msg']}"
 
 
 @cache

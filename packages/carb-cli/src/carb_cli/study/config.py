@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import difflib
-import tomllib
 from pathlib import Path
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Literal, Self
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
-from carb_data import CarbError
+from carb_data.validation import parse_file, validate
 
 
 def _several(value: object) -> object:
@@ -175,17 +173,9 @@ def read_study(path: Path) -> StudyConfig:
     Raises:
         CarbError: it cannot be read, or something in it is unknown, missing or wrong.
     """
-    try:
-        content = tomllib.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise CarbError(f"Cannot read the study {path}: {error.strerror}.") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise CarbError(f"{path} is not TOML: {error}.") from None
-    try:
-        study = StudyConfig.model_validate(content)
-    except ValidationError as error:
-        reasons = "; ".join(_reason(detail) for detail in error.errors(include_url=False))
-        raise CarbError(f"{path} is not a study: {reasons}.") from None
+    tables = (StudyConfig, BenchmarkConfig, ScorerConfig, PolicyConfig, TaskConfig, OptimisedConfig)
+    known = {name for table in tables for name in table.model_fields}
+    study = validate(StudyConfig, parse_file(path, "study"), f"{path} is not a study", known=sorted(known))
     return _placed(study, path.parent)
 
 
@@ -208,23 +198,3 @@ def _placed(study: StudyConfig, folder: Path) -> StudyConfig:
 def _data(folder: Path, name: str) -> str:
     """A data set's name, or its path from the study's folder where there is such a file."""
     return str(folder / name) if (folder / name).exists() else name
-
-
-def _reason(detail: Any) -> str:
-    where = ".".join(str(part) for part in detail["loc"])
-    if detail["type"] == "extra_forbidden":
-        tables: list[type[BaseModel]] = [
-            StudyConfig,
-            BenchmarkConfig,
-            ScorerConfig,
-            PolicyConfig,
-            TaskConfig,
-            OptimisedConfig,
-        ]
-        known = sorted({name for table in tables for name in table.model_fields})
-        close = difflib.get_close_matches(str(detail["loc"][-1]), known, n=1)
-        return f"'{where}' is unknown" + (f", did you mean '{close[0]}'?" if close else "")
-    if detail["type"] == "missing":
-        return f"'{where}' is missing"
-    message = detail["msg"].removeprefix("Value error, ")
-    return f"{where}: {message}" if where else message

@@ -14,6 +14,7 @@ from carb_cli.study.result import Failure
 from carb_cli.study.sampling import Job, draw, grades_of
 from carb_data import CarbError
 from carb_data.tasks import Task
+from carb_data.validation import first_defect
 from carb_scorers.bon import SamplePool
 from carb_scorers.specs import parse_spec
 from tal_rlvr.policy import PolicyResult
@@ -40,7 +41,7 @@ def read_runs(config: StudyConfig) -> Runs:
         except OSError:
             raise CarbError(f"{entry.run} holds no finished run of `carb train-policy` (no policy.json).") from None
         except ValidationError as error:
-            raise CarbError(f"{file} is not a result of `carb train-policy`: {error.errors()[0]['msg']}.") from None
+            raise CarbError(f"{file} is not a result of `carb train-policy`: {first_defect(error)}.") from None
         if _resolved(run.config.scorer) != _resolved(specs[entry.scorer]):
             raise CarbError(
                 f"{entry.run} was optimised against '{run.config.scorer}', and not against scorer '{entry.scorer}' of "

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import json
-import tomllib
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import Field, ValidationError, model_validator
+from pydantic import Field, model_validator
 
 from carb_data.construct.prompts import Prompts
-from carb_data.errors import CarbError
 from carb_data.models import Frozen
+from carb_data.validation import read_file
 
 
 class _Endpoint(Frozen):
@@ -135,15 +133,5 @@ def load_config(path: str | Path) -> Config:
         CarbError: the file is missing, is no TOML or JSON, or is not a valid config (every reason is given).
     """
     path = Path(path)
-    try:
-        text = path.read_text(encoding="utf-8")
-        content = json.loads(text) if path.suffix == ".json" else tomllib.loads(text)
-        config = Config.model_validate(content)
-    except OSError as error:
-        raise CarbError(f"Cannot read the config {path}: {error.strerror}.") from None
-    except ValidationError as error:
-        reasons = [f"{'.'.join(map(str, d['loc']))}: {d['msg'].removeprefix('Value error, ')}" for d in error.errors()]
-        raise CarbError(f"{path} is not a valid config: {'; '.join(reasons)}.") from None
-    except ValueError as error:
-        raise CarbError(f"{path} is not valid {'JSON' if path.suffix == '.json' else 'TOML'}: {error}.") from None
+    config = read_file(Config, path, "construction config")
     return config.model_copy(update={"references": path.parent / config.references})

@@ -20,6 +20,7 @@ from carb_data.construct.report import ConstructReport, Failure, Plan, PlannedSt
 from carb_data.errors import CarbError, DataError, Problem
 from carb_data.models import BonSet
 from carb_data.sources.models import Reference
+from carb_data.validation import line_problems
 from carb_data.waiting import wait_for
 
 BYTES_A_TOKEN = 4
@@ -48,9 +49,7 @@ def read_references(path: Path) -> list[Reference]:
                 try:
                     reference = Reference.model_validate_json(line)
                 except ValidationError as error:
-                    for detail in error.errors(include_url=False, include_context=False, include_input=False):
-                        field = ".".join(map(str, detail["loc"]))
-                        problems.append(Problem(str(path), number, field, detail["msg"]))
+                    problems.extend(line_problems(path, number, error))
                     continue
                 if reference.id in seen:
                     problems.append(Problem(str(path), number, "id", f"'{reference.id}' is the id of an earlier line"))

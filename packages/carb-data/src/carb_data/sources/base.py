@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import polars as pl
-from pydantic import BeforeValidator, ValidationError
+from pydantic import BeforeValidator
 
 from carb_data import files
 from carb_data.errors import CarbError
@@ -26,6 +26,7 @@ from carb_data.options import closest
 from carb_data.registry import Registry, cultures
 from carb_data.sources.models import Row, Skip
 from carb_data.sources.published import find_files
+from carb_data.validation import read_options
 
 __all__ = ["BuildReport"]
 
@@ -172,19 +173,7 @@ def parse_options(source: Source, given: Mapping[str, Any]) -> Options:
     Raises:
         CarbError: an option is unknown (with the nearest known one) or its value is not valid.
     """
-    known = list(source.options.model_fields)
-    for name in given:
-        if name not in known:
-            options = f"Its options: {', '.join(known)}." if known else "It has no options."
-            raise CarbError(f"The source '{source.name}' has no option '{name}'.{closest(name, known)} {options}")
-    try:
-        return source.options.model_validate(dict(given))
-    except ValidationError as error:
-        reasons = [
-            f"option '{'.'.join(map(str, detail['loc']))}': {detail['msg'].removeprefix('Value error, ')}"
-            for detail in error.errors(include_url=False)
-        ]
-        raise CarbError(f"Source '{source.name}': {'; '.join(reasons)}.") from None
+    return read_options(source.options, f"Source '{source.name}'", given)
 
 
 def rows(name: str | Source, path: str | Path | None = None, *, seed: int = 0, **options: Any) -> Iterator[Row | Skip]:

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import re
-import tomllib
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, Field, ValidationError
+from pydantic import AfterValidator, Field
 
-from carb_data.errors import CarbError
 from carb_data.models import Domain, Frozen, Kind, LanguageTag, Tier
-from carb_data.sources.reading import first_defect
+from carb_data.validation import parse_file, validate
 
 __all__ = ["Condition", "Contrast", "Declaration", "Mirrored", "OptionsAsGiven", "Part", "read_declaration"]
 
@@ -215,17 +213,9 @@ def read_declaration(path: Path) -> Declaration:
     Raises:
         CarbError: the file is missing, not TOML, or no declaration; with the field.
     """
-    try:
-        content = tomllib.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise CarbError(f"Cannot read {path}: {error.strerror or error}.") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise CarbError(f"{path} is not TOML: {error}.") from None
-    try:
-        parts = [one for part in content.get("parts", []) for one in _variants(part)]
-        return Declaration.model_validate(content | {"parts": parts})
-    except ValidationError as error:
-        raise CarbError(f"{path} is not a declaration of a source: {first_defect(error)}.") from None
+    content = parse_file(path, "declaration")
+    parts = [one for part in content.get("parts", []) for one in _variants(part)]
+    return validate(Declaration, content | {"parts": parts}, f"{path} is not a valid declaration of a source")
 
 
 def _variants(part: dict[str, Any]) -> Iterator[dict[str, Any]]:

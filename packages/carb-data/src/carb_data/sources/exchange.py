@@ -22,7 +22,7 @@ from carb_data.models import BonSet, Domain, Provenance, Response, Role
 from carb_data.options import closest
 from carb_data.sources.base import Options, Source
 from carb_data.sources.models import Skip
-from carb_data.sources.reading import first_defect
+from carb_data.validation import first_defect
 
 SUFFIXES = (".jsonl", ".json", ".parquet")
 _SLICE = 2048

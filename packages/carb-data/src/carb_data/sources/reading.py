@@ -5,9 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TypeVar
 
-from pydantic import TypeAdapter, ValidationError
+from pydantic import TypeAdapter
 
 from carb_data.errors import CarbError
+from carb_data.validation import read_file
 
 T = TypeVar("T")
 
@@ -18,20 +19,7 @@ def read_json(file: Path, form: TypeAdapter[T], source: str) -> T:
     Raises:
         CarbError: the file is missing, is not JSON, or is not what ``source`` publishes.
     """
-    try:
-        return form.validate_json(file.read_bytes())
-    except OSError as error:
-        raise CarbError(f"Cannot read {file} of {source}: {error.strerror or error}.") from None
-    except ValidationError as error:
-        raise CarbError(f"{file} is not a file of {source}: {first_defect(error)}.") from None
-
-
-def first_defect(error: ValidationError) -> str:
-    """The first thing that was wrong, with its place."""
-    first = error.errors(include_url=False, include_input=False)[0]
-    where = ".".join(map(str, first["loc"]))
-    reason = first["msg"].removeprefix("Value error, ")
-    return f"{where}: {reason}" if where else reason
+    return read_file(form, file, f"file of {source}")
 
 
 def read_text(file: Path, source: str) -> str:

@@ -29,7 +29,8 @@ from carb_data.sources.base import Options, Source
 from carb_data.sources.countries import Country, culture_id_of, culture_of, find_country, names_country
 from carb_data.sources.grouping import of_mixed_length
 from carb_data.sources.models import Reference, Skip
-from carb_data.sources.reading import first_defect, read_text
+from carb_data.sources.reading import read_text
+from carb_data.validation import first_defect
 
 LICENSE = "LicenseRef-none-stated"
 URL = "https://github.com/PlusLabNLP/SafeWorld"

@@ -19,13 +19,13 @@ from pydantic import Field
 from carb_data.dataset import Dataset
 from carb_data.errors import CarbError
 from carb_data.files import SUFFIXES
-from carb_data.options import read_options
 from carb_data.sources.base import Names
 from carb_data.sources.blend import SHIPPED
 from carb_data.sources.blend_files import PLACES, Item, check_places, read_items, read_topics
 from carb_data.sources.reading import find_folder
 from carb_data.tasks.base import GradesOneByOne, Judge, TaskOptions, TaskPrompt, evenly
 from carb_data.tasks.matching import Form, first_line, form, forms, is_list, is_same, names_many, says
+from carb_data.validation import read_options
 
 _MOST_WITHOUT_ANSWER = 2
 _MOST_UNKNOWING = 4

@@ -20,7 +20,6 @@ from pydantic import Field
 
 from carb_data.errors import CarbError
 from carb_data.models import BonSet
-from carb_data.options import read_options
 from carb_data.sources.base import Names
 from carb_data.sources.blend import SHIPPED, BlendOptions, build
 from carb_data.sources.blend_files import PLACES, check_places
@@ -28,6 +27,7 @@ from carb_data.sources.reading import find_folder
 from carb_data.tasks.base import GradesOneByOne, Judge, TaskOptions, TaskPrompt, evenly
 from carb_data.tasks.blend import read_ids
 from carb_data.tasks.choices import read_choice, with_options
+from carb_data.validation import read_options
 
 INSTRUCTION = "Answer with the letter of the right option only."
 SHOTS = (

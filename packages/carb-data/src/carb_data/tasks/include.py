@@ -17,12 +17,13 @@ import polars as pl
 from pydantic import Field
 
 from carb_data.errors import CarbError
-from carb_data.options import closest, read_options
+from carb_data.options import closest
 from carb_data.registry import cultures
 from carb_data.sources.base import Names
 from carb_data.tasks.base import Judge, TaskOptions, TaskPrompt, evenly
 from carb_data.tasks.blend_choice import ChoiceTask, Question
 from carb_data.tasks.choices import LETTERS, with_options
+from carb_data.validation import read_options
 
 LANGUAGES: dict[str, str] = dict(
     re.findall(

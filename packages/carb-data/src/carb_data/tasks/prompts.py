@@ -9,9 +9,8 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from carb_data.errors import CarbError, DataError, Problem
 from carb_data.models import Identifier, LanguageTag, Text
-from carb_data.options import read_options
-from carb_data.sources.reading import first_defect
 from carb_data.tasks.base import GradesOneByOne, Judge, TaskOptions, TaskPrompt, evenly
+from carb_data.validation import line_problems, read_options
 
 
 class PromptOptions(TaskOptions):
@@ -77,7 +76,7 @@ def open_prompts(
         try:
             row = _Row.model_validate_json(line)
         except ValidationError as error:
-            problems.append(Problem(str(path), number, "", first_defect(error)))
+            problems.extend(line_problems(path, number, error))
             continue
         if row.id in prompts:
             problems.append(Problem(str(path), number, "id", f"'{row.id}' is there already"))

@@ -13,6 +13,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from carb_data import CarbError
 from carb_data.journal import Journal, whole_lines
 from carb_data.tasks import Task
+from carb_data.validation import first_defect
 from carb_scorers.bon.policies import Policy, PolicySpec, policy_prompts
 from carb_scorers.contract import Writable
 
@@ -189,6 +190,6 @@ def _samples(path: Path, lines: Sequence[bytes]) -> dict[tuple[str, int], Sample
         try:
             sample = Sample.model_validate_json(line)
         except ValidationError as error:
-            raise CarbError(f"{path}:{number} is not a sample ({error.errors()[0]['msg']}). Remove the line.") from None
+            raise CarbError(f"{path}:{number} is not a sample ({first_defect(error)}). Remove the line.") from None
         found[sample.prompt_id, sample.index] = sample
     return found

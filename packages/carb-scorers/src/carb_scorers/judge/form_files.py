@@ -15,8 +15,8 @@ from pydantic import AfterValidator, Field, FiniteFloat, model_validator
 from carb_data import CarbError
 from carb_data.models import Frozen
 from carb_data.options import closest
+from carb_data.validation import read_file
 from carb_scorers.templates import check_template
-from carb_scorers.toml import read_file
 
 __all__ = ["IN_BRACKETS", "MODES", "FormFile", "Mode", "Wording", "form_names", "form_text", "read_form"]
 
@@ -143,12 +143,12 @@ def read_form(name: str) -> FormFile:
     Raises:
         CarbError: there is no such form, or the file is not right; the message names the field.
     """
-    return _shipped(name) if name in form_names() else read_file(FormFile, _file(name))
+    return _shipped(name) if name in form_names() else read_file(FormFile, _file(name), "form")
 
 
 @cache
 def _shipped(name: str) -> FormFile:
-    return read_file(FormFile, _file(name))
+    return read_file(FormFile, _file(name), "form")
 
 
 def _file(name: str) -> Traversable:

@@ -12,12 +12,13 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Annotated, Literal
 
-from pydantic import Field, ValidationError
+from pydantic import Field
 
 from carb_data import CarbError, MissingExtraError
 from carb_data.language import in_language
 from carb_data.models import Frozen
 from carb_data.options import closest
+from carb_data.validation import validate
 
 _GRAM = 3
 
@@ -79,11 +80,7 @@ def read_limits(texts: Sequence[str]) -> Limits:
         if name in given:
             raise CarbError(f"The limit '{name}' is given twice.")
         given[name] = value
-    try:
-        return Limits.model_validate(given)
-    except ValidationError as error:
-        wrong = (f"{d['loc'][0]}={d['input']}: {d['msg']}" for d in error.errors(include_url=False))
-        raise CarbError(f"These limits are not right: {'; '.join(wrong)}.") from None
+    return validate(Limits, given, "These limits are not right")
 
 
 class Alarm(Frozen):

@@ -1,0 +1,158 @@
+"""What people write in files and options, read into models: what is wrong is said by file, field and value."""
+
+from __future__ import annotations
+
+import difflib
+import json
+import tomllib
+from collections.abc import Iterable, Iterator, Mapping
+from importlib.resources.abc import Traversable
+from pathlib import Path
+from typing import Any, TypeVar
+
+from pydantic import BaseModel, TypeAdapter, ValidationError
+
+from carb_data.errors import SHOWN_PROBLEMS, CarbError, Problem
+
+__all__ = ["defects", "first_defect", "line_problems", "parse_file", "read_file", "read_options", "validate"]
+
+_M = TypeVar("_M")
+_Model = TypeVar("_Model", bound=BaseModel)
+_LONGEST_VALUE = 60
+"""Characters of a wrong value up to which a message repeats it."""
+
+
+def validate(
+    form: type[_M] | TypeAdapter[_M],
+    content: object,
+    owner: str,
+    hint: str = "",
+    *,
+    known: Iterable[str] = (),
+    prefix: str = "",
+) -> _M:
+    """Validate content against a model.
+
+    Args:
+        form: The model, or an adapter of another type.
+        content: Python values, or the bytes of a JSON file.
+        owner: The beginning of the message, such as ``study.toml is not a study``.
+        hint: A sentence that says what to do; none by default.
+        known: Field names to suggest for an unknown one; by default the model's own.
+        prefix: What the user writes before a field's name; ``--`` for an option of a command.
+
+    Raises:
+        CarbError: Names every field that is unknown, missing or wrong, with the value that was given.
+    """
+    model = isinstance(form, type) and issubclass(form, BaseModel)
+    adapter = TypeAdapter(form) if isinstance(form, type) else form
+    try:
+        return adapter.validate_json(content) if isinstance(content, bytes) else adapter.validate_python(content)
+    except ValidationError as error:
+        names = known or (form.model_fields if model else ())  # type: ignore[union-attr]
+        told = defects(error, known=names, prefix=prefix)
+        end = "" if told.endswith("?") else "."
+        raise CarbError(f"{owner}: {told}{end}" + (f" {hint}" if hint else "")) from None
+
+
+def read_options(model: type[_Model], owner: str, options: Mapping[str, Any]) -> _Model:
+    """Validate options against a model that forbids unknown ones.
+
+    Raises:
+        CarbError: Names every option that is unknown or has a bad value, and those that there are.
+    """
+    return validate(model, dict(options), owner, f"It takes {', '.join(model.model_fields) or 'no options'}.")
+
+
+def parse_file(file: Traversable, kind: str) -> dict[str, Any]:
+    """The names and values of a TOML or JSON file.
+
+    Args:
+        file: A ``.json`` file, or any other name for TOML.
+        kind: What the file is, for messages: ``study``, ``training configuration``.
+
+    Raises:
+        CarbError: The file cannot be read, or is neither (with the line and the column), or holds no object.
+    """
+    written = "JSON" if file.name.endswith(".json") else "TOML"
+    try:
+        text = file.read_text(encoding="utf-8")
+        content = json.loads(text) if written == "JSON" else tomllib.loads(text)
+    except OSError as error:
+        raise CarbError(f"Cannot read the {kind} {file}: {error.strerror or error}.") from None
+    except (ValueError, RecursionError) as error:  # a decoder's, which names line and column
+        raise CarbError(f"{file} is not {written}: {error}.") from None
+    if not isinstance(content, dict):
+        raise CarbError(f"{file} must hold a JSON object, not a {type(content).__name__}.")
+    return content
+
+
+def read_file(form: type[_M] | TypeAdapter[_M], file: Traversable, kind: str, hint: str = "") -> _M:
+    """Read a TOML or JSON file into a model.
+
+    Args:
+        form: The model, or an adapter of another type.
+        file: A ``.json`` file, or any other name for TOML.
+        kind: What the file is, for messages: ``study``, ``training configuration``.
+        hint: A sentence that says what to do about a wrong file; none by default.
+
+    Raises:
+        CarbError: The file cannot be read, is neither TOML nor JSON, or a field is unknown, missing or wrong.
+    """
+    content: object
+    if file.name.endswith(".json"):
+        try:
+            content = file.read_bytes()
+        except OSError as error:
+            raise CarbError(f"Cannot read the {kind} {file}: {error.strerror or error}.") from None
+    else:
+        content = parse_file(file, kind)
+    return validate(form, content, f"{file} is not a valid {kind}", hint)
+
+
+def line_problems(path: str | Path, line: int, error: ValidationError) -> Iterator[Problem]:
+    """Every defect of a line of a file, with its place."""
+    for field, reason, _ in _each(error):
+        yield Problem(str(path), line, field, reason)
+
+
+def defects(error: ValidationError, *, known: Iterable[str] = (), prefix: str = "") -> str:
+    """Every defect, ``field: reason, got value``, joined by semicolons.
+
+    Args:
+        error: What pydantic raised.
+        known: Field names to suggest for an unknown one.
+        prefix: What the user writes before a field's name; ``--`` for an option of a command.
+    """
+    names, found = list(known), list(_each(error))
+    told = [_sentence(*each, names, prefix) for each in found[:SHOWN_PROBLEMS]]
+    return "; ".join([*told, f"and {len(found) - len(told)} more"] if len(found) > len(told) else told)
+
+
+def first_defect(error: ValidationError) -> str:
+    """The first defect, ``field: reason``, without the value: equal for items that are wrong in the same way."""
+    field, reason, _ = next(_each(error))
+    return f"{field}: {reason}" if field else reason
+
+
+def _each(error: ValidationError) -> Iterator[tuple[str, str, dict[str, Any]]]:
+    for detail in error.errors(include_url=False):
+        told = detail.get("ctx", {}).get("field")  # of a defect that only the whole set or response shows
+        place = detail["loc"]
+        if place[:1] == ("prompt",) and len(place) > 1 and not str(place[1]).isdigit():
+            place = (*place[:1], *place[2:])  # without the name of the form that the prompt was taken for
+        field = ".".join(str(part) for part in (*place, *([told] if told else [])))
+        yield field, detail["msg"].removeprefix("Value error, "), dict(detail)
+
+
+def _sentence(field: str, reason: str, detail: dict[str, Any], known: list[str], prefix: str) -> str:
+    name = prefix + (field.replace("_", "-") if prefix else field)
+    if detail["type"] == "missing":
+        return f"{name} is missing"
+    if detail["type"] == "extra_forbidden":
+        close = difflib.get_close_matches(str(detail["loc"][-1]), known, n=1)
+        return f"'{field}' is unknown" + (f", did you mean '{close[0]}'?" if close else "")
+    value = detail["input"]
+    shown = isinstance(value, str | int | float) and len(repr(value)) <= _LONGEST_VALUE
+    told = f"{reason}, got {value!r}" if shown else reason
+    return f"{name}: {told}" if field else told

@@ -1,0 +1,70 @@
+"""What is wrong in a file or an option is said once, in one form, for every model."""
+
+from __future__ import annotations
+
+import pytest
+from pydantic import TypeAdapter
+
+from carb_data import CarbError
+from carb_data.models import Frozen
+from carb_data.validation import parse_file, read_file, validate
+
+
+class _Inner(Frozen):
+    share: float
+
+
+class _Form(Frozen):
+    size: int
+    parts: tuple[_Inner, ...] = ()
+
+
+def test_every_defect_is_said_with_its_field_and_value():
+    with pytest.raises(CarbError) as caught:
+        validate(_Form, {"size": "many", "prats": 1, "parts": [{}]}, "x.toml is not a form", "Look at the example.")
+    assert str(caught.value) == (
+        "x.toml is not a form: size: Input should be a valid integer, unable to parse string as an integer, "
+        "got 'many'; parts.0.share is missing; 'prats' is unknown, did you mean 'parts'? Look at the example."
+    )
+
+
+def test_options_are_named_as_the_user_writes_them():
+    class Flags(Frozen):
+        max_size: int
+
+    with pytest.raises(CarbError, match="--max-size is missing"):
+        validate(Flags, {}, "These options are not right", prefix="--")
+
+
+def test_a_long_value_is_not_repeated_and_many_defects_are_cut():
+    with pytest.raises(CarbError) as caught:
+        validate(TypeAdapter(list[int]), ["x" * 1000] * 50, "The list is not right")
+    assert "xxx" not in str(caught.value)
+    assert "and 30 more" in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "said"),
+    [
+        ("a.toml", "size = = 1", "is not TOML: .*line 1"),
+        ("a.json", "{", "Invalid JSON: EOF while parsing an object at line 1 column 1"),
+        ("a.json", '{"size": 1, "size": "\ud800"}', "Invalid JSON"),
+        ("a.json", "[" * 100_000, "Invalid JSON: recursion limit"),
+        ("a.toml", "x = " + "[" * 100_000, "is not TOML"),
+    ],
+)
+def test_a_broken_file_is_said_with_its_place(tmp_path, name, text, said):
+    (tmp_path / name).write_text(text, encoding="utf-8", errors="surrogatepass")
+    with pytest.raises(CarbError, match=said):
+        read_file(_Form, tmp_path / name, "form")
+
+
+def test_an_absent_file_is_said(tmp_path):
+    for name in ("a.toml", "a.json"):
+        with pytest.raises(CarbError, match=r"Cannot read the form .*: No such file"):
+            read_file(_Form, tmp_path / name, "form")
+    with pytest.raises(CarbError, match="Cannot read the form"):
+        parse_file(tmp_path, "form")
+    (tmp_path / "b.json").write_text("[1]")
+    with pytest.raises(CarbError, match=r"b\.json must hold a JSON object, not a list"):
+        parse_file(tmp_path / "b.json", "form")
