@@ -1,0 +1,68 @@
+"""The analyses of the registered experiments, on the raw results that are kept."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+RAW = ROOT / "docs" / "experiments" / "raw"
+
+
+def printed(script, *arguments):
+    command = [sys.executable, str(ROOT / "benchmarks" / script), *map(str, arguments)]
+    return subprocess.run(command, capture_output=True, text=True, check=True, timeout=60).stdout
+
+
+def test_the_comparison_of_facts_repeats_what_the_page_says():
+    out = printed("references.py", "analyse", "--file", RAW / "references.csv")
+    assert "| others | 35 | 136 | 25.7% |" in out
+    assert "| all | 63 | 136 | 46.3% |" in out
+    assert "| all − others | +20.6 | [+9.9, +30.6] | 0.0001 | 30 | 2 |" in out
+
+
+@pytest.fixture
+def distillation(monkeypatch):
+    monkeypatch.syspath_prepend(ROOT / "benchmarks")
+    import distillation
+
+    return distillation
+
+
+def test_the_students_of_the_distillation_learn_what_their_arm_says(distillation, tmp_path):
+    """States that show what is right: labels and a teacher who is right teach it, labels by lot do not."""
+    import json
+
+    import numpy as np
+
+    rng = np.random.default_rng(0)
+    states, lines = {}, []
+    for number in range(80):
+        right = number % 4
+        state = rng.normal(size=(4, 6)).astype(np.float32)
+        state[right, 0] += 6
+        states[f"s{number}"] = state
+        lines.append({"id": f"s{number}", "family": f"f{number // 4}", "right": right,
+                      "scores": [3.0 * (place == right) for place in range(4)]})  # fmt: skip
+    np.savez(tmp_path / "states.npz", **states)
+    (tmp_path / "sets.jsonl").write_text("\n".join(map(json.dumps, lines)))
+    distillation.SEEDS, distillation.STEPS = 2, 100
+    distillation.run(tmp_path, tmp_path / "raw.csv")
+    table = distillation.analyse(tmp_path / "raw.csv")
+    means = {line.split("|")[1].strip(): float(line.split("|")[2]) for line in table.splitlines()
+             if line.startswith("|") and "[" in line and "−" not in line}  # fmt: skip
+    assert means["teacher"] > 0.9
+    assert means["labels"] > 0.9
+    assert means["shuffled"] < 0.7
+    assert "| teacher − labels |" in table
+
+
+def test_the_teacher_arm_of_the_distillation_sees_no_label(distillation):
+    entry = {"id": "s", "family": "f", "scores": [0.5, -1.0, 2.0, 0.0]}
+    for seed in (0, 1):
+        assert distillation.preferences({**entry, "right": 0}, "teacher", seed) == distillation.preferences(
+            {**entry, "right": 3}, "teacher", seed
+        )
