@@ -25,6 +25,7 @@ from carb_cli.report.content import content, read_runs
 from carb_cli.report.model import Report
 from carb_cli.report.page import render, verdict
 from carb_cli.report.rationales import rationales
+from carb_cli.results.references import with_references
 from carb_cli.selection import select
 from carb_scorers.specs import parse_spec
 
@@ -66,6 +67,7 @@ def eval_(
     domains: Annotated[tuple[str, ...], Several] = (),
     perturbed: Annotated[bool, Parameter(negative=())] = False,
     open_report: Annotated[bool | None, Parameter(name="--open", negative="--no-open", show_default=False)] = None,
+    references: bool = True,
     culture_file: CultureFile = (),
     json: Json = False,
     quiet: Quiet = False,
@@ -102,6 +104,8 @@ def eval_(
         Score the perturbed texts too: several times as many calls, and a section on robustness in the report.
     open_report
         Open the report in the browser. By default it is opened where the output is a terminal.
+    references
+        Show the results that come with carb, in grey, on the sets that they share with this run; this is the default.
     """
     add_cultures(culture_file)
     asked = None if model is None else recognise(model, kind)
@@ -114,7 +118,7 @@ def eval_(
     if score(wanted, dataset, quiet=quiet) is None:
         return INTERRUPTED
     read = read_runs([folder])
-    found = content(read)
+    found = with_references(content(read), read) if references else content(read)
     page = write(folder / "report.html", render(found, read, rationales(read.folders), budget=TEXTS))
     said = verdict(found)
     if json:

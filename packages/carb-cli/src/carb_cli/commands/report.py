@@ -14,9 +14,10 @@ from carb_cli.display import percent
 from carb_cli.labels import labels
 from carb_cli.options import CultureFile, add_cultures
 from carb_cli.output import print_json, write
-from carb_cli.report.content import Runs, content, read_runs
+from carb_cli.report.content import Runs, best_of, content, read_runs
 from carb_cli.report.model import Report, ValidityPart
 from carb_cli.report.tables import human
+from carb_cli.results.references import with_references
 from carb_data import CarbError
 from carb_metrics import FamilyReport, correlate
 
@@ -34,6 +35,7 @@ def report(
     validity: PathOption = None,
     texts: float = 2.2,
     confidence: float = 0.95,
+    references: bool = True,
     culture_file: CultureFile = (),
 ) -> None:
     """Show what runs found: a table here, --json for programs, --html for people.
@@ -65,13 +67,17 @@ def report(
     texts
         Megabytes of the HTML file that the texts of the sets may take; 2.2 by default.
     confidence
-        Of the intervals.
+        Level of the intervals, between 0 and 1; 0.95 by default.
+    references
+        Show the results that come with carb, in grey, on the sets that they share with these runs; this is the default.
     """
     if not runs:
         raise CarbError("Name at least one run folder, for example: carb report runs/first")
     add_cultures(culture_file)
     read = read_runs(runs)
     found = content(read, confidence=confidence)
+    if references:
+        found = with_references(found, read)
     if validity is not None:
         found = found.model_copy(update={"validity": _validity(validity, found)})
     written = _files(found, read, html=html, figures=figures, texts=texts)
@@ -151,6 +157,22 @@ def _families(found: FamilyReport, short: dict[str, str], confidence: float) -> 
     display.table(title, columns, rows, right=columns[1:])
 
 
+def _references(found: Report) -> None:
+    """Print the results that come with carb, on the sets that they share with these runs."""
+    if not found.references:
+        return
+    columns = ["reference", "accuracy %", f"{100 * found.confidence:.0f}%", "families %", "sets", "yours there %"]
+    best = best_of(found)
+    rows = []
+    for part in found.references:
+        cell, yours = part.accuracy, part.yours or found.scorers[best].overall
+        families = percent(None if part.families is None else part.families.accuracy.estimate)
+        limits = display.interval(cell.low, cell.high)
+        rows.append((part.name, percent(cell.accuracy), limits, families, cell.n, percent(yours.accuracy)))
+    display.table("Results that come with carb, on the same sets", columns, rows, right=columns[1:])
+    display.say(f"'yours there' is {labels(found.scorers)[best]} on these sets.")
+
+
 def leaderboard(found: Report) -> None:
     """Print the leaderboard."""
     data = found.dataset
@@ -165,6 +187,7 @@ def leaderboard(found: Report) -> None:
     title = f"{', '.join(data.names)}: {data.sets:,} sets, chance {percent(data.chance)}%{human(data)}"
     display.table(title, columns, rows, right=[c for c in columns if c not in ("rank", "scorer")])
     display.say("A tie with the right answer is a loss; 'shared' gives 1/k of it to each of k tied answers.")
+    _references(found)
     if found.floor is not None:
         floor = found.floor.overall
         name = short.get(floor.predictor, floor.predictor)

@@ -105,7 +105,7 @@ def check(
     Parameters
     ----------
     results
-        The folder of results; `results` by default.
+        The folder of results, or `reference` for the results that come with carb; `results` by default.
     data
         Data sets that the entries may be of, beside carb-seed: paths, or hf://owner/name.
     """

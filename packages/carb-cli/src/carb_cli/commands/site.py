@@ -32,7 +32,7 @@ def site(
     Parameters
     ----------
     sources
-        Folders that `carb run` wrote, and folders of results.
+        Folders that `carb run` wrote, and folders of results; `reference` for the results that come with carb.
     out
         The folder to write; `site` by default.
     data

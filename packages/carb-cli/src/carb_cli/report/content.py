@@ -169,6 +169,13 @@ def content(runs: Runs, *, confidence: float = 0.95, validity: ValidityPart | No
     )
 
 
+def best_of(report: Report) -> str:
+    """The best of the models, or of the baselines where there is no model."""
+    return next(
+        (name for name, part in report.scorers.items() if part.spec.kind != "baseline"), next(iter(report.scorers))
+    )
+
+
 _RECORDED = ("created", "command", "seed", "window", "python", "versions", "machine")
 
 

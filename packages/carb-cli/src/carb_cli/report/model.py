@@ -8,7 +8,7 @@ from typing import Any, Literal
 from pydantic import Field
 
 from carb_cli.output import Output, Part
-from carb_metrics import Cell, Estimate, FamilyReport, HumanLine, ItemRow, Reliability, SurfaceFloor
+from carb_metrics import Cell, Estimate, FamilyReport, FamilyRow, HumanLine, ItemRow, Reliability, SurfaceFloor
 from carb_metrics.rows import KindRow, LanguagePairRow, PairRow, RankRow
 from carb_scorers.contract import ScorerSpec, Usage
 from carb_scorers.records import Machine
@@ -137,6 +137,26 @@ class RunPart(Part):
     machine: Machine
 
 
+class ReferencePart(Part):
+    """A result that comes with this program, computed on the sets that it shares with these runs."""
+
+    name: str
+    spec: ScorerSpec
+    created: datetime
+    command: tuple[str, ...]
+    data: tuple[str, ...]
+    """What its run scored; these sets may be a part of that."""
+    sets: int
+    """Sets that it shares with these runs, mirrors included."""
+    accuracy: Cell
+    """Over those of these sets that are not mirrors."""
+    shared: Cell
+    families: FamilyRow | None
+    """The same over their mirrored families; null where there are none."""
+    yours: Cell | None
+    """The best model of these runs on the same sets; null where they are all sets of these runs."""
+
+
 class Report(Output):
     """The content of ``report.json``."""
 
@@ -154,6 +174,8 @@ class Report(Output):
     """What each item does; null with a single scorer."""
     validity: ValidityPart | None
     runs: tuple[RunPart, ...]
+    references: tuple[ReferencePart, ...] = ()
+    """Results that come with this program; those on the most sets first."""
 
     def summary(self) -> str:
         """What was found, in sentences that survive being quoted."""

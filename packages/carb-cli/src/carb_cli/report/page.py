@@ -21,7 +21,7 @@ from markupsafe import Markup
 
 from carb_cli.display import percent, safe
 from carb_cli.labels import labels
-from carb_cli.report.content import Runs
+from carb_cli.report.content import Runs, best_of
 from carb_cli.report.figures import KINDS, changes, group_label, group_names, small_multiples, validity
 from carb_cli.report.model import Report
 from carb_cli.report.payload import TEXT_BUDGET, Payload, payload
@@ -81,6 +81,7 @@ def render(
         report=report,
         short=labels(report.scorers),
         sections=[(anchor, title) for anchor, title in SECTIONS if not empty.get(anchor)],
+        best=best_of(report),
         level=f"{100 * report.confidence:.4g}%",
         verdict=verdict(report),
         group_names=lambda key: group_names(report, key),

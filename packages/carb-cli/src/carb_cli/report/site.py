@@ -23,6 +23,7 @@ from carb_cli.report.model import Report
 from carb_cli.report.page import asset, csp_hash, plain, render
 from carb_cli.report.rationales import rationales
 from carb_cli.results import entry as entries
+from carb_cli.results.references import with_references
 from carb_data import CarbError, content_hash
 from carb_scorers.records import RunRecord
 
@@ -64,7 +65,7 @@ def write_site(
     groups, results = _gather(sources, candidates)
     pages = []
     for key, runs in groups.items():
-        report = content(runs, confidence=confidence)
+        report = with_references(content(runs, confidence=confidence), runs)
         stem = f"{_slug(_data_name(report.dataset.names))}-{key[:8]}"
         write(site / f"{stem}.html", render(report, runs, rationales(runs.folders), budget=budget))
         write(site / f"{stem}.csv", _csv(report))

@@ -6,6 +6,7 @@ import hashlib
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
+from importlib import resources
 from pathlib import Path
 from typing import Any, Literal
 
@@ -23,6 +24,8 @@ Relationship = Literal["author", "independent", "unknown"]
 TrainedOn = Literal["no", "yes", "unknown"]
 
 ENTRY, ROWS = "entry.json", "rows.parquet"
+REFERENCE = "reference"
+"""Name of the folder of results that come with this package."""
 _COLUMNS = {"item_id": pl.String, "content": pl.String, "response_id": pl.String, "score": pl.Float64}
 _LARGEST = {ENTRY: 1_000_000, ROWS: 100_000_000}
 """Bytes of a file of an entry; a larger one is refused before it is read."""
@@ -158,12 +161,21 @@ def save(entry: Entry, packed: bytes, results: Path) -> Path:
     return folder
 
 
+def shipped() -> Path:
+    """The folder of the reference results, which come with this package."""
+    return Path(str(resources.files("carb_cli") / "results" / REFERENCE))
+
+
 def found_in(results: Path) -> list[Path]:
     """The folders of the entries below a folder, in order of their names.
+
+    ``reference`` stands for the entries that come with this package, where there is no folder of that name.
 
     Raises:
         CarbError: there is no entry.
     """
+    if str(results) == REFERENCE and not results.exists():
+        results = shipped()
     found = sorted(path.parent for path in results.rglob(ENTRY)) if results.is_dir() else []
     if not found:
         raise CarbError(f"{results} holds no entry. Make one with: carb results add runs/first --out {results}")

@@ -53,6 +53,8 @@ const leaderboard = (data) => {
     });
     const all = culture === "" && domain === "";
     $$(".whole", table).forEach((cell) => { cell.textContent = all ? cell.dataset.all : ""; });
+    const references = $("tbody.reference", table);
+    if (references) references.hidden = !all || kind !== ""; // they are of all sets
     const sorted = $("th[aria-sort]", table);
     if (!sorted) window.carbSort(table, $("[data-c=accuracy]", table).cellIndex, true);
     else window.carbSort(table, sorted.cellIndex, sorted.getAttribute("aria-sort") === "descending");
