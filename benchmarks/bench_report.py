@@ -3,7 +3,8 @@
 The sets are made from the texts of carb-seed, shuffled word by word, so that they compress about as real ones do;
 the scores are drawn.
 
-Usage: python benchmarks/bench_report.py [SCORERS SETS]
+Usage: python benchmarks/bench_report.py [SCORERS SETS [PAGE.html]]; with a name for the page it is kept, and opened in
+Chromium: processor time of its main thread until everything works, and what it went to.
 """
 
 import random
@@ -114,6 +115,32 @@ def main() -> None:
     print(f"{scorers} scorers x {len(dataset)} sets, {texts / 1e6:.1f} MB of texts")
     print(f"page {len(page.encode()) / 1e6:.2f} MB")
     print(f"numbers {counted - start:.1f} s, page {rendered - counted:.1f} s, peak memory {peak:.0f} MiB")
+    if len(sys.argv) > 3:
+        kept = Path(sys.argv[3])
+        kept.write_text(page, encoding="utf-8")
+        print(opened(kept))
+
+
+def opened(page: Path) -> str:
+    """Processor time of the main thread while the page opens, and what of it scripts, styles and layout took."""
+    from playwright.sync_api import sync_playwright
+
+    sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
+    from browsers import FLAGS, chromium
+
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=chromium(), args=FLAGS)
+        tab = browser.new_page(viewport={"width": 1400, "height": 900})
+        tab.set_default_timeout(300_000)
+        session = tab.context.new_cdp_session(tab)
+        session.send("Performance.enable", {"timeDomain": "threadTicks"})
+        tab.goto(page.resolve().as_uri())
+        tab.wait_for_selector("html[data-ready=yes]", state="attached")
+        found = {one["name"]: one["value"] for one in session.send("Performance.getMetrics")["metrics"]}
+        browser.close()
+    kinds = {"script": "ScriptDuration", "style": "RecalcStyleDuration", "layout": "LayoutDuration"}
+    parts = ", ".join(f"{name} {found[key]:.2f} s" for name, key in kinds.items())
+    return f"opening: {found['TaskDuration']:.2f} s of the main thread ({parts}), {found['Nodes']:,.0f} nodes"
 
 
 if __name__ == "__main__":
