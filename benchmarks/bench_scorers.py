@@ -167,10 +167,10 @@ class Ways:
         return ClassifierScorer(self.carb.spec, model)
 
     def ids(self, request: Any, text: str) -> tuple[int, ...]:
-        from carb_scorers.models.protocol import Message, Prompt
+        from carb_scorers.models.protocol import Prompt, Turn
         from carb_scorers.models.tokens import conversation_ids
 
-        return tuple(conversation_ids(self.tokenizer, Prompt((Message(role="user", content=request.prompt),)), text))
+        return tuple(conversation_ids(self.tokenizer, Prompt((Turn(role="user", content=request.prompt),)), text))
 
     def forward(self, rows: Sequence[Sequence[int]]) -> list[float]:
         """The model's own forward pass, padded to the longest."""
@@ -302,17 +302,18 @@ def bench_judge(requests: Sequence[Any]) -> None:
 
     from carb_scorers import open_scorer
     from carb_scorers.judge.asking import Asker
+    from carb_scorers.judge.form_files import read_form
     from carb_scorers.models.tokens import prompt_ids
     from small_models import model_folder
 
     judge: Any = open_scorer(f"judge:{model_folder('gemma3-270m')}")
     worker = judge._model._items.workers[0]
-    asker = Asker("listwise", "culture", "en", None)
+    asker = Asker(read_form("culture"), "listwise")
     watch = Stopwatch()
 
     def logits(request: Any, keep: int) -> None:
         texts = [candidate.text for candidate in request.candidates]
-        ids = prompt_ids(worker.loaded.tokenizer, asker.ask(request, texts, "ABCD"[: len(texts)], "letter"))
+        ids = prompt_ids(worker.loaded.tokenizer, asker.ask(request, texts, "ABCD"[: len(texts)], reads=True))
         with torch.inference_mode():
             worker.loaded.model(input_ids=torch.tensor([ids]), logits_to_keep=keep, use_cache=False)
 

@@ -26,6 +26,14 @@ def names(path: Path) -> list[str]:
         return sdist.getnames()
 
 
+def missing(package: str, path: Path, found: list[str]) -> list[str]:
+    """The files of a package's source (modules, forms, phrases, registries) that a built file lacks."""
+    source = ROOT / "packages" / package / "src"
+    before = "" if path.suffix == ".whl" else f"{path.name.removesuffix('.tar.gz')}/src/"
+    wanted = [file.relative_to(source).as_posix() for file in sorted(source.rglob("*")) if file.is_file()]
+    return [name for name in wanted if not name.endswith(".pyc") and f"{before}{name}" not in found]
+
+
 def problems(package: str, path: Path) -> list[str]:
     """What keeps a file from being published."""
     project = tomllib.loads((ROOT / "packages" / package / "pyproject.toml").read_text(encoding="utf-8"))["project"]
@@ -33,6 +41,7 @@ def problems(package: str, path: Path) -> list[str]:
     out = [] if any(Path(name).name == "LICENSE" for name in found) else [f"{path.name}: no licence file in it"]
     if any("__pycache__" in name for name in found):
         out.append(f"{path.name}: compiled files in it")
+    out += [f"{path.name}: {name} is not in it" for name in missing(package, path, found)]
     if path.suffix != ".whl":
         return out
     with zipfile.ZipFile(path) as wheel:

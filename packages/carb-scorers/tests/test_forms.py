@@ -9,7 +9,7 @@ import pytest
 from carb_data import CarbError
 from carb_scorers import Candidate, ScoreRequest, ScoreResult, ScorerSpec, Usage, open_scorer
 from carb_scorers.judge import JudgeOptions, JudgeScorer, form_names, form_of, form_text, read_form
-from carb_scorers.judge.form_files import MODES
+from carb_scorers.judge.form_files import MODES, Mode
 from carb_scorers.judge.scorer import with_defaults
 from carb_scorers.judge.verdicts import VerdictError, parse_pick, parse_rating
 from carb_scorers.models.protocol import Generation, Prompt
@@ -122,8 +122,8 @@ def test_a_form_shows_the_question_and_the_candidates(name: str, mode: str, cult
         ("rewardbench2", "listwise", 'Assistant C names the custom.\n\n"[[C]]"', 2),
     ],
 )
-def test_the_verdict_of_a_published_layout_is_found(form: str, mode: str, text: str, pick: int) -> None:
-    wording = read_form(form).wording(mode)  # type: ignore[arg-type]
+def test_the_verdict_of_a_published_layout_is_found(form: str, mode: Mode, text: str, pick: int) -> None:
+    wording = read_form(form).wording(mode)
     assert parse_pick(text, "ABCD" if mode == "listwise" else "AB", wording) == pick
 
 
@@ -254,7 +254,7 @@ def test_every_mode_is_a_field_of_a_form() -> None:
 
 def test_the_example_of_the_documentation_is_a_form(tmp_path: Path) -> None:
     page = Path(__file__).parents[3] / "docs" / "how-to" / "known-models.md"
-    if not page.is_file():
+    if not page.is_file():  # ``nox -s isolation`` runs these tests beside an installed wheel
         pytest.skip("the documentation is not beside the package")
     form = tmp_path / "elders.toml"
     form.write_text(page.read_text(encoding="utf-8").partition("```toml\n")[2].partition("```")[0])

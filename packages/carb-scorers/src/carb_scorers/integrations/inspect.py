@@ -37,6 +37,7 @@ def as_inspect_scorer(
     inspect = require("inspect_ai.scorer", package="carb-scorers", extra="inspect")
     opened = Opened(scorer)
 
+    # Inspect is imported when first used, so mypy does not see its decorators' types.
     @inspect.scorer(metrics=[inspect.mean(), inspect.stderr()], name="carb")  # type: ignore[untyped-decorator]
     def carb() -> Any:
         async def score(state: Any, target: Any) -> Any:

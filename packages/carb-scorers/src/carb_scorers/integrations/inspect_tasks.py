@@ -19,6 +19,7 @@ _scorer = require("inspect_ai.scorer", package="carb-scorers", extra="inspect")
 _solver = require("inspect_ai.solver", package="carb-scorers", extra="inspect")
 
 
+# Inspect is imported when first used, so mypy does not see its decorators' types.
 @_inspect.task  # type: ignore[untyped-decorator]
 def listwise(
     data: str = "carb-seed@2", form: str = "culture", language: str = "en", max_tokens: int = 512, seed: int = 0
@@ -55,6 +56,7 @@ def listwise(
     )
 
 
+# As above.
 @_scorer.scorer(metrics=[_scorer.accuracy(), _scorer.stderr()], name="carb_verdict")  # type: ignore[untyped-decorator]
 def _verdict(form: str) -> Any:
     """Whether the verdict that the model wrote names the right answer. A text without a verdict is unscored."""
