@@ -70,6 +70,33 @@ def test_every_entry_says_how_it_is_asked_and_where_its_figures_come_from() -> N
     assert all(shape.source for shape in REGISTRY.shapes.values())
 
 
+def test_what_is_not_confirmed_is_marked(capsys: Any) -> None:
+    for model in REGISTRY.models:
+        assert model.licence_source is None or model.licence_source.startswith("https://")
+    assert known("rm-r1-qwen2.5-instruct-14b").unconfirmed == ("rms_norm_eps",)
+    assert main(["scorers", "list", "--json"]) == 0
+    rows = {row["name"]: row for row in json.loads(capsys.readouterr().out)["models"]}
+    assert rows["rm-r1-qwen2.5-instruct-14b"]["unconfirmed"] == ["rms_norm_eps"]
+    assert rows["internlm2-20b-reward"]["licence_source"].endswith("internlm2-20b-reward/blob/main/README.md")
+    assert main(["scorers", "list"]) == 0
+    shown = " ".join(capsys.readouterr().out.split())
+    assert "MIT?" in shown  # of GRM, whose source is not on record
+    assert "rm-r1-qwen2.5-instruct-14b: rms_norm_eps" in shown
+
+
+@pytest.mark.parametrize(
+    ("changed", "said"),
+    [
+        ({"unconfirmed": ("hidden_sise",)}, "has no 'hidden_sise' that could be unconfirmed"),
+        ({"licence": None, "licence_source": "https://example.org"}, "a source for a licence, but no licence"),
+    ],
+)
+def test_a_registry_whose_marks_name_nothing_is_refused(changed: dict[str, Any], said: str) -> None:
+    (first, *others) = REGISTRY.model_dump()["models"]
+    with pytest.raises(ValueError, match=said):
+        type(REGISTRY).model_validate({**REGISTRY.model_dump(), "models": [{**first, **changed}, *others]})
+
+
 def test_averages_of_rewardbench_2_are_those_of_their_six_subsets() -> None:
     scores = [model.scores["rewardbench2"] for model in REGISTRY.models if "rewardbench2" in model.scores]
     assert len(scores) > 20

@@ -248,6 +248,15 @@ def test_templates_cannot_reach_python(tmp_path: Path) -> None:
         open_scorer(f"judge:{tmp_path}?form={form}")
 
 
+@pytest.mark.parametrize("name", form_names())
+def test_a_published_form_says_that_its_words_are_our_own(name: str) -> None:
+    """``carb scorers form`` prints the note: a figure from it is not the published figure."""
+    form = read_form(name)
+    if form.source is not None:
+        assert "in our own words" in str(form.note)
+        assert "Figures from this form may therefore differ from the published ones." in str(form.note)
+
+
 def test_every_mode_is_a_field_of_a_form() -> None:
     assert [mode for mode in MODES if mode in type(read_form("culture")).model_fields] == list(MODES)
 

@@ -62,6 +62,10 @@ class KnownModel(Frozen):
     """Whether it needs Python code that comes with it (``trust_remote_code=true``)."""
     licence: str | None = None
     """As its page says; ``None`` where it was not found."""
+    licence_source: str | None = None
+    """URL where the licence was read; ``None`` where nobody has confirmed it."""
+    unconfirmed: tuple[str, ...] = ()
+    """What was not found at a source: ``architecture``, or names of fields of its configuration."""
     note: str | None = None
     scores: Mapping[str, Mapping[str, Annotated[float, Field(ge=0, le=100)]]] = Field(default={})
     """Benchmark to figure, in percent: ``rewardbench2`` to ``average``, ``factuality`` and so on."""
@@ -100,6 +104,10 @@ class KnownModels(Frozen):
         for model in self.models:
             if model.shape is not None and model.shape not in self.shapes:
                 raise ValueError(f"{model.id}: there is no shape '{model.shape}'")
+            if unknown := sorted(set(model.unconfirmed) - {"architecture", *(self.config(model) or {})}):
+                raise ValueError(f"{model.id}: its configuration has no '{unknown[0]}' that could be unconfirmed")
+            if model.licence_source is not None and model.licence is None:
+                raise ValueError(f"{model.id}: there is a source for a licence, but no licence")
             if unknown := sorted(model.scores.keys() - self.benchmarks.keys()):
                 raise ValueError(f"{model.id}: there is no benchmark '{unknown[0]}'")
         return self

@@ -54,6 +54,10 @@ class ModelRow(Part):
     """Whether it needs code of its own (trust_remote_code=true)."""
     licence: str | None
     """As its page says; null where that was not found."""
+    licence_source: str | None
+    """URL where the licence was read; null where nobody has confirmed it."""
+    unconfirmed: tuple[str, ...]
+    """What was not found at a source: architecture, or names of fields of config."""
     note: str | None
     parameters: int | None
     """Computed from the configuration."""
@@ -143,7 +147,7 @@ def list_(*, json: Json = False) -> None:
             row.kind + (" (own code)" if row.remote_code else ""),
             "–" if row.parameters is None else f"{row.parameters / 1e9:.1f}",
             "–" if row.bfloat16 is None else f"{row.bfloat16 / 1e9:.0f}",
-            row.licence or "not found",
+            _licence(row),
             *(_average(row, name) for name in ("rewardbench2", "carb")),
         )
         for row in found.models
@@ -157,6 +161,8 @@ def list_(*, json: Json = False) -> None:
     display.say(
         "Memory: 2 bytes for each parameter; a run needs some more. Sources of the figures, and all else: --json."
     )
+    doubtful = [f"{row.name}: {', '.join(row.unconfirmed)}" for row in found.models if row.unconfirmed]
+    display.say(f"Not confirmed at a source: licences with a question mark; and of {'; '.join(doubtful)}.")
     display.say("Ask one: carb eval NAME. Print a form's file, to change it: carb scorers form NAME.")
 
 
@@ -233,7 +239,10 @@ def check(
 
 def _row(model: KnownModel) -> ModelRow:
     registry = known_models()
-    given = model.model_dump(include={"id", "name", "ask", "architecture", "head", "remote_code", "licence", "note"})
+    given = model.model_dump(
+        include={"id", "name", "ask", "architecture", "head", "remote_code", "licence"}
+        | {"licence_source", "unconfirmed", "note"}
+    )
     return ModelRow.model_validate(
         {
             **given,
@@ -253,6 +262,11 @@ def _form(name: str) -> FormRow:
     form = read_form(name)
     given = form.model_dump(include={"title", "source", "licence", "note"})
     return FormRow.model_validate({"name": name, "modes": form.modes, **given})
+
+
+def _licence(row: ModelRow) -> str:
+    doubt = "" if row.licence_source else "?"
+    return "not found" if row.licence is None else f"{row.licence}{doubt}"
 
 
 def _average(row: ModelRow, benchmark: str) -> str:
