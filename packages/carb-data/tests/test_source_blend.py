@@ -19,7 +19,7 @@ from carb_data.models import BonSet
 from carb_data.sources import Skip, build, rows
 from carb_data.sources.answers import Thesaurus, are_alike, kind, may_agree, meaning, normalise, says_nothing
 from carb_data.sources.blend_files import PLACES
-from carb_data.sources.blend_votes import Votes
+from carb_data.sources.blend_votes import Answers
 from carb_data.sources.ranges import asks_for_money, clearly_outside
 
 REPOSITORY = Path(__file__).parents[3]
@@ -459,7 +459,7 @@ def test_the_real_files_give_families_at_chance(tmp_path):
 @needs_real
 def test_no_wrong_number_of_the_real_sets_lies_in_the_range_given_there(tmp_path):
     build("blend", REAL, tmp_path / "blend.jsonl", languages="english")
-    held = Votes(REAL / "data", ())
+    held = Answers(REAL, ())
     seen = 0
     for one in Dataset.load(tmp_path / "blend.jsonl"):
         form = kind(one.chosen.text)

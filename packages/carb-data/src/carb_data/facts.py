@@ -79,10 +79,9 @@ class Survey(Frozen):
         Where the opposite share is unknown, everybody else counts as opposed.
         """
         other = 100 - self.percent if self.opposite is None else self.opposite
-        for side, share, against in (("yes", self.percent, other), ("no", other, self.percent)):
-            if share >= 60 or share - against >= 20:
-                return side  # type: ignore[return-value]  # one of the two literals above
-        return None
+        if self.percent >= 60 or self.percent - other >= 20:
+            return "yes"
+        return "no" if other >= 60 or other - self.percent >= 20 else None
 
 
 class Fact(Frozen):

@@ -41,7 +41,7 @@ class PairOutcome(Frozen):
         return float(self.verdict == self.label)
 
 
-class HeldOut(Frozen):
+class HeldOutFigures(Frozen):
     """How a judge does on held-out pairs, each shown in both orders. Intervals are over source items."""
 
     decoding: Literal["greedy", "sample"]
@@ -64,6 +64,11 @@ class HeldOut(Frozen):
     """R_appr without a clip, of masked z, over the two verdicts, nats."""
     entropy: Estimate
     """Mean entropy of the next-token distributions along the output, in nats."""
+
+
+class HeldOut(HeldOutFigures):
+    """The figures with every output behind them."""
+
     outcomes: tuple[PairOutcome, ...]
 
 

@@ -12,8 +12,9 @@ from carb_data import CarbError
 from carb_data.extras import require
 from carb_data.models import Frozen
 from tal_rlvr.config import ABLATIONS, Ablation, TrainConfig, load_config
+from tal_rlvr.held_out import HeldOutFigures
 from tal_rlvr.mix import ordered
-from tal_rlvr.paired import Difference, Estimate
+from tal_rlvr.paired import Difference
 
 if TYPE_CHECKING:
     from carb_data import ScoreTable
@@ -26,23 +27,11 @@ THINK = "think.json"
 """Beside a trained model: which prompt it was trained with."""
 
 
-class Stage(Frozen):
+class Stage(HeldOutFigures):
     """The held-out evaluation of one model: ``HeldOut`` without its texts, which are in ``held-out/STAGE.json``."""
 
     name: str
     """``start`` (as the model came), ``before`` (after the warm-up) or ``after``."""
-    decoding: str
-    pairs: int
-    accuracy: Estimate
-    accuracy_parsed: Estimate
-    accuracy_better_first: Estimate
-    accuracy_better_second: Estimate
-    consistency: Estimate
-    format_rate: Estimate
-    with_criteria: Estimate
-    with_masked: Estimate
-    criteria_effect: Estimate
-    entropy: Estimate
 
 
 class TrainResult(Frozen):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -13,7 +14,7 @@ from carb_cli.commands.audit import show
 from carb_cli.main import FAILED, OK
 from carb_cli.options import CultureFile, Json, Quiet, add_cultures
 from carb_cli.output import Output, Part, counts, print_json
-from carb_cli.progress import progress
+from carb_cli.progress import Report, progress
 from carb_data import CarbError, DataError, Dataset, MissingExtraError, load
 from carb_data.audit import audit
 from carb_data.card import card as data_card
@@ -301,20 +302,19 @@ def fetch(
         if not json:
             display.note(f"{name}: licence {published(name).license}, {published(name).repository}")
         with progress(quiet) as report:
-            found.append(
-                fetch_source(
-                    name,
-                    accept=accept,
-                    mirror=mirror,
-                    progress=lambda done, total, name=name: report(f"fetch {name}", done, total, "files"),  # type: ignore[misc]  # bound per turn
-                )
-            )
+            told = _counted(report, f"fetch {name}", "files")
+            found.append(fetch_source(name, accept=accept, mirror=mirror, progress=told))
     if json:
         DataFetched(fetched=tuple(found)).print()
         return
     for one in found:
         display.say(f"{one.source}: {one.files} files ({one.new} new) in {one.folder}. Licence: {one.license}.")
     display.say(f"Next: carb data build {found[0].source} --out {found[0].source}.jsonl")
+
+
+def _counted(report: Report, task: str, unit: str) -> Callable[[int, int], None]:
+    """Progress of one task in whole units, for a function that knows neither its name nor its unit."""
+    return lambda done, total: report(task, done, total, unit)
 
 
 def build(

@@ -8,7 +8,8 @@ from typing import Annotated, Literal
 from cyclopts import Parameter
 from pydantic import Field
 
-from carb_cli import display
+from carb_cli import correlated, display
+from carb_cli.correlated import estimate_cells, show_influence, show_uncertain
 from carb_cli.csvs import Points, read_points
 from carb_cli.figures import charts, theme
 from carb_cli.options import Json, Quiet
@@ -179,10 +180,11 @@ def _draw(file: Path, points: Points, found: Correlation, figure: Path, confiden
 
 def _show(found: Validity, figure: Path | None) -> None:
     level = f"{100 * found.confidence:.0f}%"
-    rows = [(name, *_cells(getattr(found, name))) for name in ("pearson", "spearman", "kendall")]
+    rows = [(name, *estimate_cells(getattr(found, name))) for name in ("pearson", "spearman", "kendall")]
     if found.partial is not None:
         rows += [
-            (f"{name}, covariate taken out", *_cells(getattr(found.partial, name))) for name in ("pearson", "spearman")
+            (f"{name}, covariate taken out", *estimate_cells(getattr(found.partial, name)))
+            for name in ("pearson", "spearman")
         ]
     columns = ["correlation", "estimate", level, "p"]
     display.table(f"{found.n} reward models", columns, rows, right=columns[1:])
@@ -190,49 +192,9 @@ def _show(found: Validity, figure: Path | None) -> None:
     if fit.slope is not None and fit.intercept is not None:
         sign = "+" if fit.slope >= 0 else "−"
         line = f"downstream = {fit.intercept:.4g} {sign} {abs(fit.slope):.4g} × benchmark"
-        display.say(f"{line}, r² = {_number(fit.r2)}, p = {_p(fit.p)}")
-    known = [w for w in found.without if w.pearson is not None]
-    if known:
-        low, high = min(known, key=lambda w: w.pearson or 0), max(known, key=lambda w: w.pearson or 0)
-        display.say(
-            f"Leaving one out moves Pearson's r between {_number(low.pearson)} (without {low.label}) and "
-            f"{_number(high.pearson)} (without {high.label})."
-        )
-    for name, other in found.against.items():
-        display.say(
-            f"Against {name}: r {_number(other.r_a)} and {_number(other.r_b)}, difference "
-            f"{' '.join(_cells(other.difference)[:2])}, p = {_p(other.difference.p)} (Williams)."
-        )
+        display.say(f"{line}, r² = {correlated.figure(fit.r2)}, p = {correlated.p_value(fit.p)}")
+    show_influence(found.without, found.against)
     if figure is not None:
         display.say(f"Written: {figure.resolve()}")
     if found.uncertain is not None:
-        _show_uncertain(found.uncertain)
-
-
-def _show_uncertain(found: UncertainCorrelation) -> None:
-    rows = [
-        (
-            name,
-            display.number(e.estimate),
-            f"{display.number(e.low)} to {display.number(e.high)}" if e.low is not None else "",
-        )
-        for name, e in (("as measured", found.observed), ("without errors of measurement", found.corrected))
-    ]
-    display.table(f"Pearson's r over {found.clusters} base models", ["", "r", "interval"], rows)
-    if found.shared_source:
-        display.say("Benchmark and downstream results share a source: this correlation flatters the benchmark.")
-
-
-def _cells(estimate: Estimate) -> tuple[str, str, str]:
-    limits = "" if estimate.low is None else f"[{_number(estimate.low)}, {_number(estimate.high)}]"
-    return _number(estimate.estimate), limits, _p(estimate.p)
-
-
-def _number(value: float | None) -> str:
-    return "–" if value is None else f"{value:.3f}".replace("-", "−")
-
-
-def _p(value: float | None) -> str:
-    if value is None:
-        return "–"
-    return "< 1e-16" if value < 1e-16 else f"{value:.2e}" if value < 0.001 else f"{value:.3f}"
+        show_uncertain(found.uncertain)

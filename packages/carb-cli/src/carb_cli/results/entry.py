@@ -202,7 +202,7 @@ def read(folder: Path) -> tuple[Entry, pl.DataFrame]:
         raise CarbError(f"{folder / ROWS}: its sha256 is not the one in {ENTRY}.")
     try:
         frame = pl.read_parquet(packed)
-    except Exception as error:  # polars raises what its reader raises, panics of broken files among it
+    except (OSError, pl.exceptions.PolarsError, pl.exceptions.PanicException) as error:  # a broken file can panic
         raise CarbError(f"{folder / ROWS} cannot be read: {str(error).splitlines()[0]}.") from None
     if dict(frame.schema) != _COLUMNS:
         raise CarbError(f"{folder / ROWS} must have the columns {', '.join(_COLUMNS)}, of text and 64-bit numbers.")

@@ -5,11 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 from carb_cli import display
+from carb_cli.correlated import estimate_cells, show_influence, show_uncertain
 from carb_cli.display import percent
 from carb_cli.progress import progress
 from carb_cli.study.result import Measured, Prediction, StudyResult
 from carb_cli.study.run import run_study
-from carb_metrics import Estimate, UncertainCorrelation
 
 
 def study_command(path: Path, *, json: bool, quiet: bool) -> int | None:
@@ -54,7 +54,7 @@ def show(result: StudyResult) -> None:
         level = f"{100 * result.confidence:.0f}%"
         columns = ["benchmark", "scorers", "Pearson", level, "p", "Spearman", f"{level} ", "r²"]
         cells = [
-            (p.benchmark, p.n, *_estimate(p.pearson), *_estimate(p.spearman)[:2], display.number(p.fit.r2))
+            (p.benchmark, p.n, *estimate_cells(p.pearson), *estimate_cells(p.spearman)[:2], display.number(p.fit.r2))
             for p in found
         ]
         display.table(f"What predicts {outcome.id}?", columns, cells, right=columns[1:])
@@ -68,32 +68,11 @@ def show(result: StudyResult) -> None:
 
 def _details(prediction: Prediction) -> None:
     if prediction.uncertain is not None:
-        _show_uncertain(prediction.uncertain)
-    known = [one for one in prediction.without if one.pearson is not None]
-    if known:
-        low, high = min(known, key=lambda one: one.pearson or 0), max(known, key=lambda one: one.pearson or 0)
-        display.say(
-            f"Leaving one out moves Pearson's r between {display.number(low.pearson)} (without {low.label}) and "
-            f"{display.number(high.pearson)} (without {high.label})."
-        )
-    for name, other in prediction.against.items():
-        estimate, limits, p = _estimate(other.difference)
-        display.say(f"Against {name}: difference of r {estimate} {limits}, p = {p} (Williams).")
+        show_uncertain(prediction.uncertain)
+    show_influence(prediction.without, prediction.against)
     if prediction.partial is not None:
-        estimate, limits, p = _estimate(prediction.partial.pearson)
+        estimate, limits, p = estimate_cells(prediction.partial.pearson)
         display.say(f"With {prediction.covariate} taken out: r = {estimate} {limits}, p = {p}.")
-
-
-def _show_uncertain(found: UncertainCorrelation) -> None:
-    corrected, limits, _ = _estimate(found.corrected)
-    observed, wide, _ = _estimate(found.observed)
-    display.say(
-        f"With errors of measurement, over {found.clusters} base models: r {observed} {wide} as measured, {corrected} "
-        f"{limits} without these errors (reliability {display.number(found.reliability_x)} and "
-        f"{display.number(found.reliability_y)})."
-    )
-    if found.shared_source:
-        display.say("Benchmark and task share a source: this correlation flatters the benchmark.")
 
 
 def _measured(cell: Measured | None) -> str:
@@ -101,9 +80,3 @@ def _measured(cell: Measured | None) -> str:
         return "–"
     limits = display.interval(cell.low, cell.high)
     return f"{percent(cell.value)} [{limits}]" if limits else f"{percent(cell.value)}"
-
-
-def _estimate(estimate: Estimate) -> tuple[str, str, str]:
-    limits = "" if estimate.low is None else f"[{display.number(estimate.low)}, {display.number(estimate.high)}]"
-    p = "–" if estimate.p is None else f"{estimate.p:.2e}" if estimate.p < 0.001 else f"{estimate.p:.3f}"
-    return display.number(estimate.estimate), limits, p

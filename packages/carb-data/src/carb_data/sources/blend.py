@@ -27,17 +27,13 @@ from typing import Literal
 
 from pydantic import Field
 
-from carb_data.models import BonSet, Domain, Perturbation, Provenance, Response, Role
+from carb_data.models import BonSet, Domain, Perturbation, Response, Role
 from carb_data.sources.answers import Thesaurus, are_alike, may_agree, normalise
 from carb_data.sources.base import Names, Options, Source
-from carb_data.sources.blend_files import PLACES, Item, check_places
-from carb_data.sources.blend_votes import SEVERAL, Top, Votes, cast_votes, clean, is_bare
+from carb_data.sources.blend_files import PLACES, Item
+from carb_data.sources.blend_votes import LICENSE, SEVERAL, Answers, Top, cast_votes, clean, is_bare
 from carb_data.sources.models import Skip
 from carb_data.sources.ranges import asks_for_month, clearly_outside
-from carb_data.sources.reading import find_folder
-
-LICENSE = "CC-BY-SA-4.0"
-URL = "https://github.com/nlee0212/BLEnD"
 
 SHIPPED = ("Algeria", "China", "Mexico", "North_Korea", "South_Korea", "Spain", "UK", "US")
 """Places of the ten listed cultures, built by default; the cultures of the other eight are registered, too."""
@@ -71,9 +67,8 @@ def build(path: Path, options: BlendOptions, seed: int) -> Iterator[BonSet | Ski
     Raises:
         CarbError: the files are not BLEnD's, or a place is unknown.
     """
-    check_places(options.places)
     places = tuple(dict.fromkeys(options.places))
-    blend = Votes(find_folder(path, "annotations", "BLEnD"), places)
+    blend = Answers(path, places)
     for place in places:
         local = PLACES[place][1]
         languages = {"english": ("en",), "local": (local,), "both": ("en", local)}[options.languages]
@@ -84,7 +79,7 @@ def build(path: Path, options: BlendOptions, seed: int) -> Iterator[BonSet | Ski
 
 
 def _make(
-    blend: Votes, place: str, number: str, language: str, glossary: _Glossary, seed: int, *, perturbed: bool
+    blend: Answers, place: str, number: str, language: str, glossary: _Glossary, seed: int, *, perturbed: bool
 ) -> BonSet | Skip:
     culture, local = PLACES[place]
     item = blend.items[place][number]
@@ -142,19 +137,13 @@ def _make(
         prompt=prompt.strip(),
         responses=tuple(sorted(responses, key=lambda response: response.id)),
         perturbed=tuple(versions),
-        provenance=Provenance(
-            source="blend",
-            source_id=blend.same.name(number),
-            license=LICENSE,
-            url=URL,
-            method="human-vote",
-            tier="human-voted",
-            notes=f"Votes: {place} {top.entry.count} for the chosen answer; rejected answers from {votes}.",
+        provenance=blend.provenance(
+            number, f"Votes: {place} {top.entry.count} for the chosen answer; rejected answers from {votes}."
         ),
     )
 
 
-def _lenders(blend: Votes, place: str, number: str, top: Top) -> list[Top]:
+def _lenders(blend: Answers, place: str, number: str, top: Top) -> list[Top]:
     """Agreed answers of other places, of the same kind as ``top``, that nobody of ``place`` gave."""
     given = [blend.meanings[id(e)] for e in blend.items[place][number].annotations if id(e) in blend.meanings]
     own = [span for answer in given for span in answer.spans]
@@ -193,7 +182,7 @@ def _is_like_one_of(where: Top, answers: tuple[tuple[Top, str], ...], thesaurus:
     return any(are_alike(where.meaning, other.meaning, thesaurus) for other, _ in answers)
 
 
-def _versions(blend: Votes, top: Top, chosen: Response, unused: list[tuple[Top, str]]) -> Iterator[Response]:
+def _versions(blend: Answers, top: Top, chosen: Response, unused: list[tuple[Top, str]]) -> Iterator[Response]:
     """Versions of ``chosen`` that people wrote; none of a kind where nobody did.
 
     Args:
@@ -259,7 +248,7 @@ def _local_texts(
     return found
 
 
-def _glossary(blend: Votes, place: str) -> _Glossary:
+def _glossary(blend: Answers, place: str) -> _Glossary:
     """Topic and normalised English answer to its local wording, from everything that people of ``place`` said.
 
     Within one topic only, because English words have several meanings: the turkey of Food is not that of Education.

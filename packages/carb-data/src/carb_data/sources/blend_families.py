@@ -14,15 +14,14 @@ from pathlib import Path
 
 from pydantic import Field
 
-from carb_data.models import BonSet, Domain, Provenance, Response, Role
+from carb_data.models import BonSet, Domain, Response, Role
 from carb_data.sources.answers import are_alike, may_agree
 from carb_data.sources.base import Names, Options, Source
-from carb_data.sources.blend import LICENSE, URL, is_written_in
-from carb_data.sources.blend_files import PLACES, check_places
-from carb_data.sources.blend_votes import Top, Votes, cast_votes
+from carb_data.sources.blend import is_written_in
+from carb_data.sources.blend_files import PLACES
+from carb_data.sources.blend_votes import LICENSE, Answers, Top, cast_votes
 from carb_data.sources.models import Skip
 from carb_data.sources.ranges import asks_for_month, clearly_outside
-from carb_data.sources.reading import find_folder
 
 __all__ = ["SOURCE"]
 
@@ -55,9 +54,8 @@ def build(path: Path, options: FamilyOptions, seed: int) -> Iterator[BonSet | Sk
     Raises:
         CarbError: the files are not BLEnD's, or a place is unknown.
     """
-    check_places(options.places)
     places = tuple(dict.fromkeys(options.places))
-    blend = Votes(find_folder(path, "annotations", "BLEnD"), places)
+    blend = Answers(path, places)
     shared: dict[str, list[str]] = {}
     for place in places:
         if PLACES[place][1] != "en":
@@ -69,7 +67,7 @@ def build(path: Path, options: FamilyOptions, seed: int) -> Iterator[BonSet | Sk
 
 
 def _question(
-    blend: Votes, number: str, language: str, places: Sequence[str], size: int, seed: int
+    blend: Answers, number: str, language: str, places: Sequence[str], size: int, seed: int
 ) -> Iterator[BonSet | Skip]:
     asked = _questions(blend, number, language, places)
     tops = [
@@ -96,7 +94,7 @@ def _question(
         yield Skip(source_id=number, reason=reason, language=language)
 
 
-def _questions(blend: Votes, number: str, language: str, places: Sequence[str]) -> dict[str, str]:
+def _questions(blend: Answers, number: str, language: str, places: Sequence[str]) -> dict[str, str]:
     """The question for each place; where the places' questions differ in more than the name, those of the most."""
     if language != "en":
         return {place: q for place in places if (i := blend.items[place].get(number)) and (q := i.question.strip())}
@@ -112,13 +110,13 @@ def _all_apart(group: Sequence[Top], apart: dict[tuple[str, str], bool]) -> bool
     return all(apart[a.place, b.place] for a, b in combinations(group, 2))
 
 
-def _exclude_each_other(blend: Votes, number: str, a: Top, b: Top) -> bool:
+def _exclude_each_other(blend: Answers, number: str, a: Top, b: Top) -> bool:
     if a.meaning.kind != b.meaning.kind or are_alike(a.meaning, b.meaning, blend.thesaurus):
         return False
     return _is_wrong(blend, number, a, b.place) and _is_wrong(blend, number, b, a.place)
 
 
-def _is_wrong(blend: Votes, number: str, top: Top, place: str) -> bool:
+def _is_wrong(blend: Answers, number: str, top: Top, place: str) -> bool:
     """Whether nobody of ``place`` gave anything that the answer could pass for."""
     item = blend.items[place][number]
     given = [blend.meanings[id(e)] for e in item.annotations if id(e) in blend.meanings]
@@ -128,7 +126,7 @@ def _is_wrong(blend: Votes, number: str, top: Top, place: str) -> bool:
     return not any(may_agree(top.meaning, answer, blend.thesaurus) for answer in given)
 
 
-def _set(blend: Votes, name: str, number: str, language: str, top: Top, shown: Sequence[Top], prompt: str) -> BonSet:
+def _set(blend: Answers, name: str, number: str, language: str, top: Top, shown: Sequence[Top], prompt: str) -> BonSet:
     return BonSet(
         id=f"{name}/{top.place}",
         culture=PLACES[top.place][0],
@@ -148,14 +146,7 @@ def _set(blend: Votes, name: str, number: str, language: str, top: Top, shown: S
             )
             for one in shown
         ),
-        provenance=Provenance(
-            source="blend",
-            source_id=blend.same.name(number),
-            license=LICENSE,
-            url=URL,
-            method="human-vote",
-            tier="human-voted",
-        ),
+        provenance=blend.provenance(number),
         family=name,
     )
 

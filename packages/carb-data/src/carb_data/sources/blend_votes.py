@@ -7,13 +7,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from carb_data import models
 from carb_data.errors import CarbError
+from carb_data.models import Provenance, Votes
 from carb_data.sources.answers import Meaning, Thesaurus, is_answer, meaning, says_nothing
-from carb_data.sources.blend_files import PLACES, Entry, Item, items_file, read_items, read_topics
+from carb_data.sources.blend_files import PLACES, Entry, Item, check_places, items_file, read_items, read_topics
 from carb_data.sources.grouping import SameItems
 from carb_data.sources.ranges import asks_for_money, asks_for_month
+from carb_data.sources.reading import find_folder
 
+LICENSE = "CC-BY-SA-4.0"
+URL = "https://github.com/nlee0212/BLEnD"
 _MIN_VOTES = 2
 _MAX_UNKNOWING = 2
 _ASKED = 5
@@ -35,10 +38,12 @@ class Top:
     meaning: Meaning
 
 
-class Votes:
+class Answers:
     """The files, with what is derived from all of them."""
 
-    def __init__(self, folder: Path, needed: Sequence[str]) -> None:
+    def __init__(self, path: Path, needed: Sequence[str]) -> None:
+        check_places(needed)
+        folder = find_folder(path, "annotations", "BLEnD")
         self.items = {place: read_items(folder, place) for place in PLACES if items_file(folder, place).exists()}
         missing = [place for place in needed if place not in self.items]
         if missing:
@@ -64,6 +69,18 @@ class Votes:
             for place, items in self.items.items()
             for number, item in items.items()
         }
+
+    def provenance(self, number: str, notes: str | None = None) -> Provenance:
+        """Where a set about a question comes from."""
+        return Provenance(
+            source="blend",
+            source_id=self.same.name(number),
+            license=LICENSE,
+            url=URL,
+            method="human-vote",
+            tier="human-voted",
+            notes=notes,
+        )
 
     def _count_wordings(self) -> Counter[tuple[str, str]]:
         wordings: Counter[tuple[str, str]] = Counter()
@@ -136,9 +153,9 @@ class Votes:
 _NOON = 12 * 60.0
 
 
-def cast_votes(answer: Top, place: str) -> models.Votes:
+def cast_votes(answer: Top, place: str) -> Votes:
     """How many of the people asked in ``place`` gave an answer: none where it is another place's."""
-    return models.Votes(asked=max(_ASKED, answer.entry.count), right=answer.entry.count if answer.place == place else 0)
+    return Votes(asked=max(_ASKED, answer.entry.count), right=answer.entry.count if answer.place == place else 0)
 
 
 def clean(variants: Sequence[str]) -> list[str]:

@@ -48,7 +48,7 @@ class OpenOptions(Options):
     missing: bool = Field(False, description="Go on without sources whose files are not on this machine")
 
 
-def build(path: Path, options: OpenOptions, seed: int) -> Iterator[BonSet | Skip]:  # noqa: ARG001 - many folders
+def build(path: Path, options: OpenOptions, seed: int) -> Iterator[BonSet | Skip]:  # noqa: ARG001 - a source's signature
     """Yield the seed, and what the cells take of each source; the rest as skips.
 
     Args:

@@ -16,7 +16,7 @@ from tal_rlvr.policy.callbacks import Watch, number, tell
 from tal_rlvr.policy.config import PolicyConfig
 from tal_rlvr.policy.divergence import Forward
 from tal_rlvr.policy.evaluating import OnLog, Part, sample
-from tal_rlvr.policy.grpo import on_this_machine
+from tal_rlvr.policy.grpo import trainer_arguments
 from tal_rlvr.policy.models import load_policy, lora, rows_of, save
 from tal_rlvr.policy.results import CurvePoint
 from tal_rlvr.policy.rewards import preference_pairs
@@ -53,17 +53,8 @@ def optimise(
 
     rows = [{"prompt": prompts[key], "chosen": answer(good), "rejected": answer(bad)} for key, good, bad in pairs]
     arguments = trl.DPOConfig(
-        output_dir=str(config.out / "checkpoints"),
-        max_steps=config.steps,
-        learning_rate=config.learning_rate,
-        beta=config.beta,
         per_device_train_batch_size=config.prompts_per_step,
-        logging_steps=config.log_every,
-        save_strategy="no",
-        report_to="none",
-        disable_tqdm=True,
-        seed=config.seed,
-        **on_this_machine(),
+        **trainer_arguments(config),
     )
     trainer = trl.DPOTrainer(
         model=model,

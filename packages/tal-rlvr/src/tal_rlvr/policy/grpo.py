@@ -40,10 +40,6 @@ def optimise(
 
     reward = ScorerReward(scorer, by_id, one_line=part.one_line, on_answers=keep)
     arguments = trl.GRPOConfig(
-        output_dir=str(config.out / "checkpoints"),
-        max_steps=config.steps,
-        learning_rate=config.learning_rate,
-        beta=config.beta,
         loss_type="grpo",
         importance_sampling_level="token",
         scale_rewards="group",
@@ -53,12 +49,7 @@ def optimise(
         per_device_train_batch_size=config.generations * config.prompts_per_step,
         max_completion_length=config.max_new_tokens,
         temperature=config.temperature,
-        logging_steps=config.log_every,
-        save_strategy="no",
-        report_to="none",
-        disable_tqdm=True,
-        seed=config.seed,
-        **on_this_machine(),
+        **trainer_arguments(config),
     )
     trainer = trl.GRPOTrainer(
         model=model,
@@ -94,9 +85,20 @@ def _point(row: Mapping[str, Any], stats: Any) -> CurvePoint:
     )
 
 
-def on_this_machine() -> dict[str, Any]:
-    """Arguments that a machine without a GPU needs."""
+def trainer_arguments(config: PolicyConfig) -> dict[str, Any]:
+    """Arguments of TRL's trainers that do not depend on the method."""
     torch = require("torch", package="tal-rlvr", extra="train")
+    here: dict[str, Any] = {"use_cpu": True, "bf16": False, "gradient_checkpointing": False}
     if torch.cuda.is_available():
-        return {"bf16": torch.cuda.is_bf16_supported()}
-    return {"use_cpu": True, "bf16": False, "gradient_checkpointing": False}
+        here = {"bf16": torch.cuda.is_bf16_supported()}
+    return here | {
+        "output_dir": str(config.out / "checkpoints"),
+        "max_steps": config.steps,
+        "learning_rate": config.learning_rate,
+        "beta": config.beta,
+        "logging_steps": config.log_every,
+        "save_strategy": "no",
+        "report_to": "none",
+        "disable_tqdm": True,
+        "seed": config.seed,
+    }
