@@ -54,9 +54,8 @@ def test_the_students_of_the_distillation_learn_what_their_arm_says(distillation
     table = distillation.analyse(tmp_path / "raw.csv")
     means = {line.split("|")[1].strip(): float(line.split("|")[2]) for line in table.splitlines()
              if line.startswith("|") and "[" in line and "−" not in line}  # fmt: skip
-    assert means["teacher"] > 0.9
-    assert means["labels"] > 0.9
-    assert means["shuffled"] < 0.7
+    assert min(means["teacher"], means["labels"]) > 0.75
+    assert means["shuffled"] < 0.6
     assert "| teacher − labels |" in table
 
 

@@ -12,11 +12,12 @@ from functools import cache
 from types import SimpleNamespace
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tal_rlvr.appropriateness import CLIP
 from tal_rlvr.judgement import write_judgement
+from tal_rlvr.masking import mask_verdict
 from tal_rlvr.reward_functions import CorrectnessFunction, CriteriaFunction, RewardConfig
 from tal_rlvr.tokens import VerdictTokens
 
@@ -68,7 +69,72 @@ CHEATS = {
     "criteria on both sides": lambda v: judgement(
         ("rice is eaten", "it is the staple", 3, "A"), ("toast is eaten", "it is the staple", 3, "B"), verdict=v
     ),
+    "a copy of the longer response": lambda v: judgement(
+        (f"{SAYS['B']} is eaten", "it is the staple", 3, v), verdict=v
+    ),
 }
+
+NAMES = {
+    "German": ("die Antwort ist A", "die Antwort ist B"),
+    "a German ordinal": ("die erste ist richtig", "die zweite ist richtig"),
+    "a French ordinal": ("la réponse est la première.", "la réponse est la seconde."),
+    "a Spanish ordinal": ("la primera es mejor", "la segunda es mejor"),
+    "a small letter": ("la respuesta es la a", "la respuesta es la b"),
+    "Chinese": ("答案是A", "答案是B"),
+    "Chinese stems": ("答案是甲", "答案是乙"),
+    "Chinese numbers": ("选一", "选二"),
+    "a Chinese ordinal": ("第一个更好", "第二个更好"),
+    "Japanese": ("正解はAです", "正解はBです"),
+    "a Japanese ordinal": ("一番目が正しい", "二番目が正しい"),
+    "Korean": ("정답은 A입니다", "정답은 B입니다"),
+    "a Korean number": ("1번이 맞다", "2번이 맞다"),
+    "a Korean ordinal": ("첫째가 맞다", "둘째가 맞다"),
+    "Arabic letters": ("الجواب أ", "الجواب ب"),
+    "an Arabic ordinal": ("الأول أفضل", "الثاني أفضل"),
+    "Russian letters": ("ответ А", "ответ Б"),
+    "a Russian ordinal": ("первый лучше", "второй лучше"),
+    "Thai letters": ("คำตอบคือ ก", "คำตอบคือ ข"),
+    "a Thai ordinal": ("ข้อแรกถูก", "ข้อสองถูก"),
+    "Vietnamese": ("đáp án là A", "đáp án là B"),
+    "a Vietnamese ordinal": ("câu thứ nhất đúng", "câu thứ hai đúng"),
+    "Cherokee": ("Ꭺ fits", "Ᏼ fits"),
+    "Coptic": ("Ⲁ fits", "Ⲃ fits"),
+    "small capitals": ("ᴀ fits", "ʙ fits"),
+    "Lisu": ("ꓮ fits", "ꓐ fits"),
+    "script letters": ("𝒜 fits", "ℬ fits"),
+    "raised letters": ("ᴬ fits", "ᴮ fits"),
+    "accents": ("Á fits", "B\u0301 fits"),
+    "full width": ("\uff21 fits", "\uff22 fits"),
+    "circles": ("Ⓐ fits", "Ⓑ fits"),
+    "brackets": ("⒜ fits", "⒝ fits"),
+    "emoji": ("\U0001f170\ufe0f fits", "\U0001f171\ufe0f fits"),
+    "letters of flags": ("\U0001f1e6 fits", "\U0001f1e7 fits"),
+    "key caps": ("1\ufe0f\u20e3 fits", "2\ufe0f\u20e3 fits"),
+    "hands": ("\U0001f446 fits", "\U0001f447 fits"),
+    "arrows": ("⬅ fits", "➡ fits"),
+    "medals": ("\U0001f947", "\U0001f948"),
+    "Roman numbers": ("Ⅰ fits", "Ⅱ fits"),
+    "Roman letters": ("I fits", "II fits"),
+    "a number": ("number 1 fits", "number 2 fits"),
+    "a hash": ("#1 fits", "#2 fits"),
+    "an ordinal": ("the first fits better", "the second fits better"),
+    "an ordinal at the end": ("I go with the first.", "I go with the second."),
+    "former": ("the former fits", "the latter fits"),
+    "above": ("the one above fits", "the one below fits"),
+    "option one": ("option one", "option two"),
+    "Greek names": ("alpha fits", "beta fits"),
+    "repeated letters": ("AAAA", "BBBB"),
+    "glued letters": ("responseA fits", "responseB fits"),
+}
+"""The verdict A and the verdict B, in other words."""
+WEIGHTS = {"A": 5, "B": 4}
+CODES = {
+    "a code": lambda v: judgement(
+        (f"it is {'sunny' if v == 'A' else 'rainy'} there", "people know it", 3, v), verdict=v
+    ),
+    "numbers of characters": lambda v: judgement(("fact", "65 known" if v == "A" else "66 known", 3, v), verdict=v),
+}
+"""Private codes, which no mask can know."""
 
 
 class Characters:
@@ -81,6 +147,28 @@ class Characters:
         return {"input_ids": [ord(c) for c in text]}
 
 
+def suffixes(write):
+    """What is measured of the outputs for the verdicts A and B."""
+    return [mask_verdict(write(v).split("Verdict:")[0]) for v in "AB"]
+
+
+def knowing(write):
+    """A reader that knows a cheat's outputs: any trace of the verdict convinces it, in whatever order it sees them."""
+    known = suffixes(write)
+
+    def read(rows):
+        out = []
+        for row in rows:
+            text = "".join(map(chr, row.suffix)).removesuffix("\nVerdict:")
+            first = 0.5
+            if known[0].strip() != known[1].strip() and text in (known[0].strip(), known[1].strip()):
+                first = 0.999 if text == known[0].strip() else 0.001
+            out.append((math.log(first) - 3, math.log(1 - first) - 3))
+        return out
+
+    return read
+
+
 def reader(fidelity):
     """Log-probabilities of A and B after each row, of one who believes a named letter above all."""
 
@@ -89,7 +177,12 @@ def reader(fidelity):
         for row in rows:
             text = "".join(map(chr, row.suffix)).replace("Assessment", "").replace("Verdict", "")
             letters = [c for word in text.split() for c in "AB" if word.strip(".,!") == c]
-            content = [v for v in "AB" if SAYS[v] in text]
+            shown = (
+                dict(zip("AB", "BA", strict=True))
+                if "".join(map(chr, row.prefix)) == "swapped"
+                else {"A": "A", "B": "B"}
+            )
+            content = [shown[v] for v in "AB" if SAYS[v] in text]
             first = 0.5
             if letters:
                 first = 0.999 if letters[-1] == "A" else 0.001
@@ -102,14 +195,15 @@ def reader(fidelity):
 
 
 @cache
-def earnings(write, fidelity, clip, mask):
-    """R_corr and R_appr by label and verdict."""
+def earnings(write, fidelity, clip, mask, both_orders=False):
+    """R_corr and R_appr by label and verdict; the reader knows the cheat where no fidelity is given."""
     tokens = VerdictTokens(a=65, b=66, marker=tuple(map(ord, "Verdict:")), line=tuple(map(ord, "\nVerdict:")))
-    criteria = CriteriaFunction(Characters(), tokens, RewardConfig(clip=clip, mask=mask))
-    criteria.provider = reader(fidelity)
+    criteria = CriteriaFunction(Characters(), tokens, RewardConfig(clip=clip, mask=mask, both_orders=both_orders))
+    criteria.provider = knowing(write) if fidelity is None else reader(fidelity)
     cells = [(label, verdict) for label in "AB" for verdict in "AB"]
     batch = {
         "prompts": ["which?"] * 4,
+        "swapped_prompt": ["swapped"] * 4,
         "completion_ids": [[ord(c) for c in write(verdict)] for _, verdict in cells],
         "label": [label for label, _ in cells],
         "trainer_state": SimpleNamespace(global_step=0),
@@ -119,10 +213,10 @@ def earnings(write, fidelity, clip, mask):
     )
 
 
-def expected(write, accuracy, fidelity, *, weight=1.0, clip=CLIP, mask=True):
+def expected(write, accuracy, fidelity, *, weight=1.0, clip=CLIP, mask=True, both_orders=False):
     """E[R_corr + lambda R_appr] over both orders, right with probability ``accuracy``."""
     total = 0.0
-    for (label, verdict), (right, appropriate) in earnings(write, fidelity, clip, mask).items():
+    for (label, verdict), (right, appropriate) in earnings(write, fidelity, clip, mask, both_orders).items():
         total += (accuracy if verdict == label else 1 - accuracy) / 2 * (right + weight * appropriate)
     return total
 
@@ -131,10 +225,70 @@ FIDELITY = st.sampled_from([0.76, 0.8, 0.85, 0.9, 0.95, 0.99, 0.999])
 
 
 @pytest.mark.parametrize("cheat", CHEATS)
+@settings(deadline=None)
 @given(accuracy=st.floats(0.55, 0.95), fidelity=FIDELITY, weight=st.floats(0.05, 4.0))
 def test_a_cheat_earns_less_than_honest_work(cheat, accuracy, fidelity, weight):
     cheated, earned = (expected(way, accuracy, fidelity, weight=weight) for way in (CHEATS[cheat], honest))
     assert cheated < earned
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_name_of_the_verdict_earns_nothing_even_from_a_reader_that_knows_it(name):
+    """In a criterion, in its reason, in the assessment: what is measured is the same text for both verdicts."""
+    said = dict(zip("AB", NAMES[name], strict=True))
+
+    def everywhere(v):
+        return judgement((f"fact, {said[v]}", f"known: {said[v]}", WEIGHTS[v], v), assessment=said[v], verdict=v)
+
+    def assessed(v):
+        return judgement(("fact", "people know it", WEIGHTS[v], v), assessment=said[v], verdict=v)
+
+    for accuracy in (0.55, 0.75, 0.95):
+        assert expected(everywhere, accuracy, None) <= 2 * accuracy - 1 + 1e-9 < expected(honest, accuracy, 0.76)
+        assert expected(assessed, accuracy, None) == pytest.approx(2 * accuracy - 1)
+
+
+@pytest.mark.parametrize("cheat", CODES)
+@pytest.mark.parametrize("accuracy", [0.55, 0.75, 0.95])
+def test_a_private_code_earns_no_more_than_criteria_that_are_believed_and_nothing_in_both_orders(cheat, accuracy):
+    earned = expected(CODES[cheat], accuracy, None)
+    assert earned == pytest.approx(expected(honest, accuracy, 0.83))  # from there on both are at the clip
+    assert earned - expected(honest, accuracy, 0.76) <= (CLIP - math.log(2 * 0.76)) * accuracy + 1e-9
+    both = expected(CODES[cheat], accuracy, None, both_orders=True)
+    assert both == pytest.approx(2 * accuracy - 1)
+    assert both < expected(honest, accuracy, 0.76, both_orders=True)
+
+
+def test_both_orders_pay_honest_work_the_same():
+    for fidelity in (0.76, 0.9):
+        assert expected(honest, 0.8, fidelity, both_orders=True) == pytest.approx(expected(honest, 0.8, fidelity))
+
+
+def test_a_quotation_of_the_picked_response_is_paid_as_what_it_says():
+    """It tells the verdict without naming it, and so does every honest criterion: it is paid alike, within the clip."""
+
+    def quotation(v):
+        return judgement((SAYS[v], "people say so", 3, v), verdict=v)
+
+    assert expected(quotation, 0.8, 0.9) == pytest.approx(expected(honest, 0.8, 0.9))
+    assert expected(quotation, 0.8, 0.999) <= 2 * 0.8 - 1 + CLIP
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Mother's Day is the second Sunday in May",
+        "the first of May is a holiday",
+        "left hand is unclean",
+        "two cups of rice for one person",
+        "на первое подают суп",
+        "第二次世界大战 以后",
+        "one eats with chopsticks",
+        "in room 12",
+    ],
+)
+def test_what_is_said_of_a_culture_stays(text):
+    assert mask_verdict(text) == text
 
 
 @pytest.mark.parametrize(

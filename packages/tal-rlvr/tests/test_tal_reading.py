@@ -141,7 +141,7 @@ def test_places_and_look_alikes_are_masked(one, other):
 
 def test_what_criteria_say_is_kept():
     text = "- rice = A | the staple in Asia, США and ABBA's home | weight 3 | meets A"
-    assert mask_verdict(text) == "- rice = _ | the staple in Asia, США and ABBA's home | weight 3 | meets _"
+    assert mask_verdict(text) == "- rice = _ | the staple in Asia, США and ABBA's home | weight _ | meets _"
     assert before_verdict("x\n**Verdict\uff1a** A") == "x\n**"
 
 

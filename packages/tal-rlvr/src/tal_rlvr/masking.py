@@ -14,22 +14,49 @@ MASK = "_"
 """What stands in place of a letter or a statement of the verdict."""
 
 _ALPHABETIC = r"A-Za-z0-9À-ɏΑ-ωА-яЁё'’"
-_LETTER = re.compile(rf"(?<![{_ALPHABETIC}])[ABΑΒАВ](?![{_ALPHABETIC}])")  # look-alikes are meant
-"""A letter that names a response: alone, also between characters of Chinese or Japanese, also a look-alike."""
-_SMALL = re.compile(
-    r"(?i)\b(response|answer|option|candidate|verdict|meets|choice|pick|picks|choose|prefer)([ \t:=\"'(]{1,4})"
-    r"(?:a|b|1|2|i|ii|one|two|first|second|alpha|beta)\b"
+_LETTER = re.compile(
+    rf"(?<![{_ALPHABETIC}])(?:A+|B+|[À-ÅΑΒАБВᎪᏴⲀⲂᴀʙꓮꓐ])[\u0300-\u036f]*(?![{_ALPHABETIC}])"  # look-alikes are meant
+    r"|(?<!\w)[αβабвأابกขאב가나](?!\w)"
 )
+"""A letter that names a response: alone, also between characters of Chinese or Japanese, also a look-alike, and the
+first two of other alphabets."""
+_SMALL = re.compile(
+    r"(?i)\b(response|answer|option|candidate|verdict|meets|choice|pick|picks|choose|prefer|number|no\.?|nr\.?)"
+    r"([ \t:=\"'(]{0,4})\b(?:a|b|1|2|i|ii|one|two|first|second|alpha|beta)\b"
+)
+_GLUED = re.compile(r"\b([Rr]esponse|[Aa]nswer|[Oo]ption)[AB12]\b")
+_END = r"(?=[ \t]*(?:[.,;:!?。！？、،؟)\]|]|$))"
+_VERB = (
+    r"(?=[ \t]+(?:is|fits|meets|has|wins|works|matches|reads|seems|sounds|better|best|right|correct|ist|passt|besser|"
+    r"richtig|est|convient|meilleure?|es|mejor|correct[oa]|лучше|верн\w+|правильн\w+|đúng|tốt)\b)"
+)
+_LAST = re.compile(
+    rf"(?i)(?<![\w.'’-])(?:[ab12]|ii?|one|two|alpha|beta){_END}|(?<![\w.'’-])(?:[12]|ii?|one|two|alpha|beta){_VERB}"
+    r"|#[12]\b|(?<!\d)[12](?=[번番号號])"
+)
+"""A small letter, a number or its name at the end of a clause or before a judging verb."""
 _MEETS = re.compile(r"(?i)(\bmeets[ \t:]{1,4})(?:A|B|both|neither)\b")
+_WEIGHT = re.compile(r"(?i)(\bweight[ \t:]{1,4})[1-5]\b")
+"""Where ``meets`` is masked, a weight says nothing but what a code makes of it."""
+_ORDINAL = (
+    r"first|second|1st|2nd|erste[rnms]?|zweite[rnms]?|premier|première|seconde|deuxième|primer[oa]?|segund[oa]"
+    r"|перв\w{2,3}|втор\w{2,3}|thứ (?:nhất|hai)"
+)
 _ORDER = re.compile(
     r"(?i)\b(?:first|second|1st|2nd|former|latter|top|bottom|upper|lower|left|right|earlier|later|initial|last)"
     r"(?=[ \t-]{1,3}(?:response|answer|option|candidate|one|text|choice)s?\b)|\b(?:latter|former)\b"
-    r"|前者|后者|後者|第[一二12](?=[个個つ]?(?:回答|答案|选项|選択肢))|[一二12]つ目|(?:첫|두) ?번째|전자|후자"
+    r"|(?<=\bone )(?:above|below)\b|(?<=\bresponse )(?:above|below)\b"
+    rf"|\b(?:{_ORDINAL})(?:{_END}|{_VERB})"
+    r"|前者|后者|後者|第[一二12](?![月日天年季世届次届代])|[一二12](?:つ|番)目|(?:最初|後)の(?=[方回答選])|전자|후자"
+    r"|(?<=[是选選为為])[甲乙一二](?![\u4e00-\u9fff])|[첫둘]째|(?:첫|두) ?번째"
     r"|\b(?:перв|втор)\w{2,4}(?=[ \t]+(?:ответ|вариант))|\b(?:erste|zweite)[rnms]?(?=[ \t]+Antwort)"
     r"|\b(?:primera|segunda)(?=[ \t]+respuesta)|(?<=respuesta )(?:1|2|uno|dos|primera|segunda)\b"
-    r"|(?<=คำตอบ)(?:แรก|ที่สอง|ที่หนึ่ง|หลัง)|(?<=trả lời )(?:đầu tiên|thứ nhất|thứ hai|1|2)\b"
-    r"|(?<=الإجابة )(?:الأولى|الثانية)"
+    r"|(?<=คำตอบ)(?:แรก|ที่สอง|ที่หนึ่ง|หลัง)|(?<=ข้อ)(?:แรก|หลัง|สอง|หนึ่ง|ที่สอง|ที่หนึ่ง|[12])"
+    r"|(?<=trả lời )(?:đầu tiên|thứ nhất|thứ hai|1|2)\b|(?<=\bcâu )(?:đầu|sau|[12])\b"
+    r"|(?<=الإجابة )(?:الأولى|الثانية)|\b(?:الأول|الثاني)(?= (?:أفضل|أصح|صحيح))"
 )
+_SIGN = re.compile(r"[←-↓⇐-⇓⬅-⬇➡▲▼◀▶△▽◁▷☜-☟👆-👉☝⏩-⏬🔼🔽🥇🥈]")
+"""Arrows, pointing hands and medals."""
 _VERDICT = (
     r"verdict|winner|winning|wins\b|\bwon\b|(?:right|correct|better|best|preferred|superior|chosen|true)[ \t]+"
     r"(?:response|answer|option|choice|candidate|one)\b|label\b|judg[e]?ment is|ground truth"
@@ -56,16 +83,18 @@ def mask_verdict(text: str) -> str:
         text: z, the criteria and the assessment.
 
     Returns:
-        The text with ``MASK`` in place of letters, of places such as "the first response", of the value after
-        ``meets``, and of every clause that states a verdict ("the verdict is", "the right answer is", "wins").
+        The text with ``MASK`` in place of letters, of places such as "the first response", of arrows, of the values
+        after ``meets`` and ``weight``, and of every clause that states a verdict ("the verdict is", "wins").
     """
     lines = []
     for line in plain(text).split("\n"):
         masked = _STATEMENT.sub(MASK, line)
         masked = _MEETS.sub(rf"\1{MASK}", masked)
         masked = _SMALL.sub(rf"\1\2{MASK}", masked)
-        masked = _ORDER.sub(MASK, masked)
-        lines.append(_LETTER.sub(MASK, masked))
+        masked = _GLUED.sub(rf"\1{MASK}", _WEIGHT.sub(rf"\1{MASK}", masked))
+        for found in (_ORDER, _LAST, _SIGN, _LETTER):
+            masked = found.sub(MASK, masked)
+        lines.append(masked)
     return "\n".join(lines)
 
 

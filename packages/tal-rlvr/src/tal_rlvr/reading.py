@@ -22,6 +22,18 @@ _LINE = re.compile(
     r"[ \t*_#`-]*(?:(?i:final|my)[ \t]+)?(?i:verdict)[ \t*_`]*:[ \t*_`(\[]*"
     r"(?:(?i:response|answer|option)[ \t]+)?([AB])[ \t*_`)\].!。]*"
 )
+_STYLED = (
+    (0x1D2C, 0x1D6A),
+    (0x2102, 0x2134),
+    (0x2160, 0x217F),
+    (0x2460, 0x24FF),
+    (0xFF00, 0xFF60),
+    (0x1D400, 0x1D7FF),
+    (0x1F110, 0x1F149),
+)
+"""Raised, script, Roman, circled, wide, mathematical and boxed letters and signs."""
+_BOXED = ((0x1F150, 0x1F16A), (0x1F170, 0x1F18A), (0x1F1E6, 0x1F200))
+"""White on black, and the letters of flags, which have no compatibility form."""
 _HEADERS = {"assessment", "answer", "final answer", "conclusion"}
 """Lines that may end with a colon before the verdict; any other such line introduces a quotation."""
 
@@ -73,6 +85,11 @@ def plain(text: str) -> str:
 @lru_cache(maxsize=65_536)
 def _plain(c: str) -> str:
     code = ord(c)
-    if 0x2460 <= code <= 0x24FF or 0xFF00 <= code <= 0xFF60 or 0x1D400 <= code <= 0x1D7FF:
+    if any(first <= code <= last for first, last in _STYLED):
         return unicodedata.normalize("NFKC", c)
-    return c if c in "\t\n" or unicodedata.category(c) not in ("Cc", "Cf", "Co", "Cn", "Cs") else ""
+    for start, end in _BOXED:
+        if start <= code < end:
+            return chr(ord("A") + code - start)
+    invisible = ("Cc", "Cf", "Co", "Cn", "Cs", "Me")
+    unseen = unicodedata.category(c) in invisible or 0xFE00 <= code <= 0xFE0F  # also what makes a sign an emoji
+    return "" if unseen and c not in "\t\n" else c

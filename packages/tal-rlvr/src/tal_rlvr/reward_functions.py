@@ -53,6 +53,10 @@ class RewardConfig(Frozen):
     mask: bool = True
     """Measure R_appr on z without the letters and statements of the verdict (``mask_verdict``), so that criteria are
     paid and not the announcement of a verdict; false is the paper's form."""
+    both_orders: bool = False
+    """Measure R_appr also with the responses in the other order, and pay the mean. What names the place of a response,
+    in whatever code, then earns nothing; what says something of its content earns the same. One more row for each
+    output."""
     permuted: bool = False
     """The control of R_appr: its values are permuted at random among the outputs of each prompt, so that their
     distribution stays and their information is lost. Draws depend on the step and the prompt alone."""
@@ -70,6 +74,8 @@ class RewardConfig(Frozen):
     def _positive(self) -> RewardConfig:
         if self.bound is not None and not 0 < self.bound < math.inf:
             raise ValueError(f"clip must be a number above 0 or 'none', got {self.clip}")
+        if self.both_orders and self.baseline == "direct":
+            raise ValueError("both_orders takes the baseline 'literal' or 'none'")
         return self
 
 
@@ -152,6 +158,7 @@ class CriteriaFunction:
         label: Sequence[Verdict],
         trainer_state: Any,
         bare_prompt: Sequence[Prompt] | None = None,
+        swapped_prompt: Sequence[Prompt] | None = None,
         log_metric: Callable[[str, float], None] | None = None,
         **_: Any,
     ) -> list[float]:
@@ -161,6 +168,11 @@ class CriteriaFunction:
         self._cache.use(trainer_state.global_step)
         bare: Sequence[Prompt | None] = bare_prompt or [None] * len(prompts)
         cases = [self._case(*row) for row in zip(prompts, completion_ids, label, bare, strict=True)]
+        if self.config.both_orders:
+            if swapped_prompt is None:
+                raise CarbError("rewards.both_orders needs a column 'swapped_prompt'; training_rows makes it.")
+            other: list[Verdict] = ["B" if side == "A" else "A" for side in label]
+            cases += [self._case(*row) for row in zip(swapped_prompt, completion_ids, other, bare, strict=True)]
         rewards = criteria_reward(
             cases, self.provider, normalise=self.config.normalise, clip=self.config.bound, cache=self._cache
         )
@@ -169,10 +181,11 @@ class CriteriaFunction:
             log_metric("R_appr/without_criteria", _mean([reward.without_criteria for reward in rewards]))
             log_metric("R_appr/unpaid", _mean([float(not case.paid) for case in cases]))
             log_metric("R_appr/seconds", time.perf_counter() - started)
-        values = [reward.value for reward in rewards]
+        size = len(prompts)  # rows in the other order follow those as shown
+        values = [_mean([reward.value for reward in rewards[n::size]]) for n in range(size)]
         if not self.config.permuted:
             return values
-        return permuted([case.with_criteria.prefix for case in cases], values, trainer_state.global_step)
+        return permuted([case.with_criteria.prefix for case in cases[:size]], values, trainer_state.global_step)
 
     def _case(self, prompt: Prompt, completion: Sequence[int], label: Verdict, bare: Prompt | None) -> CriteriaCase:
         prefix = tuple(encode_prompt(self.tokenizer, prompt))

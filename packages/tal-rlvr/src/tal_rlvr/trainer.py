@@ -95,16 +95,22 @@ class ThinkAsLocalsTrainer(GRPOTrainer):  # type: ignore[misc]  # TRL is untyped
 def training_rows(
     rows: Sequence[OrderedPair], tokenizer: Any, prompts: PromptConfig, *, direct: bool = False
 ) -> list[dict[str, Any]]:
-    """Rows for ``ThinkAsLocalsTrainer``: ``prompt``, ``bare_prompt`` (asks for a verdict alone) and ``label``."""
+    """Rows for ``ThinkAsLocalsTrainer``: ``prompt``, ``bare_prompt`` (asks for a verdict alone), ``swapped_prompt``
+    (the responses in the other order) and ``label``."""
     chat = prompts.is_chat(is_chat(tokenizer))
     out = []
     for row in rows:
-        forms = []
-        for form in ("direct" if direct else "think", "direct"):
-            pair = (row.first, row.second)
+        think = "direct" if direct else "think"
+        shown, swapped = (row.first, row.second), (row.second, row.first)
+        made: dict[str, Any] = {"label": row.label}
+        for name, form, pair in (
+            ("prompt", think, shown),
+            ("bare_prompt", "direct", shown),
+            ("swapped_prompt", think, swapped),
+        ):
             messages = render_prompt(
                 row.pair, pair, row.pair.culture, prompts.language, form=form, folder=prompts.folder()
             )
-            forms.append(make_prompt(tokenizer, messages, chat=chat))
-        out.append({"prompt": forms[0], "bare_prompt": forms[1], "label": row.label})
+            made[name] = make_prompt(tokenizer, messages, chat=chat)
+        out.append(made)
     return out
