@@ -76,7 +76,7 @@ def judged(output: str, label: Verdict, *, strict: bool) -> dict[str, float]:
 
 
 def compute_score(
-    data_source: str,  # noqa: ARG001 - verl's signature
+    data_source: str,  # noqa: ARG001 - verl passes it by name
     solution_str: str,
     ground_truth: Verdict,
     extra_info: Mapping[str, Any] | None = None,

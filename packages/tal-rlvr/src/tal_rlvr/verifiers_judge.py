@@ -15,19 +15,18 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from carb_data.extras import require
+from tal_rlvr.config import load_config
+from tal_rlvr.judgement import Verdict
+from tal_rlvr.mix import ordered
+from tal_rlvr.other_trainers import judge_rows, judged
 
 require("verifiers.v1", package="tal-rlvr", extra="verifiers")
-import verifiers.v1 as vf  # noqa: E402
-
-from tal_rlvr.config import load_config  # noqa: E402
-from tal_rlvr.judgement import Verdict  # noqa: E402
-from tal_rlvr.mix import ordered  # noqa: E402
-from tal_rlvr.other_trainers import judge_rows, judged  # noqa: E402
+import verifiers.v1 as vf  # noqa: E402 - the line above names the missing extra
 
 __all__ = ["JudgeConfig", "JudgeData", "JudgeTask", "JudgeTaskset"]
 
 
-class JudgeData(vf.TaskData):  # type: ignore[misc]
+class JudgeData(vf.TaskData):  # type: ignore[misc]  # verifiers is untyped
     """One pair in one order."""
 
     label: Verdict
@@ -35,20 +34,20 @@ class JudgeData(vf.TaskData):  # type: ignore[misc]
     """See ``tal_rlvr.other_trainers.JudgeRow``."""
 
 
-class JudgeTask(vf.Task[JudgeData]):  # type: ignore[misc]
+class JudgeTask(vf.Task[JudgeData]):  # type: ignore[misc]  # verifiers is untyped
     """R_corr is the reward; form is measured."""
 
-    @vf.reward(weight=1.0)  # type: ignore[untyped-decorator]
+    @vf.reward(weight=1.0)  # type: ignore[untyped-decorator]  # verifiers is untyped
     async def R_corr(self, trace: vf.Trace) -> float:  # noqa: N802 - the paper's name
         """+1 for the right verdict, -1 otherwise; no readable verdict counts as wrong."""
         return self._judged(trace)["R_corr"]
 
-    @vf.metric  # type: ignore[untyped-decorator]
+    @vf.metric  # type: ignore[untyped-decorator]  # verifiers is untyped
     async def well_formed(self, trace: vf.Trace) -> float:
         """1 for a well-formed judgement."""
         return self._judged(trace)["well_formed"]
 
-    @vf.metric  # type: ignore[untyped-decorator]
+    @vf.metric  # type: ignore[untyped-decorator]  # verifiers is untyped
     async def readable(self, trace: vf.Trace) -> float:
         """1 where the verdict can be read."""
         return self._judged(trace)["readable"]
@@ -57,7 +56,7 @@ class JudgeTask(vf.Task[JudgeData]):  # type: ignore[misc]
         return judged(trace.last_reply, self.data.label, strict=self.data.strict)
 
 
-class JudgeConfig(vf.TasksetConfig):  # type: ignore[misc]
+class JudgeConfig(vf.TasksetConfig):  # type: ignore[misc]  # verifiers is untyped
     """What is judged."""
 
     config_file: str = "demo-cpu"
@@ -66,7 +65,7 @@ class JudgeConfig(vf.TasksetConfig):  # type: ignore[misc]
     """The held-out pairs instead of those to train on."""
 
 
-class JudgeTaskset(vf.Taskset[JudgeTask, JudgeConfig]):  # type: ignore[misc]
+class JudgeTaskset(vf.Taskset[JudgeTask, JudgeConfig]):  # type: ignore[misc]  # verifiers is untyped
     """Pairs of the configuration's mix, each in both orders."""
 
     def load(self) -> Iterator[JudgeTask]:
