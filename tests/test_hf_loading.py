@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -65,6 +66,14 @@ def test_a_head_that_was_never_trained_is_refused(base: Path) -> None:
 def test_wrong_use(base: Path, spec: str, message: str) -> None:
     with pytest.raises(CarbError, match=message):
         open_scorer(spec.format(tiny_models.folder(base, "llama", "CausalLM")))
+
+
+@pytest.mark.parametrize("kind", ["classifier", "judge", "implicit"])
+def test_a_typing_error_is_told_before_torch_is_imported(monkeypatch: pytest.MonkeyPatch, kind: str) -> None:
+    """Importing it takes seconds."""
+    monkeypatch.setitem(sys.modules, "torch", None)
+    with pytest.raises(CarbError, match="no model folder"):
+        open_scorer(f"{kind}:nowhere")
 
 
 def test_broken_folders_are_explained(tmp_path: Path, base: Path) -> None:

@@ -20,6 +20,7 @@ from carb_scorers.models.protocol import (
     Writing,
     seeds_for,
 )
+from carb_scorers.models.source import model_source
 from carb_scorers.models.tokens import answer_ids, conversation_key, prompt_ids, word_tree
 from carb_scorers.models.transformers.batching import Row
 from carb_scorers.models.transformers.cores import Core, HiddenCore, LanguageHead, OwnCore, OwnLogits, row_alone
@@ -202,6 +203,7 @@ def open_language_model(target: str, options: HFOptions) -> HFLanguageModel:
     Raises:
         CarbError: see ``load``.
     """
+    model_source(target)  # a typing error is told before torch is imported, which takes seconds
     workers = [make_worker(load(target, options, "AutoModelForCausalLM", d), options) for d in devices(options)]
     return HFLanguageModel(target, workers, options)
 

@@ -11,6 +11,7 @@ from pydantic import field_validator
 from carb_data import CarbError
 from carb_scorers.contract import Usage
 from carb_scorers.models.protocol import BackendKind, Failure, Prompt, Reward
+from carb_scorers.models.source import model_source
 from carb_scorers.models.tokens import conversation_ids
 from carb_scorers.models.transformers.adapters import Adapter, adapter_for
 from carb_scorers.models.transformers.batching import Row
@@ -112,6 +113,7 @@ def open_reward_model(target: str, options: RewardOptions) -> HFRewardModel:
         CarbError: see ``load``; or the head has several outputs and neither ``objective`` nor ``weights`` says
             which counts.
     """
+    model_source(target)  # a typing error is told before torch is imported, which takes seconds
     workers = []
     weights: tuple[float, ...] = ()
     ending: tuple[int, ...] = ()
