@@ -174,12 +174,12 @@ def test_ids_must_be_unique_across_the_files_of_a_folder(tmp_path):
 
 def test_the_error_message_lists_the_first_problems_and_counts_the_rest(tmp_path):
     path = tmp_path / "bad.jsonl"
-    path.write_text("\n".join(["{}"] * 30), encoding="utf-8")
+    path.write_text("\n".join(["{}"] * 30 + [f'{{"field{n}": 1}}' for n in range(20)]), encoding="utf-8")
     with pytest.raises(DataError) as caught:
         Dataset.load(path)
-    assert len(caught.value.problems) == 30 * 7
-    assert "and 190 more" in str(caught.value)
-    assert f"{path}:1: id: Field required" in str(caught.value)
+    assert len(caught.value.problems) == 50 * 7 + 20
+    assert "and 7 more" in str(caught.value)
+    assert f"{path}:1: id: Field required (also in 49 more lines: 2, 3, 4, …)" in str(caught.value)
 
 
 def test_without_a_registry_any_culture_is_accepted(tmp_path):

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from carb_data import CarbError, DataError, load
+from carb_data import CarbError, DataError, cultures, load
 from carb_data.shapes import read_rows, write_template
 from carb_data.sources import rows
 
@@ -106,3 +106,19 @@ def test_a_file_without_rows_or_in_another_encoding_is_a_plain_error(tmp_path, n
     (tmp_path / name).write_bytes(b"prompt,\xff\xfe\n")
     with pytest.raises(CarbError, match="UTF-8"):
         read_rows(tmp_path / name)
+
+
+def test_what_every_row_lacks_is_said_once_and_with_all_else_that_is_wrong(tmp_path):
+    text = "prompt,chosen,rejected,culture\nWhen?,now,then,austria\nWhere?,here,here,\nWho?,I,you,german-at\n"
+    with pytest.raises(DataError) as caught:
+        load(write(tmp_path / "my sets.csv", text))
+    first, second, third, fourth, last = str(caught.value).splitlines()[1:]
+    assert first.endswith("my sets.csv:2: domain: is empty (also in 2 more lines: 3, 4)")
+    assert second.endswith("my sets.csv:2: language: is empty (also in 2 more lines: 3, 4)")
+    assert third.endswith("sets.csv:3: culture: is empty")
+    assert fourth.endswith("sets.csv:3: rejected: two answers are the same")
+    assert "carb data build table --source '" in last
+    assert last.endswith("-o culture=… -o domain=… -o language=… --out sets.jsonl")
+    said = {"domain": "values", "language": "de"}
+    with pytest.raises(DataError, match=r":2: culture: unknown culture 'austria'. Did you mean 'german-at'\?"):
+        read_rows(write(tmp_path / "b.csv", text), defaults=said, registry=cultures)

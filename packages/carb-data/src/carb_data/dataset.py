@@ -18,7 +18,7 @@ from carb_data.facts import load_sets
 from carb_data.joined import Joined
 from carb_data.models import BonSet, Domain
 from carb_data.options import closest
-from carb_data.registry import Registry, UnknownCultureError, cultures
+from carb_data.registry import Registry, cultures
 from carb_data.shapes import read_rows
 
 __all__ = ["SEED", "SEED_1", "SEED_2", "SEED_2_FOLDER"]
@@ -53,7 +53,7 @@ class Dataset:
         """
         path = Path(path)
         if path.suffix.lower() in _TABLES and path.is_file():
-            return cls(_registered(read_rows(path), path, registry))
+            return cls(read_rows(path, registry=registry))
         if path.is_dir():
             paths = sorted(p for p in path.rglob("*") if p.is_file() and files.suffix_of(p) is not None)
             if not paths:
@@ -191,13 +191,6 @@ class Dataset:
 
 
 _TABLES = (".csv", ".tsv", ".xlsx")
-
-
-def _registered(sets: Iterable[BonSet], path: Path, registry: Registry | None) -> Iterator[BonSet]:
-    for item in sets:
-        if registry is not None and item.culture not in registry:
-            raise CarbError(f"{path}: {item.id}: {UnknownCultureError(item.culture, [c.id for c in registry])}")
-        yield item
 
 
 def _joined_anew(parts: Mapping[str, Dataset], units: Joined) -> bool:

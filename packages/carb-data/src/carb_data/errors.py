@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import shlex
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib.metadata import PackageNotFoundError, distribution
 from urllib.parse import urlsplit
 from urllib.request import url2pathname
@@ -41,13 +41,24 @@ class DataError(CarbError):
 
     def __init__(self, problems: Sequence[Problem], hint: str = "") -> None:
         self.problems = tuple(problems)
-        lines = [str(problem) for problem in self.problems[:SHOWN_PROBLEMS]]
-        hidden = len(self.problems) - len(lines)
-        if hidden > 0:
-            lines.append(f"... and {hidden} more; `carb data validate --json` lists them all.")
+        same: dict[Problem, list[int]] = {}
+        for problem in problems:
+            same.setdefault(replace(problem, line=0), []).append(problem.line)
+        shown = list(same.items())[:SHOWN_PROBLEMS]
+        lines = [f"{replace(first, line=at[0])}{_also(at[1:])}" for first, at in shown]
+        if len(same) > len(shown):
+            more = len(self.problems) - sum(len(at) for _, at in shown)
+            lines.append(f"... and {more} more; `carb data validate --json` lists them all.")
         count = len(self.problems)
         head = f"{count} problem{'' if count == 1 else 's'} in the data; nothing was loaded."
         super().__init__("\n".join([head, *lines, *([hint] if hint else [])]))
+
+
+def _also(lines: Sequence[int]) -> str:
+    if not lines:
+        return ""
+    listed = ", ".join(map(str, lines[:3])) + (", …" if len(lines) > 3 else "")
+    return f" (also in line {listed})" if len(lines) == 1 else f" (also in {len(lines)} more lines: {listed})"
 
 
 def install_line(package: str, extra: str) -> str:

@@ -93,21 +93,13 @@ def iter_file(path: Path, problems: list[Problem], registry: Registry | None = N
         rows = _parquet(path, problems) if suffix == ".parquet" else _jsonl(path, problems)
         for line, item in rows:
             if registry is not None and item.culture not in registry:
-                problems.append(Problem(str(path), line, "culture", _unknown(item.culture, registry)))
+                problems.append(Problem(str(path), line, "culture", str(registry.unknown(item.culture))))
                 continue
             yield line, item
     except (EOFError, zlib.error) as error:
         raise CarbError(f"Cannot read {path}: {error}.") from None
     except OSError as error:
         raise CarbError(f"Cannot read {path}: {error.strerror or error}.") from None
-
-
-def _unknown(culture: str, registry: Registry) -> str:
-    try:
-        registry[culture]
-    except CarbError as error:
-        return str(error)
-    raise AssertionError(culture)
 
 
 def _jsonl(path: Path, problems: list[Problem]) -> Iterator[tuple[int, BonSet]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import os
 from collections.abc import Iterable, Iterator
 from importlib import resources
@@ -11,7 +12,6 @@ from pydantic import TypeAdapter
 
 from carb_data.errors import CarbError
 from carb_data.models import Culture
-from carb_data.options import closest
 from carb_data.validation import read_file
 
 CULTURES_VARIABLE = "CARB_CULTURES"
@@ -90,7 +90,19 @@ class Registry:
         try:
             return self._all[culture_id]
         except KeyError:
-            raise UnknownCultureError(culture_id, self._all) from None
+            raise self.unknown(culture_id) from None
+
+    def unknown(self, culture_id: str) -> UnknownCultureError:
+        """The error for an id that is not registered; it names the culture of that or a similar name, if any."""
+        ids = {culture.id: culture.id for culture in self._all.values()}
+        names = {culture.name.casefold(): culture.id for culture in self._all.values()}
+        codes = {culture.regions[0].casefold(): culture.id for culture in self._all.values() if culture.regions}
+        asked = str(culture_id).strip().casefold()
+        meant = ids.get(asked) or names.get(asked) or codes.get(asked)
+        if meant is None:
+            near = difflib.get_close_matches(asked, [*ids, *names], n=1, cutoff=0.75)
+            meant = (ids | names)[near[0]] if near else None
+        return UnknownCultureError(culture_id, [culture.id for culture in self], meant)
 
     def add(self, *new: Culture | str | Path) -> None:
         """Add cultures, or all cultures of a file. An id that is there already is replaced.
@@ -135,11 +147,12 @@ class Registry:
 class UnknownCultureError(CarbError, KeyError):
     """No culture of that id is registered."""
 
-    def __init__(self, culture_id: str, known: Iterable[str]) -> None:
-        names = sorted(known)
+    def __init__(self, culture_id: str, known: Iterable[str], meant: str | None = None) -> None:
+        near = f" Did you mean '{meant}'?" if meant else ""
         self.message = (
-            f"unknown culture '{culture_id}'.{closest(str(culture_id), names)} Known: {', '.join(names)}. To add one, "
-            f"describe it in a culture file and name that file in {CULTURES_VARIABLE} or with --culture-file"
+            f"unknown culture '{culture_id}'.{near} Known: {', '.join(sorted(known))}, and those of single countries "
+            f"(such as german-at). To add one, describe it in a culture file and name that file in {CULTURES_VARIABLE} "
+            "or with --culture-file"
         )
         super().__init__(self.message)
 

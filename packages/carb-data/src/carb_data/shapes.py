@@ -11,6 +11,7 @@ import hashlib
 import io
 import json
 import re
+import shlex
 import zipfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -21,6 +22,7 @@ from pydantic import ValidationError
 from carb_data.errors import CarbError, DataError, Problem
 from carb_data.extras import require
 from carb_data.models import BonSet
+from carb_data.registry import Registry
 from carb_data.validation import line_problems
 
 __all__ = ["SHAPE_SUFFIXES", "TEMPLATE", "read_rows", "write_template"]
@@ -56,10 +58,18 @@ _NAMES: Mapping[str, tuple[str, ...]] = {
 _REJECTED = re.compile(r"(?:rejected|wrong|incorrect|distractor)(?:[ _-]?answer)?[ _-]?\d*s?")
 _OPTION = re.compile(r"(?:option|choice)?[ _-]?([a-h])|(?:option|choice)[ _-]?([1-8])")
 _OPTION_LIST = ("options", "choices")
+_GIVEN = ("culture", "domain", "language")
+"""Fields that may be given once for all rows."""
+_EMPTY = "is empty"
+_NO_WRONG = "every wrong answer is empty"
 
 
 def read_rows(
-    path: str | Path, *, columns: Mapping[str, str] | None = None, defaults: Mapping[str, str] | None = None
+    path: str | Path,
+    *,
+    columns: Mapping[str, str] | None = None,
+    defaults: Mapping[str, str] | None = None,
+    registry: Registry | None = None,
 ) -> list[BonSet]:
     """The sets of a table.
 
@@ -68,6 +78,7 @@ def read_rows(
         columns: field to column where the names do not say it: ``{"prompt": "Frage", "chosen": "richtig"}``. By default
             columns are found by their names.
         defaults: fields of rows without their own: ``{"culture": "thai", "domain": "values", "language": "th"}``.
+        registry: cultures that may occur; without it, any.
 
     Raises:
         DataError: with every row that makes no set; rows count from 1, the heading of a table being row 1.
@@ -82,15 +93,29 @@ def read_rows(
     sets: list[BonSet] = []
     for number, row in rows:
         try:
-            sets.append(BonSet.model_validate(shape.content(row, number, defaults or {})))
+            content = shape.content(row, number, defaults or {})
+            if registry is not None and content["culture"] not in registry:
+                raise _RowError(("culture", str(registry.unknown(content["culture"]))))
+            sets.append(BonSet.model_validate(content))
         except ValidationError as error:
             problems.extend(line_problems(path, number, error))
-        except ValueError as error:
-            field, _, reason = str(error).partition(": ")
-            problems.append(Problem(str(path), number, field, reason))
+        except _RowError as error:
+            problems.extend(Problem(str(path), number, field, reason) for field, reason in error.defects)
     if problems:
-        raise DataError(problems, "Correct these rows and run the command again.")
+        empty = sorted({p.field for p in problems if p.field in _GIVEN and p.reason == _EMPTY})
+        given = " ".join(f"-o {field}=…" for field in empty)
+        source = shlex.quote(str(path))
+        one = f" One value for all rows is given by: carb data build table --source {source} {given} --out sets.jsonl"
+        raise DataError(problems, "Correct these rows and run the command again." + (one if empty else ""))
     return sets
+
+
+class _RowError(Exception):
+    """What keeps a row from being a set: field and reason of each defect."""
+
+    def __init__(self, *defects: tuple[str, str]) -> None:
+        super().__init__(defects)
+        self.defects = defects
 
 
 def write_template(path: str | Path, *, culture: str, language: str, domains: Sequence[str]) -> None:
@@ -184,11 +209,13 @@ class _Shape:
         """The fields of the row's set."""
         said = {field: row[column] for field, column in self.column.items() if column in row}
         fields = {**defaults, **said}
-        for field in ("prompt", "culture", "domain", "language"):
-            if not fields.get(field):
-                hint = "" if field == "prompt" else f"; fill it in, or give one for all rows (-o {field}=…)"
-                raise ValueError(f"{field}: is empty{hint}")
-        right, wrong = self._pair(row, fields) if self.pairs else self._choice(row, fields)
+        empty = [(field, _EMPTY) for field in ("prompt", *_GIVEN) if not fields.get(field)]
+        try:
+            right, wrong = self._pair(row, fields) if self.pairs else self._choice(row, fields)
+        except _RowError as error:
+            raise _RowError(*empty, *error.defects) from None
+        if empty:
+            raise _RowError(*empty)
         texts = sorted(
             [right, *wrong], key=lambda text: hashlib.sha256(f"{fields['prompt']}\0{text}".encode()).digest()
         )
@@ -222,7 +249,7 @@ class _Shape:
         right = _text(fields.get("chosen"))
         wrong = [_text(text) for name in self.rejected if name in row for text in _several(row[name])]
         if not right or not wrong:
-            raise ValueError("chosen: is empty" if not right else "rejected: every wrong answer is empty")
+            raise _RowError(("rejected", _NO_WRONG) if right else ("chosen", _EMPTY))
         return right, _different(right, wrong)
 
     def _choice(self, row: Mapping[str, Any], fields: Mapping[str, Any]) -> tuple[str, list[str]]:
@@ -235,7 +262,7 @@ class _Shape:
         key = str(fields.get("answer", "")).strip()
         place = _place(key, options)
         if place is None or not options[place]:
-            raise ValueError(f"answer: '{key}' is none of the options")
+            raise _RowError(("answer", f"'{key}' is none of the options"))
         return options[place], _different(options[place], [o for n, o in enumerate(options) if n != place and o])
 
 
@@ -262,7 +289,7 @@ def _text(value: Any) -> str:
 def _different(right: str, wrong: Sequence[str]) -> list[str]:
     found = [text for text in wrong if text]
     if right in found or len(set(found)) != len(found):
-        raise ValueError("rejected: two answers are the same")
+        raise _RowError(("rejected", "two answers are the same"))
     if not found:
-        raise ValueError("rejected: every wrong answer is empty")
+        raise _RowError(("rejected", _NO_WRONG))
     return found

@@ -212,9 +212,7 @@ def validate(
             problems = tuple(Defect(file=p.file, line=p.line, field=p.field, reason=p.reason) for p in error.problems)
             DataValidity(valid=False, problems=problems).print()
         else:
-            for problem in error.problems:
-                display.say(str(problem))
-            display.note(f"{len(error.problems)} problem{'' if len(error.problems) == 1 else 's'}.")
+            display.say(str(error))
         return FAILED
     if not len(dataset):
         raise CarbError(f"{data} holds no sets.")
