@@ -80,7 +80,7 @@ def test_validate_reports_every_defect_and_exits_with_1(carb: Carb, tmp_path: Pa
     plain = carb("data", "validate", path)
     assert plain.code == 1
     assert f"{path}:2:" in plain.out
-    assert "4 problems." in plain.err
+    assert "4 problems in the data" in plain.out
 
 
 def test_split_by_source_item(carb: Carb, data_file: Path, tmp_path: Path) -> None:
