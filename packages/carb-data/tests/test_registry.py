@@ -96,7 +96,7 @@ def test_an_unknown_culture_is_answered_with_the_nearest_and_what_to_do():
 
 @pytest.mark.parametrize("asked", ["austria", "Austrian", "AT"])
 def test_a_country_is_found_by_its_name_and_code(asked):
-    with pytest.raises(UnknownCultureError, match="Did you mean 'german-a[tu]'"):
+    with pytest.raises(UnknownCultureError, match="Did you mean 'german-at'"):
         _ = cultures[asked]
 
 

@@ -53,7 +53,8 @@ def _must_be_within_reach(name: str) -> None:
     if constants.HF_HUB_OFFLINE or any(cached) or hub.scheme in getproxies() or hub.hostname is None:
         return
     try:
-        socket.create_connection((hub.hostname, hub.port or (80 if hub.scheme == "http" else 443)), _REACH_SECONDS).close()
+        port = hub.port or (80 if hub.scheme == "http" else 443)
+        socket.create_connection((hub.hostname, port), _REACH_SECONDS).close()
     except OSError as error:
         raise CarbError(
             f"'{name}' is not in the local cache, and the model hub {constants.ENDPOINT} cannot be reached: {error}. "
