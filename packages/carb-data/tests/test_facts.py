@@ -13,9 +13,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from carb_data import CarbError, DataError, Dataset, Family, cultures, is_main, load
+from carb_data.audit import readings
 from carb_data.audit.bank import check_bank, main
+from carb_data.audit.near import near, near_wrong
 from carb_data.dataset import SEED_2_FOLDER
-from carb_data.facts import expand, load_sets, read_bank
+from carb_data.facts import Bank, expand, load_sets, read_bank
 
 CODES = {"DE": "german-de", "AT": "german-at", "CH": "german-ch", "IT": "italian"}
 TODAY = date(2026, 11, 22)
@@ -196,6 +198,31 @@ def test_what_is_wrong_with_a_family_is_said(tmp_path, change, reason):
     assert any(reason in found for found in problems_of(tmp_path, None, [family(**change)]))
 
 
+def test_a_place_has_one_of_four_values_of_two_joined_opinions(tmp_path):
+    def joined(code: str, value: str, **changes) -> dict:
+        return fact(code, value=value, **{"survey": survey(70, 30), "second": survey(70, 30), **changes})
+
+    facts = [fact("DE"), joined("AT", "yes-yes", also=["italian"]), joined("CH", "yes-yes", also=["german-at"]),
+             joined("IT", "yes-no", second=survey(30, 70))]  # fmt: skip
+    found = [reason for reason in problems_of(tmp_path, facts) if " says " in reason]
+    assert found == [
+        "toll.AT: 'german-ch' has 'yes-yes' by toll.CH, this fact says 'yes-yes'",
+        "toll.AT: 'italian' has 'yes-no' by toll.IT, this fact says 'yes-yes'",
+    ]
+
+
+def test_near_places_share_a_language_or_a_border():
+    assert near("german-at", "german-ch")
+    assert near("german-at", "italian")
+    assert near("vietnamese", "chinese-tw")
+    assert not near("german-at", "japanese")
+    assert not near("thai", "english-us")
+    made = Family.model_validate(family())
+    assert near_wrong(made, {one.id: one for one in facts_of()}) == {
+        "de-commonsense-toll/de": 3, "de-commonsense-toll/at": 3, "de-commonsense-toll/ch": 3,
+    }  # fmt: skip
+
+
 def test_ids_are_unique(tmp_path):
     facts = [*(fact(code) for code in CODES), fact("DE")]
     found = problems_of(tmp_path, facts, [family(), family()])
@@ -210,10 +237,17 @@ def test_main_sets_are_those_of_the_cultures_that_speak_the_language():
     assert not is_main("singaporean", "en")  # lends answers; not a culture of the benchmark
 
 
-def test_the_content_of_the_second_version_keeps_its_rules(capsys):
+@pytest.fixture(scope="module")
+def seed() -> Bank:
     problems = []
     bank = read_bank(SEED_2_FOLDER, problems)
-    problems += check_bank(bank, today=max((line.content.source.accessed for line in bank.facts), default=TODAY))
+    assert problems == []
+    return bank
+
+
+def test_the_content_of_the_second_version_keeps_its_rules(seed):
+    bank = seed
+    problems = check_bank(bank, today=max((line.content.source.accessed for line in bank.facts), default=TODAY))
     assert problems == [], "\n" + "\n".join(map(str, problems))
     sets = load("carb-seed")
     assert sets.fingerprint == load("carb-seed@2").fingerprint != load("carb-seed@1").fingerprint
@@ -237,10 +271,10 @@ def edited(first: str, second: str) -> float:
 
 
 @pytest.mark.parametrize("languages", ["en de es vi", "ru", "ar", "zh ja", "ko", "th", "en de es vi ru ar zh ja ko th"])
-def test_the_perturbed_versions_are_edited_alike(languages):
+def test_the_perturbed_versions_are_edited_alike(seed, languages):
     """Otherwise a figure for CC, RC or RP measures how much of the text was changed."""
     shares: dict[str, dict[str, float]] = {}
-    for line in read_bank(SEED_2_FOLDER, []).families:
+    for line in seed.families:
         family, given = line.content, line.content.perturbed
         if given is not None and family.language in languages.split():
             original = family.answers[0].text
@@ -252,15 +286,29 @@ def test_the_perturbed_versions_are_edited_alike(languages):
     assert max(share for each in shares.values() for share in each.values()) < 0.4, shown
 
 
-def test_every_cell_but_two_has_four_perturbed_sets():
+def test_every_cell_but_two_has_four_perturbed_sets(seed):
     """The survey tables had too few questions that set Vietnam and Thailand apart."""
     found = Counter(
         (line.content.language, line.content.domain.value)
-        for line in read_bank(SEED_2_FOLDER, []).families
+        for line in seed.families
         if line.content.perturbed is not None
     )
     assert {cell: n for cell, n in found.items() if n < 4} == {("vi", "values"): 3, ("th", "values"): 2}
     assert len(found) == 40
+
+
+@pytest.mark.parametrize("command", [main, readings.main])
+def test_the_card_states_what_the_commands_print(command, capsys):
+    card = (SEED_2_FOLDER / "README.md").read_text(encoding="utf-8").splitlines()
+    assert command() == 0
+    assert [line for line in capsys.readouterr().out.splitlines() if line not in card] == []
+
+
+def test_each_disagreement_with_a_blind_reader_has_an_outcome(seed):
+    kept = {json.loads(line)["fact"] for line in (SEED_2_FOLDER / "doubts.jsonl").read_bytes().splitlines()}
+    topics = {line.content.id: line.content.topic for line in seed.families}
+    missed = [one.set.rpartition("/") for one in readings.read_readings() if one.shown == "question" and not one.right]
+    assert {f"{topics[name]}.{code.upper()}" for name, _, code in missed} <= kept
 
 
 def test_the_command_prints_every_problem_and_the_cells(tmp_path, capsys):
@@ -268,7 +316,7 @@ def test_the_command_prints_every_problem_and_the_cells(tmp_path, capsys):
     assert main(folder) == 1
     printed = capsys.readouterr().out
     assert printed.count("nobody found it") == 4
-    assert "4 facts (0 reread), 1 families, 3 main sets, 1 mirrors; 4 problems" in printed
+    assert "4 facts (0 reread), 4 of them used by families (0 reread), 1 families, 3 main sets, 1 mirrors; 4" in printed
 
 
 def test_an_unknown_version_of_the_seed_is_refused():

@@ -6,6 +6,7 @@ import math
 import statistics
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 
 from carb_data.audit.features import SURFACE
 from carb_data.audit.learned import LEARNED, NEW_TOPICS, groups, learned
@@ -42,7 +43,8 @@ def audit(
         MissingExtraError: ``learn`` and scikit-learn is not installed.
     """
     items = list(dataset)
-    mains = [item for item in items if item.family is None or is_main(item.culture, item.language)]
+    kept = [n for n, item in enumerate(items) if item.family is None or is_main(item.culture, item.language)]
+    mains = [items[n] for n in kept]
     attacks: dict[str, Callable[[Sequence[BonSet]], Rows]] = {
         name: lambda some, rule=rule: [rule(item) for item in some]  # type: ignore[misc]  # bound per turn
         for name, rule in SURFACE.items()
@@ -55,25 +57,25 @@ def audit(
         }
     attacks |= dict(more or {})
     has_mirrors = len(mains) != len(items)
-    found: dict[str, list[Attack]] = {"all": [], "main": [], "domain": [], "culture": []}
+    whole = _level("all", items, lambda _: None)
+    levels = [_level("main", mains, lambda _: None)] if has_mirrors else []
+    levels += [_level("domain", mains, _domain), _level("culture", mains, _culture)]
+    found: dict[str, list[Attack]] = {"all": [], **{level.name: [] for level in levels}}
     worst: list[WorstSet] = []
     for name, attack in attacks.items():
-        whole: list[Attack] = []
-        if not (has_mirrors and name in trained):  # over whole families it is at chance, whatever it has learned
-            values = attack(items)
-            whole = _rows(name, "all", {None: list(range(len(items)))}, items, values, len(attacks))
-            found["all"] += whole
-        if has_mirrors:
-            values = attack(mains)
-            main = _rows(name, "main", {None: list(range(len(mains)))}, mains, values, len(attacks))
-            found["main"] += main
-        if any(row.works for row in (*whole, *(main if has_mirrors else ()))):
+        if has_mirrors and name in trained:  # over whole families it is at chance, whatever it has learned
+            values, rows = attack(mains), []
+        else:
+            over_all = attack(items)
+            rows = whole.rows(name, over_all, len(attacks))
+            values = [over_all[n] for n in kept]
+        found["all"] += rows
+        for level in levels:
+            own = level.rows(name, values, len(attacks))
+            found[level.name] += own
+            rows += own if level.name == "main" else []
+        if any(row.works for row in rows):
             worst += _worst(name, mains, values)
-        for level, key in (("domain", _domain), ("culture", _culture)):
-            places: dict[str | None, list[int]] = {}
-            for place, item in enumerate(mains):
-                places.setdefault(key(item), []).append(place)
-            found[level] += _rows(name, level, dict(sorted(places.items(), key=str)), mains, values, len(attacks))
     return AuditReport(
         sets=len(items),
         mirrors=len(items) - len(mains),
@@ -97,20 +99,42 @@ def _culture(item: BonSet) -> str:
     return cultures.root(item.culture).id if item.culture in cultures else item.culture
 
 
-def _rows(
-    name: str, level: str, places: Mapping[str | None, list[int]], items: Sequence[BonSet], values: Rows, attacks: int
-) -> list[Attack]:
-    tests = attacks * max(1, len(places))
-    return [
-        _attack(name, level, group, [items[n] for n in own], [values[n] for n in own], tests)
-        for group, own in places.items()
-    ]
+@dataclass(frozen=True, slots=True)
+class _Level:
+    """Sets, the groups of them for which there is an accuracy, and which sets of a group count together."""
+
+    name: str
+    items: Sequence[BonSet]
+    places: Mapping[str | None, list[int]]
+    together: Mapping[str | None, list[str]]
+
+    def rows(self, attack: str, values: Rows, attacks: int) -> list[Attack]:
+        tests = attacks * max(1, len(self.places))
+        return [
+            _attack(
+                {"attack": attack, "level": self.name, "group": group, "n": len(own)},
+                [self.items[n] for n in own],
+                [values[n] for n in own],
+                self.together[group],
+                tests,
+            )
+            for group, own in self.places.items()
+        ]
 
 
-def _attack(name: str, level: str, group: str | None, items: Sequence[BonSet], values: Rows, tests: int) -> Attack:
-    fields = {"attack": name, "level": level, "group": group, "n": len(items)}
+def _level(name: str, items: Sequence[BonSet], key: Callable[[BonSet], str | None]) -> _Level:
+    places: dict[str | None, list[int]] = {} if name in ("domain", "culture") else {None: []}
+    for place, item in enumerate(items):
+        places.setdefault(key(item), []).append(place)
+    places = dict(sorted(places.items(), key=str))
+    return _Level(name, items, places, {group: groups([items[n] for n in own]) for group, own in places.items()})
+
+
+def _attack(
+    fields: Mapping[str, object], items: Sequence[BonSet], values: Rows, together: Sequence[str], tests: int
+) -> Attack:
     if not items:
-        return Attack.model_validate(fields | dict.fromkeys(("accuracy", "low", "high", "chance", "effect")))
+        return Attack.model_validate({**fields, **dict.fromkeys(("accuracy", "low", "high", "chance", "effect"))})
     wins = [_win(item, row) for item, row in zip(items, values, strict=True)]
     sides: dict[Role, list[float]] = {Role.CHOSEN: [], Role.REJECTED: []}
     for item, row in zip(items, values, strict=True):
@@ -118,10 +142,10 @@ def _attack(name: str, level: str, group: str | None, items: Sequence[BonSet], v
             sides[response.role].append(value)
     accuracy = statistics.fmean(wins)
     z = statistics.NormalDist().inv_cdf(1 - 0.025 / tests)
-    low, high = wilson(accuracy, _effective(wins, groups(items)), z)
+    low, high = wilson(accuracy, _effective(wins, together), z)
     return Attack.model_validate(
-        fields
-        | {
+        {
+            **fields,
             "accuracy": accuracy,
             "low": low,
             "high": high,

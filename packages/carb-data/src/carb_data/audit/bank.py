@@ -6,18 +6,19 @@ import itertools
 import re
 import sys
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import UTC, date, datetime
 from pathlib import Path
 from urllib.parse import urlsplit
 
+from carb_data.audit.near import near_wrong
 from carb_data.dataset import SEED_2_FOLDER
 from carb_data.errors import Problem
 from carb_data.facts import Bank, Fact, Family, Line, missing_facts, read_bank
 from carb_data.labels import names_culture
 from carb_data.registry import Registry, cultures, is_main
 
-__all__ = ["check_bank", "main"]
+__all__ = ["cells", "check_bank", "main"]
 
 LENGTHS = 1.25
 """How many times the mean length an answer may have at most; at least, the inverse."""
@@ -51,6 +52,7 @@ def check_bank(bank: Bank, *, today: date, registry: Registry = cultures) -> lis
         *_repeated(bank.facts),
         *_repeated(bank.families),
         *(_at(line, *found) for line in bank.facts for found in _fact_problems(line.content, today, registry)),
+        *(_at(line, *found) for line in bank.facts for found in _joint_problems(line.content, facts.values())),
         *(_at(line, *found) for line in bank.families for found in _family_problems(line.content, facts, registry)),
     ]
 
@@ -104,6 +106,17 @@ def _majority_problems(fact: Fact) -> Iterator[tuple[str, str]]:
     for field, figures, side in (("survey", survey, joint[1]), ("second", fact.second, joint[2])):
         if figures.majority != side:
             yield field, f"{figures.percent:g}% against {figures.opposite} is no clear majority for '{side}'"
+
+
+def _joint_problems(fact: Fact, facts: Iterable[Fact]) -> Iterator[tuple[str, str]]:
+    """A place has one value of a fact that joins two opinions, so ``also`` must agree with the places' own facts."""
+    if _JOINT.fullmatch(fact.value) is None:
+        return
+    for other in facts:
+        if other.topic != fact.topic or other.culture == fact.culture:
+            continue
+        if (other.culture in fact.also) != (other.value == fact.value):
+            yield "also", f"'{other.culture}' has '{other.value}' by {other.id}, this fact says '{fact.value}'"
 
 
 def _family_problems(family: Family, facts: Mapping[str, Fact], registry: Registry) -> Iterator[tuple[str, str]]:
@@ -180,6 +193,23 @@ def _form(family: Family) -> Iterator[tuple[str, str]]:
         yield "answers", f"one answer alone ends in another character: {dict(marks)}"
 
 
+def cells(bank: Bank) -> dict[tuple[str, str], Counter[str]]:
+    """By language and domain: families, main sets, mirrors, replies of main sets, perturbed items, and main sets that
+    have two or more wrong answers from near places."""
+    facts, found = bank.by_id, dict[tuple[str, str], Counter[str]]()
+    for line in bank.families:
+        family, near = line.content, near_wrong(line.content, facts)
+        found.setdefault((family.language, family.domain.value), Counter()).update(
+            families=int(len(family.places) > 1),
+            main=len(near),
+            mirrors=len(family.places) - len(near),
+            replies=len(near) * (family.form == "reply"),
+            perturbed=int(family.perturbed is not None),
+            near=sum(n >= 2 for n in near.values()),
+        )
+    return dict(sorted(found.items()))
+
+
 def main(folder: Path = SEED_2_FOLDER) -> int:
     """Print every problem of a folder and the number of sets in each cell; 1 where there are problems."""
     problems: list[Problem] = []
@@ -187,24 +217,21 @@ def main(folder: Path = SEED_2_FOLDER) -> int:
     problems += check_bank(bank, today=datetime.now(UTC).date())
     for problem in problems:
         sys.stdout.write(f"{problem}\n")
-    cells: dict[tuple[str, str], Counter[str]] = {}
-    for line in bank.families:
-        family = line.content
-        cell = cells.setdefault((family.language, family.domain.value), Counter())
-        mains = sum(is_main(place.culture, family.language) for place in family.places)
-        cell.update(families=int(len(family.places) > 1), main=mains, mirrors=len(family.places) - mains)
-        cell.update(perturbed=family.perturbed is not None, replies=mains * (family.form == "reply"))
-    sys.stdout.write("language domain       families main mirrors replies perturbed\n")
-    for (language, domain), n in sorted(cells.items()):
+    found = cells(bank)
+    sys.stdout.write("| language | domain | families | main sets | mirrors | reply form | perturbed | two near |\n")
+    sys.stdout.write("|---|---|---|---|---|---|---|---|\n")
+    for (language, domain), n in found.items():
         sys.stdout.write(
-            f"{language:8} {domain:12} {n['families']:8} {n['main']:4} {n['mirrors']:7} "
-            f"{n['replies']:7} {n['perturbed']:9}\n"
+            f"| {language} | {domain} | {n['families']} | {n['main']} | {n['mirrors']} | {n['replies']} "
+            f"| {n['perturbed']} | {n['near'] / max(1, n['main']):.0%} |\n"
         )
-    reread = sum("reread" in line.content.checked for line in bank.facts)
-    total = sum((cell for cell in cells.values()), Counter[str]())
+    used = {answer.fact for line in bank.families for answer in line.content.answers}
+    reread = {line.content.id for line in bank.facts if "reread" in line.content.checked}
+    total = sum(found.values(), Counter[str]())
     sys.stdout.write(
-        f"{len(bank.facts)} facts ({reread} reread), {total['families']} families, {total['main']} main sets, "
-        f"{total['mirrors']} mirrors; {len(problems)} problems\n"
+        f"{len(bank.facts)} facts ({len(reread)} reread), {len(used)} of them used by families ({len(used & reread)} "
+        f"reread), {total['families']} families, {total['main']} main sets, {total['mirrors']} mirrors; "
+        f"{len(problems)} problems\n"
     )
     return int(bool(problems))
 

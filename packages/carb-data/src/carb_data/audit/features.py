@@ -8,6 +8,7 @@ import statistics
 import unicodedata
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from functools import lru_cache
 
 from carb_data.labels import names_culture
 from carb_data.models import BonSet
@@ -17,6 +18,8 @@ __all__ = ["SURFACE", "Values"]
 
 Values = list[float]
 """A number for each answer of a set, in file order: the attack takes the largest."""
+_KEPT = 16_384
+"""Results kept: several attacks look at one thing, and the sets of a family have the same answers."""
 
 _NO = re.compile(
     r"\b(?:no|not|nor|never|none|nothing|nobody|without|cannot|\w+n't|nicht|kein\w*|nein|nie|niemals|nichts|ohne|nunca|"
@@ -26,8 +29,8 @@ _NO = re.compile(
 )
 
 
-def _texts(item: BonSet) -> list[str]:
-    return [response.text for response in item.responses]
+def _texts(item: BonSet) -> tuple[str, ...]:
+    return tuple(response.text for response in item.responses)
 
 
 def _grams(text: str, n: int) -> Counter[str]:
@@ -55,11 +58,12 @@ def _cosine(one: Counter[str], other: Counter[str]) -> float:
 def _likeness(
     split: Callable[[str], Counter[str]], alike: Callable[[Counter[str], Counter[str]], float]
 ) -> Callable[[BonSet], list[list[float]]]:
-    def table(item: BonSet) -> list[list[float]]:
-        parts = [split(text) for text in _texts(item)]
+    @lru_cache(maxsize=_KEPT)
+    def table(texts: tuple[str, ...]) -> list[list[float]]:
+        parts = [split(text) for text in texts]
         return [[alike(one, other) for other in parts] for one in parts]
 
-    return table
+    return lambda item: table(_texts(item))
 
 
 _LIKENESS = {
@@ -86,6 +90,7 @@ def _rest(table: Sequence[Sequence[float]]) -> Values:
     ]
 
 
+@lru_cache(maxsize=_KEPT)
 def _marks(text: str) -> float:
     return float(sum(unicodedata.category(char)[0] == "P" for char in text))
 
@@ -100,7 +105,7 @@ def _form(text: str) -> tuple[object, ...]:
         any(char.isdigit() for char in text),
         "(" in text or "（" in text,
         "\n" in text,
-        bool(_NO.search(text)),
+        _negates(text),
     )
 
 
@@ -117,13 +122,24 @@ def _lonely(flags: Sequence[bool]) -> Values:
     return [float(flags.count(flag) == 1) for flag in flags]
 
 
+@lru_cache(maxsize=_KEPT)
+def _negates(text: str) -> bool:
+    return _NO.search(text) is not None
+
+
 def _negated(item: BonSet) -> list[bool]:
-    return [bool(_NO.search(text)) for text in _texts(item)]
+    return [_negates(text) for text in _texts(item)]
+
+
+@lru_cache(maxsize=_KEPT)
+def _names(text: str, ids: tuple[str, ...]) -> float:
+    """How many cultures a text names."""
+    return float(sum(names_culture(text, culture) for culture in ids))
 
 
 def _named(item: BonSet) -> Values:
-    """How many of the benchmark's cultures an answer names."""
-    return [float(sum(names_culture(text, culture.id) for culture in cultures)) for text in _texts(item)]
+    ids = tuple(culture.id for culture in cultures)  # a user may add some
+    return [_names(text, ids) for text in _texts(item)]
 
 
 def _overlap(item: BonSet) -> Values:
