@@ -1,4 +1,7 @@
-"""Writes the pages of docs/reference: every command's help, and the form of every ``--json`` output.
+"""Writes docs/reference (every command's help, the form of every ``--json`` output) and what pages repeat.
+
+Pages repeat how the packages are installed: the line below ``<!-- install: PACKAGES -->`` is written here, so that it
+is changed in one place when the packages are published.
 
 Usage: python docs/make_reference.py
 """
@@ -7,6 +10,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from contextlib import redirect_stdout
 from importlib import import_module, resources
 from io import StringIO
@@ -14,6 +18,8 @@ from pathlib import Path
 from typing import Any
 
 FOLDER = Path(__file__).parent / "reference"
+ROOT = FOLDER.parents[1]
+_INSTALL = re.compile(r"^<!-- install: (.+?) -->\n(?:\S.*\n)?", flags=re.MULTILINE)
 NOTE = "<!-- Made by `python docs/make_reference.py`; a test holds it to the code. -->"
 
 
@@ -122,11 +128,70 @@ def kind(field: dict[str, Any]) -> str:
     return str(field.get("type", "any"))
 
 
+def scorers_page() -> str:
+    """The page of the options that a scorer's spec may have, from the fields of their models."""
+    from carb_scorers.ensemble import EnsembleOptions
+    from carb_scorers.implicit import ImplicitOptions
+    from carb_scorers.judge import JudgeOptions
+    from carb_scorers.models.openai.options import OpenAIOptions, ServerRewardOptions
+    from carb_scorers.models.transformers.loading import HFOptions
+    from carb_scorers.models.transformers.rewards import RewardOptions
+    from carb_scorers.models.vllm_engine import VLLMOptions
+    from carb_scorers.references import ReferenceOptions
+
+    hf, server = set(HFOptions.model_fields), set(OpenAIOptions.model_fields) - {"url", "api"}
+    classified = "All of the above but `top_logprobs`, and:"
+    parts = [
+        ("Every kind", "", ReferenceOptions, set()),
+        ("judge:MODEL", "Also takes the options of its backend.", JudgeOptions, set()),
+        ("implicit:MODEL", "Also takes the options of its backend.", ImplicitOptions, set()),
+        ("classifier:MODEL", "Also takes the options of its backend. On transformers:", RewardOptions, hf),
+        ("ensemble:mean and ensemble:majority", "", EnsembleOptions, set()),
+        ("backend=hf", "Transformers in this process, which is the default.", HFOptions, set()),
+        ("backend=vllm", "vLLM's offline engine.", VLLMOptions, set()),
+        ("backend=openai", "Any OpenAI-compatible server.", OpenAIOptions, set()),
+        ("backend=openai for classifiers", classified, ServerRewardOptions, server),
+    ]
+    text = [
+        NOTE,
+        "# Options of scorers",
+        "",
+        "A scorer is written `KIND:TARGET?option=value&option=value`. An unknown option or a bad value is refused with",
+        "a hint. `concurrency`, `key_env`, `patience`, `price_in`, `price_out`, `retries`, `rpm`, `timeout` and `tpm`",
+        "are no part of a scorer's name: a run goes on with other values of them. How to choose:",
+        "[Evaluate a model](../how-to/evaluate.md), [servers](../how-to/servers.md).",
+        "",
+    ]
+    for heading, said, model, known in parts:
+        text += [f"## {heading}", "", *([said, ""] if said else []), "| option | values | default | meaning |"]
+        text += ["|---|---|---|---|"]
+        for name, field in schema(model)["properties"].items():
+            if name not in known:
+                default = "needed" if "default" not in field else plain(field["default"])
+                meaning = " ".join(field.get("description", "").split()).replace("``", "`").replace("|", "\\|")
+                text += [f"| `{name}` | {plain_kind(field)} | {default} | {meaning} |"]
+        text += [""]
+    return "\n".join(text)
+
+
+def plain_kind(field: dict[str, Any]) -> str:
+    """The type of an option's value in words."""
+    words = {"string": "text", "boolean": "`true`, `false`", "list of number": "numbers"}
+    named = kind(field).replace(" or null", "")
+    return words.get(named, named.replace('"', ""))
+
+
+def plain(value: object) -> str:
+    """A default as it is written in a spec."""
+    return "none" if value is None else f"`{str(value).lower() if isinstance(value, bool) else value}`"
+
+
 def pages() -> dict[Path, str]:
     """Every file that this script writes."""
     from carb_data.describe import set_schema
 
     made = {FOLDER / "commands.md": commands(), FOLDER / "json.md": json_page()}
+    made[FOLDER / "scorers.md"] = scorers_page()
     set_form = json.dumps(set_schema(), indent=1, ensure_ascii=False) + "\n"
     made[FOLDER / "schemas" / "carb-set-2.json"] = set_form
     made[Path(str(resources.files("carb_data"))) / "resources" / "carb-set-2.json"] = set_form
@@ -136,8 +201,26 @@ def pages() -> dict[Path, str]:
     return made
 
 
+def install_lines() -> dict[Path, str]:
+    """Every page that says how to install, with its line as it should be."""
+    made = {}
+    for path in [ROOT / "README.md", *FOLDER.parent.rglob("*.md"), *ROOT.glob("packages/*/README.md")]:
+        text = path.read_text(encoding="utf-8")
+        more = os.path.relpath(FOLDER.parent / "install.md", path.parent)
+
+        def line(match: re.Match[str], more: str = more) -> str:
+            parts = [f"./packages/{name}" for name in match[1].split()]
+            quoted = " ".join(f"'{part}'" if "[" in part else part for part in parts)
+            said = f"Not on the package index yet. From a clone: `pip install {quoted}` ([more]({more}))."
+            return f"<!-- install: {match[1]} -->\n{said}\n"
+
+        if _INSTALL.search(text):
+            made[path] = _INSTALL.sub(line, text)
+    return made
+
+
 def main() -> None:
-    for path, text in pages().items():
+    for path, text in (pages() | install_lines()).items():
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text, encoding="utf-8")
         print(path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else os.fspath(path))

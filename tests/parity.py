@@ -1,6 +1,7 @@
 """Which combinations of scorer and backend are held to plain arithmetic on a model's own forward pass.
 
-``test_parity.py`` computes every cell; ``python tests/parity.py`` prints the table of carb-scorers' README.
+``test_parity.py`` computes every cell; ``python tests/parity.py`` prints the table of
+``docs/tests-and-benchmarks/carb-scorers.md``.
 """
 
 from __future__ import annotations

@@ -80,9 +80,9 @@ def test_a_config_is_read_from_toml_and_json(tmp_path):
     assert load_config(tmp_path / "c.json") == config
 
 
-def test_the_config_of_the_readme_is_one(tmp_path):
-    readme = (Path(__file__).parents[1] / "packages/carb-data/README.md").read_text(encoding="utf-8")
-    (tmp_path / "c.toml").write_text(re.search(r"```toml\n(.*?)```", readme, re.DOTALL)[1], encoding="utf-8")
+def test_the_config_of_the_page_is_one(tmp_path):
+    page = (Path(__file__).parents[1] / "docs/how-to/construct.md").read_text(encoding="utf-8")
+    (tmp_path / "c.toml").write_text(re.search(r"```toml .*?\n(.*?)```", page, re.DOTALL)[1], encoding="utf-8")
     config = load_config(tmp_path / "c.toml")
     assert [model.kind for model in config.rejected] == ["openai", "transformers"]
     assert config.rejected[1].stop == ("\n",)

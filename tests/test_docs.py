@@ -22,7 +22,7 @@ ELSEWHERE = {
     "docs/new-culture.md": "tests/test_new_culture.py",
     "docs/scale.md": "tests/test_scale_page.py",
     "packages/carb-metrics/README.md": "packages/carb-metrics/tests/test_metrics_readme.py",
-    "packages/carb-scorers/README.md": "tests/test_integrations_examples.py",
+    "docs/how-to/integrations.md": "tests/test_integrations_examples.py",
 }
 """Pages whose blocks another test runs."""
 
@@ -36,13 +36,6 @@ NOT_RUN = {
         "nox": "makes models for an hour",
     },
     "docs/authoring.md": {"my-sets.jsonl": "is the reader's file"},
-    "packages/carb-data/README.md": {
-        "pip install": "installs packages",
-        "check_contamination(train, test)": "train and test are the reader's; test_contamination.py runs it",
-        "load_config(": "asks models for hours; tests/test_construct_real.py runs it with a small one",
-        "perturb(": "asks a model; packages/carb-data/tests/test_perturb.py runs it against a server",
-    },
-    "packages/tal-rlvr/README.md": {"preset =": "a configuration to fill in; tests of tal_rlvr.config read such files"},
 }
 """Blocks of pages that others write which cannot run here, by what they contain, and why."""
 
@@ -147,15 +140,27 @@ def test_the_site_gets_headings_and_blocks_that_its_markdown_knows() -> None:
 
 def test_the_reference_is_current() -> None:
     """``python docs/make_reference.py`` would change nothing."""
+    from make_reference import install_lines
     from make_reference import pages as generated
 
-    made = generated()
+    made = generated() | install_lines()
     stale = [
         str(path.relative_to(ROOT)) for path, text in made.items() if not path.is_file() or path.read_text() != text
     ]
     assert not stale, f"run `python docs/make_reference.py`: {stale}"
-    pages = {path for path in made if path.is_relative_to(DOCS)}
+    pages = {path for path in made if path.is_relative_to(DOCS / "reference")}
     assert {path for path in (DOCS / "reference").rglob("*") if path.is_file()} == pages
+
+
+NEVER_INSTALLED = ("docs/review/", "docs/api/", "docs/experiments/think-as-locals.md")
+"""Reviewers install nothing; a registered experiment's page is not changed."""
+
+
+@pytest.mark.parametrize("name", [name for name in pages() if not name.startswith(NEVER_INSTALLED)])
+def test_every_page_says_how_to_install(name: str) -> None:
+    """As a line that ``make_reference.py`` writes, or as a link to the page that has all of them."""
+    text = (ROOT / name).read_text(encoding="utf-8")
+    assert "<!-- install: " in text or "install.md)" in text or name == "docs/install.md"
 
 
 def test_outputs_fit_their_documented_schemas(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,4 +1,4 @@
-"""The examples of the README run, TRL's in TRL itself. Inspect's runs in ``nox -s inspect``."""
+"""The examples of docs/how-to/integrations.md run, TRL's in TRL itself. Inspect's runs in ``nox -s inspect``."""
 
 import importlib.util
 import math

@@ -25,7 +25,7 @@ from carb_scorers import ScoreResult, open_scorer
 from carb_scorers.judge.asking import Asker
 from carb_scorers.judge.form_files import read_form
 from parity import CELLS, Cell, table
-from readme_examples import SCORERS
+from readme_examples import TESTED
 from tiny_models import folder, request
 from tiny_server import TinyServer, greedy, row
 
@@ -260,5 +260,5 @@ def test_verdicts_are_those_of_step_by_step_writing(cell: Cell, backend: str, mo
     assert list(found.scores.values()) == pytest.approx(wanted, abs=1e-4)
 
 
-def test_the_readme_s_table_is_what_the_command_prints() -> None:
-    assert table() in SCORERS.read_text(encoding="utf-8")
+def test_the_page_s_table_is_what_the_command_prints() -> None:
+    assert table() in TESTED.read_text(encoding="utf-8")

@@ -1,4 +1,4 @@
-"""The table of the README is what the command prints on the real files."""
+"""The table of docs/how-to/sources.md is what the command prints on the real files."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ from carb_data.sources.coverage import _HEADER as HEADER
 from carb_data.sources.coverage import END, START, main, table
 from carb_data.sources.grouping import SameItems, of_mixed_length
 
-PACKAGE = Path(__file__).parents[1]
+PAGE = Path(__file__).parents[3] / "docs" / "how-to" / "sources.md"
 REAL = Path(os.environ.get("CARB_DATA_DIR", "none"))
 needs_real = pytest.mark.skipif(
-    not ((REAL / "care").is_dir() and (PACKAGE / "README.md").exists()),
-    reason="no public data (set CARB_DATA_DIR), or no README beside the tests",
+    not ((REAL / "care").is_dir() and PAGE.exists()),
+    reason="no public data (set CARB_DATA_DIR), or no docs beside the packages",
 )
 
 
 @needs_real
-def test_the_readme_shows_what_the_command_prints(capsys):
+def test_the_page_shows_what_the_command_prints(capsys):
     assert main(["care", "einbuergerungstest-de", "talpco", "tydip"]) == 0
     printed = capsys.readouterr().out.strip().splitlines()
-    section = (PACKAGE / "README.md").read_text(encoding="utf-8").partition(START)[2].partition(END)[0]
+    section = PAGE.read_text(encoding="utf-8").partition(START)[2].partition(END)[0]
     assert len(printed) > 6
     assert [line for line in printed if line not in section] == []
     assert "python -m carb_data.sources.coverage" in section
@@ -31,15 +31,15 @@ def test_the_readme_shows_what_the_command_prints(capsys):
 
 @needs_real
 def test_the_table_goes_between_the_markers(tmp_path):
-    readme = tmp_path / "README.md"
-    readme.write_text(f"# Title\n{START}\nSaid before.\n\n| kept |\n\n{HEADER}\n| old |\n{END}\nAfter.\n")
-    assert main(["care", "--readme", str(readme)]) == 0
-    text = readme.read_text()
+    page = tmp_path / "page.md"
+    page.write_text(f"# Title\n{START}\nSaid before.\n\n| kept |\n\n{HEADER}\n| old |\n{END}\nAfter.\n")
+    assert main(["care", "--page", str(page)]) == 0
+    text = page.read_text()
     assert text.startswith(f"# Title\n{START}\nSaid before.\n\n| kept |\n\n| source |")
     assert text.endswith(f"|\n{END}\nAfter.\n")
     assert "| old |" not in text
-    readme.write_text("# Title\n")
-    assert main(["care", "--readme", str(readme)]) == 2
+    page.write_text("# Title\n")
+    assert main(["care", "--page", str(page)]) == 2
 
 
 def test_files_that_are_not_there_are_named(tmp_path, capsys, monkeypatch):

@@ -15,6 +15,7 @@ class ClassifierOptions(Options):
     """Options of ``classifier:MODEL``, besides those of its backend."""
 
     backend: str = "hf"
+    """Where the model runs: ``hf`` (transformers in this process), ``vllm`` or ``openai`` (a server)."""
 
 
 class ClassifierScorer:

@@ -23,12 +23,13 @@ class ImplicitOptions(Options):
     """Options of ``implicit:MODEL``, besides those of its backend."""
 
     backend: str = "hf"
+    """Where the model runs: ``hf`` (transformers in this process), ``vllm`` or ``openai`` (a server)."""
     ref: str = "none"
-    """Reference model (folder or hub id), or ``none``."""
+    """Reference model (folder or hub id); with ``none`` the score is the policy's log-likelihood alone."""
     ref_revision: str | None = None
-    """The reference's revision on the hub."""
+    """Revision of the reference model on the hub; by default its main branch."""
     reduce: Literal["sum", "mean"] = "sum"
-    """Sum of the response's token log-probabilities, or their mean per token."""
+    """Whether the response's token log-probabilities (nats) are summed or averaged over its tokens."""
     end_of_turn: bool = True
     """With a chat template: the token that ends the assistant's turn counts, as it does in DPO's training."""
 

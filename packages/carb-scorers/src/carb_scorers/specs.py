@@ -10,7 +10,7 @@ from importlib.metadata import EntryPoint, entry_points, version
 from typing import Annotated, Any, TypeVar, cast
 from urllib.parse import quote, urlencode
 
-from pydantic import AfterValidator, Field
+from pydantic import AfterValidator, ConfigDict, Field
 
 from carb_data import CarbError
 from carb_data.models import Frozen
@@ -167,6 +167,8 @@ def _registered(kind: str) -> EntryPoint:
 
 class Options(Frozen):
     """Base of a kind's options: unknown names and bad values become one readable error."""
+
+    model_config = ConfigDict(use_attribute_docstrings=True)
 
 
 def _json_object(value: str) -> str:

@@ -50,7 +50,7 @@ def construct(
     Parameters
     ----------
     config
-        TOML file that names the references and the models; the package README of carb-data shows one.
+        TOML file that names the references and the models; docs/how-to/construct.md shows one.
     out
         The .jsonl or .parquet file to write.
     journal

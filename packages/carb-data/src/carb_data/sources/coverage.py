@@ -48,31 +48,31 @@ def table(found: Sequence[BuildReport]) -> str:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Print the table, or write it between the markers of a README; returns the exit code."""
+    """Print the table, or write it between the markers of a page; returns the exit code."""
     parser = argparse.ArgumentParser(prog="python -m carb_data.sources.coverage", description=__doc__)
     parser.add_argument("names", nargs="*", help="sources to build; by default all whose files are published")
-    parser.add_argument("--readme", type=Path, help="write the table between the markers of this file")
+    parser.add_argument("--page", type=Path, help="write the table between the markers of this file")
     given = parser.parse_args(arguments)
     try:
         text = table(list(reports(given.names)))
-        if given.readme is None:
+        if given.page is None:
             sys.stdout.write(text + "\n")
         else:
-            _replace(given.readme, text)
+            _replace(given.page, text)
     except CarbError as error:
         sys.stderr.write(f"{error}\n")
         return 2
     return 0
 
 
-def _replace(readme: Path, text: str) -> None:
-    content = readme.read_text(encoding="utf-8")
+def _replace(page: Path, text: str) -> None:
+    content = page.read_text(encoding="utf-8")
     before, start, rest = content.partition(START)
     section, end, after = rest.partition(END)
     if not start or not end:
-        raise CarbError(f"{readme} lacks the lines {START} and {END}.")
+        raise CarbError(f"{page} lacks the lines {START} and {END}.")
     said = section.partition(_HEADER)[0].strip()
-    readme.write_text(f"{before}{start}\n{said}\n\n{text}\n{end}{after}", encoding="utf-8")
+    page.write_text(f"{before}{start}\n{said}\n\n{text}\n{end}{after}", encoding="utf-8")
 
 
 if __name__ == "__main__":

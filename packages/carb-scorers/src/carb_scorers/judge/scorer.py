@@ -28,30 +28,36 @@ class JudgeOptions(Options):
     """Options of ``judge:MODEL``, besides those of its backend."""
 
     backend: str = "hf"
+    """Where the model runs: ``hf`` (transformers in this process), ``vllm`` or ``openai`` (a server)."""
     mode: Mode = "listwise"
+    """What the judge sees at once: all candidates (``listwise``), two (``pairwise``) or one (``pointwise``)."""
     read: Literal["logprob", "generate"] = "logprob"
-    """``logprob``: the probability of each allowed answer, from one forward pass. ``generate``: the model writes,
-    and its verdict in double brackets is parsed."""
+    """``logprob``: the probability of each allowed answer is read from one forward pass. ``generate``: the model
+    writes, and its verdict is found in the text."""
     answer: Literal["pick", "ranking"] = "pick"
-    """Listwise and written: name the best candidate, or order all of them."""
+    """For ``mode=listwise`` with ``read=generate``: the judge names the best candidate, or orders all of them."""
     pairs: Literal["all", "knockout"] = "all"
-    """Pairwise: every pair, or a knockout."""
+    """For ``mode=pairwise``: every pair is compared, or only the pairs of a knockout."""
     orders: Literal["one", "both", "rotated"] | None = None
-    """In how many orders candidates (or, pointwise, the scale) are shown: as given, also reversed, or every candidate
-    in every position. Default: ``both`` for pairs, else ``one``. Every presentation is recorded."""
+    """The orders in which candidates (for ``pointwise``, the scale) are shown: ``one``, as given; ``both``, also
+    reversed; ``rotated``, every candidate in every position. The default is ``both`` for pairs and ``one`` otherwise.
+    Every presentation is recorded."""
     form: str = "culture"
     """What the judge is shown and how its verdict is found: the name of a shipped form (``carb scorers list``), or
     the path of a form file."""
     rubric: str | None = None
     """File with criteria (Jinja) that take the place of the form's own."""
     prompt_language: str = "en"
-    """Language of the instructions, or ``item``: each item's own. For forms made of translated phrases."""
+    """Language of the instructions (BCP 47), or ``item`` for the language of each item. Only the forms ``culture`` and
+    ``plain`` are translated."""
     words: str | None = None
     """Folder of ``LANGUAGE.json`` files with instructions in further languages; see the shipped ``en.json``."""
     max_tokens: int = Field(default=512, ge=1)
-    """Longest text that a writing judge may write."""
+    """Longest answer in tokens with ``read=generate``."""
     temperature: float = Field(default=0.0, ge=0.0)
+    """Sampling temperature with ``read=generate``; 0 takes the most probable token."""
     seed: int = 0
+    """Seed of sampling, where the temperature is above 0."""
 
 
 @dataclass(frozen=True, slots=True)

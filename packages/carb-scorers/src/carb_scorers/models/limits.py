@@ -17,15 +17,16 @@ class ServerLimits(Options):
     """How a server is asked."""
 
     concurrency: Annotated[int, Field(ge=1)] = 8
-    """Requests under way at once."""
+    """How many requests may be under way at once."""
     rpm: Positive | None = None
-    """Requests a minute."""
+    """Most requests in a minute, evenly spread; no limit by default."""
     tpm: Positive | None = None
-    """Tokens a minute, input and output."""
+    """Most tokens in a minute, input and output together; no limit by default."""
     timeout: Positive = 120.0
     """Seconds for one attempt, from connecting to the last byte."""
     retries: Annotated[int, Field(ge=0)] = 6
-    """Further attempts after 408, 409, 425, 429, 5xx, a time-out or a lost connection."""
+    """Most further attempts after 408, 409, 425, 429, 5xx, a timeout or a lost connection. They wait exponentially
+    longer, with jitter, or as long as ``Retry-After`` says."""
     patience: Annotated[float, Field(ge=0)] = 300.0
     """Seconds for which a server that has answered before may be gone or overloaded, before the run stops. With 0
     such requests become error rows after their retries, and the run goes on."""

@@ -32,6 +32,7 @@ class VLLMOptions(TemplateOptions):
     """Options of ``backend=vllm``."""
 
     revision: str | None = None
+    """Commit, tag or branch on the hub; by default the main branch."""
     dtype: Literal["auto", "float32", "bfloat16", "float16"] = "auto"
     """``auto`` is vLLM's own choice: bfloat16 for most models."""
     max_length: Annotated[int, Field(ge=1)] | None = None

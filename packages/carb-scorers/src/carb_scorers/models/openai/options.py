@@ -32,9 +32,9 @@ class ServerOptions(ServerLimits):
     """A JSON object of variables for the server's chat template, such as ``{"enable_thinking": false}``. vLLM, SGLang
     and llama.cpp take it; other servers may ignore or refuse it."""
     price_in: Annotated[float, Field(ge=0)] | None = None
-    """Price of a million input tokens, in any currency; for the record's cost."""
+    """Price of a million input tokens, in any currency. ``run.json`` then holds the cost of the run."""
     price_out: Annotated[float, Field(ge=0)] | None = None
-    """Price of a million output tokens."""
+    """Price of a million output tokens, in the currency of ``price_in``."""
 
 
 class OpenAIOptions(ServerOptions):
@@ -43,7 +43,7 @@ class OpenAIOptions(ServerOptions):
     api: Literal["chat", "completions"] = "chat"
     """``completions`` for models without a chat template, and for log-probabilities of given answers."""
     top_logprobs: Annotated[int, Field(ge=1)] = 20
-    """How many tokens a server is asked to report; most allow 20."""
+    """How many of the most probable tokens the server is asked to report with ``read=logprob``; most allow 20."""
 
 
 class ServerRewardOptions(ServerOptions):

@@ -28,6 +28,7 @@ class HFOptions(TemplateOptions):
     """Options that every transformers-backed scorer takes."""
 
     revision: str | None = None
+    """Commit, tag or branch on the hub; by default the main branch."""
     dtype: Literal["auto", "float32", "bfloat16", "float16", "float64"] = "auto"
     """``auto``: the dtype of the weights on a GPU, float32 on a CPU."""
     device: str = "auto"
