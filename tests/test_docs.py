@@ -17,11 +17,15 @@ DOCS = ROOT / "docs"
 sys.path.insert(0, str(DOCS))
 
 TUTORIALS = sorted(str(path.relative_to(ROOT)) for path in (DOCS / "tutorials").glob("*.md"))
+STATISTICS = [
+    "packages/carb-metrics/README.md",
+    *sorted(str(path.relative_to(ROOT)) for path in (DOCS / "statistics").glob("*.md")),
+]
 ELSEWHERE = {
     **dict.fromkeys(TUTORIALS, "tests/test_tutorials.py"),
     "docs/new-culture.md": "tests/test_new_culture.py",
     "docs/scale.md": "tests/test_scale_page.py",
-    "packages/carb-metrics/README.md": "packages/carb-metrics/tests/test_metrics_readme.py",
+    **dict.fromkeys(STATISTICS, "packages/carb-metrics/tests/test_metrics_readme.py"),
     "docs/how-to/integrations.md": "tests/test_integrations_examples.py",
 }
 """Pages whose blocks another test runs."""
