@@ -211,7 +211,8 @@ def test_a_policy_that_is_gone_and_prompts_that_are_not_new_are_failures(tmp_pat
 
 def test_the_documented_study_is_valid(tmp_path, monkeypatch):
     """Every ``study.toml`` in the documentation is read, and its task specs are known."""
-    text = (ROOT / "docs" / "downstream.md").read_text(encoding="utf-8")
+    pages = [ROOT / "docs" / "how-to" / "study.md", ROOT / "docs" / "experiments" / "downstream.md"]
+    text = "".join(page.read_text(encoding="utf-8") for page in pages)
     found = re.findall(r"^```toml study\.toml\n(.*?)^```$", text, flags=re.DOTALL | re.MULTILINE)
     assert found
     monkeypatch.setenv("CARB_DATA_DIR", str(tmp_path / "data"))
