@@ -64,7 +64,7 @@ def test_every_code_block_runs(
     folder = tmp_path / "repository"
     folder.mkdir()
     text = "\n".join(block.text + block.note for block in found)
-    if "data build" in text or "blend:?" in text:
+    if any(part in text for part in ("data build", "blend:?", 'build("blend"')):
         monkeypatch.setenv("CARB_DATA_DIR", str(request.getfixturevalue("public_data").resolve()))
     for path in {block.note.partition("model:")[2].strip() for block in found} - {""}:
         (folder / path).parent.mkdir(parents=True, exist_ok=True)
