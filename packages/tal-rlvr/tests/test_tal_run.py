@@ -170,6 +170,8 @@ def test_unfit_settings_and_models_are_named(config, tmp_path):
         run(config, overrides={"grpo": {"no_such_setting": 1}})
     with pytest.raises(CarbError, match="Cannot load the tokenizer"):
         run(config, overrides={"model": str(tmp_path), "out": str(tmp_path / "other")})
+    with pytest.raises(CarbError, match="no model folder"):
+        run(config, overrides={"model": str(tmp_path / "nowhere"), "out": str(tmp_path / "other")})
 
 
 def test_a_run_that_was_begun_is_taken_up_only_by_itself(config, tmp_path):

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from carb_data import CarbError
 from carb_data.extras import require
 from carb_data.models import Frozen
+from carb_scorers.models.source import model_source
 from tal_rlvr.config import ABLATIONS, Ablation, TrainConfig, load_config
 from tal_rlvr.held_out import HeldOutFigures
 from tal_rlvr.mix import ordered
@@ -92,6 +93,7 @@ def train(
     config: TrainConfig, *, resume: bool = False, on_log: OnLog | None = None, on_note: OnNote | None = None
 ) -> TrainResult:
     """Check the data, warm up, evaluate, train with GRPO, evaluate. See ``run``."""
+    model_source(config.model)  # a typing error is told before TRL is imported and a hub is asked
     require("trl", package="tal-rlvr", extra="train")
     from tal_rlvr import pipeline, preparing
     from tal_rlvr.perturbed import perturbed_sets

@@ -8,6 +8,7 @@ from carb_data import CarbError
 from carb_data.extras import require
 from carb_scorers.bon.policies import policy_prompts
 from carb_scorers.models.protocol import plain_text
+from carb_scorers.models.source import model_source
 from tal_rlvr.policy.config import PolicyConfig
 from tal_rlvr.policy.evaluating import Part
 
@@ -21,6 +22,7 @@ def load_policy(config: PolicyConfig, *, one_line: bool) -> tuple[Any, Any, Any]
     Raises:
         CarbError: the model cannot be loaded.
     """
+    model_source(config.policy)
     torch = require("torch", package="tal-rlvr", extra="train")
     transformers = require("transformers", package="tal-rlvr", extra="train")
     transformers.set_seed(config.seed)
