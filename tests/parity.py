@@ -1,7 +1,7 @@
 """Which combinations of scorer and backend are held to plain arithmetic on a model's own forward pass.
 
-``test_parity.py`` computes every cell; ``python tests/parity.py`` prints the table of
-``docs/tests-and-benchmarks/carb-scorers.md``.
+``test_parity.py`` holds every cell, with what ``plain_model.py`` computes; ``python tests/parity.py`` prints the table
+of ``docs/tests-and-benchmarks/carb-scorers.md``.
 """
 
 from __future__ import annotations
@@ -22,6 +22,15 @@ class Cell:
     @property
     def name(self) -> str:
         return f"{self.kind} {self.says}"
+
+    @property
+    def model(self) -> str:
+        """Which of the tests' models it needs."""
+        return "classifier" if self.kind == "classifier" else "language"
+
+    @property
+    def written(self) -> bool:
+        return "read=generate" in self.options
 
 
 CELLS = (

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
+from functools import cache
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
@@ -14,6 +15,12 @@ def row(model: Any, ids: list[int]) -> Any:
     """Logits behind each token of one row, float64 ``(tokens, vocabulary)``; of a classifier its one output."""
     with torch.inference_mode():
         return model(torch.tensor([ids])).logits[0].double()
+
+
+@cache
+def words(tokenizer: Any) -> list[str]:
+    """Each token of a vocabulary as text."""
+    return [tokenizer.decode([token]) for token in range(len(tokenizer))]
 
 
 def greedy(model: Any, ids: list[int], tokens: int, end: int) -> list[int]:
@@ -73,7 +80,7 @@ class TinyServer:
         content = []
         for place, token in enumerate(written if body.get("logprobs") else []):
             logprobs = row(model, [*ids, *written[:place]])[-1].log_softmax(-1)
-            top = [{"token": t, "logprob": v} for t, v in zip(self._words, logprobs.tolist(), strict=False)]
+            top = [{"token": t, "logprob": v} for t, v in zip(words(self._tokenizer), logprobs.tolist(), strict=False)]
             content.append({**top[token], "top_logprobs": top})
         text = self._tokenizer.decode(written, skip_special_tokens=True)
         message = {"role": "assistant", "content": text}
@@ -90,7 +97,3 @@ class TinyServer:
         assert body["use_activation"] is False
         text = self._tokenizer.apply_chat_template(body["messages"], tokenize=False)
         return {"data": [{"probs": row(self._models[body["model"]], self.ids(text)).tolist()}]}
-
-    @property
-    def _words(self) -> list[str]:
-        return [self._tokenizer.decode([token]) for token in range(len(self._tokenizer))]

@@ -95,3 +95,9 @@ def spread(dataset: Dataset, limit: int) -> Dataset:
         if len(kept) + len(places) <= limit:
             kept.update(places)
     return Dataset(item for place, item in enumerate(items) if place in kept)
+
+
+def chance(dataset: Dataset) -> float | None:
+    """Accuracy of a random pick without ties: the mean of 1/N; null for an empty data set."""
+    sizes = [len(item.responses) for item in dataset]
+    return sum(1 / size for size in sizes) / len(sizes) if sizes else None

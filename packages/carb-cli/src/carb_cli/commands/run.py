@@ -22,9 +22,8 @@ from carb_cli.options import Json, Quiet, Several, add_cultures
 from carb_cli.output import Output, write
 from carb_cli.plan import plan_run
 from carb_cli.progress import Rates, label, progress
-from carb_cli.report.content import chance
 from carb_cli.review.applying import companion, line_beside
-from carb_cli.selection import select
+from carb_cli.selection import chance, select
 from carb_data import Dataset, ScoreTable, load
 from carb_metrics import bon_accuracy, main_sets
 from carb_scorers.evaluation import Progress

@@ -23,6 +23,7 @@ from carb_cli.report.model import (
 )
 from carb_cli.review.applying import line_beside
 from carb_cli.runs import dataset_of, only
+from carb_cli.selection import chance
 from carb_data import CarbError, Dataset, ScoreTable, is_main
 from carb_metrics import (
     Breakdown,
@@ -177,12 +178,6 @@ def best_of(report: Report) -> str:
 
 
 _RECORDED = ("created", "command", "seed", "window", "python", "versions", "machine")
-
-
-def chance(dataset: Dataset) -> float | None:
-    """Accuracy of a random pick without ties: the mean of 1/N; null for an empty data set."""
-    sizes = [len(item.responses) for item in dataset]
-    return sum(1 / size for size in sizes) / len(sizes) if sizes else None
 
 
 def _human(runs: Runs) -> dict[str, Any]:

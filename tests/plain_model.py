@@ -1,0 +1,250 @@
+"""What a tiny model says, one text at a time, and what each cell of ``parity.py`` makes of it, in plain arithmetic.
+
+Prompts come from the judge's own form. The model is small and random, but for its head, which is solved for so that it
+writes a verdict to each of these prompts.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Sequence
+from itertools import combinations, permutations
+from pathlib import Path
+from typing import Any
+
+import anyio
+import torch
+import transformers
+
+from carb_scorers import ScoreResult, open_scorer
+from carb_scorers.judge.asking import Asker
+from carb_scorers.judge.form_files import read_form
+from parity import Cell
+from tiny_models import folder, request
+from tiny_server import greedy, row, words
+
+SIZES = {"hidden_size": 128, "intermediate_size": 256, "head_dim": 32}
+ECHOED = {"openai": "<s>"}
+"""Servers, and what they put before a plain text."""
+
+ASKED = request("Noodles at dawn.", "Nudeln, 10 davon", "a")
+TEXTS = [candidate.text for candidate in ASKED.candidates]
+QUESTION = str(ASKED.prompt)
+
+
+class Plain:
+    """What a model says, one text at a time, behind what ``tiny_models.CHAT`` writes."""
+
+    def __init__(self, model: Any, tokenizer: Any, *, spaced: bool) -> None:
+        self.model, self.tokenizer, self.spaced = model, tokenizer, spaced
+
+    def ids(self, text: str) -> list[int]:
+        return list(self.tokenizer(text, add_special_tokens=False)["input_ids"])
+
+    def probability(self, text: str, word: str) -> float:
+        """Of a word as the next token; on a server with or without a space before it."""
+        p = row(self.model, self.ids(text))[-1].softmax(-1)
+        (token,) = self.ids(word)
+        alike = [t for t, other in enumerate(words(self.tokenizer)) if other.strip() == word] if self.spaced else []
+        tokens = alike or [token]
+        return float(p[tokens].sum())
+
+    def asked(self, mode: Any, texts: Sequence[str], *, reads: bool, falling: bool = False) -> str:
+        asker = Asker(read_form("culture"), mode)
+        prompt = asker.ask(ASKED, texts, "ABC"[: len(texts)], reads=reads, falling=falling)
+        return f"<|user|>\n{prompt.messages[0]['content']}<|end|>\n<|assistant|>\n"
+
+    def written(self, text: str) -> str:
+        ids = greedy(self.model, self.ids(text), 8, self.tokenizer.eos_token_id)
+        return str(self.tokenizer.decode(ids, skip_special_tokens=True))
+
+    def answer(self, after: str, start: str = "") -> list[float]:
+        before = self.ids(start)
+        whole = [*before, *self.ids(after)]
+        logprobs = row(self.model, whole).log_softmax(-1)
+        return [float(logprobs[i - 1, whole[i]]) for i in range(len(before), len(whole))]
+
+
+def listwise(plain: Plain, orders: list[list[int]]) -> list[float]:
+    found = [[0.0] * len(orders) for _ in TEXTS]
+    for n, order in enumerate(orders):
+        text = plain.asked("listwise", [TEXTS[i] for i in order], reads=True)
+        p = [plain.probability(text, letter) for letter in "ABC"]
+        for place, i in enumerate(order):
+            found[i][n] = math.log(p[place] / sum(p))
+    return [sum(values) / len(values) for values in found]
+
+
+def strengths(wins: dict[tuple[int, int], float]) -> list[float]:
+    """The maximum of Σ w log σ(s_i - s_j) - 0.05 Σ s², by a general optimiser."""
+    s = torch.zeros(len(TEXTS), dtype=torch.float64, requires_grad=True)
+    search = torch.optim.LBFGS(
+        [s], max_iter=500, tolerance_grad=1e-13, tolerance_change=1e-16, line_search_fn="strong_wolfe"
+    )
+
+    def loss() -> Any:
+        search.zero_grad()
+        fit = sum(w * torch.nn.functional.logsigmoid(s[i] - s[j]) for (i, j), w in wins.items())
+        value = 0.05 * (s * s).sum() - fit
+        value.backward()
+        return value
+
+    search.step(loss)
+    return s.detach().tolist()
+
+
+def pairwise(plain: Plain, *, both: bool, knockout: bool) -> list[float]:
+    wins: dict[tuple[int, int], float] = {}
+
+    def meet(i: int, j: int) -> int:
+        for a, b in ((i, j), (j, i)) if both else ((i, j),):
+            text = plain.asked("pairwise", [TEXTS[a], TEXTS[b]], reads=True)
+            p, q = plain.probability(text, "A"), plain.probability(text, "B")
+            wins[a, b] = wins.get((a, b), 0.0) + p / (p + q)
+            wins[b, a] = wins.get((b, a), 0.0) + q / (p + q)
+        return i if wins[i, j] >= wins[j, i] else j
+
+    if not knockout:
+        for i, j in combinations(range(3), 2):
+            meet(i, j)
+        return strengths(wins)
+    first = meet(0, 1)
+    last = meet(first, 2)
+    through = {first: 1, 2: 1}  # the third goes on without an opponent
+    through[last] += 1
+    return [through.get(i, 0) + 1 / (1 + math.exp(-s)) for i, s in enumerate(strengths(wins))]
+
+
+def pointwise(plain: Plain, *, both: bool) -> list[float]:
+    found = []
+    for text in TEXTS:
+        ratings = []
+        for falling in (False, True) if both else (False,):
+            asked = plain.asked("pointwise", [text], reads=True, falling=falling)
+            p = {rating: plain.probability(asked, str(rating)) for rating in range(1, 10)}
+            behind = row(plain.model, plain.ids(f"{asked}1"))[-1].softmax(-1)
+            p[10] = p[1] * float(behind[plain.ids("0")[0]])
+            p[1] -= p[10]
+            ratings.append(sum(r * weight for r, weight in p.items()) / sum(p.values()))
+        found.append(sum(ratings) / len(ratings))
+    return found
+
+
+def expected(cell: Cell, backend: str, found: dict[str, Any]) -> list[float]:
+    tokenizer = found["tokenizer"]
+    plain = Plain(found["language"], tokenizer, spaced=backend in ECHOED)
+    start = f"<|user|>\n{QUESTION}<|end|>\n<|assistant|>\n"
+    if cell.kind == "classifier":
+        return [float(row(found["classifier"], plain.ids(f"{start}{text}<|end|>\n"))[0]) for text in TEXTS]
+    if cell.kind == "implicit":
+        if backend in ECHOED:  # plain text: a server echoes no chat
+            values = [plain.answer(text, f"{ECHOED[backend]}{QUESTION}\n") for text in TEXTS]
+        else:
+            values = [plain.answer(f"{text}<|end|>", start) for text in TEXTS]
+        if "reference" in cell.options:
+            other = Plain(found["reference"], tokenizer, spaced=False)
+            return [sum(v) - sum(other.answer(f"{t}<|end|>", start)) for v, t in zip(values, TEXTS, strict=True)]
+        return [sum(v) / (len(v) if "mean" in cell.options else 1) for v in values]
+    if "listwise" in cell.options:
+        one = [0, 1, 2]
+        rotated = [one, [1, 2, 0], [2, 0, 1]]
+        orders = rotated if "rotated" in cell.options else [one, one[::-1]] if "both" in cell.options else [one]
+        return listwise(plain, orders)
+    if "pairwise" in cell.options:
+        return pairwise(plain, both="orders=one" not in cell.options, knockout="knockout" in cell.options)
+    return pointwise(plain, both="both" in cell.options)
+
+
+def models(base: Path) -> dict[str, Any]:
+    """The folders of the models by name, each opened in transformers, and the tokenizer of all."""
+    made = {
+        "language": writer(base),
+        "reference": folder(base, "llama", "CausalLM", chat=True, seed=1, **SIZES),
+        "classifier": folder(base, "llama", "SequenceClassification", chat=True, pad="<pad>", **SIZES),
+    }
+    found: dict[str, Any] = {"folders": made, "tokenizer": transformers.AutoTokenizer.from_pretrained(made["language"])}
+    for name, place in made.items():
+        head = "SequenceClassification" if name == "classifier" else "CausalLM"
+        found[name] = getattr(transformers, f"AutoModelFor{head}").from_pretrained(place, dtype=torch.float32).eval()
+    return found
+
+
+def writer(base: Path) -> Path:
+    """A tiny model that writes a verdict to each prompt of this file: the rows of its head for the verdicts' tokens are
+    the least squares solution of "12 where this token comes next, else 0" over its own hidden states."""
+    start = folder(base, "llama", "CausalLM", chat=True, **SIZES)
+    place = base / "writer"
+    if place.is_dir():
+        return place
+    model = transformers.AutoModelForCausalLM.from_pretrained(start, dtype=torch.float32).eval()
+    tokenizer = transformers.AutoTokenizer.from_pretrained(start)
+    plain = Plain(model, tokenizer, spaced=False)
+    lessons = [(plain.asked("listwise", TEXTS, reads=False), "B")]
+    lessons += [
+        (plain.asked("pointwise", [text], reads=False), rating) for text, rating in zip(TEXTS, "792", strict=True)
+    ]
+    for first, second in permutations(TEXTS, 2):
+        longer = "A" if len(first) > len(second) else "B"
+        lessons.append((plain.asked("pairwise", [first, second], reads=False), longer))
+    states, following = [], []
+    with torch.inference_mode():
+        for asked, said in lessons:
+            before, after = plain.ids(asked), [*plain.ids(f"[[{said}]]"), tokenizer.eos_token_id]
+            hidden = model.model(torch.tensor([[*before, *after[:-1]]])).last_hidden_state[0]
+            states.append(hidden[-len(after) :].double())
+            following += after
+        state, wanted = torch.cat(states), torch.tensor(following)
+        tokens = wanted.unique()
+        target = 12.0 * (wanted[:, None] == tokens).double()
+        kernel = state @ state.T + 0.1 * torch.eye(len(state), dtype=torch.float64)
+        model.lm_head.weight[tokens] = (state.T @ torch.linalg.solve(kernel, target)).T.float()
+        best = (state.float() @ model.lm_head.weight.T).topk(2)
+        assert best.indices[:, 0].tolist() == following
+        assert (best.values[:, 0] - best.values[:, 1]).min() > 5  # far beyond the rounding of any backend
+    model.save_pretrained(place)
+    tokenizer.save_pretrained(place)
+    return place
+
+
+def verdicts(cell: Cell, found: dict[str, Any]) -> list[float]:
+    """What the verdicts that are written step by step amount to."""
+    plain = Plain(found["language"], found["tokenizer"], spaced=False)
+
+    def verdict(mode: str, *texts: str) -> str:
+        (said,) = re.findall(r"\[\[(\w+)\]\]", plain.written(plain.asked(mode, texts, reads=False)))
+        return str(said)
+
+    if "listwise" in cell.options:
+        return [float(letter == verdict("listwise", *TEXTS)) for letter in "ABC"]
+    if "pointwise" in cell.options:
+        return [float(verdict("pointwise", text)) for text in TEXTS]
+    wins: dict[tuple[int, int], float] = {}
+    for i, j in permutations(range(3), 2):
+        won = float(verdict("pairwise", TEXTS[i], TEXTS[j]) == "A")
+        wins[i, j] = wins.get((i, j), 0.0) + won
+        wins[j, i] = wins.get((j, i), 0.0) + 1 - won
+    return strengths(wins)
+
+
+def wanted(cell: Cell, backend: str, found: dict[str, Any]) -> list[float]:
+    """The scores that a cell must have, for the three texts."""
+    return verdicts(cell, found) if cell.written else expected(cell, backend, found)
+
+
+def scored(cell: Cell, place: str, found: dict[str, Any], *more: str) -> ScoreResult:
+    """What the scorer of a cell says.
+
+    Args:
+        cell: the combination.
+        place: the model, as the spec names it.
+        found: see ``models``.
+        more: further options of the spec.
+    """
+    options = [cell.options.format(reference=found["folders"]["reference"]), *more]
+    if any(option.startswith("url=") for option in more):
+        options += {"implicit": ["api=completions"], "judge": ["top_logprobs=640"]}.get(cell.kind, [])
+    (result,) = anyio.run(open_scorer(f"{cell.kind}:{place}?{'&'.join(filter(None, options))}").score, [ASKED])
+    assert isinstance(result, ScoreResult)
+    assert result.complete, result.error
+    return result
