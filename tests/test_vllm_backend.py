@@ -1,4 +1,4 @@
-"""vLLM's offline engine for real, on small models, against transformers' own numbers.
+"""vLLM's engine for real, on small models, against transformers' own numbers.
 
 Runs in an environment of its own: ``nox -s vllm``.
 """
@@ -25,7 +25,7 @@ from carb_scorers.models.vllm import VLLMOptions, open_language_model, open_rewa
 from carb_scorers.specs import read_options
 from vllm_small import FLOAT32, SMALL, run
 
-# What vLLM and its dependencies warn of is not ours to mend.
+# What vLLM and its dependencies warn of is not ours to fix.
 pytestmark = [pytest.mark.vllm, pytest.mark.filterwarnings("default")]
 
 QUESTIONS = ["What is the capital of France?", "Name a river in Egypt.", "How do people greet each other in Japan?",
@@ -60,18 +60,15 @@ def logprobs(reference: tuple[Any, Any], ids: list[int]) -> torch.Tensor:
 
 def test_prefixes_are_cached(judge: Any) -> None:
     """An item's common prompt is computed once: the engine finds its blocks again."""
-    engine = judge._engine._llm.llm_engine
-    assert engine.vllm_config.cache_config.enable_prefix_caching
+    from vllm import SamplingParams
+
+    engine = judge._engine
+    assert engine._llm.vllm_config.cache_config.enable_prefix_caching
     text = "Name one thing that people of a town on a river do on a market day. " * 16
     first, second = (Prompt(({"role": "user", "content": text + end},), cue="\nAnswer:") for end in ("Why?", "Who?"))
-    tokens = prompt_ids(judge._engine.tokenizer, first)
-    assert len(tokens) > 128
-    found = judge._engine.run(
-        lambda llm: [
-            llm.generate([{"prompt_token_ids": prompt_ids(judge._engine.tokenizer, prompt)}], use_tqdm=False)[0]
-            for prompt in (first, second)
-        ]
-    )
+    rows = [tuple(prompt_ids(engine.tokenizer, prompt)) for prompt in (first, second)]
+    assert len(rows[0]) > 128
+    found = [run(engine.ask, [(row, SamplingParams(max_tokens=1))])[0] for row in rows]
     assert found[1].num_cached_tokens >= 128
     assert found[0].num_cached_tokens < found[1].num_cached_tokens
 

@@ -25,7 +25,7 @@ from carb_scorers.models.vllm import VLLMOptions, open_language_model
 from carb_scorers.specs import read_options
 from vllm_small import FLOAT32, SMALL, run
 
-# What vLLM and its dependencies warn of is not ours to mend.
+# What vLLM and its dependencies warn of is not ours to fix.
 pytestmark = [pytest.mark.vllm, pytest.mark.filterwarnings("default")]
 
 LETTER, MEAN = 0.25, 0.05

@@ -1,4 +1,4 @@
-"""Policies on vLLM's offline engine for real: samples on a small model, against transformers' own greedy answers.
+"""Policies on vLLM's engine for real: samples on a small model, against transformers' own greedy answers.
 
 Runs in an environment of its own: ``nox -s vllm``.
 """

@@ -140,7 +140,7 @@ class LanguageModel(Protocol):
     revision: str | None
     """A resolved commit or a hash of the weights; ``None`` where a server does not say."""
     in_flight: int | None
-    """How many requests a server is asked at once, see ``ScorerSpec.in_flight``; ``None`` for a local model."""
+    """How many requests it takes at once, see ``ScorerSpec.in_flight``; ``None`` for a model that wants windows."""
 
     async def generate(self, prompts: Sequence[Prompt], writing: Writing) -> Sequence[Generation | Failure]:
         """The model's answer to each prompt, in order."""

@@ -1,4 +1,4 @@
-"""vLLM's offline engine, for judges, implicit rewards and classifiers.
+"""vLLM's engine, for judges, implicit rewards and classifiers.
 
 It is given token ids made by the same code as for transformers, so that both backends ask exactly the same.
 """
@@ -9,6 +9,7 @@ import contextlib
 import importlib.metadata
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any, TypeVar
 
 import anyio.to_thread
@@ -36,9 +37,10 @@ from carb_scorers.models.tokens import (
     watched_place,
     word_tree,
 )
-from carb_scorers.models.vllm_engine import Engine, Tokens, VLLMOptions
+from carb_scorers.models.vllm_engine import IN_FLIGHT, Engine, Tokens, VLLMOptions
 
 T = TypeVar("T")
+Row = tuple[Tokens, Usage]
 
 
 class VLLMLanguageModel:
@@ -47,7 +49,7 @@ class VLLMLanguageModel:
     def __init__(self, target: str, engine: Engine) -> None:
         self.model = target
         self.revision: str | None = engine.revision
-        self.in_flight: int | None = None
+        self.in_flight: int | None = IN_FLIGHT
         self._engine = engine
 
     async def generate(self, prompts: Sequence[Prompt], writing: Writing) -> list[Generation | Failure]:
@@ -73,11 +75,8 @@ class VLLMLanguageModel:
                 choices = Choices(dict(zip(watch.words, values, strict=True)))
             return Generation(best.text, usage, best.finish_reason != "length", choices)
 
-        def run() -> list[Generation | Failure]:
-            rows = self._engine.rows(prompts, lambda _, prompt: self._prompt(prompt), room=writing.max_tokens)
-            return self._ask([(row, {**common, "seed": own}) for row, own in zip(rows, seeds, strict=True)], read)
-
-        return await anyio.to_thread.run_sync(run)
+        rows = await self._rows(prompts, lambda _, prompt: self._prompt(prompt), room=writing.max_tokens)
+        return await self._ask([(row, {**common, "seed": own}) for row, own in zip(rows, seeds, strict=True)], read)
 
     async def next_logprobs(self, prompts: Sequence[Prompt], wanted: Sequence[str]) -> list[Choices | Failure]:
         """See ``LanguageModel``. A string of several tokens costs a further row, mostly read from the cache.
@@ -91,17 +90,14 @@ class VLLMLanguageModel:
             reported = output.outputs[0].logprobs[0]
             return {token: value.logprob for token, value in reported.items()}
 
-        def run() -> list[Choices | Failure]:
-            rows = self._engine.rows(prompts, lambda _, p: (*self._prompt(p), *tree.lead), room=1 + tree.depth)
-            asked = [
-                (row if isinstance(row, Failure) else ((*row[0], *path), row[1]), _wanting(tokens))
-                for row in rows
-                for path, tokens in tree.after.items()
-            ]
-            found = iter(self._ask(asked, read))
-            return [_choices(tree, row, [next(found) for _ in tree.after]) for row in rows]
-
-        return await anyio.to_thread.run_sync(run)
+        rows = await self._rows(prompts, lambda _, p: (*self._prompt(p), *tree.lead), room=1 + tree.depth)
+        asked = [
+            (row if isinstance(row, Failure) else ((*row[0], *path), row[1]), _wanting(tokens))
+            for row in rows
+            for path, tokens in tree.after.items()
+        ]
+        found = iter(await self._ask(asked, read))
+        return [_choices(tree, row, [next(found) for _ in tree.after]) for row in rows]
 
     async def continuation_logprobs(
         self, prompts: Sequence[Prompt], answers: Sequence[str], *, end_of_turn: bool = True
@@ -118,20 +114,15 @@ class VLLMLanguageModel:
             before[place] = len(start)
             return (*start, *after)
 
-        def run() -> list[Continuation | Failure]:
-            rows = self._engine.rows(prompts, row_of)
-            found = self._ask(
-                [(row, {"max_tokens": 1, "temperature": 0.0, "prompt_logprobs": 0}) for row in rows],
-                lambda output, usage: Continuation(_given(output), usage),
-            )
-            return [
-                outcome
-                if isinstance(outcome, Failure)
-                else replace(outcome, logprobs=outcome.logprobs[before[i] - 1 :])
-                for i, outcome in enumerate(found)
-            ]
-
-        return await anyio.to_thread.run_sync(run)
+        rows = await self._rows(prompts, row_of)
+        found = await self._ask(
+            [(row, {"max_tokens": 1, "temperature": 0.0, "prompt_logprobs": 0}) for row in rows],
+            lambda output, usage: Continuation(_given(output), usage),
+        )
+        return [
+            outcome if isinstance(outcome, Failure) else replace(outcome, logprobs=outcome.logprobs[before[i] - 1 :])
+            for i, outcome in enumerate(found)
+        ]
 
     async def aclose(self) -> None:
         """End the engine."""
@@ -140,20 +131,20 @@ class VLLMLanguageModel:
     def _prompt(self, prompt: Prompt) -> Tokens:
         return tuple(prompt_ids(self._engine.tokenizer, prompt))
 
-    def _ask(
-        self,
-        asked: Sequence[tuple[tuple[Tokens, Usage] | Failure, Mapping[str, Any]]],
-        read: Callable[[Any, Usage], T],
-    ) -> list[T | Failure]:
-        """Run rows that are not failures already."""
-        from vllm import SamplingParams
+    async def _rows(
+        self, prompts: Sequence[Prompt], row_of: Callable[[int, Prompt], Tokens], *, room: int = 1
+    ) -> list[Row | Failure]:
+        return await anyio.to_thread.run_sync(partial(self._engine.rows, prompts, row_of, room=room))
 
-        open_rows = [(row, sampling) for row, sampling in asked if not isinstance(row, Failure)]
-        inputs = [{"prompt_token_ids": list(row[0])} for row, _ in open_rows]
-        parameters = [SamplingParams(**sampling) for _, sampling in open_rows]
-        outputs = self._engine.run(lambda llm: llm.generate(inputs, parameters, use_tqdm=False)) if inputs else []
-        found = iter(outputs)
-        return [row if isinstance(row, Failure) else read(next(found), row[1]) for row, _ in asked]
+    async def _ask(
+        self, asked: Sequence[tuple[Row | Failure, Mapping[str, Any]]], read: Callable[[Any, Usage], T]
+    ) -> list[T | Failure]:
+        """Ask for rows that are not failures already."""
+        from vllm import SamplingParams
+        from vllm.sampling_params import RequestOutputKind
+
+        whole = {"output_kind": RequestOutputKind.FINAL_ONLY}
+        return await _asked(self._engine, [(row, SamplingParams(**given, **whole)) for row, given in asked], read)
 
 
 class VLLMRewardModel:
@@ -162,7 +153,7 @@ class VLLMRewardModel:
     def __init__(self, target: str, engine: Engine) -> None:
         self.model = target
         self.revision: str | None = engine.revision
-        self.in_flight: int | None = None
+        self.in_flight: int | None = IN_FLIGHT
         self._engine = engine
 
     async def rewards(self, prompts: Sequence[Prompt], answers: Sequence[str]) -> list[Reward | Failure]:
@@ -171,27 +162,31 @@ class VLLMRewardModel:
         def row_of(place: int, prompt: Prompt) -> Tokens:
             return tuple(conversation_ids(self._engine.tokenizer, prompt, answers[place]))
 
-        def run() -> list[Reward | Failure]:
-            from vllm import PoolingParams
+        from vllm import PoolingParams
 
-            rows = self._engine.rows(prompts, row_of, room=0)
-            inputs = [{"prompt_token_ids": list(row[0])} for row in rows if not isinstance(row, Failure)]
-            raw = PoolingParams(use_activation=False)
-            found = iter(
-                self._engine.run(lambda llm: llm.classify(inputs, pooling_params=raw, use_tqdm=False)) if inputs else []
-            )
-            return [row if isinstance(row, Failure) else Reward(next(found).outputs.probs[0], row[1]) for row in rows]
-
-        return await anyio.to_thread.run_sync(run)
+        rows = await anyio.to_thread.run_sync(partial(self._engine.rows, prompts, row_of, room=0))
+        raw = PoolingParams(task="classify", use_activation=False)
+        return await _asked(
+            self._engine,
+            [(row, raw) for row in rows],
+            lambda output, usage: Reward(float(output.outputs.data[0]), usage),
+        )
 
     async def aclose(self) -> None:
         """End the engine."""
         await anyio.to_thread.run_sync(self._engine.close)
 
 
-def _choices(
-    tree: WordTree, row: tuple[Tokens, Usage] | Failure, steps: Sequence[Mapping[int, float] | Failure]
-) -> Choices | Failure:
+async def _asked(
+    engine: Engine, asked: Sequence[tuple[Row | Failure, Any]], read: Callable[[Any, Usage], T]
+) -> list[T | Failure]:
+    """What the engine says of each row, read; a row that is a failure already stays one."""
+    outputs = await engine.ask([(row[0], parameters) for row, parameters in asked if not isinstance(row, Failure)])
+    found = iter(outputs)
+    return [row if isinstance(row, Failure) else read(next(found), row[1]) for row, _ in asked]
+
+
+def _choices(tree: WordTree, row: Row | Failure, steps: Sequence[Mapping[int, float] | Failure]) -> Choices | Failure:
     if isinstance(row, Failure):
         return row
     good = {path: step for path, step in zip(tree.after, steps, strict=True) if not isinstance(step, Failure)}

@@ -1,16 +1,20 @@
-"""A vLLM engine: its options, its tokenizer, and rows of tokens that fit into it."""
+"""A vLLM engine: its options, its tokenizer, rows of tokens that fit into it, and their way through it."""
 
 from __future__ import annotations
 
+import asyncio
+import concurrent.futures
 import contextlib
 import gc
+import itertools
 import json
 import os
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from types import SimpleNamespace
 from typing import Annotated, Any, Literal, TypeVar
 
+import anyio.to_thread
 from pydantic import Field
 
 from carb_data import CarbError
@@ -26,6 +30,9 @@ from carb_scorers.specs import JsonObject
 
 Tokens = tuple[int, ...]
 T = TypeVar("T")
+
+IN_FLIGHT = 256
+"""Requests that a scorer may have under way at once: as many sequences as vLLM computes at the same time by default."""
 
 
 class VLLMOptions(TemplateOptions):
@@ -52,7 +59,11 @@ class VLLMOptions(TemplateOptions):
 
 
 class Engine:
-    """A vLLM engine, its tokenizer, and rows that fit."""
+    """A vLLM engine, its tokenizer, and rows that fit.
+
+    Rows of any number of callers stream in and their outputs out, so that it is never drained between windows. vLLM's
+    asynchronous engine belongs to one event loop; it has a loop and a thread of its own, wherever a caller runs.
+    """
 
     def __init__(self, target: str, options: VLLMOptions, **arguments: Any) -> None:
         os.environ.setdefault("VLLM_LOGGING_LEVEL", "WARNING")
@@ -64,7 +75,7 @@ class Engine:
             self.tokenizer = transformers.AutoTokenizer.from_pretrained(name, **source)
             template = set_chat_template(self.tokenizer, options)
             config = transformers.AutoConfig.from_pretrained(name, **source)
-            self._llm: Any = vllm.LLM(
+            wanted = vllm.AsyncEngineArgs(
                 name,
                 dtype=options.dtype,
                 max_model_len=options.max_length,
@@ -78,35 +89,96 @@ class Engine:
                 **arguments,
                 **json.loads(options.engine_args),
             )
+            self._llm: Any = self._started(vllm, wanted)
         except (OSError, ValueError, RuntimeError, ImportError, TypeError) as error:
             reason = next(iter(str(error).strip().splitlines()), type(error).__name__)
             raise CarbError(f"vLLM cannot load the model '{target}': {reason}") from None
+        self.target = target
         self.revision = _revision(name, SimpleNamespace(config=config)) + template
         self.config = config
-        self.max_length = int(self._llm.llm_engine.model_config.max_model_len)
+        self.max_length = int(self._llm.model_config.max_model_len)
         self._truncate = options.truncate
-        self._one_call = threading.Lock()
+        self._lock = threading.Lock()
+        self._numbers = itertools.count()
 
-    def run(self, call: Callable[[Any], T]) -> T:
-        """Use the engine, which takes one call at a time.
+    async def ask(self, asked: Sequence[tuple[Tokens, Any]]) -> list[Any]:
+        """Put rows beside all others that are under way, and wait for these.
+
+        Args:
+            asked: token ids, and vLLM's sampling or pooling parameters for them.
+
+        Returns:
+            vLLM's finished output of each row.
 
         Raises:
-            CarbError: it was closed.
+            CarbError: the engine was closed, or has ended by itself.
         """
-        with self._one_call:
-            if self._llm is None:
-                raise CarbError("This scorer was closed; open it again.")
-            return call(self._llm)
+        if self._llm is None:
+            raise CarbError("This scorer was closed; open it again.")
+        waiting = self._submit(self._together(asked))
+        try:
+            asyncio.get_running_loop()
+        except RuntimeError:  # another library's event loop
+            return await anyio.to_thread.run_sync(waiting.result)
+        return await asyncio.wrap_future(waiting)  # cancelled with its caller, and then vLLM forgets the rows
+
+    async def _together(self, asked: Sequence[tuple[Tokens, Any]]) -> list[Any]:
+        try:
+            async with asyncio.TaskGroup() as group:
+                rows = [group.create_task(self._output(tokens, parameters)) for tokens, parameters in asked]
+        except BaseExceptionGroup as errors:
+            if self._llm is None or self._llm.errored:
+                raise CarbError(f"vLLM's engine of '{self.target}' has ended; run the same command again.") from errors
+            raise errors.exceptions[0] from None
+        return [row.result() for row in rows]
+
+    async def _output(self, tokens: Tokens, parameters: Any) -> Any:
+        call = self._llm.encode if hasattr(parameters, "use_activation") else self._llm.generate
+        found = call({"prompt_token_ids": list(tokens)}, parameters, str(next(self._numbers)))
+        return [output async for output in found][-1]
 
     def close(self) -> None:
         """End the engine's processes and give their memory back."""
-        with self._one_call:
+        with self._lock:
             if self._llm is None:
                 return
+            llm, self._llm = self._llm, None
             with contextlib.suppress(Exception):  # how an engine is ended differs between versions
-                self._llm.llm_engine.engine_core.shutdown()
-            self._llm = None
+                llm.shutdown()
+            self._end_loop()
         gc.collect()
+
+    def _started(self, vllm: Any, wanted: Any) -> Any:
+        """The engine, made in the loop in which it is to run."""
+
+        async def make() -> Any:
+            return vllm.AsyncLLMEngine.from_engine_args(wanted)
+
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever, daemon=True, name="vllm")
+        self._thread.start()
+        try:
+            return self._submit(make()).result()
+        except BaseException:
+            self._end_loop()
+            raise
+
+    def _submit(self, call: Coroutine[Any, Any, T]) -> concurrent.futures.Future[T]:
+        return asyncio.run_coroutine_threadsafe(call, self._loop)
+
+    def _end_loop(self) -> None:
+        """Stop what still runs in the loop, then the loop and its thread."""
+
+        async def cancel() -> None:
+            tasks = asyncio.all_tasks() - {asyncio.current_task()}
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+            self._loop.call_soon(self._loop.stop)
+
+        self._submit(cancel())
+        self._thread.join()
+        self._loop.close()
 
     def rows(
         self, prompts: Sequence[Prompt], row_of: Callable[[int, Prompt], Tokens], *, room: int = 1
@@ -119,14 +191,15 @@ class Engine:
         limit = max(1, self.max_length - room)
         for group in groups_of([prompt.group for prompt in prompts]):
             asked = [(prompts[i], str(i)) for i in group]
-            found = fitted(
-                self.tokenizer,
-                asked,
-                lambda prompt, place: row_of(int(place), prompt),
-                lambda tokens: [len(tokens)],
-                limit=limit,
-                truncate=self._truncate,
-            )
+            with self._lock:  # a tokenizer serves one thread at a time
+                found = fitted(
+                    self.tokenizer,
+                    asked,
+                    lambda prompt, place: row_of(int(place), prompt),
+                    lambda tokens: [len(tokens)],
+                    limit=limit,
+                    truncate=self._truncate,
+                )
             for i, (tokens, usage) in zip(group, found, strict=True):
                 out[i] = Failure(tokens.error, usage) if isinstance(tokens, Failure) else (tokens, usage)
         return [out[i] for i in range(len(prompts))]
