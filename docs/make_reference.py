@@ -17,6 +17,8 @@ from io import StringIO
 from pathlib import Path
 from typing import Any
 
+from make_api import pages as api_pages
+
 FOLDER = Path(__file__).parent / "reference"
 ROOT = FOLDER.parents[1]
 _INSTALL = re.compile(r"^<!-- install: (.+?) -->\n(?:\S.*\n)?", flags=re.MULTILINE)
@@ -198,7 +200,7 @@ def pages() -> dict[Path, str]:
     for model in outputs():
         name = str(model.model_fields["schema_"].default).replace("/", "-")
         made[FOLDER / "schemas" / f"{name}.json"] = json.dumps(schema(model), indent=1, ensure_ascii=False) + "\n"
-    return made
+    return made | api_pages()
 
 
 def install_lines() -> dict[Path, str]:

@@ -166,6 +166,19 @@ def test_every_page_says_how_to_install(name: str) -> None:
     assert "<!-- install: " in text or "install.md)" in text or name == "docs/install.md"
 
 
+def test_the_api_pages_have_every_public_module() -> None:
+    """A module is public where it has an ``__all__`` and no part of its path begins with an underscore."""
+    text = "".join(path.read_text(encoding="utf-8") for path in (DOCS / "api").glob("*.md"))
+    shown = set(re.findall(r"^(?:# |## )(\S+)$", text, flags=re.MULTILINE))
+    public = set()
+    for path in (ROOT / "packages").glob("*/src/**/*.py"):
+        name = ".".join(path.relative_to(ROOT).with_suffix("").parts[3:]).removesuffix(".__init__")
+        if "._" not in name and re.search(r"^__all__\b", path.read_text(encoding="utf-8"), flags=re.MULTILINE):
+            public.add(name)
+    assert len(public) > 100
+    assert public == shown
+
+
 def test_outputs_fit_their_documented_schemas(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """What the commands print is what the schemas in docs/reference/schemas allow."""
     jsonschema = pytest.importorskip("jsonschema", reason="comes with altair")

@@ -19,7 +19,7 @@ GROUPED = {f"{group} {name}" for group, (commands, _) in GROUPS.items() for name
 FENCE = re.compile(r"^```.*?^```$", flags=re.DOTALL | re.MULTILINE)
 PAGES = sorted(
     str(path.relative_to(ROOT))
-    for folder in (".", "docs", "docs/how-to", "docs/tutorials", "packages/*")
+    for folder in (".", "docs", "docs/[!r]*", "packages/*")
     for path in ROOT.glob(f"{folder}/*.md")
 )
 
