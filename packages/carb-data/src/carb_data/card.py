@@ -42,8 +42,8 @@ def card(dataset: Dataset, name: str, audit: AuditReport | None = None) -> str:
     """The card.
 
     Args:
-        dataset: the sets.
-        name: its heading.
+        dataset: The sets of the data set.
+        name: The heading of the card.
         audit: what attacks on the answers alone got; without it the card says nothing of them.
     """
     counts = cells(dataset)

@@ -115,7 +115,7 @@ def perturb(
         embedder: what similarity is measured with; character n-grams where not given.
         windows: least and largest cosine by perturbation.
         prompts: templates (``translate``, ``paraphrase``, ``change_concept``).
-        attempts: how many times a text is written before it is given up.
+        attempts: The number of times that a text is written before it is given up.
         replace: make versions anew that a set has already.
         seed: drives the model's seeds.
         journal: file of the model's answers: a second run pays only for what is missing. None keeps no file.

@@ -45,7 +45,7 @@ class Registry:
 
         Args:
             listed: Cultures over which iteration goes.
-            varieties: Country-level cultures.
+            varieties: The cultures of countries, each with a parent.
             files: Culture files of the user, as for ``add``. They are read when the registry is first used, so that
                 a mistake in one is an error of the command that needs cultures, and not of ``import carb_data``.
         """

@@ -120,7 +120,7 @@ def defects(error: ValidationError, *, known: Iterable[str] = (), prefix: str = 
     """Every defect, ``field: reason, got value``, joined by semicolons.
 
     Args:
-        error: What pydantic raised.
+        error: The error that pydantic raised.
         known: Field names to suggest for an unknown one.
         prefix: What the user writes before a field's name; ``--`` for an option of a command.
     """

@@ -41,7 +41,7 @@ def bon_accuracy(
             ``chosen``), ``topic``, ``source_item``.
         ties: ``strict``: sharing the highest score with a ``rejected`` is a loss; ``shared``: it earns
             1 / (number of responses at the top).
-        confidence: of all intervals.
+        confidence: The level of all intervals, a share such as 0.95.
         errors: ``wrong``: a set that could not be judged is a loss; ``exclude``: it is left out of ``n``. Either
             way ``errors`` counts it.
         weights: for a third average, ``.weighted``: group key (without the scorer) to weight; they need not sum

@@ -58,9 +58,9 @@ def correlate_uncertain(
         x, y: (n,) for example accuracies on a benchmark, and downstream results.
         x_error, y_error: (n,) standard errors; exact if left out.
         bases: (n,) the base model of each scorer; each its own if left out.
-        confidence: of the intervals.
+        confidence: The level of the intervals, a share such as 0.95.
         shared_source: predictor and outcome rest on the same source, for example both on BLEnD.
-        seed: of the bootstrap.
+        seed: The seed of the bootstrap.
 
     Returns:
         Intervals are null with fewer than five base models.

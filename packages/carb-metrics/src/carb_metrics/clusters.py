@@ -156,7 +156,7 @@ def design(
         residual: (sets,) credit minus the mean from which it deviates.
         weight: (sets,) of each set; 1 if left out.
         mean: (sets,) the mean to which a set belongs; a single one if left out.
-        means: number of means.
+        means: The number of means that are estimated.
     """
     a = np.ones(len(cluster)) if weight is None else weight
     of = np.zeros(len(cluster), dtype=np.int64) if mean is None else mean
@@ -196,7 +196,7 @@ def _correlation(size: Floats, total: Floats, square: Floats, group: Ints, means
         size: (pairs,) sets of each pair of a mean and a cluster; total: (pairs,) their residuals' sum.
         square: (means,) sum of all squared residuals of a mean.
         group: (pairs,) the mean of each pair.
-        means: number of means.
+        means: The number of means that are estimated.
     """
     clusters, n = np.bincount(group, minlength=means), np.bincount(group, size, means)
     between: Floats = np.bincount(group, total**2 / size, means).astype(np.float64, copy=False)
@@ -214,11 +214,11 @@ def group_effective_n(units: Units, n: Ints, accuracy: Floats, independent: Floa
     one observation.
 
     Args:
-        units: the sets.
+        units: The sets with their clusters.
         n: (groups,) sets of each group.
         accuracy: (groups,)
         independent: (groups,) the effective sample size if sets were independent.
-        confidence: of the interval to come.
+        confidence: The level of the interval to come, a share such as 0.95.
     """
     found = design(units.cluster, units.credit - accuracy[units.group], mean=units.group, means=len(n))
     mixed = (accuracy > 1e-12) & (accuracy < 1 - 1e-12)

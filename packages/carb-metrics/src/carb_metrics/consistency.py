@@ -63,7 +63,7 @@ def cross_lingual_consistency(
             0.5 is what two *different* responses to one prompt reach.
         unit: of Δ: ``raw`` scores, or ``spread``: the scorer's within-item standard deviation, by which scorers of
             different scales compare.
-        confidence: of the intervals.
+        confidence: The level of the intervals, a share such as 0.95.
         translations: also pair the ``chosen`` of sets that share culture and ``source_item`` and differ in
             language; needs ``ScoreTable.with_items``. Only sound where such sets are translations of each other.
 

@@ -31,8 +31,8 @@ def numbers(values: npt.ArrayLike, name: str, length: int | None = None) -> Floa
 
     Args:
         values: shape (n,).
-        name: how the caller calls it.
-        length: what n must be.
+        name: The name of the argument, for the message of an error.
+        length: The number of values that there must be; any if null.
     """
     try:
         array = np.array([math.nan if v is None else v for v in cast("Iterable[Any]", values)], np.float64)

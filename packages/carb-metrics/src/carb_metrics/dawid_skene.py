@@ -65,10 +65,10 @@ def rater_reliability(
 
     Args:
         ratings: (units, raters); None is missing. Categories must mean the same on every unit.
-        raters: (raters,) names.
+        raters: The names of the raters, in the order of the columns.
         categories: all values that can occur.
         smoothing: pseudo-ratings on each category; 0 for the published model.
-        confidence: of the intervals.
+        confidence: The level of the intervals, a share such as 0.95.
 
     Raises:
         CarbError: a row has another length, a rating is not a category, or smoothing is negative.

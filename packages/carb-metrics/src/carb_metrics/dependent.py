@@ -39,7 +39,7 @@ def compare_correlations(
     Args:
         a, b: (n,) the predictors, for example two benchmarks' scores of the same scorers.
         outcome: (n,), for example downstream scores.
-        confidence: of the difference's interval.
+        confidence: The level of the difference's interval, a share such as 0.95.
     """
     first = numbers(a, "a")
     second, third = numbers(b, "b", len(first)), numbers(outcome, "outcome", len(first))
@@ -65,7 +65,7 @@ def dependent_correlations(
         r_a, r_b: correlations of the predictors with the outcome.
         r_ab: correlation of the predictors.
         n: points; tests need four.
-        confidence: of the interval.
+        confidence: The level of the interval, a share such as 0.95.
 
     Raises:
         CarbError: the three cannot be correlations of the same data.

@@ -41,7 +41,7 @@ def equivalence(a: ScoreTable, b: ScoreTable, margin: float, ties: Ties = "stric
     Args:
         a, b: tables of one scorer each, on the same sets.
         margin: the largest difference of accuracies that does not matter, above 0 and below 1.
-        ties: as for ``bon_accuracy``.
+        ties: How a tie at the top counts, as in ``bon_accuracy``.
         alpha: level of each test.
 
     Raises:
@@ -101,7 +101,7 @@ def sequential(a: ScoreTable, b: ScoreTable, ties: Ties = "strict", alpha: float
 
     Args:
         a, b: tables of one scorer each, on the same sets.
-        ties: as for ``bon_accuracy``.
+        ties: How a tie at the top counts, as in ``bon_accuracy``.
         alpha: level at which ``better`` is named.
 
     Raises:

@@ -26,7 +26,7 @@ class FamilyRow(Result):
     sets: int
     """Sets of these families, mirrors included."""
     errors: int
-    """Of them, sets that could not be judged; they earn nothing."""
+    """The number of these sets that could not be judged; they earn nothing."""
     chance: float
     """What any scorer that does not read the place earns: the mean of 1/N over families, exactly."""
     accuracy: Estimate
@@ -75,7 +75,7 @@ def family_accuracy(
         scores: table of any scorers; perturbed rows are left out.
         dataset: its sets, for families and texts. Answers of a family are the same where their texts are.
         by: ``domain``, ``language`` or ``topic``: rows for each of their values follow the row of all families.
-        confidence: of the intervals.
+        confidence: The level of the intervals, a share such as 0.95.
 
     Returns:
         null where no family of the data set has two scored sets with different right answers.

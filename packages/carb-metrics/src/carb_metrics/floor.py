@@ -100,10 +100,10 @@ def surface_floor(
         scores: table of the scorers, baselines among them or not.
         dataset: its sets, for the texts.
         by: a column for which each value gets a floor of its own, or null.
-        confidence: of intervals and tests.
+        confidence: The level of intervals and tests, a share such as 0.95.
         baselines: scorers that are predictors and not tested; by default those whose name begins with ``baseline:``.
-        folds: of the cross-validation.
-        seed: of the folds.
+        folds: The number of folds of the cross-validation.
+        seed: The seed by which sets are put into folds.
 
     Returns:
         null for an empty table.

@@ -49,8 +49,8 @@ def benchmark_reliability(scores: ScoreTable, ties: Ties = "shared", confidence:
 
     Args:
         scores: table of at least two scorers.
-        ties: as for ``bon_accuracy``.
-        confidence: of the interval.
+        ties: How a tie at the top counts, as in ``bon_accuracy``.
+        confidence: The level of the interval, a share such as 0.95.
     """
     from scipy.special import fdtri
 

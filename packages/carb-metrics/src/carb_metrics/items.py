@@ -98,7 +98,7 @@ def item_analysis(scores: ScoreTable, confidence: float = 0.95) -> ItemAnalysis:
 
     Args:
         scores: table of several scorers on the same sets; perturbed rows and sets with an error are left out.
-        confidence: of the intervals.
+        confidence: The level of the intervals, a share such as 0.95.
 
     Raises:
         CarbError: malformed sets.

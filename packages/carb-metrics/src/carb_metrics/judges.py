@@ -76,7 +76,7 @@ def judge_bias(
             presentations of one set apart), ``response_id``, ``position`` (whole number, in the order shown),
             ``score`` (null where judging failed).
         lengths: ``response_id``, ``length`` in any unit, and ``item_id`` where response ids repeat between sets.
-        confidence: of all intervals.
+        confidence: The level of all intervals, a share such as 0.95.
 
     Raises:
         CarbError: a frame is not as described, or names a set or response that the table lacks.

@@ -88,9 +88,9 @@ def margin_calibration(
     Args:
         scores: table of any scorers; sets with an error are left out.
         by: a column that defines groups, or null.
-        confidence: of all intervals.
-        folds: of the cross-validation.
-        seed: of the folds.
+        confidence: The level of all intervals, a share such as 0.95.
+        folds: The number of folds of the cross-validation.
+        seed: The seed by which sets are put into folds.
 
     Raises:
         CarbError: ``by`` is none of ``culture``, ``domain``, ``language``.

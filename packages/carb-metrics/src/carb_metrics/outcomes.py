@@ -44,7 +44,7 @@ def set_outcomes(scores: ScoreTable, ties: Ties = "strict") -> pl.DataFrame:
     score is null could not be judged: it is an error, without credit.
 
     Args:
-        scores: the table.
+        scores: The table of scores.
         ties: ``strict`` gives no credit for sharing the highest score with ``rejected``; ``shared`` gives
             1 / (number of responses at the top), the expected credit when ties are broken at random.
 

@@ -167,7 +167,7 @@ def paired_difference(
     Args:
         a, b: (pairs,) values of the same things, such as credits of two scorers for the same sets.
         clusters: (pairs,) anything that tells clusters apart, if pairs are dependent; null entries stand alone.
-        confidence: of the interval.
+        confidence: The level of the interval, a share such as 0.95.
         bounded: both lie between 0 and 1; the interval then allows for it. Otherwise it is the t interval.
 
     Raises:
@@ -271,7 +271,7 @@ def adjust(p: npt.ArrayLike, method: str = "holm") -> Floats:
 
     Args:
         p: (tests,); NaN stays NaN and does not count as a test.
-        method: ``holm`` or ``bh``.
+        method: The correction: ``holm`` (Holm) or ``bh`` (Benjamini and Hochberg).
 
     Returns:
         (tests,) adjusted values, at most 1, in the given order.
@@ -370,7 +370,7 @@ def mean_interval(
     Args:
         values: (units,)
         clusters: (units,) numbers of clusters, if units are dependent.
-        confidence: of the interval.
+        confidence: The level of the interval, a share such as 0.95.
         bounded: values lie between 0 and 1. One unit at each end is then added, so that units that are all alike do not
             look certain (Agresti and Coull 1998, The American Statistician 52:119-126); otherwise the t interval.
     """

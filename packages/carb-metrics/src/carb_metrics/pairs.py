@@ -28,7 +28,7 @@ def perturbed_pairs(frame: pl.DataFrame) -> pl.DataFrame:
     """Each perturbed row beside its original.
 
     Args:
-        frame: of ``as_text``.
+        frame: A score table's frame as ``as_text`` gives it.
 
     Returns:
         The columns of the perturbed row (its score as ``after``), ``before`` and ``language_before`` of its original.

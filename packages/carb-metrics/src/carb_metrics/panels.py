@@ -46,7 +46,7 @@ def human_line(
         agrees: (answers,) 1 where the pick is the key, else 0.
         sets: (answers,) the source item of each answer's set.
         people: (answers,) who gave it.
-        confidence: of the interval, between 0 and 1.
+        confidence: The level of the interval, a share such as 0.95.
 
     Raises:
         CarbError: lengths differ, or a value is neither 0 nor 1.
@@ -120,7 +120,7 @@ def region_gap(picks: Sequence[Sequence[str | None]], regions: Sequence[str | No
     Args:
         picks: (sets, people) what each person picked; None where not answered.
         regions: (people,) region of each person; None where not known, which leaves the person out.
-        seed: of the permutations.
+        seed: The seed of the permutations.
     """
     kept = [place for place, region in enumerate(regions) if region]
     names = np.array([regions[place] for place in kept])

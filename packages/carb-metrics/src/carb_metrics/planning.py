@@ -51,9 +51,9 @@ def simulate_power(
         alike: share of source items whose sets all turn out alike, 0 to 1.
         comparisons: tests that are made together; each is held to ``alpha`` over their number (Bonferroni, which is
             never better than Holm).
-        alpha: two-sided level.
-        simulations: for each number of sets.
-        seed: of the simulations.
+        alpha: The two-sided level of the test.
+        simulations: How many data sets are simulated for each number of sets.
+        seed: The seed of the simulations.
 
     Raises:
         CarbError: a value out of range.

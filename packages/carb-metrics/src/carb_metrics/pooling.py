@@ -64,9 +64,9 @@ def pooled_accuracy(
     Args:
         scores: table of any scorers.
         by: columns that define the cells.
-        ties: as for ``bon_accuracy``.
-        confidence: of the credible intervals.
-        seed: of the draws behind them.
+        ties: How a tie at the top counts, as in ``bon_accuracy``.
+        confidence: The level of the credible intervals, a share such as 0.95.
+        seed: The seed of the draws behind the intervals.
 
     Raises:
         CarbError: as ``bon_accuracy``.

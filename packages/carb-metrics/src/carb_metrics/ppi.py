@@ -46,7 +46,7 @@ def prediction_powered(
             optionally ``cluster`` (the source item), and the column ``by``. The rows with ``people`` must have been
             drawn at random.
         by: a column whose values get rows of their own.
-        confidence: of the intervals.
+        confidence: The level of the intervals, a share such as 0.95.
         bounded: all labels lie between 0 and 1. One label of people at each end is then added before the interval is
             made, because few labels that hardly differ look more certain than they are.
 

@@ -78,7 +78,7 @@ def agreement(
             a column per rater. Numbers or texts; texts are in alphabetical order unless ``categories`` says otherwise.
         level: of measurement, for α: ``nominal``, ``ordinal``, or ``interval`` (numbers only).
         weights: for Cohen's κ: ``linear`` or ``quadratic`` in the places of categories; unweighted if left out.
-        confidence: of the intervals.
+        confidence: The level of the intervals, a share such as 0.95.
         categories: all values that can occur, in order; the values that do occur if left out.
         clusters: (items,) anything that tells apart the source items of which several items stem; each item is its own
             if left out.

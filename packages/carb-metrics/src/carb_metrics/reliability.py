@@ -60,13 +60,13 @@ def calibration(
     Args:
         confidences: (n,) probabilities that the judge gave to being right, 0 to 1.
         correct: (n,) 1 where it was right, else 0.
-        bins: number of bins.
+        bins: The number of bins of confidence.
         strategy: bins of equal width (a case on a border belongs to the upper bin), or with equally many cases.
-        confidence: of the intervals.
+        confidence: The level of the intervals, a share such as 0.95.
         clusters: (n,) anything that tells apart the source items of which several cases stem. The interval of the Brier
             score, the limits of the curve and p then hold for dependent cases: p turns the signs of whole clusters'
             distances between being right and confidence.
-        seed: of the simulation.
+        seed: The seed of the simulation.
 
     Raises:
         CarbError: unequal lengths, values out of range, or no bin.

@@ -61,7 +61,7 @@ def draw_kinds(counts: npt.ArrayLike, resamples: int, seed: Any) -> Iterator[Flo
 
     Args:
         counts: (kinds,) units of each kind.
-        resamples: replicates in all.
+        resamples: The number of replicates in all.
         seed: anything that ``numpy.random.default_rng`` takes.
     """
     table = np.asarray(counts, dtype=np.int64)

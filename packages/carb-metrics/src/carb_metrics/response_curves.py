@@ -68,7 +68,7 @@ class ItemResponse(Result):
     scorers: tuple[AbilityRow, ...]
     """Ablest first."""
     items: tuple[ItemParameters, ...]
-    """In order of their id."""
+    """The items, sorted by their id."""
 
     def information(self, ability: float) -> float:
         """Fisher information of all items together at an ability: 1 over the variance of an ability's estimate."""
@@ -112,7 +112,7 @@ def item_response(scores: ScoreTable, model: Model | None = None, confidence: fl
         scores: table of several scorers on the same sets; perturbed rows and sets with an error are left out.
         model: ``2pl``: every item has a slope of its own; ``rasch``: all share one. By default ``2pl`` with at least
             ``FEWEST_2PL`` scorers, else ``rasch``.
-        confidence: of the abilities' intervals.
+        confidence: The level of the abilities' intervals, a share such as 0.95.
 
     Raises:
         CarbError: fewer than ``FEWEST_RASCH`` scorers (``FEWEST_2PL`` for ``2pl``), fewer than two items, or malformed
@@ -162,7 +162,7 @@ def fit_curves(
 
     Args:
         credit: (scorers, items) 0 to 1, NaN where a scorer has none.
-        model: ``2pl`` or ``rasch``.
+        model: The model: ``2pl`` (two parameters) or ``rasch`` (difficulties alone).
         slope_spread: standard deviation of the prior of log slopes.
         easiness_spread: standard deviation of the prior of intercepts; infinite for none, which needs items that are
             neither won nor lost by all.

@@ -64,7 +64,7 @@ def perturbation_sensitivity(scores: ScoreTable, confidence: float = 0.95) -> Se
 
     Args:
         scores: table with perturbed rows, of one or several scorers.
-        confidence: of all intervals.
+        confidence: The level of all intervals, a share such as 0.95.
 
     Raises:
         CarbError: a perturbed row has no original in the table.

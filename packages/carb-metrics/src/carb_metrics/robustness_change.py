@@ -38,7 +38,7 @@ def sensitivity_change(scores: ScoreTable, before: str, after: str, confidence: 
         scores: table with perturbed rows of both scorers.
         before: name of the scorer that is compared with.
         after: name of the scorer that is compared.
-        confidence: of all intervals.
+        confidence: The level of all intervals, a share such as 0.95.
 
     Raises:
         CarbError: a scorer is not in the table, or a perturbed row has no original in it.

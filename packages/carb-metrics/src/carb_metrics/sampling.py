@@ -41,7 +41,7 @@ def draws_of(scores: ScoreTable, presentations: pl.DataFrame) -> pl.DataFrame:
 
     Args:
         scores: table of the scorers, for roles and source items.
-        presentations: as for ``judge_bias``.
+        presentations: A row for each response that was shown, as ``judge_bias`` takes it.
 
     Returns:
         ``scorer``, ``item_id``, ``cluster`` and ``credit``, a row per draw. Presentations of a part of a set, or
@@ -77,7 +77,7 @@ def sampling_variance(draws: pl.DataFrame, confidence: float = 0.95) -> tuple[Sa
     Args:
         draws: a row per scorer, item and draw: ``scorer``, ``item_id``, ``credit`` (0 to 1), and optionally ``cluster``
             (the source item).
-        confidence: of the interval.
+        confidence: The level of the interval, a share such as 0.95.
 
     Raises:
         CarbError: a column is missing, or a credit is not between 0 and 1.

@@ -84,8 +84,8 @@ def short_form(
         by: columns within whose groups items are chosen.
         goal: ``accuracy`` takes the method with the smallest error, ``order`` that with the highest rank agreement.
         method: a method that is taken in any case; by default the best for the goal.
-        halves: how often scorers are halved.
-        seed: of the halves and of the random items.
+        halves: How often the scorers are divided into two halves.
+        seed: The seed of the halves and of the random items.
 
     Raises:
         CarbError: too few scorers (eight; for ``information`` twice ``FEWEST_RASCH``), an unknown method or goal, or a

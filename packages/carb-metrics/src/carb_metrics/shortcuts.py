@@ -33,7 +33,7 @@ def surface_features(dataset: Dataset, cultures: Registry = default_cultures) ->
     """Length, language match and label mention of every response, the perturbed ones too.
 
     Args:
-        dataset: the sets.
+        dataset: The sets of the data set.
         cultures: registry, for the names of cultures.
 
     Returns:
@@ -69,7 +69,7 @@ def join_features(frame: pl.DataFrame, features: pl.DataFrame, names: Sequence[s
     """Join features to the rows of a table.
 
     Args:
-        frame: of ``as_text``.
+        frame: A score table's frame as ``as_text`` gives it.
         features: a row per response: ``response_id``, ``item_id`` unless response ids are unique in the table, and
             numeric columns.
         names: columns that must be there.
@@ -118,8 +118,8 @@ def shortcut_explainability(
         features: a row per response: ``item_id``, ``response_id`` and numeric columns, each a feature, as
             ``surface_features`` gives; ``item_id`` may be left out where response ids are unique in the table.
         folds: parts of the cross-validation, at least 2.
-        confidence: of the interval.
-        seed: of the assignment of source items to folds.
+        confidence: The level of the interval, a share such as 0.95.
+        seed: The seed by which source items are put into folds.
 
     Returns:
         R² per scorer, null with fewer source items than folds or without any variance; and a look at each feature.

@@ -42,7 +42,7 @@ def tie_report(scores: ScoreTable, by: str | Sequence[str] = (), confidence: flo
     Args:
         scores: table of one or several scorers.
         by: further columns that define groups, as for ``bon_accuracy``.
-        confidence: of the range of random breakings.
+        confidence: The level of the range of random breakings, a share such as 0.95.
 
     Raises:
         CarbError: an unknown column, or malformed sets.

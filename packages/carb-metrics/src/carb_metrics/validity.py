@@ -53,7 +53,7 @@ class Fit(Result):
 
         Args:
             x: (k,) where to predict.
-            confidence: of both bands.
+            confidence: The level of both bands, a share such as 0.95.
 
         Returns:
             ``x``, ``y``, ``mean_low``, ``mean_high`` (where the line is), ``low``, ``high`` (where a new point is);
@@ -117,7 +117,7 @@ def correlate(
         x: (n,) predictor, for example accuracies on a benchmark.
         y: (n,) outcome, for example downstream scores.
         covariates: (n,) or (n, k); adds ``.partial``.
-        confidence: of all intervals.
+        confidence: The level of all intervals, a share such as 0.95.
         interval: ``analytic`` (``correlations.fisher_interval``) holds its level from few points, for roughly normal
             data; ``bca`` assumes no distribution but needs some 40 points to do so.
         resamples, seed: of ``bca``.
@@ -222,7 +222,7 @@ class InfluenceRow(Result):
     p: float | None
     """Two-sided p of slope 0."""
     cooks_distance: float | None
-    """Of the point, in the line of all."""
+    """Cook's distance of the point in the line through all points."""
 
 
 class Influence(Result):

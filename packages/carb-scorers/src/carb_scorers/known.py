@@ -21,7 +21,7 @@ from carb_data.validation import read_file
 __all__ = ["Benchmark", "KnownModel", "KnownModels", "find", "known", "known_models", "parameters", "resolved"]
 
 BYTES = 2
-"""Of a parameter in bfloat16."""
+"""The size of a parameter in bfloat16, in bytes."""
 
 
 class Benchmark(Frozen):
@@ -164,8 +164,8 @@ def resolved(target: str, kind: Literal["classifier", "judge"]) -> str:
     A folder of that name comes first.
 
     Args:
-        target: of ``classifier:TARGET`` or ``judge:TARGET``.
-        kind: of the spec; names of the other kind stay as they are.
+        target: The target of a spec ``classifier:TARGET`` or ``judge:TARGET``.
+        kind: The kind of the spec; names of the other kind stay as they are.
     """
     if "/" in target or Path(target).expanduser().exists():
         return target
@@ -183,7 +183,7 @@ def parameters(config: Mapping[str, JsonValue], *, lm_head: bool) -> int:
     H for each output of a classifier. A head of several layers, or with a gate, counts as one layer, within 1%.
 
     Args:
-        config: fields of ``config.json``.
+        config: The fields of the model's ``config.json``.
         lm_head: whether the model has a language model's head, rather than a classifier's.
     """
 

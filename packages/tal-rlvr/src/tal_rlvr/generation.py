@@ -27,11 +27,11 @@ def write(
 
     Args:
         model: a causal language model.
-        tokenizer: the model's tokenizer.
+        tokenizer: The tokenizer that belongs to the model.
         prompts: token ids of each prompt.
         max_new_tokens: longest output, in tokens.
         temperature: ``None`` is greedy. Each prompt is sampled by itself from this seed and its place.
-        seed: seed of sampling.
+        seed: The seed of sampling.
         budget: padded tokens, prompt and output, in one batch.
 
     Returns:

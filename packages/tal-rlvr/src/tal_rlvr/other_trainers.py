@@ -46,8 +46,8 @@ def judge_rows(rows: Sequence[OrderedPair], prompts: PromptConfig, *, direct: bo
     """The rows of pairs in presented order.
 
     Args:
-        rows: as ``tal_rlvr.mix.ordered`` gives them.
-        prompts: which prompt is shown.
+        rows: The pairs that ``tal_rlvr.mix.ordered`` gives.
+        prompts: The settings of the prompt that is shown.
         direct: ask for a verdict alone.
     """
     form = "direct" if direct else "think"

@@ -209,7 +209,7 @@ def permuted(prompts: Sequence[tuple[int, ...]], values: Sequence[float], step: 
     Args:
         prompts: the token ids of each output's prompt; equal ones are a group.
         values: the reward of each output.
-        step: the trainer's step.
+        step: The number of the trainer's step.
     """
     groups: dict[tuple[int, ...], list[int]] = defaultdict(list)
     for place, prompt in enumerate(prompts):

@@ -138,7 +138,7 @@ def open_with(name: str, target: str, options: Mapping[str, str], settings: Thin
     """Open a model under these settings, whatever lies beside it.
 
     Args:
-        name: the scorer's name.
+        name: The name of the scorer.
         target: the model: a folder or a hub id.
         options: options of ``ThinkOptions`` and of the backend.
         settings: the prompts, and how long a judgement may be.

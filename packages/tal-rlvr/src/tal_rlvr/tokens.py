@@ -97,7 +97,7 @@ def masked_reasoning_ids(tokenizer: Any, text: str, tokens: VerdictTokens) -> tu
     Masking changes the text, so it is put into tokens anew.
 
     Args:
-        tokenizer: the model's tokenizer.
+        tokenizer: The tokenizer that belongs to the model.
         text: the whole output of the judge.
         tokens: the verdict's tokens, from ``verdict_tokens``.
     """

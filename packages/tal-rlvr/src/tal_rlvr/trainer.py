@@ -48,8 +48,8 @@ class ThinkAsLocalsTrainer(GRPOTrainer):  # type: ignore[misc]  # TRL is untyped
     Args:
         model: folder or hub id (the KL reference is reloaded from it), or a model.
         args: the training arguments, from ``paper_config``.
-        train_dataset: rows of ``training_rows``.
-        processing_class: the model's tokenizer.
+        train_dataset: The rows that ``training_rows`` makes.
+        processing_class: The tokenizer that belongs to the model.
         rewards: the rewards' weights and forms.
         direct: outputs are verdicts without reasoning (the ablation ``no-reasoning``); R_appr is then left out.
 

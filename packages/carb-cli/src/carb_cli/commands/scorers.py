@@ -53,14 +53,14 @@ class ModelRow(Part):
     remote_code: bool
     """Whether it needs code of its own (trust_remote_code=true)."""
     licence: str | None
-    """As its page says; null where that was not found."""
+    """The licence that the model's page states; null where it was not found."""
     licence_source: str | None
     """URL where the licence was read; null where nobody has confirmed it."""
     unconfirmed: tuple[str, ...]
     """What was not found at a source: architecture, or names of fields of config."""
     note: str | None
     parameters: int | None
-    """Computed from the configuration."""
+    """The number of parameters, computed from the configuration."""
     bfloat16: int | None
     """Bytes of the weights in bfloat16: 2 for each parameter. A run needs some more."""
     scores: dict[str, dict[str, float]]
@@ -75,7 +75,7 @@ class FormRow(Part):
     modes: tuple[str, ...]
     source: str | None
     licence: str | None
-    """Of the publication."""
+    """The licence of the publication."""
     note: str | None
 
 

@@ -22,7 +22,7 @@ class Figure:
     """A chart of the report."""
 
     name: str
-    """Of its file."""
+    """The name of its file."""
     says: str
     """One sentence for those who do not see it."""
     chart: Any

@@ -55,9 +55,9 @@ def render(
     """The page. Every text in it that is not ours is escaped.
 
     Args:
-        report: its content.
-        runs: what it was made from.
-        rationales: what judges wrote, by scorer and set id.
+        report: The content of the page.
+        runs: The runs that the report was made from.
+        rationales: The texts that judges wrote, by scorer and set id.
         budget: bytes of the page that the texts of the sets may take.
     """
     data = payload(report, runs.dataset, runs.scores, rationales, budget=budget)

@@ -65,10 +65,10 @@ def payload(
     """Collect the data of a page.
 
     Args:
-        report: its content.
-        dataset: the sets.
+        report: The content of the page.
+        dataset: The sets of the data set.
         scores: the scores of all scorers.
-        rationales: what judges wrote, by scorer and set id.
+        rationales: The texts that judges wrote, by scorer and set id.
         budget: bytes of the page for texts.
     """
     names = list(report.scorers)

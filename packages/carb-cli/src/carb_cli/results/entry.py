@@ -124,7 +124,7 @@ def entries_of(
 
     Args:
         folder: the folder that ``carb run`` wrote.
-        relationship: who ran it.
+        relationship: Who ran it: the model's author or somebody else.
         trained_on: whether the models were trained on these sets.
 
     Raises:
@@ -213,7 +213,7 @@ def check(folder: Path, candidates: Candidates) -> list[str]:
     """What is wrong with an entry; empty where every number follows from its rows.
 
     Args:
-        folder: the entry's folder.
+        folder: The folder of the entry, with ``entry.json``.
         candidates: data sets among which its own must be.
     """
     try:

@@ -27,7 +27,7 @@ def with_references(report: Report, runs: Runs, folder: Path | None = None) -> R
 
     Args:
         report: the content of the report.
-        runs: what it was made from.
+        runs: The runs that the report was made from.
         folder: a folder of entries; by default the one that comes with the package.
     """
     hashes = {item.id: content_hash(item) for item in runs.dataset}

@@ -71,7 +71,7 @@ def connect(path: Path, *, create: bool = False, schema: Sequence[str] = SCHEMA)
     """Open the file, and bring an older one to the current version, after a copy of it was kept beside it.
 
     Args:
-        path: the review file.
+        path: The path of the review file.
         create: make it if it is not there.
         schema: the steps of the schema; another one only in tests.
 

@@ -65,12 +65,12 @@ def predict(
     which is cautious where all scorers answer the same items.
 
     Args:
-        rows: the table.
-        outcome: what happens downstream.
-        benchmark: what might predict it.
+        rows: The rows of the study's table, one for each scorer.
+        outcome: The name of the downstream result that is predicted.
+        benchmark: The name of the benchmark that may predict it.
         others: benchmarks that it is compared with.
         covariate: the benchmark that is taken out in a partial correlation, or null.
-        confidence: of all intervals, and of those in ``rows``.
+        confidence: The level of all intervals and of those in ``rows``, a share such as 0.95.
         influence: whether to leave out each scorer.
         bases: base model of each scorer, by name, for the correlation with errors of measurement; none if left out.
         shared_source: benchmark and outcome rest on the same source.

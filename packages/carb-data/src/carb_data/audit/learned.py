@@ -70,7 +70,7 @@ def groups(items: Sequence[BonSet], *, topics: bool = False) -> list[str]:
     """What belongs together, for each set: its source item, with all others of its family.
 
     Args:
-        items: the sets.
+        items: The sets that are divided into groups.
         topics: join sets of one language and topic as well; a topic that joins two, ``hell-and-divorce``, goes with
             both.
     """

@@ -61,7 +61,7 @@ def build(path: Path, options: BlendOptions, seed: int) -> Iterator[BonSet | Ski
 
     Args:
         path: the folder that holds ``annotations`` and ``questions``, or the one above it.
-        options: languages and places.
+        options: The languages and places to build.
         seed: chooses the lending places and the order of the responses.
 
     Raises:

@@ -48,7 +48,7 @@ def build(path: Path, options: FamilyOptions, seed: int) -> Iterator[BonSet | Sk
 
     Args:
         path: the folder that holds ``annotations`` and ``questions``, or the one above it.
-        options: the places.
+        options: The places to build.
         seed: chooses among the groups of places that a question allows.
 
     Raises:

@@ -58,8 +58,8 @@ def build(path: Path, options: Options, seed: int) -> Iterator[Reference | Skip]
 
     Args:
         path: the folder with ``Arabic-test.json`` and so on, or the one above it.
-        options: none.
-        seed: not used: nothing is chosen.
+        options: This source has no options.
+        seed: It has no effect here: nothing is drawn.
     """
     folder = find_folder(path, "*-test.json", "CARE")
     for name, (culture, language) in CULTURES.items():

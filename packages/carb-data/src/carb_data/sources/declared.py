@@ -46,7 +46,7 @@ class _Maker:
 
         Args:
             path: the folder that holds the source's files.
-            options: which parts and languages.
+            options: The parts and languages to build.
             seed: chooses among wrong answers, and the order of the answers.
         """
         made: list[tuple[Part, Made]] = []

@@ -93,7 +93,7 @@ def to_set(record: Record, place: str, form: str, options: ExchangeOptions, seed
         record: a row with ``responses`` (a set of this package) or with ``chosen`` and ``rejected``.
         place: where the row stands; names the item when the row has no ``id``.
         form: name of the source.
-        options: what the row does not say.
+        options: The culture, the domain and whatever else the row does not say.
         seed: decides the order of the responses.
     """
     if "responses" in record:

@@ -27,7 +27,7 @@ def mirrored(part: Part, rule: Mirrored, items: Sequence[Item], seed: int) -> It
     """Make families of items whose answers differ in content and are of like length.
 
     Args:
-        part: to which the rule belongs.
+        part: The part of the declaration to which the rule belongs.
         rule: size of a family, and what keeps items apart.
         items: those that can be answers.
         seed: decides which come together.

@@ -50,10 +50,10 @@ def fetch(
     """Fetch the files of a source into the cache; files that are there, with the right hash, are not fetched again.
 
     Args:
-        name: an open source.
+        name: The name of an open source.
         accept: take files for which nobody granted a licence.
         mirror: the address before ``/owner/name/commit/path``.
-        retries: how often a failed download is tried again.
+        retries: The number of further attempts after a failed download.
         progress: called after each file with the numbers of files done and in all.
 
     Raises:

@@ -64,8 +64,8 @@ def of_mixed_length(
         own: length of the right answer.
         ranked: wrong answers, best first.
         length: length of a wrong answer.
-        count: how many to choose.
-        random_: seeded.
+        count: The number of texts to choose.
+        random_: A seeded generator of random numbers.
     """
     longer = [other for other in ranked if length(other) > own]
     others = [other for other in ranked if length(other) <= own]

@@ -106,8 +106,8 @@ def build_references(
 
     Args:
         path: the CSV, or the folder that holds it.
-        options: none.
-        seed: not used: nothing is chosen.
+        options: This source has no options.
+        seed: It has no effect here: nothing is drawn.
     """
     seen: set[str] = set()
     for number, row in enumerate(_rows(path, ("Country", "Background"))):

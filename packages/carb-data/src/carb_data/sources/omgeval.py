@@ -72,7 +72,7 @@ def build(
     Args:
         path: the folder that holds ``data`` and ``model_outputs``.
         options: languages, questions and thresholds.
-        seed: not used: nothing is chosen.
+        seed: It has no effect here: nothing is drawn.
     """
     for name in options.languages:
         if name not in LANGUAGES:

@@ -52,8 +52,8 @@ def build(path: Path, options: OpenOptions, seed: int) -> Iterator[BonSet | Skip
     """Yield the seed, and what the cells take of each source; the rest as skips.
 
     Args:
-        path: not used: each source lies where ``find_files`` finds it.
-        options: sources and cap.
+        path: It has no effect here: each source's files are found by ``find_files``.
+        options: The sources and the cap of each cell.
         seed: drives the sources, and which of their sets are taken.
 
     Raises:

@@ -49,7 +49,7 @@ def clearly_outside(lent: Sequence[Span], own: Iterable[Span], *, month: bool = 
     Args:
         lent: spans of the other place's answer; without any, nothing speaks against it.
         own: spans of all answers given here.
-        month: numbers are months.
+        month: Whether the numbers are months.
     """
     held = list(own)
     for kind, low, high in lent:

@@ -35,8 +35,8 @@ def read_records(folder: Path, part: Part, source: str) -> Iterator[tuple[str, R
     """Yield number and record, or why an entry is none.
 
     Args:
-        folder: where the source's files lie.
-        part: what to read.
+        folder: The folder that holds the source's files.
+        part: The part of the declaration that is read.
         source: name of the source, for messages.
 
     Raises:

@@ -63,7 +63,7 @@ def build(path: Path, options: RmbOptions, seed: int) -> Iterator[BonSet | Skip]
 
     Args:
         path: the folder that holds ``BoN_set``, or one above it.
-        options: how many worse answers, which part.
+        options: The number of worse answers, and the part to build.
         seed: chooses the worse answers and the order.
     """
     candidates = (path, path / "BoN_set", path / "RMB_dataset" / "BoN_set")

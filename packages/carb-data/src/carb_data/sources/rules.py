@@ -22,7 +22,7 @@ def apply(part: Part, records: Sequence[tuple[str, Record | str]], seed: int) ->
     """Make what the part's rule makes of its records.
 
     Args:
-        part: with its rule.
+        part: The part of the declaration whose rule is applied.
         records: number and record, or why an entry is none.
         seed: drives every random choice; the order of ``records`` drives none.
     """

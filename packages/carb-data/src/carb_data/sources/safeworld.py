@@ -86,7 +86,7 @@ def build(path: Path, options: SafeworldOptions, seed: int) -> Iterator[BonSet |
 
     Args:
         path: the folder ``data`` of SafeWorld, or the one above it.
-        options: which part.
+        options: The part of the source to build.
         seed: chooses among wrong norms of like wording, and the order.
     """
     scenes: list[_Scene] = []
@@ -191,8 +191,8 @@ def build_references(
 
     Args:
         path: the folder ``data`` of SafeWorld, or the one above it.
-        options: which part.
-        seed: not used: nothing is chosen.
+        options: The part of the source to build.
+        seed: It has no effect here: nothing is drawn.
     """
     seen: set[str] = set()
     for part, kind, number, row in _files(path, options.parts):

@@ -30,9 +30,9 @@ def build(path: Path, options: TableOptions, seed: int) -> Iterator[BonSet]:  # 
     """Yield a set for every row.
 
     Args:
-        path: the file.
-        options: what the columns do not say.
-        seed: not used: the order of the answers comes from their texts.
+        path: The path of the file.
+        options: The culture, the domain and whatever else the columns do not say.
+        seed: It has no effect here: the order of the answers follows from their texts.
 
     Raises:
         DataError: with every row that makes no set.

@@ -52,7 +52,7 @@ def build(
     Args:
         path: a page, or a folder of pages.
         options: culture, domain, language, licence and sizes.
-        seed: not used: nothing is chosen.
+        seed: It has no effect here: nothing is drawn.
     """
     root = path if path.is_dir() else path.parent
     files = [path] if path.is_file() else sorted(f for f in path.rglob("*") if f.suffix.casefold() in SUFFIXES)

@@ -73,7 +73,7 @@ def build(path: Path, options: WvsOptions, seed: int) -> Iterator[BonSet | Skip]
 
     Args:
         path: the CSV, or the folder that holds it (and the codebook).
-        options: thresholds and selections.
+        options: The thresholds, and the countries and questions to build.
         seed: chooses the lending countries, the fillings and the order.
     """
     data, codebook = _find(path, options.codebook)

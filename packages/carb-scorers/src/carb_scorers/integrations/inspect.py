@@ -23,9 +23,9 @@ def as_inspect_scorer(
 
     Args:
         scorer: a spec string (opened when first used) or a ``Scorer``.
-        culture: where a sample's metadata have no ``culture``.
-        language: where a sample's metadata have no ``language``.
-        seed: of the order in which texts are presented.
+        culture: The culture of samples whose metadata have no ``culture``.
+        language: The language of samples whose metadata have no ``language``.
+        seed: The seed of the order in which texts are presented.
 
     Returns:
         An ``inspect_ai.scorer.Scorer`` with the metrics ``mean`` and ``stderr``. A sample that could not be scored

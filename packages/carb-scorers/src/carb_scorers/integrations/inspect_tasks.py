@@ -28,10 +28,10 @@ def listwise(
 
     Args:
         data: a data set: ``carb-seed@2``, a file, or ``hf://owner/name``.
-        form: of a judge; see ``carb scorers list``.
-        language: of the instructions, or ``item`` for each item's own.
-        max_tokens: longest answer.
-        seed: of the order of answers, as for ``carb run``.
+        form: The name of a judge's form (``carb scorers list``), or the path of a form file.
+        language: The language of the instructions, or ``item`` for each item's own.
+        max_tokens: The longest answer in tokens.
+        seed: The seed of the order of answers, as for ``carb run``.
     """
     samples = [
         _dataset.Sample(

@@ -32,9 +32,9 @@ class Question:
     cue: str
     """What comes behind the messages for a model without a chat template."""
     letters: str
-    """Of the answers, in presented order."""
+    """The letters of the answers, in presented order."""
     right: int
-    """Place of the right answer among them."""
+    """The place of the right answer among them, from 0."""
 
 
 def listwise_questions(
@@ -44,10 +44,10 @@ def listwise_questions(
 
     Args:
         dataset: perturbed texts are left out.
-        form: of a judge, see ``read_form``.
+        form: The name or path of a judge's form, as ``read_form`` takes it.
         reads: the letter's probability is read; else the model is asked to write a verdict.
-        language: of the instructions, or ``item``.
-        seed: of the order of answers, as for ``carb run``.
+        language: The language of the instructions, or ``item`` for each item's own.
+        seed: The seed of the order of answers, as for ``carb run``.
 
     Raises:
         CarbError: there is no such form, it has no listwise mode, or a set has too many answers.
@@ -75,9 +75,9 @@ def write_lm_eval_tasks(
     ``NAME`` is for chat models (with ``--apply_chat_template``), ``NAME_base`` for models without a chat template.
 
     Args:
-        dataset: the sets.
+        dataset: The sets of the data set.
         folder: is made; the tasks' YAML files and the questions as JSON Lines go there.
-        name: of the task.
+        name: The name of the task.
         form, language, seed: as for ``listwise_questions``.
 
     Returns:

@@ -35,7 +35,7 @@ class TRLReward:
             prompts: texts, or chats as lists of messages.
             completions: texts, or lists with the assistant's messages.
             log_metric: given by the trainer; gets the share of completions that could not be scored.
-            columns: of the data set, among them ``culture`` and ``language``.
+            columns: The columns of the data set, among them ``culture`` and ``language``.
 
         Raises:
             CarbError: a culture or language is missing, or the scorer cannot be opened.

@@ -51,7 +51,7 @@ class Asker:
         """The prompt that shows some candidates.
 
         Args:
-            request: the item.
+            request: The request that holds the item's prompt and candidates.
             texts: candidates in presented order.
             letters: a letter for each.
             reads: the answer's probability is read, so that the answer alone is asked for.

@@ -105,11 +105,11 @@ def pairwise(request: ScoreRequest, ask: AskPair, *, reads: bool, knockout: bool
     candidates that met few others may contradict who won.
 
     Args:
-        request: the item.
+        request: The request that holds the item's prompt and candidates.
         ask: the prompt about two candidates, the first shown as A.
         reads: answers are natural log-probabilities of A and B, and not 1 for the pick and 0 for the other.
         knockout: see above.
-        orders: in which orders a pair is shown.
+        orders: The orders in which a pair is shown.
     """
     by_id = {candidate.id: candidate for candidate in request.candidates}
     ids = list(by_id)

@@ -34,7 +34,7 @@ def parse_pick(text: str, labels: Sequence[str], wording: Wording = IN_BRACKETS)
     """Which label the verdict names: with ``[[B]]`` it is 1.
 
     Args:
-        text: what the model wrote.
+        text: The text that the model wrote.
         labels: the letters that were shown.
         wording: says how a verdict is found.
 

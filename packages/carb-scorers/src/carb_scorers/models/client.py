@@ -73,7 +73,7 @@ class Endpoint:
 
         Args:
             path: below the endpoint's URL.
-            body: to be sent as JSON.
+            body: The content that is sent as JSON.
             tokens: an estimate of what it costs, for the limit on tokens.
 
         Returns:

@@ -84,9 +84,9 @@ class Line:
         """Send a request once.
 
         Args:
-            client: as ``connect`` gives it.
+            client: The client that ``connect`` gives.
             path: below the server's URL.
-            body: to be sent as JSON.
+            body: The content that is sent as JSON.
             proven: whether the server has answered before, so that URL, key and model are right.
 
         Raises:

@@ -70,13 +70,13 @@ class Writing:
     max_tokens: int
     """Longest answer, in tokens."""
     temperature: float = 0.0
-    """0 is greedy."""
+    """The sampling temperature; 0 takes the most probable token."""
     seed: int | tuple[int, ...] = 0
-    """Of sampling, one for all prompts of a call or one for each; see ``seeds_for``."""
+    """The seed of sampling: one for all prompts of a call, or one for each; see ``seeds_for``."""
     stop: tuple[str, ...] = ()
     """Strings that end an answer; they are not part of it."""
     watch: Watch | None = None
-    """Where and of which words probabilities are wanted besides, for ``Generation.choices``."""
+    """Places and words whose probabilities are wanted as well, for ``Generation.choices``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,7 +161,7 @@ class LanguageModel(Protocol):
         """Log-probability of each token of ``answers[i]`` as the whole answer to ``prompts[i]``.
 
         Args:
-            prompts: what is answered.
+            prompts: The prompts that are answered.
             answers: one for each prompt.
             end_of_turn: with a chat template, whether the token that ends the assistant's turn is part of the answer.
         """
@@ -278,9 +278,9 @@ def read_backend_options(
 
     Args:
         scorer_options: the scorer's own; has a field ``backend``.
-        table: ``LANGUAGE_MODELS`` or ``REWARD_MODELS``.
+        table: The known backends: ``LANGUAGE_MODELS`` or ``REWARD_MODELS``.
         name: the spec string, for messages.
-        options: as ``parse_spec`` gives them.
+        options: The options that ``parse_spec`` gives.
 
     Returns:
         One options object with the fields of both, and the backend to open with it.

@@ -35,7 +35,7 @@ def answer_ids(tokenizer: Any, answer: str, *, end_of_turn: bool) -> list[int]:
     """Token ids of an answer, behind ``prompt_ids``.
 
     Args:
-        tokenizer: of the model.
+        tokenizer: The tokenizer of the model.
         answer: tokenised on its own, so that its tokens are the same whatever the prompt ends with.
         end_of_turn: with a chat template, whether the token that ends the assistant's turn belongs to the answer.
             Preference optimisation trains on it (TRL appends it to every completion), so an implicit reward

@@ -80,7 +80,7 @@ class Watch:
         config: the configuration of the run.
         part: the prompts trained on; some of them are asked.
         scorer: the scorer that gives the reward.
-        tokenizer: the policy's tokenizer.
+        tokenizer: The tokenizer that belongs to the policy.
     """
 
     def __init__(self, config: PolicyConfig, part: Part, scorer: Scorer, tokenizer: Any) -> None:

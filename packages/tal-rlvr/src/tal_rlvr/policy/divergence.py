@@ -36,7 +36,7 @@ def pool_divergence(
     together.
 
     Args:
-        model: the policy.
+        model: The policy that is measured.
         reference: the policy that it is compared with.
         tokenizer: the tokenizer that both models use.
         prompts: the prompts in the form in which the policy received them.
@@ -68,7 +68,7 @@ def answer_divergences(
     """KL of each answer to one prompt, in nats.
 
     Args:
-        model: the policy.
+        model: The policy that is measured.
         reference: the policy that it is compared with.
         prompt: token ids, not empty.
         answers: token ids of each answer; may be empty.

@@ -71,7 +71,7 @@ def save(trainer: Any, tokenizer: Any, folder: Any, ends: Any) -> None:
 
     Args:
         trainer: the trainer of TRL that holds the model.
-        tokenizer: the policy's tokenizer.
+        tokenizer: The tokenizer that belongs to the policy.
         folder: the folder to write.
         ends: the tokens that end the model's texts, as ``load_policy`` found them.
     """

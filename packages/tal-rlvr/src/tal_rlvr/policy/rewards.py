@@ -25,7 +25,7 @@ class ScorerReward:
     reward (``None``), and so no part in the update; an empty one has the lowest of its group.
 
     Args:
-        scorer: any open scorer.
+        scorer: The scorer, which must be open.
         prompts: the task's prompts by id; rows of the training set have a column ``prompt_id``.
         one_line: only the first line of a completion is the answer.
         on_answers: told about every batch.

@@ -25,9 +25,9 @@ async def ask(
     """Send a request, and read its answer.
 
     Args:
-        endpoint: the server.
-        path: below its URL.
-        body: to be sent as JSON; a null is left out.
+        endpoint: The server that is asked.
+        path: The path below the server's URL.
+        body: The content that is sent as JSON; a null is left out.
         read: makes something of the answer and what it cost; what it raises of an answer of another form is a failure.
 
     Raises:

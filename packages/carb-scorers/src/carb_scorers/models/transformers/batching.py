@@ -104,7 +104,7 @@ def pack_group(rows: Sequence[Row], *, cost: Cost, longest: int) -> list[Pack]:
     rounding, is the same wherever its item stands.
 
     Args:
-        rows: of one item; equal ones must have been merged.
+        rows: The rows of one item; equal rows must have been merged.
         cost: see ``Cost``.
         longest: tokens that a pack of several rows may have at most.
 

@@ -48,10 +48,10 @@ def generate(
     Prompts are batched by length and padded on the left, with positions that do not count the padding.
 
     Args:
-        copies: of the model, one on each device; every copy writes a share of the answers.
-        seeds: of each prompt's own writing.
+        copies: The copies of the model, one on each device; every copy writes a share of the answers.
+        seeds: The seed for what is written after each prompt.
         encoded: the tokens of each prompt, or why there are none.
-        writing: how.
+        writing: The settings of writing: length, temperature, stop strings.
         budget: padded tokens in a batch, those to be written included.
     """
     by_length = sorted(range(len(encoded)), key=lambda i: (-_length(encoded[i][0]), i))
@@ -159,10 +159,10 @@ def write_rows(
 
     Args:
         model: a causal language model of transformers, in evaluation mode.
-        tokenizer: of the model.
+        tokenizer: The tokenizer of the model.
         rows: token ids. Copies of one row are read once.
-        seeds: of each row's writing, without effect where it is greedy.
-        writing: how; its seed is of no effect here.
+        seeds: The seed for each row; without effect where writing is greedy.
+        writing: The settings of writing; its seed has no effect here.
         entropies: measure the entropy of the distributions that tokens are drawn from.
 
     Raises:

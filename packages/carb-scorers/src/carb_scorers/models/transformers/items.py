@@ -81,7 +81,7 @@ class ItemRunner(Generic[W]):
         """An answer to each prompt, in order; prompts of one group are computed together.
 
         Args:
-            prompts: what to ask.
+            prompts: The prompts to ask.
             answers: given answers, one for each prompt, or none.
             rows_of: the rows of a prompt.
             read: see ``Executor.map``.

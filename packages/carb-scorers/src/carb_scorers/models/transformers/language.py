@@ -213,7 +213,7 @@ def around(model: Any, tokenizer: Any) -> HFLanguageModel:
 
     Args:
         model: a causal language model, in evaluation mode while it is asked.
-        tokenizer: of the model.
+        tokenizer: The tokenizer of the model.
     """
     limit = getattr(model.config.get_text_config(), "max_position_embeddings", None) or 1_000_000
     core = OwnCore(model, lambda output: output.logits, per_token=True)

@@ -78,7 +78,7 @@ def load(target: str, options: HFOptions, loader: Loader, device: str | None = N
     Args:
         target: folder or hub id.
         options: see ``HFOptions``.
-        loader: for example ``"AutoModelForCausalLM"``.
+        loader: The class that loads the model, for example ``"AutoModelForCausalLM"``.
         device: one of ``devices(options)``; the first by default.
 
     Raises:

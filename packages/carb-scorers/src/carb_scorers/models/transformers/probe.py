@@ -42,7 +42,7 @@ def try_core(core: Core, rows: Sequence[Row], finish: Callable[[Any], Any], expe
 
     Args:
         core: its flags ``packable`` and ``paddable`` are set.
-        rows: as ``probe_rows`` gives them.
+        rows: The rows that ``probe_rows`` gives.
         finish: from the core's states to outputs.
         expected: the outputs of the model's own forward pass over one row, ``(1, D)``.
     """
