@@ -257,6 +257,7 @@ def test_mistakes_are_named(tmp_path):
         (["red envelope"], ["money"], True),
         (["chicken"], ["fried chicken"], True),
         (["meat"], ["beef stew"], True),
+        (["pay a visit"], ["visiting relatives"], True),
         (["Apples"], ["an apple"], True),
         (["café"], ["cafe"], True),
         (["seven days"], ["7"], True),
@@ -293,12 +294,12 @@ def test_any_text_can_be_compared(a, b):
 
 
 @needs_real
-def test_the_real_files_give_at_least_1300_english_sets(tmp_path):
+def test_the_real_files_give_at_least_850_english_sets(tmp_path):
     report = build("blend", REAL, tmp_path / "blend.jsonl")
     english = {c.culture: c.rows for c in report.counts if c.language == "en"}
-    assert sum(english.values()) >= 1300
+    assert sum(english.values()) >= 850
     assert len(english) == 8
-    assert min(english.values()) >= 145
+    assert min(english.values()) >= 90
     local = {c.culture: c.rows for c in report.counts if c.language != "en"}
     assert set(local) == set(english) - {"english-us", "english-gb"}
     assert report.built + report.skipped == 2 * 500 + 6 * 500 * 2
@@ -314,6 +315,10 @@ def test_the_real_files_give_at_least_1300_english_sets(tmp_path):
     assert (tmp_path / "other.jsonl").read_bytes() != (tmp_path / "blend.jsonl").read_bytes()
 
 
+def wordings(item: dict) -> set[str]:
+    return {normalise(text) for entry in item["annotations"] for text in entry["en_answers"]}
+
+
 @needs_real
 def test_no_wrong_answer_of_the_real_sets_was_given_there():
     files = {place: json.loads((REAL / f"data/annotations/{place}_data.json").read_bytes()) for place in PLACES}
@@ -324,6 +329,9 @@ def test_no_wrong_answer_of_the_real_sets_was_given_there():
             given_here = {normalise(text) for entry in entries for text in (*entry["en_answers"], *entry["answers"])}
             assert not given_here & {normalise(wrong.text) for wrong in row.rejected}
             assert normalise(row.chosen.text) in given_here
+            for wrong in row.rejected:  # what is said everywhere may be right here, too
+                said = [place for place, data in files.items() if normalise(wrong.text) in wordings(data[number])]
+                assert kind(wrong.text) != "text" or row.language != "en" or len(said) <= 2
             assert len({kind(r.text) for r in row.responses}) == 1 or row.language != "en"
 
 
@@ -334,7 +342,7 @@ def test_perturbed_versions_of_the_real_sets_are_what_people_wrote():
     for row in made:
         check_versions(row, files)
     kinds = Counter(version.perturbation.value for row in made for version in row.perturbed)
-    assert min(kinds.values()) >= 500
+    assert min(kinds.values()) >= 290
     assert set(kinds) == {"CC", "CL", "RP"}
 
 
@@ -446,7 +454,7 @@ def test_families_ask_the_same_answers_about_each_place(data, seed):
 def test_the_real_files_give_families_at_chance(tmp_path):
     report = build("blend-families", REAL, tmp_path / "families.jsonl")
     families = Dataset.load(tmp_path / "families.jsonl")
-    assert len({item.family for item in families if item.language == "en"}) >= 200
+    assert len({item.family for item in families if item.language == "en"}) >= 140
     found = audit(families, learn=False)
     blind = (
         one for one in found.attacks if one.level == "all" and "overlap" not in one.attack

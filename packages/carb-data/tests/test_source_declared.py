@@ -175,7 +175,7 @@ LEAST = {
     "keico-ja": 1000,
     "kobbq": 100,
     "kosbi-square": 380,
-    "mera-human-ru": 200,
+    "mera-human-ru": 120,
     "refranes-mexicanos": 16,
     "sea-safeguard": 190,
     "talpco": 1300,

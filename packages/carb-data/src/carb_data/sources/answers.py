@@ -49,6 +49,7 @@ _MONTH_DAY = re.compile(
 )
 _COLOURS = frozenset(re.findall(r"\w+", "white black red green blue yellow brown grey gray pink purple"))
 _SHORTEST_CONTAINED = 3
+_STEM = 5
 
 
 def kind(text: str) -> Kind:
@@ -87,7 +88,8 @@ class Meaning:
     kind: Kind
     forms: frozenset[str]
     """Normalised variants."""
-    words: frozenset[str]
+    stems: frozenset[str]
+    """The first letters of its content words."""
     same: frozenset[int]
     """Groups of words of like meaning that occur in a variant."""
     general: frozenset[int]
@@ -156,7 +158,7 @@ def meaning(variants: Sequence[str], shown: str) -> Meaning:
     return Meaning(
         kind=kind(shown),
         forms=forms,
-        words=frozenset(word for word in words if not word[0].isdigit()),
+        stems=frozenset(word[:_STEM] for word in words if not word[0].isdigit()),
         same=_labels(vocabulary.same, phrases),
         general=_labels(vocabulary.general, (_bare(form) for form in forms)),
         special=_labels(vocabulary.special, phrases),
@@ -233,11 +235,11 @@ class Thesaurus:
 def may_agree(a: Meaning, b: Meaning, thesaurus: Thesaurus) -> bool:
     """Could one answer pass for the other? Symmetric.
 
-    True when ``are_alike``; when they share a content word or a group of words of like meaning; or when one names
-    the kind of the other.
+    True when ``are_alike``; when they share a content word, or two that begin alike ("visit", "visiting"), or a group
+    of words of like meaning; or when one names the kind of the other.
     """
     return (
-        not a.words.isdisjoint(b.words)
+        not a.stems.isdisjoint(b.stems)
         or not a.same.isdisjoint(b.same)
         or not a.general.isdisjoint(b.special)
         or not a.special.isdisjoint(b.general)

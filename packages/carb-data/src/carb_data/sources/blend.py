@@ -7,7 +7,8 @@ For a question about a place, ``chosen`` is the answer that most people there ga
 people of another place gave to the same question and nobody here gave. The guards against a rejected answer that is
 right after all: agreement on both sides (alone at the top, two votes or more, at most two people who did not know),
 ``answers.may_agree`` against *every* answer of the place, and for numbers, times and dates
-``ranges.clearly_outside`` the range of all of them. Amounts of money and months of other calendars are not compared.
+``ranges.clearly_outside`` the range of all of them; and an answer that somebody gave in more than two places is lent to
+none. Amounts of money and months of other calendars are not compared.
 Five people not giving an answer does not make it false: some rejected answers are merely less typical.
 
 With ``perturbed``, a set brings versions of ``chosen`` that people wrote, too: another wording of it that people of the
@@ -154,6 +155,8 @@ def _lenders(blend: Answers, place: str, number: str, top: Top) -> list[Top]:
         if other in (place, _NO_LENDER) or not isinstance(lent, Top) or lent.meaning.kind != top.meaning.kind:
             continue
         if lent.meaning.kind != "text" and _unit(lent.text) != _unit(top.text):
+            continue
+        if not blend.can_be_wrong_in(place, lent, number):
             continue
         if not clearly_outside(lent.meaning.spans, own, month=month):
             continue

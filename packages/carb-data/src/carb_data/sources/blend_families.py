@@ -118,6 +118,8 @@ def _exclude_each_other(blend: Answers, number: str, a: Top, b: Top) -> bool:
 
 def _is_wrong(blend: Answers, number: str, top: Top, place: str) -> bool:
     """Whether nobody of ``place`` gave anything that the answer could pass for."""
+    if not blend.can_be_wrong_in(place, top, number):
+        return False
     item = blend.items[place][number]
     given = [blend.meanings[id(e)] for e in item.annotations if id(e) in blend.meanings]
     spans = [span for answer in given for span in answer.spans]
