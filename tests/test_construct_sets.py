@@ -17,7 +17,7 @@ import anyio
 from carb_data import CarbError, Dataset
 from carb_data.construct import plan
 from carb_data.construct.journal import Answers
-from construct_server import FOODS, config_for, construct, serving, writer
+from construct_server import FOODS, chat, config_for, construct, serving, writer
 
 pytestmark = pytest.mark.usefixtures("no_pauses")
 
@@ -199,3 +199,37 @@ def test_the_plan_asks_nothing_and_bounds_the_run(tmp_path):
     assert "10 sets from 10 references" in str(planned)
     assert planned.journal_entries == 0
     assert after.journal_entries > 50
+
+
+def test_sets_are_written_in_a_target_language(tmp_path):
+    """Pages on Thailand are asked about in Thai; in a language of another culture, the question must name it."""
+
+    def speaking(number, path, body):
+        prompt = body["messages"][0]["content"]
+        if "Write one question" in prompt:
+            language = prompt.partition("Write one question, in ")[2].partition(",")[0]
+            return chat(
+                {"Thai": "คนไทยกินอาหารเย็นอย่างไร", "English": "How do people eat?"}.get(language, "Wie isst man?")
+            )
+        return writer(number, path, body)
+
+    with serving(speaking) as server:
+        construct(config_for(server, tmp_path, language="own"), tmp_path / "own.jsonl")
+        with pytest.raises(CarbError, match="does not name the culture"):
+            construct(config_for(server, tmp_path, language="en"), tmp_path / "en.jsonl")
+        construct(config_for(server, tmp_path), tmp_path / "reference.jsonl")
+    own = {item.culture: item for item in Dataset.load(tmp_path / "own.jsonl")}
+    assert own["thai"].language == own["thai"].chosen.language == "th"
+    assert own["thai"].prompt == "คนไทยกินอาหารเย็นอย่างไร"
+    assert own["german"].language == "de"
+    assert {item.language for item in Dataset.load(tmp_path / "reference.jsonl")} == {"en"}
+
+
+def test_mismatched_references_can_be_the_most_similar_ones(tmp_path):
+    """Rice with chopsticks is nearer to rice with a spoon than bread with cheese is."""
+    with serving(writer) as server:
+        construct(config_for(server, tmp_path, mismatch="similarity"), tmp_path / "sets.jsonl")
+    for item in Dataset.load(tmp_path / "sets.jsonl"):
+        steps = json.loads(item.provenance.notes)["steps"]
+        if item.culture == "thai":
+            assert steps[2]["references"][0].startswith(("korean", "japanese"))

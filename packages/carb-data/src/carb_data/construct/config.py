@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import Field, model_validator
 
 from carb_data.construct.prompts import Prompts
-from carb_data.models import Frozen
+from carb_data.models import Frozen, LanguageTag
 from carb_data.validation import read_file
 
 
@@ -89,6 +89,12 @@ class Config(Frozen):
     """``provenance.source`` of the sets, and the beginning of their ids."""
     references: Path
     """A ``.jsonl`` file of ``Reference`` rows, as sources of references yield them; relative to the config file."""
+    language: LanguageTag | Literal["own"] | None = None
+    """Language of the sets: a BCP 47 tag, ``own`` for the main language of each culture, or by default the language of
+    each reference. In a named language that is not the culture's own, a question must name the culture."""
+    mismatch: Literal["topic", "similarity"] = "topic"
+    """Which references of other cultures come first for wrong answers: those on the same topic in a seeded order, or
+    those whose text is most similar to the right reference by ``embedder``. Cultures take turns in both."""
     question: ModelSpec
     """Writes the question from the reference, where the reference brings none."""
     chosen: ModelSpec

@@ -14,10 +14,11 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from carb_data.construct.calls import Calls
-from carb_data.construct.clients import Completion, GenerationError
+from carb_data.construct.clients import Completion, GenerationError, cosine
 from carb_data.construct.config import Config, ModelSpec
 from carb_data.construct.prompts import fill, language_name
 from carb_data.construct.report import Failure
+from carb_data.labels import is_known, names_culture
 from carb_data.models import BonSet, Provenance, Response, Role
 from carb_data.registry import cultures
 from carb_data.sources.models import Reference
@@ -71,25 +72,26 @@ class SetMaker:
             return Failure(reference=reference.id, step=failure.step, reasons=failure.reasons)
 
     async def _make(self, reference: Reference) -> BonSet:
-        config, language = self.config, language_name(reference.language)
+        config, tag = self.config, target_language(self.config, reference)
+        language = language_name(tag)
         steps: list[dict[str, Any]] = []
-        if reference.question is None:
+        if needs_question(config, reference):
             prompt = fill(
                 config.prompts.question,
                 **_fields(reference, language, question="", text=""),
             )
             ask = Request(config.question, prompt, (reference,))
-            asked = await self._write(reference, "question", lambda _: ask, self._plain_check(reference))
+            asked = await self._write(reference, "question", lambda _: ask, self._question_check(reference))
             question = asked.text
             steps.append(asked.record)
         else:
-            question = reference.question
+            question = str(reference.question)
         prompt = fill(config.prompts.answer, **_fields(reference, language, question=question, text=""))
         right = Request(config.chosen, prompt, (reference,))
         chosen = await self._write(reference, "chosen", lambda _: right, self._plain_check(reference))
         steps.append(chosen.record)
         rejected: list[Written] = []
-        candidates = mismatched(reference, self.others[reference.domain], config.seed)
+        candidates = await self._mismatched(reference)
         pool = shuffled(config.rejected, f"{config.seed}\0{reference.id}\0pool")
         for place in range(config.rejected_per_set):
             used = {culture_root(w.request.inputs[0]) for w in rejected}
@@ -149,11 +151,35 @@ class SetMaker:
             if self.config.check_language:
                 from carb_data.language import in_language
 
-                if not in_language(text, reference.language):
+                if not in_language(text, target_language(self.config, reference)):
                     return "not in the prompt's language"
             return None
 
         return check
+
+    def _question_check(self, reference: Reference) -> Check:
+        plain, tag = self._plain_check(reference), target_language(self.config, reference)
+        root = culture_root(reference)
+        own = root in cultures and _primary(cultures[root].language) == _primary(tag)
+        must_name = self.config.language is not None and not own and root in cultures and is_known(root, tag)
+
+        async def check(text: str, record: dict[str, Any]) -> str | None:
+            reason = await plain(text, record)
+            if reason is None and must_name and not names_culture(text, reference.culture):
+                return "the question does not name the culture"
+            return reason
+
+        return check
+
+    async def _mismatched(self, reference: Reference) -> list[Reference]:
+        """References of other cultures, the best for a wrong answer first; cultures take turns."""
+        config = self.config
+        order = mismatched(reference, self.others[reference.domain], config.seed)
+        if config.mismatch == "similarity":
+            own, *theirs = await self.calls.embed([reference.text, *(other.text for other in order)])
+            near = {other.id: cosine(own, vector) for other, vector in zip(order, theirs, strict=True)}
+            order = in_turn(sorted(order, key=lambda other: -near[other.id]))
+        return order
 
     def _rejected_check(self, reference: Reference, chosen: str, earlier: Sequence[str]) -> Check:
         plain, config = self._plain_check(reference), self.config
@@ -186,7 +212,7 @@ class SetMaker:
                 id=name,
                 text=written.text,
                 role=Role.CHOSEN if name == "c" else Role.REJECTED,
-                language=reference.language,
+                language=target_language(config, reference),
                 culture=written.request.inputs[0].culture,
                 generator=written.request.model.model,
             )
@@ -198,7 +224,7 @@ class SetMaker:
             culture=reference.culture,
             domain=reference.domain,
             topic=reference.topic,
-            language=reference.language,
+            language=target_language(config, reference),
             prompt=question,
             responses=tuple(shuffled(responses, f"{config.seed}\0{reference.id}\0order")),
             provenance=Provenance(
@@ -229,12 +255,33 @@ def mismatched(reference: Reference, others: Sequence[Reference], seed: int) -> 
     root = culture_root(reference)
     foreign = shuffled([r for r in others if culture_root(r) != root], f"{seed}\0{reference.id}\0references")
     foreign.sort(key=lambda r: reference.topic is None or r.topic != reference.topic)
+    return in_turn(foreign)
+
+
+def in_turn(references: Sequence[Reference]) -> list[Reference]:
+    """The first of every culture, then the second of every culture, and so on, each in the order given."""
     turns: Counter[str] = Counter()
     order = []
-    for other in foreign:
-        order.append((turns[culture_root(other)], other))
-        turns[culture_root(other)] += 1
-    return [other for _, other in sorted(order, key=lambda entry: entry[0])]
+    for reference in references:
+        order.append((turns[culture_root(reference)], reference))
+        turns[culture_root(reference)] += 1
+    return [reference for _, reference in sorted(order, key=lambda entry: entry[0])]
+
+
+def target_language(config: Config, reference: Reference) -> str:
+    """The language in which a reference's set is written."""
+    if config.language == "own":
+        return cultures[reference.culture].language if reference.culture in cultures else reference.language
+    return config.language or reference.language
+
+
+def needs_question(config: Config, reference: Reference) -> bool:
+    """Whether the question is to be written: the reference brings none, or one in another language."""
+    return reference.question is None or _primary(target_language(config, reference)) != _primary(reference.language)
+
+
+def _primary(tag: str) -> str:
+    return tag.partition("-")[0].lower()
 
 
 def derived(text: str) -> int:

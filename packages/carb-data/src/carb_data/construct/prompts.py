@@ -32,6 +32,7 @@ class Prompts(Frozen):
     question: PromptTemplate = (
         "Here is a piece of reference material about $culture culture:\n\n$reference\n\n"
         "Write one question, in $language, that a person living there could ask and that this material answers. "
+        "If $language is not the language spoken there, name the country or its people in the question. "
         "Do not give the answer away. Write the question only."
     )
     answer: PromptTemplate = (

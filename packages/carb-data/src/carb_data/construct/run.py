@@ -14,7 +14,7 @@ from carb_data.construct.calls import Calls, work_off
 from carb_data.construct.clients import Models
 from carb_data.construct.config import Config, ModelSpec
 from carb_data.construct.journal import Answers, count_answers
-from carb_data.construct.pipeline import SetMaker, culture_root
+from carb_data.construct.pipeline import SetMaker, culture_root, needs_question
 from carb_data.construct.prompts import fill, language_name
 from carb_data.construct.report import ConstructReport, Failure, Plan, PlannedStep
 from carb_data.errors import CarbError, DataError, Problem
@@ -88,7 +88,7 @@ def plan(config: Config, *, journal: str | Path | None = None) -> Plan:
     entries = 0
     if journal is not None and Path(journal).exists():
         entries = count_answers(Path(journal))
-    asking = [r for r in usable if r.question is None]
+    asking = [r for r in usable if needs_question(config, r)]
     question_tokens = sum(_tokens(_prompt(config.prompts.question, r)) for r in asking)
     answer_tokens = sum(_tokens(_prompt(config.prompts.answer, r)) + QUESTION_TOKENS for r in usable)
     steps = []
