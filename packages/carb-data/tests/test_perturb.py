@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import re
 import subprocess
 import sys
@@ -16,12 +17,12 @@ pytest.importorskip("lingua", reason="needs the extra 'checks'")
 
 import anyio
 
-from carb_data import BonSet, CarbError, Dataset, Perturbation, load
+from carb_data import BonSet, CarbError, Dataset, Perturbation, load, verification
 from carb_data.checks import check
 from carb_data.construct import EmbedderSpec, ModelSpec
 from carb_data.construct.clients import Completion, FatalError, GenerationError
 from carb_data.labels import names_culture
-from carb_data.perturb import WINDOWS, perturb
+from carb_data.perturb import perturb
 from carb_data.unlabel import remove_label
 
 SEED = load("carb-seed@1")
@@ -67,10 +68,13 @@ def test_rules_work_for_wrong_answers_too():
         ("No name is in this text.", "german", None),
         ("Germany's shops are closed.", "german", None),
         ("Japan.", "japanese", None),
+        ("在中国的高铁上，乘客可以点餐。", "chinese", "在高铁上，乘客可以点餐。"),
+        ("中国的高铁上可以点餐。", "chinese", "高铁上可以点餐。"),
+        ("乘客可以点餐，在中国的高铁上也一样。", "chinese", "乘客可以点餐，在高铁上也一样。"),
     ],
 )
 def test_rules_by_example(text, culture, expected):
-    language = "de" if text.startswith("Man") else "en"
+    language = "de" if text.startswith("Man") else "zh" if text[-1] == "。" else "en"
     assert remove_label(text, culture, language) == expected
 
 
@@ -148,20 +152,26 @@ def model(monkeypatch):
 def test_what_an_author_wrote_passes_the_verification(model):
     model()
     result = perturb(bare(LABELLED), ["CL", "RP", "CC", "RC"], generator=MODEL, models=MODELS)
-    assert result.failures == ()
+    refused = {failure.item_id for failure in result.failures}
+    assert {failure.perturbation for failure in result.failures} == {Perturbation.RP}
+    assert all("changed in one place only" in reason for failure in result.failures for reason in failure.reasons)
+    assert len(refused) == 6
     foreign = sum(item.culture != "english" for item in LABELLED)
-    assert result.made == {"CC": len(LABELLED), "CL": foreign, "RC": len(LABELLED), "RP": len(LABELLED)}
+    assert result.made == {"CC": len(LABELLED), "CL": foreign, "RC": len(LABELLED), "RP": len(LABELLED) - 6}
+    assert result.unverified == {kind: made for kind, made in result.made.items() if kind != "RC"}
     assert result.skipped == {"CL: the set is in that language": len(LABELLED) - foreign}
     assert check(result.dataset).passed
     for before, after in zip(LABELLED, result.dataset, strict=True):
         texts = {(r.perturbation, r.language): r.text for r in after.perturbed}
-        assert texts[Perturbation.RP, before.language] == hand_made(before, Perturbation.RP)
+        assert before.id in refused or texts[Perturbation.RP, before.language] == hand_made(before, Perturbation.RP)
         assert {r.generator for r in after.perturbed} == {"fake", "rules of carb-data"}
-    assert result.usage["fake"].calls == foreign + 2 * len(LABELLED)
+    assert result.usage["fake"].calls == foreign + 2 * len(LABELLED) + 3 * len(refused)
     assert result.cost == pytest.approx(result.usage["fake"].calls * 10 / 1e6)
 
 
 GERMAN = LABELLED.filter(cultures=["german"])
+WRONG = {hand_made(item, Perturbation.RP): item.rejected[0].text for item in GERMAN}
+CHANGED = {hand_made(item, Perturbation.RP): item.chosen.text.rpartition(" ")[0] + " Tee." for item in GERMAN}
 
 
 def test_it_can_be_called_where_an_event_loop_runs(model, tmp_path):
@@ -189,13 +199,14 @@ def test_it_can_be_called_where_an_event_loop_runs(model, tmp_path):
         ("CL", lambda _, text: "People here mostly eat bread in the evening.", "no longer names"),
         ("RP", lambda _, text: Completion(text, 1, 1, "length"), "cut off"),
         ("RP", lambda _, text: GenerationError("status 400"), "the model failed: status 400"),
-        ("CC", lambda _, text: text, "outside 0.999 to 1.0"),
+        ("CC", lambda _, text: "Die Menschen in Deutschland und Deutsche: " + "xyz " * 16, "outside 0.3 to 0.998"),
+        ("RP", lambda _, text: WRONG[text], "the same text as a rejected answer"),
+        ("RP", lambda _, text: CHANGED[text], "changed in one place only"),
     ],
 )  # fmt: skip
 def test_what_fails_its_check_is_written_again_and_then_listed(model, kind, spoil, reason):
     fake = model(spoil=spoil)
-    windows = {**WINDOWS, Perturbation.CC: (0.999, 1.0)}
-    result = perturb(bare(GERMAN), [kind], generator=MODEL, models=MODELS, attempts=2, windows=windows)
+    result = perturb(bare(GERMAN), [kind], generator=MODEL, models=MODELS, attempts=2)
     assert result.made == {}
     assert result.dataset == bare(GERMAN)
     assert len(result.failures) == len(GERMAN)
@@ -248,26 +259,68 @@ def test_wrong_use_is_a_plain_error(kinds, reason):
         perturb(GERMAN, kinds)
 
 
-def test_translations_are_measured_where_there_is_an_embedding_model(model, monkeypatch):
-    class Flat:
-        async def embed(self, texts):
-            return [[1.0, float(n)] for n, _ in enumerate(texts)], 5
+class Meanings:
+    """Vectors of what texts mean: a direction for each set, with some of the language's and some of the text's own."""
 
-        async def aclose(self):
-            """Nothing."""
+    def __init__(self):
+        self.of = {}
+        for item in [i for name in ("carb-seed@1", "carb-seed@2") for i in load(name) if i.perturbed]:
+            for text in (item.chosen, *item.perturbed):
+                self.of[text.text] = (item.id, text.language)
 
+    async def embed(self, texts):
+        return [self._vector(text) for text in texts], 5
+
+    def _vector(self, text):
+        means, language = self.of.get(text, (text, ""))
+        parts = [(means, 1.0), (language, 3.0), (text, 0.4)]
+        drawn = [(random.Random(name), weight) for name, weight in parts]
+        return [sum(weight * source.gauss(0, 1) for source, weight in drawn) for _ in range(48)]
+
+    async def aclose(self):
+        """Nothing."""
+
+
+EMBEDDER = EmbedderSpec(kind="openai", model="vectors", url="http://localhost:1/v1")
+
+
+@pytest.fixture
+def meanings(monkeypatch):
+    monkeypatch.setattr(MODELS, "embedder", lambda spec: Meanings(), raising=False)
+    monkeypatch.setattr(verification, "LEAST_TEXTS", 5)
+
+
+@pytest.mark.parametrize(
+    ("kind", "spoil"),
+    [
+        ("CL", lambda text: "Germany: sorry, I can't help with that."),
+        ("RP", lambda text: "Leider kann ich mit Deutschland und den Deutschen dabei hier und heute nicht helfen."),
+        ("RP", lambda text: WRONG[text] + " Wirklich."),
+    ],
+)
+def test_an_embedding_model_verifies_what_it_finds_near(model, meanings, kind, spoil, tmp_path):
+    options = {"generator": MODEL, "models": MODELS, "embedder": EMBEDDER, "attempts": 1}
     model()
-    monkeypatch.setattr(MODELS, "embedder", lambda spec: Flat(), raising=False)
-    embedder = EmbedderSpec(kind="openai", model="vectors", url="http://localhost:1/v1")
-    near = perturb(
-        bare(GERMAN), ["CL"], generator=MODEL, models=MODELS, embedder=embedder, windows={Perturbation.CL: (0.7, 0.8)}
-    )
-    far = perturb(
-        bare(GERMAN), ["CL"], generator=MODEL, models=MODELS, embedder=embedder, windows={Perturbation.CL: (0.8, 1.0)}
-    )
-    assert near.made == {"CL": len(GERMAN)}
-    assert far.made == {}
-    assert "similarity 0.707 outside 0.8 to 1.0" in far.failures[0].reasons
+    good = perturb(bare(GERMAN), [kind], journal=tmp_path / "j.jsonl", **options)
+    assert good.made[kind] >= len(GERMAN) - 1
+    assert good.unverified == {}
+    assert all(version.verified for item in good.dataset for version in item.perturbed)
+    assert good.calibration.false_accepts[kind] <= 0.1
+    assert good.calibration.false_rejects[kind] <= 0.25
+    again = perturb(bare(GERMAN), [kind], journal=tmp_path / "j.jsonl", **options)
+    assert again.calibration == good.calibration
+    model(spoil=lambda _, text: spoil(text))
+    bad = perturb(bare(GERMAN), [kind], **options)
+    assert bad.made == {}
+    reasons = [reason for failure in bad.failures for reason in failure.reasons]
+    assert any("below" in reason or "rejected answer" in reason for reason in reasons)
+
+
+def test_a_language_without_calibration_is_unverified(model, meanings):
+    model()
+    result = perturb(bare(GERMAN), ["CL"], generator=MODEL, models=MODELS, embedder=EMBEDDER)
+    assert result.calibration.verifies(Perturbation.CL, "de", "en")
+    assert not result.calibration.verifies(Perturbation.CL, "de", "fi")
 
 
 def test_rc_needs_no_extra():
@@ -276,7 +329,7 @@ def test_rc_needs_no_extra():
         for name in ("anyio", "httpx", "lingua", "numpy", "torch"):
             sys.modules[name] = None
         from carb_data import load
-        from carb_data.perturb import WINDOWS, perturb
+        from carb_data.perturb import perturb
         print(perturb(load("carb-seed@1"), ["RC"], replace=True).made)
     """
     run = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)

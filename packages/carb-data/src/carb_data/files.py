@@ -35,6 +35,7 @@ _RESPONSE = pl.Struct(
             {"url": pl.String, "title": pl.String, "accessed": pl.String, "note": pl.String, "fact": pl.String}
         ),
         "votes": pl.Struct({"asked": pl.Int64, "right": pl.Int64}),
+        "verified": pl.Boolean,
     }
 )
 SCHEMA: dict[str, pl.DataType | type[pl.DataType]] = {

@@ -203,6 +203,9 @@ class Response(Frozen):
     """For a perturbed text, the id of the response that it was made from."""
     source: Source | None = None
     votes: Votes | None = None
+    verified: bool | None = None
+    """Of a perturbed text that a model wrote: whether a calibrated embedding model found that it means what it should.
+    False where none did; null for texts that people or rules made."""
 
     @model_validator(mode="after")
     def _perturbed_names_its_original(self) -> Self:

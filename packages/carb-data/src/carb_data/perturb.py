@@ -21,17 +21,21 @@ from carb_data.labels import is_known, names_culture
 from carb_data.models import BonSet, Perturbation, Response
 from carb_data.registry import cultures
 from carb_data.unlabel import remove_label
+from carb_data.verification import Calibration, unchanged_share
 from carb_data.waiting import wait_for
 
 __all__ = ["perturb"]
 
-WINDOWS: Mapping[Perturbation, tuple[float, float]] = {
+WORDING: Mapping[Perturbation, tuple[float, float]] = {
     Perturbation.CC: (0.3, 0.998),
     Perturbation.RP: (0.05, 0.97),
-    Perturbation.CL: (0.3, 1.0),
 }
-"""Least and largest cosine to the original. Those of CC and RP hold all hand-made ones of carb-seed under character
-n-grams; that of CL is used with an embedding model alone, since wording cannot be compared across languages."""
+"""Least and largest cosine of character n-grams to the original, where there is no embedding model: they hold all
+hand-made ones of carb-seed@1, and refuse little. Wording cannot be compared across languages (CL)."""
+
+MOST_UNCHANGED = 0.2
+"""Share of its text in which a paraphrase may begin and end as its original does. Of the hand-made texts of
+carb-seed@1, 6 of 120 paraphrases have more, and 109 of 120 changed concepts."""
 
 LENGTH_RATIO = 1.6
 """How many times longer or shorter than its original a text in the same language may be, in characters."""
@@ -58,6 +62,10 @@ class PerturbResult:
     dataset: Dataset
     made: dict[str, int]
     """Number of new texts by perturbation."""
+    unverified: dict[str, int]
+    """How many of these no embedding model could verify, by perturbation; their ``verified`` is false."""
+    calibration: Calibration | None
+    """How well the embedding model tells good versions from bad ones; None where none was used."""
     skipped: dict[str, int]
     """Reason to number of versions that were not asked for."""
     failures: tuple[PerturbFailure, ...]
@@ -91,7 +99,6 @@ def perturb(
     models: Models | None = None,
     languages: Sequence[str] = ("en",),
     embedder: EmbedderSpec | None = None,
-    windows: Mapping[Perturbation, tuple[float, float]] = WINDOWS,
     prompts: Prompts | None = None,
     attempts: int = 4,
     replace: bool = False,
@@ -102,9 +109,11 @@ def perturb(
 ) -> PerturbResult:
     """Add perturbed versions of ``chosen`` to the sets of a data set.
 
-    Each is verified: the language that it should be in, the culture's name gone (RC) or kept (CC, RP, CL), not the
-    same text, its similarity to the original within a window, and about the same length. It may be called where an
-    event loop runs, as in a notebook.
+    Each is checked: the language that it should be in, the culture's name gone (RC) or kept (CC, RP, CL), not the
+    same text nor a rejected answer, about the same length, and for RP worded anew all over. With an embedding model as
+    ``embedder`` it must also be near its original, by limits that are calibrated on the seed's hand-made versions, and
+    RP nearer than to every rejected answer; only then is it marked ``verified``. It may be called where an event loop
+    runs, as in a notebook.
 
     Args:
         dataset: the sets; they are not changed, new ones are returned.
@@ -112,8 +121,8 @@ def perturb(
         generator: the model that writes CL, RP and CC; RC needs none.
         models: opens the generator and the embedder, see ``carb_data.construct.Models``; RC needs none.
         languages: BCP 47 tags into which CL translates.
-        embedder: what similarity is measured with; character n-grams where not given.
-        windows: least and largest cosine by perturbation.
+        embedder: the embedding model that verifies; without one character n-grams compare wording alone, and every
+            version is marked unverified.
         prompts: templates (``translate``, ``paraphrase``, ``change_concept``).
         attempts: The number of times that a text is written before it is given up.
         replace: make versions anew that a set has already.
@@ -130,7 +139,7 @@ def perturb(
     jobs, skipped = _jobs(dataset, wanted, languages, replace)
     made: dict[tuple[str, str], Response] = {}
     failed: dict[_Job, tuple[str, ...]] = {}
-    writer = _Writer(generator, embedder or EmbedderSpec(), windows, prompts or Prompts(), attempts, seed)
+    writer = _Writer(generator, embedder or EmbedderSpec(), prompts or Prompts(), attempts, seed)
     to_write = [job for job in jobs if job.kind is not Perturbation.RC]
 
     def keep(job: _Job, outcome: Response | tuple[str, ...]) -> None:
@@ -150,6 +159,8 @@ def perturb(
     return PerturbResult(
         dataset=Dataset(_with_versions(item, jobs_of, made) for item, jobs_of in _by_item(dataset, jobs)),
         made=dict(sorted(Counter(str(response.perturbation) for response in made.values()).items())),
+        unverified=dict(sorted(Counter(str(r.perturbation) for r in made.values() if r.verified is False).items())),
+        calibration=writer.calibration,
         skipped=dict(skipped),
         failures=tuple(
             PerturbFailure(job.item.id, job.kind, job.language, failed[job]) for job in jobs if job in failed
@@ -214,7 +225,7 @@ def _unlabelled(job: _Job) -> Response | tuple[str, ...]:
     return _version(job, shorter, RULES)
 
 
-def _version(job: _Job, text: str, generator: str) -> Response:
+def _version(job: _Job, text: str, generator: str, *, verified: bool | None = None) -> Response:
     original = job.item.chosen
     return Response(
         id=job.response_id,
@@ -225,6 +236,7 @@ def _version(job: _Job, text: str, generator: str) -> Response:
         generator=generator,
         perturbation=job.kind,
         original=original.id,
+        verified=verified,
     )
 
 
@@ -237,6 +249,8 @@ async def _write_all(
     keep: Callable[[_Job, Any], None],
 ) -> None:
     async with Calls(journal, writer.embedder, models) as calls:
+        if writer.embedder.kind != "ngrams":
+            writer.calibration = await calls.calibration()
 
         async def work(job: _Job) -> None:
             keep(job, await writer.write(job, calls))
@@ -251,10 +265,10 @@ async def _write_all(
 class _Writer:
     generator: ModelSpec | None
     embedder: EmbedderSpec
-    windows: Mapping[Perturbation, tuple[float, float]]
     prompts: Prompts
     attempts: int
     seed: int
+    calibration: Calibration | None = None
     usage: dict[str, Usage] = field(default_factory=dict)
 
     async def write(self, job: _Job, calls: Calls) -> Response | tuple[str, ...]:
@@ -272,7 +286,9 @@ class _Writer:
             except GenerationError as error:
                 text, reason = "", f"the model failed: {error}"
             if reason is None:
-                return _version(job, text, self.generator.model)
+                languages = (job.item.chosen.language, job.language)
+                verified = self.calibration is not None and self.calibration.verifies(job.kind, *languages)
+                return _version(job, text, self.generator.model, verified=verified)
             reasons.append(reason)
         return tuple(reasons)
 
@@ -305,11 +321,37 @@ class _Writer:
             return "no longer names the culture"
         if job.kind is not Perturbation.CL and not 1 / LENGTH_RATIO <= len(text) / len(original) <= LENGTH_RATIO:
             return f"length: {len(text)} characters beside {len(original)}"
-        if job.kind is Perturbation.CL and self.embedder.kind == "ngrams":
+        if any(normalise(text) == normalise(wrong.text) for wrong in job.item.rejected):
+            return "the same text as a rejected answer"
+        if job.kind is Perturbation.RP and (share := unchanged_share(original, text)) > MOST_UNCHANGED:
+            return f"changed in one place only, as a changed concept is: {share:.0%} begins and ends as its original"
+        return await (self._wording(job, text, calls) if self.calibration is None else self._meaning(job, text, calls))
+
+    async def _wording(self, job: _Job, text: str, calls: Calls) -> str | None:
+        if job.kind not in WORDING:
             return None
-        low, high = self.windows[job.kind]
-        similarity = await calls.similarity(original, text)
+        low, high = WORDING[job.kind]
+        similarity = await calls.similarity(job.item.chosen.text, text)
         return None if low <= similarity <= high else f"similarity {similarity:.3f} outside {low} to {high}"
+
+    async def _meaning(self, job: _Job, text: str, calls: Calls) -> str | None:
+        assert self.calibration is not None
+        rejected = [wrong.text for wrong in job.item.rejected] if job.kind is Perturbation.RP else []
+        version, *others = [
+            (vector, language)
+            for vector, language in zip(
+                await calls.embed([text, job.item.chosen.text, *rejected]),
+                (job.language, *[job.item.chosen.language] * (1 + len(rejected))),
+                strict=True,
+            )
+        ]
+        own, *wrong = [self.calibration.cosine(version, other) for other in others]
+        least = self.calibration.least[job.kind]
+        if own < least:
+            return f"similarity {own:.3f} below {least:.3f}"
+        if any(theirs >= own for theirs in wrong):
+            return "nearer to a rejected answer than to its original"
+        return None
 
 
 def _primary(tag: str) -> str:

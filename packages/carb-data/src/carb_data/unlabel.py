@@ -58,10 +58,15 @@ _RULES: dict[str, list[tuple[str, str]]] = {
         (r" (?:ở|tại|của) (?:nước )?\0(?: Nam)?", ""),
     ],
     "zh": [
+        (r"(?:(?<=^)|(?<=在)|(?<=[，。；]))\0(?:里|中)?的", ""),
         (r"^在?\0(?:里|中|语里)?[，,]?", ""),
         (r"(?<=[，。；])在\0(?:里|中)?[，,]?", ""),
     ],
 }
+
+
+_HANGING = re.compile(r"^(?:[的地得之]|[のはがをにでも](?![぀-ゟ])|의 |에서 |에는 |ของ|'s\b)|(?:^|[\s，。；、,.;])的")
+"""What cannot begin a text or a clause: the rest of a phrase of which the label was cut out."""
 
 
 @cache
@@ -93,6 +98,6 @@ def remove_label(text: str, culture_id: str, language: str) -> str | None:
     shorter = re.sub(r" +(?=[,.;:،])", "", re.sub(r"  +", " ", shorter))
     if text[:1].isupper() and shorter:
         shorter = shorter[0].upper() + shorter[1:]
-    if not shorter.strip() or shorter == text or names_culture(shorter, culture_id):
+    if not shorter.strip() or shorter == text or names_culture(shorter, culture_id) or _HANGING.search(shorter):
         return None
     return shorter

@@ -9,11 +9,11 @@ from cyclopts import Parameter
 from pydantic import Field
 
 from carb_cli import display
-from carb_cli.options import CultureFile, Json, Quiet, Several, add_cultures
+from carb_cli.options import CultureFile, Json, Quiet, Several, add_cultures, embedder_spec
 from carb_cli.output import Output, Part
 from carb_cli.progress import progress
 from carb_data import CarbError, load
-from carb_data.construct import ModelSpec
+from carb_data.construct import EmbedderSpec, ModelSpec
 from carb_data.construct.calls import Usage
 from carb_data.perturb import perturb as perturb_sets
 from carb_scorers.models.construction import ConstructionModels
@@ -36,6 +36,12 @@ class Perturbed(Output):
     sets: int
     made: dict[str, int]
     """New texts by perturbation."""
+    unverified: dict[str, int]
+    """How many of these no embedding model verified, by perturbation."""
+    false_rejects: dict[str, float]
+    """Share of carb-seed's hand-made versions that the embedding model refuses, by perturbation; empty without one."""
+    false_accepts: dict[str, float]
+    """Share of refusals and other answers that it accepts, by perturbation; empty without one."""
     skipped: dict[str, int]
     """Reasons, and how many versions were not asked for because of each."""
     failures: tuple[FailedVersion, ...]
@@ -51,6 +57,8 @@ def perturb(
     languages: Annotated[tuple[str, ...], Several] = ("en",),
     model: str | None = None,
     url: str | None = None,
+    embedder: str | None = None,
+    embedder_url: str | None = None,
     chat: bool = True,
     replace: Annotated[bool, Parameter(negative=(), show_default=False)] = False,
     seed: int = 0,
@@ -59,7 +67,9 @@ def perturb(
     json: Json = False,
     quiet: Quiet = False,
 ) -> None:
-    """Add perturbed versions of the right answers, each verified: RC by rule, CL, RP and CC by a language model.
+    """Add perturbed versions of the right answers: RC by rule, CL, RP and CC by a language model.
+
+    An embedding model that is calibrated on carb-seed verifies what a model wrote; without one it is marked unverified.
 
     For example:
 
@@ -79,6 +89,10 @@ def perturb(
         What writes CL, RP and CC: a server's name for a model, or without --url a local folder or hub id.
     url
         Of an OpenAI-compatible server, for example http://localhost:8000/v1; its key is read from OPENAI_API_KEY.
+    embedder
+        The embedding model that verifies; by default the local model of --model, none where that is a server's.
+    embedder_url
+        The OpenAI-compatible server of the embedding model; without it the embedder is a local folder or hub id.
     chat
         Whether the model takes chat messages; base models do not.
     replace
@@ -102,6 +116,7 @@ def perturb(
             kinds,
             models=ConstructionModels(),
             generator=generator,
+            embedder=_embedder(embedder, embedder_url, generator),
             languages=languages,
             replace=replace,
             seed=seed,
@@ -113,6 +128,9 @@ def perturb(
         out=str(out),
         sets=len(found.dataset),
         made=found.made,
+        unverified=found.unverified,
+        false_rejects={} if found.calibration is None else found.calibration.false_rejects,
+        false_accepts={} if found.calibration is None else found.calibration.false_accepts,
         skipped=found.skipped,
         failures=tuple(
             FailedVersion(item_id=f.item_id, perturbation=str(f.perturbation), language=f.language, reasons=f.reasons)
@@ -127,9 +145,25 @@ def perturb(
     _show(output)
 
 
+def _embedder(name: str | None, url: str | None, generator: ModelSpec | None) -> EmbedderSpec | None:
+    spec = embedder_spec(name, url)
+    if spec is None and generator is not None and generator.kind == "transformers":
+        return EmbedderSpec(kind="transformers", model=generator.model)
+    return spec
+
+
 def _show(found: Perturbed) -> None:
     made = ", ".join(f"{kind} {number}" for kind, number in found.made.items()) or "nothing"
     display.say(f"Made {made}; {found.sets:,} sets written to {found.out}")
+    if found.unverified:
+        unverified = ", ".join(f"{kind} {number}" for kind, number in found.unverified.items())
+        display.say(f"Marked unverified: {unverified}. An embedding model (--embedder) that tells them apart verifies.")
+    for kind, share in found.false_accepts.items():
+        refused = found.false_rejects[kind]
+        display.say(
+            f"{kind}: the embedding model accepts {share:.0%} of texts that are no versions and refuses {refused:.0%} "
+            "of good ones (held-out sets of carb-seed)."
+        )
     if found.skipped:
         display.table("Not asked for", ["reason", "n"], list(found.skipped.items()), ["n"])
     if found.failures:

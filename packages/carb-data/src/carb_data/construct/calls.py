@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from contextlib import AsyncExitStack
 from types import TracebackType
 from typing import Any, Self, TypeVar
@@ -13,6 +13,7 @@ from carb_data.construct.journal import Answers, request_key
 from carb_data.errors import CarbError
 from carb_data.extras import require
 from carb_data.models import Frozen
+from carb_data.verification import Calibration, calibrate, calibration_id
 
 __all__ = ["Usage"]
 
@@ -89,11 +90,20 @@ class Calls:
         if kept is not None:
             self._count(spec.model, Usage(from_journal=1))
             return float(kept)
+        vectors = dict(zip((first, second), await self.embed((first, second)), strict=True))
+        value = cosine(vectors[first], vectors[second])
+        self._journal.put(key, value)
+        return value
+
+    async def embed(self, texts: Sequence[str]) -> list[list[float]]:
+        """A vector for each text, from memory or else from the embedder."""
+        spec = self._embedder_spec
+        assert spec is not None
         if self._embedder is None:
             self._embedder = NgramEmbedder() if spec.kind == "ngrams" else self._opened.embedder(spec)
             self._stack.push_async_callback(self._embedder.aclose)
-        vectors = {text: self._vectors[text] for text in (first, second) if text in self._vectors}
-        new = [text for text in dict.fromkeys((first, second)) if text not in vectors]
+        vectors = {text: self._vectors[text] for text in texts if text in self._vectors}
+        new = [text for text in dict.fromkeys(texts) if text not in vectors]
         if new:
             found, tokens = await self._embedder.embed(new)
             vectors |= dict(zip(new, found, strict=True))
@@ -101,9 +111,19 @@ class Calls:
             if len(self._vectors) > KEPT_VECTORS:
                 self._vectors.clear()
             self._vectors |= vectors
-        value = cosine(vectors[first], vectors[second])
-        self._journal.put(key, value)
-        return value
+        return [vectors[text] for text in texts]
+
+    async def calibration(self) -> Calibration:
+        """What the embedder's cosines mean, from the journal or else measured on the seed."""
+        spec = self._embedder_spec
+        assert spec is not None
+        key = request_key(embedder=spec.identity, calibration=calibration_id())
+        kept = self._journal.get(key)
+        if kept is not None:
+            return Calibration.model_validate(kept)
+        found = await calibrate(self.embed)
+        self._journal.put(key, found.model_dump(mode="json"))
+        return found
 
     @property
     def _opened(self) -> Models:

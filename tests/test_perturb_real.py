@@ -1,0 +1,123 @@
+"""What a real small embedding model verifies, calibrated on the seed: the texts that once passed as versions."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+pytest.importorskip("torch", reason="needs carb-scorers[hf]")
+pytest.importorskip("anyio", reason="needs carb-data[construct]")
+
+import anyio
+
+from carb_cli.main import main
+from carb_data import Dataset, Perturbation, load, verification
+from carb_data.construct import Completion, EmbedderSpec, ModelSpec
+from carb_data.labels import label_pattern
+from carb_data.perturb import perturb
+from carb_scorers.models.construction import ConstructionModels
+
+pytestmark = pytest.mark.real_model
+
+MODEL = ModelSpec(model="planted", url="http://localhost:1/v1")
+SETS = Dataset([item for item in load("carb-seed@1") if item.perturbed][5::20])
+
+
+class Planted:
+    """Writes what a test says; embeddings come from the real model."""
+
+    def __init__(self, embedder):
+        self.vectors = {}
+        self.inner = embedder
+        self.says = {}
+
+    def writer(self, spec):
+        return self
+
+    def embedder(self, spec):
+        return self
+
+    async def complete(self, prompt, seed):
+        return Completion(self.says[prompt.rpartition("\n\n")[2]], 1, 1, "stop")
+
+    async def embed(self, texts):
+        new = [text for text in texts if text not in self.vectors]
+        found, _ = await self.inner.embed(new)
+        self.vectors |= dict(zip(new, found, strict=True))
+        return [self.vectors[text] for text in texts], 0
+
+    async def aclose(self):
+        """The model stays open for the next test."""
+
+
+@pytest.fixture(scope="module")
+def planted(gemma):
+    spec = EmbedderSpec(kind="transformers", model=str(gemma))
+    models = Planted(ConstructionModels().embedder(spec))
+    yield models
+    anyio.run(models.inner.aclose)
+
+
+@pytest.fixture(autouse=True)
+def few_texts(monkeypatch):
+    monkeypatch.setattr(verification, "EVERY", 16)
+    monkeypatch.setattr(verification, "LEAST_TEXTS", 6)
+
+
+def version(item, kind, language):
+    return next(r.text for r in item.perturbed if r.perturbation is kind and r.language == language)
+
+
+def made(planted, kind, says):
+    planted.says = {item.chosen.text: says(item) for item in SETS}
+    bare = Dataset(item.model_copy(update={"perturbed": ()}) for item in SETS)
+    spec = EmbedderSpec(kind="transformers", model="gemma")
+    return perturb(bare, [kind], generator=MODEL, models=planted, embedder=spec, attempts=1, languages=("en",))
+
+
+def test_hand_made_versions_are_verified(planted):
+    rp = made(planted, "RP", lambda item: version(item, Perturbation.RP, item.language))
+    assert rp.made["RP"] >= len(SETS) - 2
+    assert rp.unverified == {}
+    for kind in (Perturbation.RP, Perturbation.CC):
+        assert rp.calibration.false_accepts[kind] <= 0.1
+        assert rp.calibration.false_rejects[kind] <= 0.25
+
+
+@pytest.mark.parametrize("kind", ["RP", "CC"])
+def test_a_refusal_is_no_version(planted, kind):
+    def refusal(item):
+        name = label_pattern(item.culture).search(item.chosen.text).group()
+        return f"{verification.REFUSALS[item.language]} {name}. {verification.REFUSALS[item.language]}"
+
+    refused = made(planted, kind, refusal)
+    assert refused.made == {}
+    assert any("below" in reason for failure in refused.failures for reason in failure.reasons)
+
+
+def test_a_rejected_answer_is_no_paraphrase(planted):
+    assert made(planted, "RP", lambda item: item.rejected[0].text).made == {}
+    assert made(planted, "RP", lambda item: item.rejected[0].text + " " + item.rejected[0].text[:12]).made == {}
+
+
+def test_a_changed_concept_is_no_paraphrase(planted):
+    """Not for certain: one in ten of the seed's is worded anew enough to pass for one."""
+    found = made(planted, "RP", lambda item: version(item, Perturbation.CC, item.language))
+    assert found.made.get("RP", 0) <= 1
+
+
+def test_the_cli_finds_paraphrases_in_training_data(planted, monkeypatch, tmp_path, capsys):
+    monkeypatch.setattr("carb_cli.commands.contamination.ConstructionModels", lambda: planted)
+    item = SETS[0]
+    other = next(i for i in SETS if i.language != item.language)
+    lines = ["Nothing of note.", version(item, Perturbation.RP, item.language), other.rejected[0].text]
+    (tmp_path / "train.txt").write_text("\n".join(lines), encoding="utf-8")
+    Dataset([item]).save(tmp_path / "test.jsonl")
+    command = ["data", "contamination", "--train", str(tmp_path / "train.txt"), "--test", str(tmp_path / "test.jsonl")]
+    assert main(command) == 0
+    capsys.readouterr()
+    assert main([*command, "--embedder", "gemma", "--json"]) == 1
+    found = json.loads(capsys.readouterr().out)
+    assert item.chosen.id in {overlap["field"] for overlap in found["overlaps"]}
+    assert {(overlap["kind"], overlap["train_position"]) for overlap in found["overlaps"]} == {("similar", 1)}
