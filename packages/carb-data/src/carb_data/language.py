@@ -10,7 +10,7 @@ from typing import Any
 
 from carb_data.extras import require
 
-__all__ = ["in_language"]
+__all__ = ["detect", "in_language"]
 
 _TELLING_SCRIPTS = {
     "ar": ("ARABIC",),
