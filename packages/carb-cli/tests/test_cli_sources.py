@@ -1,0 +1,91 @@
+"""``carb data fetch`` from a server on the loopback, and ``carb data build --card``."""
+
+from __future__ import annotations
+
+import hashlib
+import http.server
+import threading
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from carb_data.sources import published
+from cli_helpers import Carb
+
+COMMIT = "0" * 40
+SOURCE = """name = "made"
+description = "Made up"
+license = "MIT"
+url = "https://example.com"
+tier = "human-written"
+method = "authored"
+[[parts]]
+name = "all"
+files = ["*.csv"]
+format = "csv"
+culture = "german"
+language = "de"
+domain = "values"
+make = { rule = "options", prompt = "{question}", options = ["a", "b"] }
+"""
+TABLE = "question,a,b\nWas gilt hier?,Das,Jenes\nWas gilt dort?,Dies,Anderes\n"
+
+
+class Quiet(http.server.SimpleHTTPRequestHandler):
+    def log_message(self, *args: object) -> None:
+        """Say nothing."""
+
+
+@pytest.fixture
+def address(tmp_path: Path) -> Iterator[str]:
+    folder = tmp_path / "served" / "o" / "n" / COMMIT
+    folder.mkdir(parents=True)
+    (folder / "rows.csv").write_text(TABLE, encoding="utf-8")
+    served = partial(Quiet, directory=str(tmp_path / "served"))
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), served) as server:
+        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+        thread.start()
+        yield f"http://127.0.0.1:{server.server_port}"
+        server.shutdown()
+        thread.join()
+
+
+def test_a_source_is_fetched_once_and_a_wrong_file_refused(
+    carb: Carb, address: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("pooch")
+    monkeypatch.setenv("CARB_CACHE", str(tmp_path / "cache"))
+    monkeypatch.delenv("CARB_DATA_DIR", raising=False)
+    base = {"repository": "o/n", "commit": COMMIT, "license": "MIT"}
+
+    def publish(sha256: str) -> None:
+        made = published.Published.model_validate(base | {"files": [{"path": "rows.csv", "sha256": sha256}]})
+        monkeypatch.setattr(published, "_all", lambda: {"made": made})
+
+    publish(hashlib.sha256(TABLE.encode()).hexdigest())
+    ended = carb("data", "fetch", "made", "--mirror", address)
+    assert ended.code == 0, ended.err
+    assert "MIT" in ended.out + ended.err
+    assert (tmp_path / "cache" / "sources" / "made" / "rows.csv").read_text(encoding="utf-8") == TABLE
+    assert carb("data", "fetch", "made", "--mirror", "http://127.0.0.1:1").code == 0  # it is there
+    publish("1" * 64)
+    wrong = carb("data", "fetch", "made", "--mirror", address)
+    assert wrong.code == 2
+    assert "is not the file that was pinned" in wrong.err
+
+
+def test_a_card_counts_what_was_built(carb: Carb, tmp_path: Path) -> None:
+    pytest.importorskip("sklearn", reason="needs the extra carb-data[checks]")
+    (tmp_path / "made.toml").write_text(SOURCE, encoding="utf-8")
+    (tmp_path / "rows.csv").write_text(TABLE, encoding="utf-8")
+    card = tmp_path / "card.md"
+    ended = carb(
+        "data", "build", tmp_path / "made.toml", "--source", tmp_path, "--out", tmp_path / "o.jsonl", "--card", card
+    )
+    assert ended.code == 0, ended.err
+    written = card.read_text(encoding="utf-8")
+    assert "2 sets, fingerprint" in written
+    assert "| German | 0 + 0 + 0 | 2 + 0 + 0 |" in written
+    assert "| MIT | 2 |" in written
