@@ -8,7 +8,7 @@ import pytest
 
 pytest.importorskip("sklearn", reason="needs the extra 'checks'")
 
-from carb_data import BonSet, Dataset, Provenance, Response, Role
+from carb_data import BonSet, Dataset, Provenance, Response, Role, load
 from carb_data.audit import audit
 from carb_data.audit.features import SURFACE
 from carb_data.audit.learned import LEARNED
@@ -156,3 +156,9 @@ def test_sets_of_two_are_measured_against_a_half():
 def test_the_correction_keeps_false_alarms_rare():
     alarms = sum(not audit(Dataset(fair(40, seed)), learn=False).passed for seed in range(12))
     assert alarms <= 2
+
+
+def test_no_attack_from_the_surface_works_on_the_seed():
+    report = audit(load("carb-seed"), learn=False)
+    assert {attack.level for attack in report.attacks} == {"all", "main", "domain", "culture"}
+    assert report.working == ()

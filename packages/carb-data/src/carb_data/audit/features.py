@@ -33,6 +33,7 @@ def _texts(item: BonSet) -> tuple[str, ...]:
     return tuple(response.text for response in item.responses)
 
 
+@lru_cache(maxsize=64)  # the sets of a family follow one another
 def _grams(text: str, n: int) -> Counter[str]:
     plain = " ".join(text.casefold().split())
     return Counter(plain[start : start + n] for start in range(max(1, len(plain) - n + 1)))
@@ -109,7 +110,8 @@ def _form(text: str) -> tuple[object, ...]:
     )
 
 
-def _oddness(texts: Sequence[str]) -> Values:
+@lru_cache(maxsize=_KEPT)
+def _oddness(texts: tuple[str, ...]) -> Values:
     """In how many traits of its form an answer is alone."""
     forms = [_form(text) for text in texts]
     return [
@@ -142,9 +144,14 @@ def _named(item: BonSet) -> Values:
     return [_names(text, ids) for text in _texts(item)]
 
 
+@lru_cache(maxsize=_KEPT)
+def _shared(prompt: str, texts: tuple[str, ...]) -> Values:
+    asked = _grams(prompt, 3).keys()
+    return [len(own & asked) / len(own) for own in (_grams(text, 3).keys() for text in texts)]
+
+
 def _overlap(item: BonSet) -> Values:
-    asked = _grams(item.prompt_text, 3).keys()
-    return [len(own & asked) / len(own) for own in (_grams(text, 3).keys() for text in _texts(item))]
+    return _shared(item.prompt_text, _texts(item))
 
 
 def _negative(values: Sequence[float]) -> Values:
