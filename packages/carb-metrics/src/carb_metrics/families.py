@@ -101,8 +101,9 @@ def family_accuracy(
         return None
     top = pl.col("score") == pl.col("score").max().over("scorer", "item_id")
     failed = pl.col("score").is_null().any().over("scorer", "item_id")
-    share = pl.when(failed).then(0.0).otherwise(top / top.sum().over("scorer", "item_id"))
-    frame = frame.with_columns(failed=failed, share=share.fill_null(0.0))
+    frame = frame.with_columns(failed=failed, top=top)  # apart: polars 1.26 nests no windows
+    share = pl.when("failed").then(0.0).otherwise(pl.col("top") / pl.col("top").sum().over("scorer", "item_id"))
+    frame = frame.with_columns(share=share.fill_null(0.0)).drop("top")
     if by is not None and frame.group_by("family").agg(pl.col(by).n_unique())[by].max() != 1:
         raise CarbError(f"by='{by}': the sets of a family differ in it.")
     rows = []

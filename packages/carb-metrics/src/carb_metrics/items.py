@@ -177,7 +177,8 @@ def _picks(scores: ScoreTable, good: set[str] | None) -> dict[str, tuple[Pick, .
     failed = pl.col("score").is_null().any().over("scorer", "item_id")
     frame = frame.filter(~failed)
     top = pl.col("score") == pl.col("score").max().over("scorer", "item_id")
-    frame = frame.with_columns(share=top / top.sum().over("scorer", "item_id"))
+    frame = frame.with_columns(top=top)  # apart: polars 1.26 nests no windows
+    frame = frame.with_columns(share=pl.col("top") / pl.col("top").sum().over("scorer", "item_id")).drop("top")
     better = pl.col("share").filter(pl.col("scorer").is_in(sorted(good))).mean() if good else pl.lit(None, pl.Float64)
     rows = frame.group_by("item_id", "response_id", "role").agg(pl.col("share").mean(), better.alias("good"))
     found: dict[str, list[Pick]] = {}

@@ -64,8 +64,8 @@ def draws_of(scores: ScoreTable, presentations: pl.DataFrame) -> pl.DataFrame:
         .join(size, on="item_id")
         .filter(~pl.col("failed"), pl.col("shown") == pl.col("size"))
     )
-    several = pl.len().over("scorer", "item_id").max().over("scorer") > 1
-    return draws.filter(several).select("scorer", "item_id", "cluster", "credit")
+    draws = draws.with_columns(drawn=pl.len().over("scorer", "item_id"))  # apart: polars 1.26 nests no windows
+    return draws.filter(pl.col("drawn").max().over("scorer") > 1).select("scorer", "item_id", "cluster", "credit")
 
 
 def sampling_variance(draws: pl.DataFrame, confidence: float = 0.95) -> tuple[SamplingRow, ...]:
