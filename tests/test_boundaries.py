@@ -77,10 +77,8 @@ def test_declared_dependencies_follow_the_drawing(module: str) -> None:
 
 def exported(module: str) -> set[str]:
     """The names in ``__all__`` of a module, read from its source; none where it has no such list."""
-    package, *rest = module.split(".")
-    place = ROOT / "packages" / package.replace("_", "-") / "src" / package / Path(*rest)
-    path = place / "__init__.py" if place.is_dir() else place.with_suffix(".py")
-    if not path.is_file():
+    path = file_of(module)
+    if path is None:
         return set()
     for node in ast.parse(path.read_text(encoding="utf-8")).body:
         if isinstance(node, ast.Assign) and any(isinstance(t, ast.Name) and t.id == "__all__" for t in node.targets):
@@ -88,29 +86,81 @@ def exported(module: str) -> set[str]:
     return set()
 
 
+def file_of(module: str) -> Path | None:
+    """The source file of a module of the workspace; none where there is no such module."""
+    package, *rest = module.split(".")
+    place = ROOT / "packages" / package.replace("_", "-") / "src" / package / Path(*rest)
+    found = place / "__init__.py" if place.is_dir() else place.with_suffix(".py")
+    return found if found.is_file() else None
+
+
+def foreign_names(path: Path, package: str) -> list[tuple[int, str, str]]:
+    """Line, module and name of everything that a file uses of the workspace's other packages."""
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    others = set(MODULES) - {package}
+    used: list[tuple[int, str, str]] = []
+    modules: dict[str, str] = {}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            there = [a for a in node.names if a.name.partition(".")[0] in others]
+            used += [
+                (node.lineno, a.name, "") for a in node.names if a.name.partition(".")[0] in others and not a.asname
+            ]
+            modules |= {a.asname: a.name for a in there if a.asname}
+        elif isinstance(node, ast.ImportFrom) and not node.level and (node.module or "").partition(".")[0] in others:
+            for alias in node.names:
+                whole = f"{node.module}.{alias.name}"
+                if file_of(whole) is not None and alias.name not in exported(node.module or ""):
+                    modules[alias.asname or alias.name] = whole
+                else:
+                    used.append((node.lineno, node.module or "", alias.name))
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id in modules:
+            whole = modules[node.value.id]
+            if file_of(f"{whole}.{node.attr}") is None:
+                used.append((node.lineno, whole, node.attr))
+    return used
+
+
 @pytest.mark.parametrize("module", MODULES)
 def test_other_packages_are_used_by_their_public_names_alone(module: str) -> None:
-    """Public is what a package's root or a public module exports; everything else is free to change."""
+    """Public is what ``__all__`` of a package's root or of a module lists; everything else is free to change."""
     folder = ROOT / "packages" / module.replace("_", "-") / "src" / module
-    wrong = []
-    for path in sorted(folder.rglob("*.py")):
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-            if not isinstance(node, ast.ImportFrom) or node.level or node.module is None:
-                continue
-            if node.module.partition(".")[0] not in set(MODULES) - {module}:
-                continue
-            hidden = any(part.startswith("_") for part in node.module.split("."))
-            public = exported(node.module)
-            wrong += [
-                f"{path.relative_to(ROOT)}:{node.lineno}: {node.module}.{alias.name}"
-                for alias in node.names
-                if hidden or alias.name not in public | modules_in(node.module)
-            ]
+    wrong = [
+        f"{path.relative_to(ROOT)}:{line}: {used}.{name}"
+        for path in sorted(folder.rglob("*.py"))
+        for line, used, name in foreign_names(path, module)
+        if any(part.startswith("_") for part in used.split(".")) or name not in exported(used)
+    ]
     assert wrong == []
 
 
-def modules_in(package: str) -> set[str]:
-    """The modules of a package, by name."""
-    top, *rest = package.split(".")
-    place = ROOT / "packages" / top.replace("_", "-") / "src" / top / Path(*rest)
-    return {path.stem for path in place.glob("*.py")} | {path.name for path in place.glob("*/") if path.is_dir()}
+def test_a_private_name_of_another_package_is_found(tmp_path: Path) -> None:
+    file = tmp_path / "user.py"
+    file.write_text("from carb_data import load, files\nfiles.canonical\nimport carb_data.files as f\nf.SCHEMA\n")
+    found = {(used, name) for _, used, name in foreign_names(file, "carb_cli")}
+    assert found == {("carb_data", "load"), ("carb_data.files", "canonical"), ("carb_data.files", "SCHEMA")}
+    assert "canonical" not in exported("carb_data.files")
+
+
+@pytest.mark.parametrize("module", MODULES)
+def test_a_public_name_is_one_that_its_module_has(module: str) -> None:
+    folder = ROOT / "packages" / module.replace("_", "-") / "src" / module
+    for path in sorted(folder.rglob("*.py")):
+        tree = ast.parse(path.read_text(encoding="utf-8"))
+        dotted = ".".join([module, *path.relative_to(folder).with_suffix("").parts]).removesuffix(".__init__")
+        bound = {
+            name
+            for node in ast.walk(tree)
+            for name in (
+                [node.name]
+                if isinstance(node, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef)
+                else [alias.asname or alias.name for alias in node.names]
+                if isinstance(node, ast.Import | ast.ImportFrom)
+                else [node.id]
+                if isinstance(node, ast.Name)
+                else []
+            )
+        }
+        lazy = {"__getattr__"} <= bound
+        assert lazy or exported(dotted) <= bound, path

@@ -18,7 +18,7 @@ from carb_data.options import closest, read_query
 from carb_data.validation import read_options as options_of
 from carb_scorers.contract import Scorer, ScorerSpec
 
-__all__ = ["Options", "ParsedSpec", "kinds", "parse_spec", "provider"]
+__all__ = ["OPERATIONAL", "Options", "ParsedSpec", "kinds", "parse_spec", "provider"]
 
 ENTRY_POINTS = "carb.scorers"
 """Entry-point group under which other packages register their kinds."""
