@@ -92,11 +92,11 @@ def test_the_config_of_the_page_is_one(tmp_path):
 @pytest.mark.parametrize(
     ("old", "new", "reason"),
     [
-        ('url = "http', 'uri = "http', "question.uri: Extra inputs"),
+        ('url = "http', 'uri = "http', "'question.uri' is unknown"),
         ("[0.1, 0.9]", "[0.9, 0.1]", "smaller one first"),
         ("$language about", "$tongue about", r"unknown fields \['tongue'\]"),
         ("$language about", "$ about", "a '\\$' must be followed"),
-        ("window =", "window", "not valid TOML"),
+        ("window =", "window", "is not TOML"),
     ],
 )
 def test_a_bad_config_is_a_plain_error(tmp_path, old, new, reason):
