@@ -82,7 +82,7 @@ def grouped_accuracy(
     tally = Tally(sets, keys, errors, confidence)
     weight = tally.weights(weights)
 
-    scorers = {name: tally.totals(tally.rows_of(name), weight, resamples, seed) for name in names}
+    scorers = tally.totals(names, weight, resamples, seed)
     if len(names) > 1:
         whole = tally.pooled(weight)
     else:

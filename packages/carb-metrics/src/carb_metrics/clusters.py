@@ -17,7 +17,7 @@ TIES = ("source_item", "mirrors")
 """Columns whose values tie sets together."""
 
 CLUSTER = "_cluster"
-"""Column that keeps ``cluster_of`` where it is needed again and again."""
+"""Column that keeps ``cluster_of`` where it is needed again and again; only clustered sets have it."""
 
 _DENSE = 4_000_000
 """Pairs of a mean and a cluster that are counted in a table; more are sorted."""
@@ -83,13 +83,20 @@ def _codes(column: pl.Series) -> Ints:
 
 def is_clustered(sets: pl.DataFrame) -> bool:
     """Do several sets of one scorer belong to one cluster?"""
-    if not any(name == CLUSTER or name.removesuffix("_b") in TIES for name in sets.columns):
+    if CLUSTER in sets.columns:
+        return True
+    if not any(name.removesuffix("_b") in TIES for name in sets.columns):
         return False
-    cluster = cluster_of(sets)
-    scorer, _ = (
-        number(sets, ("scorer",)) if "scorer" in sets.columns else (np.zeros(len(cluster), dtype=np.int64), None)
-    )
-    return len(np.unique(scorer * (cluster.max(initial=0) + 1) + cluster)) < len(cluster)
+    return holds_several(sets, cluster_of(sets))
+
+
+def holds_several(sets: pl.DataFrame, cluster: Ints) -> bool:
+    """``is_clustered`` where the clusters are known."""
+    if "scorer" in sets.columns:
+        cluster = number(sets, ("scorer",))[0] * (int(cluster.max(initial=0)) + 1) + cluster
+    if int(cluster.max(initial=0)) < _DENSE:
+        return int(np.bincount(cluster).max(initial=0)) > 1
+    return len(np.unique(cluster)) < len(cluster)
 
 
 @dataclass(frozen=True)
@@ -135,6 +142,25 @@ class Design:
         t = stdtrit(np.minimum(self.freedom, 1e9), 0.5 + confidence / 2)
         factor: Floats = np.where(np.isinf(self.freedom), 1.0, (normal_quantile(confidence) / t) ** 2)
         return factor
+
+    def of(self, mean: int) -> Design:
+        """That of one of the means."""
+        return Design(self.effect[mean : mean + 1], self.freedom[mean : mean + 1])
+
+    def effective_n(self, accuracy: Floats, independent: Floats, confidence: float) -> Floats:
+        """(means,) effective sample size of each accuracy.
+
+        Where all credits of a mean are alike there is nothing to estimate a variance from: then each cluster counts as
+        one observation.
+
+        Args:
+            accuracy: (means,)
+            independent: (means,) the effective sample size if sets were independent.
+            confidence: of the interval to come.
+        """
+        mixed = (accuracy > 1e-12) & (accuracy < 1 - 1e-12)
+        result: Floats = independent / self.effect * np.where(mixed, self.shrink(confidence), 1.0)
+        return result
 
 
 def design(
@@ -207,25 +233,6 @@ def _correlation(size: Floats, total: Floats, square: Floats, group: Ints, means
     return found
 
 
-def group_effective_n(units: Units, n: Ints, accuracy: Floats, independent: Floats, confidence: float) -> Floats:
-    """Effective sample size of each group's accuracy, see ``design``.
-
-    Where all credits of a group are alike there is nothing to estimate a variance from: then each cluster counts as
-    one observation.
-
-    Args:
-        units: The sets with their clusters.
-        n: (groups,) sets of each group.
-        accuracy: (groups,)
-        independent: (groups,) the effective sample size if sets were independent.
-        confidence: The level of the interval to come, a share such as 0.95.
-    """
-    found = design(units.cluster, units.credit - accuracy[units.group], mean=units.group, means=len(n))
-    mixed = (accuracy > 1e-12) & (accuracy < 1 - 1e-12)
-    result: Floats = independent / found.effect * np.where(mixed, found.shrink(confidence), 1.0)
-    return result
-
-
 def share_interval(credit: Floats, cluster: Ints, confidence: float) -> tuple[float | None, float | None, float | None]:
     """A share with Wilson's interval, at the effective sample size where clusters hold several rows.
 
@@ -242,7 +249,6 @@ def share_interval(credit: Floats, cluster: Ints, confidence: float) -> tuple[fl
     n, share = np.array([len(credit)]), np.array([credit.mean()])
     effective = n.astype(np.float64)
     if number_of.max() + 1 < len(credit):
-        units = Units(np.zeros_like(number_of), number_of, credit)
-        effective = group_effective_n(units, n, share, effective, confidence)
+        effective = design(number_of, credit - share[0]).effective_n(share, effective, confidence)
     low, high = wilson(share * effective, effective, confidence)
     return float(share[0]), float(low[0]), float(high[0])

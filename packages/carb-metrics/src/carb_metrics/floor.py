@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Sequence
-from itertools import pairwise
+from itertools import combinations
+from operator import add
 
 import numpy as np
 import polars as pl
@@ -15,7 +16,7 @@ from carb_metrics.cells import Cell, Result
 from carb_metrics.clusters import Ints, cluster_of, share_interval
 from carb_metrics.intervals import Floats, check_confidence
 from carb_metrics.outcomes import outcomes_of_frame
-from carb_metrics.paired import Paired, adjust, paired
+from carb_metrics.paired import Paired, adjust, paired_rows
 from carb_metrics.shortcuts import assign_folds, surface_features
 
 __all__ = ["CHANCE", "COMBINED", "FloorRow", "FloorTest", "SurfaceFloor", "surface_floor"]
@@ -134,12 +135,8 @@ def surface_floor(
     size = np.diff(starts, append=len(right))
     credit = {name: _credit(utility, right, starts) for name, utility in predicted.items()}
     credit[CHANCE] = 1 / size
-    mine = {
-        name: outcomes_of_frame(frame.filter(pl.col("scorer") == name), "shared").sort("item_id")
-        for name in names
-        if name not in surface
-    }
-    place = {item: i for i, item in enumerate(sets["item_id"].to_list())}
+    tested = [name for name in names if name not in surface]
+    own = _credits(frame, tested, sets)
     groups: list[tuple[str | None, Ints]] = [(None, np.arange(len(size)))]
     if by is not None:
         values = sets.with_row_index("_place").group_by(by).agg("_place").sort(pl.col(by).cast(pl.String))
@@ -148,9 +145,7 @@ def surface_floor(
     for group, where in groups:
         row = _floor(group, {name: values[where] for name, values in credit.items()}, cluster[where], confidence)
         rows.append(row)
-        inside = np.zeros(len(size), dtype=bool)
-        inside[where] = True
-        tests += _tests(row, mine, place, inside, credit[row.predictor], cluster, confidence)
+        tests += _tests(row, tested, own[:, where], credit[row.predictor][where], cluster[where], confidence)
     return SurfaceFloor(rows=tuple(rows), tests=tuple(tests))
 
 
@@ -169,23 +164,22 @@ def _floor(group: str | None, credit: dict[str, Floats], cluster: Ints, confiden
     return FloorRow(group=group, predictor=best, floor=cell, chance=accuracies[CHANCE], predictors=accuracies)
 
 
+def _credits(frame: pl.DataFrame, names: Sequence[str], sets: pl.DataFrame) -> Floats:
+    """(scorers, sets) credit with ties shared, NaN where a scorer has no such set."""
+    known = outcomes_of_frame(frame.filter(pl.col("scorer").is_in(names)), "shared")
+    place = sets.select("item_id").with_row_index("_place")
+    column = known.join(place, on="item_id", maintain_order="left")["_place"].to_numpy()
+    row = known["scorer"].replace_strict({name: i for i, name in enumerate(names)}, return_dtype=pl.Int64).to_numpy()
+    found = np.full((len(names), sets.height), np.nan)
+    found[row, column] = known["credit"].to_numpy()
+    return found
+
+
 def _tests(
-    row: FloorRow,
-    mine: dict[str, pl.DataFrame],
-    place: dict[str, int],
-    inside: np.ndarray[tuple[int, ...], np.dtype[np.bool_]],
-    credit: Floats,
-    cluster: Ints,
-    confidence: float,
+    row: FloorRow, names: Sequence[str], own: Floats, credit: Floats, cluster: Ints, confidence: float
 ) -> list[FloorTest]:
-    found: list[tuple[str, float, Paired]] = []
-    for name, sets in mine.items():
-        where = np.array([place[item] for item in sets["item_id"].cast(pl.String)], dtype=np.int64)
-        keep = inside[where]
-        if not keep.any():
-            continue
-        own = sets["credit"].to_numpy()[keep]
-        found.append((name, float(own.mean()), paired(own - credit[where[keep]], cluster[where[keep]], confidence)))
+    pairs = zip(names, own, paired_rows(own - credit, cluster, confidence), strict=True)
+    found = [(name, float(np.nanmean(mine)), test) for name, mine, test in pairs if test.n]
     adjusted = adjust([math.nan if test.p is None else test.p for _, _, test in found])
     return [
         FloorTest(
@@ -284,16 +278,17 @@ def _features(one: pl.DataFrame, dataset: Dataset) -> dict[str, Floats]:
     for item in dataset:
         prompt = _pieces(item.prompt_text)
         pieces = {response.id: _pieces(response.text) for response in item.responses}
+        alike = {frozenset(pair): _overlap(*(pieces[key] for key in pair)) for pair in combinations(pieces, 2)}
         for response in item.responses:
             own, text = pieces[response.id], response.text
-            others = [_overlap(own, other) for key, other in pieces.items() if key != response.id]
+            others = [alike[frozenset((response.id, key))] for key in pieces if key != response.id]
             length = max(len(text), 1)
             rows[item.id, response.id] = (
                 math.log(length),
                 len(text.split()),
                 len(_DIGIT.findall(text)) / length,
                 len(_MARK.findall(text)) / length,
-                sum(c.isupper() for c in text[:_READ]) / length,
+                sum(map(str.isupper, text[:_READ])) / length,
                 float(text[-1:] in ".!?。！？؟"),
                 sum(others) / max(len(others), 1),
                 _overlap(own, prompt),
@@ -322,9 +317,11 @@ _MARK = re.compile(r"[^\w\s]")
 
 def _pieces(text: str) -> frozenset[str]:
     """Pairs of neighbouring characters."""
-    return frozenset(a + b for a, b in pairwise(text[:_READ].casefold()))
+    read = text[:_READ].casefold()
+    return frozenset(map(add, read, read[1:]))
 
 
 def _overlap(a: frozenset[str], b: frozenset[str]) -> float:
     """Shared share of two sets of pieces (Jaccard)."""
-    return len(a & b) / len(a | b) if a or b else 0.0
+    shared = len(a & b)
+    return shared / (len(a) + len(b) - shared) if a or b else 0.0

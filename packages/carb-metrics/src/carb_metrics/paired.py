@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import cache
 from statistics import NormalDist
 from typing import Any
 
@@ -71,43 +72,50 @@ def sign_flip(differences: npt.NDArray[Any]) -> tuple[float | None, float]:
         if len(sizes) <= FEW_UNITS:
             return _all_signs(sizes, observed)
         return None, math.erfc(observed / math.sqrt(2 * float((sizes**2).sum())))
-    whole = np.rint(sizes / step).astype(np.int64)
-    whole //= np.gcd.reduce(whole)
-    total = observed * float(whole.sum()) / float(sizes.sum())
-    if whole.max() == 1:
-        few = (len(whole) - round(total)) // 2
-        exact, mid = mcnemar(few, len(whole) - few)
+    counts = np.bincount(np.rint(sizes / step).astype(np.int64))
+    whole = np.flatnonzero(counts)
+    counts = counts[whole]
+    whole = whole // np.gcd.reduce(whole)
+    total = observed * float(whole @ counts) / float(sizes.sum())
+    if whole[-1] == 1:
+        few = (len(sizes) - round(total)) // 2
+        exact, mid = mcnemar(few, len(sizes) - few)
         return float(exact), float(mid)
-    sizes_of, counts = np.unique(whole, return_counts=True)
-    far = total**2 > FAR**2 * float(sizes_of**2 @ counts)
-    return _two_sided(*_tails((_by_convolution if far else _by_transform)(sizes_of, counts), total), observed)
+    far = total**2 > FAR**2 * float(whole**2 @ counts)
+    return _two_sided(*_tails((_by_convolution if far else _by_transform)(whole, counts), total), observed)
 
 
 def _tails(mass: Floats, total: float) -> tuple[float, float]:
     """Probability of sums above ``total``, and of that sum, from the mass of all sums in order."""
-    sums = np.arange(len(mass)) - len(mass) // 2
+    sums = 2 * np.arange(len(mass)) - (len(mass) - 1)
     return float(mass[sums > total + 0.5].sum()), float(mass[np.abs(sums - total) < 0.5].sum())
 
 
 def _by_transform(sizes: Ints, counts: Ints) -> Floats:
-    """The distribution of the sum of ``counts`` signs times ``sizes``: its characteristic function is Π cos(size·θ)."""
+    """The distribution of the sum of ``counts`` signs times ``sizes``, from its lowest value in steps of 2.
+
+    With half of each sign plus a half, and moved to the centre, its characteristic function is Π cos(size·θ/2).
+    """
     reach = int(sizes @ counts)
-    width = 1 << (2 * reach + 1).bit_length()
-    angle = 2 * np.pi / width * np.arange(width // 2 + 1)
-    product = np.ones(len(angle))
+    width = 1 << (reach + 1).bit_length()
+    angle = np.pi / width * np.arange(width // 2 + 1)
+    product = np.ones(len(angle), dtype=np.complex128 if reach % 2 else np.float64)
     for size, count in zip(sizes, counts, strict=True):
         product *= np.cos(size * angle) ** int(count)
-    return np.clip(np.roll(np.fft.irfft(product, width), reach)[: 2 * reach + 1], 0, None)
+    if reach % 2:  # the centre lies between two places
+        product *= np.exp(-1j * angle)
+    return np.clip(np.roll(np.fft.irfft(product, width), reach // 2)[: reach + 1], 0, None)
 
 
 def _by_convolution(sizes: Ints, counts: Ints) -> Floats:
     """The same without subtractions, so that small tails keep their digits."""
     mass = np.ones(1)
-    for size, count in zip(sizes, counts, strict=True):
-        # The sum of `count` signs times `size` lies on every 2·size-th place.
-        spread = np.zeros(2 * size * count + 1)
-        spread[:: 2 * size] = _fair_binomial(int(count))
-        mass = np.convolve(mass, spread)
+    for size, count in zip(sizes.tolist(), counts.tolist(), strict=True):
+        binomial = _fair_binomial(count)
+        spread = np.zeros(len(mass) + size * count)
+        for first in range(min(size, len(mass))):  # places that this size connects
+            spread[first::size] = np.convolve(mass[first::size], binomial)
+        mass = spread
     return mass
 
 
@@ -126,11 +134,17 @@ def _two_sided(beyond: float, at: float, observed: float) -> tuple[float, float]
     return min(1.0, float(2 * (beyond + at))), min(1.0, float(2 * beyond + at))
 
 
-def _fair_binomial(n: int) -> Floats:
+@cache
+def _log_factorials() -> Floats:
     from scipy.special import gammaln
 
-    k = np.arange(n + 1)
-    mass: Floats = np.exp(gammaln(n + 1) - gammaln(k + 1) - gammaln(n - k + 1) - n * math.log(2))
+    found: Floats = gammaln(np.arange(1.0, EXACT_RANGE + 2))
+    return found
+
+
+def _fair_binomial(n: int) -> Floats:
+    known = _log_factorials()[: n + 1]
+    mass: Floats = np.exp(known[n] - known - known[::-1] - n * math.log(2))
     return mass
 
 
@@ -192,26 +206,54 @@ def paired_difference(
 
 def paired(d: Floats, cluster: Ints | None = None, confidence: float = 0.95, *, bounded: bool = True) -> Paired:
     """``paired_difference`` of differences, with clusters by number."""
+    return paired_rows(d[None], cluster, confidence, bounded=bounded)[0]
+
+
+def paired_rows(
+    d: Floats, cluster: Ints | None = None, confidence: float = 0.95, *, bounded: bool = True
+) -> list[Paired]:
+    """``paired`` for each row of differences; many at once take less time.
+
+    Args:
+        d: (rows, pairs) differences, NaN where a row has no such pair.
+        cluster: (pairs,) the cluster of each pair; null where all are independent.
+        confidence: of the intervals.
+        bounded: as for ``paired_difference``.
+    """
     check_confidence(confidence)
-    if not len(d):
-        return Paired()
-    found = None if cluster is None else design(cluster, d - d.mean())
-    effect, freedom = (1.0, math.inf) if found is None else (float(found.effect[0]), float(found.freedom[0]))
-    units = d if cluster is None else np.bincount(cluster, d)  # a number without pairs gives 0, which has no sign
-    exact, mid = sign_flip(units)
-    mean = float(d.mean())
-    low, high = difference_interval(d, confidence, effect, freedom, bounded=bounded)
-    low, high = _agreeing(mean, low, high, settled=mid < 1 - confidence)
-    return Paired(
-        n=len(d),
-        estimate=mean,
-        low=low,
-        high=high,
-        p=mid,
-        p_exact=exact,
-        design_effect=effect,
-        freedom=None if math.isinf(freedom) else freedom,
-    )
+    row, pair = np.nonzero(~np.isnan(d))
+    values = d[row, pair]
+    n = np.bincount(row, minlength=len(d))
+    parts = np.split(values, np.cumsum(n)[:-1])
+    mean = np.array([part.mean() if len(part) else 0.0 for part in parts])
+    effect, freedom, units = np.ones(len(d)), np.full(len(d), math.inf), parts
+    if cluster is not None and len(values):
+        of, count = cluster[pair], int(cluster.max()) + 1
+        found = design(of, values - mean[row], mean=row, means=len(d))
+        effect, freedom = found.effect, found.freedom
+        # A cluster without pairs gives 0, which has no sign.
+        units = list(np.bincount(row * count + of, values, len(d) * count).reshape(len(d), count))
+    results = []
+    for i, part in enumerate(parts):
+        if not len(part):
+            results.append(Paired())
+            continue
+        exact, mid = sign_flip(units[i])
+        low, high = difference_interval(part, confidence, float(effect[i]), float(freedom[i]), bounded=bounded)
+        low, high = _agreeing(float(mean[i]), low, high, settled=mid < 1 - confidence)
+        results.append(
+            Paired(
+                n=len(part),
+                estimate=float(mean[i]),
+                low=low,
+                high=high,
+                p=mid,
+                p_exact=exact,
+                design_effect=float(effect[i]),
+                freedom=None if math.isinf(freedom[i]) else float(freedom[i]),
+            )
+        )
+    return results
 
 
 def _agreeing(mean: float, low: float, high: float, *, settled: bool) -> tuple[float, float]:

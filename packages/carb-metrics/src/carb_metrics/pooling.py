@@ -77,10 +77,10 @@ def pooled_accuracy(
     sets = set_outcomes(scores, ties)
     tally = Tally(sets, ("scorer", *keys), "wrong", confidence)
     effective = tally.effective_n if is_clustered(sets) else tally.n.astype(np.float64)
-    names, rng = tally.names(), np.random.default_rng(seed)
+    names, rng = tally.names, np.random.default_rng(seed)
     rows: list[PooledRow] = []
     for scorer in sorted(set(tally.scorer.tolist())) if tally.scorer is not None else []:
-        cells = tally.rows_of(scorer)
+        cells = np.flatnonzero(tally.scorer == scorer)
         n, raw = np.minimum(effective[cells], tally.n[cells]), tally.accuracy[cells]
         drawn, mean, pooling = _posterior(n * raw, n, rng)
         tail = (1 - confidence) / 2

@@ -11,7 +11,7 @@ from carb_metrics.cells import Frame, Result
 from carb_metrics.clusters import Ints, cluster_of, is_clustered, number
 from carb_metrics.intervals import Floats, check_confidence
 from carb_metrics.outcomes import Errors, Ties, set_outcomes
-from carb_metrics.paired import adjust, paired
+from carb_metrics.paired import adjust, paired_rows
 
 
 class Ranking(Result):
@@ -60,9 +60,9 @@ def rank(
     sets = sets.filter(pl.col("scorer").cast(pl.String).is_in(names))
     matrix = _Matrix(sets, names, errors)
     found = [
-        _better_first(names[i], names[j], matrix.pair(i, j, confidence))
-        for i in range(len(names))
-        for j in range(i + 1, len(names))
+        _better_first(names[i], names[j], pair)
+        for i in range(len(names) - 1)
+        for j, pair in enumerate(matrix.pairs(i, confidence), i + 1)
     ]
     kinds = {"a": pl.String, "b": pl.String, **dict.fromkeys(("n", "only_a", "only_b"), pl.Int64)}
     kinds |= dict.fromkeys(("difference", "low", "high", "p"), pl.Float64)
@@ -109,12 +109,13 @@ class _Matrix:
             self.cluster = np.zeros(self.credit.shape[1], dtype=np.int64)
             self.cluster[item] = cluster_of(sets)
 
-    def pair(self, i: int, j: int, confidence: float) -> tuple[float | int | None, ...]:
-        """n, only_a, only_b, difference, low, high, p."""
-        d = self.credit[i] - self.credit[j]
-        both = ~np.isnan(d)
-        d = d[both]
-        if not len(d):
-            return (0, None, None, None, None, None, None)
-        found = paired(d, None if self.cluster is None else self.cluster[both], confidence)
-        return len(d), int((d > 0).sum()), int((d < 0).sum()), found.estimate, found.low, found.high, found.p
+    def pairs(self, i: int, confidence: float) -> list[tuple[float | int | None, ...]]:
+        """n, only_a, only_b, difference, low, high, p of a scorer and each later one."""
+        d = self.credit[i] - self.credit[i + 1 :]
+        above, below = (d > 0).sum(1), (d < 0).sum(1)  # false for NaN
+        return [
+            (one.n, int(more), int(less), one.estimate, one.low, one.high, one.p)
+            if one.n
+            else (0, None, None, None, None, None, None)
+            for one, more, less in zip(paired_rows(d, self.cluster, confidence), above, below, strict=True)
+        ]

@@ -25,6 +25,8 @@ _CHUNK = 500
 
 def lattice(values: Floats) -> float:
     """The step of which all values are multiples (1 for 0 and 1, 1/12 for shares of up to four), 0 where none is."""
+    if (values == np.rint(values)).all():
+        return 1.0
     points = np.unique(values)
     if len(points) > _MOST_VALUES:
         return 0.0

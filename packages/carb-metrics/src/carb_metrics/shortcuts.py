@@ -46,10 +46,9 @@ def surface_features(dataset: Dataset, cultures: Registry = default_cultures) ->
         CarbError: a culture is not in the registry.
     """
     rows = []
+    labels = {culture: _labels(culture, cultures) for culture in {item.culture for item in dataset}}
     for item in dataset:
-        names = {cultures[item.culture].name, cultures.root(item.culture).name}
-        own = re.compile("|".join(rf"(?<!\w){re.escape(name)}(?!\w)" for name in sorted(names)), re.IGNORECASE)
-        known = label_pattern(item.culture) if item.culture in default_cultures else own
+        label = labels[item.culture]
         language = item.language.partition("-")[0].lower()
         rows += [
             (
@@ -57,12 +56,19 @@ def surface_features(dataset: Dataset, cultures: Registry = default_cultures) ->
                 response.id,
                 float(len(response.text)),
                 float(response.language.partition("-")[0].lower() == language),
-                float(bool(known.search(response.text) or own.search(response.text))),
+                float(label.search(response.text) is not None),
             )
             for response in (*item.responses, *item.perturbed)
         ]
     numbers = dict.fromkeys(("length", "language_match", "label_mention"), pl.Float64)
     return pl.DataFrame(rows, schema={"item_id": pl.String, "response_id": pl.String, **numbers}, orient="row")
+
+
+def _labels(culture: str, cultures: Registry) -> re.Pattern[str]:
+    names = {cultures[culture].name, cultures.root(culture).name}
+    own = "|".join(rf"(?<!\w){re.escape(name)}(?!\w)" for name in sorted(names))
+    known = f"{label_pattern(culture).pattern}|" if culture in default_cultures else ""
+    return re.compile(f"{known}(?i:{own})")
 
 
 def join_features(frame: pl.DataFrame, features: pl.DataFrame, names: Sequence[str]) -> pl.DataFrame:

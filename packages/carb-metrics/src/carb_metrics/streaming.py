@@ -14,7 +14,7 @@ from carb_data import CarbError
 from carb_data.table import COLUMNS, OPTIONAL
 from carb_metrics.accuracy import grouped_accuracy
 from carb_metrics.cells import Grouped
-from carb_metrics.clusters import CLUSTER, TIES, cluster_of, is_clustered
+from carb_metrics.clusters import CLUSTER, TIES, cluster_of, holds_several
 from carb_metrics.outcomes import Errors, Ties, count_kinds, outcomes_of_frame
 from carb_metrics.tally import GAP_DRAWS, Weights
 
@@ -84,7 +84,7 @@ def _count(table: pl.LazyFrame, keys: list[str], ties: Ties, batch: int) -> pl.D
     if "count" not in together.columns:
         sets = together.with_columns(count=pl.lit(1, pl.Int64))
         cluster = cluster_of(together)
-        if is_clustered(together.with_columns(pl.Series(CLUSTER, cluster))):
+        if holds_several(together, cluster):
             return together.drop(*TIES, strict=False).with_columns(pl.Series(CLUSTER, cluster))
         together = sets.drop("item_id", *TIES, strict=False)
     return together.group_by(pl.all().exclude("count")).agg(pl.col("count").sum()).sort(pl.all())

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import Any
 
 import numpy as np
@@ -11,7 +11,7 @@ import polars as pl
 
 from carb_data import CarbError
 from carb_metrics.cells import Cell, Gap, Totals
-from carb_metrics.clusters import Ints, Units, cluster_of, design, group_effective_n, is_clustered, number
+from carb_metrics.clusters import Design, Ints, Units, cluster_of, design, is_clustered, number
 from carb_metrics.intervals import Floats, effective_n, normal_quantile, wilson
 from carb_metrics.outcomes import Errors
 from carb_metrics.resampling import percentile_interval, sum_by
@@ -64,10 +64,13 @@ class Tally:
             self.accuracy: Floats = self.counts @ self.values / self.n
         self.apart = errors == "exclude"
         self.units: Units | None = None
+        self.effect: Floats = np.ones(groups)
         self.effective_n = self.effective(self.counts, self.n, self.accuracy)
         if "count" not in sets.columns and is_clustered(sets):
             self.units = self.make_units()
-            self.effective_n = group_effective_n(self.units, self.n, self.accuracy, self.effective_n, confidence)
+            found = self.design(self.units, np.arange(groups), groups)
+            self.effective_n = found.effective_n(self.accuracy, self.effective_n, confidence)
+            self.effect = found.effect
 
     def make_units(self) -> Units:
         """The counted sets with their clusters."""
@@ -78,7 +81,7 @@ class Tally:
         """A weight for each group, or ``CarbError`` where one is missing or not a weight."""
         if wanted is None:
             return None
-        named = [key[0] if len(key) == 1 else key for key in self.names()]
+        named = [key[0] if len(key) == 1 else key for key in self.names]
         missing = sorted({str(name) for name in named if name not in wanted})
         if missing:
             raise CarbError(f"weights has no entry for {', '.join(missing)}; each group of {self.keys} needs one.")
@@ -87,14 +90,34 @@ class Tally:
             raise CarbError("weights must be finite and not negative.")
         return weight
 
+    def design(self, units: Units, mean: Ints, means: int, weight: Floats | None = None) -> Design:
+        """The design effects of averages over groups.
+
+        Args:
+            units: the sets with their clusters.
+            mean: (groups,) the average that a group belongs to.
+            means: number of averages.
+            weight: (groups,) weight of a group in its average; left out, every set weighs the same.
+        """
+        if weight is None:
+            n = np.bincount(mean, self.n, means)
+            with np.errstate(invalid="ignore"):
+                centre = np.bincount(mean, self.counts @ self.values, means) / n
+            of = mean[units.group]
+            return design(units.cluster, units.credit - centre[of], mean=of, means=means)
+        weight = np.where(self.n > 0, weight, 0.0)
+        whole = np.bincount(mean, weight, means)[mean]
+        scale = np.divide(weight, whole * self.n, out=np.zeros(len(weight)), where=weight > 0)
+        there = scale[units.group] > 0
+        group = units.group[there]
+        residual = units.credit[there] - self.accuracy[group]
+        return design(units.cluster[there], residual, scale[group], mean[group], means)
+
+    @cached_property
     def names(self) -> list[tuple[Any, ...]]:
         """The key of each group, without the scorer."""
         keys = [key for key in self.keys if key != "scorer"]
         return self.rows.select(keys).rows() if keys else [()] * len(self.n)
-
-    def rows_of(self, scorer: str) -> Ints:
-        """Numbers of the groups of one scorer."""
-        return np.arange(len(self.n)) if self.scorer is None else np.flatnonzero(self.scorer == scorer)
 
     def frame(self) -> pl.DataFrame:
         """Key columns, then the fields of ``Cell``."""
@@ -128,34 +151,63 @@ class Tally:
         cell = Cell(accuracy=accuracy, low=min(low, accuracy), high=max(high, accuracy), **counts)
         return cell.with_errors_apart() if self.apart else cell
 
-    def totals(self, rows: Ints, weight: Floats | None, resamples: int, seed: int) -> Totals:
-        """Averages over groups of one scorer, which hold no set twice, and the gap between them."""
-        overall = self.overall(rows, self.units)
+    def totals(self, names: list[str], weight: Floats | None, resamples: int, seed: int) -> dict[str, Totals]:
+        """For each scorer, averages over its groups, which hold no set twice, and the gap between them."""
+        of = np.zeros(len(self.n), dtype=np.int64)
+        if self.scorer is not None:
+            place = {name: number for number, name in enumerate(names)}
+            of = np.array([place[name] for name in self.scorer], dtype=np.int64)
+        given: dict[str, Floats | None] = {"overall": None, "macro": np.ones(len(self.n))}
+        given |= {} if weight is None else {"weighted": weight}
+        units, effects = self.units, {}
+        if units is not None:  # of all scorers at once
+            effects = {key: self.design(units, of, len(names), value) for key, value in given.items()}
+        return {
+            name: self.totals_of(
+                np.flatnonzero(of == i), weight, {key: found.of(i) for key, found in effects.items()}, resamples, seed
+            )
+            for i, name in enumerate(names)
+        }
+
+    def totals_of(
+        self, rows: Ints, weight: Floats | None, effects: dict[str, Design], resamples: int, seed: int
+    ) -> Totals:
+        """``totals`` of the scorer that these groups belong to."""
+        overall = self.overall(rows, effects.get("overall"))
         lacking, comparable = self.lacking(rows)
         rows = rows[self.n[rows] > 0]
         # An order that the content alone decides, so that names of groups change no digit.
         rows = rows[np.lexsort((*self.counts[rows].T, np.zeros(len(rows)) if weight is None else weight[rows]))]
-        units = None if self.units is None else self.units.of(rows)
 
-        def average(given: Floats) -> Cell:
-            return overall if len(rows) < 2 else self.average(rows, given, units)
+        def average(key: str, given: Floats) -> Cell:
+            if not comparable:
+                return Cell()
+            return overall if len(rows) < 2 else self.average(rows, given, effects.get(key))
 
         return Totals(
             overall=overall,
-            macro=average(np.ones(len(rows))) if comparable else Cell(),
-            weighted=None if weight is None else average(weight[rows]) if comparable else Cell(),
-            gap=self.gap(rows, units, resamples, seed) if len(rows) > 1 else None,
+            macro=average("macro", np.ones(len(rows))),
+            weighted=None if weight is None else average("weighted", weight[rows]),
+            gap=self.gap(rows, resamples, seed) if len(rows) > 1 else None,
             lacking=lacking,
         )
 
     def lacking(self, rows: Ints) -> tuple[tuple[tuple[Any, ...], ...], bool]:
         """Groups of the table in which this scorer has no set that counts, and whether no other scorer has one."""
-        names = self.names()
-        there = {names[row] for row in rows if self.n[row]}
-        known = {name for name, n in zip(names, self.n, strict=True) if n}
-        return tuple(name for name in dict.fromkeys(names) if name not in there), known <= there
+        there = {self.names[row] for row in rows if self.n[row]}
+        return tuple(name for name in self._counted if name not in there), all(
+            name in there for name, counts in self._counted.items() if counts
+        )
 
-    def overall(self, rows: Ints, units: Units | None) -> Cell:
+    @cached_property
+    def _counted(self) -> dict[tuple[Any, ...], bool]:
+        """Every group, and whether any scorer has a set in it that counts."""
+        found: dict[tuple[Any, ...], bool] = {}
+        for name, n in zip(self.names, self.n, strict=True):
+            found[name] = found.get(name, False) or bool(n)
+        return found
+
+    def overall(self, rows: Ints, effects: Design | None) -> Cell:
         """Every set weighs the same."""
         n = self.n[rows].sum()
         if not n:
@@ -164,14 +216,10 @@ class Tally:
         counts = self.counts[rows].sum(0)
         accuracy = float(counts @ self.values / n)
         effective = float(self.effective(counts, n, accuracy))
-        if units is None:
-            return self.cell(rows, accuracy, effective)
-        mine = units.of(rows)
-        one = Units(np.zeros_like(mine.group), mine.cluster, mine.credit)
-        size, centre = np.array([n]), np.array([accuracy])
-        return self.cell(
-            rows, accuracy, float(group_effective_n(one, size, centre, np.array([effective]), self.confidence)[0])
-        )
+        if effects is not None:
+            found = effects.effective_n(np.array([accuracy]), np.array([effective]), self.confidence)
+            effective = float(found[0])
+        return self.cell(rows, accuracy, effective)
 
     def variances(self, rows: Ints) -> Floats:
         """(rows,) variance of each group's accuracy, drawn towards that of all these groups.
@@ -189,7 +237,7 @@ class Tally:
         result: Floats = ((square + PRIOR * square_of_all) / (n + PRIOR) - mean**2) / n
         return result
 
-    def average(self, rows: Ints, weight: Floats, units: Units | None) -> Cell:
+    def average(self, rows: Ints, weight: Floats, effects: Design | None) -> Cell:
         """``Σ w·p`` over the groups, with Wilson's interval at an effective sample size.
 
         Its variance is ``Σ w²·v`` of the groups' (``variances``), times the design effect of clusters; degrees of
@@ -197,7 +245,7 @@ class Tally:
 
         Args:
             rows: the groups; weight: (groups,) theirs, of any sum.
-            units: the sets of these groups with their clusters, or null where sets are independent.
+            effects: the design effect of this average, or null where sets are independent.
         """
         rows, weight = rows[weight > 0], weight[weight > 0]
         if not len(rows):
@@ -209,31 +257,25 @@ class Tally:
         parts = weight**2 * self.variances(rows)
         variance = parts.sum()
         freedom = variance**2 / (parts**2 / (self.n[rows] + PRIOR)).sum()
-        if units is not None:
-            scale = np.zeros(len(self.n))
-            scale[rows] = weight / self.n[rows]
-            a = scale[units.group]
-            there = a > 0
-            group, credit = units.group[there], units.credit[there]
-            found = design(units.cluster[there], credit - self.accuracy[group], a[there])
-            variance, freedom = variance * found.effect[0], min(freedom, found.freedom[0])
+        if effects is not None:
+            variance, freedom = variance * effects.effect[0], min(freedom, effects.freedom[0])
         centre = (accuracy * n + 1) / (n + 2)
         t = float(stdtrit(max(freedom, 1.0), 0.5 + self.confidence / 2))
         return self.cell(rows, accuracy, centre * (1 - centre) / variance * (normal_quantile(self.confidence) / t) ** 2)
 
-    def noise(self, rows: Ints, units: Units | None, draws: int, seed: int) -> Floats:
+    def noise(self, rows: Ints, draws: int, seed: int) -> Floats:
         """(draws, groups) normal deviations of the groups' accuracies, correlated where they share clusters."""
         count = len(rows)
-        variance = self.variances(rows)
+        variance = self.variances(rows) * self.effect[rows]
         normal = _normals(draws, count, seed)
-        if units is None:
+        if self.units is None:
             return normal * np.sqrt(variance)
-        place = np.searchsorted(np.sort(rows), units.group)
-        place = np.argsort(rows)[place]
+        units = self.units.of(rows)
+        place = np.zeros(len(self.n), dtype=np.int64)
+        place[rows] = np.arange(count)
         residual = units.credit - self.accuracy[units.group]
-        variance = variance * design(units.cluster, residual, mean=place, means=count).effect
-        cluster = np.unique(units.cluster, return_inverse=True)[1]
-        sums = np.bincount(cluster * count + place, residual, (int(cluster.max()) + 1) * count).reshape(-1, count)
+        pair = units.cluster * count + place[units.group]
+        sums = np.bincount(pair, residual, (int(units.cluster.max()) + 1) * count).reshape(-1, count)
         together = sums.T @ sums
         spread = np.sqrt(np.diag(together))
         scale = np.divide(1.0, spread, out=np.zeros(count), where=spread > 1e-9)
@@ -243,7 +285,7 @@ class Tally:
         root: Floats = vectors * np.sqrt(np.clip(values, 0, None)) * np.sqrt(variance)[:, None]
         return np.asarray(normal @ root.T)
 
-    def gap(self, rows: Ints, units: Units | None, draws: int, seed: int) -> Gap:
+    def gap(self, rows: Ints, draws: int, seed: int) -> Gap:
         """Best minus worst group, with an interval that allows for having picked them by looking.
 
         The upper limit is that of the two groups picked. Picking makes the gap too large, so the lower limit lets
@@ -251,7 +293,7 @@ class Tally:
         after Andrews and Soares (2010), Econometrica 78:119-157. Where best and worst are clear it is the plain
         normal interval; near ties it is conservative.
         """
-        noise = self.noise(rows, units, draws, seed)
+        noise = self.noise(rows, draws, seed)
         accuracy = self.accuracy[rows]
         best, worst = (rows[accuracy == pick].min() for pick in (accuracy.max(), accuracy.min()))
         top, bottom = int(np.flatnonzero(rows == best)[0]), int(np.flatnonzero(rows == worst)[0])
@@ -266,10 +308,9 @@ class Tally:
         low, high = difference - float(above), difference - float(below)
         if not 0 < difference < 1:  # Newcombe (1998), Statistics in Medicine 17:873-890, method 10
             low, high = self.newcombe(best, worst)
-        names = self.names()
         return Gap(
-            best=names[best],
-            worst=names[worst],
+            best=self.names[best],
+            worst=self.names[worst],
             difference=difference,
             low=min(max(low, 0.0), difference),
             high=max(min(high, 1.0), difference),
@@ -292,12 +333,16 @@ class Tally:
         if "count" in self.sets.columns:
             return self.without_intervals(weight)
         units = self.make_units() if self.units is None else self.units
-        rows = np.flatnonzero(self.n > 0)
-        ones = np.ones(len(rows))
+        every = np.arange(len(self.n))
+        rows, one = np.flatnonzero(self.n > 0), np.zeros(len(self.n), dtype=np.int64)
+
+        def average(given: Floats) -> Cell:
+            return self.average(rows, given[rows], self.design(units, one, 1, given))
+
         return Totals(
-            overall=self.overall(np.arange(len(self.n)), units),
-            macro=self.average(rows, ones, units),
-            weighted=None if weight is None else self.average(rows, weight[rows], units),
+            overall=self.overall(every, self.design(units, one, 1)),
+            macro=average(np.ones(len(self.n))),
+            weighted=None if weight is None else average(weight),
         )
 
     def without_intervals(self, weight: Floats | None) -> Totals:
