@@ -312,7 +312,7 @@ def perturbed(runs: Sequence[Path], data: Path, limit: int | None) -> str:
         scores = read_perturbed(run)
         assert scores is not None
         lost = scores.frame["score"].null_count() / len(scores)
-        for row in sensitivity_change(scores, "before", "after").kinds.to_dicts():
+        for row in (kind.model_dump() for kind in sensitivity_change(scores, "before", "after").kinds):
             values = ["–" if row[name] is None else f"{row[name]:.2f}" for name in ("before", "after", "factor")]
             low, high = ("–" if row[name] is None else f"{row[name]:.2f}" for name in ("factor_low", "factor_high"))
             cells = [run.name, row["perturbation"], str(row["n"]), values[0], values[1], f"{values[2]} [{low}, {high}]"]

@@ -43,12 +43,12 @@ def test_a_judge_that_is_shown_several_orders_is_measured(
     assert (counts.height, set(counts["len"])) == (8 * orders, {shown})
     table = ScoreTable(pl.read_parquet(tmp_path / "scores.parquet"))
     bias = judge_bias(table, frame)
-    row = bias.scorers.row(0, named=True)
+    row = bias.scorers[0].model_dump()
     assert row["presentations"] == 8 * orders
     assert row["position_p"] is not None
     assert 0 <= row["swap_consistency"] <= 1
     assert row["swap_pairs"] == 8 * swaps  # of the same candidates in different orders
-    assert bias.positions["position"].to_list() == list(range(shown))
+    assert [one.position for one in bias.positions] == list(range(shown))
     if options == "mode=listwise&orders=both":  # a score is the mean of what the orders said
         means = frame.group_by("item_id", "response_id").agg(pl.col("score").mean().alias("mean"))
         joined = table.frame.join(means, on=["item_id", "response_id"])

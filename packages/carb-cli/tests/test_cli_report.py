@@ -77,7 +77,7 @@ def test_numbers_are_those_of_the_metrics(found: dict[str, Any], finished_run: P
     table = ScoreTable.load(finished_run / "scores.parquet")
     accuracy = bon_accuracy(table, by=("scorer",))
     parts = breakdown(table)
-    ranks = {row["scorer"]: row["rank"] for row in rank(table).scorers.to_dicts()}
+    ranks = {row.scorer: row.place.rank for row in rank(table).scorers}
     for name, scorer in found["scorers"].items():
         assert scorer["overall"] == accuracy.cell(name).model_dump()
         assert scorer["by_culture"]["thai"] == parts.by_culture.cell(name, "thai").model_dump()

@@ -113,9 +113,12 @@ def test_compare_by_group(make_table):
     a = make_table([WON, WON, LOST, WON], scorer="a", cultures=["thai", "german"])
     b = make_table([LOST, WON, LOST, LOST], scorer="b", cultures=["thai", "german"])
     result = compare(a, b, by="culture")
-    assert result.groups["difference"].to_list() == [0.5, 0.5]
+    assert [group.difference for group in result.groups] == [0.5, 0.5]
     assert result.macro.estimate == 0.5
-    assert result.groups.columns[:2] == ["culture", "n"]
+    assert [(group.key, group.n) for group in result.groups] == [("german", 2), ("thai", 2)]
+    both = compare(a, b, by=["culture", "domain"]).groups
+    assert [group.key for group in both] == ["german/values", "thai/values"]
+    assert compare(a, b).groups == ()
 
 
 def test_compare_uses_common_sets_and_says_so(make_table):
@@ -158,9 +161,9 @@ def test_clusters_widen_the_interval_and_weaken_the_test(make_table):
     assert together.difference == apart.difference
     assert together.high - together.low > 1.5 * (apart.high - apart.low)
     assert together.p > 10 * apart.p
-    ranked = rank(ScoreTable.concat([a, b])).pairs.row(0, named=True)
-    assert ranked["p"] == together.p
-    assert (ranked["low"], ranked["high"]) == pytest.approx((together.low, together.high))
+    (ranked,) = rank(ScoreTable.concat([a, b])).pairs
+    assert ranked.p == together.p
+    assert (ranked.low, ranked.high) == pytest.approx((together.low, together.high))
 
 
 def test_rank_orders_scorers_and_bounds_ranks(make_table):
@@ -169,43 +172,43 @@ def test_rank_orders_scorers_and_bounds_ranks(make_table):
     middle = make_table([WON, LOST] * 30, scorer="middle")
     twin = make_table([WON, LOST] * 30, scorer="twin")
     result = rank(ScoreTable.concat([worst, twin, best, middle]))
-    assert result.scorers["scorer"].to_list() == ["best", "middle", "twin", "worst"]
-    assert result.scorers["rank"].to_list() == [1, 2, 2, 4]
-    assert result.scorers["rank_low"].to_list() == [1, 2, 2, 4]
-    assert result.scorers["rank_high"].to_list() == [1, 3, 3, 4]
-    assert result.pairs.height == 6
-    row = result.pairs.filter((pl.col("a") == "best") & (pl.col("b") == "middle")).row(0, named=True)
+    assert [row.scorer for row in result.scorers] == ["best", "middle", "twin", "worst"]
+    assert [row.place.text for row in result.scorers] == ["1 [1–1]", "2 [2–3]", "2 [2–3]", "4 [4–4]"]
+    assert len(result.pairs) == 6
+    row = next(pair for pair in result.pairs if (pair.a, pair.b) == ("best", "middle"))
     pair = compare(best, middle)
-    assert (row["p"], row["difference"], row["low"]) == (pair.p, pair.difference, pytest.approx(pair.low))
+    assert (row.p, row.difference, row.low) == (pair.p, pair.difference, pytest.approx(pair.low))
 
 
 def test_rank_agrees_with_accuracy_and_handles_gaps(make_table):
     a = make_table([WON, LOST, TIED, WON], scorer="a")
     b = ScoreTable(make_table([WON, TIED, LOST, FAILED], scorer="b").frame.filter(pl.col("item_id") != "item-0"))
     result = rank(ScoreTable.concat([a, b]), ties="shared", errors="exclude")
-    assert result.pairs["n"].to_list() == [2]
+    assert [pair.n for pair in result.pairs] == [2]
     groups = bon_accuracy(ScoreTable.concat([a, b]), by="scorer", ties="shared", errors="exclude").groups
-    assert dict(result.scorers.select("scorer", "accuracy").rows()) == dict(groups.select("scorer", "accuracy").rows())
+    assert {row.scorer: row.cell.accuracy for row in result.scorers} == dict(groups.select("scorer", "accuracy").rows())
 
 
 @pytest.mark.parametrize("errors", ["wrong", "exclude"])
 def test_a_scorer_without_a_score_has_no_rank(make_table, errors):
     tables = [make_table(sets * 6, scorer=name) for name, sets in (("a", [WON]), ("b", [LOST]), ("gone", [FAILED]))]
     result = rank(ScoreTable.concat(tables), errors=errors)
-    assert result.scorers["scorer"].to_list() == ["a", "b", "gone"]
-    assert result.scorers.select("rank", "rank_low", "rank_high").row(2) == (None, None, None)
-    assert result.scorers["rank_high"].to_list()[:2] == [1, 2]  # the third is no place that they could have
-    assert result.pairs.select("a", "b").rows() == [("a", "b")]
+    assert [row.scorer for row in result.scorers] == ["a", "b", "gone"]
+    assert dict(result.of("gone").place) == {"rank": None, "low": None, "high": None}
+    assert [row.place.high for row in result.scorers[:2]] == [1, 2]  # the third is no place that they could have
+    assert [(pair.a, pair.b) for pair in result.pairs] == [("a", "b")]
     alone = rank(tables[2], errors=errors)
-    assert alone.scorers["rank"].to_list() == [None]
-    assert alone.pairs.height == 0
+    assert [row.place.rank for row in alone.scorers] == [None]
+    assert alone.pairs == ()
+    with pytest.raises(CarbError, match="no scorer 'b' here; there are: gone"):
+        alone.of("b")
 
 
 def test_rank_of_one_or_none(make_table):
     table = make_table([WON, LOST])
-    assert rank(table).scorers.select("rank", "rank_low", "rank_high").row(0) == (1, 1, 1)
-    assert rank(table).pairs.height == 0
-    assert rank(ScoreTable(table.frame.clear())).scorers.height == 0
+    assert [row.place.text for row in rank(table).scorers] == ["1 [1–1]"]
+    assert rank(table).pairs == ()
+    assert rank(ScoreTable(table.frame.clear())).scorers == ()
 
 
 def test_difference_interval_equals_bonett_and_price():

@@ -183,9 +183,9 @@ def test_rank_limits_hold_all_ranks_at_once():
     for _ in range(rounds):
         won = (rng.random((4, n)) < p[:, None]).astype(np.float64)
         score = np.where(place == 0, won[scorer, item], 0.5)
-        found = rank(ScoreTable(frame.with_columns(score=pl.Series(score)))).scorers.sort("scorer")
-        truth = pl.Series([1, 2, 3, 4])
-        hits += bool(((found["rank_low"] <= truth) & (truth <= found["rank_high"])).all())
+        found = rank(ScoreTable(frame.with_columns(score=pl.Series(score))))
+        truth = dict(zip(sorted(row.scorer for row in found.scorers), [1, 2, 3, 4], strict=True))
+        hits += all(row.place.low <= truth[row.scorer] <= row.place.high for row in found.scorers)
     assert hits / rounds >= 0.95
 
 

@@ -119,7 +119,7 @@ def test_position_bias_of_repeated_presentations_keeps_its_level(make_table):
         shown = pl.DataFrame(
             rows, schema=["scorer", "item_id", "order_id", "response_id", "position", "score"], orient="row"
         )
-        hits += judge_bias(table, shown).scorers["position_p"][0] < 0.05
+        hits += judge_bias(table, shown).of("judge").position_p < 0.05
     assert hits / rounds <= 0.12
 
 

@@ -41,9 +41,9 @@ def test_a_judge_that_always_picks_the_first(make_table):
         for order in range(2)
     ]
     result = judge_bias(make_table([[1.0, 0.0, 0.5]] * 60), present(rows))
-    row = result.scorers.row(0, named=True)
-    assert result.positions["share"].to_list() == [1, 0, 0]
-    assert result.positions["expected"].to_list() == pytest.approx([1 / 3] * 3)
+    row = result.scorers[0].model_dump()
+    assert [row.share for row in result.positions] == [1, 0, 0]
+    assert [row.expected for row in result.positions] == pytest.approx([1 / 3] * 3)
     assert row["position_p"] < 1e-6
     same = sum(a[2][0][0] == b[2][0][0] for a, b in zip(rows[::2], rows[1::2], strict=True))
     swapped = sum([k for k, _ in a[2]] != [k for k, _ in b[2]] for a, b in zip(rows[::2], rows[1::2], strict=True))
@@ -58,10 +58,10 @@ def test_a_judge_that_heeds_the_text_alone(make_table):
     rng = np.random.default_rng(1)
     rows = [(i, str(o), [(k, float(k == 0)) for k in rng.permutation(4)]) for i in range(50) for o in range(3)]
     result = judge_bias(make_table([[1.0, 0.0, 0.0, 0.0]] * 50), present(rows))
-    row = result.scorers.row(0, named=True)
+    row = result.scorers[0].model_dump()
     assert row["swap_consistency"] == 1
     assert row["position_p"] > 0.001
-    assert result.positions["picks"].sum() == 150
+    assert sum(row.picks for row in result.positions) == 150
 
 
 def test_ties_and_failures_are_told_apart(make_table):
@@ -71,7 +71,7 @@ def test_ties_and_failures_are_told_apart(make_table):
         (0, "c", [(0, 1.0), (1, 0.0)]),
         (0, "d", [(0, None), (1, 0.0)]),
     ]
-    row = judge_bias(make_table([[1.0, 0.0]]), present(rows)).scorers.row(0, named=True)
+    row = judge_bias(make_table([[1.0, 0.0]]), present(rows)).scorers[0].model_dump()
     assert (row["presentations"], row["undecided"], row["errors"]) == (3, 2, 1)
     assert (row["swap_pairs"], row["swap_consistency"]) == (2, 0.5)  # a-b agree on a tie, b-c do not
     assert (row["self_pairs"], row["self_agreement"]) == (1, 0)
@@ -79,12 +79,12 @@ def test_ties_and_failures_are_told_apart(make_table):
 
 def test_what_is_not_given_is_null(make_table):
     table = make_table([[1.0, 0.0]])
-    row = judge_bias(table).scorers.row(0, named=True)
+    row = judge_bias(table).scorers[0].model_dump()
     assert {k: v for k, v in row.items() if v is not None} == {"scorer": "judge"}
-    row = judge_bias(table, present([])).scorers.row(0, named=True)
+    row = judge_bias(table, present([])).scorers[0].model_dump()
     assert row["swap_consistency"] is None
     assert row["position_p"] is None
-    assert judge_bias(ScoreTable(table.frame.clear()), present([])).scorers.height == 0
+    assert judge_bias(ScoreTable(table.frame.clear()), present([])).scorers == ()
     with pytest.raises(CarbError, match="no scorer"):
         judge_bias(table).length("other")
 

@@ -46,7 +46,7 @@ SETS = [[4.0, 1.0, 2.0, 3.0], [5.0, 2.0, 3.0, 4.0], [2.0, 3.0, 1.0, 0.0]]
 def test_changes_by_hand(make_table):
     table = perturb(make_table(SETS), {"CC": lambda s: s - 3, "RP": lambda s: s + 0.5, "CL": lambda s: s * 0.9})
     result = perturbation_sensitivity(table)
-    rows = {row["perturbation"]: row for row in result.kinds.to_dicts()}
+    rows = {row["perturbation"]: row for row in map(dict, result.kinds)}
     assert list(rows) == ["CC", "CL", "RP"]
     spread = math.sqrt(sum(np.var(s, ddof=1) for s in SETS) / 3)
     assert rows["CC"]["spread"] == pytest.approx(3 / spread)
@@ -55,7 +55,7 @@ def test_changes_by_hand(make_table):
     assert rows["CL"]["relative"] == pytest.approx(0.1)
     assert (rows["CC"]["flips"], rows["CC"]["judged"], rows["CC"]["lost"], rows["CC"]["gained"]) == (2 / 3, 3, 2, 0)
     assert rows["RP"]["flips"] == 0
-    assert result.scorers["spread"][0] == pytest.approx(spread)
+    assert result.scorers[0].spread == pytest.approx(spread)
     surface = (np.mean([0.4, 0.5, 0.2]) + 0.5) / 2
     assert result.ratio().estimate == pytest.approx(3 / surface)
 
@@ -63,7 +63,7 @@ def test_changes_by_hand(make_table):
 def test_flips_to_and_from_ties_count(make_table):
     sets = [[4.0, 1.0], [4.0, 4.0], [4.0, 1.0], [1.0, 4.0]]
     table = perturb(make_table(sets), {"CC": [1.0, 5.0, None, 5.0]})
-    row = perturbation_sensitivity(table).kinds.row(0, named=True)
+    row = perturbation_sensitivity(table).kinds[0].model_dump()
     assert (row["n"], row["errors"], row["judged"], row["flips"]) == (3, 1, 3, 1.0)
     assert (row["lost"], row["gained"]) == (1, 2)
 
@@ -75,7 +75,8 @@ def test_spread_units_do_not_depend_on_scale_and_zero(make_table, scale, shift):
     one = perturbation_sensitivity(perturb(make_table(SETS), changes))
     two = perturbation_sensitivity(perturb(make_table((np.array(SETS) * scale + shift).tolist()), moved))
     for name in ("spread", "spread_low", "spread_high", "signed", "flips", "flips_low"):
-        assert np.allclose(one.kinds[name], two.kinds[name], rtol=1e-6)
+        values = [[getattr(row, name) for row in found.kinds] for found in (one, two)]
+        assert np.allclose(*values, rtol=1e-6)
     assert one.ratio().estimate == pytest.approx(two.ratio().estimate)
 
 
@@ -83,7 +84,7 @@ def test_several_scorers_and_row_order(make_table):
     tables = [perturb(make_table(SETS, scorer=s), {"CC": lambda v: v - 2, "RP": lambda v: v + 1}) for s in "ba"]
     both = ScoreTable.concat(tables)
     result = perturbation_sensitivity(both)
-    assert result.scorers["scorer"].to_list() == ["a", "b"]
+    assert [row.scorer for row in result.scorers] == ["a", "b"]
     assert perturbation_sensitivity(ScoreTable(both.frame.reverse())) == result
     assert result.ratio("a") == result.ratio("b")
     for wrong in (None, "c"):
@@ -92,14 +93,14 @@ def test_several_scorers_and_row_order(make_table):
 
 
 def test_degenerate_sensitivity_is_null(make_table):
-    assert perturbation_sensitivity(make_table(SETS)).kinds.height == 0
+    assert perturbation_sensitivity(make_table(SETS)).kinds == ()
     assert perturbation_sensitivity(make_table(SETS)).ratio().estimate is None
-    assert perturbation_sensitivity(ScoreTable(make_table(SETS).frame.clear())).scorers.height == 0
+    assert perturbation_sensitivity(ScoreTable(make_table(SETS).frame.clear())).scorers == ()
     flat = perturb(make_table([[0.0, 0.0]] * 3), {"CC": lambda _: 1.0, "RP": lambda s: s})
-    row = perturbation_sensitivity(flat).kinds.row(0, named=True)
+    row = perturbation_sensitivity(flat).kinds[0].model_dump()
     assert (row["spread"], row["relative"], row["undefined"]) == (None, None, 3)
     failed = perturb(make_table(SETS), {"CC": [None] * 3})
-    row = perturbation_sensitivity(failed).kinds.row(0, named=True)
+    row = perturbation_sensitivity(failed).kinds[0].model_dump()
     assert (row["n"], row["errors"], row["spread"], row["flips"], row["lost"]) == (0, 3, None, None, None)
     one = perturb(make_table(SETS[:1]), {"CC": lambda s: s - 1, "RP": lambda s: s - 0.5})
     assert perturbation_sensitivity(one).ratio().estimate == 2
@@ -128,7 +129,7 @@ def test_coverage_of_sensitivity(make_table):
     hits = dict.fromkeys(truth, 0)
     for _ in range(rounds):
         result = perturbation_sensitivity(simulate(rng, make_table))
-        row = result.kinds.row(0, named=True)
+        row = result.kinds[0].model_dump()
         hits["spread"] += row["spread_low"] <= truth["spread"] <= row["spread_high"]
         hits["ratio"] += result.ratio().low <= truth["ratio"] <= result.ratio().high
     assert all(0.93 <= count / rounds <= 0.97 for count in hits.values()), hits
@@ -147,10 +148,10 @@ def test_consistency_by_hand(make_table):
     result = cross_lingual_consistency(consistent(make_table, [1.0, -2.0]), k=0.5, unit="raw")
     pairs = {("de", "en"): [1, 2], ("de", "fr"): [1, 1], ("en", "fr"): [2, 1]}
     expected = {pair: np.exp(-0.5 * np.array(d)).mean() for pair, d in pairs.items()}
-    for row in result.pairs.to_dicts():
-        assert row["consistency"] == pytest.approx(expected[row["language_a"], row["language_b"]])
-        assert row["n"] == 2
-    row = result.scorers.row(0, named=True)
+    for pair in result.of("judge").pairs:
+        assert pair.consistency == pytest.approx(expected[pair.a, pair.b])
+        assert pair.n == 2
+    row = result.scorers[0].model_dump()
     assert row["consistency"] == pytest.approx(np.mean(list(expected.values())))
     assert (row["n"], row["k"]) == (6, 0.5)
     matrix = result.matrix("judge")
@@ -163,16 +164,16 @@ def test_consistency_in_spreads_does_not_depend_on_scale(make_table):
     table = consistent(make_table, [1.0, -2.0, 0.5])
     scaled = ScoreTable(table.frame.with_columns(pl.col("score") * 7 + 3))
     for k in (None, 1.0):
-        one, two = (cross_lingual_consistency(t, k).scorers.row(0, named=True) for t in (table, scaled))
+        one, two = (cross_lingual_consistency(t, k).scorers[0].model_dump() for t in (table, scaled))
         assert one["consistency"] == pytest.approx(two["consistency"])
         assert one["k"] == pytest.approx(two["k"])
-    raw = [cross_lingual_consistency(t, unit="raw").scorers["consistency"][0] for t in (table, scaled)]
+    raw = [cross_lingual_consistency(t, unit="raw").scorers[0].consistency for t in (table, scaled)]
     assert raw[0] == pytest.approx(raw[1])
 
 
 def test_no_difference_is_full_consistency(make_table):
     table = perturb(make_table(SETS), {"CL": lambda s: s})
-    row = cross_lingual_consistency(table, 3.0).scorers.row(0, named=True)
+    row = cross_lingual_consistency(table, 3.0).scorers[0].model_dump()
     assert (row["consistency"], row["low"], row["high"]) == (1, 1, 1)
 
 
@@ -180,9 +181,9 @@ def test_translations_of_a_set_can_be_paired(make_table):
     table = make_table(SETS[:2], sources=["q1"])
     english, thai = pl.col("item_id") == "item-0", pl.lit("th")
     table = ScoreTable(table.frame.with_columns(language=pl.when(english).then("language").otherwise(thai)))
-    assert cross_lingual_consistency(table, 1.0, "raw").scorers["consistency"][0] is None
+    assert cross_lingual_consistency(table, 1.0, "raw").scorers[0].consistency is None
     result = cross_lingual_consistency(table, 1.0, "raw", translations=True)
-    assert result.scorers["consistency"][0] == pytest.approx(math.exp(-1))
+    assert result.scorers[0].consistency == pytest.approx(math.exp(-1))
     with pytest.raises(CarbError, match="with_items"):
         cross_lingual_consistency(make_table(SETS), 1.0, translations=True)
 
@@ -190,8 +191,8 @@ def test_translations_of_a_set_can_be_paired(make_table):
 def test_degenerate_consistency_is_null(make_table):
     for table in (make_table(SETS), perturb(make_table([[1.0, 1.0]]), {"CL": lambda s: s}), make_table([])):
         result = cross_lingual_consistency(table)
-        assert result.scorers["consistency"].null_count() == result.scorers.height
-        assert result.pairs.height == 0
+        assert all(row.consistency is None for row in result.scorers)
+        assert not any(row.pairs for row in result.scorers)
     with pytest.raises(CarbError, match="no scorer"):
         result.matrix("nobody")
 
@@ -221,7 +222,7 @@ def test_coverage_of_consistency(make_table):
     for _ in range(rounds):
         sets = rng.normal(size=(80, 2))
         table = perturb(make_table(sets.tolist()), {"CL": (sets[:, 0] + rng.normal(size=80)).tolist()})
-        row = cross_lingual_consistency(table, 1.0, "raw").scorers.row(0, named=True)
+        row = cross_lingual_consistency(table, 1.0, "raw").scorers[0].model_dump()
         hits += row["low"] <= truth <= row["high"]
     assert 0.93 <= hits / rounds <= 0.97
 
@@ -249,11 +250,11 @@ def test_explainability_equals_scikit_learn(make_table):
         model = linear.LinearRegression(fit_intercept=False).fit(x[fold != part], y[fold != part])
         predicted[fold == part] = model.predict(x[fold == part])
     expected = 1 - ((y - predicted) ** 2).sum() / (y**2).sum()
-    row = result.scorers.row(0, named=True)
+    row = result.scorers[0].model_dump()
     assert row["r2"] == pytest.approx(expected, abs=1e-10)
     assert row["low"] < row["r2"] < row["high"]
     assert (row["n"], row["items"]) == (240, 60)
-    by = {r["feature"]: r for r in result.features.to_dicts()}
+    by = {r["feature"]: r for r in map(dict, result.features)}
     assert by["length"]["alone"] > 0.4 > 0.1 > by["noise"]["alone"]
     assert by["length"]["unique"] > 0.4
     assert by["length"]["coefficient"] == pytest.approx(1, abs=0.2)
@@ -263,17 +264,17 @@ def test_coverage_of_explainability(make_table):
     rng, rounds, hits = np.random.default_rng(5), 400, 0
     for _ in range(rounds):
         table, features = feature_table(rng, make_table, items=100)
-        row = shortcut_explainability(table, features).scorers.row(0, named=True)
+        row = shortcut_explainability(table, features).scorers[0].model_dump()
         hits += row["low"] <= 0.5 <= row["high"]
     assert 0.93 <= hits / rounds <= 0.97
 
 
 def test_random_scores_are_not_explained_and_pure_surface_is(make_table):
     table, features = feature_table(np.random.default_rng(4), make_table, weight=0.0)
-    assert shortcut_explainability(table, features).scorers["r2"][0] < 0.05
+    assert shortcut_explainability(table, features).scorers[0].r2 < 0.05
     pure = features.join(table.frame, on=["item_id", "response_id"]).select(pl.col("length").alias("score"))
     surface = ScoreTable(table.frame.with_columns(pure["score"]))
-    assert shortcut_explainability(surface, features.drop("noise")).scorers["r2"][0] == pytest.approx(1)
+    assert shortcut_explainability(surface, features.drop("noise")).scorers[0].r2 == pytest.approx(1)
 
 
 def test_explainability_of_degenerate_input(make_table):
@@ -281,7 +282,7 @@ def test_explainability_of_degenerate_input(make_table):
     features = table.frame.select("item_id", "response_id", length=pl.lit(1.0))
     for t in (table, make_table(SETS), make_table([])):
         result = shortcut_explainability(t, t.frame.select("item_id", "response_id", length=pl.lit(1.0)))
-        assert result.scorers["r2"].null_count() == result.scorers.height
+        assert all(row.r2 is None for row in result.scorers)
     with pytest.raises(CarbError, match="at least 2"):
         shortcut_explainability(table, features, folds=1)
 
@@ -306,7 +307,7 @@ def test_features_are_checked(make_table, change, message):
 def test_features_without_item_ids_need_unique_response_ids(make_table):
     table = make_table([[1.0, 2.0]] * 6)
     features = table.frame.select("response_id", length=pl.col("score"))
-    assert shortcut_explainability(table, features).scorers["r2"][0] == pytest.approx(1)
+    assert shortcut_explainability(table, features).scorers[0].r2 == pytest.approx(1)
     same = ScoreTable(table.frame.with_columns(response_id=pl.col("role")))
     with pytest.raises(CarbError, match="item_id"):
         shortcut_explainability(same, features)

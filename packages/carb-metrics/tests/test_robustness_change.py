@@ -44,7 +44,7 @@ def both(seed: int = 0, scale: float = 1.0, **sizes: tuple[float, ...]) -> Score
 
 
 def rows_of(table: ScoreTable, before: str = "early", after: str = "late") -> dict[str, dict]:
-    return {row["perturbation"]: row for row in sensitivity_change(table, before, after).kinds.to_dicts()}
+    return {row["perturbation"]: row for row in map(dict, sensitivity_change(table, before, after).kinds)}
 
 
 def test_values_are_those_of_perturbation_sensitivity_and_the_interval_that_of_a_plain_jackknife() -> None:
@@ -55,7 +55,7 @@ def test_values_are_those_of_perturbation_sensitivity_and_the_interval_that_of_a
 
     def spread(of: ScoreTable, scorer: str, kind: str) -> float:
         rows = perturbation_sensitivity(of).kinds
-        return rows.filter((pl.col("scorer") == scorer) & (pl.col("perturbation") == kind))["spread"].item()
+        return next(row.spread for row in rows if (row.scorer, row.perturbation) == (scorer, kind))
 
     for kind in KINDS:
         row = found[kind]

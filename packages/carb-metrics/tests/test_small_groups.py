@@ -79,9 +79,8 @@ def test_a_rank_lies_in_its_interval_on_unequal_sets(make_table):
     tables = [make_table([WON] * 40 + [WON] * 54 + [LOST] * 6, scorer="good"), ScoreTable(part)]
     tables += [make_table([WON] * 30 + [LOST] * 10 + [LOST] * 60, scorer="bad")]
     found = rank(ScoreTable.concat(tables)).scorers
-    assert (found["rank_low"] <= found["rank"]).all()
-    assert (found["rank"] <= found["rank_high"]).all()
-    assert found["scorer"].to_list() == ["part", "good", "bad"]
+    assert all(row.place.low <= row.place.rank <= row.place.high for row in found)
+    assert [row.scorer for row in found] == ["part", "good", "bad"]
 
 
 def test_a_scorer_that_lacks_a_culture_has_no_macro_average(make_table):

@@ -10,12 +10,13 @@ import numpy as np
 import polars as pl
 
 from carb_data import CarbError, ScoreTable
-from carb_metrics.cells import Estimate, Frame, Result
+from carb_metrics.cells import Estimate, Result
 from carb_metrics.clusters import TIES, Ints, cluster_of, design, is_clustered, number
 from carb_metrics.intervals import Floats, check_confidence
 from carb_metrics.outcomes import Errors, set_outcomes
 from carb_metrics.outcomes import Ties as TieRule
 from carb_metrics.paired import Paired, adjust, minimum_detectable_difference, paired, sets_needed
+from carb_metrics.rows import ComparedGroup
 
 
 class Comparison(Result):
@@ -48,9 +49,8 @@ class Comparison(Result):
     more_sets: int | None = None
     """Further sets after which the difference seen would be found with 80% power; 0 if settled, null if it is 0."""
     by: tuple[str, ...] = ()
-    groups: Frame
-    """A row per group: keys, ``n``, ``only_a``, ``only_b``, ``accuracy_a``, ``accuracy_b``, ``difference``, ``low``,
-    ``high``, ``p``, ``p_adjusted`` (Holm)."""
+    groups: tuple[ComparedGroup, ...] = ()
+    """A row per group, in the order of the keys."""
 
     @property
     def discordance(self) -> float | None:
@@ -159,20 +159,27 @@ class _Pairs:
         """The paired difference of these pairs."""
         return paired(self.d[rows], None if self.cluster is None else self.cluster[rows], self.confidence)
 
-    def groups(self) -> pl.DataFrame:
-        found = []
-        for group in range(len(self.n)):
-            rows = np.flatnonzero(self.group == group)
-            d, here = self.d[rows], self.of(rows)
-            wins = (int((d > 0).sum()), int((d < 0).sum()))
-            means = (float(self.a[rows].mean()), float(self.b[rows].mean()))
-            found.append((len(rows), *wins, *means, here.estimate, here.low, here.high, here.p))
-        counts, numbers = ("n", "only_a", "only_b"), ("accuracy_a", "accuracy_b", "difference", "low", "high", "p")
-        schema = {**dict.fromkeys(counts, pl.Int64), **dict.fromkeys(numbers, pl.Float64)}
-        frame = pl.DataFrame(found, schema=schema, orient="row")
-        frame = frame.with_columns(pl.Series("p_adjusted", adjust(frame["p"].to_numpy()), dtype=pl.Float64))
-        names = [column.cast(pl.String) for column in self.rows]
-        return pl.DataFrame([*names, *frame])
+    def groups(self) -> tuple[ComparedGroup, ...]:
+        rows = [np.flatnonzero(self.group == group) for group in range(len(self.n))] if self.keys else []
+        found = [self.of(where) for where in rows]
+        adjusted = adjust([math.nan if one.p is None else one.p for one in found])
+        keys = self.rows.select(pl.col(self.keys).cast(pl.String).fill_null("none")).rows() if self.keys else []
+        return tuple(
+            ComparedGroup(
+                key="/".join(key),
+                n=len(where),
+                only_a=int((self.d[where] > 0).sum()),
+                only_b=int((self.d[where] < 0).sum()),
+                accuracy_a=float(self.a[where].mean()),
+                accuracy_b=float(self.b[where].mean()),
+                difference=one.estimate,
+                low=one.low,
+                high=one.high,
+                p=one.p,
+                p_adjusted=float(value),
+            )
+            for key, where, one, value in zip(keys, rows, found, adjusted, strict=True)
+        )
 
     def macro(self) -> Estimate:
         """Mean of the groups' differences.

@@ -9,10 +9,11 @@ import numpy as np
 import polars as pl
 
 from carb_data import CarbError, Perturbation, ScoreTable
-from carb_metrics.cells import Frame, Result
+from carb_metrics.cells import Result
 from carb_metrics.intervals import Floats, check_confidence
 from carb_metrics.pairs import as_text, perturbed_pairs, within_item
 from carb_metrics.resampling import jackknife_interval
+from carb_metrics.rows import ConsistencyRow, LanguagePairRow, of_scorer, row_of
 
 Unit = Literal["raw", "spread"]
 
@@ -21,12 +22,15 @@ class Consistency(Result):
     """Cross-lingual consistency: 1 where language does not matter."""
 
     unit: Unit
-    scorers: Frame
-    """A row per scorer: ``scorer``, ``consistency``, ``low``, ``high``, ``n`` (pairs of languages of one content),
-    ``k``, ``spread`` (the scorer's within-item standard deviation, in units of its scores)."""
-    pairs: Frame
-    """A row per scorer and two languages: ``scorer``, ``language_a``, ``language_b`` (in alphabetical order),
-    ``consistency``, ``low``, ``high``, ``n``."""
+    scorers: tuple[ConsistencyRow, ...]
+
+    def of(self, scorer: str) -> ConsistencyRow:
+        """The row of one scorer.
+
+        Raises:
+            CarbError: there is no such scorer.
+        """
+        return of_scorer(self.scorers, scorer)
 
     def matrix(self, scorer: str) -> pl.DataFrame:
         """Language × language, 1 on the diagonal, null where no content is in both languages.
@@ -34,10 +38,7 @@ class Consistency(Result):
         Raises:
             CarbError: there is no such scorer.
         """
-        if scorer not in self.scorers["scorer"]:
-            raise CarbError(f"There is no scorer '{scorer}' here; there are: {', '.join(self.scorers['scorer'])}.")
-        mine = self.pairs.filter(pl.col("scorer") == scorer)
-        value = {(a, b): c for _, a, b, c, *_ in mine.rows()}
+        value = {(pair.a, pair.b): pair.consistency for pair in self.of(scorer).pairs}
         languages = sorted({language for pair in value for language in pair})
         columns = {b: [1.0 if a == b else value.get((min(a, b), max(a, b))) for a in languages] for b in languages}
         return pl.DataFrame({"language": languages, **columns}, schema_overrides=dict.fromkeys(languages, pl.Float64))
@@ -80,7 +81,7 @@ def cross_lingual_consistency(
         raise CarbError("translations need the column 'source_item'; add it with ScoreTable.with_items(dataset).")
     differences = _content_pairs(frame, translations=translations)
     spreads = {name: math.sqrt(s / f) for name, s, f in _pooled(frame).rows() if s > 0}
-    overall, by_pair = [], []
+    rows = []
     for name in frame["scorer"].unique().sort():
         mine, spread = differences.filter(pl.col("scorer") == name), spreads.get(name)
         scale = 1.0 if unit == "raw" else spread
@@ -88,17 +89,13 @@ def cross_lingual_consistency(
         usable = mine if steep is not None and scale is not None else mine.clear()
         value = pl.col("difference") * (-(steep or 0.0) / (scale or 1.0))
         usable = usable.with_columns(value.exp().alias("value"))
-        overall.append((name, *_mean(usable, confidence), usable.height, steep, spread))
-        for (a, b), part in sorted(usable.group_by("language_a", "language_b")):
-            by_pair.append((name, a, b, *_mean(part, confidence), part.height))
-    numbers = dict.fromkeys(("consistency", "low", "high"), pl.Float64)
-    text = dict.fromkeys(("scorer", "language_a", "language_b"), pl.String)
-    tail = {"n": pl.Int64, "k": pl.Float64, "spread": pl.Float64}
-    return Consistency(
-        unit=unit,
-        scorers=pl.DataFrame(overall, schema={"scorer": pl.String, **numbers, **tail}, orient="row"),
-        pairs=pl.DataFrame(by_pair, schema={**text, **numbers, "n": pl.Int64}, orient="row"),
-    )
+        pairs = tuple(
+            row_of(LanguagePairRow, (a, b, *_mean(part, confidence), part.height))
+            for (a, b), part in sorted(usable.group_by("language_a", "language_b"))
+        )
+        numbers = (name, *_mean(usable, confidence), usable.height, steep, spread)
+        rows.append(row_of(ConsistencyRow, (*numbers, pairs)))
+    return Consistency(unit=unit, scorers=tuple(rows))
 
 
 def calibrate_k(differences: Floats, target: float = 0.5, scale: float = 1.0) -> float | None:

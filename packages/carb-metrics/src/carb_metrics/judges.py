@@ -8,11 +8,12 @@ import numpy as np
 import polars as pl
 
 from carb_data import CarbError, ScoreTable
-from carb_metrics.cells import Estimate, Frame, Result
+from carb_metrics.cells import Estimate, Result
 from carb_metrics.clusters import PSEUDO, Ints, number, share_interval
 from carb_metrics.intervals import Floats, check_confidence
 from carb_metrics.pairs import as_text
 from carb_metrics.resampling import jackknife_interval, sum_by
+from carb_metrics.rows import BiasRow, PositionRow, of_scorer
 from carb_metrics.shortcuts import join_features
 
 PRESENTATIONS = ("scorer", "item_id", "order_id", "response_id", "position", "score")
@@ -24,26 +25,22 @@ _SHARES = ("swap_consistency", "self_agreement")
 class JudgeBias(Result):
     """Biases of judges. Everything that the input does not tell is null."""
 
-    scorers: Frame
-    """A row per scorer: ``scorer``; ``presentations`` (judged without error), ``undecided`` (of them, with a tie at the
-    top), ``errors``; ``position_p`` (test that every position is picked alike often: chi-squared, or Hotelling's
-    over source items);
-    ``swap_consistency``, ``swap_consistency_low``, ``swap_consistency_high``, ``swap_pairs`` (same pick in two
-    different orders of one set); ``self_agreement``, ``self_agreement_low``, ``self_agreement_high``,
-    ``self_pairs`` (same pick in the same order, asked twice); ``length_r``, ``length_r_low``, ``length_r_high``,
-    ``length_p`` (partial correlation of score and length, given the role)."""
-    positions: Frame
-    """A row per scorer and position: ``scorer``, ``position`` (0 is first), ``picks``, ``share``, ``low``, ``high``
-    (Wilson), ``expected`` (share if position did not matter)."""
+    scorers: tuple[BiasRow, ...]
+    positions: tuple[PositionRow, ...]
+    """A row per scorer and position."""
+
+    def of(self, scorer: str) -> BiasRow:
+        """The row of one scorer.
+
+        Raises:
+            CarbError: there is no such scorer.
+        """
+        return of_scorer(self.scorers, scorer)
 
     def length(self, scorer: str) -> Estimate:
         """The length bias of one scorer."""
-        found = self.scorers.filter(pl.col("scorer") == scorer)
-        if not found.height:
-            names = ", ".join(self.scorers["scorer"]) or "none"
-            raise CarbError(f"There is no scorer '{scorer}' here; there are: {names}.")
-        row = found.row(0, named=True)
-        return Estimate(estimate=row["length_r"], low=row["length_r_low"], high=row["length_r_high"], p=row["length_p"])
+        row = self.of(scorer)
+        return Estimate(estimate=row.length_r, low=row.length_r_low, high=row.length_r_high, p=row.length_p)
 
 
 def judge_bias(
@@ -85,39 +82,19 @@ def judge_bias(
     frame = as_text(scores).filter(pl.col("perturbation").is_null())
     names = frame["scorer"].unique().sort().to_list()
     picks = None if presentations is None else _picks(presentations, frame)
-    rows, positions = [], []
+    rows: list[BiasRow] = []
+    positions: list[PositionRow] = []
     for name in names:
         row: dict[str, object] = {"scorer": name}
         if picks is not None:
             mine = picks.filter(pl.col("scorer") == name)
             found, p = _positions(mine.filter(~pl.col("error")), confidence)
-            positions += [{"scorer": name, **position} for position in found]
+            positions += [PositionRow.model_validate({"scorer": name, **position}) for position in found]
             row |= {"position_p": p, **_consistency(mine, confidence)}
         if lengths is not None:
             row |= _length(frame.filter(pl.col("scorer") == name), lengths, confidence)
-        rows.append(row)
-    return JudgeBias(
-        scorers=pl.DataFrame(rows, schema=_SCORERS, orient="row"),
-        positions=pl.DataFrame(positions, schema=_POSITIONS, orient="row"),
-    )
-
-
-_SCORERS = {
-    "scorer": pl.String,
-    **dict.fromkeys(("presentations", "undecided", "errors"), pl.Int64),
-    "position_p": pl.Float64,
-    **dict.fromkeys(("swap_consistency", "swap_consistency_low", "swap_consistency_high"), pl.Float64),
-    "swap_pairs": pl.Int64,
-    **dict.fromkeys(("self_agreement", "self_agreement_low", "self_agreement_high"), pl.Float64),
-    "self_pairs": pl.Int64,
-    **dict.fromkeys(("length_r", "length_r_low", "length_r_high", "length_p"), pl.Float64),
-}
-_POSITIONS = {
-    "scorer": pl.String,
-    "position": pl.Int64,
-    "picks": pl.Int64,
-    **dict.fromkeys(("share", "low", "high", "expected"), pl.Float64),
-}
+        rows.append(BiasRow.model_validate(row))
+    return JudgeBias(scorers=tuple(rows), positions=tuple(positions))
 
 
 def _picks(presentations: pl.DataFrame, frame: pl.DataFrame) -> pl.DataFrame:

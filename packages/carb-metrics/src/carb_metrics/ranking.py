@@ -2,28 +2,38 @@
 
 from __future__ import annotations
 
+import math
+from collections import Counter
+
 import numpy as np
 import polars as pl
 
 from carb_data import ScoreTable
 from carb_metrics.accuracy import grouped_accuracy
-from carb_metrics.cells import Frame, Result
+from carb_metrics.cells import Result
 from carb_metrics.clusters import Ints, cluster_of, is_clustered, number
 from carb_metrics.intervals import Floats, check_confidence
 from carb_metrics.outcomes import Errors, Ties, set_outcomes
 from carb_metrics.paired import adjust, paired_rows
+from carb_metrics.rows import PairRow, RankedRow, RankRow, of_scorer
 
 
 class Ranking(Result):
     """Scorers in order of accuracy."""
 
-    scorers: Frame
-    """A row per scorer, best first: ``scorer``, the fields of a ``Cell``, ``rank`` (1 is best; equals share a rank),
-    ``rank_low``, ``rank_high`` (simultaneous confidence limits). The three are null for a scorer that could be
-    judged on no set: it was not measured, so it has no rank and stands last."""
-    pairs: Frame
-    """A row per pair of ranked scorers, better one first: ``a``, ``b``, ``n`` (sets that both scored), ``only_a``,
-    ``only_b``, ``difference``, ``low``, ``high``, ``p`` (mid-p), ``p_adjusted``."""
+    scorers: tuple[RankedRow, ...]
+    """Best first; equals share a rank. A scorer that could be judged on no set was not measured: it has no rank and
+    stands last."""
+    pairs: tuple[PairRow, ...]
+    """A row per pair of ranked scorers."""
+
+    def of(self, scorer: str) -> RankedRow:
+        """The row of one scorer.
+
+        Raises:
+            CarbError: there is no such scorer.
+        """
+        return of_scorer(self.scorers, scorer)
 
 
 def rank(
@@ -51,45 +61,52 @@ def rank(
     """
     check_confidence(confidence)
     sets = set_outcomes(scores, ties)
-    table = grouped_accuracy(sets, "scorer", confidence, errors=errors, resamples=1).groups
-    table = table.sort(pl.col("accuracy").fill_null(-1), "scorer", descending=[True, False])
-    silent = table["errors"] == table["n"] if errors == "wrong" else table["accuracy"].is_null()
-    unranked = table.filter(silent.fill_null(True))
-    table = table.filter(~silent.fill_null(True))
-    names = table["scorer"].to_list()
-    sets = sets.filter(pl.col("scorer").cast(pl.String).is_in(names))
-    matrix = _Matrix(sets, names, errors)
-    found = [
+    found = grouped_accuracy(sets, "scorer", confidence, errors=errors, resamples=1)
+    cells = {name: found.of(name).overall for name in found.scorers}
+    silent = [
+        name for name, cell in cells.items() if cell.accuracy is None or (errors == "wrong" and cell.errors == cell.n)
+    ]
+    names = sorted(cells.keys() - silent, key=lambda name: (-(cells[name].accuracy or 0.0), name))
+    matrix = _Matrix(sets.filter(pl.col("scorer").cast(pl.String).is_in(names)), names, errors)
+    pairs = [
         _better_first(names[i], names[j], pair)
         for i in range(len(names) - 1)
         for j, pair in enumerate(matrix.pairs(i, confidence), i + 1)
     ]
-    kinds = {"a": pl.String, "b": pl.String, **dict.fromkeys(("n", "only_a", "only_b"), pl.Int64)}
-    kinds |= dict.fromkeys(("difference", "low", "high", "p"), pl.Float64)
-    pairs = pl.DataFrame(found, schema=kinds, orient="row")
-    p = pairs["p"].to_numpy()
-    pairs = pairs.with_columns(pl.Series("p_adjusted", adjust(p, correction), dtype=pl.Float64).fill_nan(None))
-    place = {name: number for number, name in enumerate(names)}
-    first = np.array([place[name] for name in pairs["a"]], dtype=np.int64)
-    second = np.array([place[name] for name in pairs["b"]], dtype=np.int64)
-    better = (pairs["difference"].fill_null(0.0) > 0).to_numpy()
-    settled = better & (adjust(p) < 1 - confidence)  # false for NaN: no sets in common settle nothing
-    count = len(names)
-    ranks = 1 + np.bincount(second[better], minlength=count)
-    low = 1 + np.bincount(second[settled], minlength=count)
-    high = count - np.bincount(first[settled], minlength=count)
-    columns = {"rank": ranks, "rank_low": low, "rank_high": high}
-    table = table.with_columns(pl.Series(name, values, dtype=pl.Int64) for name, values in columns.items())
-    order = ["rank", pl.col("accuracy").fill_null(-1), "scorer"]
-    table = table.sort(order, descending=[False, True, False])
-    return Ranking(scorers=pl.concat([table, unranked], how="diagonal"), pairs=pairs)
+    p = [math.nan if pair.p is None else pair.p for pair in pairs]
+    pairs = [
+        pair.model_copy(update={"p_adjusted": None if math.isnan(value) else float(value)})
+        for pair, value in zip(pairs, adjust(p, correction), strict=True)
+    ]
+    better = [pair for pair in pairs if (pair.difference or 0.0) > 0]
+    settled = [
+        pair
+        for pair, value in zip(pairs, adjust(p), strict=True)
+        if (pair.difference or 0.0) > 0 and value < 1 - confidence  # false for NaN: no sets in common settle nothing
+    ]
+    beaten, clearly = Counter(pair.b for pair in better), Counter(pair.b for pair in settled)
+    beats = Counter(pair.a for pair in settled)
+    ranked = [
+        RankedRow(
+            scorer=name,
+            cell=cells[name],
+            place=RankRow(rank=1 + beaten[name], low=1 + clearly[name], high=len(names) - beats[name]),
+        )
+        for name in names
+    ]
+    ranked.sort(key=lambda row: (row.place.rank, -(row.cell.accuracy or 0.0), row.scorer))
+    ranked += [
+        RankedRow(scorer=name, cell=cells[name], place=RankRow(rank=None, low=None, high=None)) for name in silent
+    ]
+    return Ranking(scorers=tuple(ranked), pairs=tuple(pairs))
 
 
-def _better_first(a: str, b: str, found: tuple[float | int | None, ...]) -> tuple[str | float | int | None, ...]:
-    n, only_a, only_b, difference, low, high, p = found
-    if difference is None or low is None or high is None or difference >= 0:
-        return (a, b, *found)
-    return (b, a, n, only_b, only_a, -difference, -high, -low, p)
+def _better_first(a: str, b: str, found: PairRow) -> PairRow:
+    """The row of these two, turned around where the second is better."""
+    if found.difference is None or found.low is None or found.high is None or found.difference >= 0:
+        return found.model_copy(update={"a": a, "b": b})
+    turned = {"only_a": found.only_b, "only_b": found.only_a, "difference": -found.difference}
+    return found.model_copy(update={"a": b, "b": a, **turned, "low": -found.high, "high": -found.low})
 
 
 class _Matrix:
@@ -109,13 +126,22 @@ class _Matrix:
             self.cluster = np.zeros(self.credit.shape[1], dtype=np.int64)
             self.cluster[item] = cluster_of(sets)
 
-    def pairs(self, i: int, confidence: float) -> list[tuple[float | int | None, ...]]:
-        """n, only_a, only_b, difference, low, high, p of a scorer and each later one."""
+    def pairs(self, i: int, confidence: float) -> list[PairRow]:
+        """A scorer and each later one, without names."""
         d = self.credit[i] - self.credit[i + 1 :]
         above, below = (d > 0).sum(1), (d < 0).sum(1)  # false for NaN
         return [
-            (one.n, int(more), int(less), one.estimate, one.low, one.high, one.p)
-            if one.n
-            else (0, None, None, None, None, None, None)
+            PairRow(
+                a="",
+                b="",
+                n=one.n,
+                only_a=int(more) if one.n else None,
+                only_b=int(less) if one.n else None,
+                difference=one.estimate,
+                low=one.low,
+                high=one.high,
+                p=one.p,
+                p_adjusted=None,
+            )
             for one, more, less in zip(paired_rows(d, self.cluster, confidence), above, below, strict=True)
         ]

@@ -8,11 +8,12 @@ import numpy as np
 import polars as pl
 
 from carb_data import CarbError, Perturbation, ScoreTable
-from carb_metrics.cells import Estimate, Frame, Result
+from carb_metrics.cells import Estimate, Result
 from carb_metrics.clusters import share_interval
 from carb_metrics.intervals import Floats, check_confidence
 from carb_metrics.pairs import as_text, perturbed_pairs, within_item
 from carb_metrics.resampling import jackknife_interval, sum_by
+from carb_metrics.rows import KindRow, SpreadRow, of_scorer, row_of
 
 CAUSAL = Perturbation.CC.value
 SURFACE = (Perturbation.RC.value, Perturbation.CL.value, Perturbation.RP.value)
@@ -21,27 +22,16 @@ SURFACE = (Perturbation.RC.value, Perturbation.CL.value, Perturbation.RP.value)
 class Sensitivity(Result):
     """How scores move under perturbation."""
 
-    kinds: Frame
-    """A row per scorer and perturbation: ``scorer``, ``perturbation``; ``n`` (pairs with both scores), ``errors``
-    (pairs without); ``relative``, ``relative_low``, ``relative_high`` (mean abs(Δ)/abs(score), the paper's) and
-    ``undefined`` (pairs whose original scores 0, left out of it); ``spread``, ``spread_low``, ``spread_high`` (mean
-    abs(Δ) in units of the scorer's within-item spread); ``signed`` (mean Δ in the same units); ``flips``,
-    ``flips_low``, ``flips_high`` (share of perturbations that change the pick), ``judged`` (pairs in sets without
-    errors), ``lost`` and ``gained`` (of them: won before and not after, and the reverse)."""
-    scorers: Frame
-    """A row per scorer: ``scorer``, ``spread`` (its within-item standard deviation, in units of its scores), ``ratio``,
-    ``ratio_low``, ``ratio_high`` (causal-to-surface ratio)."""
+    kinds: tuple[KindRow, ...]
+    """A row per scorer and perturbation."""
+    scorers: tuple[SpreadRow, ...]
 
     def ratio(self, scorer: str | None = None) -> Estimate:
         """Causal-to-surface ratio of one scorer, which may be left out when there is only one."""
-        names = self.scorers["scorer"].to_list()
-        if scorer is None and len(names) != 1:
-            raise CarbError(f"Name one of the scorers {names}.")
-        found = self.scorers.filter(pl.col("scorer") == (names[0] if scorer is None else scorer))
-        if not found.height:
-            raise CarbError(f"There is no scorer '{scorer}' here; there are: {', '.join(names) or 'none'}.")
-        row = found.row(0, named=True)
-        return Estimate(estimate=row["ratio"], low=row["ratio_low"], high=row["ratio_high"])
+        if scorer is None and len(self.scorers) != 1:
+            raise CarbError(f"Name one of the scorers {[row.scorer for row in self.scorers]}.")
+        row = self.scorers[0] if scorer is None else of_scorer(self.scorers, scorer)
+        return Estimate(estimate=row.ratio, low=row.ratio_low, high=row.ratio_high)
 
 
 def perturbation_sensitivity(scores: ScoreTable, confidence: float = 0.95) -> Sensitivity:
@@ -78,30 +68,13 @@ def perturbation_sensitivity(scores: ScoreTable, confidence: float = 0.95) -> Se
         mine = pairs.filter(pl.col("scorer") == name)
         spread = spreads.filter(pl.col("scorer") == name)
         found, ratio = _of_scorer(mine, spread, confidence)
-        kinds += [(name, *row) for row in found]
-        scorers.append((name, *ratio))
-    return Sensitivity(
-        kinds=pl.DataFrame(kinds, schema=_KINDS, orient="row"),
-        scorers=pl.DataFrame(scorers, schema=_SCORERS, orient="row"),
-    )
-
-
-_NUMBERS = ("relative", "relative_low", "relative_high", "undefined", "spread", "spread_low", "spread_high", "signed")
-_FLIPS = ("flips", "flips_low", "flips_high")
-_KINDS = {
-    "scorer": pl.String,
-    "perturbation": pl.String,
-    "n": pl.Int64,
-    "errors": pl.Int64,
-    **{name: pl.Int64 if name == "undefined" else pl.Float64 for name in _NUMBERS},
-    **dict.fromkeys(_FLIPS, pl.Float64),
-    **dict.fromkeys(("judged", "lost", "gained"), pl.Int64),
-}
-_SCORERS = {"scorer": pl.String, **dict.fromkeys(("spread", "ratio", "ratio_low", "ratio_high"), pl.Float64)}
+        kinds += [row_of(KindRow, (name, *row)) for row in found]
+        scorers.append(row_of(SpreadRow, (name, *ratio)))
+    return Sensitivity(kinds=tuple(kinds), scorers=tuple(scorers))
 
 
 def _of_scorer(pairs: pl.DataFrame, spread: pl.DataFrame, confidence: float) -> tuple[list[tuple[object, ...]], Row]:
-    """Rows of ``kinds`` and of ``scorers``, without the name."""
+    """The values of ``KindRow`` of each kind, and of ``SpreadRow``, without the name."""
     order = {kind: i for i, kind in enumerate((CAUSAL, *SURFACE))}
     kinds = sorted(pairs["perturbation"].unique(), key=lambda kind: (order.get(kind, len(order)), kind))
     clusters = pl.concat([pairs["cluster"], spread["cluster"]]).unique().sort()

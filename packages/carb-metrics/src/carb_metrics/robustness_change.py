@@ -8,11 +8,12 @@ import numpy as np
 import polars as pl
 
 from carb_data import CarbError, ScoreTable
-from carb_metrics.cells import Frame, Result
+from carb_metrics.cells import Result
 from carb_metrics.intervals import Floats, check_confidence
 from carb_metrics.pairs import as_text, perturbed_pairs, within_item
 from carb_metrics.resampling import Statistic, jackknife_interval, sum_by
 from carb_metrics.robustness import CAUSAL, SURFACE, causal_to_surface, mean_in_spread
+from carb_metrics.rows import ChangeRow, row_of
 
 RATIO = "CC/surface"
 
@@ -20,10 +21,8 @@ RATIO = "CC/surface"
 class SensitivityChange(Result):
     """How one scorer's sensitivity to perturbations differs from another's."""
 
-    kinds: Frame
-    """A row per perturbation: ``perturbation``; ``n`` (pairs that both scored); ``before``, ``after`` (mean abs(Δ) in
-    units of each scorer's own spread); ``factor``, ``factor_low``, ``factor_high`` (after over before). Then, where
-    there are CC and others, a row ``CC/surface`` for the causal-to-surface ratio. Null where undefined."""
+    kinds: tuple[ChangeRow, ...]
+    """A row per perturbation; then, where there are CC and others, a row for the causal-to-surface ratio."""
 
 
 def sensitivity_change(scores: ScoreTable, before: str, after: str, confidence: float = 0.95) -> SensitivityChange:
@@ -71,14 +70,7 @@ def sensitivity_change(scores: ScoreTable, before: str, after: str, confidence: 
     if CAUSAL in kinds and len(kinds) > 1:
         first, second = ([column for of in changes.values() for column in (of[side], of[2])] for side in (0, 1))
         rows.append((RATIO, pairs.height, *_compared(first, second, causal_to_surface, confidence)))
-    return SensitivityChange(kinds=pl.DataFrame(rows, schema=_SCHEMA, orient="row"))
-
-
-_SCHEMA = {
-    "perturbation": pl.String,
-    "n": pl.Int64,
-    **dict.fromkeys(("before", "after", "factor", "factor_low", "factor_high"), pl.Float64),
-}
+    return SensitivityChange(kinds=tuple(row_of(ChangeRow, row) for row in rows))
 
 
 def _beside(frame: pl.DataFrame, before: str, after: str, keys: list[str], values: list[str]) -> pl.DataFrame:

@@ -1,20 +1,62 @@
-"""Rows that results give to whoever prints them, such as the report and ``--json``, as they are."""
+"""Rows that results hold and give to whoever prints them, such as the report and ``--json``, as they are."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, TypeVar
-
-import polars as pl
+from collections.abc import Iterable, Iterator
+from typing import Protocol, TypeVar
 
 from carb_data import CarbError
-from carb_metrics.cells import Result
+from carb_metrics.cells import Cell, Result
 
-if TYPE_CHECKING:
-    from collections.abc import Iterable
+__all__ = [
+    "BiasRow",
+    "ChangeRow",
+    "ComparedGroup",
+    "ConsistencyRow",
+    "ExplainedRow",
+    "FeatureRow",
+    "KindRow",
+    "LanguagePairRow",
+    "PairRow",
+    "PositionRow",
+    "RankRow",
+    "RankedRow",
+    "SpreadRow",
+    "TieRow",
+    "of_scorer",
+    "row_of",
+]
 
-R = TypeVar("R", bound=Result)
 
-__all__ = ["KindRow", "LanguagePairRow", "PairRow", "RankRow", "rows_of"]
+class _OfScorer(Protocol):
+    @property
+    def scorer(self) -> str: ...
+
+
+R = TypeVar("R", bound=_OfScorer)
+K = TypeVar("K", bound=Result)
+
+
+def of_scorer(rows: Iterable[R], scorer: str) -> R:
+    """The row of one scorer.
+
+    Raises:
+        CarbError: no row is of this scorer.
+    """
+    known = list(rows)
+    for row in known:
+        if row.scorer == scorer:
+            return row
+    raise CarbError(f"There is no scorer '{scorer}' here; there are: {', '.join(_names(known)) or 'none'}.")
+
+
+def _names(rows: Iterable[_OfScorer]) -> Iterator[str]:
+    return (row.scorer for row in rows)
+
+
+def row_of(kind: type[K], values: Iterable[object]) -> K:
+    """A row from its values, in the order of its fields."""
+    return kind.model_validate(dict(zip(kind.model_fields, values, strict=True)))
 
 
 class RankRow(Result):
@@ -31,35 +73,13 @@ class RankRow(Result):
         return "–" if self.rank is None else f"{self.rank} [{self.low}–{self.high}]"
 
 
-class KindRow(Result):
-    """How one kind of perturbation moves a scorer's scores. Null where it is not defined."""
+class RankedRow(Result):
+    """A scorer and its place."""
 
-    n: int
-    """Pairs of a text and its perturbed version that both have a score."""
-    errors: int
-    relative: float | None
-    """Mean of abs(change)/abs(score), the paper's measure."""
-    relative_low: float | None
-    relative_high: float | None
-    spread: float | None
-    """Mean abs(change) in standard deviations of the scorer's scores within sets."""
-    spread_low: float | None
-    spread_high: float | None
-    flips: float | None
-    """Share of perturbations that change which response is on top."""
-    flips_low: float | None
-    flips_high: float | None
-
-
-class LanguagePairRow(Result):
-    """Consistency between two languages."""
-
-    a: str
-    b: str
-    consistency: float | None
-    low: float | None
-    high: float | None
-    n: int
+    scorer: str
+    cell: Cell
+    """Its accuracy over all its sets."""
+    place: RankRow
 
 
 class PairRow(Result):
@@ -68,22 +88,220 @@ class PairRow(Result):
     a: str
     b: str
     n: int
+    """Sets that both scored."""
+    only_a: int | None
+    """Sets in which a earns more than b: under strict ties, that a won and b lost."""
+    only_b: int | None
     difference: float | None
     low: float | None
     high: float | None
     p: float | None
+    """McNemar's mid-p; over the signs of whole clusters where sets share source items."""
     p_adjusted: float | None
-    """Holm's, over all pairs of the report."""
+    """``p`` corrected over all pairs."""
 
 
-def rows_of(kind: type[R], frame: pl.DataFrame) -> tuple[R, ...]:
-    """The rows of a result's frame as typed rows; further columns of the frame are left out.
+class ComparedGroup(Result):
+    """The paired difference of two scorers in one group."""
 
-    Raises:
-        CarbError: the frame lacks a column of the row.
-    """
-    missing = [name for name in kind.model_fields if name not in frame.columns]
-    if missing:
-        raise CarbError(f"A {kind.__name__} needs the columns {missing}; the frame has {frame.columns}.")
-    rows: Iterable[dict[str, object]] = frame.select(*kind.model_fields).iter_rows(named=True)
-    return tuple(kind.model_validate(row) for row in rows)
+    key: str
+    """The values of the grouping columns, joined by ``/``."""
+    n: int
+    only_a: int
+    only_b: int
+    accuracy_a: float
+    accuracy_b: float
+    difference: float
+    low: float
+    high: float
+    p: float
+    p_adjusted: float
+    """Holm's, over the groups."""
+
+
+class KindRow(Result):
+    """How one kind of perturbation moves a scorer's scores. Null where it is not defined."""
+
+    scorer: str
+    perturbation: str
+    n: int
+    """Pairs of a text and its perturbed version that both have a score."""
+    errors: int
+    """Pairs that lack a score."""
+    relative: float | None
+    """Mean of abs(change)/abs(score), the paper's measure."""
+    relative_low: float | None
+    relative_high: float | None
+    undefined: int
+    """Pairs whose original scores 0; ``relative`` leaves them out."""
+    spread: float | None
+    """Mean abs(change) in standard deviations of the scorer's scores within sets."""
+    spread_low: float | None
+    spread_high: float | None
+    signed: float | None
+    """Mean change in the same unit."""
+    flips: float | None
+    """Share of perturbations that change which response is on top."""
+    flips_low: float | None
+    flips_high: float | None
+    judged: int
+    """Pairs in sets without errors, on which ``flips`` rests."""
+    lost: int | None
+    """Of them, sets that were won before the perturbation and are not after it."""
+    gained: int | None
+    """Of them, sets that were not won before the perturbation and are after it."""
+
+
+class SpreadRow(Result):
+    """What the perturbations of one scorer say together."""
+
+    scorer: str
+    spread: float | None
+    """Standard deviation of its scores within sets, in units of its scores."""
+    ratio: float | None
+    """Causal-to-surface ratio."""
+    ratio_low: float | None
+    ratio_high: float | None
+
+
+class ChangeRow(Result):
+    """How much more, or less, one kind of perturbation moves a scorer than another scorer. Null where undefined."""
+
+    perturbation: str
+    """The kind; ``CC/surface`` for the causal-to-surface ratio."""
+    n: int
+    """Pairs that both scorers scored."""
+    before: float | None
+    """Mean abs(change) in standard deviations of the first scorer's scores within sets."""
+    after: float | None
+    """The same for the second scorer, in its own unit."""
+    factor: float | None
+    """``after`` over ``before``."""
+    factor_low: float | None
+    factor_high: float | None
+
+
+class LanguagePairRow(Result):
+    """Consistency between two languages."""
+
+    a: str
+    b: str
+    """``a`` comes before ``b`` in the alphabet."""
+    consistency: float | None
+    low: float | None
+    high: float | None
+    n: int
+
+
+class ConsistencyRow(Result):
+    """Mean of exp(−k·abs(difference)) over pairs of languages of the same content; 1 where language does not matter."""
+
+    scorer: str
+    consistency: float | None
+    low: float | None
+    high: float | None
+    n: int
+    """Pairs of languages of one content."""
+    k: float | None
+    """Steepness, per unit of the difference; null where it cannot be calibrated."""
+    spread: float | None
+    """Standard deviation of the scorer's scores within sets, in units of its scores."""
+    pairs: tuple[LanguagePairRow, ...]
+
+
+class BiasRow(Result):
+    """How one judge behaves apart from being right. Null where the input does not tell."""
+
+    scorer: str
+    presentations: int | None = None
+    """Presentations of a set that were judged without error."""
+    undecided: int | None = None
+    """Of them, those with a tie at the top."""
+    errors: int | None = None
+    """Presentations that could not be judged."""
+    position_p: float | None = None
+    """p of the test that every position is picked alike often: chi-squared, or Hotelling's over source items."""
+    swap_consistency: float | None = None
+    """Share of pairs of presentations of one set in different orders that have the same pick."""
+    swap_consistency_low: float | None = None
+    swap_consistency_high: float | None = None
+    swap_pairs: int | None = None
+    self_agreement: float | None = None
+    """The same share for pairs in the same order, that is, for a question asked twice."""
+    self_agreement_low: float | None = None
+    self_agreement_high: float | None = None
+    self_pairs: int | None = None
+    length_r: float | None = None
+    """Partial correlation of score and length within sets, given the role."""
+    length_r_low: float | None = None
+    length_r_high: float | None = None
+    length_p: float | None = None
+
+
+class PositionRow(Result):
+    """How often one position is picked."""
+
+    scorer: str
+    position: int
+    """0 is first."""
+    picks: int
+    share: float
+    low: float
+    """Lower limit of Wilson's interval."""
+    high: float
+    expected: float
+    """The share if position did not matter."""
+
+
+class ExplainedRow(Result):
+    """How much of one scorer's variance within sets the surface features explain."""
+
+    scorer: str
+    r2: float | None
+    """Cross-validated; below 0 where the features mislead. Null with fewer source items than folds."""
+    low: float | None
+    high: float | None
+    n: int
+    """Responses."""
+    items: int
+
+
+class FeatureRow(Result):
+    """What one surface feature does in one scorer. Null where ``r2`` of the scorer is."""
+
+    scorer: str
+    feature: str
+    coefficient: float | None
+    """Score per unit of the feature, with all features and items together."""
+    alone: float | None
+    """Cross-validated R² of this feature only."""
+    unique: float | None
+    """What R² loses without this feature."""
+
+
+class TieRow(Result):
+    """Accuracy under every way to settle ties. ``won``, ``tied``, ``lost`` and ``errors`` sum to ``n``."""
+
+    scorer: str
+    group: str | None
+    """The values of the grouping columns, joined by ``/``; null without them."""
+    n: int
+    won: int
+    """Sets won outright."""
+    tied: int
+    """Sets in which the right answer shares the highest score."""
+    lost: int
+    errors: int
+    tied_with: tuple[int, ...]
+    """Sets tied with 1 rejected answer, with 2, and so on."""
+    strict: float
+    """Accuracy if ties lose."""
+    shared: float
+    """Its mean if ties are broken at random."""
+    shared_low: float
+    """Limit that at least ``confidence`` of random breakings keep to."""
+    shared_high: float
+    lenient: float
+    """Accuracy if ties win."""
+    levels: int
+    """Number of distinct scores."""

@@ -11,22 +11,28 @@ import polars as pl
 from carb_data import CarbError, Dataset, Registry, ScoreTable
 from carb_data import cultures as default_cultures
 from carb_data.labels import label_pattern
-from carb_metrics.cells import Frame, Result
+from carb_metrics.cells import Result
 from carb_metrics.clusters import Ints, number
 from carb_metrics.intervals import Floats, check_confidence
 from carb_metrics.pairs import as_text
 from carb_metrics.resampling import jackknife_interval, sum_by
+from carb_metrics.rows import ExplainedRow, FeatureRow, of_scorer, row_of
 
 
 class Explainability(Result):
     """How much of a scorer's within-item variance surface features explain."""
 
-    scorers: Frame
-    """A row per scorer: ``scorer``, ``r2`` (cross-validated; below 0 where the features mislead), ``low``, ``high``,
-    ``n`` (responses), ``items``."""
-    features: Frame
-    """A row per scorer and feature: ``scorer``, ``feature``, ``coefficient`` (score per feature unit, all features
-    and items together), ``alone`` (cross-validated R² of this feature only), ``unique`` (what R² loses without it)."""
+    scorers: tuple[ExplainedRow, ...]
+    features: tuple[FeatureRow, ...]
+    """A row per scorer and feature."""
+
+    def of(self, scorer: str) -> ExplainedRow:
+        """The row of one scorer.
+
+        Raises:
+            CarbError: there is no such scorer.
+        """
+        return of_scorer(self.scorers, scorer)
 
 
 def surface_features(dataset: Dataset, cultures: Registry = default_cultures) -> pl.DataFrame:
@@ -148,8 +154,8 @@ def shortcut_explainability(
         "cluster",
         *(pl.col(c) - pl.col(c).mean().over("scorer", "item_id") for c in ("score", *names)),
     )
-    overall: list[tuple[object, ...]] = []
-    by_feature: list[tuple[object, ...]] = []
+    overall: list[ExplainedRow] = []
+    by_feature: list[FeatureRow] = []
     for name in scores.frame["scorer"].cast(pl.String).unique().sort():
         mine = centred.filter(pl.col("scorer") == name)
         y, x = mine["score"].to_numpy(), mine.select(names).to_numpy()
@@ -157,23 +163,17 @@ def shortcut_explainability(
         fold = assign_folds(cluster, folds, seed)
         enough = fold is not None and _matters(y)
         limits = _r2(x, y, cluster, fold, confidence) if fold is not None and enough else (None, None, None)
-        overall.append((name, *limits, mine.height, mine["item_id"].n_unique()))
+        overall.append(row_of(ExplainedRow, (name, *limits, mine.height, mine["item_id"].n_unique())))
         slopes = np.linalg.lstsq(x, y, rcond=None)[0] if enough else None
         for i, feature in enumerate(names):
             if fold is None or slopes is None or limits[0] is None:
-                by_feature.append((name, feature, None, None, None))
+                by_feature.append(row_of(FeatureRow, (name, feature, None, None, None)))
                 continue
             alone, _, _ = _r2(x[:, [i]], y, cluster, fold, confidence)
             without, _, _ = _r2(np.delete(x, i, 1), y, cluster, fold, confidence)
-            by_feature.append((name, feature, float(slopes[i]), alone, limits[0] - (without or 0.0)))
-    numbers = dict.fromkeys(("r2", "low", "high"), pl.Float64)
-    details = dict.fromkeys(("coefficient", "alone", "unique"), pl.Float64)
-    return Explainability(
-        scorers=pl.DataFrame(
-            overall, schema={"scorer": pl.String, **numbers, "n": pl.Int64, "items": pl.Int64}, orient="row"
-        ),
-        features=pl.DataFrame(by_feature, schema={"scorer": pl.String, "feature": pl.String, **details}, orient="row"),
-    )
+            found = (float(slopes[i]), alone, limits[0] - (without or 0.0))
+            by_feature.append(row_of(FeatureRow, (name, feature, *found)))
+    return Explainability(scorers=tuple(overall), features=tuple(by_feature))
 
 
 def assign_folds(cluster: Ints, folds: int, seed: int) -> Ints | None:

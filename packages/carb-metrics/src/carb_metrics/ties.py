@@ -3,32 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 import polars as pl
 
 from carb_data import CarbError, ScoreTable
-from carb_metrics.cells import Frame, Result
+from carb_metrics.cells import Result
 from carb_metrics.intervals import check_confidence
 from carb_metrics.outcomes import Ints, set_outcomes
+from carb_metrics.rows import TieRow, row_of
 
 
 class TieReport(Result):
     """Accuracy under every way to settle ties."""
 
     confidence: float
-    groups: Frame
-    """A row per scorer and group: ``scorer``, the columns of ``by``; ``n``, ``won`` (outright), ``tied``, ``lost``,
-    ``errors``, which sum to ``n``; ``tied_with`` (a list: sets tied with 1 rejected, with 2, ...); ``strict`` (accuracy
-    if ties lose), ``shared`` (its mean if ties are broken at random), ``shared_low`` and ``shared_high`` (between which
-    it lies for at least ``confidence`` of random breakings), ``lenient`` (if ties win); ``levels`` (distinct
-    scores)."""
+    groups: tuple[TieRow, ...]
+    """A row per scorer and group. The range from ``shared_low`` to ``shared_high`` is that of random breakings."""
 
     def statements(self) -> list[str]:
         """One sentence or two per row of ``groups``, with the exact counts."""
-        keys = self.groups.columns[: self.groups.columns.index("n")]
-        return [_statement(row, keys, self.confidence) for row in self.groups.to_dicts()]
+        return [_statement(row, self.confidence) for row in self.groups]
 
 
 def tie_report(scores: ScoreTable, by: str | Sequence[str] = (), confidence: float = 0.95) -> TieReport:
@@ -56,7 +51,10 @@ def tie_report(scores: ScoreTable, by: str | Sequence[str] = (), confidence: flo
     scored = scores.frame.filter(pl.col("perturbation").is_null() & pl.col("score").is_not_null())
     values = scored.select(pl.col("scorer", "item_id").cast(pl.String), "score")
     names = sets.select(*keys, pl.col("item_id").cast(pl.String))
-    levels = values.join(names, on=["scorer", "item_id"]).group_by(keys).agg(pl.col("score").n_unique().alias("levels"))
+    distinct = (
+        values.join(names, on=["scorer", "item_id"]).group_by(keys).agg(pl.col("score").n_unique().alias("levels"))
+    )
+    levels = {row[:-1]: row[-1] for row in distinct.select(*keys, "levels").rows()}
     rows = []
     for key, part in sorted(sets.group_by(keys), key=lambda pair: [(v is None, v or "") for v in pair[0]]):
         n, tied = part.height, np.bincount(part["tied"].to_numpy())[1:]
@@ -65,18 +63,9 @@ def tie_report(scores: ScoreTable, by: str | Sequence[str] = (), confidence: flo
         share = float((tied / np.arange(2, len(tied) + 2)).sum())
         counts = (n, won, int(tied.sum()), n - won - errors - int(tied.sum()), errors, tied.tolist())
         accuracies = (won, won + share, won + low, won + high, won + int(tied.sum()))
-        rows.append((*key, *counts, *(value / n for value in accuracies)))
-    schema: dict[str, Any] = {
-        **dict.fromkeys(keys, pl.String),
-        **dict.fromkeys(("n", "won", "tied", "lost", "errors"), pl.Int64),
-        "tied_with": pl.List(pl.Int64),
-        **dict.fromkeys(("strict", "shared", "shared_low", "shared_high", "lenient"), pl.Float64),
-    }
-    frame = pl.DataFrame(rows, schema=schema, orient="row").join(
-        levels, on=keys, how="left", nulls_equal=True, maintain_order="left"
-    )
-    frame = frame.with_columns(pl.col("levels").fill_null(0).cast(pl.Int64))
-    return TieReport(confidence=confidence, groups=frame)
+        group = "/".join(value or "none" for value in key[1:]) or None
+        rows.append(row_of(TieRow, (key[0], group, *counts, *(value / n for value in accuracies), levels.get(key, 0))))
+    return TieReport(confidence=confidence, groups=tuple(rows))
 
 
 def _random_breaking(tied: Ints, confidence: float) -> tuple[int, int]:
@@ -92,20 +81,18 @@ def _random_breaking(tied: Ints, confidence: float) -> tuple[int, int]:
     return int(np.searchsorted(total, tail)), int(np.searchsorted(total, 1 - tail))
 
 
-def _statement(row: dict[str, object], keys: list[str], confidence: float) -> str:
-    tied_with = row["tied_with"]
-    assert isinstance(tied_with, list)
-    details = ", ".join(f"{count} with {k} rejected" for k, count in enumerate(tied_with, start=1) if count)
-    name = ", ".join(str(row[key]) for key in keys)
+def _statement(row: TieRow, confidence: float) -> str:
+    details = ", ".join(f"{count} with {k} rejected" for k, count in enumerate(row.tied_with, start=1) if count)
+    name = row.scorer if row.group is None else f"{row.scorer}, {row.group}"
     head = (
-        f"{name}: of {row['n']} sets {row['won']} were won outright, {row['tied']} tied at the top"
-        f"{f' ({details})' if details else ''}, {row['lost']} lost, {row['errors']} not judged; "
-        f"scores take {row['levels']} distinct values."
+        f"{name}: of {row.n} sets {row.won} were won outright, {row.tied} tied at the top"
+        f"{f' ({details})' if details else ''}, {row.lost} lost, {row.errors} not judged; "
+        f"scores take {row.levels} distinct values."
     )
-    if not row["tied"]:
-        return f"{head} Accuracy is {row['strict']:.4f} however ties are settled."
+    if not row.tied:
+        return f"{head} Accuracy is {row.strict:.4f} however ties are settled."
     return (
-        f"{head} Accuracy is {row['strict']:.4f} if ties lose, {row['shared']:.4f} on average if they are broken at "
-        f"random ({row['shared_low']:.4f} to {row['shared_high']:.4f} in {confidence:.0%} of breakings), "
-        f"{row['lenient']:.4f} if they win."
+        f"{head} Accuracy is {row.strict:.4f} if ties lose, {row.shared:.4f} on average if they are broken at "
+        f"random ({row.shared_low:.4f} to {row.shared_high:.4f} in {confidence:.0%} of breakings), "
+        f"{row.lenient:.4f} if they win."
     )

@@ -13,25 +13,9 @@ from carb_cli.options import CultureFile, Json, add_cultures
 from carb_cli.output import Output, Part
 from carb_cli.runs import dataset_of, find_scorer, only, scores_of
 from carb_data import CarbError, Dataset, ScoreTable
-from carb_metrics import Equivalence, Sequential, equivalence, sequential
+from carb_metrics import Comparison, Equivalence, Sequential, equivalence, sequential
 from carb_metrics import compare as compare_tables
-
-
-class Group(Part):
-    """The difference in one culture or domain."""
-
-    key: str
-    n: int
-    only_a: int
-    only_b: int
-    accuracy_a: float
-    accuracy_b: float
-    difference: float
-    low: float
-    high: float
-    p: float
-    p_adjusted: float
-    """Holm's, over the groups."""
+from carb_metrics.rows import ComparedGroup
 
 
 class Disagreement(Part):
@@ -47,38 +31,19 @@ class Disagreement(Part):
     margin_b: float
 
 
-class Compared(Output):
+class Compared(Comparison, Output):
     """Output of ``carb compare --json``. Differences are those of accuracies, a minus b."""
 
     schema_: Literal["carb.compare/1"] = Field(default="carb.compare/1", alias="schema")
-    a: str
-    b: str
-    n: int
-    """Sets that both scored."""
     better: Literal["a", "b"] | None
     """Null where the difference is not significant at the confidence asked for."""
-    accuracy_a: float | None
-    accuracy_b: float | None
-    difference: float | None
-    low: float | None
-    high: float | None
-    p: float | None
-    """McNemar's mid-p."""
-    p_exact: float | None
-    only_a: int | None
-    """Sets that a won and b lost."""
-    only_b: int | None
-    detectable: float | None
-    """True difference that this many sets would find with 80% power."""
-    more_sets: int | None
-    """Further sets that would settle a difference of the size seen; 0 if it is settled."""
     confidence: float
     sequential: Sequential
     """Evidence that stays valid however often one looks, for example after every further set."""
     equivalence: Equivalence | None
     """Two one-sided tests of "no worse" and "the same" up to the margin; null without `--margin`."""
-    by_culture: tuple[Group, ...]
-    by_domain: tuple[Group, ...]
+    by_culture: tuple[ComparedGroup, ...]
+    by_domain: tuple[ComparedGroup, ...]
     items: tuple[Disagreement, ...]
     """The sets on which they differ most, by the difference of their margins."""
 
@@ -121,8 +86,7 @@ def compare(
     groups = {key: _groups(table_a, table_b, key, confidence) for key in ("culture", "domain")}
     significant = whole.p is not None and whole.p < 1 - confidence and whole.difference
     found = Compared(
-        a=name_a,
-        b=name_b,
+        **{**dict(whole), "a": name_a, "b": name_b},
         better=("a" if whole.difference > 0 else "b") if significant and whole.difference else None,
         confidence=confidence,
         sequential=sequential(table_a, table_b, alpha=1 - confidence),
@@ -130,16 +94,11 @@ def compare(
         by_culture=groups["culture"],
         by_domain=groups["domain"],
         items=_disagreements(table_a, table_b, sets)[:items],
-        **{name: getattr(whole, name) for name in _TAKEN},
     )
     if json:
         found.print()
         return
     _show(found)
-
-
-_TAKEN = ("n", "accuracy_a", "accuracy_b", "difference", "low", "high", "p", "p_exact", "only_a", "only_b",
-          "detectable", "more_sets")  # fmt: skip
 
 
 def _both(a: str, b: str | None) -> tuple[Any, Any]:
@@ -173,9 +132,8 @@ def _shared_sets(a: Dataset, b: Dataset) -> Dataset:
     return Dataset(shared)
 
 
-def _groups(a: ScoreTable, b: ScoreTable, key: str, confidence: float) -> tuple[Group, ...]:
-    rows = compare_tables(a, b, by=key, confidence=confidence).groups.iter_rows(named=True)
-    found = [Group.model_validate({"key": row.pop(key), **row}) for row in rows]
+def _groups(a: ScoreTable, b: ScoreTable, key: str, confidence: float) -> tuple[ComparedGroup, ...]:
+    found = compare_tables(a, b, by=key, confidence=confidence).groups
     return tuple(sorted(found, key=lambda group: (-abs(group.difference), group.key)))
 
 

@@ -72,19 +72,19 @@ def judges(*runs: Path, confidence: float = 0.95, culture_file: CultureFile = ()
     if json:
         found.print()
         return
-    short = labels(found.bias.scorers["scorer"].to_list())
+    short = labels([row.scorer for row in found.bias.scorers])
     rows = []
     whole = {row.scorer: row for row in found.calibration if row.group is None}
-    for row in found.bias.scorers.to_dicts():
-        lead = whole.get(row["scorer"])
+    for row in found.bias.scorers:
+        lead = whole.get(row.scorer)
         ece = None if lead is None or lead.calibration is None else lead.calibration.ece
         rows.append(
             (
-                short[row["scorer"]],
-                "–" if row["position_p"] is None else f"{row['position_p']:.3g}",
-                percent(row["swap_consistency"]),
-                percent(row["self_agreement"]),
-                display.number(row["length_r"]),
+                short[row.scorer],
+                "–" if row.position_p is None else f"{row.position_p:.3g}",
+                percent(row.swap_consistency),
+                percent(row.self_agreement),
+                display.number(row.length_r),
                 display.number(ece),
                 display.number(None if lead is None else lead.area),
             )

@@ -15,7 +15,7 @@ from carb_cli.labels import labels
 from carb_cli.options import CultureFile, add_cultures
 from carb_cli.output import print_json, write
 from carb_cli.report.content import Runs, best_of, content, read_runs
-from carb_cli.report.model import Report, ValidityPart
+from carb_cli.report.model import Downstream, Report
 from carb_cli.report.tables import human
 from carb_cli.results.references import with_references
 from carb_data import CarbError
@@ -127,9 +127,9 @@ def _to_stdout(
     return printed
 
 
-def _validity(file: Path, found: Report) -> ValidityPart:
+def _validity(file: Path, found: Report) -> Downstream:
     from carb_cli.csvs import read_points
-    from carb_cli.report.validity import validity_part
+    from carb_cli.report.validity import downstream
 
     points = read_points(file, ["downstream"])
     accuracy = {name: part.overall.accuracy for name, part in found.scorers.items()}
@@ -140,7 +140,7 @@ def _validity(file: Path, found: Report) -> ValidityPart:
         )
     benchmark = tuple(accuracy[name] or 0.0 for name in points.names)
     both = Points(points.names, {"benchmark": benchmark, "downstream": points.columns["downstream"]})
-    return validity_part(file.name, both, correlate(benchmark, points.columns["downstream"], None, found.confidence))
+    return downstream(file.name, both, correlate(benchmark, points.columns["downstream"], None, found.confidence))
 
 
 def _families(found: FamilyReport, short: dict[str, str], confidence: float) -> None:

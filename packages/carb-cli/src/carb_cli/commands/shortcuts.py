@@ -56,7 +56,7 @@ def shortcuts(*runs: Path, confidence: float = 0.95, culture_file: CultureFile =
     if json:
         found.print()
         return
-    short = labels(found.explained.scorers["scorer"].to_list())
+    short = labels([row.scorer for row in found.explained.scorers])
     if found.floor is not None:
         columns = ["predictor", "accuracy %"]
         known = sorted(found.floor.overall.predictors.items(), key=lambda pair: -pair[1])
@@ -65,11 +65,11 @@ def shortcuts(*runs: Path, confidence: float = 0.95, culture_file: CultureFile =
     else:
         tests = {}
     rows = []
-    for row in found.explained.scorers.to_dicts():
-        test = tests.get(row["scorer"])
+    for row in found.explained.scorers:
+        test = tests.get(row.scorer)
         difference = "" if test is None else percent(test.difference.estimate)
         p = "" if test is None or test.p_adjusted is None else f"{test.p_adjusted:.3g}"
         above = "" if test is None else "yes" if test.above else "no"
-        rows.append((short[row["scorer"]], percent(row["r2"]), difference, p, above))
+        rows.append((short[row.scorer], percent(row.r2), difference, p, above))
     columns = ["scorer", "explained by surface %", "above the floor by %", "p", "above"]
     display.table("Scorers and the surface", columns, rows, right=columns[1:4])

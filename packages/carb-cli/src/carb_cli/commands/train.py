@@ -143,7 +143,7 @@ def train(
 def _sensitivity(result: TrainResult) -> list[dict[str, Any]]:
     """How training changed what perturbations move; empty where the run has no perturbed sets."""
     scores = read_perturbed(result.out)
-    return [] if scores is None else sensitivity_change(scores, "before", "after").kinds.to_dicts()
+    return [] if scores is None else [row.model_dump() for row in sensitivity_change(scores, "before", "after").kinds]
 
 
 def _note(quiet: bool, text: str) -> None:

@@ -14,16 +14,14 @@ from carb_cli.csvs import Points, read_points
 from carb_cli.figures import charts, theme
 from carb_cli.options import Json, Quiet
 from carb_cli.output import Output
-from carb_cli.report.validity import chart_rows, validity_part
+from carb_cli.report.validity import chart_rows
 from carb_cli.runs import scores_of
 from carb_data import CarbError, ScoreTable
 from carb_metrics import (
     Correlation,
     DependentCorrelations,
     Estimate,
-    Fit,
     InfluenceRow,
-    Partial,
     UncertainCorrelation,
     bon_accuracy,
     compare_correlations,
@@ -33,20 +31,11 @@ from carb_metrics import (
 )
 
 
-class Validity(Output):
-    """Output of ``carb validity --json``. Estimates are null where they are not defined."""
+class Validity(Correlation, Output):
+    """Output of ``carb validity --json``: how downstream results of n scorers go with their benchmark scores."""
 
     schema_: Literal["carb.validity/1"] = Field(default="carb.validity/1", alias="schema")
-    n: int
-    """Scorers."""
     confidence: float
-    pearson: Estimate
-    spearman: Estimate
-    kendall: Estimate
-    fit: Fit
-    """Downstream on benchmark."""
-    partial: Partial | None
-    """Null without a column ``covariate``."""
     without: tuple[InfluenceRow, ...]
     """Without each scorer."""
     against: dict[str, DependentCorrelations]
@@ -107,19 +96,14 @@ def validity(
     covariate = points.columns.get("covariate")
     found = correlate(x, y, covariate, confidence, interval=interval)
     output = Validity(
-        n=found.n,
+        **dict(found),
         confidence=confidence,
-        pearson=found.pearson,
-        spearman=found.spearman,
-        kendall=found.kendall,
-        fit=found.fit,
-        partial=found.partial,
         without=leave_one_out(x, y, points.names).points,
         against={} if against is None else {against: compare_correlations(x, points.columns[against], y, confidence)},
         uncertain=_uncertain(points, confidence, shared_source=shared_source),
     )
     if figure is not None:
-        _draw(file, points, found, figure, confidence)
+        _draw(points, figure, confidence)
     if json:
         output.print()
         return None
@@ -170,10 +154,11 @@ def _uncertain(points: Points, confidence: float, *, shared_source: bool) -> Unc
     )
 
 
-def _draw(file: Path, points: Points, found: Correlation, figure: Path, confidence: float) -> None:
+def _draw(points: Points, figure: Path, confidence: float) -> None:
     if figure.suffix not in (".svg", ".png"):
         raise CarbError(f"{figure}: figures are written as .svg or .png.")
-    rows, band = chart_rows(validity_part(file.name, points, found), confidence)
+    both = zip(points.columns["benchmark"], points.columns["downstream"], strict=True)
+    rows, band = chart_rows(dict(zip(points.names, both, strict=True)), confidence)
     chart = charts.regression(rows, band, x_title="benchmark", y_title="downstream")
     theme.save_as(chart, figure)
 

@@ -13,13 +13,12 @@ from carb_cli.options import add_cultures
 from carb_cli.output import counts
 from carb_cli.report.model import (
     Cells,
-    ConsistencyPart,
     DatasetPart,
+    Downstream,
     ItemsPart,
     Report,
     RunPart,
     ScorerPart,
-    ValidityPart,
 )
 from carb_cli.review.applying import line_beside
 from carb_cli.runs import dataset_of, only
@@ -43,7 +42,7 @@ from carb_metrics import (
     surface_floor,
 )
 from carb_metrics.items import ATTRACTIVE, NEGATIVE
-from carb_metrics.rows import KindRow, LanguagePairRow, PairRow, RankRow, rows_of
+from carb_metrics.rows import ConsistencyRow
 from carb_scorers.records import RunRecord, ScorerRecord
 
 
@@ -125,7 +124,7 @@ def read_main(folders: Sequence[Path], culture_files: tuple[Path, ...], command:
     return runs, main_sets(runs.scores.with_items(runs.dataset))
 
 
-def content(runs: Runs, *, confidence: float = 0.95, validity: ValidityPart | None = None) -> Report:
+def content(runs: Runs, *, confidence: float = 0.95, validity: Downstream | None = None) -> Report:
     """What the runs found.
 
     Raises:
@@ -136,7 +135,6 @@ def content(runs: Runs, *, confidence: float = 0.95, validity: ValidityPart | No
     main = main_sets(scores)
     shared = bon_accuracy(main, by=("scorer",), ties="shared", confidence=confidence)
     ranking = rank(main, confidence=confidence)
-    ranks = {row["scorer"]: row for row in ranking.scorers.to_dicts()}
     sensitivity = perturbation_sensitivity(scores, confidence)
     consistency = cross_lingual_consistency(scores, confidence=confidence)
     several = len(runs.scorers) > 1
@@ -146,7 +144,7 @@ def content(runs: Runs, *, confidence: float = 0.95, validity: ValidityPart | No
             usage=record.usage,
             cost=record.cost,
             shared=shared.cell(name),
-            rank=RankRow(rank=ranks[name]["rank"], low=ranks[name]["rank_low"], high=ranks[name]["rank_high"]),
+            rank=ranking.of(name).place,
             **_accuracies(parts.of(name) if several else parts),
             **_robustness(sensitivity, name),
             consistency=_consistency(consistency, name),
@@ -158,7 +156,7 @@ def content(runs: Runs, *, confidence: float = 0.95, validity: ValidityPart | No
         confidence=confidence,
         dataset=_dataset(runs),
         scorers=ordered,
-        pairs=rows_of(PairRow, ranking.pairs),
+        pairs=ranking.pairs,
         floor=surface_floor(main, runs.dataset, confidence=confidence),
         families=family_accuracy(runs.scores, runs.dataset, "domain", confidence),
         items=_items(main, confidence) if several else None,
@@ -273,15 +271,10 @@ def _cells(group: Grouped) -> Cells:
 
 
 def _robustness(found: Sensitivity, name: str) -> dict[str, Any]:
-    rows = found.kinds.filter(pl.col("scorer") == name).to_dicts()
-    kinds = {row["perturbation"]: KindRow(**{n: row[n] for n in KindRow.model_fields}) for row in rows}
+    kinds = {row.perturbation: row for row in found.kinds if row.scorer == name}
     return {"perturbation": kinds, "causal_to_surface": found.ratio(name)}
 
 
-def _consistency(found: Consistency, name: str) -> ConsistencyPart | None:
-    row = found.scorers.filter(pl.col("scorer") == name).row(0, named=True)
-    if not row["n"] and row["k"] is None:
-        return None
-    pairs = found.pairs.filter(pl.col("scorer") == name).drop("scorer").rename({"language_a": "a", "language_b": "b"})
-    numbers = {key: row[key] for key in ("consistency", "low", "high", "n", "k")}
-    return ConsistencyPart(**numbers, pairs=rows_of(LanguagePairRow, pairs))
+def _consistency(found: Consistency, name: str) -> ConsistencyRow | None:
+    row = found.of(name)
+    return row if row.n or row.k is not None else None

@@ -119,7 +119,7 @@ def validity(report: Report) -> Figure:
     """Benchmark against downstream."""
     found = report.validity
     assert found is not None
-    rows, band = chart_rows(found, report.confidence)
+    rows, band = chart_rows(found.points, report.confidence)
     says = f"Downstream results of {found.n} reward models against their benchmark scores, with the fitted line."
     return Figure("validity", says, charts.regression(rows, band, x_title="benchmark", y_title="downstream"))
 

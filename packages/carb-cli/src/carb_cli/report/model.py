@@ -8,8 +8,18 @@ from typing import Any, Literal
 from pydantic import Field
 
 from carb_cli.output import Output, Part
-from carb_metrics import Cell, Estimate, FamilyReport, FamilyRow, HumanLine, ItemRow, Reliability, SurfaceFloor
-from carb_metrics.rows import KindRow, LanguagePairRow, PairRow, RankRow
+from carb_metrics import (
+    Cell,
+    Correlation,
+    Estimate,
+    FamilyReport,
+    FamilyRow,
+    HumanLine,
+    ItemRow,
+    Reliability,
+    SurfaceFloor,
+)
+from carb_metrics.rows import ConsistencyRow, KindRow, PairRow, RankRow
 from carb_scorers.contract import ScorerSpec, Usage
 from carb_scorers.records import Machine
 
@@ -45,17 +55,6 @@ class DatasetPart(Part):
     """How the sets were made: ``human-vote``, ``authored``, ``generated``."""
 
 
-class ConsistencyPart(Part):
-    """Mean of exp(−k·abs(difference)) over pairs of languages of the same content; 1 where language does not matter."""
-
-    consistency: float | None
-    low: float | None
-    high: float | None
-    n: int
-    k: float | None
-    pairs: tuple[LanguagePairRow, ...]
-
-
 class ScorerPart(Part):
     """What was found about one scorer."""
 
@@ -81,7 +80,7 @@ class ScorerPart(Part):
     """By CC, RC, CL, RP; those that the data set has."""
     causal_to_surface: Estimate
     """Mean change under CC over that under RC, CL and RP."""
-    consistency: ConsistencyPart | None
+    consistency: ConsistencyRow | None
     """Null where the data set has no text in two languages."""
 
 
@@ -101,27 +100,12 @@ class ItemsPart(Part):
     """At most 40 of these sets, the worst first."""
 
 
-class PointPart(Part):
-    """A scorer in the validity figure."""
-
-    scorer: str
-    benchmark: float
-    downstream: float
-
-
-class ValidityPart(Part):
+class Downstream(Correlation):
     """How well benchmark scores predict downstream results."""
 
     file: str
-    n: int
-    pearson: Estimate
-    spearman: Estimate
-    kendall: Estimate
-    slope: float | None
-    intercept: float | None
-    r2: float | None
-    p: float | None
-    points: tuple[PointPart, ...]
+    points: dict[str, tuple[float, float]]
+    """Benchmark and downstream result by scorer."""
 
 
 class RunPart(Part):
@@ -172,7 +156,7 @@ class Report(Output):
     """Accuracy over mirrored families, over all of them and by domain; null where the data set has none."""
     items: ItemsPart | None
     """What each item does; null with a single scorer."""
-    validity: ValidityPart | None
+    validity: Downstream | None
     runs: tuple[RunPart, ...]
     references: tuple[ReferencePart, ...] = ()
     """Results that come with this program; those on the most sets first."""
