@@ -15,6 +15,7 @@ from browsers import FLAGS, HOW, artefacts, chromium
 from carb_cli import main
 from carb_data import BonSet, Dataset, Provenance, Response, load
 from carb_scorers import ScoreRequest, ScoreResult, ScorerSpec
+from carb_scorers.contract import Presentation
 from carb_scorers.runs import run
 
 sync_api = pytest.importorskip("playwright.sync_api", reason="needs playwright; `nox -s browser` installs it")
@@ -44,6 +45,10 @@ class Rude:
                 request_id=request.request_id,
                 scores={c.id: -float(place) for place, c in enumerate(request.candidates)},
                 rationale=f"I like {request.candidates[0].text[:200]} <script>window.hacked = 6</script>",
+                presentations=tuple(
+                    Presentation(order=tuple(order), scores={key: -float(n) for n, key in enumerate(order)})
+                    for order in ([c.id for c in request.candidates], [c.id for c in request.candidates[::-1]])
+                ),
             )
             for request in requests
         ]
@@ -485,6 +490,16 @@ def test_reference_results_are_grey_and_legible(
     sync_api.expect(rows).to_be_hidden()
     assert made.trouble == []
     made.context.close()
+
+
+def test_sections_are_there_where_they_say_something(reports: dict[str, Path]) -> None:
+    judged, baselines = (reports[name].read_text(encoding="utf-8") for name in ("seed", "mirrored"))
+    for anchor in ("judges-section", "calibration-section"):
+        assert f'id="{anchor}"' in judged
+        assert anchor not in baselines
+    for text in ("same after a swap %", "How much of its scores the surface explains", "first picked %"):
+        assert text in judged
+    assert 'id="picks-section"' in baselines
 
 
 def test_works_without_scripts(browser: Any, reports: dict[str, Path]) -> None:

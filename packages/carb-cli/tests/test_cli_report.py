@@ -338,6 +338,20 @@ def test_items_that_look_wrong_are_named(finished_run: Path, page: str) -> None:
     assert "Reliability" in page
 
 
+def test_sections_on_behaviour_follow_from_the_scores(finished_run: Path, page: str, found: dict[str, Any]) -> None:
+    """Baselines: what they agree on and tie on, but no calibration, and nothing of what explains them."""
+    behaviour = found["behaviour"]
+    assert len(behaviour["picks"]) == len(BASELINES) * (len(BASELINES) - 1) / 2
+    assert all(0 <= row["same"] <= 1 for row in behaviour["picks"] if row["n"])
+    ties = {row["scorer"]: row for row in behaviour["ties"]["groups"]}
+    for name, scorer in found["scorers"].items():
+        assert ties[name]["tied"] == scorer["overall"]["ties"]
+        assert ties[name]["shared"] == pytest.approx(scorer["shared"]["accuracy"])
+    assert ('id="ties-section"' in page) == any(row["tied"] for row in ties.values())
+    for absent in ("judges-section", "calibration-section", "How much of its scores the surface explains"):
+        assert absent not in page
+
+
 def test_a_notebook_shows_a_report(finished_run: Path) -> None:
     report = read_report(finished_run)
     shown = report._repr_html_()

@@ -158,11 +158,11 @@ def test_calibration_curve_equals_scikit_learn(cases, strategy, bins):
     found = calibration(said, right, bins, strategy)
     if strategy == "quantile" or not np.isin(said, np.linspace(0, 1, bins + 1)[1:-1]).any():
         accuracy, confidence = reference.calibration_curve(right, said, n_bins=bins, strategy=strategy)
-        assert np.allclose(found.curve["accuracy"], accuracy, atol=1e-10)
-        assert np.allclose(found.curve["confidence"], confidence, atol=1e-10)
+        assert np.allclose([row.accuracy for row in found.curve], accuracy, atol=1e-10)
+        assert np.allclose([row.confidence for row in found.curve], confidence, atol=1e-10)
     assert found.brier.estimate == pytest.approx(metrics.brier_score_loss(right, said, pos_label=1), abs=1e-10)
     assert 0 <= found.ece <= found.mce + 1e-12 <= 1 + 1e-9
-    assert found.curve["n"].sum() == len(cases)
+    assert sum(row.n for row in found.curve) == len(cases)
 
 
 def test_ece_by_hand_and_its_noise_floor():
@@ -199,7 +199,7 @@ def test_calibration_checks_its_input(confidences, correct, options):
 
 def test_calibration_of_nothing_is_null():
     found = calibration([], [])
-    assert (found.n, found.ece, found.brier.estimate, found.curve.height) == (0, None, None, 0)
+    assert (found.n, found.ece, found.brier.estimate, found.curve) == (0, None, None, ())
 
 
 def test_confidence_of_picks(make_table):

@@ -37,6 +37,7 @@ if TYPE_CHECKING:
         sets_needed,
     )
     from carb_metrics.panels import HumanLine, RegionGap, human_line, region_gap
+    from carb_metrics.picks import PickRow, pick_agreement
     from carb_metrics.planning import PowerRow, simulate_power
     from carb_metrics.pooling import PooledAccuracy, PooledRow, pooled_accuracy
     from carb_metrics.ppi import PoweredRow, prediction_powered
@@ -96,6 +97,7 @@ __all__ = [
     "MetaEvaluation",
     "Paired",
     "Partial",
+    "PickRow",
     "PooledAccuracy",
     "PooledRow",
     "PowerRow",
@@ -146,6 +148,7 @@ __all__ = [
     "minimum_detectable_difference",
     "paired_difference",
     "perturbation_sensitivity",
+    "pick_agreement",
     "pick_confidence",
     "pooled_accuracy",
     "prediction_powered",
@@ -196,6 +199,7 @@ _HOME = {
     ),
     "planning": ("PowerRow", "simulate_power"),
     "pooling": ("PooledAccuracy", "PooledRow", "pooled_accuracy"),
+    "picks": ("PickRow", "pick_agreement"),
     "ppi": ("PoweredRow", "prediction_powered"),
     "panels": ("HumanLine", "RegionGap", "human_line", "region_gap"),
     "ranking": ("Ranking", "rank"),

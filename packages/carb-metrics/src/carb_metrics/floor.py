@@ -166,6 +166,8 @@ def _floor(group: str | None, credit: dict[str, Floats], cluster: Ints, confiden
 
 def _credits(frame: pl.DataFrame, names: Sequence[str], sets: pl.DataFrame) -> Floats:
     """(scorers, sets) credit with ties shared, NaN where a scorer has no such set."""
+    if not names:
+        return np.empty((0, sets.height))
     known = outcomes_of_frame(frame.filter(pl.col("scorer").is_in(names)), "shared")
     place = sets.select("item_id").with_row_index("_place")
     column = known.join(place, on="item_id", maintain_order="left")["_place"].to_numpy()

@@ -221,6 +221,8 @@ def paired_rows(
         bounded: as for ``paired_difference``.
     """
     check_confidence(confidence)
+    if not len(d):
+        return []
     row, pair = np.nonzero(~np.isnan(d))
     values = d[row, pair]
     n = np.bincount(row, minlength=len(d))

@@ -10,15 +10,30 @@ import numpy.typing as npt
 import polars as pl
 
 from carb_data import CarbError, ScoreTable
-from carb_metrics.cells import Estimate, Frame, Result
+from carb_metrics.cells import Estimate, Result
 from carb_metrics.clusters import share_interval
 from carb_metrics.correlations import numbers
 from carb_metrics.intervals import Floats, check_confidence
 from carb_metrics.pairs import as_text
 from carb_metrics.resampling import jackknife_interval, sum_by
+from carb_metrics.rows import row_of
 
 SIMULATIONS = 1000
 _CHUNK = 5_000_000
+
+
+class BinRow(Result):
+    """The cases whose confidence lies in one bin."""
+
+    start: float
+    end: float
+    n: int
+    confidence: float
+    """Their mean confidence."""
+    accuracy: float
+    low: float
+    """Lower limit of Wilson's interval of the accuracy."""
+    high: float
 
 
 class Calibration(Result):
@@ -35,9 +50,8 @@ class Calibration(Result):
     """Largest distance over bins."""
     brier: Estimate = Estimate()
     """Mean squared distance of confidence and being right, with its t interval."""
-    curve: Frame
-    """A row per bin with cases: ``from``, ``to``, ``n``, ``confidence`` (mean), ``accuracy``, and its Wilson limits
-    ``low`` and ``high``."""
+    curve: tuple[BinRow, ...] = ()
+    """A row per bin with cases."""
 
 
 def calibration(
@@ -93,15 +107,11 @@ def calibration(
             raise CarbError(f"clusters has {len(clusters)} entries for {len(said)} cases.")
         names = {name: place for place, name in enumerate(dict.fromkeys(clusters))}
         cluster = np.array([names[name] for name in clusters], dtype=np.int64)
-    limits = [share_interval(right[bin_of == part], cluster[bin_of == part], confidence) for part in used]
-    low, high = [limit[1] for limit in limits], [limit[2] for limit in limits]
-    kinds = {"from": edges[:-1][used], "to": edges[1:][used], "n": n[used], "confidence": mean_said}
-    curve = pl.DataFrame(
-        {**kinds, "accuracy": accuracy, "low": low, "high": high},
-        schema_overrides={"n": pl.Int64, **dict.fromkeys(("confidence", "accuracy", "low", "high"), pl.Float64)},
-    )
     if not len(said):
-        return Calibration(n=0, curve=curve)
+        return Calibration(n=0)
+    limits = [share_interval(right[bin_of == part], cluster[bin_of == part], confidence) for part in used]
+    rows = zip(edges[:-1][used], edges[1:][used], n[used], mean_said, accuracy, limits, strict=True)
+    curve = tuple(row_of(BinRow, (*row, *limit[1:])) for *row, limit in rows)
     distance = np.abs(accuracy - mean_said)
     ece = float(distance @ n[used] / len(said))
     chance = _simulated(said, bin_of, used, seed)

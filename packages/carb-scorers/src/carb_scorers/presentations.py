@@ -45,7 +45,7 @@ def read_presentations(folder: Path) -> pl.DataFrame:
     known = {scorer.spec.name for scorer in record.scorers}
     rows = []
     for head, results in read_journals(folder / "journal"):
-        if head.spec.name not in known:
+        if head.spec.name not in known or not any(result.presentations for result in results.values()):
             continue
         for item in dataset:
             blinded = next(blind(item, seed=head.seed, comparative=head.spec.comparative))

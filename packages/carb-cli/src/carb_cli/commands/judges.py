@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Literal
 
-import polars as pl
 from pydantic import Field
 
 from carb_cli import display
@@ -13,32 +12,15 @@ from carb_cli.display import percent
 from carb_cli.labels import labels
 from carb_cli.options import CultureFile, Json
 from carb_cli.output import Output
+from carb_cli.report.behaviour import behaviour
 from carb_cli.report.content import read_main
-from carb_metrics import (
-    JudgeBias,
-    MarginRow,
-    SamplingRow,
-    TieReport,
-    draws_of,
-    judge_bias,
-    margin_calibration,
-    sampling_variance,
-    tie_report,
-)
-from carb_scorers.presentations import read_presentations
+from carb_cli.report.model import Behaviour
 
 
-class Judges(Output):
+class Judges(Behaviour, Output):
     """Output of ``carb judges --json``."""
 
     schema_: Literal["carb.judges/1"] = Field(default="carb.judges/1", alias="schema")
-    bias: JudgeBias
-    ties: TieReport
-    calibration: tuple[MarginRow, ...]
-    """What the lead of the first answer says of being right, over all sets and by culture, with risk and coverage."""
-    draws: tuple[SamplingRow, ...]
-    """Variance between the presentations of one set (orders, and repeated samples) and between sets; for judges that
-    were shown the same answers of a set several times."""
 
 
 def judges(*runs: Path, confidence: float = 0.95, culture_file: CultureFile = (), json: Json = False) -> None:
@@ -56,19 +38,7 @@ def judges(*runs: Path, confidence: float = 0.95, culture_file: CultureFile = ()
         Confidence of all intervals, between 0 and 1.
     """
     read, scores = read_main(runs, culture_file, "judges")
-    kept = set(scores.frame["item_id"].to_list())
-    shown = pl.concat([read_presentations(folder) for folder in runs]).filter(pl.col("item_id").is_in(sorted(kept)))
-    lengths = pl.DataFrame(
-        [(s.id, r.id, len(r.text)) for s in read.dataset for r in (*s.responses, *s.perturbed)],
-        schema={"item_id": pl.String, "response_id": pl.String, "length": pl.Int64},
-        orient="row",
-    )
-    found = Judges(
-        bias=judge_bias(scores, shown if shown.height else None, lengths, confidence),
-        ties=tie_report(scores, confidence=confidence),
-        calibration=margin_calibration(scores, "culture", confidence),
-        draws=sampling_variance(draws_of(scores, shown), confidence),
-    )
+    found = Judges(**dict(behaviour(runs, read.dataset, scores, confidence)))
     if json:
         found.print()
         return
@@ -93,7 +63,6 @@ def judges(*runs: Path, confidence: float = 0.95, culture_file: CultureFile = ()
     columns += ["calibration error", "mean risk"]
     display.table("Judges", columns, rows, right=columns[1:])
     if found.draws:
-        short = labels([row.scorer for row in found.draws])
         columns = ["scorer", "draws", "accuracy %", "interval", "variance within", "between", "all draws alike %"]
         drawn = [
             (short[row.scorer], f"{row.draws:.1f}", percent(row.accuracy.estimate),
@@ -102,5 +71,13 @@ def judges(*runs: Path, confidence: float = 0.95, culture_file: CultureFile = ()
             for row in found.draws
         ]  # fmt: skip
         display.table("Several presentations of a set", columns, drawn, right=columns[1:])
+    if found.picks:
+        columns = ["scorers", "sets", "same pick %", "interval", "both wrong", "same wrong pick %", "by chance %"]
+        alike = [
+            (f"{short[row.a]}, {short[row.b]}", row.n, percent(row.same), display.interval(row.low, row.high),
+             row.wrong, percent(row.same_wrong), percent(row.same_wrong_chance))
+            for row in sorted(found.picks, key=lambda row: -(row.same or 0.0))
+        ]  # fmt: skip
+        display.table("Agreement between scorers", columns, alike, right=columns[1:])
     for line in found.ties.statements():
         display.say(line)

@@ -20,7 +20,6 @@ from carb_data import CarbError, ScoreTable
 from carb_metrics import (
     Correlation,
     DependentCorrelations,
-    Estimate,
     InfluenceRow,
     UncertainCorrelation,
     bon_accuracy,

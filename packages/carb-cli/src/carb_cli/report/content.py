@@ -11,6 +11,7 @@ import polars as pl
 
 from carb_cli.options import add_cultures
 from carb_cli.output import counts
+from carb_cli.report.behaviour import behaviour
 from carb_cli.report.model import (
     Cells,
     DatasetPart,
@@ -39,6 +40,8 @@ from carb_metrics import (
     main_sets,
     perturbation_sensitivity,
     rank,
+    shortcut_explainability,
+    surface_features,
     surface_floor,
 )
 from carb_metrics.items import ATTRACTIVE, NEGATIVE
@@ -160,6 +163,8 @@ def content(runs: Runs, *, confidence: float = 0.95, validity: Downstream | None
         floor=surface_floor(main, runs.dataset, confidence=confidence),
         families=family_accuracy(runs.scores, runs.dataset, "domain", confidence),
         items=_items(main, confidence) if several else None,
+        behaviour=behaviour(runs.folders, runs.dataset, main, confidence),
+        explained=shortcut_explainability(main, surface_features(runs.dataset), confidence=confidence),
         validity=validity,
         runs=tuple(
             RunPart(folder=folder.resolve().name, **{n: getattr(record, n) for n in _RECORDED})

@@ -12,12 +12,18 @@ from carb_metrics import (
     Cell,
     Correlation,
     Estimate,
+    Explainability,
     FamilyReport,
     FamilyRow,
     HumanLine,
     ItemRow,
+    JudgeBias,
+    MarginRow,
+    PickRow,
     Reliability,
+    SamplingRow,
     SurfaceFloor,
+    TieReport,
 )
 from carb_metrics.rows import ConsistencyRow, KindRow, PairRow, RankRow
 from carb_scorers.contract import ScorerSpec, Usage
@@ -100,6 +106,20 @@ class ItemsPart(Part):
     """At most 40 of these sets, the worst first."""
 
 
+class Behaviour(Part):
+    """How scorers behave apart from being right, on the sets that count for a culture."""
+
+    picks: tuple[PickRow, ...]
+    """Every two scorers: how often they pick the same answer, and the same wrong one."""
+    bias: JudgeBias
+    ties: TieReport
+    calibration: tuple[MarginRow, ...]
+    """What the lead of the first answer says of being right, over all sets and by culture, with risk and coverage."""
+    draws: tuple[SamplingRow, ...]
+    """Variance between the presentations of one set (orders, and repeated samples) and between sets; for judges that
+    were shown the same answers of a set several times."""
+
+
 class Downstream(Correlation):
     """How well benchmark scores predict downstream results."""
 
@@ -156,6 +176,9 @@ class Report(Output):
     """Accuracy over mirrored families, over all of them and by domain; null where the data set has none."""
     items: ItemsPart | None
     """What each item does; null with a single scorer."""
+    behaviour: Behaviour
+    explained: Explainability
+    """How much of each scorer's scores the surface explains."""
     validity: Downstream | None
     runs: tuple[RunPart, ...]
     references: tuple[ReferencePart, ...] = ()

@@ -16,11 +16,12 @@ from importlib.metadata import version
 from typing import Any
 from urllib.parse import urlencode
 
-from jinja2 import Environment
+from jinja2 import Environment, FunctionLoader
 from markupsafe import Markup
 
 from carb_cli.display import percent, safe
 from carb_cli.labels import labels
+from carb_cli.report.behaviour import accuracy_at, biased, calibrated, models, tied
 from carb_cli.report.content import Runs, best_of
 from carb_cli.report.figures import KINDS, changes, group_label, group_names, small_multiples, validity
 from carb_cli.report.model import Report
@@ -32,6 +33,10 @@ SECTIONS = (
     ("families-section", "Families"),
     ("surface-section", "Above the surface?"),
     ("pairs-section", "Against each other"),
+    ("picks-section", "Agreement"),
+    ("judges-section", "Position and length"),
+    ("ties-section", "Ties"),
+    ("calibration-section", "Calibration"),
     ("groups-section", "Cultures and domains"),
     ("language-section", "Languages"),
     ("perturbation-section", "Perturbations"),
@@ -62,16 +67,31 @@ def render(
     """
     data = payload(report, runs.dataset, runs.scores, rationales, budget=budget)
     style, script = asset("style.css"), "".join(map(asset, SCRIPTS))
-    environment = Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True, finalize=plain)
+    environment = Environment(
+        autoescape=True, trim_blocks=True, lstrip_blocks=True, finalize=plain, loader=FunctionLoader(asset)
+    )
     environment.filters |= {"percent": percent, "number": number, "p": p_value, "level": _level_of(report)}
     parts, names = report.scorers.values(), list(report.scorers)
     items = {item.id: item for item in runs.dataset}
     perturbed = any(part.perturbation for part in parts)
     consistent = any(part.consistency is not None and part.consistency.n for part in parts)
+    behaved = {
+        "biased": biased(report),
+        "tied": tied(report),
+        "calibrated": calibrated(report),
+        "picks": {key: row for row in report.behaviour.picks for key in ((row.a, row.b), (row.b, row.a))},
+        "explained": [row for row in report.explained.scorers if row.scorer in models(report) and row.r2 is not None],
+        "features": {(row.scorer, row.feature): row for row in report.explained.features},
+        "accuracy_at": accuracy_at,
+    }
     empty = {
         "families-section": report.families is None,
         "pairs-section": len(report.scorers) < 2,
         "items-section": report.items is None,
+        "picks-section": not behaved["picks"],
+        "judges-section": not behaved["biased"],
+        "ties-section": not behaved["tied"],
+        "calibration-section": not behaved["calibrated"],
         "surface-section": report.floor is None or not report.floor.tests,
         "perturbation-section": not perturbed,
         "consistency-section": not consistent,
@@ -100,6 +120,7 @@ def render(
         wins={(a, b): data.wins[i][j] for i, a in enumerate(names) for j, b in enumerate(names)},
         questions={} if report.items is None else {row.item_id: items[row.item_id] for row in report.items.suspicious},
         link=link,
+        **behaved,
         failure_note=failure_note(data),
         payload=Markup(data.encoded),  # noqa: S704 - base64
         style=Markup(style),  # noqa: S704 - our own files
