@@ -1,7 +1,7 @@
 """Every kind, mode and reading on transformers and over a server, against plain arithmetic on a model's forward pass.
 
 The cells are declared in ``parity.py``; ``plain_model.py`` computes what they must be. The same cells on vLLM are in
-``test_vllm_parity.py``.
+``test_vllm_parity.py`` (``nox -s vllm``).
 """
 
 from __future__ import annotations

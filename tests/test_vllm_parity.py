@@ -109,8 +109,8 @@ def test_short_answers_do_not_wait_for_a_long_one(engines: Opened) -> None:
     done: list[str] = []
 
     async def ask(name: str, prompt: Prompt, writing: Writing) -> None:
-        (found,) = await engine.generate([prompt], writing)
-        done.append(f"{name} {found.usage.output_tokens > 500}")
+        await engine.generate([prompt], writing)
+        done.append(name)
 
     async def go() -> None:
         async with anyio.create_task_group() as group:
@@ -119,7 +119,7 @@ def test_short_answers_do_not_wait_for_a_long_one(engines: Opened) -> None:
                 group.start_soon(ask, "short", prompt, Writing(max_tokens=1))
 
     anyio.run(go)
-    assert done == ["short False", "short False", "long True"]
+    assert done == ["short", "short", "long"]
 
 
 def test_what_nobody_waits_for_any_more_is_not_computed(engines: Opened) -> None:
