@@ -106,7 +106,7 @@ def test_a_bad_config_is_a_plain_error(tmp_path, old, new, reason):
 
 
 def test_a_missing_config_and_a_bad_output_are_plain_errors(tmp_path):
-    with pytest.raises(CarbError, match="Cannot read the config"):
+    with pytest.raises(CarbError, match="Cannot read the construction config"):
         load_config(tmp_path / "absent.toml")
     with serving(writer) as server, pytest.raises(CarbError, match="unknown file type"):
         construct(config_for(server, tmp_path), tmp_path / "sets.csv")
