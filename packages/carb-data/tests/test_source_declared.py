@@ -167,7 +167,7 @@ LEAST = {
     "cmoraleval": 3000,
     "einbuergerungstest-de": 280,
     "exams-qa": 700,
-    "fork-en": 120,
+    "fork-en": 100,
     "idioviet": 24,
     "isannlp-dialect-th": 200,
     "jcommonsensemorality": 800,
