@@ -24,6 +24,13 @@ def test_the_comparison_of_facts_repeats_what_the_page_says():
     assert "| all − others | +20.6 | [+9.9, +30.6] | 0.0001 | 30 | 2 |" in out
 
 
+def test_the_page_says_what_the_runs_of_the_method_came_to():
+    page = (RAW.parent / "think-as-locals.md").read_text(encoding="utf-8")
+    lines = printed("think_as_locals.py", "analyse", "--file", RAW / "think-as-locals.csv").splitlines()
+    assert [line for line in lines if line not in page] == []
+    assert "| C+A − C | accuracy | 3 | 26 | +0.037 | [-0.026, +0.100] | 0.217 |" in lines
+
+
 @pytest.fixture
 def distillation(monkeypatch):
     monkeypatch.syspath_prepend(ROOT / "benchmarks")
