@@ -165,18 +165,20 @@ class _Pairs:
         adjusted = adjust([math.nan if one.p is None else one.p for one in found])
         keys = self.rows.select(pl.col(self.keys).cast(pl.String).fill_null("none")).rows() if self.keys else []
         return tuple(
-            ComparedGroup(
-                key="/".join(key),
-                n=len(where),
-                only_a=int((self.d[where] > 0).sum()),
-                only_b=int((self.d[where] < 0).sum()),
-                accuracy_a=float(self.a[where].mean()),
-                accuracy_b=float(self.b[where].mean()),
-                difference=one.estimate,
-                low=one.low,
-                high=one.high,
-                p=one.p,
-                p_adjusted=float(value),
+            ComparedGroup.model_validate(  # a group has a pair at least, so that no value of ``Paired`` is null
+                {
+                    "key": "/".join(key),
+                    "n": len(where),
+                    "only_a": int((self.d[where] > 0).sum()),
+                    "only_b": int((self.d[where] < 0).sum()),
+                    "accuracy_a": float(self.a[where].mean()),
+                    "accuracy_b": float(self.b[where].mean()),
+                    "difference": one.estimate,
+                    "low": one.low,
+                    "high": one.high,
+                    "p": one.p,
+                    "p_adjusted": float(value),
+                }
             )
             for key, where, one, value in zip(keys, rows, found, adjusted, strict=True)
         )

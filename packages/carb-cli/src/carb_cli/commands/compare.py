@@ -158,11 +158,11 @@ def _disagreements(a: ScoreTable, b: ScoreTable, sets: Dataset) -> tuple[Disagre
 
 
 def _show(found: Compared) -> None:
-    short = labels([found.a, found.b])
-    a, b = short[found.a], short[found.b]
-    if found.difference is None or found.p is None:
+    if found.a is None or found.b is None or found.difference is None or found.p is None:
         display.say("The two runs have no sets to compare.")
         return
+    short = labels([found.a, found.b])
+    a, b = short[found.a], short[found.b]
     points = f"{_signed(found.difference)} points [{_signed(found.low)}, {_signed(found.high)}]"
     display.say(f"a  {a}: {percent(found.accuracy_a)}%")
     display.say(f"b  {b}: {percent(found.accuracy_b)}%")

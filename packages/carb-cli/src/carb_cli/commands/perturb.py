@@ -124,13 +124,14 @@ def perturb(
             progress=lambda done, total, failed: report("perturb", done, total, f"{failed} failed"),
         )
     found.dataset.save(out)
+    rates = found.calibration
     output = Perturbed(
         out=str(out),
         sets=len(found.dataset),
         made=found.made,
         unverified=found.unverified,
-        false_rejects={} if found.calibration is None else found.calibration.false_rejects,
-        false_accepts={} if found.calibration is None else found.calibration.false_accepts,
+        false_rejects={} if rates is None else {str(kind): rate for kind, rate in rates.false_rejects.items()},
+        false_accepts={} if rates is None else {str(kind): rate for kind, rate in rates.false_accepts.items()},
         skipped=found.skipped,
         failures=tuple(
             FailedVersion(item_id=f.item_id, perturbation=str(f.perturbation), language=f.language, reasons=f.reasons)

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from pathlib import Path
+from statistics import NormalDist
 
 import polars as pl
 
+from carb_cli.display import percent, safe
+from carb_cli.labels import labels
 from carb_cli.report.model import Behaviour, Report
 from carb_data import Dataset, ScoreTable
 from carb_metrics import (
@@ -14,8 +18,10 @@ from carb_metrics import (
     draws_of,
     judge_bias,
     margin_calibration,
+    minimum_detectable_difference,
     pick_agreement,
     sampling_variance,
+    sets_needed,
     tie_report,
 )
 from carb_metrics.leads import Coverage
@@ -53,6 +59,31 @@ def behaviour(folders: Sequence[Path], dataset: Dataset, scores: ScoreTable, con
 def models(report: Report) -> list[str]:
     """The scorers that are no baselines: what baselines do, their names say."""
     return [name for name, part in report.scorers.items() if part.spec.kind != "baseline"]
+
+
+def planning(report: Report) -> str:
+    """What the sets can tell of the two best scorers, in a sentence; empty with one scorer."""
+    names = [*models(report), *(name for name in report.scorers if name not in models(report))][:2]
+    pair = next((row for row in report.pairs if {row.a, row.b} == set(names)), None)
+    if pair is None or pair.difference is None or pair.low is None or pair.high is None:
+        return ""
+    discordance = ((pair.only_a or 0) + (pair.only_b or 0)) / pair.n
+    if not discordance:
+        return ""
+    # How many times wider the interval is than that of independent sets, squared: what clusters cost.
+    plain = math.sqrt(max(discordance - pair.difference**2, 1e-12) / pair.n)
+    error = (pair.high - pair.low) / 2 / NormalDist().inv_cdf((1 + report.confidence) / 2)
+    effect, alpha = max(1.0, (error / plain) ** 2), 1 - report.confidence
+    least = minimum_detectable_difference(pair.n, discordance, alpha=alpha, design_effect=effect)
+    needed = sets_needed(pair.difference, discordance, alpha=alpha, design_effect=effect)
+    a, b = (safe(labels(report.scorers)[name]) for name in (pair.a, pair.b))
+    said = f"Between {a} and {b}, these {pair.n:,} sets find a true difference of "
+    said += "no size" if least is None else f"{percent(least)} points or more"
+    said += " four times in five"
+    settled = pair.p_adjusted is not None and pair.p_adjusted < alpha
+    if needed is not None and not settled:
+        said += f"; to settle the {percent(abs(pair.difference))} points seen, about {needed:,} sets would be needed"
+    return f"{said}. carb power plans other sizes."
 
 
 def biased(report: Report) -> list[tuple[BiasRow, PositionRow | None]]:

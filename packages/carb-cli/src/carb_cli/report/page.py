@@ -21,7 +21,7 @@ from markupsafe import Markup
 
 from carb_cli.display import percent, safe
 from carb_cli.labels import labels
-from carb_cli.report.behaviour import accuracy_at, biased, calibrated, models, tied
+from carb_cli.report.behaviour import accuracy_at, biased, calibrated, models, planning, tied
 from carb_cli.report.content import Runs, best_of
 from carb_cli.report.figures import KINDS, changes, group_label, group_names, small_multiples, validity
 from carb_cli.report.model import Report
@@ -118,6 +118,7 @@ def render(
         columns=COLUMNS,
         pairs={(pair.a, pair.b): pair for pair in report.pairs} if len(names) > 1 else {},
         wins={(a, b): data.wins[i][j] for i, a in enumerate(names) for j, b in enumerate(names)},
+        planning=planning(report),
         questions={} if report.items is None else {row.item_id: items[row.item_id] for row in report.items.suspicious},
         link=link,
         **behaved,

@@ -31,9 +31,9 @@ def chart_rows(points: Mapping[str, tuple[float, float]], confidence: float) -> 
         confidence: of the bands.
     """
     short = labels(points)
-    rows = [{"name": short[name], "x": x, "y": y} for name, (x, y) in points.items()]
-    x = [row["x"] for row in rows]
-    line = fit_line(x, [row["y"] for row in rows], confidence)
+    rows: Rows = [{"name": short[name], "x": x, "y": y} for name, (x, y) in points.items()]
+    x = [x for x, _ in points.values()]
+    line = fit_line(x, [y for _, y in points.values()], confidence)
     if line.slope is None:
         return rows, []
     return rows, line.predict(np.linspace(min(x), max(x), STEPS), confidence).to_dicts()
