@@ -31,6 +31,13 @@ def test_the_page_says_what_the_runs_of_the_method_came_to():
     assert "| C+A − C | accuracy | 3 | 26 | +0.037 | [-0.026, +0.100] | 0.217 |" in lines
 
 
+def test_the_page_says_what_the_distillation_came_to():
+    page = (RAW.parent / "distillation.md").read_text(encoding="utf-8")
+    lines = printed("distillation.py", "analyse", "--file", RAW / "distillation.csv").splitlines()
+    assert [line for line in lines if line not in page] == []
+    assert "| teacher − labels | -0.037 | [-0.091, +0.017] | 0.174 |" in lines
+
+
 @pytest.fixture
 def distillation(monkeypatch):
     monkeypatch.syspath_prepend(ROOT / "benchmarks")
