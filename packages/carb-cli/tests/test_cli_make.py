@@ -160,6 +160,6 @@ def test_train_mistakes(carb: Carb, tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert ended.code == 2
     assert "demo-cpu" in ended.err
     monkeypatch.setitem(sys.modules, "trl", None)
-    ended = carb(*TRAIN, "--out", tmp_path / "out")
+    ended = carb(*(tmp_path if part == "m" else part for part in TRAIN), "--out", tmp_path / "out")
     assert ended.code == 2
     assert install_line("tal-rlvr", "train") in ended.err

@@ -175,7 +175,9 @@ def _clustered_positions(size: Ints, place: Ints, cluster: Ints, most: int) -> f
     """
     from scipy.special import fdtrc
 
-    clusters, positions = int(cluster.max()) + 1, np.arange(most)
+    clusters, positions, free = int(cluster.max()) + 1, np.arange(most), most - 1
+    if clusters <= free:
+        return None
     expected = (positions < size[:, None]) / size[:, None]
     away = (place[:, None] == positions) - expected
     totals = np.stack([np.bincount(cluster, column, clusters) for column in away.T], axis=1)
@@ -183,9 +185,6 @@ def _clustered_positions(size: Ints, place: Ints, cluster: Ints, most: int) -> f
     share = expected.mean(0)
     alike = float((held**2).mean()) * (np.diag(share) - np.outer(share, share))
     spread = (clusters * np.cov(totals, rowvar=False) + PSEUDO * alike) / (clusters + PSEUDO)
-    free = most - 1
-    if clusters <= free:
-        return None
     mean = totals.mean(0)
     statistic = float(clusters * mean @ np.linalg.pinv(spread, rcond=1e-9, hermitian=True) @ mean)
     return float(fdtrc(free, clusters - free, statistic * (clusters - free) / (free * (clusters - 1))))

@@ -180,14 +180,13 @@ def jackknife_interval(
     check_confidence(confidence)
     if not len(units):
         return None, None, None
-    estimate = float(statistic(units.sum(0)))
-    if not math.isfinite(estimate):
-        return None, None, None
-    count = len(units)
-    without = jackknife_values(units, statistic) if count > 1 else np.array([np.nan])
-    if log:
-        with np.errstate(divide="ignore", invalid="ignore"):
-            without = np.log(without)
+    with np.errstate(divide="ignore", invalid="ignore"):  # what is not defined is null, as below
+        estimate = float(statistic(units.sum(0)))
+        if not math.isfinite(estimate):
+            return None, None, None
+        count = len(units)
+        without = jackknife_values(units, statistic) if count > 1 else np.array([np.nan])
+        without = np.log(without) if log else without
     if not np.isfinite(without).all() or (log and estimate <= 0):
         return estimate, None, None
     error = math.sqrt((count - 1) / count * float(((without - without.mean()) ** 2).sum()))
