@@ -19,13 +19,14 @@ import pytest
 
 from carb_cli import read_report
 from carb_cli.commands.report import leaderboard
+from carb_cli.report.behaviour import planning
 from carb_cli.report.content import content, read_runs
 from carb_cli.report.model import Report
 from carb_cli.report.page import csp_hash, render
 from carb_cli.report.payload import DIGITS, payload
 from carb_cli.runs import only
 from carb_data import Dataset, ScoreTable
-from carb_metrics import bon_accuracy, breakdown, compare, rank
+from carb_metrics import bon_accuracy, breakdown, compare, minimum_detectable_difference, rank, sets_needed
 from cli_helpers import BASELINES, Carb, small_dataset, small_set
 
 CELL = {"accuracy", "low", "high", "n", "ties", "errors"}
@@ -54,6 +55,29 @@ def test_json_has_the_promised_keys(found: dict[str, Any]) -> None:
             assert all(set(cell) == CELL for cell in scorer[key].values())
             assert sum(cell["n"] for cell in scorer[key].values()) == scorer["overall"]["n"] == 80
     Report.model_validate(found)
+
+
+def test_the_page_says_what_its_sets_can_tell_of_the_two_best(finished_run: Path) -> None:
+    """The planning agrees with ``sets_needed``, and a difference that is settled asks for no more sets."""
+    report = content(read_runs([finished_run]))
+    row = report.pairs[0]
+    assert row.low is not None
+    plan = {"n": 100, "only_a": 12, "only_b": 8, "difference": 0.04}
+    # independent sets: the standard error is that of the discordant ones, so the design effect is 1
+    half = 1.96 * ((0.2 - 0.04**2) / 100) ** 0.5
+    open_ = row.model_copy(update={**plan, "low": 0.04 - half, "high": 0.04 + half, "p_adjusted": 0.4})
+    said = planning(report.model_copy(update={"pairs": (open_,), "scorers": _two(report, row.a, row.b)}))
+    assert f"about {sets_needed(0.04, 0.2):,} sets would be needed" in said
+    assert f"{100 * (minimum_detectable_difference(100, 0.2) or 0):.1f} points or more" in said
+    settled = open_.model_copy(update={"p_adjusted": 0.001})
+    assert "needed" not in planning(
+        report.model_copy(update={"pairs": (settled,), "scorers": _two(report, row.a, row.b)})
+    )
+    assert planning(report.model_copy(update={"pairs": ()})) == ""
+
+
+def _two(report: Report, a: str, b: str) -> dict[str, Any]:
+    return {name: report.scorers[name] for name in (a, b)}
 
 
 def test_a_scorer_without_a_score_is_not_ranked(finished_run: Path, capsys: pytest.CaptureFixture[str]) -> None:
