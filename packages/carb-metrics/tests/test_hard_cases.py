@@ -23,6 +23,7 @@ from carb_metrics import (
 )
 from carb_metrics.correlations import coefficient
 from carb_metrics.paired import sign_flip
+from carb_metrics.resampling import jackknife_interval
 
 
 @pytest.mark.parametrize("n", [5, 7])
@@ -170,3 +171,8 @@ def test_signs_of_fractions_equal_all_signs_spelled_out():
         sums = signs @ np.abs(d)
         expected = (np.abs(sums) >= abs(d.sum()) - 1e-9).mean()
         assert sign_flip(d)[0] == pytest.approx(min(1.0, expected), abs=1e-9)
+
+
+def test_a_jackknife_without_its_only_unit_that_counts_is_null():
+    units = np.array([[0.0, 0.0], [0.0, 0.0], [1.0, 2.0]])
+    assert jackknife_interval(units, lambda sums: sums[..., 0] / sums[..., 1]) == (0.5, None, None)
