@@ -156,7 +156,7 @@ class Design:
         Args:
             accuracy: (means,)
             independent: (means,) the effective sample size if sets were independent.
-            confidence: of the interval to come.
+            confidence: the confidence level of the interval that is made next, between 0 and 1.
         """
         mixed = (accuracy > 1e-12) & (accuracy < 1 - 1e-12)
         result: Floats = independent / self.effect * np.where(mixed, self.shrink(confidence), 1.0)

@@ -217,7 +217,7 @@ def paired_rows(
     Args:
         d: (rows, pairs) differences, NaN where a row has no such pair.
         cluster: (pairs,) the cluster of each pair; null where all are independent.
-        confidence: of the intervals.
+        confidence: the confidence level of all intervals, between 0 and 1.
         bounded: as for ``paired_difference``.
     """
     check_confidence(confidence)

@@ -43,7 +43,7 @@ def pick_agreement(scores: ScoreTable, confidence: float = 0.95) -> tuple[PickRo
 
     Args:
         scores: table of any scorers; perturbed rows are left out.
-        confidence: of all intervals.
+        confidence: the confidence level of all intervals, between 0 and 1.
 
     Returns:
         a row for every two scorers, in alphabetical order; none for fewer than two scorers.

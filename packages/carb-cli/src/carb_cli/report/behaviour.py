@@ -36,7 +36,7 @@ def behaviour(folders: Sequence[Path], dataset: Dataset, scores: ScoreTable, con
         folders: the runs; in those without a journal, such as entries of a leaderboard, nothing tells of positions.
         dataset: their sets.
         scores: the scores of the sets that count.
-        confidence: of all intervals.
+        confidence: the confidence level of all intervals, between 0 and 1.
     """
     kept = scores.frame["item_id"].cast(pl.String).unique().to_list()
     parts = [read_presentations(folder) for folder in folders if (folder / "journal").is_dir()]

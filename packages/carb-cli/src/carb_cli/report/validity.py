@@ -28,7 +28,7 @@ def chart_rows(points: Mapping[str, tuple[float, float]], confidence: float) -> 
 
     Args:
         points: benchmark and downstream result by scorer.
-        confidence: of the bands.
+        confidence: the confidence level of the bands, between 0 and 1.
     """
     short = labels(points)
     rows: Rows = [{"name": short[name], "x": x, "y": y} for name, (x, y) in points.items()]
