@@ -49,7 +49,7 @@ def validate(
     try:
         return adapter.validate_json(content) if isinstance(content, bytes) else adapter.validate_python(content)
     except ValidationError as error:
-        names = known or (form.model_fields if model else ())  # type: ignore[union-attr]
+        names = known or (form.model_fields if model else ())  # type: ignore[union-attr]  # ``model`` says that it is a class
         told = defects(error, known=names, prefix=prefix)
         end = "" if told.endswith("?") else "."
         raise CarbError(f"{owner}: {told}{end}" + (f" {hint}" if hint else "")) from None

@@ -147,9 +147,9 @@ class KindRow(Result):
     judged: int
     """Pairs in sets without errors, on which ``flips`` rests."""
     lost: int | None
-    """Of them, sets that were won before the perturbation and are not after it."""
+    """Judged sets that were won before the perturbation and are not after it."""
     gained: int | None
-    """Of them, sets that were not won before the perturbation and are after it."""
+    """Judged sets that were not won before the perturbation and are after it."""
 
 
 class SpreadRow(Result):
@@ -216,7 +216,7 @@ class BiasRow(Result):
     presentations: int | None = None
     """Presentations of a set that were judged without error."""
     undecided: int | None = None
-    """Of them, those with a tie at the top."""
+    """Presentations with a tie at the top, among those judged."""
     errors: int | None = None
     """Presentations that could not be judged."""
     position_p: float | None = None
