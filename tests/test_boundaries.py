@@ -164,3 +164,14 @@ def test_a_public_name_is_one_that_its_module_has(module: str) -> None:
         }
         lazy = {"__getattr__"} <= bound
         assert lazy or exported(dotted) <= bound, path
+
+
+def test_each_public_class_has_a_name_of_its_own() -> None:
+    """Two concepts have two names, and one concept is one class, over all packages."""
+    places: dict[str, list[str]] = {}
+    for module in MODULES:
+        for path in sorted((ROOT / "packages" / module.replace("_", "-") / "src" / module).rglob("*.py")):
+            for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+                if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+                    places.setdefault(node.name, []).append(f"{path.relative_to(ROOT)}:{node.lineno}")
+    assert {name: found for name, found in places.items() if len(found) > 1} == {}

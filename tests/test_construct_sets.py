@@ -16,7 +16,7 @@ import anyio
 
 from carb_data import CarbError, Dataset
 from carb_data.construct import plan
-from carb_data.construct.journal import Answers
+from carb_data.construct.journal import AnswerJournal
 from construct_server import FOODS, chat, config_for, construct, serving, writer
 
 pytestmark = pytest.mark.usefixtures("no_pauses")
@@ -109,7 +109,7 @@ def test_after_an_interruption_only_what_is_missing_is_asked(tmp_path):
         construct(config, whole)
         needed = len(paid)
         paid.clear()
-        original = Answers.put
+        original = AnswerJournal.put
         stops = 0
         for _ in range(needed * 3):
 
@@ -117,7 +117,7 @@ def test_after_an_interruption_only_what_is_missing_is_asked(tmp_path):
                 original(self, key, answer)
                 raise Interruption
 
-            Answers.put = put
+            AnswerJournal.put = put
             try:
                 construct(config, tmp_path / "sets.jsonl", journal=tmp_path / "j.jsonl")
             except (Interruption, ExceptionGroup):
@@ -126,7 +126,7 @@ def test_after_an_interruption_only_what_is_missing_is_asked(tmp_path):
             else:
                 break
             finally:
-                Answers.put = original
+                AnswerJournal.put = original
         assert stops >= needed
     assert set(paid.values()) == {1}
     assert len(paid) == needed

@@ -20,7 +20,7 @@ from carb_scorers.implicit import ImplicitOptions, ImplicitScorer
 from carb_scorers.judge import JudgeOptions, JudgeScorer
 from carb_scorers.judge.scorer import form_of
 from carb_scorers.models.transformers.cores import HiddenCore
-from carb_scorers.models.transformers.language import HFLanguageModel, Worker, make_worker
+from carb_scorers.models.transformers.language import HFLanguageModel, LanguageWorker, make_worker
 from carb_scorers.models.transformers.loading import HFOptions
 from carb_scorers.models.transformers.loading import load as load_model
 
@@ -30,7 +30,7 @@ SPEC = ScorerSpec(name="s", kind="test")
 
 
 @cache
-def worker(folder: Path, dtype: str) -> Worker:
+def worker(folder: Path, dtype: str) -> LanguageWorker:
     """Loaded once for all tests."""
     options = HFOptions(dtype=dtype)
     return make_worker(load_model(str(folder), options, "AutoModelForCausalLM"), options)

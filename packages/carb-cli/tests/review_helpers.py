@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from carb_cli.review import people, project
-from carb_cli.review.answers import Answer, Event, Opinion, Person
-from carb_cli.review.items import Item
+from carb_cli.review.answers import Event, Opinion, Person, ReviewAnswer
+from carb_cli.review.items import ReviewItem
 from carb_cli.review.recording import items, record
 from carb_cli.review.store import transaction
 from carb_data import BonSet, Dataset, Provenance, Response
@@ -38,25 +38,25 @@ def sets(count: int) -> Dataset:
     return Dataset(a_set(number) for number in range(count))
 
 
-def picked(item: Item, token: str | None, **others: str) -> Answer:
+def picked(item: ReviewItem, token: str | None, **others: str) -> ReviewAnswer:
     """An answer that picks a token; the others are wrong unless ``others`` says more."""
     opinions = {t: Opinion(verdict="best" if t == token else "wrong") for t in item.tokens}
     for name, verdict in others.items():
         opinions[name] = Opinion(verdict=verdict, on=("region",) if verdict == "depends" else ())
-    return Answer(status="answered", opinions=opinions)
+    return ReviewAnswer(status="answered", opinions=opinions)
 
 
-def an_event(item: Item, answer: Answer, base: int = 0, **more: Any) -> Event:
+def an_event(item: ReviewItem, answer: ReviewAnswer, base: int = 0, **more: Any) -> Event:
     return Event(id=uuid.uuid4(), item=item.id, shown=item.tokens, base=base, answer=answer, **more)
 
 
-Behaviour = Callable[[random.Random, str, Item], Answer | None]
+Behaviour = Callable[[random.Random, str, ReviewItem], ReviewAnswer | None]
 
 
 def truthful(accuracy: float) -> Behaviour:
     """Picks the key with a probability, else one of the others."""
 
-    def answer(rng: random.Random, _: str, item: Item) -> Answer:
+    def answer(rng: random.Random, _: str, item: ReviewItem) -> ReviewAnswer:
         wrong = [token for token in item.tokens if token != item.key]
         return picked(item, item.key if rng.random() < accuracy else rng.choice(wrong))
 

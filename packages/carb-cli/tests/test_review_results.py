@@ -11,11 +11,11 @@ import numpy as np
 import pytest
 
 from carb_cli.review import people, project
-from carb_cli.review.answers import Answer, Opinion, Person
+from carb_cli.review.answers import Opinion, Person, ReviewAnswer
 from carb_cli.review.applying import apply, line_beside
 from carb_cli.review.collecting import collect
 from carb_cli.review.exchange import export_to, import_from
-from carb_cli.review.items import Item
+from carb_cli.review.items import ReviewItem
 from carb_cli.review.order import next_items
 from carb_cli.review.recording import given, items, record
 from carb_cli.review.report import line_of, report, unbiased
@@ -30,11 +30,11 @@ from review_helpers import Behaviour, a_set, an_event, panel, picked, sets, trut
 STRICT = read_rules()
 
 
-def spammer(rng: random.Random, _: str, item: Item) -> Answer:
+def spammer(rng: random.Random, _: str, item: ReviewItem) -> ReviewAnswer:
     return picked(item, rng.choice(item.tokens))
 
 
-def southern(rng: random.Random, name: str, item: Item) -> Answer:
+def southern(rng: random.Random, name: str, item: ReviewItem) -> ReviewAnswer:
     """On half of the sets another answer is right in the south."""
     if int(item.id, 16) % 2:
         return picked(item, next(token for token in item.tokens if token != item.key))
@@ -104,10 +104,10 @@ def test_the_random_share_keeps_the_mean_unbiased(tmp_path: Path) -> None:
 
 
 def test_votes_marks_and_reasons(tmp_path: Path) -> None:
-    def told(_: random.Random, name: str, item: Item) -> Answer | None:
+    def told(_: random.Random, name: str, item: ReviewItem) -> ReviewAnswer | None:
         others = [token for token in item.tokens if token != item.key]
         if item.set_id == "set-0":
-            return Answer(status="objected", comment="nobody asks this")
+            return ReviewAnswer(status="objected", comment="nobody asks this")
         if item.set_id == "set-1":
             return picked(item, item.key, **{others[0]: "right"})
         if item.set_id == "set-3":
@@ -155,7 +155,7 @@ def test_the_line_travels_with_the_data(tmp_path: Path, carb: Carb) -> None:
     assert "keep: 4" in shown
 
 
-def saved(item: Item, answer: Answer, reviewer: str, base: int = 0, name: str = "Noi") -> dict:
+def saved(item: ReviewItem, answer: ReviewAnswer, reviewer: str, base: int = 0, name: str = "Noi") -> dict:
     event = an_event(item, answer, base).model_dump(mode="json")
     person = {"name": name, "consent": 1}
     return {"form": "carb.review.answers/1", "reviewer": reviewer, "person": person, "events": [event]}
@@ -208,7 +208,7 @@ def test_an_answer_that_fits_no_item_is_named_and_the_others_count(tmp_path: Pat
     assert "order shown" in ended.json["refused"][0]
 
 
-def filled(path: Path, item: Item, **cells: object) -> None:
+def filled(path: Path, item: ReviewItem, **cells: object) -> None:
     openpyxl = pytest.importorskip("openpyxl")
     book = openpyxl.load_workbook(path)
     book["you"]["B1"], book["you"]["B4"] = "Noi", "Yes"
@@ -311,11 +311,11 @@ def test_perturbed_versions_are_a_second_task(tmp_path: Path) -> None:
     changed = Response(id="cc", text="another custom", role="chosen", language="th", perturbation="CC", original="r0")
     dataset = Dataset([a_set(0, perturbed=(changed,)), a_set(1)])
 
-    def told(_: random.Random, name: str, item: Item) -> Answer:
+    def told(_: random.Random, name: str, item: ReviewItem) -> ReviewAnswer:
         if item.kind == "choice":
             return picked(item, item.key)
         opinions = {"version": Opinion(natural=False)}
-        return Answer(status="answered", meaning="changed", concept="changed", opinions=opinions)
+        return ReviewAnswer(status="answered", meaning="changed", concept="changed", opinions=opinions)
 
     db = panel(tmp_path / "a", dataset, [told] * 3, versions=True)
     name = db.execute("SELECT id FROM reviewer LIMIT 1").fetchone()["id"]
@@ -340,7 +340,7 @@ def test_a_judge_shortens_the_interval_and_does_not_bend_it(tmp_path: Path) -> N
         rng = random.Random(seed)
         hard = {f"set-{n}" for n in range(90) if rng.random() < 0.3}
 
-        def told(rng: random.Random, name: str, item: Item, hard: set[str] = hard) -> Answer | None:
+        def told(rng: random.Random, name: str, item: ReviewItem, hard: set[str] = hard) -> ReviewAnswer | None:
             asked = int(item.id, 16) % 3 == 0
             return truthful(0.1 if item.set_id in hard else 0.95)(rng, name, item) if asked else None
 

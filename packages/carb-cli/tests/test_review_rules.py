@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from carb_cli.review.answers import Answer, Opinion
+from carb_cli.review.answers import Opinion, ReviewAnswer
 from carb_cli.review.items import items_of
-from carb_cli.review.recording import Given
+from carb_cli.review.recording import GivenAnswer
 from carb_cli.review.rules import Rules, decide, read_rules
 from carb_cli.review.tally import SetTally, tally
 from carb_data import CarbError
@@ -23,14 +23,14 @@ OTHERS = [token for token in ITEM.tokens if token != KEY]
 STRICT = read_rules()
 
 
-def of(*answers: Answer) -> SetTally:
-    return tally(ITEM, [Given(ITEM, str(n), a, ITEM.tokens, "random", 0, False) for n, a in enumerate(answers)])
+def of(*answers: ReviewAnswer) -> SetTally:
+    return tally(ITEM, [GivenAnswer(ITEM, str(n), a, ITEM.tokens, "random", 0, False) for n, a in enumerate(answers)])
 
 
 AGREE, AGAINST = picked(ITEM, KEY), picked(ITEM, OTHERS[0])
 TOO, DEPENDS = picked(ITEM, KEY, **{OTHERS[0]: "right"}), picked(ITEM, KEY, **{OTHERS[1]: "depends"})
-UNKNOWN, OBJECTED = Answer(status="unknown"), Answer(status="objected")
-STILTED = Answer(
+UNKNOWN, OBJECTED = ReviewAnswer(status="unknown"), ReviewAnswer(status="objected")
+STILTED = ReviewAnswer(
     status="answered",
     opinions={t: Opinion(verdict="best" if t == KEY else "wrong", natural=t != OTHERS[2]) for t in ITEM.tokens},
 )
@@ -54,14 +54,14 @@ STILTED = Answer(
         ([], "open"),
     ],
 )
-def test_the_strict_rules(answers: list[Answer], verdict: str) -> None:
+def test_the_strict_rules(answers: list[ReviewAnswer], verdict: str) -> None:
     decision = decide(of(*answers), STRICT)
     assert decision.verdict == verdict
     assert bool(decision.reasons) == (verdict != "keep")
 
 
 @given(st.lists(st.sampled_from([AGREE, AGAINST, TOO, DEPENDS, UNKNOWN, OBJECTED, STILTED]), max_size=12))
-def test_a_tally_adds_up_in_any_order(answers: list[Answer]) -> None:
+def test_a_tally_adds_up_in_any_order(answers: list[ReviewAnswer]) -> None:
     one, two = of(*answers), of(*reversed(answers))
     assert decide(one, STRICT) == decide(two, STRICT)
     assert one.reviews + one.unknown == len(answers)

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from carb_cli.review import people, project
-from carb_cli.review.answers import Answer, Person
+from carb_cli.review.answers import Person, ReviewAnswer
 from carb_cli.review.items import items_of
 from carb_cli.review.order import next_items
 from carb_cli.review.recording import given as answers_given
@@ -87,8 +87,8 @@ def test_an_event_that_fits_no_item_is_refused(db: sqlite3.Connection) -> None:
         an_event(one, picked(one, one.tokens[0])).model_copy(update={"item": "0" * 20}),
         an_event(one, picked(two, two.tokens[0])),
         an_event(one, picked(one, None)),
-        an_event(one, Answer(status="answered", opinions={})),
-        an_event(one, Answer(status="answered", meaning="same", concept="kept")),
+        an_event(one, ReviewAnswer(status="answered", opinions={})),
+        an_event(one, ReviewAnswer(status="answered", meaning="same", concept="kept")),
         an_event(one, picked(one, one.tokens[0])).model_copy(update={"shown": two.tokens}),
     ]
     for event in cases:

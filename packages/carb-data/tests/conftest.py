@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from carb_data import (
     BonSet,
+    Citation,
     Dataset,
     Domain,
     Kind,
@@ -18,7 +19,6 @@ from carb_data import (
     Provenance,
     Response,
     Role,
-    Source,
     Votes,
     cultures,
 )
@@ -38,7 +38,7 @@ optional_texts = st.none() | st.text(characters, max_size=12)
 
 
 sources = st.builds(
-    Source,
+    Citation,
     url=optional_texts,
     title=optional_texts,
     accessed=st.none() | st.dates(),

@@ -6,7 +6,7 @@ import anyio
 import pytest
 
 from carb_data import CarbError
-from carb_data.tasks import Comparison, TaskPrompt
+from carb_data.tasks import AnswerPair, TaskPrompt
 from carb_scorers.bon import bon_curve, collect, judge_from, open_policy, read_pool, score_pool
 from carb_scorers.bon.outcome import grade_pool
 from carb_scorers.bon.policies import PolicySpec, Sampled, is_over, policy_prompts, tidy
@@ -355,14 +355,14 @@ def test_a_scorer_judges_two_answers():
         return float(text)
 
     judge = judge_from(FunctionScorer(number))
-    asked = [Comparison(prompt, "3", "2"), Comparison(prompt, "2", "3"), Comparison(prompt, "2", "2.0")]
-    assert judge([*asked, Comparison(prompt, "x", "1")]) == [1.0, 0.0, 0.5, None]
+    asked = [AnswerPair(prompt, "3", "2"), AnswerPair(prompt, "2", "3"), AnswerPair(prompt, "2", "2.0")]
+    assert judge([*asked, AnswerPair(prompt, "x", "1")]) == [1.0, 0.0, 0.5, None]
 
 
 def test_verdicts_are_kept(tmp_path):
     prompt = CountTask(1).prompts[0]
-    asked = [Comparison(prompt, "3", "2"), Comparison(prompt, "2", "3"), Comparison(prompt, "3", "2")]
+    asked = [AnswerPair(prompt, "3", "2"), AnswerPair(prompt, "2", "3"), AnswerPair(prompt, "3", "2")]
     scorer = FunctionScorer(float)
     assert judge_from(scorer, tmp_path)(asked) == [1.0, 0.0, 1.0]
-    assert judge_from(scorer, tmp_path)([*asked, Comparison(prompt, "1", "2")]) == [1.0, 0.0, 1.0, 0.0]
+    assert judge_from(scorer, tmp_path)([*asked, AnswerPair(prompt, "1", "2")]) == [1.0, 0.0, 1.0, 0.0]
     assert len(scorer.requests) == 3

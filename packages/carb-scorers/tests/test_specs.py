@@ -14,7 +14,16 @@ from carb_data import CarbError, MissingExtraError, install_line
 from carb_scorers import ScorerSpec, open_scorer
 from carb_scorers.engines import RayEngine
 from carb_scorers.integrations import as_inspect_scorer
-from carb_scorers.specs import ENTRY_POINTS, Options, ParsedSpec, identity, kinds, parse_spec, provider, read_options
+from carb_scorers.specs import (
+    ENTRY_POINTS,
+    ParsedSpec,
+    ScorerOptions,
+    identity,
+    kinds,
+    parse_spec,
+    provider,
+    read_options,
+)
 
 words = st.text(st.characters(exclude_categories=["Cs", "Cc"]), min_size=1, max_size=12)
 
@@ -76,7 +85,7 @@ def test_mistakes_are_explained(spec: str, said: str) -> None:
 
 
 def test_all_bad_options_are_named_at_once() -> None:
-    class Two(Options):
+    class Two(ScorerOptions):
         size: int = 1
         name: str = ""
 

@@ -10,8 +10,8 @@ from carb_scorers.bon import PolicySpec, PoolScores, Sample, SamplePool
 from carb_scorers.bon.samples import PoolHead
 from tal_rlvr.policy import Limits, PolicyConfig, TextStats, alarms, preference_pairs, read_limits, text_stats
 from tal_rlvr.policy.alarms import overoptimised, windows
-from tal_rlvr.policy.evaluating import Part, apart, difference, divide
-from tal_rlvr.policy.results import CurvePoint
+from tal_rlvr.policy.evaluating import TaskPart, apart, difference, divide
+from tal_rlvr.policy.results import LoggedStep
 from tal_rlvr.policy.rewards import ScorerReward
 from tal_rlvr.policy.run import alarms_of, first_of_each
 
@@ -123,10 +123,10 @@ class TestAlarms:
         """Four steps of two answers; limits over four: one long answer is not yet an alarm, three of four are."""
         texts = {1: ["x" * 20] * 2, 2: ["x" * 20, "y" * 30], 3: ["x" * 45, "y" * 40], 4: ["x" * 40, "z" * 41]}
         samples = {step: (["p0", "p1"], row) for step, row in texts.items()}
-        curve = [CurvePoint(step=step, kl=kl) for step, kl in ((1, None), (2, 8.0), (3, 11.0), (4, 12.0))]
+        curve = [LoggedStep(step=step, kl=kl) for step, kl in ((1, None), (2, 8.0), (3, 11.0), (4, 12.0))]
         run = PolicyConfig(policy="p", scorer="s", task="t", out="o", limits={"window": 4})
         before = stats(same=1.0, in_language=None, repetition=1.0)
-        rung = alarms_of(run, Part(Numbered(4), tuple(map(prompt, range(4)))), before, curve, samples)
+        rung = alarms_of(run, TaskPart(Numbered(4), tuple(map(prompt, range(4)))), before, curve, samples)
         assert [(alarm.kind, alarm.step) for alarm in rung] == [("length", 3), ("kl", 4)]
         assert rung[0].now == pytest.approx((20 + 30 + 45 + 40) / 4)
         assert rung[1].now == pytest.approx(11.5)
@@ -215,7 +215,7 @@ class Numbered:
 
 def test_the_difference_by_hand():
     """Source items {p0, p1} and {p2}: differences 1, 0 and 0.5, so 0.5, which two source items cannot settle."""
-    part = Part(Numbered(4), tuple(map(prompt, range(4))))
+    part = TaskPart(Numbered(4), tuple(map(prompt, range(4))))
     before = {"p0": 0.0, "p1": 0.5, "p2": 0.25, "p3": None}
     found = difference(before, {"p0": 1.0, "p1": 0.5, "p2": 0.75, "p3": 1.0}, part)
     assert (found.value, found.prompts) == (0.5, 3)
@@ -230,7 +230,7 @@ def test_the_difference_by_hand():
 
 
 def test_a_further_task_asks_nothing_that_is_trained_on():
-    train = Part(Numbered(10), tuple(map(prompt, range(6))))
+    train = TaskPart(Numbered(10), tuple(map(prompt, range(6))))
     assert [p.id for p in apart(Numbered(10), train, None).prompts] == ["p6", "p7", "p8", "p9"]
     with pytest.raises(CarbError, match="asks what is trained on"):
         apart(Numbered(6), train, None)

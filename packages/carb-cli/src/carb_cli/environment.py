@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from importlib import metadata
 from pathlib import Path
 
-from carb_cli.output import Part
+from carb_cli.output import OutputPart
 from carb_data import install_line
 
 PACKAGES = ("carb-data", "carb-metrics", "carb-scorers", "tal-rlvr", "carb-cli")
@@ -31,7 +31,7 @@ WHAT_FOR = {
 KEYS = ("HF_TOKEN", "OPENAI_API_KEY")
 
 
-class Package(Part):
+class Package(OutputPart):
     """An installed package."""
 
     name: str
@@ -39,7 +39,7 @@ class Package(Part):
     """Null where it is not installed."""
 
 
-class Extra(Part):
+class Extra(OutputPart):
     """An optional part of a package."""
 
     package: str
@@ -50,7 +50,7 @@ class Extra(Part):
     install: str
 
 
-class TorchState(Part):
+class TorchState(OutputPart):
     """The installed torch."""
 
     version: str
@@ -60,7 +60,7 @@ class TorchState(Part):
     """Why it cannot be imported."""
 
 
-class Gpu(Part):
+class Gpu(OutputPart):
     """A GPU that torch sees. Sizes in bytes."""
 
     name: str
@@ -68,7 +68,7 @@ class Gpu(Part):
     free: int
 
 
-class Cache(Part):
+class Cache(OutputPart):
     """A folder where downloads are kept."""
 
     path: Path

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from carb_cli.environment import Gpu
-from carb_cli.output import Part
+from carb_cli.output import OutputPart
 from carb_data import CarbError
 from carb_data.extras import require
 from carb_scorers.models.source import model_source
@@ -19,7 +19,7 @@ OVERHEAD = 1.2
 """Activations, cache and allocator beside the weights."""
 
 
-class ModelNeeds(Part):
+class ModelNeeds(OutputPart):
     """What a model needs. Sizes in bytes, 20% above the weights alone."""
 
     name: str

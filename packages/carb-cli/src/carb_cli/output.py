@@ -14,13 +14,13 @@ from pydantic import BaseModel, ConfigDict
 from carb_data import CarbError
 
 
-class Part(BaseModel):
+class OutputPart(BaseModel):
     """A part of an output."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", serialize_by_alias=True, use_attribute_docstrings=True)
 
 
-class Output(Part):
+class Output(OutputPart):
     """What a command prints with ``--json``.
 
     Each has a field ``schema`` with the name and version of its form, for example ``carb.run/1``. The version is

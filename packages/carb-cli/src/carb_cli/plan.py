@@ -10,7 +10,7 @@ from pydantic import Field
 from carb_cli import display
 from carb_cli.config import RunConfig
 from carb_cli.labels import labels
-from carb_cli.output import Output, Part, counts
+from carb_cli.output import Output, OutputPart, counts
 from carb_data import BonSet, CarbError, Dataset
 from carb_scorers.specs import ParsedSpec, parse_spec, provider
 
@@ -22,7 +22,7 @@ OUTPUT_TOKENS = 512
 """Tokens that a judge who writes may write in a call, where the spec sets no ``max_tokens``."""
 
 
-class ScorerPlan(Part):
+class ScorerPlan(OutputPart):
     """What one scorer would do. Numbers are null for kinds whose way of working is not known here."""
 
     scorer: str

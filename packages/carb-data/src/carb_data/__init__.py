@@ -6,6 +6,7 @@ from carb_data.errors import CarbError, DataError, MissingExtraError, Problem, i
 from carb_data.facts import Fact, Family
 from carb_data.models import (
     BonSet,
+    Citation,
     Culture,
     Domain,
     Kind,
@@ -14,7 +15,6 @@ from carb_data.models import (
     Provenance,
     Response,
     Role,
-    Source,
     Votes,
 )
 from carb_data.registry import Registry, UnknownCultureError, cultures, is_main
@@ -23,6 +23,7 @@ from carb_data.table import ScoreTable
 __all__ = [
     "BonSet",
     "CarbError",
+    "Citation",
     "ContaminationReport",
     "Culture",
     "DataError",
@@ -40,7 +41,6 @@ __all__ = [
     "Response",
     "Role",
     "ScoreTable",
-    "Source",
     "UnknownCultureError",
     "Votes",
     "check_contamination",

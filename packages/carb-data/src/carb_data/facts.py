@@ -14,6 +14,7 @@ from pydantic import BaseModel, Field, StringConstraints, ValidationError, model
 from carb_data.errors import CarbError, DataError, Problem
 from carb_data.models import (
     BonSet,
+    Citation,
     CultureId,
     Domain,
     Frozen,
@@ -23,17 +24,16 @@ from carb_data.models import (
     Provenance,
     Response,
     Role,
-    Source,
     Text,
     defect,
 )
 from carb_data.validation import line_problems
 
 __all__ = [
-    "Answer",
     "Bank",
     "Fact",
     "Family",
+    "FamilyAnswer",
     "PageSource",
     "PerturbedAnswer",
     "Place",
@@ -135,7 +135,7 @@ class Place(Frozen):
     """The natural phrase as it stands in the question, with its case or preposition: ``nach Graz``."""
 
 
-class Answer(Frozen):
+class FamilyAnswer(Frozen):
     """One answer of a family, and the fact that it follows."""
 
     fact: FactId
@@ -170,7 +170,7 @@ class Family(Frozen):
     """The question, with ``{place}`` for the place's name."""
     places: Annotated[tuple[Place, ...], Field(min_length=1, max_length=4)]
     """Each belongs to the answer at its position. One place: a set without mirrors."""
-    answers: Annotated[tuple[Answer, ...], Field(min_length=4, max_length=4)]
+    answers: Annotated[tuple[FamilyAnswer, ...], Field(min_length=4, max_length=4)]
     perturbed: PerturbedAnswer | None = None
 
     @model_validator(mode="after")
@@ -318,7 +318,7 @@ def expand(family: Family, facts: Mapping[str, Fact]) -> tuple[BonSet, ...]:
     )
 
 
-def _code(answer: Answer) -> str:
+def _code(answer: FamilyAnswer) -> str:
     return answer.fact.partition(".")[2].lower()
 
 
@@ -326,7 +326,7 @@ def _digest(*parts: str) -> bytes:
     return hashlib.sha256("\0".join(parts).encode()).digest()
 
 
-def _response(one: Answer, right: Answer, family: Family, fact: Fact) -> Response:
+def _response(one: FamilyAnswer, right: FamilyAnswer, family: Family, fact: Fact) -> Response:
     return Response(
         id=_code(one),
         text=one.text,
@@ -338,8 +338,8 @@ def _response(one: Answer, right: Answer, family: Family, fact: Fact) -> Respons
     )
 
 
-def _source(fact: Fact) -> Source:
-    return Source(url=fact.source.url, title=fact.source.title, accessed=fact.source.accessed, fact=fact.id)
+def _source(fact: Fact) -> Citation:
+    return Citation(url=fact.source.url, title=fact.source.title, accessed=fact.source.accessed, fact=fact.id)
 
 
 def _perturbed(family: Family, facts: Mapping[str, Fact]) -> tuple[Response, ...]:

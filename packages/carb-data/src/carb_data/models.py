@@ -159,7 +159,7 @@ def as_text(prompt: str | tuple[Message, ...]) -> str:
     return "\n\n".join(f"{turn.role}: {turn.content}" for turn in prompt)
 
 
-class Source(Frozen):
+class Citation(Frozen):
     """A page that states that an answer is right in its culture."""
 
     url: str | None = None
@@ -201,7 +201,7 @@ class Response(Frozen):
     perturbation: Perturbation | None = None
     original: Identifier | None = None
     """For a perturbed text, the id of the response that it was made from."""
-    source: Source | None = None
+    source: Citation | None = None
     votes: Votes | None = None
     verified: bool | None = None
     """Of a perturbed text that a model wrote: whether a calibrated embedding model found that it means what it should.

@@ -9,10 +9,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from carb_data.construct.calls import Calls, Usage, work_off
+from carb_data.construct.calls import Calls, ModelUsage, work_off
 from carb_data.construct.clients import GenerationError, Models
 from carb_data.construct.config import EmbedderSpec, ModelSpec
-from carb_data.construct.journal import Answers
+from carb_data.construct.journal import AnswerJournal
 from carb_data.construct.pipeline import clean
 from carb_data.construct.prompts import Prompts, fill, language_name
 from carb_data.dataset import Dataset
@@ -21,7 +21,7 @@ from carb_data.labels import is_known, names_culture
 from carb_data.models import BonSet, Perturbation, Response
 from carb_data.registry import cultures
 from carb_data.unlabel import remove_label
-from carb_data.verification import Calibration, unchanged_share
+from carb_data.verification import VersionCalibration, unchanged_share
 from carb_data.waiting import wait_for
 
 __all__ = ["perturb"]
@@ -64,13 +64,13 @@ class PerturbResult:
     """Number of new texts by perturbation."""
     unverified: dict[str, int]
     """How many of these no embedding model could verify, by perturbation; their ``verified`` is false."""
-    calibration: Calibration | None
+    calibration: VersionCalibration | None
     """How well the embedding model tells good versions from bad ones; None where none was used."""
     skipped: dict[str, int]
     """Reason to number of versions that were not asked for."""
     failures: tuple[PerturbFailure, ...]
     """Failures in the order of the data set; ``made``, ``skipped`` and these sum to all that could be asked for."""
-    usage: dict[str, Usage]
+    usage: dict[str, ModelUsage]
     """Usage by model."""
 
     @property
@@ -154,7 +154,7 @@ def perturb(
         if job.kind is Perturbation.RC:
             keep(job, _unlabelled(job))
     if to_write:
-        with Answers(None if journal is None else Path(journal)) as kept:
+        with AnswerJournal(None if journal is None else Path(journal)) as kept:
             wait_for(_write_all, to_write, writer, kept, models, parallel, keep)
     return PerturbResult(
         dataset=Dataset(_with_versions(item, jobs_of, made) for item, jobs_of in _by_item(dataset, jobs)),
@@ -243,7 +243,7 @@ def _version(job: _Job, text: str, generator: str, *, verified: bool | None = No
 async def _write_all(
     jobs: Sequence[_Job],
     writer: _Writer,
-    journal: Answers,
+    journal: AnswerJournal,
     models: Models | None,
     parallel: int,
     keep: Callable[[_Job, Any], None],
@@ -268,8 +268,8 @@ class _Writer:
     prompts: Prompts
     attempts: int
     seed: int
-    calibration: Calibration | None = None
-    usage: dict[str, Usage] = field(default_factory=dict)
+    calibration: VersionCalibration | None = None
+    usage: dict[str, ModelUsage] = field(default_factory=dict)
 
     async def write(self, job: _Job, calls: Calls) -> Response | tuple[str, ...]:
         """A verified version, or the reason of every attempt."""

@@ -16,7 +16,7 @@ from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from carb_data.dataset import SEED_2, Dataset, load
 from carb_data.models import BonSet, Frozen, Perturbation, Response
 
-__all__ = ["Calibration", "calibrate", "calibration_id", "unchanged_share"]
+__all__ = ["VersionCalibration", "calibrate", "calibration_id", "unchanged_share"]
 
 Embed = Callable[[Sequence[str]], Awaitable[list[list[float]]]]
 """Texts to vectors."""
@@ -45,7 +45,7 @@ REFUSALS: Mapping[str, str] = {
 _KINDS = (Perturbation.CC, Perturbation.RP, Perturbation.CL)
 
 
-class Calibration(Frozen):
+class VersionCalibration(Frozen):
     """What one embedding model's cosines mean, from the seed's hand-made perturbations."""
 
     centres: dict[str, tuple[float, ...]]
@@ -85,7 +85,7 @@ class Calibration(Frozen):
         return tuple(statistics.fmean(column) for column in zip(*self.centres.values(), strict=True))
 
 
-async def calibrate(embed: Embed) -> Calibration:
+async def calibrate(embed: Embed) -> VersionCalibration:
     """Measure an embedding model on the seed's hand-made perturbations.
 
     Args:
@@ -107,7 +107,7 @@ async def calibrate(embed: Embed) -> Calibration:
     }
     known = [(vectors[text], centres[language]) for text, language in texts.items() if language in centres]
     squares = [statistics.fmean([(v[n] - c[n]) ** 2 for v, c in known]) for n in range(len(known[0][0]))]
-    raw = Calibration(
+    raw = VersionCalibration(
         centres=centres, spread=tuple(map(math.sqrt, squares)), least={}, false_rejects={}, false_accepts={}
     )
 

@@ -23,7 +23,7 @@ __all__ = [
     "Functioning",
     "ItemAnalysis",
     "ItemRow",
-    "Pick",
+    "PickShare",
     "discrimination",
     "item_analysis",
 ]
@@ -35,7 +35,7 @@ NEGATIVE, ATTRACTIVE = "negative discrimination", "good scorers prefer a wrong a
 """The flags of an item."""
 
 
-class Pick(Result):
+class PickShare(Result):
     """How often one answer is picked."""
 
     response_id: str
@@ -59,7 +59,7 @@ class ItemRow(Result):
     discrimination: float | None
     """Correlation, over scorers, of the credit here with the accuracy on all other items; null with fewer than
     ``FEWEST_SCORERS`` scorers or where all earn the same."""
-    picks: tuple[Pick, ...]
+    picks: tuple[PickShare, ...]
     flags: tuple[str, ...]
 
 
@@ -170,7 +170,7 @@ def discrimination(credit: Floats) -> Floats:
     return found
 
 
-def _picks(scores: ScoreTable, good: set[str] | None) -> dict[str, tuple[Pick, ...]]:
+def _picks(scores: ScoreTable, good: set[str] | None) -> dict[str, tuple[PickShare, ...]]:
     frame = scores.frame.filter(pl.col("perturbation").is_null()).with_columns(
         pl.col("scorer", "item_id", "response_id", "role").cast(pl.String)
     )
@@ -181,13 +181,13 @@ def _picks(scores: ScoreTable, good: set[str] | None) -> dict[str, tuple[Pick, .
     frame = frame.with_columns(share=pl.col("top") / pl.col("top").sum().over("scorer", "item_id")).drop("top")
     better = pl.col("share").filter(pl.col("scorer").is_in(sorted(good))).mean() if good else pl.lit(None, pl.Float64)
     rows = frame.group_by("item_id", "response_id", "role").agg(pl.col("share").mean(), better.alias("good"))
-    found: dict[str, list[Pick]] = {}
+    found: dict[str, list[PickShare]] = {}
     for item_id, response_id, role, share, among in rows.sort("item_id", "role", "response_id").iter_rows():
-        found.setdefault(item_id, []).append(Pick(response_id=response_id, role=role, share=share, good=among))
+        found.setdefault(item_id, []).append(PickShare(response_id=response_id, role=role, share=share, good=among))
     return {item: tuple(picks) for item, picks in found.items()}
 
 
-def _attractive(picks: Sequence[Pick]) -> bool:
+def _attractive(picks: Sequence[PickShare]) -> bool:
     right = [pick.good for pick in picks if pick.role == "chosen" and pick.good is not None]
     wrong = [pick.good for pick in picks if pick.role != "chosen" and pick.good is not None]
     return bool(right and wrong) and max(wrong) > right[0]

@@ -11,7 +11,7 @@ from carb_data.labels import names_culture
 from carb_data.language import in_language
 from carb_data.models import as_text
 from carb_scorers.contract import Scorer, ScoreRequest, ScoreResult, ScorerSpec
-from carb_scorers.specs import Options, read_options
+from carb_scorers.specs import ScorerOptions, read_options
 
 Rule = Callable[[ScoreRequest, str], float]
 """``(request, candidate's text) -> score``."""
@@ -35,11 +35,11 @@ class TextRule:
         """Nothing to give back."""
 
 
-class _NoOptions(Options):
+class _NoOptions(ScorerOptions):
     pass
 
 
-class _RandomOptions(Options):
+class _RandomOptions(ScorerOptions):
     seed: int = 0
 
 

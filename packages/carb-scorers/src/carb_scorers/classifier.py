@@ -8,10 +8,10 @@ from carb_scorers.candidates import collect, flatten
 from carb_scorers.contract import Scorer, ScoreRequest, ScoreResult, ScorerSpec
 from carb_scorers.known import resolved
 from carb_scorers.models.protocol import REWARD_MODELS, Failure, RewardModel, read_backend_options
-from carb_scorers.specs import Options
+from carb_scorers.specs import ScorerOptions
 
 
-class ClassifierOptions(Options):
+class ClassifierOptions(ScorerOptions):
     """Options of ``classifier:MODEL``, besides those of its backend."""
 
     backend: str = "hf"

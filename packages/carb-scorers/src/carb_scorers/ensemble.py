@@ -13,13 +13,13 @@ from pathlib import Path
 
 from carb_data import CarbError
 from carb_scorers.contract import Scorer, ScoreRequest, ScoreResult, ScorerSpec, Usage, failed
-from carb_scorers.specs import Options, open_scorer, read_options
+from carb_scorers.specs import ScorerOptions, open_scorer, read_options
 
 Rule = Callable[[Sequence[Mapping[str, float]]], dict[str, float]]
 """From each member's scores of one item to the ensemble's."""
 
 
-class EnsembleOptions(Options):
+class EnsembleOptions(ScorerOptions):
     """Options of ``ensemble:RULE``."""
 
     of: str | None = None

@@ -152,7 +152,7 @@ def requests_for(dataset: Dataset, spec: ScorerSpec, seed: int) -> list[Blinded]
     return [b for item in dataset for b in blind(item, seed=seed, comparative=spec.comparative)]
 
 
-class Tally:
+class ProgressCounter:
     """Counts results and reports progress."""
 
     def __init__(self, scorer: str, total: int, on_progress: OnProgress | None) -> None:
@@ -200,7 +200,7 @@ async def _evaluate_one(
     dataset: Dataset, scorer: Scorer, seed: int, window: int, on_progress: OnProgress | None
 ) -> ScoreTable:
     blinded = requests_for(dataset, scorer.spec, seed)
-    tally = Tally(scorer.spec.name, len(blinded), on_progress)
+    tally = ProgressCounter(scorer.spec.name, len(blinded), on_progress)
     results: dict[str, ScoreResult] = {}
 
     def keep(part: Sequence[ScoreResult]) -> None:

@@ -13,13 +13,13 @@ from typing import Any, Literal
 from carb_scorers.candidates import collect, flatten
 from carb_scorers.contract import Scorer, ScoreRequest, ScoreResult, ScorerSpec, Usage
 from carb_scorers.models.protocol import LANGUAGE_MODELS, Continuation, Failure, LanguageModel, read_backend_options
-from carb_scorers.specs import Options
+from carb_scorers.specs import ScorerOptions
 
 CUE = "\n"
 """Between prompt and response for a model without a chat template."""
 
 
-class ImplicitOptions(Options):
+class ImplicitOptions(ScorerOptions):
     """Options of ``implicit:MODEL``, besides those of its backend."""
 
     backend: str = "hf"

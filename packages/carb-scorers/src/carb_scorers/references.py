@@ -20,7 +20,7 @@ from carb_data.dataset import SEED, SEED_2, SEED_2_FOLDER
 from carb_data.facts import Fact, load_facts
 from carb_data.models import as_text
 from carb_scorers.contract import Scorer, ScoreRequest, ScoreResult
-from carb_scorers.specs import Options, read_options
+from carb_scorers.specs import ScorerOptions, read_options
 
 HEADING = "Known about this place:"
 _STEM = 5
@@ -29,7 +29,7 @@ _K1, _B = 1.2, 0.75
 """BM25's usual constants."""
 
 
-class ReferenceOptions(Options):
+class ReferenceOptions(ScorerOptions):
     """Options that every kind of scorer takes."""
 
     references: str

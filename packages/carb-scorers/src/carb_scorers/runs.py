@@ -17,7 +17,7 @@ from carb_scorers.blind import Blinded, unblind
 from carb_scorers.contract import Scorer, ScoreResult, ScorerSpec
 from carb_scorers.engines.base import Engine
 from carb_scorers.engines.local import LocalEngine
-from carb_scorers.evaluation import WINDOW, OnProgress, Tally, requests_for
+from carb_scorers.evaluation import WINDOW, OnProgress, ProgressCounter, requests_for
 from carb_scorers.folder import RunFolder
 from carb_scorers.journal import JournalHead, OtherRunError, ScoreJournal, check_journals, journal_path
 from carb_scorers.parts import read_parts
@@ -197,7 +197,7 @@ async def _score(dataset: Dataset, given: Scorer | str, label: str, folder: RunF
             journal.add(read_parts(parts))
             blinded = requests_for(dataset, session.spec, options.seed)
             kept = {key: r for key, r in journal.results.items() if r.complete or not options.retry_errors}
-            tally = Tally(session.spec.name, len(blinded), options.on_progress)
+            tally = ProgressCounter(session.spec.name, len(blinded), options.on_progress)
             tally.add(kept.values(), spent=False)
             write = journal.add if session.writes_parts else journal.append
             started = any(result.scores for result in kept.values())

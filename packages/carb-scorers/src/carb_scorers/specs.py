@@ -18,7 +18,7 @@ from carb_data.options import closest, read_query
 from carb_data.validation import read_options as options_of
 from carb_scorers.contract import Scorer, ScorerSpec
 
-__all__ = ["OPERATIONAL", "Options", "ParsedSpec", "kinds", "parse_spec", "provider"]
+__all__ = ["OPERATIONAL", "ParsedSpec", "ScorerOptions", "kinds", "parse_spec", "provider"]
 
 ENTRY_POINTS = "carb.scorers"
 """Entry-point group under which other packages register their kinds."""
@@ -165,7 +165,7 @@ def _registered(kind: str) -> EntryPoint:
     return next(iter(registered.values()))
 
 
-class Options(Frozen):
+class ScorerOptions(Frozen):
     """Base of a kind's options: unknown names and bad values become one readable error."""
 
     model_config = ConfigDict(use_attribute_docstrings=True)
@@ -185,7 +185,7 @@ JsonObject = Annotated[str, AfterValidator(_json_object)]
 """The type of an option that holds a JSON object, as text."""
 
 
-_O = TypeVar("_O", bound=Options)
+_O = TypeVar("_O", bound=ScorerOptions)
 
 
 def read_options(model: type[_O], name: str, options: Mapping[str, Any]) -> _O:

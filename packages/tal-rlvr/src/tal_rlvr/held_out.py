@@ -10,7 +10,7 @@ from carb_data.models import Frozen
 from tal_rlvr.appropriateness import VerdictRow, label_logprob
 from tal_rlvr.generation import write
 from tal_rlvr.judgement import Judgement, Verdict, parse_judgement
-from tal_rlvr.paired import Difference, Estimate, difference, estimate
+from tal_rlvr.paired import Difference, Mean, difference, estimate
 from tal_rlvr.pairs import OrderedPair
 from tal_rlvr.prompting import PromptConfig
 from tal_rlvr.providers import ModelVerdicts
@@ -46,23 +46,23 @@ class HeldOutFigures(Frozen):
 
     decoding: Literal["greedy", "sample"]
     pairs: int
-    accuracy: Estimate
+    accuracy: Mean
     """Verdicts that are right; no verdict counts as wrong. Chance is 0.5."""
-    accuracy_parsed: Estimate
+    accuracy_parsed: Mean
     """Verdicts that are right among those that could be read."""
-    accuracy_better_first: Estimate
-    accuracy_better_second: Estimate
-    consistency: Estimate
+    accuracy_better_first: Mean
+    accuracy_better_second: Mean
+    consistency: Mean
     """Pairs in which the same response is picked in both orders."""
-    format_rate: Estimate
+    format_rate: Mean
     """Outputs that are well-formed judgements."""
-    with_criteria: Estimate
+    with_criteria: Mean
     """log pi(j | z) over the two verdicts, nats, of z as it was written; chance is -0.693."""
-    with_masked: Estimate
+    with_masked: Mean
     """The same of z with letters and statements of the verdict masked."""
-    criteria_effect: Estimate
+    criteria_effect: Mean
     """R_appr without a clip, of masked z, over the two verdicts, nats."""
-    entropy: Estimate
+    entropy: Mean
     """Mean entropy of the next-token distributions along the output, in nats."""
 
 
@@ -136,7 +136,7 @@ def summarise(outcomes: Sequence[PairOutcome], decoding: Literal["greedy", "samp
         for orders in by_pair.values()
     ]
 
-    def over_items(values: Sequence[tuple[str, float]]) -> Estimate:
+    def over_items(values: Sequence[tuple[str, float]]) -> Mean:
         return estimate(list(by_item(values).values()))
 
     return HeldOut(

@@ -8,7 +8,7 @@ from carb_data.models import Frozen
 from carb_metrics import mean_interval, paired_difference
 
 
-class Estimate(Frozen):
+class Mean(Frozen):
     """A mean with its 95% interval over source items (``carb_metrics.mean_interval``); null where it is not defined."""
 
     mean: float | None
@@ -17,16 +17,16 @@ class Estimate(Frozen):
     n: int
 
 
-class Difference(Estimate):
+class Difference(Mean):
     """After minus before, with the two-sided p of ``carb_metrics.paired_difference`` over source items."""
 
     p: float | None
 
 
-def estimate(values: Sequence[float]) -> Estimate:
+def estimate(values: Sequence[float]) -> Mean:
     """Mean and 95% interval of independent values; shares of 0 to 1 are told by their values."""
     found = mean_interval(values, bounded=_are_shares(values))
-    return Estimate(mean=found.estimate, low=found.low, high=found.high, n=len(values))
+    return Mean(mean=found.estimate, low=found.low, high=found.high, n=len(values))
 
 
 def difference(before: Sequence[float], after: Sequence[float]) -> Difference:

@@ -15,7 +15,7 @@ from carb_scorers import Candidate, ScoreError, Scorer, ScoreRequest, ScorerSpec
 from carb_scorers.judge import Answer, Ask, Form, JudgeScorer, Read, Round, normalised, pairwise
 from carb_scorers.models import Failure, Generation, LanguageModel, Prompt, Turns, Watch, Writing
 from carb_scorers.models.protocol import LANGUAGE_MODELS, read_backend_options
-from carb_scorers.specs import Options
+from carb_scorers.specs import ScorerOptions
 from tal_rlvr.judgement import MARKER, VERDICTS, FormatError, parse_judgement
 from tal_rlvr.prompting import PromptConfig
 from tal_rlvr.prompts import render_plain, render_prompt
@@ -31,7 +31,7 @@ class ThinkSettings(Frozen):
     max_new_tokens: int = Field(default=512, ge=1)
 
 
-class ThinkOptions(Options):
+class ThinkOptions(ScorerOptions):
     """Options of ``think:MODEL``, besides those of its backend; what is not given is taken from ``think.json``."""
 
     backend: str = "hf"

@@ -12,10 +12,10 @@ from typing import Literal
 
 from carb_data import CarbError
 from carb_scorers import Scorer, ScoreRequest, ScoreResult, ScorerSpec
-from carb_scorers.specs import Options, read_options
+from carb_scorers.specs import ScorerOptions, read_options
 
 
-class OverlapOptions(Options):
+class OverlapOptions(ScorerOptions):
     """Options of ``overlap:words`` and ``overlap:letters``; mistakes in them are explained to the user."""
 
     case: Literal["keep", "fold"] = "fold"

@@ -15,20 +15,19 @@ from carb_cli import display
 from carb_cli.display import percent
 from carb_cli.labels import labels
 from carb_cli.options import CultureFile, Json, Quiet, add_cultures
-from carb_cli.output import Output, Part, write
+from carb_cli.output import Output, OutputPart, write
 from carb_cli.progress import Report, label, progress
 from carb_cli.study.analysis import mean_of
-from carb_cli.study.result import CurvePart
 from carb_data import CarbError
 from carb_data.tasks import Task, open_task
 from carb_scorers import open_scorer
-from carb_scorers.bon import PoolScores, SamplePool, bon_curve, collect, judge_from, open_policy, score_pool
+from carb_scorers.bon import CurvePoint, PoolScores, SamplePool, bon_curve, collect, judge_from, open_policy, score_pool
 from carb_scorers.bon.outcome import Grades, grade_pool
 
 Several = Parameter(negative=(), consume_multiple=True)
 
 
-class Picked(Part):
+class Picked(OutputPart):
     """Best-of-N of one scorer."""
 
     scorer: str
@@ -38,7 +37,7 @@ class Picked(Part):
     high: float | None
     regret: float | None
     """Quality of the best sample minus that of the pick."""
-    curve: tuple[CurvePart, ...]
+    curve: tuple[CurvePoint, ...]
     prompts: int
     """That count."""
     errors: int
@@ -224,7 +223,7 @@ def _picked(pool: SamplePool, task: Task, scores: PoolScores, grades: Grades, co
         low=mean.low,
         high=mean.high,
         regret=found.curve[-1].regret if found.curve else None,
-        curve=tuple(CurvePart(n=p.n, picked=p.picked, best=p.best, regret=p.regret) for p in found.curve),
+        curve=found.curve,
         prompts=len(found.prompts),
         errors=found.errors,
         short=found.short,

@@ -10,7 +10,7 @@ from carb_cli import display
 from carb_cli.display import percent
 from carb_cli.labels import labels
 from carb_cli.options import CultureFile, Json, add_cultures
-from carb_cli.output import Output, Part
+from carb_cli.output import Output, OutputPart
 from carb_cli.runs import dataset_of, find_scorer, only, scores_of
 from carb_data import CarbError, Dataset, ScoreTable
 from carb_metrics import Comparison, Equivalence, Sequential, equivalence, sequential
@@ -18,7 +18,7 @@ from carb_metrics import compare as compare_tables
 from carb_metrics.rows import ComparedGroup
 
 
-class Disagreement(Part):
+class Disagreement(OutputPart):
     """A set that one scorer wins and the other loses."""
 
     item_id: str

@@ -13,7 +13,7 @@ from carb_cli import display
 from carb_cli.commands.audit import show
 from carb_cli.main import FAILED, OK
 from carb_cli.options import CultureFile, Json, Quiet, add_cultures
-from carb_cli.output import Output, Part, counts, print_json
+from carb_cli.output import Output, OutputPart, counts, print_json
 from carb_cli.progress import Report, progress
 from carb_data import CarbError, DataError, Dataset, MissingExtraError, load
 from carb_data.audit import audit
@@ -31,7 +31,7 @@ from carb_data.sources.published import published, published_names
 SHOWN_FINDINGS = 30
 
 
-class ListedDataset(Part):
+class ListedDataset(OutputPart):
     """A data set that is at hand."""
 
     name: str
@@ -39,7 +39,7 @@ class ListedDataset(Part):
     fingerprint: str
 
 
-class ListedSource(Part):
+class ListedSource(OutputPart):
     """A source that `carb data build` reads."""
 
     name: str
@@ -72,7 +72,7 @@ class DataInfo(Output):
     sources: dict[str, int]
 
 
-class Defect(Part):
+class Defect(OutputPart):
     """One defect of a data file."""
 
     file: str

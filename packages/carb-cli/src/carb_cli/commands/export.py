@@ -15,7 +15,7 @@ from carb_data.sources.export import export as write_export
 from carb_scorers.integrations.questions import write_lm_eval_tasks
 
 
-class Exported(Output):
+class DataExported(Output):
     """Output of ``carb data export --json``."""
 
     schema_: Literal["carb.data.export/1"] = Field(default="carb.data.export/1", alias="schema")
@@ -57,6 +57,6 @@ def export(
     else:
         rows = write_export(dataset, out, form)
     if json:
-        Exported(out=str(out), form=form, rows=rows).print()
+        DataExported(out=str(out), form=form, rows=rows).print()
         return
     display.say(f"{rows:,} rows written to {out}")

@@ -10,16 +10,16 @@ from pydantic import Field
 
 from carb_cli import display
 from carb_cli.options import CultureFile, Json, Quiet, Several, add_cultures, embedder_spec
-from carb_cli.output import Output, Part
+from carb_cli.output import Output, OutputPart
 from carb_cli.progress import progress
 from carb_data import CarbError, load
 from carb_data.construct import EmbedderSpec, ModelSpec
-from carb_data.construct.calls import Usage
+from carb_data.construct.calls import ModelUsage
 from carb_data.perturb import perturb as perturb_sets
 from carb_scorers.models.construction import ConstructionModels
 
 
-class FailedVersion(Part):
+class FailedVersion(OutputPart):
     """A version that could not be made, and why, attempt by attempt."""
 
     item_id: str
@@ -45,7 +45,7 @@ class Perturbed(Output):
     skipped: dict[str, int]
     """Reasons, and how many versions were not asked for because of each."""
     failures: tuple[FailedVersion, ...]
-    usage: dict[str, Usage]
+    usage: dict[str, ModelUsage]
     cost: float
 
 

@@ -10,7 +10,7 @@ from pydantic import Field
 
 from carb_cli import display
 from carb_cli.options import CultureFile, Json, Several, add_cultures
-from carb_cli.output import Output, Part
+from carb_cli.output import Output, OutputPart
 from carb_cli.results import entry as entries
 from carb_data import CarbError, load
 
@@ -24,7 +24,7 @@ class Added(Output):
     folders: tuple[str, ...]
 
 
-class Checked(Part):
+class Checked(OutputPart):
     """An entry and what is wrong with it."""
 
     folder: str

@@ -13,7 +13,7 @@ from pydantic import Field
 
 from carb_cli import display
 from carb_cli.options import CultureFile, Json, Several, add_cultures
-from carb_cli.output import Output, Part
+from carb_cli.output import Output, OutputPart
 from carb_cli.output import write as write_file
 from carb_cli.review import people, project
 from carb_cli.review import store as files
@@ -21,7 +21,7 @@ from carb_cli.selection import reviewable
 from carb_data.extras import require
 
 
-class Invitation(Part):
+class Invitation(OutputPart):
     """A private link."""
 
     name: str

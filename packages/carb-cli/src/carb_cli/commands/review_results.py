@@ -161,7 +161,7 @@ def _made(
         db.close()
 
 
-class Exported(Output):
+class ReviewExported(Output):
     """Output of ``carb review export --json``."""
 
     schema_: Literal["carb.review.export/1"] = Field(default="carb.review.export/1", alias="schema")
@@ -188,7 +188,7 @@ def export(reviews: Path, *, to: ToolName, out: Path, json: Json = False) -> Non
     with opened(reviews) as db:
         count = exchange.export_to(to, list(recording.items(db).values()), out)
     if json:
-        Exported(out=str(out), items=count).print()
+        ReviewExported(out=str(out), items=count).print()
     else:
         display.say(f"{count} items written to {out}.")
 

@@ -16,7 +16,7 @@ from carb_cli.config import RunConfig
 from carb_cli.display import percent
 from carb_cli.main import FAILED, INTERRUPTED, OK
 from carb_cli.options import Json, Quiet
-from carb_cli.output import Output, Part
+from carb_cli.output import Output, OutputPart
 from carb_cli.runs import scores_of
 from carb_data import BonSet, CarbError, Dataset, Kind
 from carb_data.sources import rows
@@ -30,7 +30,7 @@ ROUNDING = 0.0005
 """Published figures have one digit behind the point of a percentage."""
 
 
-class ModelRow(Part):
+class ModelRow(OutputPart):
     """A published reward model."""
 
     id: str
@@ -67,7 +67,7 @@ class ModelRow(Part):
     """Benchmark to published figures, in percent."""
 
 
-class FormRow(Part):
+class JudgeFormRow(OutputPart):
     """A form of asking a judge."""
 
     name: str
@@ -79,7 +79,7 @@ class FormRow(Part):
     note: str | None
 
 
-class BenchmarkRow(Part):
+class BenchmarkRow(OutputPart):
     """Where figures were published."""
 
     title: str
@@ -92,11 +92,11 @@ class ScorersListed(Output):
 
     schema_: Literal["carb.scorers.list/1"] = Field(default="carb.scorers.list/1", alias="schema")
     models: tuple[ModelRow, ...]
-    forms: tuple[FormRow, ...]
+    forms: tuple[JudgeFormRow, ...]
     benchmarks: dict[str, BenchmarkRow]
 
 
-class Figure(Part):
+class CheckedFigure(OutputPart):
     """One figure, ours and as it was published. Shares, 0 to 1."""
 
     subset: str
@@ -118,7 +118,7 @@ class ScorersChecked(Output):
     spec: str
     rows: str
     """The file or folder with RewardBench 2."""
-    figures: tuple[Figure, ...]
+    figures: tuple[CheckedFigure, ...]
     agrees: bool
     """Whether all figures agree."""
 
@@ -258,10 +258,10 @@ def _row(model: KnownModel) -> ModelRow:
     )
 
 
-def _form(name: str) -> FormRow:
+def _form(name: str) -> JudgeFormRow:
     form = read_form(name)
     given = form.model_dump(include={"title", "source", "licence", "note"})
-    return FormRow.model_validate({"name": name, "modes": form.modes, **given})
+    return JudgeFormRow.model_validate({"name": name, "modes": form.modes, **given})
 
 
 def _licence(row: ModelRow) -> str:
@@ -297,7 +297,7 @@ def _rewardbench2(place: Path) -> Dataset:
     return Dataset(kept)
 
 
-def _figures(dataset: Dataset, run: Path, published: dict[str, float]) -> tuple[Figure, ...]:
+def _figures(dataset: Dataset, run: Path, published: dict[str, float]) -> tuple[CheckedFigure, ...]:
     scores = scores_of(run).with_items(dataset)
     cells = bon_accuracy(scores, by=("topic",))
     names = {_subset(topic): topic for topic in scores.frame["topic"].unique().to_list()}
@@ -313,7 +313,7 @@ def _figures(dataset: Dataset, run: Path, published: dict[str, float]) -> tuple[
             and cell.low - ROUNDING <= value / 100 <= cell.high + ROUNDING
         )
         out.append(
-            Figure(
+            CheckedFigure(
                 subset=subset,
                 n=cell.n,
                 ours=cell.accuracy,

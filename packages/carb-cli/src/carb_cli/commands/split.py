@@ -10,11 +10,11 @@ from pydantic import Field
 
 from carb_cli import display
 from carb_cli.options import CultureFile, Json, add_cultures
-from carb_cli.output import Output, Part
+from carb_cli.output import Output, OutputPart
 from carb_data import load
 
 
-class SplitPart(Part):
+class SplitPart(OutputPart):
     """One part of a split."""
 
     path: str

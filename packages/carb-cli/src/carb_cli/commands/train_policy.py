@@ -16,7 +16,7 @@ from carb_cli.options import CultureFile, Json, Quiet, add_cultures
 from carb_cli.output import Output
 from carb_cli.progress import progress
 from carb_data.validation import validate
-from tal_rlvr.policy import CurvePoint, Evaluation, PolicyConfig, PolicyResult, read_limits
+from tal_rlvr.policy import Evaluation, LoggedStep, PolicyConfig, PolicyResult, read_limits
 from tal_rlvr.policy import train_policy as train
 
 
@@ -153,8 +153,8 @@ _SHARES = ("in_language", "repetition")
 _POINTS = 8
 
 
-def _of(point: CurvePoint, name: str) -> float | None:
-    value = getattr(point if name in CurvePoint.model_fields else point.stats, name, None)
+def _of(point: LoggedStep, name: str) -> float | None:
+    value = getattr(point if name in LoggedStep.model_fields else point.stats, name, None)
     return None if value is None else float(value)
 
 
@@ -189,7 +189,7 @@ def _show(result: PolicyResult) -> None:
     display.say(f"The policy: {result.model}")
 
 
-def _show_curve(curve: Sequence[CurvePoint]) -> None:
+def _show_curve(curve: Sequence[LoggedStep]) -> None:
     """At most eight points of the curve, spread evenly, the last among them."""
     known = [point for point in curve if point.reward is not None]
     last = len(known) - 1

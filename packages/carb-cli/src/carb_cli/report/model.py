@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 from pydantic import Field
 
-from carb_cli.output import Output, Part
+from carb_cli.output import Output, OutputPart
 from carb_metrics import (
     Cell,
     Correlation,
@@ -33,7 +33,7 @@ Cells = dict[str, Cell]
 """Cells by group; keys of two columns are joined by ``/``."""
 
 
-class DatasetPart(Part):
+class DatasetPart(OutputPart):
     """What was scored."""
 
     names: tuple[str, ...]
@@ -61,7 +61,7 @@ class DatasetPart(Part):
     """How the sets were made: ``human-vote``, ``authored``, ``generated``."""
 
 
-class ScorerPart(Part):
+class ScorerPart(OutputPart):
     """What was found about one scorer."""
 
     spec: ScorerSpec
@@ -90,7 +90,7 @@ class ScorerPart(Part):
     """Null where the data set has no text in two languages."""
 
 
-class ItemsPart(Part):
+class ItemsPart(OutputPart):
     """What the items do: null where fewer than two scorers judged them."""
 
     reliability: Reliability
@@ -106,7 +106,7 @@ class ItemsPart(Part):
     """At most 40 of these sets, the worst first."""
 
 
-class Behaviour(Part):
+class Behaviour(OutputPart):
     """How scorers behave apart from being right, on the sets that count for a culture."""
 
     picks: tuple[PickRow, ...]
@@ -128,7 +128,7 @@ class Downstream(Correlation):
     """Benchmark and downstream result by scorer."""
 
 
-class RunPart(Part):
+class RunPart(OutputPart):
     """A run that went into the report."""
 
     folder: str
@@ -141,7 +141,7 @@ class RunPart(Part):
     machine: Machine
 
 
-class ReferencePart(Part):
+class ReferencePart(OutputPart):
     """A result that comes with this program, computed on the sets that it shares with these runs."""
 
     name: str

@@ -13,7 +13,7 @@ from typing import Any, Literal
 import polars as pl
 from pydantic import Field
 
-from carb_cli.output import Output, Part, write
+from carb_cli.output import Output, OutputPart, write
 from carb_cli.runs import dataset_of, only, scores_of
 from carb_data import BonSet, CarbError, Dataset, ScoreTable, content_hash
 from carb_data.validation import read_file
@@ -33,7 +33,7 @@ _SAME = 1e-6
 """Largest difference between a number of an entry and the same number computed again."""
 
 
-class Numbers(Part):
+class Numbers(OutputPart):
     """What follows from the rows and the data set, and from nothing else."""
 
     sets: int
@@ -47,7 +47,7 @@ class Numbers(Part):
     """Accuracy over mirrored families; null where the data set has none."""
 
 
-class Entry(Output):
+class ResultEntry(Output):
     """``entry.json``: one scorer on one data set. The rows are in ``rows.parquet`` beside it."""
 
     schema_: Literal["carb.results.entry/1"] = Field(default="carb.results.entry/1", alias="schema")
@@ -119,7 +119,7 @@ class _Known:
 
 def entries_of(
     folder: Path, relationship: Relationship = "unknown", trained_on: TrainedOn = "unknown"
-) -> list[tuple[Entry, bytes]]:
+) -> list[tuple[ResultEntry, bytes]]:
     """The entries of a finished run, one for each scorer, with the bytes of their rows.
 
     Args:
@@ -142,7 +142,7 @@ def entries_of(
             pl.col("score"),
         )
         packed = _packed(frame)
-        entry = Entry(
+        entry = ResultEntry(
             run=record.model_copy(update={"scorers": (scorer,)}),
             rows_sha256=hashlib.sha256(packed).hexdigest(),
             numbers=numbers(_table(frame, dataset, scorer.spec.name), dataset),
@@ -153,7 +153,7 @@ def entries_of(
     return found
 
 
-def save(entry: Entry, packed: bytes, results: Path) -> Path:
+def save(entry: ResultEntry, packed: bytes, results: Path) -> Path:
     """Write an entry into its folder below ``results``; returns the folder."""
     folder = results / entry.folder
     write(folder / ROWS, packed)
@@ -182,7 +182,7 @@ def found_in(results: Path) -> list[Path]:
     return found
 
 
-def read(folder: Path) -> tuple[Entry, pl.DataFrame]:
+def read(folder: Path) -> tuple[ResultEntry, pl.DataFrame]:
     """Read an entry and its rows.
 
     Raises:
@@ -194,7 +194,7 @@ def read(folder: Path) -> tuple[Entry, pl.DataFrame]:
             raise CarbError(f"{path} is missing.")
         if path.stat().st_size > largest:
             raise CarbError(f"{path} has {path.stat().st_size:,} bytes; at most {largest:,} are read.")
-    entry = read_file(Entry, folder / ENTRY, "entry")
+    entry = read_file(ResultEntry, folder / ENTRY, "entry")
     if len(entry.run.scorers) != 1:
         raise CarbError(f"{folder / ENTRY}: run.scorers must hold one scorer, and has {len(entry.run.scorers)}.")
     packed = (folder / ROWS).read_bytes()
@@ -232,7 +232,7 @@ def check(folder: Path, candidates: Candidates) -> list[str]:
     return list(_differences(entry.numbers.model_dump(), again.model_dump()))
 
 
-def table_of(entry: Entry, rows: pl.DataFrame, dataset: Dataset) -> ScoreTable:
+def table_of(entry: ResultEntry, rows: pl.DataFrame, dataset: Dataset) -> ScoreTable:
     """The entry's scores on the sets of a data set, in the form that metrics read."""
     return _table(rows, dataset, entry.name)
 

@@ -9,7 +9,7 @@ import polars as pl
 
 from carb_cli.report.content import Runs, best_of
 from carb_cli.report.model import ReferencePart, Report
-from carb_cli.results.entry import Entry, found_in, read, shipped, table_of
+from carb_cli.results.entry import ResultEntry, found_in, read, shipped, table_of
 from carb_data import Dataset, ScoreTable, content_hash
 from carb_metrics import bon_accuracy, family_accuracy, main_sets
 from carb_scorers.contract import ScorerSpec
@@ -32,7 +32,7 @@ def with_references(report: Report, runs: Runs, folder: Path | None = None) -> R
     """
     hashes = {item.id: content_hash(item) for item in runs.dataset}
     known = {_same(record.spec) for record in runs.scorers.values()}
-    groups: dict[frozenset[str], list[tuple[Entry, pl.DataFrame]]] = {}
+    groups: dict[frozenset[str], list[tuple[ResultEntry, pl.DataFrame]]] = {}
     for place in found_in(folder or shipped()):
         entry, rows = read(place)
         if _same(entry.run.scorers[0].spec) in known:
@@ -62,7 +62,7 @@ def _whole_families(dataset: Dataset, held: Collection[str]) -> frozenset[str]:
 
 
 def _parts(
-    report: Report, runs: Runs, ids: frozenset[str], entries: Sequence[tuple[Entry, pl.DataFrame]]
+    report: Report, runs: Runs, ids: frozenset[str], entries: Sequence[tuple[ResultEntry, pl.DataFrame]]
 ) -> list[ReferencePart]:
     """The results of entries that share the same sets with the runs."""
     sets = Dataset(item for item in runs.dataset if item.id in ids)

@@ -7,10 +7,10 @@ from uuid import UUID
 
 from pydantic import Field, StringConstraints, model_validator
 
-from carb_cli.review.items import Item
+from carb_cli.review.items import ReviewItem
 from carb_data.models import Frozen
 
-__all__ = ["Answer", "Depends", "Event", "Opinion", "Person", "Verdict", "mismatch"]
+__all__ = ["Depends", "Event", "Opinion", "Person", "ReviewAnswer", "Verdict", "mismatch"]
 
 LONGEST = 2000
 """Characters of a free text."""
@@ -45,7 +45,7 @@ class Opinion(Frozen):
         return self
 
 
-class Answer(Frozen):
+class ReviewAnswer(Frozen):
     """What a reviewer says of one item."""
 
     status: Literal["answered", "unknown", "objected"]
@@ -76,7 +76,7 @@ class Event(Frozen):
     """The order in which the answers were on the screen."""
     base: Annotated[int, Field(ge=0, le=1_000_000)]
     """The revision that the reviewer saw; 0 for a first answer."""
-    answer: Answer
+    answer: ReviewAnswer
     device_time: float | None = Field(default=None, allow_inf_nan=False)
     """Seconds since 1970 by the device's clock, which may be wrong; nothing is ordered by it."""
     active_ms: Annotated[int, Field(ge=0, le=86_400_000)] = 0
@@ -96,7 +96,7 @@ class Person(Frozen):
     """Version of the consent text that was agreed to."""
 
 
-def mismatch(event: Event, item: Item) -> str | None:
+def mismatch(event: Event, item: ReviewItem) -> str | None:
     """Why an event cannot be an answer to an item; null where it can."""
     tokens = set(item.tokens)
     answer = event.answer

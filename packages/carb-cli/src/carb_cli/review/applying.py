@@ -8,7 +8,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from carb_cli.output import Output, Part
+from carb_cli.output import Output, OutputPart
 from carb_cli.review.report import Lines, ReviewReport
 from carb_cli.review.rules import Decision
 from carb_cli.review.tally import SetTally
@@ -22,7 +22,7 @@ SUFFIX = ".review.json"
 """Ending of the file beside a reviewed data set."""
 
 
-class Verdicts(Part):
+class Verdicts(OutputPart):
     """A set that people looked at, with what they said and proposed."""
 
     set_id: str

@@ -7,7 +7,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from carb_cli.output import Output, Part
+from carb_cli.output import Output, OutputPart
 from carb_cli.review import recording
 from carb_cli.review.project import setting
 from carb_cli.review.rules import decide, read_rules
@@ -16,7 +16,7 @@ from carb_cli.review.tally import tallies
 __all__ = ["Board", "board"]
 
 
-class Row(Part):
+class ReviewerProgress(OutputPart):
     """A reviewer's progress."""
 
     name: str
@@ -31,7 +31,7 @@ class Board(Output):
 
     schema_: Literal["carb.review.board/1"] = Field(default="carb.review.board/1", alias="schema")
     data: str
-    reviewers: tuple[Row, ...]
+    reviewers: tuple[ReviewerProgress, ...]
     verdicts: dict[str, int]
     """Sets by verdict of the strict rules: keep, fix, retire, open."""
     needed: int
@@ -47,7 +47,7 @@ def board(db: sqlite3.Connection) -> Board:
         "LEFT JOIN answer ON answer.assignment = assignment.id LEFT JOIN event ON event.assignment = assignment.id "
         "GROUP BY reviewer.id ORDER BY reviewer.created, reviewer.rowid"
     )
-    people = tuple(Row(name=r["name"], answered=r["answered"], of=total, last=r["last"]) for r in rows)
+    people = tuple(ReviewerProgress(name=r["name"], answered=r["answered"], of=total, last=r["last"]) for r in rows)
     rules = read_rules()
     found = tallies(recording.items(db).values(), recording.given(db))
     verdicts = [decide(one, rules).verdict for one in found]

@@ -12,7 +12,7 @@ from pydantic import Field, StringConstraints
 from carb_cli.output import Output
 from carb_cli.review import recording
 from carb_cli.review.answers import Event, Person
-from carb_cli.review.recording import Outcome
+from carb_cli.review.recording import Recorded
 from carb_cli.review.rows import admit, record_rows
 from carb_cli.review.store import transaction
 from carb_data import CarbError
@@ -51,7 +51,7 @@ class Collected(Output):
     """Answers that fit no item, with the place and the reason."""
 
 
-def summary(files: int, reviewers: int, outcomes: Sequence[tuple[str, Outcome]]) -> Collected:
+def summary(files: int, reviewers: int, outcomes: Sequence[tuple[str, Recorded]]) -> Collected:
     """Count outcomes."""
     states = [outcome.state for _, outcome in outcomes]
     return Collected(
@@ -73,7 +73,7 @@ def collect(db: sqlite3.Connection, paths: Sequence[Path]) -> Collected:
     from carb_cli.review.sheets import read_sheet
 
     known = recording.items(db)
-    outcomes: list[tuple[str, Outcome]] = []
+    outcomes: list[tuple[str, Recorded]] = []
     seen = set()
     with transaction(db):
         for path in paths:

@@ -15,9 +15,9 @@ from carb_cli.output import write
 from carb_cli.review import recording
 from carb_cli.review.answers import Person
 from carb_cli.review.collecting import Collected, summary
-from carb_cli.review.items import Item
+from carb_cli.review.items import ReviewItem
 from carb_cli.review.order import shown_order
-from carb_cli.review.rows import UNKNOWN, WRONG_QUESTION, Row, admit, record_rows
+from carb_cli.review.rows import UNKNOWN, WRONG_QUESTION, AnswerRow, admit, record_rows
 from carb_cli.review.store import transaction
 from carb_data import CarbError
 
@@ -38,7 +38,7 @@ TITLES = {
 SEVERAL, FREE = ("right", "depends", "unnatural"), ("which", "source", "comment")
 
 
-def export_to(tool: Tool, items: Sequence[Item], folder: Path) -> int:
+def export_to(tool: Tool, items: Sequence[ReviewItem], folder: Path) -> int:
     """Write the choices for a tool.
 
     Label Studio: ``tasks.json`` and ``labeling.xml``, the labelling interface. Argilla: the folder that
@@ -61,13 +61,13 @@ def export_to(tool: Tool, items: Sequence[Item], folder: Path) -> int:
     return len(chosen)
 
 
-def _fields(item: Item, shown: Sequence[str]) -> dict[str, str]:
+def _fields(item: ReviewItem, shown: Sequence[str]) -> dict[str, str]:
     texts = {option.token: option.text for option in item.options}
     question = "\n".join(turn.text for turn in item.turns)
     return {"question": question} | {f"answer_{n}": texts[token] for n, token in enumerate(shown, start=1)}
 
 
-def _label_studio(chosen: Sequence[tuple[Item, Sequence[str]]], widest: int) -> dict[str, Any]:
+def _label_studio(chosen: Sequence[tuple[ReviewItem, Sequence[str]]], widest: int) -> dict[str, Any]:
     places = [str(n) for n in range(1, widest + 1)]
     lines = ["<View>", '  <Text name="question" value="$question"/>']
     for n in places:
@@ -91,7 +91,7 @@ def _label_studio(chosen: Sequence[tuple[Item, Sequence[str]]], widest: int) -> 
     return {"labeling.xml": "\n".join([*lines, "</View>", ""]), "tasks.json": tasks}
 
 
-def _argilla(chosen: Sequence[tuple[Item, Sequence[str]]], widest: int) -> dict[str, Any]:
+def _argilla(chosen: Sequence[tuple[ReviewItem, Sequence[str]]], widest: int) -> dict[str, Any]:
     places = [str(n) for n in range(1, widest + 1)]
 
     def options(values: Sequence[str]) -> list[dict[str, Any]]:
@@ -162,7 +162,7 @@ def import_from(tool: Tool, db: sqlite3.Connection, path: Path) -> Collected:
         raise CarbError(f"{path} is no export of {tool} of this review: {type(error).__name__} {error}.") from None
     known = recording.items(db)
     outcomes = []
-    by_person: dict[str, list[tuple[str, Row]]] = defaultdict(list)
+    by_person: dict[str, list[tuple[str, AnswerRow]]] = defaultdict(list)
     for person, where, row in rows:
         by_person[person].append((where, row))
     with transaction(db):
@@ -173,7 +173,7 @@ def import_from(tool: Tool, db: sqlite3.Connection, path: Path) -> Collected:
     return summary(1, len(by_person), outcomes)
 
 
-def _label_studio_rows(tasks: list[Any]) -> list[tuple[str, str, Row]]:
+def _label_studio_rows(tasks: list[Any]) -> list[tuple[str, str, AnswerRow]]:
     found = []
     for number, task in enumerate(tasks, start=1):
         for annotation in task.get("annotations", []):
@@ -192,7 +192,7 @@ def _label_studio_rows(tasks: list[Any]) -> list[tuple[str, str, Row]]:
     return found
 
 
-def _argilla_rows(records: list[Any]) -> list[tuple[str, str, Row]]:
+def _argilla_rows(records: list[Any]) -> list[tuple[str, str, AnswerRow]]:
     found = []
     for number, record in enumerate(records, start=1):
         people: dict[str, dict[str, list[str]]] = defaultdict(dict)
@@ -207,10 +207,10 @@ def _argilla_rows(records: list[Any]) -> list[tuple[str, str, Row]]:
     return found
 
 
-def _row(item: str, shown: tuple[str, ...], values: dict[str, list[str]], seconds: float) -> Row:
+def _row(item: str, shown: tuple[str, ...], values: dict[str, list[str]], seconds: float) -> AnswerRow:
     places = {name: tuple(int(value) for value in values.get(name, [])) for name in SEVERAL}
     free = {name: " ".join(values.get(name, [])) for name in FREE}
-    return Row.model_validate(
+    return AnswerRow.model_validate(
         {
             "item": item,
             "shown": shown,

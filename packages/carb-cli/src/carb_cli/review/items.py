@@ -10,14 +10,14 @@ from typing import Any, Literal
 from carb_data import BonSet, Dataset
 from carb_data.models import Frozen
 
-__all__ = ["Item", "Option", "Turn", "items_of"]
+__all__ = ["Option", "ReviewItem", "ShownTurn", "items_of"]
 
 Kind = Literal["choice", "version"]
 ORIGINAL, VERSION = "original", "version"
 """Tokens of the two texts of a ``version`` item."""
 
 
-class Turn(Frozen):
+class ShownTurn(Frozen):
     """A part of the question; a plain prompt is one turn of the user."""
 
     role: str
@@ -33,7 +33,7 @@ class Option(Frozen):
     language: str
 
 
-class Item(Frozen):
+class ReviewItem(Frozen):
     """One thing to review. ``shown`` is all that a reviewer's page receives of it."""
 
     id: str
@@ -45,7 +45,7 @@ class Item(Frozen):
     domain: str
     language: str
     source_item: str
-    turns: tuple[Turn, ...]
+    turns: tuple[ShownTurn, ...]
     options: tuple[Option, ...]
     """In the order of their tokens for ``choice``, so that the place says nothing; original, then version otherwise."""
     responses: dict[str, str]
@@ -67,7 +67,7 @@ class Item(Frozen):
         return tuple(option.token for option in self.options)
 
 
-def items_of(dataset: Dataset | Iterable[BonSet], *, versions: bool = False) -> Iterator[Item]:
+def items_of(dataset: Dataset | Iterable[BonSet], *, versions: bool = False) -> Iterator[ReviewItem]:
     """The items of a data set: a choice for each set and, if asked for, each perturbed text beside its original.
 
     Args:
@@ -82,7 +82,7 @@ def items_of(dataset: Dataset | Iterable[BonSet], *, versions: bool = False) -> 
             yield from _versions(each)
 
 
-def _choice(item: BonSet) -> Item:
+def _choice(item: BonSet) -> ReviewItem:
     texts = sorted(item.responses, key=lambda r: (_digest(r.text), r.id))
     tokens = _tokens([r.text for r in texts])
     options = tuple(
@@ -94,7 +94,7 @@ def _choice(item: BonSet) -> Item:
     return _item(item, "choice", options, responses, key=key)
 
 
-def _versions(item: BonSet) -> Iterator[Item]:
+def _versions(item: BonSet) -> Iterator[ReviewItem]:
     originals = {r.id: r for r in item.responses}
     for version in item.perturbed:
         original = originals[str(version.original)]
@@ -106,10 +106,10 @@ def _versions(item: BonSet) -> Iterator[Item]:
         yield _item(item, "version", options, responses, perturbation=str(version.perturbation))
 
 
-def _item(item: BonSet, kind: Kind, options: tuple[Option, ...], responses: dict[str, str], **more: Any) -> Item:
+def _item(item: BonSet, kind: Kind, options: tuple[Option, ...], responses: dict[str, str], **more: Any) -> ReviewItem:
     turns = _turns(item.prompt)
     shown = [kind, item.culture, item.language, [t.model_dump() for t in turns], [o.model_dump() for o in options]]
-    return Item(
+    return ReviewItem(
         id=_digest(json.dumps([item.id, *shown], ensure_ascii=False, sort_keys=True))[:20],
         set_id=item.id,
         kind=kind,
@@ -125,11 +125,11 @@ def _item(item: BonSet, kind: Kind, options: tuple[Option, ...], responses: dict
     )
 
 
-def _turns(prompt: Any) -> tuple[Turn, ...]:
+def _turns(prompt: Any) -> tuple[ShownTurn, ...]:
     """The prompt as turns: it is a text, or a conversation of messages."""
     if isinstance(prompt, str):
-        return (Turn(role="user", text=prompt),)
-    return tuple(Turn(role=str(message.role), text=str(message.content)) for message in prompt)
+        return (ShownTurn(role="user", text=prompt),)
+    return tuple(ShownTurn(role=str(message.role), text=str(message.content)) for message in prompt)
 
 
 def _tokens(texts: list[str]) -> list[str]:

@@ -14,17 +14,17 @@ import sqlite3
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from carb_cli.review.items import Item
+from carb_cli.review.items import ReviewItem
 from carb_cli.review.store import now
 
-__all__ = ["Plan", "in_random_share", "next_items", "telling"]
+__all__ = ["ReviewPlan", "in_random_share", "next_items", "telling"]
 
 LEASE_SECONDS = 3600.0
 """How long an item that was handed out but not answered counts as taken."""
 
 
 @dataclass(frozen=True)
-class Plan:
+class ReviewPlan:
     """How a review is handed out."""
 
     seed: int
@@ -41,7 +41,7 @@ def place(seed: int, reviewer: str, item: str, what: str) -> float:
     return int.from_bytes(digest, "big") / 2**64
 
 
-def in_random_share(plan: Plan, reviewer: str, item: str) -> bool:
+def in_random_share(plan: ReviewPlan, reviewer: str, item: str) -> bool:
     """Does an item belong to the random share of a reviewer?"""
     return place(plan.seed, reviewer, item, "share") < plan.random_share
 
@@ -58,7 +58,7 @@ def telling(agree: int, against: int) -> float:
     return a * b / (n * n * (n + 1) ** 2)
 
 
-def shown_order(item: Item) -> tuple[str, ...]:
+def shown_order(item: ReviewItem) -> tuple[str, ...]:
     """A random order of the answers of a choice; a version stays below its original."""
     tokens = list(item.tokens)
     if item.kind == "choice":
@@ -67,8 +67,8 @@ def shown_order(item: Item) -> tuple[str, ...]:
 
 
 def next_items(
-    db: sqlite3.Connection, known: Mapping[str, Item], reviewer: str, plan: Plan, count: int
-) -> list[tuple[Item, tuple[str, ...]]]:
+    db: sqlite3.Connection, known: Mapping[str, ReviewItem], reviewer: str, plan: ReviewPlan, count: int
+) -> list[tuple[ReviewItem, tuple[str, ...]]]:
     """Hand out the next items: first those handed out before and not answered, then new ones, each with its order.
 
     Args:
@@ -105,11 +105,11 @@ def next_items(
 
 
 def _new(
-    known: Mapping[str, Item], seen: set[str], reviewer: str, plan: Plan, taken: Mapping[str, int],
+    known: Mapping[str, ReviewItem], seen: set[str], reviewer: str, plan: ReviewPlan, taken: Mapping[str, int],
     votes: Mapping[str, tuple[int, int]], count: int,
-) -> list[tuple[str, Item]]:  # fmt: skip
+) -> list[tuple[str, ReviewItem]]:  # fmt: skip
     """Choices come before versions; within each, the coin mixes the random share with the most telling items."""
-    found: list[tuple[str, Item]] = []
+    found: list[tuple[str, ReviewItem]] = []
     for kind in ("choice", "version"):
         left = [item for item in known.values() if item.kind == kind and item.id not in seen]
         at_random = [item for item in left if in_random_share(plan, reviewer, item.id)]

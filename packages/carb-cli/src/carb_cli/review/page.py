@@ -8,13 +8,13 @@ import json
 from collections.abc import Iterable
 from importlib import resources
 
-from carb_cli.review.items import Item
+from carb_cli.review.items import ReviewItem
 from carb_cli.review.languages import LANGUAGES, language_of, texts
 
 __all__ = ["single_file"]
 
 
-def single_file(items: Iterable[Item], fingerprint: str) -> str:
+def single_file(items: Iterable[ReviewItem], fingerprint: str) -> str:
     """The page with everything inside.
 
     It has no key: the answers stand in an order made from their texts, and each device draws its own.

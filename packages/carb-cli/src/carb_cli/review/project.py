@@ -10,7 +10,7 @@ from pathlib import Path
 from carb_cli.review import people, recording
 from carb_cli.review.items import items_of
 from carb_cli.review.languages import language_of
-from carb_cli.review.order import Plan
+from carb_cli.review.order import ReviewPlan
 from carb_cli.review.store import connect, transaction
 from carb_data import CarbError, Dataset
 
@@ -74,10 +74,10 @@ def setting(db: sqlite3.Connection, name: str) -> str | None:
     return None if row is None else str(row["value"])
 
 
-def plan_of(db: sqlite3.Connection) -> Plan:
+def plan_of(db: sqlite3.Connection) -> ReviewPlan:
     """How the review is handed out."""
     per_set = setting(db, "per_set")
-    return Plan(
+    return ReviewPlan(
         seed=int(setting(db, "seed") or 0),
         random_share=float(setting(db, "random_share") or 1),
         per_set=int(per_set) if per_set else None,

@@ -8,15 +8,15 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from carb_cli.review.answers import Answer, Event, mismatch
-from carb_cli.review.items import Item
+from carb_cli.review.answers import Event, ReviewAnswer, mismatch
+from carb_cli.review.items import ReviewItem
 from carb_cli.review.store import now
 
-__all__ = ["Given", "Outcome", "add_items", "given", "items", "record"]
+__all__ = ["GivenAnswer", "Recorded", "add_items", "given", "items", "record"]
 
 
 @dataclass(frozen=True)
-class Outcome:
+class Recorded:
     """What became of an event."""
 
     state: Literal["kept", "known", "conflict", "refused"]
@@ -34,38 +34,40 @@ class Outcome:
 
 
 @dataclass(frozen=True)
-class Given:
+class GivenAnswer:
     """A current answer with all that the statistics need."""
 
-    item: Item
+    item: ReviewItem
     reviewer: str
-    answer: Answer
+    answer: ReviewAnswer
     shown: tuple[str, ...]
     arm: str
     active_ms: int
     gold: bool
 
 
-def add_items(db: sqlite3.Connection, found: Iterable[Item], gold: Iterable[str] = ()) -> None:
+def add_items(db: sqlite3.Connection, found: Iterable[ReviewItem], gold: Iterable[str] = ()) -> None:
     """Add items that the file has not; ``gold`` names sets whose key is beyond doubt."""
     trusted = set(gold)
     rows = [(i.id, i.set_id, i.kind, i.culture, i.domain, int(i.set_id in trusted), i.model_dump_json()) for i in found]
     db.executemany("INSERT OR IGNORE INTO item VALUES (?, ?, ?, ?, ?, ?, ?)", rows)
 
 
-def items(db: sqlite3.Connection) -> dict[str, Item]:
+def items(db: sqlite3.Connection) -> dict[str, ReviewItem]:
     """All items by id."""
     rows = db.execute("SELECT id, content FROM item ORDER BY rowid")
-    return {row["id"]: Item.model_validate_json(row["content"]) for row in rows}
+    return {row["id"]: ReviewItem.model_validate_json(row["content"]) for row in rows}
 
 
-def item(db: sqlite3.Connection, id_: str) -> Item | None:
+def item(db: sqlite3.Connection, id_: str) -> ReviewItem | None:
     """An item by id."""
     row = db.execute("SELECT content FROM item WHERE id = ?", (id_,)).fetchone()
-    return None if row is None else Item.model_validate_json(row["content"])
+    return None if row is None else ReviewItem.model_validate_json(row["content"])
 
 
-def record(db: sqlite3.Connection, reviewer: str, event: Event, known: Mapping[str, Item] | None = None) -> Outcome:
+def record(
+    db: sqlite3.Connection, reviewer: str, event: Event, known: Mapping[str, ReviewItem] | None = None
+) -> Recorded:
     """Keep an event of a reviewer, in a transaction of the caller.
 
     The same id counts once. ``base`` is the revision that the reviewer saw: an event on an older one than the current
@@ -84,14 +86,14 @@ def record(db: sqlite3.Connection, reviewer: str, event: Event, known: Mapping[s
     ).fetchone()
     if before is not None:
         if before["reviewer"] != reviewer:
-            return Outcome("refused", reason="this event belongs to another reviewer")
-        return Outcome("known", before["revision"])
+            return Recorded("refused", reason="this event belongs to another reviewer")
+        return Recorded("known", before["revision"])
     asked = item(db, event.item) if known is None else known.get(event.item)
     if asked is None:
-        return Outcome("refused", reason="this item is not, or no longer, part of the review")
+        return Recorded("refused", reason="this item is not, or no longer, part of the review")
     reason = mismatch(event, asked)
     if reason is not None:
-        return Outcome("refused", reason=reason)
+        return Recorded("refused", reason=reason)
     shown = json.dumps(event.shown)
     db.execute(
         "INSERT OR IGNORE INTO assignment (item, reviewer, shown, arm, priority, lease) VALUES (?, ?, ?, 'own', 0, 0)",
@@ -103,7 +105,7 @@ def record(db: sqlite3.Connection, reviewer: str, event: Event, known: Mapping[s
         (event.item, reviewer),
     ).fetchone()
     if event.base < row["revision"]:
-        return Outcome("conflict", row["revision"], "a newer answer is there", json.loads(row["payload"]))
+        return Recorded("conflict", row["revision"], "a newer answer is there", json.loads(row["payload"]))
     revision = event.base + 1
     payload = event.answer.model_dump_json()
     db.execute(
@@ -119,10 +121,10 @@ def record(db: sqlite3.Connection, reviewer: str, event: Event, known: Mapping[s
         "active_ms = active_ms + excluded.active_ms, agrees = excluded.agrees",
         (row["id"], revision, payload, shown, event.active_ms, agrees(asked, event.answer)),
     )
-    return Outcome("kept", revision)
+    return Recorded("kept", revision)
 
 
-def agrees(item: Item, answer: Answer) -> int | None:
+def agrees(item: ReviewItem, answer: ReviewAnswer) -> int | None:
     """1 where the answer supports the key, or finds a version as it should be; 0 where not; null for "I don't know"."""
     if answer.status == "unknown":
         return None
@@ -131,7 +133,7 @@ def agrees(item: Item, answer: Answer) -> int | None:
     return int(answer.best == item.key)
 
 
-def given(db: sqlite3.Connection) -> Iterator[Given]:
+def given(db: sqlite3.Connection) -> Iterator[GivenAnswer]:
     """All current answers of people who consented."""
     known = items(db)
     rows = db.execute(
@@ -140,10 +142,10 @@ def given(db: sqlite3.Connection) -> Iterator[Given]:
         "JOIN item ON item.id = assignment.item ORDER BY assignment.reviewer, item.rowid"
     )
     for row in rows:
-        yield Given(
+        yield GivenAnswer(
             item=known[row["item"]],
             reviewer=row["reviewer"],
-            answer=Answer.model_validate_json(row["payload"]),
+            answer=ReviewAnswer.model_validate_json(row["payload"]),
             shown=tuple(json.loads(row["shown"])),
             arm=row["arm"],
             active_ms=row["active_ms"],

@@ -10,10 +10,10 @@ from typing import Literal
 
 from pydantic import Field
 
-from carb_cli.output import Output, Part
+from carb_cli.output import Output, OutputPart
 from carb_cli.review import project, recording
-from carb_cli.review.items import Item
-from carb_cli.review.recording import Given
+from carb_cli.review.items import ReviewItem
+from carb_cli.review.recording import GivenAnswer
 from carb_cli.review.rules import Decision, Rules, decide
 from carb_cli.review.tally import SetTally, tallies
 from carb_metrics import (
@@ -34,7 +34,7 @@ LABELS = ("right", "wrong", "depends")
 """Verdicts that mean the same on every set; ``best`` is right."""
 
 
-class Lines(Part):
+class Lines(OutputPart):
     """The human line, over all and in parts."""
 
     overall: HumanLine
@@ -44,7 +44,7 @@ class Lines(Part):
     """Keys are culture/domain."""
 
 
-class AgreementPart(Part):
+class AgreementPart(OutputPart):
     """Do reviewers pick the same answer? Nominal, over sets with two picks or more."""
 
     sets: int
@@ -53,7 +53,7 @@ class AgreementPart(Part):
     gwet: Estimate
 
 
-class ReviewerRow(Part):
+class ReviewerRow(OutputPart):
     """One reviewer."""
 
     name: str
@@ -75,7 +75,7 @@ class ReviewerRow(Part):
     """Share of picks that were on top of the screen; far above 1/N, the reviewer may not read."""
 
 
-class VersionRow(Part):
+class VersionRow(OutputPart):
     """What reviewers say of one kind of perturbed versions."""
 
     perturbation: str
@@ -85,7 +85,7 @@ class VersionRow(Part):
     unnatural: float | None
 
 
-class Powered(Part):
+class Powered(OutputPart):
     """The human line from people's answers and a judge's picks together, from the random share."""
 
     by_culture: tuple[PoweredRow, ...]
@@ -149,18 +149,18 @@ def report(db: sqlite3.Connection, rules: Rules, judge: Mapping[str, float] | No
     )
 
 
-def unbiased(choices: Sequence[Given], total: int) -> list[Given]:
+def unbiased(choices: Sequence[GivenAnswer], total: int) -> list[GivenAnswer]:
     """The answers whose plain mean is unbiased: all of who was asked every set, else the random share."""
-    by_person: dict[str, list[Given]] = defaultdict(list)
+    by_person: dict[str, list[GivenAnswer]] = defaultdict(list)
     for one in choices:
         by_person[one.reviewer].append(one)
-    kept: list[Given] = []
+    kept: list[GivenAnswer] = []
     for mine in by_person.values():
         kept += mine if len(mine) >= total else [one for one in mine if one.arm != "telling"]
     return kept
 
 
-def line_of(answers: Sequence[Given]) -> HumanLine:
+def line_of(answers: Sequence[GivenAnswer]) -> HumanLine:
     """The human line over the picks among the answers; objections and "I don't know" are no picks."""
     picks = [one for one in answers if one.answer.best is not None]
     return human_line(
@@ -170,9 +170,9 @@ def line_of(answers: Sequence[Given]) -> HumanLine:
     )
 
 
-def _lines(answers: Sequence[Given]) -> Lines:
+def _lines(answers: Sequence[GivenAnswer]) -> Lines:
     def parts(*fields: str) -> dict[str, HumanLine]:
-        groups: dict[str, list[Given]] = defaultdict(list)
+        groups: dict[str, list[GivenAnswer]] = defaultdict(list)
         for one in answers:
             groups["/".join(getattr(one.item, name) for name in fields)].append(one)
         return {name: line_of(groups[name]) for name in sorted(groups)}
@@ -185,12 +185,12 @@ def _lines(answers: Sequence[Given]) -> Lines:
     )
 
 
-def _table(choices: Sequence[Given]) -> tuple[list[str], list[str], dict[tuple[str, str], Given]]:
+def _table(choices: Sequence[GivenAnswer]) -> tuple[list[str], list[str], dict[tuple[str, str], GivenAnswer]]:
     cells = {(one.item.id, one.reviewer): one for one in choices}
     return list(dict.fromkeys(item for item, _ in cells)), sorted({name for _, name in cells}), cells
 
 
-def _agreement(choices: Sequence[Given]) -> AgreementPart:
+def _agreement(choices: Sequence[GivenAnswer]) -> AgreementPart:
     """Picks by the answer's place in the item's own order, which is random and so means the same on every set."""
     picks = [one for one in choices if one.answer.best is not None]
     ids, people, cells = _table(picks)
@@ -205,7 +205,7 @@ def _agreement(choices: Sequence[Given]) -> AgreementPart:
     return AgreementPart(sets=made.items, percent=made.percent, krippendorff=made.krippendorff, gwet=made.gwet)
 
 
-def _reviewers(found: Sequence[Given], people: dict[str, tuple[str, str]]) -> tuple[ReviewerRow, ...]:
+def _reviewers(found: Sequence[GivenAnswer], people: dict[str, tuple[str, str]]) -> tuple[ReviewerRow, ...]:
     choices = [one for one in found if one.item.kind == "choice"]
     rated = _reliabilities([one for one in choices if one.answer.status == "answered"])
     rows = []
@@ -234,7 +234,7 @@ def _reviewers(found: Sequence[Given], people: dict[str, tuple[str, str]]) -> tu
     return tuple(rows)
 
 
-def _reliabilities(answered: Sequence[Given]) -> dict[str, tuple[float | None, float | None, float | None]]:
+def _reliabilities(answered: Sequence[GivenAnswer]) -> dict[str, tuple[float | None, float | None, float | None]]:
     """Over verdicts on single answers, which mean the same on every set."""
     ids, people, cells = _table(answered)
     if len(people) < 2:
@@ -250,7 +250,7 @@ def _reliabilities(answered: Sequence[Given]) -> dict[str, tuple[float | None, f
     return {rater.rater: (rater.accuracy, rater.low, rater.high) for rater in made.raters}
 
 
-def _regions(choices: Sequence[Given], regions: dict[str, str]) -> RegionGap:
+def _regions(choices: Sequence[GivenAnswer], regions: dict[str, str]) -> RegionGap:
     """Regions are compared as written, without regard to case."""
     ids, people, cells = _table([one for one in choices if one.answer.best is not None])
     rows = []
@@ -260,7 +260,7 @@ def _regions(choices: Sequence[Given], regions: dict[str, str]) -> RegionGap:
     return region_gap(rows, [regions[name].strip().casefold() or None for name in people])
 
 
-def _powered(answers: Sequence[Given], known: Iterable[Item], judge: Mapping[str, float]) -> Powered:
+def _powered(answers: Sequence[GivenAnswer], known: Iterable[ReviewItem], judge: Mapping[str, float]) -> Powered:
     """Sets of the random share that nobody answered, and all others, have the judge's pick alone."""
     import polars as pl
 
@@ -282,8 +282,8 @@ def _powered(answers: Sequence[Given], known: Iterable[Item], judge: Mapping[str
     return Powered(by_culture=prediction_powered(frame, "culture"), by_domain=prediction_powered(frame, "domain"))
 
 
-def _versions(found: Sequence[Given]) -> tuple[VersionRow, ...]:
-    groups: dict[str, list[Given]] = defaultdict(list)
+def _versions(found: Sequence[GivenAnswer]) -> tuple[VersionRow, ...]:
+    groups: dict[str, list[GivenAnswer]] = defaultdict(list)
     for one in found:
         if one.item.kind == "version" and one.answer.status == "answered":
             groups[str(one.item.perturbation)].append(one)

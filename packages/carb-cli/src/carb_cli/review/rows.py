@@ -10,21 +10,21 @@ from typing import Any
 from pydantic import ValidationError
 
 from carb_cli.review import people, recording
-from carb_cli.review.answers import Answer, Event, Opinion, Person
-from carb_cli.review.items import Item
-from carb_cli.review.recording import Outcome
+from carb_cli.review.answers import Event, Opinion, Person, ReviewAnswer
+from carb_cli.review.items import ReviewItem
+from carb_cli.review.recording import Recorded
 from carb_cli.review.store import now
 from carb_data.models import Frozen
 from carb_data.validation import first_defect
 
-__all__ = ["UNKNOWN", "WRONG_QUESTION", "Row", "admit", "record_rows"]
+__all__ = ["UNKNOWN", "WRONG_QUESTION", "AnswerRow", "admit", "record_rows"]
 
 UNKNOWN, WRONG_QUESTION = "?", "x"
 _SPACE = uuid.UUID("6c0c5a60-2f5e-4a3c-9b6e-0d7f8a4b1c2d")
 """Name space of the ids of events that are made from rows."""
 
 
-class Row(Frozen):
+class AnswerRow(Frozen):
     """One answer. Places are 1-based and follow ``shown``."""
 
     item: str
@@ -41,7 +41,7 @@ class Row(Frozen):
     comment: str = ""
     seconds: float = 0
 
-    def answer(self) -> Answer:
+    def answer(self) -> ReviewAnswer:
         """The row as an answer.
 
         Raises:
@@ -49,7 +49,7 @@ class Row(Frozen):
         """
         free = {"source": self.source, "comment": self.comment}
         if self.best in (UNKNOWN, WRONG_QUESTION):
-            return Answer.model_validate({"status": "unknown" if self.best == UNKNOWN else "objected", **free})
+            return ReviewAnswer.model_validate({"status": "unknown" if self.best == UNKNOWN else "objected", **free})
         best = int(self.best) if self.best.isdecimal() else 0
         places = {best, *self.right, *self.depends, *self.unnatural}
         if not all(1 <= place <= len(self.shown) for place in places):
@@ -62,7 +62,7 @@ class Row(Frozen):
             opinions[token] = Opinion.model_validate(
                 {"verdict": verdict, "natural": place not in self.unnatural, **more}
             )
-        return Answer.model_validate({"status": "answered", "opinions": opinions, **free})
+        return ReviewAnswer.model_validate({"status": "answered", "opinions": opinions, **free})
 
 
 def admit(db: sqlite3.Connection, reviewer: str, person: Person) -> None:
@@ -78,8 +78,8 @@ def admit(db: sqlite3.Connection, reviewer: str, person: Person) -> None:
 
 
 def record_rows(
-    db: sqlite3.Connection, reviewer: str, rows: Iterable[tuple[str, Row]], known: Mapping[str, Item]
-) -> list[tuple[str, Outcome]]:
+    db: sqlite3.Connection, reviewer: str, rows: Iterable[tuple[str, AnswerRow]], known: Mapping[str, ReviewItem]
+) -> list[tuple[str, Recorded]]:
     """Record rows of a reviewer; the same row counts once, and a changed one takes the place of the former.
 
     Args:
@@ -109,8 +109,8 @@ def record_rows(
             )
             outcome = recording.record(db, reviewer, event, known)
         except ValidationError as error:
-            outcome = Outcome("refused", reason=first_defect(error))
+            outcome = Recorded("refused", reason=first_defect(error))
         except ValueError as error:
-            outcome = Outcome("refused", reason=str(error))
+            outcome = Recorded("refused", reason=str(error))
         made.append((where, outcome))
     return made

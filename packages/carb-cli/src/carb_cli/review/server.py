@@ -21,11 +21,11 @@ from carb_cli.review import order, people, recording
 from carb_cli.review.answers import Event, Person
 from carb_cli.review.board import board
 from carb_cli.review.guard import Guard, origins_of
-from carb_cli.review.items import Item
+from carb_cli.review.items import ReviewItem
 from carb_cli.review.languages import LANGUAGES, texts
 from carb_cli.review.people import Who
 from carb_cli.review.project import plan_of, setting
-from carb_cli.review.recording import Outcome
+from carb_cli.review.recording import Recorded
 from carb_cli.review.store import Store
 from carb_data import CarbError
 from carb_data.validation import first_defect
@@ -268,14 +268,14 @@ def _state(db: sqlite3.Connection, reviewer: str, total: int) -> dict[str, Any]:
     }
 
 
-def _outcome(db: sqlite3.Connection, reviewer: str, sent: Any, known: Mapping[str, Item]) -> dict[str, Any]:
+def _outcome(db: sqlite3.Connection, reviewer: str, sent: Any, known: Mapping[str, ReviewItem]) -> dict[str, Any]:
     """Record an event; one that cannot be read is refused alone and stops no other."""
     id_ = sent.get("id") if isinstance(sent, dict) else None
     try:
         event = Event.model_validate(sent)
         found = recording.record(db, reviewer, event, known)
     except ValidationError as error:
-        found = Outcome("refused", reason=first_defect(error))
+        found = Recorded("refused", reason=first_defect(error))
     made = {"id": id_, "state": found.state, "revision": found.revision, "reason": found.reason}
     return made | ({"answer": found.answer} if found.answer else {})
 

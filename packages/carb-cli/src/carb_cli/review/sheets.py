@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from carb_cli.review.answers import Person
-from carb_cli.review.items import Item
+from carb_cli.review.items import ReviewItem
 from carb_cli.review.order import shown_order
-from carb_cli.review.rows import Row
+from carb_cli.review.rows import AnswerRow
 from carb_data import CarbError
 from carb_data.extras import require
 
@@ -35,7 +35,7 @@ HELP = (
 )
 
 
-def write_sheet(items: Iterable[Item], path: Path) -> int:
+def write_sheet(items: Iterable[ReviewItem], path: Path) -> int:
     """Write the choices as an .xlsx file with an order of the answers of its own.
 
     Returns:
@@ -82,7 +82,7 @@ def _text(cell: Any, text: str) -> None:
     cell.alignment = Alignment(wrap_text=True, vertical="top")
 
 
-def read_sheet(path: Path) -> tuple[str, Person, list[tuple[str, Row]]]:
+def read_sheet(path: Path) -> tuple[str, Person, list[tuple[str, AnswerRow]]]:
     """Read a filled sheet; rows without ``best`` are skipped.
 
     Returns:
@@ -122,9 +122,9 @@ def read_sheet(path: Path) -> tuple[str, Person, list[tuple[str, Row]]]:
     return reviewer, person, rows
 
 
-def _row(row: dict[str, str], where: str) -> Row:
+def _row(row: dict[str, str], where: str) -> AnswerRow:
     try:
-        return Row(
+        return AnswerRow(
             item=row["item"],
             shown=tuple(json.loads(row["order"])),
             best=row["best"].casefold(),

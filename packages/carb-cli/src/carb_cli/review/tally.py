@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable
 
-from carb_cli.review.items import Item
-from carb_cli.review.recording import Given
+from carb_cli.review.items import ReviewItem
+from carb_cli.review.recording import GivenAnswer
 from carb_data.models import Frozen
 
 __all__ = ["OptionTally", "SetTally", "tallies", "tally"]
@@ -60,7 +60,7 @@ class SetTally(Frozen):
     """Largest share of an answer that is said not to read naturally."""
 
 
-def tally(item: Item, answers: Iterable[Given]) -> SetTally:
+def tally(item: ReviewItem, answers: Iterable[GivenAnswer]) -> SetTally:
     """Count the answers to one item of kind ``choice``."""
     found = [given.answer for given in answers]
     picked = [answer for answer in found if answer.status == "answered"]
@@ -108,10 +108,10 @@ def tally(item: Item, answers: Iterable[Given]) -> SetTally:
     )
 
 
-def tallies(items: Iterable[Item], answers: Iterable[Given]) -> list[SetTally]:
+def tallies(items: Iterable[ReviewItem], answers: Iterable[GivenAnswer]) -> list[SetTally]:
     """A tally for each item of kind ``choice``, answered or not, in the order of the items."""
     kept = [item for item in items if item.kind == "choice"]
-    found: dict[str, list[Given]] = {item.id: [] for item in kept}
+    found: dict[str, list[GivenAnswer]] = {item.id: [] for item in kept}
     for one in answers:
         if one.item.id in found:
             found[one.item.id].append(one)

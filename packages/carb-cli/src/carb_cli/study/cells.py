@@ -17,7 +17,7 @@ from carb_scorers.specs import parse_spec
 M = TypeVar("M", bound=BaseModel)
 
 
-class Cell(Frozen):
+class CachedCell(Frozen):
     """A file of the cache."""
 
     key: str
@@ -33,7 +33,7 @@ def key_of(**parts: Any) -> str:
 def read_cell(path: Path, key: str, model: type[M]) -> M | None:
     """The content of a cell, or null where there is none for that key."""
     try:
-        cell = Cell.model_validate_json(path.read_bytes())
+        cell = CachedCell.model_validate_json(path.read_bytes())
         return model.model_validate(cell.content) if cell.key == key else None
     except (OSError, ValidationError):
         return None
@@ -42,7 +42,7 @@ def read_cell(path: Path, key: str, model: type[M]) -> M | None:
 def write_cell(path: Path, key: str, content: BaseModel) -> None:
     """Keep a cell; a reader sees the old one or the new one."""
     partial = path.with_name(f".partial-{path.name}")
-    write(partial, Cell(key=key, content=content.model_dump(mode="json")).model_dump_json() + "\n")
+    write(partial, CachedCell(key=key, content=content.model_dump(mode="json")).model_dump_json() + "\n")
     partial.replace(path)
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from carb_cli.study.analysis import predictions
 from carb_cli.study.benchmarks import Report
 from carb_cli.study.config import StudyConfig
-from carb_cli.study.result import CurvePart, Failure, Measured, Outcome, ScorerRow, StudyResult
+from carb_cli.study.result import FailedCell, Measured, ScorerRow, StudyOutcome, StudyResult
 from carb_data import Dataset
 from carb_data.tasks import Task
 from carb_scorers import Scorer
@@ -37,7 +37,7 @@ class State:
     start: dict[tuple[str, str], float | None] = field(default_factory=dict)
     """What the policy was worth before it was optimised, by name and task."""
     judges: list[Scorer] = field(default_factory=list)
-    failures: list[Failure] = field(default_factory=list)
+    failures: list[FailedCell] = field(default_factory=list)
 
 
 def result_of(state: State) -> StudyResult:
@@ -49,7 +49,7 @@ def result_of(state: State) -> StudyResult:
             spec=scorer.spec,
             benchmarks=state.benchmarks.get(scorer.name, {}),
             downstream=state.downstream.get(scorer.name, {}),
-            curves={key: _curve(result) for key, result in state.bon.get(scorer.name, {}).items()},
+            curves={key: result.curve for key, result in state.bon.get(scorer.name, {}).items()},
         )
         for scorer in config.scorer
     )
@@ -68,11 +68,7 @@ def result_of(state: State) -> StudyResult:
     )
 
 
-def _curve(result: BonResult) -> tuple[CurvePart, ...]:
-    return tuple(CurvePart(n=p.n, picked=p.picked, best=p.best, regret=p.regret) for p in result.curve)
-
-
-def _bon_outcomes(state: State) -> list[Outcome]:
+def _bon_outcomes(state: State) -> list[StudyOutcome]:
     found = []
     for (policy, task), pool in state.pools.items():
         grades = state.grades[policy, task]
@@ -82,7 +78,7 @@ def _bon_outcomes(state: State) -> list[Outcome]:
             if all(sample.error is None for sample in row) and all(grade is not None for grade in grades[key])
         ]
         found.append(
-            Outcome(
+            StudyOutcome(
                 id=f"bon/{policy}/{task}",
                 kind="bon",
                 policy=policy,
@@ -96,10 +92,10 @@ def _bon_outcomes(state: State) -> list[Outcome]:
     return found
 
 
-def _optimised_outcomes(state: State) -> list[Outcome]:
+def _optimised_outcomes(state: State) -> list[StudyOutcome]:
     names: Sequence[str] = tuple(dict.fromkeys(entry.name for entry in state.config.optimised))
     return [
-        Outcome(
+        StudyOutcome(
             id=f"{name}/{task}",
             kind="optimised",
             policy=name,

@@ -59,7 +59,7 @@ class ScorerConfig(_Table):
     """The model that it was made from: scorers of one base are not independent. By default each is its own."""
 
 
-class PolicyConfig(_Table):
+class StudyPolicyConfig(_Table):
     """``[[policy]]``: what answers, for Best-of-N. One of ``spec`` and ``samples``."""
 
     name: Name
@@ -129,7 +129,7 @@ class StudyConfig(_Table):
     """Show each task's examples to the policies."""
     benchmark: Annotated[tuple[BenchmarkConfig, ...], Field(min_length=1)]
     scorer: Annotated[tuple[ScorerConfig, ...], Field(min_length=2)]
-    policy: tuple[PolicyConfig, ...] = ()
+    policy: tuple[StudyPolicyConfig, ...] = ()
     task: Annotated[tuple[TaskConfig, ...], Field(min_length=1)]
     optimised: tuple[OptimisedConfig, ...] = ()
 
@@ -173,7 +173,7 @@ def read_study(path: Path) -> StudyConfig:
     Raises:
         CarbError: it cannot be read, or something in it is unknown, missing or wrong.
     """
-    tables = (StudyConfig, BenchmarkConfig, ScorerConfig, PolicyConfig, TaskConfig, OptimisedConfig)
+    tables = (StudyConfig, BenchmarkConfig, ScorerConfig, StudyPolicyConfig, TaskConfig, OptimisedConfig)
     known = {name for table in tables for name in table.model_fields}
     study = validate(StudyConfig, parse_file(path, "study"), f"{path} is not a study", known=sorted(known))
     return _placed(study, path.parent)

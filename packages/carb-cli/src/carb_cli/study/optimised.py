@@ -10,7 +10,7 @@ from pydantic import ValidationError
 from carb_cli.study.analysis import mean_of
 from carb_cli.study.collected import State
 from carb_cli.study.config import OptimisedConfig, StudyConfig
-from carb_cli.study.result import Failure
+from carb_cli.study.result import FailedCell
 from carb_cli.study.sampling import Job, draw, grades_of
 from carb_data import CarbError
 from carb_data.tasks import Task
@@ -18,7 +18,7 @@ from carb_data.validation import first_defect
 from carb_scorers.bon import SamplePool
 from carb_scorers.specs import parse_spec
 from tal_rlvr.policy import PolicyResult
-from tal_rlvr.policy.evaluating import Part
+from tal_rlvr.policy.evaluating import TaskPart
 
 Runs = Mapping[tuple[str, str], PolicyResult]
 """What ``carb train-policy`` wrote, by name and scorer of the ``[[optimised]]``."""
@@ -80,7 +80,7 @@ def measure(state: State, name: str, runs: Runs) -> None:
         tasks = {key: task for key, task in state.tasks.items() if counted[key]}
         for key in state.tasks.keys() - tasks.keys():
             reason = "every prompt shares a source item with training; ask others, for example with without="
-            state.failures.append(Failure(scorer=entry.scorer, cell=f"{name}/{key}", reason=reason))
+            state.failures.append(FailedCell(scorer=entry.scorer, cell=f"{name}/{key}", reason=reason))
         _measure(state, entry, runs.get((name, entry.scorer)), tasks, counted)
     first = next((entry for entry in entries if entry.run is not None), None)
     if first is not None:
@@ -99,7 +99,9 @@ def _measure(
         spec = entry.policy if run is None else greedy(str(((entry.run or Path()) / "model").resolve()), entry, run)
         pools = _pools(state, spec or "", f"optimised--{label}", f"{entry.name} of {entry.scorer}", tasks, run)
     except CarbError as error:
-        state.failures += [Failure(scorer=entry.scorer, cell=f"{entry.name}/{key}", reason=str(error)) for key in tasks]
+        state.failures += [
+            FailedCell(scorer=entry.scorer, cell=f"{entry.name}/{key}", reason=str(error)) for key in tasks
+        ]
         return
     for key, task in tasks.items():
         values = _values(state, pools[key], key, f"optimised--{label}--{key}", counted[key])
@@ -131,7 +133,7 @@ def _pools(
         Job(
             f"{label}--{key}",
             what,
-            Part(task, tuple(p for p in task.prompts if p.source_item not in seen)) if seen else task,
+            TaskPart(task, tuple(p for p in task.prompts if p.source_item not in seen)) if seen else task,
             1,
         )
         for key, task in tasks.items()
@@ -151,7 +153,7 @@ def _start(state: State, entry: OptimisedConfig, run: PolicyResult, counted: Map
     try:
         pools = _pools(state, greedy(run.config.policy, entry, run), f"start--{name}", f"{name} before", tasks, run)
     except CarbError as error:
-        state.failures += [Failure(scorer="none", cell=f"{name}/{key} before", reason=str(error)) for key in tasks]
+        state.failures += [FailedCell(scorer="none", cell=f"{name}/{key} before", reason=str(error)) for key in tasks]
         return
     for key in tasks:
         values = _values(state, pools[key], key, f"start--{name}--{key}", counted[key])

@@ -6,11 +6,12 @@ from typing import Literal
 
 from pydantic import Field
 
-from carb_cli.output import Output, Part
+from carb_cli.output import Output, OutputPart
 from carb_metrics import DependentCorrelations, Estimate, Fit, InfluenceRow, Partial, UncertainCorrelation
+from carb_scorers.bon import CurvePoint
 
 
-class Measured(Part):
+class Measured(OutputPart):
     """One number with its interval; null where it could not be measured."""
 
     value: float | None
@@ -22,16 +23,7 @@ class Measured(Part):
     """Sets or prompts without a score; on a benchmark they count as wrong, downstream they do not count."""
 
 
-class CurvePart(Part):
-    """Best-of-n at one n."""
-
-    n: int
-    picked: float
-    best: float
-    regret: float
-
-
-class ScorerRow(Part):
+class ScorerRow(OutputPart):
     """Everything measured of one scorer."""
 
     name: str
@@ -39,11 +31,11 @@ class ScorerRow(Part):
     benchmarks: dict[str, Measured]
     downstream: dict[str, Measured]
     """Rows by outcome: ``bon/POLICY/TASK``, or ``NAME/TASK`` for optimised policies."""
-    curves: dict[str, tuple[CurvePart, ...]]
+    curves: dict[str, tuple[CurvePoint, ...]]
     """Rows by outcome, for Best-of-N."""
 
 
-class Prediction(Part):
+class Prediction(OutputPart):
     """One benchmark against one outcome, over the scorers that have both."""
 
     benchmark: str
@@ -68,7 +60,7 @@ class Prediction(Part):
     partial: Partial | None = None
 
 
-class Failure(Part):
+class FailedCell(OutputPart):
     """A cell that could not be filled."""
 
     scorer: str
@@ -76,7 +68,7 @@ class Failure(Part):
     reason: str
 
 
-class Outcome(Part):
+class StudyOutcome(OutputPart):
     """Something that happens downstream."""
 
     id: str
@@ -102,10 +94,10 @@ class StudyResult(Output):
     confidence: float
     primary: str
     benchmarks: tuple[str, ...]
-    outcomes: tuple[Outcome, ...]
+    outcomes: tuple[StudyOutcome, ...]
     scorers: tuple[ScorerRow, ...]
     predictions: tuple[Prediction, ...]
     """The primary benchmark first, for each outcome."""
-    failures: tuple[Failure, ...]
+    failures: tuple[FailedCell, ...]
     figures: tuple[str, ...] = ()
     """Files, relative to ``out``."""

@@ -15,7 +15,7 @@ from carb_cli.study.collected import Opener, State, result_of
 from carb_cli.study.config import ScorerConfig, read_study
 from carb_cli.study.figures import draw, write_tables
 from carb_cli.study.optimised import measure, read_runs
-from carb_cli.study.result import Failure, StudyResult
+from carb_cli.study.result import FailedCell, StudyResult
 from carb_cli.study.sampling import judge_of, sample
 from carb_data import CarbError
 from carb_data.tasks import open_task
@@ -81,7 +81,7 @@ def _score(state: State, scorer: ScorerConfig) -> None:
                 dataset = state.data.get(benchmark.name)
                 found = benchmark_score(state.config, scorer, benchmark, dataset, opened, state.report)
             except CarbError as error:
-                state.failures.append(Failure(scorer=scorer.name, cell=cell, reason=str(error)))
+                state.failures.append(FailedCell(scorer=scorer.name, cell=cell, reason=str(error)))
                 continue
             if found is not None:
                 state.benchmarks.setdefault(scorer.name, {})[benchmark.name] = found
@@ -90,7 +90,7 @@ def _score(state: State, scorer: ScorerConfig) -> None:
             try:
                 result = _bon(state, scorer, policy, task, opened)
             except CarbError as error:
-                state.failures.append(Failure(scorer=scorer.name, cell=outcome, reason=str(error)))
+                state.failures.append(FailedCell(scorer=scorer.name, cell=outcome, reason=str(error)))
                 continue
             state.bon.setdefault(scorer.name, {})[outcome] = result
             lost = result.errors + result.short + result.ungraded

@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
 
-from carb_cli.output import Part, write
+from carb_cli.output import OutputPart, write
 from carb_cli.study.cells import key_of, read_cell, stamp, write_cell
 from carb_cli.study.collected import State
-from carb_cli.study.config import PolicyConfig
+from carb_cli.study.config import StudyPolicyConfig
 from carb_data import CarbError
-from carb_data.tasks import Comparison, Judge, Task
+from carb_data.tasks import AnswerPair, Judge, Task
 from carb_data.waiting import wait_for
 from carb_scorers.bon import Policy, SamplePool, collect, judge_from, open_policy, read_pool
 from carb_scorers.bon.outcome import grade_pool
@@ -37,7 +37,7 @@ def judge_of(state: State, spec: str) -> Judge:
     """A judge that is loaded when it is first asked; the study closes it."""
     loaded: list[Judge] = []
 
-    def judge(comparisons: Sequence[Comparison]) -> Sequence[float | None]:
+    def judge(comparisons: Sequence[AnswerPair]) -> Sequence[float | None]:
         if not loaded:
             state.judges.append(state.open(spec))
             loaded.append(judge_from(state.judges[-1], state.config.out / "judgements"))
@@ -46,7 +46,7 @@ def judge_of(state: State, spec: str) -> Judge:
     return judge
 
 
-def sample(state: State, policy: PolicyConfig) -> None:
+def sample(state: State, policy: StudyPolicyConfig) -> None:
     """Pools of a policy and their grades, for every task.
 
     Raises:
@@ -123,7 +123,7 @@ def _put_aside(file: Path) -> None:
     file.replace(file.with_suffix(f".old-{read_pool(file).fingerprint[:12]}.jsonl"))
 
 
-class _Graded(Part):
+class _Graded(OutputPart):
     grades: Grades
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 
 from carb_data.audit import audit
-from carb_data.checks.report import CheckReport, Count
+from carb_data.checks.report import CheckReport, SetCount
 from carb_data.checks.texts import find_bad_perturbations, find_duplicates, find_wrong_languages, languages_of
 from carb_data.dataset import Dataset
 from carb_data.labels import names_culture
@@ -45,7 +45,7 @@ def check(dataset: Dataset, *, near: float = NEAR) -> CheckReport:
             },
         ),
         balance=tuple(
-            Count(culture=culture, domain=domain, sets=cells[culture, domain])
+            SetCount(culture=culture, domain=domain, sets=cells[culture, domain])
             for culture in sorted({item.culture for item in items})
             for domain in Domain
         ),

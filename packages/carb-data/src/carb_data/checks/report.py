@@ -22,7 +22,7 @@ class Finding(Frozen):
     message: str
 
 
-class Count(Frozen):
+class SetCount(Frozen):
     """Number of sets of one culture in one domain."""
 
     culture: str
@@ -40,7 +40,7 @@ class CheckReport(Frozen):
     audit: AuditReport
     """What attacks on the answers alone got; with two that look at more: ``language`` (is an answer in the prompt's
     language?) and ``label`` (does it name the set's culture?)."""
-    balance: tuple[Count, ...]
+    balance: tuple[SetCount, ...]
     """Sorted by culture and domain; combinations without sets are listed with 0."""
     positions: tuple[int, ...]
     """How often ``chosen`` stands at each position in the file, the first position first."""

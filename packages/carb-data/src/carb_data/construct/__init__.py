@@ -6,7 +6,7 @@ Needs the extra ``construct``. ``carb_scorers.models.construction`` has models f
 from carb_data.construct.clients import Completion, Embedder, FatalError, GenerationError, Models, NgramEmbedder, Writer
 from carb_data.construct.config import Config, EmbedderSpec, ModelSpec, load_config
 from carb_data.construct.prompts import Prompts
-from carb_data.construct.report import ConstructReport, Failure, Plan, PlannedStep
+from carb_data.construct.report import ConstructReport, FailedSet, Plan, PlannedStep
 from carb_data.construct.run import construct, plan, read_references
 
 __all__ = [
@@ -15,7 +15,7 @@ __all__ = [
     "ConstructReport",
     "Embedder",
     "EmbedderSpec",
-    "Failure",
+    "FailedSet",
     "FatalError",
     "GenerationError",
     "ModelSpec",

@@ -9,19 +9,19 @@ from typing import Any, Self, TypeVar
 
 from carb_data.construct.clients import Completion, Embedder, Models, NgramEmbedder, Writer, cosine
 from carb_data.construct.config import EmbedderSpec, ModelSpec
-from carb_data.construct.journal import Answers, request_key
+from carb_data.construct.journal import AnswerJournal, request_key
 from carb_data.errors import CarbError
 from carb_data.extras import require
 from carb_data.models import Frozen
-from carb_data.verification import Calibration, calibrate, calibration_id
+from carb_data.verification import VersionCalibration, calibrate, calibration_id
 
-__all__ = ["Usage"]
+__all__ = ["ModelUsage"]
 
 Job = TypeVar("Job")
 KEPT_VECTORS = 10_000
 
 
-class Usage(Frozen):
+class ModelUsage(Frozen):
     """What one model was asked in one run."""
 
     calls: int = 0
@@ -34,15 +34,15 @@ class Usage(Frozen):
     cost: float = 0.0
     """Cost of this run's calls by the prices in the config."""
 
-    def __add__(self, other: Usage) -> Usage:
-        return Usage(**{name: getattr(self, name) + getattr(other, name) for name in Usage.model_fields})
+    def __add__(self, other: ModelUsage) -> ModelUsage:
+        return ModelUsage(**{name: getattr(self, name) + getattr(other, name) for name in ModelUsage.model_fields})
 
 
 class Calls:
     """Models and an embedder behind one journal. An async context manager: it closes what it opened."""
 
-    def __init__(self, journal: Answers, embedder: EmbedderSpec | None, models: Models | None) -> None:
-        self.usage: dict[str, Usage] = {}
+    def __init__(self, journal: AnswerJournal, embedder: EmbedderSpec | None, models: Models | None) -> None:
+        self.usage: dict[str, ModelUsage] = {}
         self._journal = journal
         self._models = models
         self._clients: dict[str, Writer] = {}
@@ -60,7 +60,7 @@ class Calls:
         key = request_key(step=step, model=spec.identity, prompt=prompt, seed=seed)
         kept = self._journal.get(key)
         if kept is not None:
-            self._count(spec.model, Usage(from_journal=1))
+            self._count(spec.model, ModelUsage(from_journal=1))
             return Completion(**kept)
         name = request_key(model=spec.identity)
         if name not in self._clients:
@@ -78,7 +78,7 @@ class Calls:
         )
         cost = (answer.prompt_tokens * spec.price_in + answer.completion_tokens * spec.price_out) / 1e6
         counted: dict[str, Any] = {"prompt_tokens": answer.prompt_tokens, "completion_tokens": answer.completion_tokens}
-        self._count(spec.model, Usage(calls=1, cost=cost, **counted))
+        self._count(spec.model, ModelUsage(calls=1, cost=cost, **counted))
         return answer
 
     async def similarity(self, first: str, second: str) -> float:
@@ -88,7 +88,7 @@ class Calls:
         key = request_key(embedder=spec.identity, texts=sorted([first, second]))
         kept = self._journal.get(key)
         if kept is not None:
-            self._count(spec.model, Usage(from_journal=1))
+            self._count(spec.model, ModelUsage(from_journal=1))
             return float(kept)
         vectors = dict(zip((first, second), await self.embed((first, second)), strict=True))
         value = cosine(vectors[first], vectors[second])
@@ -107,20 +107,20 @@ class Calls:
         if new:
             found, tokens = await self._embedder.embed(new)
             vectors |= dict(zip(new, found, strict=True))
-            self._count(spec.model, Usage(calls=1, prompt_tokens=tokens, cost=tokens * spec.price_in / 1e6))
+            self._count(spec.model, ModelUsage(calls=1, prompt_tokens=tokens, cost=tokens * spec.price_in / 1e6))
             if len(self._vectors) > KEPT_VECTORS:
                 self._vectors.clear()
             self._vectors |= vectors
         return [vectors[text] for text in texts]
 
-    async def calibration(self) -> Calibration:
+    async def calibration(self) -> VersionCalibration:
         """What the embedder's cosines mean, from the journal or else measured on the seed."""
         spec = self._embedder_spec
         assert spec is not None
         key = request_key(embedder=spec.identity, calibration=calibration_id())
         kept = self._journal.get(key)
         if kept is not None:
-            return Calibration.model_validate(kept)
+            return VersionCalibration.model_validate(kept)
         found = await calibrate(self.embed)
         self._journal.put(key, found.model_dump(mode="json"))
         return found
@@ -134,8 +134,8 @@ class Calls:
             )
         return self._models
 
-    def _count(self, model: str, usage: Usage) -> None:
-        self.usage[model] = self.usage.get(model, Usage()) + usage
+    def _count(self, model: str, usage: ModelUsage) -> None:
+        self.usage[model] = self.usage.get(model, ModelUsage()) + usage
 
     async def __aenter__(self) -> Self:
         return self

@@ -19,7 +19,7 @@ def request_key(**content: Any) -> str:
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
 
-class Answers:
+class AnswerJournal:
     """Answers by request, in a journal; without a path, in memory only. An answer is on disk before ``put`` returns."""
 
     def __init__(self, path: Path | None) -> None:

@@ -17,7 +17,7 @@ from carb_data.construct.calls import Calls
 from carb_data.construct.clients import Completion, GenerationError, cosine
 from carb_data.construct.config import Config, ModelSpec
 from carb_data.construct.prompts import fill, language_name
-from carb_data.construct.report import Failure
+from carb_data.construct.report import FailedSet
 from carb_data.labels import is_known, names_culture
 from carb_data.models import BonSet, Provenance, Response, Role
 from carb_data.registry import cultures
@@ -42,7 +42,7 @@ class Request:
 
 
 @dataclass(slots=True)
-class Written:
+class WrittenText:
     """A text that passed, with all that went into it."""
 
     text: str
@@ -64,12 +64,12 @@ class SetMaker:
     """All references, by domain."""
     discarded: Counter[str] = field(default_factory=Counter)
 
-    async def make(self, reference: Reference) -> BonSet | Failure:
+    async def make(self, reference: Reference) -> BonSet | FailedSet:
         """A set, or why there is none."""
         try:
             return await self._make(reference)
         except GivenUpError as failure:
-            return Failure(reference=reference.id, step=failure.step, reasons=failure.reasons)
+            return FailedSet(reference=reference.id, step=failure.step, reasons=failure.reasons)
 
     async def _make(self, reference: Reference) -> BonSet:
         config, tag = self.config, target_language(self.config, reference)
@@ -90,7 +90,7 @@ class SetMaker:
         right = Request(config.chosen, prompt, (reference,))
         chosen = await self._write(reference, "chosen", lambda _: right, self._plain_check(reference))
         steps.append(chosen.record)
-        rejected: list[Written] = []
+        rejected: list[WrittenText] = []
         candidates = await self._mismatched(reference)
         pool = shuffled(config.rejected, f"{config.seed}\0{reference.id}\0pool")
         for place in range(config.rejected_per_set):
@@ -109,7 +109,9 @@ class SetMaker:
             steps.append(rejected[-1].record)
         return self._assemble(reference, question, chosen, rejected, steps)
 
-    async def _write(self, reference: Reference, step: str, request: Callable[[int], Request], check: Check) -> Written:
+    async def _write(
+        self, reference: Reference, step: str, request: Callable[[int], Request], check: Check
+    ) -> WrittenText:
         """Write a text until it passes.
 
         Raises:
@@ -134,7 +136,7 @@ class SetMaker:
             except GenerationError as error:
                 text, record, reason = "", {}, f"the model failed: {error}"
             if reason is None:
-                return Written(text, asked, record)
+                return WrittenText(text, asked, record)
             reasons.append(reason)
             self.discarded[reason.partition(":")[0]] += 1
         raise GivenUpError(step, reasons)
@@ -204,7 +206,12 @@ class SetMaker:
         return check
 
     def _assemble(
-        self, reference: Reference, question: str, chosen: Written, rejected: Sequence[Written], steps: list[Any]
+        self,
+        reference: Reference,
+        question: str,
+        chosen: WrittenText,
+        rejected: Sequence[WrittenText],
+        steps: list[Any],
     ) -> BonSet:
         config = self.config
         responses = [

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from carb_data.construct.calls import Usage
+from carb_data.construct.calls import ModelUsage
 from carb_data.models import Frozen
 
 
@@ -56,7 +56,7 @@ class Plan(Frozen):
         return "\n".join(lines)
 
 
-class Failure(Frozen):
+class FailedSet(Frozen):
     """A set that could not be made."""
 
     reference: str
@@ -74,13 +74,13 @@ class ConstructReport(Frozen):
     built: int
     counts: dict[str, int]
     """Sets built by ``culture / domain``."""
-    failed: tuple[Failure, ...]
+    failed: tuple[FailedSet, ...]
     """In the order of the references; ``built`` and these sum to the references used."""
     unused: dict[str, int]
     """Reason to number of references that no set could be made from."""
     discarded: dict[str, int]
     """Reason to number of texts that were written again, most frequent first."""
-    usage: dict[str, Usage]
+    usage: dict[str, ModelUsage]
     """Usage by model."""
 
     @property

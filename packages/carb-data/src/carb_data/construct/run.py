@@ -13,10 +13,10 @@ from carb_data import files
 from carb_data.construct.calls import Calls, work_off
 from carb_data.construct.clients import Models
 from carb_data.construct.config import Config, ModelSpec
-from carb_data.construct.journal import Answers, count_answers
+from carb_data.construct.journal import AnswerJournal, count_answers
 from carb_data.construct.pipeline import SetMaker, culture_root, needs_question
 from carb_data.construct.prompts import fill, language_name
-from carb_data.construct.report import ConstructReport, Failure, Plan, PlannedStep
+from carb_data.construct.report import ConstructReport, FailedSet, Plan, PlannedStep
 from carb_data.errors import CarbError, DataError, Problem
 from carb_data.models import BonSet
 from carb_data.sources.models import Reference
@@ -167,20 +167,20 @@ async def _construct(
         raise CarbError(f"{out}: unknown file type; carb writes {' and '.join(files.SUFFIXES)}.")
     references, usable, unused = _usable(config)
     others = {r.domain.value: [o for o in references if o.domain is r.domain] for r in references}
-    results: dict[int, BonSet | Failure] = {}
-    with Answers(Path(journal) if journal is not None else Path(f"{out}.journal.jsonl")) as kept:
+    results: dict[int, BonSet | FailedSet] = {}
+    with AnswerJournal(Path(journal) if journal is not None else Path(f"{out}.journal.jsonl")) as kept:
         async with Calls(kept, config.embedder, models) as calls:
             maker = SetMaker(config, calls, others)
 
             async def work(job: tuple[int, Reference]) -> None:
                 results[job[0]] = await maker.make(job[1])
                 if progress is not None:
-                    failures = sum(isinstance(result, Failure) for result in results.values())
+                    failures = sum(isinstance(result, FailedSet) for result in results.values())
                     progress(len(results), len(usable), failures)
 
             await work_off(enumerate(usable), work, config.parallel)
     sets = [result for _, result in sorted(results.items()) if isinstance(result, BonSet)]
-    failed = [result for _, result in sorted(results.items()) if isinstance(result, Failure)]
+    failed = [result for _, result in sorted(results.items()) if isinstance(result, FailedSet)]
     if not sets:
         reasons = Counter(reason for failure in failed for reason in failure.reasons).most_common(3)
         why = "; ".join(f"{reason} ({count})" for reason, count in reasons) or str(unused)

@@ -2,9 +2,9 @@
 
 from carb_data.sources.base import (
     BuildReport,
-    Count,
     Names,
     Options,
+    RowCount,
     Source,
     Sources,
     build,
@@ -13,17 +13,17 @@ from carb_data.sources.base import (
     sources,
 )
 from carb_data.sources.export import export
-from carb_data.sources.models import Candidate, CandidatePool, Reference, Row, Skip
+from carb_data.sources.models import CandidatePool, PoolCandidate, Reference, Row, Skip
 
 __all__ = [
     "BuildReport",
-    "Candidate",
     "CandidatePool",
-    "Count",
     "Names",
     "Options",
+    "PoolCandidate",
     "Reference",
     "Row",
+    "RowCount",
     "Skip",
     "Source",
     "Sources",

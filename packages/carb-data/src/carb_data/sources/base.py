@@ -139,7 +139,7 @@ sources = Sources(_SHIPPED)
 """The registry: the sources that ship with this package, and those that others registered."""
 
 
-class Count(Frozen):
+class RowCount(Frozen):
     """How many rows were built for one culture, domain and language."""
 
     culture: str
@@ -159,7 +159,7 @@ class BuildReport(Frozen):
     options: dict[str, Any]
     built: int
     skipped: int
-    counts: tuple[Count, ...]
+    counts: tuple[RowCount, ...]
     """Sorted by culture, domain, language; they sum to ``built``."""
     reasons: dict[str, int]
     """Reason to number of skipped items, most frequent first; they sum to ``skipped``."""
@@ -270,7 +270,7 @@ def build(
         built=tally.built,
         skipped=tally.reasons.total(),
         counts=tuple(
-            Count(culture=culture, domain=domain, language=language, rows=n)
+            RowCount(culture=culture, domain=domain, language=language, rows=n)
             for (culture, domain, language), n in sorted(tally.counts.items())
         ),
         reasons=dict(tally.reasons.most_common()),

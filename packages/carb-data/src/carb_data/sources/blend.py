@@ -31,7 +31,7 @@ from pydantic import Field
 from carb_data.models import BonSet, Domain, Perturbation, Response, Role
 from carb_data.sources.answers import Thesaurus, are_alike, may_agree, normalise
 from carb_data.sources.base import Names, Options, Source
-from carb_data.sources.blend_files import PLACES, Item
+from carb_data.sources.blend_files import PLACES, BlendQuestion
 from carb_data.sources.blend_votes import LICENSE, SEVERAL, Answers, Top, cast_votes, clean, is_bare
 from carb_data.sources.models import Skip
 from carb_data.sources.ranges import asks_for_month, clearly_outside
@@ -229,7 +229,7 @@ def _is_one_answer(text: str) -> bool:
 
 
 def _local_texts(
-    lenders: list[Top], item: Item, top: Top, language: str, topic: str | None, glossary: _Glossary
+    lenders: list[Top], item: BlendQuestion, top: Top, language: str, topic: str | None, glossary: _Glossary
 ) -> list[tuple[Top, str]]:
     """The lenders whose answer exists in ``language``: given in it, a bare number, or said here of something else."""
     given = [plain for entry in item.annotations for text in entry.answers if (plain := _plain(text))]

@@ -41,7 +41,7 @@ class Entry(BaseModel):
     count: int
 
 
-class Item(BaseModel):
+class BlendQuestion(BaseModel):
     """A question with what people answered, and how many gave no answer, by reason."""
 
     question: str
@@ -50,7 +50,7 @@ class Item(BaseModel):
     idks: dict[str, int] = {}
 
 
-_Items = TypeAdapter(dict[str, Item])
+_Items = TypeAdapter(dict[str, BlendQuestion])
 
 
 def check_places(places: Iterable[str]) -> None:
@@ -65,7 +65,7 @@ def items_file(folder: Path, place: str) -> Path:
     return folder / "annotations" / f"{place}_data.json"
 
 
-def read_items(folder: Path, place: str) -> dict[str, Item]:
+def read_items(folder: Path, place: str) -> dict[str, BlendQuestion]:
     """Question id to question.
 
     Raises:

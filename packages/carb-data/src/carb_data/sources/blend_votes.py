@@ -11,7 +11,15 @@ from pathlib import Path
 from carb_data.errors import CarbError
 from carb_data.models import Provenance, Votes
 from carb_data.sources.answers import Meaning, Thesaurus, is_answer, meaning, says_nothing
-from carb_data.sources.blend_files import PLACES, Entry, Item, check_places, items_file, read_items, read_topics
+from carb_data.sources.blend_files import (
+    PLACES,
+    BlendQuestion,
+    Entry,
+    check_places,
+    items_file,
+    read_items,
+    read_topics,
+)
 from carb_data.sources.grouping import SameItems
 from carb_data.sources.ranges import asks_for_money, asks_for_month
 from carb_data.sources.reading import find_folder
@@ -133,7 +141,7 @@ class Answers:
         known = [text for text in single if self.frequency[language, text.casefold()] > 1]
         return next(iter(known or single), "")
 
-    def _top(self, place: str, item: Item) -> Top | str:
+    def _top(self, place: str, item: BlendQuestion) -> Top | str:
         """The agreed answer, or why there is none."""
         if not item.annotations:
             return "nobody gave an answer"
@@ -158,7 +166,7 @@ class Answers:
         local = self.shown(entry.answers, PLACES[place][1])
         return Top(place, entry, shown, local, self.meanings[id(entry)])
 
-    def _unfit(self, place: str, item: Item, entry: Entry, shown: str) -> str | None:
+    def _unfit(self, place: str, item: BlendQuestion, entry: Entry, shown: str) -> str | None:
         """Why an agreed answer makes no fair set."""
         if not all(is_answer(variant) for variant in clean(entry.en_answers)):
             return "the top answer is a remark, not an answer"

@@ -9,7 +9,7 @@ from pydantic import Field, StringConstraints, model_validator
 from carb_data.models import BonSet, CultureId, Domain, Frozen, Identifier, LanguageTag, Provenance, Text
 
 
-class Candidate(Frozen):
+class PoolCandidate(Frozen):
     """One response of unknown worth."""
 
     id: Identifier
@@ -28,7 +28,7 @@ class CandidatePool(Frozen):
     topic: str | None = None
     language: LanguageTag
     prompt: Text
-    candidates: Annotated[tuple[Candidate, ...], Field(min_length=2)]
+    candidates: Annotated[tuple[PoolCandidate, ...], Field(min_length=2)]
     provenance: Provenance
 
     @model_validator(mode="after")

@@ -21,7 +21,7 @@ from carb_data.models import Domain, Provenance
 from carb_data.options import closest
 from carb_data.sources.base import Names, Options, Source
 from carb_data.sources.grouping import is_degenerate
-from carb_data.sources.models import Candidate, CandidatePool, Skip
+from carb_data.sources.models import CandidatePool, PoolCandidate, Skip
 from carb_data.sources.reading import read_json, read_text
 
 URL = "https://github.com/blcuicall/OMGEval"
@@ -117,7 +117,7 @@ def _pools(path: Path, name: str, options: OmgevalOptions) -> Iterator[Candidate
             language=language,
             prompt=rows[0].instruction.strip(),
             candidates=tuple(
-                Candidate(id=f"{n}", text=row.output.strip(), language=language, generator=row.generator)
+                PoolCandidate(id=f"{n}", text=row.output.strip(), language=language, generator=row.generator)
                 for n, row in enumerate(usable)
             ),
             provenance=Provenance(

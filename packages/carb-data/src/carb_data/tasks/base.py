@@ -58,7 +58,7 @@ class Task(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Comparison:
+class AnswerPair:
     """Two answers in the order in which a judge is to see them."""
 
     prompt: TaskPrompt
@@ -66,7 +66,7 @@ class Comparison:
     second: str
 
 
-Judge = Callable[[Sequence[Comparison]], Sequence[float | None]]
+Judge = Callable[[Sequence[AnswerPair]], Sequence[float | None]]
 """For each comparison the share of the win that goes to ``first``: 1, 0, ½ for a tie, null where the judge failed."""
 
 

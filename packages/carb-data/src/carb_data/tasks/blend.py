@@ -21,10 +21,10 @@ from carb_data.errors import CarbError
 from carb_data.files import SUFFIXES
 from carb_data.sources.base import Names
 from carb_data.sources.blend import SHIPPED
-from carb_data.sources.blend_files import PLACES, Item, check_places, read_items, read_topics
+from carb_data.sources.blend_files import PLACES, BlendQuestion, check_places, read_items, read_topics
 from carb_data.sources.reading import find_folder
 from carb_data.tasks.base import GradesOneByOne, Judge, TaskOptions, TaskPrompt, evenly
-from carb_data.tasks.matching import Form, first_line, form, forms, is_list, is_same, names_many, says
+from carb_data.tasks.matching import ComparableText, first_line, form, forms, is_list, is_same, names_many, says
 from carb_data.validation import read_options
 
 _MOST_WITHOUT_ANSWER = 2
@@ -70,12 +70,12 @@ class Voted:
     """One answer that people gave."""
 
     votes: int
-    forms: frozenset[tuple[str, Form]]
+    forms: frozenset[tuple[str, ComparableText]]
     """``(language, form)`` of each wording: those of the place, then the English ones."""
 
 
 @dataclass(frozen=True, slots=True)
-class Match:
+class VotedMatch:
     """The human answer that a response says."""
 
     votes: int
@@ -102,7 +102,7 @@ class BlendTask(GradesOneByOne):
             if len(wanted.words) == 1:
                 self._words.setdefault(language, set()).add(wanted.words[0])
 
-    def match(self, prompt_id: str, text: str) -> Match | None:
+    def match(self, prompt_id: str, text: str) -> VotedMatch | None:
         """The human answer that a text says, or null where it says none.
 
         A text that is one person's answer and nothing else is matched with that; otherwise the most voted answer
@@ -119,10 +119,10 @@ class BlendTask(GradesOneByOne):
                     if test is None and self._options.match == "contains" and self._is_list(graded, there, language):
                         continue
                     if test(there, wanted) if test else says(there, wanted, language):
-                        return Match(answer.votes, answer.votes / most)
+                        return VotedMatch(answer.votes, answer.votes / most)
         return None
 
-    def _is_list(self, text: str, said: Form, language: str) -> bool:
+    def _is_list(self, text: str, said: ComparableText, language: str) -> bool:
         return is_list(text, language) or names_many(said, self._words.get(language, ()))
 
     def grade(self, prompt_id: str, text: str) -> float:
@@ -174,7 +174,7 @@ def open_blend(
 
 
 def _question(
-    place: str, number: str, item: Item, topic: str | None, language: str
+    place: str, number: str, item: BlendQuestion, topic: str | None, language: str
 ) -> tuple[TaskPrompt | None, tuple[Voted, ...]]:
     nothing = item.idks.get("no-answer", 0) + item.idks.get("not-applicable", 0)
     if nothing > _MOST_WITHOUT_ANSWER or item.idks.get("idk", 0) > _MOST_UNKNOWING:

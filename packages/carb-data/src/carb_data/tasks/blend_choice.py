@@ -53,7 +53,7 @@ class ChoiceOptions(TaskOptions):
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
+class ChoiceQuestion:
     """A question with its options."""
 
     prompt: TaskPrompt
@@ -69,7 +69,9 @@ class ChoiceTask(GradesOneByOne):
     instruction = INSTRUCTION
     one_line = True
 
-    def __init__(self, name: str, questions: tuple[Question, ...], shots: tuple[tuple[str, str], ...] = SHOTS) -> None:
+    def __init__(
+        self, name: str, questions: tuple[ChoiceQuestion, ...], shots: tuple[tuple[str, str], ...] = SHOTS
+    ) -> None:
         self.name = name
         self.shots = shots
         self.prompts = tuple(question.prompt for question in questions)
@@ -106,7 +108,7 @@ def open_blend_choice(
     return ChoiceTask(name, tuple(questions[prompt.id] for prompt in kept))
 
 
-def _published(path: Path, options: ChoiceOptions) -> Iterator[Question]:
+def _published(path: Path, options: ChoiceOptions) -> Iterator[ChoiceQuestion]:
     csv.field_size_limit(sys.maxsize)
     try:
         with path.open(encoding="utf-8-sig", newline="") as lines:
@@ -119,7 +121,7 @@ def _published(path: Path, options: ChoiceOptions) -> Iterator[Question]:
         raise CarbError(f"{path} is not a multiple-choice file of BLEnD: {error}.") from None
 
 
-def _row(row: Mapping[str, str], where: str) -> Question:
+def _row(row: Mapping[str, str], where: str) -> ChoiceQuestion:
     try:
         choices: dict[str, str] = json.loads(row["choices"])
         countries: dict[str, str] = json.loads(row["choice_countries"])
@@ -138,10 +140,10 @@ def _row(row: Mapping[str, str], where: str) -> Question:
         language="en",
         source_item=f"blend:{row['ID']}",
     )
-    return Question(prompt, texts, right, cultures)
+    return ChoiceQuestion(prompt, texts, right, cultures)
 
 
-def _built(path: Path, options: ChoiceOptions) -> Iterator[Question]:
+def _built(path: Path, options: ChoiceOptions) -> Iterator[ChoiceQuestion]:
     folder = find_folder(path, "annotations", "BLEnD")
     rows = build(folder, BlendOptions(languages=options.language, places=options.places), options.seed)
     for item in rows:
@@ -149,7 +151,7 @@ def _built(path: Path, options: ChoiceOptions) -> Iterator[Question]:
             yield question_of(item, options.seed)
 
 
-def question_of(item: BonSet, seed: int) -> Question:
+def question_of(item: BonSet, seed: int) -> ChoiceQuestion:
     """A Best-of-N set as a multiple-choice question; the options are ordered by a hash of the seed and their text."""
 
     def place(text: str) -> bytes:
@@ -165,4 +167,4 @@ def question_of(item: BonSet, seed: int) -> Question:
         source_item=item.source_item,
     )
     right = next(n for n, response in enumerate(shown) if response.id == item.chosen.id)
-    return Question(prompt, tuple(r.text for r in shown), right, tuple(r.culture or "" for r in shown))
+    return ChoiceQuestion(prompt, tuple(r.text for r in shown), right, tuple(r.culture or "" for r in shown))

@@ -21,7 +21,7 @@ from carb_data.options import closest
 from carb_data.registry import cultures
 from carb_data.sources.base import Names
 from carb_data.tasks.base import Judge, TaskOptions, TaskPrompt, evenly
-from carb_data.tasks.blend_choice import ChoiceTask, Question
+from carb_data.tasks.blend_choice import ChoiceQuestion, ChoiceTask
 from carb_data.tasks.choices import LETTERS, with_options
 from carb_data.validation import read_options
 
@@ -92,7 +92,7 @@ def open_include(
     return ChoiceTask(name, tuple(questions[prompt.id] for prompt in kept), **({"shots": chosen} if chosen else {}))
 
 
-def _questions(folder: Path, language: str, split: str, options: IncludeOptions | None) -> Iterator[Question]:
+def _questions(folder: Path, language: str, split: str, options: IncludeOptions | None) -> Iterator[ChoiceQuestion]:
     files = sorted(folder.glob(f"{split}-*.parquet"))
     if not files and options is not None:
         raise CarbError(f"{folder} has no file {split}-*.parquet of INCLUDE.")
@@ -115,7 +115,7 @@ def _wanted(row: Mapping[str, Any], options: IncludeOptions) -> bool:
     return not options.domains or row.get("domain") in options.domains
 
 
-def _question(row: Mapping[str, Any], language: str, name: str, where: str) -> Question:
+def _question(row: Mapping[str, Any], language: str, name: str, where: str) -> ChoiceQuestion:
     try:
         texts = tuple(str(text) for text in (row["choices"] if "choices" in row else [row[key] for key in _OPTIONS]))
         right = int(row["answer"])
@@ -132,4 +132,4 @@ def _question(row: Mapping[str, Any], language: str, name: str, where: str) -> Q
         topic=row.get("domain") or row.get("subject"),
         source_item=f"include:{name}",
     )
-    return Question(prompt, texts, right, ("",) * len(texts))
+    return ChoiceQuestion(prompt, texts, right, ("",) * len(texts))

@@ -59,7 +59,7 @@ _NUMBER_WORDS = {
 
 
 @dataclass(frozen=True, slots=True)
-class Form:
+class ComparableText:
     """A text in the form in which it is compared."""
 
     words: tuple[str, ...]
@@ -70,7 +70,7 @@ class Form:
         return " ".join(self.words)
 
 
-def form(text: str, language: str) -> Form:
+def form(text: str, language: str) -> ComparableText:
     """The words of a text: lower case, digits of all scripts as 0-9, without punctuation, articles and accents.
 
     Args:
@@ -81,16 +81,16 @@ def form(text: str, language: str) -> Form:
 
 
 @lru_cache(maxsize=65536)
-def _remembered(text: str, language: str) -> Form:
+def _remembered(text: str, language: str) -> ComparableText:
     return _form(text, language)
 
 
-def _form(text: str, language: str) -> Form:
+def _form(text: str, language: str) -> ComparableText:
     text = "".join(_digit(char) for char in unicodedata.normalize("NFKC", text).replace("\u200b", ""))
     text = re.sub(r"(?<=\d)[,،٬](?=\d{3}(?!\d))", "", text)
     if language == "en":
         plain = normalise(text).split() or re.findall(r"\w+", text.casefold())  # the mark "A" is no article
-        return Form(tuple(_number(_NUMBER_WORDS.get(word, word)) for word in plain))
+        return ComparableText(tuple(_number(_NUMBER_WORDS.get(word, word)) for word in plain))
     text = text.casefold().translate(_LETTERS.get(language, {})).replace("ـ", "")
     text = re.sub(r"['’`´]", "", text)
     if language not in _KEEPS_MARKS:
@@ -102,16 +102,16 @@ def _form(text: str, language: str) -> Form:
             r"[\w\u0900-\u0fff\u200d]+", unicodedata.normalize("NFC", re.sub("[\u0964\u0965]", " ", text))
         )
     if language in _UNSPACED:
-        return Form(("".join(words),) if words else ())
+        return ComparableText(("".join(words),) if words else ())
     if language in _PREFIXES:
         words = [_PREFIXES[language].sub("", word) for word in words]
     kept = [word for word in words if word not in _ARTICLES.get(language, ())] or words
     if language in ("es", "de"):
         kept = [_plural(word) for word in kept]
-    return Form(tuple(_number(word) for word in kept))
+    return ComparableText(tuple(_number(word) for word in kept))
 
 
-def says(response: Form, answer: Form, language: str) -> bool:
+def says(response: ComparableText, answer: ComparableText, language: str) -> bool:
     """Whether a response contains an answer: its words one after the other, or all of them somewhere.
 
     Answers with digits must be met in one piece, since 8:30 is not 30:8. An empty answer is said by nothing.
@@ -144,7 +144,7 @@ def is_list(text: str, language: str) -> bool:
     return len(short) > MOST_PARTS or len(text.split()) > MOST_WORDS
 
 
-def names_many(said: Form, answers: Collection[str]) -> bool:
+def names_many(said: ComparableText, answers: Collection[str]) -> bool:
     """Whether a text is made of many answers, with or without dividers: a list of the commonest answers, say.
 
     It is where more than ``MOST_PARTS`` of its words are each an answer to some question, and these are at least two
@@ -158,7 +158,7 @@ def names_many(said: Form, answers: Collection[str]) -> bool:
     return len(named) > MOST_PARTS and 3 * len(named) >= 2 * len(set(said.words))
 
 
-def is_same(response: Form, answer: Form) -> bool:
+def is_same(response: ComparableText, answer: ComparableText) -> bool:
     """Whether a response is an answer and nothing else."""
     return bool(answer.words) and response.words == answer.words
 
@@ -203,6 +203,6 @@ def first_line(text: str) -> str:
     return next((line.strip() for line in text.splitlines() if line.strip()), "")
 
 
-def forms(variants: Iterable[str], language: str) -> frozenset[Form]:
+def forms(variants: Iterable[str], language: str) -> frozenset[ComparableText]:
     """The forms of all wordings of one answer, empty ones left out."""
     return frozenset(found for variant in variants if (found := form(variant, language)).words)

@@ -18,7 +18,7 @@ from carb_data.options import closest
 from carb_data.sources.base import Names
 from carb_data.sources.omgeval import LANGUAGES
 from carb_data.sources.reading import read_json, read_text
-from carb_data.tasks.base import Comparison, Judge, TaskOptions, TaskPrompt, evenly
+from carb_data.tasks.base import AnswerPair, Judge, TaskOptions, TaskPrompt, evenly
 from carb_data.validation import read_options
 
 
@@ -71,11 +71,11 @@ class OmgevalTask:
         """
         if self._judge is None:
             raise CarbError(f"Task '{self.name}' needs a judge: give one, for example --judge judge:MODEL.")
-        asked: list[Comparison] = []
+        asked: list[AnswerPair] = []
         for prompt_id, text in answers:
             if text.strip():
                 prompt, reference = self._by_id[prompt_id], self._references[prompt_id]
-                asked += [Comparison(prompt, text, reference), Comparison(prompt, reference, text)]
+                asked += [AnswerPair(prompt, text, reference), AnswerPair(prompt, reference, text)]
         verdicts = iter(self._judge(asked) if asked else ())
         grades: list[float | None] = []
         for _, text in answers:

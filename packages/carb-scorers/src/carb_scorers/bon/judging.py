@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from importlib.metadata import version
 from pathlib import Path
 
-from carb_data.tasks import Comparison, Judge
+from carb_data.tasks import AnswerPair, Judge
 from carb_data.waiting import wait_for
 from carb_scorers.contract import Candidate, Scorer, ScoreRequest, ScoreResult
 from carb_scorers.evaluation import score_all
@@ -27,7 +27,7 @@ def judge_from(scorer: Scorer, folder: Path | None = None) -> Judge:
         folder: keeps every verdict in a journal there, so that none is asked for twice; null keeps nothing.
     """
 
-    def judge(comparisons: Sequence[Comparison]) -> list[float | None]:
+    def judge(comparisons: Sequence[AnswerPair]) -> list[float | None]:
         requests = {request.request_id: request for request in map(_request, comparisons)}
         found: dict[str, ScoreResult] = {}
         if folder is None:
@@ -62,12 +62,12 @@ def _ask(
     wait_for(run)
 
 
-def _name(one: Comparison) -> str:
+def _name(one: AnswerPair) -> str:
     content = json.dumps([one.prompt.id, one.prompt.text, one.first, one.second])
     return f"comparison-{hashlib.sha256(content.encode()).hexdigest()[:32]}"
 
 
-def _request(one: Comparison) -> ScoreRequest:
+def _request(one: AnswerPair) -> ScoreRequest:
     return ScoreRequest(
         request_id=_name(one),
         prompt=one.prompt.text,

@@ -27,7 +27,7 @@ from carb_scorers.models.protocol import (
     Writing,
     read_backend_options,
 )
-from carb_scorers.specs import OPERATIONAL, Options, parse_spec
+from carb_scorers.specs import OPERATIONAL, ScorerOptions, parse_spec
 
 __all__ = ["BackendPolicy", "PolicyOptions", "PolicyPrompt", "PolicySpec", "policy_prompts", "tidy"]
 
@@ -87,7 +87,7 @@ class Policy(Protocol):
         ...
 
 
-class PolicyOptions(Options):
+class PolicyOptions(ScorerOptions):
     """Options that every sampling policy takes."""
 
     backend: str = "hf"

@@ -11,7 +11,7 @@ from carb_data.models import Frozen
 from carb_data.tasks import Task
 from carb_scorers.bon.samples import SamplePool
 from carb_scorers.contract import Candidate, Scorer, ScoreRequest, ScoreResult, ScorerSpec
-from carb_scorers.evaluation import WINDOW, OnProgress, Tally, score_all
+from carb_scorers.evaluation import WINDOW, OnProgress, ProgressCounter, score_all
 from carb_scorers.journal import JournalHead, ScoreJournal, journal_path
 from carb_scorers.specs import identity, kinds, provider
 
@@ -93,7 +93,7 @@ async def _results(
     window: int,
     on_progress: OnProgress | None,
 ) -> dict[str, ScoreResult]:
-    tally = Tally(scorer.spec.name, len(requests), on_progress)
+    tally = ProgressCounter(scorer.spec.name, len(requests), on_progress)
     if folder is None:
         found: dict[str, ScoreResult] = {}
 

@@ -27,7 +27,7 @@ from carb_scorers.parts import write_part
 _results = TypeAdapter(list[ScoreResult])
 
 
-class Worker:
+class RayWorker:
     """What an actor does: score a window, write it down, and say what it wrote."""
 
     def __init__(self, spec: str, parts: str, attempt: str) -> None:
@@ -160,7 +160,7 @@ class RayEngine:
         context.enable_progress_bars = False
         context.print_on_execution_start = False
         scored = self._data.from_arrow(blocks).map_batches(
-            Worker,
+            RayWorker,
             fn_constructor_args=(spec, str(parts.absolute()), uuid.uuid4().hex),
             batch_size=None,  # a block is a window
             compute=self._data.ActorPoolStrategy(size=max(1, min(self._workers, len(blocks)))),

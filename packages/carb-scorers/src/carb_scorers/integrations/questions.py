@@ -17,11 +17,11 @@ from carb_scorers.judge.form_files import read_form
 from carb_scorers.judge.modes import LETTERS
 from carb_scorers.models.protocol import Turns
 
-__all__ = ["Question", "listwise_questions", "write_lm_eval_tasks"]
+__all__ = ["ListwiseQuestion", "listwise_questions", "write_lm_eval_tasks"]
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
+class ListwiseQuestion:
     """One set as a question with lettered answers."""
 
     item_id: str
@@ -39,7 +39,7 @@ class Question:
 
 def listwise_questions(
     dataset: Dataset, *, form: str = "culture", reads: bool, language: str = "en", seed: int = 0
-) -> Iterator[Question]:
+) -> Iterator[ListwiseQuestion]:
     """The question on each set.
 
     Args:
@@ -63,7 +63,7 @@ def listwise_questions(
         letters = LETTERS[: len(candidates)]
         prompt = asker.ask(blinded.request, [c.text for c in candidates], letters, reads=reads)
         right = [blinded.recorded[c.id] for c in candidates].index(item.chosen.id)
-        yield Question(item.id, item.culture, str(item.domain), prompt.messages, prompt.cue, letters, right)
+        yield ListwiseQuestion(item.id, item.culture, str(item.domain), prompt.messages, prompt.cue, letters, right)
 
 
 def write_lm_eval_tasks(

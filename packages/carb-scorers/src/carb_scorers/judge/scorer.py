@@ -20,11 +20,11 @@ from carb_scorers.judge.modes import LETTERS, Answer, Ask, Outcome, Round, listw
 from carb_scorers.judge.reading import Read, read_probabilities, read_verdicts
 from carb_scorers.known import resolved
 from carb_scorers.models.protocol import LANGUAGE_MODELS, Failure, LanguageModel, Writing, read_backend_options
-from carb_scorers.specs import Options
+from carb_scorers.specs import ScorerOptions
 from carb_scorers.templates import read_words
 
 
-class JudgeOptions(Options):
+class JudgeOptions(ScorerOptions):
     """Options of ``judge:MODEL``, besides those of its backend."""
 
     backend: str = "hf"

@@ -14,7 +14,7 @@ from anyio import CapacityLimiter
 from carb_data import CarbError
 from carb_scorers.contract import ScoreError
 from carb_scorers.models.answers import total_tokens
-from carb_scorers.models.exchange import FinalError, Line, TransientError
+from carb_scorers.models.exchange import Connection, FinalError, TransientError
 from carb_scorers.models.limits import Clock, ServerLimits, SystemClock, TokenBucket
 
 _FIRST_WAIT, _LONGEST_WAIT = 0.5, 30.0
@@ -57,7 +57,7 @@ class Endpoint:
     ) -> None:
         self.url = url.rstrip("/")
         clock = clock or SystemClock()
-        self._line = Line(self.url, key, limits.timeout, limits.concurrency, clock.wall)
+        self._line = Connection(self.url, key, limits.timeout, limits.concurrency, clock.wall)
         self._how = limits
         self._clock = clock
         self._jitter = random.Random(seed)

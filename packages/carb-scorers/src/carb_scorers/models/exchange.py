@@ -50,7 +50,7 @@ class FinalError(Exception):
         self.kind, self.message = kind, message
 
 
-class Line:
+class Connection:
     """The way to a server."""
 
     def __init__(self, url: str, key: str | None, timeout: float, connections: int, wall: Callable[[], float]) -> None:

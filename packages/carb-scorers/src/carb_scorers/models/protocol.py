@@ -19,7 +19,7 @@ from pydantic import create_model
 
 from carb_data import CarbError
 from carb_scorers.contract import ScoreError, Usage
-from carb_scorers.specs import Options, read_options
+from carb_scorers.specs import ScorerOptions, read_options
 
 __all__ = ["LANGUAGE_MODELS", "plain_text", "read_backend_options"]
 
@@ -226,7 +226,7 @@ def plain_text(prompt: Prompt) -> str:
     return "\n\n".join(message["content"] for message in prompt.messages) + prompt.cue
 
 
-_O = TypeVar("_O", bound=Options)
+_O = TypeVar("_O", bound=ScorerOptions)
 _M = TypeVar("_M", covariant=True)
 
 
@@ -268,7 +268,7 @@ def backend_kind(table: Mapping[str, str], name: str) -> BackendKind[Any, Any]:
     return kind
 
 
-S = TypeVar("S", bound=Options)
+S = TypeVar("S", bound=ScorerOptions)
 
 
 def read_backend_options(

@@ -37,7 +37,7 @@ from carb_scorers.models.tokens import (
     watched_place,
     word_tree,
 )
-from carb_scorers.models.vllm_engine import IN_FLIGHT, Engine, Tokens, VLLMOptions
+from carb_scorers.models.vllm_engine import IN_FLIGHT, Tokens, VLLMEngine, VLLMOptions
 
 T = TypeVar("T")
 Row = tuple[Tokens, Usage]
@@ -46,7 +46,7 @@ Row = tuple[Tokens, Usage]
 class VLLMLanguageModel:
     """See ``LanguageModel``."""
 
-    def __init__(self, target: str, engine: Engine) -> None:
+    def __init__(self, target: str, engine: VLLMEngine) -> None:
         self.model = target
         self.revision: str | None = engine.revision
         self.in_flight: int | None = IN_FLIGHT
@@ -150,7 +150,7 @@ class VLLMLanguageModel:
 class VLLMRewardModel:
     """See ``RewardModel``; a sequence classifier as a pooling model of vLLM."""
 
-    def __init__(self, target: str, engine: Engine) -> None:
+    def __init__(self, target: str, engine: VLLMEngine) -> None:
         self.model = target
         self.revision: str | None = engine.revision
         self.in_flight: int | None = IN_FLIGHT
@@ -178,7 +178,7 @@ class VLLMRewardModel:
 
 
 async def _asked(
-    engine: Engine, asked: Sequence[tuple[Row | Failure, Any]], read: Callable[[Any, Usage], T]
+    engine: VLLMEngine, asked: Sequence[tuple[Row | Failure, Any]], read: Callable[[Any, Usage], T]
 ) -> list[T | Failure]:
     """What the engine says of each row, read; a row that is a failure already stays one."""
     outputs = await engine.ask([(row[0], parameters) for row, parameters in asked if not isinstance(row, Failure)])
@@ -214,7 +214,7 @@ def open_language_model(target: str, options: VLLMOptions) -> VLLMLanguageModel:
     params = require("vllm", package="carb-scorers", extra="vllm").SamplingParams
     if "logprob_token_ids" not in params.__struct_fields__:
         raise CarbError(f"vLLM {_vllm_version()} is too old: it cannot report the log-probabilities of given tokens.")
-    return VLLMLanguageModel(target, Engine(target, options))
+    return VLLMLanguageModel(target, VLLMEngine(target, options))
 
 
 def open_reward_model(target: str, options: VLLMOptions) -> VLLMRewardModel:
@@ -223,7 +223,7 @@ def open_reward_model(target: str, options: VLLMOptions) -> VLLMRewardModel:
     Raises:
         CarbError: vLLM is not installed or cannot load the model, or the head has several outputs.
     """
-    engine = Engine(target, options, runner="pooling", convert="classify")
+    engine = VLLMEngine(target, options, runner="pooling", convert="classify")
     labels = int(engine.config.num_labels)
     if labels != 1:
         engine.close()

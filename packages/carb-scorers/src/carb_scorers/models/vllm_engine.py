@@ -58,7 +58,7 @@ class VLLMOptions(TemplateOptions):
     """A JSON object of further arguments of ``vllm.LLM``: ``{"quantization": "fp8"}``."""
 
 
-class Engine:
+class VLLMEngine:
     """A vLLM engine, its tokenizer, and rows that fit.
 
     Rows of any number of callers stream in and their outputs out, so that it is never drained between windows. vLLM's

@@ -19,8 +19,8 @@ from carb_scorers.models.transformers.loading import quiet
 from tal_rlvr.policy.alarms import text_stats
 from tal_rlvr.policy.config import PolicyConfig
 from tal_rlvr.policy.divergence import Forward, pool_divergence
-from tal_rlvr.policy.evaluating import OnLog, Part, mean
-from tal_rlvr.policy.results import CurvePoint
+from tal_rlvr.policy.evaluating import OnLog, TaskPart, mean
+from tal_rlvr.policy.results import LoggedStep
 from tal_rlvr.policy.rewards import ScorerReward
 
 _LOOKS = 10
@@ -73,7 +73,7 @@ def _at(event: str, act: Callable[[Any, Mapping[str, Any]], None]) -> Any:
     return type("Callback", (transformers.TrainerCallback,), {event: happens})()
 
 
-class Watch:
+class PolicyWatch:
     """Looks at fresh samples of a policy in training: their reward, how far it moved, what its answers look like.
 
     Args:
@@ -83,14 +83,14 @@ class Watch:
         tokenizer: The tokenizer that belongs to the policy.
     """
 
-    def __init__(self, config: PolicyConfig, part: Part, scorer: Scorer, tokenizer: Any) -> None:
+    def __init__(self, config: PolicyConfig, part: TaskPart, scorer: Scorer, tokenizer: Any) -> None:
         self._config = config
-        self._part = Part(part, evenly(part.prompts, _PROMPTS))
+        self._part = TaskPart(part, evenly(part.prompts, _PROMPTS))
         self._by_id = {prompt.id: prompt for prompt in self._part.prompts}
         self._scorer = scorer
         self._tokenizer = tokenizer
         self.every = config.watch_every or max(1, config.steps // _LOOKS)
-        self.points: dict[int, CurvePoint] = {}
+        self.points: dict[int, LoggedStep] = {}
         self.samples: dict[int, tuple[list[str], list[str]]] = {}
 
     def look(self, step: int, model: Any, reference: Forward) -> None:
@@ -107,7 +107,7 @@ class Watch:
         texts = [one.text for row in pool.samples.values() for one in row]
         rewards = ScorerReward(self._scorer, self._by_id, one_line=self._part.one_line).rewards(keys, texts)
         stats = text_stats(texts, keys, [self._by_id[key].language for key in keys])
-        self.points[step] = CurvePoint(step=step, reward=mean(rewards), kl=kl, stats=stats)
+        self.points[step] = LoggedStep(step=step, reward=mean(rewards), kl=kl, stats=stats)
         self.samples[step] = keys, texts
 
     async def _sample(self, step: int, model: Any) -> SamplePool:

@@ -12,19 +12,19 @@ from carb_data.waiting import wait_for
 from carb_scorers import Scorer
 from carb_scorers.bon import score_pool
 from tal_rlvr.policy.alarms import Samples
-from tal_rlvr.policy.callbacks import Watch, number, tell
+from tal_rlvr.policy.callbacks import PolicyWatch, number, tell
 from tal_rlvr.policy.config import PolicyConfig
 from tal_rlvr.policy.divergence import Forward
-from tal_rlvr.policy.evaluating import OnLog, Part, sample
+from tal_rlvr.policy.evaluating import OnLog, TaskPart, sample
 from tal_rlvr.policy.grpo import trainer_arguments
 from tal_rlvr.policy.models import load_policy, lora, rows_of, save
-from tal_rlvr.policy.results import CurvePoint
+from tal_rlvr.policy.results import LoggedStep
 from tal_rlvr.policy.rewards import preference_pairs
 
 
 def optimise(
-    config: PolicyConfig, part: Part, scorer: Scorer, report: OnLog
-) -> tuple[Path, list[CurvePoint], Samples, int, int]:
+    config: PolicyConfig, part: TaskPart, scorer: Scorer, report: OnLog
+) -> tuple[Path, list[LoggedStep], Samples, int, int]:
     """Sample, score, pair best with worst, and train with ``trl.DPOTrainer``.
 
     Source: Rafailov et al. 2023, NeurIPS, equation 7.
@@ -64,7 +64,7 @@ def optimise(
         peft_config=lora(config),
     )
     tell(trainer, "dpo", config.steps, report, {"loss": "loss", "rewards/margins": "margin"})
-    watch = Watch(config, part, scorer, tokenizer)
+    watch = PolicyWatch(config, part, scorer, tokenizer)
     watch.on(trainer, lambda model: _without_adapter(model) if config.lora_rank else trainer.ref_model)
     report("dpo", 0, config.steps, "steps")
     trainer.train()
@@ -74,14 +74,14 @@ def optimise(
     return folder, _curve(trainer.state.log_history, watch.points), watch.samples, unscored, len(pairs)
 
 
-def _curve(logs: Sequence[Mapping[str, Any]], looks: Mapping[int, CurvePoint]) -> list[CurvePoint]:
+def _curve(logs: Sequence[Mapping[str, Any]], looks: Mapping[int, LoggedStep]) -> list[LoggedStep]:
     """Every logged step, with what a look at it found."""
     found = dict(looks)
     for row in logs:
         if "rewards/margins" in row:
             step = int(row["step"])
             told = {"margin": number(row, "rewards/margins"), "loss": number(row, "loss")}
-            found[step] = found.get(step, CurvePoint(step=step)).model_copy(update=told)
+            found[step] = found.get(step, LoggedStep(step=step)).model_copy(update=told)
     return [found[step] for step in sorted(found)]
 
 

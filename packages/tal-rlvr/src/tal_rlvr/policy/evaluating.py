@@ -18,10 +18,10 @@ from carb_scorers.bon.policies import policy_prompts
 from tal_rlvr.policy.alarms import text_stats
 from tal_rlvr.policy.config import PolicyConfig
 from tal_rlvr.policy.divergence import pool_divergence
-from tal_rlvr.policy.results import Difference, Evaluation
+from tal_rlvr.policy.results import Evaluation, GradeChange
 from tal_rlvr.policy.rewards import ScorerReward
 
-__all__ = ["Part"]
+__all__ = ["TaskPart"]
 
 OnLog = Callable[[str, int, int, str], None]
 """``(what, done, total, detail)``."""
@@ -29,7 +29,7 @@ OnLog = Callable[[str, int, int, str], None]
 _CONFIDENCE = 0.95
 
 
-class Part:
+class TaskPart:
     """A task narrowed down to some of its prompts."""
 
     def __init__(self, task: Task, prompts: tuple[TaskPrompt, ...]) -> None:
@@ -46,7 +46,7 @@ class Part:
         return self._task.grade_all(answers)
 
 
-def divide(task: Task, held_out: float, limit: int | None, seed: int) -> tuple[Part, Part]:
+def divide(task: Task, held_out: float, limit: int | None, seed: int) -> tuple[TaskPart, TaskPart]:
     """Training and held-out prompts; those of one source item are on one side.
 
     Raises:
@@ -64,10 +64,10 @@ def divide(task: Task, held_out: float, limit: int | None, seed: int) -> tuple[P
             f"The task's {len(task.prompts)} prompts cannot be divided into training and held-out ones; give more "
             f"prompts, or another held_out."
         )
-    return Part(task, kept), Part(task, other)
+    return TaskPart(task, kept), TaskPart(task, other)
 
 
-def apart(task: Task, train: Part, limit: int | None) -> Part:
+def apart(task: Task, train: TaskPart, limit: int | None) -> TaskPart:
     """A further task without the prompts that share a source item with training.
 
     Raises:
@@ -77,10 +77,10 @@ def apart(task: Task, train: Part, limit: int | None) -> Part:
     kept = evenly([prompt for prompt in task.prompts if prompt.source_item not in seen], limit)
     if not kept:
         raise CarbError(f"Every prompt of '{task.name}' asks what is trained on; evaluate on another task.")
-    return Part(task, kept)
+    return TaskPart(task, kept)
 
 
-def sample(config: PolicyConfig, model: str, part: Part, n: int, name: str, report: OnLog) -> SamplePool:
+def sample(config: PolicyConfig, model: str, part: TaskPart, n: int, name: str, report: OnLog) -> SamplePool:
     """Samples of a policy for some prompts, kept in ``out/samples/NAME.jsonl``."""
     options = f"temperature={config.temperature}&max_new_tokens={config.max_new_tokens}&sampling_seed={config.seed}"
 
@@ -100,7 +100,7 @@ def sample(config: PolicyConfig, model: str, part: Part, n: int, name: str, repo
 def evaluate(
     config: PolicyConfig,
     model: str,
-    part: Part,
+    part: TaskPart,
     name: str,
     report: OnLog,
     *,
@@ -137,7 +137,7 @@ def evaluate(
     return found, by_prompt
 
 
-def _moved(config: PolicyConfig, model: str, start: str, part: Part, pool: SamplePool) -> float | None:
+def _moved(config: PolicyConfig, model: str, start: str, part: TaskPart, pool: SamplePool) -> float | None:
     from carb_scorers.models.transformers.loading import HFOptions, load
 
     now, before = (load(name, HFOptions(), "AutoModelForCausalLM") for name in (model, start))
@@ -146,8 +146,11 @@ def _moved(config: PolicyConfig, model: str, start: str, part: Part, pool: Sampl
 
 
 def difference(
-    before: Mapping[str, float | None], after: Mapping[str, float | None], part: Part, confidence: float = _CONFIDENCE
-) -> Difference:
+    before: Mapping[str, float | None],
+    after: Mapping[str, float | None],
+    part: TaskPart,
+    confidence: float = _CONFIDENCE,
+) -> GradeChange:
     """What training changed: the mean difference over prompts that were graded both times.
 
     Interval: ``carb_metrics.paired_difference``, with prompts that share a source item as clusters.
@@ -167,7 +170,7 @@ def difference(
     shares = all(0 <= grade <= 1 for grade in (*early, *late))
     found = paired_difference(late, early, items, confidence, bounded=shares)
     several = len(set(items)) > 1
-    return Difference(
+    return GradeChange(
         value=found.estimate,
         low=found.low if several else None,
         high=found.high if several else None,

@@ -11,15 +11,15 @@ from carb_scorers import Scorer
 from tal_rlvr.policy.alarms import Samples, text_stats
 from tal_rlvr.policy.callbacks import number, tell
 from tal_rlvr.policy.config import PolicyConfig
-from tal_rlvr.policy.evaluating import OnLog, Part
+from tal_rlvr.policy.evaluating import OnLog, TaskPart
 from tal_rlvr.policy.models import load_policy, lora, rows_of, save
-from tal_rlvr.policy.results import CurvePoint
+from tal_rlvr.policy.results import LoggedStep
 from tal_rlvr.policy.rewards import ScorerReward
 
 
 def optimise(
-    config: PolicyConfig, part: Part, scorer: Scorer, report: OnLog
-) -> tuple[Path, list[CurvePoint], Samples, int]:
+    config: PolicyConfig, part: TaskPart, scorer: Scorer, report: OnLog
+) -> tuple[Path, list[LoggedStep], Samples, int]:
     """Train with ``trl.GRPOTrainer``; token-level ratios, group-scaled advantages, a KL penalty to the start.
 
     Source: Shao et al. 2024, arXiv:2402.03300, equation 3, which is TRL's ``loss_type="grpo"``.
@@ -73,9 +73,9 @@ def optimise(
     return folder, curve, seen, reward.failed
 
 
-def _point(row: Mapping[str, Any], stats: Any) -> CurvePoint:
+def _point(row: Mapping[str, Any], stats: Any) -> LoggedStep:
     per_token, tokens = number(row, "kl"), number(row, "completions/mean_length")
-    return CurvePoint(
+    return LoggedStep(
         step=int(row["step"]),
         reward=number(row, "reward"),
         reward_sd=number(row, "reward_std"),

@@ -10,7 +10,7 @@ from carb_scorers.bon.policies import policy_prompts
 from carb_scorers.models.protocol import plain_text
 from carb_scorers.models.source import model_source
 from tal_rlvr.policy.config import PolicyConfig
-from tal_rlvr.policy.evaluating import Part
+from tal_rlvr.policy.evaluating import TaskPart
 
 
 def load_policy(config: PolicyConfig, *, one_line: bool) -> tuple[Any, Any, Any]:
@@ -43,7 +43,7 @@ def load_policy(config: PolicyConfig, *, one_line: bool) -> tuple[Any, Any, Any]
     return model, tokenizer, ends
 
 
-def rows_of(config: PolicyConfig, part: Part, tokenizer: Any) -> list[dict[str, Any]]:
+def rows_of(config: PolicyConfig, part: TaskPart, tokenizer: Any) -> list[dict[str, Any]]:
     """Training rows: ``prompt`` (a chat where the tokenizer has a template, else a text) and ``prompt_id``."""
     # TRL lets the tokenizer put its start token before a plain text; some do not, though their model wants it.
     starts = tokenizer("x")["input_ids"][0] == tokenizer.bos_token_id

@@ -20,7 +20,7 @@ class Evaluation(Frozen):
     stats: TextStats
 
 
-class Difference(Frozen):
+class GradeChange(Frozen):
     """Mean grade after training minus before, over prompts graded both times."""
 
     value: float | None
@@ -38,10 +38,10 @@ class TaskChange(Frozen):
     task: str
     before: Evaluation
     after: Evaluation
-    change: Difference
+    change: GradeChange
 
 
-class CurvePoint(Frozen):
+class LoggedStep(Frozen):
     """One logged step."""
 
     step: int
@@ -59,7 +59,7 @@ class CurvePoint(Frozen):
     """Statistics of the step's samples; null if there are none."""
 
 
-class Trained(Frozen):
+class TrainedPolicy(Frozen):
     """A policy after its last step; written as ``trained.json``, so that an interrupted run evaluates only."""
 
     config: PolicyConfig
@@ -67,7 +67,7 @@ class Trained(Frozen):
     """Folder of the optimised policy."""
     pairs: int | None
     """Preference pairs; null for GRPO."""
-    curve: tuple[CurvePoint, ...]
+    curve: tuple[LoggedStep, ...]
     alarms: tuple[Alarm, ...]
     """Statistics of the samples during training."""
     unscored: int
@@ -88,10 +88,10 @@ class PolicyResult(Frozen):
     before: Evaluation
     """Results on the held-out prompts of the task."""
     after: Evaluation
-    change: Difference
+    change: GradeChange
     tasks: tuple[TaskChange, ...]
     """The further tasks of ``eval_tasks``."""
-    curve: tuple[CurvePoint, ...]
+    curve: tuple[LoggedStep, ...]
     alarms: tuple[Alarm, ...]
     unscored: int
     """Samples that the scorer could not score; they took no part in updates."""

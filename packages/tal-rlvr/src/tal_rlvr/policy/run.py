@@ -14,8 +14,8 @@ from carb_scorers import Scorer, open_scorer
 from carb_scorers.bon import judge_from
 from tal_rlvr.policy.alarms import Alarm, Samples, TextStats, alarms, overoptimised, text_stats, windows
 from tal_rlvr.policy.config import PolicyConfig
-from tal_rlvr.policy.evaluating import OnLog, Part, apart, difference, divide, evaluate, mean
-from tal_rlvr.policy.results import CurvePoint, PolicyResult, TaskChange, Trained
+from tal_rlvr.policy.evaluating import OnLog, TaskPart, apart, difference, divide, evaluate, mean
+from tal_rlvr.policy.results import LoggedStep, PolicyResult, TaskChange, TrainedPolicy
 
 RESULT = "policy.json"
 TRAINED_ON = "trained-on.txt"
@@ -90,11 +90,11 @@ def train_policy(config: PolicyConfig, on_log: OnLog | None = None) -> PolicyRes
     return result
 
 
-def _read(config: PolicyConfig) -> Trained | None:
+def _read(config: PolicyConfig) -> TrainedPolicy | None:
     """What an interrupted run has trained already."""
     file = config.out / _TRAINED
     try:
-        found = Trained.model_validate_json(file.read_bytes())
+        found = TrainedPolicy.model_validate_json(file.read_bytes())
     except FileNotFoundError:
         return None
     except ValidationError:
@@ -104,7 +104,7 @@ def _read(config: PolicyConfig) -> Trained | None:
     return found
 
 
-def _optimise(config: PolicyConfig, train: Part, scorer: Scorer, before: TextStats, report: OnLog) -> Trained:
+def _optimise(config: PolicyConfig, train: TaskPart, scorer: Scorer, before: TextStats, report: OnLog) -> TrainedPolicy:
     from tal_rlvr.policy import dpo, grpo
     from tal_rlvr.policy.callbacks import quietly
 
@@ -114,7 +114,7 @@ def _optimise(config: PolicyConfig, train: Part, scorer: Scorer, before: TextSta
             model, curve, samples, unscored = grpo.optimise(config, train, scorer, report)
         else:
             model, curve, samples, unscored, pairs = dpo.optimise(config, train, scorer, report)
-    return Trained(
+    return TrainedPolicy(
         config=config,
         model=str(model),
         pairs=pairs,
@@ -125,7 +125,7 @@ def _optimise(config: PolicyConfig, train: Part, scorer: Scorer, before: TextSta
 
 
 def alarms_of(
-    config: PolicyConfig, train: Part, before: TextStats, curve: Sequence[CurvePoint], samples: Samples
+    config: PolicyConfig, train: TaskPart, before: TextStats, curve: Sequence[LoggedStep], samples: Samples
 ) -> list[Alarm]:
     """The first alarm of each kind during training, over windows of its latest samples.
 

@@ -231,14 +231,14 @@ def _without_body(model: Any) -> Any:
     torch = require("torch", package="carb-scorers", extra="hf")
     outputs = require("transformers", package="carb-scorers", extra="hf").modeling_outputs
 
-    class Given(torch.nn.Module):  # type: ignore[misc, name-defined]
+    class FixedBody(torch.nn.Module):  # type: ignore[misc, name-defined]
         given: Any = None
 
         def forward(self, *_: Any, **__: Any) -> Any:
             return outputs.BaseModelOutputWithPast(last_hidden_state=self.given)
 
     head = copy.copy(model)
-    head._modules = {**model._modules, model.base_model_prefix: Given()}
+    head._modules = {**model._modules, model.base_model_prefix: FixedBody()}
     return head
 
 

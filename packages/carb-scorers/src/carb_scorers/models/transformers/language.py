@@ -37,7 +37,7 @@ LOGITS = 2**25
 
 
 @dataclass(frozen=True, slots=True)
-class Worker:
+class LanguageWorker:
     """A language model on a device."""
 
     loaded: Loaded
@@ -61,7 +61,7 @@ class Worker:
 class HFLanguageModel:
     """See ``LanguageModel``; rows of an item are packed where the architecture allows that."""
 
-    def __init__(self, target: str, workers: Sequence[Worker], options: HFOptions) -> None:
+    def __init__(self, target: str, workers: Sequence[LanguageWorker], options: HFOptions) -> None:
         self.model = target
         self.revision: str | None = workers[0].loaded.revision
         self.in_flight: int | None = None
@@ -106,7 +106,7 @@ class HFLanguageModel:
             rows.extend(Row((*ids, *p), (end + len(p),) * len(tokens), tokens) for p, tokens in deeper.items())
             return rows
 
-        def read(worker: Worker, states: Any, rows: Sequence[Row]) -> list[dict[int, float]]:
+        def read(worker: LanguageWorker, states: Any, rows: Sequence[Row]) -> list[dict[int, float]]:
             deep = [place for place, row in enumerate(rows) for _ in row.targets]
             flat = [place for place, row in enumerate(rows) if not row.targets]
             targets = [target for row in rows for target in row.targets]
@@ -147,7 +147,7 @@ class HFLanguageModel:
             ids = (*before, *after)
             return [Row(ids, tuple(range(len(before) - 1, len(ids) - 1)), tuple(after))]
 
-        def read(worker: Worker, states: Any, rows: Sequence[Row]) -> list[tuple[float, ...]]:
+        def read(worker: LanguageWorker, states: Any, rows: Sequence[Row]) -> list[tuple[float, ...]]:
             values = worker.logprobs(states, [target for row in rows for target in row.targets])
             return [tuple(part.tolist()) for part in each(values, rows)]
 
@@ -162,7 +162,7 @@ class HFLanguageModel:
         return [Row(ids, (len(ids) - 1,))]
 
 
-def make_worker(loaded: Loaded, options: HFOptions) -> Worker:
+def make_worker(loaded: Loaded, options: HFOptions) -> LanguageWorker:
     """The fastest core that gives what the model's own forward pass gives, tried on a few tokens."""
     model = loaded.model
 
@@ -175,13 +175,13 @@ def make_worker(loaded: Loaded, options: HFOptions) -> Worker:
         core = HiddenCore(model, compiled=options.compile)
         head = LanguageHead(model)
     except (AttributeError, TypeError, KeyError):
-        return Worker(loaded, plain, OwnLogits())
+        return LanguageWorker(loaded, plain, OwnLogits())
     core.packable = core.packable and options.packing != "off"
     if not try_core(core, rows, head.logits, lambda row: plain.alone(row).float()):
-        return Worker(loaded, plain, OwnLogits())
+        return LanguageWorker(loaded, plain, OwnLogits())
     if not _narrows(core, head, rows[0]):
         head.output = None
-    return Worker(loaded, core, head)
+    return LanguageWorker(loaded, core, head)
 
 
 def _narrows(core: Core, head: LanguageHead, row: Row) -> bool:
@@ -217,7 +217,7 @@ def around(model: Any, tokenizer: Any) -> HFLanguageModel:
     """
     limit = getattr(model.config.get_text_config(), "max_position_embeddings", None) or 1_000_000
     core = OwnCore(model, lambda output: output.logits, per_token=True)
-    worker = Worker(Loaded(model, tokenizer, "", limit), core, OwnLogits())
+    worker = LanguageWorker(Loaded(model, tokenizer, "", limit), core, OwnLogits())
     return HFLanguageModel("open model", [worker], HFOptions())
 
 

@@ -37,7 +37,7 @@ class RewardOptions(HFOptions):
 
 
 @dataclass(frozen=True, slots=True)
-class Worker:
+class RewardWorker:
     """A reward model on a device."""
 
     loaded: Loaded
@@ -52,7 +52,7 @@ class HFRewardModel:
     def __init__(
         self,
         target: str,
-        workers: Sequence[Worker],
+        workers: Sequence[RewardWorker],
         options: RewardOptions,
         weights: Sequence[float],
         ending: Sequence[int],
@@ -77,7 +77,7 @@ class HFRewardModel:
             ids = (*conversation_ids(self._tokenizer, prompt, answer), *self._ending)
             return [Row(ids, (len(ids) - 1,))]
 
-        def read(worker: Worker, states: Any, rows: Sequence[Row]) -> list[float]:
+        def read(worker: RewardWorker, states: Any, rows: Sequence[Row]) -> list[float]:
             outputs = worker.finish(states).double().cpu()
             scores = (outputs * outputs.new_tensor(self._weights)).sum(-1)
             return [float(own[0]) for own in each(scores, rows)]
@@ -88,7 +88,7 @@ class HFRewardModel:
         return await self._items.run(prompts, answers, rows_of, read, reward, packing=self._packing)
 
 
-def make_worker(loaded: Loaded, adapter: Adapter, options: RewardOptions) -> Worker:
+def make_worker(loaded: Loaded, adapter: Adapter, options: RewardOptions) -> RewardWorker:
     """The fastest core that gives what the model's own forward pass gives, tried on a few tokens."""
     model = loaded.model
     own = OwnCore(model, adapter.output, per_token=False)
@@ -98,12 +98,12 @@ def make_worker(loaded: Loaded, adapter: Adapter, options: RewardOptions) -> Wor
         core = HiddenCore(model, compiled=options.compile)
         core.packable = core.packable and options.packing != "off"
         if try_core(core, rows, head, own.alone):
-            return Worker(loaded, core, head)
+            return RewardWorker(loaded, core, head)
     whole = OwnCore(model, adapter.output, per_token=False, compiled=options.compile)
     if not try_core(whole, rows, lambda states: states, own.alone):
         whole = own
         whole.paddable = False  # NaN agrees with nothing, itself included
-    return Worker(loaded, whole, lambda states: states)
+    return RewardWorker(loaded, whole, lambda states: states)
 
 
 def open_reward_model(target: str, options: RewardOptions) -> HFRewardModel:
