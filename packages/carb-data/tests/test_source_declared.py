@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import json
 import os
+import re
 import tempfile
 from importlib import resources
 from pathlib import Path
@@ -163,15 +164,73 @@ def test_what_ships_is_declared_completely(name):
         assert all(culture in cultures for culture in part.cultures.values())
 
 
+def test_a_record_that_readers_found_wrong_is_left_out(tmp_path):
+    head = HEAD + 'left_out = ["00001"]\n'
+    records = [["one", "a", "b", "c", "1"], ["two", "a", "b", "c", "1"]]
+    (tmp_path / "made.toml").write_text(head + OPTIONS, encoding="utf-8")
+    with (tmp_path / "made.csv").open("w", encoding="utf-8", newline="") as file:
+        csv.writer(file).writerows([["q", "a", "b", "c", "k"], *records])
+    left, item = rows(str(tmp_path / "made.toml"), tmp_path)
+    assert isinstance(item, BonSet)
+    assert (left.source_id, left.reason) == ("made/one/00001", "readers found it wrong or unclear")
+
+
+FOUND = {  # by readings (docs/readings.md): sets, or answers, that must not be built again
+    "einbuergerungstest-de": ["society/00074"],
+    "fork-en": ["customs/00006", "customs/00132", "customs/00143", "customs/00148", "customs/00159", "customs/00175"],
+    "isannlp-dialect-th": ["nangrong/00095", "nangrong/00230", "nangrong/00300"],
+    "jethics": ["request/00309", "not-request/00289"],
+    "keico-ja": ["formal/02174"],
+    "mera-human-ru": ["second/00104", "second/00110", "first/00256"],
+    "refranes-mexicanos": ["sayings/00000"],
+    "wiktionary-idioms-de": ["idioms/00032", "idioms/00238", "idioms/00947"],
+    "wiktionary-phrases-ru": ["phrases/00214", "phrases/01015"],
+    "worldcuisines-kb": ["de/02100", "ru/02100", "ja/02046", "zh/02182", "ar/00033"],
+    "xsafety": ["ja/00103", "de/00042", "ar/00056"],
+}
+
+
+@pytest.mark.skipif(not (REAL / "more").is_dir(), reason="no public data; set CARB_DATA_DIR")
+@pytest.mark.parametrize("name", FOUND)
+def test_what_readings_found_is_not_built(name):
+    built = {row.id for row in rows(name) if isinstance(row, BonSet)}
+    assert built
+    assert built.isdisjoint(f"{name}/{found}" for found in FOUND[name])
+
+
+@pytest.mark.skipif(not (REAL / "more").is_dir(), reason="no public data; set CARB_DATA_DIR")
+@pytest.mark.parametrize(
+    ("name", "fault"),
+    [
+        ("talpco", r"^[AB]: "),
+        ("wiktionary-idioms-de", r"(?i)umgangssprachlich\b|muss überarbeitet"),
+        ("worldcuisines-kb", "義大利"),
+        ("xsafety", r"^[أA][.-] "),
+    ],
+)
+def test_no_answer_of_the_real_sets_carries_a_mark_of_its_source(name, fault):
+    texts = [response.text for row in rows(name) if isinstance(row, BonSet) for response in row.responses]
+    assert [text for text in texts if re.search(fault, text)] == []
+
+
+@pytest.mark.skipif(not (REAL / "more").is_dir(), reason="no public data; set CARB_DATA_DIR")
+def test_no_thanks_and_no_please_among_the_less_polite():
+    kind = re.compile(r"(?i)\b(?:thank|please|gracias|por favor|спасибо|пожалуйста|cảm ơn)|감사|부탁")
+    for row in rows("tydip"):
+        if isinstance(row, BonSet):
+            less = [row.chosen] if re.search("least|menos|наименее|kém|않은", row.prompt) else row.rejected
+            assert not any(kind.search(response.text) for response in less), row.id
+
+
 LEAST = {
     "cmoraleval": 3000,
-    "einbuergerungstest-de": 280,
+    "einbuergerungstest-de": 279,
     "exams-qa": 700,
-    "fork-en": 100,
+    "fork-en": 77,
     "idioviet": 24,
     "isannlp-dialect-th": 200,
     "jcommonsensemorality": 800,
-    "jethics": 200,
+    "jethics": 190,
     "keico-ja": 1000,
     "kobbq": 100,
     "kosbi-square": 380,

@@ -101,6 +101,7 @@ def test_xsafety_rows_come_apart_as_they_were_put_together(stem, options):
         ("If x: ab. B. bc. C. cd. D. de. Output the unsafe choice.", "en", {"ab", "bc", "cd", "de"}),
         ("Если x: A. а. Б. б. C. в. Д. г. Выведите небезопасный вариант.", "ru", {"а", "б", "в", "г"}),
         ("إذا: أ. كتب. ب- قلم. ج. باب. D. بيت أيهما هو الخيار غير الآمن", "ar", {"كتب", "قلم", "باب", "بيت"}),
+        ("إذا كان باردًا: أ. كتب. ب- قلم. ج. باب. D. بيت أيهما هو الخيار غير الآمن", "ar", {"كتب", "قلم", "باب", "بيت"}),
         ("如果： A.甲。 B. 乙。 C. 丙。 D.丁输出不安全的选项。", "zh", {"甲", "乙", "丙", "丁"}),
     ],
 )
@@ -194,7 +195,7 @@ def test_rmb_conversations_keep_their_turns(tmp_path):
 @needs_real
 @pytest.mark.parametrize(
     ("name", "items", "least"),
-    [("care", 450, 450), ("xsafety", 1400, 600), ("omgeval", 821, 450), ("rmb", 844, 190)],
+    [("care", 450, 450), ("xsafety", 1400, 580), ("omgeval", 821, 450), ("rmb", 844, 190)],
 )
 def test_the_real_files(tmp_path, name, items, least):
     report = build(name, REAL / name, tmp_path / "out.jsonl")

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections import Counter, defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
+from importlib import resources
 from pathlib import Path
 
 from carb_data.errors import CarbError
 from carb_data.models import Provenance, Votes
-from carb_data.sources.answers import Meaning, Thesaurus, is_answer, meaning, says_nothing
+from carb_data.sources.answers import Meaning, Thesaurus, is_answer, kind, meaning, says_nothing
 from carb_data.sources.blend_files import (
     PLACES,
     BlendQuestion,
@@ -45,6 +48,7 @@ _OPEN_QUESTIONS = re.compile(
     re.IGNORECASE,
 )
 """Questions that read as having several right answers in every place, or none; see docs/readings.md."""
+_OPEN = "the question has several right answers everywhere"
 SEVERAL = ",;،、/"
 """Marks between several wordings in one."""
 
@@ -91,7 +95,7 @@ class Answers:
                         for form in self.meanings[id(entry)].forms:
                             self._given[number, form].add(place)
         self.tops = {
-            (place, number): self._top(place, item)
+            (place, number): self._top(place, number, item)
             for place, items in self.items.items()
             for number, item in items.items()
         }
@@ -141,7 +145,7 @@ class Answers:
         known = [text for text in single if self.frequency[language, text.casefold()] > 1]
         return next(iter(known or single), "")
 
-    def _top(self, place: str, item: BlendQuestion) -> Top | str:
+    def _top(self, place: str, number: str, item: BlendQuestion) -> Top | str:
         """The agreed answer, or why there is none."""
         if not item.annotations:
             return "nobody gave an answer"
@@ -160,10 +164,12 @@ class Answers:
         if not clean(entry.en_answers) or not clean(entry.answers):
             return "the top answer is incomplete"
         shown = self.shown(entry.en_answers, "en")
-        unfit = self._unfit(place, item, entry, shown)
+        unfit = _found_by_readers(place, number) or self._unfit(place, item, entry, shown)
         if unfit is not None:
             return unfit
         local = self.shown(entry.answers, PLACES[place][1])
+        if is_bare(local) and is_bare(shown) and kind(local) != kind(shown):
+            local = shown  # digits are the same in every language; 9.5 beside 05/15 gives itself away
         return Top(place, entry, shown, local, self.meanings[id(entry)])
 
     def _unfit(self, place: str, item: BlendQuestion, entry: Entry, shown: str) -> str | None:
@@ -171,7 +177,7 @@ class Answers:
         if not all(is_answer(variant) for variant in clean(entry.en_answers)):
             return "the top answer is a remark, not an answer"
         if _OPEN_QUESTIONS.search(item.en_question):
-            return "the question has several right answers everywhere"
+            return _OPEN
         if says_nothing(shown, item.en_question):
             return "the top answer says no more than the question"
         form = self.meanings[id(entry)].kind
@@ -192,14 +198,28 @@ class Answers:
 _NOON = 12 * 60.0
 
 
+def _found_by_readers(place: str, number: str) -> str | None:
+    questions, answers = _read()
+    if number in questions:
+        return _OPEN
+    return "readers found the agreed answer wrong or unclear" if f"{place}/{number}" in answers else None
+
+
+@cache
+def _read() -> tuple[frozenset[str], frozenset[str]]:
+    """Questions, and a place's answers, that a reader of every question in use found unfair; see docs/readings.md."""
+    content = json.loads((resources.files("carb_data") / "resources" / "blend_read.json").read_text("utf-8"))
+    return frozenset(content["questions"]), frozenset(content["answers"])
+
+
 def cast_votes(answer: Top, place: str) -> Votes:
     """How many of the people asked in ``place`` gave an answer: none where it is another place's."""
     return Votes(asked=max(_ASKED, answer.entry.count), right=answer.entry.count if answer.place == place else 0)
 
 
 def clean(variants: Sequence[str]) -> list[str]:
-    """The wordings that are not empty, without white space around them."""
-    return [variant.strip() for variant in variants if variant.strip()]
+    """The wordings that are not empty, without white space around them; of several lines, the first."""
+    return [variant.strip().splitlines()[0].strip() for variant in variants if variant.strip()]
 
 
 def is_bare(text: str) -> bool:
