@@ -33,9 +33,9 @@ class RunConfig(BaseModel):
     limit: Annotated[int, Field(ge=1)] | None = None
     """Score only this many sets, spread evenly over cultures and domains."""
     cultures: Names = ()
-    """Only these cultures; empty: all."""
+    """The cultures to score; empty for all."""
     domains: Names = ()
-    """Only these domains; empty: all."""
+    """The domains to score; empty for all."""
     perturbed: bool = True
     """Score the perturbed texts too."""
     seed: int = 0

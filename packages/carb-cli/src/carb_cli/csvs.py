@@ -25,9 +25,9 @@ def read_points(path: Path, required: Sequence[str], optional: Sequence[str] = (
     """Read a CSV file with a column ``scorer`` and columns of numbers.
 
     Args:
-        path: UTF-8, comma-separated, with a header line.
-        required: columns of numbers that must be there.
-        optional: columns that are read where they are there; any other is left alone.
+        path: the file: UTF-8, comma-separated, with a header line.
+        required: the columns of numbers that must be there.
+        optional: the columns of numbers that are read where the file has them; all others are ignored.
 
     Raises:
         CarbError: the file cannot be read, a column is missing, a value is no number, or a scorer comes twice; every

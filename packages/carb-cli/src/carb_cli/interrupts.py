@@ -39,7 +39,7 @@ def graceful(message: str, on_leave: Callable[[], object]) -> Iterator[Stop]:
 
     Args:
         message: What the first Ctrl-C says.
-        on_leave: Called before the process ends while a model is being loaded.
+        on_leave: the function that is called before the process ends while a model is being loaded.
     """
     stop = Stop()
 

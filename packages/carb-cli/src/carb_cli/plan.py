@@ -29,7 +29,7 @@ class ScorerPlan(OutputPart):
     calls: int | None
     """Forward passes of a local model, or requests to a server."""
     input_tokens: int | None
-    """Estimate."""
+    """Estimated number of input tokens."""
     output_tokens: int | None
     """Largest number of output tokens, for models that write."""
     cost: float | None

@@ -63,7 +63,7 @@ class ContaminationReport(Frozen):
     similarity: float | None
     """Least cosine looked for; null where no embedder was given."""
     overlaps: tuple[Overlap, ...]
-    """At most one for each text of the test data, ordered as the test data."""
+    """Overlaps found, at most one for each text of the test data, in the order of the test data."""
     train_positions: tuple[int, ...]
     """Positions of all training entries with any overlap, counted from 0: what to leave out of training."""
 
@@ -123,10 +123,10 @@ def check_contamination(
         test: sets, or plain texts.
         threshold: least share, in (0, 1], of a test text's distinct character n-grams in one training text.
         min_bytes: responses shorter than this, in UTF-8 bytes, are not looked for; prompts always are.
-        embed: if given, texts whose vectors have at least the cosine ``similarity`` are found too, paraphrases and
-            translations among them, as far as the embedder sees them.
+        embed: the function from texts to vectors. If given, texts whose vectors have at least the cosine ``similarity``
+            are found too, paraphrases and translations among them, as far as the embedder sees them.
         similarity: least cosine of two vectors of ``embed``, in [-1, 1].
-        progress: called now and then with the number of training texts read.
+        progress: the function that is called now and then with the number of training texts read.
 
     Raises:
         CarbError: a threshold out of range.

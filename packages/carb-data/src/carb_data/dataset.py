@@ -84,9 +84,11 @@ class Dataset:
 
         Args:
             where: a condition that a set must meet as well; null means none.
-            cultures: ids; a culture stands for its varieties, too: ``spanish`` for ``spanish-mx``.
+            cultures: the ids of the cultures to keep; a culture stands for its varieties, too: ``spanish`` for
+                ``spanish-mx``.
             domains: names of the domains to keep; null keeps all.
-            languages: BCP 47 tags; a language stands for its forms, too: ``zh`` for ``zh-Hant``.
+            languages: the BCP 47 tags of the languages to keep; a language stands for its forms, too: ``zh`` for
+                ``zh-Hant``.
 
         Raises:
             CarbError: a name is that of no culture, domain or language, neither known nor in these sets.
@@ -118,11 +120,12 @@ class Dataset:
         it stays there when sets are added.
 
         Args:
-            fractions: part name to share, for example ``{"train": 0.8, "dev": 0.1, "test": 0.1}``; they sum to 1.
-            seed: another seed gives another split.
-            apart: keep sets together, too, of which ``check_contamination`` says that one holds a text of the other:
-                the parts then pass it. What shares more than a fiftieth of all sets goes to the largest part. Sets that
-                are added later can then move others.
+            fractions: the share of each part by its name, for example ``{"train": 0.8, "dev": 0.1, "test": 0.1}``; they
+                sum to 1.
+            seed: the seed of the split.
+            apart: whether to keep sets together, too, of which ``check_contamination`` says that one holds a text of
+                the other: the parts then pass it. What shares more than a fiftieth of all sets goes to the largest
+                part. Sets that are added later can then move others.
 
         Raises:
             CarbError: the fractions are no shares of a whole.

@@ -286,7 +286,7 @@ def expand(family: Family, facts: Mapping[str, Fact]) -> tuple[BonSet, ...]:
     so that the position of the right answer says nothing.
 
     Args:
-        family: places, and answers that follow facts.
+        family: the family: places, and answers that follow facts.
         facts: the fact bank by id.
 
     Raises:

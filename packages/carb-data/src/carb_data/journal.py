@@ -64,7 +64,7 @@ class Journal:
         """Add lines and wait until they are on the disk: all of them, or none.
 
         Args:
-            lines: without line ends, and with none inside.
+            lines: the lines to append, without line ends at their ends or inside.
 
         Raises:
             DiskError: they cannot be written; the journal is as it was.

@@ -200,11 +200,11 @@ class Response(Frozen):
     """``human``, or the id of the model that wrote the text."""
     perturbation: Perturbation | None = None
     original: Identifier | None = None
-    """For a perturbed text, the id of the response that it was made from."""
+    """Id of the response that a perturbed text was made from; null for others."""
     source: Citation | None = None
     votes: Votes | None = None
     verified: bool | None = None
-    """Of a perturbed text that a model wrote: whether a calibrated embedding model found that it means what it should.
+    """For a perturbed text that a model wrote, whether a calibrated embedding model found that it means what it should.
     False where none did; null for texts that people or rules made."""
 
     @model_validator(mode="after")
@@ -232,7 +232,7 @@ class BonSet(Frozen):
     responses: Annotated[tuple[Response, ...], Field(min_length=2)]
     """Exactly one ``chosen``, the others ``rejected``; their order carries no meaning."""
     perturbed: tuple[Response, ...] = ()
-    """Perturbed versions of the responses above."""
+    """Perturbed versions of the set's responses."""
     provenance: Provenance
     family: Identifier | None = None
     """Ties a main set to its mirrors: the same answers and question, other places. Splits keep a family together."""

@@ -119,17 +119,17 @@ def perturb(
         dataset: the sets; they are not changed, new ones are returned.
         kinds: the kinds of perturbations to make: any of ``CC``, ``RC``, ``CL``, ``RP``.
         generator: the model that writes CL, RP and CC; RC needs none.
-        models: opens the generator and the embedder, see ``carb_data.construct.Models``; RC needs none.
-        languages: BCP 47 tags into which CL translates.
+        models: the factory of the generator and the embedder (``carb_data.construct.Models``); RC needs none.
+        languages: the BCP 47 tags of the languages into which CL translates.
         embedder: the embedding model that verifies; without one character n-grams compare wording alone, and every
             version is marked unverified.
         prompts: templates (``translate``, ``paraphrase``, ``change_concept``).
         attempts: The number of times that a text is written before it is given up.
-        replace: make versions anew that a set has already.
-        seed: drives the model's seeds.
-        journal: file of the model's answers: a second run pays only for what is missing. None keeps no file.
-        parallel: texts in work at a time.
-        progress: called with the numbers of versions done, to do, and failed.
+        replace: whether to make versions anew that a set has already.
+        seed: the seed from which the model's seeds are derived.
+        journal: the file of the model's answers: a second run pays only for what is missing. None keeps no file.
+        parallel: the number of texts in work at a time.
+        progress: the function that is called with the numbers of versions done, to do, and failed.
 
     Raises:
         CarbError: an unknown kind, no generator for a kind that needs one, or a model that refuses every request.

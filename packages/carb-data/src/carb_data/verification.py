@@ -89,7 +89,7 @@ async def calibrate(embed: Embed) -> VersionCalibration:
     """Measure an embedding model on the seed's hand-made perturbations.
 
     Args:
-        embed: gives a vector for each text.
+        embed: the function that gives a vector for each text.
     """
     items = _sets()
     texts: dict[str, str] = {}

@@ -44,10 +44,10 @@ def bon_accuracy(
         confidence: The level of all intervals, a share such as 0.95.
         errors: ``wrong``: a set that could not be judged is a loss; ``exclude``: it is left out of ``n``. Either
             way ``errors`` counts it.
-        weights: for a third average, ``.weighted``: group key (without the scorer) to weight; they need not sum
+        weights: the weights of a third average, ``.weighted``, by group key (without the scorer); they need not sum
             to 1, and every group needs one.
-        resamples: draws behind the interval of the gap; the other intervals are closed forms.
-        seed: of those draws. Results do not depend on the order of rows, nor on the names of groups.
+        resamples: the number of draws behind the interval of the gap; the other intervals are closed forms.
+        seed: the seed of those draws. Results do not depend on the order of rows, nor on the names of groups.
 
     Returns:
         ``.overall`` (micro: sets weigh the same, the paper's headline), ``.macro`` (groups weigh the same),

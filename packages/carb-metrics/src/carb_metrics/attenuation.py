@@ -26,9 +26,10 @@ class UncertainCorrelation(Result):
     clusters: int
     """Base models: the scorers that are independent of one another."""
     observed: Estimate
-    """As measured. The interval holds for other items and other base models."""
+    """The correlation as measured. The interval holds for other items and other base models."""
     corrected: Estimate
-    """Without the errors of measurement; null where they are as large as the differences between scorers."""
+    """The correlation without the errors of measurement; null where they are as large as the differences between
+    scorers."""
     reliability_x: float | None
     """Share of the variance of x that is not error of measurement."""
     reliability_y: float | None
@@ -59,7 +60,7 @@ def correlate_uncertain(
         x_error, y_error: (n,) standard errors; exact if left out.
         bases: (n,) the base model of each scorer; each its own if left out.
         confidence: The level of the intervals, a share such as 0.95.
-        shared_source: predictor and outcome rest on the same source, for example both on BLEnD.
+        shared_source: whether predictor and outcome rest on the same source, for example both on BLEnD.
         seed: The seed of the bootstrap.
 
     Returns:

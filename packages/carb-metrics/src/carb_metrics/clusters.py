@@ -154,7 +154,7 @@ class Design:
         one observation.
 
         Args:
-            accuracy: (means,)
+            accuracy: (means,) the mean accuracies, 0 to 1
             independent: (means,) the effective sample size if sets were independent.
             confidence: the confidence level of the interval that is made next, between 0 and 1.
         """
@@ -180,7 +180,7 @@ def design(
     Args:
         cluster: (sets,) the cluster of each set.
         residual: (sets,) credit minus the mean from which it deviates.
-        weight: (sets,) of each set; 1 if left out.
+        weight: (sets,) the weight of each set; 1 if left out.
         mean: (sets,) the mean to which a set belongs; a single one if left out.
         means: The number of means that are estimated.
     """
@@ -238,7 +238,7 @@ def share_interval(credit: Floats, cluster: Ints, confidence: float) -> tuple[fl
 
     Args:
         credit: (rows,) 0 or 1; cluster: (rows,) the cluster of each.
-        confidence: between 0 and 1.
+        confidence: the level of the limits, between 0 and 1.
 
     Returns:
         share, low, high; null without rows.

@@ -60,12 +60,12 @@ def cross_lingual_consistency(
 
     Args:
         scores: table with CL rows, of one or several scorers.
-        k: steepness, per unit of Δ, above 0. If left out it is calibrated for each scorer (``calibrate_k``), so that
-            0.5 is what two *different* responses to one prompt reach.
-        unit: of Δ: ``raw`` scores, or ``spread``: the scorer's within-item standard deviation, by which scorers of
-            different scales compare.
+        k: the steepness, per unit of Δ, above 0. If left out it is calibrated for each scorer (``calibrate_k``), so
+            that 0.5 is what two *different* responses to one prompt reach.
+        unit: the unit of Δ: ``raw`` scores, or ``spread``: the scorer's within-item standard deviation, by which
+            scorers of different scales compare.
         confidence: The level of the intervals, a share such as 0.95.
-        translations: also pair the ``chosen`` of sets that share culture and ``source_item`` and differ in
+        translations: whether to pair also the ``chosen`` of sets that share culture and ``source_item`` and differ in
             language; needs ``ScoreTable.with_items``. Only sound where such sets are translations of each other.
 
     Raises:

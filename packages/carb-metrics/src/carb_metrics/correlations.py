@@ -30,7 +30,7 @@ def numbers(values: npt.ArrayLike, name: str, length: int | None = None) -> Floa
     """A one-dimensional array of finite numbers, or ``CarbError`` that names what is not.
 
     Args:
-        values: shape (n,).
+        values: (n,) the values to rank.
         name: The name of the argument, for the message of an error.
         length: The number of values that there must be; any if null.
     """

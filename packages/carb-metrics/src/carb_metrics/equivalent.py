@@ -22,7 +22,8 @@ class Equivalence(Result):
 
     margin: float
     difference: Paired
-    """With the interval of confidence 1 − 2α: it lies within ± margin exactly where both are equivalent."""
+    """The difference with the interval of confidence 1 − 2α: it lies within ± margin exactly where both are
+    equivalent."""
     p_not_worse: float | None = None
     """p of the hypothesis that a is worse than b by the margin or more."""
     p_not_better: float | None = None

@@ -73,7 +73,8 @@ def family_accuracy(
 
     Args:
         scores: table of any scorers; perturbed rows are left out.
-        dataset: its sets, for families and texts. Answers of a family are the same where their texts are.
+        dataset: the sets that were scored, for families and texts. Answers of a family are the same where their texts
+            are.
         by: ``domain``, ``language`` or ``topic``: rows for each of their values follow the row of all families.
         confidence: The level of the intervals, a share such as 0.95.
 

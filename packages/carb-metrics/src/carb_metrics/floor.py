@@ -59,7 +59,7 @@ class FloorTest(Result):
     p_adjusted: float | None
     """Holm's, over the scorers of the group."""
     above: bool
-    """Is the scorer better, at the given confidence after the correction?"""
+    """Whether the scorer is better, at the given confidence after the correction."""
 
 
 class SurfaceFloor(Result):
@@ -99,7 +99,7 @@ def surface_floor(
 
     Args:
         scores: table of the scorers, baselines among them or not.
-        dataset: its sets, for the texts.
+        dataset: the sets that were scored, for the texts.
         by: a column for which each value gets a floor of its own, or null.
         confidence: The level of intervals and tests, a share such as 0.95.
         baselines: scorers that are predictors and not tested; by default those whose name begins with ``baseline:``.

@@ -35,9 +35,9 @@ def wilson(successes: npt.ArrayLike, n: npt.ArrayLike, confidence: float = 0.95)
     are clustered or credits are fractions (Korn and Graubard 1998, Survey Methodology 24:193-201).
 
     Args:
-        successes: shape (...,), 0 to ``n``.
-        n: trials, same shape; 0 gives NaN limits, which callers turn into null.
-        confidence: between 0 and 1.
+        successes: (...,) the numbers of successes, 0 to ``n``.
+        n: (...,) the numbers of trials; 0 gives NaN limits, which callers turn into null.
+        confidence: the level of the interval, between 0 and 1.
 
     Returns:
         low, high: same shape, within [0, 1].

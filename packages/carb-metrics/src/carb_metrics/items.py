@@ -70,7 +70,7 @@ class Functioning(Result):
     culture: str
     n: int
     difference: Estimate
-    """In accuracy. ``p``: of the hypothesis that it is 0."""
+    """The difference in accuracy; ``p`` is that of the hypothesis that it is 0."""
     p_adjusted: float | None
     """Holm's, over all scorers and cultures."""
 

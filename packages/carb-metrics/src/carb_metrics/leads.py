@@ -68,10 +68,10 @@ class MarginRow(Result):
     slope: float | None = None
     """Change of the log-odds for each spread of lead."""
     calibration: Calibration | None = None
-    """Of the probabilities that the logistic curve of *all* sets of the scorer gives to the sets of this group, each
-    fitted without the set's own fold: whether a lead means the same here as elsewhere."""
+    """Calibration of the probabilities that the logistic curve of *all* sets of the scorer gives to the sets of this
+    group, each fitted without the set's own fold: whether a lead means the same here as elsewhere."""
     coverage: tuple[Coverage, ...] = ()
-    """From the clearest tenth of the sets to all of them."""
+    """Accuracy by share of sets answered, from the clearest tenth of the sets to all of them."""
     area: float | None = None
     """Mean risk (1 − accuracy) over all coverages: the area under the risk–coverage curve."""
 

@@ -73,7 +73,7 @@ class GoodScorer(Result):
 
     scorer: str
     accuracy: float
-    """As in the report: over main sets, a tie is a loss and a failed set is wrong."""
+    """Accuracy as in the report: over main sets, a tie is a loss and a failed set is wrong."""
     low: float
 
 
@@ -118,10 +118,10 @@ def failures(
     Args:
         dataset: the sets that were scored.
         scores: scores of one or more scorers on these sets.
-        scorers: those that count as good; by default those whose accuracy, as the report shows it, is above chance
-            with its whole 95% interval. A tie with a wrong answer is a miss.
+        scorers: the scorers that count as good; by default those whose accuracy, as the report shows it, is above
+            chance with its whole 95% interval. A tie with a wrong answer is a miss.
         examples: number of examples to keep of each cluster.
-        by_topic: clusters of culture and topic instead of culture alone.
+        by_topic: whether to make clusters of culture and topic instead of culture alone.
 
     Raises:
         CarbError: no scorer is good, or one is unknown.

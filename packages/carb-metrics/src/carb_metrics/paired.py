@@ -58,7 +58,7 @@ def sign_flip(differences: npt.NDArray[Any]) -> tuple[float | None, float]:
     variance. Source: Fisher (1935), The Design of Experiments, section 21; for the mid-p see ``mcnemar``.
 
     Args:
-        differences: (units,)
+        differences: (units,) the differences of the pairs.
 
     Returns:
         exact p, null where only the normal one is known, and mid-p, two-sided; 1 where nothing differs.
@@ -182,7 +182,7 @@ def paired_difference(
         a, b: (pairs,) values of the same things, such as credits of two scorers for the same sets.
         clusters: (pairs,) anything that tells clusters apart, if pairs are dependent; null entries stand alone.
         confidence: The level of the interval, a share such as 0.95.
-        bounded: both lie between 0 and 1; the interval then allows for it. Otherwise it is the t interval.
+        bounded: whether both lie between 0 and 1; the interval then allows for it. Otherwise it is the t interval.
 
     Raises:
         CarbError: unequal lengths, or ``bounded`` values outside 0 to 1.
@@ -218,7 +218,7 @@ def paired_rows(
         d: (rows, pairs) differences, NaN where a row has no such pair.
         cluster: (pairs,) the cluster of each pair; null where all are independent.
         confidence: the confidence level of all intervals, between 0 and 1.
-        bounded: as for ``paired_difference``.
+        bounded: whether values lie between 0 and 1, as for ``paired_difference``.
     """
     check_confidence(confidence)
     if not len(d):
@@ -287,11 +287,11 @@ def difference_interval(
     (``clusters.design``) and the quantile is that of t.
 
     Args:
-        differences: (pairs,) at least one.
-        confidence: between 0 and 1.
-        effect, freedom: of the clusters.
-        bounded: differences lie between −1 and 1. Otherwise no pair is added, and the quantile is that of t with at
-            most pairs − 1 degrees of freedom.
+        differences: (pairs,) the differences, at least one.
+        confidence: the level of the interval, between 0 and 1.
+        effect, freedom: the design effect and the degrees of freedom of the clusters.
+        bounded: whether differences lie between −1 and 1. Otherwise no pair is added, and the quantile is that of t
+            with at most pairs − 1 degrees of freedom.
     """
     from scipy.special import stdtrit
 
@@ -314,7 +314,7 @@ def adjust(p: npt.ArrayLike, method: str = "holm") -> Floats:
     6:65-70). ``bh``: the expected share of false findings does (Benjamini and Hochberg 1995, JRSS B 57:289-300).
 
     Args:
-        p: (tests,); NaN stays NaN and does not count as a test.
+        p: (tests,) the p values; NaN stays NaN and does not count as a test.
         method: The correction: ``holm`` (Holm) or ``bh`` (Benjamini and Hochberg).
 
     Returns:
@@ -412,11 +412,12 @@ def mean_interval(
     """A mean with its interval: that of ``paired_difference`` for a single sample, without a test.
 
     Args:
-        values: (units,)
+        values: (units,) the values whose mean is wanted.
         clusters: (units,) numbers of clusters, if units are dependent.
         confidence: The level of the interval, a share such as 0.95.
-        bounded: values lie between 0 and 1. One unit at each end is then added, so that units that are all alike do not
-            look certain (Agresti and Coull 1998, The American Statistician 52:119-126); otherwise the t interval.
+        bounded: whether values lie between 0 and 1. One unit at each end is then added, so that units that are all
+            alike do not look certain (Agresti and Coull 1998, The American Statistician 52:119-126); otherwise the t
+            interval.
     """
     from scipy.special import stdtrit
 

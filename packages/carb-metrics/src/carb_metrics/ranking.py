@@ -57,7 +57,7 @@ def rank(
     Args:
         scores: table of any number of scorers.
         ties, confidence, errors: as for ``compare``.
-        correction: of ``p_adjusted`` in ``.pairs``: ``holm`` or ``bh``.
+        correction: the correction of ``p_adjusted`` in ``.pairs``: ``holm`` or ``bh``.
     """
     check_confidence(confidence)
     sets = set_outcomes(scores, ties)

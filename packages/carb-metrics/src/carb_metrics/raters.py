@@ -76,13 +76,14 @@ def agreement(
     Args:
         ratings: (items, raters); None or NaN is a missing rating. Lists, an array, or a frame of polars or pandas with
             a column per rater. Numbers or texts; texts are in alphabetical order unless ``categories`` says otherwise.
-        level: of measurement, for α: ``nominal``, ``ordinal``, or ``interval`` (numbers only).
-        weights: for Cohen's κ: ``linear`` or ``quadratic`` in the places of categories; unweighted if left out.
+        level: the level of measurement, for α: ``nominal``, ``ordinal``, or ``interval`` (numbers only).
+        weights: the weights of Cohen's κ: ``linear`` or ``quadratic`` in the places of categories; unweighted if left
+            out.
         confidence: The level of the intervals, a share such as 0.95.
         categories: all values that can occur, in order; the values that do occur if left out.
         clusters: (items,) anything that tells apart the source items of which several items stem; each item is its own
             if left out.
-        resamples, seed: of the bootstrap.
+        resamples, seed: the number of draws of the bootstrap, and their seed.
 
     Raises:
         CarbError: the ratings are not a table of at least two raters, or an option is wrong.

@@ -47,7 +47,7 @@ def bootstrap_statistic(
     Args:
         kinds: (kinds, sums) what one unit of each kind adds to each sum.
         counts: (kinds,) units of each kind.
-        statistic: (..., sums) to (...).
+        statistic: the function from sums (..., sums) to the statistic (...).
 
     Returns:
         (resamples,), NaN where a replicate does not define the statistic.
@@ -94,8 +94,8 @@ def percentile_interval(draws: Floats, confidence: float = 0.95) -> tuple[Floats
     """Percentile bootstrap interval over the first axis; Efron and Tibshirani (1993), chapter 13.
 
     Args:
-        draws: (resamples, ...).
-        confidence: between 0 and 1.
+        draws: (resamples, ...) the replicates of the statistic.
+        confidence: the level of the interval, between 0 and 1.
 
     Returns:
         low, high: shape (...,).
@@ -123,7 +123,7 @@ def bca_interval(
         draws: (resamples,) replicates; NaN ones are left out.
         estimate: the statistic of the data.
         jackknife: (units,) the statistic without each unit, or (kinds,) without one unit of each kind.
-        confidence: between 0 and 1.
+        confidence: the level of the interval, between 0 and 1.
         counts: (kinds,) units of each kind; one each if left out.
         expand: number n of units, to make up for the bootstrap's narrowness with few of them: ``sqrt(n/(n−1))``
             times the quantile of t with n−1 degrees of freedom takes the place of the normal one (Hesterberg 2015,
@@ -167,10 +167,10 @@ def jackknife_interval(
     the C units, which may be clusters.
 
     Args:
-        units: (units, sums).
-        statistic: (..., sums) to (...).
-        confidence: between 0 and 1.
-        log: make the interval on the scale of logarithms, for positive ratios.
+        units: (units, sums) what each unit adds to each sum.
+        statistic: the function from sums (..., sums) to the statistic (...).
+        confidence: the level of the interval, between 0 and 1.
+        log: whether to make the interval on the scale of logarithms, for positive ratios.
 
     Returns:
         estimate, low, high; null where not defined (limits need two units and a spread).

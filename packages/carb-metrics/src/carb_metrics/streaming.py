@@ -52,7 +52,7 @@ def accuracy_from_parquet(
         source: a Parquet file that ``ScoreTable.save`` wrote, a glob pattern of such files, or a LazyFrame of the
             same columns, of which only those needed are read.
         by, ties, confidence, errors, weights, resamples, seed: as for ``bon_accuracy``.
-        batch: rows in memory at once.
+        batch: the number of rows in memory at once.
 
     Raises:
         CarbError: the file cannot be read or is not a score table, a set is malformed, or as ``bon_accuracy``.

@@ -52,7 +52,7 @@ class Fit(Result):
         Applied Regression Analysis, 3rd ed..
 
         Args:
-            x: (k,) where to predict.
+            x: (k,) the places at which to predict.
             confidence: The level of both bands, a share such as 0.95.
 
         Returns:
@@ -82,7 +82,7 @@ class Partial(Result):
 
     pearson: Estimate
     spearman: Estimate
-    """On ranks of x, y and the covariates."""
+    """Partial correlation of the ranks of x, y and the covariates."""
     covariates: int
     """Number of independent covariates taken out."""
 
@@ -116,7 +116,7 @@ def correlate(
     Args:
         x: (n,) predictor, for example accuracies on a benchmark.
         y: (n,) outcome, for example downstream scores.
-        covariates: (n,) or (n, k); adds ``.partial``.
+        covariates: (n,) or (n, k) the values that are held constant; they add ``.partial``.
         confidence: The level of all intervals, a share such as 0.95.
         interval: ``analytic`` (``correlations.fisher_interval``) holds its level from few points, for roughly normal
             data; ``bca`` assumes no distribution but needs some 40 points to do so.

@@ -35,7 +35,7 @@ def blind(item: BonSet, *, seed: int, comparative: bool) -> Iterator[Blinded]:
 
     Args:
         item: the set to turn into requests.
-        seed: another seed gives another order.
+        seed: the seed of the candidates' order.
         comparative: whether scores depend on the other candidates; then each perturbed text takes the place of
             its original in a request of its own, otherwise all texts share one request.
     """

@@ -228,8 +228,8 @@ def evaluate(
         dataset: the sets to score.
         scorers: spec strings (opened and closed here) or ``Scorer`` objects (left open).
         seed: seed of the order in which candidates are presented.
-        window: requests handed to a scorer at once.
-        on_progress: called after each window.
+        window: the number of requests handed to a scorer at once.
+        on_progress: the function that is called after each window.
 
     Returns:
         A row per scorer and response, perturbed ones included; ``score`` is null where scoring failed.

@@ -23,7 +23,7 @@ class RunFolder:
 
         Args:
             path: the folder; made where it does not exist.
-            fresh: discard the results that are in it.
+            fresh: whether to discard the results that are in it.
 
         Raises:
             CarbError: it cannot be made, or another process is writing into it.

@@ -31,7 +31,7 @@ class ImplicitOptions(ScorerOptions):
     reduce: Literal["sum", "mean"] = "sum"
     """Whether the response's token log-probabilities (nats) are summed or averaged over its tokens."""
     end_of_turn: bool = True
-    """With a chat template: the token that ends the assistant's turn counts, as it does in DPO's training."""
+    """Whether the token that ends the assistant's turn counts, as in DPO's training; only with a chat template."""
 
 
 class ImplicitScorer:

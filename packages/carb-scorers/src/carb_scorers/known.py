@@ -51,7 +51,7 @@ class KnownModel(Frozen):
     ask: str
     """Scorer spec; ``{id}`` stands for the model."""
     architecture: str | None = None
-    """As ``config.json`` names it; ``None`` where it is not known here."""
+    """The architecture as ``config.json`` names it; ``None`` where it is not known here."""
     shape: str | None = None
     """Base model whose configuration it has; ``None`` for models behind a provider's API."""
     config: Mapping[str, JsonValue] = Field(default={})
@@ -61,7 +61,7 @@ class KnownModel(Frozen):
     remote_code: bool = False
     """Whether it needs Python code that comes with it (``trust_remote_code=true``)."""
     licence: str | None = None
-    """As its page says; ``None`` where it was not found."""
+    """The licence as its page says; ``None`` where it was not found."""
     licence_source: str | None = None
     """URL where the licence was read; ``None`` where nobody has confirmed it."""
     unconfirmed: tuple[str, ...] = ()

@@ -27,7 +27,7 @@ def write_part(folder: Path, attempt: str, results: Sequence[ScoreResult]) -> Pa
     Args:
         folder: the folder to write, on storage that all workers and the driver share; it is made if it does not
             exist.
-        attempt: another one keeps earlier files.
+        attempt: the id of this attempt; another attempt keeps the files of earlier ones.
         results: the results of one window.
 
     Raises:

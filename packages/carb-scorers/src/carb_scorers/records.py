@@ -41,7 +41,7 @@ class ScorerRecord(Frozen):
     scored: int | None = None
     """Responses with a score; null in a record of an earlier version."""
     usage: Usage
-    """Of all calls whose outcome was kept, those included that were retried later."""
+    """Cost of all calls whose outcome was kept, including those that were retried later."""
     cost: float | None = None
     """Cost in the currency of the scorer's ``price_in`` and ``price_out`` (per million tokens); null without prices."""
 

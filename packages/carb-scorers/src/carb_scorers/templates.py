@@ -21,7 +21,7 @@ def fill(text: str, fields: Mapping[str, Any], where: str) -> str:
     Args:
         text: the template, written in Jinja.
         fields: the values that the template may use, by name.
-        where: names the template in errors.
+        where: the name of the template in errors.
 
     Raises:
         CarbError: the template is broken, or it uses a field that does not exist.
@@ -53,7 +53,7 @@ def read_words(language: str, folder: str | None = None) -> dict[str, Any]:
 
     Args:
         language: BCP 47 tag; ``zh-Hans`` falls back to ``zh``.
-        folder: files ``LANGUAGE.json`` that come before the shipped ones, or add languages.
+        folder: the folder of files ``LANGUAGE.json`` that come before the shipped ones, or add languages.
 
     Returns:
         Phrase name to Jinja text, and under ``cultures`` culture id to its name in that language.

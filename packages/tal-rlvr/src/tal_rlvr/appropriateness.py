@@ -101,10 +101,11 @@ def criteria_reward(
 
     Args:
         cases: the outputs to measure, each with its prompt and its right verdict.
-        provider: called once, with the z-free rows that are not cached followed by the rows with criteria.
-        normalise: probabilities over the two verdicts instead of the whole vocabulary.
+        provider: the provider of log-probabilities; it is called once, with the z-free rows that are not cached
+            followed by the rows with criteria.
+        normalise: whether to take probabilities over the two verdicts instead of the whole vocabulary.
         clip: bound on the absolute value, in nats; null is the paper's form, which can be farmed (see ``CLIP``).
-        cache: keeps z-free terms between calls; see ``BaselineCache``.
+        cache: the cache that keeps z-free terms between calls (``BaselineCache``).
 
     Returns:
         One per case. A case that is not ``paid`` has ``-clip`` as its value, or without a clip what it measures where
@@ -161,7 +162,7 @@ def total_reward(
         weight: lambda. The paper's value is not known to us; 1 is ours.
         clip: bound on the absolute value of R_appr before weighing, in nats.
         formats: ``format_reward`` of each output; needed when ``format_weight`` is not 0.
-        format_weight: off (0) by default, as in the paper.
+        format_weight: the weight of the format reward; off (0) by default, as in the paper.
 
     Raises:
         ValueError: lengths differ.

@@ -38,7 +38,7 @@ class PerturbedSets(Frozen):
     path: str
     """Anything that ``carb_data.load`` takes: ``carb-seed``, a file, a hub id."""
     languages: tuple[str, ...] = ()
-    """Only sets whose prompt is in one of these; all where none is named."""
+    """The languages of the prompts of the sets that count; empty for all."""
     pairs: Literal["all", "knockout"] = "knockout"
     """Which candidates are compared, as in ``think:MODEL``."""
 

@@ -46,11 +46,11 @@ def fitting(
 
     Args:
         parts: training and held-out pairs.
-        count: gives the tokens of each row's prompt.
+        count: the function that counts the tokens of each row's prompt.
         max_new_tokens: length of the longest output, in tokens.
         context: longest prompt and output together that the model takes, in tokens; null where it does not say.
-        max_prompt_tokens: leave out pairs with a longer prompt; null leaves out what the context cannot hold, and
-            refuses when that is much.
+        max_prompt_tokens: the length in tokens above which a prompt's pair is left out; null leaves out what the
+            context cannot hold, and refuses when that is much.
 
     Raises:
         CarbError: too few pairs fit; the message has the numbers and names the options.

@@ -80,7 +80,7 @@ def mask_verdict(text: str) -> str:
     What is left is what the criteria say. Two texts that differ only in which letter they name become the same text.
 
     Args:
-        text: z, the criteria and the assessment.
+        text: the text z: the criteria and the assessment.
 
     Returns:
         The text with ``MASK`` in place of letters, of places such as "the first response", of arrows, of the values

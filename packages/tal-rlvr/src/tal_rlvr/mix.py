@@ -24,7 +24,7 @@ class MixSource(Frozen):
     weight: float = Field(default=1.0, gt=0)
     """Share of this source in the mix, relative to the other sources' weights."""
     task: Literal["culture", "off-topic", "other-language"] = "culture"
-    """For ``carb`` sets: the set's own wrong responses, ``off_topic_pairs`` or ``other_language_pairs``."""
+    """The task of ``carb`` sets: the set's own wrong responses, ``off_topic_pairs`` or ``other_language_pairs``."""
     culture: str | None = None
     language: str | None = None
     languages: tuple[str, ...] = ()

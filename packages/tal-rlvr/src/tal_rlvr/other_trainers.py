@@ -39,7 +39,7 @@ class JudgeRow(Frozen):
     culture: str
     language: str
     strict: bool
-    """A response shows a verdict that the judge may copy, so that only a well-formed judgement has one."""
+    """Whether only a well-formed judgement has a verdict, since a response shows one that the judge may copy."""
 
 
 def judge_rows(rows: Sequence[OrderedPair], prompts: PromptConfig, *, direct: bool = False) -> Iterator[JudgeRow]:
@@ -48,7 +48,7 @@ def judge_rows(rows: Sequence[OrderedPair], prompts: PromptConfig, *, direct: bo
     Args:
         rows: The pairs that ``tal_rlvr.mix.ordered`` gives.
         prompts: The settings of the prompt that is shown.
-        direct: ask for a verdict alone.
+        direct: whether to ask for a verdict alone.
     """
     form = "direct" if direct else "think"
     for row in rows:

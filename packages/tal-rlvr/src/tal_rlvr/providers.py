@@ -109,7 +109,7 @@ def verdict_logprobs(
         model: causal language model, in evaluation mode, under ``no_grad``.
         chunk: largest number of rows in one forward pass.
         budget: largest number of tokens, padding included, in one forward pass of several rows.
-        share_prefix: compute a prompt's keys and values once per chunk for all of its rows.
+        share_prefix: whether to compute a prompt's keys and values once per chunk for all of its rows.
         passes: forward passes to run in any case (sharded training needs the same number everywhere); surplus ones
             repeat the first row. Only without ``share_prefix``.
     """

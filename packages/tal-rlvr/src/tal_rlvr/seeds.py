@@ -53,10 +53,10 @@ def train_seeds(
     Args:
         config: the configuration, in any form that ``load_config`` takes.
         seeds: number of runs; their seeds are 0, 1, and so on.
-        resume: go on with a run that was interrupted.
+        resume: whether to go on with a run that was interrupted.
         overrides: values over the file's.
         on_note: a function that receives messages; ``OnNote`` explains it.
-        progress: called with each seed before its run begins.
+        progress: the function that is called with each seed before its run begins.
 
     Raises:
         CarbError: see ``run``; or fewer than one seed.

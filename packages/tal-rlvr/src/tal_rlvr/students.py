@@ -64,7 +64,7 @@ def train_bradley_terry(
 
     Args:
         model: folder or hub id of a causal language model or of a sequence classifier.
-        pairs: p is 1 for a ``Pair``, and the judge's probability for a ``JudgedPair``.
+        pairs: the pairs to learn from: p is 1 for a ``Pair``, and the judge's probability for a ``JudgedPair``.
         out: folder for the trained model.
 
     Raises:

@@ -75,7 +75,8 @@ def run(
 
     Args:
         config: the configuration, in any form that ``load_config`` takes.
-        resume: go on from the last checkpoint in the output folder; the result is that of a run that never stopped.
+        resume: whether to go on from the last checkpoint in the output folder; the result is that of a run that never
+            stopped.
         overrides: values over the file's.
         on_log: a function that receives each log; ``OnLog`` explains it.
         on_note: a function that receives messages; ``OnNote`` explains it. Nothing is ever printed to standard

@@ -31,7 +31,7 @@ class JudgeData(vf.TaskData):  # type: ignore[misc]  # verifiers is untyped
 
     label: Verdict
     strict: bool
-    """See ``tal_rlvr.other_trainers.JudgeRow``."""
+    """Whether only a well-formed judgement has a verdict, as in ``tal_rlvr.other_trainers.JudgeRow``."""
 
 
 class JudgeTask(vf.Task[JudgeData]):  # type: ignore[misc]  # verifiers is untyped

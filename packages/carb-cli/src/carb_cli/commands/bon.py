@@ -39,7 +39,7 @@ class Picked(OutputPart):
     """Quality of the best sample minus that of the pick."""
     curve: tuple[CurvePoint, ...]
     prompts: int
-    """That count."""
+    """Prompts that count."""
     errors: int
     """Prompts whose scoring failed."""
     short: int

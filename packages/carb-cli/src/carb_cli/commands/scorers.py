@@ -41,7 +41,7 @@ class ModelRow(OutputPart):
     ask: str
     """Scorer spec."""
     architecture: str | None
-    """As config.json names it; null where it is not known."""
+    """The architecture as config.json names it; null where it is not known."""
     base: str | None
     """Base model whose configuration it has; null behind a provider's API."""
     config: dict[str, Any] | None

@@ -36,9 +36,9 @@ class Validity(Correlation, Output):
     schema_: Literal["carb.validity/1"] = Field(default="carb.validity/1", alias="schema")
     confidence: float
     without: tuple[InfluenceRow, ...]
-    """Without each scorer."""
+    """The correlation without each scorer."""
     against: dict[str, DependentCorrelations]
-    """By the column of ``--against``: does the benchmark (a) predict better than it (b)? Empty without."""
+    """Comparison with each column of ``--against``: does the benchmark (a) predict better than it (b)?"""
     uncertain: UncertainCorrelation | None = None
     """Pearson's r as measured and without errors of measurement, with scorers of one base model kept together; null
     without a column ``benchmark_se``, ``downstream_se`` or ``base``."""

@@ -34,7 +34,7 @@ def behaviour(folders: Sequence[Path], dataset: Dataset, scores: ScoreTable, con
 
     Args:
         folders: the runs; in those without a journal, such as entries of a leaderboard, nothing tells of positions.
-        dataset: their sets.
+        dataset: the sets that they scored.
         scores: the scores of the sets that count.
         confidence: the confidence level of all intervals, between 0 and 1.
     """

@@ -115,7 +115,7 @@ def read_main(folders: Sequence[Path], culture_files: tuple[Path, ...], command:
     Args:
         folders: the folders that the user named.
         culture_files: the user's own cultures.
-        command: its name, for the message where no folder was named.
+        command: the command's name, for the message where no folder was named.
 
     Raises:
         CarbError: no folder, or as ``read_runs``.

@@ -83,7 +83,7 @@ class ScorerPart(OutputPart):
     by_family: Cells
     by_script: Cells
     perturbation: dict[str, KindRow]
-    """By CC, RC, CL, RP; those that the data set has."""
+    """Results by perturbation (CC, RC, CL, RP), for those that the data set has."""
     causal_to_surface: Estimate
     """Mean change under CC over that under RC, CL and RP."""
     consistency: ConsistencyRow | None
@@ -103,7 +103,7 @@ class ItemsPart(OutputPart):
     suspects: int
     """Items that good scorers lose and bad ones win, or whose wrong answer good scorers prefer."""
     suspicious: tuple[ItemRow, ...]
-    """At most 40 of these sets, the worst first."""
+    """The worst of these sets, at most 40, the worst first."""
 
 
 class Behaviour(OutputPart):
@@ -153,7 +153,7 @@ class ReferencePart(OutputPart):
     sets: int
     """Sets that it shares with these runs, mirrors included."""
     accuracy: Cell
-    """Over those of these sets that are not mirrors."""
+    """Accuracy over those of these sets that are not mirrors."""
     shared: Cell
     families: FamilyRow | None
     """The same over their mirrored families; null where there are none."""

@@ -51,7 +51,7 @@ class Payload:
     cut: int
     """Texts that were cut to ``LONGEST_TEXT`` characters."""
     wins: tuple[tuple[int, ...], ...]
-    """For each scorer and each other one: sets that the first wins and the second does not, mirrors left out."""
+    """Counts for each scorer and each other one: sets that the first wins and the second does not, mirrors left out."""
 
 
 def payload(

@@ -27,7 +27,7 @@ def chart_rows(points: Mapping[str, tuple[float, float]], confidence: float) -> 
     """Rows for ``figures.charts.regression``: the points, and the line with its bands over their range.
 
     Args:
-        points: benchmark and downstream result by scorer.
+        points: the benchmark result and the downstream result of each scorer, by its name.
         confidence: the confidence level of the bands, between 0 and 1.
     """
     short = labels(points)

@@ -40,7 +40,7 @@ class Numbers(OutputPart):
     failed: int
     """Sets with at least one response without a score."""
     accuracy: Cell
-    """Over the sets that count for a culture; a tie loses."""
+    """Accuracy over the sets that count for a culture; a tie loses."""
     shared: Cell
     """The same, where a tie of k gives 1/k."""
     families: Estimate | None

@@ -32,7 +32,7 @@ class Opinion(Frozen):
     which: Words = ""
     """Which region, generation or religion, in the reviewer's words."""
     natural: bool = True
-    """Does it read naturally? False only if the reviewer said no."""
+    """Whether it reads naturally; false only if the reviewer said no."""
     better: Words = ""
     """A better wording."""
 
@@ -53,9 +53,9 @@ class ReviewAnswer(Frozen):
     opinions: dict[Token, Opinion] = Field(default_factory=dict, max_length=16)
     """Opinions by token of the option; complete for ``answered``, else empty."""
     meaning: Literal["same", "changed", "unsure"] | None = None
-    """``version`` items: has the version the same meaning as the original?"""
+    """Whether the version has the same meaning as the original; only for ``version`` items."""
     concept: Literal["kept", "changed", "unsure"] | None = None
-    """``version`` items: is the cultural concept the same?"""
+    """Whether the version keeps the cultural concept; only for ``version`` items."""
     source: Words = ""
     """A link to a page that states this, or its title."""
     comment: Words = ""

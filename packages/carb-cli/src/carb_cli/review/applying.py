@@ -56,7 +56,7 @@ def apply(dataset: Dataset, report: ReviewReport, *, verified_only: bool = False
     Args:
         dataset: the data set that was reviewed.
         report: the report that ``carb_cli.review.report.report`` made of the review.
-        verified_only: keep verified sets alone.
+        verified_only: whether to keep verified sets alone.
 
     Raises:
         CarbError: the review is of another data set.

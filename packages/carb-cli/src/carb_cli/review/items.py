@@ -47,7 +47,8 @@ class ReviewItem(Frozen):
     source_item: str
     turns: tuple[ShownTurn, ...]
     options: tuple[Option, ...]
-    """In the order of their tokens for ``choice``, so that the place says nothing; original, then version otherwise."""
+    """The answers: for ``choice`` in the order of their tokens, so that the place says nothing; else original, then
+    version."""
     responses: dict[str, str]
     """Token to response id; never shown."""
     key: str | None
@@ -72,7 +73,7 @@ def items_of(dataset: Dataset | Iterable[BonSet], *, versions: bool = False) -> 
 
     Args:
         dataset: the sets to review.
-        versions: include the second task.
+        versions: whether to include the second task.
     """
     sets = list(dataset)
     for each in sets:

@@ -53,7 +53,7 @@ def make_link(db: sqlite3.Connection, reviewer: str | None, days: float = LINK_D
 
     Args:
         db: the file, in a transaction.
-        reviewer: id; null for the organiser's board.
+        reviewer: the reviewer's id; null for the organiser's board.
         days: days until the link ends.
 
     Returns:

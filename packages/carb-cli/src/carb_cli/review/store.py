@@ -72,7 +72,7 @@ def connect(path: Path, *, create: bool = False, schema: Sequence[str] = SCHEMA)
 
     Args:
         path: The path of the review file.
-        create: make it if it is not there.
+        create: whether to make the file if there is none.
         schema: the steps of the schema; another one only in tests.
 
     Raises:

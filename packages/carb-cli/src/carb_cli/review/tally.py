@@ -19,7 +19,7 @@ class OptionTally(Frozen):
     """Id of the response."""
     best: int
     right: int
-    """Right here too; ``best`` is not counted again."""
+    """Reviewers who say that it is right here too; ``best`` is not counted again."""
     wrong: int
     depends: int
     unnatural: int

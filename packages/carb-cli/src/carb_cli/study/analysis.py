@@ -73,7 +73,7 @@ def predict(
         confidence: The level of all intervals and of those in ``rows``, a share such as 0.95.
         influence: whether to leave out each scorer.
         bases: base model of each scorer, by name, for the correlation with errors of measurement; none if left out.
-        shared_source: benchmark and outcome rest on the same source.
+        shared_source: whether benchmark and outcome rest on the same source.
     """
     kept = _complete(rows, outcome, (benchmark,))
     x, y = _column(kept, benchmark), _outcome(kept, outcome)
@@ -150,9 +150,9 @@ def mean_of(values: Sequence[float], clusters: Sequence[str], confidence: float,
 
     Args:
         values: one for each prompt.
-        clusters: prompts that share one are not independent.
+        clusters: the cluster of each prompt; prompts that share one are not independent.
         confidence: level of the interval, between 0 and 1.
-        errors: prompts that do not count.
+        errors: the number of prompts that failed and do not count.
     """
     if not values:
         return Measured(value=None, n=0, errors=errors)

@@ -36,9 +36,10 @@ class BenchmarkConfig(_Table):
     limit: Annotated[int, Field(ge=1)] | None = None
     """Score only this many sets, spread evenly over cultures and domains."""
     max_chars: Annotated[int, Field(ge=1)] | None = None
-    """Only sets whose prompt and responses together have at most so many characters."""
+    """The largest number of characters that prompt and responses may have together; longer sets are left out."""
     ties: Literal["strict", "shared"] = "strict"
-    """As in ``bon_accuracy``. ``shared`` treats a tie as Best-of-N does: as a pick at random among the tied."""
+    """How ties count, as in ``bon_accuracy``. ``shared`` treats a tie as Best-of-N does: as a pick at random among the
+    tied."""
     source: Name | None = None
     """Where its items come from, for example ``blend``: a task of the same source shares its mistakes, and the result
     says so."""

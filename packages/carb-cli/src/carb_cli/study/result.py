@@ -30,9 +30,9 @@ class ScorerRow(OutputPart):
     spec: str
     benchmarks: dict[str, Measured]
     downstream: dict[str, Measured]
-    """Rows by outcome: ``bon/POLICY/TASK``, or ``NAME/TASK`` for optimised policies."""
+    """Results by outcome: ``bon/POLICY/TASK``, or ``NAME/TASK`` for optimised policies."""
     curves: dict[str, tuple[CurvePoint, ...]]
-    """Rows by outcome, for Best-of-N."""
+    """Curves by outcome, for Best-of-N."""
 
 
 class Prediction(OutputPart):
@@ -52,9 +52,9 @@ class Prediction(OutputPart):
     """Pearson's r with errors of measurement: items and base models are drawn anew together, and it is corrected for
     attenuation."""
     without: tuple[InfluenceRow, ...]
-    """Without each scorer; only for the primary benchmark."""
+    """The correlation without each scorer; only for the primary benchmark."""
     against: dict[str, DependentCorrelations] = Field(default_factory=dict)
-    """By the other benchmark: does this one (a) predict better than it (b)?"""
+    """Comparison with each other benchmark: does this one (a) predict better than it (b)?"""
     covariate: str | None = None
     """The benchmark that is taken out in ``partial``."""
     partial: Partial | None = None

@@ -37,7 +37,7 @@ def run_study(path: Path, *, open_with: Opener = open_scorer, report: Report | N
 
     Args:
         path: the file ``study.toml``.
-        open_with: opens scorers; for tests.
+        open_with: the function that opens a scorer from its spec; tests give another one.
         report: a function that is told about progress; null means none.
 
     Raises:

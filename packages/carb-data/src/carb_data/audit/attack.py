@@ -37,7 +37,7 @@ def audit(
             without the question come in here.
         learn: whether to train classifiers on words and characters as well; this needs scikit-learn (extra
             ``checks``).
-        seed: divides the sets into the classifiers' folds.
+        seed: the seed that divides the sets into the classifiers' folds.
 
     Raises:
         MissingExtraError: ``learn`` and scikit-learn is not installed.

@@ -36,7 +36,7 @@ def learned(items: Sequence[BonSet], name: str, *, seed: int = 0) -> list[list[f
         items: the sets; each needs two answers or more.
         name: one of ``LEARNED``: words (pairs of characters where a script has no spaces), or 1- to 4-grams; with the
             ending ``NEW_TOPICS``, tested on topics that it was not trained on.
-        seed: another seed divides otherwise.
+        seed: the seed of the division into folds.
 
     Raises:
         MissingExtraError: scikit-learn is not installed (extra ``checks``).
@@ -71,8 +71,8 @@ def groups(items: Sequence[BonSet], *, topics: bool = False) -> list[str]:
 
     Args:
         items: The sets that are divided into groups.
-        topics: join sets of one language and topic as well; a topic that joins two, ``hell-and-divorce``, goes with
-            both.
+        topics: whether to join sets of one language and topic as well; a topic that joins two, ``hell-and-divorce``,
+            goes with both.
     """
     joined, first = Joined(), dict[tuple[str, str], str]()
     for item in items:

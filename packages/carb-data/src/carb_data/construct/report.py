@@ -75,7 +75,7 @@ class ConstructReport(Frozen):
     counts: dict[str, int]
     """Sets built by ``culture / domain``."""
     failed: tuple[FailedSet, ...]
-    """In the order of the references; ``built`` and these sum to the references used."""
+    """Sets that could not be made, in the order of the references; ``built`` and these sum to the references used."""
     unused: dict[str, int]
     """Reason to number of references that no set could be made from."""
     discarded: dict[str, int]

@@ -149,9 +149,9 @@ def construct(
     Args:
         config: the references, the models and the limits of similarity.
         out: a ``.jsonl`` or ``.parquet`` file.
-        models: opens the models that the configuration names, see ``Models``.
+        models: the factory of the models that the configuration names (``Models``).
         journal: the file of answers; by default ``OUT.journal.jsonl`` beside ``out``.
-        progress: called after each set.
+        progress: the function that is called after each set.
 
     Raises:
         CarbError: unreadable references, a model that refuses every request, or not one set could be made.

@@ -182,7 +182,7 @@ def rows(name: str | Source, path: str | Path | None = None, *, seed: int = 0, *
     Args:
         name: a registered source, or a ``Source`` itself.
         path: the file or folder that holds the source's data; by default where ``find_files`` finds it.
-        seed: drives every random choice.
+        seed: the seed of every random choice.
         options: the source's own options.
 
     Raises:
@@ -219,10 +219,10 @@ def build(
         name: a registered source, or a ``Source`` itself.
         path: the file or folder that holds the source's data; None for where ``find_files`` finds it.
         out: a ``.jsonl`` file, or for a source of sets also a ``.parquet`` file.
-        seed: drives every random choice; the same seed gives the same file.
+        seed: the seed of every random choice; the same seed gives the same file.
         registry: cultures that may occur; ``None`` accepts any.
         skips: a ``.jsonl`` file for every skipped item with its reason.
-        progress: called after each source item with the numbers built and skipped so far.
+        progress: the function that is called after each source item with the numbers built and skipped so far.
         options: the source's own options.
 
     Raises:

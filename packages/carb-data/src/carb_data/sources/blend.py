@@ -63,7 +63,7 @@ def build(path: Path, options: BlendOptions, seed: int) -> Iterator[BonSet | Ski
     Args:
         path: the folder that holds ``annotations`` and ``questions``, or the one above it.
         options: The languages and places to build.
-        seed: chooses the lending places and the order of the responses.
+        seed: the seed of the choice of the lending places and of the order of the responses.
 
     Raises:
         CarbError: the files are not BLEnD's, or a place is unknown.

@@ -49,7 +49,7 @@ def build(path: Path, options: FamilyOptions, seed: int) -> Iterator[BonSet | Sk
     Args:
         path: the folder that holds ``annotations`` and ``questions``, or the one above it.
         options: The places to build.
-        seed: chooses among the groups of places that a question allows.
+        seed: the seed of the choice among the groups of places that a question allows.
 
     Raises:
         CarbError: the files are not BLEnD's, or a place is unknown.

@@ -65,7 +65,7 @@ def build_datasets(path: Path, options: ExchangeOptions, seed: int) -> Iterator[
     Args:
         path: the folder, of a ``Dataset`` or a ``DatasetDict``.
         options: what the rows do not say, and which split.
-        seed: decides the order of the responses.
+        seed: the seed of the order of the responses.
 
     Raises:
         MissingExtraError: the ``datasets`` library is not installed.
@@ -94,7 +94,7 @@ def to_set(record: Record, place: str, form: str, options: ExchangeOptions, seed
         place: where the row stands; names the item when the row has no ``id``.
         form: name of the source.
         options: The culture, the domain and whatever else the row does not say.
-        seed: decides the order of the responses.
+        seed: the seed of the order of the responses.
     """
     if "responses" in record:
         try:

@@ -51,10 +51,10 @@ def fetch(
 
     Args:
         name: The name of an open source.
-        accept: take files for which nobody granted a licence.
+        accept: whether to take files for which nobody granted a licence.
         mirror: the address before ``/owner/name/commit/path``.
         retries: The number of further attempts after a failed download.
-        progress: called after each file with the numbers of files done and in all.
+        progress: the function that is called after each file with the numbers of files done and in all.
 
     Raises:
         CarbError: no such source, no licence and not accepted, not found, interrupted, or another content than pinned.

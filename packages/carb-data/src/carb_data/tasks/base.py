@@ -100,9 +100,9 @@ def open_task(spec: str, *, judge: Judge | None = None) -> Task:
     """Open the task that a spec string describes, ``KIND:PATH?key=value&…``.
 
     Args:
-        spec: for example ``blend:?places=US,UK&weighted=true&limit=80``. An empty path stands for the files that
-            ``carb data fetch`` got, or those in ``CARB_DATA_DIR``.
-        judge: compares answers, for tasks that need one (``omgeval``).
+        spec: the task's spec, for example ``blend:?places=US,UK&weighted=true&limit=80``. An empty path stands for the
+            files that ``carb data fetch`` got, or those in ``CARB_DATA_DIR``.
+        judge: the function that compares answers, for tasks that need one (``omgeval``).
 
     Raises:
         CarbError: unknown kind or option, a missing judge, or files that are not the task's.

@@ -54,9 +54,9 @@ class BlendTaskOptions(TaskOptions):
     whole: bool = False
     """Grade the whole text instead of its first line."""
     topics: Names = ()
-    """Only these topics; empty: all."""
+    """The topics to ask about; empty for all."""
     ids: Names = ()
-    """Only the questions of these ids; empty: all. The same id is asked in every place."""
+    """The ids of the questions to ask; empty for all. The same id is asked in every place."""
     without: Names = ()
     """Leave out the questions of these: data sets (.jsonl, .parquet), or files with an id on each line."""
     distinct: bool = False

@@ -43,7 +43,7 @@ class ChoiceOptions(TaskOptions):
 
     places: Names = SHIPPED
     language: Literal["english", "local"] = "english"
-    """Only for questions built from the annotations; the published ones are English."""
+    """The language of questions that are built from the annotations; the published ones are English."""
     without: Names = ()
     """Leave out the questions of these: data sets, or files with an id on each line."""
     seed: int = 0

@@ -49,9 +49,9 @@ class IncludeOptions(TaskOptions):
     split: str = "test"
     """``test`` or ``validation``; examples come from ``validation`` in any case."""
     regional: bool = False
-    """Only questions whose regional_feature is not ``agnostic``."""
+    """Whether to ask only questions whose regional_feature is not ``agnostic``."""
     domains: Names = ()
-    """Only these domains; empty: all."""
+    """The domains to ask about; empty for all."""
     limit: int | None = Field(None, ge=1)
     """Ask only this many, spread evenly over the languages."""
 

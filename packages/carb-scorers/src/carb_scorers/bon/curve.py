@@ -22,7 +22,7 @@ def pick_weights(scores: Sequence[float], n: int) -> list[float]:
     """How often each sample is the pick of a random subset of n of the pool.
 
     Args:
-        scores: (N,) higher is better; equal scores share their win.
+        scores: (N,) the scores; higher is better; equal scores share their win.
         n: number of samples from which the best is picked, from 1 to the pool's size.
 
     Returns:
@@ -52,7 +52,7 @@ def expected_pick(scores: Sequence[float], qualities: Sequence[float], n: int) -
     """Mean quality of the pick over all subsets of n of the pool.
 
     Args:
-        scores: (N,) by which the pick is made.
+        scores: (N,) the scores by which the pick is made.
         qualities: (N,) what each sample is worth.
         n: number of samples from which the best is picked, from 1 to the pool's size.
     """

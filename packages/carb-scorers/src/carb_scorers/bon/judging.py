@@ -24,7 +24,7 @@ def judge_from(scorer: Scorer, folder: Path | None = None) -> Judge:
 
     Args:
         scorer: any scorer; left open.
-        folder: keeps every verdict in a journal there, so that none is asked for twice; null keeps nothing.
+        folder: the folder of the journal that keeps every verdict, so that none is asked for twice; null keeps nothing.
     """
 
     def judge(comparisons: Sequence[AnswerPair]) -> list[float | None]:

@@ -54,7 +54,7 @@ class BonResult(Frozen):
     curve: tuple[CurvePoint, ...]
     """Points of the curve at n = 1, 2, 4, … N; empty if no prompt counts."""
     prompts: tuple[PromptOutcome, ...]
-    """Those that count."""
+    """Outcomes of the prompts that count."""
     errors: int
     """Prompts whose scoring failed; they do not count."""
     short: int

@@ -47,10 +47,10 @@ async def score_pool(
         pool: one policy's samples for ``task``.
         task: the same as of the pool.
         scorer: any scorer; left open.
-        folder: keeps the results in a journal there and resumes from it; null keeps nothing.
+        folder: the folder of the journal that keeps the results and from which a run resumes; null keeps nothing.
         seed: seed of the order in which candidates are presented.
-        window: requests handed to the scorer at once.
-        on_progress: called after each window.
+        window: the number of requests handed to the scorer at once.
+        on_progress: the function that is called after each window.
 
     Raises:
         CarbError: the scorer met a user's mistake, or the journal is of something else.

@@ -96,11 +96,11 @@ async def collect(
     Args:
         policy: the policy that answers the prompts.
         task: the task whose prompts are asked.
-        n: samples for each prompt.
-        path: JSON Lines; made where it does not exist.
-        shots: show the task's examples, unless the policy was opened with ``shots=false``.
-        retry_errors: ask again for samples that failed.
-        on_samples: called after each window.
+        n: the number of samples for each prompt.
+        path: the JSON Lines file of the samples; it is made where it does not exist.
+        shots: whether to show the task's examples, unless the policy was opened with ``shots=false``.
+        retry_errors: whether to ask again for samples that failed.
+        on_samples: the function that is called after each window.
 
     Raises:
         OtherPoolError: the file holds samples of another policy or other prompts.

@@ -22,8 +22,8 @@ class Session(Protocol):
 
         Args:
             requests: the requests to score, cut into windows in their order.
-            on_results: called in the caller's thread.
-            window: requests handed to a scorer at once.
+            on_results: the function that gets the results, called in the caller's thread.
+            window: the number of requests handed to a scorer at once.
             parts: folder for the files of an engine that writes its own.
 
         Raises:

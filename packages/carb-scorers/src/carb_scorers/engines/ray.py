@@ -98,9 +98,9 @@ class RayEngine:
         """Join or start a cluster.
 
         Args:
-            workers: actors per scorer. Default: as many as the cluster has room for.
-            cpus: CPUs of a worker.
-            gpus: GPUs of a worker.
+            workers: the number of actors for each scorer; null means as many as the cluster has room for.
+            cpus: the number of CPUs of each worker.
+            gpus: the number of GPUs of each worker.
             address: address of the cluster, as ``ray.init`` takes it; null means the environment variable
                 ``RAY_ADDRESS``, or else a cluster of this machine alone, which ends with the engine.
 

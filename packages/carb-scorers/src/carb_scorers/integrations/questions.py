@@ -43,7 +43,7 @@ def listwise_questions(
     """The question on each set.
 
     Args:
-        dataset: perturbed texts are left out.
+        dataset: the sets to ask about; perturbed texts are left out.
         form: The name or path of a judge's form, as ``read_form`` takes it.
         reads: the letter's probability is read; else the model is asked to write a verdict.
         language: The language of the instructions, or ``item`` for each item's own.
@@ -76,7 +76,7 @@ def write_lm_eval_tasks(
 
     Args:
         dataset: The sets of the data set.
-        folder: is made; the tasks' YAML files and the questions as JSON Lines go there.
+        folder: the folder for the tasks' YAML files and the questions as JSON Lines; it is made.
         name: The name of the task.
         form, language, seed: as for ``listwise_questions``.
 

@@ -34,7 +34,7 @@ class TRLReward:
         Args:
             prompts: texts, or chats as lists of messages.
             completions: texts, or lists with the assistant's messages.
-            log_metric: given by the trainer; gets the share of completions that could not be scored.
+            log_metric: the trainer's function for metrics; it gets the share of completions that could not be scored.
             columns: The columns of the data set, among them ``culture`` and ``language``.
 
         Raises:

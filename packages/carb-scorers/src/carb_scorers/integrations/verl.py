@@ -27,8 +27,9 @@ def as_verl_reward(
 
     Args:
         scorer: a spec string (opened when first called) or a ``Scorer``.
-        batch: for verl's batch reward manager, which its trainers have up to 0.6: lists in, a list out. Responses
-            to the same prompt are then compared with each other, which scorers that compare (judges) need.
+        batch: whether the function is for verl's batch reward manager, which its trainers have up to 0.6: lists in, a
+            list out. Responses to the same prompt are then compared with each other, which scorers that compare
+            (judges) need.
         when_failed: reward of a response that could not be scored. verl has no missing rewards, so without this
             such a response ends the training with ``NoRewardError`` rather than be given a made-up number; but
             verl's managers ``rate_limited`` and ``prime`` make a reward of 0 of any error.

@@ -52,11 +52,11 @@ class Asker:
 
         Args:
             request: The request that holds the item's prompt and candidates.
-            texts: candidates in presented order.
+            texts: the candidates' texts in presented order.
             letters: a letter for each.
             reads: the answer's probability is read, so that the answer alone is asked for.
-            ranking: ask for an order of all candidates.
-            falling: name a scale of ratings from its upper end.
+            ranking: whether to ask for an order of all candidates.
+            falling: whether to name a scale of ratings from its upper end.
 
         Raises:
             CarbError: a template is broken, or there are no phrases in the language.

@@ -33,7 +33,7 @@ class Ask:
     labels: tuple[str, ...]
     kind: Kind
     note: str = ""
-    """Stands before what is written, in the result's rationale."""
+    """Text that stands before what is written, in the result's rationale."""
     wording: Wording = IN_BRACKETS
     """How a written verdict is found."""
 
@@ -107,8 +107,8 @@ def pairwise(request: ScoreRequest, ask: AskPair, *, reads: bool, knockout: bool
     Args:
         request: The request that holds the item's prompt and candidates.
         ask: the prompt about two candidates, the first shown as A.
-        reads: answers are natural log-probabilities of A and B, and not 1 for the pick and 0 for the other.
-        knockout: see above.
+        reads: whether answers are natural log-probabilities of A and B, and not 1 for the pick and 0 for the other.
+        knockout: whether candidates meet in a knockout and not all pairs.
         orders: The orders in which a pair is shown.
     """
     by_id = {candidate.id: candidate for candidate in request.candidates}

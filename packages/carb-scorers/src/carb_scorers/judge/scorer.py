@@ -35,9 +35,9 @@ class JudgeOptions(ScorerOptions):
     """``logprob``: the probability of each allowed answer is read from one forward pass. ``generate``: the model
     writes, and its verdict is found in the text."""
     answer: Literal["pick", "ranking"] = "pick"
-    """For ``mode=listwise`` with ``read=generate``: the judge names the best candidate, or orders all of them."""
+    """Whether the judge names the best candidate or orders all of them (``mode=listwise`` with ``read=generate``)."""
     pairs: Literal["all", "knockout"] = "all"
-    """For ``mode=pairwise``: every pair is compared, or only the pairs of a knockout."""
+    """Whether every pair is compared, or only the pairs of a knockout (``mode=pairwise``)."""
     orders: Literal["one", "both", "rotated"] | None = None
     """The orders in which candidates (for ``pointwise``, the scale) are shown: ``one``, as given; ``both``, also
     reversed; ``rotated``, every candidate in every position. The default is ``both`` for pairs and ``one`` otherwise.

@@ -36,7 +36,7 @@ def parse_pick(text: str, labels: Sequence[str], wording: Wording = IN_BRACKETS)
     Args:
         text: The text that the model wrote.
         labels: the letters that were shown.
-        wording: says how a verdict is found.
+        wording: the form's wording, which says how a verdict is found.
 
     Raises:
         VerdictError: there is no verdict, or there are different ones where only one may be, or it is not one of the

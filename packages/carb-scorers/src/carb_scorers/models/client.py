@@ -72,7 +72,7 @@ class Endpoint:
         """Send a request until it is answered.
 
         Args:
-            path: below the endpoint's URL.
+            path: the path below the endpoint's URL.
             body: The content that is sent as JSON.
             tokens: an estimate of what it costs, for the limit on tokens.
 

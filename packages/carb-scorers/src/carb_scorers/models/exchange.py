@@ -33,9 +33,9 @@ class TransientError(Exception):
 
     def __init__(self, kind: str, message: str, *, after: float = 0.0, gone: bool = False) -> None:
         """Args:
-        kind: of the error row.
+        kind: the kind of the error row.
         message: what happened.
-        after: seconds that the server asks to wait.
+        after: the seconds that the server asks to wait.
         gone: the server, not the request, is at fault: nobody listens, or it is overloaded.
         """
         super().__init__(message)
@@ -56,10 +56,10 @@ class Connection:
     def __init__(self, url: str, key: str | None, timeout: float, connections: int, wall: Callable[[], float]) -> None:
         """Args:
         url: the server's base URL.
-        key: sent in the header ``Authorization``; ``None`` sends none.
-        timeout: seconds for one attempt.
-        connections: kept open at once.
-        wall: seconds since 1970, for servers that say until when to wait.
+        key: the key that is sent in the header ``Authorization``; ``None`` sends none.
+        timeout: the limit of one attempt, in seconds.
+        connections: the number of connections that are kept open at once.
+        wall: the clock in seconds since 1970, for servers that say until when to wait.
         """
         self._key = Secret(key)
         self._httpx = require("httpx", package="carb-scorers", extra="api")
@@ -85,7 +85,7 @@ class Connection:
 
         Args:
             client: The client that ``connect`` gives.
-            path: below the server's URL.
+            path: the path below the server's URL.
             body: The content that is sent as JSON.
             proven: whether the server has answered before, so that URL, key and model are right.
 

@@ -30,12 +30,12 @@ def fitted(
     asked about less than another. A row that does not fit even so fails, and the others do not.
 
     Args:
-        tokenizer: decides where a question is cut.
+        tokenizer: the tokenizer, which decides where a question is cut.
         asked: the item's prompts, each with a given answer, which may be empty.
         make: the rows of one of them; raises where it cannot be put into tokens.
         sizes: how many tokens each of these rows has; the first one's are counted as the prompt's.
-        limit: tokens that a row may have.
-        truncate: see above.
+        limit: the largest number of tokens that a row may have.
+        truncate: what becomes of a text that is too long, as said above.
     """
     known: dict[object, R | Failure] = {}  # equal candidates are put into tokens once
     keys = [(conversation_key(prompt), answer) for prompt, answer in asked]

@@ -40,14 +40,14 @@ class Prompt:
 
     messages: Turns
     cue: str = ""
-    """Put after the messages for a model without a chat template, whose answer then continues the text."""
+    """Text put after the messages for a model without a chat template, whose answer then continues the text."""
     question: str = ""
     """The part that ``truncate=middle`` may shorten: the item's own question."""
     with_question: Callable[[str], Turns] | None = None
     """The messages with another text in the question's place; ``None`` where nothing may be shortened."""
     bare: bool = False
-    """Without a chat template: put only those special tokens before the text that the tokenizer puts there by itself,
-    as trainers do, instead of the start token in any case."""
+    """Whether, without a chat template, to put only those special tokens before the text that the tokenizer puts there
+    by itself, as trainers do, instead of the start token in any case."""
     group: int | None = None
     """Prompts of one item have the same number within a call. A backend may compute them together, but must not
     let prompts of another item change their result. ``None``: an item of its own."""

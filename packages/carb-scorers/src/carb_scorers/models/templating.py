@@ -30,8 +30,8 @@ def set_chat_template(tokenizer: Any, options: TemplateOptions) -> str:
     """Give a tokenizer the template and the variables that the options ask for.
 
     Args:
-        tokenizer: is changed; every later ``apply_chat_template`` gets the variables.
-        options: see there.
+        tokenizer: the tokenizer, which is changed: every later ``apply_chat_template`` gets the variables.
+        options: the options with the template's variables.
 
     Returns:
         What another template adds to the model's revision.

@@ -36,7 +36,7 @@ def answer_ids(tokenizer: Any, answer: str, *, end_of_turn: bool) -> list[int]:
 
     Args:
         tokenizer: The tokenizer of the model.
-        answer: tokenised on its own, so that its tokens are the same whatever the prompt ends with.
+        answer: the answer's text, tokenised on its own, so that its tokens are the same whatever the prompt ends with.
         end_of_turn: with a chat template, whether the token that ends the assistant's turn belongs to the answer.
             Preference optimisation trains on it (TRL appends it to every completion), so an implicit reward
             includes it.
@@ -86,7 +86,7 @@ class WordTree:
     endings: Mapping[str, tuple[int, ...]]
     """Each answer's tokens behind the lead."""
     after: Mapping[tuple[int, ...], tuple[int, ...]]
-    """From a path behind the lead, ``()`` first, to the tokens whose log-probabilities are wanted there."""
+    """Map from a path behind the lead, ``()`` first, to the tokens whose log-probabilities are wanted there."""
 
     @property
     def depth(self) -> int:
@@ -97,7 +97,7 @@ class WordTree:
         """Log-probability of each answer, and of no longer one that begins with it.
 
         Args:
-            steps: for each path of ``after`` its tokens' log-probabilities.
+            steps: for each path of ``after``, its tokens' log-probabilities.
         """
         ends = self.endings
         found = {text: sum(steps[ids[:i]][token] for i, token in enumerate(ids)) for text, ids in ends.items()}
@@ -152,7 +152,7 @@ def shortened(tokenizer: Any, question: str, excess: Callable[[str], int]) -> st
     """A question without its middle, as long as may be.
 
     Args:
-        tokenizer: decides where tokens end; cuts never fall inside one.
+        tokenizer: the tokenizer, which decides where tokens end; cuts never fall inside one.
         question: the text to shorten.
         excess: how many tokens too many there are with a given question; at most 0 when it fits.
 

@@ -105,7 +105,7 @@ class VLLMEngine:
         """Put rows beside all others that are under way, and wait for these.
 
         Args:
-            asked: token ids, and vLLM's sampling or pooling parameters for them.
+            asked: the token ids of each row, and vLLM's sampling or pooling parameters for them.
 
         Returns:
             vLLM's finished output of each row.

@@ -48,7 +48,7 @@ def tell(trainer: Any, what: str, steps: int, report: OnLog, names: Mapping[str,
         trainer: the trainer of transformers or TRL.
         what: the name of the phase, as the log shows it.
         steps: number of steps in the phase.
-        report: told about each log.
+        report: the function that gets each log.
         names: the entries of a log to pass on: from the trainer's key to the reported name.
     """
     transformers = require("transformers", package="tal-rlvr", extra="train")

@@ -40,7 +40,7 @@ def pool_divergence(
         reference: the policy that it is compared with.
         tokenizer: the tokenizer that both models use.
         prompts: the prompts in the form in which the policy received them.
-        pool: its answers; failed ones do not count.
+        pool: the policy's answers; failed ones do not count.
         temperature: the temperature at which the answers were sampled.
     """
     total, answers = 0.0, 0

@@ -115,7 +115,7 @@ def evaluate(
         part: the prompts to answer, with their references.
         name: the name of the samples' file, also used in reports.
         report: a function that is told about progress.
-        scorer: gives the reward; null: none.
+        scorer: the scorer that gives the reward; null gives none.
         start: the policy from which the divergence is measured; null: none is.
 
     Returns:

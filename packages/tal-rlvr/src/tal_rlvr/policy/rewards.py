@@ -27,8 +27,8 @@ class ScorerReward:
     Args:
         scorer: The scorer, which must be open.
         prompts: the task's prompts by id; rows of the training set have a column ``prompt_id``.
-        one_line: only the first line of a completion is the answer.
-        on_answers: told about every batch.
+        one_line: whether only the first line of a completion is the answer.
+        on_answers: the function that gets every batch of answers.
     """
 
     __name__ = "scorer"

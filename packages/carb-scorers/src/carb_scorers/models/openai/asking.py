@@ -28,7 +28,7 @@ async def ask(
         endpoint: The server that is asked.
         path: The path below the server's URL.
         body: The content that is sent as JSON; a null is left out.
-        read: makes something of the answer and what it cost; what it raises of an answer of another form is a failure.
+        read: the function of the answer and what it cost; what it raises of an answer of another form is a failure.
 
     Raises:
         CarbError: see ``Endpoint.post``, and what ``read`` raises.

@@ -60,8 +60,8 @@ def open_endpoint(options: ServerOptions, clock: Clock | None = None, *, url: st
     """The server that options name; nothing is sent yet.
 
     Args:
-        options: limits, and where the key is.
-        clock: tells the time; the system's by default.
+        options: the options that hold the limits and say where the key is.
+        clock: the clock; the system's by default.
         url: the base of its paths, where that is not ``options.url``.
 
     Raises:

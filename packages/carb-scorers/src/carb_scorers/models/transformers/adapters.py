@@ -46,12 +46,12 @@ class Adapter:
     loader: Loader = "AutoModelForSequenceClassification"
     """A transformers class by name, or a function ``(transformers, config) -> class with from_pretrained``."""
     output: Callable[[Any], Any] = _logits
-    """From the output of the model's own forward pass to ``(rows, outputs)``."""
+    """Function from the output of the model's own forward pass to ``(rows, outputs)``."""
     head: Callable[[Any], Any] = _score_head
     """The module that turns the final hidden state of a row's last token into outputs, where that is all there is
     to a score; ``None`` or a wrong guess, and the model's own forward pass is used."""
     ending: Callable[[Any], tuple[int, ...]] = _nothing
-    """From the configuration to tokens that the model expects behind every conversation."""
+    """Function from the configuration to tokens that the model expects behind every conversation."""
     outputs: int | None = None
     """How many outputs there are; by default the configuration's ``num_labels``."""
 

@@ -24,7 +24,7 @@ def split(config: Any, packs: Sequence[Pack]) -> Iterator[None]:
     """Compute attention pack by pack in this thread meanwhile.
 
     Args:
-        config: of the model's body; its choice of attention is ``sdpa`` and is put back.
+        config: the configuration of the model's body; its choice of attention is ``sdpa`` and is put back.
         packs: the lines of the batch, padded on the right.
     """
     _register()

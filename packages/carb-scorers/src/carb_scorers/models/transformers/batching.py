@@ -22,7 +22,7 @@ class Row:
     reads: tuple[int, ...]
     """Ascending indices into ``tokens``."""
     targets: tuple[int, ...] = ()
-    """For each read the token whose log-probability is wanted there; empty where something else is read."""
+    """The token of each read whose log-probability is wanted there; empty where something else is read."""
 
     def __post_init__(self) -> None:
         if not self.tokens or not self.reads or not 0 <= self.reads[0] <= self.reads[-1] < len(self.tokens):
@@ -105,7 +105,7 @@ def pack_group(rows: Sequence[Row], *, cost: Cost, longest: int) -> list[Pack]:
 
     Args:
         rows: The rows of one item; equal rows must have been merged.
-        cost: see ``Cost``.
+        cost: the cost model (``Cost``) that decides between packing and padding.
         longest: tokens that a pack of several rows may have at most.
 
     Returns:
@@ -145,7 +145,7 @@ def token_budget_batches(lengths: Sequence[int], budget: int) -> list[list[int]]
 
     Args:
         lengths: tokens in each row.
-        budget: upper bound of ``rows * longest`` in a batch, in tokens; at least 1.
+        budget: the upper bound of ``rows * longest`` in a batch, in tokens; at least 1.
 
     Returns:
         Lists of indices into ``lengths``; each index occurs exactly once.
@@ -173,7 +173,7 @@ def plan_passes(
 
     Args:
         groups: the rows of each item.
-        divide: makes packs of one item's rows.
+        divide: the function that makes packs of one item's rows.
         budget: padded tokens in one pass of several packs.
         merge: whether packs of different items may share a pass. Without it the shape of every pass, and so the
             rounding of every score, depends on one item alone.

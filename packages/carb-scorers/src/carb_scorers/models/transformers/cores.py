@@ -130,9 +130,9 @@ class OwnCore:
 
     Args:
         model: any transformers model.
-        output: reads ``(rows, D)`` or ``(rows, tokens, D)`` from the model's output.
+        output: the function that reads ``(rows, D)`` or ``(rows, tokens, D)`` from the model's output.
         per_token: the output has a line per token (language models), not per row (classifiers).
-        compiled: run the forward pass through ``torch.compile``.
+        compiled: whether to run the forward pass through ``torch.compile``.
     """
 
     packable = False

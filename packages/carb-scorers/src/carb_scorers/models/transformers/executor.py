@@ -65,9 +65,10 @@ class Executor(Generic[W]):
         """An outcome for each row of each item.
 
         Args:
-            items: whatever ``encode`` takes.
-            encode: makes an item's rows; called once per item, in a thread of its own.
-            read: from states ``(reads, D)`` of some rows to one outcome per row; called under inference mode.
+            items: the items, of the type that ``encode`` takes.
+            encode: the function that makes an item's rows; it is called once per item, in a thread of its own.
+            read: the function from states ``(reads, D)`` of some rows to one outcome per row; it is called under
+                inference mode.
             packing: whether rows of an item may share a sequence, where a core can do that.
 
         Returns:

@@ -30,7 +30,7 @@ class Written:
     finished: bool
     """``False`` where ``max_tokens`` cut the text off."""
     choices: Choices | None = None
-    """See ``Generation``."""
+    """Probabilities of the watched words, as ``Generation.choices``."""
     entropy: float = math.nan
     """Mean entropy of the next-token distributions along the output, in nats."""
 
@@ -160,10 +160,10 @@ def write_rows(
     Args:
         model: a causal language model of transformers, in evaluation mode.
         tokenizer: The tokenizer of the model.
-        rows: token ids. Copies of one row are read once.
+        rows: the token ids of each row. Copies of one row are read once.
         seeds: The seed for each row; without effect where writing is greedy.
         writing: The settings of writing; its seed has no effect here.
-        entropies: measure the entropy of the distributions that tokens are drawn from.
+        entropies: whether to measure the entropy of the distributions that tokens are drawn from.
 
     Raises:
         CarbError: a watched word is not one token.

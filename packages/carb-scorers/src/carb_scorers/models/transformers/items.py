@@ -40,7 +40,7 @@ class ItemRunner(Generic[W]):
 
     Args:
         workers: each with ``core`` and ``loaded``.
-        options: decide batches, packing and what becomes of long rows.
+        options: the options that decide batches, packing and what becomes of long rows.
     """
 
     def __init__(self, workers: Sequence[W], options: HFOptions) -> None:
@@ -84,9 +84,9 @@ class ItemRunner(Generic[W]):
             prompts: The prompts to ask.
             answers: given answers, one for each prompt, or none.
             rows_of: the rows of a prompt.
-            read: see ``Executor.map``.
-            finish: from the outcomes of a prompt's rows to its answer.
-            packing: see ``Executor.map``.
+            read: the function that reads outcomes, as for ``Executor.map``.
+            finish: the function from the outcomes of a prompt's rows to its answer.
+            packing: the way of packing, as for ``Executor.map``.
         """
         assert self.workers  # open
         members = groups_of([prompt.group for prompt in prompts])

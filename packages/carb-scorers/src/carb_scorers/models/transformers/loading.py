@@ -77,7 +77,7 @@ def load(target: str, options: HFOptions, loader: Loader, device: str | None = N
 
     Args:
         target: folder or hub id.
-        options: see ``HFOptions``.
+        options: the options of the backend (``HFOptions``).
         loader: The class that loads the model, for example ``"AutoModelForCausalLM"``.
         device: one of ``devices(options)``; the first by default.
 

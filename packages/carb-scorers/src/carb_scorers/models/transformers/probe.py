@@ -41,9 +41,9 @@ def try_core(core: Core, rows: Sequence[Row], finish: Callable[[Any], Any], expe
     shapes, what a mask hides is multiplied by exact zeros in any precision.
 
     Args:
-        core: its flags ``packable`` and ``paddable`` are set.
+        core: the core whose flags ``packable`` and ``paddable`` are set.
         rows: The rows that ``probe_rows`` gives.
-        finish: from the core's states to outputs.
+        finish: the function from the core's states to outputs.
         expected: the outputs of the model's own forward pass over one row, ``(1, D)``.
     """
     torch = require("torch", package="carb-scorers", extra="hf")

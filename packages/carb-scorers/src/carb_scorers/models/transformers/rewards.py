@@ -26,9 +26,9 @@ class RewardOptions(HFOptions):
     """Options of ``classifier:MODEL`` on transformers."""
 
     objective: str | None = None
-    """For a head with several outputs, the name or number of the output that is the score."""
+    """The name or number of the output that is the score, for a head with several outputs."""
     weights: tuple[float, ...] | None = None
-    """For a head with several outputs, the weights whose sum with them is the score, such as ``0.3,0.7``."""
+    """The weights of the outputs in the score, for a head with several, such as ``0.3,0.7``."""
 
     @field_validator("weights", mode="before")
     @classmethod
@@ -43,7 +43,7 @@ class RewardWorker:
     loaded: Loaded
     core: Core
     finish: Any
-    """From states ``(rows, D)`` to outputs ``(rows, labels)``."""
+    """Function from states ``(rows, D)`` to outputs ``(rows, labels)``."""
 
 
 class HFRewardModel:
