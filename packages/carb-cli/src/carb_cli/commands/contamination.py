@@ -115,7 +115,7 @@ def _texts(names: Iterable[str]) -> Iterator[str | BonSet]:
         if name.endswith(".txt"):
             try:
                 with Path(name).open(encoding="utf-8") as file:
-                    yield from (line for line in file if line.strip())
+                    yield from (line.strip() for line in file if line.strip())
             except OSError as error:
                 raise CarbError(f"Cannot read {name}: {error.strerror}.") from None
             except UnicodeDecodeError:
