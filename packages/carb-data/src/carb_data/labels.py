@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Sequence
 from functools import cache
 from importlib import resources
 
@@ -16,6 +17,7 @@ LANGUAGES = frozenset({"ar", "de", "en", "es", "ja", "ko", "ru", "th", "vi", "zh
 
 _ARABIC = "\u0620-\u064a"
 _MARKS = "[\u064b-\u0652]*"
+_WORD = r"\b"
 _ARABIC_NAME = re.compile(rf"(ال)?([{_ARABIC} ]+)")
 
 
@@ -23,23 +25,33 @@ _ARABIC_NAME = re.compile(rf"(ال)?([{_ARABIC} ]+)")
 def _shipped() -> dict[str, list[str]]:
     path = resources.files("carb_data") / "resources" / "labels.json"
     patterns: dict[str, list[str]] = json.loads(path.read_text(encoding="utf-8"))
-    return {culture: [_as_word(pattern) for pattern in listed] for culture, listed in patterns.items()}
+    return patterns
 
 
-def _as_word(pattern: str) -> str:
-    """An Arabic name as a whole word; any other pattern as it is.
+def _one_of(patterns: Sequence[str]) -> re.Pattern[str]:
+    """A pattern that matches what one of the patterns matches, Arabic names as whole words.
 
     Arabic writes conjunctions, prepositions and the article without a space before the name and the ending of an
     adjective after it, so that ``\\b`` does not do: Qatar is in ``بقطر`` and ``القطرية``, but not in ``قطرة`` (a drop).
+    What several alternatives begin with is tested once, since each place of a text would test it for each of them.
     """
-    found = _ARABIC_NAME.fullmatch(pattern)
-    if found is None:
-        return pattern
-    article, stem = found.groups()
-    before = "[وف]?(?:[بك]?ال|لل)" if article else "[وف]?(?:[بكل]?(?:ال)?|لل)"
+    arabic = [found for pattern in patterns if (found := _ARABIC_NAME.fullmatch(pattern))]
+    words = [pattern for pattern in patterns if pattern.startswith(_WORD)]
+    parts = [pattern for pattern in patterns if not _ARABIC_NAME.fullmatch(pattern) and pattern not in words]
+    if words:
+        parts.append(rf"{_WORD}(?:{'|'.join(pattern.removeprefix(_WORD) for pattern in words)})")
+    if arabic:
+        names = "|".join(map(_arabic, arabic))
+        parts.append(f"(?<![{_ARABIC}])(?=[{_ARABIC}])[وف]?(?:{names}){_MARKS}(?![{_ARABIC}])")
+    return re.compile("|".join(parts))
+
+
+def _arabic(name: re.Match[str]) -> str:
+    """An Arabic name with its prepositions and article before it and its endings after it."""
+    article, stem = name.groups()
+    before = "(?:[بك]?ال|لل)" if article else "(?:[بكل]?(?:ال)?|لل)"
     ending = f"(?:{_MARKS}(?:ة|ون|ين|ات|ا))?"
-    after = ending if stem.endswith("ي") else f"(?:ي{ending})?"
-    return rf"(?<![{_ARABIC}]){before}{stem}{after}{_MARKS}(?![{_ARABIC}])"
+    return before + stem + (ending if stem.endswith("ي") else f"(?:ي{ending})?")
 
 
 def is_known(culture_id: str, language: str) -> bool:
@@ -61,7 +73,7 @@ def label_pattern(culture_id: str) -> re.Pattern[str]:
     while True:
         patterns += _shipped().get(culture.id, [rf"\b{re.escape(culture.name)}\b"])
         if culture.parent is None:
-            return re.compile("|".join(patterns))
+            return _one_of(patterns)
         culture = cultures[culture.parent]
 
 
