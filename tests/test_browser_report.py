@@ -251,6 +251,15 @@ def test_the_leaderboard_filters(watched: Watched, reports: dict[str, Path]) -> 
     assert "on 11 sets" in page.inner_text("#lead-status")
     assert set(column(page, "#leaderboard", 9)) == {"11"}
     assert set(column(page, "#leaderboard", 1)) == {""}, "ranks are of all sets"
+    floors = {page.inner_text("#lead-floor")}
+    page.select_option("#lead-culture", "")
+    floors.add(page.inner_text("#lead-floor"))
+    page.select_option("#lead-domain", "")
+    floors.add(page.inner_text("#lead-floor"))
+    assert len(floors) == 3, "the floor is that of the choice"
+    assert all(re.fullmatch(r"[\d.]+% \[[\d.]+ – [\d.]+\] \(.+\)", floor) for floor in floors)
+    page.select_option("#lead-culture", "thai")
+    page.select_option("#lead-domain", "values")
     page.select_option("#lead-kind", "judge")
     assert column(page, "#leaderboard", 2) == ["first"]
     for select in ("#lead-culture", "#lead-domain", "#lead-kind"):

@@ -109,7 +109,7 @@ def test_numbers_are_those_of_the_metrics(found: dict[str, Any], finished_run: P
     order = [scorer["overall"]["accuracy"] for scorer in found["scorers"].values()]
     assert order == sorted(order, reverse=True)
     floor = found["floor"]["rows"][0]
-    assert floor["group"] is None
+    assert floor["group"] == {}
     assert floor["floor"]["accuracy"] >= floor["predictors"]["baseline:length"]
     assert floor["floor"]["accuracy"] >= floor["chance"]
     assert len(found["pairs"]) == 3

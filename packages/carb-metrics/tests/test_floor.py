@@ -6,9 +6,12 @@ import numpy as np
 import polars as pl
 import pytest
 
-from carb_data import BonSet, Dataset, Response, ScoreTable
+from carb_data import BonSet, CarbError, Dataset, Response, ScoreTable
 from carb_data.table import COLUMNS
 from carb_metrics import surface_floor
+from carb_metrics.outcomes import outcomes_of_frame
+
+DOMAINS = ("values", "linguistics")
 
 
 def world(sets: int = 160, seed: int = 0) -> Dataset:
@@ -45,7 +48,7 @@ def world(sets: int = 160, seed: int = 0) -> Dataset:
 
 def table(dataset: Dataset, **scorers) -> ScoreTable:
     rows = [
-        (name, s.id, r.id, r.role.value, s.culture, "values", r.language, None, None, float(score(s, r)))
+        (name, s.id, r.id, r.role.value, s.culture, s.domain, r.language, None, None, float(score(s, r)))
         for name, score in scorers.items()
         for s in dataset
         for r in s.responses
@@ -81,17 +84,54 @@ def test_a_scorer_that_reads_only_the_surface_is_not_above_it(found):
     assert found.test("understands").above
     assert found.test("understands").p_adjusted < 0.001
     assert found.test("baseline:language") is None
-    assert {row.group for row in found.rows} == {None, "korean", "thai"}
+    cultures = [{"culture": "korean"}, {"culture": "thai"}]
+    both = [{**one, "domain": "values"} for one in cultures]
+    assert [row.group for row in found.rows] == [{}, *cultures, {"domain": "values"}, *both]
     for test in found.tests:
         inside = test.difference.low <= 0 <= test.difference.high
         assert inside == (test.difference.p >= 0.05)
+
+
+def test_the_floor_of_a_choice_is_that_of_its_sets_alone():
+    """Each culture, each domain, and each culture within a domain: the same numbers as from those sets' credits."""
+    dataset = Dataset(
+        item.model_copy(update={"culture": ("spanish-mx", "spanish-ar", "thai")[i % 3], "domain": DOMAINS[i % 2]})
+        for i, item in enumerate(world())
+    )
+    scores = table(dataset, baseline__language=lambda _, r: r.language == "ko")
+    whole = surface_floor(scores, dataset)
+    credit = outcomes_of_frame(scores.frame.filter(pl.col("scorer") == "baseline:language"), "shared")
+    kept = {item.id: item for item in dataset}
+    for row in whole.rows:
+        chosen = [
+            value
+            for key, value in credit.select("item_id", "credit").iter_rows()
+            if row.group.get("culture", "spanish" if "spanish" in kept[key].culture else "thai")
+            == ("spanish" if "spanish" in kept[key].culture else "thai")
+            and row.group.get("domain", kept[key].domain) == kept[key].domain
+        ]
+        assert row.floor.n == len(chosen)
+        assert row.predictors["baseline:language"] == pytest.approx(np.mean(chosen))
+        assert row.floor.accuracy == max(row.predictors.values())
+    assert [row.group.get("culture") for row in whole.rows].count("spanish") == 3  # its varieties count for it
+    varieties = surface_floor(scores, dataset, by=["variety"])
+    assert [row.group for row in varieties.rows[1:]] == [{"variety": v} for v in ("spanish-ar", "spanish-mx", "thai")]
+
+
+@pytest.mark.parametrize(
+    ("by", "says"), [("culture", r"such as \['culture'\]"), (["colour"], "'colour' is not a column")]
+)
+def test_a_wrong_grouping_is_refused(by, says):
+    dataset = world(8)
+    with pytest.raises(CarbError, match=says):
+        surface_floor(table(dataset, guesses=lambda _, r: len(r.text)), dataset, by=by)
 
 
 def test_without_baselines_the_features_find_the_shortcut():
     dataset = world(seed=3)
     rng = np.random.default_rng(2)
     scores = table(dataset, reads_language=lambda _, r: (r.language == "ko") + 1e-6 * rng.random())
-    found = surface_floor(scores, dataset, by=None)
+    found = surface_floor(scores, dataset, by=())
     assert found.overall.predictors["language match"] > 0.35
     assert not found.test("reads_language").above
 
@@ -105,7 +145,7 @@ def test_without_a_shortcut_the_floor_is_near_chance():
             )
             for item in world(120, seed)
         )
-        floors.append(surface_floor(table(dataset, guesses=lambda *_: rng.random()), dataset, by=None).overall.floor)
+        floors.append(surface_floor(table(dataset, guesses=lambda *_: rng.random()), dataset, by=()).overall.floor)
     assert all(0.25 <= cell.accuracy < 0.38 for cell in floors)
 
 

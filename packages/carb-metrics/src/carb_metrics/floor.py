@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from itertools import combinations
 from operator import add
 
 import numpy as np
 import polars as pl
 
-from carb_data import CarbError, Dataset, ScoreTable
+from carb_data import CarbError, Culture, Dataset, Registry, ScoreTable
+from carb_data import cultures as default_cultures
+from carb_metrics.breakdowns import describe
 from carb_metrics.cells import Cell, Result
 from carb_metrics.clusters import Ints, cluster_of, share_interval
 from carb_metrics.intervals import Floats, check_confidence
@@ -35,8 +37,8 @@ _STEPS = 12
 class FloorRow(Result):
     """The best surface predictor of some sets. Ties are shared, and it is at least chance."""
 
-    group: str | None
-    """Value of ``by``; null for all sets."""
+    group: dict[str, str]
+    """Column to value, for each column that the sets were chosen by; empty for all sets."""
     predictor: str
     """A baseline of the table, a feature, ``all surface features``, or ``chance``."""
     floor: Cell
@@ -50,7 +52,8 @@ class FloorTest(Result):
     """One scorer against the floor, on the same sets, ties shared in both."""
 
     scorer: str
-    group: str | None
+    group: dict[str, str]
+    """As in ``FloorRow``."""
     predictor: str
     """The predictor that it is compared with."""
     accuracy: float
@@ -66,7 +69,7 @@ class SurfaceFloor(Result):
     """The floor, and the test of every scorer against it."""
 
     rows: tuple[FloorRow, ...]
-    """All sets first, then each group."""
+    """All sets first, then each value of each column, then each combination."""
     tests: tuple[FloorTest, ...]
 
     @property
@@ -74,17 +77,18 @@ class SurfaceFloor(Result):
         """The floor of all sets."""
         return self.rows[0]
 
-    def test(self, scorer: str, group: str | None = None) -> FloorTest | None:
-        """The test of one scorer; null for a baseline."""
+    def test(self, scorer: str, **group: str) -> FloorTest | None:
+        """The test of one scorer on the chosen sets (``culture="thai"``), by default on all; null for a baseline."""
         return next((t for t in self.tests if (t.scorer, t.group) == (scorer, group)), None)
 
 
 def surface_floor(
     scores: ScoreTable,
     dataset: Dataset,
-    by: str | None = "culture",
+    by: Sequence[str] = ("culture", "domain"),
     confidence: float = 0.95,
     *,
+    cultures: Registry | Iterable[Culture] = default_cultures,
     baselines: Sequence[str] | None = None,
     folds: int = 5,
     seed: int = 0,
@@ -100,8 +104,11 @@ def surface_floor(
     Args:
         scores: table of the scorers, baselines among them or not.
         dataset: the sets that were scored, for the texts.
-        by: a column for which each value gets a floor of its own, or null.
+        by: columns of the table, or ``variety``. Each value of each column, and each combination of values, gets a
+            floor of its own; without columns there is the floor of all sets alone. As in ``breakdown``, a set about a
+            variety (``spanish-mx``) counts for the ``culture`` into which it rolls up.
         confidence: The level of intervals and tests, a share such as 0.95.
+        cultures: the registry that says which culture a variety rolls up into.
         baselines: scorers that are predictors and not tested; by default those whose name begins with ``baseline:``.
         folds: The number of folds of the cross-validation.
         seed: The seed by which sets are put into folds.
@@ -110,7 +117,8 @@ def surface_floor(
         null for an empty table.
 
     Raises:
-        CarbError: a set of the table is not in the data set, or ``by`` is not a column.
+        CarbError: a set of the table is not in the data set, ``by`` names what is not a column, or a culture is not in
+            the registry.
     """
     check_confidence(confidence)
     if folds < 2:
@@ -125,9 +133,14 @@ def surface_floor(
     lost = one.filter(~pl.col("item_id").is_in([item.id for item in dataset]))
     if lost.height:
         raise CarbError(f"The data set has no set '{lost['item_id'][0]}', which the table scores.")
-    if by is not None and by not in one.columns:
-        raise CarbError(f"by='{by}' is not a column of the table.")
+    if isinstance(by, str):
+        raise CarbError(f"by takes a sequence of columns, such as ['{by}']; got the string '{by}'.")
     sets = outcomes_of_frame(one.with_columns(scorer=pl.lit("")), "shared").sort("item_id")
+    if by:
+        sets = describe(sets, cultures if isinstance(cultures, Registry) else Registry(cultures)).sort("item_id")
+    unknown = [column for column in by if column not in sets.columns]
+    if unknown:
+        raise CarbError(f"by: '{unknown[0]}' is not a column of the table.")
     cluster = cluster_of(sets)
     predicted = _predictions(one, dataset, frame, surface, cluster, folds, seed)
     right = one["role"].to_numpy() == "chosen"
@@ -137,23 +150,29 @@ def surface_floor(
     credit[CHANCE] = 1 / size
     tested = [name for name in names if name not in surface]
     own = _credits(frame, tested, sets)
-    groups: list[tuple[str | None, Ints]] = [(None, np.arange(len(size)))]
-    if by is not None:
-        values = sets.with_row_index("_place").group_by(by).agg("_place").sort(pl.col(by).cast(pl.String))
-        groups += [(str(key), np.array(rows)) for key, rows in values.iter_rows()]
     rows, tests = [], []
-    for group, where in groups:
+    for group, where in _groups(sets, by):
         row = _floor(group, {name: values[where] for name, values in credit.items()}, cluster[where], confidence)
         rows.append(row)
         tests += _tests(row, tested, own[:, where], credit[row.predictor][where], cluster[where], confidence)
     return SurfaceFloor(rows=tuple(rows), tests=tuple(tests))
 
 
+def _groups(sets: pl.DataFrame, by: Sequence[str]) -> Iterable[tuple[dict[str, str], Ints]]:
+    """Each choice of values for some of the columns, and the places of its sets."""
+    yield {}, np.arange(sets.height)
+    texts = sets.select(pl.int_range(pl.len()).alias("_place"), *(pl.col(c).cast(pl.String) for c in by))
+    for count in range(1, len(by) + 1):
+        for columns in combinations(by, count):
+            for *values, places in texts.group_by(columns).agg("_place").sort(columns).drop_nulls().iter_rows():
+                yield dict(zip(columns, values, strict=True)), np.array(places)
+
+
 def _number(frame: pl.DataFrame) -> Ints:
     return frame["item_id"].rle_id().to_numpy().astype(np.int64)
 
 
-def _floor(group: str | None, credit: dict[str, Floats], cluster: Ints, confidence: float) -> FloorRow:
+def _floor(group: dict[str, str], credit: dict[str, Floats], cluster: Ints, confidence: float) -> FloorRow:
     accuracies = {name: float(values.mean()) for name, values in credit.items()}
     best = max(accuracies, key=lambda name: (accuracies[name] - 1e-9 * (name != CHANCE), name == CHANCE))
     values = credit[best]

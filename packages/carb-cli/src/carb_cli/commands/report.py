@@ -192,7 +192,7 @@ def leaderboard(found: Report) -> None:
         floor = found.floor.overall
         name = short.get(floor.predictor, floor.predictor)
         display.say(f"Surface cues alone reach {percent(floor.floor.accuracy)}% with ties shared ({name}).")
-        tested = [test for test in found.floor.tests if test.group is None]
+        tested = [test for test in found.floor.tests if not test.group]
         if tested:
             above = [short[test.scorer] for test in tested if test.above]
             display.say(f"Above that, after correction: {', '.join(above) or 'none'}.")

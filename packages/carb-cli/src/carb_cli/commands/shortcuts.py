@@ -61,7 +61,7 @@ def shortcuts(*runs: Path, confidence: float = 0.95, culture_file: CultureFile =
         columns = ["predictor", "accuracy %"]
         known = sorted(found.floor.overall.predictors.items(), key=lambda pair: -pair[1])
         display.table("Surface predictors, ties shared", columns, [(n, percent(a)) for n, a in known], columns[1:])
-        tests = {test.scorer: test for test in found.floor.tests if test.group is None}
+        tests = {test.scorer: test for test in found.floor.tests if not test.group}
     else:
         tests = {}
     rows = []

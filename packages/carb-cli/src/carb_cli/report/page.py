@@ -172,10 +172,13 @@ def _of_sets(report: Report, models: Sequence[str], what: str) -> str:
     above = sum(cell.low is not None and cell.low > chance for cell in known.values())
     what += "" if len(known) == 1 else "s"
     said = f"{above} of {len(known)} {what} {'is' if 1 in (above, len(known)) else 'are'} clearly above chance"
-    if report.floor is not None and what.startswith("model"):
+    if report.floor is not None:
         tests = [test for name in known if (test := report.floor.test(name)) is not None]
-        floor = percent(report.floor.overall.floor.accuracy)
-        said += f", {sum(test.above for test in tests)} above the {floor}% that the surface alone reaches"
+        floor = f"{percent(report.floor.overall.floor.accuracy)}%"
+        if what.startswith("model"):
+            said += f", {sum(test.above for test in tests)} above the {floor} that the surface alone reaches"
+        else:
+            said += f"; baselines read nothing but the surface, which reaches {floor} here"
     best = max(known, key=lambda name: known[name].accuracy or 0.0)
     cell, name = known[best], safe(labels(report.scorers)[best])
     limits = f"[{percent(cell.low)} – {percent(cell.high)}]"

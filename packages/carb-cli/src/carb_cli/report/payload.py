@@ -159,9 +159,16 @@ def _cells(report: Report) -> dict[str, list[list[float | int | None]]]:
 
 
 def _floors(report: Report) -> dict[str, list[float | str | None]]:
-    """The surface floor of all sets, under an empty key, and of each culture: its share, and the best predictor."""
-    rows = () if report.floor is None else report.floor.rows
-    return {row.group or "": [row.floor.accuracy, row.predictor] for row in rows}
+    """The surface floor of every choice of culture and domain, by the keys of ``_cells``: share, limits, predictor."""
+    return {
+        f"{row.group.get('culture', '')}/{row.group.get('domain', '')}": [
+            row.floor.accuracy,
+            row.floor.low,
+            row.floor.high,
+            row.predictor,
+        ]
+        for row in (() if report.floor is None else report.floor.rows)
+    }
 
 
 def _humans(report: Report) -> dict[str, list[float | None]]:

@@ -11,10 +11,9 @@ const leaderboard = (data) => {
   const show = () => {
     const { culture, domain, kind } = chosen;
     const cells = data.cells[`${culture}/${domain}`] ?? [];
-    // The floor is known for all sets and for each culture; in a domain there is no line rather than a wrong one.
-    const [floor, predictor] = (domain === "" && data.floors[culture]) || [null, ""];
+    const [floor, least, most, predictor] = data.floors[`${culture}/${domain}`] ?? [null, null, null, ""];
     const legend = $("#lead-floor");
-    if (legend) legend.textContent = floor === null ? "not computed for this choice" : `${percent(floor)}% (${predictor})`;
+    if (legend) legend.textContent = floor === null ? "no sets" : `${percent(floor)}% [${percent(least)} – ${percent(most)}] (${predictor})`;
     const [human, from, to] = data.humans[`${culture}/${domain}`] ?? [null, null, null];
     const people = $("#human-line");
     if (people) people.textContent = human === null ? "no reviews for this choice" : `${percent(human)}% [${percent(from)} – ${percent(to)}]`;
