@@ -22,7 +22,7 @@ from carb_cli.commands.report import leaderboard
 from carb_cli.report.behaviour import planning
 from carb_cli.report.content import content, read_runs
 from carb_cli.report.model import Report
-from carb_cli.report.page import csp_hash, render
+from carb_cli.report.page import csp_hash, render, verdict
 from carb_cli.report.payload import DIGITS, payload
 from carb_cli.runs import only
 from carb_data import Dataset, ScoreTable
@@ -74,6 +74,14 @@ def test_the_page_says_what_its_sets_can_tell_of_the_two_best(finished_run: Path
         report.model_copy(update={"pairs": (settled,), "scorers": _two(report, row.a, row.b)})
     )
     assert planning(report.model_copy(update={"pairs": ()})) == ""
+
+
+def test_the_verdict_on_baselines_says_that_they_read_only_the_surface(finished_run: Path) -> None:
+    report = content(read_runs([finished_run]))
+    assert {part.spec.kind for part in report.scorers.values()} == {"baseline"}
+    assert report.floor is not None
+    reaches = f"{100 * (report.floor.overall.floor.accuracy or 0):.1f}% here"
+    assert f"baselines read nothing but the surface, which reaches {reaches}" in verdict(report)
 
 
 def _two(report: Report, a: str, b: str) -> dict[str, Any]:
