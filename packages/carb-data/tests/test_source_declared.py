@@ -175,6 +175,27 @@ def test_a_record_that_readers_found_wrong_is_left_out(tmp_path):
     assert (left.source_id, left.reason) == ("made/one/00001", "readers found it wrong or unclear")
 
 
+def test_idiomkb_builds_no_language_whose_keys_were_not_checked():
+    """Of its Japanese keys 4 of 13 that were read were wrong, of its Chinese ones 82 of 480."""
+    parts = {part.name: part for part in read_declaration(SHIPPED / "idiomkb.toml").parts}
+    assert [name for name, part in parts.items() if part.default] == ["en", "zh"]
+    assert len(parts["zh"].checked) == 398
+    assert parts["ja"].language == "ja"
+
+
+@pytest.mark.skipif(not (REAL / "idiomkb").is_dir(), reason="no public data; set CARB_DATA_DIR")
+def test_the_real_idiomkb_gives_checked_chinese_idioms_and_no_japanese():
+    made = list(rows("idiomkb"))
+    sets = [row for row in made if isinstance(row, BonSet)]
+    assert {item.language for item in sets} == {"en", "zh"}
+    (chinese,) = [part for part in read_declaration(SHIPPED / "idiomkb.toml").parts if part.name == "zh"]
+    asked = {item.id.rpartition("/")[2] for item in sets if item.language == "zh"}
+    assert asked <= set(chinese.checked)
+    assert len(asked) >= 320
+    assert [row.reason for row in made if isinstance(row, Skip)].count("no reader has checked it") > 8000
+    assert any(isinstance(row, BonSet) for row in rows("idiomkb", parts="ja"))
+
+
 FOUND = {  # by readings (docs/readings.md): sets, or answers, that must not be built again
     "einbuergerungstest-de": ["society/00074"],
     "fork-en": ["customs/00006", "customs/00132", "customs/00143", "customs/00148", "customs/00159", "customs/00175"],

@@ -166,6 +166,8 @@ class Part(Frozen):
     clean: tuple[tuple[Pattern, str], ...] = ()
     """Regular expressions and what takes the place of what they find, in every field."""
     where: tuple[Condition, ...] = ()
+    checked: tuple[str, ...] = ()
+    """Numbers (``#``) of the only records to take, which a reader found right; empty for all."""
     left_out: tuple[str, ...] = ()
     """Numbers (``#``) of records that readers found wrong or unclear; see docs/readings.md."""
     forbid: Pattern | None = None
