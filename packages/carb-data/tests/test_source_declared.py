@@ -243,6 +243,14 @@ def test_no_thanks_and_no_please_among_the_less_polite():
             assert not any(kind.search(response.text) for response in less), row.id
 
 
+@pytest.mark.skipif(not (REAL / "more").is_dir(), reason="no public data; set CARB_DATA_DIR")
+def test_what_a_democracy_rests_on_is_a_value():
+    """The rule of law, several parties, secret ballots; how often one votes is knowledge of institutions."""
+    built = {row.id.partition("/")[2] for row in rows("einbuergerungstest-de") if isinstance(row, BonSet)}
+    assert {"values/00002", "values/00019", "values/00040", "values/00111", "values/00113"} <= built
+    assert {"society/00108", "society/00216", "society/00168"} <= built
+
+
 LEAST = {
     "cmoraleval": 3000,
     "einbuergerungstest-de": 279,
