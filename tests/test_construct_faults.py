@@ -54,7 +54,7 @@ def test_a_page_in_the_place_of_an_answer_is_written_again(tmp_path):
     ("answer", "reason"),
     [
         ((400, {}, b"prompt too long"), "400: prompt too long"),
-        ((200, {}, b'{"choices": []}'), "has not the form of /chat/completions"),
+        ((200, {}, b'{"choices": []}'), "does not have the form of /chat/completions"),
         ((200, {}, b'{"choices": [{"message": {"content": null}}]}'), "empty"),
         ((200, {}, b"[1, 2]"), "not a JSON object"),
         ((200, {}, b'"text"'), "not a JSON object"),

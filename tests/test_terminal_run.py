@@ -93,7 +93,7 @@ def test_ctrl_c_stops_and_the_same_command_goes_on(plugin: dict[str, str], tmp_p
     terminal = Terminal([*command(target, out), "--fresh"], environment={**plugin, "SLOW_WAITS": str(fifo)})
     terminal.wait_for("128/440")
     terminal.press("\x03")
-    terminal.wait_for("Stopping after the batch in flight")
+    terminal.wait_for("Stopping after the requests")
     if target == "fifo":
         fifo.write_bytes(b"go on")  # the window in flight comes to its end
     assert terminal.ended() == 130

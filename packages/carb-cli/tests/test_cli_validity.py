@@ -146,4 +146,4 @@ def test_errors_and_base_models_are_taken_into_account(carb, tmp_path):
     assert found["clusters"] == 6
     assert found["shared_source"]
     assert found["corrected"]["estimate"] > found["observed"]["estimate"]
-    assert "flatters" in carb("validity", str(tmp_path / "points.csv"), "--shared-source").out
+    assert "probably too high" in carb("validity", str(tmp_path / "points.csv"), "--shared-source").out

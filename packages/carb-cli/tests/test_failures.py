@@ -147,7 +147,7 @@ class TestCommand:
         assert named.json["failures"]["sets"] == 80
         text = carb("failures", finished_run, "--scorer", "baseline:length", "--examples", "1", "--top", "2")
         assert text.code == 0
-        assert "are missed by all of them" in text.out
+        assert "All of them miss" in text.out
 
     def test_a_share_is_that_of_the_report(self, carb, tmp_path):
         """Ties and mirrored sets count here as they count there."""
@@ -166,7 +166,7 @@ class TestCommand:
         figure = tmp_path / "confusion.svg"
         done = carb("failures", tmp_path / "run", "--scorer", "baseline:length", "--figure", figure)
         assert done.code == 0, done.err
-        assert "Taken of offered" in done.out
+        assert "Picked of offered" in done.out
         assert "spanish-mx" in figure.read_text()
 
     def test_wrong_use(self, carb, finished_run):

@@ -66,7 +66,7 @@ def to_toml(config: RunConfig) -> str:
     import tomlkit
 
     document = tomlkit.document()
-    document.add(tomlkit.comment("carb run --config THIS-FILE; flags on the command line win over it."))
+    document.add(tomlkit.comment("carb run --config THIS-FILE; options on the command line take precedence."))
     for name, field in RunConfig.model_fields.items():
         value = getattr(config, name)
         text = (field.description or "").strip()

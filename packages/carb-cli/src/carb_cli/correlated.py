@@ -52,4 +52,4 @@ def show_uncertain(found: UncertainCorrelation) -> None:
         f"{limits} without these errors (reliability {figure(found.reliability_x)} and {figure(found.reliability_y)})."
     )
     if found.shared_source:
-        display.say("Benchmark and downstream results share a source: this correlation flatters the benchmark.")
+        display.say("Benchmark and downstream results share a source: this correlation is probably too high.")

@@ -15,17 +15,17 @@ OK, FAILED, USAGE, INTERRUPTED = 0, 1, 2, 130
 
 _COMMANDS = "carb_cli.commands"
 COMMANDS = {
-    "eval": (f"{_COMMANDS}.eval:eval_", "Say in one go whether a model understands cultures."),
+    "eval": (f"{_COMMANDS}.eval:eval_", "Say with one command whether a model understands cultures."),
     "run": (f"{_COMMANDS}.run:run", "Score a data set with reward models."),
     "report": (f"{_COMMANDS}.report:report", "Show what runs found, with intervals."),
     "compare": (f"{_COMMANDS}.compare:compare", "Say which of two scorers is better, and whether it is noise."),
     "validity": (f"{_COMMANDS}.validity:validity", "Say whether benchmark scores predict downstream results."),
     "bon": (f"{_COMMANDS}.bon:bon", "Let scorers pick among a policy's samples, and grade the picks."),
     "train-policy": (f"{_COMMANDS}.train_policy:train_policy", "Optimise a policy against a scorer."),
-    "failures": (f"{_COMMANDS}.failures:failures", "Show what all good scorers miss, and whose answer they take."),
+    "failures": (f"{_COMMANDS}.failures:failures", "Show what all good scorers miss, and which answer they take."),
     "items": (f"{_COMMANDS}.items:items", "Show what each item does, and how reliable they are together."),
     "judges": (f"{_COMMANDS}.judges:judges", "Show bias of position, order and length, ties, and calibration."),
-    "shortcuts": (f"{_COMMANDS}.shortcuts:shortcuts", "Show how far the surface gets, and who gets further."),
+    "shortcuts": (f"{_COMMANDS}.shortcuts:shortcuts", "Show how far surface cues alone get, and who gets further."),
     "agreement": (f"{_COMMANDS}.agreement:agreement", "Show how far raters agree."),
     "site": (f"{_COMMANDS}.site:site", "Write a leaderboard site from runs and entries."),
     "power": (f"{_COMMANDS}.power:power", "Say how many sets a comparison needs."),
@@ -35,10 +35,10 @@ COMMANDS = {
 """Name, place and one line for each command."""
 _arguments: list[str] = []
 DATA_COMMANDS = {
-    "list": (f"{_COMMANDS}.data:list_", "List the data sets and sources at hand."),
+    "list": (f"{_COMMANDS}.data:list_", "List the data sets and sources that can be used here."),
     "info": (f"{_COMMANDS}.data:info", "Describe a data set."),
     "validate": (f"{_COMMANDS}.data:validate", "Check a data set; every defect is reported."),
-    "audit": (f"{_COMMANDS}.audit:audit_", "Attack a data set from the answers alone."),
+    "audit": (f"{_COMMANDS}.audit:audit_", "Try to find the right answers without the questions."),
     "fetch": (f"{_COMMANDS}.data:fetch", "Fetch the published files of open sources."),
     "build": (f"{_COMMANDS}.data:build", "Build a data set from a public source."),
     "new": (f"{_COMMANDS}.new:new", "Write a sheet to fill in with your own sets."),
@@ -75,7 +75,7 @@ GROUPS = {
     "data": (DATA_COMMANDS, "List, inspect, check, build and split data sets."),
     "review": (REVIEW_COMMANDS, "Let native speakers review a data set, and put their votes into it."),
     "results": (RESULTS_COMMANDS, "Keep results that others can check."),
-    "scorers": (SCORERS_COMMANDS, "Published reward models: what they need, how they are asked, what they reach."),
+    "scorers": (SCORERS_COMMANDS, "Published reward models: needs, forms, figures."),
 }
 """Commands in groups, with a line for each group."""
 

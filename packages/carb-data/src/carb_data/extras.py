@@ -11,7 +11,7 @@ __all__ = ["require"]
 
 
 def require(module: str, *, package: str, extra: str) -> Any:
-    """Import ``module``, or raise the error that names the extra which brings it.
+    """Import ``module``, or raise the error that names the extra that installs it.
 
     Args:
         module: dotted module name, for example ``"torch"``.

@@ -34,7 +34,7 @@ class UncertainCorrelation(Result):
     """Share of the variance of x that is not error of measurement."""
     reliability_y: float | None
     shared_source: bool
-    """Predictor and outcome come from the same source, whose mistakes both share: the correlation flatters."""
+    """Whether predictor and outcome come from one source, whose mistakes both share: the correlation is too high."""
 
 
 def correlate_uncertain(

@@ -64,7 +64,7 @@ class ItemRow(Result):
 
 
 class Functioning(Result):
-    """How much better or worse a scorer does on a culture's items than their difficulty and its ability foretell."""
+    """How much better or worse a scorer does on a culture's items than their difficulty and its ability predict."""
 
     scorer: str
     culture: str

@@ -42,7 +42,7 @@ class Cluster(Result):
     sets: int
     """Number of sets of this culture and topic that all good scorers judged."""
     expected: float
-    """How many all would miss if their misses had nothing to do with one another: Σ over sets of the product of
+    """How many all would miss if their misses were independent: Σ over sets of the product of
     each one's share of misses in the culture."""
     p: float
     """Probability of at least this many missed sets here, if the missed sets were spread at random (hypergeometric)."""

@@ -81,7 +81,7 @@ def agreement(
             out.
         confidence: The level of the intervals, a share such as 0.95.
         categories: all values that can occur, in order; the values that do occur if left out.
-        clusters: (items,) anything that tells apart the source items of which several items stem; each item is its own
+        clusters: (items,) the source item of each item, where several items come from one; each item is its own
             if left out.
         resamples, seed: the number of draws of the bootstrap, and their seed.
 

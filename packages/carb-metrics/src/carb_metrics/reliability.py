@@ -77,7 +77,7 @@ def calibration(
         bins: The number of bins of confidence.
         strategy: bins of equal width (a case on a border belongs to the upper bin), or with equally many cases.
         confidence: The level of the intervals, a share such as 0.95.
-        clusters: (n,) anything that tells apart the source items of which several cases stem. The interval of the Brier
+        clusters: (n,) the source item of each case, where several cases come from one. The interval of the Brier
             score, the limits of the curve and p then hold for dependent cases: p turns the signs of whole clusters'
             distances between being right and confidence.
         seed: The seed of the simulation.

@@ -134,7 +134,7 @@ def _parsed(path: Path, lines: Sequence[bytes]) -> tuple[JournalHead, list[Score
         head = JournalHead.model_validate_json(lines[0] if lines else b"")
     except ValidationError as error:
         raise CarbError(
-            f"{path}:1 is not the head of a journal ({first_defect(error)}). Remove the file, or start anew with "
+            f"{path}:1 is not the head of a journal ({first_defect(error)}). Remove the file, or start again with "
             f"--fresh."
         ) from None
     found: list[ScoreResult] = []

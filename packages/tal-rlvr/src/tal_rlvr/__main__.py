@@ -23,17 +23,18 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Train; print the result as JSON. Returns 0, or 2 after a user's mistake, which is printed without a traceback."""
     parser = argparse.ArgumentParser(prog="python -m tal_rlvr", description="Train a Think-as-Locals judge.")
     parser.add_argument("config", help=f"TOML file or preset ({', '.join(presets())})")
-    parser.add_argument("--out", help="output folder, over the file's")
-    parser.add_argument("--model", help="folder or hub id of the model to train, over the file's")
+    parser.add_argument("--out", help="output folder; it replaces that of the file")
+    parser.add_argument("--model", help="folder or hub id of the model to train; it replaces that of the file")
     parser.add_argument(
         "--data",
         action="append",
         default=[],
         metavar="FORM:PATH",
-        help=f"a source of pairs, over the file's; may be repeated. FORM is one of {', '.join(get_args(Form))}",
+        help="a source of pairs, in place of those of the file; may be repeated. FORM is one of "
+        f"{', '.join(get_args(Form))}",
     )
     parser.add_argument("--resume", action="store_true", help="go on from the last checkpoint")
-    parser.add_argument("--ablate", action="store_true", help="run every ablation and table them")
+    parser.add_argument("--ablate", action="store_true", help="run every ablation and print a table")
     arguments = parser.parse_args(argv)
     given = {"out": arguments.out, "model": arguments.model}
     overrides: dict[str, Any] = {name: value for name, value in given.items() if value is not None}

@@ -117,7 +117,7 @@ def load_config(name_or_path: str | Path, overrides: Mapping[str, Any] | None = 
 
     Args:
         name_or_path: ``demo-cpu``, ..., or a path.
-        overrides: values over the file's, nested in the same way.
+        overrides: the values that replace those of the file, nested in the same way.
 
     Raises:
         CarbError: no such preset or file, or a value is wrong; all wrong values are named.

@@ -68,7 +68,7 @@ def render_prompt(
     Args:
         item: the question: text, or an object with ``prompt`` and ``language``.
         pair: the two responses in presented order, A first.
-        culture: id in the registry, a ``Culture``, or a name as it shall stand in the prompt. ``general`` stands for no
+        culture: id in the registry, a ``Culture``, or a name as it is to stand in the prompt. ``general`` stands for no
             culture: the prompt then asks which response serves better (``general-think-LANGUAGE.jinja``, else English).
         language: BCP 47 tag of the instructions' language, or ``"item"`` for the item's own; where there is no prompt
             in an item's own language, the instructions are English.

@@ -115,7 +115,7 @@ def read_think_settings(target: str) -> ThinkSettings:
     path = Path(target).expanduser() / THINK
     if not path.is_file():
         return ThinkSettings()
-    return read_file(ThinkSettings, path, "form of a judge", "Remove it, or write it anew by training.")
+    return read_file(ThinkSettings, path, "form of a judge", "Remove it, or train again to write it.")
 
 
 def open_think(name: str, target: str, options: Mapping[str, str]) -> Scorer:

@@ -54,7 +54,7 @@ def train_seeds(
         config: the configuration, in any form that ``load_config`` takes.
         seeds: number of runs; their seeds are 0, 1, and so on.
         resume: whether to go on with a run that was interrupted.
-        overrides: values over the file's.
+        overrides: the values that replace those of the file.
         on_note: a function that receives messages; ``OnNote`` explains it.
         progress: the function that is called with each seed before its run begins.
 

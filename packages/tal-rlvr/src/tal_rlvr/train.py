@@ -77,7 +77,7 @@ def run(
         config: the configuration, in any form that ``load_config`` takes.
         resume: whether to go on from the last checkpoint in the output folder; the result is that of a run that never
             stopped.
-        overrides: values over the file's.
+        overrides: the values that replace those of the file.
         on_log: a function that receives each log; ``OnLog`` explains it.
         on_note: a function that receives messages; ``OnNote`` explains it. Nothing is ever printed to standard
             output.

@@ -48,7 +48,7 @@ def agreement(
     rater
         Column of a rater; may be repeated. By default all columns but `item`, `item_id` and the cluster are raters.
     cluster
-        Column that tells the source items apart of which several rows stem; each row is its own by default.
+        Column with the source item of each row, where several rows come from one; by default each row is independent.
     level
         Level of measurement for Krippendorff's alpha.
     confidence

@@ -35,9 +35,9 @@ def audit_(
     culture_file: CultureFile = (),
     json: Json = False,
 ) -> int:
-    """Attack a data set from the answers alone: what works must be repaired in the data.
+    """Try to find the right answers without the questions: an attack that works shows a defect of the data.
 
-    Each attack sees the answers of a set but not its question and culture, and takes one. Intervals are 95%, corrected
+    Each attack sees the answers of a set but not its question and culture, and picks one. Intervals are 95%, corrected
     for the number of attacks and of groups. Families are attacked as wholes, and their main sets by themselves.
 
     For example:
@@ -54,7 +54,7 @@ def audit_(
         A scorer that rates the answers without the question, for example implicit:MODEL?ref=none for the likelihood
         under a language model; may be repeated. By default no model is asked.
     seed
-        Divides the sets into the folds in which classifiers are trained and tested.
+        Seed of the folds in which classifiers are trained and tested.
     """
     add_cultures(culture_file)
     found = audit(load(data), more={name: _model(name) for name in model}, seed=seed)

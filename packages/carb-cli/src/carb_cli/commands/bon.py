@@ -83,7 +83,7 @@ def bon(
     json: Json = False,
     quiet: Quiet = False,
 ) -> None:
-    """Let scorers pick among N samples of a policy, and grade the picks. Samples are drawn once, for all scorers.
+    """Let scorers pick among N samples of a policy, and grade the picks. All scorers see the same samples.
 
     For example:
 
@@ -92,17 +92,18 @@ def bon(
     Parameters
     ----------
     policy
-        What answers: hf:MODEL, vllm:MODEL, openai:MODEL?url=..., or file:RESPONSES.jsonl.
+        The policy that answers: hf:MODEL, vllm:MODEL, openai:MODEL?url=..., or file:RESPONSES.jsonl.
     out
         Folder for samples.jsonl, picks.jsonl, bon.json and the scores; the same command goes on from there.
     scorer
-        KIND:TARGET?key=value&...; may be repeated. Without one the samples are drawn and graded.
+        KIND:TARGET?key=value&...; may be repeated. Without a scorer the samples are only drawn and graded.
     task
-        What is asked and how it is graded: blend:PATH, blend-choice:PATH, include:PATH, omgeval:PATH.
+        The task, which says what is asked and how it is graded: blend:PATH, blend-choice:PATH, include:PATH,
+        omgeval:PATH.
     prompts
-        A .jsonl file with prompts instead (id, prompt, culture, language); nothing is graded then.
+        A .jsonl file with prompts (id, prompt, culture, language) in place of a task; nothing is graded then.
     n
-        Samples for each prompt.
+        Number of samples for each prompt.
     judge
         The scorer that compares answers, for tasks that need one.
     shots
@@ -110,9 +111,9 @@ def bon(
     retry_errors
         Ask again for samples that failed.
     seed
-        Of the order in which answers are presented.
+        Seed of the order in which answers are presented.
     confidence
-        Of the intervals.
+        Confidence of the intervals, between 0 and 1.
     """
     add_cultures(culture_file)
     if (task is None) == (prompts is None):

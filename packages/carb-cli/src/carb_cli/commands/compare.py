@@ -67,16 +67,17 @@ def compare(
     Parameters
     ----------
     a
-        A run folder, with #SCORER where it holds several; any telling part of the scorer's name will do.
+        A run folder, with #SCORER where it holds several scorers; any part of the name that only one scorer has is
+        enough.
     b
-        Another; without it, a must be a run of two scorers.
+        The other scorer, in the same form; without it, a must be a run of two scorers.
     margin
-        Largest difference of accuracies that does not matter, for example 0.02: says whether a is no worse than b by
-        more than this, and whether both are equivalent.
+        Largest difference of accuracies that does not matter, for example 0.02. With it the command says whether a is
+        no worse than b by more than this, and whether both are equivalent.
     items
-        How many of the sets to show on which they differ most.
+        Number of sets to show, those on which both differ most.
     confidence
-        Of the intervals, and of the verdict.
+        Confidence of the intervals and of the verdict, between 0 and 1.
     """
     add_cultures(culture_file)
     (folder_a, name_a), (folder_b, name_b) = _both(a, b)

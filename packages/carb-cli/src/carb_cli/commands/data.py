@@ -109,7 +109,7 @@ class DataBuilt(Output, BuildReport):
 
 
 def list_(*, json: Json = False) -> None:
-    """List the data sets and sources at hand.
+    """List the data sets and sources that can be used here.
 
     For example:
 
@@ -191,7 +191,9 @@ def validate(
 
     A data set whose form is valid is checked further: copies and near-copies, texts in another language than
     declared, perturbations that are not what they say, attacks from the answers alone (see audit), balance, licences.
-    Exits with 1 when there are errors, or when an attack surely gets ten points or more beyond chance over the whole.
+    Exits with 1 when there are errors, or when an attack on the whole data set has an
+    interval that lies ten points or
+    more above chance.
 
     For example:
 
@@ -279,7 +281,7 @@ def fetch(
     Parameters
     ----------
     names
-        Sources; all stands for every source with a licence.
+        Names of sources; all stands for every source with a licence.
     accept
         Fetch files also where their authors state no licence.
     mirror
@@ -344,7 +346,7 @@ def build(
     out
         The .jsonl or .parquet file to write.
     seed
-        Drives every random choice.
+        Seed of all random choices.
     skips
         Write every skipped item with its reason to this .jsonl file.
     card

@@ -54,7 +54,7 @@ def doctor(*, model: str | None = None, json: Json = False) -> int:
     Parameters
     ----------
     model
-        A model folder, or a hub id that was fetched before: does it fit into the memory here?
+        A model's folder, or a hub id that was fetched before: says whether it fits into the memory of this machine.
     """
     gpus = environment.gpus()
     memory = environment.free_memory()

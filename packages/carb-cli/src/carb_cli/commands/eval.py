@@ -72,7 +72,7 @@ def eval_(
     json: Json = False,
     quiet: Quiet = False,
 ) -> int:
-    """Say in one go whether a model understands cultures.
+    """Say with one command whether a model understands cultures.
 
     It finds out what the model is, scores the data with it and with the surface baselines, prints a verdict, and
     writes a report. The same command goes on after any interruption. Without a model it runs the baselines alone,
@@ -91,7 +91,7 @@ def eval_(
     data
         The data set: carb-seed@2, a file, or hf://owner/name.
     kind
-        What the model is. Without this option its configuration says it.
+        The kind of the model. Without this option it is read from the model's configuration.
     out
         Folder of the run and its report. Without this option it is runs/eval- with the names of model and data.
     limit

@@ -42,7 +42,7 @@ def failures(
     culture_file: CultureFile = (),
     json: Json = False,
 ) -> None:
-    """Show what all good scorers miss, by culture and topic, and whose answer they take for whose.
+    """Show which sets all good scorers miss, by culture and topic, and which culture's answer they take.
 
     For example:
 
@@ -55,11 +55,11 @@ def failures(
     scorer
         Scorers that count as good; by default all that are better than chance. May be repeated.
     examples
-        Missed sets shown for each cluster.
+        Number of missed sets shown for each cluster.
     top
-        Clusters and confusions shown.
+        Number of clusters and confusions shown.
     topics
-        Clusters of culture and topic instead of culture alone.
+        Make clusters by culture and topic, not by culture alone.
     figure
         Write the matrix of confusions to this .svg or .png file.
     """
@@ -99,9 +99,8 @@ def _show(found: Failures, top: int) -> None:
         "Good scorers", ["scorer", "accuracy %", "lower limit %"], rows, right=["accuracy %", "lower limit %"]
     )
     display.say(
-        f"{found.missed} of {found.sets} sets are missed by all of them; {found.expected:.1f} would be, if their "
-        f"misses had nothing to do with one another. Of the missed sets, {percent(found.same_answer)}% draw all to "
-        f"the same wrong answer."
+        f"All of them miss {found.missed} of {found.sets} sets; if their misses were independent, it would be "
+        f"{found.expected:.1f}. In {percent(found.same_answer)}% of the missed sets all pick the same wrong answer."
     )
     columns = ["culture", "topic", "missed", "of", "expected", "p (Holm)"]
     cells = [
@@ -118,13 +117,17 @@ def _show(found: Failures, top: int) -> None:
     more = [c for c in found.confusion if c.expected and c.picked > c.expected][:top]
     columns = ["right in", "taken from", "offered", "taken", "rate %", "expected"]
     taken = [(c.culture, c.taken, c.offered, f"{c.picked:.1f}", percent(c.rate), f"{c.expected:.1f}") for c in more]
-    display.table("Whose answer is taken for whose, more than by chance", columns, taken, right=columns[2:])
+    display.table("Another culture's answer is picked more often than by chance", columns, taken, right=columns[2:])
     pairs = matrix(found)
     names = list(dict.fromkeys(str(pair["a"]) for pair in pairs))
     if 1 < len(names) <= _WIDEST:
         rates = {(pair["a"], pair["b"]): pair["value"] for pair in pairs}
         lines = [[a, *(_rate(rates[a, b]) for b in names)] for a in names]
-        display.table("Taken of offered, %: right in the row's culture, taken from the column's", ["", *names], lines)
+        display.table(
+            "Picked of offered, %: the row's culture has the right answer, the column's the picked one",
+            ["", *names],
+            lines,
+        )
 
 
 def _rate(value: object) -> str:

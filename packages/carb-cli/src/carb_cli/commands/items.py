@@ -103,7 +103,7 @@ def _show(found: Items, top: int) -> None:
         for one in sorted(odd, key=lambda one: one.p_adjusted or 0.0)[:top]
     ]
     if rows_odd:
-        display.table("Better or worse on a culture than its items foretell", columns, rows_odd, right=columns[2:])
+        display.table("Better or worse on a culture than its items predict", columns, rows_odd, right=columns[2:])
     if found.response is not None:
         short = labels([row.scorer for row in found.response.scorers])
         abilities = [

@@ -24,7 +24,7 @@ class Judges(Behaviour, Output):
 
 
 def judges(*runs: Path, confidence: float = 0.95, culture_file: CultureFile = (), json: Json = False) -> None:
-    """Show how scorers behave apart from being right: bias of position, order and length, ties, and calibration.
+    """Show how scorers behave, apart from accuracy: bias of position, order and length, ties, and calibration.
 
     For example:
 

@@ -84,11 +84,12 @@ def perturb(
     kinds
         CC changes the concept, RC removes the culture's name, CL translates, RP paraphrases; may be repeated.
     languages
-        Into which CL translates; may be repeated.
+        Languages into which CL translates, as BCP 47 tags; may be repeated.
     model
-        What writes CL, RP and CC: a server's name for a model, or without --url a local folder or hub id.
+        The model that writes CL, RP and CC: a server's name for it, or without --url a local folder or hub id.
     url
-        Of an OpenAI-compatible server, for example http://localhost:8000/v1; its key is read from OPENAI_API_KEY.
+        Address of an OpenAI-compatible server, for example http://localhost:8000/v1; its key is read from
+        OPENAI_API_KEY.
     embedder
         The embedding model that verifies; by default the local model of --model, none where that is a server's.
     embedder_url
@@ -98,7 +99,7 @@ def perturb(
     replace
         Make versions anew that a set has already.
     seed
-        Of the model's sampling.
+        Seed of the model's sampling.
     journal
         File of the model's answers, from which the same command goes on; by default beside out.
     """
@@ -158,7 +159,7 @@ def _show(found: Perturbed) -> None:
     display.say(f"Made {made}; {found.sets:,} sets written to {found.out}")
     if found.unverified:
         unverified = ", ".join(f"{kind} {number}" for kind, number in found.unverified.items())
-        display.say(f"Marked unverified: {unverified}. An embedding model (--embedder) that tells them apart verifies.")
+        display.say(f"Marked unverified: {unverified}. Name an embedding model that verifies them with --embedder.")
     for kind, share in found.false_accepts.items():
         refused = found.false_rejects[kind]
         display.say(

@@ -94,7 +94,7 @@ def check(
     culture_file: CultureFile = (),
     json: Json = False,
 ) -> int:
-    """Compute every number of the entries in a folder again from their rows. Exits with 1 where one does not follow.
+    """Compute every number of the entries in a folder again from their rows. Exits with 1 where a number is different.
 
     Nothing of an entry is executed, and no file or address that it names is opened.
 
@@ -107,7 +107,7 @@ def check(
     results
         The folder of results, or `reference` for the results that come with carb; `results` by default.
     data
-        Data sets that the entries may be of, beside carb-seed: paths, or hf://owner/name.
+        Data sets, other than carb-seed, to which entries may belong: paths, or hf://owner/name.
     """
     add_cultures(culture_file)
     folders = entries.found_in(results)

@@ -61,7 +61,8 @@ def serve(
     """Serve a page in which native speakers review a data set, and print one private link for each of them.
 
     Each answer is on the disk before the page says so. The same command goes on with the file after a stop; raise
-    --reviewers to add people. Links are printed once and stored only as hashes: `carb review link` makes a new one.
+    --reviewers to add people. Links are printed once, and only their hashes are stored: `carb review link` makes a new
+    one.
 
     For example:
 
@@ -86,7 +87,7 @@ def serve(
     random_share
         Share of the sets, from 0 to 1, that each reviewer gets in an order that no answer changes.
     gold
-        A text file with the id of a set in each line: sets whose key is beyond doubt, to see who reads with care.
+        A text file with one set id in each line: sets whose key is certain, which show which reviewers read with care.
     host
         Address of this machine to listen at; any other than the default needs --public-url.
     port
@@ -215,7 +216,7 @@ def forget(reviews: Path, name: str, *, json: Json = False) -> None:
     if json:
         Forgotten(name=name, answers=answers).print()
     else:
-        display.say(f"{name} and {answers} answers are removed from {reviews}. Backups are yours to delete.")
+        display.say(f"{name} and {answers} answers are removed from {reviews}. Delete the backups yourself.")
 
 
 class BackedUp(Output):

@@ -101,7 +101,7 @@ def collect(
     culture_file: CultureFile = (),
     json: Json = False,
 ) -> int:
-    """Add answers that came back as files: of the page, or sheets. The same file twice adds nothing.
+    """Add answers from files that the page saved, or from filled sheets. Adding the same file again changes nothing.
 
     Exits with 1 where answers fit no item of the review.
 
@@ -114,15 +114,15 @@ def collect(
     files
         Files that the page saved (.json) and filled sheets (.xlsx).
     out
-        The review file; it is made where it is not there, which needs --data.
+        The review file; if there is none, it is made, which needs --data.
     data
         The data set of the page: carb-seed, a path, or hf://owner/name.
     culture
-        As for `carb review page`.
+        As in `carb review page`.
     language
-        As for `carb review page`.
+        As in `carb review page`.
     versions
-        As for `carb review page`.
+        As in `carb review page`.
     """
     if not files:
         raise CarbError("Name at least one file, for example: carb review collect answers.json --out thai.reviews")
@@ -194,7 +194,7 @@ def export(reviews: Path, *, to: ToolName, out: Path, json: Json = False) -> Non
 
 
 def import_(reviews: Path, exported: Path, *, to: ToolName, json: Json = False) -> int:
-    """Add the answers that people gave in Label Studio or Argilla. Take consent there; accounts are not stored.
+    """Add the answers that people gave in Label Studio or Argilla. Ask for consent there; accounts are not stored.
 
     For example:
 
@@ -215,7 +215,7 @@ def import_(reviews: Path, exported: Path, *, to: ToolName, json: Json = False) 
 
 
 def rules(name: str = STRICT) -> None:
-    """Print the rules by which sets are kept, fixed or retired, as JSON: a start for rules of your own.
+    """Print the rules by which sets are kept, fixed or retired, as JSON; you can change them into your own.
 
     For example:
 

@@ -82,23 +82,23 @@ def run(
     limit
         Score only this many sets, spread evenly over cultures and domains.
     cultures
-        Only these cultures; may be repeated.
+        Score only these cultures; may be repeated.
     domains
-        Only these domains; may be repeated.
+        Score only these domains; may be repeated.
     perturbed
         Score the perturbed texts too, which is the default.
     seed
-        Of the order in which candidates are presented; default 0.
+        Seed of the order in which candidates are presented; default 0.
     window
-        Requests handed to a scorer at once; default 64.
+        Number of requests handed to a scorer at once; default 64.
     engine
         Where the scorers run: in this process, which is the default, or on a Ray cluster.
     fresh
-        Discard results that are in the folder already.
+        Discard the results that the folder already holds.
     retry_errors
         Ask again for items that failed in an earlier run into the same folder.
     config
-        A TOML file with these options; options on the command line win over it.
+        A TOML file with these options; options on the command line take precedence.
     print_config
         Print these options as a TOML file, and do nothing else.
     dry_run
@@ -167,7 +167,7 @@ def score(
     with (
         progress(quiet) as report,
         graceful(
-            "Stopping after the batch in flight; Ctrl-C again stops at once.",
+            "Stopping after the requests that are being scored; press Ctrl-C again to stop at once.",
             lambda: _say_how_to_go_on(wanted.out, arguments),
         ) as stop,
     ):

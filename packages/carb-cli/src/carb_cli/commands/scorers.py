@@ -167,7 +167,7 @@ def list_(*, json: Json = False) -> None:
 
 
 def form(name: str) -> None:
-    """Print a form's file, as a beginning for one of your own.
+    """Print a form's file, from which you can write your own.
 
     For example:
 

@@ -35,7 +35,7 @@ def shorten(
     culture_file: CultureFile = (),
     json: Json = False,
 ) -> None:
-    """Choose the sets that tell most about scorers, and say what leaving out the others costs.
+    """Choose the sets that say most about scorers, and say how much accuracies on them differ from those on all sets.
 
     For example:
 
@@ -69,7 +69,9 @@ def shorten(
     display.say(f"{len(part)} of {form.whole:,} sets are in {out}.")
     columns = ["chosen by", "error, points", "agreement of order"]
     rows = [(row.method, percent(row.error), display.number(row.rank_agreement)) for row in form.methods]
-    display.table("What leaving out the others costs, for scorers that did not choose", columns, rows, columns[1:])
+    display.table(
+        "Errors of the smaller data set, over scorers that took no part in choosing", columns, rows, columns[1:]
+    )
     display.say(
         f"Chosen by {form.method}: the kept sets predict the accuracy of another scorer within "
         f"{percent(form.chosen.error)} points (root mean square)."

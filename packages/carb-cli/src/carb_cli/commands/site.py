@@ -21,7 +21,7 @@ def site(
     """Write a leaderboard site: a table for each data set, its report and CSV, and a page for each scorer.
 
     The files need no server. Entries are checked as by `carb results check`; one that does not follow from its rows
-    stops the command. Entries of data that have changed since stand on their scorers' pages alone.
+    stops the command. Entries on data that have changed since are shown on their scorers' pages alone.
 
     For example:
 
@@ -36,7 +36,7 @@ def site(
     out
         The folder to write; `site` by default.
     data
-        Data sets that the entries may be of, beside carb-seed: paths, or hf://owner/name.
+        Data sets, other than carb-seed, to which entries may belong: paths, or hf://owner/name.
     texts
         Megabytes of each report that the texts of the sets may take; 2.2 by default.
     confidence

@@ -60,7 +60,7 @@ def split(
     test
         Share for tests.
     seed
-        Decides which item goes where.
+        Seed that decides which part an item goes to.
     by_item_only
         Divide by source item alone. By default sets that share a text, or nearly, stay together as well, so that the
         parts pass carb data contamination.

@@ -74,15 +74,15 @@ def train(
     config
         A TOML file, or a preset; without it, the presets are listed.
     model
-        Folder or hub id of the model to train, over that of the configuration.
+        Folder or hub id of the model to train; it replaces that of the configuration.
     data
-        Data sets to train on, over those of the configuration; may be repeated.
+        Data sets to train on; they replace those of the configuration. May be repeated.
     out
-        Output folder, over that of the configuration.
+        Output folder; it replaces that of the configuration.
     resume
         Go on from the last checkpoint in the output folder.
     ablate_
-        Train with each part left out in turn, and table the outcomes.
+        Train with each part left out in turn, and print a table of the results.
     seeds
         How many runs to make, with the seeds 0, 1 and so on, each in a folder seed-N of the output folder. With more
         than one, the table has the change by training with its interval over seeds and held-out items. Default: one

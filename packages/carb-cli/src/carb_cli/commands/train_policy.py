@@ -58,9 +58,9 @@ def train_policy(
     json: Json = False,
     quiet: Quiet = False,
 ) -> int | None:
-    """Optimise a policy against a scorer, with its grades, rewards and habits before and after.
+    """Optimise a policy against a scorer, and show grades, rewards and statistics of its answers before and after.
 
-    An interrupted run goes on with its samples, and with its policy once that is trained.
+    An interrupted run keeps the samples that it has drawn, and the policy if that is trained.
 
     For example:
 
@@ -71,9 +71,9 @@ def train_policy(
     policy
         Folder or hub id of a causal language model.
     scorer
-        KIND:TARGET?key=value&..., whose score is the reward.
+        The scorer whose score is the reward: KIND:TARGET?key=value&...
     task
-        Whose prompts are trained on, and whose grades, on other prompts, say whether it helped.
+        The task: the policy is trained on some of its prompts, and graded on the others before and after.
     out
         Folder for the model, samples, policy.json and curves.
     method
@@ -81,7 +81,8 @@ def train_policy(
     judge
         The scorer that compares answers, for tasks that need one.
     eval_tasks
-        A further task on which the policy is graded before and after, but for what it trains on; may be repeated.
+        A further task on which the policy is graded before and after, without the items that it is trained on; may be
+        repeated.
     steps
         Of the optimiser.
     learning_rate
@@ -89,31 +90,31 @@ def train_policy(
     beta
         Weight of the KL penalty (grpo), or scale of the implicit reward (dpo; 0.1 is usual).
     generations
-        Samples of each prompt.
+        Number of samples of each prompt.
     prompts_per_step
-        Prompts (grpo) or pairs (dpo) in a step.
+        Number of prompts (grpo) or pairs (dpo) in a step.
     max_new_tokens
-        Longest answer.
+        Length of the longest answer, in tokens.
     temperature
-        Of sampling.
+        Temperature of sampling.
     shots
         Show the task's examples; base models need them.
     held_out
-        Share of source items that the policy is evaluated on and never trained on.
+        Share of the source items that are kept for the evaluation and never trained on.
     eval_samples
-        Samples of each prompt that it is evaluated on.
+        Number of samples of each prompt in the evaluation.
     eval_limit
-        At most so many held-out prompts, and so many of each further task.
+        Largest number of held-out prompts in the evaluation, and of prompts of each further task.
     lora_rank
         Train adapters of this rank; 0 trains all weights.
     seed
-        Of everything random.
+        Seed of all random choices.
     alarm_limits
-        How far a habit may move before its alarm rings, as name=number; may be repeated: length=1.5 (factor),
-        language=0.1, repetition=0.1, same=0.4 and empty=0.1 (shares), kl=10 (nats per answer), grade=0.02 (of a task,
-        while the reward rises), and over how many answers in training, window=64.
+        How far a statistic of the answers may move before there is an alarm, as name=number; may be repeated:
+        length=1.5 (factor), language=0.1, repetition=0.1, same=0.4 and empty=0.1 (shares), kl=10 (nats per answer),
+        grade=0.02 (of a task, while the reward rises), and over how many answers in training, window=64.
     fail_on_alarm
-        End with 1 where an alarm rang.
+        Exit with 1 where there was an alarm.
     """
     add_cultures(culture_file)
     limits = read_limits(alarm_limits)

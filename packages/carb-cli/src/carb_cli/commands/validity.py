@@ -69,18 +69,19 @@ def validity(
         CSV with a row for each reward model and the columns scorer, benchmark, downstream, and perhaps covariate,
         benchmark_se and downstream_se (standard errors), and base (the model that it was made from).
     study
-        Instead of a CSV: a TOML file with scorers, benchmarks, policies and tasks; runs or resumes the whole study.
-        Ends with 1 where a part of it could not be measured.
+        A TOML file with scorers, benchmarks, policies and tasks, instead of a CSV: the command runs or resumes the
+        whole study, and exits with 1 where a part of it could not be measured.
     run
         Run folders whose accuracies take the place of the column benchmark; the file's scorers are named as there.
     against
-        A column with the scores of another benchmark: does this one predict better?
+        The column with the scores of another benchmark, to say which of both predicts better.
     figure
         Write the points with the fitted line and its bands to this .svg or .png file.
     interval
-        Of the correlations: by formula, or a bootstrap (BCa), which needs some 40 points.
+        How the intervals of the correlations are made: by formula, or by a bootstrap (BCa), which needs about 40
+        points.
     confidence
-        Of all intervals.
+        Confidence of all intervals, between 0 and 1.
     shared_source
         Say in the result that benchmark and downstream results rest on the same source, whose mistakes both share.
     """

@@ -73,7 +73,7 @@ def save_as(chart: Any, path: Path) -> Path:
 
 
 def to_inline(chart: Any, label: str) -> str:
-    """The chart as an element of a page: colours follow the page's variables, and a screen reader hears ``label``.
+    """The chart as an element of a page: colours follow the page's variables, and a screen reader reads ``label``.
 
     The result is markup that Vega made, with every text in it escaped; it holds no script, style or link.
     """

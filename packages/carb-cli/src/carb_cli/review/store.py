@@ -64,7 +64,7 @@ SCHEMA: tuple[str, ...] = (
     CREATE INDEX session_of ON session (link);
     """,
 )
-"""Step n brings a file from version n to n + 1 (``user_version``). A released step never changes; add another."""
+"""Step n changes a file from version n to n + 1 (``user_version``). A released step never changes; add another."""
 
 
 def connect(path: Path, *, create: bool = False, schema: Sequence[str] = SCHEMA) -> sqlite3.Connection:

@@ -120,7 +120,7 @@ class StudyConfig(_Table):
     """Folder of the study; relative to the file."""
     seed: int = 0
     n: Annotated[int, Field(ge=1)] = 16
-    """Samples for each prompt."""
+    """Number of samples for each prompt."""
     confidence: Annotated[float, Field(gt=0, lt=1)] = 0.95
     primary: Name | None = None
     """The benchmark whose validity is asked for; the first by default. The others are compared with it."""

@@ -77,7 +77,7 @@ class StudyOutcome(OutputPart):
     task: str
     prompts: int
     n: int
-    """Samples for each prompt."""
+    """Number of samples for each prompt."""
     random: float | None
     """Quality of a random sample; null for optimised policies."""
     best: float | None

@@ -96,7 +96,7 @@ class Config(Frozen):
     """Which references of other cultures come first for wrong answers: those on the same topic in a seeded order, or
     those whose text is most similar to the right reference by ``embedder``. Cultures take turns in both."""
     question: ModelSpec
-    """Writes the question from the reference, where the reference brings none."""
+    """Writes the question from the reference, where the reference has none."""
     chosen: ModelSpec
     """Writes the right answer under the right culture's reference."""
     rejected: Annotated[tuple[ModelSpec, ...], Field(min_length=1)]

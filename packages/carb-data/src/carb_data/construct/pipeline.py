@@ -283,7 +283,7 @@ def target_language(config: Config, reference: Reference) -> str:
 
 
 def needs_question(config: Config, reference: Reference) -> bool:
-    """Whether the question is to be written: the reference brings none, or one in another language."""
+    """Whether the question is to be written: the reference has none, or one in another language."""
     return reference.question is None or _primary(target_language(config, reference)) != _primary(reference.language)
 
 

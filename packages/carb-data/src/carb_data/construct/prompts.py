@@ -63,7 +63,7 @@ def fill(template: str, **values: str) -> str:
 
 
 def language_name(tag: str) -> str:
-    """An English name for a language where a registered culture brings one, else the tag itself."""
+    """An English name for a language where a registered culture has one, else the tag itself."""
     primary = tag.partition("-")[0].lower()
     for culture in cultures:
         if culture.language.partition("-")[0] == primary:

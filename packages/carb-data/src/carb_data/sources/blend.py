@@ -11,7 +11,7 @@ right after all: agreement on both sides (alone at the top, two votes or more, a
 none. Amounts of money and months of other calendars are not compared.
 Five people not giving an answer does not make it false: some rejected answers are merely less typical.
 
-With ``perturbed``, a set brings versions of ``chosen`` that people wrote, too: another wording of it that people of the
+With ``perturbed``, a set has versions of ``chosen`` that people wrote, too: another wording of it that people of the
 place gave (RP), its wording in the other language (CL), and in its place what a fourth place gave (CC: the concept
 changes, and the place that the question names stays). Answers name no place, so there is no RC.
 """

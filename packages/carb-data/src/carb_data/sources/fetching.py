@@ -105,7 +105,7 @@ def _one(
     except ValueError:
         raise CarbError(
             f"{url} is not the file that was pinned: its sha256 is not {known}. Nothing was kept; the source has "
-            "changed, or something between it and you has."
+            "changed, or a proxy changed the file."
         ) from None
     except OSError as error:  # requests' errors are OSErrors
         raise CarbError(

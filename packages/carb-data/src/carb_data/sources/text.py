@@ -1,6 +1,6 @@
 """Free reference text: pages about a culture become reference snippets, from which sets can be constructed.
 
-For files that a user brings: text, Markdown or saved HTML pages, for example of the Cultural Atlas (which may not be
+For files that a user has: text, Markdown or saved HTML pages, for example of the Cultural Atlas (which may not be
 redistributed). Culture and domain are named by options, or by folders: ``CULTURE/DOMAIN/page.md``.
 """
 

@@ -2,7 +2,7 @@
 
 verl calls ``compute_score(data_source, solution_str, ground_truth, extra_info)``, since 0.7 from many threads at once
 on each of ``reward.num_workers`` processes; up to 0.6 with ``reward_model.reward_manager=batch`` with their plurals.
-Neither brings the prompt, so it must be in ``extra_info``.
+Neither has the prompt, so it must be in ``extra_info``.
 """
 
 from __future__ import annotations

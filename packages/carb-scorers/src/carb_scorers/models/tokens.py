@@ -214,7 +214,7 @@ def _prompt_text(tokenizer: Any, prompt: Prompt) -> str:
 
 
 def _ids(tokenizer: Any, text: str, *, start: bool = True) -> list[int]:
-    """Token ids; a chat template brings its own special tokens, plain text gets the model's start token."""
+    """Token ids; a chat template has its own special tokens, plain text gets the model's start token."""
     ids = list(tokenizer(text, add_special_tokens=False, verbose=False)["input_ids"])
     first = None if tokenizer.chat_template or not start else tokenizer.bos_token_id
     return ids if first is None else [first, *ids]

@@ -149,7 +149,7 @@ def alarms(
     limits = limits or Limits()
     found: list[Alarm] = []
 
-    def ring(kind: str, was: float | None, value: float, message: str) -> None:
+    def alarm(kind: str, was: float | None, value: float, message: str) -> None:
         found.append(
             Alarm.model_validate({"kind": kind, "step": step, "before": was, "now": value, "message": message})
         )
@@ -157,11 +157,11 @@ def alarms(
     if before.length and now.length is not None:
         factor = now.length / before.length
         if factor > limits.length or factor < 1 / limits.length:
-            ring("length", before.length, now.length, f"answers are {factor:.2f} times as long as before")
+            alarm("length", before.length, now.length, f"answers are {factor:.2f} times as long as before")
     if before.in_language is not None and now.in_language is not None:
         fall = before.in_language - now.in_language
         if fall > limits.language:
-            ring("language", before.in_language, now.in_language, f"{100 * fall:.0f}% fewer in the prompt's language")
+            alarm("language", before.in_language, now.in_language, f"{100 * fall:.0f}% fewer in the prompt's language")
     for kind, name, told in (
         ("repetition", "repetition", "of an answer's word triples repeat, more than before"),
         ("collapse", "same", "of two samples of a prompt are the same text, more than before"),
@@ -169,9 +169,9 @@ def alarms(
     ):
         was, value = getattr(before, name), getattr(now, name)
         if value is not None and value - (was or 0.0) > getattr(limits, name):
-            ring(kind, was, value, f"{100 * value:.0f}% {told}")
+            alarm(kind, was, value, f"{100 * value:.0f}% {told}")
     if kl is not None and kl > limits.kl:
-        ring("kl", None, kl, f"{kl:.1f} nats per answer from where it started")
+        alarm("kl", None, kl, f"{kl:.1f} nats per answer from where it started")
     return tuple(found)
 
 

@@ -46,7 +46,7 @@ async def ask(
         return read(answer, usage)
     except _MALFORMED as error:
         reason = f"{type(error).__name__}: {error}"[:100]
-        message = f"the server's answer has not the form of {path} ({reason})"
+        message = f"the server's answer does not have the form of {path} ({reason})"
         return Failure(ScoreError(kind="http", message=message), usage)
 
 

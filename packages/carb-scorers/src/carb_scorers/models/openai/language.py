@@ -51,7 +51,7 @@ class OpenAIModel:
         self._split: dict[str, bool] = {}
 
     async def generate(self, prompts: Sequence[Prompt], writing: Writing) -> list[Generation | Failure]:
-        """See ``LanguageModel``. A seed is sent where the temperature is above 0; not all servers heed it."""
+        """See ``LanguageModel``. A seed is sent where the temperature is above 0; not all servers use it."""
         common: dict[str, Any] = {"max_tokens": writing.max_tokens, "temperature": writing.temperature}
         if writing.stop:
             common["stop"] = list(writing.stop)

@@ -82,7 +82,7 @@ def load(target: str, options: HFOptions, loader: Loader, device: str | None = N
         device: one of ``devices(options)``; the first by default.
 
     Raises:
-        CarbError: the model is not there, is not of that class, has no safetensors weights or lacks some, or brings
+        CarbError: the model is not there, is not of that class, has no safetensors weights or lacks some, or has
             code that was not trusted.
         MissingExtraError: torch or transformers is not installed.
     """
@@ -116,7 +116,7 @@ def load(target: str, options: HFOptions, loader: Loader, device: str | None = N
         ) from None
     if (own := _code_of_its_own(model, loader)) and not options.trust_remote_code:
         raise CarbError(
-            f"The model '{target}' brings code of its own ({own}), without which its score is not known. Read that "
+            f"The model '{target}' comes with code of its own ({own}), without which its score is not known. Read that "
             f"code, and if you trust it, add trust_remote_code=true."
         )
     if missing := sorted(info["missing_keys"]):
