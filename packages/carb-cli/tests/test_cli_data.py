@@ -6,9 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from carb_data import Dataset, cultures, load
+from carb_data import Dataset, ScoreTable, cultures, load
 from carb_data.files import to_json
 from carb_data.registry import Registry
+from carb_scorers import evaluate
 from cli_helpers import Carb, small_dataset, small_set, write_culture, write_lines
 
 
@@ -55,6 +56,24 @@ def test_audit_names_what_works_and_exits_with_1_where_asked(carb: Carb, data_fi
     ended = carb("data", "audit", data_file, "--check")
     assert ended.code == 1
     assert "works" in ended.out
+
+
+def test_audit_asks_a_model_once_about_the_answers_that_a_family_shares(
+    carb: Carb, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    family = [item for item in load("carb-seed@2") if item.family == "ko-safety-alcohol-allowance"]
+    Dataset(family).save(tmp_path / "family.jsonl")
+    asked: list[int] = []
+
+    def counted(dataset: Dataset, scorers: list[str]) -> ScoreTable:
+        asked.append(len(dataset))
+        return evaluate(dataset, scorers)
+
+    monkeypatch.setattr("carb_scorers.evaluate", counted)
+    ended = carb("data", "audit", tmp_path / "family.jsonl", "--model", "baseline:length", "--json")
+    rows = {a["attack"]: a for a in ended.json["attacks"] if a["level"] == "all"}
+    assert (len(family), asked) == (4, [1])
+    assert rows["baseline:length"]["accuracy"] == rows["longest"]["accuracy"] == 0.25
 
 
 def test_validate_reports_every_defect_and_exits_with_1(carb: Carb, tmp_path: Path) -> None:

@@ -211,6 +211,17 @@ def test_a_place_has_one_of_four_values_of_two_joined_opinions(tmp_path):
     ]
 
 
+@pytest.mark.parametrize(
+    ("share", "reasons"), [(34, []), (36, ["de-commonsense-toll: toll.AT and toll.IT are 24 points apart, not 25"])]
+)
+def test_opposed_opinions_of_a_family_are_far_apart(tmp_path, share, reasons):
+    def joined(code: str, value: str, percent: float) -> dict:
+        return fact(code, value=value, survey=survey(70, 30), second=survey(percent, 100 - percent))
+
+    facts = [fact("DE"), joined("AT", "yes-yes", 60), fact("CH"), joined("IT", "yes-no", share)]
+    assert problems_of(tmp_path, facts) == reasons
+
+
 def test_near_places_share_a_language_or_a_border():
     assert near("german-at", "german-ch")
     assert near("german-at", "italian")

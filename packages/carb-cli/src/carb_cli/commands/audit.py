@@ -106,16 +106,22 @@ def _model(spec: str) -> Callable[[Sequence[BonSet]], list[list[float]]]:
     def rate(items: Sequence[BonSet]) -> list[list[float]]:
         from carb_scorers import evaluate
 
-        blind = [item.model_copy(update={"prompt": UNASKED, "culture": _speakers(item)}) for item in items]
-        frame = evaluate(Dataset(one.model_copy(update={"perturbed": ()}) for one in blind), [spec]).frame
+        # The sets of a family differ in their question only, so they are one request.
+        shown = [(_speakers(item), tuple(one.text for one in item.responses)) for item in items]
+        distinct = {key: _blind(item, key[0]) for key, item in zip(shown, items, strict=True)}
+        frame = evaluate(Dataset(distinct.values()), [spec]).frame
         scores = {(row["item_id"], row["response_id"]): row["score"] for row in frame.iter_rows(named=True)}
-        rows = [[scores[item.id, response.id] for response in item.responses] for item in items]
-        failed = sum(score is None for row in rows for score in row)
+        rated = {key: [scores[item.id, one.id] for one in item.responses] for key, item in distinct.items()}
+        failed = sum(score is None for row in rated.values() for score in row)
         if failed:
             raise CarbError(f"{spec} failed on {failed} answers; run it with `carb run` to see why.")
-        return rows
+        return [rated[key] for key in shown]
 
     return rate
+
+
+def _blind(item: BonSet, culture: str) -> BonSet:
+    return item.model_copy(update={"prompt": UNASKED, "culture": culture, "perturbed": ()})
 
 
 def _speakers(item: BonSet) -> str:

@@ -26,6 +26,8 @@ REPLY_WORDS = (45, 170)
 """Words of a reply, in scripts that space words; the guide says 60 to 150, of English."""
 REPLY_CHARACTERS = (90, 520)
 """Characters of a reply, in scripts that do not."""
+APART = 25
+"""Percentage points between two places of a family that hold opposed opinions, at least."""
 _JOINT = re.compile(r"(yes|no)-(yes|no)")
 _UNSPACED = {"zh", "ja", "th"}
 _YES_NO = re.compile(
@@ -127,6 +129,7 @@ def _family_problems(family: Family, facts: Mapping[str, Fact], registry: Regist
     own = [facts[answer.fact] for answer in family.answers]
     yield from _topics(family, own)
     yield from _exclusion(family, own, registry)
+    yield from _opinions(own)
     if not any(is_main(place.culture, family.language, registry) for place in family.places):
         yield "places", f"no place belongs to the culture that speaks {family.language}"
     if len(family.places) > 1:
@@ -156,6 +159,17 @@ def _exclusion(family: Family, own: list[Fact], registry: Registry) -> Iterator[
             yield "answers", f"{other.id} has the value of {fact.id}, '{fact.value}'"
         elif other.holds_in(fact.culture, parent):
             yield "answers", f"{other.id} holds in {fact.culture} too"
+
+
+def _opinions(own: list[Fact]) -> Iterator[tuple[str, str]]:
+    """Opposed opinions must be far apart, so that neither place is near the other's side."""
+    joined = [(fact, found) for fact in own if (found := _JOINT.fullmatch(fact.value)) is not None]
+    for (fact, side), (other, opposed) in itertools.combinations(joined, 2):
+        for n, figures, others in ((1, fact.survey, other.survey), (2, fact.second, other.second)):
+            if side[n] != opposed[n] and figures is not None and others is not None:
+                apart = round(abs(figures.percent - others.percent), 1)
+                if apart < APART:
+                    yield "answers", f"{fact.id} and {other.id} are {apart:g} points apart, not {APART}"
 
 
 def _giveaways(family: Family, registry: Registry) -> Iterator[tuple[str, str]]:
