@@ -150,7 +150,7 @@ def scorers_page() -> str:
         ("classifier:MODEL", "Also takes the options of its backend. On transformers:", RewardOptions, hf),
         ("ensemble:mean and ensemble:majority", "", EnsembleOptions, set()),
         ("backend=hf", "Transformers in this process, which is the default.", HFOptions, set()),
-        ("backend=vllm", "vLLM's offline engine.", VLLMOptions, set()),
+        ("backend=vllm", "vLLM's engine in this process.", VLLMOptions, set()),
         ("backend=openai", "Any OpenAI-compatible server.", OpenAIOptions, set()),
         ("backend=openai for classifiers", classified, ServerRewardOptions, server),
     ]

@@ -53,6 +53,7 @@ def test_length_picks_the_longest(carb, task, tmp_path):
     assert (found["random"], found["best"]) == (pytest.approx(3 / 8), 1)
     (scorer,) = found["scorers"]
     assert (scorer["quality"], scorer["regret"], scorer["prompts"]) == (1, 0, 2)
+    assert 0 <= scorer["low"] < scorer["quality"] <= scorer["high"] <= 1, "two prompts do not reach beyond the scale"
     assert [point["n"] for point in scorer["curve"]] == [1, 2, 4]
     assert scorer["curve"][1]["picked"] == pytest.approx((3 / 6 + 3 / 6) / 2)
     picks = [json.loads(line) for line in (tmp_path / "o" / "picks.jsonl").read_text().splitlines()]
