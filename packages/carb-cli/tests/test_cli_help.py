@@ -37,12 +37,27 @@ def examples(command: str) -> list[str]:
 def test_help_shows_what_the_function_says(carb: Carb, command: str) -> None:
     ended = carb(*command.split(), "--help")
     assert ended.code == 0
-    shown = " ".join(ended.out.split())
+    shown = " ".join(ended.out.replace(" \\\n", " ").split())
     lines = examples(command)
     assert lines, f"`carb {command}` has no example"
     for line in lines:
         assert line in shown
         assert line.startswith(f"carb {command}")
+
+
+@pytest.mark.parametrize("command", EVERY)
+def test_examples_can_be_pasted_from_a_narrow_terminal(
+    carb: Carb, command: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "60")
+    shown = carb(*command.split(), "--help").out.splitlines()
+    assert all(len(line) <= 60 for line in shown)
+    starts = [place for place, line in enumerate(shown) if line.startswith("    carb ")]
+    pasted = []
+    for place in starts:
+        end = next(end for end in range(place, len(shown)) if not shown[end].endswith("\\"))
+        pasted.append(shlex.split("\n".join(shown[place : end + 1]).replace("\\\n", " ")))
+    assert pasted == [shlex.split(line) for line in examples(command)]
 
 
 @pytest.mark.parametrize("command", sorted(set(EVERY) - NEEDS_PUBLIC_DATA - SERVES - NEEDS_MANY_SCORERS))

@@ -5,9 +5,13 @@ A command's module is imported only when the command runs, so that ``carb --help
 
 from __future__ import annotations
 
+import inspect
 import os
+import shlex
+import shutil
 import sys
 from collections.abc import Sequence
+from importlib import import_module
 
 from cyclopts import App
 
@@ -84,8 +88,8 @@ def application(argv: Sequence[str] = ()) -> App:
     """The command line.
 
     Args:
-        argv: the arguments it will parse. The command that they name shows the docstring of its function as help;
-            the others show one line, so that their modules need not be imported.
+        argv: the arguments it will parse. Where they ask for the help of a command, that is the docstring of its
+            function; the other commands have one line, so that their modules need not be imported.
     """
     app = App(
         name="carb",
@@ -108,7 +112,28 @@ def application(argv: Sequence[str] = ()) -> App:
 
 def _register(parent: App, commands: dict[str, tuple[str, str]], argv: Sequence[str]) -> None:
     for name, (place, line) in commands.items():
-        parent.command(place, name=name, **({} if name in argv else {"help": line}))
+        asked = name in argv and {"--help", "-h"} & {*argv}
+        parent.command(place, name=name, help=_description(place) if asked else line)
+
+
+def _description(place: str) -> str:
+    """What a command's docstring says before its parameters, with examples that can be pasted from any terminal."""
+    module, _, function = place.partition(":")
+    text = inspect.getdoc(getattr(import_module(module), function)) or ""
+    lines = text.partition("\n\nParameters\n---")[0].splitlines()
+    return "\n".join(_continued(line) if line.startswith("    carb ") else line for line in lines)
+
+
+def _continued(example: str) -> str:
+    """A command in lines that the terminal does not break, each but the last with a backslash at its end."""
+    first, *words = shlex.split(example, posix=False)
+    lines = [f"    {first}"]
+    for word in words:
+        if len(lines[-1]) + 1 + len(word) + len(" \\") < shutil.get_terminal_size().columns:
+            lines[-1] += f" {word}"
+        else:
+            lines.append(f"      {word}")
+    return " \\\n".join(lines)
 
 
 def command_line() -> tuple[str, ...]:
