@@ -20,7 +20,7 @@ import anyio
 from carb_data import BonSet, CarbError, Dataset, Perturbation, load, verification
 from carb_data.checks import check
 from carb_data.construct import EmbedderSpec, ModelSpec
-from carb_data.construct.clients import Completion, FatalError, GenerationError
+from carb_data.construct.clients import Completion, GenerationError
 from carb_data.labels import names_culture
 from carb_data.perturb import perturb
 from carb_data.unlabel import remove_label
@@ -246,7 +246,7 @@ def test_a_journal_pays_once(model, tmp_path):
 
 
 def test_a_model_that_refuses_everything_ends_it(model):
-    model(spoil=lambda _, text: FatalError("no such key"))
+    model(spoil=lambda _, text: CarbError("no such key"))
     with pytest.raises(CarbError, match="no such key"):
         perturb(GERMAN, ["RP"], generator=MODEL, models=MODELS, replace=True)
 

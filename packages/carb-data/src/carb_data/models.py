@@ -145,11 +145,6 @@ Prompt = Annotated[Annotated[Text, Tag("text")] | Annotated[Conversation, Tag("c
 """What is asked: one text, or a conversation that ends with a turn of the user."""
 
 
-def as_messages(prompt: str | tuple[Message, ...]) -> tuple[Message, ...]:
-    """The prompt as turns; one text is one turn of the user."""
-    return (Message(role="user", content=prompt),) if isinstance(prompt, str) else prompt
-
-
 def as_text(prompt: str | tuple[Message, ...]) -> str:
     """The prompt as one text: as it is, or each turn after its role where there are several."""
     if isinstance(prompt, str):

@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from carb_data import CarbError
 from carb_metrics.cells import Estimate, Result
+from carb_metrics.clusters import numbered
 from carb_metrics.correlations import FEWEST, coefficient, numbers
 from carb_metrics.intervals import Floats, check_confidence
 
@@ -80,13 +81,13 @@ def correlate_uncertain(
         raise CarbError("Standard errors cannot be negative.")
     if bases is not None and len(bases) != n:
         raise CarbError(f"bases has {len(bases)} values where {n} are needed, one for each point.")
-    names = {name: place for place, name in enumerate(dict.fromkeys(range(n) if bases is None else bases))}
-    base = np.arange(n) if bases is None else np.array([names[name] for name in bases], dtype=np.int64)
+    base = numbered(bases, n)
+    models = len(np.unique(base))
     found = coefficient("pearson", xs, ys)
     reliable = [_reliability(values, error) for values, error in zip((xs, ys), errors, strict=True)]
     result = UncertainCorrelation(
         n=n,
-        clusters=len(names),
+        clusters=models,
         observed=Estimate(estimate=None if found is None else found[0]),
         corrected=Estimate(),
         reliability_x=reliable[0],
@@ -97,11 +98,11 @@ def correlate_uncertain(
         return result
     shrink = math.sqrt(max(reliable[0] or 0.0, 0.0) * max(reliable[1] or 0.0, 0.0))
     corrected = found[0] / shrink if shrink > 0 else None
-    spread = _spread(xs, ys, errors, base, seed) if len(names) >= FEWEST else None
+    spread = _spread(xs, ys, errors, base, seed) if models >= FEWEST else None
     return result.model_copy(
         update={
-            "observed": _around(found[0], 1.0, spread, len(names), confidence),
-            "corrected": Estimate() if corrected is None else _around(found[0], shrink, spread, len(names), confidence),
+            "observed": _around(found[0], 1.0, spread, models, confidence),
+            "corrected": Estimate() if corrected is None else _around(found[0], shrink, spread, models, confidence),
         }
     )
 

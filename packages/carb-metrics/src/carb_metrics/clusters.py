@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import polars as pl
 
+from carb_data import CarbError
 from carb_metrics.intervals import Floats, normal_quantile, wilson
 
 Ints = npt.NDArray[np.int64]
@@ -41,6 +44,25 @@ def number(frame: pl.DataFrame, keys: tuple[str, ...]) -> tuple[Ints, pl.DataFra
         np.arange(groups.height), groups["_row"].list.len().to_numpy()
     )
     return of_row, groups.drop("_row")
+
+
+def numbered(labels: Sequence[Any] | None, count: int, owner: str = "") -> Ints:
+    """(count,) the cluster of each value, as a number from 0; without labels each value is its own cluster.
+
+    Args:
+        labels: the label of each value's cluster; null where values are independent.
+        count: the number of values.
+        owner: what the values are, for the message about a wrong number of labels.
+
+    Raises:
+        CarbError: there are more or fewer labels than values.
+    """
+    if labels is None:
+        return np.arange(count)
+    if len(labels) != count:
+        raise CarbError(f"clusters has {len(labels)} entries for {count} {owner}.")
+    places: dict[Any, int] = {}
+    return np.array([places.setdefault(label, len(places)) for label in labels], dtype=np.int64)
 
 
 def cluster_of(sets: pl.DataFrame) -> Ints:

@@ -12,6 +12,7 @@ import polars as pl
 
 from carb_data import CarbError
 from carb_metrics.cells import Estimate, Result
+from carb_metrics.clusters import numbered
 from carb_metrics.coefficients import (
     Coefficient,
     cohen,
@@ -103,12 +104,7 @@ def agreement(
     sums = unit_sums(rated)
     pairable = int((rated.sum(1) >= 2).sum())
 
-    cluster = np.arange(len(codes))
-    if clusters is not None:
-        if len(clusters) != len(codes):
-            raise CarbError(f"clusters has {len(clusters)} entries for {len(codes)} items.")
-        names = {name: place for place, name in enumerate(dict.fromkeys(clusters))}
-        cluster = np.array([names[name] for name in clusters], dtype=np.int64)
+    cluster = numbered(clusters, len(codes), "items")
 
     def interval_of(units: Floats, kept: npt.NDArray[np.bool_], coefficient: Coefficient) -> Estimate:
         of, found = np.unique(cluster[kept], return_inverse=True)

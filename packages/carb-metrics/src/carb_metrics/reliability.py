@@ -11,7 +11,7 @@ import polars as pl
 
 from carb_data import CarbError, ScoreTable
 from carb_metrics.cells import Estimate, Result
-from carb_metrics.clusters import share_interval
+from carb_metrics.clusters import numbered, share_interval
 from carb_metrics.correlations import numbers
 from carb_metrics.intervals import Floats, check_confidence
 from carb_metrics.pairs import as_text
@@ -101,12 +101,7 @@ def calibration(
     mean_said = np.bincount(bin_of, said, bins)[used] / n[used]
     won = np.bincount(bin_of, right, bins)[used]
     accuracy = won / n[used]
-    cluster = np.arange(len(said))
-    if clusters is not None:
-        if len(clusters) != len(said):
-            raise CarbError(f"clusters has {len(clusters)} entries for {len(said)} cases.")
-        names = {name: place for place, name in enumerate(dict.fromkeys(clusters))}
-        cluster = np.array([names[name] for name in clusters], dtype=np.int64)
+    cluster = numbered(clusters, len(said), "cases")
     if not len(said):
         return Calibration(n=0)
     limits = [share_interval(right[bin_of == part], cluster[bin_of == part], confidence) for part in used]

@@ -3,7 +3,7 @@
 Needs the extra ``construct``. ``carb_scorers.models.construction`` has models for it: servers and transformers.
 """
 
-from carb_data.construct.clients import Completion, Embedder, FatalError, GenerationError, Models, NgramEmbedder, Writer
+from carb_data.construct.clients import Completion, Embedder, GenerationError, Models, NgramEmbedder, Writer
 from carb_data.construct.config import Config, EmbedderSpec, ModelSpec, load_config
 from carb_data.construct.prompts import Prompts
 from carb_data.construct.report import ConstructReport, FailedSet, Plan, PlannedStep
@@ -16,7 +16,6 @@ __all__ = [
     "Embedder",
     "EmbedderSpec",
     "FailedSet",
-    "FatalError",
     "GenerationError",
     "ModelSpec",
     "Models",

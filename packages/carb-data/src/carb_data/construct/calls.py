@@ -55,7 +55,7 @@ class Calls:
         """A text from the journal, or else from the model.
 
         Raises:
-            GenerationError, FatalError: as ``Writer.complete``.
+            GenerationError, CarbError: as ``Writer.complete``.
         """
         key = request_key(step=step, model=spec.identity, prompt=prompt, seed=seed)
         kept = self._journal.get(key)

@@ -5,18 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Protocol
 
 from carb_data.construct.config import EmbedderSpec, ModelSpec
-from carb_data.errors import CarbError
 
 
 class GenerationError(Exception):
     """One request failed for good: its set is given up, the others go on."""
-
-
-class FatalError(CarbError):
-    """No request to this model can succeed: wrong key, unknown model, model not readable."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +33,7 @@ class Writer(Protocol):
 
         Raises:
             GenerationError: this request failed, after all retries.
-            FatalError: every request will fail.
+            CarbError: every request will fail: wrong key, unknown model, model not readable.
         """
         ...
 
@@ -101,8 +96,3 @@ def cosine(first: Sequence[float], second: Sequence[float]) -> float:
     """Cosine of the angle between two vectors; 0 where one of them is null."""
     lengths = math.hypot(*first) * math.hypot(*second)
     return sum(a * b for a, b in zip(first, second, strict=True)) / lengths if lengths else 0.0
-
-
-def as_count(value: Any) -> int:
-    """A token count from a server, 0 where it says nothing usable."""
-    return value if isinstance(value, int) and not isinstance(value, bool) and value >= 0 else 0

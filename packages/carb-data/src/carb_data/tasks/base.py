@@ -91,11 +91,6 @@ _KINDS = {
 }
 
 
-def task_kinds() -> tuple[str, ...]:
-    """The kinds that ``open_task`` knows."""
-    return tuple(_KINDS)
-
-
 def open_task(spec: str, *, judge: Judge | None = None) -> Task:
     """Open the task that a spec string describes, ``KIND:PATH?key=value&…``.
 
@@ -119,10 +114,6 @@ def open_task(spec: str, *, judge: Judge | None = None) -> Task:
     opener = getattr(importlib.import_module(module), name)
     place = Path(path).expanduser() if path else find_files(kind.removesuffix("-choice"))
     return opener(spec.strip(), place, given, judge)
-
-
-class TaskOptions(Frozen):
-    """Base of a task's options."""
 
 
 def evenly(prompts: Sequence[TaskPrompt], limit: int | None) -> tuple[TaskPrompt, ...]:

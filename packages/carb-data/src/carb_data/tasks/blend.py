@@ -19,11 +19,12 @@ from pydantic import Field
 from carb_data.dataset import Dataset
 from carb_data.errors import CarbError
 from carb_data.files import SUFFIXES
+from carb_data.models import Frozen
 from carb_data.sources.base import Names
 from carb_data.sources.blend import SHIPPED
 from carb_data.sources.blend_files import PLACES, BlendQuestion, check_places, read_items, read_topics
 from carb_data.sources.reading import find_folder
-from carb_data.tasks.base import GradesOneByOne, Judge, TaskOptions, TaskPrompt, evenly
+from carb_data.tasks.base import GradesOneByOne, Judge, TaskPrompt, evenly
 from carb_data.tasks.matching import ComparableText, first_line, form, forms, is_list, is_same, names_many, says
 from carb_data.validation import read_options
 
@@ -39,7 +40,7 @@ SHOTS = (
 """Culture-free examples, written for this package."""
 
 
-class BlendTaskOptions(TaskOptions):
+class BlendTaskOptions(Frozen):
     """Options of ``blend:PATH``."""
 
     places: Names = SHIPPED

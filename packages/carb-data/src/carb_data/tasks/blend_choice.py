@@ -19,12 +19,12 @@ from typing import Literal
 from pydantic import Field
 
 from carb_data.errors import CarbError
-from carb_data.models import BonSet
+from carb_data.models import BonSet, Frozen
 from carb_data.sources.base import Names
 from carb_data.sources.blend import SHIPPED, BlendOptions, build
 from carb_data.sources.blend_files import PLACES, check_places
 from carb_data.sources.reading import find_folder
-from carb_data.tasks.base import GradesOneByOne, Judge, TaskOptions, TaskPrompt, evenly
+from carb_data.tasks.base import GradesOneByOne, Judge, TaskPrompt, evenly
 from carb_data.tasks.blend import read_ids
 from carb_data.tasks.choices import read_choice, with_options
 from carb_data.validation import read_options
@@ -38,7 +38,7 @@ SHOTS = (
 """Culture-free examples, written for this package."""
 
 
-class ChoiceOptions(TaskOptions):
+class ChoiceOptions(Frozen):
     """Options of ``blend-choice:PATH``."""
 
     places: Names = SHIPPED

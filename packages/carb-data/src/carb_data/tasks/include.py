@@ -17,10 +17,11 @@ import polars as pl
 from pydantic import Field
 
 from carb_data.errors import CarbError
+from carb_data.models import Frozen
 from carb_data.options import closest
 from carb_data.registry import cultures
 from carb_data.sources.base import Names
-from carb_data.tasks.base import Judge, TaskOptions, TaskPrompt, evenly
+from carb_data.tasks.base import Judge, TaskPrompt, evenly
 from carb_data.tasks.blend_choice import ChoiceQuestion, ChoiceTask
 from carb_data.tasks.choices import LETTERS, with_options
 from carb_data.validation import read_options
@@ -41,7 +42,7 @@ _OPTIONS = ("option_a", "option_b", "option_c", "option_d")
 _SHOTS = 5
 
 
-class IncludeOptions(TaskOptions):
+class IncludeOptions(Frozen):
     """Options of ``include:PATH``."""
 
     languages: Names = ()

@@ -14,15 +14,16 @@ from typing import Literal
 from pydantic import BaseModel, Field, TypeAdapter
 
 from carb_data.errors import CarbError
+from carb_data.models import Frozen
 from carb_data.options import closest
 from carb_data.sources.base import Names
 from carb_data.sources.omgeval import LANGUAGES
 from carb_data.sources.reading import read_json, read_text
-from carb_data.tasks.base import AnswerPair, Judge, TaskOptions, TaskPrompt, evenly
+from carb_data.tasks.base import AnswerPair, Judge, TaskPrompt, evenly
 from carb_data.validation import read_options
 
 
-class OmgevalTaskOptions(TaskOptions):
+class OmgevalTaskOptions(Frozen):
     """Options of ``omgeval:PATH``."""
 
     languages: Names = ("arabic", "chinese", "russia", "spanish")

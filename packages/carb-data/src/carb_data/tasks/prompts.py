@@ -8,12 +8,12 @@ from pathlib import Path
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from carb_data.errors import CarbError, DataError, Problem
-from carb_data.models import Identifier, LanguageTag, Text
-from carb_data.tasks.base import GradesOneByOne, Judge, TaskOptions, TaskPrompt, evenly
+from carb_data.models import Frozen, Identifier, LanguageTag, Text
+from carb_data.tasks.base import GradesOneByOne, Judge, TaskPrompt, evenly
 from carb_data.validation import line_problems, read_options
 
 
-class PromptOptions(TaskOptions):
+class PromptOptions(Frozen):
     """Options of ``prompts:FILE``."""
 
     one_line: bool = False

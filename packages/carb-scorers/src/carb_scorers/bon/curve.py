@@ -15,8 +15,6 @@ from math import comb, isnan
 
 from carb_data import CarbError
 
-SIZES = (1, 2, 4, 8, 16)
-
 
 def pick_weights(scores: Sequence[float], n: int) -> list[float]:
     """How often each sample is the pick of a random subset of n of the pool.
