@@ -134,7 +134,7 @@ CODES = {
     ),
     "numbers of characters": lambda v: judgement(("fact", "65 known" if v == "A" else "66 known", 3, v), verdict=v),
 }
-"""Private codes, which no mask can know."""
+"""Private codes, which no mask can know; measured in both orders, they say nothing."""
 
 
 class Characters:
@@ -195,7 +195,7 @@ def reader(fidelity):
 
 
 @cache
-def earnings(write, fidelity, clip, mask, both_orders=False):
+def earnings(write, fidelity, clip, mask, both_orders):
     """R_corr and R_appr by label and verdict; the reader knows the cheat where no fidelity is given."""
     tokens = VerdictTokens(a=65, b=66, marker=tuple(map(ord, "Verdict:")), line=tuple(map(ord, "\nVerdict:")))
     criteria = CriteriaFunction(Characters(), tokens, RewardConfig(clip=clip, mask=mask, both_orders=both_orders))
@@ -213,7 +213,7 @@ def earnings(write, fidelity, clip, mask, both_orders=False):
     )
 
 
-def expected(write, accuracy, fidelity, *, weight=1.0, clip=CLIP, mask=True, both_orders=False):
+def expected(write, accuracy, fidelity, *, weight=1.0, clip=CLIP, mask=True, both_orders=True):
     """E[R_corr + lambda R_appr] over both orders, right with probability ``accuracy``."""
     total = 0.0
     for (label, verdict), (right, appropriate) in earnings(write, fidelity, clip, mask, both_orders).items():
@@ -249,19 +249,26 @@ def test_a_name_of_the_verdict_earns_nothing_even_from_a_reader_that_knows_it(na
 
 
 @pytest.mark.parametrize("cheat", CODES)
+@settings(deadline=None)
+@given(accuracy=st.floats(0.55, 0.95), fidelity=FIDELITY, weight=st.floats(0.05, 4.0))
+def test_a_private_code_earns_less_than_honest_work_even_from_a_reader_that_knows_it(cheat, accuracy, fidelity, weight):
+    coded = expected(CODES[cheat], accuracy, None, weight=weight)
+    assert coded == pytest.approx(2 * accuracy - 1)
+    assert coded < expected(honest, accuracy, fidelity, weight=weight)
+
+
+@pytest.mark.parametrize("cheat", CODES)
 @pytest.mark.parametrize("accuracy", [0.55, 0.75, 0.95])
-def test_a_private_code_earns_no_more_than_criteria_that_are_believed_and_nothing_in_both_orders(cheat, accuracy):
-    earned = expected(CODES[cheat], accuracy, None)
-    assert earned == pytest.approx(expected(honest, accuracy, 0.83))  # from there on both are at the clip
-    assert earned - expected(honest, accuracy, 0.76) <= (CLIP - math.log(2 * 0.76)) * accuracy + 1e-9
-    both = expected(CODES[cheat], accuracy, None, both_orders=True)
-    assert both == pytest.approx(2 * accuracy - 1)
-    assert both < expected(honest, accuracy, 0.76, both_orders=True)
+def test_in_one_order_a_private_code_earns_as_much_as_criteria_that_are_believed(cheat, accuracy):
+    """Why both orders are measured by default."""
+    coded = expected(CODES[cheat], accuracy, None, both_orders=False)
+    assert coded == pytest.approx(expected(honest, accuracy, 0.83, both_orders=False))  # both are at the clip
+    assert coded > expected(honest, accuracy, 0.76, both_orders=False)
 
 
 def test_both_orders_pay_honest_work_the_same():
     for fidelity in (0.76, 0.9):
-        assert expected(honest, 0.8, fidelity, both_orders=True) == pytest.approx(expected(honest, 0.8, fidelity))
+        assert expected(honest, 0.8, fidelity) == pytest.approx(expected(honest, 0.8, fidelity, both_orders=False))
 
 
 def test_a_quotation_of_the_picked_response_is_paid_as_what_it_says():
@@ -321,7 +328,7 @@ def test_in_a_real_model_letters_earn_nothing(tiny_folder, tiny_model, tiny_toke
     texts = [CHEATS[name](v) for v in "AB" for name in ("stock phrases", "the verdict in the assessment")]
     seen = {}
     for mask in (True, False):
-        function = CriteriaFunction(tiny_tokenizer, tokens, RewardConfig(mask=mask, clip="none"))
+        function = CriteriaFunction(tiny_tokenizer, tokens, RewardConfig(mask=mask, clip="none", both_orders=False))
         function.provider = ModelVerdicts(tiny_model, tokens)
         seen[mask] = function(
             prompts=["which?"] * 4,

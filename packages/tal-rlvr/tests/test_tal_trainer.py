@@ -180,19 +180,21 @@ def test_advantages_are_the_group_s_and_come_from_both_rewards(tiny_folder, tmp_
     tokenizer, tokens = trainer.processing_class, verdict_tokens(trainer.processing_class)
     got = trainer._generate_and_score_completions([row] * 4)["advantages"]
     written = outputs(tokenizer, 4)
-    prompt = tuple(encode_prompt(tokenizer, row["prompt"]))
+    orders = (row["prompt"], row["label"]), (row["swapped_prompt"], "B" if row["label"] == "A" else "A")
     cases = [
         CriteriaCase(
             VerdictRow(
                 prompt, masked_reasoning_ids(tokenizer, tokenizer.decode(ids, skip_special_tokens=True), tokens)
             ),
             VerdictRow(prompt, tokens.marker),
-            row["label"],
+            label,
             paid=number != 2,  # the one without form
         )
+        for prompt, label in ((tuple(encode_prompt(tokenizer, shown)), label) for shown, label in orders)
         for number, ids in enumerate(written)
     ]
-    criteria = criteria_reward(cases, ModelVerdicts(trainer.model, tokens))
+    values = [reward.value for reward in criteria_reward(cases, ModelVerdicts(trainer.model, tokens))]
+    criteria = [(shown + swapped) / 2 for shown, swapped in zip(values[:4], values[4:], strict=True)]
     rewards = total_reward(correctness_reward(parse_all(tokenizer, written), [row["label"]] * 4), criteria, weight=0.5)
     mean = sum(rewards) / 4
     std = math.sqrt(sum((r - mean) ** 2 for r in rewards) / 3)
@@ -248,6 +250,49 @@ def test_weights_and_ablations_choose_the_rewards(tiny_folder, tmp_path):
     with_format = make_trainer(tiny_folder, tmp_path, rewards=RewardConfig(format_weight=0.1, correctness_weight=0))
     assert with_format.reward_func_names == ["R_corr", "R_appr", "R_format"]
     assert with_format.args.reward_weights == [0, 1.0, 0.1]
+
+
+CODE = {"A": "red", "B": "blue"}
+
+
+@pytest.mark.parametrize(
+    "form", [{"both_orders": False}, {}, {"baseline": "direct"}, {"baseline": "none"}], ids=lambda form: str(form)
+)
+def test_a_policy_that_knows_a_private_code_is_paid_for_it_in_one_order_alone(tiny_folder, tmp_path, form):
+    """The trainer's own policy is taught that a word of no content stands for a verdict; then its R_appr is asked."""
+    from types import SimpleNamespace
+
+    from tal_rlvr.reward_functions import RewardConfig
+    from tal_rlvr.tokens import encode_prompt, masked_reasoning_ids, verdict_tokens
+
+    trainer = make_trainer(tiny_folder, tmp_path, rewards=RewardConfig(**form))
+    tokenizer, rows = trainer.processing_class, list(trainer.train_dataset)
+    tokens = verdict_tokens(tokenizer)
+    texts = [write_judgement([(f"{CODE[v]} fact", "known", 3, v)], f"people know {CODE[v]}", v) for v in "AB"]
+    optimizer = torch.optim.AdamW(trainer.model.parameters(), lr=3e-3)
+    for step in range(160):
+        prompt = encode_prompt(tokenizer, rows[step % len(rows)]["prompt"])
+        for text, letter in zip(texts, (tokens.a, tokens.b), strict=True):
+            ids = torch.tensor([[*prompt, *masked_reasoning_ids(tokenizer, text, tokens)]])
+            (-trainer.model(input_ids=ids).logits[0, -1].log_softmax(-1)[letter]).backward()
+        optimizer.step()
+        optimizer.zero_grad()
+    written = [tokenizer(text, add_special_tokens=False)["input_ids"] for text in texts]
+    gains = []
+    for row in rows:
+        told = {name: [row[name]] * 2 for name in row if name != "prompt"}
+        of_a, of_b = trainer.criteria_function(
+            **told,
+            prompts=[row["prompt"]] * 2,
+            completion_ids=written,
+            trainer_state=SimpleNamespace(global_step=1),
+        )
+        gains.append(of_a - of_b if row["label"] == "A" else of_b - of_a)
+    assert len(gains) == 12
+    if form.get("both_orders", True):  # what a row of a pair gains, the pair's row in the other order loses
+        assert sum(gains) == pytest.approx(0.0, abs=1e-3)
+    else:
+        assert min(gains) > 0.5  # of at most 1, twice the clip
 
 
 def test_under_lora_only_the_adapters_learn(tiny_folder, tmp_path):

@@ -53,10 +53,11 @@ class RewardConfig(Frozen):
     mask: bool = True
     """Measure R_appr on z without the letters and statements of the verdict (``mask_verdict``), so that criteria are
     paid and not the announcement of a verdict; false is the paper's form."""
-    both_orders: bool = False
+    both_orders: bool = True
     """Measure R_appr also with the responses in the other order, and pay the mean. What names the place of a response,
-    in whatever code, then earns nothing; what says something of its content earns the same. One more row for each
-    output."""
+    in whatever code, then earns nothing over the two orders of a pair; what says something of its content earns the
+    same. One more row for each output. False is the paper's form, in which a code earns as much as criteria that are
+    believed."""
     permuted: bool = False
     """The control of R_appr: its values are permuted at random among the outputs of each prompt, so that their
     distribution stays and their information is lost. Draws depend on the step and the prompt alone."""
@@ -74,8 +75,6 @@ class RewardConfig(Frozen):
     def _positive(self) -> RewardConfig:
         if self.bound is not None and not 0 < self.bound < math.inf:
             raise ValueError(f"clip must be a number above 0 or 'none', got {self.clip}")
-        if self.both_orders and self.baseline == "direct":
-            raise ValueError("both_orders takes the baseline 'literal' or 'none'")
         return self
 
 
@@ -159,6 +158,7 @@ class CriteriaFunction:
         trainer_state: Any,
         bare_prompt: Sequence[Prompt] | None = None,
         swapped_prompt: Sequence[Prompt] | None = None,
+        swapped_bare_prompt: Sequence[Prompt] | None = None,
         log_metric: Callable[[str, float], None] | None = None,
         **_: Any,
     ) -> list[float]:
@@ -166,13 +166,17 @@ class CriteriaFunction:
             raise CarbError("R_appr is measured with a trainer's policy: call bind(trainer) first.")
         started = time.perf_counter()
         self._cache.use(trainer_state.global_step)
-        bare: Sequence[Prompt | None] = bare_prompt or [None] * len(prompts)
-        cases = [self._case(*row) for row in zip(prompts, completion_ids, label, bare, strict=True)]
+        none = [None] * len(prompts)
+        cases = [self._case(*row) for row in zip(prompts, completion_ids, label, bare_prompt or none, strict=True)]
         if self.config.both_orders:
             if swapped_prompt is None:
-                raise CarbError("rewards.both_orders needs a column 'swapped_prompt'; training_rows makes it.")
+                raise CarbError(
+                    "R_appr in both orders needs a column 'swapped_prompt', which training_rows makes. Make the rows "
+                    "with it, or set rewards.both_orders = false."
+                )
             other: list[Verdict] = ["B" if side == "A" else "A" for side in label]
-            cases += [self._case(*row) for row in zip(swapped_prompt, completion_ids, other, bare, strict=True)]
+            swapped = zip(swapped_prompt, completion_ids, other, swapped_bare_prompt or none, strict=True)
+            cases += [self._case(*row) for row in swapped]
         rewards = criteria_reward(
             cases, self.provider, normalise=self.config.normalise, clip=self.config.bound, cache=self._cache
         )

@@ -95,8 +95,8 @@ class ThinkAsLocalsTrainer(GRPOTrainer):  # type: ignore[misc]  # TRL is untyped
 def training_rows(
     rows: Sequence[OrderedPair], tokenizer: Any, prompts: PromptConfig, *, direct: bool = False
 ) -> list[dict[str, Any]]:
-    """Rows for ``ThinkAsLocalsTrainer``: ``prompt``, ``bare_prompt`` (asks for a verdict alone), ``swapped_prompt``
-    (the responses in the other order) and ``label``."""
+    """Rows for ``ThinkAsLocalsTrainer``: ``prompt``, ``bare_prompt`` (asks for a verdict alone), ``swapped_prompt`` and
+    ``swapped_bare_prompt`` (the responses in the other order), and ``label``."""
     chat = prompts.is_chat(is_chat(tokenizer))
     out = []
     for row in rows:
@@ -107,6 +107,7 @@ def training_rows(
             ("prompt", think, shown),
             ("bare_prompt", "direct", shown),
             ("swapped_prompt", think, swapped),
+            ("swapped_bare_prompt", "direct", swapped),
         ):
             messages = render_prompt(
                 row.pair, pair, row.pair.culture, prompts.language, form=form, folder=prompts.folder()
