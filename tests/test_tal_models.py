@@ -50,6 +50,27 @@ def test_gemma_s_end_of_text_in_a_response_is_no_end_of_text_in_training(gemma):
     assert tokenizer.eos_token_id not in ids
 
 
+def test_the_example_in_the_help_of_carb_train_can_learn(smollm, tmp_path):
+    """Of what it reads with the model that its preset is for, every prompt fits, and so does every warm-up target."""
+    from carb_cli.commands.train import train
+    from tal_rlvr import load_config
+    from tal_rlvr.pipeline import TrainingRun
+    from tal_rlvr.preparing import checked_parts
+    from tal_rlvr.warmup import tokenised
+
+    words = next(line for line in train.__doc__.splitlines() if "--config" in line and "carb train" in line).split()
+    given = dict(zip(words[2:-1:2], words[3::2], strict=True))
+    assert given["--data"] == "carb-seed"
+    mix = {"sources": [{"form": "carb", "path": given["--data"]}]}
+    config = load_config(given["--config"], {"model": str(smollm), "out": str(tmp_path), "mix": mix})
+    run = TrainingRun(config)
+    parts, lengths = run.fit(checked_parts(config)[0])
+    assert lengths.train_pairs_fit == lengths.train_pairs > 1000
+    targets = [len(tokenised(run.tokenizer, [], text)["input_ids"]) for _, text in run._targets(parts.train)]
+    assert len(targets) == 320
+    assert max(targets) <= config.max_new_tokens
+
+
 def rows_for(tokenizer):
     pairs = [("rice with fish", "bread"), ("tea", "a long answer about coffee and its history"), ("喝茶", "咖啡")]
     tokens = verdict_tokens(tokenizer)

@@ -218,12 +218,26 @@ def test_contamination_is_found_named_and_dropped(files):
     assert not check_contamination(["abc"], ["something else entirely"]).overlaps
 
 
+def test_contamination_is_looked_for_once_however_many_pairs_and_sets_there_are(files, monkeypatch):
+    pytest.importorskip("numpy", reason="needs carb-data[checks]")
+    parts, sizes = mix(files).parts(), []
+
+    def check(train, test):
+        sizes.append((len(train), len(test)))
+        return check_contamination(train, test)
+
+    monkeypatch.setattr("tal_rlvr.contamination.check_contamination", check)
+    report_contamination(parts, [str(files / "small.jsonl"), str(files / "big.jsonl")])
+    assert sizes == [(len(parts.train), len(parts.held_out) + 20 + 80)]
+
+
 def test_presets_are_complete_but_for_what_only_the_user_knows(tmp_path):
     assert set(presets()) >= {"demo-cpu", "qwen2.5-7b", "qwen2.5-14b", "qwen2.5-32b"}
     source = {"form": "carb", "path": "x"}
     for name in presets():
         config = load_config(name, {"model": "m", "out": str(tmp_path), "mix": {"sources": [source]}})
         assert config.grpo["num_generations"] > 1
+        assert config.grpo["save_total_limit"] in (1, 2)  # a checkpoint of 7B with its optimizer takes 90 GB
 
 
 def test_a_file_builds_on_a_preset_and_every_mistake_is_named(tmp_path):

@@ -62,6 +62,7 @@ def test_a_run_leaves_a_model_that_scores_and_all_its_reports(config, tmp_path):
     assert result.steps == len(result.curve) == 2
     assert result.held_out_pairs == 3
     assert read_result(out) == result
+    assert [path.name for path in (out / "checkpoints").glob("checkpoint-*")] == ["checkpoint-2"]  # save_total_limit
     report = json.loads((out / "contamination.json").read_text())
     assert report["found"] == []
     assert report["train_pairs"] == result.train_pairs
