@@ -181,3 +181,41 @@ def test_embeddings_come_from_a_server_where_one_is_named(tmp_path):
         assert sum(path.endswith("/embeddings") for path, _, _ in server.requests) == asked
     assert report.usage["vectors"].calls == asked
     assert report.usage["vectors"].cost == pytest.approx(7 * asked)
+
+
+def test_a_reasoning_model_is_asked_as_it_wants(tmp_path):
+    """It refuses ``max_tokens`` and a temperature."""
+
+    def reasoning(number, path, body):
+        if {"max_tokens", "temperature"} & set(body) or body["max_completion_tokens"] != 4096:
+            return 400, {}, b"Unsupported parameter: use max_completion_tokens"
+        return writer(number, path, body)
+
+    body = '{"max_tokens": null, "max_completion_tokens": 4096, "temperature": null}'
+    with serving(reasoning) as server:
+        config = config_for(server, tmp_path)
+        asked = {name: getattr(config, name).model_copy(update={"body": body}) for name in ("question", "chosen")}
+        rejected = tuple(model.model_copy(update={"body": body}) for model in config.rejected)
+        report = construct(config.model_copy(update={**asked, "rejected": rejected}), tmp_path / "sets.jsonl")
+    assert report.built == 10
+
+
+def test_an_answer_without_content_is_counted_and_paid_once(tmp_path):
+    """A model that spent its tokens on reasoning; 119 of 286 calls of one run."""
+
+    def silent(number, path, body):
+        if body["model"] == "strong" and "(1)" in body["messages"][0]["content"]:
+            content = {"choices": [{"message": {"content": None}, "finish_reason": "length"}]}
+            return 200, {}, json.dumps(content | {"usage": {"prompt_tokens": 9, "completion_tokens": 4}}).encode()
+        return writer(number, path, body)
+
+    with serving(silent) as server:
+        config = config_for(server, tmp_path, attempts=2)
+        report = construct(config, tmp_path / "sets.jsonl")
+        asked = [body for _, body, _ in server.requests if body["model"] == "strong"]
+        construct(config, tmp_path / "sets.jsonl")
+        assert len([body for _, body, _ in server.requests if body["model"] == "strong"]) == len(asked)
+    without = sum("(1)" in body["messages"][0]["content"] for body in asked)
+    assert without == 10  # two attempts at each of five
+    used = report.usage["strong"]
+    assert (used.calls, used.completion_tokens) == (len(asked), 4 * without + 10 * (len(asked) - without))

@@ -68,6 +68,16 @@ def test_versions_are_verified_by_a_server(bare, tmp_path, capsys):
     assert {response.verified for response in made} == {True}
 
 
+def test_a_reasoning_model_writes_versions(bare, tmp_path, capsys):
+    command = ["data", "perturb", str(bare), "--kinds", "RP", "--model", "writer", "--out", str(tmp_path / "out.jsonl")]
+    with serving(embedding) as server:
+        assert main([*command, "--url", server.url, "--body", '{"max_tokens": null, "temperature": null, "n": 1}']) == 0
+        asked = [body for _, body, _ in server.requests]
+    assert all(body["n"] == 1 and not {"max_tokens", "temperature"} & set(body) for body in asked)
+    assert main([*command, "--url", server.url, "--body", "[]"]) == 2
+    assert "--body is no JSON object" in capsys.readouterr().err
+
+
 def test_translations_in_training_data_are_found_by_a_server(bare, tmp_path, capsys):
     item = SETS[0]
     lines = ["Nothing of note.", version(item, Perturbation.CL, "en"), SETS[1].rejected[0].text]

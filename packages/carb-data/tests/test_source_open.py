@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from carb_data import CarbError, Dataset
+from carb_data.audit.report import Attack, AuditReport
 from carb_data.card import card, cells
 from carb_data.models import BonSet
 from carb_data.registry import is_main
@@ -49,6 +50,19 @@ def test_the_card_counts_every_cell(got):
     assert "| German |" in text
     assert "human-voted" in text
     assert f"{len(dataset)} sets" in text
+
+
+def test_the_card_says_what_works_on_main_sets_alone():
+    """Mirrors hide it over the whole: there it is chance by arithmetic."""
+    attack = {"attack": "bag of words", "chance": 0.25, "effect": 0.4, "n": 9, "group": None}
+    attacks = [
+        Attack(**attack, level="all", accuracy=0.26, low=0.24, high=0.28),
+        Attack(**attack, level="main", accuracy=0.38, low=0.36, high=0.41),
+    ]
+    found = AuditReport(sets=9, mirrors=3, fingerprint="x", attacks=attacks, worst=())
+    assert "| bag of words | main | 0.380 | 0.360 | 0.410 | 0.250 |" in card(Dataset([]), "open", found)
+    none = found.model_copy(update={"attacks": tuple(attacks[:1])})
+    assert "without mirrors: none." in card(Dataset([]), "open", none)
 
 
 def test_a_source_that_was_not_fetched_is_named(tmp_path, monkeypatch):

@@ -64,12 +64,14 @@ def card(dataset: Dataset, name: str, audit: AuditReport | None = None) -> str:
         _counted("language", (item.language for item in dataset)),
     ]
     if audit is not None:
-        whole = [attack for attack in audit.working if attack.level == "all"]
+        whole = [attack for attack in audit.working if attack.level in ("all", "main")]
         lines = [
-            [a.attack, *(f"{x:.3f}" for x in (a.accuracy, a.low, a.high, a.chance) if x is not None)] for a in whole
+            [a.attack, a.level, *(f"{x:.3f}" for x in (a.accuracy, a.low, a.high, a.chance) if x is not None)]
+            for a in whole
         ]
-        said = "Attacks from the answers alone whose interval lies above chance over the whole:"
-        parts += [said, _table(["attack", "accuracy", "low", "high", "chance"], lines)] if lines else [f"{said} none."]
+        said = "Attacks from the answers alone whose interval lies above chance, over all sets or without mirrors:"
+        table = _table(["attack", "sets", "accuracy", "low", "high", "chance"], lines)
+        parts += [said, table] if lines else [f"{said} none."]
     return "\n\n".join(parts) + "\n"
 
 

@@ -16,6 +16,7 @@ from carb_data import CarbError, load
 from carb_data.construct import EmbedderSpec, ModelSpec
 from carb_data.construct.calls import ModelUsage
 from carb_data.perturb import perturb as perturb_sets
+from carb_data.validation import validate
 from carb_scorers.models.construction import ConstructionModels
 
 
@@ -57,6 +58,7 @@ def perturb(
     languages: Annotated[tuple[str, ...], Several] = ("en",),
     model: str | None = None,
     url: str | None = None,
+    body: str = "{}",
     embedder: str | None = None,
     embedder_url: str | None = None,
     chat: bool = True,
@@ -90,6 +92,9 @@ def perturb(
     url
         Address of an OpenAI-compatible server, for example http://localhost:8000/v1; its key is read from
         OPENAI_API_KEY.
+    body
+        A JSON object put into every request to --url; a null takes a field out, as reasoning models want:
+        '{"max_tokens": null, "max_completion_tokens": 4096, "temperature": null}'.
     embedder
         The embedding model that verifies; by default the local model of --model, none where that is a server's.
     embedder_url
@@ -106,7 +111,17 @@ def perturb(
     add_cultures(culture_file)
     generator = None
     if model is not None:
-        generator = ModelSpec(kind="transformers" if url is None else "openai", model=model, url=url, chat=chat)
+        generator = validate(
+            ModelSpec,
+            {
+                "kind": "transformers" if url is None else "openai",
+                "model": model,
+                "url": url,
+                "chat": chat,
+                "body": body,
+            },
+            "--body is no JSON object",
+        )
     elif set(kinds) - {"RC"}:
         raise CarbError(
             "CC, CL and RP are written by a language model: name one with --model, and --url if it is a server's."

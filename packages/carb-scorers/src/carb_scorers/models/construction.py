@@ -50,6 +50,8 @@ class ConstructionModels:
 def _server(spec: ModelSpec | EmbedderSpec, api: str) -> OpenAIModel:
     given: dict[str, Any] = {"url": spec.url, "api": api, "patience": 0.0}
     given |= {name: getattr(spec, name) for name in ("concurrency", "timeout", "retries")}
+    if isinstance(spec, ModelSpec):
+        given["body"] = spec.body
     if spec.key_env != type(spec).model_fields["key_env"].default:
         given["key_env"] = spec.key_env
     return open_openai(spec.model, OpenAIOptions.model_validate(given))
