@@ -16,8 +16,9 @@ from pathlib import Path
 
 from pydantic import Field
 
+from carb_data import Fact
 from carb_data.dataset import SEED, SEED_2, SEED_2_FOLDER
-from carb_data.facts import Fact, load_facts
+from carb_data.facts import load_facts
 from carb_data.models import as_text
 from carb_scorers.contract import Scorer, ScoreRequest, ScoreResult
 from carb_scorers.specs import ScorerOptions, read_options

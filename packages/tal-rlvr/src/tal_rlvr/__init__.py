@@ -6,7 +6,7 @@ Importing this package imports no torch; training needs ``pip install 'tal-rlvr[
 import importlib
 from typing import TYPE_CHECKING, Any
 
-from carb_data.contamination import check_contamination
+from carb_data import check_contamination
 from tal_rlvr.appropriateness import Appropriateness, criteria_reward, format_reward, total_reward
 from tal_rlvr.config import TrainConfig, load_config, presets
 from tal_rlvr.correctness import correctness_reward

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from carb_data import BonSet, Provenance, Response, Role, load
-from carb_data.contamination import ContaminationReport, check_contamination
+from carb_data import BonSet, ContaminationReport, Provenance, Response, Role, check_contamination, load
 from carb_data.models import Frozen
 from tal_rlvr.mix import Parts
 from tal_rlvr.pairs import Pair

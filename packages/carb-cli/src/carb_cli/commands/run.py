@@ -26,7 +26,7 @@ from carb_cli.review.applying import companion, line_beside
 from carb_cli.selection import chance, select
 from carb_data import Dataset, ScoreTable, load
 from carb_metrics import bon_accuracy, main_sets
-from carb_scorers.evaluation import Progress
+from carb_scorers import Progress
 from carb_scorers.runs import RunRecord
 
 

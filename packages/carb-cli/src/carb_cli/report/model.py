@@ -26,7 +26,7 @@ from carb_metrics import (
     TieReport,
 )
 from carb_metrics.rows import ConsistencyRow, KindRow, PairRow, RankRow
-from carb_scorers.contract import ScorerSpec, Usage
+from carb_scorers import ScorerSpec, Usage
 from carb_scorers.records import Machine
 
 Cells = dict[str, Cell]

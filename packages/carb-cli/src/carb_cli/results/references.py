@@ -12,7 +12,7 @@ from carb_cli.report.model import ReferencePart, Report
 from carb_cli.results.entry import ResultEntry, found_in, read, shipped, table_of
 from carb_data import Dataset, ScoreTable, content_hash
 from carb_metrics import bon_accuracy, family_accuracy, main_sets
-from carb_scorers.contract import ScorerSpec
+from carb_scorers import ScorerSpec
 from carb_scorers.specs import OPERATIONAL
 
 FEWEST = 100

@@ -12,8 +12,7 @@ from carb_cli.output import Output, OutputPart
 from carb_cli.review.report import Lines, ReviewReport
 from carb_cli.review.rules import Decision
 from carb_cli.review.tally import SetTally
-from carb_data import BonSet, CarbError, Dataset
-from carb_data.models import Response, Votes
+from carb_data import BonSet, CarbError, Dataset, Response, Votes
 from carb_data.validation import read_file
 
 __all__ = ["Applied", "apply", "companion", "line_beside"]

@@ -8,8 +8,8 @@ from typing import Any
 
 import anyio.to_thread
 
+from carb_data import CarbError
 from carb_data.construct import Completion, Embedder, EmbedderSpec, GenerationError, ModelSpec, NgramEmbedder, Writer
-from carb_data.errors import CarbError
 from carb_data.extras import require
 from carb_scorers.models.openai import OpenAIModel, OpenAIOptions, open_openai
 from carb_scorers.models.protocol import Failure, LanguageModel, Prompt, Turn, Writing
