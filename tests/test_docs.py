@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import re
 import sys
@@ -209,3 +210,16 @@ def test_outputs_fit_their_documented_schemas(tmp_path: Path, capsys: pytest.Cap
         jsonschema.validate(printed, schema)
         seen.add(name)
     assert len(seen) == len(commands)
+
+
+def test_names_that_moved_are_where_the_page_says() -> None:
+    page = (ROOT / "docs" / "reference" / "moved.md").read_text(encoding="utf-8").partition("\n## One item")[0]
+    now = [row.split("|")[2] for row in page.splitlines() if row.startswith("| `")]
+    names = [name for cell in now for name in re.findall(r"`((?:carb_\w+|tal_rlvr)\.[\w.]+)`", cell)]
+    assert len(names) > 30
+    for name in names:
+        module, _, last = name.rpartition(".")
+        try:
+            importlib.import_module(name)
+        except ModuleNotFoundError:
+            assert hasattr(importlib.import_module(module), last), name
