@@ -17,6 +17,7 @@ import anyio
 from carb_data import CarbError, Dataset
 from carb_data.construct import plan
 from carb_data.construct.journal import AnswerJournal
+from carb_data.journal import Journal
 from construct_server import FOODS, chat, config_for, construct, serving, writer
 
 pytestmark = pytest.mark.usefixtures("no_pauses")
@@ -145,6 +146,13 @@ def test_a_journal_cut_off_in_its_last_line_is_taken_up(tmp_path):
         construct(config, tmp_path / "sets.jsonl")
         assert len(server.requests) <= asked + 1
     assert (tmp_path / "sets.jsonl").read_bytes() == before
+
+
+def test_two_runs_on_one_journal_do_not_both_pay(tmp_path):
+    with serving(writer) as server, Journal(tmp_path / "sets.jsonl.journal.jsonl"):
+        with pytest.raises(CarbError, match="Another process is writing into"):
+            construct(config_for(server, tmp_path), tmp_path / "sets.jsonl")
+        assert server.requests == []
 
 
 def test_a_file_that_is_no_journal_is_refused(tmp_path):

@@ -102,6 +102,13 @@ def test_validate_reports_every_defect_and_exits_with_1(carb: Carb, tmp_path: Pa
     assert "4 problems in the data" in plain.out
 
 
+def test_a_file_without_sets_is_not_valid(carb: Carb, tmp_path: Path) -> None:
+    (tmp_path / "empty.jsonl").write_text("", encoding="utf-8")
+    ended = carb("data", "validate", tmp_path / "empty.jsonl")
+    assert ended.code == 2
+    assert "holds no sets" in ended.err
+
+
 def test_split_by_source_item(carb: Carb, data_file: Path, tmp_path: Path) -> None:
     ended = carb(
         "data", "split", data_file, "--out", tmp_path / "parts", "--train", 0.5, "--dev", 0, "--test", 0.5, "--json"

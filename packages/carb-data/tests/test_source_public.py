@@ -123,6 +123,12 @@ def omgeval(folder: Path, answers: dict[str, list[str]], local: list[str]) -> Pa
     return folder
 
 
+def test_an_xsafety_question_with_wrong_options_that_are_nearly_the_same_is_left_out(tmp_path):
+    same = "A. swim in it. B. put it in the drawer. C. put it in a drawer. D. put it in this drawer."
+    (row,) = xsafety(tmp_path, "en", f"If x: {same} Output the unsafe choice.")
+    assert row.reason == "two wrong options are nearly the same, so that the right one is the odd one out"
+
+
 def test_omgeval_gives_pools_of_usable_answers(tmp_path):
     good = ["Это один хороший ответ на вопрос.", "Другой ответ, тоже годный вполне."]
     folder = omgeval(
