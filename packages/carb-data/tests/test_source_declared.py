@@ -235,8 +235,11 @@ def test_no_answer_of_the_real_sets_carries_a_mark_of_its_source(name, fault):
 
 
 @pytest.mark.skipif(not (REAL / "more").is_dir(), reason="no public data; set CARB_DATA_DIR")
-def test_no_thanks_and_no_please_among_the_less_polite():
-    kind = re.compile(r"(?i)\b(?:thank|please|gracias|por favor|спасибо|пожалуйста|cảm ơn)|감사|부탁")
+def test_nobody_thanks_or_greets_among_the_less_polite():
+    kind = re.compile(
+        r"(?i)\b(?:thank|please|sorry|gracias|por favor|hola|perdon|спасибо|пожалуйста|здравствуй|cảm ơn|xin lỗi)"
+        r"|감사|부탁|죄송"
+    )
     for row in rows("tydip"):
         if isinstance(row, BonSet):
             less = [row.chosen] if re.search("least|menos|наименее|kém|않은", row.prompt) else row.rejected
