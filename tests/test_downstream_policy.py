@@ -92,7 +92,7 @@ def test_the_divergence_is_that_of_whole_sequences(tmp_path, architecture):
         assert kl == pytest.approx(float((p.exp() * (p - q)).sum(-1)[:count].sum()), rel=1e-4)
 
 
-def test_an_alarm_can_be_made_to_ring_from_the_command_line(tmp_path, blend, tiny, capsys):
+def test_an_alarm_can_be_raised_from_the_command_line(tmp_path, blend, tiny, capsys):
     """Limits that any move passes, and others that none does."""
     quiet = [f"{name}=1000000" for name in ("length", "language", "repetition", "same", "empty", "grade")]
     strict = ["--alarm-limit", *quiet, "kl=0.000001", "window=4", "--fail-on-alarm"]

@@ -24,7 +24,7 @@ from carb_scorers.contract import failed
 from carb_scorers.integrations import as_inspect_scorer
 from readme_examples import example
 
-# What Inspect and its dependencies warn of is not ours to mend.
+# What Inspect and its dependencies warn of is not ours to change.
 pytestmark = [pytest.mark.inspect, pytest.mark.filterwarnings("ignore")]
 
 PLACE = {"culture": "german", "language": "de"}

@@ -243,7 +243,7 @@ def test_sigkill_from_outside(place: Place, scorer: str) -> None:
     place.asked()
 
 
-def test_a_full_disk_is_the_users_to_mend(place: Place) -> None:
+def test_a_full_disk_is_a_user_error(place: Place) -> None:
     """A limit on the size of files stands for the full disk: writing fails in the middle of a line."""
     out = "full"
     seen = set()

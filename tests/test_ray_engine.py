@@ -26,7 +26,7 @@ from carb_scorers.engines import RayEngine
 from carb_scorers.runs import RunRecord, run
 from carb_scorers.testing import example_dataset
 
-# What Ray warns of is not ours to mend.
+# What Ray warns of is not ours to change.
 pytestmark = [pytest.mark.ray, pytest.mark.filterwarnings("default")]
 
 PLUGIN = '''

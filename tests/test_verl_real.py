@@ -257,7 +257,7 @@ def test_a_scorer_that_compares_is_refused_without_a_batch(folder: Path, tokeniz
 
 
 def test_verl_has_a_batch_manager_only_among_those_of_old(folder: Path, tokenizer: Any, tmp_path: Path) -> None:
-    """What the message above says of versions; should verl bring it back, the message is to be mended."""
+    """What the message above says of versions; should verl have it again, the message must change."""
     path = reward_file(tmp_path, arguments="batch=True")
     changes = [f"reward.custom_reward_function.path={path}", "reward.reward_manager.name=batch"]
     with pytest.raises(ValueError, match="Unknown reward manager: batch"):

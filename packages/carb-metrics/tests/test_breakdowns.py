@@ -68,7 +68,7 @@ def test_an_unknown_culture_is_named(make_table):
         breakdown(make_table([WON], cultures=["klingon"]))
 
 
-def test_a_user_brings_cultures_of_their_own(make_table):
+def test_a_user_may_add_cultures(make_table):
     swahili = Culture(
         id="swahili", name="Swahili", language="sw", script="Latn", family="Niger-Congo", resource_class=2
     )

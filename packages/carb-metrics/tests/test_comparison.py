@@ -98,7 +98,7 @@ def test_compare_counts_pairs(make_table):
     assert compare(a, b, ties="shared").accuracy_a == pytest.approx(3 / 5 + 1 / 3 / 5)
 
 
-def test_compare_is_antisymmetric_and_deaf_to_row_order(make_table):
+def test_compare_is_antisymmetric_and_independent_of_row_order(make_table):
     rng = np.random.default_rng(1)
     a = make_table(rng.normal(size=(40, 4)), scorer="a")
     b = make_table(rng.normal(size=(40, 4)), scorer="b")

@@ -26,7 +26,7 @@ def test_an_unknown_name_is_an_attribute_error():
         _ = carb_metrics.accuraccy
 
 
-def test_importing_brings_nothing_heavy():
+def test_importing_loads_nothing_heavy():
     code = "import sys, json, carb_metrics; print(json.dumps(sorted(sys.modules)))"
     loaded = json.loads(subprocess.run([sys.executable, "-c", code], capture_output=True, check=True, text=True).stdout)
     assert not {"torch", "scipy", "numpy", "polars", "pandas", "sklearn", "statsmodels"} & set(loaded)

@@ -258,7 +258,7 @@ def test_one_process_at_a_time(tmp_path: Path) -> None:
         pass
 
 
-def test_a_folder_that_cannot_be_made_is_the_users_to_mend(tmp_path: Path) -> None:
+def test_a_folder_that_cannot_be_made_is_a_user_error(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("x")
     with pytest.raises(CarbError, match="Cannot write into"):
         RunFolder(tmp_path / "file" / "run")

@@ -52,7 +52,7 @@ def test_the_key_is_sent_and_seen_nowhere(
         pickle.dumps(opened)
 
 
-def test_no_spelling_of_json_brings_the_key_through(
+def test_no_spelling_of_json_lets_the_key_through(
     serve: Callable[..., Server], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     secret = "sk/slash-and-more/0123456789"

@@ -46,7 +46,7 @@ def test_a_damaged_part_is_reported(tmp_path: Path) -> None:
         list(read_parts(tmp_path))
 
 
-def test_a_folder_that_cannot_be_written_is_the_users_to_mend(tmp_path: Path) -> None:
+def test_a_folder_that_cannot_be_written_is_a_user_error(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("x")
     with pytest.raises(DiskError, match="same command again"):
         write_part(tmp_path / "file" / "parts", "one", results(1))

@@ -61,7 +61,7 @@ class TestAlarms:
             ({"empty": 0.2}, "empty"),
         ],
     )
-    def test_each_rings_for_itself(self, change, kind):
+    def test_each_alarm_is_raised_for_itself(self, change, kind):
         assert kinds(stats(**change)) == [kind]
 
     def test_kl_and_limits(self):
@@ -119,7 +119,7 @@ class TestAlarms:
         assert list(windows(samples, 5)) == []
         assert [steps for steps, *_ in windows(samples, 1)] == [(1,), (2,), (4,)]
 
-    def test_training_is_heard_over_windows(self):
+    def test_training_is_judged_over_windows(self):
         """Four steps of two answers; limits over four: one long answer is not yet an alarm, three of four are."""
         texts = {1: ["x" * 20] * 2, 2: ["x" * 20, "y" * 30], 3: ["x" * 45, "y" * 40], 4: ["x" * 40, "z" * 41]}
         samples = {step: (["p0", "p1"], row) for step, row in texts.items()}

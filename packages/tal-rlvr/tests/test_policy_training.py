@@ -103,7 +103,7 @@ def test_it_can_be_called_where_an_event_loop_runs(tmp_path, tiny_folder, task, 
     assert within == without.model_dump(exclude={"model", "config"})
 
 
-def test_alarms_ring_in_a_run(tmp_path, tiny_folder, task):
+def test_alarms_are_raised_in_a_run(tmp_path, tiny_folder, task):
     """A high rate, and a limit that any move passes: the divergence rings in training and after it."""
     limits = {"window": 4, "kl": 1e-6, "length": 1e9, "repetition": 9, "same": 9, "empty": 9, "language": 9}
     result = train_policy(config(tmp_path, tiny_folder, task, limits=limits, steps=3, learning_rate=1e-2))
