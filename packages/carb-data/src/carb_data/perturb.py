@@ -110,7 +110,7 @@ def perturb(
     """Add perturbed versions of ``chosen`` to the sets of a data set.
 
     Each is checked: the language that it should be in, the culture's name gone (RC) or kept (CC, RP, CL), not the
-    same text nor a rejected answer, about the same length, and for RP worded anew all over. With an embedding model as
+    same text nor a rejected answer, about the same length, and for RP reworded throughout. With an embedding model as
     ``embedder`` it must also be near its original, by limits that are calibrated on the seed's hand-made versions, and
     RP nearer than to every rejected answer; only then is it marked ``verified``. It may be called where an event loop
     runs, as in a notebook.
@@ -125,7 +125,7 @@ def perturb(
             version is marked unverified.
         prompts: templates (``translate``, ``paraphrase``, ``change_concept``).
         attempts: The number of times that a text is written before it is given up.
-        replace: whether to make versions anew that a set has already.
+        replace: whether to make versions again that a set has already.
         seed: the seed from which the model's seeds are derived.
         journal: the file of the model's answers: a second run pays only for what is missing. None keeps no file.
         parallel: the number of texts in work at a time.

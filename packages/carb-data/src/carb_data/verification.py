@@ -129,7 +129,7 @@ async def calibrate(embed: Embed) -> VersionCalibration:
 
 
 def calibration_id() -> str:
-    """Names the texts that calibrate: another seed calibrates anew."""
+    """Names the texts that calibrate: another seed calibrates again."""
     return Dataset(_sets()).fingerprint
 
 

@@ -94,7 +94,7 @@ def reasoning_ids(
 def masked_reasoning_ids(tokenizer: Any, text: str, tokens: VerdictTokens) -> tuple[int, ...]:
     """z with every letter and statement of the verdict masked, and the verdict's marker.
 
-    Masking changes the text, so it is put into tokens anew.
+    Masking changes the text, so it is put into tokens again.
 
     Args:
         tokenizer: The tokenizer that belongs to the model.

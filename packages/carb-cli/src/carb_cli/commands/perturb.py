@@ -102,7 +102,7 @@ def perturb(
     chat
         Whether the model takes chat messages; base models do not.
     replace
-        Make versions anew that a set has already.
+        Make versions again that a set has already.
     seed
         Seed of the model's sampling.
     journal

@@ -76,7 +76,7 @@ def add(
     made = [one for run in runs for one in entries.entries_of(run, relationship, trained_on)]
     there = [out / one.folder for one, _ in made if (out / one.folder).exists()]
     if there and not replace:
-        raise CarbError(f"{there[0]} is there already; --replace writes it anew.")
+        raise CarbError(f"{there[0]} is there already; --replace writes it again.")
     folders = tuple(str(entries.save(one, packed, out)) for one, packed in made)
     if json:
         Added(folders=folders).print()

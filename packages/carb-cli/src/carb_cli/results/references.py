@@ -20,7 +20,7 @@ FEWEST = 100
 
 
 def with_references(report: Report, runs: Runs, folder: Path | None = None) -> Report:
-    """Add the reference results that share sets with the runs, computed anew on exactly these sets.
+    """Add the reference results that share sets with the runs, computed again on exactly these sets.
 
     A set is shared where its id and its content are the same. Families of mirrored sets stay whole. A reference is left
     out where it shares fewer than ``FEWEST`` sets and not all, and where the runs hold the same scorer.

@@ -49,7 +49,7 @@ class Prediction(OutputPart):
     fit: Fit
     """Downstream on benchmark."""
     uncertain: UncertainCorrelation | None
-    """Pearson's r with errors of measurement: items and base models are drawn anew together, and it is corrected for
+    """Pearson's r with errors of measurement: items and base models are drawn again together, and it is corrected for
     attenuation."""
     without: tuple[InfluenceRow, ...]
     """The correlation without each scorer; only for the primary benchmark."""

@@ -118,7 +118,7 @@ def _one(
 
 def _resume_from(place: Path, known: str | None) -> Callable[[str, str, Any], None]:
     """A downloader for pooch that keeps what arrived before an interruption in ``place`` with ``.part``, and goes on
-    from there. Without a known hash nothing would show that the parts belong together, so it begins anew."""
+    from there. Without a known hash nothing would show that the parts belong together, so it begins again."""
     part = place.with_name(f"{place.name}.part")
 
     def download(url: str, output_file: str, _: Any) -> None:

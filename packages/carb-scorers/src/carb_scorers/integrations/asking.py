@@ -42,7 +42,7 @@ class Scored:
 class Opened:
     """A scorer that is opened when it is first used, from its spec; or one that is open already.
 
-    Threads may share it. Sent to another process it is opened there anew.
+    Threads may share it. Sent to another process it is opened there again.
     """
 
     def __init__(self, scorer: Scorer | str) -> None:

@@ -46,7 +46,7 @@ class LoggedStep(Frozen):
 
     step: int
     reward: float | None = None
-    """Mean score of the step's samples. DPO trains on samples drawn before; its policy is sampled anew every
+    """Mean score of the step's samples. DPO trains on samples drawn before; its policy is sampled again every
     ``watch_every`` steps, and null between."""
     reward_sd: float | None = None
     kl: float | None = None

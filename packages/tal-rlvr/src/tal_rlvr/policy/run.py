@@ -28,7 +28,7 @@ def train_policy(config: PolicyConfig, on_log: OnLog | None = None) -> PolicyRes
     Beside it ``trained-on.txt`` has a line for each source item that was trained on: a task that is to be new to the
     policy leaves these out (``without=`` of BLEnD's).
 
-    An interrupted run goes on where its samples or its finished training stand; training itself starts anew. It may be
+    An interrupted run goes on where its samples or its finished training stand; training itself starts again. It may be
     called where an event loop runs, as in a notebook.
 
     Raises:

@@ -143,7 +143,7 @@ class Executor(Generic[W]):
                 for (key, row), value in zip(owners, values, strict=False):
                     done[key][row] = value
                 if not values:
-                    break  # plan anew, with half the budget
+                    break  # plan again, with half the budget
             if stopped.is_set():
                 raise RuntimeError("another worker failed")
         return [
