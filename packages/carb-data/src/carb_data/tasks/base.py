@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
@@ -13,6 +13,7 @@ from carb_data.errors import CarbError
 from carb_data.models import Frozen, Identifier, LanguageTag, Text
 from carb_data.options import closest, read_query
 from carb_data.sources.published import find_files
+from carb_data.validation import read_options
 
 __all__ = ["evenly"]
 
@@ -82,13 +83,25 @@ class GradesOneByOne:
         return [self.grade(prompt_id, text) for prompt_id, text in answers]
 
 
+@dataclass(frozen=True, slots=True)
+class TaskKind:
+    """How tasks of a kind are opened."""
+
+    options: type[Frozen]
+    open: Callable[..., Task]
+    """Function of the task's name, the path and the options, and of the judge where tasks need one."""
+    judged: bool = False
+    """Whether the task needs a judge."""
+
+
 _KINDS = {
-    "blend": "carb_data.tasks.blend:open_blend",
-    "blend-choice": "carb_data.tasks.blend_choice:open_blend_choice",
-    "include": "carb_data.tasks.include:open_include",
-    "omgeval": "carb_data.tasks.omgeval:open_omgeval",
-    "prompts": "carb_data.tasks.prompts:open_prompts",
+    "blend": "carb_data.tasks.blend",
+    "blend-choice": "carb_data.tasks.blend_choice",
+    "include": "carb_data.tasks.include",
+    "omgeval": "carb_data.tasks.omgeval",
+    "prompts": "carb_data.tasks.prompts",
 }
+"""Kind to the module that holds its ``TASK``."""
 
 
 def open_task(spec: str, *, judge: Judge | None = None) -> Task:
@@ -108,12 +121,12 @@ def open_task(spec: str, *, judge: Judge | None = None) -> Task:
     kind, path, query = match.groups()
     if kind not in _KINDS:
         raise CarbError(f"Unknown task kind '{kind}'.{closest(kind, _KINDS)} Known kinds: {', '.join(_KINDS)}.")
-    given = read_query(query, f"Task '{spec}'")
-    module, _, name = _KINDS[kind].partition(":")
-    opener: Callable[[str, Path, Mapping[str, str], Judge | None], Task]
-    opener = getattr(importlib.import_module(module), name)
+    owner = f"Task '{spec.strip()}'"
+    given = read_query(query, owner)
+    task: TaskKind = importlib.import_module(_KINDS[kind]).TASK
     place = Path(path).expanduser() if path else find_files(kind.removesuffix("-choice"))
-    return opener(spec.strip(), place, given, judge)
+    options = read_options(task.options, owner, given)
+    return task.open(spec.strip(), place, options, *([judge] if task.judged else []))
 
 
 def evenly(prompts: Sequence[TaskPrompt], limit: int | None) -> tuple[TaskPrompt, ...]:

@@ -9,7 +9,6 @@ weighted one the votes of the matched answer over those of the most voted. ``mat
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -24,9 +23,8 @@ from carb_data.sources.base import Names
 from carb_data.sources.blend import SHIPPED
 from carb_data.sources.blend_files import PLACES, BlendQuestion, check_places, read_items, read_topics
 from carb_data.sources.reading import find_folder
-from carb_data.tasks.base import GradesOneByOne, Judge, TaskPrompt, evenly
+from carb_data.tasks.base import GradesOneByOne, TaskKind, TaskPrompt, evenly
 from carb_data.tasks.matching import ComparableText, first_line, form, forms, is_list, is_same, names_many, says
-from carb_data.validation import read_options
 
 _MOST_WITHOUT_ANSWER = 2
 _MOST_UNKNOWING = 4
@@ -88,7 +86,7 @@ class BlendTask(GradesOneByOne):
     """BLEnD's short-answer questions."""
 
     instruction = INSTRUCTION
-    shots = SHOTS
+    shots: tuple[tuple[str, str], ...] = SHOTS
     one_line = True
 
     def __init__(
@@ -134,12 +132,7 @@ class BlendTask(GradesOneByOne):
         return found.weight if self._options.weighted else 1.0
 
 
-def open_blend(
-    name: str,
-    path: Path,
-    options: Mapping[str, str],
-    judge: Judge | None,  # noqa: ARG001 - one signature for all tasks
-) -> BlendTask:
+def open_blend(name: str, path: Path, read: BlendTaskOptions) -> BlendTask:
     """Open ``blend:PATH?places=US,UK&language=english&weighted=true``.
 
     Args:
@@ -148,7 +141,6 @@ def open_blend(
     Raises:
         CarbError: an option is wrong, or the files are not BLEnD's.
     """
-    read = read_options(BlendTaskOptions, f"Task '{name}'", options)
     check_places(read.places)
     folder = find_folder(path, "annotations", "BLEnD")
     left_out = frozenset(i for path in read.without for i in read_ids(Path(path)))
@@ -172,6 +164,9 @@ def open_blend(
         raise CarbError(f"Task '{name}' has no questions left; loosen places, topics, ids or without.")
     kept = evenly(prompts, read.limit)
     return BlendTask(name, kept, voted, read)
+
+
+TASK = TaskKind(BlendTaskOptions, open_blend)
 
 
 def _question(

@@ -24,10 +24,9 @@ from carb_data.sources.base import Names
 from carb_data.sources.blend import SHIPPED, BlendOptions, build
 from carb_data.sources.blend_files import PLACES, check_places
 from carb_data.sources.reading import find_folder
-from carb_data.tasks.base import GradesOneByOne, Judge, TaskPrompt, evenly
+from carb_data.tasks.base import GradesOneByOne, TaskKind, TaskPrompt, evenly
 from carb_data.tasks.blend import read_ids
 from carb_data.tasks.choices import read_choice, with_options
-from carb_data.validation import read_options
 
 INSTRUCTION = "Answer with the letter of the right option only."
 SHOTS = (
@@ -86,18 +85,12 @@ class ChoiceTask(GradesOneByOne):
         return float(self.choice(prompt_id, text) == self._questions[prompt_id].right)
 
 
-def open_blend_choice(
-    name: str,
-    path: Path,
-    options: Mapping[str, str],
-    judge: Judge | None,  # noqa: ARG001 - one signature for all tasks
-) -> ChoiceTask:
+def open_blend_choice(name: str, path: Path, read: ChoiceOptions) -> ChoiceTask:
     """Open ``blend-choice:PATH``: a published CSV file, or the folder of the annotations.
 
     Raises:
         CarbError: an option is wrong, or the files are not BLEnD's.
     """
-    read = read_options(ChoiceOptions, f"Task '{name}'", options)
     check_places(read.places)
     left_out = frozenset(i for path in read.without for i in read_ids(Path(path)))
     found = _published(path, read) if path.suffix == ".csv" else _built(path, read)
@@ -106,6 +99,9 @@ def open_blend_choice(
     if not kept:
         raise CarbError(f"Task '{name}' has no questions left; loosen places or without.")
     return ChoiceTask(name, tuple(questions[prompt.id] for prompt in kept))
+
+
+TASK = TaskKind(ChoiceOptions, open_blend_choice)
 
 
 def _published(path: Path, options: ChoiceOptions) -> Iterator[ChoiceQuestion]:

@@ -21,10 +21,9 @@ from carb_data.models import Frozen
 from carb_data.options import closest
 from carb_data.registry import cultures
 from carb_data.sources.base import Names
-from carb_data.tasks.base import Judge, TaskPrompt, evenly
+from carb_data.tasks.base import TaskKind, TaskPrompt, evenly
 from carb_data.tasks.blend_choice import ChoiceQuestion, ChoiceTask
 from carb_data.tasks.choices import LETTERS, with_options
-from carb_data.validation import read_options
 
 LANGUAGES: dict[str, str] = dict(
     re.findall(
@@ -57,18 +56,12 @@ class IncludeOptions(Frozen):
     """Ask only this many, spread evenly over the languages."""
 
 
-def open_include(
-    name: str,
-    path: Path,
-    options: Mapping[str, str],
-    judge: Judge | None,  # noqa: ARG001 - one signature for all tasks
-) -> ChoiceTask:
+def open_include(name: str, path: Path, read: IncludeOptions) -> ChoiceTask:
     """Open ``include:PATH?languages=German,Korean&regional=true``.
 
     Raises:
         CarbError: an option is wrong, or the folder is not a copy of INCLUDE.
     """
-    read = read_options(IncludeOptions, f"Task '{name}'", options)
     there = {folder.name.replace(" ", "_"): folder for folder in sorted(path.glob("*")) if folder.is_dir()}
     known = {language: folder for language, folder in there.items() if language in LANGUAGES}
     if not known:
@@ -91,6 +84,9 @@ def open_include(
     texts = {prompt.text for prompt in spread}
     chosen = tuple(shot for shot in shots if shot[0] in texts)[:_SHOTS]
     return ChoiceTask(name, tuple(questions[prompt.id] for prompt in kept), **({"shots": chosen} if chosen else {}))
+
+
+TASK = TaskKind(IncludeOptions, open_include)
 
 
 def _questions(folder: Path, language: str, split: str, options: IncludeOptions | None) -> Iterator[ChoiceQuestion]:

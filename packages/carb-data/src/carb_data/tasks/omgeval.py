@@ -19,8 +19,7 @@ from carb_data.options import closest
 from carb_data.sources.base import Names
 from carb_data.sources.omgeval import LANGUAGES
 from carb_data.sources.reading import read_json, read_text
-from carb_data.tasks.base import AnswerPair, Judge, TaskPrompt, evenly
-from carb_data.validation import read_options
+from carb_data.tasks.base import AnswerPair, Judge, TaskKind, TaskPrompt, evenly
 
 
 class OmgevalTaskOptions(Frozen):
@@ -88,13 +87,12 @@ class OmgevalTask:
         return grades
 
 
-def open_omgeval(name: str, path: Path, options: Mapping[str, str], judge: Judge | None) -> OmgevalTask:
+def open_omgeval(name: str, path: Path, read: OmgevalTaskOptions, judge: Judge | None) -> OmgevalTask:
     """Open ``omgeval:PATH?languages=chinese,spanish&reference=gpt4``.
 
     Raises:
         CarbError: an option is wrong, or the files are not OMGEval's.
     """
-    read = read_options(OmgevalTaskOptions, f"Task '{name}'", options)
     prompts: list[TaskPrompt] = []
     references: dict[str, str] = {}
     for folder in dict.fromkeys(read.languages):
@@ -126,6 +124,9 @@ def open_omgeval(name: str, path: Path, options: Mapping[str, str], judge: Judge
     if not kept:
         raise CarbError(f"Task '{name}' has no questions left; loosen its options.")
     return OmgevalTask(name, kept, {prompt.id: references[prompt.id] for prompt in kept}, judge)
+
+
+TASK = TaskKind(OmgevalTaskOptions, open_omgeval, judged=True)
 
 
 def _lines(file: Path) -> set[str]:

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from carb_data.errors import CarbError, DataError, Problem
 from carb_data.models import Frozen, Identifier, LanguageTag, Text
-from carb_data.tasks.base import GradesOneByOne, Judge, TaskPrompt, evenly
-from carb_data.validation import line_problems, read_options
+from carb_data.tasks.base import GradesOneByOne, TaskKind, TaskPrompt, evenly
+from carb_data.validation import line_problems
 
 
 class PromptOptions(Frozen):
@@ -50,12 +49,7 @@ class PromptTask(GradesOneByOne):
         return
 
 
-def open_prompts(
-    name: str,
-    path: Path,
-    options: Mapping[str, str],
-    judge: Judge | None,  # noqa: ARG001 - one signature for all tasks
-) -> PromptTask:
+def open_prompts(name: str, path: Path, read: PromptOptions) -> PromptTask:
     """Open ``prompts:FILE``: JSON Lines with ``id``, ``prompt``, ``culture``, ``language`` and perhaps ``topic``.
 
     Data sets have these fields, so that their prompts can be used; their responses are not read.
@@ -63,7 +57,6 @@ def open_prompts(
     Raises:
         CarbError: the file cannot be read, or lines lack a field; all are told.
     """
-    read = read_options(PromptOptions, f"Task '{name}'", options)
     try:
         lines = path.read_text(encoding="utf-8-sig").splitlines()
     except (OSError, UnicodeDecodeError) as error:
@@ -93,3 +86,6 @@ def open_prompts(
     if not prompts:
         raise CarbError(f"{path} holds no prompts.")
     return PromptTask(name, evenly(list(prompts.values()), read.limit), read)
+
+
+TASK = TaskKind(PromptOptions, open_prompts)
