@@ -46,6 +46,7 @@ def help_of(name: str) -> str:
 
     arguments = [*name.split(), "--help"]
     stream = StringIO()
+    os.environ["COLUMNS"] = "100"  # the terminal for which examples are broken
     console = Console(file=stream, width=100, color_system=None, force_terminal=False)
     with redirect_stdout(stream):
         application(arguments)(arguments, console=console)

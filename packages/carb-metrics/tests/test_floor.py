@@ -149,6 +149,16 @@ def test_without_a_shortcut_the_floor_is_near_chance():
     assert all(0.25 <= cell.accuracy < 0.38 for cell in floors)
 
 
+def test_luck_is_no_predictor():
+    """A random baseline that happens to be right is not what the surface reaches."""
+    dataset = world(24)
+    scores = table(dataset, baseline__random=lambda _, r: r.role.value == "chosen", guesses=lambda _, r: len(r.id))
+    found = surface_floor(scores, dataset)
+    assert all("baseline:random" not in row.predictors for row in found.rows)
+    assert found.overall.floor.accuracy < 1
+    assert found.test("baseline:random") is None
+
+
 def test_nothing_has_no_floor():
     dataset = world(4)
     assert surface_floor(ScoreTable(pl.DataFrame(schema=COLUMNS)), dataset) is None

@@ -28,6 +28,8 @@ CHANCE = "chance"
 COMBINED = "all surface features"
 """The cross-validated combination."""
 
+RANDOM = "baseline:random"
+
 _READ = 300
 """Characters of a text that similarities read."""
 _RIDGE = 1.0
@@ -110,6 +112,7 @@ def surface_floor(
         confidence: The level of intervals and tests, a share such as 0.95.
         cultures: the registry that says which culture a variety rolls up into.
         baselines: scorers that are predictors and not tested; by default those whose name begins with ``baseline:``.
+            ``baseline:random`` is neither, since chance stands for it.
         folds: The number of folds of the cross-validation.
         seed: The seed by which sets are put into folds.
 
@@ -240,11 +243,13 @@ def _predictions(
     columns = _features(one, dataset)
     given: dict[str, Floats] = {}
     for name in surface:
+        if name == RANDOM:
+            continue  # it reads nothing, and chance stands for it: as a predictor it would be best by luck alone
         mine = frame.filter(pl.col("scorer") == name).select("item_id", "response_id", own="score")
         joined = one.join(mine, on=["item_id", "response_id"], how="left", maintain_order="left")["own"]
         if joined.null_count() < len(joined):
             given[name] = joined.fill_null(float(joined.min() or 0.0)).to_numpy()  # type: ignore[arg-type]  # a number
-    every = {**columns, **{name: values for name, values in given.items() if "random" not in name}}
+    every = {**columns, **given}
     number = _number(one)
     starts = np.flatnonzero(np.diff(np.concatenate([[-1], number])))
     x = np.column_stack(list(every.values()))
