@@ -10,7 +10,7 @@ from cyclopts import Parameter
 from pydantic import Field
 
 from carb_cli import display
-from carb_cli.options import Json
+from carb_cli.options import Confidence, Json
 from carb_cli.output import Output
 from carb_data import CarbError
 from carb_metrics import Agreement
@@ -32,7 +32,7 @@ def agreement(
     rater: Annotated[tuple[str, ...], Parameter(negative=(), show_default=False)] = (),
     cluster: str | None = None,
     level: Literal["nominal", "ordinal", "interval"] = "nominal",
-    confidence: float = 0.95,
+    confidence: Confidence = 0.95,
     json: Json = False,
 ) -> None:
     """Show how far raters agree: percent, Cohen's and Fleiss' kappa, Krippendorff's alpha and Gwet's AC1.
@@ -51,8 +51,6 @@ def agreement(
         Column with the source item of each row, where several rows come from one; by default each row is independent.
     level
         Level of measurement for Krippendorff's alpha.
-    confidence
-        Confidence of the intervals, between 0 and 1.
     """
     header, rows = _read(file)
     raters = list(rater) or [name for name in header if name not in ("item", "item_id", cluster)]

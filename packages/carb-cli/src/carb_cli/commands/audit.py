@@ -10,7 +10,7 @@ from pydantic import Field
 
 from carb_cli import display
 from carb_cli.main import FAILED, OK
-from carb_cli.options import CultureFile, Json, Several, add_cultures
+from carb_cli.options import CultureFile, DataName, Json, Several, add_cultures
 from carb_cli.output import Output
 from carb_data import BonSet, CarbError, Dataset, cultures, load
 from carb_data.audit import Attack, AuditReport, audit
@@ -27,7 +27,7 @@ class DataAudit(Output, AuditReport):
 
 
 def audit_(
-    data: str,
+    data: DataName,
     *,
     check: Annotated[bool, Parameter(negative=(), show_default=False)] = False,
     model: Annotated[tuple[str, ...], Several] = (),
@@ -46,8 +46,6 @@ def audit_(
 
     Parameters
     ----------
-    data
-        carb-seed, a path, or hf://owner/name.
     check
         Exit with 1 when an attack works.
     model

@@ -14,7 +14,7 @@ from pydantic import Field
 from carb_cli import display
 from carb_cli.display import percent
 from carb_cli.labels import labels
-from carb_cli.options import CultureFile, Json, Quiet, add_cultures
+from carb_cli.options import Confidence, CultureFile, Json, Quiet, add_cultures
 from carb_cli.output import Output, OutputPart, write
 from carb_cli.progress import Report, label, progress
 from carb_cli.study.analysis import mean_of
@@ -78,7 +78,7 @@ def bon(
     shots: bool = True,
     retry_errors: Annotated[bool, Parameter(negative=())] = False,
     seed: int = 0,
-    confidence: float = 0.95,
+    confidence: Confidence = 0.95,
     culture_file: CultureFile = (),
     json: Json = False,
     quiet: Quiet = False,
@@ -112,8 +112,6 @@ def bon(
         Ask again for samples that failed.
     seed
         Seed of the order in which answers are presented.
-    confidence
-        Confidence of the intervals, between 0 and 1.
     """
     add_cultures(culture_file)
     if (task is None) == (prompts is None):

@@ -9,7 +9,7 @@ from pydantic import Field
 from carb_cli import display
 from carb_cli.display import percent
 from carb_cli.labels import labels
-from carb_cli.options import CultureFile, Json, add_cultures
+from carb_cli.options import Confidence, CultureFile, Json, add_cultures
 from carb_cli.output import Output, OutputPart
 from carb_cli.runs import dataset_of, find_scorer, only, scores_of
 from carb_data import CarbError, Dataset, ScoreTable
@@ -54,7 +54,7 @@ def compare(
     *,
     items: int = 10,
     margin: float | None = None,
-    confidence: float = 0.95,
+    confidence: Confidence = 0.95,
     culture_file: CultureFile = (),
     json: Json = False,
 ) -> None:
@@ -76,8 +76,6 @@ def compare(
         no worse than b by more than this, and whether both are equivalent.
     items
         Number of sets to show, those on which both differ most.
-    confidence
-        Confidence of the intervals and of the verdict, between 0 and 1.
     """
     add_cultures(culture_file)
     (folder_a, name_a), (folder_b, name_b) = _both(a, b)

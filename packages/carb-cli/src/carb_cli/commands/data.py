@@ -12,7 +12,7 @@ from pydantic import Field
 from carb_cli import display
 from carb_cli.commands.audit import show
 from carb_cli.main import FAILED, OK
-from carb_cli.options import CultureFile, Json, Quiet, add_cultures
+from carb_cli.options import CultureFile, DataName, Json, Quiet, add_cultures
 from carb_cli.output import Output, OutputPart, counts, print_json
 from carb_cli.progress import Report, progress
 from carb_data import CarbError, DataError, Dataset, MissingExtraError, load
@@ -135,7 +135,7 @@ def list_(*, json: Json = False) -> None:
 
 
 def info(
-    data: str,
+    data: DataName,
     *,
     croissant: Annotated[bool, Parameter(negative=(), show_default=False)] = False,
     culture_file: CultureFile = (),
@@ -149,8 +149,6 @@ def info(
 
     Parameters
     ----------
-    data
-        carb-seed, a path, or hf://owner/name.
     croissant
         Print Croissant metadata (JSON-LD, for data set catalogues) and nothing else.
     """
@@ -181,7 +179,7 @@ def info(
 
 
 def validate(
-    data: str,
+    data: DataName,
     *,
     form_only: Annotated[bool, Parameter(negative=(), show_default=False)] = False,
     culture_file: CultureFile = (),
@@ -201,8 +199,6 @@ def validate(
 
     Parameters
     ----------
-    data
-        carb-seed, a path, or hf://owner/name.
     form_only
         Check the form alone.
     """

@@ -8,7 +8,7 @@ from typing import Literal
 from pydantic import Field
 
 from carb_cli import display
-from carb_cli.options import CultureFile, Json, add_cultures
+from carb_cli.options import CultureFile, DataName, Json, add_cultures
 from carb_cli.output import Output
 from carb_data import load
 from carb_data.sources.export import export as write_export
@@ -25,7 +25,7 @@ class DataExported(Output):
 
 
 def export(
-    data: str,
+    data: DataName,
     *,
     out: Path,
     form: Literal["rewardbench2", "pairs", "datasets", "lm-eval"] = "pairs",
@@ -42,8 +42,6 @@ def export(
 
     Parameters
     ----------
-    data
-        carb-seed, a path, or hf://owner/name.
     out
         The .jsonl or .parquet file to write; for datasets and lm-eval the folder.
     form

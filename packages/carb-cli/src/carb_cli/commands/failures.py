@@ -12,7 +12,7 @@ from carb_cli import display
 from carb_cli.display import percent
 from carb_cli.figures import charts, theme
 from carb_cli.labels import labels
-from carb_cli.options import CultureFile, Json, add_cultures
+from carb_cli.options import CultureFile, Json, RunFolder, add_cultures
 from carb_cli.output import Output
 from carb_cli.runs import dataset_of, scores_of
 from carb_data import CarbError, ScoreTable
@@ -33,7 +33,7 @@ class FailuresOutput(Output):
 
 
 def failures(
-    *runs: Path,
+    *runs: RunFolder,
     scorer: Annotated[tuple[str, ...], Parameter(negative=(), show_default=False)] = (),
     examples: int = 3,
     top: int = _SHOWN,
@@ -50,8 +50,6 @@ def failures(
 
     Parameters
     ----------
-    runs
-        Folders that `carb run` wrote, all on the same data set.
     scorer
         Scorers that count as good; by default all that are better than chance. May be repeated.
     examples

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Literal
 
 from pydantic import Field
@@ -10,7 +9,7 @@ from pydantic import Field
 from carb_cli import display
 from carb_cli.display import percent
 from carb_cli.labels import labels
-from carb_cli.options import CultureFile, Json
+from carb_cli.options import Confidence, CultureFile, Json, RunFolder
 from carb_cli.output import Output
 from carb_cli.report.content import read_main
 from carb_data import ScoreTable
@@ -38,7 +37,11 @@ class Items(Output):
 
 
 def items(
-    *runs: Path, top: int = _SHOWN, confidence: float = 0.95, culture_file: CultureFile = (), json: Json = False
+    *runs: RunFolder,
+    top: int = _SHOWN,
+    confidence: Confidence = 0.95,
+    culture_file: CultureFile = (),
+    json: Json = False,
 ) -> None:
     """Show how hard each item is, whether it tells good scorers from bad ones, and which items look wrong.
 
@@ -48,12 +51,8 @@ def items(
 
     Parameters
     ----------
-    runs
-        Folders that `carb run` wrote, all on the same data set.
     top
         Number of flagged items and of conspicuous cultures that are shown.
-    confidence
-        Confidence of all intervals, between 0 and 1.
     """
     _, scores = read_main(runs, culture_file, "items")
     found = Items(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Literal
 
 from pydantic import Field
@@ -10,7 +9,7 @@ from pydantic import Field
 from carb_cli import display
 from carb_cli.display import percent
 from carb_cli.labels import labels
-from carb_cli.options import CultureFile, Json
+from carb_cli.options import Confidence, CultureFile, Json, RunFolder
 from carb_cli.output import Output
 from carb_cli.report.behaviour import behaviour
 from carb_cli.report.content import read_main
@@ -23,19 +22,12 @@ class Judges(Behaviour, Output):
     schema_: Literal["carb.judges/1"] = Field(default="carb.judges/1", alias="schema")
 
 
-def judges(*runs: Path, confidence: float = 0.95, culture_file: CultureFile = (), json: Json = False) -> None:
+def judges(*runs: RunFolder, confidence: Confidence = 0.95, culture_file: CultureFile = (), json: Json = False) -> None:
     """Show how scorers behave, apart from accuracy: bias of position, order and length, ties, and calibration.
 
     For example:
 
         carb judges runs/first
-
-    Parameters
-    ----------
-    runs
-        Folders that `carb run` wrote, all on the same data set.
-    confidence
-        Confidence of all intervals, between 0 and 1.
     """
     read, scores = read_main(runs, culture_file, "judges")
     found = Judges(**dict(behaviour(runs, read.dataset, scores, confidence)))

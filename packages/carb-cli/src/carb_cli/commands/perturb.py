@@ -9,7 +9,7 @@ from cyclopts import Parameter
 from pydantic import Field
 
 from carb_cli import display
-from carb_cli.options import CultureFile, Json, Quiet, Several, add_cultures, embedder_spec
+from carb_cli.options import CultureFile, DataName, Json, Quiet, Several, add_cultures, embedder_spec
 from carb_cli.output import Output, OutputPart
 from carb_cli.progress import progress
 from carb_data import CarbError, load
@@ -51,7 +51,7 @@ class Perturbed(Output):
 
 
 def perturb(
-    data: str,
+    data: DataName,
     *,
     out: Path,
     kinds: Annotated[tuple[Literal["CC", "RC", "CL", "RP"], ...], Several] = ("RC",),
@@ -79,8 +79,6 @@ def perturb(
 
     Parameters
     ----------
-    data
-        carb-seed, a path, or hf://owner/name.
     out
         The .jsonl or .parquet file to write.
     kinds

@@ -12,7 +12,7 @@ from carb_cli import display
 from carb_cli.csvs import Points
 from carb_cli.display import percent
 from carb_cli.labels import labels
-from carb_cli.options import CultureFile, add_cultures
+from carb_cli.options import Confidence, CultureFile, RunFolder, add_cultures
 from carb_cli.output import print_json, write
 from carb_cli.report.content import Runs, best_of, content, read_runs
 from carb_cli.report.model import Downstream, Report
@@ -25,7 +25,7 @@ PathOption = Annotated[Path | None, Parameter(show_default=False)]
 
 
 def report(
-    *runs: Path,
+    *runs: RunFolder,
     json: Annotated[Path | None, Parameter(name="--json", allow_leading_hyphen=True, show_default=False)] = None,
     html: PathOption = None,
     figures: PathOption = None,
@@ -34,7 +34,7 @@ def report(
     card: Annotated[Path | None, Parameter(allow_leading_hyphen=True, show_default=False)] = None,
     validity: PathOption = None,
     texts: float = 2.2,
-    confidence: float = 0.95,
+    confidence: Confidence = 0.95,
     references: bool = True,
     culture_file: CultureFile = (),
 ) -> None:
@@ -48,8 +48,6 @@ def report(
 
     Parameters
     ----------
-    runs
-        Folders that `carb run` wrote, all on the same data set.
     json
         Write the content as JSON to this file; - for stdout, and then nothing else is printed.
     html
@@ -66,8 +64,6 @@ def report(
         CSV with the columns scorer and downstream: do these accuracies predict downstream results?
     texts
         Megabytes of the HTML file that the texts of the sets may take; 2.2 by default.
-    confidence
-        Level of the intervals, between 0 and 1; 0.95 by default.
     references
         Show the results that come with carb, in grey, on the sets that they share with these runs; this is the default.
     """

@@ -12,7 +12,15 @@ from cyclopts import Parameter
 from pydantic import Field
 
 from carb_cli import display
-from carb_cli.options import CultureFile, Json, Several, add_cultures
+from carb_cli.options import (
+    CultureFile,
+    DataName,
+    Json,
+    ReviewCultures,
+    ReviewFile,
+    ReviewLanguages,
+    add_cultures,
+)
 from carb_cli.output import Output, OutputPart
 from carb_cli.output import write as write_file
 from carb_cli.review import people, project
@@ -43,10 +51,10 @@ class Served(Output):
 
 def serve(
     *,
-    data: str,
+    data: DataName,
     out: Path,
-    culture: Annotated[tuple[str, ...], Several] = (),
-    language: Annotated[tuple[str, ...], Several] = (),
+    culture: ReviewCultures = (),
+    language: ReviewLanguages = (),
     reviewers: int = 3,
     versions: Annotated[bool, Parameter(negative=())] = False,
     per_set: int | None = None,
@@ -70,14 +78,8 @@ def serve(
 
     Parameters
     ----------
-    data
-        carb-seed, a path, or hf://owner/name.
     out
         The review file, one SQLite file; it is made, or used again where it is of the same data.
-    culture
-        Review only the sets about these cultures and their varieties, in their own language; all if left out.
-    language
-        Review the sets in these languages instead, for example vi; the cultures' own language if left out.
     reviewers
         Number of reviewers.
     versions
@@ -142,7 +144,7 @@ class Link(Output):
 
 
 def link(
-    reviews: Path,
+    reviews: ReviewFile,
     name: str,
     *,
     url: str = "http://127.0.0.1:8765",
@@ -159,8 +161,6 @@ def link(
 
     Parameters
     ----------
-    reviews
-        The review file.
     name
         Name or pseudonym of the reviewer.
     url
@@ -197,7 +197,7 @@ class Forgotten(Output):
     """Answers that were removed with the person."""
 
 
-def forget(reviews: Path, name: str, *, json: Json = False) -> None:
+def forget(reviews: ReviewFile, name: str, *, json: Json = False) -> None:
     """Remove a reviewer with all answers, links and sessions. Copies made before keep what they have.
 
     For example:
@@ -206,8 +206,6 @@ def forget(reviews: Path, name: str, *, json: Json = False) -> None:
 
     Parameters
     ----------
-    reviews
-        The review file.
     name
         Name or pseudonym of the reviewer.
     """
@@ -226,7 +224,7 @@ class BackedUp(Output):
     out: str
 
 
-def backup(reviews: Path, out: Path, *, json: Json = False) -> None:
+def backup(reviews: ReviewFile, out: Path, *, json: Json = False) -> None:
     """Copy a review file, also while it is being served. A plain copy of the file would miss its latest answers.
 
     For example:
@@ -235,8 +233,6 @@ def backup(reviews: Path, out: Path, *, json: Json = False) -> None:
 
     Parameters
     ----------
-    reviews
-        The review file.
     out
         The copy to write.
     """

@@ -15,7 +15,16 @@ from pydantic import Field
 from carb_cli import display
 from carb_cli.commands.review import opened
 from carb_cli.display import interval, percent
-from carb_cli.options import CultureFile, Json, Several, add_cultures
+from carb_cli.options import (
+    CultureFile,
+    DataName,
+    Json,
+    ReviewCultures,
+    ReviewFile,
+    ReviewLanguages,
+    RulesName,
+    add_cultures,
+)
 from carb_cli.output import Output, print_json
 from carb_cli.output import write as write_file
 from carb_cli.review import applying, collecting, exchange, project, recording
@@ -40,10 +49,10 @@ class Paged(Output):
 
 def page(
     *,
-    data: str,
+    data: DataName,
     out: Path,
-    culture: Annotated[tuple[str, ...], Several] = (),
-    language: Annotated[tuple[str, ...], Several] = (),
+    culture: ReviewCultures = (),
+    language: ReviewLanguages = (),
     versions: Annotated[bool, Parameter(negative=())] = False,
     culture_file: CultureFile = (),
     json: Json = False,
@@ -58,14 +67,8 @@ def page(
 
     Parameters
     ----------
-    data
-        carb-seed, a path, or hf://owner/name.
     out
         The .html page, or the .xlsx sheet, to write.
-    culture
-        Review only the sets about these cultures and their varieties, in their own language; all if left out.
-    language
-        Review the sets in these languages instead, for example vi; the cultures' own language if left out.
     versions
         Also ask, as a second task, whether perturbed versions keep their meaning; not in a sheet.
     """
@@ -95,8 +98,8 @@ def collect(
     *files: Path,
     out: Path,
     data: str | None = None,
-    culture: Annotated[tuple[str, ...], Several] = (),
-    language: Annotated[tuple[str, ...], Several] = (),
+    culture: ReviewCultures = (),
+    language: ReviewLanguages = (),
     versions: Annotated[bool, Parameter(negative=())] = False,
     culture_file: CultureFile = (),
     json: Json = False,
@@ -117,10 +120,6 @@ def collect(
         The review file; if there is none, it is made, which needs --data.
     data
         The data set of the page: carb-seed, a path, or hf://owner/name.
-    culture
-        As in `carb review page`.
-    language
-        As in `carb review page`.
     versions
         As in `carb review page`.
     """
@@ -169,7 +168,7 @@ class ReviewExported(Output):
     items: int
 
 
-def export(reviews: Path, *, to: ToolName, out: Path, json: Json = False) -> None:
+def export(reviews: ReviewFile, *, to: ToolName, out: Path, json: Json = False) -> None:
     """Write a review for Label Studio or Argilla. Perturbed versions are left out.
 
     For example:
@@ -178,8 +177,6 @@ def export(reviews: Path, *, to: ToolName, out: Path, json: Json = False) -> Non
 
     Parameters
     ----------
-    reviews
-        The review file.
     to
         The tool.
     out
@@ -229,7 +226,7 @@ def rules(name: str = STRICT) -> None:
     print_json(read_rules(name).model_dump(mode="json", exclude_none=True))
 
 
-def report(reviews: Path, *, rules: str = STRICT, judge: str | None = None, json: Json = False) -> None:
+def report(reviews: ReviewFile, *, rules: RulesName = STRICT, judge: str | None = None, json: Json = False) -> None:
     """Show what a review says: the human line, agreement, each reviewer, regions, and the verdict on each set.
 
     The human line is the share of picks that are the key. Its interval is over other people and other sets.
@@ -240,10 +237,6 @@ def report(reviews: Path, *, rules: str = STRICT, judge: str | None = None, json
 
     Parameters
     ----------
-    reviews
-        The review file.
-    rules
-        strict, or a JSON file of rules such as `carb review rules` prints.
     judge
         A scorer of a run on the same sets, as FOLDER#SCORER: its picks and people's answers together give a shorter
         interval, which holds however wrong the scorer is.
@@ -268,11 +261,11 @@ def _picks(judge: str) -> dict[str, float]:
 
 
 def apply(
-    reviews: Path,
+    reviews: ReviewFile,
     *,
     data: str,
     out: Path,
-    rules: str = STRICT,
+    rules: RulesName = STRICT,
     verified_only: Annotated[bool, Parameter(negative=())] = False,
     culture_file: CultureFile = (),
     json: Json = False,
@@ -287,14 +280,10 @@ def apply(
 
     Parameters
     ----------
-    reviews
-        The review file.
     data
         The data set that was reviewed; sets that were not reviewed stay as they are.
     out
         The .jsonl or .parquet file to write; the other file has its name and ends in .review.json.
-    rules
-        strict, or a JSON file of rules such as `carb review rules` prints.
     verified_only
         Write only sets that were verified.
     """

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Literal
 
 from pydantic import Field
@@ -10,7 +9,7 @@ from pydantic import Field
 from carb_cli import display
 from carb_cli.display import percent
 from carb_cli.labels import labels
-from carb_cli.options import CultureFile, Json
+from carb_cli.options import Confidence, CultureFile, Json, RunFolder
 from carb_cli.output import Output
 from carb_cli.report.content import read_main
 from carb_metrics import (
@@ -33,19 +32,14 @@ class Shortcuts(Output):
     families: FamilyReport | None
 
 
-def shortcuts(*runs: Path, confidence: float = 0.95, culture_file: CultureFile = (), json: Json = False) -> None:
+def shortcuts(
+    *runs: RunFolder, confidence: Confidence = 0.95, culture_file: CultureFile = (), json: Json = False
+) -> None:
     """Show how far surface cues alone get, which scorers get further, and how much of each scorer they explain.
 
     For example:
 
         carb shortcuts runs/first
-
-    Parameters
-    ----------
-    runs
-        Folders that `carb run` wrote, all on the same data set.
-    confidence
-        Confidence of all intervals and tests, between 0 and 1.
     """
     read, scores = read_main(runs, culture_file, "shortcuts")
     found = Shortcuts(

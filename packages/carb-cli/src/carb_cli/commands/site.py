@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Annotated
 
 from carb_cli import display
-from carb_cli.options import CultureFile, Several, add_cultures
+from carb_cli.options import Confidence, CultureFile, Several, add_cultures
 from carb_data import CarbError, load
 
 
@@ -15,7 +15,7 @@ def site(
     out: Path = Path("site"),
     data: Annotated[tuple[str, ...], Several] = (),
     texts: float = 2.2,
-    confidence: float = 0.95,
+    confidence: Confidence = 0.95,
     culture_file: CultureFile = (),
 ) -> None:
     """Write a leaderboard site: a table for each data set, its report and CSV, and a page for each scorer.
@@ -39,8 +39,6 @@ def site(
         Data sets, other than carb-seed, to which entries may belong: paths, or hf://owner/name.
     texts
         Megabytes of each report that the texts of the sets may take; 2.2 by default.
-    confidence
-        Level of the intervals, between 0 and 1; 0.95 by default.
     """
     from carb_cli.report.site import write_site
     from carb_cli.results.entry import Candidates

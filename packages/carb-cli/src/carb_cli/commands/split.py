@@ -9,7 +9,7 @@ from cyclopts import Parameter
 from pydantic import Field
 
 from carb_cli import display
-from carb_cli.options import CultureFile, Json, add_cultures
+from carb_cli.options import CultureFile, DataName, Json, add_cultures
 from carb_cli.output import Output, OutputPart
 from carb_data import load
 
@@ -30,7 +30,7 @@ class DataSplit(Output):
 
 
 def split(
-    data: str,
+    data: DataName,
     *,
     out: Path,
     train: float = 0.8,
@@ -49,8 +49,6 @@ def split(
 
     Parameters
     ----------
-    data
-        carb-seed, a path, or hf://owner/name.
     out
         Folder for train.jsonl, dev.jsonl and test.jsonl.
     train

@@ -12,7 +12,7 @@ from carb_cli import correlated, display
 from carb_cli.correlated import estimate_cells, show_influence, show_uncertain
 from carb_cli.csvs import Points, read_points
 from carb_cli.figures import charts, theme
-from carb_cli.options import Json, Quiet
+from carb_cli.options import Confidence, Json, Quiet
 from carb_cli.output import Output
 from carb_cli.report.validity import chart_rows
 from carb_cli.runs import scores_of
@@ -52,7 +52,7 @@ def validity(
     against: str | None = None,
     figure: Path | None = None,
     interval: Literal["analytic", "bca"] = "analytic",
-    confidence: float = 0.95,
+    confidence: Confidence = 0.95,
     shared_source: Annotated[bool, Parameter(negative=())] = False,
     json: Json = False,
     quiet: Quiet = False,
@@ -80,8 +80,6 @@ def validity(
     interval
         How the intervals of the correlations are made: by formula, or by a bootstrap (BCa), which needs about 40
         points.
-    confidence
-        Confidence of all intervals, between 0 and 1.
     shared_source
         Say in the result that benchmark and downstream results rest on the same source, whose mistakes both share.
     """
