@@ -213,7 +213,7 @@ def test_outputs_fit_their_documented_schemas(tmp_path: Path, capsys: pytest.Cap
 
 
 def test_names_that_moved_are_where_the_page_says() -> None:
-    page = (ROOT / "docs" / "reference" / "moved.md").read_text(encoding="utf-8").partition("\n## One item")[0]
+    page = (DOCS / "moved.md").read_text(encoding="utf-8").partition("\n## One item")[0]
     now = [row.split("|")[2] for row in page.splitlines() if row.startswith("| `")]
     names = [name for cell in now for name in re.findall(r"`((?:carb_\w+|tal_rlvr)\.[\w.]+)`", cell)]
     assert len(names) > 30
