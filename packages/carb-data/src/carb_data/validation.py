@@ -8,18 +8,41 @@ import tomllib
 from collections.abc import Iterable, Iterator, Mapping
 from importlib.resources.abc import Traversable
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Annotated, Any, TypeVar
 
-from pydantic import BaseModel, TypeAdapter, ValidationError
+from pydantic import AfterValidator, BaseModel, TypeAdapter, ValidationError
 
 from carb_data.errors import SHOWN_PROBLEMS, CarbError, Problem
 
-__all__ = ["defects", "first_defect", "line_problems", "parse_file", "read_file", "read_options", "validate"]
+__all__ = [
+    "JsonObject",
+    "defects",
+    "first_defect",
+    "line_problems",
+    "parse_file",
+    "read_file",
+    "read_options",
+    "validate",
+]
 
 _M = TypeVar("_M")
 _Model = TypeVar("_Model", bound=BaseModel)
 _LONGEST_VALUE = 60
 """Characters of a wrong value up to which a message repeats it."""
+
+
+def _json_object(value: str) -> str:
+    try:
+        content = json.loads(value)
+    except ValueError as error:
+        raise ValueError(f"is not JSON: {error}") from None
+    if not isinstance(content, dict):
+        raise ValueError("must be a JSON object")
+    return value
+
+
+JsonObject = Annotated[str, AfterValidator(_json_object)]
+"""The type of an option that holds a JSON object, as text."""
 
 
 def validate(

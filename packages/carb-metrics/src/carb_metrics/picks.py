@@ -50,6 +50,8 @@ def pick_agreement(scores: ScoreTable, confidence: float = 0.95) -> tuple[PickRo
     """
     check_confidence(confidence)
     frame = as_text(scores).filter(pl.col("perturbation").is_null())
+    if frame["scorer"].n_unique() < 2:
+        return ()
     top = pl.col("score") == pl.col("score").max()
     decided = pl.col("score").is_not_null().all() & (top.sum() == 1)
     picks = frame.group_by("scorer", "item_id").agg(

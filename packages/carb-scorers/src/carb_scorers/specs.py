@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import importlib
-import json
 import re
 from collections.abc import Callable, Mapping
 from importlib.metadata import EntryPoint, entry_points, version
-from typing import Annotated, Any, TypeVar, cast
+from typing import Any, TypeVar, cast
 from urllib.parse import quote, urlencode
 
-from pydantic import AfterValidator, ConfigDict, Field
+from pydantic import ConfigDict, Field
 
 from carb_data import CarbError
 from carb_data.models import Frozen
@@ -169,20 +168,6 @@ class ScorerOptions(Frozen):
     """Base of a kind's options: unknown names and bad values become one readable error."""
 
     model_config = ConfigDict(use_attribute_docstrings=True)
-
-
-def _json_object(value: str) -> str:
-    try:
-        content = json.loads(value)
-    except ValueError as error:
-        raise ValueError(f"is not JSON: {error}") from None
-    if not isinstance(content, dict):
-        raise ValueError("must be a JSON object")
-    return value
-
-
-JsonObject = Annotated[str, AfterValidator(_json_object)]
-"""The type of an option that holds a JSON object, as text."""
 
 
 _O = TypeVar("_O", bound=ScorerOptions)

@@ -2,25 +2,14 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import AfterValidator, Field, model_validator
+from pydantic import Field, model_validator
 
 from carb_data.construct.prompts import Prompts
 from carb_data.models import Frozen, LanguageTag
-from carb_data.validation import read_file
-
-
-def _json_object(value: str) -> str:
-    try:
-        content = json.loads(value)
-    except ValueError as error:
-        raise ValueError(f"is not JSON: {error}") from None
-    if not isinstance(content, dict):
-        raise ValueError("must be a JSON object")
-    return value
+from carb_data.validation import JsonObject, read_file
 
 
 class _Endpoint(Frozen):
@@ -53,7 +42,7 @@ class ModelSpec(_Endpoint):
     """Chat messages (``/chat/completions``, chat template) or plain text (``/completions``), as base models want."""
     temperature: Annotated[float, Field(ge=0)] = 0.7
     max_tokens: Annotated[int, Field(ge=1)] = 400
-    body: Annotated[str, AfterValidator(_json_object)] = "{}"
+    body: JsonObject = "{}"
     """A JSON object put into every request to a server; a null takes a field out. Reasoning models, for example:
     ``{"max_tokens": null, "max_completion_tokens": 4096, "temperature": null}``."""
     stop: tuple[str, ...] = ()

@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from carb_data import CarbError
-from carb_scorers.specs import JsonObject, ScorerOptions
+from carb_data.validation import JsonObject
+from carb_scorers.specs import ScorerOptions
 
 _OURS = frozenset({"add_generation_prompt", "chat_template", "continue_final_message", "conversation", "documents",
                    "messages", "padding", "return_dict", "return_tensors", "tokenize", "tools"})  # fmt: skip

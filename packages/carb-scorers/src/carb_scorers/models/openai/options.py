@@ -9,10 +9,10 @@ from urllib.parse import urlsplit
 from pydantic import Field
 
 from carb_data import CarbError
+from carb_data.validation import JsonObject
 from carb_scorers.models.answers import is_this_machine
 from carb_scorers.models.client import Endpoint
 from carb_scorers.models.limits import Clock, ServerLimits
-from carb_scorers.specs import JsonObject
 
 _OPENAI = "https://api.openai.com/v1"
 _OPENAI_KEY = "OPENAI_API_KEY"
