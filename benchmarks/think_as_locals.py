@@ -2,10 +2,16 @@
 
 ``python benchmarks/think_as_locals.py run --data FAMILIES --out RUNS [--seeds 3]``: all arms of seed 0, then of seed 1,
 and so on, each by the pipeline of ``carb train``. A finished run is kept and an interrupted one goes on from its last
-checkpoint, so the command may be stopped and given again at any time.
+checkpoint, so the command may be stopped and given again at any time. The runs that are kept were made with the
+packages of commit c7f246a (``git checkout c7f246a -- packages``); since then R_appr is masked and measured differently.
 
 ``python benchmarks/think_as_locals.py collect --out RUNS --file RAW.csv`` keeps every held-out verdict of the finished
 runs, and ``python benchmarks/think_as_locals.py analyse --file RAW.csv`` prints the registered analysis as Markdown.
+``compare --file RAW.csv --again OTHER.csv`` says where runs that were made again differ from those that are kept.
+
+``python benchmarks/think_as_locals.py perturbed --out RUNS --file RAW.csv`` lets the start and every finished arm
+score the English perturbed sets of carb-seed@2 (outcome 4), one set after the other, and goes on where it stopped;
+``sensitivity --file RAW.csv`` prints what each perturbation moves.
 
 FAMILIES is what ``carb data build blend-families --source BLEND --out families.jsonl`` writes.
 """
@@ -19,6 +25,7 @@ import shutil
 import sys
 import time
 from collections.abc import Callable
+from itertools import zip_longest
 from pathlib import Path
 from statistics import mean
 from typing import Any
@@ -67,21 +74,39 @@ def main() -> None:
     runner.add_argument("--data", type=Path, required=True)
     runner.add_argument("--out", type=Path, required=True)
     runner.add_argument("--seeds", type=int, default=3)
+    runner.add_argument(
+        "--only", nargs="+", metavar="SEED/ARM", help="the runs to make, such as 1/C 1/C+A; default: all"
+    )
     collector = commands.add_parser("collect")
     collector.add_argument("--out", type=Path, required=True)
     collector.add_argument("--file", type=Path, required=True)
     analyser = commands.add_parser("analyse")
     analyser.add_argument("--file", type=Path, required=True)
+    comparer = commands.add_parser("compare")
+    comparer.add_argument("--file", type=Path, required=True)
+    comparer.add_argument("--again", type=Path, required=True)
+    perturber = commands.add_parser("perturbed")
+    perturber.add_argument("--out", type=Path, required=True)
+    perturber.add_argument("--file", type=Path, required=True)
+    perturber.add_argument("--sets", type=int, help="how many sets, the domains in turns; default: all")
+    reader = commands.add_parser("sensitivity")
+    reader.add_argument("--file", type=Path, required=True)
     arguments = parser.parse_args()
     if arguments.command == "run":
-        run_all(arguments.data, arguments.out, arguments.seeds)
+        run_all(arguments.data, arguments.out, arguments.seeds, arguments.only)
     elif arguments.command == "collect":
         collect(arguments.out, arguments.file)
+    elif arguments.command == "compare":
+        print(compare(arguments.file, arguments.again))
+    elif arguments.command == "perturbed":
+        perturbed(arguments.out, arguments.file, arguments.sets)
+    elif arguments.command == "sensitivity":
+        print(sensitivity(arguments.file))
     else:
         print(analyse(arguments.file))
 
 
-def run_all(data: Path, out: Path, seeds: int) -> None:
+def run_all(data: Path, out: Path, seeds: int, only: list[str] | None = None) -> None:
     from small_models import model_folder
 
     start = out / "start"
@@ -89,6 +114,8 @@ def run_all(data: Path, out: Path, seeds: int) -> None:
     run_one("warm-up", merged(settings(data, WARM_UP, str(model_folder("smollm2-135m")), start), warm))
     for seed in range(seeds):
         for name, change in ARMS.items():
+            if only is not None and f"{seed}/{name}" not in only:
+                continue
             folder = out / f"seed-{seed}" / name
             # Every arm starts from the same model on the same pairs, which is evaluated once.
             before = folder / "held-out" / ("start-greedy.json" if name == "supervised" else "before-greedy.json")
@@ -171,6 +198,110 @@ def analyse(file: Path) -> str:
             value, low, high, p = crossed_interval(table)
             shown = "needs two seeds | –" if low is None else f"[{low:+.3f}, {high:+.3f}] | {p:.3f}"
             lines.append(f"| {arm} − {other} | {measure} | {len(seeds)} | {len(table[0])} | {value:+.3f} | {shown} |")
+    return "\n".join(lines)
+
+
+def compare(kept: Path, again: Path) -> str:
+    """For each run that is in both files: verdicts and forms that are the same, and the largest change of a number."""
+    runs: list[dict[tuple[str, str], list[dict[str, str]]]] = []
+    for file in (kept, again):
+        found: dict[tuple[str, str], list[dict[str, str]]] = {}
+        with file.open(encoding="utf-8", newline="") as opened:
+            for row in csv.DictReader(opened):
+                found.setdefault((row["arm"], row["seed"]), []).append(row)
+        runs.append(found)
+    lines = ["| arm | seed | rows | same row | same verdict | same form | largest change of a log-probability |"]
+    lines.append("|---" * 7 + "|")
+    for run in runs[1]:
+        pairs = list(zip(runs[0][run], runs[1][run], strict=True))
+
+        def same(*names: str, pairs: list[tuple[dict[str, str], dict[str, str]]] = pairs) -> int:
+            return sum(all(one[name] == other[name] for name in names) for one, other in pairs)
+
+        numbers = ("with_masked", "without_criteria")
+        moved = max(abs(float(one[name]) - float(other[name])) for one, other in pairs for name in numbers)
+        counts = [same("pair", "label"), same("verdict"), same("well_formed")]
+        lines.append(f"| {run[0]} | {run[1] or '–'} | {len(pairs)} | {' | '.join(map(str, counts))} | {moved:.4f} |")
+    return "\n".join(lines)
+
+
+def perturbed(out: Path, file: Path, limit: int | None) -> None:
+    """Add the scores of the start and of every finished arm on the perturbed sets, as rows of a score table."""
+    from carb_data import Dataset, load
+    from carb_data.table import COLUMNS
+    from carb_scorers import evaluate
+    from tal_rlvr import judge_as_scorer
+    from tal_rlvr.train import RESULT
+
+    models = {"start": out / "start" / "warmup"}
+    for path in sorted(out.glob(f"seed-*/*/{RESULT}")):
+        models[f"{path.parent.name}, seed {path.parent.parent.name.removeprefix('seed-')}"] = path.parent / "model"
+    by_domain: dict[str, list[Any]] = {}
+    for item in load("carb-seed@2").filter(lambda item: bool(item.perturbed), languages=["en"]):
+        by_domain.setdefault(item.domain.value, []).append(item)
+    sets = [item for turn in zip_longest(*by_domain.values()) for item in turn if item is not None]
+    done: set[tuple[str, str]] = set()
+    if file.is_file():
+        with file.open(encoding="utf-8", newline="") as opened:
+            done = {(row["scorer"], row["item_id"]) for row in csv.DictReader(opened)}
+    else:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(",".join(COLUMNS) + "\n", encoding="utf-8")
+    judges = {name: judge_as_scorer(folder, name=name, pairs="knockout") for name, folder in models.items()}
+    for number, item in enumerate(sets[:limit], 1):
+        for name, judge in judges.items():
+            if (name, item.id) in done:
+                continue
+            begin = time.process_time()
+            frame = evaluate(Dataset([item]), [judge]).frame
+            with file.open("a", encoding="utf-8") as opened:
+                opened.write(frame.write_csv(include_header=False))
+            lost = frame["score"].null_count()
+            print(time.strftime("%H:%M:%S"), f"set {number}, {name}: {lost} of {len(frame)} texts without a score,",
+                  f"{time.process_time() - begin:.0f} s", flush=True)  # fmt: skip
+
+
+def sensitivity(file: Path) -> str:
+    """What each perturbation moves in each judge, and C+A against C of the same seed, as Markdown."""
+    import polars as pl
+
+    from carb_data import ScoreTable
+    from carb_data.table import COLUMNS
+    from carb_metrics import perturbation_sensitivity, sensitivity_change
+
+    scores = ScoreTable(pl.read_csv(file, schema=COLUMNS))
+
+    def shown(value: float | None) -> str:
+        return "–" if value is None else f"{value:.2f}"
+
+    names = list(dict.fromkeys(scores.frame["scorer"].cast(str)))
+    found = perturbation_sensitivity(scores)
+    kinds = ("CC", "RC", "CL", "RP")
+    lines = ["| judge | sets | texts without a score | " + " | ".join(kinds) + " | CC / surface |"]
+    lines.append("|---" * (4 + len(kinds)) + "|")
+    for name in names:
+        own = scores.frame.filter(pl.col("scorer").cast(str) == name)
+        cells = []
+        for kind in kinds:
+            row = next((r for r in found.kinds if (r.scorer, r.perturbation) == (name, kind)), None)
+            cells.append(
+                "–" if row is None else f"{shown(row.spread)} [{shown(row.spread_low)}, {shown(row.spread_high)}]"
+            )
+        ratio = found.ratio(name)
+        cells.append(f"{shown(ratio.estimate)} [{shown(ratio.low)}, {shown(ratio.high)}]")
+        lost = own["score"].null_count()
+        lines.append(f"| {name} | {own['item_id'].n_unique()} | {lost} of {len(own)} | {' | '.join(cells)} |")
+    lines += ["", "| C+A against C | perturbation | pairs | C | C+A | C+A / C |", "|---" * 6 + "|"]
+    for name in names:
+        other = name.replace("C+A,", "C,")
+        if other == name or other not in names:
+            continue
+        for row in sensitivity_change(scores, other, name).kinds:
+            factor = f"{shown(row.factor)} [{shown(row.factor_low)}, {shown(row.factor_high)}]"
+            seed = name.partition(", ")[2]
+            lines.append(
+                f"| {seed} | {row.perturbation} | {row.n} | {shown(row.before)} | {shown(row.after)} | {factor} |"
+            )
     return "\n".join(lines)
 
 
