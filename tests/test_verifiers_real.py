@@ -16,7 +16,8 @@ pytest.importorskip("verifiers", reason="needs verifiers, in an environment of i
 
 import anyio
 import verifiers.v1 as vf
-from verifiers.v1.utils.loaders import load_taskset
+from verifiers.v1.envs.single_agent.env import SingleAgentEnvConfig
+from verifiers.v1.utils.loaders import load_environment, load_taskset
 
 from tal_rlvr.judgement import write_judgement
 from tal_rlvr.verifiers_judge import JudgeConfig
@@ -61,6 +62,13 @@ def test_verifiers_loads_every_pair_in_both_orders(taskset: Any) -> None:
     assert len(list(taskset.take(2))) == 2
     held = type(taskset)(taskset.config.model_copy(update={"held_out": True}))
     assert not {t.data.prompt for t in held} & {t.data.prompt for t in tasks}
+
+
+def test_verifiers_loads_the_environment_that_a_trainer_asks_for(taskset: Any) -> None:
+    """What its own trainer, evaluation and server call: the judge as the one agent that plays these tasks."""
+    chat = vf.AgentConfig(harness={"id": "null"})
+    environment = load_environment(SingleAgentEnvConfig(taskset=taskset.config, agent=chat))
+    assert [task.data.prompt for task in environment.taskset] == [task.data.prompt for task in taskset]
 
 
 def test_verifiers_scores_a_judgement_by_its_verdict(taskset: Any) -> None:
