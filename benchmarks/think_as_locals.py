@@ -247,7 +247,7 @@ def perturbed(out: Path, file: Path, limit: int | None) -> None:
     else:
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(",".join(COLUMNS) + "\n", encoding="utf-8")
-    judges = {name: judge_as_scorer(folder, name=name, pairs="knockout") for name, folder in models.items()}
+    judges = {name: asked_once(judge_as_scorer(folder, name=name, pairs="knockout")) for name, folder in models.items()}
     for number, item in enumerate(sets[:limit], 1):
         for name, judge in judges.items():
             if (name, item.id) in done:
@@ -259,6 +259,22 @@ def perturbed(out: Path, file: Path, limit: int | None) -> None:
             lost = frame["score"].null_count()
             print(time.strftime("%H:%M:%S"), f"set {number}, {name}: {lost} of {len(frame)} texts without a score,",
                   f"{time.process_time() - begin:.0f} s", flush=True)  # fmt: skip
+
+
+def asked_once(judge: Any) -> Any:
+    """The judge with all requests of a set at once and each prompt written once: those of a set share many pairs."""
+    from carb_scorers.models.protocol import plain_text
+
+    write, known = judge._model.generate, {}
+
+    async def generate(prompts: Any, writing: Any) -> list[Any]:
+        new = {plain_text(prompt): prompt for prompt in prompts if plain_text(prompt) not in known}
+        known.update(zip(new, await write(list(new.values()), writing), strict=True))
+        return [known[plain_text(prompt)] for prompt in prompts]
+
+    judge._model.generate = generate
+    judge.spec = judge.spec.model_copy(update={"in_flight": None})
+    return judge
 
 
 def sensitivity(file: Path) -> str:

@@ -31,6 +31,21 @@ def test_the_page_says_what_the_runs_of_the_method_came_to():
     assert "| C+A − C | accuracy | 3 | 26 | +0.037 | [-0.026, +0.100] | 0.217 |" in lines
 
 
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("compare", "--file", RAW / "think-as-locals.csv", "--again", RAW / "think-as-locals-again.csv"),
+        ("sensitivity", "--file", RAW / "think-as-locals-perturbed.csv"),
+    ],
+    ids=["compare", "sensitivity"],
+)
+def test_the_page_says_how_far_runs_repeat_and_what_perturbations_moved(arguments):
+    page = (RAW.parent / "think-as-locals.md").read_text(encoding="utf-8")
+    lines = printed("think_as_locals.py", *arguments).splitlines()
+    assert len(lines) > 4
+    assert [line for line in lines if line not in page] == []
+
+
 def test_the_page_says_what_the_distillation_came_to():
     page = (RAW.parent / "distillation.md").read_text(encoding="utf-8")
     lines = printed("distillation.py", "analyse", "--file", RAW / "distillation.csv").splitlines()
