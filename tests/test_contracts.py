@@ -5,7 +5,7 @@ from importlib import import_module
 import pytest
 
 PROMISED = {
-    "carb_data": "Culture cultures Domain Perturbation Response BonSet Fact Provenance Source Votes Dataset load "
+    "carb_data": "Culture cultures Domain Perturbation Response BonSet Fact Provenance Citation Votes Dataset load "
     "ScoreTable",
     "carb_data.construct": "Writer Embedder",
     "carb_scorers": "Scorer ScorerSpec ScoreRequest ScoreResult evaluate open_scorer score",
@@ -17,7 +17,7 @@ PROMISED = {
 }
 FIELDS = {
     "carb_data.Response": "id text role language culture generator perturbation original source votes",
-    "carb_data.Source": "url title accessed fact",
+    "carb_data.Citation": "url title accessed fact",
     "carb_data.BonSet": "id culture domain topic language prompt responses perturbed provenance family kind",
     "carb_data.Fact": "id topic domain culture statement kind source also valid_until",
     "carb_scorers.ScoreRequest": "request_id prompt candidates culture language",
