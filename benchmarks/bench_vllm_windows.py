@@ -30,11 +30,14 @@ from carb_scorers.evaluation import score_all
 
 async def compare(folder: str, items: int, pairs: int) -> None:
     """Print the seconds of both ways and their ratio, for reading (one token) and for writing (up to 64)."""
-    sets = [item.model_copy(update={"perturbed": ()}) for item in load("carb-seed@1") if item.language == "en"]
+    sets = [item.model_copy(update={"perturbed": ()}) for item in load("carb-seed@1")]
     for read in ("logprob", "generate"):
         spec = f"judge:{folder}?backend=vllm&read={read}&max_tokens=64&max_length=1024&dtype=float32&eager=true"
         scorer: Any = open_scorer(spec)
-        requests = [b.request for item in sets for b in blind(item, seed=0, comparative=True)][:items]
+        requests = [
+            b.request for item in sets[:: max(1, len(sets) // items)] for b in blind(item, seed=0, comparative=True)
+        ]
+        requests = requests[:items]
 
         async def seconds(in_flight: int | None, scorer: Any = scorer, requests: Any = requests) -> float:
             scorer.spec = scorer.spec.model_copy(update={"in_flight": in_flight})

