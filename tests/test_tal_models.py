@@ -51,7 +51,7 @@ def test_gemma_s_end_of_text_in_a_response_is_no_end_of_text_in_training(gemma):
 
 
 def test_the_example_in_the_help_of_carb_train_can_learn(smollm, tmp_path):
-    """Of what it reads with the model that its preset is for, every prompt fits, and so does every warm-up target."""
+    """With the model that its preset is for, every prompt that it reads fits, and so does every warm-up target."""
     from carb_cli.commands.train import train
     from tal_rlvr import load_config
     from tal_rlvr.pipeline import TrainingRun

@@ -176,7 +176,7 @@ def test_a_record_that_readers_found_wrong_is_left_out(tmp_path):
 
 
 def test_idiomkb_builds_no_language_whose_keys_were_not_checked():
-    """Of its Japanese keys 4 of 13 that were read were wrong, of its Chinese ones 82 of 480."""
+    """Readers found 4 of 13 Japanese keys wrong, and 82 of 480 Chinese ones."""
     parts = {part.name: part for part in read_declaration(SHIPPED / "idiomkb.toml").parts}
     assert [name for name, part in parts.items() if part.default] == ["en", "zh"]
     assert len(parts["zh"].checked) == 398
