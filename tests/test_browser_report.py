@@ -130,8 +130,8 @@ def reports(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     assert main(["report", str(folder / "seed"), "--html", str(made["seed"]), "--validity", str(csv)]) == 0
     assert main(["report", str(folder / "hostile"), "--html", str(made["hostile"])]) == 0
     assert main(["report", str(folder / "mirrored"), "--html", str(made["mirrored"])]) == 0
-    both = [str(folder / "seed"), str(folder / "hostile")]
-    assert main(["site", *both, "--out", str(folder / "site")]) == 0
+    several = [str(folder / name) for name in ("seed", "hostile", "mirrored")]
+    assert main(["site", *several, "--out", str(folder / "site")]) == 0
     return made
 
 
@@ -433,8 +433,20 @@ def test_hostile_texts_are_shown_and_run_nothing(watched: Watched, reports: dict
 
 def test_the_site(watched: Watched, reports: dict[str, Path]) -> None:
     page = watched.open(reports["site"])
-    assert page.locator("main > section").count() == 2
+    assert page.locator("main > section").count() == 3
     page.locator("thead button", has_text="accuracy").first.click()
+    mirrored = page.locator("main > section", has=page.locator("tbody.reference"))
+    sync_api.expect(mirrored).to_have_count(1)
+    grey = mirrored.locator("tbody.reference tr:visible")
+    sync_api.expect(grey.first).to_have_text("Reference results on the same sets")
+    page.uncheck("#choices input[data-column=kind]")
+    assert mirrored.locator("td.kind:visible").count() == 0
+    page.fill("#find", "language")
+    sync_api.expect(grey).to_have_text([re.compile("^Reference"), re.compile("baseline:language")])
+    page.fill("#find", "no such scorer")
+    sync_api.expect(grey).to_have_count(0)
+    page.fill("#find", "")
+    page.check("#choices input[data-column=kind]")
     link = page.locator("main a").first
     target = (reports["site"].parent / link.get_attribute("href")).as_uri()
     link.click()
@@ -447,6 +459,28 @@ def test_hostile_names_widen_nothing(watched: Watched, reports: dict[str, Path],
     watched.page.set_viewport_size({"width": width, "height": 844})
     page = watched.ready(reports["hostile"])
     assert page.evaluate("document.scrollingElement.scrollWidth") <= width, "the page itself does not scroll sideways"
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("width", [1400, 800, 390])
+def test_the_site_looks(browser: Any, reports: dict[str, Path], tmp_path: Path, scheme: str, width: int) -> None:
+    axe = pytest.importorskip("axe_playwright_python.sync_playwright", reason="needs axe-playwright-python")
+    made = Watched(browser, viewport={"width": width, "height": 844}, color_scheme=scheme, bypass_csp=True)
+    page = made.open(reports["site"])
+    counts = "(table) => [...table.rows].map((row) => [...row.cells].filter((cell) => cell.offsetWidth).length)"
+    for board in page.locator("table.board").all():
+        heads, *rows = board.evaluate(counts)
+        assert {count for count in rows if count > 1} == {heads}, "a value for each heading"
+    for name in ("site", "scorer"):
+        if name == "scorer":
+            page = made.open(reports["site"].parent / page.locator("main a[href^=scorer]").first.get_attribute("href"))
+        assert page.evaluate("document.scrollingElement.scrollWidth") <= width, "the page itself does not scroll"
+        page.screenshot(path=artefacts(tmp_path) / f"{name}-{width}-{scheme}.png", full_page=True)
+        results = axe.Axe().run(page)
+        found = [(v["id"], [node["html"][:160] for node in v["nodes"][:3]]) for v in results.response["violations"]]
+        assert found == [], (name, found)
+    assert made.trouble == []
+    made.context.close()
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])

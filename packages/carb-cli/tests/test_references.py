@@ -106,3 +106,27 @@ def test_results_that_come_with_the_package_can_be_named(here: Path, carb: Carb)
     assert len(carb("results", "check", "reference", "--json").json["entries"]) == len(found_in(shipped()))
     (here / "reference").mkdir()
     assert carb("results", "check", "reference").code == 2
+
+
+def test_a_site_shows_what_comes_with_the_package_in_grey_and_out_of_the_ranks(here: Path, carb: Carb) -> None:
+    shown = ran(carb, "carb-seed@2", "mine", "baseline:random?seed=7", limit=60)
+    assert carb("site", "mine", "--out", "site").code == 0
+    index = (here / "site" / "index.html").read_text(encoding="utf-8")
+    ranked, grey = index.split('<tbody class="reference">')
+    assert "baseline:random" in ranked
+    assert "baseline:length" not in ranked
+    (row,) = [line for line in grey.splitlines() if ">baseline:length<" in line]
+    (part,) = [part for part in shown["references"] if part["name"] == "baseline:length"]
+    expected = [part["accuracy"]["accuracy"], *(cell["accuracy"] for cell in part["by_domain"].values())]
+    assert [float(value) for value in re.findall(r'data-v="(0[.]\d+)"', row)] == pytest.approx(
+        [expected[0], part["families"]["accuracy"]["estimate"], *expected[1:]]
+    )
+
+
+def test_a_site_says_which_of_its_rows_came_with_the_package(here: Path, carb: Carb) -> None:
+    ran(carb, "carb-seed@2", "mine", "baseline:random?seed=7")
+    assert carb("site", "mine", "reference", "--out", "site").code == 0
+    index = (here / "site" / "index.html").read_text(encoding="utf-8")
+    marked = re.findall(r'<tr class="reference">.*?<bdi>(.*?)</bdi>', index)
+    assert "baseline:length" in marked
+    assert not [name for name in marked if "seed=7" in name]

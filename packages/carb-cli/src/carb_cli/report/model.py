@@ -155,6 +155,8 @@ class ReferencePart(OutputPart):
     accuracy: Cell
     """Accuracy over those of these sets that are not mirrors."""
     shared: Cell
+    by_domain: dict[str, Cell]
+    """Accuracy in each domain."""
     families: FamilyRow | None
     """The same over their mirrored families; null where there are none."""
     yours: Cell | None

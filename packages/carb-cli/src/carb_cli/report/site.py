@@ -69,7 +69,7 @@ def write_site(
         stem = f"{_slug(_data_name(report.dataset.names))}-{key[:8]}"
         write(site / f"{stem}.html", render(report, runs, rationales(runs.folders), budget=budget))
         write(site / f"{stem}.csv", _csv(report))
-        pages.append((stem, report))
+        pages.append((stem, report, _shipped(runs)))
     by_name: dict[str, list[_Result]] = {}
     for one in sorted(results, key=lambda one: one.created, reverse=True):
         by_name.setdefault(one.name, []).append(one)
@@ -80,6 +80,13 @@ def write_site(
             site / own[name], _page("scorer.html.jinja", name=name, results=found, spec=found[0].record.scorers[0].spec)
         )
     return len(pages)
+
+
+def _shipped(runs: Runs) -> set[str]:
+    """The scorers whose results come with this package."""
+    each = zip(runs.folders, runs.records, strict=True)
+    own = entries.shipped()
+    return {scorer.spec.name for folder, record in each if folder.is_relative_to(own) for scorer in record.scorers}
 
 
 def _gather(sources: Sequence[Path], candidates: entries.Candidates) -> tuple[dict[str, Runs], list[_Result]]:

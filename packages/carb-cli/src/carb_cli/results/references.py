@@ -72,6 +72,7 @@ def _parts(
     main = main_sets(table.with_items(sets))
     strict = bon_accuracy(main, by=("scorer",), confidence=report.confidence)
     shared = bon_accuracy(main, by=("scorer",), ties="shared", confidence=report.confidence)
+    domains = bon_accuracy(main, by=("scorer", "domain"), confidence=report.confidence)
     families = family_accuracy(table, sets, None, report.confidence)
     yours = None
     if len(sets) < len(runs.dataset):
@@ -89,6 +90,7 @@ def _parts(
             sets=len(sets),
             accuracy=strict.cell(entry.name),
             shared=shared.cell(entry.name),
+            by_domain={domain: domains.cell(entry.name, domain) for domain in report.dataset.domains},
             families=None if families is None else families.of(entry.name),
             yours=yours,
         )

@@ -9,9 +9,13 @@
     for (const table of $$("table.board")) {
       const heads = [...table.tHead.rows[0].cells];
       heads.forEach((head, index) => {
-        for (const row of table.rows) row.cells[index].hidden = hidden.has(head.textContent.trim());
+        for (const row of table.rows) if (row.cells.length > 1) row.cells[index].hidden = hidden.has(head.textContent.trim());
       });
-      for (const row of table.tBodies[0].rows) row.hidden = !row.textContent.toLowerCase().includes(wanted);
+      for (const body of table.tBodies) {
+        const rows = [...body.rows].filter((row) => row.cells.length > 1);
+        for (const row of rows) row.hidden = !row.textContent.toLowerCase().includes(wanted);
+        body.hidden = rows.every((row) => row.hidden);
+      }
     }
     const choices = new URLSearchParams();
     if (wanted) choices.set("find", find.value.trim());
