@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from functools import lru_cache
 
 import numpy as np
 import polars as pl
@@ -70,6 +71,7 @@ def surface_features(dataset: Dataset, cultures: Registry = default_cultures) ->
     return pl.DataFrame(rows, schema={"item_id": pl.String, "response_id": pl.String, **numbers}, orient="row")
 
 
+@lru_cache(maxsize=512)  # a pattern of a thousand names takes long to compile, and a report asks twice
 def _labels(culture: str, cultures: Registry) -> re.Pattern[str]:
     names = {cultures[culture].name, cultures.root(culture).name}
     own = "|".join(rf"(?<!\w){re.escape(name)}(?!\w)" for name in sorted(names))
