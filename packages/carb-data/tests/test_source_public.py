@@ -16,7 +16,7 @@ from carb_data import CarbError, Role
 from carb_data.models import BonSet
 from carb_data.sources import CandidatePool, Reference, Skip, build, rows
 from carb_data.sources.care import clean
-from carb_data.sources.grouping import is_degenerate
+from carb_data.sources.grouping import _REPEATED, _repeats, is_degenerate
 from carb_data.sources.rmb import _says_the_same
 
 REAL = Path(os.environ.get("CARB_DATA_DIR", "none"))
@@ -244,6 +244,18 @@ def test_the_length_of_an_xsafety_option_gives_nothing_away(sign):
 )
 def test_answers_that_say_nothing_are_known(text, degenerate):
     assert is_degenerate(text) is degenerate
+
+
+@given(
+    st.text("ab", max_size=9),
+    st.text("ab\n", min_size=1, max_size=45),
+    st.integers(14, 18),
+    st.text("ab", max_size=30),
+)
+@settings(max_examples=300, deadline=None)
+def test_the_quick_search_for_repeated_text_finds_what_the_pattern_finds(before, part, times, after):
+    text = before + part * times + after
+    assert _repeats(text) is (_REPEATED.search(text) is not None)
 
 
 def test_a_worse_answer_that_takes_the_same_option_is_no_worse_answer():

@@ -26,13 +26,29 @@ _UNPACKED = 200
 
 def is_degenerate(text: str) -> bool:
     """Whether an answer is no answer: no letters, a broken character, or the same words over and over."""
-    if not any(char.isalnum() for char in text) or "\ufffd" in text or _REPEATED.search(text):
+    if not any(char.isalnum() for char in text) or "\ufffd" in text or _repeats(text):
         return True
     parts = [part for line in text.splitlines() for part in re.split(r"[.!?。！？؟]+", line) if len(plain(part)) > 8]
     if len(parts) >= 4 and len({plain(part) for part in parts}) * 2 <= len(parts):
         return True
     content = text.encode("utf-8", "replace")
     return len(content) >= _UNPACKED and len(zlib.compress(content, 9)) * 6 < len(content)
+
+
+def _repeats(text: str) -> bool:
+    """Whether up to 40 characters stand 16 times in a row.
+
+    The pattern alone takes milliseconds a text. Sixteen copies of ``size`` characters cover eight copies that
+    begin at a multiple of ``8 * size``, so only a text that has those is searched.
+    """
+    return (
+        any(
+            text[start : start + 7 * size] == text[start + size : start + 8 * size]
+            for size in range(1, 41)
+            for start in range(0, len(text) - 8 * size + 1, 8 * size)
+        )
+        and _REPEATED.search(text) is not None
+    )
 
 
 class SameItems:

@@ -136,11 +136,10 @@ def _usable(rows: list[_Row], script: str, options: OmgevalOptions) -> list[_Row
     seen: set[str] = set()
     for row in rows:
         text = row.output.strip()
-        letters = [char for char in text if char.isalpha()]
-        own = sum(bool(re.match(script, char)) for char in letters)
+        own = sum(map(str.isalpha, re.findall(script, text)))
         if (
             options.min_length <= len(text) <= _LONGEST
-            and own > len(letters) / 2
+            and own > sum(map(str.isalpha, text)) / 2
             and not is_degenerate(text)
             and _key(text) not in seen
         ):
