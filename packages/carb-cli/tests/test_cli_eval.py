@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 
 import pytest
@@ -37,10 +38,21 @@ def test_a_scorer_on_a_file_of_ones_own(carb: Carb, data_file: Path) -> None:
 
 @pytest.mark.parametrize(
     ("arguments", "said"),
-    [(["foo"], "no model folder 'foo'"), (["baseline:length", "nowhere.jsonl"], "nowhere.jsonl")],
+    [
+        (["foo"], "no model folder 'foo'"),
+        (["baseline:length", "nowhere.jsonl"], "nowhere.jsonl"),
+        (["baseline:lenght"], "Unknown baseline 'lenght'"),
+    ],
 )
 def test_mistakes_are_found_before_any_work(carb: Carb, arguments: list[str], said: str) -> None:
     ended = carb("eval", *arguments)
     assert ended.code == 2
     assert said in ended.err
     assert not Path("runs").exists()
+
+
+def test_the_command_that_it_names_can_be_given(carb: Carb, data_file: Path) -> None:
+    shown = carb("eval", "baseline:length", data_file, "--no-open", "--quiet").out
+    (line,) = [line for line in shown.splitlines() if line.startswith("  carb run ")]
+    ended = carb(*shlex.split(line)[1:], "--quiet")
+    assert ended.code == 0, ended

@@ -16,8 +16,9 @@ from urllib.parse import parse_qs
 
 import polars as pl
 import pytest
+from rich.console import Console
 
-from carb_cli import read_report
+from carb_cli import display, read_report
 from carb_cli.commands.report import leaderboard
 from carb_cli.report.behaviour import planning
 from carb_cli.report.content import content, read_runs
@@ -412,3 +413,19 @@ def test_site(carb: Carb, finished_run: Path, data_file: Path, tmp_path: Path) -
     links = re.findall(r'<a href="([^"#]*)"', index)
     assert len([link for link in links if not link.startswith("scorer-")]) == 4, "a report and a CSV file of each"
     assert all((tmp_path / "site" / link).is_file() for link in links)
+
+
+def test_rows_of_a_narrow_terminal_break_between_their_cells(
+    capsys: pytest.CaptureFixture[str], monkeypatch: Any
+) -> None:
+    monkeypatch.setattr(display, "console", Console(width=30))
+    columns = ["scorer", "accuracy %", "95%", "sets"]
+    display.table("Leaderboard", columns, [("one", 25.0, "14.4 – 42.9", 42), ("x" * 40, 1, "", 2)], right=columns[1:])
+    assert [line.rstrip() for line in capsys.readouterr().out.splitlines()] == [
+        "Leaderboard",
+        "  one · accuracy % 25.0",
+        "    95% 14.4 – 42.9 · sets 42",
+        f"  {'x' * 28}",
+        f"  {'x' * 12}",
+        "    accuracy % 1 · sets 2",
+    ]

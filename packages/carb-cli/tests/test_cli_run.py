@@ -68,6 +68,8 @@ def test_what_perturbed_texts_cost_is_said_before_paying(carb: Carb, tmp_path: P
     planned = carb(*common)
     calls = planned.json["scorers"][0]["calls"]
     assert f"A judge gets {calls} requests for these 40 sets" in planned.err
+    free = [given if given != spec else "baseline:length" for given in common]
+    assert carb(*free).err == "", "baselines ask nobody"
     without = carb(*common, "--no-perturbed")
     assert without.json["scorers"][0]["calls"] == 40 < calls
     assert without.err == ""

@@ -7,6 +7,7 @@ import re
 from collections.abc import Mapping, Sequence
 
 from rich import box
+from rich.cells import cell_len
 from rich.console import Console
 from rich.markup import escape
 from rich.measure import Measurement
@@ -16,6 +17,7 @@ from rich.text import Text
 
 _UNSAFE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 _ANY_WIDTH = 10_000
+_INDENT = 2
 PIPED_WIDTH = 200
 """Columns when the output goes to a file or another program."""
 
@@ -74,8 +76,14 @@ def table(title: str, columns: Sequence[str], rows: Sequence[Sequence[object]], 
     console.print(Text(safe(title), style="bold"))
     for row in rows:
         cells = [(column, safe(str(cell))) for column, cell in zip(columns, row, strict=True) if str(cell)]
-        words = [cell if column not in right else f"{column} {cell}" for column, cell in cells]
-        console.print(Padding(Text(" · ".join(words)), (0, 0, 0, 2)))
+        lines: list[str] = []
+        for words in (cell if column not in right else f"{column} {cell}" for column, cell in cells):
+            if lines and cell_len(f"{lines[-1]} · {words}") <= console.width - _INDENT * min(len(lines), 2):
+                lines[-1] += f" · {words}"
+            else:
+                lines.append(words)
+        for number, line in enumerate(lines):
+            console.print(Padding(Text(line), (0, 0, 0, _INDENT * min(number + 1, 2)), expand=False))
 
 
 def pairs(title: str, content: Mapping[str, object]) -> None:

@@ -30,7 +30,7 @@ from carb_scorers.records import (
     cost,
     installed_versions,
 )
-from carb_scorers.specs import identity, parse_spec, provider
+from carb_scorers.specs import identity, open_scorer, parse_spec, provider
 
 __all__ = ["DatasetRecord", "Machine", "RunRecord", "ScorerRecord", "run"]
 
@@ -176,6 +176,8 @@ def _labels(scorers: Sequence[Scorer | str]) -> list[str]:
         if isinstance(given, str):
             parsed = parse_spec(given)
             provider(parsed.kind)
+            if parsed.kind == "baseline":  # opening one costs nothing
+                open_scorer(given)
             label = parsed.name
         else:
             label = given.spec.name

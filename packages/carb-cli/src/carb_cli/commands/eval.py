@@ -6,6 +6,7 @@ import re
 import shlex
 import sys
 import webbrowser
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -113,7 +114,7 @@ def eval_(
     scorers = QUICK if asked is None else (asked.spec, *(b for b in BASELINES if b != asked.spec))
     folder = out or Path("runs") / f"eval-{_slug(model or 'baselines')}-{_slug(data)}"
     if not json:
-        _say_what_will_be_done(asked, data, len(dataset))
+        _say_what_will_be_done(asked, scorers, data, len(dataset))
     wanted = RunConfig(data=(data,), scorer=scorers, out=folder)
     if score(wanted, dataset, quiet=quiet) is None:
         return INTERRUPTED
@@ -142,16 +143,14 @@ def eval_(
     return OK
 
 
-def _say_what_will_be_done(asked: Recognised | None, data: str, sets: int) -> None:
+def _say_what_will_be_done(asked: Recognised | None, scorers: Sequence[str], data: str, sets: int) -> None:
     if asked is None:
         display.say(f"No model was named, so the surface baselines answer the {sets:,} sets of {data}.")
         return
     name = labels([parse_spec(asked.spec).name])
     display.say(f"{next(iter(name.values()))}: {asked.why}")
     display.say(f"It and the surface baselines answer the {sets:,} sets of {data}. The same with other options:")
-    display.say(
-        f"  {shlex.join(['carb', 'run', '--data', data, '--scorer', asked.spec, *BASELINES, '--out', 'runs/mine'])}"
-    )
+    display.say(f"  {shlex.join(['carb', 'run', '--data', data, '--scorer', *scorers, '--out', 'runs/mine'])}")
 
 
 def _slug(text: str) -> str:

@@ -28,6 +28,7 @@ from carb_data import Dataset, ScoreTable, load
 from carb_metrics import bon_accuracy, main_sets
 from carb_scorers import Progress
 from carb_scorers.runs import RunRecord
+from carb_scorers.specs import parse_spec
 
 
 class RunOutput(Output, RunRecord):
@@ -126,7 +127,8 @@ def run(
         perturbed=wanted.perturbed,
     )
     changed = sum(len(item.perturbed) for item in dataset)
-    if changed and perturbed is None and not quiet:
+    asking = any(parse_spec(given).kind not in ("baseline", "classifier", "implicit") for given in wanted.scorer)
+    if changed and perturbed is None and asking and not quiet:
         sets = len(dataset)
         display.advice(
             f"A judge gets {sets + changed:,} requests for these {sets:,} sets: {changed:,} of them are about "
