@@ -6,7 +6,6 @@ import pytest
 
 from tal_rlvr import render_prompt
 from tal_rlvr.appropriateness import VerdictRow
-from tal_rlvr.generation import write
 from tal_rlvr.providers import ModelVerdicts
 from tal_rlvr.tokens import encode_prompt, make_prompt, verdict_tokens
 
@@ -90,13 +89,3 @@ def test_verdict_log_probabilities_do_not_depend_on_neighbours_or_shared_prompts
     for row, value in zip(rows, together, strict=True):
         (alone,) = ModelVerdicts(model, tokens, share_prefix=False)([row])
         assert value == pytest.approx(alone, abs=2e-4)
-
-
-def test_greedy_outputs_do_not_depend_on_neighbours(loaded):
-    model, tokenizer = loaded
-    _, rows = rows_for(tokenizer)
-    prompts = [row.prefix for row in rows[::2]]
-    together = write(model, tokenizer, prompts, max_new_tokens=6)
-    alone = [write(model, tokenizer, [prompt], max_new_tokens=6)[0] for prompt in prompts]
-    assert [output.ids for output in together] == [output.ids for output in alone]
-    assert all(output.entropy > 0 for output in together)

@@ -73,6 +73,28 @@ def test_prefixes_are_cached(judge: Any) -> None:
     assert found[0].num_cached_tokens < found[1].num_cached_tokens
 
 
+def test_the_held_out_evaluation_of_a_judge_has_transformers_numbers(judge: Any, smollm: Path) -> None:
+    """What ``carb train`` does before and after training; vLLM does not say the entropy."""
+    from tal_rlvr.held_out import evaluate_held_out
+    from tal_rlvr.mix import ordered
+    from tal_rlvr.pairs import Pair
+    from tal_rlvr.prompting import PromptConfig
+    from tal_rlvr.scorer import ThinkSettings, open_judge
+
+    settings = ThinkSettings(prompts=PromptConfig(style="compact"), max_new_tokens=12)
+    pair = Pair(id="p", source_item="p", prompt=QUESTIONS[2], chosen="They bow.", rejected="They kiss twice.",
+                culture="japanese", language="en")  # fmt: skip
+    here, _ = open_judge("judge", str(smollm), {"packing": "on"}, settings)
+    rows = ordered([pair], shuffle=False)
+    found = [run(evaluate_held_out, model, rows, settings, decoding="greedy") for model in (judge, here)]
+    for there, plain in zip(found[0].outcomes, found[1].outcomes, strict=True):
+        assert there.text == plain.text
+        assert (there.entropy, plain.entropy is None) == (None, False)
+        measured = (there.with_criteria, there.with_masked, there.without_criteria)
+        expected = (plain.with_criteria, plain.with_masked, plain.without_criteria)
+        assert measured == pytest.approx(expected, abs=1e-3)
+
+
 def test_greedy_texts_are_those_of_transformers(judge: Any, reference: tuple[Any, Any]) -> None:
     found = run(judge.generate, PROMPTS, Writing(max_tokens=12))
     model, tokenizer = reference

@@ -32,7 +32,7 @@ def greedy(model: Any, ids: list[int], tokens: int, end: int) -> list[int]:
 
 
 class TinyServer:
-    """``/chat/completions``, ``/completions`` that echo, and ``/classify``."""
+    """``/chat/completions``, ``/completions`` that write greedily or echo, and ``/classify``."""
 
     def __init__(self, models: dict[str, Any], tokenizer: Any) -> None:
         """Args:
@@ -49,8 +49,10 @@ class TinyServer:
                 body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
                 path = self.path.removeprefix("/v1/").strip("/").replace("/", "_")
                 with server._one:
-                    content = json.dumps(getattr(server, path)(body)).encode()
-                self.send_response(200)
+                    known = server._knows(body["model"])
+                    answer = getattr(server, path)(body) if known else {"error": {"message": "no such model"}}
+                content = json.dumps(answer).encode()
+                self.send_response(200 if known else 404)
                 self.send_header("Content-Length", str(len(content)))
                 self.end_headers()
                 self.wfile.write(content)
@@ -67,6 +69,13 @@ class TinyServer:
     def close(self) -> None:
         self._http.shutdown()
         self._http.server_close()
+
+    def _knows(self, name: str) -> bool:
+        """Whether a model is here; a mapping may load one when it is asked for."""
+        try:
+            return self._models[name] is not None
+        except KeyError:
+            return False
 
     def ids(self, text: str) -> list[int]:
         return list(self._tokenizer(text, add_special_tokens=False)["input_ids"])
@@ -89,8 +98,14 @@ class TinyServer:
     def completions(self, body: dict[str, Any]) -> dict[str, Any]:
         given = self._tokenizer(body["prompt"], add_special_tokens=False, return_offsets_mapping=True)
         ids, offsets = list(given["input_ids"]), [start for start, _ in given["offset_mapping"]]
-        before = row(self._models[body["model"]], [self._tokenizer.bos_token_id, *ids]).log_softmax(-1)
-        values = [float(before[place, token]) for place, token in enumerate(ids)]
+        model, end = self._models[body["model"]], self._tokenizer.eos_token_id
+        if not body.get("echo"):
+            text = self._tokenizer.decode(greedy(model, ids, body["max_tokens"], end), skip_special_tokens=True)
+            return {"choices": [{"text": text, "finish_reason": "stop"}]}
+        start = self._tokenizer.bos_token_id
+        before = row(model, ids if start is None else [start, *ids]).log_softmax(-1)
+        known = ids if start is not None else ids[1:]  # nothing stands before the first token
+        values = [*[None] * (len(ids) - len(known)), *(float(before[i, token]) for i, token in enumerate(known))]
         return {"choices": [{"text": "", "logprobs": {"text_offset": offsets, "token_logprobs": values}}]}
 
     def classify(self, body: dict[str, Any]) -> dict[str, Any]:

@@ -15,6 +15,7 @@ from carb_data.validation import parse_file, validate
 from tal_rlvr.mix import TrainingMix
 from tal_rlvr.prompting import PromptConfig
 from tal_rlvr.reward_functions import RewardConfig
+from tal_rlvr.scorer import ThinkSettings
 from tal_rlvr.warmup import WarmupConfig
 
 Ablation = Literal["none", "no-criteria", "no-correctness", "no-reasoning"]
@@ -46,6 +47,10 @@ class PerturbedSets(Frozen):
 class EvaluationConfig(Frozen):
     """The evaluation before and after training, on pairs held out of every source."""
 
+    backend: Literal["hf", "vllm", "openai"] = "hf"
+    """Where the saved judges are asked. A server of ``openai`` must serve each under the name of its folder."""
+    options: dict[str, str] = Field(default={})
+    """Options of the backend as in ``think:MODEL``, such as ``url``. All values are strings."""
     decoding: tuple[Literal["greedy", "sample"], ...] = ("greedy",)
     before: Literal["warmup", "both"] = "warmup"
     """``both`` evaluates the model as it came, too."""
@@ -99,6 +104,20 @@ class TrainConfig(Frozen):
         perturbed = self.evaluation.perturbed
         own = () if perturbed is None or perturbed.path in self.evaluation.sets else (perturbed.path,)
         return (*self.evaluation.sets, *own)
+
+    @property
+    def judge(self) -> ThinkSettings:
+        """How the judge is asked; ``think.json`` keeps it beside the trained model."""
+        return ThinkSettings(prompts=self.prompts, direct=self.direct, max_new_tokens=self.max_new_tokens)
+
+    def backend_options(self, model: str) -> dict[str, str]:
+        """Options of ``think:`` for the evaluation of one of the run's models."""
+        backend, own = self.evaluation.backend, {}
+        if self.revision is not None and model == self.model and backend != "openai":
+            own["revision"] = self.revision
+        if backend == "hf":
+            own["packing"] = "on"  # an output is measured six times behind one prompt
+        return {"backend": backend, **own, **self.evaluation.options}
 
     @property
     def direct(self) -> bool:

@@ -4,18 +4,19 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Sequence
-from typing import Any, Literal
+from dataclasses import replace
+from typing import Literal
 
+from carb_data import CarbError
 from carb_data.models import Frozen
-from tal_rlvr.appropriateness import VerdictRow, label_logprob
-from tal_rlvr.generation import write
-from tal_rlvr.judgement import Judgement, Verdict, parse_judgement
+from carb_scorers.models import Continuation, Failure, Generation, LanguageModel, Prompt, Writing
+from tal_rlvr.appropriateness import label_logprob
+from tal_rlvr.judgement import MARKER, VERDICTS, FormatError, Judgement, Verdict, before_verdict, parse_judgement
+from tal_rlvr.masking import mask_verdict
 from tal_rlvr.paired import Difference, Mean, difference, estimate
 from tal_rlvr.pairs import OrderedPair
-from tal_rlvr.prompting import PromptConfig
-from tal_rlvr.providers import ModelVerdicts
 from tal_rlvr.reading import MARK, plain
-from tal_rlvr.tokens import encode_prompt, masked_reasoning_ids, reasoning_ids, verdict_tokens
+from tal_rlvr.scorer import ThinkSettings, judge_prompt
 
 
 class PairOutcome(Frozen):
@@ -28,21 +29,31 @@ class PairOutcome(Frozen):
     """Null where none can be read."""
     well_formed: bool
     text: str
-    with_criteria: float
-    """log pi(j | q, y1, y2, z) over the two verdicts, nats, of z as it was written."""
-    with_masked: float
+    with_criteria: float | None
+    """log pi(j | q, y1, y2, z) over the two verdicts, nats, of z as it was written. This and the next two are null
+    where the backend gives no probability of a given text."""
+    with_masked: float | None
     """The same after z with letters and statements of the verdict masked (``mask_verdict``)."""
-    without_criteria: float
-    entropy: float
+    without_criteria: float | None
+    entropy: float | None
+    """Mean entropy of the next-token distributions along the output, in nats; null where the backend does not say."""
 
     @property
     def right(self) -> float:
         """1 where the verdict is the label, 0 otherwise, no verdict included."""
         return float(self.verdict == self.label)
 
+    @property
+    def criteria_effect(self) -> float | None:
+        """R_appr without a clip, of masked z; null where it is not known."""
+        if self.with_masked is None or self.without_criteria is None:
+            return None
+        return self.with_masked - self.without_criteria
+
 
 class HeldOutFigures(Frozen):
-    """How a judge does on held-out pairs, each shown in both orders. Intervals are over source items."""
+    """How a judge does on held-out pairs, each shown in both orders. Intervals are over source items. What the backend
+    cannot measure has an ``n`` of 0 and is null."""
 
     decoding: Literal["greedy", "sample"]
     pairs: int
@@ -72,43 +83,57 @@ class HeldOut(HeldOutFigures):
     outcomes: tuple[PairOutcome, ...]
 
 
-def evaluate_held_out(
-    model: Any,
-    tokenizer: Any,
+async def evaluate_held_out(
+    model: LanguageModel,
     rows: Sequence[OrderedPair],
-    prompts: PromptConfig,
+    settings: ThinkSettings,
     *,
-    max_new_tokens: int,
     decoding: Literal["greedy", "sample"] = "sample",
-    direct: bool = False,
     seed: int = 0,
 ) -> HeldOut:
     """Let a judge write on every row and measure what it wrote.
 
     Args:
+        model: the judge, on any backend.
         rows: held-out pairs in both orders, as ``ordered(pairs, shuffle=False)`` gives them.
+        settings: the prompts, and how long a judgement may be.
         decoding: ``sample`` draws at temperature 1, which is the distribution that training acts on.
-    """
-    from tal_rlvr.trainer import training_rows  # needs TRL
+        seed: the seed of sampling; each row is sampled by itself.
 
-    encoded = [
-        tuple(encode_prompt(tokenizer, row["prompt"])) for row in training_rows(rows, tokenizer, prompts, direct=direct)
+    Raises:
+        CarbError: a row was not answered.
+    """
+    prompts = [
+        replace(
+            judge_prompt(settings, row.pair.prompt, (row.first, row.second), row.pair.culture, row.pair.language),
+            group=number,
+        )
+        for number, row in enumerate(rows)
     ]
-    temperature = 1.0 if decoding == "sample" else None
-    written = write(model, tokenizer, encoded, max_new_tokens=max_new_tokens, temperature=temperature, seed=seed)
-    tokens = verdict_tokens(tokenizer)
-    suffixes = [reasoning_ids(tokenizer, output.ids, tokens, direct=direct) for output in written]
-    queries = [VerdictRow(prompt, suffix) for prompt, suffix in zip(encoded, suffixes, strict=True)]
-    masked = [
-        VerdictRow(prompt, masked_reasoning_ids(tokenizer, output.text, tokens))
-        for prompt, output in zip(encoded, written, strict=True)
+    temperature = 1.0 if decoding == "sample" else 0.0
+    seeds = tuple(seed * len(rows) + number for number in range(len(rows)))
+    written = await model.generate(prompts, Writing(settings.max_new_tokens, temperature, seed=seeds, entropy=True))
+    outputs = [one for one in written if isinstance(one, Generation)]
+    if len(outputs) < len(rows):
+        first = next(one for one in written if isinstance(one, Failure))
+        raise CarbError(
+            f"{len(rows) - len(outputs)} of {len(rows)} held-out prompts were not answered (first: "
+            f"{first.error.message})."
+        )
+    judgements = [
+        parse_judgement(output.text, direct=settings.direct, lenient=not _copyable(row))
+        for row, output in zip(rows, outputs, strict=True)
     ]
-    bare = [VerdictRow(prompt, tokens.marker) for prompt in encoded]
-    values = ModelVerdicts(model, tokens)([*queries, *masked, *bare])
+    reasonings = [
+        *(_as_written(output.text, judgement) for output, judgement in zip(outputs, judgements, strict=True)),
+        *(_before_marker(mask_verdict(before_verdict(output.text)).rstrip()) for output in outputs),
+        *(MARKER for _ in outputs),
+    ]
+    labels = [row.label for row in rows] * 3
+    values = await _label_logprobs(model, prompts * 3, reasonings, labels)
     outcomes = []
-    for number, (row, output) in enumerate(zip(rows, written, strict=True)):
-        judgement = parse_judgement(output.text, direct=direct, lenient=not _copyable(row))
-        written_as, as_masked, without = (label_logprob(values[number + n * len(rows)], row.label) for n in range(3))
+    for number, (row, output, judgement) in enumerate(zip(rows, outputs, judgements, strict=True)):
+        written_as, as_masked, without = values[number :: len(rows)]
         outcomes.append(
             PairOutcome(
                 pair=row.pair.id,
@@ -126,6 +151,34 @@ def evaluate_held_out(
     return summarise(outcomes, decoding)
 
 
+async def _label_logprobs(
+    model: LanguageModel, prompts: Sequence[Prompt], reasonings: Sequence[str], labels: Sequence[Verdict]
+) -> list[float | None]:
+    """log pi(label | z) over the two verdicts; null where the backend gives no probability of a given text."""
+    ends = [f"{reasoning} {letter}" for reasoning in reasonings for letter in VERDICTS]
+    twice = [prompt for prompt in prompts for _ in VERDICTS]
+    try:
+        found = await model.continuation_logprobs(twice, ends, end_of_turn=False)
+    except CarbError:  # the protocol's answer of a backend that cannot do it, such as a chat server
+        return [None for _ in labels]
+    last = [one.logprobs[-1] if isinstance(one, Continuation) else None for one in found]
+    return [
+        None if a is None or b is None else label_logprob((a, b), label)
+        for a, b, label in zip(last[::2], last[1::2], labels, strict=True)
+    ]
+
+
+def _as_written(text: str, judgement: Judgement | FormatError) -> str:
+    """The output up to its verdict's letter; one without form up to its first marker, which is added where it lacks."""
+    if isinstance(judgement, Judgement):
+        return text[: judgement.verdict_span.start].rstrip()
+    return _before_marker(before_verdict(text))
+
+
+def _before_marker(reasoning: str) -> str:
+    return f"{reasoning}\n{MARKER}" if reasoning else MARKER
+
+
 def summarise(outcomes: Sequence[PairOutcome], decoding: Literal["greedy", "sample"]) -> HeldOut:
     """The means of outcomes, first within source items, then over them."""
     by_pair: dict[str, list[PairOutcome]] = defaultdict(list)
@@ -136,8 +189,8 @@ def summarise(outcomes: Sequence[PairOutcome], decoding: Literal["greedy", "samp
         for orders in by_pair.values()
     ]
 
-    def over_items(values: Sequence[tuple[str, float]]) -> Mean:
-        return estimate(list(by_item(values).values()))
+    def over_items(values: Sequence[tuple[str, float | None]]) -> Mean:
+        return estimate(list(by_item([(item, value) for item, value in values if value is not None]).values()))
 
     return HeldOut(
         decoding=decoding,
@@ -150,7 +203,7 @@ def summarise(outcomes: Sequence[PairOutcome], decoding: Literal["greedy", "samp
         format_rate=over_items([(o.source_item, float(o.well_formed)) for o in outcomes]),
         with_criteria=over_items([(o.source_item, o.with_criteria) for o in outcomes]),
         with_masked=over_items([(o.source_item, o.with_masked) for o in outcomes]),
-        criteria_effect=over_items([(o.source_item, o.with_masked - o.without_criteria) for o in outcomes]),
+        criteria_effect=over_items([(o.source_item, o.criteria_effect) for o in outcomes]),
         entropy=over_items([(o.source_item, o.entropy) for o in outcomes]),
         outcomes=tuple(outcomes),
     )

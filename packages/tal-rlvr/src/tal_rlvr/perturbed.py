@@ -5,7 +5,7 @@ from __future__ import annotations
 from carb_data import CarbError, Dataset, ScoreTable, load
 from carb_scorers import evaluate
 from tal_rlvr.config import PerturbedSets, TrainConfig
-from tal_rlvr.scorer import ThinkSettings, open_with
+from tal_rlvr.scorer import open_with
 
 
 def perturbed_sets(wanted: PerturbedSets) -> Dataset:
@@ -39,10 +39,7 @@ def score_perturbed(config: TrainConfig, name: str, model: str, share: tuple[int
     wanted = config.evaluation.perturbed
     if wanted is None:
         raise CarbError("evaluation.perturbed is not set; name sets with perturbed texts there.")
-    settings = ThinkSettings(prompts=config.prompts, direct=config.direct, max_new_tokens=config.max_new_tokens)
-    revision = config.revision if model == config.model else None
-    given = {} if revision is None else {"revision": revision}
-    scorer = open_with(name, model, {"pairs": wanted.pairs, **given}, settings)
+    scorer = open_with(name, model, {"pairs": wanted.pairs, **config.backend_options(model)}, config.judge)
     rank, count = share
     own = Dataset(tuple(perturbed_sets(wanted))[rank::count])
     return evaluate(own, [scorer], seed=config.seed)

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import tal_rlvr._training  # noqa: F401  # isort: skip  # before torch: names the missing extra
-import json
+import gc
 from collections.abc import Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Literal, Self
 
 import torch
 from accelerate import PartialState
@@ -18,14 +18,16 @@ from transformers.trainer_utils import get_last_checkpoint
 from trl import SFTConfig, SFTTrainer
 
 from carb_data import CarbError, ScoreTable
+from carb_data.waiting import wait_for
 from tal_rlvr.config import TrainConfig
-from tal_rlvr.held_out import HeldOut, PairOutcome, evaluate_held_out, summarise
+from tal_rlvr.held_out import HeldOut, evaluate_held_out, summarise
 from tal_rlvr.lengths import Lengths, check_targets, fitting
 from tal_rlvr.memory import hardware, memory_plan, model_shape
 from tal_rlvr.mix import Parts, ordered
 from tal_rlvr.pairs import OrderedPair, Pair
 from tal_rlvr.perturbed import score_perturbed
 from tal_rlvr.preparing import Named, context, device_settings, lora
+from tal_rlvr.scorer import open_judge
 from tal_rlvr.sharded import save_whole, whole_weights
 from tal_rlvr.tokens import encode_prompt, verdict_tokens
 from tal_rlvr.train import CONFIG, PERTURBED, THINK, OnLog, OnNote, write_json
@@ -109,48 +111,75 @@ class TrainingRun:
         return warmup_rows(ordered(pairs, seed=config.seed), config.warmup, seed=config.seed, direct=config.direct)
 
     def evaluate(self, name: str, model: str | Path, rows: Sequence[OrderedPair]) -> list[Named]:
-        """Evaluate a model on held-out pairs with every decoding asked for; the processes share the rows."""
+        """Evaluate a saved model on held-out pairs with every decoding asked for; see ``_share`` for who does what."""
         if not rows:
             return []
-        results: list[Named] = []
-        loaded = None
-        for decoding in self.config.evaluation.decoding:
-            kept = self.config.out / "held-out" / f"{name}-{decoding}.json"
-            if kept.is_file() and name != "after":
-                results.append((name, HeldOut.model_validate_json(kept.read_bytes())))
-                continue
-            loaded = loaded or self._load(model)
-            own = evaluate_held_out(
-                loaded,
-                self.tokenizer,
-                rows[self.state.process_index :: self.state.num_processes],
-                self.config.prompts,
-                max_new_tokens=self.config.max_new_tokens,
-                decoding=decoding,
-                direct=self.config.direct,
-                seed=self.config.seed,
-            )
-            held = own
-            if self.state.num_processes > 1:
-                shares: list[list[PairOutcome]] = gather_object([list(own.outcomes)])
-                outcomes = [shares[n % len(shares)][n // len(shares)] for n in range(len(rows))]
-                held = summarise(outcomes, decoding)
+        kept = {
+            decoding: self.config.out / "held-out" / f"{name}-{decoding}.json"
+            for decoding in self.config.evaluation.decoding
+        }
+        known = {d: file for d, file in kept.items() if file.is_file() and name != "after"}
+        results = {decoding: HeldOut.model_validate_json(file.read_bytes()) for decoding, file in known.items()}
+        wanted = [decoding for decoding in kept if decoding not in results]
+        rank, count = self._share
+        own = wait_for(self._held_out, str(model), rows[rank::count], wanted) if wanted and rank < count else []
+        shares: list[list[HeldOut]] = gather_object([own]) if self.state.num_processes > 1 else [own]
+        for place, decoding in enumerate(wanted):
+            parts = [share[place].outcomes for share in shares[:count]]
+            held = summarise([parts[n % count][n // count] for n in range(len(rows))], decoding)
             if self.is_main:
-                write_json(kept, held.model_dump_json(indent=1))
-            results.append((name, held))
+                write_json(kept[decoding], held.model_dump_json(indent=1))
+            results[decoding] = held
         self.state.wait_for_everyone()
-        return results
+        return [(name, results[decoding]) for decoding in kept]
+
+    async def _held_out(
+        self, model: str, rows: Sequence[OrderedPair], decodings: Sequence[Literal["greedy", "sample"]]
+    ) -> list[HeldOut]:
+        self._make_room()
+        options, settings = self.config.backend_options(model), self.config.judge
+        if self.config.evaluation.backend == "hf":
+            options = {"device": str(self.state.device), **options}
+        try:
+            judge, _ = open_judge("evaluation", model, options, settings)
+            try:
+                return [
+                    await evaluate_held_out(judge, rows, settings, decoding=decoding, seed=self.config.seed)
+                    for decoding in decodings
+                ]
+            finally:
+                await judge.aclose()
+        except CarbError as error:
+            raise CarbError(
+                f"The evaluation of '{model}' failed: {error} What was trained is kept. Remove the cause (a server "
+                f"must serve the model under this name), and go on with --resume."
+            ) from None
+
+    @property
+    def _share(self) -> tuple[int, int]:
+        """The number of this process among those that evaluate, and how many do: with transformers all share the work,
+        and what has workers of its own is asked by the main process alone."""
+        alone = self.config.evaluation.backend != "hf"
+        return self.state.process_index, 1 if alone else self.state.num_processes
+
+    def _make_room(self) -> None:
+        """Give back what training held, and let the models that are loaded from now on have whole weights."""
+        whole_weights()
+        gc.collect()
+        if torch.cuda.is_available():
+            torch.cuda.empty_cache()
 
     def score_perturbed(self, name: str, model: str | Path) -> None:
-        """Keep the model's scores of the perturbed sets, where there are some; the processes share the sets."""
+        """Keep the model's scores of the perturbed sets, where there are some; see ``_share`` for who does what."""
         kept = self.config.out / PERTURBED / f"{name}.parquet"
         if self.config.evaluation.perturbed is None or (kept.is_file() and name != "after"):
             return
-        whole_weights()
-        rank, count = self.state.process_index, self.state.num_processes
+        rank, count = self._share
         parts = [kept.with_name(f".{name}.{n}.parquet") for n in range(count)]
         kept.parent.mkdir(parents=True, exist_ok=True)
-        score_perturbed(self.config, name, str(model), share=(rank, count)).save(parts[rank])
+        if rank < count:
+            self._make_room()
+            score_perturbed(self.config, name, str(model), share=(rank, count)).save(parts[rank])
         self.state.wait_for_everyone()
         if self.is_main:
             ScoreTable.concat([ScoreTable.load(part) for part in parts]).save(kept)
@@ -277,12 +306,7 @@ class TrainingRun:
         save_whole(trainer, base, folder, revision=self.config.revision if base == self.config.model else None)
         if self.is_main:
             self.tokenizer.save_pretrained(folder)
-            think = {
-                "prompts": self.config.prompts.model_dump(),
-                "direct": self.config.direct,
-                "max_new_tokens": self.config.max_new_tokens,
-            }
-            write_json(folder / THINK, json.dumps(think, indent=1))
+            write_json(folder / THINK, self.config.judge.model_dump_json(indent=1))
         self.state.wait_for_everyone()
 
 

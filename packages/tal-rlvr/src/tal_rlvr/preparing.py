@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tal_rlvr._training  # noqa: F401  # isort: skip  # before torch: names the missing extra
+import importlib.util
 from collections.abc import Sequence
 from typing import Any
 
@@ -10,17 +11,33 @@ import torch
 from accelerate import PartialState
 from transformers import AutoConfig
 
-from carb_data import CarbError
+from carb_data import CarbError, MissingExtraError
+from carb_scorers.models.protocol import LANGUAGE_MODELS, read_backend_options
 from tal_rlvr.config import LoraSettings, TrainConfig
 from tal_rlvr.contamination import drop_contaminated, report_contamination
 from tal_rlvr.held_out import HeldOut, compare_held_out
 from tal_rlvr.mix import Parts
 from tal_rlvr.paired import Difference
+from tal_rlvr.scorer import ThinkOptions, open_judge
 from tal_rlvr.train import OnNote, write_json
 
-__all__ = ["Named", "changes", "checked_parts", "context", "device_settings", "lora"]
+__all__ = ["Named", "changes", "check_backend", "checked_parts", "context", "device_settings", "lora"]
 
 Named = tuple[str, HeldOut]
+
+
+def check_backend(config: TrainConfig) -> None:
+    """Refuse what the evaluation cannot be opened with, before anything is trained. Nothing is loaded or asked.
+
+    Raises:
+        CarbError: an option of the backend is wrong, or its library is not installed.
+    """
+    options = config.backend_options(config.model)
+    read_backend_options(ThinkOptions, LANGUAGE_MODELS, "[evaluation] options", options)
+    if config.evaluation.backend == "vllm" and importlib.util.find_spec("vllm") is None:
+        raise MissingExtraError("tal-rlvr", "gpu", "vllm")
+    if config.evaluation.backend == "openai":
+        open_judge("[evaluation] options", config.model, options, config.judge)  # reads the URL and the key
 
 
 def checked_parts(config: TrainConfig, on_note: OnNote | None = None) -> tuple[Parts, int]:

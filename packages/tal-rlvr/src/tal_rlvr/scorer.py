@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from pydantic import Field
 
@@ -64,19 +64,36 @@ def think_form(settings: ThinkSettings, options: ThinkOptions) -> Form:
 
 
 def _ask(settings: ThinkSettings, request: ScoreRequest, first: Candidate, second: Candidate) -> Ask:
-    prompts = settings.prompts
+    shown = (first.text, second.text)
+    prompt = judge_prompt(settings, as_text(request.prompt), shown, request.culture, request.language)
+    return Ask(prompt, VERDICTS, "pick", note=f"A = {first.id}, B = {second.id}\n")
 
-    def turns(question: str) -> Turns:
-        language = request.language if prompts.language == "item" else prompts.language
-        form = "direct" if settings.direct else "think"
-        shown = (first.text, second.text)
-        (message,) = render_prompt(question, shown, request.culture, language, form=form, folder=prompts.folder())
+
+class _Question(NamedTuple):
+    prompt: str
+    language: str
+
+
+def judge_prompt(settings: ThinkSettings, question: str, shown: tuple[str, str], culture: str, language: str) -> Prompt:
+    """What the judge is asked about a pair; its token ids are those that it is trained on.
+
+    Args:
+        settings: the choice of prompt.
+        question: the item's question.
+        shown: the two responses in presented order, A first.
+        culture: the id of the item's culture, or a name as it is to stand in the prompt.
+        language: BCP 47 tag of the item's language.
+    """
+    prompts = settings.prompts
+    form = "direct" if settings.direct else "think"
+
+    def turns(text: str) -> Turns:
+        item = _Question(text, language)
+        (message,) = render_prompt(item, shown, culture, prompts.language, form=form, folder=prompts.folder())
         return ({"role": "user", "content": message["content"]},)
 
-    question = as_text(request.prompt)
     cue = render_plain([{"role": "user", "content": "x"}]).removeprefix("x")
-    prompt = Prompt(turns(question), cue=cue, question=question, with_question=turns, bare=True)
-    return Ask(prompt, VERDICTS, "pick", note=f"A = {first.id}, B = {second.id}\n")
+    return Prompt(turns(question), cue=cue, question=question, with_question=turns, bare=True)
 
 
 async def _read(
@@ -143,9 +160,7 @@ def open_with(name: str, target: str, options: Mapping[str, str], settings: Thin
         options: options of ``ThinkOptions`` and of the backend.
         settings: the prompts, and how long a judgement may be.
     """
-    plain = {"chat_template": "none"} if settings.prompts.chat == "no" and options.get("backend") != "openai" else {}
-    read, kind = read_backend_options(ThinkOptions, LANGUAGE_MODELS, name, {**options, **plain})
-    model: LanguageModel = kind.open(target, read)
+    model, read = open_judge(name, target, options, settings)
     spec = ScorerSpec(
         name=name,
         kind="think",
@@ -156,6 +171,27 @@ def open_with(name: str, target: str, options: Mapping[str, str], settings: Thin
         in_flight=model.in_flight or (1 if read.backend == "hf" else None),  # here an item takes seconds, and is kept
     )
     return JudgeScorer(spec, model, think_form(settings, read))
+
+
+def open_judge(
+    name: str, target: str, options: Mapping[str, str], settings: ThinkSettings
+) -> tuple[LanguageModel, ThinkOptions]:
+    """Open the language model of a judge on the backend that the options name.
+
+    Args:
+        name: the name that stands in messages.
+        target: the model: a folder or a hub id.
+        options: options of ``ThinkOptions`` and of the backend.
+        settings: the choice of prompt.
+
+    Raises:
+        CarbError: an option is wrong, or the model cannot be opened.
+    """
+    plain: dict[str, str] = {}
+    if settings.prompts.chat == "no":  # a server applies its own template to every chat
+        plain = {"api": "completions"} if options.get("backend") == "openai" else {"chat_template": "none"}
+    read, kind = read_backend_options(ThinkOptions, LANGUAGE_MODELS, name, {**plain, **options})
+    return kind.open(target, read), read
 
 
 def judge_as_scorer(checkpoint: str | Path, *, name: str | None = None, **options: Any) -> Scorer:

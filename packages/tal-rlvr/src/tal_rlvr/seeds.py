@@ -151,7 +151,7 @@ def crossed_interval(
 def _by_item(result: TrainResult, stage: str, decoding: str, measure: Measure) -> dict[str, float]:
     held = HeldOut.model_validate_json((Path(result.out) / "held-out" / f"{stage}-{decoding}.json").read_bytes())
     if measure == "with_masked":
-        return by_item([(o.source_item, o.with_masked) for o in held.outcomes])
+        return by_item([(o.source_item, o.with_masked) for o in held.outcomes if o.with_masked is not None])
     kept = [o for o in held.outcomes if measure == "accuracy" or o.verdict is not None]
     return by_item([(o.source_item, o.right) for o in kept])
 

@@ -104,6 +104,7 @@ def train(
     if finished.is_file():
         raise CarbError(f"{out} holds a finished run. Choose another 'out', or remove it.")
     _check_begun(config, resume)
+    preparing.check_backend(config)
     if config.evaluation.perturbed is not None:
         perturbed_sets(config.evaluation.perturbed)  # found missing now rather than after the warm-up
     out.mkdir(parents=True, exist_ok=True)

@@ -77,6 +77,8 @@ class Writing:
     """Strings that end an answer; they are not part of it."""
     watch: Watch | None = None
     """Places and words whose probabilities are wanted as well, for ``Generation.choices``."""
+    entropy: bool = False
+    """Whether ``Generation.entropy`` is wanted; backends that cannot measure it leave it out."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,6 +100,9 @@ class Generation:
     """``False`` where ``max_tokens`` cut the text off."""
     choices: Choices | None = None
     """How probable each word of a ``Watch`` was where one of them was written; ``None`` where none was."""
+    entropy: float | None = None
+    """Mean entropy, in nats, of the distributions that the tokens were drawn from; ``None`` where it was not asked for
+    or the backend does not see whole distributions."""
 
 
 @dataclass(frozen=True, slots=True)

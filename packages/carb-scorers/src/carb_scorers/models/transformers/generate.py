@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import threading
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -31,8 +30,8 @@ class Written:
     """``False`` where ``max_tokens`` cut the text off."""
     choices: Choices | None = None
     """Probabilities of the watched words, as ``Generation.choices``."""
-    entropy: float = math.nan
-    """Mean entropy of the next-token distributions along the output, in nats."""
+    entropy: float | None = None
+    """As ``Generation.entropy``."""
 
 
 def generate(
@@ -109,7 +108,7 @@ def _share(
                 else:
                     one = written[place]
                     out[index] = Generation(
-                        one.text, usage + Usage(output_tokens=len(one.ids)), one.finished, one.choices
+                        one.text, usage + Usage(output_tokens=len(one.ids)), one.finished, one.choices, one.entropy
                     )
         waiting = [index for index in waiting if index not in out]
     return [out[index] for index in range(len(encoded))]
@@ -147,13 +146,7 @@ def _attempt(
 
 
 def write_rows(
-    model: Any,
-    tokenizer: Any,
-    rows: Sequence[Sequence[int]],
-    seeds: Sequence[int],
-    writing: Writing,
-    *,
-    entropies: bool = False,
+    model: Any, tokenizer: Any, rows: Sequence[Sequence[int]], seeds: Sequence[int], writing: Writing
 ) -> list[Written]:
     """Continue rows of tokens, all in one batch padded on the left.
 
@@ -163,7 +156,6 @@ def write_rows(
         rows: the token ids of each row. Copies of one row are read once.
         seeds: The seed for each row; without effect where writing is greedy.
         writing: The settings of writing; its seed has no effect here.
-        entropies: whether to measure the entropy of the distributions that tokens are drawn from.
 
     Raises:
         CarbError: a watched word is not one token.
@@ -181,8 +173,8 @@ def write_rows(
         do_sample=False, max_new_tokens=writing.max_tokens, eos_token_id=ends or None, pad_token_id=(ends or [0])[0]
     )
     watched = () if writing.watch is None else watched_ids(tokenizer, writing.watch)
-    notes = _Notes(watched, entropies=entropies)
-    processors = transformers.LogitsProcessorList([notes] if watched or entropies else [])
+    notes = _Notes(watched, entropies=writing.entropy)
+    processors = transformers.LogitsProcessorList([notes] if watched or writing.entropy else [])
     if writing.temperature > 0:
         processors.append(_Gumbel(torch, seeds, writing))
     with torch.no_grad(), quiet():
@@ -222,7 +214,7 @@ def _finish(
     if watch is not None and place is not None:
         choices = Choices(dict(zip(watch.words, notes.watched[place][line].tolist(), strict=True)))
     measured = [float(step[line]) for step in notes.entropies[: len(kept)]]
-    entropy = sum(measured) / len(measured) if measured else math.nan
+    entropy = sum(measured) / len(measured) if measured else None
     return Written(kept, text[:cut], end is not None or cut is not None, choices, entropy)
 
 

@@ -1,0 +1,237 @@
+"""The held-out evaluation of ``carb train`` on each backend that is here: transformers, and a real server."""
+
+from __future__ import annotations
+
+import json
+from functools import cached_property
+
+import pytest
+
+from carb_data import CarbError
+from carb_data.waiting import wait_for
+from tal_rlvr import load_config, run
+from tal_rlvr.held_out import HeldOut, evaluate_held_out
+from tal_rlvr.judgement import write_judgement
+from tal_rlvr.mix import ordered
+from tal_rlvr.pairs import Pair
+from tal_rlvr.prompting import PromptConfig
+from tal_rlvr.scorer import ThinkSettings, open_judge
+
+pytest.importorskip("trl", reason="needs tal-rlvr[train]")
+
+import torch
+from safetensors.torch import load_file
+
+from tal_tiny import make_tiny
+from tiny_server import TinyServer
+
+# TRL sets the option by its old name.
+pytestmark = pytest.mark.filterwarnings("ignore:.*gradient_checkpointing.*is deprecated:FutureWarning")
+
+PAIRS = [
+    Pair(id=str(n), source_item=str(n), prompt=f"what {n}", chosen=f"rice {n}", rejected=f"tea {n}", culture=culture,
+         language=language)
+    for n, (culture, language) in enumerate([("thai", "en"), ("general", "en"), ("korean", "id")])
+]  # fmt: skip
+ROWS = ordered(PAIRS, shuffle=False)
+
+
+@pytest.fixture(scope="module")
+def tiny(tmp_path_factory):
+    return make_tiny(tmp_path_factory.mktemp("tiny"))
+
+
+def evaluated(folder, settings, monkeypatch=None, text=None, **options):
+    async def ask():
+        judge, _ = open_judge("judge", str(folder), {key: str(value) for key, value in options.items()}, settings)
+        if text is not None:
+            write = judge.generate
+
+            async def written(prompts, writing):
+                return [type(one)(text) for one in await write(prompts, writing)]
+
+            monkeypatch.setattr(judge, "generate", written)
+        try:
+            return await evaluate_held_out(judge, ROWS, settings, decoding="greedy")
+        finally:
+            await judge.aclose()
+
+    return wait_for(ask)
+
+
+class Expected:
+    """The same by transformers' own generate and one unbatched forward pass for each number, on the ids of training."""
+
+    def __init__(self, folder, settings):
+        from transformers import AutoModelForCausalLM, AutoTokenizer
+
+        from tal_rlvr.providers import ModelVerdicts
+        from tal_rlvr.tokens import verdict_tokens
+        from tal_rlvr.trainer import training_rows
+
+        self.settings = settings
+        self.tokenizer = AutoTokenizer.from_pretrained(folder)
+        self.model = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32)
+        self.tokens = verdict_tokens(self.tokenizer)
+        self.measure = ModelVerdicts(self.model, self.tokens, share_prefix=False, chunk=1)
+        self.rows = training_rows(ROWS, self.tokenizer, settings.prompts)
+
+    @cached_property
+    def prompts(self):
+        from tal_rlvr.tokens import encode_prompt
+
+        return [encode_prompt(self.tokenizer, row["prompt"]) for row in self.rows]
+
+    def write(self, ids):
+        out = self.model.generate(
+            torch.tensor([ids]), do_sample=False, max_new_tokens=self.settings.max_new_tokens, output_logits=True,
+            return_dict_in_generate=True, pad_token_id=0,
+        )  # fmt: skip
+        logprobs = torch.stack(out.logits)[:, 0].log_softmax(-1)
+        return out.sequences[0, len(ids) :].tolist(), float(-(logprobs.exp() * logprobs).sum(-1).mean())
+
+    def logprobs(self, number, completion):
+        """Of the label: after z as written, after z masked, without z."""
+        from tal_rlvr.appropriateness import VerdictRow, label_logprob
+        from tal_rlvr.tokens import masked_reasoning_ids, reasoning_ids
+
+        text = self.tokenizer.decode(completion, skip_special_tokens=True)
+        prompt = tuple(self.prompts[number])
+        suffixes = (
+            reasoning_ids(self.tokenizer, completion, self.tokens),
+            masked_reasoning_ids(self.tokenizer, text, self.tokens),
+            self.tokens.marker,
+        )
+        rows = [VerdictRow(prompt, tuple(suffix)) for suffix in suffixes]
+        return [label_logprob(pair, ROWS[number].label) for pair in self.measure(rows)]
+
+
+@pytest.mark.parametrize("chat", ["auto", "no"])
+def test_transformers_gives_what_one_plain_pass_for_each_number_gives(tiny, chat):
+    settings = ThinkSettings(prompts=PromptConfig(chat=chat, language="item"), max_new_tokens=16)
+    held, expected = evaluated(tiny, settings, packing="on"), Expected(tiny, settings)
+    for number, outcome in enumerate(held.outcomes):
+        ids, entropy = expected.write(expected.prompts[number])
+        assert outcome.text == expected.tokenizer.decode(ids, skip_special_tokens=True)
+        assert outcome.entropy == pytest.approx(entropy, abs=1e-5)
+        measured = (outcome.with_criteria, outcome.with_masked, outcome.without_criteria)
+        canonical = expected.tokenizer(outcome.text, add_special_tokens=False)["input_ids"]
+        assert measured == pytest.approx(expected.logprobs(number, canonical), abs=1e-4)
+
+
+def test_criteria_are_measured_as_they_were_written_and_masked(tiny, monkeypatch):
+    settings = ThinkSettings(max_new_tokens=16)
+    text = write_judgement([("local fact", "people there know it", 3, "A")], "A fits daily life there.", "A")
+    held = evaluated(tiny, settings, monkeypatch, text, packing="on")
+    expected = Expected(tiny, settings)
+    ids = expected.tokenizer(text, add_special_tokens=False)["input_ids"]
+    assert held.format_rate.mean == 1
+    assert held.accuracy.mean == 0.5
+    for number, outcome in enumerate(held.outcomes):
+        measured = (outcome.with_criteria, outcome.with_masked, outcome.without_criteria)
+        assert measured == pytest.approx(expected.logprobs(number, ids), abs=1e-4)
+        assert outcome.with_criteria != pytest.approx(outcome.with_masked, abs=1e-3)
+        assert outcome.criteria_effect == outcome.with_masked - outcome.without_criteria
+
+
+class ByFolder(dict):
+    """Models by the names of their folders, loaded when they are first asked for, once that is allowed."""
+
+    loads = True
+
+    def __missing__(self, name):
+        from transformers import AutoModelForCausalLM
+
+        if not self.loads:
+            raise KeyError(name)
+        self[name] = AutoModelForCausalLM.from_pretrained(name, dtype=torch.float32)
+        return self[name]
+
+
+@pytest.fixture
+def server(tiny):
+    from transformers import AutoTokenizer
+
+    models = ByFolder()
+    started = TinyServer(models, AutoTokenizer.from_pretrained(tiny))
+    yield started, models
+    started.close()
+
+
+def test_a_server_that_echoes_gives_the_same_numbers_but_the_entropy(tiny, server):
+    server, _ = server
+    settings = ThinkSettings(prompts=PromptConfig(chat="no"), max_new_tokens=8)
+    there = evaluated(tiny, settings, backend="openai", url=server.url, api="completions")
+    here = evaluated(tiny, settings, packing="on")
+    assert [o.text for o in there.outcomes] == [o.text for o in here.outcomes]
+    for name in ("with_criteria", "with_masked", "without_criteria"):
+        assert [getattr(o, name) for o in there.outcomes] == pytest.approx(
+            [getattr(o, name) for o in here.outcomes], abs=1e-4
+        )
+    assert there.criteria_effect.n == here.entropy.n == 3
+    assert (there.entropy.mean, there.entropy.n) == (None, 0)
+
+
+@pytest.mark.parametrize("chat", ["auto", "no"])
+def test_a_run_is_evaluated_by_a_server_from_its_folders(tiny, server, tmp_path, chat):
+    """As by transformers, but for what the server does not say; and training does the same when it is done again."""
+    rows = [{"prompt": f"{n * 7919}?", "chosen": f"rice {n}", "rejected": f"tea {n}", "source_item": f"s{n}"}
+            for n in range(30)]  # fmt: skip
+    (tmp_path / "pairs.jsonl").write_text("\n".join(map(json.dumps, rows)))
+    values = {
+        "model": str(tiny),
+        "out": str(tmp_path / "here"),
+        "max_new_tokens": 36,
+        "prompts": {"chat": chat},
+        "mix": {"sources": [{"form": "preference", "path": str(tmp_path / "pairs.jsonl")}], "held_out_limit": 2},
+        "warmup": {"steps": 2},
+        "grpo": {"max_steps": 1, "save_strategy": "no"},
+        "evaluation": {"decoding": ["greedy"]},
+    }
+    server, models = server
+    asked = {"decoding": ["greedy"], "backend": "openai", "options": {"url": server.url}}
+    here = run(load_config("demo-cpu", values))
+    config = load_config("demo-cpu", {**values, "out": str(tmp_path / "there"), "evaluation": asked})
+    models.loads = False
+    with pytest.raises(CarbError, match=r"there/warmup' failed: .*no such model.*--resume"):
+        run(config)
+    models.loads = True
+    there = run(config, resume=True)
+    for stage in ("before", "after"):
+        a, b = (
+            HeldOut.model_validate_json((tmp_path / out / "held-out" / f"{stage}-greedy.json").read_bytes())
+            for out in ("here", "there")
+        )
+        assert [(o.pair, o.text, o.verdict) for o in a.outcomes] == [(o.pair, o.text, o.verdict) for o in b.outcomes]
+        assert a.accuracy == b.accuracy
+        assert {o.entropy for o in b.outcomes} == {None}
+        assert a.criteria_effect.n == 2
+        if chat == "auto":
+            assert {o.with_criteria for o in b.outcomes} == {None}
+            assert (b.criteria_effect.mean, b.criteria_effect.n) == (None, 0)
+        else:
+            assert b.criteria_effect.mean == pytest.approx(a.criteria_effect.mean, abs=1e-4)
+    assert there.changes.keys() == here.changes.keys() == {"greedy"}
+    one, other = (load_file(tmp_path / out / "model" / "model.safetensors") for out in ("here", "there"))
+    assert all(torch.equal(one[name], other[name]) for name in one)
+
+
+@pytest.mark.parametrize(
+    ("evaluation", "said"),
+    [
+        ({"options": {"no_such": "1"}}, "no_such"),
+        ({"backend": "openai", "options": {"url": "here"}}, "base URL"),
+        ({"backend": "vllm"}, "tal-rlvr\\[gpu\\]"),
+    ],
+)
+def test_a_backend_that_cannot_be_opened_is_refused_before_training(tiny, tmp_path, monkeypatch, evaluation, said):
+    monkeypatch.setattr("tal_rlvr.preparing.importlib.util.find_spec", lambda _: None)
+    values = {
+        "model": str(tiny),
+        "out": str(tmp_path / "out"),
+        "mix": {"sources": [{"form": "carb", "path": "carb-seed"}]},
+        "evaluation": evaluation,
+    }
+    with pytest.raises(CarbError, match=said):
+        run(load_config("demo-cpu", values))
+    assert not (tmp_path / "out").exists()
