@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from itertools import product
 
 import numpy as np
 import polars as pl
@@ -173,6 +174,16 @@ def test_ece_by_hand_and_its_noise_floor():
     assert found.mce == pytest.approx(0.35)
     assert found.p < 0.01
     assert 0.01 < found.ece_if_calibrated < 0.1
+
+
+@given(st.lists(st.floats(0, 1), min_size=1, max_size=6))
+def test_the_noise_floor_of_ece_is_its_mean_over_every_outcome(said):
+    chances = np.array(said)
+    mean = 0.0
+    for right in product((0, 1), repeat=len(said)):
+        weight = np.prod([p if one else 1 - p for p, one in zip(said, right, strict=True)])
+        mean += weight * calibration(chances, right, bins=3).ece
+    assert calibration(chances, np.zeros(len(said)), bins=3).ece_if_calibrated == pytest.approx(mean, abs=1e-12)
 
 
 def test_calibrated_judges_are_rejected_as_rarely_as_promised():

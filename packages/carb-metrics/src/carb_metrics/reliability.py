@@ -67,8 +67,8 @@ def calibration(
     """Reliability curve, expected calibration error and Brier score.
 
     ECE = Σ n_b/n·abs(accuracy_b − confidence_b) (Naeini, Cooper and Hauskrecht 2015, AAAI; Guo et al. 2017, ICML).
-    Estimated from finite data it is above 0 even for a perfect judge, so it comes with the value that such a judge
-    would get and a p by simulation (consistency resampling; Bröcker and Smith 2007, Weather and Forecasting
+    Estimated from finite data it is above 0 even for a perfect judge, so it comes with what such a judge would get on
+    average (exact) and a p by simulation (consistency resampling; Bröcker and Smith 2007, Weather and Forecasting
     22:651-661), not with an interval. Brier score: Brier (1950), Monthly Weather Review 78:1-3.
 
     Args:
@@ -109,8 +109,8 @@ def calibration(
     curve = tuple(row_of(BinRow, (*row, *limit[1:])) for *row, limit in rows)
     distance = np.abs(accuracy - mean_said)
     ece = float(distance @ n[used] / len(said))
-    chance = _simulated(said, bin_of, used, seed)
-    against = chance if clusters is None else _turned(right - said, bin_of, cluster, seed)
+    alone = clusters is None
+    against = _simulated(said, bin_of, used, seed) if alone else _turned(right - said, bin_of, cluster, seed)
     units = np.column_stack([sum_by(cluster, (said - right) ** 2), sum_by(cluster)])
     brier, brier_low, brier_high = jackknife_interval(units, lambda sums: sums[..., 0] / sums[..., 1], confidence)
     if brier_low is not None and brier_high is not None:
@@ -118,12 +118,31 @@ def calibration(
     return Calibration(
         n=len(said),
         ece=ece,
-        ece_if_calibrated=float(chance.mean()),
+        ece_if_calibrated=_expected(said, bin_of, used),
         p=float((1 + (against >= ece - 1e-12).sum()) / (1 + len(against))),
         mce=float(distance.max()),
         brier=Estimate(estimate=brier, low=brier_low, high=brier_high),
         curve=curve,
     )
+
+
+def _expected(said: Floats, bin_of: npt.NDArray[np.int64], used: npt.NDArray[np.int64]) -> float:
+    """Mean ECE of judges that are right exactly as often as they say.
+
+    The count of right cases in a bin is Poisson-binomial; its distribution is the product of the cases' own.
+    """
+    total = 0.0
+    for part in used:
+        chances = said[bin_of == part]
+        shares = np.column_stack([1 - chances, chances])  # a row per case: of having none right, one, ...
+        while len(shares) > 1:  # two rows become that of their sum
+            if len(shares) % 2:
+                shares = np.vstack([shares, np.eye(1, shares.shape[1])])
+            size = 2 * shares.shape[1] - 1
+            spectrum = np.fft.rfft(shares, size)
+            shares = np.fft.irfft(spectrum[::2] * spectrum[1::2], size)
+        total += float(shares[0] @ np.abs(np.arange(shares.shape[1]) - chances.sum()))
+    return total / len(said)
 
 
 def _simulated(said: Floats, bin_of: npt.NDArray[np.int64], used: npt.NDArray[np.int64], seed: int) -> Floats:
