@@ -22,7 +22,17 @@ def test_without_a_model_it_explains_itself(carb: Carb) -> None:
     assert "chance is 25.0%" in ended.out
     assert "Next: carb eval MODEL" in ended.out
     assert "Mirrored families" in ended.out
-    assert Path("runs/eval-baselines-carb-seed@2/report.html").is_file()
+    assert Path("runs/eval-baselines-carb-seed@2-40/report.html").is_file()
+
+
+def test_other_sets_of_the_same_data_have_a_folder_of_their_own(carb: Carb) -> None:
+    arguments = ["eval", "--limit", "8", "--no-open", "--quiet"]
+    assert carb(*arguments).code == 0
+    assert carb(*arguments, "--cultures", "thai").code == 0
+    ended = carb(*arguments, "--cultures", "thai", "--out", "runs/eval-baselines-carb-seed@2-8")
+    assert ended.code == 2
+    assert "--fresh" in ended.err
+    assert carb(*arguments, "--cultures", "thai", "--out", "runs/eval-baselines-carb-seed@2-8", "--fresh").code == 0
 
 
 def test_a_scorer_on_a_file_of_ones_own(carb: Carb, data_file: Path) -> None:

@@ -15,7 +15,7 @@ from pydantic import Field
 
 from carb_cli import display
 from carb_cli.commands.report import leaderboard
-from carb_cli.commands.run import score
+from carb_cli.commands.run import Flag, score
 from carb_cli.config import RunConfig
 from carb_cli.labels import labels
 from carb_cli.main import INTERRUPTED, OK
@@ -66,7 +66,8 @@ def eval_(
     limit: int | None = None,
     cultures: Annotated[tuple[str, ...], Several] = (),
     domains: Annotated[tuple[str, ...], Several] = (),
-    perturbed: Annotated[bool, Parameter(negative=())] = False,
+    perturbed: Annotated[bool, Flag] = False,
+    fresh: Annotated[bool, Flag] = False,
     open_report: Annotated[bool | None, Parameter(name="--open", negative="--no-open", show_default=False)] = None,
     references: bool = True,
     culture_file: CultureFile = (),
@@ -94,7 +95,8 @@ def eval_(
     kind
         The kind of the model. Without this option it is read from the model's configuration.
     out
-        Folder of the run and its report. Without this option it is runs/eval- with the names of model and data.
+        Folder of the run and its report. Without this option it is runs/eval- with the names of model and data, and
+        what limits the sets.
     limit
         Score only this many sets, spread evenly over cultures and domains. Without this option, all.
     cultures
@@ -103,6 +105,8 @@ def eval_(
         Score only these domains; may be repeated. Without this option, all.
     perturbed
         Score the perturbed texts too: several times as many calls, and a section on robustness in the report.
+    fresh
+        Discard what the folder holds. By default the run goes on from it.
     open_report
         Open the report in the browser. By default it is opened where the output is a terminal.
     references
@@ -112,11 +116,13 @@ def eval_(
     asked = None if model is None else recognise(model, kind)
     dataset = select([data], limit=limit, cultures=cultures, domains=domains, perturbed=perturbed)
     scorers = QUICK if asked is None else (asked.spec, *(b for b in BASELINES if b != asked.spec))
-    folder = out or Path("runs") / f"eval-{_slug(model or 'baselines')}-{_slug(data)}"
+    some = [part for part in (limit, *cultures, *domains, "perturbed" if perturbed else None) if part is not None]
+    name = "-".join(_slug(str(part)) for part in ("eval", model or "baselines", data, *some))
+    folder = out or Path("runs") / name
     if not json:
         _say_what_will_be_done(asked, scorers, data, len(dataset))
     wanted = RunConfig(data=(data,), scorer=scorers, out=folder)
-    if score(wanted, dataset, quiet=quiet) is None:
+    if score(wanted, dataset, fresh=fresh, quiet=quiet) is None:
         return INTERRUPTED
     read = read_runs([folder])
     found = with_references(content(read), read) if references else content(read)
