@@ -1,7 +1,7 @@
 """Builds the documentation site: ``nox -s docs``.
 
 Pages are gathered in ``.nox/docs``: those of ``docs/``, the README of each package, and the reference, which is made
-anew. Links between files of the repository become links between pages; links to other files become their path. Then
+again. Links between files of the repository become links between pages; links to other files become their path. Then
 zensical builds it strictly, so that a link to nowhere is an error.
 
 Usage: python docs/make_site.py

@@ -1,7 +1,7 @@
 """NormAd: is what somebody did acceptable in a country? Stories with a verdict, from pages of the Cultural Atlas.
 
 Rao et al. 2025, NormAd: A Framework for Measuring the Cultural Adaptability of Large Language Models, NAACL,
-arXiv:2404.12464. For files that a user brings: the CSV of its etiquette stories (ID, Country, Background, Axis,
+arXiv:2404.12464. For files that a user supplies: the CSV of its etiquette stories (ID, Country, Background, Axis,
 Subaxis, Value, Rule-of-Thumb, Story, Explanation, Gold Label), which its authors keep in a protected archive.
 
 ``normad`` yields sets of two: ``chosen`` is the gold verdict, the other one is ``rejected`` (chance is a half). With

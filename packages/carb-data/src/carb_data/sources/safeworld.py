@@ -1,6 +1,6 @@
 """SafeWorld: scenes that go against a norm or a law of a country, with the norm or law that they touch.
 
-Yin et al. 2024, SafeWorld: Geo-Diverse Safety Alignment, NeurIPS, arXiv:2412.06483. For files that a user brings:
+Yin et al. 2024, SafeWorld: Geo-Diverse Safety Alignment, NeurIPS, arXiv:2412.06483. For files that a user supplies:
 ``data/{culture,policy}/type{1..4}.json`` (no licence is stated, so they may not be redistributed).
 
 ``safeworld`` yields sets from types 1 and 2, where a norm or policy is violated: the prompt is the scene and asks what

@@ -1,6 +1,6 @@
 """World Values Survey: what most people of a country answered, against what most people of other countries did.
 
-For files that a user brings: the official CSV of wave 7 ("WVS Cross-National Wave 7 csv") and the official codebook,
+For files that a user supplies: the official CSV of wave 7 ("WVS Cross-National Wave 7 csv") and the official codebook,
 as PDF or as the text taken from it. They may not be redistributed, nor may sets made from them.
 
 ``chosen`` is the answer that a majority of a country gives (weighted), significantly ahead of each rejected one.

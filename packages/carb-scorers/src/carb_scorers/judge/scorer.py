@@ -267,7 +267,7 @@ def open_judge(name: str, target: str, options: Mapping[str, str]) -> Scorer:
 
 
 def _prompt_hash(asker: Asker) -> str:
-    """Of what is asked and, in a language that is known beforehand, of its phrases: a changed prompt is another
+    """Of what is asked and, in a language that is known from the start, of its phrases: a changed prompt is another
     judge."""
     words = {} if asker.language == "item" else read_words(asker.language, asker.words)
     other = None if asker.form.without_culture is None else read_form(asker.form.without_culture)
