@@ -95,7 +95,7 @@ def demo(session: nox.Session) -> None:
     baselines = ["random", "length", "language", "label"]
     scorers = [f"baseline:{name}" for name in baselines] + [f"judge:{folder}"]
     chosen = [part for scorer in scorers for part in ("--scorer", scorer)]
-    what = ["--data", "carb-seed@2", "--limit", "240", "--no-perturbed", *session.posargs]
+    what = ["--data", "carb-seed@2", "--limit", "160", "--no-perturbed", *session.posargs]
     # A run resumes what it has scored, and refuses results of other code; so changed code starts anew.
     code = hashlib.sha256()
     for path in sorted(path for p in PACKAGES for path in (ROOT / source(p)).rglob("*") if path.is_file()):
