@@ -80,7 +80,7 @@ def test_what_is_not_confirmed_is_marked(capsys: Any) -> None:
     assert rows["internlm2-20b-reward"]["licence_source"].endswith("internlm2-20b-reward/blob/main/README.md")
     assert main(["scorers", "list"]) == 0
     shown = " ".join(capsys.readouterr().out.split())
-    assert "MIT?" in shown  # of GRM, whose source is not on record
+    assert "Apache-2.0?" in shown  # of mR3 14B, whose source is not on record
     assert "rm-r1-qwen2.5-instruct-14b: rms_norm_eps" in shown
 
 
