@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import shutil
 import sys
@@ -94,9 +95,18 @@ def test_broken_folders_are_explained(tmp_path: Path, base: Path) -> None:
 def test_the_revision_is_a_hash_of_what_decides_scores(tmp_path: Path, base: Path) -> None:
     folder = tmp_path / "model"
     shutil.copytree(tiny_models.folder(base, "llama", "CausalLM"), folder)
+    (folder / "empty.txt").touch()
+    counted = [
+        "config.json",
+        "empty.txt",
+        "generation_config.json",
+        "model.safetensors",
+        "tokenizer.json",
+        "tokenizer_config.json",
+    ]
+    plain = b"".join(n.encode() + hashlib.sha256((folder / n).read_bytes()).digest() for n in counted)
     before = open_scorer(f"judge:{folder}").spec.revision
-    assert before is not None
-    assert before.startswith("sha256:")
+    assert before == f"sha256:{hashlib.sha256(plain).hexdigest()}"
     (folder / "README.md").write_text("nothing that counts")
     assert open_scorer(f"judge:{folder}").spec.revision == before
     (folder / "chat_template.jinja").write_text(tiny_models.CHAT)

@@ -22,7 +22,6 @@ from carb_cli.options import Json, Quiet, Several, add_cultures
 from carb_cli.output import Output, write
 from carb_cli.plan import plan_run
 from carb_cli.progress import Rates, label, progress
-from carb_cli.review.applying import companion, line_beside
 from carb_cli.selection import chance, select
 from carb_data import Dataset, ScoreTable, load
 from carb_metrics import bon_accuracy, main_sets
@@ -214,6 +213,11 @@ def score(
 
 def _keep_the_review(wanted: RunConfig, record: RunRecord) -> None:
     """Copy what people said of the data set into the run's folder, so that its report shows the human line anywhere."""
+    from carb_cli.review.applying import (
+        companion,
+        line_beside,
+    )  # takes a fifth of a second, which a first score waits for
+
     kept, path = companion(wanted.out / "dataset.parquet"), Path(wanted.data[0])
     kept.unlink(missing_ok=True)
     review = line_beside(path) if len(wanted.data) == 1 else None  # of several data sets it would be one's line

@@ -11,7 +11,6 @@ import json
 import os
 import threading
 from collections.abc import Callable, Coroutine, Sequence
-from types import SimpleNamespace
 from typing import Annotated, Any, Literal, TypeVar
 
 import anyio.to_thread
@@ -26,7 +25,7 @@ from carb_scorers.models.protocol import Failure, Prompt
 from carb_scorers.models.source import model_source
 from carb_scorers.models.templating import TemplateOptions, set_chat_template
 from carb_scorers.models.tokens import groups_of
-from carb_scorers.models.transformers.loading import _revision
+from carb_scorers.models.transformers.loading import _digest, _revision
 
 Tokens = tuple[int, ...]
 T = TypeVar("T")
@@ -94,7 +93,7 @@ class VLLMEngine:
             reason = next(iter(str(error).strip().splitlines()), type(error).__name__)
             raise CarbError(f"vLLM cannot load the model '{target}': {reason}") from None
         self.target = target
-        self.revision = _revision(name, SimpleNamespace(config=config)) + template
+        self.revision = _revision(config, lambda: _digest(name)) + template
         self.config = config
         self.max_length = int(self._llm.model_config.max_model_len)
         self._truncate = options.truncate

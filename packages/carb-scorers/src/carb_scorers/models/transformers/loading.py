@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import copy
 import hashlib
+import mmap
+import threading
 from collections.abc import Callable, Iterator
+from concurrent.futures import Future
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
@@ -89,6 +92,7 @@ def load(target: str, options: HFOptions, loader: Loader, device: str | None = N
     torch = require("torch", package="carb-scorers", extra="hf")
     transformers = require("transformers", package="carb-scorers", extra="hf")
     name = model_source(target)
+    digest = _beside(lambda: _digest(name))
     source = {"revision": options.revision, "trust_remote_code": options.trust_remote_code}
     where = torch.device(device or devices(options)[0])
     placed = {} if options.device_map is None else {"device_map": options.device_map}
@@ -128,7 +132,7 @@ def load(target: str, options: HFOptions, loader: Loader, device: str | None = N
     model.eval()
     template = set_chat_template(tokenizer, options)
     limit = options.max_length or _position_limit(model) or 1_000_000
-    return Loaded(model, tokenizer, _revision(name, model) + template, limit)
+    return Loaded(model, tokenizer, _revision(model.config, digest.result) + template, limit)
 
 
 def devices(options: HFOptions) -> list[str]:
@@ -218,15 +222,35 @@ def _position_limit(model: Any) -> int | None:
     return limit if isinstance(limit, int) and limit > 0 else None
 
 
-def _revision(target: str, model: Any) -> str:
-    """The hub commit, or a hash over the names and bytes of a local folder's configuration and weights."""
-    commit = getattr(model.config, "_commit_hash", None)
-    if isinstance(commit, str):
-        return commit
+def _revision(config: Any, digest: Callable[[], str]) -> str:
+    """The hub commit of a model, or the hash of its local folder."""
+    commit = getattr(config, "_commit_hash", None)
+    return commit if isinstance(commit, str) else f"sha256:{digest()}"
+
+
+def _beside(call: Callable[[], str]) -> Future[str]:
+    """What a call gives, which runs in a thread of its own: ``result`` waits for it, the program's end does not."""
+    future: Future[str] = Future()
+
+    def work() -> None:
+        try:
+            future.set_result(call())
+        except BaseException as error:  # the asking thread's to see
+            future.set_exception(error)
+
+    threading.Thread(target=work, name="digest", daemon=True).start()
+    return future
+
+
+def _digest(target: str) -> str:
+    """A hash over the names and bytes of a local folder's configuration and weights."""
     digest = hashlib.sha256()
     for path in sorted(Path(target).glob("*")):
         if path.suffix in HASHED:
             digest.update(path.name.encode())
-            with path.open("rb") as file:
-                digest.update(hashlib.file_digest(file, "sha256").digest())
-    return f"sha256:{digest.hexdigest()}"
+            own = hashlib.sha256()
+            if path.stat().st_size:  # mapped, so that hashing never waits for the interpreter's lock
+                with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content:
+                    own.update(content)
+            digest.update(own.digest())
+    return digest.hexdigest()

@@ -56,10 +56,8 @@ def try_core(core: Core, rows: Sequence[Row], finish: Callable[[Any], Any], expe
         except FAILURES:
             return False
         core.paddable = core.paddable and _agrees(core, [row_alone(row) for row in rows], alone)
-        packed = [[Pack((rows[0], other), prefix)] for other in (rows[1], _altered(rows[1], prefix))]
-        core.packable = (
-            core.packable and _agrees(core, packed[0], alone) and _isolated(torch, core, packed[0], packed[1])
-        )
+        packs = [[Pack((rows[0], other), prefix)] for other in (rows[1], _altered(rows[1], prefix))]
+        core.packable = core.packable and _packs(torch, core, packs, alone)
     return True
 
 
@@ -70,12 +68,20 @@ def _altered(row: Row, prefix: int) -> Row:
 
 def _agrees(core: Core, packs: Sequence[Pack], alone: Sequence[Any]) -> bool:
     try:
-        found = core.states(packs)
+        return _same(core.states(packs), alone)
     except FAILURES:
         return False
+
+
+def _packs(torch: Any, core: Core, packs: Sequence[Sequence[Pack]], alone: Sequence[Any]) -> bool:
+    """Whether a pack gives what its rows give alone, and its first row's state is the same to the last bit when only
+    the second row's text differs."""
+    try:
+        found = core.states(packs[0])
+        return _same(found, alone) and bool(torch.equal(found[0], core.states(packs[1])[0]))
+    except FAILURES:
+        return False
+
+
+def _same(found: Any, alone: Sequence[Any]) -> bool:
     return all(close(found[line : line + 1], state) for line, state in enumerate(alone))
-
-
-def _isolated(torch: Any, core: Core, packs: Sequence[Pack], altered: Sequence[Pack]) -> bool:
-    """Whether the first row's state is the same to the last bit when only the second row's text differs."""
-    return bool(torch.equal(core.states(packs)[0], core.states(altered)[0]))
