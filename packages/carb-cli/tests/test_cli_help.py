@@ -60,6 +60,17 @@ def test_examples_can_be_pasted_from_a_narrow_terminal(
     assert pasted == [shlex.split(line) for line in examples(command)]
 
 
+@pytest.mark.parametrize("command", EVERY)
+def test_a_wide_terminal_shows_a_paragraph_as_one_line(
+    carb: Carb, command: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "2000")
+    said, _, options = carb(*command.split(), "--help").out.partition("╭")
+    prose = [part for part in said.split("\n\n") if not part.lstrip("\n").startswith((" ", "* ", "- "))]
+    assert all("\n" not in part.strip() for part in prose)
+    assert [line for line in options.splitlines() if re.match(r"│ {9,}", line)] == []
+
+
 @pytest.mark.parametrize("command", sorted(set(EVERY) - NEEDS_PUBLIC_DATA - SERVES - NEEDS_MANY_SCORERS))
 def test_examples_run(
     carb: Carb, command: str, finished_run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import inspect
 import os
+import re
 import shlex
 import shutil
 import sys
@@ -117,11 +118,23 @@ def _register(parent: App, commands: dict[str, tuple[str, str]], argv: Sequence[
 
 
 def _description(place: str) -> str:
-    """What a command's docstring says before its parameters, with examples that can be pasted from any terminal."""
-    module, _, function = place.partition(":")
-    text = inspect.getdoc(getattr(import_module(module), function)) or ""
-    lines = text.partition("\n\nParameters\n---")[0].splitlines()
-    return "\n".join(_continued(line) if line.startswith("    carb ") else line for line in lines)
+    """What a command's docstring says before its parameters, with examples that can be pasted from any terminal.
+
+    A paragraph is one line, which the terminal breaks where it must; lists stay lists.
+    """
+    module, _, name = place.partition(":")
+    function = getattr(import_module(module), name)
+    text, heading, options = (inspect.getdoc(function) or "").partition("\n\nParameters\n---")
+    # cyclopts reads what each option is from here, and keeps its breaks of lines
+    joined = re.sub(r"(?<=\n {4})\S.*(?:\n {4}\S.*)+", lambda said: said[0].replace("\n    ", " "), options)
+    function.__doc__ = text + heading + joined
+    return "\n\n".join(_shown(part.splitlines()) for part in text.split("\n\n"))
+
+
+def _shown(lines: list[str]) -> str:
+    if any(line.startswith((" ", "* ", "- ")) for line in lines):
+        return "\n".join(_continued(line) if line.startswith("    carb ") else line for line in lines)
+    return " ".join(lines)
 
 
 def _continued(example: str) -> str:
