@@ -27,9 +27,8 @@ from carb_data.sources.published import find_files, published_names
 __all__ = ["NAME", "SOURCE", "cell"]
 
 NAME = "carb-open"
-_NOT_TAKEN = ("arsarcasm-dialect", "kosbi-square", "rmb")
-"""Open sources in which readings found more than eight defective sets of 100 (docs/readings.md), and a control without
-culture."""
+_NOT_TAKEN = ("rmb",)
+"""Open sources without culture: a control."""
 
 Cell = tuple[str, str, Kind]
 _Bin = tuple[str, str, Kind, bool]
@@ -40,7 +39,7 @@ class OpenOptions(Options):
     """Options of ``carb-open``."""
 
     sources: Names = Field(
-        (), description="Sources to draw from besides the seed; by default all open ones that read well"
+        (), description="Sources to draw from besides the seed; by default all open ones but for controls"
     )
     cap: int = Field(
         250, ge=1, description="Most sets of a cell; as many mirrors, such as English sets of families, may be beside"
