@@ -118,8 +118,21 @@ def test_what_a_topic_teaches_is_told_from_what_the_texts_give_away():
         shuffled = random_.sample(texts, 4)
         sets.append(made(n, shuffled, shuffled.index(texts[0]), topic=f"t{topic}"))
     rows = {row.attack: row for row in audit(Dataset(sets)).attacks if row.level == "all"}
-    assert rows["bag of words"].works
-    assert not rows["bag of words (new topics)"].works
+    assert not rows["bag of words"].works
+    known = rows["bag of words (known topics)"]
+    assert known.low > known.chance
+    assert not known.works
+
+
+def test_sets_of_one_kind_are_no_topic():
+    """Folds by "idioms" would test on nothing or hide what is common to all of a source."""
+    sets = [
+        changed(item.model_copy(update={"topic": "idioms"}), lambda text, right: f"zephyr {text}" if right else text)
+        for item in fair(100)
+    ]
+    rows = {row.attack: row for row in audit(Dataset(sets)).attacks if row.level == "all"}
+    assert rows["bag of words"].accuracy == 1
+    assert "bag of words (known topics)" not in rows
 
 
 def test_sets_of_one_source_item_count_together():

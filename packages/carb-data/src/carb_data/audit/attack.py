@@ -9,8 +9,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from carb_data.audit.features import SURFACE
-from carb_data.audit.learned import LEARNED, NEW_TOPICS, groups, learned
-from carb_data.audit.report import Attack, AuditReport, WorstSet
+from carb_data.audit.learned import LEARNED, groups, learned
+from carb_data.audit.report import KNOWN_TOPICS, Attack, AuditReport, WorstSet
 from carb_data.dataset import Dataset
 from carb_data.models import BonSet, Role
 from carb_data.registry import cultures, is_main
@@ -86,9 +86,9 @@ def audit(
 
 
 def _learned_names(items: Sequence[BonSet]) -> tuple[str, ...]:
-    """Each learned attack, and once more on new topics where different source items share one."""
+    """Each learned attack, and once more on known topics where different source items share one."""
     recurring = len(set(groups(items))) != len(set(groups(items, topics=True)))
-    return (*LEARNED, *(name + NEW_TOPICS for name in LEARNED)) if recurring else LEARNED
+    return (*LEARNED, *(name + KNOWN_TOPICS for name in LEARNED)) if recurring else LEARNED
 
 
 def _domain(item: BonSet) -> str:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import hashlib
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from carb_data.audit.report import KNOWN_TOPICS
 from carb_data.extras import require
 from carb_data.joined import Joined
 from carb_data.models import BonSet, Role
@@ -17,9 +19,9 @@ _SPLIT: Mapping[str, Mapping[str, Any]] = {
     "character n-grams": {"analyzer": "char", "ngram_range": (1, 4)},
 }
 LEARNED = tuple(_SPLIT)
-NEW_TOPICS = " (new topics)"
-"""Ending of an attack's name whose folds keep together what shares a topic."""
 FOLDS = 10
+LARGEST_TOPIC = 20
+"""More source items than this in one language are no topic ("teachers' day") but a kind of question ("idioms")."""
 MOST_TEXTS = 40_000
 """More answers than this are not needed to learn what gives the right one away; sets beyond are judged only."""
 
@@ -28,14 +30,14 @@ def learned(items: Sequence[BonSet], name: str, *, seed: int = 0) -> list[list[f
     """For each set a number for each answer, from a logistic regression that was trained on other sets.
 
     Folds divide source items and families, never sets: a translation or a mirror of a set does not teach its answer.
-    With the ending ``NEW_TOPICS`` they divide the topics of a language as well. Where only the first of the two works,
-    the classifier has learned what is true in the language's home ("most here do not believe in hell") from other
-    sets that ask the same; where the second works too, the texts themselves give the answer away.
+    They keep the topics of a language together as well, so that what is learned is how right answers are worded. With
+    the ending ``KNOWN_TOPICS`` they do not: then the classifier also learns what is true in the language's home ("most
+    here do not believe in hell") from other sets that ask the same.
 
     Args:
         items: the sets; each needs two answers or more.
         name: one of ``LEARNED``: words (pairs of characters where a script has no spaces), or 1- to 4-grams; with the
-            ending ``NEW_TOPICS``, tested on topics that it was not trained on.
+            ending ``KNOWN_TOPICS``, tested on topics that it was trained on, too.
         seed: the seed of the division into folds.
 
     Raises:
@@ -43,7 +45,7 @@ def learned(items: Sequence[BonSet], name: str, *, seed: int = 0) -> list[list[f
     """
     text = require("sklearn.feature_extraction.text", package="carb-data", extra="checks")
     linear = require("sklearn.linear_model", package="carb-data", extra="checks")
-    folds = _folds(groups(items, topics=name.endswith(NEW_TOPICS)), seed)
+    folds = _folds(groups(items, topics=not name.endswith(KNOWN_TOPICS)), seed)
     texts = [f"{r.language.partition('-')[0]} {r.text}" for item in items for r in item.responses]
     right = [r.role is Role.CHOSEN for item in items for r in item.responses]
     fold_of = [fold for item, fold in zip(items, folds, strict=True) for _ in item.responses]
@@ -51,7 +53,7 @@ def learned(items: Sequence[BonSet], name: str, *, seed: int = 0) -> list[list[f
     if len(set(folds)) < 2:
         return _by_set(items, values)
     matrix = text.TfidfVectorizer(
-        **_SPLIT[name.removesuffix(NEW_TOPICS)],
+        **_SPLIT[name.removesuffix(KNOWN_TOPICS)],
         sublinear_tf=True,
         max_features=200_000,
         min_df=2 if len(texts) > 2000 else 1,
@@ -71,16 +73,20 @@ def groups(items: Sequence[BonSet], *, topics: bool = False) -> list[str]:
 
     Args:
         items: The sets that are divided into groups.
-        topics: whether to join sets of one language and topic as well; a topic that joins two, ``hell-and-divorce``,
-            goes with both.
+        topics: whether to join sets of one language and topic as well, if it has at most ``LARGEST_TOPIC`` source
+            items; a topic that joins two, ``hell-and-divorce``, goes with both.
     """
-    joined, first = Joined(), dict[tuple[str, str], str]()
+    joined, together = Joined(), defaultdict[tuple[str, str], set[str]](set)
     for item in items:
-        shared = [("family", item.family)] if item.family is not None else []
+        if item.family is not None:
+            together["family", item.family].add(item.source_item)
         if topics and item.topic is not None:
-            shared += [(item.language, part) for part in item.topic.split("-and-")]
-        for key in shared:
-            joined.join(first.setdefault(key, item.source_item), item.source_item)
+            for part in item.topic.split("-and-"):
+                together[f"topic {item.language}", part].add(item.source_item)
+    for (kind, _), sources in together.items():
+        first, *others = sorted(sources)
+        for other in others if kind == "family" or len(sources) <= LARGEST_TOPIC else ():
+            joined.join(first, other)
     return [joined.name(item.source_item) for item in items]
 
 

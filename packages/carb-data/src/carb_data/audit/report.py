@@ -6,14 +6,18 @@ from typing import Literal
 
 from carb_data.models import Frozen
 
-__all__ = ["Attack", "AuditReport", "WorstSet"]
+__all__ = ["KNOWN_TOPICS", "Attack", "AuditReport", "WorstSet"]
+
+KNOWN_TOPICS = " (known topics)"
+"""Ending of an attack's name that was trained on other sets of the same topics: it may have learned facts."""
 
 
 class Attack(Frozen):
     """How far one attack gets that does not know what is asked about which culture."""
 
     attack: str
-    """Its name; it takes the answer of which it has most."""
+    """Its name; it takes the answer of which it has most. With the ending ``KNOWN_TOPICS``, a classifier that has seen
+    the topic in another set: shown beside the same attack on new topics, and never said to work."""
     level: Literal["all", "main", "domain", "culture"]
     """``all`` sets; the ``main`` ones, where there are mirrors; those of a ``domain`` or a ``culture`` (main ones)."""
     group: str | None
@@ -35,7 +39,9 @@ class Attack(Frozen):
 
     @property
     def works(self) -> bool:
-        """Whether the interval lies above chance."""
+        """Whether the interval lies above chance, and not by what another set of the topic says is true."""
+        if self.attack.endswith(KNOWN_TOPICS):
+            return False
         return self.low is not None and self.chance is not None and self.low > self.chance
 
     @property
