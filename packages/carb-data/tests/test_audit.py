@@ -171,7 +171,7 @@ def test_the_correction_keeps_false_alarms_rare():
     assert alarms <= 2
 
 
-def test_no_attack_from_the_surface_works_on_the_seed():
-    report = audit(load("carb-seed"), learn=False)
+def test_no_attack_works_on_the_seed():
+    report = audit(load("carb-seed"))
     assert {attack.level for attack in report.attacks} == {"all", "main", "domain", "culture"}
     assert report.working == ()
