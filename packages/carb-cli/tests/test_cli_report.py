@@ -429,3 +429,8 @@ def test_rows_of_a_narrow_terminal_break_between_their_cells(
         f"  {'x' * 12}",
         "    accuracy % 1 · sets 2",
     ]
+
+
+def test_differences_have_a_minus_sign_and_no_negative_zero() -> None:
+    assert display.interval(-0.417, -0.0001) == "−41.7 – 0.0"
+    assert display.percent(None) == "–"

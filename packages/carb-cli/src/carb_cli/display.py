@@ -99,7 +99,7 @@ def pairs(title: str, content: Mapping[str, object]) -> None:
 
 def percent(value: float | None) -> str:
     """A share as a percentage with one digit, or a dash where there is none."""
-    return "–" if value is None else f"{100 * value:.1f}"
+    return "–" if value is None else f"{100 * value:z.1f}".replace("-", "−")
 
 
 def number(value: float | None) -> str:
