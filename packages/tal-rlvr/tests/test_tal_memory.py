@@ -118,3 +118,4 @@ def test_the_launcher_says_how_the_model_is_sharded(monkeypatch, environment, ex
     found = hardware()
     assert (found.devices, found.sharding) == expected
     assert found.bytes_each > GB
+    assert found.processor.endswith(" threads") or found.kind == "gpu"

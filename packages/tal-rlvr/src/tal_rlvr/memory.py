@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import platform
 from typing import Any, Literal
 
 from carb_data import CarbError
@@ -40,6 +41,8 @@ class Hardware(Frozen):
     """Memory of a device."""
     sharding: Literal["none", "gradients", "full"] = "none"
     """``gradients``: DeepSpeed's ZeRO-2; ``full``: FSDP or ZeRO-3."""
+    processor: str = ""
+    """The GPU's name, or the CPU's instruction set and threads. Another kind does not repeat a run bit for bit."""
 
 
 class MemoryPlan(Frozen):
@@ -183,8 +186,10 @@ def hardware() -> Hardware:
         stage = os.environ.get("ACCELERATE_DEEPSPEED_ZERO_STAGE", "2")
         sharding = "full" if stage == "3" else "gradients" if stage in ("1", "2") else "none"
     if torch.cuda.is_available():
-        memory = torch.cuda.get_device_properties(torch.cuda.current_device()).total_memory
-        return Hardware(kind="gpu", devices=devices, bytes_each=int(memory), sharding=sharding)
+        found = torch.cuda.get_device_properties(torch.cuda.current_device())
+        memory, name = found.total_memory, found.name
+        return Hardware(kind="gpu", devices=devices, bytes_each=int(memory), sharding=sharding, processor=name)
     here = int(os.environ.get("LOCAL_WORLD_SIZE", "1"))
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // here
-    return Hardware(kind="cpu", devices=devices, bytes_each=int(memory), sharding=sharding)
+    name = f"{platform.machine()} {torch.backends.cpu.get_cpu_capability()}, {torch.get_num_threads()} threads"
+    return Hardware(kind="cpu", devices=devices, bytes_each=int(memory), sharding=sharding, processor=name)
