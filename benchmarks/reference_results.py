@@ -50,7 +50,8 @@ def make(wanted: Wanted, work: Path) -> None:
     """Run it, and add its entries."""
     limit = () if wanted.limit is None else ("--limit", str(wanted.limit))
     out = f"runs/{wanted.name}"
-    run = ("carb", "run", "--data", "carb-seed@2", "--scorer", *wanted.scorers, *limit, "--no-perturbed", "--out", out)
+    how = ("--no-perturbed", "--window", "16")  # an interruption loses no more sets than a window holds
+    run = ("carb", "run", "--data", "carb-seed@2", "--scorer", *wanted.scorers, *limit, *how, "--out", out)
     add = ("carb", "results", "add", out, "--out", str(PACKAGED), "--replace", "--trained-on", "no")
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
     for command in ((*run, "--quiet"), (*add, "--relationship", wanted.relationship)):
