@@ -50,8 +50,8 @@ CELLS = (
     Cell("judge", "listwise, written", "mode=listwise&read=generate&max_tokens=8"),
     Cell("judge", "pairwise, written", "mode=pairwise&read=generate&max_tokens=8"),
     Cell("judge", "pointwise, written", "mode=pointwise&read=generate&max_tokens=8"),
-    Cell("think", "pairs, written", "read=verdict", ("hf", "openai", "vllm")),
-    Cell("think", "pairs, written, knockout", "read=verdict&pairs=knockout&orders=one", ("hf", "openai", "vllm")),
+    Cell("think", "pairs, written", "read=verdict"),
+    Cell("think", "pairs, written, knockout", "read=verdict&pairs=knockout&orders=one"),
 )
 BACKENDS = {"hf": "`hf`", "openai": "`openai`", "vllm": "`vllm`", "vllm-server": "`openai` on vLLM's server"}
 """Backends and the heads of their columns."""

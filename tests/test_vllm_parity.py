@@ -95,7 +95,9 @@ def test_the_engine_s_scores_are_plain_arithmetic(
 
 @pytest.mark.parametrize("cell", cells("vllm-server"), ids=lambda cell: cell.name)
 def test_the_server_s_scores_are_plain_arithmetic(cell: Cell, models: dict[str, Any], servers: Opened) -> None:
-    found = plain_model.scored(cell, "small", models, "backend=openai", f"url={servers[cell.model]}")
+    # A trained judge's prompt is in its folder, by whose name it is served.
+    name = str(models["folders"]["think"]) if cell.kind == "think" else "small"
+    found = plain_model.scored(cell, name, models, "backend=openai", f"url={servers[cell.model]}")
     assert list(found.scores.values()) == pytest.approx(plain_model.wanted(cell, "vllm-server", models), abs=CLOSE)
 
 

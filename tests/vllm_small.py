@@ -32,7 +32,7 @@ def run(call: Any, *args: Any, **kwargs: Any) -> Any:
 
 @contextmanager
 def server(model: Path, *arguments: str) -> Iterator[str]:
-    """The base URL of vLLM's own server, with a model that it calls ``small``, in float32.
+    """The base URL of vLLM's own server, with a model that it calls ``small`` and by its folder, in float32.
 
     Args:
         model: folder.
@@ -43,7 +43,7 @@ def server(model: Path, *arguments: str) -> Iterator[str]:
         port = free.getsockname()[1]
     command = [
         sys.executable, "-m", "vllm.entrypoints.openai.api_server", "--model", str(model),
-        "--served-model-name", "small", "--host", "127.0.0.1", "--port", str(port), "--dtype", "float32",
+        "--served-model-name", "small", str(model), "--host", "127.0.0.1", "--port", str(port), "--dtype", "float32",
         "--enforce-eager", *arguments,
     ]  # fmt: skip
     environment = {"HF_HUB_OFFLINE": "1", **os.environ}
