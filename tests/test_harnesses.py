@@ -34,6 +34,12 @@ def sets() -> Dataset:
     return Dataset([item.model_copy(update={"perturbed": ()}) for item in list(load("carb-seed"))[::20]])
 
 
+def model_folder(paths: Any, *, chat: bool) -> Path:
+    """A tiny model that every question fits: lm-evaluation-harness cuts a longer one, ``carb run`` refuses it."""
+    base = paths.getbasetemp() / "tiny"
+    return tiny_models.folder(base, "llama", "CausalLM", chat=chat, pad="<pad>", max_position_embeddings=4096)
+
+
 def ours(sets: Dataset, spec: str) -> dict[str, dict[str, float | None]]:
     """Item to response id to score."""
     found: dict[str, dict[str, float | None]] = {}
@@ -60,7 +66,7 @@ def test_lm_evaluation_harness_agrees_item_by_item(
     from lm_eval.evaluator import simple_evaluate
     from lm_eval.tasks import TaskManager
 
-    model = tiny_models.folder(tmp_path_factory.getbasetemp() / "tiny", "llama", "CausalLM", chat=chat, pad="<pad>")
+    model = model_folder(tmp_path_factory, chat=chat)
     task = write_lm_eval_tasks(sets, tmp_path / "tasks")[0 if chat else 1]
     done = simple_evaluate(
         model="hf",
@@ -95,7 +101,7 @@ def test_inspect_agrees_item_by_item(
 
     from carb_scorers.integrations.inspect_tasks import listwise
 
-    model = tiny_models.folder(tmp_path_factory.getbasetemp() / "tiny", "llama", "CausalLM", chat=True, pad="<pad>")
+    model = model_folder(tmp_path_factory, chat=True)
     form = tmp_path / "any.toml"
     form.write_text(FORM)
     data = tmp_path / "sets.jsonl"
