@@ -89,7 +89,7 @@ def test_a_judge_compares_with_the_targets(tmp_path: Path) -> None:
     assert [(score.value, score.explanation) for score in values(log)] == [(6.0, "why"), (-2.0, "why")]
     first, second = judge.requests
     assert sorted(c.text for c in first.candidates) == ["am längsten", "eins", "zwölf"]
-    assert second.prompt == "system: Kurz.\n\nuser: Was?"
+    assert [(turn.role, turn.content) for turn in second.prompt] == [("system", "Kurz."), ("user", "Was?")]
 
 
 def test_what_could_not_be_scored_is_unscored(tmp_path: Path) -> None:
