@@ -16,7 +16,7 @@ pytest.importorskip("torch", reason="needs the extra carb-scorers[hf]")
 pytest.importorskip("httpx", reason="needs the extra carb-scorers[api]")
 
 import plain_model
-from parity import CELLS, Cell, table
+from parity import BACKENDS, CELLS, Cell, table
 from readme_examples import TESTED
 from tiny_server import TinyServer
 
@@ -45,3 +45,9 @@ def test_scores_are_plain_arithmetic(cell: Cell, backend: str, models: dict[str,
 
 def test_the_page_s_table_is_what_the_command_prints() -> None:
     assert table() in TESTED.read_text(encoding="utf-8")
+
+
+def test_a_backend_is_left_out_only_where_it_has_not_what_the_scorer_needs() -> None:
+    """A server has no second model to refer to."""
+    partial = {cell.name for cell in CELLS if set(cell.backends) != set(BACKENDS)}
+    assert partial == {"implicit with a reference"}
