@@ -89,3 +89,16 @@ def test_a_card_counts_what_was_built(carb: Carb, tmp_path: Path) -> None:
     assert "2 sets, fingerprint" in written
     assert "| German | 0 + 0 + 0 | 2 + 0 + 0 |" in written
     assert "| MIT | 2 |" in written
+
+
+def test_what_was_built_is_shown_by_culture_with_its_varieties(carb: Carb, tmp_path: Path) -> None:
+    told = SOURCE.replace('culture = "german"', 'culture = "{place}"')
+    (tmp_path / "made.toml").write_text(told, encoding="utf-8")
+    (tmp_path / "rows.csv").write_text(
+        "question,a,b,place\nEins?,Das,Jenes,german-at\nZwei?,Dies,Anderes,german\nDrei?,Hier,Dort,turkish\n",
+        encoding="utf-8",
+    )
+    ended = carb("data", "build", tmp_path / "made.toml", "--source", tmp_path, "--out", tmp_path / "o.jsonl")
+    assert ended.code == 0, ended.err
+    rows = [line.split() for line in ended.out.splitlines() if line.split()[:1] in (["german"], ["elsewhere"])]
+    assert rows == [["german", "0", "2", "0", "0", "2"], ["elsewhere", "0", "1", "0", "0", "1"]]

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -15,7 +16,7 @@ from carb_cli.main import FAILED, OK
 from carb_cli.options import CultureFile, DataName, Json, Quiet, add_cultures
 from carb_cli.output import Output, OutputPart, counts, print_json
 from carb_cli.progress import Report, progress
-from carb_data import CarbError, DataError, Dataset, MissingExtraError, load
+from carb_data import CarbError, DataError, Dataset, Domain, MissingExtraError, cultures, load
 from carb_data.audit import audit
 from carb_data.card import card as data_card
 from carb_data.checks.report import CheckReport, Finding
@@ -23,7 +24,7 @@ from carb_data.dataset import SEED, SEED_1
 from carb_data.describe import croissant as describe
 from carb_data.sources import build as build_source
 from carb_data.sources import sources
-from carb_data.sources.base import BuildReport
+from carb_data.sources.base import BuildReport, RowCount
 from carb_data.sources.fetching import ADDRESS, Fetched
 from carb_data.sources.fetching import fetch as fetch_source
 from carb_data.sources.published import published, published_names
@@ -368,9 +369,24 @@ def build(
     if json:
         DataBuilt.model_validate(result.model_dump()).print()
         return
-    rows = [(c.culture, c.domain, c.language, c.rows) for c in result.counts]
-    display.table(f"Built {result.built} {result.yields} in {out}", ["culture", "domain", "language", "n"], rows, ["n"])
+    columns = [*map(str, Domain), "all"]
+    display.table(
+        f"Built {result.built} {result.yields} in {out}", ["culture", *columns], _by_culture(result.counts), columns
+    )
     display.table(f"Skipped {result.skipped}", ["reason", "n"], list(result.reasons.items()), ["n"])
+
+
+def _by_culture(built: Sequence[RowCount]) -> list[list[object]]:
+    """A row per culture, its varieties with it; places that belong to none of the listed cultures share the last."""
+    listed = {culture.id for culture in cultures}
+    found: dict[str, Counter[str]] = {}
+    for count in built:
+        root = cultures.root(count.culture).id if count.culture in cultures else count.culture
+        found.setdefault(root if root in listed else "elsewhere", Counter())[count.domain] += count.rows
+    return [
+        [name, *(found[name][domain] for domain in Domain), found[name].total()]
+        for name in sorted(found, key=lambda name: (name == "elsewhere", name))
+    ]
 
 
 def _options(given: tuple[str, ...]) -> dict[str, str]:
