@@ -61,6 +61,7 @@ def test_audit_names_what_works_and_exits_with_1_where_asked(carb: Carb, data_fi
 def test_audit_asks_a_model_once_about_the_answers_that_a_family_shares(
     carb: Carb, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    pytest.importorskip("sklearn", reason="needs the extra carb-data[checks]")
     family = [item for item in load("carb-seed@2") if item.family == "ko-safety-alcohol-allowance"]
     Dataset(family).save(tmp_path / "family.jsonl")
     asked: list[int] = []

@@ -62,6 +62,7 @@ def test_mistakes_are_found_before_any_work(carb: Carb, arguments: list[str], sa
 
 
 def test_the_command_that_it_names_can_be_given(carb: Carb, data_file: Path) -> None:
+    pytest.importorskip("lingua", reason="needs the extra carb-scorers[language]")
     shown = carb("eval", "baseline:length", data_file, "--no-open", "--quiet").out
     (line,) = [line for line in shown.splitlines() if line.startswith("  carb run ")]
     ended = carb(*shlex.split(line)[1:], "--quiet")
