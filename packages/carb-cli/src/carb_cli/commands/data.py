@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -24,7 +24,7 @@ from carb_data.dataset import SEED, SEED_1
 from carb_data.describe import croissant as describe
 from carb_data.sources import build as build_source
 from carb_data.sources import sources
-from carb_data.sources.base import BuildReport, RowCount
+from carb_data.sources.base import BuildReport
 from carb_data.sources.fetching import ADDRESS, Fetched
 from carb_data.sources.fetching import fetch as fetch_source
 from carb_data.sources.published import published, published_names
@@ -370,17 +370,15 @@ def build(
         DataBuilt.model_validate(result.model_dump()).print()
         return
     columns = [*map(str, Domain), "all"]
-    display.table(
-        f"Built {result.built} {result.yields} in {out}", ["culture", *columns], _by_culture(result.counts), columns
-    )
+    display.table(f"Built {result.built} {result.yields} in {out}", ["culture", *columns], _by_culture(result), columns)
     display.table(f"Skipped {result.skipped}", ["reason", "n"], list(result.reasons.items()), ["n"])
 
 
-def _by_culture(built: Sequence[RowCount]) -> list[list[object]]:
+def _by_culture(built: BuildReport) -> list[list[object]]:
     """A row per culture, its varieties with it; places that belong to none of the listed cultures share the last."""
     listed = {culture.id for culture in cultures}
     found: dict[str, Counter[str]] = {}
-    for count in built:
+    for count in built.counts:
         root = cultures.root(count.culture).id if count.culture in cultures else count.culture
         found.setdefault(root if root in listed else "elsewhere", Counter())[count.domain] += count.rows
     return [
