@@ -91,7 +91,7 @@ class Expected:
         return out.sequences[0, len(ids) :].tolist(), float(-(logprobs.exp() * logprobs).sum(-1).mean())
 
     def logprobs(self, number, completion):
-        """Of the label: after z as written, after z masked, without z."""
+        """Log-probabilities of the label: after z as written, after z masked, without z."""
         from tal_rlvr.appropriateness import VerdictRow, label_logprob
         from tal_rlvr.tokens import masked_reasoning_ids, reasoning_ids
 

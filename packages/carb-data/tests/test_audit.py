@@ -175,3 +175,17 @@ def test_no_attack_works_on_the_seed():
     report = audit(load("carb-seed"))
     assert {attack.level for attack in report.attacks} == {"all", "main", "domain", "culture"}
     assert report.working == ()
+
+
+@pytest.mark.parametrize("topic", ["t{}-and-t{}", "one"])
+def test_topics_that_join_all_sets_hide_no_marker(topic):
+    """Joined to one group they would leave nothing to train on, and any marker would pass."""
+    sets = [
+        changed(
+            item.model_copy(update={"topic": topic.format(n, n + 1)}),
+            lambda text, right: f"zephyr {text}" if right else text,
+        )
+        for n, item in enumerate(fair(20 if topic == "one" else 60))
+    ]
+    rows = {row.attack: row for row in audit(Dataset(sets)).attacks if row.level == "all"}
+    assert rows["bag of words"].works

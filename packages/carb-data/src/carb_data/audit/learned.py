@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from carb_data.audit.report import KNOWN_TOPICS
@@ -74,20 +74,34 @@ def groups(items: Sequence[BonSet], *, topics: bool = False) -> list[str]:
     Args:
         items: The sets that are divided into groups.
         topics: whether to join sets of one language and topic as well, if it has at most ``LARGEST_TOPIC`` source
-            items; a topic that joins two, ``hell-and-divorce``, goes with both.
+            items; a topic that joins two, ``hell-and-divorce``, goes with both. A language of which more than half
+            would be one group stays as it is: topics that are all chained would leave nothing to train on.
     """
-    joined, together = Joined(), defaultdict[tuple[str, str], set[str]](set)
+    families, topics_of = defaultdict[str, set[str]](set), defaultdict[str, dict[str, set[str]]](dict)
     for item in items:
         if item.family is not None:
-            together["family", item.family].add(item.source_item)
+            families[item.family].add(item.source_item)
         if topics and item.topic is not None:
             for part in item.topic.split("-and-"):
-                together[f"topic {item.language}", part].add(item.source_item)
-    for (kind, _), sources in together.items():
-        first, *others = sorted(sources)
-        for other in others if kind == "family" or len(sources) <= LARGEST_TOPIC else ():
-            joined.join(first, other)
+                topics_of[item.language].setdefault(part, set()).add(item.source_item)
+    joined = _joined(families.values())
+    for language, parts in topics_of.items():
+        alike = [sources for sources in parts.values() if len(sources) <= LARGEST_TOPIC]
+        everything = {item.source_item for item in items if item.language == language}
+        trial = _joined(alike)
+        largest = max(Counter(map(trial.name, everything)).values())
+        if largest * 2 <= len(everything):
+            _joined(alike, joined)
     return [joined.name(item.source_item) for item in items]
+
+
+def _joined(sets: Iterable[set[str]], joined: Joined | None = None) -> Joined:
+    joined = Joined() if joined is None else joined
+    for names in sets:
+        first, *others = sorted(names)
+        for other in others:
+            joined.join(first, other)
+    return joined
 
 
 def _folds(names: Sequence[str], seed: int) -> list[int]:

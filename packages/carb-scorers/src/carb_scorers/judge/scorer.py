@@ -267,8 +267,8 @@ def open_judge(name: str, target: str, options: Mapping[str, str]) -> Scorer:
 
 
 def _prompt_hash(asker: Asker) -> str:
-    """Of what is asked and, in a language that is known from the start, of its phrases: a changed prompt is another
-    judge."""
+    """A hash of what is asked and, in a language that is known from the start, of its phrases, since a changed prompt
+    makes another judge."""
     words = {} if asker.language == "item" else read_words(asker.language, asker.words)
     other = None if asker.form.without_culture is None else read_form(asker.form.without_culture)
     asked = [f.model_dump(include={"rubric", asker.mode}) for f in (asker.form, other) if f is not None]
