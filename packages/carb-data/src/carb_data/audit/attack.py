@@ -7,9 +7,10 @@ import statistics
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache, partial
 
 from carb_data.audit.features import SURFACE
-from carb_data.audit.learned import LEARNED, groups, learned
+from carb_data.audit.learned import LEARNED, groups, learned, vectors
 from carb_data.audit.report import KNOWN_TOPICS, Attack, AuditReport, WorstSet
 from carb_data.dataset import Dataset
 from carb_data.models import BonSet, Role
@@ -50,11 +51,10 @@ def audit(
         for name, rule in SURFACE.items()
     }
     trained = _learned_names(mains) if learn else ()
-    if learn:
-        attacks |= {
-            name: lambda some, name=name: learned(some, name, seed=seed)  # type: ignore[misc]  # bound per turn
-            for name in trained
-        }
+    kept_matrix = cache(lambda name: vectors(mains, name))  # classifiers see the main sets alone
+    for name in trained:
+        matrix = partial(kept_matrix, name.removesuffix(KNOWN_TOPICS))
+        attacks[name] = partial(learned, name=name, seed=seed, matrix=matrix)
     attacks |= dict(more or {})
     has_mirrors = len(mains) != len(items)
     whole = _level("all", items, lambda _: None)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from carb_data.audit.report import KNOWN_TOPICS
@@ -26,7 +26,31 @@ MOST_TEXTS = 40_000
 """More answers than this are not needed to learn what gives the right one away; sets beyond are judged only."""
 
 
-def learned(items: Sequence[BonSet], name: str, *, seed: int = 0) -> list[list[float]]:
+def vectors(items: Sequence[BonSet], name: str) -> Any:
+    """The answers of sets as a sparse matrix of weighted words or characters, a row for each answer.
+
+    Args:
+        items: the sets, in the order of the rows.
+        name: one of ``LEARNED``, with or without the ending ``KNOWN_TOPICS``: both read the same matrix.
+
+    Raises:
+        MissingExtraError: scikit-learn is not installed (extra ``checks``).
+    """
+    text = require("sklearn.feature_extraction.text", package="carb-data", extra="checks")
+    texts = [f"{r.language.partition('-')[0]} {r.text}" for item in items for r in item.responses]
+    matrix = text.TfidfVectorizer(
+        **_SPLIT[name.removesuffix(KNOWN_TOPICS)],
+        sublinear_tf=True,
+        max_features=200_000,
+        min_df=2 if len(texts) > 2000 else 1,
+    ).fit_transform(texts)
+    matrix.sort_indices()  # once here, in place of once in each fit
+    return matrix
+
+
+def learned(
+    items: Sequence[BonSet], name: str, *, seed: int = 0, matrix: Callable[[], Any] | None = None
+) -> list[list[float]]:
     """For each set a number for each answer, from a logistic regression that was trained on other sets.
 
     Folds divide source items and families, never sets: a translation or a mirror of a set does not teach its answer.
@@ -39,32 +63,30 @@ def learned(items: Sequence[BonSet], name: str, *, seed: int = 0) -> list[list[f
         name: one of ``LEARNED``: words (pairs of characters where a script has no spaces), or 1- to 4-grams; with the
             ending ``KNOWN_TOPICS``, tested on topics that it was trained on, too.
         seed: the seed of the division into folds.
+        matrix: gives what ``vectors`` returns for these sets and this name, for callers that keep it; by default it is
+            made anew.
 
     Raises:
         MissingExtraError: scikit-learn is not installed (extra ``checks``).
     """
-    text = require("sklearn.feature_extraction.text", package="carb-data", extra="checks")
     linear = require("sklearn.linear_model", package="carb-data", extra="checks")
     folds = _folds(groups(items, topics=not name.endswith(KNOWN_TOPICS)), seed)
-    texts = [f"{r.language.partition('-')[0]} {r.text}" for item in items for r in item.responses]
     right = [r.role is Role.CHOSEN for item in items for r in item.responses]
     fold_of = [fold for item, fold in zip(items, folds, strict=True) for _ in item.responses]
-    values = [0.0] * len(texts)
+    values = [0.0] * len(right)
     if len(set(folds)) < 2:
         return _by_set(items, values)
-    matrix = text.TfidfVectorizer(
-        **_SPLIT[name.removesuffix(KNOWN_TOPICS)],
-        sublinear_tf=True,
-        max_features=200_000,
-        min_df=2 if len(texts) > 2000 else 1,
-    ).fit_transform(texts)
+    rows = vectors(items, name) if matrix is None else matrix()
     for fold in sorted(set(folds)):
         train = [n for n, place in enumerate(fold_of) if place != fold][:MOST_TEXTS]
         test = [n for n, place in enumerate(fold_of) if place == fold]
-        model = linear.LogisticRegression(class_weight="balanced", solver="liblinear", random_state=0)
-        model.fit(matrix[train], [right[n] for n in train])
-        for n, value in zip(test, model.decision_function(matrix[test]).tolist(), strict=True):
-            values[n] = round(value, 12)
+        # With fewer answers than features the dual problem is the smaller one; both have one optimum.
+        model = linear.LogisticRegression(
+            class_weight="balanced", solver="liblinear", dual=True, tol=1e-6, max_iter=1000, random_state=0
+        )
+        model.fit(rows[train], [right[n] for n in train])
+        for n, value in zip(test, model.decision_function(rows[test]).tolist(), strict=True):
+            values[n] = round(value, 6)  # finer differences are the solver's, and would part answers that are level
     return _by_set(items, values)
 
 
