@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from carb_data import CarbError, ScoreTable
 from carb_metrics import Cell, bon_accuracy
+from carb_metrics.accuracy import grouped_accuracy
 
 score = st.one_of(st.none(), st.integers(-3, 3).map(float))
 one_set = st.lists(score, min_size=2, max_size=5)
@@ -169,3 +170,17 @@ def test_sets_of_one_source_item_are_not_independent(make_table):
     assert apart == bon_accuracy(make_table(sets)).overall
     assert together.accuracy == apart.accuracy
     assert together.high - together.low > 1.5 * (apart.high - apart.low)
+
+
+def test_a_clear_gap_has_the_normal_interval_whatever_the_seed():
+    credit = [1.0] * 90 + [0.0] * 10 + [1.0] * 20 + [0.0] * 80
+    rows = {"scorer": "s", "item_id": [f"i{i}" for i in range(200)], "culture": ["a"] * 100 + ["b"] * 100}
+    sets = pl.DataFrame({**rows, "credit": credit, "tied": 0, "error": False})
+    first, second = (grouped_accuracy(sets, "culture", seed=seed).gap for seed in (0, 1))
+    assert first == second
+    # Two sets as both groups together have them are added to each (``Tally.variances``).
+    common = 111 / 202
+    variance = sum(p * (1 - p) / 100 for p in ((90 + 2 * common) / 102, (20 + 2 * common) / 102))
+    assert first is not None
+    assert first.low == pytest.approx(0.7 - 1.959964 * math.sqrt(variance), abs=1e-6)
+    assert first.high == pytest.approx(0.7 + 1.959964 * math.sqrt(variance), abs=1e-6)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from fractions import Fraction
 
 import numpy as np
 import polars as pl
@@ -45,6 +46,24 @@ def test_sign_flip_equals_all_signs_spelled_out(differences):
     exact, found = sign_flip(d)
     assert exact == pytest.approx(beyond + at, abs=1e-12)
     assert found == pytest.approx(mid, abs=1e-12)
+
+
+def test_tiny_tails_keep_their_digits():
+    sizes = [1] * 70 + [2] * 41 + [3] * 17 + [4] * 9
+    d = np.array(sizes) * np.where(np.arange(len(sizes)) % 11 == 0, -1.0, 1.0)
+    ways = {0: 1}  # sums of signs times sizes, in whole numbers
+    for size in sizes:
+        added: dict[int, int] = {}
+        for total, count in ways.items():
+            for sign in (-size, size):
+                added[total + sign] = added.get(total + sign, 0) + count
+        ways = added
+    observed = int(d.sum())
+    beyond, at = sum(count for total, count in ways.items() if total > observed), ways[observed]
+    exact, mid = sign_flip(d)
+    assert mid < 1e-12
+    assert exact == pytest.approx(float(Fraction(2 * (beyond + at), 2 ** len(sizes))), rel=1e-12)
+    assert mid == pytest.approx(float(Fraction(2 * beyond + at, 2 ** len(sizes))), rel=1e-12)
 
 
 def test_sign_flip_of_fractions_is_exact():

@@ -11,7 +11,7 @@ from carb_data import Culture, Registry, ScoreTable
 from carb_data import cultures as default_cultures
 from carb_metrics.accuracy import grouped_accuracy
 from carb_metrics.cells import Cell, Grouped, Result
-from carb_metrics.clusters import CLUSTER, cluster_of, holds_several
+from carb_metrics.clusters import CLUSTER, with_clusters
 from carb_metrics.outcomes import Errors, Ties, count_kinds, main_sets, set_outcomes
 from carb_metrics.tally import GAP_DRAWS
 
@@ -83,10 +83,8 @@ def breakdown(
     registry = cultures if isinstance(cultures, Registry) else Registry(cultures)
     sets = set_outcomes(main_sets(scores), ties)
     has_topics = "topic" in sets.columns and sets["topic"].null_count() < sets.height
-    cluster = cluster_of(sets)
-    if holds_several(sets, cluster):
-        sets = sets.with_columns(pl.Series(CLUSTER, cluster, dtype=pl.Int64))
-    else:  # independent sets are all told by their number
+    sets = with_clusters(sets)
+    if CLUSTER not in sets.columns:  # independent sets are all told by their number
         sets = count_kinds(sets, ["scorer", "culture", "domain", *(["topic"] if has_topics else [])])
     sets = describe(sets, registry)
     several = ("scorer",) if sets["scorer"].n_unique() > 1 else ()

@@ -100,25 +100,33 @@ def cluster_of(sets: pl.DataFrame) -> Ints:
 
 def _codes(column: pl.Series) -> Ints:
     """Numbers of the distinct values of a column, in no order."""
-    return column.cast(pl.String).cast(pl.Categorical).to_physical().rank("dense").to_numpy().astype(np.int64) - 1
+    code = column.cast(pl.String).cast(pl.Categorical).to_physical().to_numpy().astype(np.int64)
+    used = np.zeros(int(code.max(initial=-1)) + 1, dtype=np.int64)  # other columns may have numbered other values
+    used[code] = 1
+    result: Ints = (np.cumsum(used) - 1)[code]
+    return result
 
 
 def is_clustered(sets: pl.DataFrame) -> bool:
     """Do several sets of one scorer belong to one cluster?"""
     if CLUSTER in sets.columns:
         return True
-    if not any(name.removesuffix("_b") in TIES for name in sets.columns):
-        return False
-    return holds_several(sets, cluster_of(sets))
+    return any(name.removesuffix("_b") in TIES for name in sets.columns) and CLUSTER in with_clusters(sets).columns
 
 
 def holds_several(sets: pl.DataFrame, cluster: Ints) -> bool:
     """``is_clustered`` where the clusters are known."""
     if "scorer" in sets.columns:
-        cluster = number(sets, ("scorer",))[0] * (int(cluster.max(initial=0)) + 1) + cluster
+        cluster = _codes(sets["scorer"]) * (int(cluster.max(initial=0)) + 1) + cluster
     if int(cluster.max(initial=0)) < _DENSE:
         return int(np.bincount(cluster).max(initial=0)) > 1
     return len(np.unique(cluster)) < len(cluster)
+
+
+def with_clusters(sets: pl.DataFrame) -> pl.DataFrame:
+    """The sets with their clusters in a column of their own, where several of one scorer's share one."""
+    cluster = cluster_of(sets)
+    return sets.with_columns(pl.Series(CLUSTER, cluster, dtype=pl.Int64)) if holds_several(sets, cluster) else sets
 
 
 @dataclass(frozen=True)
@@ -206,35 +214,53 @@ def design(
         mean: (sets,) the mean to which a set belongs; a single one if left out.
         means: The number of means that are estimated.
     """
-    a = np.ones(len(cluster)) if weight is None else weight
     of = np.zeros(len(cluster), dtype=np.int64) if mean is None else mean
     count = int(cluster.max(initial=0)) + 1
-    key = of * count + cluster if means > 1 else cluster
-    if means * count > _DENSE:
-        pairs, key = np.unique(key, return_inverse=True)
-    else:
-        pairs = np.arange(means * count)
-    share = np.bincount(key, a, len(pairs))
-    there = share > 0
-    group, total, share = pairs[there] // count, np.bincount(key, a * residual, len(pairs))[there], share[there]
+    parts: list[Floats | None] = [None, residual]
+    if weight is not None:
+        parts = [weight, weight * residual, *parts]
+    group, summed = _by_pair(of * count + cluster if means > 1 else cluster, parts, means, count)
+    share, total, size, plain = *summed[:2], *summed[-2:]
     clusters, whole = np.bincount(group, minlength=means), np.bincount(group, share, means)
     squares = np.bincount(group, share**2, means)
     with np.errstate(divide="ignore", invalid="ignore"):
         spread = np.bincount(group, (total / (1 - share / whole[group])) ** 2, means) * (clusters - 1) / clusters
-        alone = np.bincount(of, (a * residual) ** 2, means)
-        alike = squares / (whole if weight is None else np.bincount(of, a**2, means))
+        square: Floats = np.bincount(of, residual**2, means).astype(np.float64, copy=False)
+        alone = square if weight is None else np.bincount(of, (weight * residual) ** 2, means)
+        alike = squares / (whole if weight is None else np.bincount(of, weight**2, means))
         blended = (clusters * spread / alone + PSEUDO * alike) / (clusters + PSEUDO)
         known = (clusters > 1) & (alone > 1e-12)
-        plain = [share, total, alone]
-        if weight is not None:
-            size = np.bincount(key, minlength=len(pairs))[there]
-            plain = [size, np.bincount(key, residual, len(pairs))[there], np.bincount(of, residual**2, means)]
-        parts: list[Floats] = [part.astype(np.float64, copy=False) for part in plain]
-        correlated: Floats = _correlation(parts[0], parts[1], parts[2], group, means)
-        common = 1 + (np.asarray(alike, dtype=np.float64) - 1) * correlated
+        common = 1 + (np.asarray(alike, dtype=np.float64) - 1) * _correlation(size, plain, square, group, means)
         effect = np.maximum(np.where(known, np.fmax(blended, common), alike), 1.0)
         freedom = np.where(alike > 1 + 1e-9, np.maximum(whole**2 / squares - 1, 1.0), np.inf)
     return Design(effect=np.nan_to_num(effect, nan=1.0), freedom=np.nan_to_num(freedom, nan=np.inf, posinf=np.inf))
+
+
+def _by_pair(key: Ints, parts: list[Floats | None], means: int, count: int) -> tuple[Ints, list[Floats]]:
+    """Sums over the sets of each pair of a mean and a cluster.
+
+    Args:
+        key: (sets,) ``mean · count + cluster`` of each set.
+        parts: what to add up, (sets,) each; null counts the sets. Pairs whose first sum is 0 are left out.
+        means: the number of means that are estimated.
+        count: the number of clusters.
+
+    Returns:
+        (pairs,) the mean of each pair, in order, and the sums, (pairs,) each.
+    """
+    if means * count <= max(len(key), 1):
+        sums = [np.bincount(key, part, means * count) for part in parts]
+        pairs = np.arange(means * count)
+    else:  # a table would be mostly empty; rows are nearly in order already, which a stable sort makes use of
+        order = np.argsort(key, kind="stable")
+        key = key[order]
+        starts = np.flatnonzero(np.diff(key, prepend=-1))
+        sums = [
+            np.diff(starts, append=len(key)) if part is None else np.add.reduceat(part[order], starts) for part in parts
+        ]
+        pairs = key[starts]
+    there = sums[0] > 0
+    return pairs[there] // count, [part[there].astype(np.float64, copy=False) for part in sums]
 
 
 def _correlation(size: Floats, total: Floats, square: Floats, group: Ints, means: int) -> Floats:

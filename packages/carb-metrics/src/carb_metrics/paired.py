@@ -82,13 +82,30 @@ def sign_flip(differences: npt.NDArray[Any]) -> tuple[float | None, float]:
         exact, mid = mcnemar(few, len(sizes) - few)
         return float(exact), float(mid)
     far = total**2 > FAR**2 * float(whole**2 @ counts)
-    return _two_sided(*_tails((_by_convolution if far else _by_transform)(whole, counts), total), observed)
+    return _two_sided(*(_far_tails if far else _near_tails)(whole, counts, round(total)), observed)
 
 
-def _tails(mass: Floats, total: float) -> tuple[float, float]:
-    """Probability of sums above ``total``, and of that sum, from the mass of all sums in order."""
-    sums = 2 * np.arange(len(mass)) - (len(mass) - 1)
-    return float(mass[sums > total + 0.5].sum()), float(mass[np.abs(sums - total) < 0.5].sum())
+def _near_tails(sizes: Ints, counts: Ints, total: int) -> tuple[float, float]:
+    """Probability that ``counts`` signs times ``sizes`` add up to more than ``total``, and to exactly that."""
+    mass = _by_transform(sizes, counts)
+    place = (total + len(mass) - 1) // 2
+    return float(mass[place + 1 :].sum()), float(mass[place])
+
+
+def _far_tails(sizes: Ints, counts: Ints, total: int) -> tuple[float, float]:
+    """``_near_tails`` of tiny probabilities: without subtractions, so that they keep their digits.
+
+    The signs of one size, the commonest, need no convolution: their tail is looked up for each sum of the others.
+    """
+    common = int(np.argmax(counts))
+    size, count = int(sizes[common]), int(counts[common])
+    others = _by_convolution(np.delete(sizes, common), np.delete(counts, common))
+    binomial = _fair_binomial(count)
+    tail = np.append(np.cumsum(binomial[::-1])[::-1], 0.0)  # of at least k plus signs
+    needed = total - (2 * np.arange(len(others)) - (len(others) - 1)) + count * size  # twice the size for each plus
+    at, rest = np.divmod(needed, 2 * size)
+    exact = (rest == 0) & (at >= 0) & (at <= count)
+    return float(others @ tail[np.clip(at + 1, 0, count + 1)]), float(others[exact] @ binomial[at[exact]])
 
 
 def _by_transform(sizes: Ints, counts: Ints) -> Floats:
@@ -108,7 +125,7 @@ def _by_transform(sizes: Ints, counts: Ints) -> Floats:
 
 
 def _by_convolution(sizes: Ints, counts: Ints) -> Floats:
-    """The same without subtractions, so that small tails keep their digits."""
+    """The same without subtractions."""
     mass = np.ones(1)
     for size, count in zip(sizes.tolist(), counts.tolist(), strict=True):
         binomial = _fair_binomial(count)

@@ -11,7 +11,7 @@ import polars as pl
 from carb_data import ScoreTable
 from carb_metrics.accuracy import grouped_accuracy
 from carb_metrics.cells import Result
-from carb_metrics.clusters import Ints, cluster_of, is_clustered, number
+from carb_metrics.clusters import CLUSTER, Ints, number, with_clusters
 from carb_metrics.intervals import Floats, check_confidence
 from carb_metrics.outcomes import Errors, Ties, set_outcomes
 from carb_metrics.paired import adjust, paired_rows
@@ -60,7 +60,7 @@ def rank(
         correction: the correction of ``p_adjusted`` in ``.pairs``: ``holm`` or ``bh``.
     """
     check_confidence(confidence)
-    sets = set_outcomes(scores, ties)
+    sets = with_clusters(set_outcomes(scores, ties))
     found = grouped_accuracy(sets, "scorer", confidence, errors=errors, resamples=1)
     cells = {name: found.of(name).overall for name in found.scorers}
     silent = [
@@ -122,9 +122,9 @@ class _Matrix:
         self.credit: Floats = np.full((len(names), item.max(initial=-1) + 1), np.nan)
         self.credit[scorer, item] = credit
         self.cluster: Ints | None = None
-        if is_clustered(sets):
+        if CLUSTER in sets.columns:
             self.cluster = np.zeros(self.credit.shape[1], dtype=np.int64)
-            self.cluster[item] = cluster_of(sets)
+            self.cluster[item] = sets[CLUSTER].to_numpy()
 
     def pairs(self, i: int, confidence: float) -> list[PairRow]:
         """A scorer and each later one, without names."""

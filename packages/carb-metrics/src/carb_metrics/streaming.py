@@ -14,7 +14,7 @@ from carb_data import CarbError
 from carb_data.table import COLUMNS, OPTIONAL
 from carb_metrics.accuracy import grouped_accuracy
 from carb_metrics.cells import Grouped
-from carb_metrics.clusters import CLUSTER, TIES, cluster_of, holds_several
+from carb_metrics.clusters import CLUSTER, TIES, with_clusters
 from carb_metrics.outcomes import Errors, Ties, count_kinds, outcomes_of_frame
 from carb_metrics.tally import GAP_DRAWS, Weights
 
@@ -83,9 +83,9 @@ def _count(table: pl.LazyFrame, keys: list[str], ties: Ties, batch: int) -> pl.D
     together = pl.concat(counts, how="vertical_relaxed")
     if "count" not in together.columns:
         sets = together.with_columns(count=pl.lit(1, pl.Int64))
-        cluster = cluster_of(together)
-        if holds_several(together, cluster):
-            return together.drop(*TIES, strict=False).with_columns(pl.Series(CLUSTER, cluster))
+        clustered = with_clusters(together)
+        if CLUSTER in clustered.columns:
+            return clustered.drop(*TIES, strict=False)
         together = sets.drop("item_id", *TIES, strict=False)
     return together.group_by(pl.all().exclude("count")).agg(pl.col("count").sum()).sort(pl.all())
 

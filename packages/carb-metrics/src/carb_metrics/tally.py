@@ -157,8 +157,9 @@ class Tally:
         if self.scorer is not None:
             place = {name: number for number, name in enumerate(names)}
             of = np.array([place[name] for name in self.scorer], dtype=np.int64)
-        given: dict[str, Floats | None] = {"overall": None, "macro": np.ones(len(self.n))}
-        given |= {} if weight is None else {"weighted": weight}
+        given: dict[str, Floats | None] = {"overall": None}
+        if len(self.n) > len(names):  # the averages over a single group are that group
+            given |= {"macro": np.ones(len(self.n))} | ({} if weight is None else {"weighted": weight})
         units, effects = self.units, {}
         if units is not None:  # of all scorers at once
             effects = {key: self.design(units, of, len(names), value) for key, value in given.items()}
@@ -263,27 +264,25 @@ class Tally:
         t = float(stdtrit(max(freedom, 1.0), 0.5 + self.confidence / 2))
         return self.cell(rows, accuracy, centre * (1 - centre) / variance * (normal_quantile(self.confidence) / t) ** 2)
 
-    def noise(self, rows: Ints, draws: int, seed: int) -> Floats:
-        """(draws, groups) normal deviations of the groups' accuracies, correlated where they share clusters."""
-        count = len(rows)
-        variance = self.variances(rows) * self.effect[rows]
-        normal = _normals(draws, count, seed)
+    def covariance(self, rows: Ints) -> Floats:
+        """(groups, groups) covariance of the groups' accuracies, which shared clusters correlate."""
+        deviation = np.sqrt(self.variances(rows) * self.effect[rows])
         if self.units is None:
-            return normal * np.sqrt(variance)
+            return np.diag(deviation) ** 2
+        count = len(rows)
         units = self.units.of(rows)
         place = np.zeros(len(self.n), dtype=np.int64)
         place[rows] = np.arange(count)
         residual = units.credit - self.accuracy[units.group]
         pair = units.cluster * count + place[units.group]
-        sums = np.bincount(pair, residual, (int(units.cluster.max()) + 1) * count).reshape(-1, count)
-        together = sums.T @ sums
+        sums = sum_by(pair, residual, (int(units.cluster.max()) + 1) * count).reshape(-1, count)
+        together: Floats = sums.T @ sums
         spread = np.sqrt(np.diag(together))
         scale = np.divide(1.0, spread, out=np.zeros(count), where=spread > 1e-9)
         correlation = together * scale * scale[:, None]
         np.fill_diagonal(correlation, 1.0)
-        values, vectors = np.linalg.eigh(correlation)
-        root: Floats = vectors * np.sqrt(np.clip(values, 0, None)) * np.sqrt(variance)[:, None]
-        return np.asarray(normal @ root.T)
+        covariance: Floats = correlation * deviation * deviation[:, None]
+        return covariance
 
     def gap(self, rows: Ints, draws: int, seed: int) -> Gap:
         """Best minus worst group, with an interval that allows for having picked them by looking.
@@ -293,19 +292,23 @@ class Tally:
         after Andrews and Soares (2010), Econometrica 78:119-157. Where best and worst are clear it is the plain
         normal interval; near ties it is conservative.
         """
-        noise = self.noise(rows, draws, seed)
+        covariance = self.covariance(rows)
+        variance = np.diag(covariance)
         accuracy = self.accuracy[rows]
         best, worst = (rows[accuracy == pick].min() for pick in (accuracy.max(), accuracy.min()))
         top, bottom = int(np.flatnonzero(rows == best)[0]), int(np.flatnonzero(rows == worst)[0])
-        may_be_top = accuracy[top] - accuracy <= CONTENDER * (noise - noise[:, [top]]).std(0)
-        may_be_bottom = accuracy - accuracy[bottom] <= CONTENDER * (noise - noise[:, [bottom]]).std(0)
+        # Standard errors of the difference between each group and the best, and the worst.
+        to_top, to_bottom = (np.sqrt(np.maximum(variance + variance[i] - 2 * covariance[i], 0)) for i in (top, bottom))
+        may_be_top = accuracy[top] - accuracy <= CONTENDER * to_top
+        may_be_bottom = accuracy - accuracy[bottom] <= CONTENDER * to_bottom
         difference = float(accuracy[top] - accuracy[bottom])
-        pair = noise[:, top] - noise[:, bottom]
-        below, above = percentile_interval(pair, self.confidence)
+        above = below = normal_quantile(self.confidence) * float(to_top[bottom])
         if may_be_top.sum() > 1 or may_be_bottom.sum() > 1:
+            # A little more than the covariance: groups that hold the same clusters leave it without a root.
+            noise = _normals(draws, len(rows), seed) @ np.linalg.cholesky(covariance + 1e-9 * np.diag(variance)).T
             wide = noise[:, may_be_top].max(1) - noise[:, may_be_bottom].min(1)
-            above = percentile_interval(wide, self.confidence)[1]
-        low, high = difference - float(above), difference - float(below)
+            above = float(percentile_interval(wide, self.confidence)[1])
+        low, high = difference - above, difference + below
         if not 0 < difference < 1:  # Newcombe (1998), Statistics in Medicine 17:873-890, method 10
             low, high = self.newcombe(best, worst)
         return Gap(
