@@ -19,7 +19,6 @@ from carb_metrics.resampling import jackknife_interval, sum_by
 from carb_metrics.rows import row_of
 
 SIMULATIONS = 1000
-_CHUNK = 5_000_000
 
 
 class BinRow(Result):
@@ -109,8 +108,9 @@ def calibration(
     curve = tuple(row_of(BinRow, (*row, *limit[1:])) for *row, limit in rows)
     distance = np.abs(accuracy - mean_said)
     ece = float(distance @ n[used] / len(said))
-    alone = clusters is None
-    against = _simulated(said, bin_of, used, seed) if alone else _turned(right - said, bin_of, cluster, seed)
+    expected, against = _if_calibrated(said, bin_of, seed)
+    if clusters is not None:
+        against = _turned(right - said, bin_of, cluster, seed)
     units = np.column_stack([sum_by(cluster, (said - right) ** 2), sum_by(cluster)])
     brier, brier_low, brier_high = jackknife_interval(units, lambda sums: sums[..., 0] / sums[..., 1], confidence)
     if brier_low is not None and brier_high is not None:
@@ -118,7 +118,7 @@ def calibration(
     return Calibration(
         n=len(said),
         ece=ece,
-        ece_if_calibrated=_expected(said, bin_of, used),
+        ece_if_calibrated=expected,
         p=float((1 + (against >= ece - 1e-12).sum()) / (1 + len(against))),
         mce=float(distance.max()),
         brier=Estimate(estimate=brier, low=brier_low, high=brier_high),
@@ -126,36 +126,30 @@ def calibration(
     )
 
 
-def _expected(said: Floats, bin_of: npt.NDArray[np.int64], used: npt.NDArray[np.int64]) -> float:
-    """Mean ECE of judges that are right exactly as often as they say.
-
-    The count of right cases in a bin is Poisson-binomial; its distribution is the product of the cases' own.
-    """
-    total = 0.0
-    for part in used:
-        chances = said[bin_of == part]
-        shares = np.column_stack([1 - chances, chances])  # a row per case: of having none right, one, ...
-        while len(shares) > 1:  # two rows become that of their sum
-            if len(shares) % 2:
-                shares = np.vstack([shares, np.eye(1, shares.shape[1])])
-            size = 2 * shares.shape[1] - 1
-            spectrum = np.fft.rfft(shares, size)
-            shares = np.fft.irfft(spectrum[::2] * spectrum[1::2], size)
-        total += float(shares[0] @ np.abs(np.arange(shares.shape[1]) - chances.sum()))
-    return total / len(said)
+def _counts(chances: Floats) -> Floats:
+    """(cases + 1,) probability of each count of right cases: Poisson-binomial, the product of the cases' own."""
+    shares = np.column_stack([1 - chances, chances])  # a row per case: of having none right, one, ...
+    while len(shares) > 1:  # two rows become that of their sum
+        if len(shares) % 2:
+            shares = np.vstack([shares, np.eye(1, shares.shape[1])])
+        size = 2 * shares.shape[1] - 1
+        spectrum = np.fft.rfft(shares, size)
+        shares = np.fft.irfft(spectrum[::2] * spectrum[1::2], size)
+    result: Floats = np.clip(shares[0], 0, None)
+    return result
 
 
-def _simulated(said: Floats, bin_of: npt.NDArray[np.int64], used: npt.NDArray[np.int64], seed: int) -> Floats:
-    """ECE of judges that are right exactly as often as they say."""
+def _if_calibrated(said: Floats, bin_of: npt.NDArray[np.int64], seed: int) -> tuple[float, Floats]:
+    """ECE of judges that are right exactly as often as they say: its mean, exact, and draws of it."""
     rng = np.random.default_rng(seed)
-    order = np.argsort(bin_of, kind="stable")
-    said, starts = said[order], np.searchsorted(bin_of[order], used)
-    found = []
-    step = max(1, _CHUNK // len(said))
-    for start in range(0, SIMULATIONS, step):
-        right = rng.random((min(step, SIMULATIONS - start), len(said))) < said
-        found.append(np.abs(np.add.reduceat(right - said, starts, axis=1)).sum(1) / len(said))
-    return np.concatenate(found)
+    mean, drawn = 0.0, np.zeros(SIMULATIONS)
+    for part in np.unique(bin_of):
+        chances = said[bin_of == part]
+        shares = _counts(chances)
+        distance = np.abs(np.arange(len(shares)) - chances.sum()) / len(said)
+        mean += float(shares @ distance)
+        drawn += distance[np.minimum(np.searchsorted(np.cumsum(shares), rng.random(SIMULATIONS)), len(chances))]
+    return mean, drawn
 
 
 def _turned(residual: Floats, bin_of: npt.NDArray[np.int64], cluster: npt.NDArray[np.int64], seed: int) -> Floats:

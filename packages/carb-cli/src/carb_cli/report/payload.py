@@ -242,20 +242,19 @@ def _scores(
     """
     frame = scores.frame.filter(pl.col("perturbation").is_null())
     columns = pl.col("scorer", "item_id", "response_id").cast(pl.String)
+    places = [(item.id, answer.id) for item in items for answer in (item.chosen, *item.rejected)]
+    pairs = [first + second for first in DIGITS for second in DIGITS]
     scales, found = [], []
     for name in names:
         rows = frame.filter(pl.col("scorer") == name).select(columns, "score").rows()
         known = {(item, response): score for _, item, response, score in rows if score is not None}
         low, high = min(known.values(), default=0.0), max(known.values(), default=0.0)
-        steps = (len(DIGITS) ** 2 - 1) / (high - low) if high > low else 0.0
+        steps = (len(pairs) - 1) / (high - low) if high > low else 0.0
         scales.append((low, high))
         found.append(
             "".join(
-                ABSENT
-                if (score := known.get((item.id, answer.id))) is None
-                else "".join(DIGITS[n] for n in divmod(round((score - low) * steps), len(DIGITS)))
-                for item in items
-                for answer in (item.chosen, *item.rejected)
+                ABSENT if (score := known.get(place)) is None else pairs[round((score - low) * steps)]
+                for place in places
             )
         )
     return scales, found
