@@ -172,6 +172,30 @@ def test_a_server_that_echoes_gives_the_same_numbers_but_the_entropy(tiny, serve
     assert (there.entropy.mean, there.entropy.n) == (None, 0)
 
 
+class GoneAfter(ByFolder):
+    """Models that are there for so many requests; the server looks a model up twice for each."""
+
+    def __init__(self, requests):
+        super().__init__()
+        self.lookups = 2 * requests
+
+    def __getitem__(self, name):
+        self.lookups -= name in self  # the first time it is loaded, and asked for again
+        if self.lookups < 0:
+            raise KeyError(name)
+        return super().__getitem__(name)
+
+
+def test_a_server_that_fails_only_at_log_probabilities_is_told_and_not_taken_for_one_that_has_none(tiny):
+    from transformers import AutoTokenizer
+
+    settings = ThinkSettings(prompts=PromptConfig(chat="no"), max_new_tokens=8)
+    server = TinyServer(GoneAfter(len(ROWS)), AutoTokenizer.from_pretrained(tiny))
+    with pytest.raises(CarbError, match=r"36 of 36 log-probabilities of verdicts were not answered \(first: .*no such"):
+        evaluated(tiny, settings, backend="openai", url=server.url, api="completions")
+    server.close()
+
+
 @pytest.mark.parametrize("chat", ["auto", "no"])
 def test_a_run_is_evaluated_by_a_server_from_its_folders(tiny, server, tmp_path, chat):
     """As by transformers, but for what the server does not say; and training does the same when it is done again."""

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Literal
+from typing import Literal, TypeVar
 
 from carb_data import CarbError
 from carb_data.models import Frozen
-from carb_scorers.models import Continuation, Failure, Generation, LanguageModel, Prompt, Writing
+from carb_scorers.models import CannotError, Continuation, Failure, Generation, LanguageModel, Prompt, Writing
 from tal_rlvr.appropriateness import label_logprob
 from tal_rlvr.judgement import MARKER, VERDICTS, FormatError, Judgement, Verdict, before_verdict, parse_judgement
 from tal_rlvr.masking import mask_verdict
@@ -17,6 +17,8 @@ from tal_rlvr.paired import Difference, Mean, difference, estimate
 from tal_rlvr.pairs import OrderedPair
 from tal_rlvr.reading import MARK, plain
 from tal_rlvr.scorer import ThinkSettings, judge_prompt
+
+T = TypeVar("T")
 
 
 class PairOutcome(Frozen):
@@ -101,7 +103,7 @@ async def evaluate_held_out(
         seed: the seed of sampling; each row is sampled by itself.
 
     Raises:
-        CarbError: a row was not answered.
+        CarbError: a row was not answered, or a log-probability failed that the backend can give.
     """
     prompts = [
         replace(
@@ -113,13 +115,7 @@ async def evaluate_held_out(
     temperature = 1.0 if decoding == "sample" else 0.0
     seeds = tuple(seed * len(rows) + number for number in range(len(rows)))
     written = await model.generate(prompts, Writing(settings.max_new_tokens, temperature, seed=seeds, entropy=True))
-    outputs = [one for one in written if isinstance(one, Generation)]
-    if len(outputs) < len(rows):
-        first = next(one for one in written if isinstance(one, Failure))
-        raise CarbError(
-            f"{len(rows) - len(outputs)} of {len(rows)} held-out prompts were not answered (first: "
-            f"{first.error.message})."
-        )
+    outputs = _answered(written, Generation, "held-out prompts")
     judgements = [
         parse_judgement(output.text, direct=settings.direct, lenient=not _copyable(row))
         for row, output in zip(rows, outputs, strict=True)
@@ -159,13 +155,21 @@ async def _label_logprobs(
     twice = [prompt for prompt in prompts for _ in VERDICTS]
     try:
         found = await model.continuation_logprobs(twice, ends, end_of_turn=False)
-    except CarbError:  # the protocol's answer of a backend that cannot do it, such as a chat server
+    except CannotError:  # such as a chat server
         return [None for _ in labels]
-    last = [one.logprobs[-1] if isinstance(one, Continuation) else None for one in found]
-    return [
-        None if a is None or b is None else label_logprob((a, b), label)
-        for a, b, label in zip(last[::2], last[1::2], labels, strict=True)
-    ]
+    last = [one.logprobs[-1] for one in _answered(found, Continuation, "log-probabilities of verdicts")]
+    return [label_logprob((a, b), label) for a, b, label in zip(last[::2], last[1::2], labels, strict=True)]
+
+
+def _answered(found: Sequence[T | Failure], kind: type[T], what: str) -> list[T]:
+    """All of the answers; a ``CarbError`` where there are failures among them."""
+    answers = [one for one in found if isinstance(one, kind)]
+    if len(answers) < len(found):
+        first = next(one for one in found if isinstance(one, Failure))
+        raise CarbError(
+            f"{len(found) - len(answers)} of {len(found)} {what} were not answered (first: {first.error.message})."
+        )
+    return answers
 
 
 def _as_written(text: str, judgement: Judgement | FormatError) -> str:

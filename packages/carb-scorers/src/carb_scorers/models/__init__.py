@@ -4,6 +4,7 @@
 """
 
 from carb_scorers.models.protocol import (
+    CannotError,
     Choices,
     Continuation,
     Failure,
@@ -19,6 +20,7 @@ from carb_scorers.models.protocol import (
 )
 
 __all__ = [
+    "CannotError",
     "Choices",
     "Continuation",
     "Failure",

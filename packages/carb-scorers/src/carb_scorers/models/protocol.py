@@ -24,6 +24,10 @@ from carb_scorers.specs import ScorerOptions, read_options
 __all__ = ["LANGUAGE_MODELS", "plain_text", "read_backend_options"]
 
 
+class CannotError(CarbError):
+    """A backend has no such operation at all; the message says which option to change. Not an operation that failed."""
+
+
 class Turn(TypedDict):
     """One turn of a chat."""
 
@@ -138,7 +142,7 @@ class Reward:
 class LanguageModel(Protocol):
     """A generative model behind ``judge`` and ``implicit``.
 
-    A backend that cannot do one of the operations raises ``CarbError`` from it, saying which option to change.
+    A backend that cannot do one of the operations raises ``CannotError`` from it, saying which option to change.
     """
 
     model: str

@@ -17,6 +17,7 @@ from carb_scorers.models.openai.options import OpenAIOptions, open_endpoint
 from carb_scorers.models.openai.reading import Step, among, chat_steps, completion_steps, continuation, first_choice
 from carb_scorers.models.protocol import (
     BackendKind,
+    CannotError,
     Choices,
     Continuation,
     Failure,
@@ -133,10 +134,10 @@ class OpenAIModel:
         """See ``LanguageModel``. Needs a server that echoes the prompt's own log-probabilities, such as vLLM's.
 
         Raises:
-            CarbError: with ``api=chat``, for which servers have no such thing.
+            CannotError: with ``api=chat``, for which servers have no such thing.
         """
         if self._chat:
-            raise CarbError(
+            raise CannotError(
                 f"'{self.model}': chat servers do not report the log-probability of a given answer. Use "
                 f"api=completions with a server that can echo (vLLM's can), or backend=hf or backend=vllm."
             )
@@ -203,7 +204,7 @@ class OpenAIModel:
         """Each token of an answer with the most probable ones in its place."""
         reported = choice.get("logprobs") or {}
         if not reported and not self._reports_logprobs:
-            raise CarbError(f"The server gives no log-probabilities for '{self.model}'; use read=generate.")
+            raise CannotError(f"The server gives no log-probabilities for '{self.model}'; use read=generate.")
         steps = chat_steps(reported) if self._chat else completion_steps(reported)
         self._reports_logprobs = True
         return steps
