@@ -11,12 +11,13 @@ from __future__ import annotations
 import base64
 import hashlib
 from collections.abc import Mapping, Sequence
+from functools import cache
 from importlib import resources
 from importlib.metadata import version
 from typing import Any
 from urllib.parse import urlencode
 
-from jinja2 import Environment, FunctionLoader
+from jinja2 import Environment, FunctionLoader, Template
 from markupsafe import Markup
 
 from carb_cli.display import percent, safe
@@ -67,10 +68,6 @@ def render(
     """
     data = payload(report, runs.dataset, runs.scores, rationales, budget=budget)
     style, script = asset("style.css"), "".join(map(asset, SCRIPTS))
-    environment = Environment(
-        autoescape=True, trim_blocks=True, lstrip_blocks=True, finalize=plain, loader=FunctionLoader(asset)
-    )
-    environment.filters |= {"percent": percent, "number": number, "p": p_value, "level": _level_of(report)}
     parts, names = report.scorers.values(), list(report.scorers)
     items = {item.id: item for item in runs.dataset}
     perturbed = any(part.perturbation for part in parts)
@@ -97,8 +94,9 @@ def render(
         "consistency-section": not consistent,
         "validity-section": report.validity is None,
     }
-    return environment.from_string(asset("page.html.jinja")).render(
+    return template("page.html.jinja").render(
         report=report,
+        shade=_shade_of(report),
         short=labels(report.scorers),
         sections=[(anchor, title) for anchor, title in SECTIONS if not empty.get(anchor)],
         best=best_of(report),
@@ -130,6 +128,20 @@ def render(
         script_hash=csp_hash(script),
         version=version("carb-cli"),
     )
+
+
+def template(name: str) -> Template:
+    """A template of this package; it is compiled once."""
+    return _environment().get_template(name)
+
+
+@cache
+def _environment() -> Environment:
+    made = Environment(
+        autoescape=True, trim_blocks=True, lstrip_blocks=True, finalize=plain, loader=FunctionLoader(asset)
+    )
+    made.filters |= {"percent": percent, "number": number, "p": p_value}
+    return made
 
 
 def plain(value: Any) -> Any:
@@ -228,14 +240,14 @@ def _figures(report: Report) -> dict[str, Markup]:
     return {name: Markup(figure.inline()) for name, figure in found.items()}  # noqa: S704 - Vega escapes texts
 
 
-def _level_of(report: Report) -> Any:
+def _shade_of(report: Report) -> Any:
     """Colour class of a cell: u1 to u10 above chance, d1 to d5 below, none where its interval holds chance.
 
     The shade follows the limit of the interval that is nearer to chance, so that few sets give a pale cell.
     """
     chance = report.dataset.chance if report.dataset.chance is not None else 0.5
 
-    def level(cell: Cell | None) -> str:
+    def shade(cell: Cell | None) -> str:
         if cell is None or cell.low is None or cell.high is None:
             return ""
         if cell.low > chance:
@@ -244,7 +256,7 @@ def _level_of(report: Report) -> Any:
             return f"d{max(1, round(5 * (chance - cell.high) / chance))}"
         return ""
 
-    return level
+    return shade
 
 
 def asset(name: str) -> str:

@@ -12,15 +12,13 @@ from importlib.metadata import version
 from io import StringIO
 from pathlib import Path
 
-from jinja2 import Environment
 from markupsafe import Markup
 
-from carb_cli.display import percent
 from carb_cli.labels import labels
 from carb_cli.output import write
 from carb_cli.report.content import Runs, content, merged, read_runs
 from carb_cli.report.model import Report
-from carb_cli.report.page import asset, csp_hash, plain, render
+from carb_cli.report.page import asset, csp_hash, render, template
 from carb_cli.report.rationales import rationales
 from carb_cli.results import entry as entries
 from carb_cli.results.references import with_references
@@ -172,11 +170,9 @@ def _csv(report: Report) -> str:
     return out.getvalue()
 
 
-def _page(template: str, **fields: object) -> str:
+def _page(name: str, /, **fields: object) -> str:
     style, script = asset("style.css"), asset("sort.js") + asset("pick.js")
-    environment = Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True, finalize=plain)
-    environment.filters["percent"] = percent
-    return environment.from_string(asset(template)).render(
+    return template(name).render(
         **fields,
         style=Markup(style),  # noqa: S704 - our own files
         script=Markup(script),  # noqa: S704 - our own files
