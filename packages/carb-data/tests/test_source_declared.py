@@ -202,12 +202,13 @@ FOUND = {  # by readings (docs/readings.md): sets, or answers, that must not be 
     "isannlp-dialect-th": ["nangrong/00095", "nangrong/00230", "nangrong/00300"],
     "jethics": ["request/00309", "not-request/00289"],
     "keico-ja": ["formal/02174"],
-    "mera-human-ru": ["second/00104", "second/00110", "first/00256"],
+    "mera-human-ru": ["second/00104", "second/00110", "first/00256", "first/00096", "first/00173"],
     "refranes-mexicanos": ["sayings/00000"],
+    "tydip": ["es/00194", "es/00463", "vi/00033", "vi/00381"],
     "wiktionary-idioms-de": ["idioms/00032", "idioms/00238", "idioms/00947"],
-    "wiktionary-phrases-ru": ["phrases/00214", "phrases/01015"],
-    "worldcuisines-kb": ["de/02100", "ru/02100", "ja/02046", "zh/02182", "ar/00033"],
-    "xsafety": ["ja/00103", "de/00042", "ar/00056"],
+    "wiktionary-phrases-ru": ["phrases/00214", "phrases/01015", "phrases/00384", "phrases/01046"],
+    "worldcuisines-kb": ["de/02100", "ru/02100", "ja/02046", "zh/02182", "ar/00033", "ja/01543", "th/00134"],
+    "xsafety": ["ja/00103", "de/00042", "ar/00056", "zh/00113", "zh/00124"],
 }
 
 
@@ -225,7 +226,7 @@ def test_what_readings_found_is_not_built(name):
     [
         ("talpco", r"^[AB]: "),
         ("wiktionary-idioms-de", r"(?i)umgangssprachlich\b|muss überarbeitet"),
-        ("worldcuisines-kb", "義大利"),
+        ("worldcuisines-kb", "(?i)義大利|維也納|羅馬|波蘭|alemany|scotch|шотл|스카치|スコッチ|escoc"),
         ("xsafety", r"^[أA][.-] "),
     ],
 )
@@ -245,10 +246,19 @@ def test_no_dish_shares_its_name_with_a_dish_of_another_country():
 
 
 @pytest.mark.skipif(not (REAL / "more").is_dir(), reason="no public data; set CARB_DATA_DIR")
+def test_no_dish_is_of_several_countries_by_its_own_record():
+    """Nasi goreng and shashlik have one country, but several in the field Area: Malaysia, the Caucasus."""
+    built = {row.id.rpartition("/")[2] for row in rows("worldcuisines-kb") if isinstance(row, BonSet)}
+    several = {"nasi goreng": "00016", "solyanka": "01192", "shashlik": "01205", "ful medames": "01269"}
+    several |= {"mulukhiyah": "01301", "falafel": "01326", "sulu köfte": "01563", "chai tow kway": "02208"}
+    assert built.isdisjoint(several.values())
+
+
+@pytest.mark.skipif(not (REAL / "more").is_dir(), reason="no public data; set CARB_DATA_DIR")
 def test_nobody_thanks_or_greets_among_the_less_polite():
     kind = re.compile(
         r"(?i)\b(?:thank|please|sorry|gracias|por favor|hola|perdon|спасибо|пожалуйста|здравствуй|cảm ơn|xin lỗi)"
-        r"|감사|부탁|죄송"
+        r"|xin hỏi|감사|부탁|죄송"
     )
     for row in rows("tydip"):
         if isinstance(row, BonSet):

@@ -1,4 +1,4 @@
-"""CARE, XSafety, OMGEval and RMB: small made-up files in their layouts, and the numbers on the real ones."""
+"""CARE, XSafety and OMGEval: small made-up files in their layouts, and the numbers on the real ones."""
 
 from __future__ import annotations
 
@@ -17,7 +17,6 @@ from carb_data.models import BonSet
 from carb_data.sources import CandidatePool, Reference, Skip, build, rows
 from carb_data.sources.care import clean
 from carb_data.sources.grouping import _REPEATED, _repeats, is_degenerate
-from carb_data.sources.rmb import _says_the_same
 
 REAL = Path(os.environ.get("CARB_DATA_DIR", "none"))
 needs_real = pytest.mark.skipif(not (REAL / "care").is_dir(), reason=f"no public data at {REAL}; set CARB_DATA_DIR")
@@ -151,56 +150,10 @@ def test_omgeval_gives_pools_of_usable_answers(tmp_path):
         list(rows("omgeval", folder, languages="english"))
 
 
-def rmb_row(uid: str, losers: int, **changes) -> dict:
-    turn = {"role": "user", "content": "Hello?", "language": "English"}
-    worse = [{"llm_name": f"m{n}", "answer": f"bad {n}"} for n in range(losers)]
-    best = {"llm_name": "best", "answer": "good"}
-    row = {"conversation_input": [turn], "bon_best": best, "loser_list": worse, "bon_uid": uid, "category_path": "x"}
-    return row | changes
-
-
-@given(losers=st.lists(st.integers(0, 6), min_size=1, max_size=8), seed=st.integers(0, 3), count=st.integers(1, 4))
-@settings(max_examples=40, deadline=None)
-def test_rmb_takes_the_best_against_worse(losers, seed, count):
-    with tempfile.TemporaryDirectory() as folder:
-        place = Path(folder) / "BoN_set" / "Helpfulness" / "Chat"
-        place.mkdir(parents=True)
-        (place / "Small Talk.json").write_text(json.dumps([rmb_row(str(n), k) for n, k in enumerate(losers)]))
-        got = list(rows("rmb", folder, seed=seed, rejected=count))
-        assert got == list(rows("rmb", Path(folder) / "BoN_set", seed=seed, rejected=count))
-    assert [isinstance(row, BonSet) for row in got] == [n >= count for n in losers]
-    for row in got:
-        if isinstance(row, BonSet):
-            assert row.chosen.text == "good"
-            assert len({r.text for r in row.rejected}) == count
-            assert row.topic == "control: Helpfulness/Chat/Small Talk"
-
-
-def test_rmb_conversations_keep_their_turns(tmp_path):
-    turns = [
-        {"role": role, "content": text, "language": "English"}
-        for role, text in [("user", "Hi"), ("assistant", "Hello"), ("user", "Why?")]
-    ]
-    (tmp_path / "Harmlessness").mkdir()
-    content = [
-        rmb_row("1", 3, conversation_input=turns),
-        rmb_row("2", 3, conversation_input=turns[:2]),
-        rmb_row("3", 3, conversation_input=[turns[0] | {"language": "Latin"}]),
-    ]
-    (tmp_path / "Harmlessness" / "S1.json").write_text(json.dumps(content))
-    got = list(rows("rmb", tmp_path))
-    assert got[0].prompt == "User: Hi\n\nAssistant: Hello\n\nUser: Why?"
-    assert got[0].domain == "safety"
-    assert [row.reason for row in got[1:]] == [
-        "the conversation does not end with the user",
-        "the conversation is not in English",
-    ]
-
-
 @needs_real
 @pytest.mark.parametrize(
     ("name", "items", "least"),
-    [("care", 450, 450), ("xsafety", 1400, 560), ("omgeval", 821, 450), ("rmb", 844, 190)],
+    [("care", 450, 450), ("xsafety", 1400, 560), ("omgeval", 821, 450)],
 )
 def test_the_real_files(tmp_path, name, items, least):
     report = build(name, REAL / name, tmp_path / "out.jsonl")
@@ -256,9 +209,3 @@ def test_answers_that_say_nothing_are_known(text, degenerate):
 def test_the_quick_search_for_repeated_text_finds_what_the_pattern_finds(before, part, times, after):
     text = before + part * times + after
     assert _repeats(text) is (_REPEATED.search(text) is not None)
-
-
-def test_a_worse_answer_that_takes_the_same_option_is_no_worse_answer():
-    best = "The correct answer is **a. Fast fit**, which is not a strategy of this kind."
-    assert _says_the_same("a. Fast fit", best)
-    assert not _says_the_same("b. Best fit", best)

@@ -72,7 +72,7 @@ class Source:
 _SHIPPED = {
     **{
         name: f"carb_data.sources.{name}:SOURCE"
-        for name in ("blend", "care", "normad", "omgeval", "rmb", "safeworld", "text", "wvs")
+        for name in ("blend", "care", "normad", "omgeval", "safeworld", "text", "wvs")
     },
     **{name: f"carb_data.sources.exchange:{name.upper()}" for name in ("datasets", "pairs", "rewardbench2")},
     "carb-open": "carb_data.sources.open:SOURCE",

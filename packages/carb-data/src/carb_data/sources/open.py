@@ -27,8 +27,6 @@ from carb_data.sources.published import find_files, published_names
 __all__ = ["NAME", "SOURCE", "cell"]
 
 NAME = "carb-open"
-_NOT_TAKEN = ("rmb",)
-"""Open sources without culture: a control."""
 
 Cell = tuple[str, str, Kind]
 _Bin = tuple[str, str, Kind, bool]
@@ -38,9 +36,7 @@ _Bin = tuple[str, str, Kind, bool]
 class OpenOptions(Options):
     """Options of ``carb-open``."""
 
-    sources: Names = Field(
-        (), description="Sources to draw from besides the seed; by default all open ones but for controls"
-    )
+    sources: Names = Field((), description="Sources to draw from besides the seed; by default all open ones")
     cap: int = Field(
         250, ge=1, description="Most sets of a cell; as many mirrors, such as English sets of families, may be beside"
     )
@@ -85,8 +81,7 @@ def _is_silver(item: BonSet) -> bool:
 
 def _units(options: OpenOptions, seed: int) -> Iterator[list[BonSet]]:
     """Families, and sets that belong to none, of all sources."""
-    names = options.sources or tuple(name for name in _open_names() if name not in _NOT_TAKEN)
-    for name in names:
+    for name in options.sources or _open_names():
         try:
             find_files(sources[name].files or name)
         except CarbError:
