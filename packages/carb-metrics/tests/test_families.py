@@ -113,6 +113,21 @@ def test_families_are_the_units_of_the_interval():
     assert together.high - together.low > 1.5 * (apart.high - apart.low)
 
 
+def test_the_interval_leaves_chance_out_where_the_test_does():
+    """Few families move, all the same way: the test settles it where an interval that allows for 0 and 1 does not."""
+    dataset = Dataset(item for i in range(60) for item in family(i))
+
+    def score(item, response):
+        number, place, answer = map(int, response.id.removeprefix("f").split("-"))
+        return float(answer == (number < 7 and place == 0))  # the first answer everywhere, but not where it is right
+
+    row = family_accuracy(scored(dataset, score), dataset).of("s")
+    assert row.accuracy.p == pytest.approx(2 / 2**7 - 1 / 2**7)
+    for level in (0.5, 0.9, 0.95, 0.99):
+        mine = family_accuracy(scored(dataset, score), dataset, confidence=level).of("s").accuracy
+        assert (mine.p < 1 - level) == (not mine.low <= row.chance <= mine.high)
+
+
 def test_mirrors_do_not_count_for_a_culture():
     dataset = Dataset(item for i in range(3) for item in family(i))
     table = scored(dataset, lambda _, r: float(r.role.value == "chosen")).with_items(dataset)

@@ -11,7 +11,7 @@ from carb_data import CarbError, Dataset, ScoreTable
 from carb_metrics.cells import Estimate, Result
 from carb_metrics.clusters import cluster_of
 from carb_metrics.intervals import check_confidence
-from carb_metrics.paired import mean_interval, paired
+from carb_metrics.paired import agreeing, mean_interval, paired
 
 __all__ = ["FamilyReport", "FamilyRow", "family_accuracy"]
 
@@ -30,7 +30,8 @@ class FamilyRow(Result):
     chance: float
     """What any scorer that does not read the place earns: the mean of 1/N over families, exactly."""
     accuracy: Estimate
-    """Mean over families of the accuracy within a family. ``p``: of the hypothesis that it is ``chance``."""
+    """Mean over families of the accuracy within a family. ``p``: of the hypothesis that it is ``chance``, which the
+    interval leaves out exactly where p is below 1 − confidence."""
     still: Estimate
     """Share of families in which the same answer is on top under every place. Families with an error are left out."""
     main_sets: int
@@ -145,6 +146,10 @@ def _row(scorer: str, group: str | None, frame: pl.DataFrame, confidence: float)
     accuracy, chance = family["accuracy"].to_numpy(), 1 / family["answers"].to_numpy()
     found = mean_interval(accuracy, cluster, confidence)
     test = paired(accuracy - chance, cluster, confidence)
+    if found.estimate is not None and found.low is not None and found.high is not None and test.p is not None:
+        settled, null = test.p < 1 - confidence, float(chance.mean())
+        low, high = agreeing(found.estimate, found.low, found.high, settled=settled, null=null)
+        found = found.model_copy(update={"low": low, "high": high, "p": test.p})
     picks = (
         frame.join(family.select("family"), on="family", how="semi")
         .group_by("family", "item_id")
@@ -166,7 +171,7 @@ def _row(scorer: str, group: str | None, frame: pl.DataFrame, confidence: float)
         sets=int(family["sets"].sum()),
         errors=int(right["failed"].sum()),
         chance=float(chance.mean()),
-        accuracy=found.model_copy(update={"p": test.p}),
+        accuracy=found,
         still=still,
         **main,
     )

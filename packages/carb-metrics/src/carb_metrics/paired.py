@@ -259,7 +259,7 @@ def paired_rows(
             continue
         exact, mid = sign_flip(units[i])
         low, high = difference_interval(part, confidence, float(effect[i]), float(freedom[i]), bounded=bounded)
-        low, high = _agreeing(float(mean[i]), low, high, settled=mid < 1 - confidence)
+        low, high = agreeing(float(mean[i]), low, high, settled=mid < 1 - confidence)
         results.append(
             Paired(
                 n=len(part),
@@ -275,17 +275,17 @@ def paired_rows(
     return results
 
 
-def _agreeing(mean: float, low: float, high: float, *, settled: bool) -> tuple[float, float]:
-    """The interval, with 0 in it or not as the test says; it always holds the mean.
+def agreeing(mean: float, low: float, high: float, *, settled: bool, null: float = 0.0) -> tuple[float, float]:
+    """The interval, with ``null`` in it or not as a test of ``null`` says; it always holds the mean.
 
-    Values on the far side of 0 are rejected wherever 0 is, so that the interval covers them as often as the test
-    keeps its level.
+    Values on the far side of ``null`` are rejected wherever ``null`` is, so that the interval covers them as often as
+    the test keeps its level.
     """
     low, high = min(low, mean), max(high, mean)
     if not settled:
-        return min(low, 0.0), max(high, 0.0)
-    edge = mean * 1e-6
-    return (max(low, edge), high) if mean > 0 else (low, min(high, edge))
+        return min(low, null), max(high, null)
+    edge = null + (mean - null) * 1e-6
+    return (max(low, edge), high) if mean > null else (low, min(high, edge))
 
 
 def difference_interval(
