@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from carb_data import CarbError, Dataset
+from carb_data.audit.features import SURFACE
 from carb_data.audit.report import Attack, AuditReport
 from carb_data.card import card, cells
 from carb_data.models import BonSet
@@ -50,6 +51,20 @@ def test_the_card_counts_every_cell(got):
     assert "| German |" in text
     assert "human-voted" in text
     assert f"{len(dataset)} sets" in text
+
+
+@needs_real
+def test_what_an_answer_shares_with_its_question_does_not_give_it_away():
+    """In the source as a whole it does in two sets of five: the meaning of an idiom shares letters with it."""
+    made = list(rows("carb-open", sources="wiktionary-idioms-de", cap=150))
+    taken = [row for row in made if isinstance(row, BonSet) and row.provenance.source == "wiktionary-idioms-de"]
+    assert len(taken) > 100
+    right = 0.0
+    for item in taken:
+        values = SURFACE["overlap"](item)
+        best = [r.id for r, value in zip(item.responses, values, strict=True) if value == max(values)]
+        right += (item.chosen.id in best) / len(best)
+    assert right <= len(taken) / 4 + 1
 
 
 def test_the_card_says_what_works_on_main_sets_alone():

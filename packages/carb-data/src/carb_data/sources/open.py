@@ -2,7 +2,8 @@
 
 A cell is a listed culture and a domain. Keys of a higher tier come first: what people voted for, wrote or catalogued
 before what a model wrote. Within a tier the sources of a cell take turns, its local language and English as well. A
-family is taken whole. Sets of another kind than culture have cells of their own, so that they displace none.
+family is taken whole. Where the words of a source's cultural sets give right answers away, only as many of these are
+taken as chance allows. Sets of another kind than culture have cells of their own, so that they displace none.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from carb_data.dataset import SEED_2, load
 from carb_data.errors import CarbError
 from carb_data.models import BonSet, Kind
 from carb_data.registry import cultures, is_main
+from carb_data.sources.balance import Ahead, ahead_of_chance, balanced
 from carb_data.sources.base import Names, Options, Source, rows, sources
 from carb_data.sources.grouping import plain
 from carb_data.sources.models import Skip
@@ -27,6 +29,8 @@ from carb_data.sources.published import find_files, published_names
 __all__ = ["NAME", "SOURCE", "cell"]
 
 NAME = "carb-open"
+
+_TELLING = "left out for balance: the words of its answers or of its question give the right answer away"
 
 Cell = tuple[str, str, Kind]
 _Bin = tuple[str, str, Kind, bool]
@@ -110,10 +114,11 @@ def _fill(
     for unit in units:
         first = min(unit, key=lambda item: (_bin(item)[0] not in _listed(), not _bin(item)[3], item.id))
         bins[_bin(first)][first.provenance.source, first.language].append(unit)
+    ahead = _ahead(units)
     for place in sorted(bins, key=lambda place: (not place[3], str(place))):
-        for unit in _in_turn(bins[place], seed):
-            reason = _why_not(unit, place, taken, asked, cap)
-            for item in unit:
+        for members, fits in _in_turn(bins[place], ahead, 2 * cap, seed):
+            reason = _why_not(members, place, taken, asked, cap) or (None if fits else _TELLING)
+            for item in members:
                 if reason is None:
                     taken[_bin(item)] += 1
                     asked.add((item.culture, plain(item.prompt_text)))
@@ -122,9 +127,20 @@ def _fill(
                     yield Skip(source_id=item.id, reason=reason, culture=item.culture, language=item.language)
 
 
-def _in_turn(strata: Mapping[tuple[str, str], list[list[BonSet]]], seed: int) -> Iterator[list[BonSet]]:
+def _ahead(units: Sequence[list[BonSet]]) -> dict[str, tuple[float, float]]:
+    """How far attacks are ahead of chance in the cultural sets that are no mirrors, by source and language."""
+    strata: dict[tuple[str, str], list[BonSet]] = defaultdict(list)
+    for item in itertools.chain.from_iterable(units):
+        if _bin(item)[3] and item.kind is Kind.CULTURE:
+            strata[item.provenance.source, item.language].append(item)
+    return {name: row for items in strata.values() for name, row in ahead_of_chance(items).items()}
+
+
+def _in_turn(
+    strata: Mapping[tuple[str, str], list[list[BonSet]]], ahead: Ahead, most: int, seed: int
+) -> Iterator[tuple[Sequence[BonSet], bool]]:
     queues = [
-        sorted(units, key=lambda unit: sha256(f"{seed}\0{unit[0].id}".encode()).digest())
+        balanced(sorted(units, key=lambda unit: sha256(f"{seed}\0{unit[0].id}".encode()).digest()), ahead, most)
         for _, units in sorted(strata.items())
     ]
     for turn in itertools.zip_longest(*queues):

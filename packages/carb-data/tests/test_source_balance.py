@@ -1,0 +1,117 @@
+"""The draw of carb-open: neither words nor what the question shares with an answer give the right one away."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from carb_data.models import BonSet
+from carb_data.sources.balance import ahead_of_chance, balanced
+
+WORDS = [f"{start}{end}" for start in ("sto", "riv", "clou", "bre") for end in ("ma", "lo", "ri", "tu")]
+
+
+def made(number: int, answers: list[str], question: str = "Which one?", right: int = 0) -> BonSet:
+    """A set of four answers, of which one is right."""
+    return BonSet.model_validate(
+        {
+            "id": f"made/{number}",
+            "culture": "german",
+            "domain": "values",
+            "language": "en",
+            "prompt": f"{question} {number}",
+            "responses": [
+                {"id": letter, "text": text, "role": "chosen" if n == right else "rejected", "language": "en"}
+                for n, (letter, text) in enumerate(zip("abcd", answers, strict=True))
+            ],
+            "provenance": {"source": "made", "source_id": str(number), "license": "CC0-1.0", "method": "authored"},
+        }
+    )
+
+
+def drawn(items: list[BonSet], most: int = 1000) -> list[BonSet]:
+    units = [[item] for item in items]
+    return [item for unit, fits in balanced(units, ahead_of_chance(items), most) for item in unit if fits]
+
+
+def plain_sets(count: int) -> list[BonSet]:
+    draw = random.Random(0)
+    return [
+        made(n, [f"{a} {b}" for a, b in zip(*[iter(draw.sample(WORDS, 8))] * 2, strict=True)]) for n in range(count)
+    ]
+
+
+def test_a_word_that_stands_in_right_answers_alone_leaves_hardly_a_set():
+    marked = [made(n, [f"{i.chosen.text} indeed", *(r.text for r in i.rejected)]) for n, i in enumerate(plain_sets(60))]
+    ahead = ahead_of_chance(marked)
+    assert all(words == 0.75 for _, words in ahead.values())
+    assert len(drawn(marked)) == 1
+
+
+def test_sets_that_say_nothing_are_all_taken():
+    items = plain_sets(200)
+    assert set(ahead_of_chance(items).values()) == {(0.0, 0.0)}
+    assert len(drawn(items)) == 200
+
+
+def test_half_of_the_sets_with_a_marker_leaves_as_many_of_them_as_chance_allows():
+    items = plain_sets(120)
+    for n in range(0, 120, 2):
+        items[n] = made(n, [f"{items[n].chosen.text} indeed", *(r.text for r in items[n].rejected)])
+    ahead = ahead_of_chance(items)
+    got = drawn(items)
+    assert sum(ahead[item.id][1] for item in got) <= 1
+    marked = sum(item.chosen.text.endswith("indeed") for item in got)
+    assert 0 < marked <= len(got) / 4 + 1
+    assert len(got) > 50
+
+
+def test_what_the_question_shares_with_the_answer_is_balanced_as_well():
+    shared = [
+        made(n, [r.text for r in item.responses], question=f"About {item.chosen.text}:")
+        for n, item in enumerate(plain_sets(40))
+    ]
+    assert all(overlap == 0.75 for overlap, _ in ahead_of_chance(shared).values())
+    assert len(drawn(shared)) == 1
+
+
+@given(st.lists(st.tuples(st.sampled_from([0.75, -0.25, 0.25]), st.sampled_from([0.5, -0.5, 0.0])), max_size=40))
+def test_no_attack_is_ever_more_than_a_set_ahead(rows):
+    items = [made(n, ["a", "b", "c", "d"]) for n in range(len(rows))]
+    ahead = {item.id: row for item, row in zip(items, rows, strict=True)}
+    totals = [0.0, 0.0]
+    given_back = []
+    for unit, fits in balanced([[item] for item in items], ahead, 30):
+        given_back.append(unit[0].id)
+        for place in (0, 1) if fits else ():
+            totals[place] += ahead[unit[0].id][place]
+            assert totals[place] <= 1 or ahead[unit[0].id][place] <= 0
+    assert sorted(given_back) == sorted(ahead)
+
+
+def test_a_family_counts_as_a_whole_and_mirrors_for_nothing():
+    items = plain_sets(8)
+    ahead = {items[0].id: (0.75, 0.75), items[1].id: (-0.25, -0.25)}
+    got = list(balanced([items[:4], items[4:]], ahead, 10))
+    assert [fits for _, fits in got] == [True, True]
+    assert [fits for _, fits in balanced([[items[0]]] * 4, ahead, 10)] == [True, False, False, False]
+
+
+def test_after_the_most_units_none_may_be_taken():
+    assert [fits for _, fits in balanced([[item] for item in plain_sets(5)], {}, 3)] == [True] * 3 + [False] * 2
+
+
+@pytest.mark.parametrize("language", ["zh", "th"])
+def test_scripts_without_spaces_are_learned_from(language):
+    """The same two characters open every right answer."""
+    signs = "山川草木金土水火日月田竹" if language == "zh" else "กขคงจชซดตถทน"
+    draw = random.Random(1)
+    items = []
+    for n in range(60):
+        answers = ["".join(draw.sample(signs, 4)) for _ in range(4)]
+        items.append(made(n, [signs[:2] + answers[0][2:], *answers[1:]]))
+    ahead = ahead_of_chance(items)
+    assert sum(words for _, words in ahead.values()) > 20
