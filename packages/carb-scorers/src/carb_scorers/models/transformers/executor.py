@@ -17,13 +17,15 @@ from carb_scorers.contract import ScoreError
 from carb_scorers.models.protocol import Failure
 from carb_scorers.models.transformers.batching import Pack, Row, order, pack_group, plan_passes
 from carb_scorers.models.transformers.cores import HasCore, row_alone
+from carb_scorers.models.transformers.threads import Threads
 
 PACK_TOKENS = 4096
 """Tokens in a pass of one item's rows, at most (but for a row that is longer alone). Not an option, so that no
 option changes a score; where memory runs out, it is halved."""
 
 CHUNK = 64
-"""Items whose tokens are prepared at once; while one chunk is computed, the next is prepared."""
+"""Items that share passes have their tokens prepared so many at once; while one chunk is computed, the next is
+prepared. Items with passes of their own are prepared one by one, so that no worker waits long for another's last."""
 
 W = TypeVar("W", bound=HasCore)
 X = TypeVar("X")
@@ -32,6 +34,10 @@ T = TypeVar("T")
 Read = Callable[[W, Any, Sequence[Row]], Sequence[T]]
 Done = dict[tuple[Row, ...], dict[Row, T | Failure]]
 """Outcomes of rows by the item that they belong to."""
+
+
+class _StoppedError(Exception):
+    """Another worker has failed, or was told to stop."""
 
 
 class Executor(Generic[W]):
@@ -48,6 +54,7 @@ class Executor(Generic[W]):
         self._workers = tuple(workers)
         self._budgets = [budget if merge else PACK_TOKENS] * len(self._workers)
         self.merge = merge
+        self._threads = Threads(sum(worker.core.device.type == "cpu" for worker in workers))
         self._lock = threading.Lock()
 
     @property
@@ -83,36 +90,40 @@ class Executor(Generic[W]):
         outcomes: list[list[T | Failure]] = [[] for _ in items]
         done: Done[T] = {}
         stopped = threading.Event()
-        size = max(1, min(CHUNK, -(-len(items) // (4 * len(self._workers)))))
+        size = max(1, min(CHUNK, -(-len(items) // (4 * len(self._workers))))) if self.merge else 1
         starts = iter(range(0, len(items), size))
         lock = threading.Lock()
-        with ThreadPoolExecutor(1, "encode") as pool:
+        with ThreadPoolExecutor(1, "encode") as encoder:
 
             def prepare(start: int) -> tuple[int, list[Sequence[Row | Failure]]]:
                 return start, [encode(item) for item in items[start : start + size]]
 
-            ahead = [pool.submit(prepare, start) for _, start in zip(self._workers, starts, strict=False)]
+            ahead = [encoder.submit(prepare, start) for _, start in zip(self._workers, starts, strict=False)]
 
             def work(number: int) -> None:
-                while not stopped.is_set():
-                    with lock:
-                        if not ahead:
-                            return
-                        chunk = ahead.pop(0)
-                        if (start := next(starts, None)) is not None:
-                            ahead.append(pool.submit(prepare, start))
-                    first, encoded = chunk.result()
-                    outcomes[first : first + len(encoded)] = self._chunk(number, encoded, read, packing, done, stopped)
-
-            with ThreadPoolExecutor(len(self._workers), "score") as pool:
-                others = [pool.submit(work, number) for number in range(1, len(self._workers))]
                 try:
-                    work(0)  # in the calling thread, which may be told to stop
+                    with self._threads.shared():
+                        while not stopped.is_set():
+                            with lock:
+                                if not ahead:
+                                    return
+                                chunk = ahead.pop(0)
+                                if (start := next(starts, None)) is not None:
+                                    ahead.append(encoder.submit(prepare, start))
+                            first, encoded = chunk.result()
+                            found = self._chunk(number, encoded, read, packing, done, stopped)
+                            outcomes[first : first + len(encoded)] = found
                 except BaseException:
                     stopped.set()
                     raise
+
+            with ThreadPoolExecutor(len(self._workers), "score") as pool:
+                others = [pool.submit(work, number) for number in range(1, len(self._workers))]
+                with suppress(_StoppedError):  # the error of the worker that stopped the others is told
+                    work(0)  # in the calling thread, which may be told to stop
                 for other in others:
-                    other.result()
+                    with suppress(_StoppedError):
+                        other.result()
         return outcomes
 
     def _chunk(
@@ -145,7 +156,7 @@ class Executor(Generic[W]):
                 if not values:
                     break  # plan again, with half the budget
             if stopped.is_set():
-                raise RuntimeError("another worker failed")
+                raise _StoppedError
         return [
             [entry if isinstance(entry, Failure) else done[key][entry] for entry in rows]
             for key, rows in zip(keys, encoded, strict=True)

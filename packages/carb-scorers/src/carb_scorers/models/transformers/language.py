@@ -27,8 +27,9 @@ from carb_scorers.models.transformers.cores import Core, HiddenCore, LanguageHea
 from carb_scorers.models.transformers.executor import each
 from carb_scorers.models.transformers.generate import generate
 from carb_scorers.models.transformers.items import ItemRunner
-from carb_scorers.models.transformers.loading import HFOptions, Loaded, devices, load
+from carb_scorers.models.transformers.loading import HFOptions, Loaded, load, uncollected
 from carb_scorers.models.transformers.probe import FAILURES, close, probe_rows, try_core
+from carb_scorers.models.transformers.workers import open_workers
 
 __all__ = ["around"]
 
@@ -68,6 +69,7 @@ class HFLanguageModel:
         self._tokenizer = workers[0].loaded.tokenizer
         self._items = ItemRunner(workers, options)
         self._packing = options.packing
+        self._writers = 1 if options.device == "auto" else len(workers)
         self._budget = options.batch_tokens
 
     @property
@@ -89,7 +91,7 @@ class HFLanguageModel:
         def run() -> list[Generation | Failure]:
             encoded = self._items.encode(prompts, self._ends, room=writing.max_tokens)
             copies = [worker.loaded for worker in self._items.workers]
-            return generate(copies, seeds, encoded, writing, budget=self._budget)
+            return generate(copies[: self._writers], seeds, encoded, writing, budget=self._budget)
 
         return await anyio.to_thread.run_sync(run)
 
@@ -197,6 +199,7 @@ def _narrows(core: Core, head: LanguageHead, row: Row) -> bool:
     return close(narrow.to(states.dtype), whole.to(states.dtype))
 
 
+@uncollected()
 def open_language_model(target: str, options: HFOptions) -> HFLanguageModel:
     """Load ``target`` once on every device asked for.
 
@@ -204,8 +207,11 @@ def open_language_model(target: str, options: HFOptions) -> HFLanguageModel:
         CarbError: see ``load``.
     """
     model_source(target)  # a typing error is told before torch is imported, which takes seconds
-    workers = [make_worker(load(target, options, "AutoModelForCausalLM", d), options) for d in devices(options)]
-    return HFLanguageModel(target, workers, options)
+
+    def opened(device: str) -> LanguageWorker:
+        return make_worker(load(target, options, "AutoModelForCausalLM", device), options)
+
+    return HFLanguageModel(target, open_workers(options, opened), options)
 
 
 def around(model: Any, tokenizer: Any) -> HFLanguageModel:

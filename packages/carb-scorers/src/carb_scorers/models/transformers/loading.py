@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import gc
 import hashlib
 import mmap
 import threading
@@ -35,8 +36,9 @@ class HFOptions(TemplateOptions):
     dtype: Literal["auto", "float32", "bfloat16", "float16", "float64"] = "auto"
     """``auto``: the dtype of the weights on a GPU, float32 on a CPU."""
     device: str = "auto"
-    """``auto``: the first GPU where there is one, else the CPU. Several (``cuda:0,cuda:1``, or ``all`` GPUs) get a
-    copy of the model and a worker each."""
+    """``auto``: the first GPU where there is one, else the CPU, with two workers where torch has two threads or more.
+    Several GPUs (``cuda:0,cuda:1``, or ``all``) get a copy of the model and a worker each; several workers on the CPU
+    (``cpu,cpu``) share one copy and torch's threads."""
     device_map: str | None = None
     """Passed to transformers (``auto`` spreads one model over all GPUs; needs accelerate); replaces ``device``."""
     attention: str = "auto"
@@ -174,6 +176,22 @@ def quiet() -> Iterator[None]:
         logging.set_verbosity(verbosity)
         if bars:
             logging.enable_progress_bar()
+
+
+@contextmanager
+def uncollected() -> Iterator[None]:
+    """Keep Python's collector of cyclic garbage from running meanwhile.
+
+    What importing torch and transformers and reading a large vocabulary make stays for good, and the collector would
+    go through it again and again: a sixth of the processor time of a start.
+    """
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
 
 
 def _loader(transformers: Any, loader: Loader, name: str, source: dict[str, Any]) -> Any:

@@ -18,8 +18,9 @@ from carb_scorers.models.transformers.batching import Row
 from carb_scorers.models.transformers.cores import Core, HiddenCore, OwnCore, lay_out
 from carb_scorers.models.transformers.executor import each
 from carb_scorers.models.transformers.items import ItemRunner
-from carb_scorers.models.transformers.loading import HFOptions, Loaded, devices, load
+from carb_scorers.models.transformers.loading import HFOptions, Loaded, load, uncollected
 from carb_scorers.models.transformers.probe import probe_rows, try_core
+from carb_scorers.models.transformers.workers import open_workers
 
 
 class RewardOptions(HFOptions):
@@ -106,6 +107,7 @@ def make_worker(loaded: Loaded, adapter: Adapter, options: RewardOptions) -> Rew
     return RewardWorker(loaded, whole, lambda states: states)
 
 
+@uncollected()
 def open_reward_model(target: str, options: RewardOptions) -> HFRewardModel:
     """Load ``target`` once on every device asked for.
 
@@ -114,17 +116,17 @@ def open_reward_model(target: str, options: RewardOptions) -> HFRewardModel:
             which counts.
     """
     model_source(target)  # a typing error is told before torch is imported, which takes seconds
-    workers = []
-    weights: tuple[float, ...] = ()
-    ending: tuple[int, ...] = ()
-    for device in devices(options):
-        adapter = adapter_for(target, options)
+    adapter = adapter_for(target, options)
+
+    def opened(device: str) -> RewardWorker:
         loaded = load(target, options, adapter.loader, device)
         lay_out(loaded.model)
-        weights = _weights(target, loaded.model, adapter, options)
-        ending = adapter.ending(loaded.model.config)
-        workers.append(make_worker(loaded, adapter, options))
-    return HFRewardModel(target, workers, options, weights, ending)
+        return make_worker(loaded, adapter, options)
+
+    workers = open_workers(options, opened)
+    model = workers[0].loaded.model
+    weights = _weights(target, model, adapter, options)
+    return HFRewardModel(target, workers, options, weights, adapter.ending(model.config))
 
 
 def _weights(target: str, model: Any, adapter: Adapter, options: RewardOptions) -> tuple[float, ...]:
