@@ -11,11 +11,15 @@ import pytest
 pytest.importorskip("lingua", reason="needs the extra 'checks'")
 
 from carb_data import Domain, Perturbation, cultures, load
-from carb_data.checks import check
+from carb_data.checks import CheckReport, check
 from carb_data.labels import names_culture
 
 SEED = load("carb-seed@1")
-REPORT = check(SEED)
+
+
+@pytest.fixture(scope="module")
+def report() -> CheckReport:
+    return check(SEED)
 
 
 def test_every_culture_has_at_least_ten_sets_in_every_domain():
@@ -62,8 +66,8 @@ def test_every_set_has_a_provenance_that_a_reader_can_follow():
         assert origin.url is None or re.fullmatch(r"https://[^\s]+", origin.url)
 
 
-def test_the_checks_find_nothing():
-    assert REPORT.findings == ()
+def test_the_checks_find_nothing(report):
+    assert report.findings == ()
 
 
 def test_an_answer_names_the_culture_only_where_all_four_do():
@@ -88,20 +92,20 @@ def test_lengths_are_alike_within_a_set():
 
 
 @pytest.mark.parametrize("name", ["longest", "shortest", "overlap", "punctuation", "language", "label", "first"])
-def test_no_surface_rule_gets_beyond_chance(name):
-    (attack,) = [attack for attack in REPORT.audit.attacks if attack.attack == name and attack.level == "all"]
+def test_no_surface_rule_gets_beyond_chance(report, name):
+    (attack,) = [attack for attack in report.audit.attacks if attack.attack == name and attack.level == "all"]
     assert attack.low <= attack.chance == 0.25 <= attack.high
     assert attack.effect is None or abs(attack.effect) < 0.25  # Cohen's "small" is 0.2
 
 
-def test_what_is_weak_in_the_first_version_stays_known():
+def test_what_is_weak_in_the_first_version_stays_known(report):
     # The right answer is more like the wrong ones than they are like each other; the second version repairs it.
-    assert {attack.attack for attack in REPORT.audit.working} == {"most alike (3-grams)", "most alike (4-grams)"}
+    assert {attack.attack for attack in report.audit.working} == {"most alike (3-grams)", "most alike (4-grams)"}
 
 
 @pytest.mark.parametrize("name", ["bag of words (known topics)", "character n-grams (known topics)"])
-def test_no_lexical_shortcut_beats_chance_by_more_than_five_points(name):
-    (attack,) = [attack for attack in REPORT.audit.attacks if attack.attack == name and attack.level == "all"]
+def test_no_lexical_shortcut_beats_chance_by_more_than_five_points(report, name):
+    (attack,) = [attack for attack in report.audit.attacks if attack.attack == name and attack.level == "all"]
     assert attack.accuracy <= 0.25 + 0.05
 
 
