@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from carb_data import CarbError, Dataset, Role, load
-from carb_data.models import BonSet
+from carb_data.models import BonSet, Votes
 from carb_data.sources import Skip, build, export, rows
 
 SAID = {"culture": "english", "domain": "commonsense"}
@@ -181,6 +181,15 @@ def test_folders_of_the_datasets_library(tmp_path):
         list(rows("datasets", tmp_path))
 
 
+def test_the_seed_is_read_from_a_folder_that_the_library_made_of_its_file(tmp_path):
+    library = pytest.importorskip("datasets", reason="the extra 'datasets' is not installed")
+    seed = load("carb-seed").filter(cultures=["german"])
+    seed.save(tmp_path / "seed.jsonl")
+    read = library.load_dataset("json", data_files=str(tmp_path / "seed.jsonl"), cache_dir=str(tmp_path / "cache"))
+    read.save_to_disk(str(tmp_path / "folder"))
+    assert Dataset(rows("datasets", tmp_path / "folder")).fingerprint == seed.fingerprint
+
+
 def test_a_row_that_is_no_set_is_skipped(tmp_path):
     item = load("carb-seed@1")[0].model_dump(mode="json")
     write(tmp_path, [item, item | {"prompt": ""}, item | {"responses": item["responses"][:1]}])
@@ -190,10 +199,13 @@ def test_a_row_that_is_no_set_is_skipped(tmp_path):
 
 
 @pytest.mark.parametrize("form", ["rewardbench2", "datasets"])
-def test_an_export_and_back_keeps_ids_origin_and_licence(tmp_path, form):
+@pytest.mark.parametrize("name", ["carb-seed@1", "carb-seed@2"])
+def test_an_export_and_back_keeps_ids_pages_votes_and_licence(tmp_path, form, name):
     if form == "datasets":
         pytest.importorskip("datasets", reason="needs the extra 'datasets'")
-    sets = Dataset(item.model_copy(update={"perturbed": ()}) for item in load("carb-seed@1")[:12])
+    bare = [item.model_copy(update={"perturbed": ()}) for item in load(name)[:12]]
+    voted = bare[0].responses[0].model_copy(update={"votes": Votes(asked=5, right=4), "language": "fr"})
+    sets = Dataset([bare[0].model_copy(update={"responses": (voted, *bare[0].responses[1:])}), *bare[1:]])
     path = tmp_path / ("folder" if form == "datasets" else "rows.jsonl")
     export(sets, path, form)
     back = Dataset(row for row in rows(form, path) if isinstance(row, BonSet))

@@ -8,7 +8,7 @@ import gzip
 import json
 import re
 import zlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -125,23 +125,30 @@ def _valid(content: object, path: Path, line: int, problems: list[Problem]) -> I
             reason = f"this carb-data reads {VERSION} and older, not {version!r}; install a newer carb-data"
             problems.append(Problem(str(path), line, "schema", reason))
             return
-        content = _without_table_form(content)
+        content = without_table_form(content)
     try:
         yield line, BonSet.model_validate(content)
     except ValidationError as error:
         problems.extend(line_problems(path, line, error))
 
 
-def _without_table_form(content: dict[str, Any]) -> dict[str, Any]:
+def without_table_form(content: Mapping[str, Any]) -> dict[str, Any]:
     """The fields of a set alone: tables write null for what is absent, and a conversation in a column of its own."""
     found = {name: value for name, value in content.items() if value is not None and name != "schema"}
     for name in _NESTED.intersection(found):
-        if isinstance(found[name], str):  # a column of JSON, as the ``datasets`` library writes mixed structures
-            with contextlib.suppress(ValueError):
-                found[name] = from_json(found[name])
+        whole = _from_text(found[name])
+        found[name] = [_from_text(part) for part in whole] if isinstance(whole, list) else whole
     if "messages" in found and "prompt" not in found:
         found["prompt"] = found.pop("messages")
     return found
+
+
+def _from_text(value: object) -> object:
+    """What a JSON text holds: the ``datasets`` library writes structures of unlike fields as such."""
+    if isinstance(value, str):
+        with contextlib.suppress(ValueError):
+            return from_json(value)
+    return value
 
 
 def _parquet(path: Path, problems: list[Problem]) -> Iterator[tuple[int, BonSet]]:

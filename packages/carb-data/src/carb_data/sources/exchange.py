@@ -18,9 +18,11 @@ from pydantic import Field, ValidationError
 
 from carb_data.errors import CarbError
 from carb_data.extras import require
+from carb_data.files import without_table_form
 from carb_data.models import BonSet, Domain, Provenance, Response, Role
 from carb_data.options import closest
 from carb_data.sources.base import Options, Source
+from carb_data.sources.export import RESPONSE_LISTS
 from carb_data.sources.models import Skip
 from carb_data.validation import first_defect
 
@@ -98,7 +100,7 @@ def to_set(record: Record, place: str, form: str, options: ExchangeOptions, seed
     """
     if "responses" in record:
         try:
-            return BonSet.model_validate(_without_nulls(dict(record)))
+            return BonSet.model_validate(without_table_form(record))
         except ValidationError as error:
             return Skip(source_id=place, reason=f"not a set: {first_defect(error)}")
     if record.get("source_source") and record.get("response_ids"):
@@ -159,7 +161,8 @@ def _as_exported(record: Record, place: str) -> BonSet | Skip:
     """A set from a row that ``export`` wrote: with its ids, its origin and its licence."""
     texts = [*record["chosen"], *record["rejected"]]
     models = [model or None for model in record.get("models") or [None] * len(texts)]
-    cultures = record.get("response_cultures") or [None] * len(texts)
+    said = {"language": record.get("language")}
+    lists = [record.get(key) or [said.get(name)] * len(texts) for key, name in RESPONSE_LISTS.items()]
     fields = {name: record[name] for name in ("id", "prompt", "culture", "domain", "language") if name in record}
     fields |= {name: record[name] for name in ("topic", "family", "kind") if record.get(name) is not None}
     try:
@@ -171,12 +174,11 @@ def _as_exported(record: Record, place: str) -> BonSet | Skip:
                         "id": id_,
                         "text": text,
                         "role": "rejected" if n else "chosen",
-                        "language": record.get("language"),
-                        "culture": culture,
                         "generator": model,
+                        **dict(zip(RESPONSE_LISTS.values(), others, strict=True)),
                     }
-                    for n, (id_, text, culture, model) in enumerate(
-                        zip(record["response_ids"], texts, cultures, models, strict=True)
+                    for n, (id_, text, model, *others) in enumerate(
+                        zip(record["response_ids"], texts, models, *lists, strict=True)
                     )
                 ],
                 "provenance": {
@@ -228,12 +230,6 @@ def _answer(value: Any, start: str) -> str:
             raise ValueError("chosen and rejected do not answer the same prompt")
         value = value[-1].get("content") if value and isinstance(value[-1], Mapping) else None
     return value if isinstance(value, str) and value.strip() else ""
-
-
-def _without_nulls(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {key: _without_nulls(inner) for key, inner in value.items() if inner is not None}
-    return [_without_nulls(inner) for inner in value] if isinstance(value, list) else value
 
 
 def _records(file: Path) -> Iterator[tuple[int, Record | str]]:

@@ -19,6 +19,13 @@ __all__ = ["export"]
 Form = Literal["rewardbench2", "pairs", "datasets"]
 FORMS: tuple[Form, ...] = ("rewardbench2", "pairs", "datasets")
 
+RESPONSE_LISTS = {
+    "response_languages": "language",
+    "response_cultures": "culture",
+    "response_sources": "source",
+    "response_votes": "votes",
+}
+"""What a row says of its responses in lists, beside texts, models and ids."""
 _META = ("culture", "domain", "language", "topic", "family", "kind")
 
 
@@ -66,6 +73,7 @@ def export(sets: Iterable[BonSet], path: str | Path, form: str) -> int:
 def rewardbench2_row(item: BonSet) -> dict[str, Any]:
     """A set as RewardBench 2 has it, with the culture, domain and language beside."""
     texts = [response.text for response in item.rejected]
+    responses = [response.model_dump(mode="json") for response in (item.chosen, *item.rejected)]
     return {
         "id": item.id,
         "prompt": item.prompt_text,
@@ -74,10 +82,10 @@ def rewardbench2_row(item: BonSet) -> dict[str, Any]:
         "num_correct": 1,
         "num_incorrect": len(texts),
         "total_completions": 1 + len(texts),
-        "models": [response.generator or "" for response in (item.chosen, *item.rejected)],
+        "models": [response["generator"] or "" for response in responses],
         "subset": item.domain.value,
-        "response_ids": [response.id for response in (item.chosen, *item.rejected)],
-        "response_cultures": [response.culture for response in (item.chosen, *item.rejected)],
+        "response_ids": [response["id"] for response in responses],
+        **{key: [response[name] for response in responses] for key, name in RESPONSE_LISTS.items()},
         **_meta(item),
     }
 
