@@ -266,6 +266,17 @@ def test_the_content_of_the_second_version_keeps_its_rules(seed):
     assert all(item.culture in cultures for item in sets)
 
 
+def test_the_figures_of_the_latest_wave_say_how_many_were_asked(seed):
+    found = [
+        (line.content.country, figures)
+        for line in seed.facts
+        for figures in (line.content.survey, line.content.second)
+        if figures is not None and figures.wave.startswith("7 ")
+    ]
+    assert [place for place, figures in found if figures.sample is None] == []
+    assert len({(place, figures.sample) for place, figures in found}) == len({place for place, _ in found})
+
+
 def edited(first: str, second: str) -> float:
     """Levenshtein distance in characters over the length of the longer text."""
     longest = max(len(first), len(second))

@@ -26,6 +26,8 @@ REPLY_WORDS = (45, 170)
 """Words of a reply, in scripts that space words; the guide says 60 to 150, of English."""
 REPLY_CHARACTERS = (90, 520)
 """Characters of a reply, in scripts that do not."""
+COUNTRIES = 12
+"""Countries for which a topic should have facts, at least."""
 APART = 25
 """Percentage points between two places of a family that hold opposed opinions, at least."""
 _JOINT = re.compile(r"(yes|no)-(yes|no)")
@@ -196,15 +198,41 @@ def _form(family: Family) -> Iterator[tuple[str, str]]:
             yield "answers", f"{openings[polarity]} of {len(family.answers)} answers begin with '{polarity}'"
             break
     if family.form == "reply":
-        unspaced = _base(family.language) in _UNSPACED
-        low, high = REPLY_CHARACTERS if unspaced else REPLY_WORDS
-        sizes = [len(a.text) if unspaced else len(a.text.split()) for a in family.answers]
+        unit, sizes = _sizes(family)
+        low, high = REPLY_CHARACTERS if unit == "characters" else REPLY_WORDS
         if min(sizes) < low or max(sizes) > high:
-            unit = "characters" if unspaced else "words"
             yield "answers", f"a reply has {low} to {high} {unit}, these have {sizes}"
     marks = Counter(answer.text.rstrip()[-1] for answer in family.answers)
     if len(marks) == 2 and 1 in marks.values():
         yield "answers", f"one answer alone ends in another character: {dict(marks)}"
+
+
+def _sizes(family: Family) -> tuple[str, list[int]]:
+    """The unit in which answers are measured, and the size of each."""
+    if _base(family.language) in _UNSPACED:
+        return "characters", [len(answer.text) for answer in family.answers]
+    return "words", [len(answer.text.split()) for answer in family.answers]
+
+
+def _replies(bank: Bank) -> Iterator[str]:
+    """A sentence for each unit: the shortest and the longest reply of each language."""
+    found: dict[str, dict[str, list[int]]] = {}
+    for line in bank.families:
+        if line.content.form == "reply":
+            unit, sizes = _sizes(line.content)
+            found.setdefault(unit, {}).setdefault(line.content.language, []).extend(sizes)
+    for unit, languages in sorted(found.items(), reverse=True):
+        ranges = ", ".join(f"{name} {min(sizes)} to {max(sizes)}" for name, sizes in sorted(languages.items()))
+        yield f"replies, {unit}: {ranges}"
+
+
+def _topics_of_many(facts: Iterable[Fact]) -> str:
+    """By domain, the number of topics with facts for enough countries."""
+    countries: dict[tuple[str, str], set[str]] = {}
+    for fact in facts:
+        countries.setdefault((fact.domain.value, fact.topic), set()).add(fact.country[:2])
+    found = Counter(domain for (domain, _), codes in sorted(countries.items()) if len(codes) >= COUNTRIES)
+    return ", ".join(f"{domain} {n}" for domain, n in found.items()) or "none"
 
 
 def cells(bank: Bank) -> dict[tuple[str, str], Counter[str]]:
@@ -239,8 +267,11 @@ def main(folder: Path = SEED_2_FOLDER) -> int:
             f"| {language} | {domain} | {n['families']} | {n['main']} | {n['mirrors']} | {n['replies']} "
             f"| {n['perturbed']} | {n['near'] / max(1, n['main']):.0%} |\n"
         )
+    sys.stdout.writelines(f"{line}\n" for line in _replies(bank))
     used = {answer.fact for line in bank.families for answer in line.content.answers}
     reread = {line.content.id for line in bank.facts if "reread" in line.content.checked}
+    for which, known in (("facts", bank.by_id.values()), ("reread facts", [bank.by_id[one] for one in reread])):
+        sys.stdout.write(f"topics with {which} for {COUNTRIES} countries: {_topics_of_many(known)}\n")
     total = sum(found.values(), Counter[str]())
     sys.stdout.write(
         f"{len(bank.facts)} facts ({len(reread)} reread), {len(used)} of them used by families ({len(used & reread)} "
