@@ -21,7 +21,7 @@ def site(
     """Write a leaderboard site: a table for each data set, its report and CSV, and a page for each scorer.
 
     The files need no server. Entries are checked as by `carb results check`; one that does not follow from its rows
-    stops the command. Entries on data that have changed since are shown on their scorers' pages alone.
+    stops the command. Entries on data that are not here, or have changed, are shown on their scorers' pages alone.
 
     For example:
 

@@ -222,7 +222,9 @@ def check(folder: Path, candidates: Candidates) -> list[str]:
         return [str(error)]
     dataset = candidates.holding(rows)
     if dataset is None:
-        return ["its sets are not in this version of the data: an id is unknown, or a set's content is another"]
+        names = " and ".join(entry.run.dataset.names)
+        why = f"{names} is not carb-seed and not named with --data, an id is unknown, or a set's content is another"
+        return [f"its sets are not in this version of the data: {why}"]
     problems = list(_gaps(rows, dataset))
     if folder.parts[-2:] != entry.folder.parts:
         problems.append(f"it must be in a folder {entry.folder}")

@@ -23,7 +23,8 @@ def with_references(report: Report, runs: Runs, folder: Path | None = None) -> R
     """Add the reference results that share sets with the runs, computed again on exactly these sets.
 
     A set is shared where its id and its content are the same. Families of mirrored sets stay whole. A reference is left
-    out where it shares fewer than ``FEWEST`` sets and not all, and where the runs hold the same scorer.
+    out where it shares fewer than ``FEWEST`` sets and not all, and where the runs hold the same scorer; of a scorer's
+    references the one that shares most sets is shown.
 
     Args:
         report: the content of the report.
@@ -32,17 +33,20 @@ def with_references(report: Report, runs: Runs, folder: Path | None = None) -> R
     """
     hashes = {item.id: content_hash(item) for item in runs.dataset}
     known = {_same(record.spec) for record in runs.scorers.values()}
-    groups: dict[frozenset[str], list[tuple[ResultEntry, pl.DataFrame]]] = {}
+    most: dict[str, tuple[frozenset[str], ResultEntry, pl.DataFrame]] = {}
     for place in found_in(folder or shipped()):
         entry, rows = read(place)
-        if _same(entry.run.scorers[0].spec) in known:
+        if (name := _same(entry.run.scorers[0].spec)) in known:
             continue
         held = {
             id_ for id_, content in rows.select("item_id", "content").unique().iter_rows() if hashes.get(id_) == content
         }
         ids = _whole_families(runs.dataset, held)
-        if len(ids) >= min(FEWEST, len(runs.dataset)):
-            groups.setdefault(ids, []).append((entry, rows))
+        if len(ids) >= min(FEWEST, len(runs.dataset)) and (name not in most or len(most[name][0]) < len(ids)):
+            most[name] = ids, entry, rows
+    groups: dict[frozenset[str], list[tuple[ResultEntry, pl.DataFrame]]] = {}
+    for ids, entry, rows in most.values():
+        groups.setdefault(ids, []).append((entry, rows))
     found = [part for ids, entries in groups.items() for part in _parts(report, runs, ids, entries)]
     found.sort(key=lambda part: (-part.sets, -(part.accuracy.accuracy or 0), part.name))
     return report.model_copy(update={"references": tuple(found)})
