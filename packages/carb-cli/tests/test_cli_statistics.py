@@ -61,12 +61,14 @@ def printed(capsys, *arguments):
 
 
 def test_a_report_shows_families_first(run, capsys, tmp_path):
-    printed(capsys, "report", run, "--json", tmp_path / "r.json", "--html", tmp_path / "r.html")
+    said = printed(capsys, "report", run, "--json", tmp_path / "r.json", "--html", tmp_path / "r.html")
+    assert said.index("Mirrored families") < said.index("accuracy %")
     found = json.loads((tmp_path / "r.json").read_text())
     rows = {row["scorer"]: row for row in found["families"]["rows"] if row["group"] is None}
     assert rows["baseline:length"]["accuracy"]["estimate"] == pytest.approx(0.25)
     assert rows["baseline:length"]["still"]["estimate"] == 1.0
     page = (tmp_path / "r.html").read_text()
+    assert page.index("When only the place in the question changes") < page.index('id="leaderboard-section"')
     assert page.index('id="families-section"') < page.index('id="groups-section"')
     assert found["scorers"]["baseline:length"]["overall"]["n"] == 12  # mirrors are not counted for a culture
 

@@ -170,9 +170,11 @@ def _references(found: Report) -> None:
 
 
 def leaderboard(found: Report) -> None:
-    """Print the leaderboard."""
+    """Print the leaderboard; before it, where there are families, what happens when only the place changes."""
     data = found.dataset
     short = labels(found.scorers)
+    if found.families is not None:
+        _families(found.families, short, found.confidence)
     rows = []
     for name, part in found.scorers.items():
         cell, place = part.overall, part.rank.text
@@ -192,5 +194,3 @@ def leaderboard(found: Report) -> None:
         if tested:
             above = [short[test.scorer] for test in tested if test.above]
             display.say(f"Above that, after correction: {', '.join(above) or 'none'}.")
-    if found.families is not None:
-        _families(found.families, short, found.confidence)
