@@ -370,6 +370,7 @@ def test_paper_loses_nothing(browser: Any, reports: dict[str, Path], tmp_path: P
         assert wide == []
         listed = page.locator("#items > details").count()
         assert page.locator("#items > details[open] .answers:visible").count() == listed > 0
+        assert page.locator("#groups-section details:not([open])").count() == 0
         page.evaluate("dispatchEvent(new Event('afterprint'))")
         assert page.locator("#items > details[open]").count() == 0
         assert made.trouble == []

@@ -385,6 +385,30 @@ def test_sections_on_behaviour_follow_from_the_scores(finished_run: Path, page: 
         assert absent not in page
 
 
+def test_small_cells_stand_beside_what_all_cells_say_of_them(
+    finished_run: Path, page: str, found: dict[str, Any]
+) -> None:
+    pooled = found["pooled"]
+    assert pooled["by"] == ["culture", "domain"]
+    counted = found["scorers"]["baseline:length"]["by_culture_domain"]
+    rows = {"/".join(row["key"]): row for row in pooled["rows"] if row["scorer"] == "baseline:length"}
+    assert {key: (row["n"], row["raw"]) for key, row in rows.items()} == {
+        key: (cell["n"], pytest.approx(cell["accuracy"])) for key, cell in counted.items()
+    }
+    mean = found["scorers"]["baseline:length"]["overall"]["accuracy"]
+    assert all(abs(row["accuracy"] - mean) <= abs(row["raw"] - mean) + 0.02 for row in rows.values())
+    assert page.count('aria-label="Small cells of ') == len(BASELINES)
+    first = next(iter(rows.values()))
+    shown = f"{100 * first['accuracy']:.1f}<small>counted {100 * first['raw']:.1f}, n {first['n']}"
+    assert shown in page[page.index('aria-label="Small cells of baseline:length') :]
+    one = next(iter(found["dataset"]["cultures"]))
+    runs = read_runs([finished_run])
+    kept = Dataset(item for item in runs.dataset if item.culture == one and item.domain == "values")
+    held = runs.scores.frame.filter(pl.col("item_id").is_in([item.id for item in kept]))
+    alone = dataclasses.replace(runs, dataset=kept, scores=ScoreTable(held))
+    assert "Small cells" not in render(content(alone), alone, {})
+
+
 def test_a_notebook_shows_a_report(finished_run: Path) -> None:
     report = read_report(finished_run)
     shown = report._repr_html_()

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from carb_data import ScoreTable
-from carb_metrics.accuracy import bon_accuracy
+from carb_metrics.accuracy import grouped_accuracy
 from carb_metrics.cells import Result
 from carb_metrics.clusters import is_clustered
 from carb_metrics.intervals import Floats, check_confidence
@@ -73,8 +73,8 @@ def pooled_accuracy(
     """
     check_confidence(confidence)
     keys = (by,) if isinstance(by, str) else tuple(by)
-    bon_accuracy(scores, ("scorer", *keys), ties, resamples=1)  # the same checks, and the same errors
     sets = set_outcomes(scores, ties)
+    grouped_accuracy(sets, ("scorer", *keys), confidence, resamples=1)  # the same checks, and the same errors
     tally = Tally(sets, ("scorer", *keys), "wrong", confidence)
     effective = tally.effective_n if is_clustered(sets) else tally.n.astype(np.float64)
     names, rng = tally.names, np.random.default_rng(seed)

@@ -24,7 +24,7 @@ from carb_cli.report.model import (
 from carb_cli.review.applying import line_beside
 from carb_cli.runs import dataset_of, only
 from carb_cli.selection import chance
-from carb_data import CarbError, Dataset, ScoreTable, is_main
+from carb_data import CarbError, Dataset, ScoreTable, cultures, is_main
 from carb_metrics import (
     Breakdown,
     Cell,
@@ -39,6 +39,7 @@ from carb_metrics import (
     item_analysis,
     main_sets,
     perturbation_sensitivity,
+    pooled_accuracy,
     rank,
     shortcut_explainability,
     surface_features,
@@ -160,6 +161,7 @@ def content(runs: Runs, *, confidence: float = 0.95, validity: Downstream | None
         dataset=_dataset(runs),
         scorers=ordered,
         pairs=ranking.pairs,
+        pooled=pooled_accuracy(_rolled_up(main), ties="strict", confidence=confidence),
         floor=surface_floor(main, runs.dataset, confidence=confidence),
         families=family_accuracy(runs.scores, runs.dataset, "domain", confidence),
         items=_items(main, confidence) if several else None,
@@ -171,6 +173,13 @@ def content(runs: Runs, *, confidence: float = 0.95, validity: Downstream | None
             for folder, record in zip(runs.folders, runs.records, strict=True)
         ),
     )
+
+
+def _rolled_up(scores: ScoreTable) -> ScoreTable:
+    """Each variety under the culture for which it counts, as in ``breakdown``."""
+    ids = scores.frame["culture"].unique().cast(pl.String).to_list()
+    roots = {name: cultures.root(name).id for name in ids}
+    return ScoreTable(scores.frame.with_columns(pl.col("culture").cast(pl.String).replace(roots)))
 
 
 def best_of(report: Report) -> str:

@@ -20,6 +20,7 @@ from carb_metrics import (
     JudgeBias,
     MarginRow,
     PickRow,
+    PooledAccuracy,
     Reliability,
     SamplingRow,
     SurfaceFloor,
@@ -172,6 +173,9 @@ class Report(Output):
     scorers: dict[str, ScorerPart]
     """Scorers by name, the best first."""
     pairs: tuple[PairRow, ...]
+    pooled: PooledAccuracy
+    """The accuracy of each culture × domain of each scorer: as counted, and drawn towards the scorer's other cells as
+    far as the data say. Varieties count for their culture."""
     floor: SurfaceFloor | None
     """How far the surface alone gets, over all sets and in each culture, and the test of each scorer against it."""
     families: FamilyReport | None

@@ -28,6 +28,7 @@ from carb_cli.report.figures import KINDS, changes, group_label, group_names, sm
 from carb_cli.report.model import Report
 from carb_cli.report.payload import TEXT_BUDGET, Payload, payload
 from carb_metrics import Cell
+from carb_metrics.pooling import PooledRow
 
 SECTIONS = (
     ("leaderboard-section", "Leaderboard"),
@@ -108,6 +109,7 @@ def render(
         if report.families is None
         else list(dict.fromkeys(row.group for row in report.families.rows if row.group is not None)),
         varieties=any(set(part.by_variety) - {f"{c}/{c}" for c in part.by_culture} for part in parts),
+        pooled=_pooled(report),
         perturbed=perturbed,
         kinds=[kind for kind in KINDS if any(kind in part.perturbation for part in report.scorers.values())],
         consistent=consistent,
@@ -128,6 +130,14 @@ def render(
         script_hash=csp_hash(script),
         version=version("carb-cli"),
     )
+
+
+def _pooled(report: Report) -> dict[str, dict[tuple[str | None, ...], PooledRow]]:
+    """The partially pooled cells of each scorer by culture and domain; empty where there is but one cell."""
+    found: dict[str, dict[tuple[str | None, ...], PooledRow]] = {name: {} for name in report.scorers}
+    for row in report.pooled.rows:
+        found[row.scorer][row.key] = row
+    return found if max(map(len, found.values()), default=0) > 1 else {}
 
 
 def template(name: str) -> Template:

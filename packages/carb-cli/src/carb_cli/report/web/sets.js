@@ -81,13 +81,13 @@ const setList = (data, read) => {
   watchers.push(select);
   more.addEventListener("click", next);
   $("#fail-controls").hidden = false;
-  // On paper nothing can be opened: what is listed is printed whole.
-  addEventListener("beforeprint", () => $$("details:not([open])", list).forEach((details) => {
-    open(details);
+  // On paper nothing can be opened: what is listed, and every table, is printed whole.
+  addEventListener("beforeprint", () => $$("details:not([open])").forEach((details) => {
+    if (list.contains(details)) open(details);
     details.open = true;
     details.dataset.printed = "";
   }));
-  addEventListener("afterprint", () => $$("details[data-printed]", list).forEach((details) => {
+  addEventListener("afterprint", () => $$("details[data-printed]").forEach((details) => {
     details.open = false;
     delete details.dataset.printed;
   }));
