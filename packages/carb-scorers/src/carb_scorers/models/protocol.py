@@ -13,6 +13,7 @@ import json
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Any, Generic, Literal, Protocol, TypedDict, TypeVar
 
 from pydantic import create_model
@@ -299,5 +300,11 @@ def read_backend_options(
     """
     chosen = options.get("backend", scorer_options.model_fields["backend"].default)
     kind = backend_kind(table, chosen)
-    both = create_model(scorer_options.__name__, __base__=(scorer_options, kind.options))
+    own: type[ScorerOptions] = kind.options
+    both: type[S] = _joined(scorer_options, own)
     return read_options(both, name, options), kind
+
+
+@cache  # for the descriptions of a new class pydantic looks through all modules
+def _joined(scorer_options: type[ScorerOptions], own: type[ScorerOptions]) -> type[Any]:
+    return create_model(scorer_options.__name__, __base__=(scorer_options, own))
