@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -24,10 +25,10 @@ def request(*texts: str, prompt: str = "What do people eat?", request_id: str = 
     return ScoreRequest(request_id=request_id, prompt=prompt, candidates=found, culture="thai", language="th")
 
 
-def tokenizer(*, chat: bool, encoder: bool = False, padding_side: str = "right", pad: str = "</s>") -> Any:
+@cache
+def _trained() -> str:
     """A byte-level BPE of 600 entries over ten languages; digits stand alone, as in most models of today."""
-    from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors, trainers
-    from transformers import PreTrainedTokenizerFast
+    from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 
     from carb_data import load
 
@@ -41,6 +42,15 @@ def tokenizer(*, chat: bool, encoder: bool = False, padding_side: str = "right",
         vocab_size=600, special_tokens=SPECIALS, initial_alphabet=alphabet, show_progress=False
     )
     raw.train_from_iterator(_texts(load("carb-seed@1")), trainer)
+    return raw.to_str()
+
+
+def tokenizer(*, chat: bool, encoder: bool = False, padding_side: str = "right", pad: str = "</s>") -> Any:
+    """A tokenizer with its special tokens, and a chat template where one is asked for."""
+    from tokenizers import Tokenizer, processors
+    from transformers import PreTrainedTokenizerFast
+
+    raw = Tokenizer.from_str(_trained())
     if encoder:
         raw.post_processor = processors.TemplateProcessing(
             single="<s> $A </s>", pair="<s> $A </s> $B </s>", special_tokens=[("<s>", 0), ("</s>", 1)]
