@@ -114,7 +114,7 @@ def tests(session: nox.Session) -> None:
     python = executable(environment, "python")
     session.run(python, "tests/small_models.py", "gemma3-270m", silent=True, stderr=None)
     # A process for each core, each computing in one thread; a file's tests stay together, since they share models.
-    spread = ["-n", "auto", "--dist", "loadfile"]
+    spread = ["-n", "auto", "--dist", "loadfile", "--no-loadscope-reorder"]
     session.run(python, "-m", "pytest", *spread, *session.posargs, env={"OMP_NUM_THREADS": "1"})
 
 
