@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import os
+from collections import Counter
 from pathlib import Path
 
 import pytest
 
+from carb_data import BonSet, Dataset
+from carb_data.audit import audit
+from carb_data.sources import rows
 from carb_data.sources.coverage import _HEADER as HEADER
 from carb_data.sources.coverage import END, START, main, table
 from carb_data.sources.grouping import SameItems, of_mixed_length
@@ -27,6 +31,25 @@ def test_the_page_shows_what_the_command_prints(capsys):
     assert len(printed) > 6
     assert [line for line in printed if line not in section] == []
     assert "python -m carb_data.sources.coverage" in section
+
+
+@needs_real
+@pytest.mark.parametrize("name", ["blend-families", "idioviet", "isannlp-dialect-th", "refranes-mexicanos", "talpco"])
+def test_the_page_says_how_many_families_there_are_and_what_attacks_earn(name):
+    sets = Dataset(row for row in rows(name) if isinstance(row, BonSet))
+    families = {item.family: (item.language, len(item.responses)) for item in sets}
+    counts = sorted(Counter(families.values()).items())
+    by = ", ".join(f"{language} {n}{' of two' if size == 2 else ''}" for (language, size), n in counts)
+    attacks = {one.attack: one for one in audit(sets, learn=False).attacks if one.level == "all"}
+    overlap = attacks.pop("overlap")
+    del attacks["least overlap"]
+    assert len(attacks) == 23
+    (chance,) = {f"{one.chance:.1%}".rstrip("%") for one in attacks.values()}
+    (earned,) = {f"{one.accuracy:.1%}".rstrip("%") for one in attacks.values()}
+    assert all(one.accuracy == pytest.approx(one.chance, abs=1e-12) for one in attacks.values())
+    reads = f"{overlap.accuracy:.1%} [{overlap.low:.1%}, {overlap.high:.1%}]".replace("%", "")
+    line = f"| `{name}` | {len(families)} | {by} | {chance} | {earned} | {reads} |"
+    assert line in PAGE.read_text(encoding="utf-8")
 
 
 @needs_real

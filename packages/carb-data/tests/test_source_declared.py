@@ -224,6 +224,7 @@ def test_what_readings_found_is_not_built(name):
 @pytest.mark.parametrize(
     ("name", "fault"),
     [
+        ("idiomkb", r"^I'm sorry|unable to assist|not a (?:commonly )?recogni|no figurative meaning|No information"),
         ("talpco", r"^[AB]: "),
         ("wiktionary-idioms-de", r"(?i)umgangssprachlich\b|muss überarbeitet"),
         ("worldcuisines-kb", "(?i)義大利|維也納|羅馬|波蘭|alemany|scotch|шотл|스카치|スコッチ|escoc"),
