@@ -218,6 +218,29 @@ def test_a_safeworld_record_that_is_cut_off_costs_itself_alone(tmp_path):
     assert [row.reason for row in got if isinstance(row, Skip)].count("the record is cut off") == 1
 
 
+@pytest.mark.parametrize(
+    ("norm", "country", "answer"),
+    [
+        ("In U.K., paying first is rude", "U.K.", "Paying first is rude"),
+        ("In the South_Korea, paying first is rude", "South_Korea", "Paying first is rude"),
+        ("# Specific violated norm: Paying first is rude in the U.S.", "U.S.", "Paying first is rude"),
+        ("uggesting to pay first is rude", "Japan", "the beginning of the norm is cut off"),
+        ("In Japan, paying is rude; In U.S., tips are left", "Japan", "the norm names a country"),
+        ("In Japan, paying is rude; In Saudi_Arabia, it is not", "Japan", "the norm names a country"),
+    ],
+)
+def test_a_norm_of_safeworld_names_no_country_and_no_field(tmp_path, norm, country, answer):
+    file = safeworld(tmp_path) / "culture" / "type1.json"
+    records = json.loads(re.sub(r",(\s*[}\]])", r"\1", file.read_text(encoding="utf-8")), strict=False)
+    file.write_text(json.dumps([records[0] | {"violated_specific_norm": norm, "country": country}, *records[1:]]))
+    found = {row.id if isinstance(row, BonSet) else row.source_id: row for row in rows("safeworld", tmp_path)}
+    first = found.get("safeworld/culture/type1/0") or found["culture/type1/0"]
+    if isinstance(first, BonSet):
+        assert first.chosen.text == answer
+    else:
+        assert first.reason.startswith(answer)
+
+
 def test_a_safeworld_file_without_a_record_is_refused(tmp_path):
     folder = safeworld(tmp_path)
     (folder / "culture" / "type1.json").write_text('[{"country": ', encoding="utf-8")

@@ -35,6 +35,8 @@ from carb_data.validation import first_defect
 LICENSE = "LicenseRef-none-stated"
 URL = "https://github.com/PlusLabNLP/SafeWorld"
 
+_FIELD = re.compile(r"^#[^:]*:\s*")
+_SHORT_NAME = re.compile(r"\bU\.(?:K|S)\.")
 _NO_CULTURE = "no registered culture has this country among its regions"
 _SHORTEST, _LONGEST = 0.5, 2.0
 _REJECTED = 3
@@ -96,7 +98,8 @@ def build(path: Path, options: SafeworldOptions, seed: int) -> Iterator[BonSet |
             yield Skip(source_id=source_id, reason=row, language="en")
             continue
         country = find_country(row.country)
-        norm = _unplaced((row.violated_specific_norm or row.violated_specific_policy or "").strip(), country)
+        told = (row.violated_specific_norm or row.violated_specific_policy or "").strip()
+        norm = _unplaced(_FIELD.sub("", told), row.country, country)
         reason = _defect(row, kind, norm)
         if reason is not None:
             yield Skip(source_id=source_id, reason=reason, language="en")
@@ -120,7 +123,11 @@ def _defect(row: _Row, kind: int, norm: str) -> str | None:
         return "the scene or the norm is empty"
     if "," in row.country or ";" in row.country:
         return "the scene is about several countries"
-    return "the norm names a country, which would give the answer away" if names_country(norm) else None
+    if norm[0].islower():
+        return "the beginning of the norm is cut off"
+    if _SHORT_NAME.search(norm) or names_country(norm.replace("_", " ")):
+        return "the norm names a country, which would give the answer away"
+    return None
 
 
 def _block(scene: _Scene, scenes: int) -> str:
@@ -280,13 +287,13 @@ def _words(text: str) -> frozenset[str]:
     return frozenset(word for word in normalise(text).split() if len(word) > 3 and word not in _PLAIN_WORDS)
 
 
-def _unplaced(norm: str, country: Country | None) -> str:
-    """The norm without "In Kenya, " before it or " in Kenya" in it."""
+def _unplaced(norm: str, written: str, country: Country | None) -> str:
+    """The norm without "In Kenya, " before it or " in Kenya" in it, as the record writes the name or as it is."""
     if country is None:
         return norm
-    name = re.escape(country.name)
-    norm = re.sub(rf"^In (?:the )?{name}, (\w)", lambda found: found.group(1).upper(), norm)
-    return re.sub(rf",? in (?:the )?{name}\b", "", norm)
+    name = "|".join(map(re.escape, (written, country.name)))
+    norm = re.sub(rf"^In (?:the )?(?:{name}), (\w)", lambda found: found.group(1).upper(), norm)
+    return re.sub(rf",? in (?:the )?(?:{name})(?!\w)", "", norm)
 
 
 SOURCE = Source(
