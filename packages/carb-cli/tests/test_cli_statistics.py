@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 
+import polars as pl
 import pytest
 
-from carb_data import BonSet, Dataset, Response
+from carb_data import BonSet, Dataset, Response, ScoreTable
+from carb_metrics import compare
 
 PLACES = ("german-de", "german-at", "spanish-es", "korean")
 
@@ -71,6 +73,18 @@ def test_a_report_shows_families_first(run, capsys, tmp_path):
     assert page.index("When only the place in the question changes") < page.index('id="leaderboard-section"')
     assert page.index('id="families-section"') < page.index('id="groups-section"')
     assert found["scorers"]["baseline:length"]["overall"]["n"] == 12  # mirrors are not counted for a culture
+
+
+def test_a_comparison_keeps_families_together_and_counts_main_sets_for_a_culture(run, capsys):
+    names = ["baseline:random?seed=0", "baseline:length"]
+    found = json.loads(printed(capsys, "compare", *(f"{run}#{name}" for name in names), "--json"))
+    table = ScoreTable.load(run / "scores.parquet").with_items(families())
+    expected = compare(*(ScoreTable(table.frame.filter(pl.col("scorer") == name)) for name in names))
+    assert {key: found[key] for key in ("low", "high", "p")} == {
+        key: pytest.approx(getattr(expected, key)) for key in ("low", "high", "p")
+    }
+    assert found["n"] == 24
+    assert {row["key"]: row["n"] for row in found["by_culture"]} == {"german-de": 6, "german-at": 6}
 
 
 def test_items(run, capsys):

@@ -13,7 +13,7 @@ from carb_cli.options import Confidence, CultureFile, Json, add_cultures
 from carb_cli.output import Output, OutputPart
 from carb_cli.runs import dataset_of, find_scorer, only, scores_of
 from carb_data import CarbError, Dataset, ScoreTable
-from carb_metrics import Comparison, Equivalence, Sequential, equivalence, sequential
+from carb_metrics import Comparison, Equivalence, Sequential, equivalence, main_sets, sequential
 from carb_metrics import compare as compare_tables
 from carb_metrics.rows import ComparedGroup
 
@@ -43,6 +43,7 @@ class Compared(Comparison, Output):
     equivalence: Equivalence | None
     """Two one-sided tests of "no worse" and "the same" up to the margin; null without `--margin`."""
     by_culture: tuple[ComparedGroup, ...]
+    """Over the main sets alone where there are mirrors."""
     by_domain: tuple[ComparedGroup, ...]
     items: tuple[Disagreement, ...]
     """The sets on which they differ most, by the difference of their margins."""
@@ -79,10 +80,11 @@ def compare(
     """
     add_cultures(culture_file)
     (folder_a, name_a), (folder_b, name_b) = _both(a, b)
-    sets = _shared_sets(dataset_of(folder_a), dataset_of(folder_b))
-    table_a, table_b = only(scores_of(folder_a), name_a), only(scores_of(folder_b), name_b)
+    data_a, data_b = dataset_of(folder_a), dataset_of(folder_b)
+    sets = _shared_sets(data_a, data_b)
+    table_a = only(scores_of(folder_a), name_a).with_items(data_a)
+    table_b = only(scores_of(folder_b), name_b).with_items(data_b)
     whole = compare_tables(table_a, table_b, confidence=confidence)
-    groups = {key: _groups(table_a, table_b, key, confidence) for key in ("culture", "domain")}
     significant = whole.p is not None and whole.p < 1 - confidence and whole.difference
     found = Compared(
         **{**dict(whole), "a": name_a, "b": name_b},
@@ -90,8 +92,8 @@ def compare(
         confidence=confidence,
         sequential=sequential(table_a, table_b, alpha=1 - confidence),
         equivalence=None if margin is None else equivalence(table_a, table_b, margin, alpha=1 - confidence),
-        by_culture=groups["culture"],
-        by_domain=groups["domain"],
+        by_culture=_groups(main_sets(table_a), main_sets(table_b), "culture", confidence),
+        by_domain=_groups(table_a, table_b, "domain", confidence),
         items=_disagreements(table_a, table_b, sets)[:items],
     )
     if json:
