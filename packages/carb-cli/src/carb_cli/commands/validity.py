@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from statistics import NormalDist
 from typing import Annotated, Literal
 
 from cyclopts import Parameter
@@ -15,7 +16,7 @@ from carb_cli.figures import charts, theme
 from carb_cli.options import Confidence, Json, Quiet
 from carb_cli.output import Output
 from carb_cli.report.validity import chart_rows
-from carb_cli.runs import scores_of
+from carb_cli.runs import dataset_of, scores_of
 from carb_data import CarbError, ScoreTable
 from carb_metrics import (
     Correlation,
@@ -27,6 +28,7 @@ from carb_metrics import (
     correlate,
     correlate_uncertain,
     leave_one_out,
+    main_sets,
 )
 
 
@@ -126,15 +128,19 @@ def points_of(file: Path, runs: tuple[Path, ...], against: str | None) -> Points
         raise
     if not runs:
         return points
-    scores = ScoreTable.concat([scores_of(folder) for folder in runs])
-    accuracy = bon_accuracy(scores, by=("scorer",))
-    known = dict(accuracy.groups.select("scorer", "accuracy").iter_rows())
+    scores = ScoreTable.concat([scores_of(folder).with_items(dataset_of(folder)) for folder in runs])
+    rows = bon_accuracy(main_sets(scores), by=("scorer",)).groups.select("scorer", "accuracy", "low", "high")
+    known = {name: (accuracy, low, high) for name, accuracy, low, high in rows.iter_rows()}
     unknown = [name for name in points.names if name not in known]
     if unknown:
         raise CarbError(f"{file} names {', '.join(unknown)}, which no run holds. There are {', '.join(sorted(known))}.")
-    return Points(
-        points.names, {**points.columns, "benchmark": tuple(known[name] for name in points.names)}, points.bases
-    )
+    cells = [known[name] for name in points.names]
+    width = 2 * NormalDist().inv_cdf(0.975)
+    measured = {
+        "benchmark": tuple(accuracy for accuracy, _, _ in cells),
+        "benchmark_se": tuple((high - low) / width for _, low, high in cells),
+    }
+    return Points(points.names, {**measured, **points.columns, "benchmark": measured["benchmark"]}, points.bases)
 
 
 def _uncertain(points: Points, confidence: float, *, shared_source: bool) -> UncertainCorrelation | None:

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from importlib.metadata import version
 from pathlib import Path
 
+from carb_cli.runs import dataset_of as sets_of
 from carb_cli.selection import spread
 from carb_cli.study.cells import key_of, stamp
 from carb_cli.study.config import BenchmarkConfig, ScorerConfig, StudyConfig
@@ -67,7 +68,8 @@ def benchmark_score(
         wanted = table.filter(table["scorer"].is_in([scorer.spec, scorer.name]))
         if not wanted.height:
             raise CarbError(f"the run {benchmark.run} does not hold '{scorer.spec}'")
-        return _accuracy(ScoreTable(wanted), benchmark, config.confidence)
+        scored = ScoreTable(wanted).with_items(sets_of(benchmark.run))
+        return _accuracy(scored, benchmark, config.confidence)
     assert dataset is not None
     key = key_of(scorer=stamp(scorer.spec), seed=config.seed, version=version("carb-scorers"))
     folder = config.out / "runs" / dataset.fingerprint[:16] / f"{scorer.name}-{key[:12]}"
