@@ -55,7 +55,7 @@ def surface_features(dataset: Dataset, cultures: Registry = default_cultures) ->
     rows = []
     labels = {culture: _labels(culture, cultures) for culture in {item.culture for item in dataset}}
     for item in dataset:
-        label = labels[item.culture]
+        named = labels[item.culture]
         language = item.language.partition("-")[0].lower()
         rows += [
             (
@@ -63,7 +63,7 @@ def surface_features(dataset: Dataset, cultures: Registry = default_cultures) ->
                 response.id,
                 float(len(response.text)),
                 float(response.language.partition("-")[0].lower() == language),
-                float(label.search(response.text) is not None),
+                float(any(label.search(response.text) is not None for label in named)),
             )
             for response in (*item.responses, *item.perturbed)
         ]
@@ -71,12 +71,11 @@ def surface_features(dataset: Dataset, cultures: Registry = default_cultures) ->
     return pl.DataFrame(rows, schema={"item_id": pl.String, "response_id": pl.String, **numbers}, orient="row")
 
 
-@lru_cache(maxsize=512)  # a pattern of a thousand names takes long to compile, and a report asks twice
-def _labels(culture: str, cultures: Registry) -> re.Pattern[str]:
+@lru_cache(maxsize=512)  # a report asks twice
+def _labels(culture: str, cultures: Registry) -> tuple[re.Pattern[str], ...]:
     names = {cultures[culture].name, cultures.root(culture).name}
-    own = "|".join(rf"(?<!\w){re.escape(name)}(?!\w)" for name in sorted(names))
-    known = f"{label_pattern(culture).pattern}|" if culture in default_cultures else ""
-    return re.compile(f"{known}(?i:{own})")
+    own = re.compile("|".join(rf"(?<!\w){re.escape(name)}(?!\w)" for name in sorted(names)), re.IGNORECASE)
+    return (label_pattern(culture), own) if culture in default_cultures else (own,)
 
 
 def join_features(frame: pl.DataFrame, features: pl.DataFrame, names: Sequence[str]) -> pl.DataFrame:
