@@ -47,7 +47,7 @@ CARE = [
 M_REWARDBENCH = [
     {"id": 7, "language": language, "prompt": prompt, "chosen": "c", "rejected": "r", "chosen_model": "m",
      "rejected_model": "n", "subset": "alpacaeval-easy", "category": "Chat"}
-    for language, prompt in (("zho_Hans", "问题"), ("deu_Latn", "Frage"), ("ell_Grek", "ερώτηση"))
+    for language, prompt in (("zho_Hans", "问题"), ("zho_Hant", "問題"), ("deu_Latn", "Frage"), ("ell_Grek", "ερώτηση"))
 ]  # fmt: skip
 METADATA = {"category": None, "correct": None, "index": 1.0, "method": None}
 REWARDBENCH2 = [
@@ -98,9 +98,9 @@ def test_care(read):
 
 def test_m_rewardbench_keeps_the_languages_of_an_item_together(read):
     pairs = read("m-rewardbench", M_REWARDBENCH)
-    assert [p.language for p in pairs] == ["zh", "de", "el"]
+    assert [p.language for p in pairs] == ["zh", "zh-Hant", "de", "el"]
     assert {p.source_item for p in pairs} == {"m-rewardbench:7"}
-    assert len({p.id for p in pairs}) == 3
+    assert len({p.id for p in pairs}) == 4
     assert {(p.culture, p.domain) for p in pairs} == {("general", "Chat")}
 
 

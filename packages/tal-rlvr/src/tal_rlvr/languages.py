@@ -23,10 +23,12 @@ _LANGUAGES = {
         "id": "indonesian ind", "it": "italian ita", "ja": "japanese jpn", "ko": "korean kor", "nl": "dutch nld",
         "pl": "polish pol", "pt": "portuguese por", "ro": "romanian ron", "ru": "russian rus", "sv": "swedish swe",
         "th": "thai tha", "tr": "turkish tur", "uk": "ukrainian ukr", "vi": "vietnamese vie", "zh": "chinese zho",
+        "zh-Hant": "zho_hant",
     }.items()
     for name in names.split()
 }  # fmt: skip
-"""Names as HelpSteer3 has them, and the letters before the script in codes as M-RewardBench has them."""
+"""Names as HelpSteer3 has them, and the letters before the script in codes as M-RewardBench has them; it has Chinese
+in both scripts, and a row's id there is told from others by its language alone."""
 
 
 def language_tag(named: Any, given: str | None, text: str) -> str:
