@@ -20,13 +20,15 @@ def plain(text: str) -> str:
 
 
 _REPEATED = re.compile(r"(.{1,40}?)\1{15,}", re.DOTALL)
+_LOOP = 20
+"""Least characters of a part that comes again and again."""
 _UNPACKED = 200
 """Bytes below which a text is too short for its packed size to say anything."""
 
 
 def is_degenerate(text: str) -> bool:
     """Whether an answer is no answer: no letters, a broken character, or the same words over and over."""
-    if not any(char.isalnum() for char in text) or "\ufffd" in text or _repeats(text):
+    if not any(char.isalnum() for char in text) or "\ufffd" in text or _repeats(text) or _loops(text):
         return True
     parts = [part for line in text.splitlines() for part in re.split(r"[.!?。！？؟]+", line) if len(plain(part)) > 8]
     if len(parts) >= 4 and len({plain(part) for part in parts}) * 2 <= len(parts):
@@ -49,6 +51,16 @@ def _repeats(text: str) -> bool:
         )
         and _REPEATED.search(text) is not None
     )
+
+
+def _loops(text: str) -> bool:
+    """Whether 20 characters or more, words among them, stand three times in a row or more; four times for certain."""
+    for start in range(0, len(text) - 3 * _LOOP + 1, _LOOP):
+        size = text.find(text[start : start + _LOOP], start + _LOOP) - start
+        part = text[start : start + size]
+        if size > 0 and text[start : start + 3 * size] == 3 * part and any(map(str.isalnum, part)):
+            return True
+    return False
 
 
 class SameItems:
