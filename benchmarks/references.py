@@ -64,9 +64,11 @@ def collect(run: Path, file: Path) -> None:
     """Add a line for each set and scorer of a run: a set is right where its right response scores highest, alone."""
     from carb_metrics.outcomes import set_outcomes
 
+    families = {item.id: item.family for item in load(run / "dataset.parquet")}
+    scores = ScoreTable.load(run / "scores.parquet")
     with file.open("a", encoding="utf-8", newline="") as opened:
-        for row in set_outcomes(ScoreTable.load(run / "scores.parquet"), "strict").iter_rows(named=True):
-            opened.write(f"{row['item_id']},{row['family']},{row['scorer']},{int(row['credit'])}\n")
+        for row in set_outcomes(scores, "strict").iter_rows(named=True):
+            opened.write(f"{row['item_id']},{families[row['item_id']]},{row['scorer']},{int(row['credit'])}\n")
 
 
 def analyse(file: Path) -> str:

@@ -22,6 +22,9 @@ def test_the_comparison_of_facts_repeats_what_the_page_says():
     assert "| others | 35 | 136 | 25.7% |" in out
     assert "| all | 63 | 136 | 46.3% |" in out
     assert "| all − others | +20.6 | [+9.9, +30.6] | 0.0001 | 30 | 2 |" in out
+    page = (RAW.parent / "think-as-locals.md").read_text(encoding="utf-8")
+    again = printed("references.py", "analyse", "--file", RAW / "references-again.csv").splitlines()
+    assert [line for line in again if line not in page] == []
 
 
 def test_the_page_says_what_the_runs_of_the_method_came_to():
