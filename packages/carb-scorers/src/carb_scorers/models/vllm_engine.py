@@ -34,6 +34,11 @@ IN_FLIGHT = 256
 """Requests that a scorer may have under way at once: as many sequences as vLLM computes at the same time by default."""
 
 
+_ON_CPU = {"enable_chunked_prefill": False}
+"""vLLM 0.32 ends on a CPU when a row has a seed and its prompt is computed in parts: 'CPU Generator does not use
+offset'."""
+
+
 class VLLMOptions(TemplateOptions):
     """Options of ``backend=vllm``."""
 
@@ -85,8 +90,9 @@ class VLLMEngine:
                 disable_log_stats=True,
                 seed=0,
                 **source,
-                **arguments,
-                **json.loads(options.engine_args),
+                **(_ON_CPU if vllm.platforms.current_platform.is_cpu() else {})
+                | arguments
+                | json.loads(options.engine_args),
             )
             self._llm: Any = self._started(vllm, wanted)
         except (OSError, ValueError, RuntimeError, ImportError, TypeError) as error:
