@@ -11,19 +11,12 @@ from carb_metrics import DependentCorrelations, Estimate, InfluenceRow, Uncertai
 def estimate_cells(estimate: Estimate) -> tuple[str, str, str]:
     """An estimate, its interval and its p, each as text; an absent one is a dash, an absent interval is empty."""
     limits = "" if estimate.low is None else f"[{figure(estimate.low)}, {figure(estimate.high)}]"
-    return figure(estimate.estimate), limits, p_value(estimate.p)
+    return figure(estimate.estimate), limits, display.p_value(estimate.p)
 
 
 def figure(value: float | None) -> str:
     """A number with three digits behind the point, or a dash where there is none."""
-    return "–" if value is None else f"{value:.3f}".replace("-", "−")
-
-
-def p_value(value: float | None) -> str:
-    """A p-value; small ones in scientific notation."""
-    if value is None:
-        return "–"
-    return "< 1e-16" if value < 1e-16 else f"{value:.2e}" if value < 0.001 else f"{value:.3f}"
+    return display.number(value, 3)
 
 
 def show_influence(without: Sequence[InfluenceRow], against: Mapping[str, DependentCorrelations]) -> None:

@@ -102,9 +102,22 @@ def percent(value: float | None) -> str:
     return "–" if value is None else f"{100 * value:z.1f}".replace("-", "−")
 
 
-def number(value: float | None) -> str:
-    """A number with two digits behind the point, or a dash where there is none."""
-    return "–" if value is None else f"{value:.2f}".replace("-", "−")
+def number(value: float | None, digits: int = 2) -> str:
+    """A number with a proper minus, or a dash where there is none."""
+    return "–" if value is None else f"{value:.{digits}f}".replace("-", "−")
+
+
+def p_value(value: float | None) -> str:
+    """A p value, as in a table; a small one in scientific notation."""
+    if value is None:
+        return "–"
+    return "< 1e-16" if value < 1e-16 else f"{value:.2e}" if value < 0.001 else f"{value:.3f}"
+
+
+def p_clause(value: float | None) -> str:
+    """The same in a sentence: ``p = 0.021``."""
+    shown = p_value(value)
+    return f"p {shown}" if shown.startswith("<") else f"p = {shown}"
 
 
 def interval(low: float | None, high: float | None) -> str:

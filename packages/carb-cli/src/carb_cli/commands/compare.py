@@ -167,7 +167,7 @@ def _show(found: Compared) -> None:
     points = f"{_signed(found.difference)} points [{_signed(found.low)}, {_signed(found.high)}]"
     display.say(f"a  {a}: {percent(found.accuracy_a)}%")
     display.say(f"b  {b}: {percent(found.accuracy_b)}%")
-    display.say(f"a − b  {points}, p = {_p(found.p)} (McNemar, mid-p), {found.n} sets,")
+    display.say(f"a − b  {points}, {display.p_clause(found.p)} (McNemar, mid-p), {found.n} sets,")
     display.say(f"       {found.only_a} won by a alone, {found.only_b} by b alone.")
     if found.better is not None:
         display.say(f"{found.better} is better; a difference like this is unlikely to be noise.")
@@ -178,10 +178,11 @@ def _show(found: Compared) -> None:
         if found.detectable is not None:
             display.say(f"With {found.n} sets only a difference of {percent(found.detectable)} points or more shows.")
     seen = found.sequential
+    units = "sets" if seen.discordant == (found.only_a or 0) + (found.only_b or 0) else "families or source items"
     e_value = f"{seen.e_value:.3g}" if seen.e_value < 1e6 else f"{seen.e_value:.1e}"
     display.say(
-        f"If you look again as sets come in: e-value {e_value} on {seen.discordant} sets that one of both wins, "
-        f"anytime-valid p = {_p(seen.p)}."
+        f"If you look again as sets come in: e-value {e_value} on {seen.discordant} {units} that one of both wins, "
+        f"anytime-valid {display.p_clause(seen.p)}."
     )
     if found.equivalence is not None:
         _show_equivalence(found.equivalence, found.confidence)
@@ -195,7 +196,7 @@ def _show(found: Compared) -> None:
                 percent(g.accuracy_b),
                 _signed(g.difference),
                 f"[{_signed(g.low)}, {_signed(g.high)}]",
-                _p(g.p_adjusted),
+                display.p_value(g.p_adjusted),
             )
             for g in groups
         ]
@@ -213,13 +214,9 @@ def _show_equivalence(found: Equivalence, confidence: float) -> None:
     display.say(
         f"Margin of {margin} points: {said or 'it is not shown that a is no worse than b'} "
         f"(a − b {level} interval [{_signed(d.low)}, {_signed(d.high)}]; p of worse "
-        f"{_p(found.p_not_worse or 0.0)}, p of better {_p(found.p_not_better or 0.0)})."
+        f"{display.p_value(found.p_not_worse)}, p of better {display.p_value(found.p_not_better)})."
     )
 
 
 def _signed(value: float | None) -> str:
     return "" if value is None else f"{100 * value:+.1f}".replace("-", "−")
-
-
-def _p(value: float) -> str:
-    return "< 0.001" if value < 0.001 else f"{value:.3f}"

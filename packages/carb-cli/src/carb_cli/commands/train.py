@@ -175,7 +175,8 @@ def _show(result: TrainResult) -> None:
     ]
     display.table("Held-out pairs", columns, rows, right=columns[2:])
     for decoding, change in result.changes.items():
-        display.say(f"Change by training, {decoding}: {100 * (change.mean or 0):+.1f} points, p = {change.p}")
+        points = f"{100 * (change.mean or 0):+.1f} points"
+        display.say(f"Change by training, {decoding}: {points}, {display.p_clause(change.p)}")
 
 
 def _show_ablations(rows: list[dict[str, Any]]) -> None:

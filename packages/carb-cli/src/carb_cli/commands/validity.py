@@ -181,7 +181,7 @@ def _show(found: Validity, figure: Path | None) -> None:
     if fit.slope is not None and fit.intercept is not None:
         sign = "+" if fit.slope >= 0 else "−"
         line = f"downstream = {fit.intercept:.4g} {sign} {abs(fit.slope):.4g} × benchmark"
-        display.say(f"{line}, r² = {correlated.figure(fit.r2)}, p = {correlated.p_value(fit.p)}")
+        display.say(f"{line}, r² = {correlated.figure(fit.r2)}, {display.p_clause(fit.p)}")
     show_influence(found.without, found.against)
     if figure is not None:
         display.say(f"Written: {figure.resolve()}")

@@ -20,7 +20,7 @@ from urllib.parse import urlencode
 from jinja2 import Environment, FunctionLoader, Template
 from markupsafe import Markup
 
-from carb_cli.display import percent, safe
+from carb_cli.display import number, p_value, percent, safe
 from carb_cli.labels import labels
 from carb_cli.report.behaviour import accuracy_at, biased, calibrated, models, planning, tied
 from carb_cli.report.content import Runs, best_of
@@ -225,18 +225,6 @@ def failure_note(data: Payload) -> str:
         were = "text was" if data.cut == 1 else "texts were"
         said += f" {data.cut:,} very long {were} cut, which is said where it happened."
     return said
-
-
-def number(value: float | None, digits: int = 3) -> str:
-    """A number with a proper minus, or a dash where there is none."""
-    return "–" if value is None else f"{value:.{digits}f}".replace("-", "−")
-
-
-def p_value(value: float | None) -> str:
-    """A p value."""
-    if value is None:
-        return "–"
-    return "< 1e-16" if value < 1e-16 else f"{value:.2e}" if value < 0.001 else f"{value:.3f}"
 
 
 def _figures(report: Report) -> dict[str, Markup]:
