@@ -3,15 +3,26 @@
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+
+from carb_data import cultures
 
 sys.path.insert(0, str(Path(__file__).parent))  # small_models, vllm_small and other modules of these tests
 
 ROOT = Path(__file__).parents[1]
 
 os.environ.setdefault("HF_HUB_OFFLINE", "1")  # no test asks the model hub; commands that tests start inherit it
+
+
+@pytest.fixture(scope="module", autouse=True)
+def own_cultures() -> Iterator[None]:
+    """Cultures that a file's tests add, as pages and tutorials do, are gone for the files behind it."""
+    known, shown = dict(cultures._all), dict(cultures._listed)
+    yield
+    cultures._known, cultures._shown = known, shown
 
 
 @pytest.fixture(scope="session")
