@@ -4,7 +4,7 @@ import gc
 import signal
 from collections.abc import Generator
 
-import hypothesis  # noqa: F401 - before objects are frozen: its start looks for who refers to a generator
+import hypothesis  # noqa: F401 - before gc.freeze(): it asks gc who refers to a random generator
 import pytest
 
 
