@@ -70,6 +70,22 @@ def mostly(wrong, taken):
 
 
 class TestFailures:
+    @pytest.mark.parametrize("tie", ["family", "source_item"])
+    def test_ten_sets_of_one_origin_are_one_unit(self, tie):
+        """They are missed together: one of eleven units, and it lies in one of eleven places."""
+        origin = Provenance(source="test", source_id="q", license="CC0-1.0", method="authored")
+        one = {"family": "spoons"} if tie == "family" else {"provenance": origin}
+        data = Dataset(
+            [
+                *(item(n).model_copy(update=one) for n in range(10)),
+                *(item(n, "thai", "sport") for n in range(10)),
+            ]
+        )
+        found = failures(data, table(data, {"a": mostly(10, "r0")}), scorers=["a"])
+        assert [(c.culture, c.missed, c.sets, c.p) for c in found.clusters] == [
+            ("spanish-es", 10, 10, pytest.approx(1 / 11))
+        ]
+
     def test_what_all_miss_by_hand(self):
         found = failures(DATA, table(DATA, {"a": mostly(6, "r0"), "b": mostly(4, "r0")}))
         assert [one.scorer for one in found.good] == ["b", "a"]

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from math import comb, prod
+
+import polars as pl
 
 from carb_data import BonSet, CarbError, Dataset, ScoreTable
 from carb_metrics.accuracy import bon_accuracy
 from carb_metrics.cells import Result
+from carb_metrics.clusters import cluster_of
 from carb_metrics.outcomes import main_sets
 from carb_metrics.paired import adjust
 
@@ -45,7 +48,8 @@ class Cluster(Result):
     """How many all would miss if their misses were independent: Σ over sets of the product of
     each one's share of misses in the culture."""
     p: float
-    """Probability of at least this many missed sets here, if the missed sets were spread at random (hypergeometric)."""
+    """Probability of at least this many missed sets here, if the missed sets were spread at random (hypergeometric).
+    Sets of a culture and topic that share a source item or a family count as one, missed where at least half are."""
     p_adjusted: float
     """``p`` corrected over the clusters by Holm's method."""
     examples: tuple[Example, ...]
@@ -136,12 +140,15 @@ def failures(
     for key in complete:
         groups[items[key].culture, items[key].topic if by_topic else None].append(key)
     gone = set(missed)
+    origins = _origins([items[key] for key in complete])
+    units = {group: _units(keys, gone, origins) for group, keys in groups.items()}
+    marked, total = sum(sum(each) for each in units.values()), sum(map(len, units.values()))
     found = []
     for (culture, topic), keys in groups.items():
         here = [key for key in keys if key in gone]
         if here:
-            p = _hypergeometric(len(here), len(keys), len(missed), len(complete))
-            found.append((culture, topic, here, keys, p))
+            own = units[culture, topic]
+            found.append((culture, topic, here, keys, _hypergeometric(sum(own), len(own), marked, total)))
     adjusted = adjust([p for *_, p in found])
     clusters = [
         Cluster(
@@ -268,6 +275,21 @@ def _confusion(items: Mapping[str, BonSet], judged: Mapping[str, Mapping[str, _J
         for pair, number in offered.items()
     ]
     return tuple(sorted(found, key=lambda c: (-(c.picked / c.expected if c.expected else 0), c.culture, c.taken)))
+
+
+def _origins(sets: Sequence[BonSet]) -> dict[str, int]:
+    """The cluster of each set, by its id."""
+    ties = {"source_item": [item.source_item for item in sets], "mirrors": [item.family for item in sets]}
+    frame = pl.DataFrame({"item_id": [item.id for item in sets], **ties}, schema_overrides={"mirrors": pl.String})
+    return dict(zip(frame["item_id"], cluster_of(frame).tolist(), strict=True))
+
+
+def _units(keys: Sequence[str], missed: Collection[str], origins: Mapping[str, int]) -> list[bool]:
+    """Whether each cluster among some sets is missed."""
+    found: dict[int, list[bool]] = defaultdict(list)
+    for key in keys:
+        found[origins[key]].append(key in missed)
+    return [2 * sum(each) >= len(each) for each in found.values()]
 
 
 def _hypergeometric(hits: int, drawn: int, marked: int, total: int) -> float:
