@@ -135,15 +135,11 @@ def test_criteria_are_measured_as_they_were_written_and_masked(tiny, monkeypatch
 
 
 class ByFolder(dict):
-    """Models by the names of their folders, loaded when they are first asked for, once that is allowed."""
-
-    loads = True
+    """Models by the names of their folders, loaded when they are first asked for."""
 
     def __missing__(self, name):
         from transformers import AutoModelForCausalLM
 
-        if not self.loads:
-            raise KeyError(name)
         self[name] = AutoModelForCausalLM.from_pretrained(name, dtype=torch.float32)
         return self[name]
 
@@ -152,14 +148,12 @@ class ByFolder(dict):
 def server(tiny):
     from transformers import AutoTokenizer
 
-    models = ByFolder()
-    started = TinyServer(models, AutoTokenizer.from_pretrained(tiny))
-    yield started, models
+    started = TinyServer(ByFolder(), AutoTokenizer.from_pretrained(tiny))
+    yield started
     started.close()
 
 
 def test_a_server_that_echoes_gives_the_same_numbers_but_the_entropy(tiny, server):
-    server, _ = server
     settings = ThinkSettings(prompts=PromptConfig(chat="no"), max_new_tokens=8)
     there = evaluated(tiny, settings, backend="openai", url=server.url, api="completions")
     here = evaluated(tiny, settings, packing="on")
@@ -197,8 +191,10 @@ def test_a_server_that_fails_only_at_log_probabilities_is_told_and_not_taken_for
 
 
 @pytest.mark.parametrize("chat", ["auto", "no"])
-def test_a_run_is_evaluated_by_a_server_from_its_folders(tiny, server, tmp_path, chat):
+def test_a_run_is_evaluated_by_a_server_from_its_folders(tiny, tmp_path, chat):
     """As by transformers, but for what the server does not say; and training does the same when it is done again."""
+    from transformers import AutoTokenizer
+
     rows = [{"prompt": f"{n * 7919}?", "chosen": f"rice {n}", "rejected": f"tea {n}", "source_item": f"s{n}"}
             for n in range(30)]  # fmt: skip
     (tmp_path / "pairs.jsonl").write_text("\n".join(map(json.dumps, rows)))
@@ -212,15 +208,19 @@ def test_a_run_is_evaluated_by_a_server_from_its_folders(tiny, server, tmp_path,
         "grpo": {"max_steps": 1, "save_strategy": "no"},
         "evaluation": {"decoding": ["greedy"]},
     }
-    server, models = server
-    asked = {"decoding": ["greedy"], "backend": "openai", "options": {"url": server.url}}
     here = run(load_config("demo-cpu", values))
+    # Another server, and no model that is allowed later: what a server was asked last may wait there until the run has
+    # ended, and must not load a model beside the next run. transformers cannot load two at once in one process.
+    tokenizer = AutoTokenizer.from_pretrained(tiny)
+    empty = TinyServer({}, tokenizer)
+    asked = {"decoding": ["greedy"], "backend": "openai", "options": {"url": empty.url}}
     config = load_config("demo-cpu", {**values, "out": str(tmp_path / "there"), "evaluation": asked})
-    models.loads = False
     with pytest.raises(CarbError, match=r"there/warmup' failed: .*no such model.*--resume"):
         run(config)
-    models.loads = True
+    empty.close()
+    server = TinyServer(ByFolder(), tokenizer, port=empty.port)
     there = run(config, resume=True)
+    server.close()
     for stage in ("before", "after"):
         a, b = (
             HeldOut.model_validate_json((tmp_path / out / "held-out" / f"{stage}-greedy.json").read_bytes())

@@ -34,10 +34,11 @@ def greedy(model: Any, ids: list[int], tokens: int, end: int) -> list[int]:
 class TinyServer:
     """``/chat/completions``, ``/completions`` that write greedily or echo, and ``/classify``."""
 
-    def __init__(self, models: dict[str, Any], tokenizer: Any) -> None:
+    def __init__(self, models: dict[str, Any], tokenizer: Any, *, port: int = 0) -> None:
         """Args:
         models: name to model.
         tokenizer: of all of them.
+        port: where to listen; 0 takes a free port.
         """
         self._models, self._tokenizer = models, tokenizer
         server = self
@@ -61,9 +62,10 @@ class TinyServer:
                 pass
 
         self._one = threading.Lock()
-        self._http = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self._http = ThreadingHTTPServer(("127.0.0.1", port), Handler)
         self._http.daemon_threads = True
-        self.url = f"http://127.0.0.1:{self._http.server_address[1]}/v1"
+        self.port = int(self._http.server_address[1])
+        self.url = f"http://127.0.0.1:{self.port}/v1"
         threading.Thread(target=self._http.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True).start()
 
     def close(self) -> None:
