@@ -210,7 +210,7 @@ def test_a_run_is_evaluated_by_a_server_from_its_folders(tiny, tmp_path, chat):
     }
     here = run(load_config("demo-cpu", values))
     # Another server, and no model that is allowed later: what a server was asked last may wait there until the run has
-    # ended, and must not load a model beside the next run. transformers cannot load two at once in one process.
+    # ended, and must not load a model beside the next run.
     tokenizer = AutoTokenizer.from_pretrained(tiny)
     empty = TinyServer({}, tokenizer)
     asked = {"decoding": ["greedy"], "backend": "openai", "options": {"url": empty.url}}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import threading
 
 import pytest
 
@@ -78,6 +79,26 @@ def test_a_model_is_counted_without_its_weights(tiny_folder, tiny_model):
     assert adapted.lora_parameters == peft.get_nb_trainable_parameters()[0]
     with pytest.raises(CarbError, match="Cannot read the configuration"):
         model_shape(preset("demo-cpu", model=str(tiny_folder.parent / "none")))
+
+
+def test_counting_a_model_leaves_alone_what_another_thread_builds(tiny_folder, monkeypatch):
+    import torch
+    import transformers
+
+    built = []
+    original = transformers.AutoModelForCausalLM.from_config
+
+    def from_config(config):
+        other = threading.Thread(target=lambda: built.append(torch.nn.Linear(2, 2)))
+        other.start()
+        other.join()
+        model = original(config)
+        built.append(model)
+        return model
+
+    monkeypatch.setattr(transformers.AutoModelForCausalLM, "from_config", from_config)
+    model_shape(preset("demo-cpu", model=str(tiny_folder)))
+    assert [{weight.device.type for weight in model.parameters()} for model in built] == [{"cpu"}, {"meta"}]
 
 
 def test_a_run_that_cannot_fit_is_refused_before_anything_is_read(tiny_folder, tmp_path, monkeypatch):

@@ -151,10 +151,10 @@ def model_shape(config: TrainConfig) -> ModelShape:
         CarbError: the configuration cannot be read.
     """
     transformers = require("transformers", package="tal-rlvr", extra="train")
-    accelerate = require("accelerate", package="tal-rlvr", extra="train")
+    torch = require("torch", package="tal-rlvr", extra="train")
     try:
         found = transformers.AutoConfig.from_pretrained(config.model, revision=config.revision)
-        with accelerate.init_empty_weights():
+        with torch.device("meta"):  # of this thread alone: accelerate's init_empty_weights empties what others load too
             model: Any = transformers.AutoModelForCausalLM.from_config(found)
     except (OSError, ValueError) as error:
         raise CarbError(
