@@ -188,7 +188,7 @@ def texts(*given: str) -> list[dict]:
          "names a place"),
         ({"answers": texts("Nichts.", "Das ist eine sehr lange Antwort.", "Das ist eine lange Antwort.",
                            "Das ist noch so eine Antwort.")}, "lengths differ too much"),
-        ({"form": "reply"}, "a reply has 45 to 170 words"),
+        ({"form": "reply"}, "a reply has 60 to 150 words"),
         ({"places": [*family()["places"][:3], {"culture": "german-at", "name": "nach Linz"}]}, "is in german-at, but"),
         ({"language": "ja"}, "no place belongs to the culture that speaks ja"),
     ],

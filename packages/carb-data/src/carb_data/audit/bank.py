@@ -22,8 +22,8 @@ __all__ = ["cells", "check_bank", "main"]
 
 LENGTHS = 1.25
 """How many times the mean length an answer may have at most; at least, the inverse."""
-REPLY_WORDS = (45, 170)
-"""Words of a reply, in scripts that space words; the guide says 60 to 150, of English."""
+REPLY_WORDS = (60, 150)
+"""Words of a reply, in scripts that space words."""
 REPLY_CHARACTERS = (90, 520)
 """Characters of a reply, in scripts that do not."""
 COUNTRIES = 12
