@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from carb_data import CarbError, DataError, Dataset, Family, cultures, is_main, load
+from carb_data import CarbError, DataError, Dataset, Family, Perturbation, cultures, is_main, load
 from carb_data.audit import readings
 from carb_data.audit.bank import check_bank, main
 from carb_data.audit.near import near, near_wrong
@@ -108,7 +108,9 @@ def test_one_place_is_a_set_without_mirrors_that_may_be_perturbed(tmp_path):
     assert {r.id: r.original for r in item.perturbed} == dict.fromkeys(
         ["de-cc", "de-rc", "de-rp", "de-cl-en", "de-cl-th"], "de"
     )
-    assert item.perturbed[0].source.fact == "toll.AT"
+    assert {r.id: r.source.fact for r in item.perturbed} == {
+        "de-cc": "toll.AT", "de-rc": "toll.DE", "de-rp": "toll.DE", "de-cl-en": "toll.DE", "de-cl-th": "toll.DE",
+    }  # fmt: skip
 
 
 @pytest.mark.parametrize(
@@ -306,6 +308,22 @@ def test_the_perturbed_versions_are_edited_alike(seed, languages):
     shown = "; ".join(f"{name} {shares[name]}" for name in worst)
     assert max(medians.values()) <= 1.5 * min(medians.values()), f"medians {medians}; least alike: {shown}"
     assert max(share for each in shares.values() for share in each.values()) < 0.4, shown
+
+
+def test_every_text_names_the_fact_that_it_states(seed):
+    """A perturbed text states what its original does, but for CC, which states another place's fact of the topic."""
+    for item in load("carb-seed"):
+        stated = {one.id: one.source for one in item.responses}
+        for one in (*item.responses, *item.perturbed):
+            assert one.source is not None, (item.id, one.id)
+            fact = seed.by_id[one.source.fact]
+            assert (one.source.url, one.source.accessed) == (fact.source.url, fact.source.accessed), (item.id, one.id)
+            if one.perturbation is Perturbation.CC:
+                own = seed.by_id[stated[one.original].fact]
+                assert fact.topic == own.topic, (item.id, one.id)
+                assert fact.value != own.value, (item.id, one.id)
+            elif one.perturbation is not None:
+                assert one.source == stated[one.original], (item.id, one.id)
 
 
 def test_every_cell_but_two_has_four_perturbed_sets(seed):

@@ -346,7 +346,8 @@ def _perturbed(family: Family, facts: Mapping[str, Fact]) -> tuple[Response, ...
     if family.perturbed is None:
         return ()
     given, first = family.perturbed, family.answers[0]
-    other = None if given.CC_fact is None else facts[given.CC_fact]
+    stated = _source(facts[first.fact])
+    other = None if given.CC_fact is None else _source(facts[given.CC_fact])
 
     def version(kind: Perturbation, text: str, language: str = family.language, suffix: str = "") -> Response:
         return Response(
@@ -358,7 +359,7 @@ def _perturbed(family: Family, facts: Mapping[str, Fact]) -> tuple[Response, ...
             generator=AUTHOR,
             perturbation=kind,
             original=_code(first),
-            source=_source(other) if kind is Perturbation.CC and other is not None else None,
+            source=other if kind is Perturbation.CC else stated,
         )
 
     return (
