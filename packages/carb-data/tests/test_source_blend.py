@@ -292,12 +292,12 @@ def test_any_text_can_be_compared(a, b):
 
 
 @needs_real
-def test_the_real_files_give_at_least_640_english_sets(tmp_path):
+def test_the_real_files_give_at_least_630_english_sets(tmp_path):
     report = build("blend", REAL, tmp_path / "blend.jsonl")
     english = {c.culture: c.rows for c in report.counts if c.language == "en"}
-    assert sum(english.values()) >= 640
+    assert sum(english.values()) >= 630
     assert len(english) == 8
-    assert min(english.values()) >= 60
+    assert min(english.values()) >= 55
     local = {c.culture: c.rows for c in report.counts if c.language != "en"}
     assert set(local) == set(english) - {"english-us", "english-gb"}
     assert report.built + report.skipped == 2 * 500 + 6 * 500 * 2
@@ -374,6 +374,9 @@ OWN_DINNER = [("time", 960.0, 960.0), ("time", 1140.0, 1140.0)]  # 16:00 and 19:
         (("number", 20.0, 20.0), [("number", 18.0, 18.0), ("number", 22.0, 22.0)], False, False),
         (("number", 25.0, 25.0), [("number", 18.0, 22.0)], False, False),
         (("number", 30.0, 30.0), [("number", 18.0, 22.0)], False, True),
+        (("number", 3.0, 3.0), [("number", 4.0, 4.0)], False, False),  # a year of study more or less
+        (("number", 4.0, 4.0), [("number", 3.0, 3.0)], False, False),
+        (("number", 2.0, 2.0), [("number", 4.0, 4.0)], False, True),
         (("number", 25.0, 40.0), [("number", 18.0, 26.0)], False, False),  # ranges that meet
         (("number", 12.0, 12.0), [("number", 1.0, 1.0)], True, False),  # December and January
         (("number", 9.0, 9.0), [("number", 3.0, 3.0)], True, True),
@@ -470,7 +473,7 @@ def test_families_ask_the_same_answers_about_each_place(data, seed):
 
 
 @needs_real
-def test_no_wrong_number_of_the_real_sets_lies_in_the_range_given_there(tmp_path):
+def test_no_wrong_number_of_the_real_sets_lies_in_the_range_given_there_or_one_unit_beside_it(tmp_path):
     build("blend", REAL, tmp_path / "blend.jsonl", languages="english")
     held = Answers(REAL, ())
     seen = 0
@@ -482,6 +485,7 @@ def test_no_wrong_number_of_the_real_sets_lies_in_the_range_given_there(tmp_path
             own = [s for e in entries if id(e) in held.meanings for s in held.meanings[id(e)].spans if s[0] == form]
             low, high = min(s[1] for s in own), max(s[2] for s in own)
             wrong = [s for r in one.rejected for s in meaning([r.text], r.text).spans if s[0] == form]
-            assert all(s[2] < low or s[1] > high for s in wrong), one.id
+            apart = 1 if form == "number" else 0
+            assert all(low - s[2] > apart or s[1] - high > apart for s in wrong), one.id
             seen += 1
-    assert seen >= 40, "too few number and time sets to say anything"
+    assert seen >= 30, "too few number and time sets to say anything"

@@ -20,7 +20,9 @@ _NOT_MONEY = re.compile(r"\bhow much (?:time|sleep|water|rice|homework|of)\b|\bp
 _MONTH = re.compile(r"\b(?:which|what|in what|in which) month\b|\(1\s*[~-]\s*12\)")
 
 FACTOR = 1.25
-"""How many times a number must be beyond the people's own range."""
+UNITS = 1.0
+"""How many times, and by more than how many units, a number must be beyond the people's own range: three years of study
+pass for right beside four."""
 MINUTES = 60.0
 DAYS = 7.0
 MONTHS = 1.0
@@ -66,7 +68,8 @@ def _outside(kind: Kind, lent: tuple[float, float], own: tuple[float, float], *,
         return _gap((_day(lent[0]), _day(lent[1])), (_day(own[0]), _day(own[1])), _YEAR) > DAYS
     if month:
         return _gap(lent, own, 12.0) > MONTHS
-    return lent[0] > own[1] * FACTOR or lent[1] * FACTOR < own[0]
+    above = lent[0] > own[1] * FACTOR and lent[0] - own[1] > UNITS
+    return above or (lent[1] * FACTOR < own[0] and own[0] - lent[1] > UNITS)
 
 
 def _day(month_day: float) -> float:
