@@ -37,6 +37,8 @@ class Wanted:
     seconds: str = ""
     """Measured processor time of one core."""
     data: str = "carb-seed@2"
+    cultures: tuple[str, ...] = ()
+    """Cultures whose sets are scored; none: all."""
 
 
 RUNS = (
@@ -47,6 +49,9 @@ RUNS = (
     Wanted("smollm-likelihood", (SMOLLM_LIKELIHOOD,), 240, seconds="2.6 s a set"),
     Wanted("bradley-terry", ("SmolLM2 135M, Bradley-Terry=classifier:models/bradley-terry",), 240, "author",
            seconds="train it first: benchmarks/reference_model.py, about 10 s for each of 24 steps"),
+    Wanted("think-as-locals", ("SmolLM2 135M, Think-as-Locals=think:models/think-as-locals?pairs=knockout",), 100,
+           "author", cultures=("english",),
+           seconds="10 s a set; train it first: benchmarks/think_as_locals.py, arm C+A, seed 1"),
     Wanted("open-baselines", BASELINES, 1200, data=OPEN, seconds="10 s"),
     Wanted("open-gemma-judge", (GEMMA_JUDGE,), 240, data=OPEN, seconds="0.7 s a set"),
     Wanted("open-gemma-likelihood", (GEMMA_LIKELIHOOD,), 240, data=OPEN, seconds="at most 2.1 s a set"),
@@ -56,10 +61,11 @@ RUNS = (
 
 def make(wanted: Wanted, work: Path) -> None:
     """Run it, and add its entries."""
+    some = ("--cultures", *wanted.cultures) if wanted.cultures else ()
     limit = () if wanted.limit is None else ("--limit", str(wanted.limit))
     out = f"runs/{wanted.name}"
     how = ("--no-perturbed", "--window", "16")  # an interruption loses no more sets than a window holds
-    run = ("carb", "run", "--data", wanted.data, "--scorer", *wanted.scorers, *limit, *how, "--out", out)
+    run = ("carb", "run", "--data", wanted.data, "--scorer", *wanted.scorers, *some, *limit, *how, "--out", out)
     add = ("carb", "results", "add", out, "--out", str(PACKAGED), "--replace", "--trained-on", "no")
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
     for command in ((*run, "--quiet"), (*add, "--relationship", wanted.relationship)):
@@ -75,7 +81,7 @@ def main() -> None:
     given = parser.parse_args()
     for wanted in RUNS:
         if given.list:
-            sets = f"{wanted.limit or 'all'} sets of {wanted.data}"
+            sets = " ".join((f"{wanted.limit or 'all'} sets of {wanted.data}", *wanted.cultures))
             print(f"{wanted.name}: {', '.join(wanted.scorers)}; {sets}; {wanted.seconds}")
         elif given.only in (None, wanted.name):
             given.work.mkdir(parents=True, exist_ok=True)

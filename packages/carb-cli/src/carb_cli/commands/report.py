@@ -157,14 +157,22 @@ def _references(found: Report) -> None:
     """Print the results that come with carb, on the sets that they share with these runs."""
     if not found.references:
         return
-    columns = ["reference", "accuracy %", f"{100 * found.confidence:.0f}%", "families %", "sets", "yours there %"]
+    columns = [
+        "reference",
+        "accuracy %",
+        f"{100 * found.confidence:.0f}%",
+        "families %",
+        "sets",
+        "errors",
+        "yours there %",
+    ]
     best = best_of(found)
     rows = []
     for part in found.references:
         cell, yours = part.accuracy, part.yours or found.scorers[best].overall
         families = percent(None if part.families is None else part.families.accuracy.estimate)
         limits = display.interval(cell.low, cell.high)
-        rows.append((part.name, percent(cell.accuracy), limits, families, cell.n, percent(yours.accuracy)))
+        rows.append((part.name, percent(cell.accuracy), limits, families, cell.n, cell.errors, percent(yours.accuracy)))
     display.table("Results that come with carb, on the same sets", columns, rows, right=columns[1:])
     display.say(f"'yours there' is {labels(found.scorers)[best]} on these sets.")
 
