@@ -303,8 +303,9 @@ def verl(session: nox.Session) -> None:
 
 @nox.session(python=False)
 def verifiers(session: nox.Session) -> None:
-    """The judge's taskset in verifiers itself, whose pins do not agree with the shared environment's."""
-    python = environment_of_its_own(session, "verifiers", "verifiers==0.4.0", "polars>=1.30", "jinja2>=3.1")
+    """The judge's environment in verifiers itself, whose pins do not agree with the shared environment's."""
+    needs = ["verifiers==0.4.0", "polars>=1.30", "jinja2>=3.1", "torch==2.13.0", "transformers==5.23.0"]
+    python = environment_of_its_own(session, "verifiers", *needs)
     editable(session, python, "carb-data", "carb-metrics", "carb-scorers", "tal-rlvr")
     session.run(python, "-m", "pytest", "tests/test_verifiers_real.py", *session.posargs)
 

@@ -1,13 +1,14 @@
-"""The judge's task as a taskset of ``verifiers`` (0.4, its API ``verifiers.v1``), for any trainer that speaks it.
+"""The judge's task as an environment of ``verifiers`` (0.4, its API ``verifiers.v1``), for any trainer that speaks it.
 
-A plugin of verifiers is a module with a name of its own that exports the taskset. Make one, ``tal_judge.py``::
+A plugin of verifiers is a module with a name of its own that exports what a run needs. Make one, ``tal_judge.py``, in
+a folder of ``PYTHONPATH``::
 
-    from tal_rlvr.verifiers_judge import JudgeTaskset
+    from tal_rlvr.verifiers_judge import JudgeEnv, JudgeHarness, JudgeTaskset
 
-    __all__ = ["JudgeTaskset"]
+    __all__ = ["JudgeEnv", "JudgeHarness", "JudgeTaskset"]
 
-and evaluate a served model with ``vf-eval tal-judge --env.taskset.config-file run.toml --env.agent.harness.id null
---no-push -m MODEL --client.base-url URL``. Without ``--no-push`` verifiers uploads a finished run.
+and evaluate a served model with ``vf-eval tal-judge --env.taskset.config-file run.toml --no-push -m MODEL
+--client.base-url URL``. Without ``--no-push`` verifiers uploads a finished run.
 """
 
 from __future__ import annotations
@@ -22,8 +23,9 @@ from tal_rlvr.other_trainers import judge_rows, judged
 
 require("verifiers.v1", package="tal-rlvr", extra="verifiers")
 import verifiers.v1 as vf  # noqa: E402 - the line above names the missing extra
+from openai import AsyncOpenAI  # noqa: E402 - comes with verifiers
 
-__all__ = ["JudgeConfig", "JudgeData", "JudgeTask", "JudgeTaskset"]
+__all__ = ["JudgeConfig", "JudgeData", "JudgeEnv", "JudgeEnvConfig", "JudgeHarness", "JudgeTask", "JudgeTaskset"]
 
 
 class JudgeData(vf.TaskData):  # type: ignore[misc]  # verifiers is untyped
@@ -77,3 +79,44 @@ class JudgeTaskset(vf.Taskset[JudgeTask, JudgeConfig]):  # type: ignore[misc]  #
             yield JudgeTask(
                 JudgeData(id=row.id, prompt=row.prompt, label=row.label, strict=row.strict), self.config.task
             )
+
+
+class JudgeHarness(vf.Harness[vf.HarnessConfig]):  # type: ignore[misc]  # verifiers is untyped
+    """A single question without tools, asked from this process.
+
+    By default verifiers gives a model a shell, and its harness without tools asks the package index in each run.
+    """
+
+    EXECUTES_CODE = False
+    NEEDS_CONTAINER = False
+
+    async def launch(
+        self,
+        ctx: vf.ModelContext,
+        trace: vf.Trace,  # noqa: ARG002 - verifiers passes it
+        runtime: vf.Runtime,  # noqa: ARG002 - verifiers passes it
+        endpoint: str,
+        secret: str,
+        mcp_urls: dict[str, str],  # noqa: ARG002 - verifiers passes it
+        data: JudgeData,
+    ) -> vf.ProgramResult:
+        """See ``verifiers.v1.Harness``."""
+        async with AsyncOpenAI(base_url=endpoint, api_key=secret, timeout=None) as client:  # the run has a timeout
+            question = {"role": "user", "content": data.prompt}
+            await client.chat.completions.create(model=ctx.model, messages=[question])
+        return vf.ProgramResult(exit_code=0, stdout="", stderr="")
+
+
+class JudgeEnvConfig(vf.SingleAgentEnvConfig):  # type: ignore[misc]  # verifiers is untyped
+    """What runs the judge."""
+
+    agent: vf.AgentConfig = vf.AgentConfig(runtime={"type": "subprocess"})
+    """This machine; by default verifiers rents a sandbox and reaches the model through a public tunnel."""
+
+
+class JudgeEnv(vf.Env[JudgeEnvConfig]):  # type: ignore[misc]  # verifiers is untyped
+    """The judge, alone with one pair."""
+
+    async def run(self, task: vf.Task, agents: vf.Agents) -> None:
+        """See ``verifiers.v1.Env``."""
+        await agents.agent.run(task)
