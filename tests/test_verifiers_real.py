@@ -38,7 +38,7 @@ from tiny_server import row as logits_of
 pytestmark = [pytest.mark.filterwarnings("ignore")]
 DOCUMENTED = verifiers_judge.__doc__
 WRITES = {"judgement": write_judgement([("fact", "people there know it", 3, "A")], "A fits daily life there.", "A")}
-WRITES["verdict"] = "**Verdict: A**"
+WRITES["spaced"] = "\u3000" + WRITES["judgement"]  # readable, but not well-formed
 """What models were trained to write whatever they are asked, by name: right in one order of a pair alone."""
 
 
@@ -171,7 +171,7 @@ def test_verifiers_plays_every_task_against_a_server(taskset: Any, server: Serve
 
 
 def test_the_documented_command_judges_every_task(taskset: Any, server: Server, tmp_path: Path) -> None:
-    names = {"MODEL": "verdict", "URL": server.url}
+    names = {"MODEL": "spaced", "URL": server.url}
     command = [names.get(word, word) for word in shlex.split(re.search("``(vf-eval .*?)``", DOCUMENTED, re.DOTALL)[1])]
     script = Path(sys.executable).parent / command.pop(0)
     more = ["--sampling.max-tokens", "80", "--no-rich", "--output-dir", "runs", "--run.name", "one"]

@@ -50,6 +50,7 @@ def test_the_score_is_r_corr_and_form_is_logged():
     assert compute_score("carb-judge", right, "A", info)["score"] == -1.0
     assert compute_score("carb-judge", "**Verdict: B**", "B", info)["score"] == 1.0
     assert compute_score("carb-judge", "**Verdict: B**", "B", {"strict": True})["score"] == -1.0
+    assert compute_score("carb-judge", "\u3000" + right, "B", {"strict": True})["score"] == -1.0
     assert compute_score("carb-judge", "", "B")["score"] == -1.0
 
 

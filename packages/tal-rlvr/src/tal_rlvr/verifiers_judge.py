@@ -55,7 +55,10 @@ class JudgeTask(vf.Task[JudgeData]):  # type: ignore[misc]  # verifiers is untyp
         return self._judged(trace)["readable"]
 
     def _judged(self, trace: vf.Trace) -> dict[str, float]:
-        return judged(trace.last_reply, self.data.label, strict=self.data.strict)
+        text = trace.root_reply  # not ``last_reply``, which takes spaces off that make an output ill-formed
+        if text is None:
+            text = trace.assistant_messages[-1].content if trace.assistant_messages else None
+        return judged(text or "", self.data.label, strict=self.data.strict)
 
 
 class JudgeConfig(vf.TasksetConfig):  # type: ignore[misc]  # verifiers is untyped
