@@ -26,7 +26,7 @@ TODAY = date(2026, 11, 22)
 def fact(code: str, **changes) -> dict:
     return {
         "id": f"toll.{code}", "topic": "toll", "domain": "commonsense", "culture": CODES[code], "kind": "law",
-        "statement": f"Statement {code}.", "value": f"value-{code}", "checked": ["found"],
+        "statement": f"Statement {code}.", "value": f"value-{code}", "checked": ["found", "reread"],
         "source": {"url": f"https://example.org/{code}", "title": "A page", "accessed": "2026-11-22"}, **changes,
     }  # fmt: skip
 
@@ -143,6 +143,7 @@ def test_a_bad_line_is_reported_with_its_place(tmp_path, change, field):
         (fact("AT", source={"url": "https://example.org/", "title": "t", "accessed": "2026-01-01"}), "root of a site"),
         (fact("AT", valid_until="2026-11-21"), "held until 2026-11-21 only"),
         (fact("AT", checked=[]), "nobody found it"),
+        (fact("AT", checked=["found"]), "nobody but its author has read it"),
         (fact("AT", culture="german-ch"), "is not the culture of AT"),
         (fact("AT", also=["klingon"]), "'klingon' is not in the registry"),
         (fact("AT", domain="values"), "toll.AT is of values/toll, not commonsense/toll"),
@@ -356,7 +357,7 @@ def test_the_command_prints_every_problem_and_the_cells(tmp_path, capsys):
     assert main(folder) == 1
     printed = capsys.readouterr().out
     assert printed.count("nobody found it") == 4
-    assert "4 facts (0 reread), 4 of them used by families (0 reread), 1 families, 3 main sets, 1 mirrors; 4" in printed
+    assert "4 facts, 4 of them used by families, 1 families, 3 main sets, 1 mirrors; 8" in printed
 
 
 def test_an_unknown_version_of_the_seed_is_refused():

@@ -73,6 +73,9 @@ def _repeated(lines: tuple[Line[Fact], ...] | tuple[Line[Family], ...]) -> Itera
             yield _at(line, "id", f"is the id of an earlier line, {where}")
 
 
+_CHECKS = {"found": "nobody found it on its page", "reread": "nobody but its author has read it"}
+
+
 def _fact_problems(fact: Fact, today: date, registry: Registry) -> Iterator[tuple[str, str]]:
     if fact.culture not in registry:
         yield "culture", f"'{fact.culture}' is not in the registry"
@@ -91,8 +94,7 @@ def _fact_problems(fact: Fact, today: date, registry: Registry) -> Iterator[tupl
     if fact.valid_until is not None and fact.valid_until < today:
         yield "valid_until", f"held until {fact.valid_until} only"
     yield from _majority_problems(fact)
-    if "found" not in fact.checked:
-        yield "checked", "nobody found it on its page"
+    yield from (("checked", missing) for step, missing in _CHECKS.items() if step not in fact.checked)
 
 
 def _majority_problems(fact: Fact) -> Iterator[tuple[str, str]]:
@@ -269,14 +271,11 @@ def main(folder: Path = SEED_2_FOLDER) -> int:
         )
     sys.stdout.writelines(f"{line}\n" for line in _replies(bank))
     used = {answer.fact for line in bank.families for answer in line.content.answers}
-    reread = {line.content.id for line in bank.facts if "reread" in line.content.checked}
-    for which, known in (("facts", bank.by_id.values()), ("reread facts", [bank.by_id[one] for one in reread])):
-        sys.stdout.write(f"topics with {which} for {COUNTRIES} countries: {_topics_of_many(known)}\n")
+    sys.stdout.write(f"topics with facts for {COUNTRIES} countries: {_topics_of_many(bank.by_id.values())}\n")
     total = sum(found.values(), Counter[str]())
     sys.stdout.write(
-        f"{len(bank.facts)} facts ({len(reread)} reread), {len(used)} of them used by families ({len(used & reread)} "
-        f"reread), {total['families']} families, {total['main']} main sets, {total['mirrors']} mirrors; "
-        f"{len(problems)} problems\n"
+        f"{len(bank.facts)} facts, {len(used)} of them used by families, {total['families']} families, "
+        f"{total['main']} main sets, {total['mirrors']} mirrors; {len(problems)} problems\n"
     )
     return int(bool(problems))
 
