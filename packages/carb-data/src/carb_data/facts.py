@@ -311,6 +311,7 @@ def expand(family: Family, facts: Mapping[str, Fact]) -> tuple[BonSet, ...]:
                 url=facts[answer.fact].source.url,
                 method="authored",
                 notes=f"{family.form}: {facts[answer.fact].statement}",
+                tier="silver",
             ),
             family=family.id if several else None,
         )
