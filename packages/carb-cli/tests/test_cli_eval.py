@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shlex
 from pathlib import Path
 
@@ -22,6 +23,7 @@ def test_without_a_model_it_explains_itself(carb: Carb) -> None:
     assert "chance is 25.0%" in ended.out
     assert "Next: carb eval MODEL" in ended.out
     assert "Mirrored families" in ended.out
+    assert "(best predictor: " in ended.out
     assert Path("runs/eval-baselines-carb-seed@2-40/report.html").is_file()
 
 
@@ -67,3 +69,17 @@ def test_the_command_that_it_names_can_be_given(carb: Carb, data_file: Path) -> 
     (line,) = [line for line in shown.splitlines() if line.startswith("  carb run ")]
     ended = carb(*shlex.split(line)[1:], "--quiet")
     assert ended.code == 0, ended
+
+
+def test_the_command_that_it_names_scores_the_same(carb: Carb) -> None:
+    pytest.importorskip("lingua", reason="needs the extra carb-scorers[language]")
+    some = ["--limit", "4", "--cultures", "thai", "--domains", "values"]
+    for perturbed, planned in (([], ["--no-perturbed"]), (["--perturbed"], [])):
+        arguments = ["eval", "baseline:length", "carb-seed@1", *some, *perturbed, "--no-open", "--quiet"]
+        shown = carb(*arguments, "--out", f"here{len(perturbed)}").out
+        (line,) = [line for line in shown.splitlines() if line.startswith("  carb run ")]
+        found = shlex.split(line)
+        assert found[-len([*some, *planned]) :] == [*some, *planned]
+        assert carb(*found[1:], "--fresh", "--quiet").code == 0
+        here, mine = (json.loads(Path(f, "run.json").read_text()) for f in (f"here{len(perturbed)}", "runs/mine"))
+        assert here["dataset"]["fingerprint"] == mine["dataset"]["fingerprint"]

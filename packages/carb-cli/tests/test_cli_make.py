@@ -120,6 +120,11 @@ def test_construct_mistakes(carb: Carb, tmp_path: Path) -> None:
 
 def test_train_lists_presets_and_prints_configurations(carb: Carb) -> None:
     assert "demo-cpu" in carb("train").out
+    for alone in (["--model", "m"], ["--data", "carb-seed"], ["--out", "o"], ["--resume"], ["--print-config"]):
+        ended = carb("train", *alone)
+        assert (ended.code, ended.out) == (2, "")
+        assert "--config" in ended.err
+        assert "demo-cpu" in ended.err
     printed = carb(*TRAIN, "--out", "somewhere", "--print-config").json
     assert (printed["out"], printed["model"]) == ("somewhere", "m")
     assert printed["mix"]["sources"][0]["path"] == "carb-seed@1"

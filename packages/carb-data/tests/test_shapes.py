@@ -47,8 +47,13 @@ def test_chat_messages_stay_a_conversation(tmp_path):
 
 def test_a_mapping_says_what_the_names_do_not(tmp_path):
     path = write(tmp_path / "a.csv", "Frage,richtig,falsch\nWann?,jetzt,nie\n")
-    with pytest.raises(CarbError, match=r"Frage, falsch, richtig.*columns=prompt:NAME"):
+    with pytest.raises(
+        CarbError, match=r"Frage, falsch, richtig.*data build table --source .*a\.csv -o columns=prompt:NAME"
+    ):
         read_rows(path, defaults=SAID)
+    said = {"prompt": "Frage", "chosen": "richtig", "rejected_1": "falsch"}
+    (item,) = read_rows(path, columns=said, defaults=SAID)
+    assert (item.prompt, item.chosen.text, [r.text for r in item.rejected]) == ("Wann?", "jetzt", ["nie"])
     path = write(tmp_path / "b.csv", "Frage,richtig,wrong\nWann?,jetzt,nie\n")
     (item,) = rows("table", path, columns="prompt:Frage,chosen:richtig", **SAID)
     assert item.chosen.text == "jetzt"

@@ -59,6 +59,9 @@ class Dataset:
             if not paths:
                 raise CarbError(f"The folder {path} holds no {' or '.join(files.SUFFIXES)} file.")
         else:
+            if path.is_file() and files.suffix_of(path) is None:
+                readable = ", ".join((*files.SUFFIXES, *_TABLES))
+                raise CarbError(f"{path}: unknown file type; carb reads {readable}.")
             paths = [path]
         return cls(files.load_files(paths, registry))
 

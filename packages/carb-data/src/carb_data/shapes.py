@@ -188,9 +188,10 @@ class _Shape:
             raise CarbError(f"{path} has no column '{absent[0]}'; it has {', '.join(names)}.")
         plain = {name.strip().casefold().replace(" ", "_"): name for name in names}
         self.column = {field: plain[o] for field, others in _NAMES.items() for o in reversed(others) if o in plain}
-        self.column |= dict(given)
-        taken = set(self.column.values())
-        self.rejected = [n for low, n in plain.items() if _REJECTED.fullmatch(low) and n not in taken]
+        wrong = [column for field, column in given.items() if _REJECTED.fullmatch(field)]
+        self.column |= {field: column for field, column in given.items() if not _REJECTED.fullmatch(field)}
+        taken = {*self.column.values(), *wrong}
+        self.rejected = wrong + [n for low, n in plain.items() if _REJECTED.fullmatch(low) and n not in taken]
         options = {
             m.group(1) or m.group(2): n for low, n in plain.items() if (m := _OPTION.fullmatch(low)) and n not in taken
         }
@@ -201,7 +202,9 @@ class _Shape:
         if "prompt" not in self.column or not (pairs or choices):
             raise CarbError(
                 f"{path}: its columns ({', '.join(names)}) are neither prompt, chosen, rejected… nor question, A, B, "
-                "C, D, answer. Rename them, or say which is which: -o columns=prompt:NAME,chosen:NAME."
+                "C, D, answer. Rename them, or say which is which: "
+                f"carb data build table --source {shlex.quote(str(path))} "
+                "-o columns=prompt:NAME,chosen:NAME,rejected_1:NAME --out sets.jsonl"
             )
         self.pairs = pairs
 

@@ -189,7 +189,7 @@ def _good(dataset: Dataset, scores: ScoreTable, wanted: Sequence[str]) -> tuple[
     ]
     if not kept:
         raise CarbError(
-            f"No scorer here is better than chance ({100 * chance:.0f}%), so that what all good ones miss says "
+            f"No scorer here is better than chance ({100 * chance:.0f}%), so what all good ones miss says "
             f"nothing. Name the scorers to look at (--scorer)."
         )
     kept.sort(key=lambda row: (-row["accuracy"], row["scorer"]))

@@ -104,7 +104,7 @@ def eval_(
     domains
         Score only these domains; may be repeated. Without this option, all.
     perturbed
-        Score the perturbed texts too: several times as many calls, and a section on robustness in the report.
+        Score the perturbed texts too: more calls, and a section on robustness in the report.
     fresh
         Discard what the folder holds. By default the run goes on from it.
     open_report
@@ -120,7 +120,11 @@ def eval_(
     name = "-".join(_slug(str(part)) for part in ("eval", model or "baselines", data, *some))
     folder = out or Path("runs") / name
     if not json:
-        _say_what_will_be_done(asked, scorers, data, len(dataset))
+        given: dict[str, tuple[object, ...]] = {"--limit": () if limit is None else (limit,)}
+        given |= {"--cultures": cultures, "--domains": domains, "--culture-file": culture_file}
+        same = [str(part) for option, values in given.items() if values for part in (option, *values)]
+        same += [] if perturbed else ["--no-perturbed"]
+        _say_what_will_be_done(asked, scorers, data, len(dataset), same)
     wanted = RunConfig(data=(data,), scorer=scorers, out=folder)
     if score(wanted, dataset, fresh=fresh, quiet=quiet) is None:
         return INTERRUPTED
@@ -149,14 +153,17 @@ def eval_(
     return OK
 
 
-def _say_what_will_be_done(asked: Recognised | None, scorers: Sequence[str], data: str, sets: int) -> None:
+def _say_what_will_be_done(
+    asked: Recognised | None, scorers: Sequence[str], data: str, sets: int, same: Sequence[str]
+) -> None:
     if asked is None:
         display.say(f"No model was named, so the surface baselines answer the {sets:,} sets of {data}.")
         return
     name = labels([parse_spec(asked.spec).name])
     display.say(f"{next(iter(name.values()))}: {asked.why}")
     display.say(f"It and the surface baselines answer the {sets:,} sets of {data}. The same with other options:")
-    display.say(f"  {shlex.join(['carb', 'run', '--data', data, '--scorer', *scorers, '--out', 'runs/mine'])}")
+    again = ["carb", "run", "--data", data, "--scorer", *scorers, "--out", "runs/mine", *same]
+    display.say(f"  {shlex.join(again)}")
 
 
 def _slug(text: str) -> str:

@@ -197,7 +197,9 @@ def leaderboard(found: Report) -> None:
     if found.floor is not None:
         floor = found.floor.overall
         name = short.get(floor.predictor, floor.predictor)
-        display.say(f"Surface cues alone reach {percent(floor.floor.accuracy)}% with ties shared ({name}).")
+        display.say(
+            f"Surface cues alone reach {percent(floor.floor.accuracy)}% with ties shared (best predictor: {name})."
+        )
         tested = [test for test in found.floor.tests if not test.group]
         if tested:
             above = [short[test.scorer] for test in tested if test.above]

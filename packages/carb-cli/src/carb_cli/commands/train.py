@@ -91,7 +91,7 @@ def train(
         Print the whole configuration as JSON, and do nothing else.
     """
     if config is None:
-        display.table("Presets", ["carb train --config ..."], [(name,) for name in presets()])
+        _list_presets(others=any((model, data, out, resume, ablate_, seeds != 1, print_config)))
         return
     overrides: dict[str, Any] = {name: value for name, value in (("model", model), ("out", out)) if value is not None}
     if data:
@@ -138,6 +138,12 @@ def train(
         "Next: "
         + shlex.join(["carb", "run", "--data", "carb-seed", "--scorer", f"think:{result.model}", "--out", "runs/think"])
     )
+
+
+def _list_presets(*, others: bool) -> None:
+    if others:
+        raise CarbError(f"Give a TOML file or a preset with --config. Presets: {', '.join(presets())}.")
+    display.table("Presets", ["carb train --config ..."], [(name,) for name in presets()])
 
 
 def _sensitivity(result: TrainResult) -> list[dict[str, Any]]:
