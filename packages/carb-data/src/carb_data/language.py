@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Sequence
-from functools import cache
+from functools import cache, lru_cache
 from typing import Any
 
 from carb_data.extras import require
@@ -55,6 +55,7 @@ def detect(text: str) -> str | None:
     return None if found is None else str(found.iso_code_639_1.name).lower()
 
 
+@lru_cache(maxsize=2**14)  # mirrored sets repeat their answers, and the detector takes a millisecond for each
 def in_language(text: str, tag: str) -> bool:
     """Whether ``text`` is in the language of the BCP 47 ``tag``.
 
