@@ -95,7 +95,8 @@ class TinyServer:
             content.append({**top[token], "top_logprobs": top})
         text = self._tokenizer.decode(written, skip_special_tokens=True)
         message = {"role": "assistant", "content": text}
-        return {"choices": [{"message": message, "logprobs": {"content": content}, "finish_reason": "stop"}]}
+        choice = {"message": message, "logprobs": {"content": content}, "finish_reason": "stop"}
+        return {"choices": [choice], "usage": {"prompt_tokens": len(ids), "completion_tokens": len(written)}}
 
     def completions(self, body: dict[str, Any]) -> dict[str, Any]:
         given = self._tokenizer(body["prompt"], add_special_tokens=False, return_offsets_mapping=True)

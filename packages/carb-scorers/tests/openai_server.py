@@ -11,6 +11,7 @@ from typing import Any
 
 import anyio
 
+from carb_scorers.models.limits import SystemClock
 from carb_scorers.models.openai import OpenAIModel, OpenAIOptions, open_openai
 from carb_scorers.models.protocol import Failure, Generation, Prompt, Writing
 from carb_scorers.specs import read_options
@@ -155,7 +156,7 @@ def drip(handler: BaseHTTPRequestHandler) -> None:
         waiting.wait(0.01)
 
 
-def model(url: str, clock: Clock | None = None, **options: object) -> OpenAIModel:
+def model(url: str, clock: Clock | SystemClock | None = None, **options: object) -> OpenAIModel:
     read = read_options(OpenAIOptions, "test", {"url": url, **options})
     return open_openai("m", read, clock=clock or Clock())
 

@@ -1,6 +1,7 @@
 """The OpenAI-compatible backend against a server that does everything wrong that servers do."""
 
 import threading
+import time
 from collections.abc import Callable
 from email.utils import formatdate
 from typing import Any
@@ -8,6 +9,7 @@ from typing import Any
 import pytest
 
 from carb_data import CarbError
+from carb_scorers.models.limits import SystemClock
 from carb_scorers.models.protocol import Failure, Generation
 
 pytest.importorskip("httpx", reason="needs the extra carb-scorers[api]")
@@ -178,6 +180,41 @@ def test_a_server_that_always_limits_is_not_taken_for_one_that_does_not_run(serv
     with pytest.raises(CarbError, match=r"too many requests.*rpm=") as caught:
         ask(model(serve([reply({"error": {"message": "slow down"}}, 429)]).url, Clock(), retries=1))
     assert "running" not in str(caught.value)
+
+
+def test_a_server_that_lets_few_through_is_waited_for(serve: Callable[..., Server]) -> None:
+    """One answer in three seconds, and no word of how long to wait: those who wait longest became error rows."""
+    clock, lock, last = Clock(), threading.Lock(), [0.0]
+
+    def script(*_: object) -> object:
+        with lock:
+            if clock.now() - last[0] < 3.0:
+                return reply({"error": {"message": "slow down"}}, 429)
+            last[0] = clock.now()
+        return chat()
+
+    found = ask(model(serve(script).url, clock, concurrency=8, retries=3, patience=1e5), 40)
+    assert all(isinstance(one, Generation) for one in found)
+
+
+def test_a_request_that_is_limited_for_ever_is_one_failure(serve: Callable[..., Server]) -> None:
+    def script(_: int, body: dict[str, Any]) -> object:
+        time.sleep(0.02)
+        return reply({"error": {"message": "slow down"}}, 429) if "Question 3?" in str(body) else chat()
+
+    options = {"concurrency": 1, "retries": 1, "patience": 2}
+    found = ask(model(serve(script).url, SystemClock(), **options), 150)  # 3 seconds: others succeed meanwhile
+    assert [isinstance(f, Failure) for f in found] == [n == 3 for n in range(150)]
+
+
+def test_a_request_larger_than_the_limit_on_tokens_is_not_sent_again(serve: Callable[..., Server]) -> None:
+    large = reply(
+        {"error": {"message": "Request too large for m on tokens per min (TPM): Limit 10, Requested 20."}}, 429
+    )
+    server = serve(lambda _, body: large if "Question 1?" in str(body) else chat())
+    found = ask(model(server.url, concurrency=1), 3)
+    assert [f.error.kind if isinstance(f, Failure) else None for f in found] == [None, "too-long", None]
+    assert len(server.bodies) == 3
 
 
 def test_without_patience_an_outage_is_error_rows(serve: Callable[..., Server]) -> None:

@@ -4,11 +4,12 @@ import json
 import logging
 import pickle
 from collections.abc import Callable
+from urllib.parse import quote
 
 import pytest
 
 from carb_data import CarbError
-from carb_scorers.models.protocol import Generation
+from carb_scorers.models.protocol import Failure, Generation
 
 pytest.importorskip("httpx", reason="needs the extra carb-scorers[api]")
 
@@ -116,3 +117,18 @@ def test_a_password_in_an_address_is_refused_and_not_repeated() -> None:
     with pytest.raises(CarbError, match="password") as caught:
         model("http://user:hunter2@127.0.0.1/v1")
     assert "hunter2" not in str(caught.value)
+
+
+@pytest.mark.parametrize("status", [200, 400])
+@pytest.mark.parametrize("form", ["data: {}", '{{"error": {{"message": "{}'], ids=["SSE", "cut"])
+def test_an_answer_that_is_no_json_shows_no_spelling_of_the_key(
+    serve: Callable[..., Server], monkeypatch: pytest.MonkeyPatch, form: str, status: int
+) -> None:
+    secret = "sk/slash-and-more/0123456789"
+    monkeypatch.setenv("OPENAI_API_KEY", secret)
+    spelled = [secret.replace("/", "\\/"), "".join(f"\\u{ord(c):04X}" for c in secret), quote(secret, safe="")]
+    server = serve([reply(form.format(one).encode(), status) for one in spelled])
+    for one in ask(model(server.url, concurrency=1), 3):
+        assert isinstance(one, Failure)
+        for shown in ("slash", "006C", "more"):
+            assert shown not in one.error.message

@@ -54,10 +54,13 @@ def test_log_probabilities_of_short_answers(serve: Callable[..., Server]) -> Non
 
 
 class Digits:
-    """A server whose tokenizer splits digits: the token ``1`` is the beginning of ``10``, too."""
+    """A server whose tokenizer splits digits: the token ``1`` is the beginning of ``10``, too.
 
-    def __init__(self, ratings: dict[str, float], *, goes_on: bool = True) -> None:
-        self.ratings, self.goes_on = ratings, goes_on
+    It goes on with an answer that has begun, refuses to, or takes it for a whole turn without a word.
+    """
+
+    def __init__(self, ratings: dict[str, float], *, goes_on: bool = True, refuses: bool = True) -> None:
+        self.ratings, self.goes_on, self.refuses = ratings, goes_on, refuses
 
     def __call__(self, _: int, body: dict[str, Any]) -> object:
         last = body["messages"][-1]
@@ -69,8 +72,11 @@ class Digits:
         if last["role"] == "user":
             return top(*((token, math.log(share)) for token, share in first.items()), ("the", -30.0))
         if not self.goes_on:
-            return reply({"error": {"message": "unknown field"}}, 400)
+            said = top(("I", -0.1), ("The", -3.0), ("\n", -4.0))
+            return reply({"error": {"message": "unknown field"}}, 400) if self.refuses else said
         assert (body["add_generation_prompt"], body["continue_final_message"]) == (False, True)
+        if body["messages"][-2]["content"].startswith("Repeat this"):
+            return top(("0", -0.01), (".", -5.0))
         ten = self.ratings.get("10", 0.0) / first["1"]
         behind = ((token, math.log(share)) for token, share in (("0", ten), (".", 1 - ten)) if share > 0)
         return top(*behind, ("the", -30.0))
@@ -98,8 +104,10 @@ def test_a_pointwise_judge_over_a_server_does_not_turn_its_scale_around(serve: C
     assert scores == [pytest.approx(9.9), pytest.approx(2.1)]
 
 
-def test_a_server_that_cannot_say_what_follows_a_digit(serve: Callable[..., Server]) -> None:
-    found = choices(model(serve(Digits({"10": 0.9, "2": 0.1}, goes_on=False)).url), *RATINGS)
+@pytest.mark.parametrize("refuses", [True, False], ids=["refuses", "takes it for a whole turn"])
+def test_a_server_that_cannot_say_what_follows_a_digit(serve: Callable[..., Server], *, refuses: bool) -> None:
+    """One that says nothing about it gave the token 1 the whole probability of 10: a sure 10 scored below a sure 2."""
+    found = choices(model(serve(Digits({"10": 0.9, "2": 0.1}, goes_on=False, refuses=refuses)).url), *RATINGS)
     assert isinstance(found, Failure)
     assert found.error.kind == "logprobs"
     assert "read=generate" in found.error.message

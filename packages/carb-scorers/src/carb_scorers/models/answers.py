@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ipaddress
 import json
+import re
 from collections.abc import Mapping
 from email.utils import parsedate_to_datetime
 from typing import Any
@@ -18,19 +19,20 @@ _CAN_BE_A_SECRET = 8
 class Secret:
     """A key that does not show itself: not in a repr, and not where a server repeats it."""
 
-    __slots__ = ("_value",)
+    __slots__ = ("_spelled", "_value")
 
     def __init__(self, value: str | None) -> None:
         self._value = value
+        self._spelled: re.Pattern[bytes] | None = None
+        if value is not None and len(value) >= _CAN_BE_A_SECRET:
+            self._spelled = re.compile(b"".join(map(_spellings, value)))
 
     def header(self) -> dict[str, str]:
         return {} if self._value is None else {"Authorization": f"Bearer {self._value}"}
 
     def hidden(self, content: bytes) -> bytes:
-        """``content`` with every occurrence of the key struck out."""
-        if self._value is None or len(self._value) < _CAN_BE_A_SECRET:
-            return content
-        return content.replace(self._value.encode(), b"***")
+        """``content`` with every occurrence of the key struck out, as it is or escaped."""
+        return content if self._spelled is None else self._spelled.sub(b"***", content)
 
     def masked(self, answer: Any) -> Any:
         """A decoded answer with the key struck out of its texts, however JSON spelled it."""
@@ -45,6 +47,12 @@ class Secret:
 
     def __reduce__(self) -> str:
         raise TypeError("a key is not to be written anywhere")
+
+
+def _spellings(character: str) -> bytes:
+    """A pattern for a character as it is, and as JSON and URLs escape it."""
+    number = ord(character)
+    return rb"(?:\\?%b|(?i:\\u00%02x|%%%02x))" % (re.escape(character.encode()), number, number)
 
 
 def to_json(body: Mapping[str, Any]) -> bytes:

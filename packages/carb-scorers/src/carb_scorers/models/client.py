@@ -86,6 +86,7 @@ class Endpoint:
         async with AsyncExitStack() as stack:
             opened = await self._enter(stack)
             before: int | None = None
+            began = self._clock.now()
             attempt = 0
             while True:
                 attempt += 1
@@ -96,7 +97,8 @@ class Endpoint:
                         answer = await self._line.send(opened.client, path, body, proven=proven)
                 except TransientError as error:
                     wait = self._wait(attempt, error)
-                    self._give_up(error, attempt, wait, alone=before in (None, self._successes))
+                    until = self._clock.now() + wait
+                    self._give_up(error, attempt, until, began, alone=before in (None, self._successes))
                     before = self._successes
                     self._paused_until = max(self._paused_until, self._clock.now() + error.after)
                     await self._clock.sleep(wait)
@@ -114,12 +116,13 @@ class Endpoint:
         backoff = min(_LONGEST_WAIT, _FIRST_WAIT * 2.0 ** min(attempt - 1, 10))
         return max(error.after, backoff * self._jitter.uniform(0.5, 1.0))
 
-    def _give_up(self, error: TransientError, attempt: int, wait: float, *, alone: bool) -> None:
+    def _give_up(self, error: TransientError, attempt: int, until: float, began: float, *, alone: bool) -> None:
         """Raise where another attempt is pointless.
 
         After its retries a request is given up as an error row, if it is at fault itself: others have succeeded since
-        its last attempt (``alone`` is false), or the server is there and answers. Where the server is at fault it is
-        waited for, and then the run stops, to be continued, rather than fill up with errors.
+        its last attempt (``alone`` is false), or the server is there and answers. One that is refused for the number
+        of requests is not at fault, and has ``patience`` since it ``began``. Where the server is at fault it is waited
+        for, and then the run stops, to be continued, rather than fill up with errors.
         """
         if error.after > self._how.patience > 0:
             raise CarbError(
@@ -128,14 +131,16 @@ class Endpoint:
             )
         if attempt <= self._how.retries:
             return
-        if not error.gone or not alone or not self._how.patience:
+        limited = error.message.startswith("429")
+        patient = alone or (limited and until - began <= self._how.patience)
+        if not error.gone or not patient or not self._how.patience:
             raise EndpointError(ScoreError(kind=error.kind, message=error.message), attempt)
         if self._succeeded is None:
             hint = "It answers that it gets too many requests; lower rpm=, tpm= or concurrency=, or wait"
-            if not error.message.startswith("429"):
+            if not limited:
                 hint = "Is the server running, and url= right?"
             raise CarbError(f"{self.url} cannot be used: {error.message}. {hint}")
-        if self._clock.now() + wait - self._succeeded > self._how.patience:
+        if until - self._succeeded > self._how.patience:
             raise CarbError(
                 f"{self.url} has not answered for {self._how.patience:.0f} seconds (last: {error.message}). What was "
                 f"scored before is kept; run the same command again when the server is back."

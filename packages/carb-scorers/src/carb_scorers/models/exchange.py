@@ -140,10 +140,11 @@ class Connection:
         if status in {403, 404, 405, 501} and not proven:
             hint = "Are the key and what it permits" if status == 403 else "Are url= and the model's name"
             raise CarbError(f"{self._url} answers {status}: {message}. {hint} right?")
-        if status in {408, 409, 425, 429} or (status >= 500 and status != 501):
+        larger = status == 429 and "request too large" in message.lower()  # than the limit on tokens, as OpenAI says it
+        if not larger and (status in {408, 409, 425, 429} or (status >= 500 and status != 501)):
             after = retry_after(response.headers, self._wall())
             raise TransientError("http", f"{status}: {message}", after=after, gone=status in _OVERLOADED)
-        too_long = code == "context_length_exceeded" or "context length" in message or status == 413
+        too_long = larger or code == "context_length_exceeded" or "context length" in message or status == 413
         raise FinalError("too-long" if too_long else "http", f"{status}: {message}")
 
     def _clean(self, text: str) -> str:

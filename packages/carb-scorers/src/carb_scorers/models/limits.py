@@ -28,7 +28,8 @@ class ServerLimits(ScorerOptions):
     """Most further attempts after 408, 409, 425, 429, 5xx, a timeout or a lost connection. They wait exponentially
     longer, with jitter, or as long as ``Retry-After`` says."""
     patience: Annotated[float, Field(ge=0)] = 300.0
-    """Seconds for which a server that has answered before may be gone or overloaded, before the run stops. With 0
+    """Seconds for which a server that has answered before may be gone or overloaded, before the run stops, and for
+    which a request is tried that is refused for the number of requests (429) while others are answered. With 0
     such requests become error rows after their retries, and the run goes on."""
 
 

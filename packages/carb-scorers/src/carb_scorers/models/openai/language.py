@@ -84,10 +84,13 @@ class OpenAIModel:
         logprobs, usage = dict(found.logprobs), found.usage
         for short in wanted:
             longer = [word for word in wanted if word != short and word.startswith(short) and word not in logprobs]
-            if logprobs.get(short, -math.inf) < _NEGLIGIBLE or not longer or not await self._splits(longer[0], fields):
+            if logprobs.get(short, -math.inf) < _NEGLIGIBLE or not longer:
+                continue
+            split = await self._splits(longer[0], short, fields)
+            if split is False:
                 continue
             rests = [word[len(short) :] for word in longer]
-            behind = await self._ask(self._begun(prompt, short, fields), partial(self._choices, rests, exact=True))
+            behind = split if isinstance(split, Failure) else await self._behind(prompt, short, rests, fields)
             usage += behind.usage
             if isinstance(behind, Failure):
                 message = (
@@ -102,19 +105,38 @@ class OpenAIModel:
             logprobs[short] += math.log1p(-min(sum(apart), 1.0)) if sum(apart) < 1.0 else -math.inf
         return Choices(logprobs, floor=found.floor, usage=usage)
 
-    async def _splits(self, word: str, fields: Mapping[str, Any]) -> bool:
+    async def _splits(self, word: str, short: str, fields: Mapping[str, Any]) -> bool | Failure:
         """Whether the server's tokenizer has no token for a word, as far as one can see when the model repeats it.
 
-        Asked once, of the model and not of an item, so that no score depends on what was asked before.
+        Asked once, of the model and not of an item, so that no score depends on what was asked before. A failure where
+        the word is split, and the server does not go on with an answer that begins with ``short``: some take it for a
+        whole turn and say nothing. One that goes on reads a token more, or the model writes the rest of the word.
         """
         if word not in self._split:
             said = f"Repeat this and write nothing else: {word}"
-            ask = self._body(Prompt((Turn(role="user", content=said),), cue=f"\n{word}\n{word}\n"), fields)
-            found = await self._ask(ask, partial(self._choices, [word]))
+            repeat = Prompt((Turn(role="user", content=said),), cue=f"\n{word}\n{word}\n")
+            found = await self._ask(self._body(repeat, fields), partial(self._choices, [word]))
             if isinstance(found, Failure):
-                return True
-            self._split[word] = word not in found.logprobs
+                return found
+            if word in found.logprobs or not self._chat:
+                self._split[word] = word not in found.logprobs
+                return self._split[word]
+            rest = word[len(short) :]
+            behind = await self._behind(repeat, short, [rest], fields)
+            if isinstance(behind, Failure):
+                return behind
+            likely = rest in behind.logprobs and behind.logprobs[rest] > math.log(0.5)
+            if not likely and behind.usage.input_tokens - found.usage.input_tokens != 1:
+                message = "it does not go on with an answer that has begun"
+                return Failure(ScoreError(kind="logprobs", message=message), behind.usage)
+            self._split[word] = True
         return self._split[word]
+
+    async def _behind(
+        self, prompt: Prompt, answer: str, rests: Sequence[str], fields: Mapping[str, Any]
+    ) -> Choices | Failure:
+        """Log-probabilities of what may stand behind an answer that has begun."""
+        return await self._ask(self._begun(prompt, answer, fields), partial(self._choices, rests, exact=True))
 
     def _begun(self, prompt: Prompt, answer: str, fields: Mapping[str, Any]) -> dict[str, Any]:
         """A request to go on with an answer that has begun; in chats it is an extension that vLLM and others have."""
