@@ -458,3 +458,16 @@ def test_rows_of_a_narrow_terminal_break_between_their_cells(
 def test_differences_have_a_minus_sign_and_no_negative_zero() -> None:
     assert display.interval(-0.417, -0.0001) == "−41.7 – 0.0"
     assert display.percent(None) == "–"
+
+
+def test_a_choice_of_a_variety_has_the_cells_of_its_row(carb: Carb, tmp_path: Path) -> None:
+    run = ("run", "--data", "carb-seed@2", "--limit", "20", "--no-perturbed", "--scorer", "baseline:length")
+    assert carb(*run, "--out", tmp_path / "run").code == 0
+    runs = read_runs([tmp_path / "run"])
+    found = content(runs)
+    made = json.loads(gzip.decompress(base64.b64decode(payload(found, runs.dataset, runs.scores, {}).encoded)))
+    rows = found.scorers["baseline:length"].by_variety
+    varieties = [key for key in rows if key.split("/")[0] != key.split("/")[1]]
+    assert len(varieties) > 5
+    for key in varieties:
+        assert made["cells"][f"{key.split('/')[1]}/"][0][3] == rows[key].n

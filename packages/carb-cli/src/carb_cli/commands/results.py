@@ -84,7 +84,7 @@ def add(
     for (one, _), folder in zip(made, folders, strict=True):
         cell = one.numbers.accuracy
         limits = display.interval(cell.low, cell.high)
-        display.say(f"{one.name}: {display.percent(cell.accuracy)}% [{limits}] of {one.numbers.sets:,} sets, {folder}")
+        display.say(f"{one.name}: {display.percent(cell.accuracy)}% [{limits}] of {cell.n:,} main sets, {folder}")
 
 
 def check(

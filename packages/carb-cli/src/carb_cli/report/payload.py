@@ -155,6 +155,10 @@ def _cells(report: Report) -> dict[str, list[list[float | int | None]]]:
     for grouping, form in keys.items():
         for key in dict.fromkeys(key for part in parts for key in getattr(part, grouping)):
             found[form.format(key)] = [_cell(getattr(part, grouping).get(key, Cell())) for part in parts]
+    for key in dict.fromkeys(key for part in parts for key in part.by_variety):
+        root, _, variety = key.partition("/")
+        if variety != root:
+            found[f"{variety}/"] = [_cell(part.by_variety.get(key, Cell())) for part in parts]
     return found
 
 

@@ -120,7 +120,7 @@ def _of_entry(folder: Path, candidates: entries.Candidates) -> tuple[Runs | None
         cell, record = entry.numbers.accuracy, entry.run
         return None, _Result(
             entry.name, _data_name(record.dataset.names), record.created, cell.accuracy, cell.low, cell.high,
-            entry.numbers.sets, record, "changed",
+            cell.n, record, "changed",
         )  # fmt: skip
     if problems := entries.check(folder, candidates):
         raise CarbError(f"{folder}: {problems[0]}. See `carb results check`.")
@@ -135,7 +135,7 @@ def _result(runs: Runs, name: str, state: str) -> _Result:
     cell = entries.numbers(runs.only(name), runs.dataset).accuracy
     return _Result(
         name, _data_name(record.dataset.names), record.created, cell.accuracy, cell.low, cell.high,
-        len(runs.dataset), record, state,
+        cell.n, record, state,
     )  # fmt: skip
 
 

@@ -13,7 +13,7 @@ const leaderboard = (data) => {
     const cells = data.cells[`${culture}/${domain}`] ?? [];
     const [floor, least, most, predictor] = data.floors[`${culture}/${domain}`] ?? [null, null, null, ""];
     const legend = $("#lead-floor");
-    if (legend) legend.textContent = floor === null ? "no sets" : `${percent(floor)}% [${percent(least)} – ${percent(most)}] (${predictor})`;
+    if (legend) legend.textContent = floor === null ? "not computed for this choice" : `${percent(floor)}% [${percent(least)} – ${percent(most)}] (${predictor})`;
     const [human, from, to] = data.humans[`${culture}/${domain}`] ?? [null, null, null];
     const people = $("#human-line");
     if (people) people.textContent = human === null ? "no reviews for this choice" : `${percent(human)}% [${percent(from)} – ${percent(to)}]`;
@@ -57,7 +57,10 @@ const leaderboard = (data) => {
     const sorted = $("th[aria-sort]", table);
     if (!sorted) window.carbSort(table, $("[data-c=accuracy]", table).cellIndex, true);
     else window.carbSort(table, sorted.cellIndex, sorted.getAttribute("aria-sort") === "descending");
-    const what = sets ? `${plural(shown, "scorer")} on ${plural(sets, "set")}` : "No main set has this culture and domain; mirrored families may";
+    const of = (names, value, at) => value === "" || names[at] === value;
+    const main = data.ids.some((_, i) => data.mirrors[i] !== "1" && of(data.domains, domain, data.domain[i]) && of(data.cultures, culture, data.culture[i]));
+    const none = main ? "The numbers of a variety are of all domains; choose all to see them" : "No main set has this culture and domain; mirrored families may";
+    const what = sets ? `${plural(shown, "scorer")} on ${plural(sets, "set")}` : none;
     $("#lead-status").textContent = `${what}${all ? "" : "; rank, macro and shared are of all sets and hidden here"}.`;
   };
   watchers.push(show);
