@@ -85,6 +85,18 @@ def test_the_verdict_on_baselines_says_that_they_read_only_the_surface(finished_
     assert f"baselines read nothing but the surface, which reaches {reaches}" in verdict(report)
 
 
+def test_the_verdict_on_models_alone_does_not_take_them_for_baselines(finished_run: Path) -> None:
+    report = content(read_runs([finished_run]))
+    models = {
+        name: part.model_copy(update={"spec": part.spec.model_copy(update={"kind": "classifier"})})
+        for name, part in report.scorers.items()
+    }
+    said = verdict(report.model_copy(update={"scorers": models}))
+    assert f"of {len(models)} models" in said
+    assert "that the surface alone reaches" in said
+    assert "baselines read" not in said
+
+
 def _two(report: Report, a: str, b: str) -> dict[str, Any]:
     return {name: report.scorers[name] for name in (a, b)}
 

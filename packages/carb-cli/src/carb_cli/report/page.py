@@ -161,9 +161,9 @@ def plain(value: Any) -> Any:
 
 def verdict(report: Report) -> str:
     """What was found, in sentences that survive being quoted: first whether the place decides, where families tell."""
-    models = [name for name, part in report.scorers.items() if part.spec.kind != "baseline"] or list(report.scorers)
-    what = "scorer" if len(models) == len(report.scorers) else "model"
-    said = [_of_families(report, models), _of_sets(report, models, what)]
+    models = [name for name, part in report.scorers.items() if part.spec.kind != "baseline"]
+    judged = models or list(report.scorers)
+    said = [_of_families(report, judged), _of_sets(report, judged, "model" if models else "scorer")]
     return " ".join(sentence for sentence in said if sentence) or "No set could be judged."
 
 
