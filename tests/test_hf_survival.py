@@ -193,7 +193,7 @@ def test_the_cut_leaves_both_ends_and_fills_the_room(base: Path) -> None:
         seen.append(messages[0]["content"]) or apply(messages, **options)
     )
     (result,) = scored(scorer, request("a", "bcd", prompt=LONG))
-    shortest = min(seen, key=len)
+    shortest = min((text for text in seen if text != "x"), key=len)  # "x": what the template is tried with
     head, _, tail = shortest.partition(GAP)
     assert LONG.startswith(head)
     assert LONG.endswith(tail)
@@ -226,6 +226,10 @@ def test_control_tokens_that_are_not_marked_special_are_broken_up() -> None:
     assert guarded(tokenizer, [text]) == [text]  # the template does not write it: it is a text like any other
     tokenizer.chat_template = "{% for m in messages %}<|User|>{{ m.content }}{% endfor %}"
     assert guarded(tokenizer, [text]) == ["< |User|> <table> x"]
+    built = "{% for m in messages %}{{ '<|' ~ m.role | capitalize ~ '|>' ~ m.content }}{% endfor %}"
+    for template in (built, "{% if messages[0].role == 'system' %}{{ raise_exception('no') }}{% endif %}" + built):
+        tokenizer.chat_template = template  # the token stands in what it writes, and not in the template
+        assert guarded(tokenizer, [text]) == ["< |User|> <table> x"]
 
 
 def test_the_guard_takes_time_by_the_text_alone() -> None:

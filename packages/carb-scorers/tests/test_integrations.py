@@ -259,6 +259,19 @@ def test_scores_of_loose_texts() -> None:
         score("baseline:length", ["Was?"], [])
 
 
+def test_a_conversation_is_given_as_messages_or_as_turns() -> None:
+    """Dictionaries were a TypeError."""
+    messages = [{"role": "system", "content": "s"}, {"role": "user", "content": "z"}]
+    turns = tuple(Message.model_validate(message) for message in messages)
+    for prompt in (messages, turns, list(turns)):
+        scorer = Fake()
+        assert score(scorer, [prompt], ["vier"]) == [4.0]
+        assert best_of_n(scorer, prompt, ["vier"]).index == 0
+        assert [request.prompt for request in scorer.requests] == [turns, turns]
+    with pytest.raises(CarbError, match="Expected a text"):
+        score(Fake(), [7], ["vier"])
+
+
 def test_a_response_without_a_score_is_nan_and_named() -> None:
     with pytest.warns(UserWarning, match="1 of 1 responses have no score"):
         (found,) = score(Fake(), ["Was?"], ["bad"])

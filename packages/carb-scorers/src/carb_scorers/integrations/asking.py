@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from pydantic import TypeAdapter, ValidationError
 
-from carb_data import CarbError
+from carb_data import CarbError, Message
 from carb_data.models import Conversation, as_text
 from carb_scorers.contract import Candidate, ScoreError, Scorer, ScoreRequest, ScoreResult
 from carb_scorers.evaluation import score_all
@@ -110,16 +110,18 @@ def _request(
 
 
 def as_prompt(messages: object) -> str | Conversation:
-    """A prompt as a trainer or an evaluation tool gives it: a text, or messages with ``role`` and ``content``.
+    """A prompt as people, trainers and evaluation tools give it: a text, or messages with ``role`` and ``content``.
 
-    One message is its text. Messages that are no conversation which ends with the user's turn (the assistant's answer
-    was begun, a tool spoke) become one text with the roles before them.
+    Turns of a conversation stay as they are, and one message is its text. Messages that are no conversation which ends
+    with the user's turn (the assistant's answer was begun, a tool spoke) become one text with the roles before them.
 
     Raises:
         CarbError: it is neither a text nor messages.
     """
     if isinstance(messages, str):
         return messages
+    if isinstance(messages, Sequence) and messages and all(isinstance(message, Message) for message in messages):
+        return tuple(messages)
     turns = _turns(messages)
     if len(turns) == 1:
         return turns[0][1]

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from carb_data import CarbError
 from carb_data.models import Conversation
 from carb_data.waiting import wait_for
 from carb_scorers.contract import UNDETERMINED, UNKNOWN, ScoreError, Scorer
-from carb_scorers.integrations.asking import Opened, Scored, Text, score_texts
+from carb_scorers.integrations.asking import Opened, Scored, Text, as_prompt, score_texts
+
+Messages = Sequence[Mapping[str, object]]
+"""A conversation as chat APIs have it: a ``role`` and a ``content`` for each turn."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +33,7 @@ class Pick:
 
 async def best_of_n_async(
     scorer: Scorer | str,
-    prompt: str | Conversation,
+    prompt: str | Conversation | Messages,
     responses: Sequence[str],
     *,
     culture: str = UNKNOWN,
@@ -40,7 +43,8 @@ async def best_of_n_async(
     """``best_of_n`` for callers that have an event loop already (asyncio or trio)."""
     if isinstance(responses, str) or not responses:
         raise CarbError("best_of_n needs a list of at least one response.")
-    texts = [Text(prompt, response, culture, language) for response in responses]
+    asked = as_prompt(prompt)
+    texts = [Text(asked, response, culture, language) for response in responses]
     used = Opened(scorer).get()
     try:
         found = await score_texts(used, texts, seed=seed)
@@ -58,7 +62,7 @@ async def best_of_n_async(
 
 def best_of_n(
     scorer: Scorer | str,
-    prompt: str | Conversation,
+    prompt: str | Conversation | Messages,
     responses: Sequence[str],
     *,
     culture: str = UNKNOWN,
@@ -69,7 +73,8 @@ def best_of_n(
 
     Args:
         scorer: a spec string (opened and closed here) or a ``Scorer`` (left open).
-        prompt: the text or the conversation that the responses answer; a conversation ends with a turn of the user.
+        prompt: the text or the conversation (messages with ``role`` and ``content``) that the responses answer; a
+            conversation ends with a turn of the user.
         responses: one or more responses; their order does not matter, since the scorer does not see it.
         culture: id of the culture that the prompt is about. Without it a judge is not asked about any culture; to
             other scorers it makes no difference.
@@ -91,7 +96,7 @@ def best_of_n(
 
 def score(
     scorer: Scorer | str,
-    prompts: Sequence[str | Conversation],
+    prompts: Sequence[str | Conversation | Messages],
     responses: Sequence[str],
     *,
     culture: str = UNKNOWN,
@@ -104,8 +109,8 @@ def score(
 
     Args:
         scorer: a spec string (opened and closed here) or a ``Scorer`` (left open).
-        prompts: the text or the conversation that each response answers; a conversation ends with a turn of the
-            user.
+        prompts: the text or the conversation (messages with ``role`` and ``content``) that each response answers; a
+            conversation ends with a turn of the user.
         responses: the responses, one for each prompt.
         culture: id of the culture that the prompts are about. Without it a judge is not asked about any culture.
         language: BCP 47 tag of the prompts' language.
@@ -123,7 +128,7 @@ def score(
     async def ask() -> list[Scored]:
         used = Opened(scorer).get()
         try:
-            texts = [Text(p, r, culture, language) for p, r in zip(prompts, responses, strict=True)]
+            texts = [Text(as_prompt(p), r, culture, language) for p, r in zip(prompts, responses, strict=True)]
             return await score_texts(used, texts, seed=seed)
         finally:
             if isinstance(scorer, str):

@@ -9,6 +9,8 @@ from itertools import groupby
 from typing import Any, TypeVar
 from weakref import WeakKeyDictionary
 
+from jinja2 import TemplateError
+
 from carb_data import CarbError
 from carb_scorers.models.protocol import Prompt, Turn, Turns, Watch, excluding_longer, plain_text
 from carb_scorers.models.transformers.batching import shared_prefix
@@ -239,9 +241,21 @@ def _control_tokens(tokenizer: Any) -> set[str]:
     special = {str(token) for token in tokenizer.all_special_tokens}
     added = [(str(t.content), bool(t.special)) for t in getattr(tokenizer, "added_tokens_decoder", {}).values()]
     template = tokenizer.chat_template
-    written = "".join(template.values() if isinstance(template, dict) else [template or ""])
+    written = "".join(template.values() if isinstance(template, dict) else [template or ""]) + _rendered(tokenizer)
     own = {text for text, marked in added if marked or (text in written and not text.strip().isalnum())}
     return {text for text in special | own if len(text) > 1 and not text.isspace()}
+
+
+def _rendered(tokenizer: Any) -> str:
+    """What the chat template writes around turns: it may put a control token together from the role's name."""
+    found = []
+    for roles in (("user", "assistant"), ("system", "user")) if tokenizer.chat_template else ():
+        turns = [Turn(role=role, content="x") for role in roles]
+        try:
+            found.append(str(tokenizer.apply_chat_template(turns, tokenize=False, add_generation_prompt=True)))
+        except (TemplateError, TypeError, ValueError):  # such as a template that takes no turn of the system
+            continue
+    return "".join(found)
 
 
 _WELL_KNOWN = re.compile(
