@@ -187,12 +187,14 @@ def test_an_entry_names_the_sets_that_its_accuracy_is_of(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     run = ("run", "--data", "carb-seed@2", "--limit", "20", "--scorer", "baseline:length", "--out", "run")
-    assert carb(*run).code == 0
+    scored = carb(*run)
+    assert scored.code == 0
     said = carb("results", "add", "run", "--relationship", "author", "--trained-on", "no").out
     (folder,) = found_in(tmp_path / "results")
     counted = read(folder)[0].numbers.accuracy.n
     assert counted < 20
     assert f"of {counted} main sets" in said
+    assert f"Shares are of the {counted} main sets" in scored.out
     assert carb("site", "results", "--out", "site").code == 0
     (page,) = Path("site").glob("scorer-*.html")
     assert f'<td data-v="{counted}">{counted}</td>' in page.read_text()

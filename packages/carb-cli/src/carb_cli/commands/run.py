@@ -242,6 +242,9 @@ def _say_what_was_found(out: Path, dataset: Dataset) -> None:
             continue
         limits = display.interval(cell.low, cell.high)
         display.say(f"  {short[name]}: {display.percent(cell.accuracy)}% right [{limits}]")
+    counted = max((cell.n for cell in cells.values()), default=0)
+    if counted < len(dataset):
+        display.say(f"Shares are of the {counted:,} main sets.")
     by_chance = display.percent(chance(dataset))
     display.say(f"Chance is {by_chance}%; brackets are 95% intervals.")
     display.say(f"Next: {shlex.join(['carb', 'report', str(out), '--html', 'report.html'])}")
