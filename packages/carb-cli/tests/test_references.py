@@ -63,7 +63,10 @@ def test_a_reference_has_what_its_scorer_earns_on_the_same_sets_and_can_be_left_
     assert "come with carb" not in carb("report", "other", "--no-references").out
 
 
-def test_a_reference_that_failed_on_sets_says_on_how_many(here: Path, carb: Carb) -> None:
+def test_a_reference_that_failed_on_sets_says_on_how_many(
+    here: Path, carb: Carb, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "120")  # wide enough for a row
     english = ("--data", "carb-seed@2", "--cultures", "english", "--limit", "100", "--no-perturbed")
     assert carb("run", *english, "--scorer", "baseline:length", "--out", "mine", "--quiet").code == 0
     part = next(p for p in carb("report", "mine", "--json", "-").json["references"] if p["spec"]["kind"] == "think")
