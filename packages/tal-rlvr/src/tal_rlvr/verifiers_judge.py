@@ -23,7 +23,7 @@ from tal_rlvr.other_trainers import judge_rows, judged
 
 require("verifiers.v1", package="tal-rlvr", extra="verifiers")
 import verifiers.v1 as vf  # noqa: E402 - the line above names the missing extra
-from openai import AsyncOpenAI  # noqa: E402 - comes with verifiers
+from openai import AsyncOpenAI  # noqa: E402 - comes with verifiers, so the same line names what is missing
 
 __all__ = ["JudgeConfig", "JudgeData", "JudgeEnv", "JudgeEnvConfig", "JudgeHarness", "JudgeTask", "JudgeTaskset"]
 

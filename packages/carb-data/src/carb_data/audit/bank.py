@@ -22,6 +22,8 @@ __all__ = ["cells", "check_bank", "main"]
 
 LENGTHS = 1.25
 """How many times the mean length an answer may have at most; at least, the inverse."""
+_WITHOUT = {"found": "nobody found it on its page", "reread": "nobody but its author has read it"}
+"""What a fact lacks without a step of ``Fact.checked``. Its readers say it; no program can see it."""
 REPLY_WORDS = (60, 150)
 """Words of a reply, in scripts that space words."""
 REPLY_CHARACTERS = (90, 520)
@@ -73,9 +75,6 @@ def _repeated(lines: tuple[Line[Fact], ...] | tuple[Line[Family], ...]) -> Itera
             yield _at(line, "id", f"is the id of an earlier line, {where}")
 
 
-_CHECKS = {"found": "nobody found it on its page", "reread": "nobody but its author has read it"}
-
-
 def _fact_problems(fact: Fact, today: date, registry: Registry) -> Iterator[tuple[str, str]]:
     if fact.culture not in registry:
         yield "culture", f"'{fact.culture}' is not in the registry"
@@ -94,7 +93,7 @@ def _fact_problems(fact: Fact, today: date, registry: Registry) -> Iterator[tupl
     if fact.valid_until is not None and fact.valid_until < today:
         yield "valid_until", f"held until {fact.valid_until} only"
     yield from _majority_problems(fact)
-    yield from (("checked", missing) for step, missing in _CHECKS.items() if step not in fact.checked)
+    yield from (("checked", missing) for step, missing in _WITHOUT.items() if step not in fact.checked)
 
 
 def _majority_problems(fact: Fact) -> Iterator[tuple[str, str]]:

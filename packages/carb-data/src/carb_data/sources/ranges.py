@@ -68,8 +68,11 @@ def _outside(kind: Kind, lent: tuple[float, float], own: tuple[float, float], *,
         return _gap((_day(lent[0]), _day(lent[1])), (_day(own[0]), _day(own[1])), _YEAR) > DAYS
     if month:
         return _gap(lent, own, 12.0) > MONTHS
-    above = lent[0] > own[1] * FACTOR and lent[0] - own[1] > UNITS
-    return above or (lent[1] * FACTOR < own[0] and own[0] - lent[1] > UNITS)
+    return _beyond(lent[0], own[1]) or _beyond(own[0], lent[1])
+
+
+def _beyond(greater: float, smaller: float) -> bool:
+    return greater > smaller * FACTOR and greater - smaller > UNITS
 
 
 def _day(month_day: float) -> float:
