@@ -2,7 +2,7 @@
 
 ``test_parity.py`` holds the cells of transformers and of a server of OpenAI's form, in every run of the tests;
 ``test_vllm_parity.py`` those of real vLLM, in ``nox -s vllm``; ``plain_model.py`` computes what they must be.
-``python tests/parity.py`` prints the table of ``docs/tests-and-benchmarks/carb-scorers.md``.
+``python tests/parity.py`` prints the table of the README of carb-scorers.
 """
 
 from __future__ import annotations

@@ -17,7 +17,7 @@ pytest.importorskip("httpx", reason="needs the extra carb-scorers[api]")
 
 import plain_model
 from parity import BACKENDS, CELLS, Cell, table
-from readme_examples import TESTED
+from readme_examples import SCORERS
 from tiny_server import TinyServer
 
 
@@ -43,8 +43,8 @@ def test_scores_are_plain_arithmetic(cell: Cell, backend: str, models: dict[str,
     assert list(found.scores.values()) == pytest.approx(wanted, abs=1e-4)
 
 
-def test_the_page_s_table_is_what_the_command_prints() -> None:
-    assert table() in TESTED.read_text(encoding="utf-8")
+def test_the_readme_s_table_is_what_the_command_prints() -> None:
+    assert table() in SCORERS.read_text(encoding="utf-8")
 
 
 def test_a_backend_is_left_out_only_where_it_has_not_what_the_scorer_needs() -> None:
