@@ -2,16 +2,16 @@
 
 ``python benchmarks/think_as_locals.py run --data FAMILIES --out RUNS [--seeds 3]``: all arms of seed 0, then of seed 1,
 and so on, each by the pipeline of ``carb train``. A finished run is kept and an interrupted one goes on from its last
-checkpoint, so the command may be stopped and given again at any time. The runs that are kept were made with the
+checkpoint, so the command may be stopped and given again at any time. The first runs that are kept were made with the
 packages of commit c7f246a (``git checkout c7f246a -- packages``); since then R_appr is masked and measured differently.
 
 ``python benchmarks/think_as_locals.py collect --out RUNS --file RAW.csv`` keeps every held-out verdict of the finished
 runs, and ``python benchmarks/think_as_locals.py analyse --file RAW.csv`` prints the registered analysis as Markdown.
 ``compare --file RAW.csv --again OTHER.csv`` says where runs that were made again differ from those that are kept.
 
-``python benchmarks/think_as_locals.py perturbed --out RUNS --file RAW.csv`` lets the start and every finished arm
-score the English perturbed sets of carb-seed@2 (outcome 4), one set after the other, and goes on where it stopped;
-``sensitivity --file RAW.csv`` prints what each perturbation moves.
+``python benchmarks/think_as_locals.py perturbed --out RUNS --file RAW.csv`` lets the start and every finished run of C
+and C+A (``--arms``) score the English perturbed sets of carb-seed@2 (outcome 4), one set after the other, and goes on
+where it stopped; ``sensitivity --file RAW.csv`` prints what each perturbation moves.
 
 FAMILIES is what ``carb data build blend-families --source BLEND --out families.jsonl`` writes.
 """
@@ -89,6 +89,9 @@ def main() -> None:
     perturber.add_argument("--out", type=Path, required=True)
     perturber.add_argument("--file", type=Path, required=True)
     perturber.add_argument("--sets", type=int, help="how many sets, the domains in turns; default: all")
+    perturber.add_argument(
+        "--arms", nargs="+", choices=ARMS, default=["C", "C+A"], help="the arms that score beside the start"
+    )
     reader = commands.add_parser("sensitivity")
     reader.add_argument("--file", type=Path, required=True)
     arguments = parser.parse_args()
@@ -99,7 +102,7 @@ def main() -> None:
     elif arguments.command == "compare":
         print(compare(arguments.file, arguments.again))
     elif arguments.command == "perturbed":
-        perturbed(arguments.out, arguments.file, arguments.sets)
+        perturbed(judge_folders(arguments.out, arguments.arms), arguments.file, arguments.sets)
     elif arguments.command == "sensitivity":
         print(sensitivity(arguments.file))
     else:
@@ -225,17 +228,24 @@ def compare(kept: Path, again: Path) -> str:
     return "\n".join(lines)
 
 
-def perturbed(out: Path, file: Path, limit: int | None) -> None:
-    """Add the scores of the start and of every finished arm on the perturbed sets, as rows of a score table."""
-    from carb_data import Dataset, load
-    from carb_data.table import COLUMNS
-    from carb_scorers import evaluate
-    from tal_rlvr import judge_as_scorer
+def judge_folders(out: Path, arms: list[str]) -> dict[str, Path]:
+    """Name and folder of the start and of every finished run of ``arms``."""
     from tal_rlvr.train import RESULT
 
     models = {"start": out / "start" / "warmup"}
     for path in sorted(out.glob(f"seed-*/*/{RESULT}")):
-        models[f"{path.parent.name}, seed {path.parent.parent.name.removeprefix('seed-')}"] = path.parent / "model"
+        if path.parent.name in arms:
+            models[f"{path.parent.name}, seed {path.parent.parent.name.removeprefix('seed-')}"] = path.parent / "model"
+    return models
+
+
+def perturbed(models: dict[str, Path], file: Path, limit: int | None) -> None:
+    """Add the scores of each judge on the perturbed sets, as rows of a score table."""
+    from carb_data import Dataset, load
+    from carb_data.table import COLUMNS
+    from carb_scorers import evaluate
+    from tal_rlvr import judge_as_scorer
+
     by_domain: dict[str, list[Any]] = {}
     for item in load("carb-seed@2").filter(lambda item: bool(item.perturbed), languages=["en"]):
         by_domain.setdefault(item.domain.value, []).append(item)

@@ -49,6 +49,22 @@ def test_the_page_says_how_far_runs_repeat_and_what_perturbations_moved(argument
     assert [line for line in lines if line not in page] == []
 
 
+def test_the_perturbed_sets_are_scored_by_the_start_and_the_arms_that_are_asked_for(monkeypatch, tmp_path):
+    monkeypatch.syspath_prepend(ROOT / "benchmarks")
+    from think_as_locals import judge_folders
+
+    for run in ("seed-0/C", "seed-0/C+A", "seed-0/C+P", "seed-1/C"):
+        (tmp_path / run).mkdir(parents=True)
+        (tmp_path / run / "result.json").touch()
+    (tmp_path / "seed-1/C+A").mkdir()  # not finished
+    assert judge_folders(tmp_path, ["C", "C+A"]) == {
+        "start": tmp_path / "start/warmup",
+        "C, seed 0": tmp_path / "seed-0/C/model",
+        "C+A, seed 0": tmp_path / "seed-0/C+A/model",
+        "C, seed 1": tmp_path / "seed-1/C/model",
+    }
+
+
 def test_the_page_says_what_the_distillation_came_to():
     page = (RAW.parent / "distillation.md").read_text(encoding="utf-8")
     lines = printed("distillation.py", "analyse", "--file", RAW / "distillation.csv").splitlines()
