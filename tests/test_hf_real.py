@@ -88,7 +88,7 @@ def test_both_find_their_short_cuts(gemma: Path) -> None:
 
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
 def test_by_default_nothing_beside_an_item_changes_a_bit_of_its_scores(gemma: Path, dtype: str) -> None:
-    asked = requests(3, short=True)
+    asked = requests(2, short=True)
     for make in (judge, implicit):
         together = scored(make(model(gemma, dtype)), asked)
         alone = [scored(make(model(gemma, dtype, batch_tokens=1)), [request])[0] for request in asked]
@@ -98,7 +98,7 @@ def test_by_default_nothing_beside_an_item_changes_a_bit_of_its_scores(gemma: Pa
 
 def test_shared_passes_and_packs_in_float32(gemma: Path) -> None:
     """1e-5 for what is of the order of 1. A sum of log-probabilities near -150 carries their rounding: 1e-6 of it."""
-    asked = requests(3, short=True)
+    asked = requests(2, short=True)
     shared = {"batching": "budget", "packing": "on", "batch_tokens": 1500}
     assert difference(scored(judge(model(gemma)), asked), scored(judge(model(gemma, **shared)), asked)) <= 1e-5
     one, other = (
@@ -124,10 +124,11 @@ def test_shared_passes_and_packs_in_bfloat16(gemma: Path) -> None:
 def test_rows_longer_than_the_sliding_window_are_packed_right(gemma: Path) -> None:
     """Gemma 3 attends to 512 tokens in most layers."""
     (request,) = requests(1, ["english"])
-    asked = [request.model_copy(update={"prompt": (request.prompt + " ") * 40, "request_id": "long"})]
+    changed = {"prompt": (request.prompt + " ") * 40, "request_id": "long", "candidates": request.candidates[:2]}
+    asked = [request.model_copy(update=changed)]
     one, other = (scored(implicit(model(gemma, packing=p), reduce="mean"), asked) for p in ("off", "on"))
     assert one[0].usage is not None
-    assert one[0].usage.input_tokens > 4 * 600
+    assert one[0].usage.input_tokens > 2 * 600
     assert difference(one, other) <= 1e-5
 
 

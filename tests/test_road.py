@@ -42,18 +42,17 @@ def test_scorers_are_blind(gemma: Path) -> None:
         f"judge:{gemma}",
         f"implicit:{gemma}?ref=none",
     ]
-    items = list(load("carb-seed@1"))[::88]
+    items = list(load("carb-seed@1"))[::110]
     truth = evaluate(Dataset(with_other_label(item, 0) for item in items), scorers).frame
-    for shift in (1, 2):
-        permuted = evaluate(Dataset(with_other_label(item, shift) for item in items), scorers).frame
-        assert permuted["role"].to_list() != truth["role"].to_list()
-        assert permuted.drop("role").equals(truth.drop("role"))
+    permuted = evaluate(Dataset(with_other_label(item, 1) for item in items), scorers).frame
+    assert permuted["role"].to_list() != truth["role"].to_list()
+    assert permuted.drop("role").equals(truth.drop("role"))
 
 
 @pytest.mark.real_model
 @pytest.mark.parametrize("kind", ["judge:{}?batch_tokens={}", "implicit:{}?batch_tokens={}"])
 def test_scores_of_a_real_model_do_not_depend_on_batch_or_order(gemma: Path, kind: str) -> None:
-    items = [item.model_copy(update={"perturbed": ()}) for item in list(load("carb-seed@1"))[::74]]
+    items = [item.model_copy(update={"perturbed": ()}) for item in list(load("carb-seed@1"))[::110]]
     shuffled = random.Random(0).sample(items, len(items))
     together = evaluate(Dataset(items), [kind.format(gemma, 4096)]).frame
     alone = evaluate(Dataset(shuffled), [kind.format(gemma, 1)], window=1).frame

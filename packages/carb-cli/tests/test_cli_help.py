@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from carb_cli.main import COMMANDS, GROUPS, application
+from carb_data import load
 from cli_helpers import Carb, write_construct_config, write_review
 
 EVERY = {name: place for name, (place, _) in COMMANDS.items()} | {
@@ -81,6 +82,7 @@ def test_examples_run(
     (tmp_path / "downstream.csv").write_text(DOWNSTREAM)
     (tmp_path / "ratings.csv").write_text(RATINGS)
     (tmp_path / "train.txt").write_text("A text about something else.\n")
+    load("carb-seed")[:8].save(tmp_path / "my-sets.jsonl")
     write_construct_config(tmp_path)
     if command.startswith("review"):
         write_review(tmp_path / "thai.reviews")

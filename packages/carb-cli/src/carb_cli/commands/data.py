@@ -190,13 +190,12 @@ def validate(
 
     A data set whose form is valid is checked further: copies and near-copies, texts in another language than
     declared, perturbations that are not what they say, attacks from the answers alone (see audit), balance, licences.
-    Exits with 1 when there are errors, or when an attack on the whole data set has an
-    interval that lies ten points or
+    Exits with 1 when there are errors, or when an attack on the whole data set has an interval that lies ten points or
     more above chance.
 
     For example:
 
-        carb data validate carb-seed
+        carb data validate my-sets.jsonl
 
     Parameters
     ----------
