@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from carb_data import CarbError, DataError, Dataset, Family, Perturbation, cultures, is_main, load
-from carb_data.audit import readings
+from carb_data.audit import carried, readings
 from carb_data.audit.bank import check_bank, main
 from carb_data.audit.near import near, near_wrong
 from carb_data.dataset import SEED_2_FOLDER
@@ -338,7 +338,7 @@ def test_every_cell_but_two_has_four_perturbed_sets(seed):
     assert len(found) == 40
 
 
-@pytest.mark.parametrize("command", [main, readings.main])
+@pytest.mark.parametrize("command", [main, readings.main, carried.main])
 def test_the_card_states_what_the_commands_print(command, capsys):
     card = (SEED_2_FOLDER / "README.md").read_text(encoding="utf-8").splitlines()
     assert command() == 0

@@ -219,8 +219,8 @@ class Bank:
 def read_bank(folder: Path, problems: list[Problem]) -> Bank:
     """Read ``facts/*.jsonl`` and ``families/*.jsonl`` of a folder; every bad line is appended to ``problems``."""
     return Bank(
-        facts=tuple(_lines(sorted((folder / "facts").glob("*.jsonl")), Fact, problems)),
-        families=tuple(_lines(sorted((folder / "families").glob("*.jsonl")), Family, problems)),
+        facts=tuple(read_lines(sorted((folder / "facts").glob("*.jsonl")), Fact, problems)),
+        families=tuple(read_lines(sorted((folder / "families").glob("*.jsonl")), Family, problems)),
     )
 
 
@@ -233,7 +233,7 @@ def load_facts(path: Path) -> list[Fact]:
     """
     problems: list[Problem] = []
     files = sorted((path / "facts").glob("*.jsonl")) if path.is_dir() else [path] if path.is_file() else []
-    found = [line.content for line in _lines(files, Fact, problems)]
+    found = [line.content for line in read_lines(files, Fact, problems)]
     if problems:
         raise DataError(problems, "Correct these lines and run the command again.")
     if not found:
@@ -241,7 +241,8 @@ def load_facts(path: Path) -> list[Fact]:
     return found
 
 
-def _lines(paths: Iterable[Path], model: type[_M], problems: list[Problem]) -> Iterator[Line[_M]]:
+def read_lines(paths: Iterable[Path], model: type[_M], problems: list[Problem]) -> Iterator[Line[_M]]:
+    """The valid lines of JSON Lines files, in order; every bad line is appended to ``problems``."""
     for path in paths:
         for number, line in enumerate(path.read_bytes().splitlines(), 1):
             if line.strip():
