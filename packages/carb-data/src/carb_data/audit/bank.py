@@ -236,6 +236,14 @@ def _topics_of_many(facts: Iterable[Fact]) -> str:
     return ", ".join(f"{domain} {n}" for domain, n in found.items()) or "none"
 
 
+def _samples(facts: Iterable[Fact]) -> str:
+    """How many survey figures say how many people were asked, and which surveys the others are from."""
+    figures = [one for fact in facts for one in (fact.survey, fact.second) if one is not None]
+    without = Counter(f"{one.name}, {one.wave}" for one in figures if one.sample is None)
+    named = "".join(f"; {n} without, of {name}" for name, n in sorted(without.items()))
+    return f"survey figures with a sample: {len(figures) - without.total()} of {len(figures)}{named}"
+
+
 def cells(bank: Bank) -> dict[tuple[str, str], Counter[str]]:
     """By language and domain: families, main sets, mirrors, replies of main sets, perturbed items, and main sets that
     have two or more wrong answers from near places."""
@@ -271,6 +279,7 @@ def main(folder: Path = SEED_2_FOLDER) -> int:
     sys.stdout.writelines(f"{line}\n" for line in _replies(bank))
     used = {answer.fact for line in bank.families for answer in line.content.answers}
     sys.stdout.write(f"topics with facts for {COUNTRIES} countries: {_topics_of_many(bank.by_id.values())}\n")
+    sys.stdout.write(f"{_samples(line.content for line in bank.facts)}\n")
     total = sum(found.values(), Counter[str]())
     sys.stdout.write(
         f"{len(bank.facts)} facts, {len(used)} of them used by families, {total['families']} families, "
