@@ -293,8 +293,9 @@ def harnesses(session: nox.Session) -> None:
 
 @nox.session(python=False)
 def verl(session: nox.Session) -> None:
-    """The rewards for verl in verl itself, on a CPU: its loader, its reward managers, its workers on Ray."""
-    python = environment_of_its_own(session, "verl", "verl==0.9.1", "torch==2.13.0")
+    """The rewards for verl in verl itself, on a CPU: its loader, its reward managers, its workers, its trainer."""
+    trainer = ["TransferQueue==0.1.11", "fastapi", "uvicorn", "cachetools"]  # of verl's extra "verl-core"
+    python = environment_of_its_own(session, "verl", "verl==0.9.1", "torch==2.13.0", *trainer)
     editable(session, python, "carb-data", "carb-metrics", "carb-scorers", "tal-rlvr")
     lenient = ["-W", "default"]  # of what verl and Ray import
     tests = ["tests/test_verl_real.py", "tests/test_verl_judge.py"]
@@ -320,6 +321,7 @@ def gpu(session: nox.Session) -> None:
         "peft>=0.15",
         "datasets>=4.0",
         "torch==2.13.0",
+        "dockerfile==3.4.0",
     ]
     python = environment_of_its_own(session, "gpu", *needs, "setuptools", "uv")
     session.run(python, "-m", "pip", "install", "--quiet", "--no-build-isolation", "deepspeed==0.19.8")

@@ -15,6 +15,7 @@ import pytest
 
 pytest.importorskip("deepspeed", reason="needs DeepSpeed, in an environment of its own; run nox -s gpu")
 
+import dockerfile
 import transformers
 import trl
 from accelerate.commands.launch import _validate_launch_command, launch_command_parser
@@ -23,6 +24,8 @@ from accelerate.utils.launch import prepare_deepspeed_cmd_env, prepare_multi_gpu
 from packaging.requirements import Requirement
 from packaging.version import Version
 
+from carb_data import CarbError
+from tal_rlvr import __main__ as module
 from tal_rlvr import load_config, presets
 from tal_rlvr.prompts import prompt_folder
 from tal_rlvr.trainer import paper_config
@@ -78,14 +81,45 @@ def test_accelerate_takes_every_launcher(path, monkeypatch):
         assert "FULL" in str(plugin.state_dict_type)
 
 
-def test_the_container_and_the_page_start_presets_and_launchers_that_exist():
-    page = (ROOT / "docs/how-to/gpu.md").read_text()
-    container = (ROOT / "packages/tal-rlvr/Containerfile").read_text()
-    assert "tal-rlvr[gpu]" in container
-    commands = re.findall(r"^.*-m tal_rlvr (\S+)", page, flags=re.MULTILINE)
-    assert set(commands) >= set(PRESETS)
-    for launcher in re.findall(r"/launch/(\w+)\.yaml", page):
-        assert (LAUNCH / f"{launcher}.yaml").is_file()
+PAGE = (ROOT / "docs/how-to/gpu.md").read_text(encoding="utf-8")
+
+
+def test_docker_s_own_parser_reads_the_container_file():
+    """What it copies and installs is there, and it starts what the page's commands go on with."""
+    instructions = dockerfile.parse_file(str(ROOT / "packages/tal-rlvr/Containerfile"))
+    assert [one.cmd for one in instructions] == ["FROM", "RUN", "COPY", "RUN", "WORKDIR", "ENTRYPOINT"]
+    install = instructions[3].value[0]
+    assert instructions[2].value == ("packages", "/src")
+    packages = re.findall(r"/src/([\w-]+)", install)
+    assert [name for name in packages if not (ROOT / "packages" / name / "pyproject.toml").is_file()] == []
+    assert set(packages) == {"carb-data", "carb-metrics", "carb-scorers", "tal-rlvr"}
+    assert "'tal-rlvr[gpu] @ file:///src/tal-rlvr'" in install
+    assert (instructions[5].json, instructions[5].value) == (True, ("accelerate", "launch"))
+
+
+def test_every_command_of_the_page_starts_its_preset(monkeypatch):
+    """The page's commands in a shell, read by accelerate and then by the module that it starts."""
+    block = re.search(r"```sh\n(RUN=.*?)```", PAGE, flags=re.DOTALL)[1]
+    shell = "podman() { printf '%s\\n' \"$*\"; }\n" + block
+    lines = subprocess.run(["sh", "-euc", shell], capture_output=True, text=True, check=True).stdout.splitlines()
+    started = []
+
+    def read_alone(config, overrides, **_):
+        started.append((config, load_config(config, overrides)))
+        raise CarbError("Nothing is trained here.")
+
+    monkeypatch.setattr(module, "run", read_alone)
+    for line in lines:
+        mounts, _, words = line.partition(" carb-gpu ")
+        assert "-v ./data:/data -v ./runs:/runs" in mounts
+        command = words.replace("/launch/", f"{LAUNCH}/").split()
+        arguments, _, _ = _validate_launch_command(launch_command_parser().parse_args(command))
+        assert (arguments.module, arguments.training_script) == (True, "tal_rlvr")
+        assert module.main(arguments.training_script_args) == 2
+    assert sorted(name for name, _ in started) == sorted(PRESETS)
+    for _, config in started:
+        assert [source.form for source in config.mix.sources] == ["helpsteer3", "care"]
+        assert config.out.is_relative_to("/runs")
 
 
 @pytest.mark.parametrize("python", ["3.11", "3.12", "3.13"])
