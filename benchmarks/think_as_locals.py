@@ -169,7 +169,7 @@ def collect(out: Path, file: Path) -> None:
 
 
 def analyse(file: Path) -> str:
-    """Means of every arm, and differences from C over the seeds that have both arms, by source item."""
+    """Means of every arm, and differences from C+A, over the seeds with all arms, by source item."""
     from tal_rlvr.held_out import by_item
     from tal_rlvr.seeds import crossed_interval
 
@@ -178,6 +178,11 @@ def analyse(file: Path) -> str:
     runs: dict[tuple[str, str], list[dict[str, str]]] = {}
     for row in rows:
         runs.setdefault((row["arm"], row["seed"]), []).append(row)
+    finished: dict[str, list[str]] = {}
+    for arm, seed in runs:
+        finished.setdefault(seed, []).append(arm)
+    left_out = {seed: arms for seed, arms in finished.items() if seed and set(arms) != set(ARMS)}
+    runs = {run: own for run, own in runs.items() if run[1] not in left_out}
     measures: dict[str, Callable[[dict[str, str]], float]] = {
         "accuracy": lambda row: float(row["verdict"] == row["label"]),
         "well-formed": lambda row: float(row["well_formed"]),
@@ -201,6 +206,15 @@ def analyse(file: Path) -> str:
             value, low, high, p = crossed_interval(table)
             shown = "needs two seeds | –" if low is None else f"[{low:+.3f}, {high:+.3f}] | {p:.3f}"
             lines.append(f"| {arm} − {other} | {measure} | {len(seeds)} | {len(table[0])} | {value:+.3f} | {shown} |")
+    lines += ["", "| arm | seed | readable verdicts | right | accuracy among them |", "|---" * 5 + "|"]
+    for (arm, seed), own in runs.items():
+        readable = [row for row in own if row["verdict"]]
+        right = sum(row["verdict"] == row["label"] for row in readable)
+        share = f"{right / len(readable):.3f}" if readable else "–"
+        lines.append(f"| {arm} | {seed or '–'} | {len(readable)} of {len(own)} | {right} | {share} |")
+    if left_out:
+        named = "; ".join(f"seed {seed} ({', '.join(arms)})" for seed, arms in left_out.items())
+        lines += ["", f"Left out, since an arm is not finished: {named}."]
     return "\n".join(lines)
 
 

@@ -49,6 +49,17 @@ def test_the_page_says_how_far_runs_repeat_and_what_perturbations_moved(argument
     assert [line for line in lines if line not in page] == []
 
 
+def test_a_seed_that_lacks_an_arm_is_named_and_not_analysed(tmp_path):
+    kept = (RAW / "think-as-locals.csv").read_text(encoding="utf-8").splitlines()
+    file = tmp_path / "raw.csv"
+    file.write_text("\n".join(line for line in kept if not line.startswith("2,control,")), encoding="utf-8")
+    lines = printed("think_as_locals.py", "analyse", "--file", file).splitlines()
+    assert lines[-1] == "Left out, since an arm is not finished: seed 2 (C, C+A, C+P, supervised)."
+    assert not any(line.startswith("| C | 2 |") for line in lines)
+    assert "| C+P | 0 | 2 of 80 | 1 | 0.500 |" in lines  # outcome 5: most of its verdicts cannot be read
+    assert {line.split(" | ")[2] for line in lines if " − " in line} == {"2"}
+
+
 def test_the_perturbed_sets_are_scored_by_the_start_and_the_arms_that_are_asked_for(monkeypatch, tmp_path):
     monkeypatch.syspath_prepend(ROOT / "benchmarks")
     from think_as_locals import judge_folders
