@@ -1,16 +1,19 @@
 """CPU time of starting ``carb``, beside that of starting Python alone; the least of several starts.
 
-With ``--first-score``: of a whole run that scores one set with SmolLM2 135M from the cache, in turn with a script that
-does on transformers alone what such a run cannot do without: load the model and its tokenizer, and one forward pass.
+With ``--first-score``: CPU and wall time of a whole run that scores one set with SmolLM2 135M from the cache, and when
+its journal got the score; in turn with a script that does on transformers alone what such a run cannot do without: load
+the model and its tokenizer, and one forward pass over as many tokens as the judge read.
 
 Usage: python benchmarks/bench_cli.py [--first-score [PAIRS]]
 """
 
+import json
 import resource
 import statistics
 import subprocess
 import sys
 import tempfile
+import time
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
@@ -30,32 +33,46 @@ import sys, torch, transformers
 tokenizer = transformers.AutoTokenizer.from_pretrained(sys.argv[1])
 model = transformers.AutoModelForCausalLM.from_pretrained(sys.argv[1], dtype=torch.float32).eval()
 with torch.inference_mode():
-    model(**tokenizer("word " * 100, return_tensors="pt"), logits_to_keep=1)
+    model(**tokenizer("word " * int(sys.argv[2]), return_tensors="pt"), logits_to_keep=1)
 """
 
 
-def cpu_seconds(arguments: list[str]) -> float:
-    """User and system time of one process."""
-    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+def seconds(arguments: list[str]) -> tuple[float, float]:
+    """Processor time (user and system) and wall time of one process."""
+    before, start = resource.getrusage(resource.RUSAGE_CHILDREN), time.time()
     subprocess.run([sys.executable, *arguments], check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    after = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+    wall, after = time.time() - start, resource.getrusage(resource.RUSAGE_CHILDREN)
+    return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime, wall
 
 
 def first_score(pairs: int) -> None:
-    """Print the seconds of both and their ratio, pair by pair."""
+    """Print the seconds of both and their ratios, pair by pair."""
     from small_models import model_folder
 
     model = str(model_folder("smollm2-135m"))
-    ratios = []
+    ratios: list[tuple[float, float]] = []
+    tokens = 0
     for _ in range(pairs):
-        bare = cpu_seconds(["-c", BARE, model])
         with tempfile.TemporaryDirectory() as out:
             what = ["--data", "carb-seed@1", "--limit", "1", "--no-perturbed", "--quiet", "--out", out]
-            run = cpu_seconds(["-m", "carb_cli", "run", *what, "--scorer", f"judge:{model}"])
-        ratios.append(run / bare)
-        print(f"first score {run:.2f} s, transformers alone {bare:.2f} s: {ratios[-1]:.2f}", flush=True)
-    print(f"median ratio of {pairs} pairs: {statistics.median(ratios):.2f}")
+            start = time.time()
+            run, wall = seconds(["-m", "carb_cli", "run", *what, "--scorer", f"judge:{model}"])
+            (journal,) = Path(out, "journal").glob("*.jsonl")
+            score = journal.stat().st_mtime - start
+            record = json.loads(Path(out, "run.json").read_text())
+            tokens = record["scorers"][0]["usage"]["input_tokens"]
+        bare, bare_wall = seconds(["-c", BARE, model, str(tokens)])
+        ratios.append((run / bare, score / bare_wall))
+        print(
+            f"processor time {run:.2f} s, transformers alone {bare:.2f} s: {ratios[-1][0]:.2f}; "
+            f"wall time {wall:.2f} s, its score after {score:.2f} s, transformers alone {bare_wall:.2f} s: "
+            f"{ratios[-1][1]:.2f}",
+            flush=True,
+        )
+    cpu, wall = (statistics.median(column) for column in zip(*ratios, strict=True))
+    print(
+        f"median ratios of {pairs} pairs, {tokens} tokens: processor time {cpu:.2f}, wall time to the score {wall:.2f}"
+    )
 
 
 def main() -> None:
@@ -64,7 +81,7 @@ def main() -> None:
         return
     python = None
     for name, arguments in COMMANDS.items():
-        least = min(cpu_seconds(arguments) for _ in range(STARTS))
+        least = min(seconds(arguments)[0] for _ in range(STARTS))
         python = python or least
         print(f"{name:16} {least:.3f} s of CPU time, {least / python:.1f} x python")
 

@@ -148,8 +148,9 @@ class Ways:
 
         from carb_scorers import open_scorer
 
-        self.carb: Any = open_scorer(f"classifier:{folder}")
-        items = self.carb._model._items
+        opened: Any = open_scorer(f"classifier:{folder}?batching=budget")  # with every short cut tried
+        self.spec, items = opened.spec, opened._model._items
+        self.carb: Any = self._variant(items)
         self.worker = items.workers[0]
         self.model, self.tokenizer = self.worker.loaded.model, self.worker.loaded.tokenizer
         self.plain = AutoModelForSequenceClassification.from_pretrained(folder, dtype=torch.float32).eval()
@@ -164,7 +165,7 @@ class Ways:
         from carb_scorers.models.transformers.rewards import HFRewardModel, RewardOptions
 
         model = HFRewardModel("", items.workers, RewardOptions(**options), (1.0,), ())
-        return ClassifierScorer(self.carb.spec, model)
+        return ClassifierScorer(self.spec, model)
 
     def ids(self, request: Any, text: str) -> tuple[int, ...]:
         from carb_scorers.models.protocol import Prompt, Turn

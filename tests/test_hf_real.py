@@ -31,8 +31,8 @@ SPEC = ScorerSpec(name="s", kind="test")
 
 @cache
 def worker(folder: Path, dtype: str) -> LanguageWorker:
-    """Loaded once for all tests."""
-    options = HFOptions(dtype=dtype)
+    """Loaded once for all tests, with every short cut tried."""
+    options = HFOptions(dtype=dtype, batching="budget")
     return make_worker(load_model(str(folder), options, "AutoModelForCausalLM"), options)
 
 

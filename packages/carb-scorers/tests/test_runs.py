@@ -77,7 +77,7 @@ def test_the_same_call_again_asks_nothing(tmp_path: Path) -> None:
     assert record.scorers[0].usage == Usage(input_tokens=3000, output_tokens=300, requests=30)
 
 
-@pytest.mark.parametrize("stop", [0, 1, 4, 17, 28])
+@pytest.mark.parametrize("stop", [0, 1, 4, 17, 26])
 def test_a_mistake_in_the_middle_is_mended_and_the_run_goes_on(tmp_path: Path, stop: int) -> None:
     first, second = Counting(stop_after=stop), Counting()
     with pytest.raises(CarbError, match="server is gone"):
@@ -87,6 +87,16 @@ def test_a_mistake_in_the_middle_is_mended_and_the_run_goes_on(tmp_path: Path, s
     assert sorted(first.asked + second.asked) == sorted(set(first.asked) | set(second.asked))
     assert len(first.asked) + len(second.asked) == 30
     assert table(tmp_path).equals(evaluate(DATASET, [Counting()]).frame)
+
+
+def test_a_first_score_comes_before_a_whole_window(tmp_path: Path) -> None:
+    """Two requests are scored and kept first, once in a run; a scorer that gets requests one by one has no windows."""
+    done: list[int] = []
+    go(tmp_path, Counting(), on_progress=lambda state: done.append(state.done))
+    assert done == [0, 2, 6, 10, 14, 18, 22, 26, 30]
+    done.clear()
+    go(tmp_path, Counting(), window=1, fresh=True, on_progress=lambda state: done.append(state.done))
+    assert done == [*range(31)]
 
 
 def test_a_resumed_run_has_the_windows_of_an_uninterrupted_one(tmp_path: Path) -> None:
@@ -105,7 +115,7 @@ def test_a_resumed_run_has_the_windows_of_an_uninterrupted_one(tmp_path: Path) -
     (journal,) = (tmp_path / "parts" / "journal").glob("*.jsonl")
     journal.write_bytes(journal.read_bytes()[:-40])  # the last window was torn while it was written
     go(tmp_path / "parts", second)
-    assert [*first.windows[:2], *second.windows] == whole.windows
+    assert [*first.windows[:3], *second.windows] == whole.windows
 
 
 def test_one_scorer_that_fails_does_not_cost_the_others(tmp_path: Path) -> None:
@@ -118,7 +128,7 @@ def test_one_scorer_that_fails_does_not_cost_the_others(tmp_path: Path) -> None:
     assert len(after.asked) == 30
     again = [Counting("before"), Counting("bad"), Counting("after")]
     go(tmp_path, *again)
-    assert [len(s.asked) for s in again] == [0, 22, 0]
+    assert [len(s.asked) for s in again] == [0, 24, 0]
     assert set(table(tmp_path)["scorer"]) == {"before", "bad", "after"}
 
 

@@ -149,6 +149,10 @@ def _kept(folder: RunFolder, now: Set[str]) -> list[_Outcome]:
     ]
 
 
+FIRST = 2
+"""Requests in a new run's first window, where a scorer gets whole windows: a first score, or what is wrong, shows after
+them and not after a whole window. One for each of two workers."""
+
 STOP_AFTER = 32
 """Requests that fail without one success before a scorer is stopped."""
 
@@ -217,7 +221,10 @@ async def _score(dataset: Dataset, given: Scorer | str, label: str, folder: RunF
                 tally.add(results)  # last: whoever looks at the progress may stop the run, and nothing is lost then
 
             missing = [b.request for b in blinded if b.request.request_id not in kept]
-            await session.score(missing, keep, window=options.window, parts=parts)
+            windows = not session.writes_parts and session.spec.in_flight is None
+            first = min(FIRST, options.window) if windows and not kept else 0
+            for part in (missing[:first], missing[first:]):
+                await session.score(part, keep, window=options.window, parts=parts)
             write(held)
             return _outcome(dataset, session.spec, blinded, journal)
     finally:

@@ -28,20 +28,13 @@ def split(config: Any, packs: Sequence[Pack]) -> Iterator[None]:
         packs: the lines of the batch, padded on the right.
     """
     _register()
-    torch = require("torch", package="carb-scorers", extra="hf")
-    masks: dict[tuple[int, int], Any] = {}
-    layout = []
-    for pack in packs:
-        tails = [len(row.tokens) - pack.prefix for row in pack.rows]
-        for tail in tails:
-            if pack.prefix and (pack.prefix, tail) not in masks:
-                before = torch.ones((tail, pack.prefix), dtype=torch.bool)
-                own = torch.ones((tail, tail), dtype=torch.bool).tril()
-                masks[pack.prefix, tail] = torch.cat([before, own], dim=1)[None, None]
-        layout.append((pack.prefix, [tail for tail in tails if tail]))
     before = config._attn_implementation
     config._attn_implementation = NAME
-    _pass.layout, _pass.masks = layout, masks
+    _pass.layout = [
+        (pack.prefix, [len(row.tokens) - pack.prefix for row in pack.rows if len(row.tokens) > pack.prefix])
+        for pack in packs
+    ]
+    _pass.masks = {}
     try:
         yield
     finally:
@@ -87,9 +80,21 @@ def split_attention_forward(
             if prefix:
                 keys = torch.cat([k[:, :, :prefix], keys], dim=2)
                 values = torch.cat([v[:, :, :prefix], values], dim=2)
-            attend(start, stop, keys, values, _pass.masks.get((prefix, tail)))
+            attend(start, stop, keys, values, _mask(torch, prefix, tail, query.dtype) if prefix else None)
             start = stop
     return out, None
+
+
+def _mask(torch: Any, prefix: int, tail: int, dtype: Any) -> Any:
+    """A tail sees the prefix and what stands before it in itself.
+
+    In numbers, made once in a pass: torch would make the same ones out of truth values in every layer.
+    """
+    key = prefix, tail, dtype
+    if key not in _pass.masks:
+        hidden = torch.ones((tail, prefix + tail), dtype=torch.bool).triu(prefix + 1)
+        _pass.masks[key] = torch.zeros((1, 1, *hidden.shape), dtype=dtype).masked_fill(hidden, -torch.inf)
+    return _pass.masks[key]
 
 
 def _register() -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Generic, Literal, Protocol, TypeVar
+from typing import Any, Generic, Literal, Protocol, TypeVar
 
 import anyio.to_thread
 
@@ -35,6 +35,11 @@ RowsOf = Callable[[Prompt, str], Sequence[Row]]
 """The rows of a prompt and an answer; raises ``ValueError`` where there can be none."""
 
 
+def shares_passes(options: HFOptions, device: Any) -> bool:
+    """Whether items share passes on a device of torch."""
+    return options.batching == "budget" or (options.batching == "auto" and device.type != "cpu")
+
+
 class ItemRunner(Generic[W]):
     """From prompts to answers through an executor.
 
@@ -44,8 +49,7 @@ class ItemRunner(Generic[W]):
     """
 
     def __init__(self, workers: Sequence[W], options: HFOptions) -> None:
-        on_gpu = workers[0].core.device.type != "cpu"
-        merge = options.batching == "budget" or (options.batching == "auto" and on_gpu)
+        merge = shares_passes(options, workers[0].core.device)
         self._workers: tuple[W, ...] = tuple(workers)
         self.executor: Executor[W] = Executor(workers, budget=options.batch_tokens, merge=merge)
         self._tokenizer = workers[0].loaded.tokenizer

@@ -23,10 +23,10 @@ from carb_scorers.models.protocol import (
 from carb_scorers.models.source import model_source
 from carb_scorers.models.tokens import answer_ids, conversation_key, prompt_ids, word_tree
 from carb_scorers.models.transformers.batching import Row
-from carb_scorers.models.transformers.cores import Core, HiddenCore, LanguageHead, OwnCore, OwnLogits, row_alone
+from carb_scorers.models.transformers.cores import Core, HiddenCore, LanguageHead, OwnCore, OwnLogits
 from carb_scorers.models.transformers.executor import each
 from carb_scorers.models.transformers.generate import generate
-from carb_scorers.models.transformers.items import ItemRunner
+from carb_scorers.models.transformers.items import ItemRunner, shares_passes
 from carb_scorers.models.transformers.loading import HFOptions, Loaded, load, uncollected
 from carb_scorers.models.transformers.probe import FAILURES, close, probe_rows, try_core
 from carb_scorers.models.transformers.workers import open_workers
@@ -179,19 +179,25 @@ def make_worker(loaded: Loaded, options: HFOptions) -> LanguageWorker:
     except (AttributeError, TypeError, KeyError):
         return LanguageWorker(loaded, plain, OwnLogits())
     core.packable = core.packable and options.packing != "off"
-    if not try_core(core, rows, head.logits, lambda row: plain.alone(row).float()):
+    core.paddable = shares_passes(options, core.device)
+    seen = []
+
+    def finish(states: Any) -> Any:
+        seen.append(states)
+        return head.logits(states)
+
+    if not try_core(core, rows, finish, lambda row: plain.alone(row).float()):
         return LanguageWorker(loaded, plain, OwnLogits())
-    if not _narrows(core, head, rows[0]):
+    if not _narrows(head, seen[0]):
         head.output = None
     return LanguageWorker(loaded, core, head)
 
 
-def _narrows(core: Core, head: LanguageHead, row: Row) -> bool:
+def _narrows(head: LanguageHead, states: Any) -> bool:
     """Whether some entries of the vocabulary alone have the logits that they have among all."""
     torch = require("torch", package="carb-scorers", extra="hf")
     some = (0, 1, 2)
     with torch.inference_mode():
-        states = core.states([row_alone(row)])
         try:
             narrow, whole = head.logits(states, some), head.logits(states)[:, list(some)]
         except FAILURES:

@@ -37,6 +37,8 @@ def close(first: Any, second: Any) -> bool:
 def try_core(core: Core, rows: Sequence[Row], finish: Callable[[Any], Any], expected: Callable[[Row], Any]) -> bool:
     """Whether a core may be used for a model, and with which short cuts; the latter are switched off where wrong.
 
+    A short cut that is switched off already is not tried, since a pass over few tokens takes long for what it does.
+
     A pack must give what its rows give alone, and the text of one row must not reach another at all: with the same
     shapes, what a mask hides is multiplied by exact zeros in any precision.
 

@@ -17,7 +17,7 @@ from carb_scorers.models.transformers.adapters import Adapter, adapter_for
 from carb_scorers.models.transformers.batching import Row
 from carb_scorers.models.transformers.cores import Core, HiddenCore, OwnCore, lay_out
 from carb_scorers.models.transformers.executor import each
-from carb_scorers.models.transformers.items import ItemRunner
+from carb_scorers.models.transformers.items import ItemRunner, shares_passes
 from carb_scorers.models.transformers.loading import HFOptions, Loaded, load, uncollected
 from carb_scorers.models.transformers.probe import probe_rows, try_core
 from carb_scorers.models.transformers.workers import open_workers
@@ -98,6 +98,7 @@ def make_worker(loaded: Loaded, adapter: Adapter, options: RewardOptions) -> Rew
     if head is not None:
         core = HiddenCore(model, compiled=options.compile)
         core.packable = core.packable and options.packing != "off"
+        core.paddable = shares_passes(options, core.device)
         if try_core(core, rows, head, own.alone):
             return RewardWorker(loaded, core, head)
     whole = OwnCore(model, adapter.output, per_token=False, compiled=options.compile)
