@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+import shutil
 import uuid
 from pathlib import Path
 
@@ -208,10 +209,10 @@ def test_an_answer_that_fits_no_item_is_named_and_the_others_count(tmp_path: Pat
     assert "order shown" in ended.json["refused"][0]
 
 
-def filled(path: Path, item: ReviewItem, **cells: object) -> None:
+def filled(path: Path, item: ReviewItem, name: str = "Noi", **cells: object) -> None:
     openpyxl = pytest.importorskip("openpyxl")
     book = openpyxl.load_workbook(path)
-    book["you"]["B1"], book["you"]["B4"] = "Noi", "Yes"
+    book["you"]["B1"], book["you"]["B4"] = name, "Yes"
     sheet = book["answers"]
     head = [cell.value for cell in sheet[1]]
     row = next(r for r in sheet.iter_rows(min_row=2) if r[0].value == item.id)
@@ -248,7 +249,28 @@ def test_a_sheet_goes_out_and_comes_back(tmp_path: Path) -> None:
     filled(path, known[2], best="7")
     assert "row 4: answers are numbered 1 to 4" in collect(db, [path]).refused[0]
     filled(path, known[2], best="2", right_too="two")
-    with pytest.raises(CarbError, match="row 4"):
+    with pytest.raises(CarbError, match="row 4: 'two' is no number"):
+        read_sheet(path)
+    db.close()
+
+
+def test_copies_of_one_sheet_are_answers_of_as_many_people(tmp_path: Path) -> None:
+    pytest.importorskip("openpyxl", reason="needs the extra carb-cli[review]")
+    db = project.create(tmp_path / "a", sets(1), "test")
+    (item,) = items(db).values()
+    path, copy = tmp_path / "sheet.xlsx", tmp_path / "copy.XLSX"
+    write_sheet([item], path)
+    shutil.copy(path, copy)
+    filled(path, item, "Amina", best="1")
+    filled(copy, item, "Juma", best="2", right_too=3.4)  # "3,4", as a program with decimal commas keeps it
+    assert collect(db, [path, copy]).new == 2
+    first, second = sorted(given(db), key=lambda one: one.shown.index(one.answer.best))
+    assert (first.shown.index(first.answer.best), second.shown.index(second.answer.best)) == (0, 1)
+    assert first.reviewer != second.reviewer
+    assert [second.answer.opinions[token].verdict for token in second.shown] == ["wrong", "best", "right", "right"]
+    assert collect(db, [path, copy]).known == 2
+    filled(path, item, "  ", best="1")
+    with pytest.raises(CarbError, match="has no pseudonym"):
         read_sheet(path)
     db.close()
 

@@ -77,7 +77,7 @@ def collect(db: sqlite3.Connection, paths: Sequence[Path]) -> Collected:
     seen = set()
     with transaction(db):
         for path in paths:
-            if path.suffix == ".xlsx":
+            if path.suffix.lower() == ".xlsx":
                 reviewer, person, rows = read_sheet(path)
                 admit(db, reviewer, person)
                 outcomes += record_rows(db, reviewer, rows, known)

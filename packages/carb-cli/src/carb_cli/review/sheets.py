@@ -19,10 +19,12 @@ from carb_data.extras import require
 __all__ = ["read_sheet", "write_sheet"]
 
 YOU, ANSWERS = "you", "answers"
+_SPACE = uuid.UUID("0b5d1c0e-8a3f-4f0e-9c53-3a7f1f6f2f77")
+"""Name space of reviewers' ids."""
 _ILLEGAL = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]")
 FREE = ("best", "right too", "depends", "on", "which", "unnatural", "source", "comment")
 GUIDE = (
-    ("pseudonym", "A name of your choice, not your real name."),
+    ("pseudonym", "A name of your choice, not your real name. Keep it when you send the sheet again."),
     ("region", "The region that you know best (optional)."),
     ("age", "18-24, 25-34, 35-44, 45-54, 55-64 or 65+ (optional)."),
     ("consent", "Write yes if your answers may be published as numbers, and comments without your pseudonym."),
@@ -86,10 +88,10 @@ def read_sheet(path: Path) -> tuple[str, Person, list[tuple[str, AnswerRow]]]:
     """Read a filled sheet; rows without ``best`` are skipped.
 
     Returns:
-        The reviewer's id, what they say of themselves, and each row with its place.
+        The reviewer's id (of the sheet and the pseudonym), what they say of themselves, and each row with its place.
 
     Raises:
-        CarbError: it is not such a sheet, there is no consent, or a cell cannot be read.
+        CarbError: it is not such a sheet, there is no consent or pseudonym, or a cell cannot be read.
     """
     openpyxl = require("openpyxl", package="carb-cli", extra="review")
     try:
@@ -107,9 +109,13 @@ def read_sheet(path: Path) -> tuple[str, Person, list[tuple[str, AnswerRow]]]:
         {"name": you.get("pseudonym", "")[:80], "region": you.get("region", "")[:80], "consent": 1}
         | ({"age": you["age"].strip()} if you.get("age", "").strip() in _ages() else {})
     )
-    reviewer = you.get("sheet", "")
-    if not reviewer.isalnum():
+    sheet = you.get("sheet", "")
+    if not sheet.isalnum():
         raise CarbError(f"{path}: the number beside 'sheet' in '{YOU}' is gone; use the sheet as it was sent.")
+    if not person.name.strip():
+        raise CarbError(f"{path}: the sheet '{YOU}' has no pseudonym, which tells the copies of a sheet apart.")
+    # One sheet may be copied for several people.
+    reviewer = uuid.uuid5(_SPACE, f"{sheet}\0{person.name.strip().casefold()}").hex
     head = [str(name or "") for name in table[0]] if table else []
     missing = [name for name in ("item", "order", *FREE) if name not in head]
     if missing:
@@ -153,4 +159,9 @@ def _plain(cell: Any) -> str:
 
 
 def _places(text: str) -> tuple[int, ...]:
-    return tuple(int(part) for part in text.replace(",", " ").replace(";", " ").split())
+    """Numbers in a cell. A program with decimal commas makes the number 2.3 of "2,3"."""
+    parts = re.split(r"[\s,;.]+", text.strip(" ,;."))
+    for part in parts:
+        if part and not part.isdecimal():
+            raise ValueError(f"'{part}' is no number")
+    return tuple(int(part) for part in parts if part)
