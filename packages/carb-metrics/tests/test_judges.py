@@ -157,7 +157,8 @@ def test_calibration_curve_equals_scikit_learn(cases, strategy, bins):
     metrics = pytest.importorskip("sklearn.metrics", reason="reference implementation")
     said, right = np.array([c for c, _ in cases]), np.array([float(r) for _, r in cases])
     found = calibration(said, right, bins, strategy)
-    if strategy == "quantile" or not np.isin(said, np.linspace(0, 1, bins + 1)[1:-1]).any():
+    borders = np.arange(1, bins) / bins  # cases on one fall to the other side there
+    if strategy == "quantile" or not np.isclose(said[:, None], borders, rtol=1e-12, atol=0).any():
         accuracy, confidence = reference.calibration_curve(right, said, n_bins=bins, strategy=strategy)
         assert np.allclose([row.accuracy for row in found.curve], accuracy, atol=1e-10)
         assert np.allclose([row.confidence for row in found.curve], confidence, atol=1e-10)
@@ -184,6 +185,13 @@ def test_the_noise_floor_of_ece_is_its_mean_over_every_outcome(said):
         weight = np.prod([p if one else 1 - p for p, one in zip(said, right, strict=True)])
         mean += weight * calibration(chances, right, bins=3).ece
     assert calibration(chances, np.zeros(len(said)), bins=3).ece_if_calibrated == pytest.approx(mean, abs=1e-12)
+
+
+def test_a_case_on_a_border_belongs_to_the_upper_bin():
+    for bins in (3, 10, 12, 20):
+        borders = [k / bins for k in range(1, bins)]
+        assert [row.start for row in calibration(borders, [1] * len(borders), bins).curve] == borders
+    assert calibration([0.2] * 50 + [0.3] * 50, [0] * 50 + [1] * 50).ece == pytest.approx(0.45)
 
 
 def test_calibrated_judges_are_rejected_as_rarely_as_promised():
