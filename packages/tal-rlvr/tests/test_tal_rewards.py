@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from carb_data import CarbError
 from tal_rlvr import correctness_reward, criteria_reward, format_reward, parse_judgement, total_reward
 from tal_rlvr.appropriateness import CLIP, BaselineCache, CriteriaCase, VerdictRow, label_logprob
 from tal_rlvr.reward_functions import permuted
@@ -91,6 +92,58 @@ def test_the_total_is_the_weighted_sum():
     assert total_reward([1.0], [0.0], formats=[1.0], format_weight=0.25) == [1.25]
     with pytest.raises(ValueError, match="zip"):
         total_reward([1.0], [])
+
+
+NAN, INF = math.nan, math.inf
+
+
+@pytest.mark.parametrize(
+    ("bare", "given", "normalise"),
+    [
+        ((-1.0, -2.0), (NAN, NAN), True),
+        ((NAN, NAN), (-1.0, -2.0), True),
+        ((-1.0, -2.0), (-1.0, NAN), False),
+        ((-1.0, -2.0), (INF, -2.0), True),
+        ((-INF, -INF), (-INF, -INF), True),
+        ((-1.0, -2.0), (-INF, -INF), True),
+        ((-INF, -1.0), (-INF, -1.0), False),
+    ],
+)
+@pytest.mark.parametrize("paid", [True, False])
+def test_what_is_no_number_earns_no_reward(bare, given, normalise, paid):
+    """``max(-clip, min(clip, nan))`` is the clip: the highest reward for a model that has broken down."""
+    cases = [CriteriaCase(GOOD, None, "A"), CriteriaCase(BAD, BARE, "A", paid=paid)]
+    with pytest.raises(CarbError, match="case 2"):
+        criteria_reward(cases, lambda _: [bare, (-1.0, -2.0), given], normalise=normalise)
+
+
+@pytest.mark.parametrize("normalise", [True, False])
+def test_a_probability_of_zero_earns_the_clip(normalise):
+    finite, never = (-1.0, -2.0), (-INF, -1.0)
+    case = CriteriaCase(GOOD, BARE, "A")
+    (lowest,) = criteria_reward([case], lambda _: [finite, never], normalise=normalise)
+    (highest,) = criteria_reward([case], lambda _: [never, finite], normalise=normalise)
+    assert (lowest.value, highest.value) == (-CLIP, CLIP)
+    with pytest.raises(CarbError, match=r"case 1.*clip"):
+        criteria_reward([case], lambda _: [finite, never], normalise=normalise, clip=None)
+
+
+def test_a_total_is_a_number():
+    assert total_reward([1.0], [-INF], clip=0.5) == [0.5]
+    for correctness, criteria in (([1.0, 1.0], [0.0, NAN]), ([1.0, NAN], [0.0, 0.0])):
+        for clip in (None, 0.5):
+            with pytest.raises(CarbError, match="output 2"):
+                total_reward(correctness, criteria, clip=clip)
+    with pytest.raises(CarbError, match=r"output 1.*clip"):
+        total_reward([1.0], [-INF])
+
+
+@pytest.mark.parametrize("label", [None, "a", "C", 0])
+def test_a_label_is_a_or_b(label):
+    with pytest.raises(CarbError, match=r"Label 2 .*'A' or 'B'"):
+        correctness_reward(["no verdict here", "Verdict: A"], ["A", label])
+    with pytest.raises(CarbError, match=r"Label 1 .*'A' or 'B'"):
+        criteria_reward([CriteriaCase(GOOD, BARE, label)], Table())
 
 
 def test_an_unparsable_output_is_wrong_and_formless():

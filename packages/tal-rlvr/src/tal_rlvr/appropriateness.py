@@ -6,7 +6,8 @@ import math
 from collections.abc import Hashable, Sequence
 from typing import NamedTuple, Protocol
 
-from tal_rlvr.judgement import FormatError, Judgement, Verdict
+from carb_data import CarbError
+from tal_rlvr.judgement import FormatError, Judgement, Verdict, check_label
 
 CLIP = 0.5
 """Default bound on the absolute value of R_appr, in nats.
@@ -110,6 +111,10 @@ def criteria_reward(
     Returns:
         One per case. A case that is not ``paid`` has ``-clip`` as its value, or without a clip what it measures where
         that is below 0, else 0.
+
+    Raises:
+        CarbError: a log-probability is NaN or infinity, or R_appr is no finite number. A probability of exactly 0 (a
+            log-probability of minus infinity) on one side alone earns the clip.
     """
     if clip is not None and not clip > 0:
         raise ValueError(f"clip must be above 0, got {clip}")
@@ -118,16 +123,31 @@ def criteria_reward(
     values = provider([*new, *(case.with_criteria for case in cases)])
     known.add(new, values[: len(new)])
     rewards = []
-    for case, pair in zip(cases, values[len(new) :], strict=True):
+    for number, (case, pair) in enumerate(zip(cases, values[len(new) :], strict=True), 1):
+        check_label(case.label, number)
         given = label_logprob(pair, case.label, normalise=normalise)
-        bare = 0.0
-        if case.without_criteria is not None:
-            bare = label_logprob(known[case.without_criteria], case.label, normalise=normalise)
-        value = given - bare
+        base = None if case.without_criteria is None else known[case.without_criteria]
+        bare = 0.0 if base is None else label_logprob(base, case.label, normalise=normalise)
+        if not all(one < math.inf for one in (*pair, *(base or ()))):  # NaN is not below it either
+            raise CarbError(
+                f"R_appr of case {number}: the log-probabilities of A and B are {pair} with the criteria"
+                + ("." if base is None else f" and {base} without.")
+                + " The model or its provider is broken: look for NaN in its weights and logits."
+            )
+        value = _bounded(given - bare, clip, f"R_appr of case {number}")
         if not case.paid:
             value = min(0.0, value) if clip is None else -clip
-        rewards.append(Appropriateness(value if clip is None else max(-clip, min(clip, value)), given, bare))
+        rewards.append(Appropriateness(value, given, bare))
     return rewards
+
+
+def _bounded(value: float, clip: float | None, what: str) -> float:
+    """The value within the clip. ``max(-clip, min(clip, nan))`` is the clip, so NaN is refused before."""
+    bounded = value if clip is None or math.isnan(value) else max(-clip, min(clip, value))
+    if not math.isfinite(bounded):
+        hint = "It cannot be a reward." if math.isnan(value) else "Give a clip, which bounds it."
+        raise CarbError(f"{what} is {value}. {hint}")
+    return bounded
 
 
 def label_logprob(pair: tuple[float, float], label: Verdict, *, normalise: bool = True) -> float:
@@ -166,12 +186,14 @@ def total_reward(
 
     Raises:
         ValueError: lengths differ.
+        CarbError: a reward is NaN, or infinite and without a clip.
     """
-    values = [entry.value if isinstance(entry, Appropriateness) else entry for entry in criteria]
-    if clip is not None:
-        values = [max(-clip, min(clip, value)) for value in values]
+    values = [
+        _bounded(entry.value if isinstance(entry, Appropriateness) else entry, clip, f"R_appr of output {number}")
+        for number, entry in enumerate(criteria, 1)
+    ]
     extra = [0.0] * len(values) if formats is None or format_weight == 0 else list(formats)
     return [
-        right + weight * value + format_weight * form
-        for right, value, form in zip(correctness, values, extra, strict=True)
+        _bounded(right + weight * value + format_weight * form, None, f"R of output {number}")
+        for number, (right, value, form) in enumerate(zip(correctness, values, extra, strict=True), 1)
     ]

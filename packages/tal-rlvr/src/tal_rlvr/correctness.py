@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tal_rlvr.judgement import FormatError, Judgement, Verdict, parse_judgement
+from tal_rlvr.judgement import FormatError, Judgement, Verdict, check_label, parse_judgement
 
 
 def correctness_reward(
@@ -24,9 +24,11 @@ def correctness_reward(
 
     Raises:
         ValueError: the two differ in length.
+        CarbError: a label is neither ``A`` nor ``B``.
     """
     rewards = []
-    for given, label in zip(judgements, labels, strict=True):
+    for number, (given, label) in enumerate(zip(judgements, labels, strict=True), 1):
+        check_label(label, number)
         judgement = parse_judgement(given, direct=direct) if isinstance(given, str) else given
         rewards.append(1.0 if judgement.verdict == label else -1.0)
     return rewards

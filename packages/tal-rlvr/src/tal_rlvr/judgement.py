@@ -19,6 +19,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
+from carb_data import CarbError
 from carb_data.models import Frozen
 from tal_rlvr.masking import has_content
 from tal_rlvr.reading import MARK, Verdict, read_verdict
@@ -107,6 +108,20 @@ class FormatError(Frozen):
     message: str
     verdict: Verdict | None = None
     """The verdict that the text gives all the same, see ``read_verdict``; null where none is sure to be the judge's."""
+
+
+def check_label(label: object, number: int) -> None:
+    """Refuse a label that no verdict can be equal to.
+
+    Args:
+        label: what is given as the right verdict.
+        number: its place among the labels, from 1.
+
+    Raises:
+        CarbError: it is neither ``A`` nor ``B``.
+    """
+    if label not in VERDICTS:
+        raise CarbError(f"Label {number} is {label!r}. A label is the right verdict, 'A' or 'B'.")
 
 
 def parse_judgement(text: str | bytes, *, direct: bool = False, lenient: bool = True) -> Judgement | FormatError:
