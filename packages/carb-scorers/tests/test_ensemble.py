@@ -12,6 +12,7 @@ from carb_data import CarbError
 from carb_scorers import Candidate, Scorer, ScoreRequest, ScoreResult, ScorerSpec, Usage, evaluate, open_scorer
 from carb_scorers.contract import failed
 from carb_scorers.ensemble import RULES, EnsembleScorer, majority, mean, pace
+from carb_scorers.integrations import best_of_n
 from carb_scorers.testing import check_scorer, example_dataset
 
 score_lists = st.lists(
@@ -28,6 +29,26 @@ def test_mean_is_of_standardised_scores() -> None:
 
 def test_a_member_without_an_opinion_adds_nothing() -> None:
     assert mean([{"a": 5.0, "b": 5.0}, {"a": 1.0, "b": 2.0}]) == pytest.approx({"a": -0.5, "b": 0.5})
+
+
+@given(st.floats(-1e6, 1e6), st.integers(2, 7))
+def test_a_constant_member_adds_exactly_nothing(constant: float, count: int) -> None:
+    """Rounding made -1.0 of some constants, for all candidates."""
+    for value in (constant, 0.4059832467322032):
+        assert mean([dict.fromkeys(map(str, range(count)), value)]) == dict.fromkeys(map(str, range(count)), 0.0)
+
+
+@pytest.mark.parametrize("rule", ["mean", "majority"])
+def test_rounding_decides_no_tie(rule: str) -> None:
+    of = "baseline:length;baseline:random"
+    scores = best_of_n(f"ensemble:{rule}?of={of}", "p", ["a", "bbb"]).scores
+    assert scores[0] == scores[1]
+
+
+def test_six_sixths_of_a_vote_are_a_vote() -> None:
+    """They summed to 0.9999999999999999."""
+    votes = majority([*[dict.fromkeys("acdefg", 1.0) | {"b": 0.0}] * 6, dict.fromkeys("acdefg", 0.0) | {"b": 1.0}])
+    assert len(set(votes.values())) == 1
 
 
 def test_majority_splits_the_vote_of_a_tie() -> None:

@@ -144,6 +144,37 @@ def test_trl_rewards_need_to_know_the_culture() -> None:
         as_trl_reward("baseline:length")(prompts=["a"], completions=["b"])
 
 
+def test_a_null_in_a_column_takes_the_constant() -> None:
+    """It became the text 'None'."""
+    batch: dict[str, Any] = {"prompts": ["a", "b"], "completions": ["x", "y"]}
+    columns = {"culture": ["german", None], "language": [None, "de"]}
+    scorer = Fake()
+    as_trl_reward(scorer, culture="thai", language="th")(**batch, **columns)
+    assert [(r.culture, r.language) for r in scorer.requests] == [("german", "th"), ("thai", "de")]
+    with pytest.raises(CarbError, match="needs the culture"):
+        as_trl_reward(Fake(), language="th")(**batch, **columns)
+    alone = Fake()
+    alone.spec = alone.spec.model_copy(update={"kind": "classifier"})
+    as_trl_reward(alone)(**batch, **columns)
+    assert [(r.culture, r.language) for r in alone.requests] == [("german", "und"), ("unknown", "de")]
+
+
+@pytest.mark.parametrize(
+    ("changed", "message"),
+    [
+        ({"culture": "german"}, r"'culture' must.*2 prompts"),
+        ({"culture": "xy"}, r"'culture' must.*2 prompts"),
+        ({"culture": None}, r"'culture' must.*2 prompts"),
+        ({"language": ["de"]}, r"'language' .*2 prompts"),
+        ({"completions": ["x"]}, r"'completions' .*2 prompts"),
+    ],
+)
+def test_trl_columns_are_as_long_as_the_prompts(changed: dict[str, Any], message: str) -> None:
+    batch = {"prompts": ["a", "b"], "completions": ["x", "y"], "culture": ["german"] * 2, "language": ["de"] * 2}
+    with pytest.raises(CarbError, match=message):
+        as_trl_reward(Fake())(**batch | changed)
+
+
 def test_trl_rewards_open_their_scorer_when_first_called() -> None:
     reward = as_trl_reward("baseline:no-such", **PLACE)
     with pytest.raises(CarbError, match="Unknown baseline"):

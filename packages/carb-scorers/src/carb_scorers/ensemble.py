@@ -13,10 +13,14 @@ from pathlib import Path
 
 from carb_data import CarbError
 from carb_scorers.contract import Scorer, ScoreRequest, ScoreResult, ScorerSpec, Usage, failed
+from carb_scorers.rounding import equal_made_equal
 from carb_scorers.specs import ScorerOptions, open_scorer, read_options
 
 Rule = Callable[[Sequence[Mapping[str, float]]], dict[str, float]]
 """From each member's scores of one item to the ensemble's."""
+
+_NO_SPREAD = 1e-12
+"""A member's standard deviation up to which its scores are the same: the mean of a constant may be rounded."""
 
 
 class EnsembleOptions(ScorerOptions):
@@ -31,14 +35,16 @@ class EnsembleOptions(ScorerOptions):
 def mean(members: Sequence[Mapping[str, float]]) -> dict[str, float]:
     """Mean over the members of (score - item mean) / item standard deviation (population, ddof 0).
 
-    A member that gives all candidates the same score adds 0 to each.
+    A member that gives all candidates the same score adds 0 to each: one whose standard deviation is at most 1e-12 of
+    its largest absolute score (of 1, where that is smaller).
     """
     standardised = []
     for scores in members:
         centre = math.fsum(scores.values()) / len(scores)
         spread = math.sqrt(math.fsum((value - centre) ** 2 for value in scores.values()) / len(scores))
-        standardised.append({key: (value - centre) / spread if spread else 0.0 for key, value in scores.items()})
-    return {key: math.fsum(scores[key] for scores in standardised) / len(members) for key in members[0]}
+        differ = spread > _NO_SPREAD * max(1.0, *map(abs, scores.values()))
+        standardised.append({key: (value - centre) / spread if differ else 0.0 for key, value in scores.items()})
+    return _tied({key: math.fsum(scores[key] for scores in standardised) / len(members) for key in members[0]})
 
 
 def majority(members: Sequence[Mapping[str, float]]) -> dict[str, float]:
@@ -49,7 +55,12 @@ def majority(members: Sequence[Mapping[str, float]]) -> dict[str, float]:
         first = [key for key, value in scores.items() if value == best]
         for key in first:
             votes[key] += 1.0 / len(first)
-    return {key: value / len(members) for key, value in votes.items()}
+    return _tied({key: value / len(members) for key, value in votes.items()})
+
+
+def _tied(scores: Mapping[str, float]) -> dict[str, float]:
+    """The scores, without the differences that rounding alone makes."""
+    return dict(zip(scores, equal_made_equal(list(scores.values())), strict=True))
 
 
 RULES: dict[str, Rule] = {"mean": mean, "majority": majority}

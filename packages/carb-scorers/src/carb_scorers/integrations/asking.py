@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import threading
-from collections.abc import Sequence
+from collections.abc import Sequence, Sized
 from dataclasses import dataclass
 
 from pydantic import TypeAdapter, ValidationError
@@ -107,6 +107,11 @@ def _request(
         culture=culture,
         language=language,
     )
+
+
+def is_list(values: object, count: int | None = None) -> bool:
+    """Whether it is a list (an array and the like count), not one text, and of that many values where that is asked."""
+    return isinstance(values, Sized) and not isinstance(values, str) and count in (None, len(values))
 
 
 def as_prompt(messages: object) -> str | Conversation:

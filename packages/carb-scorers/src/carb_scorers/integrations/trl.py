@@ -8,7 +8,7 @@ from typing import Any
 from carb_data import CarbError
 from carb_data.waiting import wait_for
 from carb_scorers.contract import UNDETERMINED, UNKNOWN, Scorer
-from carb_scorers.integrations.asking import Opened, Text, as_prompt, score_texts, text_of
+from carb_scorers.integrations.asking import Opened, Text, as_prompt, is_list, score_texts, text_of
 from carb_scorers.specs import ASKED_WITHOUT_CULTURE
 
 
@@ -38,8 +38,12 @@ class TRLReward:
             columns: The columns of the data set, among them ``culture`` and ``language``.
 
         Raises:
-            CarbError: a culture or language is missing, or the scorer cannot be opened.
+            CarbError: a culture or language is missing, a column is no list as long as the prompts, or the scorer
+                cannot be opened.
         """
+        for name, column in {"completions": completions, **columns}.items():
+            if name in ("completions", *self._constants) and not is_list(column, len(prompts)):
+                raise CarbError(f"'{name}' must be a list with a value for each of the {len(prompts)} prompts.")
         cultures, languages = (self._column(name, columns, len(prompts)) for name in ("culture", "language"))
         texts = [
             Text(as_prompt(prompt), _answer(completion), culture, language)
@@ -55,8 +59,9 @@ class TRLReward:
         return rewards
 
     def _column(self, name: str, columns: dict[str, Any], count: int) -> list[str]:
-        if name in columns:
-            return [str(value) for value in columns[name]]
+        given = columns.get(name, [None] * count)
+        if all(value is not None for value in given):
+            return [str(value) for value in given]
         constant = self._constants[name]
         if constant is None and self._opened.get().spec.kind in ASKED_WITHOUT_CULTURE:
             constant = UNKNOWN if name == "culture" else UNDETERMINED
@@ -65,7 +70,7 @@ class TRLReward:
                 f"The reward needs the {name} of each prompt: add a column '{name}' to the training data, or give "
                 f"as_trl_reward({name}=...)."
             )
-        return [constant] * count
+        return [constant if value is None else str(value) for value in given]
 
 
 def _answer(completion: object) -> str:
@@ -87,8 +92,8 @@ def as_trl_reward(
 
     Args:
         scorer: a spec string (opened when first called) or a ``Scorer``.
-        culture: culture of all prompts, used if the data have no column ``culture``.
-        language: language of all prompts, used if the data have no column ``language``.
+        culture: culture of the prompts that have none in a column ``culture`` of the data.
+        language: language of the prompts that have none in a column ``language`` of the data.
         seed: seed of the order in which completions are presented.
 
     Returns:

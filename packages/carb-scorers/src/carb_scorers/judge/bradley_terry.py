@@ -10,12 +10,12 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
+from carb_scorers.rounding import equal_made_equal
+
 PRIOR_PRECISION = 0.1
 """Precision (1/variance) of the prior: a strength of 3 (odds 20 to 1) is one standard deviation from 0."""
 
 TOLERANCE = 1e-12
-SAME = 1e-11
-"""Strengths that are no further apart are the same; what rounding does is 1e-15 to 1e-12."""
 MOST_STEPS = 100
 
 
@@ -57,20 +57,7 @@ def strengths(wins: Sequence[Sequence[float]], precision: float = PRIOR_PRECISIO
             size /= 2
             tried = [a + size * b for a, b in zip(s, step, strict=True)]
         s, value = tried, new
-    return _equal_made_equal(s)
-
-
-def _equal_made_equal(values: Sequence[float]) -> list[float]:
-    """Values that differ by rounding alone made the same, so that no order of the candidates decides between them."""
-    out = list(values)
-    group: list[int] = []
-    for i in sorted(range(len(values)), key=lambda i: values[i]):
-        if group and values[i] - values[group[-1]] > SAME:
-            group = []
-        group.append(i)
-        for member in group:
-            out[member] = values[group[0]]
-    return out
+    return equal_made_equal(s)
 
 
 def _log_sigmoid(x: float) -> float:
