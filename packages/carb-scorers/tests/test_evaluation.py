@@ -3,6 +3,7 @@
 import asyncio
 import math
 from collections.abc import Sequence
+from typing import Any
 
 import anyio
 import pytest
@@ -229,3 +230,16 @@ def test_it_can_be_called_where_an_event_loop_runs():
         return evaluate(dataset, ["baseline:length"])
 
     assert asyncio.run(cell()).frame.equals(evaluate(dataset, ["baseline:length"]).frame)
+
+
+@pytest.mark.parametrize("window", [0, -1])
+@pytest.mark.parametrize("scorer", [Fake, Slow])
+def test_a_window_holds_at_least_one_request(window: int, scorer: type[Fake]) -> None:
+    with pytest.raises(CarbError, match=f"window .*at least 1, got {window}"):
+        evaluate(example_dataset(), [scorer()], window=window)
+
+
+@pytest.mark.parametrize("wrong", [5, None, Fake])
+def test_what_is_no_scorer_is_named(wrong: Any) -> None:
+    with pytest.raises(CarbError, match=rf"{type(wrong).__name__}.*baseline:length"):
+        evaluate(example_dataset(), [wrong])

@@ -4,7 +4,7 @@ import asyncio
 import math
 import pickle
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -241,6 +241,10 @@ def test_what_is_opened_here_is_opened_again_elsewhere() -> None:
 
 def test_verl_needs_the_prompt() -> None:
     one = as_verl_reward(Fake())
+    with pytest.raises(CarbError, match="lacks prompt, culture;"):
+        one("d", "vier", None, {**INFO, "prompt": None, "culture": None})
+    with pytest.raises(CarbError, match="Expected a text"):
+        one("d", "vier", None, {**INFO, "prompt": 7})
     with pytest.raises(CarbError, match="lacks prompt, language"):
         one("d", "vier", None, {"culture": "german"})
     with pytest.raises(CarbError, match="lacks prompt, culture, language"):
@@ -301,6 +305,39 @@ def test_a_conversation_is_given_as_messages_or_as_turns() -> None:
         assert [request.prompt for request in scorer.requests] == [turns, turns]
     with pytest.raises(CarbError, match="Expected a text"):
         score(Fake(), [7], ["vier"])
+
+
+def test_arrays_are_lists() -> None:
+    np = pytest.importorskip("numpy", reason="arrays are numpy's")
+    responses = np.array(["vier", "fünf!"])
+    assert best_of_n(Fake(), "Was?", responses).index == 1
+    assert score(Fake(), np.array(["Was?"] * 2), responses) == [4.0, 5.0]
+    columns = {name: np.array([value] * 2) for name, value in PLACE.items()}
+    assert as_trl_reward(Fake())(np.array(["Was?"] * 2), responses, **columns) == [4.0, 5.0]
+
+
+WRONG: Any = None
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: score(Fake(), ["p"], [WRONG]), "Response 1: response: .*string"),
+        (lambda: score(Fake(), ["p", "p"], ["a", WRONG]), "Response 2: response: .*string"),
+        (lambda: best_of_n(Fake(), "p", [WRONG, "a"]), "Response 1: response: .*string"),
+        (lambda: score(Fake(), ["p"], ["a"], culture=WRONG), "Response 1: culture: .*string"),
+        (lambda: best_of_n(Fake(), "p", ["a"], language=WRONG), "Response 1: language: .*string"),
+        (lambda: score(Fake(), ["p"], WRONG), "as many responses"),
+        (lambda: best_of_n(Fake(), "p", WRONG), "list of at least one"),
+        (lambda: score(WRONG, ["p"], ["a"]), r"NoneType.*baseline:length"),
+        (lambda: best_of_n(WRONG, "p", ["a"]), r"NoneType.*baseline:length"),
+        (lambda: as_trl_reward(WRONG), r"NoneType.*baseline:length"),
+        (lambda: as_verl_reward(WRONG), r"NoneType.*baseline:length"),
+    ],
+)
+def test_wrong_arguments_are_named(call: Callable[[], object], message: str) -> None:
+    with pytest.raises(CarbError, match=message):
+        call()
 
 
 def test_a_response_without_a_score_is_nan_and_named() -> None:

@@ -14,7 +14,7 @@ from carb_data import CarbError, Dataset, ScoreTable
 from carb_data.waiting import wait_for
 from carb_scorers.blind import Blinded, blind, checked, unblind
 from carb_scorers.contract import Scorer, ScoreRequest, ScoreResult, ScorerSpec, failed
-from carb_scorers.specs import open_scorer
+from carb_scorers.specs import check_given, open_scorer
 
 __all__ = ["WINDOW", "Progress", "score_all"]
 
@@ -90,8 +90,10 @@ async def score_all(
     interruption is handed over before the interruption goes on.
 
     Raises:
-        CarbError: the scorer met a user's mistake, or ``on_results`` raised it.
+        CarbError: the scorer met a user's mistake, the window is below 1, or ``on_results`` raised it.
     """
+    if window < 1:
+        raise CarbError(f"window is the number of requests handed over at once, at least 1, got {window}.")
     if scorer.spec.in_flight is None:
         for start in range(0, len(requests), window):
             on_results(await score_window(scorer, requests[start : start + window]))
@@ -185,6 +187,7 @@ async def evaluate_async(
     tables: list[ScoreTable] = []
     for given in scorers:
         async with AsyncExitStack() as stack:
+            check_given(given)
             scorer = given
             if isinstance(scorer, str):
                 scorer = open_scorer(scorer)
@@ -228,14 +231,15 @@ def evaluate(
         dataset: the sets to score.
         scorers: spec strings (opened and closed here) or ``Scorer`` objects (left open).
         seed: seed of the order in which candidates are presented.
-        window: the number of requests handed to a scorer at once.
+        window: the number of requests handed to a scorer at once, at least 1; 64 by default.
         on_progress: the function that is called after each window.
 
     Returns:
         A row per scorer and response, perturbed ones included; ``score`` is null where scoring failed.
 
     Raises:
-        CarbError: a spec is wrong, a model or extra is missing, or two scorers share a name.
+        CarbError: a spec is wrong, something is given that is no scorer, a model or extra is missing, two scorers
+            share a name, or the window is below 1.
     """
 
     async def run() -> ScoreTable:

@@ -30,7 +30,7 @@ from carb_scorers.records import (
     cost,
     installed_versions,
 )
-from carb_scorers.specs import identity, open_scorer, parse_spec, provider
+from carb_scorers.specs import check_given, identity, open_scorer, parse_spec, provider
 
 __all__ = ["DatasetRecord", "Machine", "RunRecord", "ScorerRecord", "run"]
 
@@ -177,6 +177,7 @@ def _labels(scorers: Sequence[Scorer | str]) -> list[str]:
     """The names under which the scorers have their journals; mistakes in specs are found before any work is done."""
     labels = []
     for given in scorers:
+        check_given(given)
         if isinstance(given, str):
             parsed = parse_spec(given)
             provider(parsed.kind)

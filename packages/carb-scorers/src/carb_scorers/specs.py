@@ -115,6 +115,19 @@ def open_scorer(spec: str) -> Scorer:
     return scorer if references is None else references.before(scorer)
 
 
+def check_given(scorer: object) -> None:
+    """Refuse what is given as a scorer and is none.
+
+    Raises:
+        CarbError: it is neither a spec string nor a ``Scorer``.
+    """
+    if not isinstance(scorer, str | Scorer):
+        raise CarbError(
+            f"A {type(scorer).__name__} is no scorer. Give a spec such as 'baseline:length', or an object with the "
+            f"attribute 'spec' and the methods 'score' and 'aclose'."
+        )
+
+
 def identity(spec: ScorerSpec) -> ScorerSpec:
     """What makes a scorer the scorer that it is: the spec without the parameters that do not matter to scores."""
     kept = {key: value for key, value in spec.parameters.items() if key not in OPERATIONAL}

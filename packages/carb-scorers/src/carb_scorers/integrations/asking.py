@@ -11,9 +11,10 @@ from pydantic import TypeAdapter, ValidationError
 
 from carb_data import CarbError, Message
 from carb_data.models import Conversation, as_text
+from carb_data.validation import validate
 from carb_scorers.contract import Candidate, ScoreError, Scorer, ScoreRequest, ScoreResult
 from carb_scorers.evaluation import score_all
-from carb_scorers.specs import open_scorer
+from carb_scorers.specs import check_given, open_scorer
 
 _conversation: TypeAdapter[Conversation] = TypeAdapter(Conversation)
 _Asked = tuple[str | Conversation, str, str]
@@ -28,6 +29,9 @@ class Text:
     response: str
     culture: str
     language: str
+
+
+_text: TypeAdapter[Text] = TypeAdapter(Text)
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +50,7 @@ class Opened:
     """
 
     def __init__(self, scorer: Scorer | str) -> None:
+        check_given(scorer)
         self._given = scorer
         self._scorer: Scorer | None = None if isinstance(scorer, str) else scorer
         self._spec = scorer if isinstance(scorer, str) else scorer.spec.name
@@ -75,8 +80,10 @@ async def score_texts(scorer: Scorer, texts: Sequence[Text], *, seed: int = 0) -
     """Score responses; those to the same prompt share a request, in a seeded random order, each text once.
 
     Raises:
-        CarbError: a user's mistake, such as a model that is missing.
+        CarbError: a user's mistake, such as a response that is no text or a model that is missing.
     """
+    for number, text in enumerate(texts, 1):
+        validate(_text, {field: getattr(text, field) for field in Text.__slots__}, f"Response {number}")
     groups: dict[_Asked, list[str]] = {}
     for text in texts:
         own = groups.setdefault((text.prompt, text.culture, text.language), [])

@@ -11,7 +11,7 @@ from carb_data import CarbError
 from carb_data.models import Conversation
 from carb_data.waiting import wait_for
 from carb_scorers.contract import UNDETERMINED, UNKNOWN, ScoreError, Scorer
-from carb_scorers.integrations.asking import Opened, Scored, Text, as_prompt, score_texts
+from carb_scorers.integrations.asking import Opened, Scored, Text, as_prompt, is_list, score_texts
 
 Messages = Sequence[Mapping[str, object]]
 """A conversation as chat APIs have it: a ``role`` and a ``content`` for each turn."""
@@ -41,7 +41,7 @@ async def best_of_n_async(
     seed: int = 0,
 ) -> Pick:
     """``best_of_n`` for callers that have an event loop already (asyncio or trio)."""
-    if isinstance(responses, str) or not responses:
+    if not is_list(responses) or len(responses) == 0:
         raise CarbError("best_of_n needs a list of at least one response.")
     asked = as_prompt(prompt)
     texts = [Text(asked, response, culture, language) for response in responses]
@@ -85,7 +85,7 @@ def best_of_n(
         The pick. Where scoring failed it has no index, and says why.
 
     Raises:
-        CarbError: no responses, or the scorer cannot be opened.
+        CarbError: no responses, an argument of another kind, or the scorer cannot be opened.
     """
 
     async def pick() -> Pick:
@@ -120,9 +120,10 @@ def score(
         A finite number for each response, higher is better; NaN where it could not be scored, with a warning.
 
     Raises:
-        CarbError: prompts and responses differ in number, or the scorer cannot be opened.
+        CarbError: prompts and responses differ in number, an argument is of another kind, or the scorer cannot be
+            opened.
     """
-    if isinstance(prompts, str) or isinstance(responses, str) or len(prompts) != len(responses):
+    if not (is_list(prompts) and is_list(responses, len(prompts))):
         raise CarbError("score needs a list of prompts and a list of as many responses.")
 
     async def ask() -> list[Scored]:

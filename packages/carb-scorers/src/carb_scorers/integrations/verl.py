@@ -7,7 +7,7 @@ Neither has the prompt, so it must be in ``extra_info``.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from carb_data import CarbError
@@ -79,7 +79,7 @@ def as_verl_reward(
 
 
 def _text(response: str, info: Mapping[str, Any] | None) -> Text:
-    missing = [name for name in ("prompt", "culture", "language") if name not in (info or {})]
+    missing = [name for name in ("prompt", "culture", "language") if (info or {}).get(name) is None]
     if info is None or missing:
         raise CarbError(f"verl's extra_info lacks {', '.join(missing)}; put it there when you prepare the data.")
     return Text(as_prompt(_plain(info["prompt"])), response, str(info["culture"]), str(info["language"]))
@@ -87,7 +87,7 @@ def _text(response: str, info: Mapping[str, Any] | None) -> Text:
 
 def _plain(prompt: Any) -> Any:
     """Messages that went through Parquet come back as a numpy array."""
-    return prompt if isinstance(prompt, str) else list(prompt)
+    return prompt if isinstance(prompt, str) or not isinstance(prompt, Iterable) else list(prompt)
 
 
 def _reward(scored: Scored, when_failed: float | None) -> float:
