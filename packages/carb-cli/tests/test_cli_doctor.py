@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from carb_cli.environment import Gpu
+from carb_cli.environment import Gpu, extras
 from carb_cli.memory import needs_of
 from carb_data import CarbError, install_line
 from cli_helpers import Carb
@@ -75,3 +75,7 @@ def test_no_such_model(carb: Carb, tmp_path: Path) -> None:
     (tmp_path / "model.safetensors").write_bytes(struct.pack("<Q", 10**12) + b"{}")
     with pytest.raises(CarbError, match="not a safetensors file"):
         needs_of(str(tmp_path), gpus=[], memory=None)
+
+
+def test_every_extra_says_what_it_is_for() -> None:
+    assert [one.what_for for one in extras() if "[" in one.what_for] == []

@@ -147,3 +147,10 @@ def test_errors_and_base_models_are_taken_into_account(carb, tmp_path):
     assert found["shared_source"]
     assert found["corrected"]["estimate"] > found["observed"]["estimate"]
     assert "probably too high" in carb("validity", str(tmp_path / "points.csv"), "--shared-source").out
+
+
+def test_one_reward_model_is_too_few_and_the_command_says_so(carb: Carb, tmp_path: Path) -> None:
+    path = write_csv(tmp_path / "one.csv", {"scorer": ["a"], "benchmark": [0.5], "downstream": [0.4]})
+    out = carb("validity", path).out
+    assert "1 reward model " in out
+    assert "No correlation can be computed" in out

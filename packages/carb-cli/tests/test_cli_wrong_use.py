@@ -191,3 +191,59 @@ def test_errors_cannot_steer_the_terminal(run) -> None:
     ended = run("carb\x1b[2J\u202eseed")
     clear(ended, "carb\\x1b[2J\\u202eseed")
     assert "\x1b" not in ended.err
+
+
+def test_validity_and_failures_refuse_runs_that_do_not_belong_together(
+    carb: Carb, run, finished_run: Path, data_file: Path, tmp_path: Path
+) -> None:
+    assert run(data_file).code == 0
+    points = tmp_path / "points.csv"
+    points.write_text("scorer,downstream\nbaseline:length,0.5\nbaseline:random,0.4\n", encoding="utf-8")
+    clear(carb("validity", points, "--run", finished_run, tmp_path / "out"), "different data sets")
+    clear(carb("failures", finished_run, tmp_path / "out"), "different data sets")
+    clear(carb("validity", points, "--run", finished_run, "--run", finished_run), "Several of these runs hold")
+    clear(carb("failures", finished_run, finished_run), "Several of these runs hold")
+    (tmp_path / "out" / "run.json").unlink()
+    clear(carb("failures", tmp_path / "out"), "holds no finished run", "carb run")
+
+
+def test_a_run_record_that_is_cut_off(carb: Carb, run, data_file: Path, tmp_path: Path) -> None:
+    assert run(data_file).code == 0
+    record = tmp_path / "out" / "run.json"
+    record.write_text(record.read_text(encoding="utf-8")[:100], encoding="utf-8")
+    ended = carb("report", tmp_path / "out")
+    clear(ended, str(record.name), "is not a run record", "Give the same command again")
+    assert "pydantic" not in ended.err
+
+
+@pytest.mark.parametrize("size", ["nan", "inf", "-1"])
+def test_texts_of_no_size(carb: Carb, finished_run: Path, tmp_path: Path, size: str) -> None:
+    clear(carb("report", finished_run, f"--texts={size}", "--html", tmp_path / "x.html"), "--texts", size)
+    clear(carb("site", finished_run, f"--texts={size}", "--out", tmp_path / "site"), "--texts", size)
+
+
+@pytest.mark.parametrize("price", ["nan", "-3"])
+def test_prices_that_are_none(carb: Carb, data_file: Path, tmp_path: Path, price: str) -> None:
+    scorer = "judge:some-model?backend=openai&url=http://127.0.0.1:1/v1"
+    clear(
+        carb(
+            "run", "--data", data_file, "--scorer", scorer, "--out", tmp_path / "r", "--dry-run", f"--price-in={price}"
+        ),
+        "price_in",
+        price,
+    )
+
+
+def test_data_without_sets(run, tmp_path: Path) -> None:
+    (tmp_path / "empty.jsonl").touch()
+    clear(run(tmp_path / "empty.jsonl"), "empty.jsonl holds no sets")
+
+
+def test_a_terminal_of_no_width_shows_all(finished_run: Path) -> None:
+    command = [sys.executable, "-m", "carb_cli", "report", str(finished_run)]
+    widths = [os.environ | {"COLUMNS": "0"}, {k: v for k, v in os.environ.items() if k != "COLUMNS"}]
+    first, second = (
+        subprocess.run(command, env=env, capture_output=True, text=True, check=True).stdout for env in widths
+    )
+    assert "baseline:length" in first
+    assert first == second

@@ -46,7 +46,9 @@ def read_points(path: Path, required: Sequence[str], optional: Sequence[str] = (
     missing = [name for name in ("scorer", *required) if name not in header]
     if missing:
         needed = ", ".join(("scorer", *required))
-        raise CarbError(f"{path} lacks the column {', '.join(missing)}. It needs {needed}; it has {', '.join(header)}.")
+        raise CarbError(
+            f"{path} lacks the column {', '.join(missing)}. It needs {needed}; it has {', '.join(header) or 'none'}."
+        )
     wanted = [*required, *(name for name in optional if name in header)]
     names: list[str] = []
     columns: dict[str, list[float]] = {name: [] for name in wanted}

@@ -35,7 +35,7 @@ class _Console(Console):
 
 def _console(stderr: bool) -> Console:
     made = _Console(stderr=stderr, highlight=False, emoji=False)
-    if not made.is_terminal and "COLUMNS" not in os.environ:
+    if made.width < 1 or (not made.is_terminal and "COLUMNS" not in os.environ):  # COLUMNS=0 shows nothing
         made.width = PIPED_WIDTH
     return made
 

@@ -19,6 +19,9 @@ WHAT_FOR = {
     ("carb-data", "construct"): "writing data sets with models behind a server",
     ("carb-data", "local"): "writing data sets with local models",
     ("carb-data", "datasets"): "folders of the datasets library",
+    ("carb-data", "excel"): "sources whose files are spreadsheets",
+    ("carb-data", "fetch"): "getting public sources",
+    ("carb-data", "pdf"): "the codebook of the World Values Survey as PDF",
     ("carb-scorers", "inspect"): "scorers inside Inspect",
     ("carb-scorers", "hf"): "classifiers, judges and implicit rewards on transformers",
     ("carb-scorers", "api"): "judges behind an OpenAI-compatible server",
@@ -27,6 +30,8 @@ WHAT_FOR = {
     ("carb-scorers", "language"): "the language baseline, by a statistical detector",
     ("carb-cli", "review"): "the review page for native speakers, and its sheets",
     ("tal-rlvr", "train"): "training Think-as-Locals judges",
+    ("tal-rlvr", "gpu"): "training on GPUs, with vLLM",
+    ("tal-rlvr", "verifiers"): "the judge's task as an environment of verifiers",
 }
 KEYS = ("HF_TOKEN", "OPENAI_API_KEY")
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -43,6 +44,17 @@ ReviewLanguages = Annotated[
     Several,
     Parameter(help="Review the sets in these languages, for example vi; by default in the cultures' own language."),
 ]
+
+
+def bytes_of(megabytes: float) -> int:
+    """The bytes of ``--texts``.
+
+    Raises:
+        CarbError: it is no size.
+    """
+    if not 0 <= megabytes < math.inf:
+        raise CarbError(f"--texts must be a number of megabytes, 0 or more; got {megabytes}.")
+    return round(megabytes * 1e6)
 
 
 def add_cultures(paths: tuple[Path, ...]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from typing import Literal
 
@@ -133,13 +134,16 @@ def _number(spec: ParsedSpec, option: str, default: float | None) -> float | Non
     """An option of a spec as a number.
 
     Raises:
-        CarbError: it is none.
+        CarbError: it is none, negative or infinite.
     """
     text = spec.options.get(option)
     try:
-        return default if text is None else float(text)
+        value = default if text is None else float(text)
     except ValueError:
         raise CarbError(f"Scorer '{spec}': {option}={text} is not a number.") from None
+    if value is not None and not 0 <= value < math.inf:
+        raise CarbError(f"Scorer '{spec}': {option} must be 0 or more, got {value:g}.")
+    return value
 
 
 def _calls(spec: ParsedSpec, dataset: Dataset) -> Iterator[tuple[int, int]]:

@@ -22,6 +22,8 @@ def select(
         CarbError: nothing is left, a culture or domain is unknown, or two data sets share a set's id.
     """
     dataset = Dataset(item for name in data for item in load(name))
+    if not len(dataset):
+        raise CarbError(f"{' and '.join(data)} {'holds' if len(data) == 1 else 'hold'} no sets.")
     if cultures or domains:
         dataset = _narrowed(dataset, cultures, domains)
     if limit is not None:
@@ -29,7 +31,10 @@ def select(
     if not perturbed:
         dataset = Dataset(item.model_copy(update={"perturbed": ()}) for item in dataset)
     if not len(dataset):
-        raise CarbError("No sets are left to score; loosen --limit, --cultures or --domains.")
+        raise CarbError(
+            "No sets are left to score; loosen --limit, --cultures or --domains. A family of mirrored sets counts "
+            "for a culture whose language it is in."
+        )
     return dataset
 
 

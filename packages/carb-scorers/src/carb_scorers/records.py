@@ -13,6 +13,7 @@ from typing import Literal
 
 from carb_data import CarbError
 from carb_data.models import Frozen
+from carb_data.validation import validate
 from carb_scorers.contract import ScorerSpec, Usage
 
 __all__ = ["Machine", "RunRecord", "ScorerRecord"]
@@ -98,11 +99,10 @@ class RunRecord(Frozen):
             CarbError: the folder holds no finished run.
         """
         try:
-            return cls.model_validate_json((folder / "run.json").read_bytes())
+            content = (folder / "run.json").read_bytes()
         except OSError:
             raise CarbError(f"{folder} holds no finished run (no run.json). Make one with `carb run --out`.") from None
-        except ValueError as error:
-            raise CarbError(f"{folder / 'run.json'} is not a run record: {error}") from None
+        return validate(cls, content, f"{folder / 'run.json'} is not a run record", "Give the same command again.")
 
 
 def cost(spec: ScorerSpec, usage: Usage) -> float | None:

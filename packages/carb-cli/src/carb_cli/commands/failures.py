@@ -5,17 +5,16 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated, Literal
 
-from cyclopts import Parameter
 from pydantic import Field
 
 from carb_cli import display
 from carb_cli.display import percent
 from carb_cli.figures import charts, theme
 from carb_cli.labels import labels
-from carb_cli.options import CultureFile, Json, RunFolder, add_cultures
+from carb_cli.options import CultureFile, Json, RunFolder, Several, add_cultures
 from carb_cli.output import Output
-from carb_cli.runs import dataset_of, scores_of
-from carb_data import CarbError, ScoreTable
+from carb_cli.report.content import read_runs
+from carb_data import CarbError
 from carb_metrics import Failures
 from carb_metrics import failures as find
 
@@ -34,7 +33,7 @@ class FailuresOutput(Output):
 
 def failures(
     *runs: RunFolder,
-    scorer: Annotated[tuple[str, ...], Parameter(negative=(), show_default=False)] = (),
+    scorer: Annotated[tuple[str, ...], Several] = (),
     examples: int = 3,
     top: int = _SHOWN,
     topics: bool = True,
@@ -68,11 +67,8 @@ def failures(
     if figure is not None and figure.suffix not in (".svg", ".png"):
         raise CarbError(f"{figure}: figures are written as .svg or .png.")
     add_cultures(culture_file)
-    datasets = [dataset_of(folder) for folder in runs]
-    if len({dataset.fingerprint for dataset in datasets}) > 1:
-        raise CarbError("These runs are of different data sets; look at one data set at a time.")
-    scores = ScoreTable.concat([scores_of(folder) for folder in runs])
-    found = find(datasets[0], scores, scorers=scorer, examples=examples, by_topic=topics)
+    read = read_runs(runs)
+    found = find(read.dataset, read.scores, scorers=scorer, examples=examples, by_topic=topics)
     if figure is not None:
         theme.save_as(charts.matrix(matrix(found), title="taken of offered"), figure)
     if json:
@@ -109,8 +105,8 @@ def _show(found: Failures, top: int) -> None:
     for cluster in found.clusters[:top]:
         for one in cluster.examples:
             display.say(
-                f"  {one.item_id}: {_cut(one.prompt)} Right: {_cut(one.chosen)}. {percent(one.agree)}% take: "
-                f"{_cut(one.taken)} ({one.taken_culture})."
+                f"  {one.item_id}: {_cut(one.prompt)} Right: {_cut(one.chosen)} ({percent(one.agree)}% take: "
+                f"{_cut(one.taken)} of {one.taken_culture})"
             )
     more = [c for c in found.confusion if c.expected and c.picked > c.expected][:top]
     columns = ["right in", "taken from", "offered", "taken", "rate %", "expected"]

@@ -12,7 +12,7 @@ from carb_cli import display
 from carb_cli.csvs import Points
 from carb_cli.display import percent
 from carb_cli.labels import labels
-from carb_cli.options import Confidence, CultureFile, RunFolder, add_cultures
+from carb_cli.options import Confidence, CultureFile, RunFolder, add_cultures, bytes_of
 from carb_cli.output import print_json, write
 from carb_cli.report.content import Runs, best_of, content, read_runs
 from carb_cli.report.model import Downstream, Report
@@ -92,7 +92,7 @@ def _files(found: Report, read: Runs, *, html: Path | None, figures: Path | None
         from carb_cli.report.page import render
         from carb_cli.report.rationales import rationales
 
-        page = render(found, read, rationales(read.folders), budget=round(texts * 1e6))
+        page = render(found, read, rationales(read.folders), budget=bytes_of(texts))
         written.append(write(html, page))
     if figures is not None:
         from carb_cli.report.figures import save

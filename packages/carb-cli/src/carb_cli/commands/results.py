@@ -94,7 +94,9 @@ def check(
     culture_file: CultureFile = (),
     json: Json = False,
 ) -> int:
-    """Compute every number of the entries in a folder again from their rows. Exits with 1 where a number is different.
+    """Compute every number of the entries in a folder again from their rows.
+
+    Exits with 1 where a number is different, or an entry's sets are not here to compute it from.
 
     Nothing of an entry is executed, and no file or address that it names is opened.
 

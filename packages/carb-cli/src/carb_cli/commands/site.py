@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Annotated
 
 from carb_cli import display
-from carb_cli.options import Confidence, CultureFile, Several, add_cultures
+from carb_cli.options import Confidence, CultureFile, Several, add_cultures, bytes_of
 from carb_data import CarbError, load
 
 
@@ -47,5 +47,5 @@ def site(
         raise CarbError("Name at least one folder, for example: carb site results --out site")
     add_cultures(culture_file)
     candidates = Candidates([load(name) for name in data])
-    pages = write_site(sources, out, candidates, confidence=confidence, budget=round(texts * 1e6))
+    pages = write_site(sources, out, candidates, confidence=confidence, budget=bytes_of(texts))
     display.say(f"Written: {(out / 'index.html').resolve()} and {pages} report{'' if pages == 1 else 's'}")

@@ -13,11 +13,11 @@ from carb_cli import correlated, display
 from carb_cli.correlated import estimate_cells, show_influence, show_uncertain
 from carb_cli.csvs import Points, read_points
 from carb_cli.figures import charts, theme
-from carb_cli.options import Confidence, Json, Quiet
+from carb_cli.options import Confidence, Json, Quiet, Several
 from carb_cli.output import Output
+from carb_cli.report.content import read_runs
 from carb_cli.report.validity import chart_rows
-from carb_cli.runs import dataset_of, scores_of
-from carb_data import CarbError, ScoreTable
+from carb_data import CarbError
 from carb_metrics import (
     Correlation,
     DependentCorrelations,
@@ -50,7 +50,7 @@ def validity(
     file: Path | None = None,
     *,
     study: Path | None = None,
-    run: Annotated[tuple[Path, ...], Parameter(negative=(), show_default=False)] = (),
+    run: Annotated[tuple[Path, ...], Several] = (),
     against: str | None = None,
     figure: Path | None = None,
     interval: Literal["analytic", "bca"] = "analytic",
@@ -74,7 +74,8 @@ def validity(
         A TOML file with scorers, benchmarks, policies and tasks, instead of a CSV: the command runs or resumes the
         whole study, and exits with 1 where a part of it could not be measured.
     run
-        Run folders whose accuracies take the place of the column benchmark; the file's scorers are named as there.
+        Run folders, all on the same data set, whose accuracies take the place of the column benchmark; the file's
+        scorers are named as there.
     against
         The column with the scores of another benchmark, to say which of both predicts better.
     figure
@@ -115,7 +116,7 @@ def points_of(file: Path, runs: tuple[Path, ...], against: str | None) -> Points
     """The points of a CSV; with runs, their accuracies are the benchmark.
 
     Raises:
-        CarbError: a column is missing, or a scorer is in no run.
+        CarbError: a column is missing, a scorer is in no run, or the runs are of different data sets.
     """
     required = ["downstream"] if runs else ["benchmark", "downstream"]
     if against is not None:
@@ -128,8 +129,9 @@ def points_of(file: Path, runs: tuple[Path, ...], against: str | None) -> Points
         raise
     if not runs:
         return points
-    scores = ScoreTable.concat([scores_of(folder).with_items(dataset_of(folder)) for folder in runs])
-    rows = bon_accuracy(main_sets(scores), by=("scorer",)).groups.select("scorer", "accuracy", "low", "high")
+    read = read_runs(runs)
+    groups = bon_accuracy(main_sets(read.scores.with_items(read.dataset)), by=("scorer",)).groups
+    rows = groups.select("scorer", "accuracy", "low", "high")
     known = {name: (accuracy, low, high) for name, accuracy, low, high in rows.iter_rows()}
     unknown = [name for name in points.names if name not in known]
     if unknown:
@@ -176,7 +178,9 @@ def _show(found: Validity, figure: Path | None) -> None:
             for name in ("pearson", "spearman")
         ]
     columns = ["correlation", "estimate", level, "p"]
-    display.table(f"{found.n} reward models", columns, rows, right=columns[1:])
+    display.table(f"{found.n} reward model{'' if found.n == 1 else 's'}", columns, rows, right=columns[1:])
+    if found.pearson.estimate is None:
+        display.say("No correlation can be computed: that needs several reward models with different numbers.")
     fit = found.fit
     if fit.slope is not None and fit.intercept is not None:
         sign = "+" if fit.slope >= 0 else "−"

@@ -101,7 +101,7 @@ def read_runs(folders: Sequence[Path]) -> Runs:
     prints = {record.dataset.fingerprint for record in records}
     if len(prints) > 1:
         listed = ", ".join(f"{f}: {r.dataset.fingerprint[:12]}" for f, r in zip(folders, records, strict=True))
-        raise CarbError(f"These runs scored different data sets and cannot share a report ({listed}).")
+        raise CarbError(f"These runs scored different data sets and cannot be put together ({listed}).")
     names = [scorer.spec.name for record in records for scorer in record.scorers]
     twice = sorted({name for name in names if names.count(name) > 1})
     if twice:

@@ -35,7 +35,9 @@ def model_source(target: str) -> str:
     if target.count("/") == 1 and folder.parent.is_dir():  # of a local folder: no hub is asked for a typing error
         near = sorted(path.name for path in folder.parent.iterdir() if (path / "config.json").is_file())
         held = f" It holds {', '.join(near[:8])}." if near else ""
-        raise CarbError(f"There is no model folder '{target}': '{folder.parent}' is a folder here without it.{held}")
+        raise CarbError(
+            f"There is no model folder '{target}': the folder '{folder.parent}' has no '{folder.name}'.{held}"
+        )
     if _HUB_ID.fullmatch(target):
         _must_be_within_reach(target)
         return target
