@@ -2,8 +2,10 @@
 
 import pytest
 
+from carb_data import CarbError
 from carb_scorers import Candidate, ScoreRequest, evaluate, open_scorer
 from carb_scorers.baselines import label_rule, length_rule, random_rule
+from carb_scorers.integrations import best_of_n, score
 from carb_scorers.testing import example_dataset
 
 REQUEST = ScoreRequest(
@@ -36,6 +38,15 @@ def test_label_looks_for_the_culture() -> None:
     assert label_rule(REQUEST, "In Germany people queue.") == 1.0
     assert label_rule(REQUEST, "In Deutschland steht man an.") == 1.0
     assert label_rule(REQUEST, "People queue.") == 0.0
+
+
+@pytest.mark.parametrize("spec", ["baseline:label", "ensemble:mean?of=baseline:label;baseline:length"])
+def test_label_needs_a_culture_to_look_for(spec: str) -> None:
+    """The message named a culture 'unknown', which nobody had written."""
+    for ask in (lambda: best_of_n(spec, "Was?", ["a", "b"]), lambda: score(spec, ["Was?"], ["a"])):
+        with pytest.raises(CarbError, match=r"^baseline:label .*culture=") as caught:
+            ask()
+        assert "unknown" not in str(caught.value)
 
 
 def test_language_compares_with_the_prompt() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 
 import polars
@@ -134,6 +135,41 @@ def test_a_folder_of_shards_is_read_whole(tmp_path):
 def test_a_row_out_of_layout_is_named(tmp_path, form, rows, message):
     with pytest.raises(CarbError, match=message):
         read_pairs(form, save(rows, tmp_path / "d.jsonl"))
+
+
+@pytest.mark.parametrize(
+    ("row", "message"),
+    [
+        ({"chosen": "same", "rejected": " same\n"}, "'chosen' and 'rejected' are the same"),
+        ({"prompt": " "}, "'prompt' is empty"),
+        ({"chosen": ""}, "'chosen' is empty"),
+        ({"rejected": [{"role": "assistant", "content": ""}]}, "'rejected' is empty"),
+        ({"rejected": ["r", "c"]}, "'chosen' and 'rejected' are the same"),
+    ],
+)
+def test_a_pair_that_teaches_nothing_is_named(tmp_path, row, message):
+    good = {"prompt": "q", "chosen": "c", "rejected": "r"}
+    path = save([good, {**good, **row}], tmp_path / "d.jsonl")
+    with pytest.raises(CarbError, match=f"row 2: {message}"):
+        read_pairs("preference", path)
+
+
+def test_a_line_that_is_no_json_is_named(tmp_path):
+    """It was always line 1 of itself."""
+    path = tmp_path / "d.jsonl"
+    good = json.dumps({"prompt": "q", "chosen": "c", "rejected": "r"})
+    for bad in ("oops", good[:-1]):
+        path.write_text(f"{good}\n\n{good}\n{bad}\n")
+        with pytest.raises(CarbError, match=r"d\.jsonl:4 is not valid JSON: [^:]*: column \d+ "):
+            read_pairs("preference", str(path))
+
+
+@pytest.mark.parametrize("name", ["d.jsonl", "d.json", "d.jsonl.gz"])
+def test_a_byte_order_mark_is_no_part_of_the_text(tmp_path, name):
+    row = {"prompt": "q", "chosen": "c", "rejected": "r"}
+    content = json.dumps([row] if name == "d.json" else row).encode("utf-8-sig")
+    (tmp_path / name).write_bytes(gzip.compress(content) if name.endswith(".gz") else content)
+    assert len(read_pairs("preference", str(tmp_path / name))) == 1
 
 
 def test_files_that_cannot_be_read_are_named(tmp_path):

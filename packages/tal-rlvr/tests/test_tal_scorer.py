@@ -51,6 +51,16 @@ def first_is_longer(prompt):
     return judgement("A" if len(first) > len(second.split("\n")[0]) else "B")
 
 
+def test_without_a_culture_no_local_is_asked_for(tiny_folder, monkeypatch):
+    """The prompt spoke of a local of unknown culture."""
+    seen = []
+    monkeypatch.setattr(HFLanguageModel, "generate", says(lambda text: seen.append(text) or judgement("A")))
+    opened = open_scorer(f"think:{tiny_folder}?max_new_tokens=8&read=verdict")
+    anyio.run(opened.score, [REQUEST.model_copy(update={"culture": "unknown", "language": "und"})])
+    assert seen
+    assert not any("unknown" in text or "local" in text for text in seen)
+
+
 @pytest.fixture
 def scorer(tiny_folder):
     opened = open_scorer(f"think:{tiny_folder}?max_new_tokens=8&read=verdict")

@@ -10,7 +10,7 @@ from carb_data import CarbError
 from carb_data.labels import names_culture
 from carb_data.language import in_language
 from carb_data.models import as_text
-from carb_scorers.contract import Scorer, ScoreRequest, ScoreResult, ScorerSpec
+from carb_scorers.contract import UNKNOWN, Scorer, ScoreRequest, ScoreResult, ScorerSpec
 from carb_scorers.specs import ScorerOptions, read_options
 
 Rule = Callable[[ScoreRequest, str], float]
@@ -65,6 +65,8 @@ def language_rule(request: ScoreRequest, text: str) -> float:
 
 def label_rule(request: ScoreRequest, text: str) -> float:
     """1 where the text names the culture, its country or its people, else 0."""
+    if request.culture == UNKNOWN:
+        raise CarbError("baseline:label looks for the names of a culture: say of which one, with culture=.")
     return float(names_culture(text, request.culture))
 
 

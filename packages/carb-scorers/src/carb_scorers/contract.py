@@ -9,7 +9,7 @@ from pydantic import AfterValidator, Field, FiniteFloat, JsonValue, model_valida
 
 from carb_data.models import Conversation, Frozen
 
-__all__ = ["ScorerSpec", "Usage"]
+__all__ = ["UNKNOWN", "ScorerSpec", "Usage"]
 
 
 def _writable(text: str) -> str:

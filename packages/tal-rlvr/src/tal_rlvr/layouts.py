@@ -164,6 +164,8 @@ def _compared(
         own = f"{tag}-{own}" if layout.translated else own
         start = own if layout.source_item and named is not None else f"{form}-{own}"
         for turn, (better, worse) in enumerate(product(chosen, rejected)):
+            if not layout.url:  # published data is taken as it is
+                _refuse_useless({"prompt": prompt, "chosen": better, "rejected": worse}, number)
             yield Pair(
                 id=start if len(chosen) * len(rejected) == 1 else f"{start}-{turn}",
                 source_item=str(item),
@@ -175,6 +177,15 @@ def _compared(
                 domain=_domain(layout, row),
                 difficulty=difficulty,
             )
+
+
+def _refuse_useless(texts: Mapping[str, str], number: int) -> None:
+    """Refuse a pair with an empty text, or whose responses differ in surrounding spaces at most."""
+    for name, text in texts.items():
+        if not text.strip():
+            raise _RowError(f"row {number + 1}: '{name}' is empty")
+    if texts["chosen"].strip() == texts["rejected"].strip():
+        raise _RowError(f"row {number + 1}: 'chosen' and 'rejected' are the same")
 
 
 def _rated(

@@ -38,20 +38,28 @@ def read_rows(path: Path) -> list[Mapping[str, Any]]:
         if path.suffix == ".parquet":
             return _parquet(path)
         content = path.read_bytes()
-        text = (gzip.decompress(content) if path.suffix == ".gz" else content).decode("utf-8")
+        text = (gzip.decompress(content) if path.suffix == ".gz" else content).decode("utf-8-sig")
     except (OSError, EOFError, UnicodeDecodeError) as error:
         reason = getattr(error, "strerror", None) or error
         raise CarbError(f"Cannot read {path}: {reason}.") from None
-    try:
-        if path.name.removesuffix(".gz").endswith(".jsonl"):
-            rows = [json.loads(line) for line in text.split("\n") if line.strip()]
-        else:
+    if path.name.removesuffix(".gz").endswith(".jsonl"):
+        rows = [_line(path, number, line) for number, line in enumerate(text.split("\n"), 1) if line.strip()]
+    else:
+        try:
             rows = list(json.loads(text))
-    except (TypeError, ValueError) as error:
-        raise CarbError(f"{path} is not valid JSON: {error}.") from None
+        except (TypeError, ValueError) as error:
+            raise CarbError(f"{path} is not valid JSON: {error}.") from None
     if not all(isinstance(row, dict) for row in rows):
         raise CarbError(f"{path} must hold objects, one a row.")
     return rows
+
+
+def _line(path: Path, number: int, line: str) -> Any:
+    try:
+        return json.loads(line)
+    except ValueError as error:
+        reason = str(error).replace("line 1 column", "column")  # of the text that was parsed, which is one line
+        raise CarbError(f"{path}:{number} is not valid JSON: {reason}.") from None
 
 
 def _parquet(path: Path) -> list[Mapping[str, Any]]:

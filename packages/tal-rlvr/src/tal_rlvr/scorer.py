@@ -12,13 +12,14 @@ from pydantic import Field
 from carb_data.models import Frozen, as_text
 from carb_data.validation import read_file
 from carb_scorers import Candidate, ScoreError, Scorer, ScoreRequest, ScorerSpec
+from carb_scorers.contract import UNKNOWN
 from carb_scorers.judge import Answer, Ask, Form, JudgeScorer, Read, Round, normalised, pairwise
 from carb_scorers.models import Failure, Generation, LanguageModel, Prompt, Turns, Watch, Writing
 from carb_scorers.models.protocol import LANGUAGE_MODELS, read_backend_options
 from carb_scorers.specs import ScorerOptions
 from tal_rlvr.judgement import MARKER, VERDICTS, FormatError, parse_judgement
 from tal_rlvr.prompting import PromptConfig
-from tal_rlvr.prompts import render_plain, render_prompt
+from tal_rlvr.prompts import GENERAL, render_plain, render_prompt
 
 THINK = "think.json"
 
@@ -65,7 +66,8 @@ def think_form(settings: ThinkSettings, options: ThinkOptions) -> Form:
 
 def _ask(settings: ThinkSettings, request: ScoreRequest, first: Candidate, second: Candidate) -> Ask:
     shown = (first.text, second.text)
-    prompt = judge_prompt(settings, as_text(request.prompt), shown, request.culture, request.language)
+    culture = GENERAL if request.culture == UNKNOWN else request.culture
+    prompt = judge_prompt(settings, as_text(request.prompt), shown, culture, request.language)
     return Ask(prompt, VERDICTS, "pick", note=f"A = {first.id}, B = {second.id}\n")
 
 

@@ -76,8 +76,8 @@ def best_of_n(
         prompt: the text or the conversation (messages with ``role`` and ``content``) that the responses answer; a
             conversation ends with a turn of the user.
         responses: one or more responses; their order does not matter, since the scorer does not see it.
-        culture: id of the culture that the prompt is about. Without it a judge is not asked about any culture; to
-            other scorers it makes no difference.
+        culture: id of the culture that the prompt is about. Without it a judge is not asked about any culture, and
+            ``baseline:label``, which looks for its names, is refused.
         language: BCP 47 tag of the prompt's language.
         seed: seed of the order in which the scorer sees the responses.
 
@@ -112,7 +112,8 @@ def score(
         prompts: the text or the conversation (messages with ``role`` and ``content``) that each response answers; a
             conversation ends with a turn of the user.
         responses: the responses, one for each prompt.
-        culture: id of the culture that the prompts are about. Without it a judge is not asked about any culture.
+        culture: id of the culture that the prompts are about. Without it a judge is not asked about any culture, and
+            ``baseline:label``, which looks for its names, is refused.
         language: BCP 47 tag of the prompts' language.
         seed: seed of the order in which the scorer sees the responses to a prompt.
 
