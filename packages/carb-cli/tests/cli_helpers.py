@@ -52,6 +52,21 @@ def small_dataset(size: int = 12) -> Dataset:
     return Dataset(small_set(number) for number in range(size))
 
 
+def small_family(number: int) -> list[BonSet]:
+    """Four mirrored sets, the first of them a main set: each of the same four answers is right in one."""
+    made = []
+    for place, culture in enumerate(("english-us", "thai", "japanese", "french")):
+        responses = tuple(
+            Response(
+                id=f"r{i}", text=f"answer {i} {number}", role="rejected" if i != place else "chosen", language="en"
+            )
+            for i in range(4)
+        )
+        changes = {"id": f"f{number}-{place}", "culture": culture, "family": f"f{number}", "responses": responses}
+        made.append(small_set(number, **changes, prompt=f"Question {number} in place {place}?", domain="values"))
+    return made
+
+
 def write_lines(path: Path, lines: Sequence[str]) -> Path:
     path.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
     return path

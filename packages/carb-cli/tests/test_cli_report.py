@@ -26,9 +26,9 @@ from carb_cli.report.model import Report
 from carb_cli.report.page import csp_hash, render, verdict
 from carb_cli.report.payload import DIGITS, payload
 from carb_cli.runs import only
-from carb_data import Dataset, ScoreTable
+from carb_data import BonSet, Dataset, ScoreTable
 from carb_metrics import bon_accuracy, breakdown, compare, minimum_detectable_difference, rank, sets_needed
-from cli_helpers import BASELINES, Carb, small_dataset, small_set
+from cli_helpers import BASELINES, Carb, small_dataset, small_family, small_set
 
 CELL = {"accuracy", "low", "high", "n", "ties", "errors"}
 
@@ -483,3 +483,60 @@ def test_a_choice_of_a_variety_has_the_cells_of_its_row(carb: Carb, tmp_path: Pa
     assert len(varieties) > 5
     for key in varieties:
         assert made["cells"][f"{key.split('/')[1]}/"][0][3] == rows[key].n
+
+
+def run_of(carb: Carb, folder: Path, *sets: BonSet, failed: str = "") -> Path:
+    """A run of two baselines, of which length failed on the set ``failed``."""
+    Dataset(sets).save(folder / "data.jsonl")
+    out = folder / "run"
+    ended = carb("run", "--data", folder / "data.jsonl", "--scorer", "baseline:length", "baseline:label", "--out", out)
+    assert ended.code == 0, ended.err
+    frame = ScoreTable.load(out / "scores.parquet").frame
+    lost = (pl.col("item_id").cast(pl.String) == failed) & (pl.col("scorer").cast(pl.String) == "baseline:length")
+    ScoreTable(frame.with_columns(pl.when(~lost).then("score").alias("score"))).save(out / "scores.parquet")
+    return out
+
+
+@pytest.mark.parametrize("whole", [2, 0])
+def test_a_family_without_the_set_of_an_answer_is_left_out_and_said(carb: Carb, tmp_path: Path, whole: int) -> None:
+    kept = [item for n in range(whole) for item in small_family(n)]
+    run = run_of(carb, tmp_path, *kept, *small_family(8)[:2], *small_family(9)[:3])
+    ended = carb("report", run, "--html", tmp_path / "r.html")
+    assert ended.code == 0, ended.err
+    assert "Left out: 2 families" in ended.out
+    assert ("without reading it 25.0%" in ended.out) == (whole > 0)
+    assert "50.0%" not in ended.out.split("Left out")[0]
+    page = (tmp_path / "r.html").read_text(encoding="utf-8")
+    assert f'<td data-v="{whole}">{whole}<small>2 left out</small></td>' in page
+    assert "earns exactly –" not in page
+    rows = carb("report", run, "--json", "-").json["families"]["rows"]
+    assert {(row["families"], row["incomplete"], row["chance"]) for row in rows} == {
+        (whole, 2, 0.25 if whole else None)
+    }
+
+
+def test_sets_of_families_that_failed_are_in_the_table(carb: Carb, tmp_path: Path) -> None:
+    sets = [item for n in range(3) for item in small_family(n)]
+    for failed in ("", "f1-2"):  # a mirror
+        out = carb("report", run_of(carb, tmp_path, *sets, failed=failed), "--html", tmp_path / "r.html").out
+        table = [line.split() for line in out.split("tie with")[0].splitlines()]
+        header = next(line for line in table if line[:1] == ["scorer"])
+        row = next(line for line in table if line[:1] == ["baseline:length"])
+        assert (header[-1] == "errors") == bool(failed)
+        assert row[-1] == ("1" if failed else "3")
+        section = (tmp_path / "r.html").read_text(encoding="utf-8").split("families-section")[-1].split("</section>")[0]
+        assert (">errors<" in section) == ('<td data-v="1">1</td>' in section) == bool(failed)
+
+
+@pytest.mark.parametrize(
+    ("reads", "says"),
+    [(1, "clearly more than"), (0, "which cannot be told from"), (-1, "clearly less than")],
+)
+def test_the_verdict_says_on_which_side_of_chance_the_families_are(
+    carb: Carb, tmp_path: Path, reads: int, says: str
+) -> None:
+    run = run_of(carb, tmp_path, *(item for n in range(12) for item in small_family(n)))
+    frame = ScoreTable.load(run / "scores.parquet").frame
+    score = reads * (pl.col("role").cast(pl.String) == "chosen").cast(pl.Float64)
+    ScoreTable(frame.with_columns(score.alias("score"))).save(run / "scores.parquet")
+    assert f" {says} the 25.0% of a model that does not read the place" in verdict(content(read_runs([run])))

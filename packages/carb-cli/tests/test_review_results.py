@@ -25,7 +25,7 @@ from carb_cli.review.sheets import read_sheet, write_sheet
 from carb_cli.review.store import transaction
 from carb_cli.selection import reviewable
 from carb_data import CarbError, Dataset, Response, load
-from cli_helpers import Carb
+from cli_helpers import Carb, small_family
 from review_helpers import Behaviour, a_set, an_event, panel, picked, sets, truthful
 
 STRICT = read_rules()
@@ -134,6 +134,18 @@ def test_votes_marks_and_reasons(tmp_path: Path) -> None:
     with pytest.raises(CarbError, match="other data"):
         apply(sets(2), found)
     db.close()
+
+
+def test_a_family_that_loses_a_set_is_named(tmp_path: Path, carb: Carb) -> None:
+    def told(_: random.Random, name: str, item: ReviewItem) -> ReviewAnswer | None:
+        return ReviewAnswer(status="objected") if item.set_id == "f1-2" else picked(item, item.key)
+
+    dataset = Dataset(item for n in range(3) for item in small_family(n))
+    dataset.save(tmp_path / "data.jsonl")
+    panel(tmp_path / "a.reviews", dataset, [told] * 3).close()
+    call = ("review", "apply", tmp_path / "a.reviews", "--data", tmp_path / "data.jsonl", "--out", tmp_path / "v.jsonl")
+    assert (carb(*call, "--json").json["kept"], carb(*call, "--json").json["incomplete"]) == (11, ["f1"])
+    assert "1 of their mirrored families lacks the set of one of the answers" in carb(*call).out
 
 
 def test_the_line_travels_with_the_data(tmp_path: Path, carb: Carb) -> None:

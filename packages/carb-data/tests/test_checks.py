@@ -190,3 +190,31 @@ def test_cohens_d_changes_its_sign_with_the_order(first, second):
     else:
         assert forwards == pytest.approx(-backwards)
         assert (forwards > 0) == (statistics.fmean(first) > statistics.fmean(second)) or abs(forwards) < 1e-6
+
+
+def test_a_family_that_lacks_the_set_of_an_answer_is_a_warning():
+    """Three families of three answers: the first whole, the second without a set, the third without an answer."""
+    texts = ["one answer", "a second one", "the third of them"]
+
+    def mirror(family: str, place: int, shown: int = 3) -> BonSet:
+        item = GERMAN[place]
+        responses = [
+            r.model_copy(update={"text": text, "role": Role.CHOSEN if n == place else Role.REJECTED})
+            for n, (r, text) in enumerate(zip(item.responses, texts[:shown], strict=False))
+        ]
+        return item.model_copy(
+            update={"id": f"{family}-{place}", "family": family, "responses": tuple(responses), "perturbed": ()}
+        )
+
+    found = [
+        *(mirror("whole", place) for place in range(3)),
+        *(mirror("short", place) for place in range(2)),
+        *(mirror("uneven", place, shown=2 if place == 0 else 3) for place in range(3)),
+    ]
+    some = [f for f in check(Dataset(found)).findings if f.check == "family"]
+    assert [(f.severity, f.item_id, f.field) for f in some] == [
+        ("warning", "short-0", "family"),
+        ("warning", "uneven-0", "family"),
+    ]
+    assert "'short' lacks sets: 1 of its 3 answers are right in none" in some[0].message
+    assert "'uneven' has sets that show different answers" in some[1].message

@@ -148,3 +148,44 @@ def test_a_failed_set_earns_nothing_and_hides_no_family():
 def test_data_without_families_have_no_family_accuracy():
     dataset = Dataset(family(0)[:1])
     assert family_accuracy(scored(dataset, lambda *_: 1.0), dataset) is None
+
+
+@settings(max_examples=40)
+@given(st.integers(2, 5), st.integers(1, 4), st.lists(st.integers(0, 4), min_size=1), st.permutations(range(5)))
+def test_a_family_that_lacks_the_set_of_an_answer_is_left_out(answers, keep, dropped, taste):
+    """There a scorer that likes an answer which is right nowhere earns 0, not 1/N."""
+    broken = [item for item in family(1, answers) if int(item.id[-1]) not in dropped][:keep]
+    dataset = Dataset([*family(0), *family(2), *broken])
+    table = scored(dataset, lambda _, r: float(taste[int(r.id[-1])]))
+    row = family_accuracy(table, dataset).of("s")
+    whole = len(broken) == answers
+    assert (row.families, row.incomplete) == (2 + whole, int(0 < len(broken) < answers))
+    assert row.sets == 8 + answers * whole
+    assert row.accuracy.estimate == pytest.approx(row.chance)
+    assert row.accuracy.p == 1.0
+
+
+def test_a_family_whose_sets_show_different_answers_is_left_out():
+    """A scorer that likes the answer which one set does not show is right in two of four."""
+    short = [
+        item.model_copy(update={"responses": tuple(r for r in item.responses if n != 1 or int(r.id[-1]) != 0)})
+        for n, item in enumerate(family(1))
+    ]
+    dataset = Dataset([*family(0), *short])
+    row = family_accuracy(scored(dataset, lambda _, r: -float(r.id[-1])), dataset).of("s")
+    assert (row.families, row.incomplete, row.accuracy.estimate) == (1, 1, 0.25)
+
+
+def test_where_every_family_is_incomplete_nothing_is_said_of_chance():
+    dataset = Dataset(item for i in range(3) for item in family(i)[:2])
+    found = family_accuracy(scored(dataset, lambda _, r: float(r.role.value == "chosen")), dataset, by="domain")
+    for row in (found.of("s"), found.of("s", "commonsense")):
+        assert (row.families, row.incomplete, row.sets, row.errors, row.main_sets) == (0, 3, 0, 0, 0)
+        assert (row.chance, row.accuracy.estimate, row.accuracy.p, row.still.estimate) == (None,) * 4
+        assert (row.main, row.liked, row.knows.estimate) == (None,) * 3
+
+
+def test_a_failed_set_makes_no_family_incomplete():
+    dataset = Dataset(item for i in range(2) for item in family(i))
+    row = family_accuracy(scored(dataset, lambda s, _: None if s.id == "f0-0" else 1.0), dataset).of("s")
+    assert (row.families, row.incomplete, row.errors) == (2, 0, 1)

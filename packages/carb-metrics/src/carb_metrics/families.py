@@ -23,12 +23,15 @@ class FamilyRow(Result):
     group: str | None = None
     """Value of ``by`` that these families share; null for all of them."""
     families: int
+    """Complete families: their sets show the same answers, and each answer is right in a scored set."""
+    incomplete: int
+    """Other families, which are left out: a scorer that does not read the place earns something else than 1/N there."""
     sets: int
     """Sets of these families, mirrors included."""
     errors: int
     """The number of these sets that could not be judged; they earn nothing."""
-    chance: float
-    """What any scorer that does not read the place earns: the mean of 1/N over families, exactly."""
+    chance: float | None
+    """What any scorer that does not read the place earns: the mean of 1/N over families, exactly; null without any."""
     accuracy: Estimate
     """Mean over families of the accuracy within a family. ``p``: of the hypothesis that it is ``chance``, which the
     interval leaves out exactly where p is below 1 − confidence."""
@@ -69,8 +72,9 @@ def family_accuracy(
 
     The sets of a family have the same question and answers and differ in the place; each place makes another answer
     right. Within a family every right answer weighs the same, so a scorer that does not read the place, whatever it
-    likes in an answer, earns exactly 1/N with N right answers. Families are the units of all intervals and tests;
-    families that share a source item are one (``clusters.cluster_of``).
+    likes in an answer, earns exactly 1/N with N answers. That holds where every set shows the same answers and each
+    of them is right in a scored set (one that failed counts); other families are left out and counted. Families are
+    the units of all intervals and tests; families that share a source item are one (``clusters.cluster_of``).
 
     Args:
         scores: table of any scorers; perturbed rows are left out.
@@ -134,13 +138,17 @@ def _row(scorer: str, group: str | None, frame: pl.DataFrame, confidence: float)
     right = frame.filter(pl.col("role") == "chosen").select(
         "item_id", "family", "answer", "share", "failed", pl.col("mirror").fill_null(value=False), "source_item"
     )
+    if right.group_by("family").agg(pl.col("answer").n_unique()).filter(pl.col("answer") > 1).is_empty():
+        return None
     answers = right.group_by("family", "answer").agg(pl.col("share").mean(), pl.col("item_id").len().alias("sets"))
     family = answers.group_by("family", maintain_order=True).agg(
         pl.col("share").mean().alias("accuracy"), pl.len().alias("answers"), pl.col("sets").sum()
     )
-    family = family.filter(pl.col("answers") > 1).sort("family")
-    if not family.height:
-        return None
+    shown = frame.group_by("family").agg(pl.col("answer").n_unique().alias("shown"), pl.len().alias("responses"))
+    every = family.join(shown, on="family").sort("family")
+    family = every.filter(
+        (pl.col("shown") == pl.col("answers")) & (pl.col("responses") == pl.col("shown") * pl.col("sets"))
+    )
     right = right.join(family.select("family"), on="family", how="semi").sort("item_id")
     cluster = _clusters(right, family["family"].to_list())
     accuracy, chance = family["accuracy"].to_numpy(), 1 / family["answers"].to_numpy()
@@ -168,9 +176,10 @@ def _row(scorer: str, group: str | None, frame: pl.DataFrame, confidence: float)
         scorer=scorer,
         group=group,
         families=family.height,
+        incomplete=every.height - family.height,
         sets=int(family["sets"].sum()),
         errors=int(right["failed"].sum()),
-        chance=float(chance.mean()),
+        chance=float(chance.mean()) if family.height else None,
         accuracy=found,
         still=still,
         **main,

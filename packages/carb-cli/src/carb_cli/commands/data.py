@@ -189,7 +189,8 @@ def validate(
     """Check a data set; every defect is reported with file, line and field.
 
     A data set whose form is valid is checked further: copies and near-copies, texts in another language than
-    declared, perturbations that are not what they say, attacks from the answers alone (see audit), balance, licences.
+    declared, perturbations that are not what they say, mirrored families without the set of one of their answers,
+    attacks from the answers alone (see audit), balance, licences.
     Exits with 1 when there are errors, or when an attack on the whole data set has an interval that lies ten points or
     more above chance.
 

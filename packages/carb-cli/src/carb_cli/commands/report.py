@@ -142,15 +142,23 @@ def _validity(file: Path, found: Report) -> Downstream:
 def _families(found: FamilyReport, short: dict[str, str], confidence: float) -> None:
     """Print what happens when only the place changes."""
     columns = ["scorer", "right %", f"{100 * confidence:.0f}%", "p", "does not move %", "knows", "families"]
+    whole = [row for row in found.rows if row.group is None]
+    failed = any(row.errors for row in whole)
+    columns += ["errors"] * failed
     rows = []
-    for row in found.rows:
-        if row.group is None:
-            shown = (percent(row.accuracy.estimate), display.interval(row.accuracy.low, row.accuracy.high))
-            p = "–" if row.accuracy.p is None else f"{row.accuracy.p:.2g}"
-            still, knows = percent(row.still.estimate), percent(row.knows.estimate)
-            rows.append((short[row.scorer], *shown, p, still, knows, row.families))
-    title = f"Mirrored families: only the place changes; without reading it {percent(found.rows[0].chance)}%"
-    display.table(title, columns, rows, right=columns[1:])
+    for row in whole:
+        shown = (percent(row.accuracy.estimate), display.interval(row.accuracy.low, row.accuracy.high))
+        p = "–" if row.accuracy.p is None else f"{row.accuracy.p:.2g}"
+        still, knows = percent(row.still.estimate), percent(row.knows.estimate)
+        rows.append((short[row.scorer], *shown, p, still, knows, row.families, *([row.errors] * failed)))
+    title, chance = "Mirrored families: only the place changes", whole[0].chance
+    display.table(title + f"; without reading it {percent(chance)}%" * (chance is not None), columns, rows, columns[1:])
+    left = max(row.incomplete for row in whole)
+    if left:
+        display.say(
+            f"Left out: {left:,} {'family' if left == 1 else 'families'} without the set of one of the answers, or "
+            "with sets that show different answers: chance is not known there. `carb data validate` names them."
+        )
 
 
 def _references(found: Report) -> None:

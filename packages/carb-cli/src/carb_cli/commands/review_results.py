@@ -297,7 +297,12 @@ def apply(
     if json:
         applied.print()
         return
-    line = applied.lines.overall
+    line, incomplete = applied.lines.overall, len(applied.incomplete)
     retired = [one.set_id for one in applied.sets if one.verdict == "retire"]
     display.say(f"{applied.kept} sets written to {out}, {applied.verified} of them verified; retired: {len(retired)}.")
+    if incomplete:
+        display.say(
+            f"{incomplete} of their mirrored families {'lacks' if incomplete == 1 else 'lack'} the set of one of the "
+            "answers; accuracy over families leaves them out."
+        )
     display.say(f"Human line: {percent(line.share)}% ({interval(line.low, line.high)}). Details: {beside}")

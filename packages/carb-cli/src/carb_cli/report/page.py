@@ -176,11 +176,12 @@ def _of_families(report: Report, models: Sequence[str]) -> str:
     best = max(rows, key=lambda row: row.accuracy.estimate or 0.0)
     name, found, still = safe(labels(report.scorers)[best.scorer]), best.accuracy, best.still
     limits = f"[{percent(found.low)} – {percent(found.high)}]"
-    clear = found.p is not None and found.p < 1 - report.confidence and (found.estimate or 0.0) > best.chance
+    settled = found.p is not None and found.p < 1 - report.confidence
+    clear = "clearly more than" if (found.estimate or 0.0) > (best.chance or 0.0) else "clearly less than"
     return (
         f"When only the place in the question changes, {name} picks the right answer in {percent(found.estimate)}% "
         f"{limits} of {best.sets:,} sets in {best.families:,} families, "
-        f"{'clearly more than' if clear else 'which cannot be told from'} the {percent(best.chance)}% of a model that "
+        f"{clear if settled else 'which cannot be told from'} the {percent(best.chance)}% of a model that "
         f"does not read the place; in {percent(still.estimate)}% of the families its pick does not move at all."
     )
 

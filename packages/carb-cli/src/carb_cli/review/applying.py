@@ -13,6 +13,7 @@ from carb_cli.review.report import Lines, ReviewReport
 from carb_cli.review.rules import Decision
 from carb_cli.review.tally import SetTally
 from carb_data import BonSet, CarbError, Dataset, Response, Votes
+from carb_data.checks.families import find_incomplete_families
 from carb_data.validation import read_file
 
 __all__ = ["Applied", "apply", "companion", "line_beside"]
@@ -42,6 +43,9 @@ class Applied(Output):
     kept: int
     """Sets written; retired ones are not."""
     verified: int
+    incomplete: tuple[str, ...] = ()
+    """Mirrored families of the written sets that lack the set of one of their answers: accuracy over families leaves
+    them out."""
     lines: Lines
     """The human line on the sets that were reviewed, retired ones included: it is not raised by leaving out what
     people did not agree on."""
@@ -77,6 +81,7 @@ def apply(dataset: Dataset, report: ReviewReport, *, verified_only: bool = False
         original=dataset.fingerprint,
         rules=report.rules,
         kept=len(made),
+        incomplete=tuple(str(made[one.item_id].family) for one in find_incomplete_families(made)),
         verified=sum(decision.verdict == "keep" for decision in report.decisions),
         lines=report.lines,
         sets=_listed(report.decisions, tallies),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 
 from carb_data.audit import audit
+from carb_data.checks.families import find_incomplete_families
 from carb_data.checks.report import CheckReport, SetCount
 from carb_data.checks.texts import find_bad_perturbations, find_duplicates, find_wrong_languages, languages_of
 from carb_data.dataset import Dataset
@@ -18,7 +19,8 @@ def check(dataset: Dataset, *, near: float = NEAR) -> CheckReport:
     """Check a data set whose form is valid (``load`` has seen to that).
 
     Finds copies and near-copies, texts in another language than declared, perturbations that are not what they say,
-    attacks them from the answers alone (``audit``), and counts how the sets are spread.
+    families that lack the set of an answer, attacks them from the answers alone (``audit``), and counts how the sets
+    are spread.
 
     Args:
         dataset: the data set to check.
@@ -30,7 +32,12 @@ def check(dataset: Dataset, *, near: float = NEAR) -> CheckReport:
     items = list(dataset)
     order = {item.id: place for place, item in enumerate(items)}
     spoken = languages_of(items)
-    findings = [*find_duplicates(items, near), *find_wrong_languages(items, spoken), *find_bad_perturbations(items)]
+    findings = [
+        *find_duplicates(items, near),
+        *find_wrong_languages(items, spoken),
+        *find_bad_perturbations(items),
+        *find_incomplete_families(items),
+    ]
     cells = Counter((item.culture, item.domain) for item in items)
     places = Counter(next(place for place, r in enumerate(item.responses) if r.role is Role.CHOSEN) for item in items)
     return CheckReport(

@@ -15,10 +15,10 @@ class Finding(Frozen):
 
     severity: Literal["error", "warning"]
     """``error``: the set contradicts itself or another one; ``warning``: likely a mistake, for a person to decide."""
-    check: Literal["duplicate", "near-duplicate", "language", "perturbation"]
+    check: Literal["duplicate", "near-duplicate", "language", "perturbation", "family"]
     item_id: str
     field: str
-    """``prompt`` or the id of a response."""
+    """``prompt``, ``family`` or the id of a response."""
     message: str
 
 
