@@ -82,6 +82,7 @@ def main() -> None:
     collector.add_argument("--file", type=Path, required=True)
     analyser = commands.add_parser("analyse")
     analyser.add_argument("--file", type=Path, required=True)
+    analyser.add_argument("--seeds", type=int, help="analyse seeds below this number only; default: all in the file")
     comparer = commands.add_parser("compare")
     comparer.add_argument("--file", type=Path, required=True)
     comparer.add_argument("--again", type=Path, required=True)
@@ -106,7 +107,7 @@ def main() -> None:
     elif arguments.command == "sensitivity":
         print(sensitivity(arguments.file))
     else:
-        print(analyse(arguments.file))
+        print(analyse(arguments.file, arguments.seeds))
 
 
 def run_all(data: Path, out: Path, seeds: int, only: list[str] | None = None) -> None:
@@ -168,8 +169,8 @@ def collect(out: Path, file: Path) -> None:
     file.write_text("\n".join(lines) + "\n", encoding="utf-8")
 
 
-def analyse(file: Path) -> str:
-    """Means of every arm, and differences from C+A, over the seeds with all arms, by source item."""
+def analyse(file: Path, seeds: int | None = None) -> str:
+    """Means of every arm, and differences from C+A, over the (first) seeds with all arms, by source item."""
     from tal_rlvr.held_out import by_item
     from tal_rlvr.seeds import crossed_interval
 
@@ -177,7 +178,8 @@ def analyse(file: Path) -> str:
         rows = list(csv.DictReader(opened))
     runs: dict[tuple[str, str], list[dict[str, str]]] = {}
     for row in rows:
-        runs.setdefault((row["arm"], row["seed"]), []).append(row)
+        if seeds is None or not row["seed"] or int(row["seed"]) < seeds:
+            runs.setdefault((row["arm"], row["seed"]), []).append(row)
     finished: dict[str, list[str]] = {}
     for arm, seed in runs:
         finished.setdefault(seed, []).append(arm)
@@ -199,13 +201,13 @@ def analyse(file: Path) -> str:
         lines.append(f"| {run[0]} | {run[1] or '–'} | " + " | ".join(f"{value:.3f}" for value in means) + " |")
     lines += ["", "| difference | measure | seeds | items | mean | 95% interval | p |", "|---" * 7 + "|"]
     for arm, other in (("C+A", "C"), ("C+A", "C+P"), ("C+A", "control"), ("C+A", "supervised")):
-        seeds = [seed for name, seed in runs if name == arm and (other, seed) in runs]
-        for measure in measures if seeds else ():
-            first, second = ([items((name, seed), measure) for seed in seeds] for name in (arm, other))
+        both = [seed for name, seed in runs if name == arm and (other, seed) in runs]
+        for measure in measures if both else ():
+            first, second = ([items((name, seed), measure) for seed in both] for name in (arm, other))
             table = [[a[item] - b[item] for item in a] for a, b in zip(first, second, strict=True)]
             value, low, high, p = crossed_interval(table)
             shown = "needs two seeds | –" if low is None else f"[{low:+.3f}, {high:+.3f}] | {p:.3f}"
-            lines.append(f"| {arm} − {other} | {measure} | {len(seeds)} | {len(table[0])} | {value:+.3f} | {shown} |")
+            lines.append(f"| {arm} − {other} | {measure} | {len(both)} | {len(table[0])} | {value:+.3f} | {shown} |")
     lines += ["", "| arm | seed | readable verdicts | right | accuracy among them |", "|---" * 5 + "|"]
     for (arm, seed), own in runs.items():
         readable = [row for row in own if row["verdict"]]

@@ -32,6 +32,11 @@ def test_the_page_says_what_the_runs_of_the_method_came_to():
     lines = printed("think_as_locals.py", "analyse", "--file", RAW / "think-as-locals.csv").splitlines()
     assert [line for line in lines if line not in page] == []
     assert "| C+A − C | accuracy | 3 | 26 | +0.037 | [-0.026, +0.100] | 0.217 |" in lines
+    second = ("analyse", "--file", RAW / "think-as-locals-second.csv")
+    five, three = (printed("think_as_locals.py", *second, *more).splitlines() for more in ((), ("--seeds", "3")))
+    assert [line for line in five + three if line not in page] == []
+    assert "| C+A − C | accuracy | 3 | 17 | -0.013 | [-0.163, +0.138] | 0.752 |" in three
+    assert "| C+A − C | accuracy | 5 | 17 | +0.002 | [-0.061, +0.066] | 0.914 |" in five
 
 
 @pytest.mark.parametrize(
@@ -39,8 +44,9 @@ def test_the_page_says_what_the_runs_of_the_method_came_to():
     [
         ("compare", "--file", RAW / "think-as-locals.csv", "--again", RAW / "think-as-locals-again.csv"),
         ("sensitivity", "--file", RAW / "think-as-locals-perturbed.csv"),
+        ("sensitivity", "--file", RAW / "think-as-locals-second-perturbed.csv"),
     ],
-    ids=["compare", "sensitivity"],
+    ids=["compare", "sensitivity", "sensitivity-second"],
 )
 def test_the_page_says_how_far_runs_repeat_and_what_perturbations_moved(arguments):
     page = (RAW.parent / "think-as-locals.md").read_text(encoding="utf-8")
