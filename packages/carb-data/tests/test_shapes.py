@@ -127,3 +127,49 @@ def test_what_every_row_lacks_is_said_once_and_with_all_else_that_is_wrong(tmp_p
     said = {"domain": "values", "language": "de"}
     with pytest.raises(DataError, match=r":2: culture: unknown culture 'austria'. Did you mean 'german-at'\?"):
         read_rows(write(tmp_path / "b.csv", text), defaults=said, registry=cultures)
+
+
+_SHEET = "id,culture,domain,language,topic,prompt,chosen,rejected_1,rejected_2,rejected_3,source\n"
+_ROW = "a-2,thai,values,en,t,Q two?,Yes.,No 1.,No 2.,No 3.,own\n"
+
+
+@pytest.mark.parametrize("source", ["own", ""])
+def test_a_comma_without_quotes_is_a_bad_row_and_shifts_nothing(tmp_path, source):
+    text = f"{_SHEET}{_ROW}a-1,thai,values,en,t,Q one?,Yes, it is.,No 1.,No 2.,No 3.,{source}\n"
+    with pytest.raises(
+        DataError, match=r"a\.csv:3: has 12 cells, the heading has 11; put a text with a comma in double quotes"
+    ):
+        load(write(tmp_path / "a.csv", text))
+    text = text.replace(",", ";")
+    with pytest.raises(DataError, match=r"b\.csv:3: has 12 cells.* a text with a semicolon in double quotes"):
+        load(write(tmp_path / "b.csv", text))
+
+
+def test_cells_under_no_name_are_bad_only_where_the_heading_has_ended(tmp_path):
+    (item,) = read_rows(write(tmp_path / "a.csv", ",prompt,chosen,rejected,,\n0,q,a,b,,\n"), defaults=SAID)
+    assert item.chosen.text == "a"
+    with pytest.raises(DataError, match=r"b\.csv:3: has 5 cells, the heading has 4"):
+        read_rows(write(tmp_path / "b.csv", ",prompt,chosen,rejected,,\n0,q,a,b,,\n1,q,a,b,c,\n"), defaults=SAID)
+
+
+@pytest.mark.parametrize("cell", ['"own', '"own" book'])
+def test_a_lost_quote_swallows_no_rows(tmp_path, cell):
+    text = f"{_SHEET}{_ROW}{_ROW.replace('a-2', 'a-1').replace('own', cell)}{_ROW.replace('a-2', 'a-3')}"
+    with pytest.raises(DataError, match=r"a\.csv:3: .*close every double quote.*"):
+        load(write(tmp_path / "a.csv", text))
+
+
+@pytest.mark.parametrize("names", ["prompt,chosen,rejected,rejected", "prompt,chosen,rejected 1,Rejected_1"])
+def test_a_column_that_occurs_twice_is_refused(tmp_path, names):
+    with pytest.raises(CarbError, match=r"a\.csv: two columns have the name '[Rr]ejected"):
+        read_rows(write(tmp_path / "a.csv", f"{names}\nq,a,b,c\n"), defaults=SAID)
+
+
+def test_a_value_beside_an_excel_sheet_is_a_bad_row_and_an_empty_cell_is_not(tmp_path):
+    library = pytest.importorskip("openpyxl", reason="needs the extra 'excel'")
+    book = library.Workbook()
+    for row in (["prompt", "chosen", "rejected"], ["q", "a", "b", None, " "], ["q", "a", "b", None, "c"]):
+        book.active.append(row)
+    book.save(tmp_path / "a.xlsx")
+    with pytest.raises(DataError, match=r"^1 problem.*\n.*a\.xlsx:3: has 5 cells, the heading has 3"):
+        read_rows(tmp_path / "a.xlsx", defaults=SAID)

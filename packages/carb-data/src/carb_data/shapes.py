@@ -13,7 +13,7 @@ import json
 import re
 import shlex
 import zipfile
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -58,9 +58,12 @@ _NAMES: Mapping[str, tuple[str, ...]] = {
 _REJECTED = re.compile(r"(?:rejected|wrong|incorrect|distractor)(?:[ _-]?answer)?[ _-]?\d*s?")
 _OPTION = re.compile(r"(?:option|choice)?[ _-]?([a-h])|(?:option|choice)[ _-]?([1-8])")
 _OPTION_LIST = ("options", "choices")
+_SEPARATORS = {",": "a comma", ";": "a semicolon", "\t": "a tab"}
+_Rows = list[tuple[int, dict[str, Any]]]
 _GIVEN = ("culture", "domain", "language")
 """Fields that may be given once for all rows."""
 _EMPTY = "is empty"
+_CORRECT = "Correct these rows and run the command again."
 _NO_WRONG = "every wrong answer is empty"
 
 
@@ -85,11 +88,11 @@ def read_rows(
         CarbError: the file cannot be read, or its columns have no known shape.
     """
     path = Path(path)
-    rows = list(_rows(path))
-    if not rows:
-        raise CarbError(f"{path} holds no rows.")
-    shape = _Shape(path, sorted({name for _, row in rows for name in row}), columns or {})
     problems: list[Problem] = []
+    names, rows = _read(path, problems)
+    if not rows:
+        raise DataError(problems, _CORRECT) if problems else CarbError(f"{path} holds no rows.")
+    shape = _shape(path, names, rows, columns or {})
     sets: list[BonSet] = []
     for number, row in rows:
         try:
@@ -106,7 +109,7 @@ def read_rows(
         given = " ".join(f"-o {field}=…" for field in empty)
         source = shlex.quote(str(path))
         one = f" One value for all rows is given by: carb data build table --source {source} {given} --out sets.jsonl"
-        raise DataError(problems, "Correct these rows and run the command again." + (one if empty else ""))
+        raise DataError(problems, _CORRECT + (one if empty else ""))
     return sets
 
 
@@ -126,48 +129,70 @@ def write_template(path: str | Path, *, culture: str, language: str, domains: Se
         table.writerows([f"{culture}-{domain}-1", culture, domain, language, *[""] * 7] for domain in domains)
 
 
-def _rows(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
-    """Row number and cells; empty cells and empty rows are left out."""
+def _read(path: Path, problems: list[Problem]) -> tuple[list[str], _Rows]:
+    """Names of the columns, and the number and cells of each row.
+
+    Empty cells and empty rows are left out, and the defect of a bad row is appended to ``problems``.
+    """
     suffix = path.suffix.lower()
     if suffix not in SHAPE_SUFFIXES:
         raise CarbError(f"{path}: unknown file type; tables are {', '.join(SHAPE_SUFFIXES)}.")
     try:
-        if suffix == ".jsonl":
-            yield from _objects(path)
-        else:
-            yield from _cells(_sheet(path) if suffix == ".xlsx" else _lines(path, suffix))
+        return _objects(path) if suffix == ".jsonl" else _cells(path, problems)
     except OSError as error:
         raise CarbError(f"Cannot read {path}: {error.strerror or error}.") from None
     except UnicodeDecodeError:
         raise CarbError(f"{path} is not text in UTF-8; save it as CSV UTF-8.") from None
-    except (json.JSONDecodeError, csv.Error) as error:
+    except json.JSONDecodeError as error:
         raise CarbError(f"{path} cannot be read: {error}.") from None
 
 
-def _objects(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
+def _objects(path: Path) -> tuple[list[str], _Rows]:
+    rows: _Rows = []
     for number, line in enumerate(path.read_text(encoding="utf-8-sig").splitlines(), 1):
         if line.strip():
             row = json.loads(line)
             if not isinstance(row, dict):
                 raise CarbError(f"{path}:{number}: the line is not a JSON object.")
-            yield number, {name: value for name, value in row.items() if value is not None}
+            rows.append((number, row))
+    names = sorted({name for _, row in rows for name in row})
+    return names, [(n, {name: value for name, value in row.items() if value is not None}) for n, row in rows]
 
 
-def _lines(path: Path, suffix: str) -> Iterable[Sequence[Any]]:
+def _lines(path: Path) -> tuple[Iterable[Sequence[Any]], str]:
     text = path.read_text(encoding="utf-8-sig")
     first = text.partition("\n")[0]
-    separator = "\t" if suffix == ".tsv" else max(",;\t", key=first.count)
-    return csv.reader(io.StringIO(text, newline=""), delimiter=separator)
+    separator = "\t" if path.suffix.lower() == ".tsv" else max(",;\t", key=first.count)
+    return csv.reader(io.StringIO(text, newline=""), delimiter=separator, strict=True), separator
 
 
-def _cells(table: Iterable[Sequence[Any]]) -> Iterator[tuple[int, dict[str, Any]]]:
-    heading: list[str] | None = None
-    for number, cells in enumerate(table, 1):
-        values = ["" if cell is None else str(cell).strip() for cell in cells]
-        if heading is None:
-            heading = values if any(values) else None
-        elif any(values):
-            yield number, {name: value for name, value in zip(heading, values, strict=False) if name and value}
+def _cells(path: Path, problems: list[Problem]) -> tuple[list[str], _Rows]:
+    table, separator = (_sheet(path), "") if path.suffix.lower() == ".xlsx" else _lines(path)
+    heading: list[str] = []
+    rows: _Rows = []
+    number = width = 0
+    try:
+        for number, cells in enumerate(table, 1):
+            values = ["" if cell is None else str(cell).strip() for cell in cells]
+            used = max((place for place, value in enumerate(values, 1) if value), default=0)
+            if not used:
+                continue
+            if not heading:
+                heading, width = values[:used], len(values)
+                continue
+            if separator and len(values) > width:
+                used = len(values)  # what a comma shifted may end in an empty cell
+            if used > len(heading):
+                told = f"; put a text with {_SEPARATORS[separator]} in double quotes" if separator else ""
+                reason = f"has {used} cells, the heading has {len(heading)}{told}"
+                problems.append(Problem(str(path), number, "", reason))
+            else:
+                row = {name: value for name, value in zip(heading, values, strict=False) if name and value}
+                rows.append((number, row))
+    except csv.Error as error:
+        reason = f"{error}; close every double quote, and write one within a text twice"
+        problems.append(Problem(str(path), number + 1, "", reason))
+    return [name for name in heading if name], rows
 
 
 def _sheet(path: Path) -> Iterable[Sequence[Any]]:
@@ -179,6 +204,23 @@ def _sheet(path: Path) -> Iterable[Sequence[Any]]:
         raise CarbError(f"{path} is not a readable Excel file: {error}") from None
 
 
+def _plain(name: str) -> str:
+    return name.strip().casefold().replace(" ", "_")
+
+
+def _shape(path: Path, names: Sequence[str], rows: _Rows, given: Mapping[str, str]) -> _Shape:
+    """The shape of the columns that hold something, or else of all."""
+    plain = [_plain(name) for name in names]
+    twice = next((name for name in names if plain.count(_plain(name)) > 1), None)
+    if twice is not None:
+        raise CarbError(f"{path}: two columns have the name '{twice}'; give each its own.")
+    filled = {name for _, row in rows for name in row}
+    try:
+        return _Shape(path, sorted(filled), given)
+    except CarbError:
+        return _Shape(path, sorted(names), given)
+
+
 class _Shape:
     """Which column holds what."""
 
@@ -186,7 +228,7 @@ class _Shape:
         absent = [column for column in given.values() if column not in names]
         if absent:
             raise CarbError(f"{path} has no column '{absent[0]}'; it has {', '.join(names)}.")
-        plain = {name.strip().casefold().replace(" ", "_"): name for name in names}
+        plain = {_plain(name): name for name in names}
         self.column = {field: plain[o] for field, others in _NAMES.items() for o in reversed(others) if o in plain}
         wrong = [column for field, column in given.items() if _REJECTED.fullmatch(field)]
         self.column |= {field: column for field, column in given.items() if not _REJECTED.fullmatch(field)}
