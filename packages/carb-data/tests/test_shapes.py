@@ -173,3 +173,105 @@ def test_a_value_beside_an_excel_sheet_is_a_bad_row_and_an_empty_cell_is_not(tmp
     book.save(tmp_path / "a.xlsx")
     with pytest.raises(DataError, match=r"^1 problem.*\n.*a\.xlsx:3: has 5 cells, the heading has 3"):
         read_rows(tmp_path / "a.xlsx", defaults=SAID)
+
+
+def _choices(path, *rows, options=("w0", "w1", "w2", "w3")):
+    lines = [json.dumps({"question": f"q{n}", "choices": options, "answer": key}) for n, key in enumerate(rows)]
+    return write(path, "\n".join(lines))
+
+
+@pytest.mark.parametrize(
+    ("keys", "said", "right"),
+    [
+        ([1, 0, "3"], None, ["w1", "w0", "w3"]),
+        ([1, 4], None, ["w0", "w3"]),
+        ([1], 0, ["w1"]),
+        (["1", "b", "w3", "๒"], 1, ["w0", "w1", "w3", "w1"]),
+    ],
+)
+def test_a_number_counts_from_where_the_file_shows_or_the_user_says(tmp_path, keys, said, right):
+    sets = read_rows(_choices(tmp_path / "a.jsonl", *keys), defaults=SAID, count_from=said)
+    assert [item.chosen.text for item in sets] == right
+    assert [len(item.rejected) for item in sets] == [3] * len(sets)
+
+
+def test_numbers_that_may_count_from_0_or_from_1_are_refused_until_it_is_said(tmp_path):
+    path = _choices(tmp_path / "a.jsonl", 1, "2", "a")
+    with pytest.raises(CarbError, match=r"count from 0 or from 1.*build table --source .*a\.jsonl -o count_from="):
+        read_rows(path, defaults=SAID)
+    assert [item.chosen.text for item in rows("table", path, count_from=0, **SAID)] == ["w1", "w2", "w0"]
+    assert [item.chosen.text for item in rows("table", path, count_from=1, **SAID)] == ["w0", "w1", "w0"]
+    with pytest.raises(DataError, match=r"a\.jsonl:2: answer: '0' is none of the options"):
+        read_rows(_choices(path, 4, 0), defaults=SAID, count_from=1)
+    with pytest.raises(DataError, match=r"a\.jsonl:1: answer: '4' is none of the options"):
+        read_rows(_choices(path, 4, 0), defaults=SAID)
+
+
+def test_a_number_names_the_column_of_that_number(tmp_path):
+    text = "question,option 0,option 1,option 2,label\nq,w0,w1,w2,1\n"
+    (item,) = read_rows(write(tmp_path / "a.csv", text), defaults=SAID)
+    assert (item.chosen.text, len(item.rejected)) == ("w1", 2)
+    text = "question,A,B,C,D,answer\nq,w0,w1,w2,,3\n"  # a fourth option is empty, so that 3 counts from 1
+    (item,) = read_rows(write(tmp_path / "b.csv", text), defaults=SAID)
+    assert item.chosen.text == "w2"
+
+
+def test_a_key_that_is_the_text_of_one_option_and_the_number_of_another_is_refused(tmp_path):
+    path = _choices(tmp_path / "a.jsonl", 2, options=["3", "1", "2"])
+    (item,) = read_rows(path, defaults=SAID)
+    assert item.chosen.text == "2"
+    with pytest.raises(DataError, match="answer: '2' is the text of one option and the number or letter of another"):
+        read_rows(path, defaults=SAID, count_from=1)
+
+
+_NO_TEXT = "must be a text, a finite number or messages"
+
+
+@pytest.mark.parametrize(
+    ("fields", "problem"),
+    [
+        ({"rejected": []}, "rejected: every wrong answer is empty"),
+        ({"rejected": [{"text": "no"}, {"text": "never"}]}, f"rejected: {_NO_TEXT}"),
+        ({"rejected": ["no", ["never"]]}, f"rejected: {_NO_TEXT}"),
+        ({"chosen": {"text": "Yes"}}, f"chosen: {_NO_TEXT}"),
+        ({"chosen": ["Yes"]}, f"chosen: {_NO_TEXT}"),
+        ({"chosen": []}, f"chosen: {_NO_TEXT}"),
+        ({"chosen": True}, f"chosen: {_NO_TEXT}"),
+        ({"chosen": float("nan")}, f"chosen: {_NO_TEXT}"),
+        ({"chosen": [{"role": "assistant", "content": ["Yes"]}]}, f"chosen: {_NO_TEXT}"),
+        ({"id": {"n": 1}}, f"id: {_NO_TEXT}"),
+        ({"culture": ["thai"]}, f"culture: {_NO_TEXT}"),
+        ({"domain": 1}, "domain: "),
+        ({"prompt": "Q\ud800"}, "Invalid JSON: "),
+    ],
+)
+def test_what_is_no_text_is_a_bad_row(tmp_path, fields, problem):
+    good = {"prompt": "q", "chosen": "a", "rejected": "b", **SAID}
+    text = f"{json.dumps(good)}\n{json.dumps(good | {'prompt': 'q2'} | fields)}\n"
+    with pytest.raises(DataError) as caught:
+        read_rows(write(tmp_path / "a.jsonl", text), registry=cultures)
+    assert f"a.jsonl:2: {problem}" in str(caught.value)
+
+
+def test_numbers_are_texts(tmp_path):
+    row = {"id": 0, "prompt": "q", "chosen": 1, "rejected": [0, 2.5], **SAID}
+    (item,) = read_rows(write(tmp_path / "a.jsonl", json.dumps(row)))
+    assert (item.id, item.chosen.text, {r.text for r in item.rejected}) == ("0", "1", {"0", "2.5"})
+
+
+@pytest.mark.parametrize("key", ["²", "9" * 5000])
+def test_a_key_that_is_no_number_of_an_option_is_no_traceback(tmp_path, key):
+    with pytest.raises(DataError, match="is none of the options"):
+        read_rows(write(tmp_path / "a.csv", f"question,A,B,answer\nq,x,y,{key}\n"), defaults=SAID)
+
+
+def test_a_line_of_jsonl_ends_only_at_a_line_feed_and_every_bad_line_is_named(tmp_path):
+    good = '{"prompt": "a\u2028b\x85c", "chosen": "a", "rejected": "b"}'
+    (item,) = read_rows(write(tmp_path / "a.jsonl", good), defaults=SAID)
+    assert item.prompt == "a\u2028b\x85c"
+    with pytest.raises(DataError) as caught:
+        read_rows(write(tmp_path / "a.jsonl", f"{good}\n\n{good[:-5]}\n[1]\n{good}"), defaults=SAID)
+    assert [(p.line, p.reason.partition(":")[0]) for p in caught.value.problems] == [
+        (3, "Invalid JSON"),
+        (4, "the line is not a JSON object"),
+    ]

@@ -104,6 +104,12 @@ def iter_file(path: Path, problems: list[Problem], registry: Registry | None = N
 
 
 def _jsonl(path: Path, problems: list[Problem]) -> Iterator[tuple[int, BonSet]]:
+    for number, content in json_lines(path, problems):
+        yield from _valid(content, path, number, problems)
+
+
+def json_lines(path: Path, problems: list[Problem]) -> Iterator[tuple[int, Any]]:
+    """Number and content of each line that is not blank; a line that is not JSON is appended to ``problems``."""
     with gzip.open(path) if suffix_of(path) == ".jsonl.gz" else path.open("rb") as lines:
         for number, line in enumerate(lines, 1):
             if number == 1:
@@ -113,9 +119,17 @@ def _jsonl(path: Path, problems: list[Problem]) -> Iterator[tuple[int, BonSet]]:
             try:
                 content = from_json(line)
             except ValueError as error:
-                problems.append(Problem(str(path), number, "", f"Invalid JSON: {error}"))
+                problems.append(Problem(str(path), number, "", _not_json(line, error)))
                 continue
-            yield from _valid(content, path, number, problems)
+            yield number, content
+
+
+def _not_json(line: bytes, error: ValueError) -> str:
+    try:
+        line.decode()
+    except UnicodeDecodeError:
+        return "is not text in UTF-8; save the file as UTF-8"
+    return f"Invalid JSON: {error}".replace("line 1 column", "column")
 
 
 def _valid(content: object, path: Path, line: int, problems: list[Problem]) -> Iterator[tuple[int, BonSet]]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import csv
 import hashlib
 import io
-import json
+import math
 import re
 import shlex
 import zipfile
@@ -21,6 +21,7 @@ from pydantic import ValidationError
 
 from carb_data.errors import CarbError, DataError, Problem
 from carb_data.extras import require
+from carb_data.files import json_lines
 from carb_data.models import BonSet
 from carb_data.registry import Registry
 from carb_data.validation import line_problems
@@ -56,7 +57,7 @@ _NAMES: Mapping[str, tuple[str, ...]] = {
     "license": ("license", "licence"),
 }
 _REJECTED = re.compile(r"(?:rejected|wrong|incorrect|distractor)(?:[ _-]?answer)?[ _-]?\d*s?")
-_OPTION = re.compile(r"(?:option|choice)?[ _-]?([a-h])|(?:option|choice)[ _-]?([1-8])")
+_OPTION = re.compile(r"(?:option|choice)?[ _-]?([a-h])|(?:option|choice)[ _-]?([0-8])")
 _OPTION_LIST = ("options", "choices")
 _SEPARATORS = {",": "a comma", ";": "a semicolon", "\t": "a tab"}
 _Rows = list[tuple[int, dict[str, Any]]]
@@ -73,6 +74,7 @@ def read_rows(
     columns: Mapping[str, str] | None = None,
     defaults: Mapping[str, str] | None = None,
     registry: Registry | None = None,
+    count_from: int | None = None,
 ) -> list[BonSet]:
     """The sets of a table.
 
@@ -82,10 +84,12 @@ def read_rows(
             columns are found by their names.
         defaults: fields of rows without their own: ``{"culture": "thai", "domain": "values", "language": "th"}``.
         registry: cultures that may occur; without it, any.
+        count_from: the number of the first option, 0 or 1, where answers are numbers. By default the columns' names or
+            the answers show it: a 0, or a number as high as there are options.
 
     Raises:
         DataError: with every row that makes no set; rows count from 1, the heading of a table being row 1.
-        CarbError: the file cannot be read, or its columns have no known shape.
+        CarbError: the file cannot be read, its columns have no known shape, or its numbers can count from 0 and from 1.
     """
     path = Path(path)
     problems: list[Problem] = []
@@ -93,6 +97,7 @@ def read_rows(
     if not rows:
         raise DataError(problems, _CORRECT) if problems else CarbError(f"{path} holds no rows.")
     shape = _shape(path, names, rows, columns or {})
+    shape.number_options(rows, count_from)
     sets: list[BonSet] = []
     for number, row in rows:
         try:
@@ -138,23 +143,20 @@ def _read(path: Path, problems: list[Problem]) -> tuple[list[str], _Rows]:
     if suffix not in SHAPE_SUFFIXES:
         raise CarbError(f"{path}: unknown file type; tables are {', '.join(SHAPE_SUFFIXES)}.")
     try:
-        return _objects(path) if suffix == ".jsonl" else _cells(path, problems)
+        return _objects(path, problems) if suffix == ".jsonl" else _cells(path, problems)
     except OSError as error:
         raise CarbError(f"Cannot read {path}: {error.strerror or error}.") from None
     except UnicodeDecodeError:
         raise CarbError(f"{path} is not text in UTF-8; save it as CSV UTF-8.") from None
-    except json.JSONDecodeError as error:
-        raise CarbError(f"{path} cannot be read: {error}.") from None
 
 
-def _objects(path: Path) -> tuple[list[str], _Rows]:
+def _objects(path: Path, problems: list[Problem]) -> tuple[list[str], _Rows]:
     rows: _Rows = []
-    for number, line in enumerate(path.read_text(encoding="utf-8-sig").splitlines(), 1):
-        if line.strip():
-            row = json.loads(line)
-            if not isinstance(row, dict):
-                raise CarbError(f"{path}:{number}: the line is not a JSON object.")
+    for number, row in json_lines(path, problems):
+        if isinstance(row, dict):
             rows.append((number, row))
+        else:
+            problems.append(Problem(str(path), number, "", "the line is not a JSON object"))
     names = sorted({name for _, row in rows for name in row})
     return names, [(n, {name: value for name, value in row.items() if value is not None}) for n, row in rows]
 
@@ -234,13 +236,15 @@ class _Shape:
         self.column |= {field: column for field, column in given.items() if not _REJECTED.fullmatch(field)}
         taken = {*self.column.values(), *wrong}
         self.rejected = wrong + [n for low, n in plain.items() if _REJECTED.fullmatch(low) and n not in taken]
-        options = {
-            m.group(1) or m.group(2): n for low, n in plain.items() if (m := _OPTION.fullmatch(low)) and n not in taken
-        }
-        self.options = [options[key] for key in sorted(options)]
+        options = [(m, n) for low, n in plain.items() if (m := _OPTION.fullmatch(low)) and n not in taken]
+        letters = {ord(m.group(1)) - ord("a"): n for m, n in options if m.group(1)}
+        numbers = {int(m.group(2)): n for m, n in options if m.group(2)}
+        found = max(letters, numbers, key=len)
+        self.first = min(numbers) if found is numbers else None
+        self.options = [found.get(place, "") for place in range(self.first or 0, max(found, default=-1) + 1)]
         self.list = next((plain[name] for name in _OPTION_LIST if name in plain), None)
         pairs = "chosen" in self.column and bool(self.rejected)
-        choices = "answer" in self.column and (len(self.options) > 1 or self.list is not None)
+        choices = "answer" in self.column and (len(found) > 1 or self.list is not None)
         if "prompt" not in self.column or not (pairs or choices):
             raise CarbError(
                 f"{path}: its columns ({', '.join(names)}) are neither prompt, chosen, rejected… nor question, A, B, "
@@ -248,11 +252,37 @@ class _Shape:
                 f"carb data build table --source {shlex.quote(str(path))} "
                 "-o columns=prompt:NAME,chosen:NAME,rejected_1:NAME --out sets.jsonl"
             )
-        self.pairs = pairs
+        self.path, self.pairs = path, pairs
+
+    def number_options(self, rows: _Rows, first: int | None) -> None:
+        """Find out the number of the first option: as given, as the columns are named, or as only one is possible."""
+        if first is not None:
+            self.first = first
+        if self.first is not None or self.pairs:
+            return
+        possible = [firsts for _, row in rows if (firsts := self._firsts(row))]
+        sure = [firsts[0] for firsts in possible if len(firsts) == 1]
+        if possible and not sure:
+            raise CarbError(
+                f"{self.path}: its answers are numbers that can count from 0 or from 1. Say the number of the first "
+                f"option: carb data build table --source {shlex.quote(str(self.path))} -o count_from=0 --out sets.jsonl"
+            )
+        self.first = min(sure, default=None)
+
+    def _firsts(self, row: Mapping[str, Any]) -> list[int]:
+        """With which numbers of the first option the row's answer, if it is a number, names an option."""
+        try:
+            key, options = _text(row.get(self.column["answer"]), "answer"), self._options(row)
+        except _RowError:
+            return []
+        if key in options or not key.isdecimal():
+            return []
+        return [first for first in (0, 1) if _place(key, options, first) is not None]
 
     def content(self, row: Mapping[str, Any], number: int, defaults: Mapping[str, str]) -> dict[str, Any]:
         """The fields of the row's set."""
         said = {field: row[column] for field, column in self.column.items() if column in row}
+        said |= {field: _text(said[field], field) for field in ("id", *_GIVEN) if field in said}
         fields = {**defaults, **said}
         empty = [(field, _EMPTY) for field in ("prompt", *_GIVEN) if not fields.get(field)]
         try:
@@ -262,7 +292,8 @@ class _Shape:
         if empty:
             raise _RowError(*empty)
         texts = sorted(
-            [right, *wrong], key=lambda text: hashlib.sha256(f"{fields['prompt']}\0{text}".encode()).digest()
+            [right, *wrong],
+            key=lambda text: hashlib.sha256(f"{fields['prompt']}\0{text}".encode("utf-8", "surrogatepass")).digest(),
         )
         name = str(fields.get("id") or f"row-{number}")
         return {
@@ -291,44 +322,55 @@ class _Shape:
         }
 
     def _pair(self, row: Mapping[str, Any], fields: Mapping[str, Any]) -> tuple[str, list[str]]:
-        right = _text(fields.get("chosen"))
-        wrong = [_text(text) for name in self.rejected if name in row for text in _several(row[name])]
+        right = _text(fields.get("chosen"), "chosen")
+        wrong = [_text(text, "rejected") for name in self.rejected if name in row for text in _several(row[name])]
         if not right or not wrong:
             raise _RowError(("rejected", _NO_WRONG) if right else ("chosen", _EMPTY))
         return right, _different(right, wrong)
 
     def _choice(self, row: Mapping[str, Any], fields: Mapping[str, Any]) -> tuple[str, list[str]]:
-        given = (
-            _several(row[self.list])
-            if self.list is not None and self.list in row
-            else [row.get(name, "") for name in self.options]
-        )
-        options = [_text(option) for option in given]
-        key = str(fields.get("answer", "")).strip()
-        place = _place(key, options)
-        if place is None or not options[place]:
+        options = self._options(row)
+        key = _text(fields.get("answer"), "answer")
+        named = _place(key, options, self.first)
+        place = options.index(key) if key and key in options else named
+        if place is None:
             raise _RowError(("answer", f"'{key}' is none of the options"))
+        if named is not None and options[named] != options[place]:
+            reason = "is the text of one option and the number or letter of another; write the letter as (B)"
+            raise _RowError(("answer", f"'{key}' {reason}"))
         return options[place], _different(options[place], [o for n, o in enumerate(options) if n != place and o])
 
+    def _options(self, row: Mapping[str, Any]) -> list[str]:
+        listed = self.list is not None and row.get(self.list)
+        given = _several(listed) if listed else [row.get(name, "") for name in self.options]
+        return [_text(option, "options") for option in given]
 
-def _place(key: str, options: Sequence[str]) -> int | None:
-    """Which option a key names: by its text, by a letter, or by a number from 0 (a list's) or 1."""
-    if key in options:
-        return options.index(key)
+
+def _place(key: str, options: Sequence[str], first: int | None) -> int | None:
+    """Which option a key names by a letter, or by a number that counts from ``first``."""
     letter = re.fullmatch(r"\(?([A-Ha-h])[.)]?", key)
-    place = ord(letter.group(1).lower()) - ord("a") if letter else int(key) - 1 if key.isdigit() else -1
-    return place if 0 <= place < len(options) else None
+    number = first is not None and re.fullmatch(r"\d{1,3}", key)
+    place = ord(letter.group(1).lower()) - ord("a") if letter else int(key) - (first or 0) if number else -1
+    return place if 0 <= place < len(options) and options[place] else None
 
 
 def _several(value: Any) -> list[Any]:
-    return list(value) if isinstance(value, list) and value and not isinstance(value[0], Mapping) else [value]
+    return list(value) if isinstance(value, list) and not (value and isinstance(value[0], Mapping)) else [value]
 
 
-def _text(value: Any) -> str:
-    """A text, or the last turn of a conversation."""
+def _text(value: Any, field: str) -> str:
+    """A text or number, or the last turn of a conversation."""
     if isinstance(value, list) and value and isinstance(value[-1], Mapping):
-        value = value[-1].get("content", "")
-    return str(value).strip() if value is not None else ""
+        value = value[-1].get("content", value)
+    if value is None:
+        return ""
+    if (
+        isinstance(value, bool)
+        or not isinstance(value, str | int | float)
+        or (isinstance(value, float) and not math.isfinite(value))
+    ):
+        raise _RowError((field, "must be a text, a finite number or messages"))
+    return str(value).strip()
 
 
 def _different(right: str, wrong: Sequence[str]) -> list[str]:

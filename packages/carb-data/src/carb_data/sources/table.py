@@ -24,6 +24,9 @@ class TableOptions(Options):
     license: str | None = Field(None, description="Licence of rows without one of their own")
     origin: str | None = Field(None, description="Name of the data set, for the provenance; by default own")
     columns: Names = Field((), description="Field and column, as prompt:Frage,chosen:richtig; by default found by name")
+    count_from: int | None = Field(
+        None, ge=0, le=1, description="Number of the first option; by default as answers show"
+    )
 
 
 def build(path: Path, options: TableOptions, seed: int) -> Iterator[BonSet]:  # noqa: ARG001 - the order is by hash
@@ -41,8 +44,13 @@ def build(path: Path, options: TableOptions, seed: int) -> Iterator[BonSet]:  # 
     wrong = [field for field, mark, column in pairs if not mark or not column]
     if wrong:
         raise CarbError(f"columns: write field:column, as prompt:Frage; '{wrong[0]}' has no column.")
-    defaults = {name: value for name, value in options.model_dump(exclude={"columns"}).items() if value is not None}
-    yield from read_rows(path, columns={field: column for field, _, column in pairs}, defaults=defaults)
+    defaults = {
+        name: value
+        for name, value in options.model_dump(exclude={"columns", "count_from"}).items()
+        if value is not None
+    }
+    columns = {field: column for field, _, column in pairs}
+    yield from read_rows(path, columns=columns, defaults=defaults, count_from=options.count_from)
 
 
 SOURCE = Source(
