@@ -285,3 +285,15 @@ def test_the_parquet_that_the_datasets_library_makes_of_the_seed_is_read(tmp_pat
     rows = library.load_dataset("json", data_files=str(path), split="train", cache_dir=str(tmp_path / "cache"))
     rows.to_parquet(str(packed))
     assert Dataset.load(packed).fingerprint == seed.fingerprint
+
+
+@pytest.mark.parametrize("row", [{"chosen": "a", "rejected": "b"}, {"choices": ["a", "b"], "answer": "a"}])
+def test_rows_of_a_table_are_answered_with_the_command_that_makes_sets_of_them(tmp_path, row):
+    path = tmp_path / "my rows.jsonl"
+    path.write_text("\n".join(json.dumps({"prompt": f"q{n}"} | row) for n in range(3)), encoding="utf-8")
+    with pytest.raises(DataError) as caught:
+        Dataset.load(path)
+    assert len(caught.value.problems) == 3
+    assert f"carb data build table --source '{path}' --out sets.jsonl" in str(caught.value)
+    path.write_text(with_changes(responses=None), encoding="utf-8")
+    assert "responses" in {problem.field for problem in problems_of(path)}

@@ -131,3 +131,18 @@ def test_a_file_that_is_refused_changes_nothing(tmp_path):
 def test_a_missing_culture_file_is_a_plain_error(tmp_path):
     with pytest.raises(CarbError, match="Cannot read the culture file"):
         fresh().add(tmp_path / "absent.json")
+
+
+def test_a_culture_file_with_a_byte_order_mark_is_read(tmp_path):
+    path = tmp_path / "mine.json"
+    path.write_text(json.dumps([HAUSA]), encoding="utf-8-sig")
+    registry = fresh()
+    registry.add(path)
+    assert "wolof" in registry
+
+
+def test_an_id_that_occurs_twice_in_a_culture_file_is_refused(tmp_path):
+    path = tmp_path / "mine.json"
+    path.write_text(json.dumps([HAUSA, {**HAUSA, "name": "Wolof"}]), encoding="utf-8")
+    with pytest.raises(CarbError, match=r"mine\.json: two cultures have the id 'wolof'"):
+        fresh().add(path)

@@ -275,3 +275,25 @@ def test_a_line_of_jsonl_ends_only_at_a_line_feed_and_every_bad_line_is_named(tm
         (3, "Invalid JSON"),
         (4, "the line is not a JSON object"),
     ]
+
+
+@pytest.mark.parametrize("name", ["dup.csv", "dup.jsonl"])
+def test_an_id_that_occurs_twice_is_a_bad_row(tmp_path, name):
+    lines = [{"id": "a", "prompt": prompt, "chosen": "x", "rejected": "y"} for prompt in ("p", "q")]
+    csv = "id,prompt,chosen,rejected\na,p,x,y\na,q,x,y\n"
+    path = write(tmp_path / name, csv if name.endswith("csv") else "\n".join(map(json.dumps, lines)))
+    first = 2 if name.endswith("csv") else 1
+    with pytest.raises(DataError, match=rf"{name}:{first + 1}: id: 'a' is the id of an earlier row, {first}\n"):
+        read_rows(path, defaults=SAID)
+
+
+def test_a_sheet_that_is_not_filled_in_says_which_cells_are_empty(tmp_path):
+    path = tmp_path / "thai.csv"
+    write_template(path, culture="thai", language="th", domains=["values", "safety"])
+    with pytest.raises(DataError) as caught:
+        load(path)
+    assert [(p.line, p.field, p.reason) for p in caught.value.problems] == [
+        (line, field, "is empty") for line in (2, 3) for field in ("prompt", "chosen")
+    ]
+    with pytest.raises(DataError, match=r"b\.csv:2: chosen: is empty"):
+        read_rows(write(tmp_path / "b.csv", "prompt,chosen,rejected\nq,,b\n"), defaults=SAID)

@@ -68,3 +68,10 @@ def test_an_absent_file_is_said(tmp_path):
     (tmp_path / "b.json").write_text("[1]")
     with pytest.raises(CarbError, match=r"b\.json must hold a JSON object, not a list"):
         parse_file(tmp_path / "b.json", "form")
+
+
+@pytest.mark.parametrize(("name", "text"), [("a.toml", "size = 1"), ("a.json", '{"size": 1}')])
+def test_a_byte_order_mark_is_no_defect(tmp_path, name, text):
+    (tmp_path / name).write_text(text, encoding="utf-8-sig")
+    assert read_file(_Form, tmp_path / name, "form").size == 1
+    assert parse_file(tmp_path / name, "form") == {"size": 1}

@@ -7,6 +7,7 @@ import contextlib
 import gzip
 import json
 import re
+import shlex
 import zlib
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
@@ -140,6 +141,15 @@ def _valid(content: object, path: Path, line: int, problems: list[Problem]) -> I
             problems.append(Problem(str(path), line, "schema", reason))
             return
         content = without_table_form(content)
+        names = content.keys()
+        foreign = not names & {"responses", "provenance"} and len(names - BonSet.model_fields.keys()) > 1
+        if foreign and path.suffix.lower() == ".jsonl":
+            reason = (
+                "is no set: it has neither responses nor provenance. Rows of prompt, chosen, rejected are made into "
+                f"sets by: carb data build table --source {shlex.quote(str(path))} --out sets.jsonl"
+            )
+            problems.append(Problem(str(path), line, "", reason))
+            return
     try:
         yield line, BonSet.model_validate(content)
     except ValidationError as error:

@@ -24,10 +24,15 @@ def read_cultures(path: str | Path) -> tuple[Culture, ...]:
     """Read a culture file: a JSON list of ``Culture`` objects, the form of the shipped ``cultures.json``.
 
     Raises:
-        CarbError: the file is missing or does not have that form.
+        CarbError: the file is missing, does not have that form, or has two cultures with one id.
     """
     hint = f"It must be a JSON list of objects with the fields {', '.join(Culture.model_fields)}."
-    return read_file(_culture_list, Path(path), "culture file", hint)
+    found = read_file(_culture_list, Path(path), "culture file", hint)
+    ids = [culture.id for culture in found]
+    twice = next((name for name in ids if ids.count(name) > 1), None)
+    if twice is not None:
+        raise CarbError(f"{path}: two cultures have the id '{twice}'; remove or rename one.")
+    return found
 
 
 class Registry:

@@ -99,12 +99,17 @@ def read_rows(
     shape = _shape(path, names, rows, columns or {})
     shape.number_options(rows, count_from)
     sets: list[BonSet] = []
+    seen: dict[str, int] = {}
     for number, row in rows:
         try:
             content = shape.content(row, number, defaults or {})
             if registry is not None and content["culture"] not in registry:
                 raise _RowError(("culture", str(registry.unknown(content["culture"]))))
-            sets.append(BonSet.model_validate(content))
+            item = BonSet.model_validate(content)
+            if item.id in seen:
+                raise _RowError(("id", f"'{item.id}' is the id of an earlier row, {seen[item.id]}"))
+            seen[item.id] = number
+            sets.append(item)
         except ValidationError as error:
             problems.extend(line_problems(path, number, error))
         except _RowError as error:

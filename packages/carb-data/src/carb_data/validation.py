@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import difflib
 import json
 import tomllib
@@ -99,7 +100,7 @@ def parse_file(file: Traversable, kind: str) -> dict[str, Any]:
     """
     written = "JSON" if file.name.endswith(".json") else "TOML"
     try:
-        text = file.read_text(encoding="utf-8")
+        text = file.read_text(encoding="utf-8-sig")
         content = json.loads(text) if written == "JSON" else tomllib.loads(text)
     except OSError as error:
         raise CarbError(f"Cannot read the {kind} {file}: {error.strerror or error}.") from None
@@ -125,7 +126,7 @@ def read_file(form: type[_M] | TypeAdapter[_M], file: Traversable, kind: str, hi
     content: object
     if file.name.endswith(".json"):
         try:
-            content = file.read_bytes()
+            content = file.read_bytes().removeprefix(codecs.BOM_UTF8)
         except OSError as error:
             raise CarbError(f"Cannot read the {kind} {file}: {error.strerror or error}.") from None
     else:
