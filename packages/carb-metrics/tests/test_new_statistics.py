@@ -11,7 +11,10 @@ from scipy import integrate, stats
 
 from carb_data import CarbError, ScoreTable
 from carb_metrics import (
+    agreement,
     benchmark_reliability,
+    calibration,
+    correlate_uncertain,
     draws_of,
     equivalence,
     item_analysis,
@@ -26,6 +29,7 @@ from carb_metrics import (
     short_form,
     simulate_power,
 )
+from carb_metrics.clusters import numbered
 
 WON, LOST = [1.0, 0.0, 0.0, 0.0], [0.0, 1.0, 0.0, 0.0]
 
@@ -299,3 +303,29 @@ def test_presentations_of_a_whole_set_are_draws(make_table):
     assert not draws_of(table, pairs).height
     assert not draws_of(table, frame.filter(pl.col("order_id") == 0)).height
     assert sampling_variance(found.clear()) == ()
+
+
+def _of_clusters(clusters):
+    """What each function that takes clusters finds in the same 40 values."""
+    rng = np.random.default_rng(11)
+    a, b = rng.integers(0, 2, (2, 40)).astype(float)
+    frame = pl.DataFrame({"scorer": "s", "item_id": [f"i{k}" for k in range(40)], "credit": a, "judge": a})
+    frame = frame.with_columns(people=pl.Series([*b[:20], *[None] * 20]), cluster=pl.Series(clusters, dtype=pl.String))
+    return [
+        paired_difference(a, b, clusters),
+        mean_interval(a, clusters),
+        agreement(np.column_stack([a, b]), clusters=clusters, resamples=200),
+        calibration(np.full(40, 0.6), a, clusters=clusters).brier,
+        correlate_uncertain(rng.normal(size=40), a, bases=clusters),
+        prediction_powered(frame),
+        sampling_variance(frame),
+    ]
+
+
+def test_a_value_without_a_cluster_stands_alone():
+    for tied in (["q", "q", "r", "r"], []):
+        missing, named = ([*tied, *rest][:40] for rest in ([None] * 40, [f"alone-{k}" for k in range(40)]))
+        for found, expected in zip(_of_clusters(missing), _of_clusters(named), strict=True):
+            assert found == expected
+    assert numbered(["q", None, math.nan, "q", None, 1], 6).tolist() == [0, 1, 2, 0, 3, 4]
+    assert numbered(np.array([7, 3, 7]), 3).tolist() == [1, 0, 1]

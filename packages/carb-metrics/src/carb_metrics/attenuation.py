@@ -59,7 +59,7 @@ def correlate_uncertain(
     Args:
         x, y: (n,) for example accuracies on a benchmark, and downstream results.
         x_error, y_error: (n,) standard errors; exact if left out.
-        bases: (n,) the base model of each scorer; each its own if left out.
+        bases: (n,) the base model of each scorer; null entries stand alone, and all do if left out.
         confidence: The level of the intervals, a share such as 0.95.
         shared_source: whether predictor and outcome rest on the same source, for example both on BLEnD.
         seed: The seed of the bootstrap.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -46,11 +47,20 @@ def number(frame: pl.DataFrame, keys: tuple[str, ...]) -> tuple[Ints, pl.DataFra
     return of_row, groups.drop("_row")
 
 
-def numbered(labels: Sequence[Any] | None, count: int, owner: str = "") -> Ints:
+def is_missing(value: Any) -> bool:
+    """Is a value None, NaN, or the NA of pandas?"""
+    return (
+        value is None
+        or type(value).__name__ == "NAType"
+        or (isinstance(value, float | np.floating) and math.isnan(value))
+    )
+
+
+def numbered(labels: Sequence[Any] | npt.NDArray[Any] | None, count: int, owner: str = "") -> Ints:
     """(count,) the cluster of each value, as a number from 0; without labels each value is its own cluster.
 
     Args:
-        labels: the label of each value's cluster; null where values are independent.
+        labels: (count,) the label of each value's cluster; a missing one stands alone. Null where all do.
         count: the number of values.
         owner: what the values are, for the message about a wrong number of labels.
 
@@ -61,8 +71,11 @@ def numbered(labels: Sequence[Any] | None, count: int, owner: str = "") -> Ints:
         return np.arange(count)
     if len(labels) != count:
         raise CarbError(f"clusters has {len(labels)} entries for {count} {owner}.")
+    if isinstance(labels, np.ndarray) and labels.dtype.kind in "iu":
+        return np.unique(labels, return_inverse=True)[1]
     places: dict[Any, int] = {}
-    return np.array([places.setdefault(label, len(places)) for label in labels], dtype=np.int64)
+    known = (object() if is_missing(label) else label for label in labels)
+    return np.array([places.setdefault(label, len(places)) for label in known], dtype=np.int64)
 
 
 def cluster_of(sets: pl.DataFrame) -> Ints:

@@ -10,7 +10,6 @@ import polars as pl
 
 from carb_data import ScoreTable
 from carb_metrics.cells import Estimate, Result
-from carb_metrics.clusters import Ints
 from carb_metrics.intervals import Floats, check_confidence
 from carb_metrics.outcomes import credit_matrix, set_outcomes
 from carb_metrics.paired import adjust, mean_interval
@@ -213,7 +212,7 @@ def _functioning(
             where = np.array([c == culture for c in cultures]) & known[i]
             if where.sum() < 2:
                 continue
-            mean = mean_interval(left[i, where], _renumber(origin[where]), confidence, bounded=False)
+            mean = mean_interval(left[i, where], origin[where], confidence, bounded=False)
             found.append((scorer, culture, int(where.sum()), mean, _p_of(mean, left[i, where], confidence)))
     adjusted = adjust([math.nan if p is None else p for *_, p in found])
     return tuple(
@@ -226,10 +225,6 @@ def _functioning(
         )
         for (scorer, culture, n, mean, p), corrected in zip(found, adjusted, strict=True)
     )
-
-
-def _renumber(cluster: Ints) -> Ints:
-    return np.unique(cluster, return_inverse=True)[1].astype(np.int64)
 
 
 def _p_of(mean: Estimate, values: Floats, confidence: float) -> float | None:

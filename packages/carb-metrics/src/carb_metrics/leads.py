@@ -145,13 +145,13 @@ def _row(
     intercept, slope = _logistic(lead, right)
     found = None
     if said is not None:
-        clusters = cluster.tolist() if int(cluster.max()) + 1 < len(cluster) else None
+        clusters = cluster if int(cluster.max()) + 1 < len(cluster) else None
         found = calibration(said, right, strategy="quantile", confidence=confidence, clusters=clusters, seed=seed)
     order = np.argsort(-lead, kind="stable")
     coverage = []
     for tenth in range(1, 11):
         kept = order[: max(1, math.ceil(len(order) * tenth / 10))]
-        accuracy = mean_interval(right[kept], np.unique(cluster[kept], return_inverse=True)[1], confidence)
+        accuracy = mean_interval(right[kept], cluster[kept], confidence)
         coverage.append(Coverage(coverage=len(kept) / len(order), accuracy=accuracy))
     risk = 1 - np.cumsum(right[order]) / np.arange(1, len(order) + 1)
     return MarginRow(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from functools import cache
 from statistics import NormalDist
 from typing import Any
@@ -12,7 +13,7 @@ import numpy.typing as npt
 
 from carb_data import CarbError
 from carb_metrics.cells import Estimate, Result
-from carb_metrics.clusters import Ints, design
+from carb_metrics.clusters import Ints, design, numbered
 from carb_metrics.intervals import Floats, check_confidence, normal_quantile
 from carb_metrics.resampling import lattice
 
@@ -188,7 +189,7 @@ class Paired(Result):
 def paired_difference(
     a: npt.ArrayLike,
     b: npt.ArrayLike,
-    clusters: npt.ArrayLike | None = None,
+    clusters: Sequence[Any] | npt.NDArray[Any] | None = None,
     confidence: float = 0.95,
     *,
     bounded: bool = True,
@@ -210,14 +211,7 @@ def paired_difference(
         raise CarbError(f"a and b must be lists of the same length; their shapes are {first.shape} and {second.shape}.")
     if bounded and ((first < 0) | (first > 1) | (second < 0) | (second > 1)).any():
         raise CarbError("Values must lie between 0 and 1; for others give bounded=False.")
-    cluster = None
-    if clusters is not None:
-        labels = [
-            f"\0{i}" if label is None else str(label) for i, label in enumerate(np.asarray(clusters, dtype=object))
-        ]
-        if len(labels) != len(first):
-            raise CarbError(f"clusters has {len(labels)} entries for {len(first)} pairs.")
-        cluster = np.unique(np.array(labels, dtype=str), return_inverse=True)[1] if labels else None
+    cluster = None if clusters is None else numbered(clusters, len(first), "pairs")
     return paired(first - second, cluster, confidence, bounded=bounded)
 
 
@@ -424,13 +418,17 @@ def _normal_pair(alpha: float, power: float) -> tuple[float, float]:
 
 
 def mean_interval(
-    values: npt.ArrayLike, clusters: Ints | None = None, confidence: float = 0.95, *, bounded: bool = True
+    values: npt.ArrayLike,
+    clusters: Sequence[Any] | npt.NDArray[Any] | None = None,
+    confidence: float = 0.95,
+    *,
+    bounded: bool = True,
 ) -> Estimate:
     """A mean with its interval: that of ``paired_difference`` for a single sample, without a test.
 
     Args:
         values: (units,) the values whose mean is wanted.
-        clusters: (units,) numbers of clusters, if units are dependent.
+        clusters: (units,) anything that tells clusters apart, if units are dependent; null entries stand alone.
         confidence: The level of the interval, a share such as 0.95.
         bounded: whether values lie between 0 and 1. One unit at each end is then added, so that units that are all
             alike do not look certain (Agresti and Coull 1998, The American Statistician 52:119-126); otherwise the t
@@ -442,7 +440,7 @@ def mean_interval(
     check_confidence(confidence)
     if not len(x):
         return Estimate()
-    found = None if clusters is None else design(clusters, x - x.mean())
+    found = None if clusters is None else design(numbered(clusters, len(x), "values"), x - x.mean())
     effect, freedom = (1.0, math.inf) if found is None else (float(found.effect[0]), float(found.freedom[0]))
     n, added = len(x), 2 if bounded else 0
     estimate = float(x.mean())

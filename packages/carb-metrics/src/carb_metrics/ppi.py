@@ -9,7 +9,7 @@ import polars as pl
 
 from carb_data import CarbError
 from carb_metrics.cells import Estimate, Result
-from carb_metrics.clusters import design
+from carb_metrics.clusters import design, numbered
 from carb_metrics.intervals import Floats, check_confidence
 
 Bools = np.ndarray[tuple[int, ...], np.dtype[np.bool_]]
@@ -43,8 +43,8 @@ def prediction_powered(
 
     Args:
         labels: a row per item: ``judge`` (a number for every row), ``people`` (a number, null where nobody was asked),
-            optionally ``cluster`` (the source item), and the column ``by``. The rows with ``people`` must have been
-            drawn at random.
+            optionally ``cluster`` (the source item; null stands alone), and the column ``by``. The rows with ``people``
+            must have been drawn at random.
         by: a column whose values get rows of their own.
         confidence: The level of the intervals, a share such as 0.95.
         bounded: all labels lie between 0 and 1. One label of people at each end is then added before the interval is
@@ -86,7 +86,7 @@ def _row(group: str | None, frame: pl.DataFrame, confidence: float, *, bounded: 
         return row
     cluster = None
     if "cluster" in frame.columns:
-        cluster = frame["cluster"].cast(pl.String).rank("dense").fill_null(0).to_numpy().astype(np.int64)
+        cluster = numbered(frame["cluster"].to_list(), frame.height)
     t = float(stdtrit(n - 1, 0.5 + confidence / 2))
 
     def effect(values: Floats, where: Bools) -> float:

@@ -12,7 +12,7 @@ import polars as pl
 
 from carb_data import CarbError
 from carb_metrics.cells import Estimate, Result
-from carb_metrics.clusters import numbered
+from carb_metrics.clusters import is_missing, numbered
 from carb_metrics.coefficients import (
     Coefficient,
     cohen,
@@ -82,8 +82,8 @@ def agreement(
             out.
         confidence: The level of the intervals, a share such as 0.95.
         categories: all values that can occur, in order; the values that do occur if left out.
-        clusters: (items,) the source item of each item, where several items come from one; each item is its own
-            if left out.
+        clusters: (items,) the source item of each item, where several items come from one; one without a label,
+            or without labels each, is its own.
         resamples, seed: the number of draws of the bootstrap, and their seed.
 
     Raises:
@@ -164,7 +164,7 @@ def encode(
         raise CarbError("ratings must be a table of items (rows) by raters (columns).") from None
     if len({len(row) for row in rows}) > 1 or (rows and len(rows[0]) < 2):
         raise CarbError("ratings must be a table of items (rows) by at least two raters (columns); None is missing.")
-    seen = {_plain(v) for row in rows for v in row if not _missing(v)}
+    seen = {_plain(v) for row in rows for v in row if not is_missing(v)}
     try:
         values = sorted(seen) if categories is None else [_plain(v) for v in categories]
     except TypeError:
@@ -173,7 +173,7 @@ def encode(
     if unknown or len(set(values)) < len(values):
         raise CarbError(f"categories must name each rating once; not named: {sorted(map(str, unknown))}.")
     place = {value: i for i, value in enumerate(values)}
-    codes = [[-1 if _missing(v) else place[_plain(v)] for v in row] for row in rows]
+    codes = [[-1 if is_missing(v) else place[_plain(v)] for v in row] for row in rows]
     return np.array(codes, dtype=np.int64).reshape(len(rows), len(rows[0]) if rows else 2), values
 
 
@@ -181,14 +181,6 @@ def _row(row: Any) -> list[Any]:
     if isinstance(row, str | bytes | Mapping):
         raise TypeError
     return list(row)
-
-
-def _missing(value: Any) -> bool:
-    return (
-        value is None
-        or type(value).__name__ == "NAType"
-        or (isinstance(value, float | np.floating) and math.isnan(value))
-    )
 
 
 def _plain(value: Any) -> Any:

@@ -60,7 +60,7 @@ def calibration(
     strategy: Literal["uniform", "quantile"] = "uniform",
     confidence: float = 0.95,
     *,
-    clusters: Sequence[Any] | None = None,
+    clusters: Sequence[Any] | npt.NDArray[Any] | None = None,
     seed: int = 0,
 ) -> Calibration:
     """Reliability curve, expected calibration error and Brier score.
@@ -78,7 +78,7 @@ def calibration(
         confidence: The level of the intervals, a share such as 0.95.
         clusters: (n,) the source item of each case, where several cases come from one. The interval of the Brier
             score, the limits of the curve and p then hold for dependent cases: p turns the signs of whole clusters'
-            distances between being right and confidence.
+            distances between being right and confidence. Null entries stand alone.
         seed: The seed of the simulation.
 
     Raises:

@@ -76,7 +76,7 @@ def sampling_variance(draws: pl.DataFrame, confidence: float = 0.95) -> tuple[Sa
 
     Args:
         draws: a row per scorer, item and draw: ``scorer``, ``item_id``, ``credit`` (0 to 1), and optionally ``cluster``
-            (the source item).
+            (the source item; null stands alone).
         confidence: The level of the interval, a share such as 0.95.
 
     Raises:
@@ -106,7 +106,7 @@ def sampling_variance(draws: pl.DataFrame, confidence: float = 0.95) -> tuple[Sa
         between = None if noise is None or len(mean) < 2 else max(float(mean.var(ddof=1)) - noise, 0.0)
         cluster = None
         if "cluster" in items.columns:
-            cluster = np.unique(items["cluster"].cast(pl.String).fill_null("").to_numpy(), return_inverse=True)[1]
+            cluster = items["cluster"].to_list()
         rows.append(
             SamplingRow(
                 scorer=str(key[0]),

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from statistics import NormalDist
 
-import numpy as np
-
 from carb_cli.study.config import StudyConfig
 from carb_cli.study.result import Measured, Prediction, ScorerRow
 from carb_metrics import (
@@ -156,7 +154,6 @@ def mean_of(values: Sequence[float], clusters: Sequence[str], confidence: float,
     """
     if not values:
         return Measured(value=None, n=0, errors=errors)
-    numbers = {name: number for number, name in enumerate(dict.fromkeys(clusters))}
     shares = all(0 <= value <= 1 for value in values)
-    found = mean_interval(values, np.array([numbers[name] for name in clusters]), confidence, bounded=shares)
+    found = mean_interval(values, clusters, confidence, bounded=shares)
     return Measured(value=found.estimate, low=found.low, high=found.high, n=len(values), errors=errors)
