@@ -76,3 +76,16 @@ def test_tables_are_put_together():
     one, two = ScoreTable(frame({})), ScoreTable(frame({"scorer": "t"}))
     assert ScoreTable.concat([one, two]).frame["scorer"].to_list() == ["s", "t"]
     assert len(ScoreTable.concat([])) == 0
+
+
+def test_a_folder_of_a_run_is_no_table(tmp_path):
+    (tmp_path / "run.json").write_text("{}")
+    ScoreTable(pl.DataFrame(schema=COLUMNS)).save(tmp_path / "scores.parquet")
+    with pytest.raises(CarbError, match="Cannot read the score table"):
+        ScoreTable.load(tmp_path)
+
+
+def test_tables_with_and_without_items_do_not_go_together():
+    plain = ScoreTable(pl.DataFrame(schema=COLUMNS))
+    with pytest.raises(CarbError, match=r"differ in the columns .*'family'.*with_items"):
+        ScoreTable.concat([plain, plain.with_items(load("carb-seed"))])

@@ -89,7 +89,7 @@ class ScoreTable:
         """Read a Parquet file that ``save`` wrote."""
         try:
             return cls(pl.read_parquet(path))
-        except (OSError, pl.exceptions.ComputeError) as error:
+        except (OSError, pl.exceptions.PolarsError) as error:
             raise CarbError(f"Cannot read the score table {path}: {error}") from None
 
     def save(self, path: str | Path) -> None:
@@ -98,9 +98,20 @@ class ScoreTable:
 
     @classmethod
     def concat(cls, tables: list[ScoreTable]) -> ScoreTable:
-        """One table with the rows of all; needs at least one, and the same optional columns in each."""
+        """One table with the rows of all.
+
+        Raises:
+            CarbError: not all have the same optional columns.
+        """
         if not tables:
             return cls(pl.DataFrame(schema=COLUMNS))
+        columns = tables[0].frame.columns
+        for place, table in enumerate(tables):
+            if table.frame.columns != columns:
+                differ = sorted({*columns} ^ {*table.frame.columns})
+                raise CarbError(
+                    f"Tables 0 and {place} differ in the columns {differ}; give all of them with_items, or none."
+                )
         return cls(pl.concat([table.frame for table in tables], how="vertical_relaxed"))
 
     def with_items(self, dataset: Dataset) -> ScoreTable:
