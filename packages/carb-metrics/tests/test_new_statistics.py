@@ -13,8 +13,12 @@ from carb_data import CarbError, ScoreTable
 from carb_metrics import (
     agreement,
     benchmark_reliability,
+    bon_accuracy,
     calibration,
+    compare,
+    correlate,
     correlate_uncertain,
+    dependent_correlations,
     draws_of,
     equivalence,
     item_analysis,
@@ -24,12 +28,17 @@ from carb_metrics import (
     paired_difference,
     pooled_accuracy,
     prediction_powered,
+    rater_reliability,
+    region_gap,
     sampling_variance,
     sequential,
+    sets_needed,
     short_form,
     simulate_power,
+    wilson,
 )
 from carb_metrics.clusters import numbered
+from carb_metrics.consistency import calibrate_k
 
 WON, LOST = [1.0, 0.0, 0.0, 0.0], [0.0, 1.0, 0.0, 0.0]
 
@@ -329,3 +338,63 @@ def test_a_value_without_a_cluster_stands_alone():
             assert found == expected
     assert numbered(["q", None, math.nan, "q", None, 1], 6).tolist() == [0, 1, 2, 0, 3, 4]
     assert numbered(np.array([7, 3, 7]), 3).tolist() == [1, 0, 1]
+
+
+def _judged(judge, people):
+    return pl.DataFrame({"judge": [0.5, 1.0, judge], "people": [1.0, 0.0, people]})
+
+
+def _draws(credit):
+    return pl.DataFrame({"scorer": "s", "item_id": ["i", "i", "j"], "credit": credit})
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: paired_difference([1, None, 0, 1], [0, 0, 1, 0]), r"a\[1\] is missing"),
+        (lambda: paired_difference([1, math.inf], [0, 0], bounded=False), r"a\[1\] is missing, NaN or infinite"),
+        (lambda: mean_interval([1, math.nan, 0]), r"values\[1\] is missing"),
+        (lambda: mean_interval([5, 6, 7]), "between 0 and 1; for others give bounded=False"),
+        (lambda: mean_interval([1, 0, 1], ["a", "b"]), "clusters has 2 entries for 3 values"),
+        (lambda: dependent_correlations(math.nan, 0.5, 0.5, 20), "No data has"),
+        (lambda: dependent_correlations(0.5, math.nan, 0.5, 20), "No data has"),
+        (
+            lambda: prediction_powered(pl.DataFrame({"judge": [0.5, math.nan], "people": [1.0, None]}), bounded=False),
+            "must be finite",
+        ),
+        (lambda: sampling_variance(_draws([1.0, None, 0.0])), "in every row"),
+        (lambda: wilson(None, 10), "successes must lie between 0 and n; got nan of 10"),
+        (lambda: wilson(5, math.inf), "got 5 of inf"),
+        (lambda: wilson([1, 2], [3, math.nan]), "got 2 of nan"),
+        (lambda: calibrate_k([1, math.nan]), r"differences\[1\] is missing"),
+    ],
+)
+def test_a_missing_or_infinite_number_is_a_mistake(call, message):
+    with pytest.raises(CarbError, match=message):
+        call()
+
+
+def test_clusters_of_a_mean_are_labels_of_any_kind():
+    assert mean_interval([1, 0, 1], ["a", "b", "b"]) == mean_interval([1, 0, 1], np.array([0, 1, 1]))
+    assert np.isnan(wilson(0, 0)).all()
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda t: agreement([[1, 1], [0, 1]], resamples=0), "resamples must be at least 1; got 0"),
+        (lambda t: correlate(range(9), range(9), interval="bca", resamples=0), "resamples must be at least 1"),
+        (lambda t: region_gap([["a", "a"]], ["n", "n", "s", "s"]), r"picks\[0\] has 2 entries for the 4 people"),
+        (lambda t: rater_reliability([["y", ["n"]]], ["p", "q"], ["y", "n"]), "ratings must be"),
+        (lambda t: rater_reliability([["y", "n"]], ["p", "q"], ["y", "n", "y"]), "all different"),
+        (lambda t: bon_accuracy(t.frame), "ScoreTable, not DataFrame"),
+        (lambda t: compare(t.frame, t.frame), "ScoreTable, not DataFrame"),
+        (lambda t: simulate_power(0.1, 0.2, [50], alpha=1), "alpha must lie between 0 and 1, for example 0.05; got 1"),
+        (lambda t: sets_needed(0.1, 0.2, alpha=1), "alpha must lie between 0 and 1"),
+        (lambda t: sequential(t, t, alpha=0), "alpha must lie between 0 and 1"),
+        (lambda t: equivalence(t, t, 0.1, alpha=0.6), "alpha must lie between 0 and 0.5, for example 0.05; got 0.6"),
+    ],
+)
+def test_a_mistake_is_named_in_the_words_of_the_caller(make_table, call, message):
+    with pytest.raises(CarbError, match=message):
+        call(make_table(won([1, 0, 1]), scorer="s"))

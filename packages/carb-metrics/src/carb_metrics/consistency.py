@@ -10,6 +10,7 @@ import polars as pl
 
 from carb_data import CarbError, Perturbation, ScoreTable
 from carb_metrics.cells import Result
+from carb_metrics.correlations import numbers
 from carb_metrics.intervals import Floats, check_confidence
 from carb_metrics.pairs import as_text, perturbed_pairs, within_item
 from carb_metrics.resampling import jackknife_interval
@@ -111,7 +112,7 @@ def calibrate_k(differences: Floats, target: float = 0.5, scale: float = 1.0) ->
     """
     if not 0 < target < 1:
         raise CarbError(f"target must lie between 0 and 1; got {target}.")
-    away = np.abs(np.asarray(differences, dtype=np.float64)) / scale
+    away = np.abs(numbers(differences, "differences")) / scale
     if not len(away) or (away == 0).mean() >= target:
         return None
     from scipy.optimize import brentq

@@ -71,17 +71,18 @@ def rater_reliability(
         confidence: The level of the intervals, a share such as 0.95.
 
     Raises:
-        CarbError: a row has another length, a rating is not a category, or smoothing is negative.
+        CarbError: a row has another length, a rating is not a category, a category is named twice, or smoothing is
+            negative.
     """
     check_confidence(confidence)
-    if smoothing < 0 or len(set(categories)) < 2:
-        raise CarbError("smoothing must be at least 0, and there must be two categories.")
+    if smoothing < 0 or len(categories) < 2 or any(value in categories[:i] for i, value in enumerate(categories)):
+        raise CarbError("smoothing must be at least 0, and there must be two categories or more, all different.")
     place: dict[Any, int] = {value: i for i, value in enumerate(categories)} | {None: -1}
     try:
         codes = np.array([[place[v] for v in row] for row in ratings], dtype=np.int64).reshape(
             len(ratings), len(raters)
         )
-    except (KeyError, ValueError) as error:
+    except (KeyError, TypeError, ValueError) as error:
         raise CarbError(f"ratings must be (units, raters) of {list(categories)} or None; {error}.") from None
     size = len(categories)
     given = (codes[:, :, None] == np.arange(size)).astype(np.float64)

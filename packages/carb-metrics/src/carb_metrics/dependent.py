@@ -71,7 +71,7 @@ def dependent_correlations(
         CarbError: the three cannot be correlations of the same data.
     """
     determinant = 1 - r_a**2 - r_b**2 - r_ab**2 + 2 * r_a * r_b * r_ab
-    if max(abs(r_a), abs(r_b), abs(r_ab)) > 1 or determinant < -1e-9:
+    if max(abs(r_a), abs(r_b), abs(r_ab)) > 1 or not determinant >= -1e-9:  # nor NaN
         raise CarbError(f"No data has the correlations {r_a}, {r_b} and {r_ab} at once.")
     result = DependentCorrelations(n=n, r_a=r_a, r_b=r_b, r_ab=r_ab, difference=Estimate(estimate=r_a - r_b))
     if n < 4 or max(abs(r_a), abs(r_b), abs(r_ab)) > 1 - 1e-12:

@@ -10,7 +10,7 @@ import polars as pl
 from carb_data import CarbError, ScoreTable
 from carb_metrics.cells import Result
 from carb_metrics.comparison import paired_credits
-from carb_metrics.intervals import Floats, check_confidence
+from carb_metrics.intervals import Floats, check_alpha
 from carb_metrics.outcomes import Ties
 from carb_metrics.paired import Paired, paired
 
@@ -43,14 +43,14 @@ def equivalence(a: ScoreTable, b: ScoreTable, margin: float, ties: Ties = "stric
         a, b: tables of one scorer each, on the same sets.
         margin: the largest difference of accuracies that does not matter, above 0 and below 1.
         ties: How a tie at the top counts, as in ``bon_accuracy``.
-        alpha: level of each test.
+        alpha: level of each test, below 0.5.
 
     Raises:
-        CarbError: as ``compare``, or a margin out of range.
+        CarbError: as ``compare``, or a margin or level out of range.
     """
     from scipy.special import ndtr, stdtr, stdtrit
 
-    check_confidence(alpha)
+    check_alpha(alpha, 0.5)
     if not 0 < margin < 1:
         raise CarbError(f"margin must lie between 0 and 1, for example 0.02; got {margin}.")
     first, second, cluster = paired_credits(a, b, ties)
@@ -108,7 +108,7 @@ def sequential(a: ScoreTable, b: ScoreTable, ties: Ties = "strict", alpha: float
     Raises:
         CarbError: as ``compare``.
     """
-    check_confidence(alpha)
+    check_alpha(alpha)
     first, second, cluster = paired_credits(a, b, ties)
     d: Floats = first - second
     n = len(d)

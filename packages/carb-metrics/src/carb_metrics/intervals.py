@@ -19,6 +19,13 @@ def check_confidence(confidence: float) -> float:
     return confidence
 
 
+def check_alpha(alpha: float, below: float = 1.0) -> float:
+    """Give ``alpha``, the level of a test, back, or raise ``CarbError`` where it is not between 0 and ``below``."""
+    if not 0 < alpha < below:
+        raise CarbError(f"alpha must lie between 0 and {below:g}, for example 0.05; got {alpha}.")
+    return alpha
+
+
 def normal_quantile(confidence: float) -> float:
     """Two-sided critical value of the standard normal: 1.96 for 0.95."""
     return NormalDist().inv_cdf(0.5 + check_confidence(confidence) / 2)
@@ -43,11 +50,12 @@ def wilson(successes: npt.ArrayLike, n: npt.ArrayLike, confidence: float = 0.95)
         low, high: same shape, within [0, 1].
 
     Raises:
-        CarbError: ``successes`` below 0 or above ``n``, or ``n`` below 0.
+        CarbError: ``successes`` below 0 or above ``n``, ``n`` below 0, or one of them missing or infinite.
     """
     z2 = normal_quantile(confidence) ** 2
     trials, won = np.asarray(n, dtype=np.float64), np.asarray(successes, dtype=np.float64)
-    wrong = (won < -1e-9) | (won > trials * (1 + 1e-9) + 1e-9) | (trials < 0)
+    wrong = (won < -1e-9) | (won > trials * (1 + 1e-9) + 1e-9) | (trials < 0) | ~np.isfinite(trials)
+    wrong |= np.isnan(won) & (trials != 0)
     if wrong.any():
         bad = tuple(float(part[wrong][0]) for part in np.broadcast_arrays(won, trials))
         raise CarbError(f"successes must lie between 0 and n; got {bad[0]:g} of {bad[1]:g}.")

@@ -13,6 +13,7 @@ from carb_metrics.cells import Estimate, Result
 from carb_metrics.intervals import Floats, check_confidence
 from carb_metrics.outcomes import credit_matrix, set_outcomes
 from carb_metrics.paired import adjust, mean_interval
+from carb_metrics.pairs import frame_of
 
 __all__ = [
     "ATTRACTIVE",
@@ -170,8 +171,10 @@ def discrimination(credit: Floats) -> Floats:
 
 
 def _picks(scores: ScoreTable, good: set[str] | None) -> dict[str, tuple[PickShare, ...]]:
-    frame = scores.frame.filter(pl.col("perturbation").is_null()).with_columns(
-        pl.col("scorer", "item_id", "response_id", "role").cast(pl.String)
+    frame = (
+        frame_of(scores)
+        .filter(pl.col("perturbation").is_null())
+        .with_columns(pl.col("scorer", "item_id", "response_id", "role").cast(pl.String))
     )
     failed = pl.col("score").is_null().any().over("scorer", "item_id")
     frame = frame.filter(~failed)

@@ -10,6 +10,7 @@ import polars as pl
 
 from carb_data import CarbError, ScoreTable
 from carb_metrics.clusters import number
+from carb_metrics.pairs import frame_of
 
 __all__ = ["set_outcomes"]
 
@@ -29,7 +30,7 @@ def main_sets(scores: ScoreTable) -> ScoreTable:
     knowledge, toxicity, stereotypes and controls are reported apart. A table without ``ScoreTable.with_items``, or
     without any set of the kind ``culture``, is given back as it is.
     """
-    frame = scores.frame
+    frame = frame_of(scores)
     if "mirror" in frame.columns:
         frame = frame.filter(~pl.col("mirror").fill_null(value=False))
     if "kind" in frame.columns:
@@ -55,7 +56,7 @@ def set_outcomes(scores: ScoreTable, ties: Ties = "strict") -> pl.DataFrame:
     Raises:
         CarbError: a set does not have exactly one ``chosen`` and at least one ``rejected``, or ``ties`` is unknown.
     """
-    return outcomes_of_frame(scores.frame, ties)
+    return outcomes_of_frame(frame_of(scores), ties)
 
 
 def outcomes_of_frame(frame: pl.DataFrame, ties: Ties = "strict", *, adjacent: bool = False) -> pl.DataFrame:

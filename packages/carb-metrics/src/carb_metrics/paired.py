@@ -14,7 +14,8 @@ import numpy.typing as npt
 from carb_data import CarbError
 from carb_metrics.cells import Estimate, Result
 from carb_metrics.clusters import Ints, design, numbered
-from carb_metrics.intervals import Floats, check_confidence, normal_quantile
+from carb_metrics.correlations import numbers
+from carb_metrics.intervals import Floats, check_alpha, check_confidence, normal_quantile
 from carb_metrics.resampling import lattice
 
 EXACT_RANGE = 20_000
@@ -25,6 +26,8 @@ FAR = 5.0
 
 FEW_UNITS = 15
 """Differences of any sizes are tested exactly, over all their signs, up to this number."""
+
+_OUTSIDE = "Values must lie between 0 and 1; for others give bounded=False."
 
 
 def mcnemar(only_a: npt.ArrayLike, only_b: npt.ArrayLike) -> tuple[Floats, Floats]:
@@ -203,14 +206,13 @@ def paired_difference(
         bounded: whether both lie between 0 and 1; the interval then allows for it. Otherwise it is the t interval.
 
     Raises:
-        CarbError: unequal lengths, or ``bounded`` values outside 0 to 1.
+        CarbError: unequal lengths, a missing or infinite value, or ``bounded`` values outside 0 to 1.
     """
-    first = np.asarray(a, dtype=np.float64)
-    second = np.asarray(b, dtype=np.float64)
-    if first.shape != second.shape or first.ndim != 1:
+    first, second = numbers(a, "a"), numbers(b, "b")
+    if len(first) != len(second):
         raise CarbError(f"a and b must be lists of the same length; their shapes are {first.shape} and {second.shape}.")
     if bounded and ((first < 0) | (first > 1) | (second < 0) | (second > 1)).any():
-        raise CarbError("Values must lie between 0 and 1; for others give bounded=False.")
+        raise CarbError(_OUTSIDE)
     cluster = None if clusters is None else numbered(clusters, len(first), "pairs")
     return paired(first - second, cluster, confidence, bounded=bounded)
 
@@ -411,7 +413,7 @@ def _effect(design_effect: float) -> float:
 
 
 def _normal_pair(alpha: float, power: float) -> tuple[float, float]:
-    check_confidence(1 - alpha)
+    check_alpha(alpha)
     if not alpha < power < 1:
         raise CarbError(f"power must lie between alpha ({alpha}) and 1; got {power}.")
     return NormalDist().inv_cdf(1 - alpha / 2), NormalDist().inv_cdf(power)
@@ -433,11 +435,16 @@ def mean_interval(
         bounded: whether values lie between 0 and 1. One unit at each end is then added, so that units that are all
             alike do not look certain (Agresti and Coull 1998, The American Statistician 52:119-126); otherwise the t
             interval.
+
+    Raises:
+        CarbError: a missing or infinite value, ``bounded`` values outside 0 to 1, or a cluster too many or too few.
     """
     from scipy.special import stdtrit
 
-    x = np.asarray(values, dtype=np.float64)
+    x = numbers(values, "values")
     check_confidence(confidence)
+    if bounded and ((x < 0) | (x > 1)).any():
+        raise CarbError(_OUTSIDE)
     if not len(x):
         return Estimate()
     found = None if clusters is None else design(numbered(clusters, len(x), "values"), x - x.mean())

@@ -10,9 +10,16 @@ from carb_metrics.clusters import cluster_of
 TEXT = ("scorer", "item_id", "response_id", "role", "culture", "domain", "language", "perturbation", "original")
 
 
+def frame_of(scores: ScoreTable) -> pl.DataFrame:
+    """The frame of a table, or ``CarbError`` where something else is given, such as a frame."""
+    if not isinstance(scores, ScoreTable):
+        raise CarbError(f"Scores come as a carb_data.ScoreTable, not {type(scores).__name__}; use ScoreTable(frame).")
+    return scores.frame
+
+
 def as_text(scores: ScoreTable) -> pl.DataFrame:
     """The frame with String columns and ``cluster``: a name of all sets that a source item or a family connects."""
-    frame = scores.frame
+    frame = frame_of(scores)
     frame = frame.with_columns(pl.col(name).cast(pl.String) for name in frame.columns if name != "score")
     keys = [name for name in ("source_item", "family") if name in frame.columns]
     sets = frame.select("item_id", *keys).unique(maintain_order=True).rename({"family": "mirrors"}, strict=False)

@@ -121,7 +121,13 @@ def region_gap(picks: Sequence[Sequence[str | None]], regions: Sequence[str | No
         picks: (sets, people) what each person picked; None where not answered.
         regions: (people,) region of each person; None where not known, which leaves the person out.
         seed: The seed of the permutations.
+
+    Raises:
+        CarbError: a row of picks has more or fewer entries than there are people.
     """
+    for place, row in enumerate(picks):
+        if len(row) != len(regions):
+            raise CarbError(f"picks[{place}] has {len(row)} entries for the {len(regions)} people of regions.")
     kept = [place for place, region in enumerate(regions) if region]
     names = np.array([regions[place] for place in kept])
     equal, both = _pairs([[row[place] for place in kept] for row in picks], len(kept))

@@ -9,7 +9,7 @@ import numpy as np
 from carb_data import CarbError
 from carb_metrics.cells import Result
 from carb_metrics.clusters import design
-from carb_metrics.intervals import Floats, check_confidence, wilson
+from carb_metrics.intervals import Floats, check_alpha, wilson
 
 __all__ = ["PowerRow", "simulate_power"]
 
@@ -58,7 +58,7 @@ def simulate_power(
     Raises:
         CarbError: a value out of range.
     """
-    check_confidence(alpha)
+    check_alpha(alpha)
     if not abs(difference) <= discordance <= 1:
         raise CarbError(f"discordance must lie between {abs(difference)} and 1; got {discordance}.")
     if min(sets, default=0) < 2 or min(cultures, cluster, comparisons, simulations) < 1 or not 0 <= alike <= 1:

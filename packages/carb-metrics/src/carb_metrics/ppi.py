@@ -54,7 +54,7 @@ def prediction_powered(
         a row for all items, then a row per group; estimates are null with fewer than two labels of people.
 
     Raises:
-        CarbError: a column is missing or not numbers.
+        CarbError: a column is missing or not finite numbers.
     """
     check_confidence(confidence)
     needed = ["judge", "people", *([by] if by else [])]
@@ -65,6 +65,8 @@ def prediction_powered(
         raise CarbError("labels: 'judge' and 'people' must be numbers.")
     if labels["judge"].null_count():
         raise CarbError(f"labels: {labels['judge'].null_count()} rows have no label of the judge.")
+    if not all(labels[name].cast(pl.Float64).is_finite().all() for name in ("judge", "people")):
+        raise CarbError("labels: 'judge' and 'people' must be finite; a label of 'people' that is missing is null.")
     parts: list[tuple[str | None, pl.DataFrame]] = [(None, labels)]
     if by is not None:
         parts += [(str(key[0]), part) for key, part in sorted(labels.group_by(by), key=lambda pair: str(pair[0][0]))]

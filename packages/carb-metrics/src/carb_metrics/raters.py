@@ -24,7 +24,7 @@ from carb_metrics.coefficients import (
     unit_sums,
 )
 from carb_metrics.intervals import Floats, check_confidence
-from carb_metrics.resampling import RESAMPLES, bca_interval, bootstrap_statistic, kinds_of
+from carb_metrics.resampling import RESAMPLES, bca_interval, bootstrap_statistic, check_resamples, kinds_of
 
 Level = Literal["nominal", "ordinal", "interval"]
 Weighting = Literal["linear", "quadratic"]
@@ -90,6 +90,7 @@ def agreement(
         CarbError: the ratings are not a table of at least two raters, or an option is wrong.
     """
     check_confidence(confidence)
+    check_resamples(resamples)
     if level not in ("nominal", "ordinal", "interval"):
         raise CarbError(f"level must be 'nominal', 'ordinal' or 'interval'; got '{level}'.")
     if weights not in (None, "linear", "quadratic"):

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from carb_data import CarbError
 from carb_metrics.intervals import Floats, check_confidence, normal_quantile
 
 RESAMPLES = 10_000
@@ -34,6 +35,12 @@ def lattice(values: Floats) -> float:
     denominator = math.lcm(*(fraction.denominator for fraction in fractions))
     exact = all(abs(float(f) - v) < 1e-12 for f, v in zip(fractions, points, strict=True))
     return 1 / denominator if exact and denominator <= 10_000 else 0.0
+
+
+def check_resamples(resamples: int) -> None:
+    """Raise ``CarbError`` where there is nothing to draw."""
+    if resamples < 1:
+        raise CarbError(f"resamples must be at least 1; got {resamples}.")
 
 
 def bootstrap_statistic(

@@ -86,7 +86,7 @@ def sampling_variance(draws: pl.DataFrame, confidence: float = 0.95) -> tuple[Sa
     missing = [name for name in ("scorer", "item_id", "credit") if name not in draws.columns]
     if missing:
         raise CarbError(f"draws lacks the columns {missing}; it has {draws.columns}.")
-    if draws.height and not draws["credit"].cast(pl.Float64).is_between(0, 1).all():
+    if draws.height and not draws["credit"].cast(pl.Float64).is_between(0, 1).fill_null(value=False).all():
         raise CarbError("draws: 'credit' must lie between 0 and 1 in every row.")
     rows = []
     for key, mine in sorted(draws.group_by("scorer"), key=lambda pair: str(pair[0][0])):

@@ -11,6 +11,7 @@ from carb_data import CarbError, ScoreTable
 from carb_metrics.cells import Result
 from carb_metrics.intervals import check_confidence
 from carb_metrics.outcomes import Ints, set_outcomes
+from carb_metrics.pairs import frame_of
 from carb_metrics.rows import TieRow, row_of
 
 
@@ -48,7 +49,7 @@ def tie_report(scores: ScoreTable, by: str | Sequence[str] = (), confidence: flo
     if any(key not in sets.columns[: sets.columns.index("credit")] for key in keys) or len(set(keys)) < len(keys):
         raise CarbError(f"by={list(keys[1:])}: each key must be a column of the table other than 'scorer', once.")
     sets = sets.with_columns(pl.col(key).cast(pl.String) for key in keys)
-    scored = scores.frame.filter(pl.col("perturbation").is_null() & pl.col("score").is_not_null())
+    scored = frame_of(scores).filter(pl.col("perturbation").is_null() & pl.col("score").is_not_null())
     values = scored.select(pl.col("scorer", "item_id").cast(pl.String), "score")
     names = sets.select(*keys, pl.col("item_id").cast(pl.String))
     distinct = (

@@ -24,7 +24,7 @@ from carb_metrics.correlations import (
     t_test,
 )
 from carb_metrics.intervals import Floats, check_confidence
-from carb_metrics.resampling import RESAMPLES
+from carb_metrics.resampling import RESAMPLES, check_resamples
 
 
 class Fit(Result):
@@ -135,6 +135,7 @@ def correlate(
     xs = numbers(x, "x")
     ys = numbers(y, "y", len(xs))
     if interval == "bca":
+        check_resamples(resamples)
         found = bca_estimates(xs, ys, confidence, resamples, seed)
     else:
         found = {kind: estimate(kind, xs, ys, confidence) for kind in KINDS}
