@@ -7,9 +7,9 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from carb_data import ScoreTable, load
+from carb_data import Dataset, ScoreTable, load
 from carb_metrics import bon_accuracy, compare, equivalence, margins, sequential
-from cli_helpers import Carb, small_dataset
+from cli_helpers import Carb, small_dataset, small_family, small_set
 
 
 def table_of(folder: Path, scorer: str) -> ScoreTable:
@@ -115,3 +115,36 @@ def test_a_margin_and_evidence_that_may_be_looked_at_again(carb: Carb, finished_
     ended = carb("compare", *pair, "--margin", 2)
     assert ended.code == 2
     assert "margin must lie between 0 and 1" in ended.err
+
+
+def test_each_table_says_which_sets_it_counts(carb: Carb, tmp_path: Path) -> None:
+    """Twelve mirrored sets, three of them main, and two of one place."""
+    families = [item for n in range(3) for item in small_family(n)]
+    Dataset([*families, small_set(90), small_set(91)]).save(tmp_path / "data.jsonl")
+    run = ("--scorer", "baseline:length", "baseline:label", "--out", tmp_path / "r")
+    carb("run", "--data", tmp_path / "data.jsonl", *run)
+    out = carb("compare", tmp_path / "r").out
+    assert "All 14 sets count here, mirrors and other kinds included; the report counts the 5 main sets" in out
+    assert "Cultures (main sets), most different first" in out
+    assert "Domains (all sets), most different first" in out
+    found = carb("compare", tmp_path / "r", "--json").json
+    assert [sum(row["n"] for row in found[key]) for key in ("by_culture", "by_domain")] == [5, 14]
+
+
+def test_without_mirrors_there_is_nothing_to_tell_apart(carb: Carb, finished_run: Path) -> None:
+    out = carb("compare", f"{finished_run}#length", f"{finished_run}#random").out
+    assert "main sets" not in out
+    assert "Domains, most different first" in out
+
+
+def test_sets_on_which_a_scorer_failed_are_counted(carb: Carb, data_file: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "r"
+    carb("run", "--data", data_file, "--scorer", "baseline:length", "baseline:random", "--out", folder)
+    assert "failed" not in carb("compare", folder).out
+    frame = ScoreTable.load(folder / "scores.parquet").frame
+    item, name = pl.col("item_id").cast(pl.String), pl.col("scorer").cast(pl.String)
+    lost = (name == "baseline:length") & item.is_in(["set-1", "set-4"]) & pl.col("perturbation").is_null()
+    ScoreTable(frame.with_columns(pl.when(~lost).then("score").alias("score"))).save(folder / "scores.parquet")
+    assert "Sets on which a scorer failed count as wrong: 2 of a, 0 of b." in carb("compare", folder).out
+    found = carb("compare", folder, "--json").json
+    assert (found["errors_a"], found["errors_b"]) == (2, 0)

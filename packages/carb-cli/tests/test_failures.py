@@ -164,6 +164,9 @@ class TestCommand:
         text = carb("failures", finished_run, "--scorer", "baseline:length", "--examples", "1", "--top", "2")
         assert text.code == 0
         assert "All of them miss" in text.out
+        assert (
+            "Accuracy is over main sets, as in the report; what follows is over all sets, mirrors included." in text.out
+        )
 
     def test_a_share_is_that_of_the_report(self, carb, tmp_path):
         """Ties and mirrored sets count here as they count there."""

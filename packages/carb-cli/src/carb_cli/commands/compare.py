@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
+import polars as pl
 from pydantic import Field
 
 from carb_cli import display
@@ -38,6 +39,9 @@ class Compared(Comparison, Output):
     better: Literal["a", "b"] | None
     """Null where the difference is not significant at the confidence asked for."""
     confidence: float
+    errors_a: int
+    """The number of compared sets on which a failed; they count as wrong."""
+    errors_b: int
     sequential: Sequential
     """Evidence that stays valid however often one looks, for example after every further set."""
     equivalence: Equivalence | None
@@ -45,6 +49,7 @@ class Compared(Comparison, Output):
     by_culture: tuple[ComparedGroup, ...]
     """Over the main sets alone where there are mirrors."""
     by_domain: tuple[ComparedGroup, ...]
+    """Over all sets, mirrors included, as the whole comparison is."""
     items: tuple[Disagreement, ...]
     """The sets on which they differ most, by the difference of their margins."""
 
@@ -90,6 +95,8 @@ def compare(
         **{**dict(whole), "a": name_a, "b": name_b},
         better=("a" if whole.difference > 0 else "b") if significant and whole.difference else None,
         confidence=confidence,
+        errors_a=_failed(table_a, table_b),
+        errors_b=_failed(table_b, table_a),
         sequential=sequential(table_a, table_b, alpha=1 - confidence),
         equivalence=None if margin is None else equivalence(table_a, table_b, margin, alpha=1 - confidence),
         by_culture=_groups(main_sets(table_a), main_sets(table_b), "culture", confidence),
@@ -133,6 +140,13 @@ def _shared_sets(a: Dataset, b: Dataset) -> Dataset:
     return Dataset(shared)
 
 
+def _failed(table: ScoreTable, other: ScoreTable) -> int:
+    """The number of sets of both on which the table's scorer failed."""
+    ids, sets = pl.col("item_id").cast(pl.String), other.frame["item_id"].cast(pl.String).unique()
+    failed = pl.col("perturbation").is_null() & pl.col("score").is_null() & ids.is_in(sets.to_list())
+    return table.frame.filter(failed)["item_id"].n_unique()
+
+
 def _groups(a: ScoreTable, b: ScoreTable, key: str, confidence: float) -> tuple[ComparedGroup, ...]:
     found = compare_tables(a, b, by=key, confidence=confidence).groups
     return tuple(sorted(found, key=lambda group: (-abs(group.difference), group.key)))
@@ -169,6 +183,14 @@ def _show(found: Compared) -> None:
     display.say(f"b  {b}: {percent(found.accuracy_b)}%")
     display.say(f"a − b  {points}, {display.p_clause(found.p)} (McNemar, mid-p), {found.n} sets,")
     display.say(f"       {found.only_a} won by a alone, {found.only_b} by b alone.")
+    if found.errors_a or found.errors_b:
+        display.say(f"Sets on which a scorer failed count as wrong: {found.errors_a} of a, {found.errors_b} of b.")
+    main = sum(group.n for group in found.by_culture)
+    if main < found.n:
+        display.say(
+            f"All {found.n:,} sets count here, mirrors and other kinds included; the report counts the {main:,} main "
+            "sets alone, and so does the table of cultures."
+        )
     if found.better is not None:
         display.say(f"{found.better} is better; a difference like this is unlikely to be noise.")
     else:
@@ -186,7 +208,8 @@ def _show(found: Compared) -> None:
     )
     if found.equivalence is not None:
         _show_equivalence(found.equivalence, found.confidence)
-    for title, groups in (("Cultures", found.by_culture), ("Domains", found.by_domain)):
+    tables = (("Cultures", "main sets", found.by_culture), ("Domains", "all sets", found.by_domain))
+    for title, which, groups in tables:
         columns = [title.lower()[:-1], "sets", "a %", "b %", "a − b", "interval", "p, Holm"]
         rows = [
             (
@@ -200,7 +223,9 @@ def _show(found: Compared) -> None:
             )
             for g in groups
         ]
-        display.table(f"{title}, most different first", columns, rows, right=columns[1:])
+        display.table(
+            f"{title}{f' ({which})' * (main < found.n)}, most different first", columns, rows, right=columns[1:]
+        )
     if found.items:
         shown = [(i.item_id, i.winner, f"{i.margin_a:+.2f}", f"{i.margin_b:+.2f}", i.prompt[:60]) for i in found.items]
         display.table("Sets on which they differ most", ["set", "won by", "margin a", "margin b", "prompt"], shown)

@@ -92,6 +92,7 @@ def _show(found: Failures, top: int) -> None:
     display.table(
         "Good scorers", ["scorer", "accuracy %", "lower limit %"], rows, right=["accuracy %", "lower limit %"]
     )
+    display.say("Accuracy is over main sets, as in the report; what follows is over all sets, mirrors included.")
     display.say(
         f"All of them miss {found.missed} of {found.sets} sets; if their misses were independent, it would be "
         f"{found.expected:.1f}. In {percent(found.same_answer)}% of the missed sets all pick the same wrong answer."
