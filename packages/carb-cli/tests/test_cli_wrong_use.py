@@ -247,3 +247,12 @@ def test_a_terminal_of_no_width_shows_all(finished_run: Path) -> None:
     )
     assert "baseline:length" in first
     assert first == second
+
+
+def test_values_without_the_name_of_their_option(carb: Carb) -> None:
+    clear(carb("run", "carb-seed", "baseline:length"), "Unused Tokens", "such as --data FILE")
+
+
+@pytest.mark.parametrize("difference", ["3", "nan"])
+def test_a_difference_that_is_none(carb: Carb, difference: str) -> None:
+    clear(carb("power", difference), "difference of two accuracies must lie between -1 and 1", difference)

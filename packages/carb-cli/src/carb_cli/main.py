@@ -170,7 +170,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     Returns:
         0 on success, 1 when a check that was asked for failed, 2 on wrong use, 130 when interrupted.
     """
-    from cyclopts import CycloptsError
+    from cyclopts import CycloptsError, UnusedCliTokensError
 
     arguments = list(sys.argv[1:] if argv is None else argv)
     _arguments[:] = arguments
@@ -187,8 +187,10 @@ def main(argv: Sequence[str] | None = None) -> int:
         return USAGE
     try:
         result = application(arguments)(arguments)
-    except CycloptsError:
-        return USAGE  # cyclopts has printed what is wrong
+    except CycloptsError as error:  # cyclopts has printed what is wrong
+        if isinstance(error, UnusedCliTokensError):
+            sys.stderr.write("Write the option's name before a value, such as --data FILE; --help lists the names.\n")
+        return USAGE
     except KeyboardInterrupt:
         sys.stderr.write("\nInterrupted.\n")
         return INTERRUPTED

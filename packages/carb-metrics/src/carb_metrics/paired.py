@@ -373,6 +373,10 @@ def sets_needed(
         CarbError: a value out of range.
     """
     level, strength = _normal_pair(alpha, power)
+    if not abs(difference) <= 1:
+        raise CarbError(
+            f"The difference of two accuracies must lie between -1 and 1, for example 0.03; got {difference}."
+        )
     if not abs(difference) <= discordance <= 1:
         raise CarbError(
             f"discordance must lie between the size of the difference ({abs(difference)}) and 1; got {discordance}."
