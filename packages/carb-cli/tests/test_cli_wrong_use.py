@@ -255,4 +255,4 @@ def test_values_without_the_name_of_their_option(carb: Carb) -> None:
 
 @pytest.mark.parametrize("difference", ["3", "nan"])
 def test_a_difference_that_is_none(carb: Carb, difference: str) -> None:
-    clear(carb("power", difference), "difference of two accuracies must lie between -1 and 1", difference)
+    clear(carb("power", difference), "difference of accuracies must lie between -1 and 1", difference)

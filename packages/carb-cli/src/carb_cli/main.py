@@ -164,13 +164,21 @@ def _is_surrogate(text: str) -> bool:
     return any("\ud800" <= character <= "\udfff" for character in text)
 
 
+def _advise(error: Exception) -> None:
+    """Cyclopts has printed what is wrong; of values without a name it does not say what to do."""
+    from cyclopts import UnusedCliTokensError
+
+    if isinstance(error, UnusedCliTokensError):
+        sys.stderr.write("Write the option's name before a value, such as --data FILE; --help lists the names.\n")
+
+
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line.
 
     Returns:
         0 on success, 1 when a check that was asked for failed, 2 on wrong use, 130 when interrupted.
     """
-    from cyclopts import CycloptsError, UnusedCliTokensError
+    from cyclopts import CycloptsError
 
     arguments = list(sys.argv[1:] if argv is None else argv)
     _arguments[:] = arguments
@@ -187,9 +195,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         return USAGE
     try:
         result = application(arguments)(arguments)
-    except CycloptsError as error:  # cyclopts has printed what is wrong
-        if isinstance(error, UnusedCliTokensError):
-            sys.stderr.write("Write the option's name before a value, such as --data FILE; --help lists the names.\n")
+    except CycloptsError as error:
+        _advise(error)
         return USAGE
     except KeyboardInterrupt:
         sys.stderr.write("\nInterrupted.\n")

@@ -350,6 +350,20 @@ def adjust(p: npt.ArrayLike, method: str = "holm") -> Floats:
     return adjusted
 
 
+def check_difference(difference: float, discordance: float) -> None:
+    """Refuse what two accuracies cannot have.
+
+    Raises:
+        CarbError: a difference of more than 1, or more than the share of sets that only one of both wins.
+    """
+    if not abs(difference) <= 1:
+        raise CarbError(f"A difference of accuracies must lie between -1 and 1, for example 0.03; got {difference}.")
+    if not abs(difference) <= discordance <= 1:
+        raise CarbError(
+            f"discordance must lie between the size of the difference ({abs(difference)}) and 1; got {discordance}."
+        )
+
+
 def sets_needed(
     difference: float, discordance: float, *, alpha: float = 0.05, power: float = 0.8, design_effect: float = 1.0
 ) -> int | None:
@@ -373,14 +387,7 @@ def sets_needed(
         CarbError: a value out of range.
     """
     level, strength = _normal_pair(alpha, power)
-    if not abs(difference) <= 1:
-        raise CarbError(
-            f"The difference of two accuracies must lie between -1 and 1, for example 0.03; got {difference}."
-        )
-    if not abs(difference) <= discordance <= 1:
-        raise CarbError(
-            f"discordance must lie between the size of the difference ({abs(difference)}) and 1; got {discordance}."
-        )
+    check_difference(difference, discordance)
     if difference == 0:
         return None
     root = level * math.sqrt(discordance) + strength * math.sqrt(discordance - difference**2)

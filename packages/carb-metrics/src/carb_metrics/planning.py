@@ -10,6 +10,7 @@ from carb_data import CarbError
 from carb_metrics.cells import Result
 from carb_metrics.clusters import design
 from carb_metrics.intervals import Floats, check_alpha, wilson
+from carb_metrics.paired import check_difference
 
 __all__ = ["PowerRow", "simulate_power"]
 
@@ -59,8 +60,7 @@ def simulate_power(
         CarbError: a value out of range.
     """
     check_alpha(alpha)
-    if not abs(difference) <= discordance <= 1:
-        raise CarbError(f"discordance must lie between {abs(difference)} and 1; got {discordance}.")
+    check_difference(difference, discordance)
     if min(sets, default=0) < 2 or min(cultures, cluster, comparisons, simulations) < 1 or not 0 <= alike <= 1:
         raise CarbError("sets must be at least 2; cultures, cluster, comparisons at least 1; alike from 0 to 1.")
     rng = np.random.default_rng(seed)
