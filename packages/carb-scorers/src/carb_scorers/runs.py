@@ -137,8 +137,8 @@ def _kept(folder: RunFolder, now: Set[str]) -> list[_Outcome]:
             folder.path, f"scorers that are not named now, made by carb-scorers {theirs} (this is {mine})"
         )
     frame = ScoreTable.load(folder.path / "scores.parquet").frame
-    lines = (folder.path / "errors.jsonl").read_text(encoding="utf-8").splitlines()
-    errors = [ErrorRow.model_validate_json(line) for line in lines]
+    lines = (folder.path / "errors.jsonl").read_text(encoding="utf-8").split("\n")
+    errors = [ErrorRow.model_validate_json(line) for line in lines if line]
     return [
         _Outcome(
             ScoreTable(frame.filter(pl.col("scorer") == record.spec.name)),

@@ -71,7 +71,7 @@ def _raw(file: Path, part: Part, source: str) -> Iterator[Any]:
         return
     try:
         if part.format == "jsonl":
-            yield from (json.loads(line) for line in text.splitlines() if line.strip())
+            yield from (json.loads(line) for line in text.split("\n") if line.strip())
             return
         content = json.loads(text)
         for step in filter(None, part.records.split(".")):
