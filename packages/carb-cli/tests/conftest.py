@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from carb_cli import main
+from carb_cli import display, main
 
 sys.path.insert(0, str(Path(__file__).parent))  # cli_helpers, a module of these tests
 
@@ -15,8 +15,9 @@ from cli_helpers import BASELINES, Carb, Ended, small_dataset
 
 
 @pytest.fixture
-def carb(capsys: pytest.CaptureFixture[str]) -> Carb:
-    """Run ``carb`` with arguments, in this process."""
+def carb(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Carb:
+    """Run ``carb`` with arguments, in this process. It prints as wide as to a file, whatever runs the tests."""
+    monkeypatch.setattr(display.console, "width", display.PIPED_WIDTH)
 
     def call(*arguments: object) -> Ended:
         capsys.readouterr()

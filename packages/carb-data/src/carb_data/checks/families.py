@@ -7,6 +7,8 @@ from collections.abc import Iterable, Iterator
 from carb_data.checks.report import Finding
 from carb_data.models import BonSet, Role
 
+__all__ = ["find_incomplete_families"]
+
 
 def find_incomplete_families(items: Iterable[BonSet]) -> Iterator[Finding]:
     """Families in which an answer is right in no set, or is missing from one. Each is reported at its first set."""
