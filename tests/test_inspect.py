@@ -116,8 +116,11 @@ def test_what_is_missing_is_said(tmp_path: Path, scorer: Any, sample: Sample, sa
     assert said in log.error.message
 
 
-def test_culture_and_language_of_all_samples(tmp_path: Path) -> None:
-    log = run(as_inspect_scorer("baseline:length", **PLACE), [Sample(input="Was?", target="")], ["vier"], tmp_path)
+@pytest.mark.parametrize("metadata", [None, {"culture": None, "language": None}])
+def test_culture_and_language_of_all_samples(tmp_path: Path, metadata: dict[str, Any] | None) -> None:
+    samples = [Sample(input="Was?", target="", metadata=metadata)]
+    log = run(as_inspect_scorer("baseline:length", **PLACE), samples, ["vier"], tmp_path)
+    assert log.status == "success", log.error
     assert [score.value for score in values(log)] == [4.0]
 
 

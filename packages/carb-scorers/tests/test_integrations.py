@@ -239,6 +239,12 @@ def test_what_is_opened_here_is_opened_again_elsewhere() -> None:
     assert there.name == "baseline:length"
 
 
+def test_verls_lists_are_of_one_length() -> None:
+    many = as_verl_reward(Fake(comparative=True), batch=True)
+    with pytest.raises(CarbError, match="2 responses and 1 extra_info"):
+        many(["", ""], ["a", "b"], ["", ""], [INFO])
+
+
 def test_verl_needs_the_prompt() -> None:
     one = as_verl_reward(Fake())
     with pytest.raises(CarbError, match="lacks prompt, culture;"):

@@ -44,8 +44,9 @@ def as_inspect_scorer(
             used = opened.get()
             alone = used.spec.kind in ASKED_WITHOUT_CULTURE
             default = {"culture": UNKNOWN, "language": UNDETERMINED} if alone else {"culture": None, "language": None}
-            given = {"culture": culture, "language": language}
-            metadata = default | {k: v for k, v in given.items() if v is not None} | (state.metadata or {})
+            metadata = dict(default)
+            for given in ({"culture": culture, "language": language}, state.metadata or {}):
+                metadata |= {name: value for name, value in given.items() if value is not None}
             missing = [name for name in ("culture", "language") if metadata[name] is None]
             if missing:
                 raise CarbError(

@@ -43,6 +43,8 @@ def as_verl_reward(
     opened = Opened(scorer)
 
     def score(responses: Sequence[str], infos: Sequence[Mapping[str, Any] | None]) -> list[float]:
+        if len(responses) != len(infos):
+            raise CarbError(f"verl gave {len(responses)} responses and {len(infos)} extra_info; they go together.")
         texts = [_text(response, info) for response, info in zip(responses, infos, strict=True)]
         used = opened.get()
         if used.spec.comparative and not batch:
