@@ -508,6 +508,7 @@ def test_a_family_without_the_set_of_an_answer_is_left_out_and_said(carb: Carb, 
     assert "50.0%" not in ended.out.split("Left out")[0]
     page = (tmp_path / "r.html").read_text(encoding="utf-8")
     assert f'<td data-v="{whole}">{whole}<small>2 left out</small></td>' in page
+    assert ("families (2 incomplete ones are left out)" in page) == (whole > 0)
     assert "earns exactly –" not in page
     rows = carb("report", run, "--json", "-").json["families"]["rows"]
     assert {(row["families"], row["incomplete"], row["chance"]) for row in rows} == {

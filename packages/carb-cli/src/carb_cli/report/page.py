@@ -177,10 +177,12 @@ def _of_families(report: Report, models: Sequence[str]) -> str:
     name, found, still = safe(labels(report.scorers)[best.scorer]), best.accuracy, best.still
     limits = f"[{percent(found.low)} – {percent(found.high)}]"
     settled = found.p is not None and found.p < 1 - report.confidence
+    ones = "one is" if best.incomplete == 1 else "ones are"
+    left_out = f" ({best.incomplete:,} incomplete {ones} left out)" if best.incomplete else ""
     clear = "clearly more than" if (found.estimate or 0.0) > (best.chance or 0.0) else "clearly less than"
     return (
         f"When only the place in the question changes, {name} picks the right answer in {percent(found.estimate)}% "
-        f"{limits} of {best.sets:,} sets in {best.families:,} families, "
+        f"{limits} of {best.sets:,} sets in {best.families:,} families{left_out}, "
         f"{clear if settled else 'which cannot be told from'} the {percent(best.chance)}% of a model that "
         f"does not read the place; in {percent(still.estimate)}% of the families its pick does not move at all."
     )
