@@ -28,7 +28,7 @@ from carb_data.perturb import perturb
 from carb_data.sources.models import Reference
 from carb_scorers.models.construction import ConstructionModels
 
-pytestmark = pytest.mark.real_model
+pytestmark = pytest.mark.real
 
 TEXTS = {
     "german": "On Sunday the shops are closed, and people go for a walk or have coffee and cake.",

@@ -11,7 +11,7 @@ from carb_scorers.bon import bon_curve, collect, open_policy, score_pool
 from carb_scorers.bon.outcome import grade_pool
 from carb_scorers.bon.policies import policy_prompts
 
-pytestmark = pytest.mark.real_model
+pytestmark = pytest.mark.real
 
 
 @pytest.fixture(scope="module")

@@ -17,7 +17,7 @@ from carb_data.construct import Completion, EmbedderSpec, ModelSpec
 from carb_data.perturb import perturb
 from carb_scorers.models.construction import ConstructionModels
 
-pytestmark = pytest.mark.real_model
+pytestmark = pytest.mark.real
 
 MODEL = ModelSpec(model="planted", url="http://localhost:1/v1")
 SETS = Dataset([item for item in load("carb-seed@1") if item.perturbed][5::20])

@@ -29,7 +29,7 @@ def loaded(request):
     return AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32), tokenizer
 
 
-pytestmark = pytest.mark.real_model
+pytestmark = pytest.mark.real
 
 
 def test_gemma_s_end_of_text_in_a_response_is_no_end_of_text_in_training(gemma):
