@@ -1,5 +1,8 @@
-"""Development sessions: ``nox -s demo``, ``tests``, ``lint``, ``types``, ``isolation``, ``lowest``, ``build``,
-``docs``, ``bench``, ``browser``, and one session for each library that needs an environment of its own.
+"""Development sessions.
+
+``tests``, ``lint``, ``types``, ``isolation``, ``docs`` and ``size`` pass with every change; ``demo``, ``real``,
+``coverage``, ``browser``, ``lowest``, ``build`` and ``bench`` with a release; and there is one session for each library
+that needs an environment of its own.
 
 Sessions that run the whole workspace share one environment, ``.nox/dev``, which is made once and remade when
 ``constraints.txt`` or a package's ``pyproject.toml`` changes. pip is used throughout, with pinned versions.
@@ -18,7 +21,7 @@ import nox
 nox.needs_version = ">=2024.10.9"
 nox.options.default_venv_backend = "venv"
 nox.options.reuse_existing_virtualenvs = True
-nox.options.sessions = ["tests", "lint", "types", "isolation", "docs"]
+nox.options.sessions = ["tests", "lint", "types", "isolation", "docs", "size"]
 nox.options.error_on_external_run = False
 
 ROOT = Path(__file__).parent
@@ -31,6 +34,10 @@ BUILD_TOOLS = ["hatchling", "editables"]
 TESTING = ["pytest", "hypothesis"]
 PARALLEL = ["pytest-xdist"]
 """Runs test files in several processes."""
+SPREAD = ["-n", "auto", "--dist", "loadfile", "--no-loadscope-reorder"]
+"""A process for each core, each computing in one thread; a file's tests stay together, since they share models."""
+ALL = "-m="
+"""Takes the tests that a plain run leaves out."""
 RELEASING = ["build", "twine"]
 ISOLATED_EXTRAS = {
     "carb-data": ["checks", "construct", "datasets", "fetch", "hf", "pdf"],
@@ -109,28 +116,49 @@ def demo(session: nox.Session) -> None:
 
 @nox.session(python=False)
 def tests(session: nox.Session) -> None:
-    """The whole suite, real models included."""
+    """What a newcomer runs: every contract and every statistic, with one real model, one real server and one kill."""
     environment = dev(session)
     python = executable(environment, "python")
     session.run(python, "tests/small_models.py", "gemma3-270m", silent=True, stderr=None)
-    # A process for each core, each computing in one thread; a file's tests stay together, since they share models.
-    spread = ["-n", "auto", "--dist", "loadfile", "--no-loadscope-reorder"]
-    session.run(python, "-m", "pytest", *spread, *session.posargs, env={"OMP_NUM_THREADS": "1"})
+    session.run(python, "-m", "pytest", *SPREAD, *session.posargs, env={"OMP_NUM_THREADS": "1"})
+
+
+def marked(session: nox.Session, marker: str, *options: str, **env: str) -> None:
+    """The tests with one marker."""
+    python = executable(dev(session), "python")
+    session.run(python, "-m", "pytest", f"-m={marker}", *options, *session.posargs, env={"OMP_NUM_THREADS": "1", **env})
+
+
+@nox.session(python=False)
+def real(session: nox.Session) -> None:
+    """Real models, servers and trainers, longer than a newcomer waits."""
+    marked(session, "real", *SPREAD)
+
+
+@nox.session(python=False)
+def coverage(session: nox.Session) -> None:
+    """How often each interval holds the truth, simulated over hard designs; prints the table of the method page."""
+    marked(session, "coverage", "--capture=no")
+
+
+@nox.session(python=False)
+def size(session: nox.Session) -> None:
+    """How large the project is beside its budgets."""
+    session.run(executable(dev(session), "python"), "benchmarks/size.py")
 
 
 @nox.session(python=False)
 def browser(session: nox.Session) -> None:
     """The report in a headless Chromium (Debian: apt-get install chromium); screenshots are kept in .nox/browser."""
-    python = executable(dev(session), "python")
-    kept = {"CARB_ARTEFACTS": str(ROOT / ".nox" / "browser")}
-    session.run(python, "-m", "pytest", "-m", "browser", "tests", *session.posargs, env=kept)
+    marked(session, "browser", "tests", CARB_ARTEFACTS=str(ROOT / ".nox" / "browser"))
 
 
 @nox.session(python=False)
 def docs(session: nox.Session) -> None:
-    """The documentation site, built strictly into .nox/site."""
+    """Every block of the pages is run, and the site is built strictly into .nox/site."""
     python = executable(dev(session), "python")
     session.run(python, "-m", "pip", "install", "--quiet", "--constraint", str(CONSTRAINTS), *SITE)
+    marked(session, "docs", *SPREAD)
     session.run(python, "docs/make_site.py")
 
 
@@ -261,7 +289,7 @@ def vllm(session: nox.Session) -> None:
         for name in ("vllm_backend", "vllm_bounds", "vllm_policy", "vllm_parity", "server_vllm", "server_vllm_rewards")
     ]
     lenient = ["-W", "ignore::pytest.PytestUnraisableExceptionWarning"]  # vLLM leaves ZeroMQ contexts open at its end
-    session.run(python, "-m", "pytest", *lenient, *tests, *session.posargs)
+    session.run(python, "-m", "pytest", ALL, *lenient, *tests, *session.posargs)
 
 
 @nox.session(python=False)
@@ -269,7 +297,7 @@ def ray(session: nox.Session) -> None:
     """The Ray engine on a local cluster, with one of two workers killed."""
     python = environment_of_its_own(session, "ray", "ray[data]==2.60.0")
     editable(session, python, "carb-data", "carb-metrics", "carb-scorers", "tal-rlvr", "carb-cli")
-    session.run(python, "-m", "pytest", "tests/test_ray_engine.py", *session.posargs)
+    session.run(python, "-m", "pytest", ALL, "tests/test_ray_engine.py", *session.posargs)
 
 
 @nox.session(python=False)
@@ -278,7 +306,7 @@ def inspect(session: nox.Session) -> None:
     python = environment_of_its_own(session, "inspect", "inspect-ai==0.3.285")
     editable(session, python, "carb-data", "carb-scorers")
     lenient = ["-W", "ignore::pytest.PytestUnraisableExceptionWarning"]  # Inspect leaves streams open at its end
-    session.run(python, "-m", "pytest", *lenient, "tests/test_inspect.py", *session.posargs)
+    session.run(python, "-m", "pytest", ALL, *lenient, "tests/test_inspect.py", *session.posargs)
 
 
 @nox.session(python=False)
@@ -288,7 +316,7 @@ def harnesses(session: nox.Session) -> None:
     python = environment_of_its_own(session, "harnesses", *needs)
     editable(session, python, "carb-data", "carb-metrics", "carb-scorers[hf]", "tal-rlvr", "carb-cli")
     lenient = ["-W", "default"]  # of what both import
-    session.run(python, "-m", "pytest", *lenient, "tests/test_harnesses.py", *session.posargs)
+    session.run(python, "-m", "pytest", ALL, *lenient, "tests/test_harnesses.py", *session.posargs)
 
 
 @nox.session(python=False)
@@ -299,7 +327,7 @@ def verl(session: nox.Session) -> None:
     editable(session, python, "carb-data", "carb-metrics", "carb-scorers", "tal-rlvr")
     lenient = ["-W", "default"]  # of what verl and Ray import
     tests = ["tests/test_verl_real.py", "tests/test_verl_judge.py"]
-    session.run(python, "-m", "pytest", *lenient, *tests, *session.posargs)
+    session.run(python, "-m", "pytest", ALL, *lenient, *tests, *session.posargs)
 
 
 @nox.session(python=False)
@@ -308,7 +336,7 @@ def verifiers(session: nox.Session) -> None:
     needs = ["verifiers==0.4.0", "polars>=1.30", "jinja2>=3.1", "torch==2.13.0", "transformers==5.23.0"]
     python = environment_of_its_own(session, "verifiers", *needs)
     editable(session, python, "carb-data", "carb-metrics", "carb-scorers", "tal-rlvr")
-    session.run(python, "-m", "pytest", "tests/test_verifiers_real.py", *session.posargs)
+    session.run(python, "-m", "pytest", ALL, "tests/test_verifiers_real.py", *session.posargs)
 
 
 @nox.session(python=False)
@@ -327,7 +355,9 @@ def gpu(session: nox.Session) -> None:
     session.run(python, "-m", "pip", "install", "--quiet", "--no-build-isolation", "deepspeed==0.19.8")
     editable(session, python, "carb-data", "carb-metrics", "carb-scorers[hf]", "tal-rlvr[train]")
     lenient = ["-W", "default"]  # of what DeepSpeed imports
-    session.run(python, "-m", "pytest", *lenient, "tests/test_gpu_stack.py", "tests/test_sharded.py", *session.posargs)
+    session.run(
+        python, "-m", "pytest", ALL, *lenient, "tests/test_gpu_stack.py", "tests/test_sharded.py", *session.posargs
+    )
 
 
 @nox.session(python=False)

@@ -1,8 +1,8 @@
 """Builds the documentation site: ``nox -s docs``.
 
-Pages are gathered in ``.nox/docs``: those of ``docs/``, the README of each package, and the reference, which is made
-again. Links between files of the repository become links between pages; links to other files become their path. Then
-zensical builds it strictly, so that a link to nowhere is an error.
+Pages are gathered in ``.nox/docs``: those of ``docs/``, and the reference, which is made from the code. Links between
+files of the repository become links between pages; links to other files become their path. Then zensical builds it
+strictly, so that a link to nowhere is an error.
 
 Usage: python docs/make_site.py
 """
@@ -15,12 +15,11 @@ import subprocess
 import sys
 from pathlib import Path
 
-from make_reference import pages
+from make_reference import generated
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
 STAGE = ROOT / ".nox" / "docs"
-PACKAGES = ["carb-data", "carb-metrics", "carb-scorers", "tal-rlvr", "carb-cli"]
 _LINK = re.compile(r"(!?)\[([^\]\n]*)\]\(([^()\s]+)\)")
 _FENCE = re.compile(r"(^```.*?^```$)", flags=re.DOTALL | re.MULTILINE)
 _NAMED = re.compile(r"^```(\w+) (\S+)$", flags=re.MULTILINE)
@@ -29,8 +28,7 @@ _COMMENT = re.compile(r"^<!--.*?-->\n", flags=re.DOTALL | re.MULTILINE)
 
 def sources() -> dict[Path, str]:
     """Which file of the repository becomes which page."""
-    found = {path: str(path.relative_to(DOCS)) for path in sorted(DOCS.rglob("*.md"))}
-    return found | {ROOT / "packages" / name / "README.md": f"packages/{name}.md" for name in PACKAGES}
+    return {path: str(path.relative_to(DOCS)) for path in sorted(DOCS.rglob("*.md"))}
 
 
 def relinked(text: str, source: Path, page: str) -> str:
@@ -62,14 +60,8 @@ def relinked(text: str, source: Path, page: str) -> str:
 def gather() -> None:
     """Fill the folder from which the site is built."""
     shutil.rmtree(STAGE, ignore_errors=True)
-    for path, text in pages().items():
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text, encoding="utf-8")
-    for source, page in sources().items():
-        text = relinked(source.read_text(encoding="utf-8"), source, page)
-        if page.startswith("packages/"):
-            module = source.parent.name.replace("-", "_")
-            text += f"\n\nIts functions and classes: [{module}](../api/{module}.md)\n"
+    made = {page: relinked(source.read_text(encoding="utf-8"), source, page) for source, page in sources().items()}
+    for page, text in (made | generated()).items():
         (STAGE / page).parent.mkdir(parents=True, exist_ok=True)
         (STAGE / page).write_text(text, encoding="utf-8")
     shutil.copytree(DOCS / "images", STAGE / "images", dirs_exist_ok=True)
