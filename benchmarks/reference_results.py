@@ -49,7 +49,7 @@ RUNS = (
     Wanted("smollm-likelihood", (SMOLLM_LIKELIHOOD,), 240, seconds="2.6 s a set"),
     Wanted("bradley-terry", ("SmolLM2 135M, Bradley-Terry=classifier:models/bradley-terry",), 240, "author",
            seconds="train it first: benchmarks/reference_model.py, about 10 s for each of 24 steps"),
-    Wanted("think-as-locals", ("SmolLM2 135M, Think-as-Locals=think:models/think-as-locals?pairs=knockout",), 100,
+    Wanted("think-as-locals", ("SmolLM2 135M, Think-as-Locals=think:models/think-as-locals",), 100,
            "author", cultures=("english",),
            seconds="10 s a set; train it first: benchmarks/think_as_locals.py, arm C+A, seed 1"),
     Wanted("open-baselines", BASELINES, 1200, data=OPEN, seconds="10 s"),

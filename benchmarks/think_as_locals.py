@@ -273,7 +273,7 @@ def perturbed(models: dict[str, Path], file: Path, limit: int | None) -> None:
     else:
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(",".join(COLUMNS) + "\n", encoding="utf-8")
-    judges = {name: asked_once(judge_as_scorer(folder, name=name, pairs="knockout")) for name, folder in models.items()}
+    judges = {name: asked_once(judge_as_scorer(folder, name=name)) for name, folder in models.items()}
     for number, item in enumerate(sets[:limit], 1):
         for name, judge in judges.items():
             if (name, item.id) in done:

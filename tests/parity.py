@@ -44,14 +44,12 @@ CELLS = (
     Cell("judge", "listwise, read, rotated", "mode=listwise&orders=rotated"),
     Cell("judge", "pairwise, read", "mode=pairwise"),
     Cell("judge", "pairwise, read, one order", "mode=pairwise&orders=one"),
-    Cell("judge", "pairwise, read, knockout", "mode=pairwise&pairs=knockout"),
     Cell("judge", "pointwise, read", "mode=pointwise"),
     Cell("judge", "pointwise, read, both scales", "mode=pointwise&orders=both"),
     Cell("judge", "listwise, written", "mode=listwise&read=generate&max_tokens=8"),
     Cell("judge", "pairwise, written", "mode=pairwise&read=generate&max_tokens=8"),
     Cell("judge", "pointwise, written", "mode=pointwise&read=generate&max_tokens=8"),
     Cell("think", "pairs, written", "read=verdict"),
-    Cell("think", "pairs, written, knockout", "read=verdict&pairs=knockout&orders=one"),
 )
 BACKENDS = {"hf": "`hf`", "openai": "`openai`", "vllm": "`vllm`", "vllm-server": "`openai` on vLLM's server"}
 """Backends and the heads of their columns."""

@@ -100,26 +100,16 @@ def strengths(wins: dict[tuple[int, int], float]) -> list[float]:
     return s.detach().tolist()
 
 
-def pairwise(share: Callable[[int, int], float], *, both: bool, knockout: bool) -> list[float]:
+def pairwise(share: Callable[[int, int], float], *, both: bool) -> list[float]:
     """Scores of the texts from the share with which the first of two, by their places, wins."""
     wins: dict[tuple[int, int], float] = {}
 
-    def meet(i: int, j: int) -> int:
+    for i, j in combinations(range(3), 2):
         for a, b in ((i, j), (j, i)) if both else ((i, j),):
             won = share(a, b)
             wins[a, b] = wins.get((a, b), 0.0) + won
             wins[b, a] = wins.get((b, a), 0.0) + 1 - won
-        return i if wins[i, j] >= wins[j, i] else j
-
-    if not knockout:
-        for i, j in combinations(range(3), 2):
-            meet(i, j)
-        return strengths(wins)
-    first = meet(0, 1)
-    last = meet(first, 2)
-    through = {first: 1, 2: 1}  # the third goes on without an opponent
-    through[last] += 1
-    return [through.get(i, 0) + 1 / (1 + math.exp(-s)) for i, s in enumerate(strengths(wins))]
+    return strengths(wins)
 
 
 def pointwise(plain: Plain, *, both: bool) -> list[float]:
@@ -164,7 +154,7 @@ def expected(cell: Cell, backend: str, found: dict[str, Any]) -> list[float]:
             p, q = plain.probability(text, "A"), plain.probability(text, "B")
             return p / (p + q)
 
-        return pairwise(share, both="orders=one" not in cell.options, knockout="knockout" in cell.options)
+        return pairwise(share, both="orders=one" not in cell.options)
     return pointwise(plain, both="both" in cell.options)
 
 
@@ -259,7 +249,7 @@ def verdicts(cell: Cell, found: dict[str, Any]) -> list[float]:
         return [float(letter == verdict("listwise", *TEXTS)) for letter in "ABC"]
     if "pointwise" in cell.options:
         return [float(verdict("pointwise", text)) for text in TEXTS]
-    return pairwise(picked, both="orders=one" not in cell.options, knockout="knockout" in cell.options)
+    return pairwise(picked, both="orders=one" not in cell.options)
 
 
 def wanted(cell: Cell, backend: str, found: dict[str, Any]) -> list[float]:

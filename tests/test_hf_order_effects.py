@@ -25,7 +25,6 @@ from carb_scorers.testing import example_dataset
         ("mode=listwise&orders=both", 2, 4, 1),
         ("mode=listwise&orders=rotated", 4, 4, 6),
         ("mode=pairwise", 12, 2, 6),
-        ("mode=pairwise&pairs=knockout", 6, 2, 3),
     ],
 )
 def test_a_judge_that_is_shown_several_orders_is_measured(

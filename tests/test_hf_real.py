@@ -151,17 +151,15 @@ def test_pointwise_and_pairwise_are_usable(gemma: Path) -> None:
     (ratings,) = scored(judge(model(gemma), mode="pointwise", prompt_language="item"), asked)
     assert all(1 < value < 10 for value in ratings.scores.values())
     assert len(set(ratings.scores.values())) == 4  # expected values hardly ever tie
-    (pairs,) = scored(judge(model(gemma), mode="pairwise", pairs="knockout"), asked)
-    assert len(pairs.presentations) == 6
-    assert sorted(map(int, pairs.scores.values())) == [0, 0, 1, 2]  # rounds that each went through, and a part of one
+    (pairs,) = scored(judge(model(gemma), mode="pairwise"), asked)
+    assert len(pairs.presentations) == 12
 
 
 @pytest.mark.parametrize(
     "options",
     [
         {"mode": "listwise", "max_tokens": 48},
-        {"mode": "listwise", "answer": "ranking"},
-        {"mode": "pairwise", "pairs": "knockout"},
+        {"mode": "pairwise"},
         {"mode": "pointwise"},
     ],
     ids=lambda options: "-".join(map(str, options.values())),
@@ -174,7 +172,7 @@ def test_a_chat_model_writes_and_is_parsed(smollm: Path, options: dict[str, Any]
         assert (result.error is not None) == (not result.scores)
         assert result.error is None or result.error.kind == "parse"
         assert result.usage is not None
-        assert 0 < result.usage.output_tokens <= options["max_tokens"] * 6
+        assert 0 < result.usage.output_tokens <= options["max_tokens"] * 12
 
 
 @pytest.mark.parametrize("mode", ["listwise", "pairwise", "pointwise"])

@@ -226,30 +226,3 @@ def test_a_head_of_several_objectives(base: Path) -> None:
         open_scorer(f"classifier:{folder}?objective=long")
     with pytest.raises(CarbError, match="got 2 weights"):
         open_scorer(f"classifier:{folder}?weights=1,2")
-
-
-@pytest.mark.parametrize("rule", ["mean", "majority"])
-def test_an_ensemble_of_models(base: Path, tmp_path: Path, rule: str) -> None:
-    """A classifier, a likelihood and a judge, by what each says alone."""
-    from statistics import fmean, pstdev
-
-    from carb_scorers.testing import check_scorer
-
-    head = tiny_models.folder(base, "llama", "SequenceClassification", pad="<pad>")
-    language = tiny_models.folder(base, "gemma3", "CausalLM", pad="<pad>")
-    specs = [f"classifier:{head}", f"implicit:{language}?reduce=mean", f"judge:{language}?orders=both"]
-    (tmp_path / "members.txt").write_text("\n".join(specs))
-    spec = f"ensemble:{rule}?file={tmp_path / 'members.txt'}"
-    (found,) = scored(spec, request())
-    members = [scored(member, request())[0].scores for member in specs]
-    expected = dict.fromkeys(found.scores, 0.0)
-    for scores in members:
-        if rule == "mean":
-            centre, spread = fmean(scores.values()), pstdev(scores.values())
-            values = {key: (value - centre) / spread for key, value in scores.items()}
-        else:
-            values = {key: float(value == max(scores.values())) for key, value in scores.items()}
-        expected = {key: value + values[key] / 3 for key, value in expected.items()}
-    assert found.scores == pytest.approx(expected, abs=1e-6)
-    assert found.usage is not None
-    anyio.run(check_scorer, open_scorer(spec))

@@ -103,9 +103,9 @@ def arguments(server: Server, data: Path, *more: str, options: str = "") -> list
     return ["run", "--data", str(data), "--scorer", spec, "--out", str(data.parent / "out"), "--quiet", *more]
 
 
-@pytest.mark.parametrize("options", ["read=verdict", "read=logprob", "read=logprob&pairs=knockout&orders=one"])
+@pytest.mark.parametrize("options", ["read=verdict", "read=logprob"])
 def test_think_asks_a_server_as_a_judge_does(serve: Callable[..., Server], data: Path, options: str) -> None:
-    """Every pair in both orders, or a knockout; by the verdict, or by its probability behind the criteria."""
+    """Every pair in both orders; by the verdict, or by its probability behind the criteria."""
     pytest.importorskip("tal_rlvr")
     from tal_rlvr.judgement import write_judgement
 
@@ -124,14 +124,10 @@ def test_think_asks_a_server_as_a_judge_does(serve: Callable[..., Server], data:
     spec = f"think:m?backend=openai&url={server.url}&max_new_tokens=99&{options}"
     (result,) = anyio.run(open_scorer(spec).score, [request()])
     assert result.error is None
-    knockout = "knockout" in options
-    assert len(server.prompts) == (3 if knockout else 12)
+    assert len(server.prompts) == 12
     share = 1.0 if "verdict" in options else 1 / (1 + math.exp(-2.0))
     assert all(p.scores[p.order[0]] == pytest.approx(share) for p in result.presentations)
-    if knockout:
-        assert max(result.scores, key=result.scores.__getitem__) == "0"  # A wins each time
-    else:
-        assert set(result.scores.values()) == {0.0}
+    assert set(result.scores.values()) == {0.0}
 
 
 def test_a_run_in_which_everything_failed_exits_with_1(
@@ -160,7 +156,6 @@ def test_the_letter_in_double_brackets_is_the_pick(serve: Callable[..., Server],
     ("options", "said", "best"),
     [
         ("mode=listwise&read=generate", "[[B]]", None),
-        ("mode=listwise&read=generate&answer=ranking", "[[B > C > A > D]]", None),
         ("mode=pairwise&read=generate", "[[A]]", 0.0),  # who always names the first prefers nobody
         ("mode=pointwise&read=generate", "[[7]]", 7.0),
         ("mode=listwise&read=logprob", {"B": -0.1, "A": -3.0, "C": -4.0, "D": -5.0}, None),

@@ -205,10 +205,8 @@ def test_long_prompts_are_failures_or_cut(judge: Any, smollm: Path) -> None:
     [
         "mode=listwise&read=logprob",
         "mode=pairwise&read=logprob",
-        "mode=pairwise&pairs=knockout&read=logprob",
         "mode=pointwise&read=logprob",
         "mode=listwise&read=generate",
-        "mode=listwise&answer=ranking&read=generate",
         "mode=pairwise&read=generate",
         "mode=pointwise&read=generate",
     ],

@@ -97,7 +97,6 @@ def test_a_plan_scores_nothing(carb: Carb, tmp_path: Path) -> None:
         ("&orders=both", 2),
         ("&mode=pairwise", 12),
         ("&mode=pairwise&orders=one", 6),
-        ("&mode=pairwise&pairs=knockout", 6),
         ("&mode=pointwise", 4),
         ("&mode=pointwise&orders=both", 8),
     ],

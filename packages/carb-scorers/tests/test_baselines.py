@@ -40,9 +40,9 @@ def test_label_looks_for_the_culture() -> None:
     assert label_rule(REQUEST, "People queue.") == 0.0
 
 
-@pytest.mark.parametrize("spec", ["baseline:label", "ensemble:mean?of=baseline:label;baseline:length"])
-def test_label_needs_a_culture_to_look_for(spec: str) -> None:
+def test_label_needs_a_culture_to_look_for() -> None:
     """The message named a culture 'unknown', which nobody had written."""
+    spec = "baseline:label"
     for ask in (lambda: best_of_n(spec, "Was?", ["a", "b"]), lambda: score(spec, ["Was?"], ["a"])):
         with pytest.raises(CarbError, match=r"^baseline:label .*culture=") as caught:
             ask()

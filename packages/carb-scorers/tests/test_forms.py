@@ -230,7 +230,6 @@ def test_what_is_wrong_with_a_file_is_said_by_field(tmp_path: Path, content: str
         ("form=rm-r2", "There is no form 'rm-r2'. Did you mean 'rm-r1'?"),
         ("form=rm-r1&mode=listwise", "has no mode=listwise; it has pairwise"),
         ("form=rm-r1&read=logprob", "form=rm-r1 is read with read=generate alone"),
-        ("form=rewardbench2&answer=ranking", "form=rewardbench2 cannot ask for a ranking"),
     ],
 )
 def test_wrong_use_of_a_form_is_told_before_a_model_is_loaded(options: str, said: str, tmp_path: Path) -> None:

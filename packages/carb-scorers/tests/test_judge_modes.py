@@ -3,7 +3,6 @@
 import math
 import re
 from collections.abc import Callable, Mapping, Sequence
-from itertools import combinations, product
 from pathlib import Path
 
 import anyio
@@ -13,7 +12,7 @@ from hypothesis import strategies as st
 
 from carb_data import CarbError
 from carb_scorers import Candidate, ScoreError, ScoreRequest, ScoreResult, ScorerSpec, Usage, open_scorer
-from carb_scorers.judge import Answer, Ask, JudgeOptions, JudgeScorer, form_of, pairwise
+from carb_scorers.judge import JudgeOptions, JudgeScorer, form_of
 from carb_scorers.models.protocol import Choices, Failure, Generation, Prompt, Writing, excluding_longer, prompt_seed
 
 TEXTS = ["a bow", "a kiss", "a nod", "a wave"]
@@ -141,48 +140,6 @@ def test_all_pairs_are_shown_in_both_orders() -> None:
     assert all(sum(p.scores.values()) == pytest.approx(1) for p in result.presentations)
 
 
-@pytest.mark.parametrize("count", [1, 2, 3, 4, 5, 7])
-def test_a_knockout_needs_a_pair_less_than_candidates(count: int) -> None:
-    texts = [*TEXTS, "e", "f", "g"][:count][::-1]
-    model = FakeModel()
-    (result,) = scored(judge(model, mode="pairwise", pairs="knockout"), request(texts))
-    assert best(result) == f"c{count - 1}"
-    assert len(model.asked) == len(result.presentations) == 2 * (count - 1)
-    assert model.calls == math.ceil(math.log2(count))
-
-
-def test_the_winner_of_a_knockout_has_the_highest_score() -> None:
-    """Over all outcomes of four candidates' pairs, by verdicts and by probabilities."""
-    pairs = list(combinations(range(4), 2))
-    for shares in product((0.05, 0.5, 0.95), repeat=len(pairs)):
-        table = {frozenset(pair): share for pair, share in zip(pairs, shares, strict=True)}
-
-        def ask(_: ScoreRequest, first: Candidate, second: Candidate) -> Ask:
-            return Ask(Prompt((), question=f"{first.id[1]}{second.id[1]}"), ("A", "B"), "pick")
-
-        rounds = pairwise(request(), ask, reads=False, knockout=True, orders="both")
-        asks, last = next(rounds), None
-        while True:
-            places = [(int(a.prompt.question[0]), int(a.prompt.question[1])) for a in asks]
-            answers = [Answer((table[frozenset(p)] if p[0] < p[1] else 1 - table[frozenset(p)],)) for p in places]
-            last = places[0], answers[0].values[0]
-            try:
-                asks = rounds.send(answers)
-            except StopIteration as stop:
-                scores = stop.value.scores
-                break
-        (first, second), share = last
-        winner = first if share >= 0.5 else second
-        assert max(scores, key=scores.__getitem__) == f"c{winner}"
-        assert list(scores.values()).count(max(scores.values())) == 1
-
-
-def test_a_knockout_round_serves_all_items_at_once() -> None:
-    model = FakeModel()
-    scored(judge(model, mode="pairwise", pairs="knockout"), *(request(request_id=str(n)) for n in range(5)))
-    assert model.calls == 2
-
-
 def test_pointwise_is_the_expected_rating() -> None:
     (result,) = scored(judge(FakeModel(), mode="pointwise"), request())
     best_rating = 5 + 2 * QUALITY["a nod"]
@@ -219,12 +176,9 @@ def test_letters_follow_the_presented_order() -> None:
     assert set(turned.scores.values()) == {0.25}  # who always answers B prefers nobody
 
 
-def test_written_pairs_and_rankings_and_ratings() -> None:
+def test_written_pairs_and_ratings() -> None:
     (pairs,) = scored(judge(FakeModel(write=pick_best), read="generate", mode="pairwise"), request())
     assert sorted(pairs.scores, key=lambda key: -pairs.scores[key]) == ["c0", "c2", "c3", "c1"]
-    ranks = judge(FakeModel(write=lambda _: "[[A > C > D > B]]"), read="generate", answer="ranking")
-    (ranked,) = scored(ranks, request())
-    assert ranked.scores == pytest.approx({"c0": 1.0, "c2": 2 / 3, "c3": 1 / 3, "c1": 0.0})
     (rated,) = scored(judge(FakeModel(write=lambda _: "[[7]]"), read="generate", mode="pointwise"), request())
     assert set(rated.scores.values()) == {7.0}
 
@@ -340,8 +294,6 @@ def test_more_candidates_than_letters() -> None:
     ("options", "message"),
     [
         ("mode=pick", "got 'pick'"),
-        ("answer=ranking", "answer=ranking needs"),
-        ("pairs=knockout", "pairs=knockout needs"),
         ("backend=nowhere", "no such backend"),
         ("form=nothing", "no form 'nothing'"),
         ("prompt_language=tlh", "no prompt phrases in the language 'tlh'"),

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from carb_scorers.judge.verdicts import VerdictError, parse_pick, parse_ranking, parse_rating, without_thinking
+from carb_scorers.judge.verdicts import VerdictError, parse_pick, parse_rating, without_thinking
 
 ABCD = ("A", "B", "C", "D")
 
@@ -57,15 +57,6 @@ def test_no_pick(text: str, reason: str) -> None:
         parse_pick(text, ABCD)
 
 
-def test_rankings() -> None:
-    assert parse_ranking("[[B > A > D > C]]", ABCD) == [1, 0, 3, 2]
-    assert parse_ranking("[[b,a,d,c]]", ABCD) == [1, 0, 3, 2]
-    assert parse_ranking("[[(B) > Option A > D. > C]]", ABCD) == [1, 0, 3, 2]
-    for text in ("[[B > A]]", "[[A > A > B > C]]", "[[A > B > C > E]]", "[[A > B > C > D > D]]"):
-        with pytest.raises(VerdictError, match="does not name each"):
-            parse_ranking(text, ABCD)
-
-
 def test_ratings() -> None:
     assert [parse_rating(t) for t in ("[[7]]", "[[10]]", "[[7.5]]", "[[7,5]]", "[[8/10]]")] == [
         7,
@@ -82,7 +73,7 @@ def test_ratings() -> None:
 @settings(deadline=None)
 @given(st.text())
 def test_any_text_gives_a_verdict_or_a_verdict_error(text: str) -> None:
-    for parse in (lambda t: parse_pick(t, ABCD), lambda t: parse_ranking(t, ABCD), lambda t: parse_rating(t)):
+    for parse in (lambda t: parse_pick(t, ABCD), lambda t: parse_rating(t)):
         for candidate in (text, f"[[{text}]]"):
             with contextlib.suppress(VerdictError):
                 parse(candidate)

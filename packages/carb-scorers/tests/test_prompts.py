@@ -32,10 +32,10 @@ def asker_of(mode: Mode, form: str, language: str = "en", words: str | None = No
     return Asker(read_form(form), mode, language, words)
 
 
-def asked(asker: Asker, item: ScoreRequest, *, reads: bool = True, ranking: bool = False) -> str:
+def asked(asker: Asker, item: ScoreRequest, *, reads: bool = True) -> str:
     pointwise = asker.mode == "pointwise"
     texts = [c.text for c in item.candidates][: 1 if pointwise else None]
-    prompt = asker.ask(item, texts, "A" if pointwise else "AB", reads=reads, ranking=ranking)
+    prompt = asker.ask(item, texts, "A" if pointwise else "AB", reads=reads)
     assert len(prompt.messages) == 1
     assert prompt.messages[0]["role"] == "user"
     return prompt.messages[0]["content"]
@@ -59,7 +59,7 @@ def test_ten_languages_have_every_phrase_and_culture() -> None:
 def test_every_prompt_in_every_language(mode: Mode, prompt: str, language: str) -> None:
     asker = asker_of(mode, prompt, language)
     english = asker_of(mode, prompt, "en")
-    for way in [*WAYS, *([{"reads": False, "ranking": True}] if mode == "listwise" else [])]:
+    for way in WAYS:
         text = asked(asker, request(), **way)
         assert "QUESTION" in text
         assert "FIRST" in text
@@ -76,7 +76,6 @@ def test_verdicts_are_asked_for_in_double_brackets() -> None:
     for language in LANGUAGES:
         words = read_words(language)
         assert "[[X]]" in words["reply_verdict_letter"]
-        assert "[[X > Y > ...]]" in words["reply_verdict_ranking"]
         assert "[[N]]" in words["reply_verdict_number"]
 
 

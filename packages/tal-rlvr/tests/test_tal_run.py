@@ -139,7 +139,7 @@ def test_scores_of_perturbed_texts_are_those_of_each_model(config, perturbed, mo
     opened = []
 
     def length(name, model, options, settings):
-        opened.append((name, model, options["pairs"], settings.max_new_tokens))
+        opened.append((name, model, settings.max_new_tokens))
         scorer = open_scorer("baseline:length")
         monkeypatch.setattr(scorer, "spec", scorer.spec.model_copy(update={"name": name}), raising=False)
         return scorer
@@ -147,7 +147,7 @@ def test_scores_of_perturbed_texts_are_those_of_each_model(config, perturbed, mo
     monkeypatch.setattr("tal_rlvr.perturbed.open_with", length)
     result = run(config, overrides=perturbed)
     warm = f"{result.out}/warmup"
-    assert opened == [("before", warm, "knockout", 36), ("after", result.model, "knockout", 36)]
+    assert opened == [("before", warm, 36), ("after", result.model, 36)]
     scores = {name: frame["score"].to_list() for (name,), frame in read_perturbed(result.out).frame.group_by("scorer")}
     assert scores["before"] == scores["after"]
     assert None not in scores["before"]

@@ -93,20 +93,6 @@ def test_a_judge_that_always_says_a_gives_everyone_the_same(scorer, monkeypatch)
     assert list(result.scores.values()) == pytest.approx([0, 0, 0, 0])
 
 
-def test_a_knockout_needs_fewer_pairs(tiny_folder, monkeypatch):
-    """Four candidates meet in (2, 9) and (4, 6), then 9 meets 6."""
-    monkeypatch.setattr(HFLanguageModel, "generate", says(first_is_longer))
-    opened = judge_as_scorer(tiny_folder, max_new_tokens=8, read="verdict", pairs="knockout")
-    (result,) = anyio.run(opened.score, [REQUEST])
-    assert result.rationale.count("Verdict:") == 6
-    assert max(result.scores, key=result.scores.get) == "9"
-    assert set(result.scores) == {"2", "9", "4", "6"}
-    (three,) = anyio.run(opened.score, [REQUEST.model_copy(update={"candidates": REQUEST.candidates[:3]})])
-    assert three.rationale.count("Verdict:") == 4, "the third has no opponent in the first round"
-    assert three.rationale.startswith("A = 2, B = 9")
-    anyio.run(opened.aclose)
-
-
 def test_every_item_is_kept_as_it_comes(scorer, monkeypatch):
     monkeypatch.setattr(HFLanguageModel, "generate", says(first_is_longer))
     seen = []

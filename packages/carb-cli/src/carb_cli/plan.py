@@ -163,7 +163,7 @@ def _calls(spec: ParsedSpec, dataset: Dataset) -> Iterator[tuple[int, int]]:
         for texts in _shown_together(item):
             if mode == "pairwise":
                 turns = 1 if orders == "one" else 2
-                yield from _pairs(prompt, texts, turns, knockout=spec.options.get("pairs") == "knockout")
+                yield from ((turns, prompt + a + b) for i, a in enumerate(texts) for b in texts[i + 1 :])
             else:
                 yield {"rotated": len(texts), "both": 2}.get(orders, 1), prompt + sum(texts)
 
@@ -175,14 +175,6 @@ def _shown_together(item: BonSet) -> Iterator[list[int]]:
     for variant in item.perturbed:
         assert variant.original is not None
         yield list({**sizes, variant.original: tokens(variant.text)}.values())
-
-
-def _pairs(prompt: int, texts: list[int], turns: int, *, knockout: bool) -> Iterator[tuple[int, int]]:
-    pairs = [a + b for i, a in enumerate(texts) for b in texts[i + 1 :]]
-    if knockout:  # which pairs will meet is not known: as many as there will be, of the mean size
-        yield turns * (len(texts) - 1), prompt + sum(pairs) // max(len(pairs), 1)
-    else:
-        yield from ((turns, prompt + pair) for pair in pairs)
 
 
 def _listed(numbers: dict[str, int]) -> str:

@@ -42,7 +42,6 @@ Opener = Callable[[str, str, Mapping[str, str]], Scorer]
 _BUILT_IN = {
     "baseline": "carb_scorers.baselines:open_baseline",
     "classifier": "carb_scorers.classifier:open_classifier",
-    "ensemble": "carb_scorers.ensemble:open_ensemble",
     "implicit": "carb_scorers.implicit:open_implicit",
     "judge": "carb_scorers.judge:open_judge",
 }

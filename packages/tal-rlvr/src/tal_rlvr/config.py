@@ -40,8 +40,6 @@ class PerturbedSets(Frozen):
     """Anything that ``carb_data.load`` takes: ``carb-seed``, a file, a hub id."""
     languages: tuple[str, ...] = ()
     """The languages of the prompts of the sets that count; empty for all."""
-    pairs: Literal["all", "knockout"] = "knockout"
-    """Which candidates are compared, as in ``think:MODEL``."""
 
 
 class EvaluationConfig(Frozen):

@@ -39,7 +39,7 @@ def score_perturbed(config: TrainConfig, name: str, model: str, share: tuple[int
     wanted = config.evaluation.perturbed
     if wanted is None:
         raise CarbError("evaluation.perturbed is not set; name sets with perturbed texts there.")
-    scorer = open_with(name, model, {"pairs": wanted.pairs, **config.backend_options(model)}, config.judge)
+    scorer = open_with(name, model, config.backend_options(model), config.judge)
     rank, count = share
     own = Dataset(tuple(perturbed_sets(wanted))[rank::count])
     return evaluate(own, [scorer], seed=config.seed)

@@ -38,8 +38,6 @@ class ThinkOptions(ScorerOptions):
     backend: str = "hf"
     read: Literal["logprob", "verdict"] = "logprob"
     """``logprob``: a pair counts by the verdict's probability after the criteria; ``verdict``: by the verdict."""
-    pairs: Literal["all", "knockout"] = "all"
-    """``knockout``: neighbours meet and winners go on, so that N candidates need N - 1 pairs."""
     orders: Literal["one", "both"] = "both"
     """Each pair is shown in both orders, or only as given."""
     max_new_tokens: int | None = Field(default=None, ge=1)
@@ -59,7 +57,7 @@ def think_form(settings: ThinkSettings, options: ThinkOptions) -> Form:
 
     def rounds(request: ScoreRequest) -> Round:
         ask = partial(_ask, settings)
-        return pairwise(request, ask, reads=reads, knockout=options.pairs == "knockout", orders=options.orders)
+        return pairwise(request, ask, reads=reads, orders=options.orders)
 
     return Form(rounds, partial(_read, settings, reads=reads))
 

@@ -12,7 +12,6 @@ from carb_cli.options import CultureFile, DataName, Json, add_cultures
 from carb_cli.output import Output
 from carb_data import load
 from carb_data.sources.export import export as write_export
-from carb_scorers.integrations.questions import write_lm_eval_tasks
 
 
 class DataExported(Output):
@@ -28,13 +27,11 @@ def export(
     data: DataName,
     *,
     out: Path,
-    form: Literal["rewardbench2", "pairs", "datasets", "lm-eval"] = "pairs",
+    form: Literal["rewardbench2", "pairs", "datasets"] = "pairs",
     culture_file: CultureFile = (),
     json: Json = False,
 ) -> None:
-    """Write a data set as preference pairs, as RewardBench 2 rows, as a folder of the datasets library, or as tasks.
-
-    Tasks (lm-eval) are for lm-evaluation-harness: carb for chat models, carb_base for models without a chat template.
+    """Write a data set as preference pairs, as RewardBench 2 rows, or as a folder of the datasets library.
 
     For example:
 
@@ -43,17 +40,13 @@ def export(
     Parameters
     ----------
     out
-        The .jsonl or .parquet file to write; for datasets and lm-eval the folder.
+        The .jsonl or .parquet file to write; for datasets the folder.
     form
         pairs has a row for each rejected response, the others a row for each set.
     """
     add_cultures(culture_file)
     dataset = load(data)
-    if form == "lm-eval":
-        write_lm_eval_tasks(dataset, out)
-        rows = len(dataset)
-    else:
-        rows = write_export(dataset, out, form)
+    rows = write_export(dataset, out, form)
     if json:
         DataExported(out=str(out), form=form, rows=rows).print()
         return

@@ -45,7 +45,6 @@ class Asker:
         letters: Sequence[str],
         *,
         reads: bool,
-        ranking: bool = False,
         falling: bool = False,
     ) -> Prompt:
         """The prompt that shows some candidates.
@@ -55,7 +54,6 @@ class Asker:
             texts: the candidates' texts in presented order.
             letters: a letter for each.
             reads: the answer's probability is read, so that the answer alone is asked for.
-            ranking: whether to ask for an order of all candidates.
             falling: whether to name a scale of ratings from its upper end.
 
         Raises:
@@ -85,7 +83,6 @@ class Asker:
             "candidates": [{"letter": x, "text": text} for x, text in zip(letters, texts, strict=True)],
             "words": phrases,
             "reads": reads,
-            "ranking": ranking,
         }
         if (rubric := self.rubric or form.rubric) is not None:
             fields["rubric"] = fill(rubric, fields, f"The rubric of '{form.title}'").strip()

@@ -62,8 +62,6 @@ class Wording(Frozen):
     """``only``: different verdicts in one text are an error. ``last``: the last one counts."""
     reads: Annotated[tuple[Literal["logprob", "generate"], ...], Field(min_length=1)] = ("generate",)
     """Ways to read the judge for which the wording is meant; the first is the default."""
-    ranking: bool = False
-    """Listwise: whether the wording can ask for an order of all candidates."""
     scale: Annotated[tuple[int, int], AfterValidator(_rising)] = (1, 10)
     """Pointwise: lowest and highest rating."""
     values: Mapping[str, FiniteFloat] = Field(default={})

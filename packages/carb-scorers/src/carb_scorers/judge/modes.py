@@ -21,7 +21,7 @@ from carb_scorers.models.protocol import Prompt
 
 LETTERS = string.ascii_uppercase
 
-Kind = Literal["pick", "ranking", "rating"]
+Kind = Literal["pick", "rating"]
 Orders = Literal["one", "both", "rotated"]
 
 
@@ -43,7 +43,6 @@ class Answer:
     """What came of an ``Ask``.
 
     ``pick``: per label its log-probability among the labels, or 1 for the pick and 0 for the rest.
-    ``ranking``: per label the share of the others that it was put before.
     ``rating``: one number on the scale.
     """
 
@@ -70,21 +69,20 @@ def presented_orders(ids: tuple[str, ...], orders: Orders) -> list[tuple[str, ..
     return [ids[turn:] + ids[:turn] for turn in range(len(ids) if orders == "rotated" else 1)]
 
 
-def listwise(request: ScoreRequest, asker: Asker, *, reads: bool, ranking: bool, orders: Orders) -> Round:
+def listwise(request: ScoreRequest, asker: Asker, *, reads: bool, orders: Orders) -> Round:
     """All candidates at once.
 
     A score is the mean over the orders shown of: the natural log-probability of the candidate's letter among the
-    letters shown (read from the model), 1 if it was picked and else 0 (written), or the share of the others that
-    it was ranked before (written ranking).
+    letters shown (read from the model), or 1 if it was picked and else 0 (written).
     """
     texts = {candidate.id: candidate.text for candidate in request.candidates}
     shown = presented_orders(tuple(texts), orders)
     letters = LETTERS[: len(texts)]
     answers = yield [
         Ask(
-            asker.ask(request, [texts[key] for key in order], letters, reads=reads, ranking=ranking),
+            asker.ask(request, [texts[key] for key in order], letters, reads=reads),
             tuple(letters),
-            "ranking" if ranking else "pick",
+            "pick",
             wording=asker.wording,
         )
         for order in shown
@@ -96,47 +94,29 @@ def listwise(request: ScoreRequest, asker: Asker, *, reads: bool, ranking: bool,
     return Outcome(_means(presentations, list(texts)), presentations)
 
 
-def pairwise(request: ScoreRequest, ask: AskPair, *, reads: bool, knockout: bool, orders: Orders) -> Round:
-    """Two candidates at a time; strengths by Bradley and Terry from the probabilities (or counts) of winning.
-
-    All pairs, or a knockout: neighbours meet, winners go on, so that N candidates need N - 1 pairs. A candidate
-    without an opponent goes on; where both orders contradict each other evenly, the one presented first does. A score
-    of a knockout is the number of rounds that a candidate went through, plus σ(strength) within (0, 1): strengths of
-    candidates that met few others may contradict who won.
+def pairwise(request: ScoreRequest, ask: AskPair, *, reads: bool, orders: Orders) -> Round:
+    """All pairs; strengths by Bradley and Terry from the probabilities (or counts) of winning.
 
     Args:
         request: The request that holds the item's prompt and candidates.
         ask: the prompt about two candidates, the first shown as A.
         reads: whether answers are natural log-probabilities of A and B, and not 1 for the pick and 0 for the other.
-        knockout: whether candidates meet in a knockout and not all pairs.
         orders: The orders in which a pair is shown.
     """
     by_id = {candidate.id: candidate for candidate in request.candidates}
     ids = list(by_id)
     place = {key: i for i, key in enumerate(ids)}
     wins = [[0.0] * len(ids) for _ in ids]
-    through = dict.fromkeys(ids, 0)
     presentations: list[Presentation] = []
-    left = ids
-    while len(left) > 1:
-        pairs = list(zip(left[::2], left[1::2], strict=False)) if knockout else list(combinations(left, 2))
-        shown = [(pair, order) for pair in pairs for order in presented_orders(pair, orders)]
-        answers = yield [ask(request, by_id[first], by_id[second]) for _, (first, second) in shown]
-        for (_, (first, second)), answer in zip(shown, answers, strict=True):
-            share = math.exp(answer.values[0]) if reads else answer.values[0]
-            wins[place[first]][place[second]] += share
-            wins[place[second]][place[first]] += 1.0 - share
-            presentations.append(Presentation(order=(first, second), scores={first: share, second: 1.0 - share}))
-        if not knockout:
-            break
-        winners = [a if wins[place[a]][place[b]] >= wins[place[b]][place[a]] else b for a, b in pairs]
-        left = [*winners, *left[2 * len(pairs) :]]
-        for key in left:
-            through[key] += 1
-    found = dict(zip(ids, strengths(wins), strict=True))
-    if knockout:
-        found = {key: through[key] + 1.0 / (1.0 + math.exp(-value)) for key, value in found.items()}
-    return Outcome(found, tuple(presentations))
+    shown = [order for pair in combinations(ids, 2) for order in presented_orders(pair, orders)]
+    asks = [ask(request, by_id[first], by_id[second]) for first, second in shown]
+    answers = (yield asks) if asks else []  # a candidate without an opponent
+    for (first, second), answer in zip(shown, answers, strict=True):
+        share = math.exp(answer.values[0]) if reads else answer.values[0]
+        wins[place[first]][place[second]] += share
+        wins[place[second]][place[first]] += 1.0 - share
+        presentations.append(Presentation(order=(first, second), scores={first: share, second: 1.0 - share}))
+    return Outcome(dict(zip(ids, strengths(wins), strict=True)), tuple(presentations))
 
 
 def pointwise(request: ScoreRequest, asker: Asker, *, reads: bool, orders: Orders) -> Round:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from carb_scorers.contract import ScoreError, Usage
 from carb_scorers.judge.modes import Answer, Ask
-from carb_scorers.judge.verdicts import VerdictError, parse_pick, parse_ranking, parse_rating
+from carb_scorers.judge.verdicts import VerdictError, parse_pick, parse_rating
 from carb_scorers.models.protocol import Choices, Failure, Generation, LanguageModel, Writing
 
 
@@ -82,11 +82,6 @@ def _from_text(ask: Ask, written: Generation) -> Read | Failure:
     try:
         if ask.kind == "rating":
             values: tuple[float, ...] = (parse_rating(written.text, ask.wording),)
-        elif ask.kind == "ranking":
-            ranking = parse_ranking(written.text, ask.labels, ask.wording)
-            last = len(ranking) - 1
-            share = {place: (last - rank) / max(last, 1) for rank, place in enumerate(ranking)}
-            values = tuple(share[place] for place in range(len(ranking)))
         else:
             pick = parse_pick(written.text, ask.labels, ask.wording)
             values = tuple(float(place == pick) for place in range(len(ask.labels)))

@@ -34,10 +34,6 @@ class JudgeOptions(ScorerOptions):
     read: Literal["logprob", "generate"] = "logprob"
     """``logprob``: the probability of each allowed answer is read from one forward pass. ``generate``: the model
     writes, and its verdict is found in the text."""
-    answer: Literal["pick", "ranking"] = "pick"
-    """Whether the judge names the best candidate or orders all of them (``mode=listwise`` with ``read=generate``)."""
-    pairs: Literal["all", "knockout"] = "all"
-    """Whether every pair is compared, or only the pairs of a knockout (``mode=pairwise``)."""
     orders: Literal["one", "both", "rotated"] | None = None
     """The orders in which candidates (for ``pointwise``, the scale) are shown: ``one``, as given; ``both``, also
     reversed; ``rotated``, every candidate in every position. The default is ``both`` for pairs and ``one`` otherwise.
@@ -124,14 +120,13 @@ def form_of(options: JudgeOptions) -> Form:
 
     def rounds(request: ScoreRequest) -> Round:
         if options.mode == "pairwise":
-            orders, knockout = options.orders or "both", options.pairs == "knockout"
-            return pairwise(request, ask, reads=reads, knockout=knockout, orders=orders)
+            return pairwise(request, ask, reads=reads, orders=options.orders or "both")
         orders = options.orders or "one"
         if options.mode == "pointwise":
             return pointwise(request, asker, reads=reads, orders=orders)
         if len(request.candidates) > len(LETTERS):
             raise CarbError(f"A listwise judge shows at most {len(LETTERS)} candidates; use mode=pairwise.")
-        return listwise(request, asker, reads=reads, ranking=options.answer == "ranking", orders=orders)
+        return listwise(request, asker, reads=reads, orders=orders)
 
     read = read_probabilities if reads else partial(read_verdicts, writing=writing)
     return Form(rounds, read, alone=options.mode == "pointwise")
@@ -142,8 +137,6 @@ def _asker(options: JudgeOptions) -> Asker:
     wording = form.wording(options.mode)
     if options.read not in wording.reads:
         raise CarbError(f"form={options.form} is read with {' or '.join(f'read={x}' for x in wording.reads)} alone.")
-    if options.answer == "ranking" and not wording.ranking:
-        raise CarbError(f"form={options.form} cannot ask for a ranking; use answer=pick.")
     rubric = None
     if options.rubric is not None:
         if form.rubric is None:
@@ -240,13 +233,6 @@ def open_judge(name: str, target: str, options: Mapping[str, str]) -> Scorer:
         CarbError: an option is wrong or does not go with another, or the model cannot be opened.
     """
     read, kind = read_backend_options(JudgeOptions, LANGUAGE_MODELS, name, with_defaults(options))
-    if read.answer == "ranking" and (read.mode != "listwise" or read.read != "generate"):
-        raise CarbError(
-            f"Scorer '{name}': answer=ranking needs mode=listwise&read=generate; probabilities and pairs rank all "
-            f"candidates as they are."
-        )
-    if read.pairs == "knockout" and read.mode != "pairwise":
-        raise CarbError(f"Scorer '{name}': pairs=knockout needs mode=pairwise.")
     try:
         asker = _asker(read)
         _check_prompts(asker, read)
@@ -288,4 +274,4 @@ def _check_prompts(asker: Asker, options: JudgeOptions) -> None:
     )
     letters = "A" if options.mode == "pointwise" else "AB"
     asker = replace(asker, language="en" if asker.language == "item" else asker.language)
-    asker.ask(trial, [""] * len(letters), letters, reads=options.read == "logprob", ranking=options.answer == "ranking")
+    asker.ask(trial, [""] * len(letters), letters, reads=options.read == "logprob")

@@ -49,20 +49,6 @@ def parse_pick(text: str, labels: Sequence[str], wording: Wording = IN_BRACKETS)
         raise VerdictError(f"the verdict '{verdict}' is none of {', '.join(labels)}") from None
 
 
-def parse_ranking(text: str, labels: Sequence[str], wording: Wording = IN_BRACKETS) -> list[int]:
-    """The order, best first, that the verdict names: with ``[[B > A > C]]`` it is ``[1, 0, 2]``.
-
-    Raises:
-        VerdictError: as for ``parse_pick``, or it does not name every label once.
-    """
-    verdict = _verdict(text, lambda verdict: " > ".join(map(_label, re.split(r"[>,、，]", verdict))), wording)
-    named = verdict.split(" > ")
-    places = {label.upper(): place for place, label in enumerate(labels)}
-    if sorted(named) != sorted(places):
-        raise VerdictError(f"the verdict '{verdict}' does not name each of {', '.join(labels)} once")
-    return [places[label] for label in named]
-
-
 def parse_rating(text: str, wording: Wording = IN_BRACKETS) -> float:
     """The rating that the verdict holds: a number on the wording's scale (``[[7]]``, ``[[7.5]]``), or one of its
     words.
