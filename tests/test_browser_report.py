@@ -131,7 +131,7 @@ def reports(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     assert main(["report", str(folder / "hostile"), "--html", str(made["hostile"])]) == 0
     assert main(["report", str(folder / "mirrored"), "--html", str(made["mirrored"])]) == 0
     several = [str(folder / name) for name in ("seed", "hostile", "mirrored")]
-    assert main(["site", *several, "--out", str(folder / "site")]) == 0
+    assert main(["results", "site", *several, "--out", str(folder / "site")]) == 0
     return made
 
 

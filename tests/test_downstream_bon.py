@@ -1,7 +1,5 @@
 """Best-of-N with a real language model on the published questions."""
 
-import csv
-
 import anyio
 import pytest
 
@@ -85,32 +83,3 @@ def test_the_annotations_of_a_place_are_the_best_policy(public_data, tmp_path):
     scores = anyio.run(lambda: score_pool(pool, task, open_scorer("baseline:random")))
     result = bon_curve(pool, task, scores, grade_pool(pool, task))
     assert result.quality == 1
-
-
-def test_a_study_from_the_command_line(public_data, tmp_path):
-    """Baselines alone, on real questions: every file is there, and the CSV is read by ``carb validity``."""
-    import json
-
-    from carb_cli import main
-
-    items = json.loads((public_data / "blend" / "data" / "annotations" / "UK_data.json").read_text("utf-8"))
-    task = open_task(f"blend:{public_data / 'blend'}?places=UK&limit=40")
-    rows = []
-    for n, prompt in enumerate(task.prompts):
-        right = items[prompt.id.split("/")[1]]["annotations"][0]["en_answers"][0]
-        wrong = items[task.prompts[n - 1].id.split("/")[1]]["annotations"][0]["en_answers"][0]
-        rows.append(json.dumps({"prompt_id": prompt.id, "responses": [right, wrong, f"{wrong} or so", "no idea"]}))
-    (tmp_path / "r.jsonl").write_text("\n".join(rows) + "\n", encoding="utf-8")
-    names = ["random", "length", "language", "label"]
-    scorers = "".join(f'[[scorer]]\nname = "{name}"\nspec = "baseline:{name}"\n' for name in names)
-    (tmp_path / "study.toml").write_text(
-        f'out = "out"\nn = 4\n{scorers}[[benchmark]]\nname = "seed"\n'
-        'data = "carb-seed@1"\nlimit = 40\nties = "shared"\n'
-        f'[[policy]]\nname = "file"\nspec = "file:{tmp_path / "r.jsonl"}"\n'
-        f'[[task]]\nname = "uk"\nspec = "{task.name}"\n'
-    )
-    assert main(["validity", "--study", str(tmp_path / "study.toml"), "--quiet"]) == 0
-    points = tmp_path / "out" / "points-bon--file--uk.csv"
-    with points.open() as lines:
-        assert [row["scorer"] for row in csv.DictReader(lines)] == names
-    assert main(["validity", str(points), "--json"]) == 0

@@ -74,14 +74,14 @@ def test_what_is_not_confirmed_is_marked(capsys: Any) -> None:
     for model in REGISTRY.models:
         assert model.licence_source is None or model.licence_source.startswith("https://")
     assert known("rm-r1-qwen2.5-instruct-14b").unconfirmed == ("rms_norm_eps",)
-    assert main(["scorers", "list", "--json"]) == 0
+    assert main(["models", "--json"]) == 0
     rows = {row["name"]: row for row in json.loads(capsys.readouterr().out)["models"]}
     assert rows["rm-r1-qwen2.5-instruct-14b"]["unconfirmed"] == ["rms_norm_eps"]
     assert rows["internlm2-20b-reward"]["licence_source"].endswith("internlm2-20b-reward/blob/main/README.md")
-    assert main(["scorers", "list"]) == 0
-    shown = " ".join(capsys.readouterr().out.split())
-    assert "Apache-2.0?" in shown  # of mR3 14B, whose source is not on record
-    assert "rm-r1-qwen2.5-instruct-14b: rms_norm_eps" in shown
+    assert main(["models"]) == 0
+    assert "Apache-2.0?" in capsys.readouterr().out  # of mR3 14B, whose source is not on record
+    assert main(["models", "rm-r1-qwen2.5-instruct-14b"]) == 0
+    assert "rms_norm_eps" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(
@@ -225,13 +225,11 @@ def test_published_figures_are_compared_with_ours(
     skywork: Path, tmp_path: Path, capsys: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    check = ["scorers", "check", "skywork-reward-llama-3.1-8b", "--weights", str(skywork), "--quiet"]
-    (tmp_path / "data" / "rewardbench2").mkdir(parents=True)
-    rewardbench2(skywork, tmp_path / "data" / "rewardbench2" / "test.jsonl", SHARES)
-    monkeypatch.setenv("CARB_DATA_DIR", str(tmp_path / "data"))
-    assert main([*check, "--json"]) == 0
+    check = ["models", "skywork-reward-llama-3.1-8b", "--scorer", f"classifier:{skywork}", "--quiet"]
+    place = rewardbench2(skywork, tmp_path / "test.jsonl", SHARES)
+    assert main([*check, "--check", str(place), "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
-    assert found["agrees"]
+    assert all(figure["agrees"] for figure in found["figures"])
     assert [(row["subset"], row["n"], row["ours"], row["published"]) for row in found["figures"]] == [
         ("factuality", 20, 0.7, 0.699),
         ("precise-if", 20, 0.45, 0.425),
@@ -240,38 +238,39 @@ def test_published_figures_are_compared_with_ours(
         ("focus", 20, 0.95, 0.962),
     ]
     other = rewardbench2(skywork, tmp_path / "other.jsonl", {**SHARES, "Safety": 0.2})
-    assert main([*check, "--rewardbench2", str(other), "--out", "other"]) == 1
+    assert main([*check, "--check", str(other), "--out", "other"]) == 1
     assert "4 of 5 published figures lie within our 95% intervals" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["check", "skywork-reward-llama-3.1-8b"], "RewardBench 2 is not here. CARB_DATA_DIR is not set."),
-        (["check", "m-prometheus-7b"], "No RewardBench 2 figures of 'Unbabel/M-Prometheus-7B' are known"),
-        (["check", "nothing-like-it"], "is no known model"),
-        (["check", "skywork-reward-llama-3.1-8b", "--rewardbench2", "some.jsonl"], "lack the subsets factuality"),
         (
-            ["check", "skywork-reward-llama-3.1-8b", "--rewardbench2", "some.jsonl", "--weights", "none/here"],
+            ["m-prometheus-7b", "--check", "some.jsonl"],
+            "No RewardBench 2 figures of 'Unbabel",
+        ),
+        (["nothing-like-it"], "is no known model or form"),
+        (["skywork-reward-llama-3.1-8b", "--check", "some.jsonl"], "lack the subsets factuality"),
+        (
+            ["skywork-reward-llama-3.1-8b", "--check", "some.jsonl", "--scorer", "classifier:none/here"],
             "none/here",
         ),
-        (["form", "rm-r2"], "Did you mean 'rm-r1'?"),
+        (["rm-r2"], "Did you mean 'rm-r1'?"),
     ],
 )
 def test_what_is_missing_for_a_check_is_said(
     arguments: list[str], said: str, skywork: Path, tmp_path: Path, capsys: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    monkeypatch.delenv("CARB_DATA_DIR", raising=False)
     rewardbench2(skywork, tmp_path / "some.jsonl", {"Math": 0.5})
     if said.startswith("lack"):
-        arguments = [*arguments, "--weights", str(skywork)]
-    assert main(["scorers", *arguments]) == 2
+        arguments = [*arguments, "--scorer", f"classifier:{skywork}"]
+    assert main(["models", *arguments]) == 2
     assert said in capsys.readouterr().err
 
 
 def test_the_list_holds_all_facts(capsys: Any) -> None:
-    assert main(["scorers", "list", "--json"]) == 0
+    assert main(["models", "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
     rows = {row["name"]: row for row in found["models"]}
     assert len(rows) == len(REGISTRY.models)
@@ -279,8 +278,8 @@ def test_the_list_holds_all_facts(capsys: Any) -> None:
     assert (gemma["config"]["num_labels"], gemma["config"]["architectures"]) == (1, ["Gemma2ForSequenceClassification"])
     assert gemma["scores"]["carb"]["average"] == 73.0
     assert found["benchmarks"]["rewardbench2"]["source"] == "https://arxiv.org/abs/2506.01937"
-    assert {form["name"] for form in found["forms"]} == set(form_names())
-    assert main(["scorers", "list"]) == 0
+    assert set(found["forms"]) == set(form_names())
+    assert main(["models"]) == 0
     assert "skywork-reward-gemma-2-27b" in capsys.readouterr().out
-    assert main(["scorers", "form", "rm-r1"]) == 0
+    assert main(["models", "rm-r1"]) == 0
     assert capsys.readouterr().out.startswith('title = "RM-R1')

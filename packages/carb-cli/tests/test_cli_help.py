@@ -19,11 +19,10 @@ EVERY = {name: place for name, (place, _) in COMMANDS.items()} | {
     f"{group} {name}": place for group, (commands, _) in GROUPS.items() for name, (place, _) in commands.items()
 }
 DOWNSTREAM = "scorer,benchmark,downstream\na,0.7,0.5\nb,0.6,0.45\nc,0.72,0.55\nd,0.5,0.43\ne,0.4,0.3\n"
-NEEDS_PUBLIC_DATA = {"bon", "data build", "data fetch", "scorers check", "train-policy"}
+NEEDS_PUBLIC_DATA = {"bon", "data build", "data fetch", "models"}
 SERVES = {"review serve"}
 NEEDS_MANY_SCORERS = {"data shorten"}
 """Run in test_cli_statistics.py."""
-RATINGS = "item,anna,ben,source_item\n1,yes,yes,a\n2,no,no,a\n3,yes,no,b\n4,no,no,c\n5,yes,yes,d\n"
 
 
 def examples(command: str) -> list[str]:
@@ -80,13 +79,12 @@ def test_examples_run(
     if command != "run":
         shutil.copytree(finished_run, tmp_path / "runs" / "first")
     (tmp_path / "downstream.csv").write_text(DOWNSTREAM)
-    (tmp_path / "ratings.csv").write_text(RATINGS)
     (tmp_path / "train.txt").write_text("A text about something else.\n")
     load("carb-seed")[:8].save(tmp_path / "my-sets.jsonl")
     write_construct_config(tmp_path)
     if command.startswith("review"):
         write_review(tmp_path / "thai.reviews")
-    if command in ("results check", "site"):
+    if command in ("results check", "results site"):
         assert carb("results", "add", "runs/first").code == 0
     for line in examples(command):
         ended = carb(*shlex.split(line)[1:])

@@ -443,7 +443,7 @@ def test_validity_in_the_report(carb: Carb, finished_run: Path, tmp_path: Path) 
 
 def test_site(carb: Carb, finished_run: Path, data_file: Path, tmp_path: Path) -> None:
     carb("run", "--data", data_file, "--scorer", "baseline:length", "--out", tmp_path / "other")
-    ended = carb("site", finished_run, tmp_path / "other", "--out", tmp_path / "site")
+    ended = carb("results", "site", finished_run, tmp_path / "other", "--out", tmp_path / "site")
     assert ended.code == 0
     index = (tmp_path / "site" / "index.html").read_text(encoding="utf-8")
     links = re.findall(r'<a href="([^"#]*)"', index)

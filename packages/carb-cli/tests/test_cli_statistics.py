@@ -1,4 +1,4 @@
-"""Commands that show statistics of runs: items, judges, shortcuts, agreement, power, a shorter data set; families."""
+"""Commands that show statistics of runs with families of mirrored sets."""
 
 from __future__ import annotations
 
@@ -100,55 +100,6 @@ def test_accuracies_of_a_run_are_no_exact_predictors(run, capsys, tmp_path):
     assert found["uncertain"]["reliability_y"] == 1
 
 
-def test_items(run, capsys):
-    assert "reliability" in printed(capsys, "items", run)
-    found = json.loads(printed(capsys, "items", run, "--json"))
-    assert found["schema"] == "carb.items/1"
-    assert len(found["analysis"]["items"]) == 12
-    assert found["reliability"]["scorers"] == 11
-
-
-def test_judges(run, capsys):
-    assert "length r" in printed(capsys, "judges", run)
-    found = json.loads(printed(capsys, "judges", run, "--json"))
-    assert {row["scorer"] for row in found["ties"]["groups"]} == {row["scorer"] for row in found["bias"]["scorers"]}
-    assert any(row["group"] == "german-de" for row in found["calibration"])
-
-
-def test_shortcuts(run, capsys):
-    assert "Surface predictors" in printed(capsys, "shortcuts", run)
-    found = json.loads(printed(capsys, "shortcuts", run, "--json"))
-    assert found["floor"]["rows"][0]["floor"]["accuracy"] >= 0.25
-    assert found["families"]["rows"]
-    assert found["explained"]["scorers"]
-
-
 def test_shorten(run, capsys, tmp_path):
     assert "points" in printed(capsys, "data", "shorten", 6, "--runs", run, "--out", tmp_path / "short.jsonl")
     assert len(Dataset.load(tmp_path / "short.jsonl")) == 6
-
-
-def test_agreement_reads_a_table(capsys, tmp_path):
-    file = tmp_path / "ratings.csv"
-    file.write_text("item,anna,ben\n" + "".join(f"{i},{i % 2},{(i + (i == 3)) % 2}\n" for i in range(12)))
-    assert "Cohen" in printed(capsys, "agreement", file)
-    found = json.loads(printed(capsys, "agreement", file, "--json"))
-    assert found["raters"] == ["anna", "ben"]
-    assert found["agreement"]["percent"]["estimate"] == pytest.approx(11 / 12)
-
-
-def test_agreement_says_what_is_missing(capsys, tmp_path):
-    from carb_cli.main import main
-
-    file = tmp_path / "ratings.csv"
-    file.write_text("item,anna\n1,2\n")
-    assert main(["agreement", str(file)]) == 2
-    assert "fewer than two" in capsys.readouterr().err
-
-
-def test_power(capsys):
-    found = json.loads(printed(capsys, "power", 0.05, "--sets", 100, "--sets", 1000, "--cultures", 5, "--json"))
-    few, many = found["rows"]
-    assert few["power"] < many["power"]
-    assert many["each_culture"] < many["power"]
-    assert "found %" in printed(capsys, "power", 0.05, "--sets", 100)

@@ -193,18 +193,14 @@ def test_errors_cannot_steer_the_terminal(run) -> None:
     assert "\x1b" not in ended.err
 
 
-def test_validity_and_failures_refuse_runs_that_do_not_belong_together(
+def test_validity_refuses_runs_that_do_not_belong_together(
     carb: Carb, run, finished_run: Path, data_file: Path, tmp_path: Path
 ) -> None:
     assert run(data_file).code == 0
     points = tmp_path / "points.csv"
     points.write_text("scorer,downstream\nbaseline:length,0.5\nbaseline:random,0.4\n", encoding="utf-8")
     clear(carb("validity", points, "--run", finished_run, tmp_path / "out"), "different data sets")
-    clear(carb("failures", finished_run, tmp_path / "out"), "different data sets")
     clear(carb("validity", points, "--run", finished_run, "--run", finished_run), "Several of these runs hold")
-    clear(carb("failures", finished_run, finished_run), "Several of these runs hold")
-    (tmp_path / "out" / "run.json").unlink()
-    clear(carb("failures", tmp_path / "out"), "holds no finished run", "carb run")
 
 
 def test_a_run_record_that_is_cut_off(carb: Carb, run, data_file: Path, tmp_path: Path) -> None:
@@ -219,7 +215,7 @@ def test_a_run_record_that_is_cut_off(carb: Carb, run, data_file: Path, tmp_path
 @pytest.mark.parametrize("size", ["nan", "inf", "-1"])
 def test_texts_of_no_size(carb: Carb, finished_run: Path, tmp_path: Path, size: str) -> None:
     clear(carb("report", finished_run, f"--texts={size}", "--html", tmp_path / "x.html"), "--texts", size)
-    clear(carb("site", finished_run, f"--texts={size}", "--out", tmp_path / "site"), "--texts", size)
+    clear(carb("results", "site", finished_run, f"--texts={size}", "--out", tmp_path / "site"), "--texts", size)
 
 
 @pytest.mark.parametrize("price", ["nan", "-3"])
@@ -251,8 +247,3 @@ def test_a_terminal_of_no_width_shows_all(finished_run: Path) -> None:
 
 def test_values_without_the_name_of_their_option(carb: Carb) -> None:
     clear(carb("run", "carb-seed", "baseline:length"), "Unused Tokens", "such as --data FILE")
-
-
-@pytest.mark.parametrize("difference", ["3", "nan"])
-def test_a_difference_that_is_none(carb: Carb, difference: str) -> None:
-    clear(carb("power", difference), "difference of accuracies must lie between -1 and 1", difference)

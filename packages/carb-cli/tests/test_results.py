@@ -142,7 +142,7 @@ def test_votes_and_notes_do_not_change_what_a_set_asks() -> None:
 def test_a_site_shows_the_newest_of_each_scorer_and_keeps_the_others(results: Path, carb: Carb, tmp_path: Path) -> None:
     again = ("run", "--data", "data.jsonl", "--scorer", "baseline:length", "--out", "again")
     assert carb(*again).code == 0
-    ended = carb("site", results, "again", "--data", "data.jsonl", "--out", "site")
+    ended = carb("results", "site", results, "again", "--data", "data.jsonl", "--out", "site")
     assert ended.code == 0, ended
     assert "1 report" in ended.out
     index = (tmp_path / "site" / "index.html").read_text()
@@ -159,7 +159,7 @@ def test_a_site_of_changed_data_keeps_the_old_number_apart(results: Path, carb: 
     Dataset(item.model_copy(update={"prompt": "Changed?"}) for item in small_dataset(30)).save("data.jsonl")
     run = ("run", "--data", "data.jsonl", "--scorer", "baseline:length", "--out", "new")
     assert carb(*run).code == 0
-    assert carb("site", results, "new", "--data", "data.jsonl", "--out", "site").code == 0
+    assert carb("results", "site", results, "new", "--data", "data.jsonl", "--out", "site").code == 0
     own = next((tmp_path / "site").glob("scorer-baseline-random-*.html")).read_text()
     assert "the data are not here, or have changed" in own
     assert "baseline:random" not in (tmp_path / "site" / "index.html").read_text()
@@ -170,14 +170,14 @@ def test_a_site_takes_no_entry_that_does_not_follow(results: Path, carb: Carb) -
     content = json.loads((folder / ENTRY).read_text())
     content["numbers"]["accuracy"]["accuracy"] = 0.99
     (folder / ENTRY).write_text(json.dumps(content))
-    ended = carb("site", results, "--data", "data.jsonl", "--out", "site")
+    ended = carb("results", "site", results, "--data", "data.jsonl", "--out", "site")
     assert ended.code == 2
     assert "its rows give" in ended.err
 
 
 def test_results_need_a_run(carb: Carb, tmp_path: Path) -> None:
     assert carb("results", "add").code == 2
-    assert carb("site").code == 2
+    assert carb("results", "site").code == 2
     with pytest.raises(CarbError, match="holds no finished run"):
         entries_of(tmp_path)
 
@@ -195,6 +195,6 @@ def test_an_entry_names_the_sets_that_its_accuracy_is_of(
     assert counted < 20
     assert f"of {counted} main sets" in said
     assert f"Shares are of the {counted} main sets" in scored.out
-    assert carb("site", "results", "--out", "site").code == 0
+    assert carb("results", "site", "results", "--out", "site").code == 0
     (page,) = Path("site").glob("scorer-*.html")
     assert f'<td data-v="{counted}">{counted}</td>' in page.read_text()

@@ -249,7 +249,7 @@ def test_templates_cannot_reach_python(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", form_names())
 def test_a_published_form_says_that_its_words_are_our_own(name: str) -> None:
-    """``carb scorers form`` prints the note: a figure from it is not the published figure."""
+    """``carb models`` prints the note: a figure from it is not the published figure."""
     form = read_form(name)
     if form.source is not None:
         assert "in our own words" in str(form.note)

@@ -26,15 +26,8 @@ COMMANDS = {
     "compare": (f"{_COMMANDS}.compare:compare", "Say which of two scorers is better, and whether it is noise."),
     "validity": (f"{_COMMANDS}.validity:validity", "Say whether benchmark scores predict downstream results."),
     "bon": (f"{_COMMANDS}.bon:bon", "Let scorers pick among a policy's samples, and grade the picks."),
-    "train-policy": (f"{_COMMANDS}.train_policy:train_policy", "Optimise a policy against a scorer."),
-    "failures": (f"{_COMMANDS}.failures:failures", "Show what all good scorers miss, and which answer they take."),
-    "items": (f"{_COMMANDS}.items:items", "Show what each item does, and how reliable they are together."),
-    "judges": (f"{_COMMANDS}.judges:judges", "Show bias of position, order and length, ties, and calibration."),
-    "shortcuts": (f"{_COMMANDS}.shortcuts:shortcuts", "Show how far surface cues alone get, and who gets further."),
-    "agreement": (f"{_COMMANDS}.agreement:agreement", "Show how far raters agree."),
-    "site": (f"{_COMMANDS}.site:site", "Write a leaderboard site from runs and entries."),
-    "power": (f"{_COMMANDS}.power:power", "Say how many sets a comparison needs."),
     "train": (f"{_COMMANDS}.train:train", "Train a Think-as-Locals judge."),
+    "models": (f"{_COMMANDS}.models:models", "Published reward models and judges' forms: needs, figures."),
     "doctor": (f"{_COMMANDS}.doctor:doctor", "Say what is installed, what is missing, and what it is for."),
 }
 """Name, place and one line for each command."""
@@ -67,20 +60,15 @@ REVIEW_COMMANDS = {
     "forget": (f"{_COMMANDS}.review:forget", "Remove a reviewer with everything that they said."),
     "backup": (f"{_COMMANDS}.review:backup", "Copy a review file, also while it is being served."),
 }
-SCORERS_COMMANDS = {
-    "list": (f"{_COMMANDS}.scorers:list_", "List published reward models, and the forms of judges."),
-    "check": (f"{_COMMANDS}.scorers:check", "Compare a published model's scores with its published figures."),
-    "form": (f"{_COMMANDS}.scorers:form", "Print the file of a judge's form."),
-}
 RESULTS_COMMANDS = {
     "add": (f"{_COMMANDS}.results:add", "Turn runs into entries of a folder of results."),
     "check": (f"{_COMMANDS}.results:check", "Compute every number of the entries again from their rows."),
+    "site": (f"{_COMMANDS}.results:site", "Write a leaderboard site from runs and entries."),
 }
 GROUPS = {
     "data": (DATA_COMMANDS, "List, inspect, check, build and split data sets."),
     "review": (REVIEW_COMMANDS, "Let native speakers review a data set, and put their votes into it."),
     "results": (RESULTS_COMMANDS, "Keep results that others can check."),
-    "scorers": (SCORERS_COMMANDS, "Published reward models: needs, forms, figures."),
 }
 """Commands in groups, with a line for each group."""
 

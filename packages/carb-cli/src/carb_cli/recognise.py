@@ -33,7 +33,7 @@ def recognise(model: str, kind: Kind | None = None) -> Recognised:
     """Say which scorer fits a model.
 
     Args:
-        model: A folder, a hub id ``owner/name``, a published model's short name (``carb scorers list``), the address
+        model: A folder, a hub id ``owner/name``, a published model's short name (``carb models``), the address
             of a server that speaks OpenAI's API (``http://127.0.0.1:8000/v1``), or a spec string, which is taken as it
             is.
         kind: The kind of scorer. ``None`` reads it from the model's configuration.

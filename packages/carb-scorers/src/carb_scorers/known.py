@@ -154,7 +154,7 @@ def known(name: str) -> KnownModel:
     model = find(name)
     if model is None:
         names = [model.name for model in known_models().models]
-        raise CarbError(f"'{name}' is no known model.{closest(name.lower(), names)} `carb scorers list` shows all.")
+        raise CarbError(f"'{name}' is no known model.{closest(name.lower(), names)} `carb models` shows all.")
     return model
 
 

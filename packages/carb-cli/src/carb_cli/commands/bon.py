@@ -17,9 +17,9 @@ from carb_cli.labels import labels
 from carb_cli.options import Confidence, CultureFile, Json, Quiet, add_cultures
 from carb_cli.output import Output, OutputPart, write
 from carb_cli.progress import Report, label, progress
-from carb_cli.study.analysis import mean_of
 from carb_data import CarbError
 from carb_data.tasks import Task, open_task
+from carb_metrics import mean_interval
 from carb_scorers import open_scorer
 from carb_scorers.bon import CurvePoint, PoolScores, SamplePool, bon_curve, collect, judge_from, open_policy, score_pool
 from carb_scorers.bon.outcome import Grades, grade_pool
@@ -215,10 +215,11 @@ def _result(
 
 def _picked(pool: SamplePool, task: Task, scores: PoolScores, grades: Grades, confidence: float) -> Picked:
     found = bon_curve(pool, task, scores, grades)
-    mean = mean_of([p.picked[-1] for p in found.prompts], [p.source_item for p in found.prompts], confidence, 0)
+    values, items = [p.picked[-1] for p in found.prompts], [p.source_item for p in found.prompts]
+    mean = mean_interval(values, items, confidence, bounded=all(0 <= value <= 1 for value in values))
     return Picked(
         scorer=found.scorer,
-        quality=mean.value,
+        quality=mean.estimate,
         low=mean.low,
         high=mean.high,
         regret=found.curve[-1].regret if found.curve else None,

@@ -13,7 +13,7 @@ from carb_cli import correlated, display
 from carb_cli.correlated import estimate_cells, show_influence, show_uncertain
 from carb_cli.csvs import Points, read_points
 from carb_cli.figures import charts, theme
-from carb_cli.options import Confidence, Json, Quiet, Several
+from carb_cli.options import Confidence, Json, Several
 from carb_cli.output import Output
 from carb_cli.report.content import read_runs
 from carb_cli.report.validity import chart_rows
@@ -47,9 +47,8 @@ class Validity(Correlation, Output):
 
 
 def validity(
-    file: Path | None = None,
+    file: Path,
     *,
-    study: Path | None = None,
     run: Annotated[tuple[Path, ...], Several] = (),
     against: str | None = None,
     figure: Path | None = None,
@@ -57,8 +56,7 @@ def validity(
     confidence: Confidence = 0.95,
     shared_source: Annotated[bool, Parameter(negative=())] = False,
     json: Json = False,
-    quiet: Quiet = False,
-) -> int | None:
+) -> None:
     """Say whether benchmark scores of reward models predict their downstream results.
 
     For example:
@@ -70,9 +68,6 @@ def validity(
     file
         CSV with a row for each reward model and the columns scorer, benchmark, downstream, and perhaps covariate,
         benchmark_se and downstream_se (standard errors), and base (the model that it was made from).
-    study
-        A TOML file with scorers, benchmarks, policies and tasks, instead of a CSV: the command runs or resumes the
-        whole study, and exits with 1 where a part of it could not be measured.
     run
         Run folders, all on the same data set, whose accuracies take the place of the column benchmark; the file's
         scorers are named as there.
@@ -86,12 +81,6 @@ def validity(
     shared_source
         Say in the result that benchmark and downstream results rest on the same source, whose mistakes both share.
     """
-    if study is not None and file is None:
-        from carb_cli.study.show import study_command
-
-        return study_command(study, json=json, quiet=quiet)
-    if file is None or study is not None:
-        raise CarbError("Give either a CSV file or --study FILE.toml.")
     points = points_of(file, run, against)
     x, y = points.columns["benchmark"], points.columns["downstream"]
     covariate = points.columns.get("covariate")
@@ -107,9 +96,8 @@ def validity(
         _draw(points, figure, confidence)
     if json:
         output.print()
-        return None
+        return
     _show(output, figure)
-    return None
 
 
 def points_of(file: Path, runs: tuple[Path, ...], against: str | None) -> Points:

@@ -83,7 +83,7 @@ def planning(report: Report) -> str:
     settled = pair.p_adjusted is not None and pair.p_adjusted < alpha
     if needed is not None and not settled:
         said += f"; to settle the {percent(abs(pair.difference))} points seen, about {needed:,} sets would be needed"
-    return f"{said}. carb power plans other sizes."
+    return f"{said}. carb compare --plan plans other sizes."
 
 
 def biased(report: Report) -> list[tuple[BiasRow, PositionRow | None]]:

@@ -234,7 +234,7 @@ def _dataset(runs: Runs) -> DatasetPart:
 
 
 _MOST_ITEMS = 40
-"""Items that a report names; `carb items` shows all."""
+"""Items that a report names; `carb report --json` has all."""
 
 
 def _items(scores: ScoreTable, confidence: float) -> ItemsPart | None:

@@ -39,7 +39,7 @@ class JudgeOptions(ScorerOptions):
     reversed; ``rotated``, every candidate in every position. The default is ``both`` for pairs and ``one`` otherwise.
     Every presentation is recorded."""
     form: str = "culture"
-    """What the judge is shown and how its verdict is found: the name of a shipped form (``carb scorers list``), or
+    """What the judge is shown and how its verdict is found: the name of a shipped form (``carb models``), or
     the path of a form file."""
     rubric: str | None = None
     """File with criteria (Jinja) that take the place of the form's own."""
