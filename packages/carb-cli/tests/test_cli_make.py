@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -69,15 +68,6 @@ def test_contamination_not_found_exits_with_0(carb: Carb, data_file: Path, tmp_p
     assert carb("data", "contamination", "--train", tmp_path / "none.txt", "--test", data_file).code == 2
     (tmp_path / "train.txt").write_bytes(b"\xff\xfe")
     assert carb("data", "contamination", "--train", tmp_path / "train.txt", "--test", data_file).code == 2
-
-
-def test_export(carb: Carb, data_file: Path, tmp_path: Path) -> None:
-    ended = carb("data", "export", data_file, "--out", tmp_path / "pairs.jsonl", "--json")
-    assert ended.json["rows"] == 36
-    rows = [json.loads(line) for line in (tmp_path / "pairs.jsonl").read_text(encoding="utf-8").splitlines()]
-    assert len(rows) == 36
-    assert all(row["chosen"].startswith("right answer") for row in rows)
-    assert carb("data", "export", data_file, "--out", tmp_path / "x.csv").code == 2
 
 
 def test_perturb_by_rule(carb: Carb, tmp_path: Path) -> None:

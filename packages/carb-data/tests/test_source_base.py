@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 import tracemalloc
 from pathlib import Path
 
@@ -115,8 +113,8 @@ def test_mistakes_are_named(tmp_path):
         rows(SOURCE, tmp_path, cont=1)
     with pytest.raises(CarbError, match="count: Input should be a valid integer"):
         rows(SOURCE, tmp_path, count="many")
-    with pytest.raises(CarbError, match=r"write them to a \.jsonl file"):
-        build(Source("p", "", "x", make, yields="pools"), tmp_path, tmp_path / "out.parquet")
+    with pytest.raises(CarbError, match=r"written to a \.jsonl or \.parquet file"):
+        build(SOURCE, tmp_path, tmp_path / "out.txt")
     with pytest.raises(CarbError, match="It takes no options"):
         parse_options(Source("plain", "", "x", make), {"a": 1})
 
@@ -150,32 +148,3 @@ def test_building_streams(tmp_path):
         peaks.append(tracemalloc.get_traced_memory()[1])
         tracemalloc.stop()
     assert peaks[1] < 2 * peaks[0] + 1_000_000
-
-
-MEASURE = """
-import json, re, sys
-from pathlib import Path
-from carb_data.sources import build
-
-folder = Path(sys.argv[1])
-text = " ".join(f"word{n}" for n in range(60))
-with (folder / "rows.jsonl").open("w") as file:
-    for n in range(100_000):
-        wrong = [f"{letter} {text}" for letter in "abc"]
-        row = {"id": n, "prompt": f"{n} {text}", "chosen": [f"right {text}"], "rejected": wrong}
-        file.write(json.dumps(row) + "\\n")
-report = build("rewardbench2", folder / "rows.jsonl", folder / sys.argv[2], culture="thai", domain="values")
-# Not ru_maxrss: a new process starts with that of the one that made it.
-peak = re.search(r"VmHWM:\\s+(\\d+) kB", Path("/proc/self/status").read_text())[1]
-print(report.built, int(peak) // 1024)
-"""
-
-
-@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads /proc")
-@pytest.mark.parametrize("name", ["out.jsonl", "out.parquet"])
-def test_a_hundred_thousand_sets_take_less_than_500_megabytes(tmp_path, name):
-    command = [sys.executable, "-c", MEASURE, str(tmp_path), name]
-    done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=300)
-    built, megabytes = map(int, done.stdout.split())
-    assert built == 100_000
-    assert megabytes < 500

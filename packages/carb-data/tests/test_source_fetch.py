@@ -165,6 +165,6 @@ def test_a_source_without_files_says_what_to_run(tmp_path, monkeypatch):
     with pytest.raises(CarbError, match="Run: carb data fetch blend"):
         list(rows("blend-families"))
     with pytest.raises(CarbError, match="--source PATH"):
-        list(rows("pairs"))
+        list(rows("wvs"))
     (tmp_path / "nothing" / "more" / "tydip").mkdir(parents=True)
     assert find_files("tydip") == Path(tmp_path / "nothing" / "more" / "tydip")

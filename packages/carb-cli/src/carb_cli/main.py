@@ -42,7 +42,6 @@ DATA_COMMANDS = {
     "new": (f"{_COMMANDS}.new:new", "Write a sheet to fill in with your own sets."),
     "split": (f"{_COMMANDS}.split:split", "Divide a data set by source item."),
     "shorten": (f"{_COMMANDS}.shorten:shorten", "Choose a smaller data set by what scorers did with it."),
-    "export": (f"{_COMMANDS}.export:export", "Write a data set in the form of another tool."),
     "contamination": (f"{_COMMANDS}.contamination:contamination", "Look for test items in training data."),
     "perturb": (f"{_COMMANDS}.perturb:perturb", "Add perturbed versions of the right answers."),
     "construct": (f"{_COMMANDS}.construct:construct", "Write sets from reference texts with language models."),

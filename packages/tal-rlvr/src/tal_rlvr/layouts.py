@@ -14,7 +14,6 @@ from pydantic import Field
 
 from carb_data import CarbError, cultures, load
 from carb_data.models import Frozen
-from carb_data.sources.care import DOMAINS as CARE_DOMAINS
 from carb_data.sources.countries import culture_id_of, find_country
 from tal_rlvr.languages import language_tag
 from tal_rlvr.pairs import Pair, pairs_from_set
@@ -71,7 +70,13 @@ LAYOUTS: dict[str, Layout] = {
         language="language",
         culture=("associated_culture", "culture"),
         domain=("cul_type", "culture_type"),
-        domains={name: str(domain) for name, domain in CARE_DOMAINS.items()},
+        domains={
+            "Cultural commonsense": "commonsense",
+            "Cultural entities": "commonsense",
+            "Social norms": "values",
+            "Opinion": "values",
+            "Literacy": "linguistics",
+        },
         native=True,
     ),
     "m-rewardbench": Layout(  # Gureja et al. 2024, arXiv 2410.15522: RewardBench in 23 languages

@@ -370,7 +370,7 @@ def build(
         DataBuilt.model_validate(result.model_dump()).print()
         return
     columns = [*map(str, Domain), "all"]
-    display.table(f"Built {result.built} {result.yields} in {out}", ["culture", *columns], _by_culture(result), columns)
+    display.table(f"Built {result.built} sets in {out}", ["culture", *columns], _by_culture(result), columns)
     display.table(f"Skipped {result.skipped}", ["reason", "n"], list(result.reasons.items()), ["n"])
 
 

@@ -7,6 +7,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import polars as pl
+from pydantic import ValidationError
+
 from carb_cli import display
 from carb_cli.commands.run import score
 from carb_cli.config import RunConfig
@@ -15,10 +18,9 @@ from carb_cli.main import FAILED, INTERRUPTED, OK
 from carb_cli.options import Json, Quiet
 from carb_cli.output import print_json
 from carb_cli.runs import scores_of
-from carb_data import BonSet, CarbError, Dataset, Kind
+from carb_data import BonSet, CarbError, Dataset, Domain, Kind, Provenance, Response, Role
 from carb_data.models import Frozen
 from carb_data.options import closest
-from carb_data.sources import rows
 from carb_metrics import bon_accuracy
 from carb_scorers.judge import form_names, form_text, read_form
 from carb_scorers.known import KnownModel, find, known_models
@@ -193,16 +195,39 @@ def _check(model: KnownModel, place: Path, spec: str, out: Path, json: bool, qui
 
 
 def _rewardbench2(place: Path) -> Dataset:
-    """RewardBench 2's rows as sets about general preference, without those that have several right answers (Ties)."""
-    said = rows("rewardbench2", place, culture="english", domain="commonsense", origin="rewardbench2")
-    kept = [
-        row.model_copy(update={"kind": Kind.CONTROL})
-        for row in said
-        if isinstance(row, BonSet) and row.topic is not None
-    ]
-    if not kept:
+    """RewardBench 2's rows as sets about general preference.
+
+    Rows with several right answers (Ties) or with an answer that stands twice are left out.
+    """
+    files = [place] if place.is_file() else sorted(f for f in place.rglob("*") if f.suffix in (".jsonl", ".parquet"))
+    found: list[BonSet] = []
+    for file in files:
+        try:
+            frame = pl.read_parquet(file) if file.suffix == ".parquet" else pl.read_ndjson(file)
+            rows = [row for row in frame.iter_rows(named=True) if len(row["chosen"]) == 1]
+            found += [_best_of_n(row) for row in rows if len({*row["chosen"], *row["rejected"]}) > len(row["rejected"])]
+        except (OSError, KeyError, pl.exceptions.PolarsError, ValidationError) as error:
+            raise CarbError(f"{file} is not a file of RewardBench 2: {type(error).__name__} {error}.") from None
+    if not found:
         raise CarbError(f"{place} holds no rows of RewardBench 2 (fields prompt, chosen, rejected, subset).")
-    return Dataset(kept)
+    return Dataset(found)
+
+
+def _best_of_n(row: Mapping[str, Any]) -> BonSet:
+    texts = [(Role.CHOSEN, row["chosen"][0]), *((Role.REJECTED, text) for text in row["rejected"])]
+    return BonSet(
+        id=f"rewardbench2/{row['id']}",
+        culture="english",
+        domain=Domain.COMMONSENSE,
+        topic=row["subset"],
+        language="en",
+        prompt=row["prompt"],
+        responses=tuple(
+            Response(id=f"{n}", text=text, role=role, language="en") for n, (role, text) in enumerate(texts)
+        ),
+        provenance=Provenance(source="rewardbench2", license="ODC-BY-1.0", method="generated"),
+        kind=Kind.CONTROL,
+    )
 
 
 def _figures(dataset: Dataset, run: Path, published: Mapping[str, float]) -> tuple[CheckedFigure, ...]:

@@ -1,4 +1,4 @@
-"""Adapters from public data sets and file formats to sets, candidate pools and reference snippets."""
+"""Adapters from public data sets and tables to sets."""
 
 from carb_data.sources.base import (
     BuildReport,
@@ -12,23 +12,18 @@ from carb_data.sources.base import (
     rows,
     sources,
 )
-from carb_data.sources.export import export
-from carb_data.sources.models import CandidatePool, PoolCandidate, Reference, Row, Skip
+from carb_data.sources.models import Reference, Skip
 
 __all__ = [
     "BuildReport",
-    "CandidatePool",
     "Names",
     "Options",
-    "PoolCandidate",
     "Reference",
-    "Row",
     "RowCount",
     "Skip",
     "Source",
     "Sources",
     "build",
-    "export",
     "parse_options",
     "rows",
     "sources",

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from functools import cache
 from importlib import metadata, resources
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 import polars as pl
 from pydantic import BeforeValidator
@@ -24,7 +24,7 @@ from carb_data.errors import CarbError
 from carb_data.models import BonSet, Frozen
 from carb_data.options import closest
 from carb_data.registry import Registry, cultures
-from carb_data.sources.models import Row, Skip
+from carb_data.sources.models import Skip
 from carb_data.sources.published import find_files
 from carb_data.validation import read_options
 
@@ -34,8 +34,6 @@ ENTRY_POINTS = "carb.sources"
 """Entry-point group under which other distributions register a ``Source``."""
 
 _ROWS_PER_PIECE = 4096
-
-Yields = Literal["sets", "pools", "references"]
 
 
 class Options(Frozen):
@@ -52,9 +50,9 @@ Names = Annotated[tuple[str, ...], BeforeValidator(_split)]
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """An adapter from one public data set, or from one file format, to rows.
+    """An adapter from one public data set, or from one file format, to sets.
 
-    ``rows(path, options, seed)`` yields a row or a ``Skip`` for every item of the source, in an order and with a
+    ``rows(path, options, seed)`` yields a set or a ``Skip`` for every item of the source, in an order and with a
     content that depend on its arguments alone, holding no more in memory than the source's own files need.
     It raises ``CarbError`` when ``path`` does not hold the source.
     """
@@ -62,24 +60,16 @@ class Source:
     name: str
     description: str
     license: str
-    rows: Callable[[Path, Any, int], Iterator[Row | Skip]]
+    rows: Callable[[Path, Any, int], Iterator[BonSet | Skip]]
     options: type[Options] = Options
-    yields: Yields = "sets"
     files: str | None = None
     """Name of the source whose files it reads, where that is not its own; empty where it reads none of its own."""
 
 
 _SHIPPED = {
-    **{
-        name: f"carb_data.sources.{name}:SOURCE"
-        for name in ("blend", "care", "normad", "omgeval", "safeworld", "text", "wvs")
-    },
-    **{name: f"carb_data.sources.exchange:{name.upper()}" for name in ("datasets", "pairs", "rewardbench2")},
+    **{name: f"carb_data.sources.{name}:SOURCE" for name in ("blend", "table", "wvs")},
     "carb-open": "carb_data.sources.open:SOURCE",
     "blend-families": "carb_data.sources.blend_families:SOURCE",
-    "table": "carb_data.sources.table:SOURCE",
-    "normad-references": "carb_data.sources.normad:REFERENCES",
-    "safeworld-references": "carb_data.sources.safeworld:REFERENCES",
 }
 
 
@@ -152,7 +142,6 @@ class BuildReport(Frozen):
     """What a build made, and what it did not make and why."""
 
     source: str
-    yields: Yields
     path: str
     out: str
     seed: int
@@ -176,8 +165,10 @@ def parse_options(source: Source, given: Mapping[str, Any]) -> Options:
     return read_options(source.options, f"Source '{source.name}'", given)
 
 
-def rows(name: str | Source, path: str | Path | None = None, *, seed: int = 0, **options: Any) -> Iterator[Row | Skip]:
-    """Stream the rows and skips of a source without writing a file.
+def rows(
+    name: str | Source, path: str | Path | None = None, *, seed: int = 0, **options: Any
+) -> Iterator[BonSet | Skip]:
+    """Stream the sets and skips of a source without writing a file.
 
     Args:
         name: a registered source, or a ``Source`` itself.
@@ -218,7 +209,7 @@ def build(
     Args:
         name: a registered source, or a ``Source`` itself.
         path: the file or folder that holds the source's data; None for where ``find_files`` finds it.
-        out: a ``.jsonl`` file, or for a source of sets also a ``.parquet`` file.
+        out: a ``.jsonl`` or ``.parquet`` file.
         seed: the seed of every random choice; the same seed gives the same file.
         registry: cultures that may occur; ``None`` accepts any.
         skips: a ``.jsonl`` file for every skipped item with its reason.
@@ -232,9 +223,8 @@ def build(
     source = name if isinstance(name, Source) else sources[name]
     path = _place(source) if path is None else path
     out = Path(out)
-    allowed = files.SUFFIXES if source.yields == "sets" else (".jsonl",)
-    if out.suffix not in allowed:
-        raise CarbError(f"{out}: '{source.name}' yields {source.yields}; write them to a {' or '.join(allowed)} file.")
+    if out.suffix not in (".jsonl", ".parquet"):
+        raise CarbError(f"{out}: unknown file type; sets are written to a .jsonl or .parquet file.")
     stream = rows(source, path, seed=seed, **options)
     tally = _Tally(registry, progress)
     out.parent.mkdir(parents=True, exist_ok=True)
@@ -262,7 +252,6 @@ def build(
             leftover.unlink(missing_ok=True)
     return BuildReport(
         source=source.name,
-        yields=source.yields,
         path=str(path),
         out=str(out),
         seed=seed,
@@ -299,7 +288,7 @@ class _Tally:
         self.reasons: Counter[str] = Counter()
         self.licenses: set[str] = set()
 
-    def lines(self, stream: Iterable[Row | Skip], reject: Callable[[str], object] | None) -> Iterator[str]:
+    def lines(self, stream: Iterable[BonSet | Skip], reject: Callable[[str], object] | None) -> Iterator[str]:
         seen: set[str] = set()
         for row in stream:
             if isinstance(row, Skip):
@@ -313,7 +302,7 @@ class _Tally:
                 self.built += 1
                 self.counts[row.culture, row.domain.value, row.language] += 1
                 self.licenses.add(row.provenance.license)
-                yield _line(row) + "\n"
+                yield files.to_json(row) + "\n"
                 self._report()
                 continue
             self.reasons[entry.reason] += 1
@@ -324,10 +313,6 @@ class _Tally:
     def _report(self) -> None:
         if self.progress is not None:
             self.progress(self.built, self.reasons.total())
-
-
-def _line(row: Row) -> str:
-    return files.to_json(row) if isinstance(row, BonSet) else row.model_dump_json(exclude_none=True)
 
 
 def _nothing(source: Source, path: str | Path, reasons: Counter[str]) -> str:

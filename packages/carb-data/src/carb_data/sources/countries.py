@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from dataclasses import dataclass
 from functools import cache
 from importlib import resources
@@ -49,17 +48,6 @@ def _key(text: str) -> str:
 def find_country(text: str) -> Country | None:
     """The country of a name ("Hong Kong SAR", "hong_kong") or of a two- or three-letter code."""
     return _table().get(_key(text))
-
-
-@cache
-def _names() -> re.Pattern[str]:
-    names = {name for row in _rows() for name in row["names"] if len(name) > 3}
-    return re.compile(rf"\b(?:{'|'.join(sorted(map(re.escape, names), key=len, reverse=True))})\b")
-
-
-def names_country(text: str) -> bool:
-    """Whether an English text names a country of the table, other than by an abbreviation."""
-    return _names().search(text) is not None
 
 
 def culture_of(country: Country | None, registry: Registry = cultures) -> Culture | None:

@@ -1,41 +1,12 @@
-"""What sources yield: complete sets, candidate pools without a label, reference snippets, and skips."""
+"""What sources yield: sets and skips. And reference snippets, from which sets are constructed."""
 
 from __future__ import annotations
 
-from typing import Annotated, Self
+from typing import Annotated
 
-from pydantic import Field, StringConstraints, model_validator
+from pydantic import StringConstraints
 
-from carb_data.models import BonSet, CultureId, Domain, Frozen, Identifier, LanguageTag, Provenance, Text
-
-
-class PoolCandidate(Frozen):
-    """One response of unknown worth."""
-
-    id: Identifier
-    text: Text
-    language: LanguageTag | None = None
-    """Language of the text where the source tells it; null where a model may have answered in another one."""
-    generator: str | None = None
-
-
-class CandidatePool(Frozen):
-    """One prompt with several responses and no label: nobody has said yet which of them is right."""
-
-    id: Identifier
-    culture: CultureId
-    domain: Domain
-    topic: str | None = None
-    language: LanguageTag
-    prompt: Text
-    candidates: Annotated[tuple[PoolCandidate, ...], Field(min_length=2)]
-    provenance: Provenance
-
-    @model_validator(mode="after")
-    def _ids_are_unique(self) -> Self:
-        if len({candidate.id for candidate in self.candidates}) != len(self.candidates):
-            raise ValueError("candidate ids must be unique within a pool")
-        return self
+from carb_data.models import CultureId, Domain, Frozen, Identifier, LanguageTag, Provenance, Text
 
 
 class Reference(Frozen):
@@ -61,7 +32,3 @@ class Skip(Frozen):
     """A phrase that is the same for all items skipped for the same cause, so that reasons can be counted."""
     culture: str | None = None
     language: str | None = None
-
-
-Row = BonSet | CandidatePool | Reference
-"""A product of a source; each source yields rows of one of these kinds."""

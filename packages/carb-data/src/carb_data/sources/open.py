@@ -102,7 +102,6 @@ def _units(options: OpenOptions, seed: int) -> Iterator[list[BonSet]]:
 def _open_names() -> list[str]:
     known = set(published_names())
     found = [name for name in sources if name != NAME and (sources[name].files or name) in known]
-    found = [name for name in found if sources[name].yields == "sets"]
     return sorted(found, key=lambda name: (name == "blend", name))  # what its families ask is not asked again
 
 

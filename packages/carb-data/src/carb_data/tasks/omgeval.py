@@ -17,9 +17,17 @@ from carb_data.errors import CarbError
 from carb_data.models import Frozen
 from carb_data.options import closest
 from carb_data.sources.base import Names
-from carb_data.sources.omgeval import LANGUAGES
 from carb_data.sources.reading import read_json, read_text
 from carb_data.tasks.base import AnswerPair, Judge, TaskKind, TaskPrompt, evenly
+
+LANGUAGES = {
+    "arabic": ("arabic", "ar", "OMGEval_Arabic_local.txt"),
+    "chinese": ("chinese", "zh", "OMGEval_Chinese_local.txt"),
+    "english": ("english", "en", None),
+    "russia": ("russian", "ru", "OMGEval_Russia_local.txt"),
+    "spanish": ("spanish", "es", "OMGEval_Spanish_local.txt"),
+}
+"""Folder of answers to culture id, language, and the file of questions rewritten for the culture."""
 
 
 class OmgevalTaskOptions(Frozen):
@@ -99,7 +107,7 @@ def open_omgeval(name: str, path: Path, read: OmgevalTaskOptions, judge: Judge |
         if folder not in LANGUAGES:
             known = ", ".join(LANGUAGES)
             raise CarbError(f"OMGEval has no answers in '{folder}'.{closest(folder, LANGUAGES)} Folders: {known}.")
-        culture, language, local_file, _ = LANGUAGES[folder]
+        culture, language, local_file = LANGUAGES[folder]
         if read.questions == "local" and local_file is None:
             raise CarbError(f"OMGEval has no local questions in '{folder}'; ask for questions=all.")
         local = set() if local_file is None else _lines(path / "data" / local_file)
