@@ -25,7 +25,7 @@ FIELDS = {
     "carb_scorers.ScorerSpec": "name kind model revision parameters comparative in_flight",
 }
 COMMANDS = (
-    "eval run report compare items agreement validity bon train train-policy review results site scorers doctor "
+    "eval run report compare items agreement validity bon train review results site scorers doctor "
     "data.list data.info data.validate data.audit data.fetch data.build data.new data.split data.shorten"
 )
 

@@ -53,7 +53,6 @@ steps = 2
 [evaluation]
 decoding = ["greedy"]
 on_contamination = "drop"
-perturbed = {{ path = "carb-seed@1", languages = ["de"] }}
 [grpo]
 max_steps = 2
 save_strategy = "no"
@@ -68,7 +67,6 @@ save_strategy = "no"
     )  # fmt: skip
     assert run.returncode == 0, run.stderr[-5000:]
     out = tmp_path / "out"
-    assert json.loads((out / "memory.json").read_text())["hardware"]["sharding"] == "full"
     result = json.loads((out / "result.json").read_text())
     assert [stage["name"] for stage in result["stages"]] == ["before", "after"]
     outcomes = json.loads((out / "held-out" / "after-greedy.json").read_text())["outcomes"]
@@ -77,4 +75,3 @@ save_strategy = "no"
     before, after = load_file(tiny / "model.safetensors"), load_file(out / "model" / "model.safetensors")
     assert {name: w.shape for name, w in after.items()} == {name: w.shape for name, w in before.items()}
     assert any(not torch.equal(before[name], after[name]) for name in before)
-    assert (out / "perturbed" / "after.parquet").is_file()

@@ -32,23 +32,6 @@ def loaded(request):
 pytestmark = pytest.mark.real
 
 
-def test_gemma_s_end_of_text_in_a_response_is_no_end_of_text_in_training(gemma):
-    """Without a chat template, too, a student is trained on the tokens that ``classifier:`` scores."""
-    from transformers import AutoTokenizer
-
-    from carb_scorers.models import Prompt
-    from carb_scorers.models.tokens import conversation_ids
-    from tal_rlvr.students import _encode
-
-    tokenizer = AutoTokenizer.from_pretrained(gemma)
-    text = "nods<eos> and leaves"
-    assert tokenizer.eos_token_id in tokenizer("How?", text)["input_ids"]
-    ids = _encode(tokenizer, "How?", text)
-    assert ids == conversation_ids(tokenizer, Prompt(({"role": "user", "content": "How?"},)), text)
-    assert len(ids) == 10
-    assert tokenizer.eos_token_id not in ids
-
-
 def test_the_example_in_the_help_of_carb_train_can_learn(smollm, tmp_path):
     """With the model that its preset is for, every prompt that it reads fits, and so does every warm-up target."""
     from carb_cli.commands.train import train

@@ -3,19 +3,13 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
 from pathlib import Path
 
-import polars as pl
 import pytest
 
 import carb_data.checks
-from carb_data import Dataset, MissingExtraError, ScoreTable, install_line, load
-from carb_scorers import evaluate
+from carb_data import Dataset, MissingExtraError, install_line, load
 from cli_helpers import Carb, small_dataset, small_set, write_construct_config
-from tal_rlvr import TrainResult
-from tal_rlvr.held_out import HeldOut, PairOutcome, compare_held_out, summarise
-from tal_rlvr.seeds import crossed_interval
 
 TRAIN = ("train", "--config", "demo-cpu", "--model", "m", "--data", "carb-seed@1")
 
@@ -118,82 +112,6 @@ def test_train_lists_presets_and_prints_configurations(carb: Carb) -> None:
     printed = carb(*TRAIN, "--out", "somewhere", "--print-config").json
     assert (printed["out"], printed["model"]) == ("somewhere", "m")
     assert printed["mix"]["sources"][0]["path"] == "carb-seed@1"
-
-
-def test_train_shows_how_training_changed_what_perturbations_move(
-    carb: Carb, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A finished run with planted scores: after it, CC moves texts twice as far and the rest half as far."""
-    sets = load("carb-seed@1").filter(lambda item: bool(item.perturbed), languages=["en"])
-    (tmp_path / "perturbed").mkdir()
-    plain = evaluate(sets, ["baseline:length"]).frame
-    own = plain.filter(pl.col("perturbation").is_null())
-    base = own.select("item_id", pl.col("response_id").alias("original"), pl.col("score").alias("base"))
-    moved = plain.join(base, on=["item_id", "original"], how="left", maintain_order="left")
-    factor = pl.when(pl.col("perturbation").cast(pl.String) == "CC").then(2.0).otherwise(0.5)
-    late = moved.with_columns(
-        pl.coalesce(pl.col("base") + factor * (pl.col("score") - pl.col("base")), "score").alias("score")
-    ).drop("base")
-    for name, frame in (("before", plain), ("after", late)):
-        named = frame.with_columns(pl.lit(name).cast(frame.schema["scorer"]).alias("scorer"))
-        ScoreTable(named).save(tmp_path / "perturbed" / f"{name}.parquet")
-    result = TrainResult(
-        out=str(tmp_path), model="m", ablation="none", seed=0, steps=1, train_pairs=1, held_out_pairs=0,
-        dropped_pairs=0, stages=(), changes={}, curve=(),
-    )  # fmt: skip
-    monkeypatch.setattr("carb_cli.commands.train.run", lambda *_, **__: result)
-    monkeypatch.setattr("carb_cli.commands.train.ablate", lambda *_, **__: {"none": result, "no-criteria": result})
-    shown = carb(*TRAIN, "--out", tmp_path).out
-    assert "Change of scores under perturbation" in shown
-    rows = carb(*TRAIN, "--out", tmp_path, "--json").json["sensitivity"]
-    factors = {row["perturbation"]: row["factor"] for row in rows}
-    assert factors == pytest.approx({"CC": 2, "RC": 0.5, "CL": 0.5, "RP": 0.5, "CC/surface": 4})
-    ablated = carb(*TRAIN, "--out", tmp_path, "--ablate", "--json").json
-    assert [row["ablation"] for row in ablated["sensitivity"]] == ["none"] * 5 + ["no-criteria"] * 5
-    assert "no-criteria" in carb(*TRAIN, "--out", tmp_path, "--ablate").out
-
-
-def test_train_with_several_seeds_tables_the_change_over_them(
-    carb: Carb, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Five finished runs with planted verdicts on four items: wrong before, right after but for one item of seed 4."""
-    items = [f"s{number}" for number in range(4)]
-
-    def held(right: Callable[[str], bool]) -> HeldOut:
-        outcomes = [
-            PairOutcome(
-                pair=item, source_item=item, label="A", verdict="A" if right(item) else "B", well_formed=True, text="",
-                with_criteria=-0.5, with_masked=-0.5, without_criteria=-0.7, entropy=0.0,
-            )
-            for item in items
-        ]  # fmt: skip
-        return summarise(outcomes, "greedy")
-
-    for seed in range(5):
-        out = tmp_path / f"seed-{seed}"
-        late = (lambda item: item != "s3") if seed == 4 else (lambda _: True)
-        before, after = held(lambda _: False), held(late)
-        (out / "held-out").mkdir(parents=True)
-        (out / "held-out" / "before-greedy.json").write_text(before.model_dump_json())
-        (out / "held-out" / "after-greedy.json").write_text(after.model_dump_json())
-        result = TrainResult(
-            out=str(out), model="m", ablation="none", seed=seed, steps=1, train_pairs=1, held_out_pairs=4,
-            dropped_pairs=0, stages=(), changes={"greedy": compare_held_out(before, after)}, curve=(),
-        )  # fmt: skip
-        (out / "result.json").write_text(result.model_dump_json())
-    ended = carb(*TRAIN, "--out", tmp_path, "--seeds", 5)
-    assert ended.code == 0
-    assert "Change by training over seeds and held-out items" in ended.out
-    assert "seed 4" in ended.err
-    row = carb(*TRAIN, "--out", tmp_path, "--seeds", 5, "--json", "--quiet").json["rows"][0]
-    assert (row["measure"], row["decoding"], row["seeds"], row["items"]) == ("accuracy", "greedy", 5, 4)
-    assert (row["before"], row["after"], row["by_seed"]) == (0, 0.95, [1, 1, 1, 1, 0.75])
-    mean, low, high, p = crossed_interval([[1.0] * 4] * 4 + [[1.0, 1.0, 1.0, 0.0]])
-    assert (row["change"], row["low"], row["high"], row["p"]) == pytest.approx((mean, low, high, p))
-    assert f"[{low:.2f}, {high:.2f}]" in ended.out
-    refused = carb(*TRAIN, "--out", tmp_path, "--seeds", 5, "--ablate")
-    assert refused.code == 2
-    assert "--seeds and --ablate" in refused.err
 
 
 def test_train_mistakes(carb: Carb, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -249,11 +249,6 @@ def test_a_file_builds_on_a_preset_and_every_mistake_is_named(tmp_path):
     config = load_config(path)
     assert config.grpo["beta"] == 0.5
     assert config.grpo["num_generations"] == load_config("demo-cpu", config.model_dump()).grpo["num_generations"]
-    assert load_config(path, {"ablation": "no-criteria"}).rewards.criteria_weight == 0
-    assert load_config(path, {"ablation": "no-correctness"}).rewards.correctness_weight == 0
-    assert load_config(path, {"ablation": "no-reasoning"}).direct
-    with pytest.raises(CarbError, match="Unknown ablation"):
-        load_config(path, {"ablation": "no-judge"})
     with pytest.raises(CarbError, match=r"seed: .*warmup\.flipped"):
         load_config(path, {"seed": "x", "warmup": {"flipped": 2}})
     with pytest.raises(CarbError, match="demo-cpu"):

@@ -2,15 +2,14 @@ from __future__ import annotations
 
 import hashlib
 import json
-import math
 import random
 
 import anyio
 import pytest
 
-from carb_data import CarbError, load
+from carb_data import CarbError
 from carb_scorers import Candidate, ScoreRequest, open_scorer
-from tal_rlvr import ablate, ablation_table, parse_judgement, read_perturbed, run
+from tal_rlvr import parse_judgement, run
 from tal_rlvr.judgement import Judgement
 from tal_rlvr.paired import difference, estimate
 from tal_rlvr.pairs import Pair, both_orders
@@ -100,70 +99,11 @@ def test_contaminated_training_data_stops_a_run_before_it_starts(config, tmp_pat
     assert json.loads((tmp_path / "out" / "contamination.json").read_text())["found"]
 
 
-def test_ablations_are_run_once_and_tabled(config):
-    results = ablate(config, ("none", "no-reasoning"), overrides={"grpo": {"max_steps": 1}})
-    again = ablate(config, ("none", "no-reasoning"), overrides={"grpo": {"max_steps": 1}})
-    assert again == results
-    table = ablation_table(results)
-    assert [row["ablation"] for row in table] == ["none", "no-reasoning"]
-    assert {"before", "after", "change", "p", "entropy"} <= set(table[0])
-    assert "rewards/R_appr/mean" in results["none"].curve[0]
-    assert "rewards/R_appr/mean" not in results["no-reasoning"].curve[0]
-
-
 def test_a_run_without_steps_is_supervised_training_alone(config, tmp_path):
     result = run(config, overrides={"grpo": {"max_steps": 0}})
     assert result.model == str(tmp_path / "out" / "warmup")
     assert (result.steps, result.curve) == (0, ())
     assert [stage.accuracy for stage in result.stages[:1]] == [stage.accuracy for stage in result.stages[1:]]
-
-
-@pytest.fixture
-def perturbed(tmp_path):
-    """Two English sets with perturbed texts."""
-    sets = load("carb-seed@1").filter(lambda item: bool(item.perturbed), languages=["en"])[:2]
-    sets.save(tmp_path / "perturbed.jsonl")
-    return {"evaluation": {"perturbed": {"path": str(tmp_path / "perturbed.jsonl"), "languages": ["en"]}}}
-
-
-def test_perturbed_texts_are_scored_before_and_after_training(config, perturbed, tmp_path):
-    result = run(config, overrides=perturbed)
-    frame = read_perturbed(result.out).frame
-    texts = sum(len(item.responses) + len(item.perturbed) for item in load(tmp_path / "perturbed.jsonl"))
-    assert frame["scorer"].cast(str).value_counts().sort("scorer").rows() == [("after", texts), ("before", texts)]
-    assert frame["score"].null_count() == 2 * texts  # a model of random weights writes no judgement
-
-
-def test_scores_of_perturbed_texts_are_those_of_each_model(config, perturbed, monkeypatch):
-    """The judges give way to length, which always has a score."""
-    opened = []
-
-    def length(name, model, options, settings):
-        opened.append((name, model, settings.max_new_tokens))
-        scorer = open_scorer("baseline:length")
-        monkeypatch.setattr(scorer, "spec", scorer.spec.model_copy(update={"name": name}), raising=False)
-        return scorer
-
-    monkeypatch.setattr("tal_rlvr.perturbed.open_with", length)
-    result = run(config, overrides=perturbed)
-    warm = f"{result.out}/warmup"
-    assert opened == [("before", warm, 36), ("after", result.model, 36)]
-    scores = {name: frame["score"].to_list() for (name,), frame in read_perturbed(result.out).frame.group_by("scorer")}
-    assert scores["before"] == scores["after"]
-    assert None not in scores["before"]
-
-
-def test_a_run_without_perturbed_sets_has_no_scores_of_them(config, perturbed, tmp_path):
-    assert read_perturbed(run(config).out) is None
-    perturbed["evaluation"]["perturbed"]["languages"] = ["th"]
-    with pytest.raises(CarbError, match="no set with perturbed texts in th"):
-        run(config, overrides={**perturbed, "out": str(tmp_path / "other")})
-
-
-def test_training_pairs_may_not_come_from_perturbed_sets(config, perturbed, tmp_path):
-    source = {"form": "carb", "path": str(tmp_path / "perturbed.jsonl")}
-    with pytest.raises(CarbError, match="Every training pair repeats an evaluation item"):
-        run(config, overrides={**perturbed, "mix": {"sources": [source]}})
 
 
 def test_unfit_settings_and_models_are_named(config, tmp_path):
@@ -224,96 +164,6 @@ def test_estimates_and_differences():
         difference([1.0], [])
 
 
-def classifier_scores(folder, pairs):
-    scorer = open_scorer(f"classifier:{folder}")
-    requests = [
-        ScoreRequest(
-            request_id=pair.id,
-            prompt=pair.prompt,
-            candidates=(Candidate(id="c", text=pair.chosen), Candidate(id="r", text=pair.rejected)),
-            culture="thai",
-            language="en",
-        )
-        for pair in pairs
-    ]
-    results = anyio.run(scorer.score, requests)
-    anyio.run(scorer.aclose)
-    return [result.scores for result in results]
-
-
-PAIRS = [
-    Pair(id=str(n), source_item=str(n), prompt=f"what {n}", chosen=f"rice {n}", rejected=f"tea {n}", culture="thai",
-         language="en")
-    for n in range(12)
-]  # fmt: skip
-
-
-def test_a_bradley_terry_head_learns_and_is_scored_by_classifier(tiny_folder, tmp_path):
-    from tal_rlvr.students import StudentConfig, train_bradley_terry
-
-    settings = StudentConfig(steps=40, batch_size=4, learning_rate=3e-3)
-    result = train_bradley_terry(tiny_folder, PAIRS, tmp_path / "rm", settings)
-    assert result.losses[-1] < 0.1 < result.losses[0]
-    assert all(scores["c"] > scores["r"] for scores in classifier_scores(tmp_path / "rm", PAIRS))
-    assert train_bradley_terry(tiny_folder, PAIRS, tmp_path / "again", settings) == result.model_copy(
-        update={"model": str(tmp_path / "again")}
-    )
-    with pytest.raises(CarbError, match="No pair"):
-        train_bradley_terry(tiny_folder, [], tmp_path / "none")
-
-
-def test_a_student_learns_what_the_judge_prefers_and_not_the_labels(tiny_folder, tmp_path, monkeypatch):
-    from tal_rlvr import students
-
-    def contrary(judge, pairs):
-        return [students.JudgedPair(pair=pair, probability=0.02) for pair in pairs[:-1]]
-
-    monkeypatch.setattr(students, "judge_pairs", contrary)
-    settings = students.StudentConfig(steps=40, batch_size=4, learning_rate=3e-3)
-    result = students.distil_to_classifier("judge", tiny_folder, PAIRS, tmp_path / "rm", settings)
-    assert result.left_out == 1
-    assert all(scores["c"] < scores["r"] for scores in classifier_scores(tmp_path / "rm", PAIRS))
-
-
-def test_a_student_reads_the_tokens_that_a_classifier_scores(tiny_folder):
-    """Also without a chat template, where a control token in a text went through: 9 ids against 10."""
-    from transformers import AutoTokenizer
-
-    from carb_scorers.models import Prompt
-    from carb_scorers.models.tokens import conversation_ids
-    from tal_rlvr.students import _encode
-
-    tokenizer = AutoTokenizer.from_pretrained(tiny_folder)
-    tokenizer.chat_template = None
-    end = tokenizer.eos_token
-    text = f"nods{end} and leaves"
-    ids = _encode(tokenizer, "How?", text)
-    assert ids == conversation_ids(tokenizer, Prompt(({"role": "user", "content": "How?"},)), text)
-    assert ids == tokenizer("How?", text.replace(end, f"{end[0]} {end[1:]}"))["input_ids"]
-
-
-def test_the_judge_s_preference_is_the_mean_over_both_orders(tiny_folder, monkeypatch):
-    from carb_scorers.models import Choices, Generation
-    from carb_scorers.models.transformers.language import HFLanguageModel
-    from tal_rlvr import students
-    from tal_rlvr.judgement import write_judgement
-
-    asked = []
-
-    async def generate(self, prompts, _):
-        asked.append(len(prompts))
-        text = write_judgement([("fact", "known", 1, "A")], "fine.", "A") if len(asked) == 1 else "no judgement"
-        return [
-            Generation(text, choices=Choices({"A": math.log(share), "B": math.log(1 - share)})) for share in (0.9, 0.6)
-        ]
-
-    monkeypatch.setattr(HFLanguageModel, "generate", generate)
-    (judged,) = students.judge_pairs(tiny_folder, PAIRS[:2])
-    assert judged.pair == PAIRS[0]
-    assert asked == [2, 2]
-    assert judged.probability == pytest.approx((0.9 + 0.4) / 2)
-
-
 def test_the_module_runs_for_launchers(config, capsys):
     from tal_rlvr.__main__ import main
 
@@ -321,8 +171,6 @@ def test_the_module_runs_for_launchers(config, capsys):
     assert json.loads(capsys.readouterr().out)["steps"] == 2
     assert main([str(config)]) == 2
     assert "finished run" in capsys.readouterr().err
-    assert main([str(config), "--ablate", "--out", str(config.parent / "ablations")]) == 0
-    assert len(json.loads(capsys.readouterr().out)) == 4
 
 
 def test_launch_files_are_yaml_for_accelerate():

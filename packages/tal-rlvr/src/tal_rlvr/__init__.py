@@ -13,19 +13,16 @@ from tal_rlvr.correctness import correctness_reward
 from tal_rlvr.judgement import Criterion, FormatError, Judgement, Span, Verdict, parse_judgement
 from tal_rlvr.mix import MixSource, TrainingMix
 from tal_rlvr.prompts import render_plain, render_prompt
-from tal_rlvr.train import TrainResult, ablate, ablation_table, read_perturbed, run, train
+from tal_rlvr.train import TrainResult, run, train
 
 if TYPE_CHECKING:
     from tal_rlvr.scorer import judge_as_scorer
-    from tal_rlvr.students import distil_to_classifier, train_bradley_terry
     from tal_rlvr.trainer import ThinkAsLocalsTrainer, paper_config
 
 _LAZY = {
     "ThinkAsLocalsTrainer": "tal_rlvr.trainer",
-    "distil_to_classifier": "tal_rlvr.students",
     "judge_as_scorer": "tal_rlvr.scorer",
     "paper_config": "tal_rlvr.trainer",
-    "train_bradley_terry": "tal_rlvr.students",
 }
 
 __all__ = [
@@ -40,25 +37,20 @@ __all__ = [
     "TrainResult",
     "TrainingMix",
     "Verdict",
-    "ablate",
-    "ablation_table",
     "check_contamination",
     "correctness_reward",
     "criteria_reward",
-    "distil_to_classifier",
     "format_reward",
     "judge_as_scorer",
     "load_config",
     "paper_config",
     "parse_judgement",
     "presets",
-    "read_perturbed",
     "render_plain",
     "render_prompt",
     "run",
     "total_reward",
     "train",
-    "train_bradley_terry",
 ]
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 from collections.abc import Mapping, Sequence
 from typing import Any, get_args
@@ -11,7 +10,7 @@ from typing import Any, get_args
 from carb_data import CarbError
 from tal_rlvr.config import presets
 from tal_rlvr.layouts import Form
-from tal_rlvr.train import ablate, ablation_table, run
+from tal_rlvr.train import run
 
 
 def _show(stage: str, step: int, values: Mapping[str, float]) -> None:
@@ -34,7 +33,6 @@ def main(argv: Sequence[str] | None = None) -> int:
         f"{', '.join(get_args(Form))}",
     )
     parser.add_argument("--resume", action="store_true", help="go on from the last checkpoint")
-    parser.add_argument("--ablate", action="store_true", help="run every ablation and print a table")
     arguments = parser.parse_args(argv)
     given = {"out": arguments.out, "model": arguments.model}
     overrides: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
@@ -42,22 +40,17 @@ def main(argv: Sequence[str] | None = None) -> int:
         forms = [entry.partition(":") for entry in arguments.data]
         overrides["mix"] = {"sources": [{"form": form, "path": path} for form, _, path in forms]}
     try:
-        if arguments.ablate:
-            rows = ablation_table(ablate(arguments.config, resume=arguments.resume, overrides=overrides))
-            text = json.dumps(rows, indent=1)
-        else:
-            result = run(
-                arguments.config,
-                resume=arguments.resume,
-                overrides=overrides,
-                on_log=_show,
-                on_note=lambda note: sys.stderr.write(f"{note}\n"),
-            )
-            text = result.model_dump_json(indent=1)
+        result = run(
+            arguments.config,
+            resume=arguments.resume,
+            overrides=overrides,
+            on_log=_show,
+            on_note=lambda note: sys.stderr.write(f"{note}\n"),
+        )
     except CarbError as error:
         sys.stderr.write(f"{error}\n")
         return 2
-    sys.stdout.write(text + "\n")
+    sys.stdout.write(result.model_dump_json(indent=1) + "\n")
     return 0
 
 

@@ -1,4 +1,4 @@
-"""The configuration of a training run: one TOML file, presets, ablations."""
+"""The configuration of a training run: one TOML file, presets."""
 
 from __future__ import annotations
 
@@ -18,11 +18,6 @@ from tal_rlvr.reward_functions import RewardConfig
 from tal_rlvr.scorer import ThinkSettings
 from tal_rlvr.warmup import WarmupConfig
 
-Ablation = Literal["none", "no-criteria", "no-correctness", "no-reasoning"]
-"""``no-criteria``: R = R_corr. ``no-correctness``: R = lambda R_appr. ``no-reasoning``: a verdict alone, R = R_corr."""
-
-ABLATIONS: tuple[Ablation, ...] = ("none", "no-criteria", "no-correctness", "no-reasoning")
-
 
 class LoraSettings(Frozen):
     """Low-rank adapters (Hu et al. 2021) in place of full tuning."""
@@ -31,15 +26,6 @@ class LoraSettings(Frozen):
     alpha: int = Field(default=32, ge=1)
     dropout: float = Field(default=0.0, ge=0, lt=1)
     target_modules: str | tuple[str, ...] = "all-linear"
-
-
-class PerturbedSets(Frozen):
-    """Sets with perturbed texts, which the judge scores before and after training."""
-
-    path: str
-    """Anything that ``carb_data.load`` takes: ``carb-seed``, a file, a hub id."""
-    languages: tuple[str, ...] = ()
-    """The languages of the prompts of the sets that count; empty for all."""
 
 
 class EvaluationConfig(Frozen):
@@ -54,8 +40,6 @@ class EvaluationConfig(Frozen):
     """``both`` evaluates the model as it came, too."""
     sets: tuple[str, ...] = ()
     """Evaluation sets (as ``carb_data.load`` takes them) that no training pair may come from."""
-    perturbed: PerturbedSets | None = None
-    """Sets on which the judge's sensitivity to perturbations is measured. No training pair may come from these."""
     on_contamination: Literal["stop", "drop"] = "stop"
     """``drop`` leaves the pairs out that were found, and says so in the report."""
 
@@ -75,7 +59,8 @@ class TrainConfig(Frozen):
     rewards: RewardConfig = RewardConfig()
     lora: LoraSettings | None = None
     evaluation: EvaluationConfig = EvaluationConfig()
-    ablation: Ablation = "none"
+    direct: bool = False
+    """Whether outputs are verdicts without reasoning; R is then R_corr alone."""
     max_new_tokens: int = Field(default=512, ge=8)
     """Longest judgement, in tokens."""
     max_prompt_tokens: int | None = Field(default=None, ge=1)
@@ -84,24 +69,6 @@ class TrainConfig(Frozen):
     grpo: dict[str, Any] = Field(default={})
     """Settings of TRL's ``GRPOConfig`` over the paper's objective (``tal_rlvr.trainer.PAPER``). With ``max_steps = 0``
     the run ends after the warm-up: supervised training alone."""
-
-    def ablated(self, ablation: Ablation, out: Path) -> TrainConfig:
-        """The same run with one part left out."""
-        rewards = self.rewards
-        if ablation == "no-criteria":
-            rewards = rewards.model_copy(update={"criteria_weight": 0.0})
-        elif ablation == "no-correctness":
-            rewards = rewards.model_copy(update={"correctness_weight": 0.0})
-        elif ablation == "no-reasoning":
-            rewards = rewards.model_copy(update={"criteria_weight": 0.0})
-        return self.model_copy(update={"ablation": ablation, "rewards": rewards, "out": out})
-
-    @property
-    def evaluation_sets(self) -> tuple[str, ...]:
-        """Every set that no training pair may come from."""
-        perturbed = self.evaluation.perturbed
-        own = () if perturbed is None or perturbed.path in self.evaluation.sets else (perturbed.path,)
-        return (*self.evaluation.sets, *own)
 
     @property
     def judge(self) -> ThinkSettings:
@@ -116,11 +83,6 @@ class TrainConfig(Frozen):
         if backend == "hf":
             own["packing"] = "on"  # an output is measured six times behind one prompt
         return {"backend": backend, **own, **self.evaluation.options}
-
-    @property
-    def direct(self) -> bool:
-        """Whether outputs are verdicts without reasoning."""
-        return self.ablation == "no-reasoning"
 
 
 def presets() -> list[str]:
@@ -144,11 +106,7 @@ def load_config(name_or_path: str | Path, overrides: Mapping[str, Any] | None = 
     if base is not None:
         values = _merge(_read_preset(str(base)), values)
     values = _merge(values, overrides or {})
-    ablation = values.pop("ablation", "none")
-    config = validate(TrainConfig, values, f"The training configuration {name_or_path} is not valid")
-    if ablation not in ABLATIONS:
-        raise CarbError(f"Unknown ablation '{ablation}'; choose one of {', '.join(ABLATIONS)}.")
-    return config.ablated(ablation, config.out)
+    return validate(TrainConfig, values, f"The training configuration {name_or_path} is not valid")
 
 
 def _read(name: str) -> dict[str, Any]:

@@ -134,7 +134,7 @@ def parse_judgement(text: str | bytes, *, direct: bool = False, lenient: bool = 
 
     Args:
         text: any text, or bytes, which are read as UTF-8 with replacements.
-        direct: the text is a verdict without reasoning (the ``no-reasoning`` ablation).
+        direct: the text is a verdict without reasoning (a run with ``direct = true``).
         lenient: whether a ``FormatError`` may have a verdict. Say false where a response holds a verdict of its own,
             since the model may have copied it.
 

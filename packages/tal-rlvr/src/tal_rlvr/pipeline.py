@@ -17,20 +17,18 @@ from transformers import AutoModelForCausalLM, AutoTokenizer, PrinterCallback, T
 from transformers.trainer_utils import get_last_checkpoint
 from trl import SFTConfig, SFTTrainer
 
-from carb_data import CarbError, ScoreTable
+from carb_data import CarbError
 from carb_data.waiting import wait_for
 from tal_rlvr.config import TrainConfig
 from tal_rlvr.held_out import HeldOut, evaluate_held_out, summarise
 from tal_rlvr.lengths import Lengths, check_targets, fitting
-from tal_rlvr.memory import hardware, memory_plan, model_shape
 from tal_rlvr.mix import Parts, ordered
 from tal_rlvr.pairs import OrderedPair, Pair
-from tal_rlvr.perturbed import score_perturbed
 from tal_rlvr.preparing import Named, context, device_settings, lora
 from tal_rlvr.scorer import open_judge
 from tal_rlvr.sharded import save_whole, whole_weights
 from tal_rlvr.tokens import encode_prompt, verdict_tokens
-from tal_rlvr.train import CONFIG, PERTURBED, THINK, OnLog, OnNote, write_json
+from tal_rlvr.train import CONFIG, THINK, OnLog, OnNote, write_json
 from tal_rlvr.trainer import ThinkAsLocalsTrainer, paper_config, training_rows
 from tal_rlvr.warmup import tokenised, warmup_rows
 
@@ -71,14 +69,6 @@ class TrainingRun:
     def is_main(self) -> bool:
         """Whether this is the process that writes files."""
         return bool(self.state.is_main_process)
-
-    def plan(self) -> None:
-        """Say how much memory the run needs, and refuse what cannot fit; no weight is loaded before that."""
-        plan = memory_plan(self.config, model_shape(self.config), hardware())
-        if self.is_main:
-            write_json(self.config.out / "memory.json", plan.model_dump_json(indent=1))
-        self.note(plan.describe())
-        plan.check()
 
     def fit(self, parts: Parts) -> tuple[Parts, Lengths]:
         """The pairs whose prompts fit, once it is sure that the warm-up's targets do; see ``tal_rlvr.lengths``."""
@@ -168,24 +158,6 @@ class TrainingRun:
         gc.collect()
         if torch.cuda.is_available():
             torch.cuda.empty_cache()
-
-    def score_perturbed(self, name: str, model: str | Path) -> None:
-        """Keep the model's scores of the perturbed sets, where there are some; see ``_share`` for who does what."""
-        kept = self.config.out / PERTURBED / f"{name}.parquet"
-        if self.config.evaluation.perturbed is None or (kept.is_file() and name != "after"):
-            return
-        rank, count = self._share
-        parts = [kept.with_name(f".{name}.{n}.parquet") for n in range(count)]
-        kept.parent.mkdir(parents=True, exist_ok=True)
-        if rank < count:
-            self._make_room()
-            score_perturbed(self.config, name, str(model), share=(rank, count)).save(parts[rank])
-        self.state.wait_for_everyone()
-        if self.is_main:
-            ScoreTable.concat([ScoreTable.load(part) for part in parts]).save(kept)
-            for part in parts:
-                part.unlink()
-        self.state.wait_for_everyone()
 
     def warm_up(self, pairs: Sequence[Pair]) -> str:
         """Supervised training on the form; returns the model to go on with. A finished warm-up is used again."""

@@ -51,7 +51,7 @@ def checked_parts(config: TrainConfig, on_note: OnNote | None = None) -> tuple[P
         write_json(config.out / "mix.json", account.model_dump_json(indent=1))
         for sentence in account.notes():
             (on_note or (lambda _: None))(sentence)
-    report = report_contamination(parts, config.evaluation_sets)
+    report = report_contamination(parts, config.evaluation.sets)
     if PartialState().is_main_process:
         write_json(config.out / "contamination.json", report.model_dump_json(indent=1))
     if not report.found:

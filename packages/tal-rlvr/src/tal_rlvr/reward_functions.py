@@ -39,9 +39,9 @@ class RewardConfig(Frozen):
     """R = R_corr + lambda R_appr, and what may be changed about it."""
 
     correctness_weight: float = Field(default=1.0, ge=0)
-    """1 in the paper; 0 is the ablation ``no-correctness``."""
+    """1 in the paper."""
     criteria_weight: float = Field(default=1.0, ge=0)
-    """lambda. The paper's value is not known to us; 1 is ours. 0 is the ablation ``no-criteria`` and costs nothing."""
+    """lambda. The paper's value is not known to us; 1 is ours. 0 leaves R_appr out and costs nothing."""
     format_weight: float = Field(default=0.0, ge=0)
     """Not in the paper."""
     normalise: bool = True

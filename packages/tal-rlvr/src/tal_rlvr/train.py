@@ -6,24 +6,19 @@ import json
 import os
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from carb_data import CarbError
 from carb_data.extras import require
 from carb_data.models import Frozen
 from carb_scorers.models.source import model_source
-from tal_rlvr.config import ABLATIONS, Ablation, TrainConfig, load_config
+from tal_rlvr.config import TrainConfig, load_config
 from tal_rlvr.held_out import HeldOutFigures
 from tal_rlvr.mix import ordered
 from tal_rlvr.paired import Difference
 
-if TYPE_CHECKING:
-    from carb_data import ScoreTable
-
 RESULT = "result.json"
 CONFIG = "config.json"
-PERTURBED = "perturbed"
-"""Folder of the scores of perturbed texts: ``before.parquet`` and ``after.parquet``."""
 THINK = "think.json"
 """Beside a trained model: which prompt it was trained with."""
 
@@ -41,7 +36,6 @@ class TrainResult(Frozen):
     out: str
     model: str
     """Folder of the trained model: ``think:MODEL`` scores with it."""
-    ablation: Ablation
     seed: int
     steps: int
     train_pairs: int
@@ -97,7 +91,6 @@ def train(
     model_source(config.model)  # a typing error is told before TRL is imported and a hub is asked
     require("trl", package="tal-rlvr", extra="train")
     from tal_rlvr import pipeline, preparing
-    from tal_rlvr.perturbed import perturbed_sets
 
     out = config.out
     finished = out / RESULT
@@ -105,11 +98,8 @@ def train(
         raise CarbError(f"{out} holds a finished run. Choose another 'out', or remove it.")
     _check_begun(config, resume)
     preparing.check_backend(config)
-    if config.evaluation.perturbed is not None:
-        perturbed_sets(config.evaluation.perturbed)  # found missing now rather than after the warm-up
     out.mkdir(parents=True, exist_ok=True)
     place = pipeline.TrainingRun(config, on_log, on_note)
-    place.plan()
     parts, dropped = preparing.checked_parts(config, on_note)
     stages: list[Any] = []
     with place:
@@ -119,14 +109,11 @@ def train(
             stages += place.evaluate("start", config.model, held_out)
         base = place.warm_up(parts.train)
         stages += place.evaluate("before", base, held_out)
-        place.score_perturbed("before", base)
         model, curve, steps = place.reinforce(base, parts.train, resume=resume)
         stages += place.evaluate("after", model, held_out)
-        place.score_perturbed("after", model)
     result = TrainResult(
         out=str(out),
         model=str(model),
-        ablation=config.ablation,
         seed=config.seed,
         steps=steps,
         train_pairs=len(parts.train),
@@ -155,75 +142,6 @@ def _check_begun(config: TrainConfig, resume: bool) -> None:
             f"{config.out} holds a run with other settings (see {config.out / CONFIG}). Resume it with the same ones, "
             f"or choose another 'out'."
         )
-
-
-def ablate(
-    config: str | Path | TrainConfig,
-    ablations: tuple[Ablation, ...] = ABLATIONS,
-    *,
-    resume: bool = False,
-    overrides: dict[str, Any] | None = None,
-    progress: Callable[[Ablation], None] | None = None,
-) -> dict[Ablation, TrainResult]:
-    """Run the same configuration with each part left out in turn; a finished one is read, not run again.
-
-    Each run has a folder of its own below ``out``. ``ablation_table`` tables the results.
-    """
-    loaded = config if isinstance(config, TrainConfig) else load_config(config, overrides)
-    results: dict[Ablation, TrainResult] = {}
-    for ablation in ablations:
-        if progress is not None:
-            progress(ablation)
-        out = loaded.out / ("full" if ablation == "none" else ablation)
-        if (out / RESULT).is_file():
-            results[ablation] = TrainResult.model_validate_json((out / RESULT).read_bytes())
-        else:
-            results[ablation] = train(loaded.ablated(ablation, out), resume=resume)
-    return results
-
-
-def ablation_table(results: dict[Ablation, TrainResult]) -> list[dict[str, Any]]:
-    """A row per ablation and decoding: accuracy before and after with intervals, p, entropy, format rate."""
-    rows = []
-    for ablation, result in results.items():
-        for decoding, change in result.changes.items():
-            before, after = (
-                next(s for s in result.stages if s.name == name and s.decoding == decoding)
-                for name in ("before", "after")
-            )
-            rows.append(
-                {
-                    "ablation": ablation,
-                    "decoding": decoding,
-                    "before": before.accuracy.mean,
-                    "after": after.accuracy.mean,
-                    "after_low": after.accuracy.low,
-                    "after_high": after.accuracy.high,
-                    "after_parsed": after.accuracy_parsed.mean,
-                    "change": change.mean,
-                    "change_low": change.low,
-                    "change_high": change.high,
-                    "p": change.p,
-                    "consistency": after.consistency.mean,
-                    "format_rate": after.format_rate.mean,
-                    "with_masked": after.with_masked.mean,
-                    "criteria_effect": after.criteria_effect.mean,
-                    "entropy": after.entropy.mean,
-                }
-            )
-    return rows
-
-
-def read_perturbed(folder: str | Path) -> ScoreTable | None:
-    """Scores of perturbed texts by the judges ``before`` and ``after`` training; none where the run made none.
-
-    Raises:
-        CarbError: a file is not a table of scores.
-    """
-    from carb_data import ScoreTable
-
-    files = [Path(folder) / PERTURBED / f"{name}.parquet" for name in ("before", "after")]
-    return ScoreTable.concat([ScoreTable.load(path) for path in files]) if all(map(Path.is_file, files)) else None
 
 
 def write_json(path: Path, content: str) -> None:

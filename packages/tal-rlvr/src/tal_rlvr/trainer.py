@@ -51,7 +51,7 @@ class ThinkAsLocalsTrainer(GRPOTrainer):  # type: ignore[misc]  # TRL is untyped
         train_dataset: The rows that ``training_rows`` makes.
         processing_class: The tokenizer that belongs to the model.
         rewards: the rewards' weights and forms.
-        direct: whether outputs are verdicts without reasoning (the ablation ``no-reasoning``); R_appr is then left out.
+        direct: whether outputs are verdicts without reasoning ; R_appr is then left out.
 
     Raises:
         CarbError: the tokenizer has no one token for each verdict.
