@@ -195,7 +195,7 @@ def test_opens_from_disk_without_a_request(watched: Watched, reports: dict[str, 
     page = watched.ready(reports["seed"])
     assert "carb-seed@1" in page.title()
     assert watched.requests == [reports["seed"].as_uri()]
-    assert page.locator("main > section").count() == page.locator("nav a").count() == 15
+    assert page.locator("main > section").count() == page.locator("nav a").count() == 12
     for anchor in page.locator("nav a").all():
         assert page.locator(anchor.get_attribute("href")).count() == 1
 

@@ -14,7 +14,7 @@ __all__ = ["main", "read_report"]
 
 
 def read_report(*runs: str | Path, confidence: float = 0.95) -> Report:
-    """What runs found, for a notebook: it shows itself, and has ``summary``, ``markdown``, ``latex`` and ``chart``.
+    """What runs found, with intervals: the content of ``report.json``, and ``verdict``, the same in a sentence.
 
     Args:
         runs: folders that ``carb run`` wrote, all on the same data set.

@@ -24,7 +24,7 @@ from carb_cli.output import Output, write
 from carb_cli.recognise import Kind, Recognised, recognise
 from carb_cli.report.content import content, read_runs
 from carb_cli.report.model import Report
-from carb_cli.report.page import render, verdict
+from carb_cli.report.page import render
 from carb_cli.report.rationales import rationales
 from carb_cli.results.references import with_references
 from carb_cli.selection import select
@@ -131,10 +131,9 @@ def eval_(
     read = read_runs([folder])
     found = with_references(content(read), read) if references else content(read)
     page = write(folder / "report.html", render(found, read, rationales(read.folders), budget=TEXTS))
-    said = verdict(found)
     if json:
         EvalOutput(
-            verdict=said,
+            verdict=found.verdict,
             scorer=None if asked is None else parse_spec(asked.spec).name,
             why=None if asked is None else asked.why,
             run=str(folder),
@@ -143,7 +142,7 @@ def eval_(
         ).print()
         return OK
     display.say("")
-    display.say(said)
+    display.say(found.verdict)
     leaderboard(found)
     display.say(f"Report: {page.resolve()}")
     if asked is None:

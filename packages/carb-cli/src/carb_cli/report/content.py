@@ -21,17 +21,17 @@ from carb_cli.report.model import (
     RunPart,
     ScorerPart,
 )
+from carb_cli.report.verdict import verdict
 from carb_cli.review.applying import line_beside
 from carb_cli.runs import dataset_of, only
 from carb_cli.selection import chance
-from carb_data import CarbError, Dataset, ScoreTable, cultures, is_main
+from carb_data import CarbError, Dataset, ScoreTable, is_main
 from carb_metrics import (
     Breakdown,
     Cell,
     Consistency,
     Grouped,
     Sensitivity,
-    benchmark_reliability,
     bon_accuracy,
     breakdown,
     cross_lingual_consistency,
@@ -39,10 +39,7 @@ from carb_metrics import (
     item_analysis,
     main_sets,
     perturbation_sensitivity,
-    pooled_accuracy,
     rank,
-    shortcut_explainability,
-    surface_features,
     surface_floor,
 )
 from carb_metrics.items import ATTRACTIVE, NEGATIVE
@@ -156,30 +153,22 @@ def content(runs: Runs, *, confidence: float = 0.95, validity: Downstream | None
         for name, record in runs.scorers.items()
     }
     ordered = dict(sorted(found.items(), key=lambda pair: (-(pair[1].overall.accuracy or 0), pair[0])))
-    return Report(
+    report = Report(
         confidence=confidence,
         dataset=_dataset(runs),
         scorers=ordered,
         pairs=ranking.pairs,
-        pooled=pooled_accuracy(_rolled_up(main), ties="strict", confidence=confidence),
         floor=surface_floor(main, runs.dataset, confidence=confidence),
         families=family_accuracy(runs.scores, runs.dataset, "domain", confidence),
         items=_items(main, confidence) if several else None,
         behaviour=behaviour(runs.folders, runs.dataset, main, confidence),
-        explained=shortcut_explainability(main, surface_features(runs.dataset), confidence=confidence),
         validity=validity,
         runs=tuple(
             RunPart(folder=folder.resolve().name, **{n: getattr(record, n) for n in _RECORDED})
             for folder, record in zip(runs.folders, runs.records, strict=True)
         ),
     )
-
-
-def _rolled_up(scores: ScoreTable) -> ScoreTable:
-    """Each variety under the culture for which it counts, as in ``breakdown``."""
-    ids = scores.frame["culture"].unique().cast(pl.String).to_list()
-    roots = {name: cultures.root(name).id for name in ids}
-    return ScoreTable(scores.frame.with_columns(pl.col("culture").cast(pl.String).replace(roots)))
+    return report.model_copy(update={"verdict": verdict(report)})
 
 
 def best_of(report: Report) -> str:
@@ -234,7 +223,7 @@ def _dataset(runs: Runs) -> DatasetPart:
 
 
 _MOST_ITEMS = 40
-"""Items that a report names; `carb report --json` has all."""
+"""Items that a report names; `--json` has all."""
 
 
 def _items(scores: ScoreTable, confidence: float) -> ItemsPart | None:
@@ -246,10 +235,7 @@ def _items(scores: ScoreTable, confidence: float) -> ItemsPart | None:
         steps[min(9, int(10 * item.difficulty))] += 1
     rows = [item for item in found.items if {NEGATIVE, ATTRACTIVE} & set(item.flags)]
     rows.sort(key=lambda item: (-len(item.flags), item.discrimination or 0.0, item.difficulty, item.item_id))
-    whole = benchmark_reliability(scores, confidence=confidence)
     return ItemsPart(
-        reliability=whole,
-        for_alpha_90=whole.items_for(0.9),
         difficulty=tuple(steps),
         flags=counts(flag for item in found.items for flag in item.flags),
         suspects=len(rows),

@@ -39,12 +39,6 @@ def figures(report: Report) -> Iterator[Figure]:
         yield heat_map(report, key, name, title)
     if len(report.dataset.domains) > 1:
         yield small_multiples(report, "by_domain", "domains-intervals")
-    for key, name, title in (
-        ("by_resource_class", "resource-classes", "resource class"),
-        ("by_family", "families", None),
-        ("by_script", "scripts", None),
-    ):
-        yield heat_map(report, key, name, title)
     if any(part.perturbation for part in report.scorers.values()):
         yield changes(report, "spread", "perturbations")
         yield changes(report, "relative", "perturbations-relative")

@@ -12,19 +12,13 @@ from carb_metrics import (
     Cell,
     Correlation,
     Estimate,
-    Explainability,
     FamilyReport,
     FamilyRow,
     HumanLine,
     ItemRow,
     JudgeBias,
     MarginRow,
-    PickRow,
-    PooledAccuracy,
-    Reliability,
-    SamplingRow,
     SurfaceFloor,
-    TieReport,
 )
 from carb_metrics.rows import ConsistencyRow, KindRow, PairRow, RankRow
 from carb_scorers import ScorerSpec, Usage
@@ -94,9 +88,6 @@ class ScorerPart(OutputPart):
 class ItemsPart(OutputPart):
     """What the items do: null where fewer than two scorers judged them."""
 
-    reliability: Reliability
-    for_alpha_90: int | None
-    """Source items that would give a reliability of 0.9; null where the scorers do not differ."""
     difficulty: tuple[int, ...]
     """Items by the share of scorers that win them, in ten steps from 0 to 1; the first step is the hardest."""
     flags: dict[str, int]
@@ -110,15 +101,9 @@ class ItemsPart(OutputPart):
 class Behaviour(OutputPart):
     """How scorers behave apart from being right, on the sets that count for a culture."""
 
-    picks: tuple[PickRow, ...]
-    """Every two scorers: how often they pick the same answer, and the same wrong one."""
     bias: JudgeBias
-    ties: TieReport
     calibration: tuple[MarginRow, ...]
     """What the lead of the first answer says of being right, over all sets and by culture, with risk and coverage."""
-    draws: tuple[SamplingRow, ...]
-    """Variance between the presentations of one set (orders, and repeated samples) and between sets; for judges that
-    were shown the same answers of a set several times."""
 
 
 class Downstream(Correlation):
@@ -169,13 +154,12 @@ class Report(Output):
 
     schema_: Literal["carb.report/1"] = Field(default="carb.report/1", alias="schema")
     confidence: float
+    verdict: str = ""
+    """What was found, in sentences that survive being quoted."""
     dataset: DatasetPart
     scorers: dict[str, ScorerPart]
     """Scorers by name, the best first."""
     pairs: tuple[PairRow, ...]
-    pooled: PooledAccuracy
-    """The accuracy of each culture × domain of each scorer: as counted, and drawn towards the scorer's other cells as
-    far as the data say. Varieties count for their culture."""
     floor: SurfaceFloor | None
     """How far the surface alone gets, over all sets and in each culture, and the test of each scorer against it."""
     families: FamilyReport | None
@@ -183,42 +167,10 @@ class Report(Output):
     items: ItemsPart | None
     """What each item does; null with a single scorer."""
     behaviour: Behaviour
-    explained: Explainability
-    """How much of each scorer's scores the surface explains."""
     validity: Downstream | None
     runs: tuple[RunPart, ...]
     references: tuple[ReferencePart, ...] = ()
     """Results that come with this program; those on the most sets first."""
-
-    def summary(self) -> str:
-        """What was found, in sentences that survive being quoted."""
-        from carb_cli.report.page import verdict
-
-        return verdict(self)
-
-    def markdown(self) -> str:
-        """The leaderboard as a Markdown table."""
-        from carb_cli.report.tables import markdown_table
-
-        return markdown_table(self)
-
-    def latex(self) -> str:
-        """The leaderboard as a LaTeX ``tabular`` for booktabs."""
-        from carb_cli.report.tables import latex_table
-
-        return latex_table(self)
-
-    def chart(self) -> Any:
-        """The leaderboard as an Altair chart, which a notebook draws."""
-        from carb_cli.report.figures import leaderboard
-
-        return leaderboard(self).chart
-
-    def _repr_html_(self) -> str:
-        """What a notebook shows."""
-        from carb_cli.report.tables import html_leaderboard
-
-        return html_leaderboard(self)
 
     def plain(self) -> dict[str, Any]:
         """The report in the form of ``report.json``."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from functools import cache
 from importlib import resources
 from importlib.metadata import version
@@ -22,25 +22,21 @@ from markupsafe import Markup
 
 from carb_cli.display import number, p_value, percent, safe
 from carb_cli.labels import labels
-from carb_cli.report.behaviour import accuracy_at, biased, calibrated, models, planning, tied
+from carb_cli.report.behaviour import accuracy_at, biased, calibrated
 from carb_cli.report.content import Runs, best_of
 from carb_cli.report.figures import KINDS, changes, group_label, group_names, small_multiples, validity
 from carb_cli.report.model import Report
 from carb_cli.report.payload import TEXT_BUDGET, Payload, payload
 from carb_metrics import Cell
-from carb_metrics.pooling import PooledRow
 
 SECTIONS = (
     ("leaderboard-section", "Leaderboard"),
     ("families-section", "Families"),
     ("surface-section", "Above the surface?"),
     ("pairs-section", "Against each other"),
-    ("picks-section", "Agreement"),
     ("judges-section", "Position and length"),
-    ("ties-section", "Ties"),
     ("calibration-section", "Calibration"),
     ("groups-section", "Cultures and domains"),
-    ("language-section", "Languages"),
     ("perturbation-section", "Perturbations"),
     ("consistency-section", "Consistency"),
     ("validity-section", "Validity"),
@@ -75,20 +71,14 @@ def render(
     consistent = any(part.consistency is not None and part.consistency.n for part in parts)
     behaved = {
         "biased": biased(report),
-        "tied": tied(report),
         "calibrated": calibrated(report),
-        "picks": {key: row for row in report.behaviour.picks for key in ((row.a, row.b), (row.b, row.a))},
-        "explained": [row for row in report.explained.scorers if row.scorer in models(report) and row.r2 is not None],
-        "features": {(row.scorer, row.feature): row for row in report.explained.features},
         "accuracy_at": accuracy_at,
     }
     empty = {
         "families-section": report.families is None,
         "pairs-section": len(report.scorers) < 2,
         "items-section": report.items is None,
-        "picks-section": not behaved["picks"],
         "judges-section": not behaved["biased"],
-        "ties-section": not behaved["tied"],
         "calibration-section": not behaved["calibrated"],
         "surface-section": report.floor is None or not report.floor.tests,
         "perturbation-section": not perturbed,
@@ -102,14 +92,11 @@ def render(
         sections=[(anchor, title) for anchor, title in SECTIONS if not empty.get(anchor)],
         best=best_of(report),
         level=f"{100 * report.confidence:.4g}%",
-        verdict=verdict(report),
         group_names=lambda key: group_names(report, key),
         group_label=group_label,
         family_domains=[]
         if report.families is None
         else list(dict.fromkeys(row.group for row in report.families.rows if row.group is not None)),
-        varieties=any(set(part.by_variety) - {f"{c}/{c}" for c in part.by_culture} for part in parts),
-        pooled=_pooled(report),
         perturbed=perturbed,
         kinds=[kind for kind in KINDS if any(kind in part.perturbation for part in report.scorers.values())],
         consistent=consistent,
@@ -118,7 +105,6 @@ def render(
         columns=COLUMNS,
         pairs={(pair.a, pair.b): pair for pair in report.pairs} if len(names) > 1 else {},
         wins={(a, b): data.wins[i][j] for i, a in enumerate(names) for j, b in enumerate(names)},
-        planning=planning(report),
         questions={} if report.items is None else {row.item_id: items[row.item_id] for row in report.items.suspicious},
         link=link,
         **behaved,
@@ -130,14 +116,6 @@ def render(
         script_hash=csp_hash(script),
         version=version("carb-cli"),
     )
-
-
-def _pooled(report: Report) -> dict[str, dict[tuple[str | None, ...], PooledRow]]:
-    """The partially pooled cells of each scorer by culture and domain; empty where there is but one cell."""
-    found: dict[str, dict[tuple[str | None, ...], PooledRow]] = {name: {} for name in report.scorers}
-    for row in report.pooled.rows:
-        found[row.scorer][row.key] = row
-    return found if max(map(len, found.values()), default=0) > 1 else {}
 
 
 def template(name: str) -> Template:
@@ -157,58 +135,6 @@ def _environment() -> Environment:
 def plain(value: Any) -> Any:
     """What a template prints: texts of others without control characters and bidirectional overrides."""
     return safe(value) if type(value) is str else value
-
-
-def verdict(report: Report) -> str:
-    """What was found, in sentences that survive being quoted: first whether the place decides, where families tell."""
-    models = [name for name, part in report.scorers.items() if part.spec.kind != "baseline"]
-    judged = models or list(report.scorers)
-    said = [_of_families(report, judged), _of_sets(report, judged, "model" if models else "scorer")]
-    return " ".join(sentence for sentence in said if sentence) or "No set could be judged."
-
-
-def _of_families(report: Report, models: Sequence[str]) -> str:
-    """What the best model does when nothing but the place changes."""
-    rows = [] if report.families is None else [report.families.of(name) for name in models]
-    rows = [row for row in rows if row.accuracy.estimate is not None]
-    if not rows:
-        return ""
-    best = max(rows, key=lambda row: row.accuracy.estimate or 0.0)
-    name, found, still = safe(labels(report.scorers)[best.scorer]), best.accuracy, best.still
-    limits = f"[{percent(found.low)} – {percent(found.high)}]"
-    settled = found.p is not None and found.p < 1 - report.confidence
-    ones = "one is" if best.incomplete == 1 else "ones are"
-    left_out = f" ({best.incomplete:,} incomplete {ones} left out)" if best.incomplete else ""
-    clear = "clearly more than" if (found.estimate or 0.0) > (best.chance or 0.0) else "clearly less than"
-    return (
-        f"When only the place in the question changes, {name} picks the right answer in {percent(found.estimate)}% "
-        f"{limits} of {best.sets:,} sets in {best.families:,} families{left_out}, "
-        f"{clear if settled else 'which cannot be told from'} the {percent(best.chance)}% of a model that "
-        f"does not read the place; in {percent(still.estimate)}% of the families its pick does not move at all."
-    )
-
-
-def _of_sets(report: Report, models: Sequence[str], what: str) -> str:
-    """How many models get further than chance and the surface, and how far the best gets."""
-    chance = report.dataset.chance
-    known = {name: report.scorers[name].overall for name in models if report.scorers[name].overall.low is not None}
-    if chance is None or not known:
-        return ""
-    above = sum(cell.low is not None and cell.low > chance for cell in known.values())
-    what += "" if len(known) == 1 else "s"
-    said = f"{above} of {len(known)} {what} {'is' if 1 in (above, len(known)) else 'are'} clearly above chance"
-    if report.floor is not None:
-        tests = [test for name in known if (test := report.floor.test(name)) is not None]
-        floor = f"{percent(report.floor.overall.floor.accuracy)}%"
-        if what.startswith("model"):
-            said += f", {sum(test.above for test in tests)} above the {floor} that the surface alone reaches"
-        else:
-            said += f"; baselines read nothing but the surface, which reaches {floor} here"
-    best = max(known, key=lambda name: known[name].accuracy or 0.0)
-    cell, name = known[best], safe(labels(report.scorers)[best])
-    limits = f"[{percent(cell.low)} – {percent(cell.high)}]"
-    which = "of the main sets" if report.dataset.mirrors else "of the sets"
-    return f"{said}. The best is {name} with {percent(cell.accuracy)}% {limits} {which}; chance is {percent(chance)}%."
 
 
 def link(**choices: str) -> str:

@@ -8,7 +8,7 @@ from typing import Any
 from carb_cli.display import interval, percent, safe
 from carb_cli.labels import labels
 from carb_cli.report.model import DatasetPart, Report, ScorerPart
-from carb_metrics.showing import html_table, latex_escape, markdown_escape
+from carb_metrics.showing import latex_escape, markdown_escape
 
 
 def human(data: DatasetPart) -> str:
@@ -48,23 +48,6 @@ def markdown_table(report: Report) -> str:
         ]
         lines.append("| " + " | ".join(row) + " |")
     return "\n".join(lines) + "\n"
-
-
-def html_leaderboard(report: Report) -> str:
-    """The verdict and the leaderboard, as a notebook shows them."""
-    short = labels(report.scorers)
-    head = ["rank", "scorer", "accuracy %", f"{100 * report.confidence:.4g}%", "sets", "ties", "errors"]
-    rows = [
-        [
-            f"{part.rank.rank} [{part.rank.low}–{part.rank.high}]",
-            safe(short[name]),
-            percent(part.overall.accuracy),
-            interval(part.overall.low, part.overall.high),
-            *(str(number) for number in (part.overall.n, part.overall.ties, part.overall.errors)),
-        ]
-        for name, part in report.scorers.items()
-    ]
-    return html_table(head, rows, caption=report.summary())
 
 
 def latex_table(report: Report) -> str:
