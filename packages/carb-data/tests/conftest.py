@@ -109,7 +109,9 @@ def bon_sets(draw: st.DrawFn) -> BonSet:
             notes=draw(optional_texts),
         ),
         family=draw(st.none() | identifiers),
-        kind=draw(st.sampled_from(Kind)),
+        kind=draw(st.none() | st.sampled_from(Kind)),
+        place=draw(st.sampled_from([None, "named", "implied"])),
+        form=draw(st.sampled_from([None, "short", "minimal-pair", "reply"])),
     )
 
 

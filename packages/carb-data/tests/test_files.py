@@ -233,7 +233,7 @@ def test_rows_of_the_first_version_are_read_and_those_of_a_later_one_are_refused
     path = tmp_path / "sets.jsonl"
     path.write_text("\n".join([with_changes(id="old"), with_changes(id="same", schema="carb-set/1")]), encoding="utf-8")
     assert len(Dataset.load(path)) == 2
-    path.write_text(with_changes(schema="carb-set/3"), encoding="utf-8")
+    path.write_text(with_changes(schema="carb-set/4"), encoding="utf-8")
     (problem,) = problems_of(path)
     assert problem.field == "schema"
     assert "install a newer carb-data" in problem.reason

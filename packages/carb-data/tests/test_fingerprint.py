@@ -40,7 +40,8 @@ def changed_versions(item: BonSet):
     yield item.model_copy(update={"id": item.id + "x"})
     yield item.model_copy(update={"prompt": item.prompt_text + " "})
     yield item.model_copy(update={"family": (item.family or "") + "x"})
-    yield item.model_copy(update={"kind": next(k for k in Kind if k is not item.kind)})
+    other = None if item.kind is Kind.CONTROL else Kind.CONTROL
+    yield item.model_copy(update={"kind": other})
     yield item.model_copy(update={"topic": (item.topic or "") + "x"})
     yield item.model_copy(update={"domain": next(d for d in Domain if d != item.domain)})
     yield item.model_copy(update={"culture": "thai" if item.culture != "thai" else "german"})
@@ -61,6 +62,13 @@ def test_any_change_of_content_changes_it(item):
             continue
         seen.add(Dataset([version]).fingerprint)
     assert len(seen) == 1 + sum(version != item for version in changed_versions(item))
+
+
+@given(item=st.from_type(BonSet), kind=st.sampled_from([k for k in Kind if k is not Kind.CONTROL]))
+def test_the_heading_of_a_report_does_not(item, kind):
+    first = item.model_copy(update={"kind": None})
+    other = item.model_copy(update={"kind": kind, "place": "implied", "form": "reply"})
+    assert Dataset([first]).fingerprint == Dataset([other]).fingerprint
 
 
 def test_adding_or_leaving_out_a_set_changes_it():

@@ -3,7 +3,8 @@
 from carb_data.contamination import ContaminationReport, check_contamination
 from carb_data.dataset import Dataset, content_hash, load
 from carb_data.errors import CarbError, DataError, MissingExtraError, Problem, install_line
-from carb_data.facts import Fact, Family
+from carb_data.facts import Fact
+from carb_data.family import Family, expand_family
 from carb_data.models import (
     BonSet,
     Citation,
@@ -46,6 +47,7 @@ __all__ = [
     "check_contamination",
     "content_hash",
     "cultures",
+    "expand_family",
     "install_line",
     "is_main",
     "load",

@@ -7,20 +7,20 @@ from collections.abc import Iterable
 
 from carb_data.audit.report import AuditReport
 from carb_data.dataset import Dataset
-from carb_data.models import BonSet, Domain, Kind
+from carb_data.models import BonSet, Domain
 from carb_data.registry import cultures, is_main
 
 __all__ = ["card", "cells"]
 
 
 _COLUMNS = (
-    "Sets that count for the culture + mirrors, such as English sets of families + sets of other kinds (knowledge, "
-    "toxicity, stereotype)."
+    "Sets that count for the culture + mirrors, such as English sets of families + controls (school knowledge, "
+    "harm everywhere, general preference)."
 )
 
 
 def cells(dataset: Dataset) -> dict[tuple[str, str], tuple[int, int, int]]:
-    """Culture and domain to three counts: main sets, mirrors, and sets of another kind than culture.
+    """Culture and domain to three counts: main sets, mirrors, and controls.
 
     A culture is one of the listed ones, with its varieties; sets about others are in no cell.
     """
@@ -33,7 +33,7 @@ def cells(dataset: Dataset) -> dict[tuple[str, str], tuple[int, int, int]]:
 
 
 def _column(item: BonSet) -> int:
-    if item.kind is not Kind.CULTURE:
+    if item.group == "control":
         return 2
     return 0 if item.family is None or is_main(item.culture, item.language) else 1
 

@@ -14,19 +14,20 @@ from typing import Self, overload
 from carb_data import files
 from carb_data.errors import CarbError
 from carb_data.extras import require
-from carb_data.facts import load_sets
+from carb_data.family import load_families
 from carb_data.joined import Joined
 from carb_data.models import BonSet, Domain
 from carb_data.options import closest
 from carb_data.registry import Registry, cultures
 from carb_data.shapes import read_rows
 
-__all__ = ["SEED", "SEED_1", "SEED_2", "SEED_2_FOLDER"]
+__all__ = ["SEED", "SEED_1", "seed_folders"]
 
 SEED = "carb-seed"
 SEED_1 = f"{SEED}@1"
-SEED_2 = f"{SEED}@2"
-SEED_2_FOLDER = Path(str(resources.files("carb_data") / "seed" / "two"))
+_SEED_FOLDER = Path(str(resources.files("carb_data") / "seed"))
+_NUMBERED = {"two": 2, "three": 3, "four": 4}
+"""The folder of each version of the seed."""
 
 
 class Dataset:
@@ -249,7 +250,7 @@ def load(name_or_path: str | Path, *, registry: Registry | None = cultures) -> D
     """Load a data set by name.
 
     Args:
-        name_or_path: ``"carb-seed"`` is version 2, ``carb-seed@2``; ``carb-seed@1`` is the first; or a path to a
+        name_or_path: ``"carb-seed"`` is the newest version, ``carb-seed@2`` and its like one of them; or a path to a
             file or folder, or ``hf://owner/name``, with ``@`` and a branch, tag or commit where one is wanted.
         registry: cultures that may occur; ``None`` accepts any.
 
@@ -258,17 +259,23 @@ def load(name_or_path: str | Path, *, registry: Registry | None = cultures) -> D
     """
     name = str(name_or_path)
     if name == SEED_1:
-        folder = Path(str(resources.files("carb_data") / "seed"))
-        return Dataset(files.load_files(sorted(folder.glob("*.jsonl")), registry))
-    if name in (SEED, SEED_2):
-        return Dataset(load_sets(SEED_2_FOLDER))
+        return Dataset(files.load_files(sorted(_SEED_FOLDER.glob("*.jsonl")), registry))
+    seeds = seed_folders()
+    if name in seeds:
+        return Dataset(load_families(seeds[name]))
     if name.startswith("hf://"):
         return _load_hub(name, registry)
     if not Path(name).exists():
         raise CarbError(
-            f"There is no data set '{name}'.{closest(name, [SEED, SEED_1, SEED_2])} Give '{SEED}', a path, or hf://owner/name."
+            f"There is no data set '{name}'.{closest(name, [*seeds, SEED_1])} Give '{SEED}', a path, or hf://owner/name."
         )
     return Dataset.load(name, registry=registry)
+
+
+def seed_folders() -> dict[str, Path]:
+    """The folders of the seed's fact banks by name: ``carb-seed@2`` and later ones, and ``carb-seed``, the newest."""
+    found = {f"{SEED}@{n}": _SEED_FOLDER / name for name, n in _NUMBERED.items() if (_SEED_FOLDER / name).is_dir()}
+    return found | {SEED: list(found.values())[-1]}
 
 
 def _load_hub(name: str, registry: Registry | None) -> Dataset:

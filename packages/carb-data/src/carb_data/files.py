@@ -63,11 +63,13 @@ SCHEMA: dict[str, pl.DataType | type[pl.DataType]] = {
     ),
     "family": pl.String,
     "kind": pl.String,
+    "place": pl.String,
+    "form": pl.String,
 }
 """The columns of sets in a Parquet file. A conversation stands in ``messages``, and ``prompt`` is then null."""
-VERSION = "carb-set/2"
-"""What ``schema`` says in the rows that are written now. Rows without it are of version 1: the same but for the fields
-that version 2 added, so that they are read as they stand."""
+VERSION = "carb-set/3"
+"""What ``schema`` says in the rows that are written now. Rows without it are of version 1. Later versions only
+added fields and kinds, so that all are read as they stand."""
 _NESTED = frozenset({"messages", "responses", "perturbed", "provenance"})
 _PARQUET_SLICE = 4096
 SUFFIXES = (".jsonl", ".jsonl.gz", ".parquet")
@@ -136,7 +138,7 @@ def _not_json(line: bytes, error: ValueError) -> str:
 def _valid(content: object, path: Path, line: int, problems: list[Problem]) -> Iterator[tuple[int, BonSet]]:
     if isinstance(content, dict):
         version = content.get("schema")
-        if version is not None and not re.fullmatch(r"carb-set/[12]", str(version)):
+        if version is not None and not re.fullmatch(r"carb-set/[123]", str(version)):
             reason = f"this carb-data reads {VERSION} and older, not {version!r}; install a newer carb-data"
             problems.append(Problem(str(path), line, "schema", reason))
             return
@@ -194,8 +196,6 @@ def to_json(item: BonSet) -> str:
 
 def _content(item: BonSet) -> dict[str, Any]:
     content: dict[str, Any] = item.model_dump(mode="json", exclude_none=True)
-    if item.kind is Kind.CULTURE:
-        del content["kind"]
     return content
 
 
@@ -208,8 +208,14 @@ def to_row(item: BonSet) -> dict[str, Any]:
 
 
 def canonical(item: BonSet) -> bytes:
-    """The content of a set as bytes that do not depend on key order or on the order of its responses."""
+    """The content of a set as bytes that do not depend on key order or on the order of its responses.
+
+    Its kind, naming of the place and form only say under which heading it is reported, and are left out; whether it
+    is a control decides what counts, and is not.
+    """
     content = _content(item)
+    for name in ("place", "form", *([] if item.kind is Kind.CONTROL else ["kind"])):
+        content.pop(name, None)
     for group in ("responses", "perturbed"):
         content[group] = sorted(content[group], key=lambda response: str(response["id"]))
     return json.dumps(content, sort_keys=True, ensure_ascii=False, separators=(",", ":")).encode()

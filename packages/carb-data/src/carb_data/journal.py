@@ -1,20 +1,39 @@
-"""The one write-ahead journal: whole lines, on the disk before anything else happens, by one writer at a time.
+"""The one store: a journal of whole lines, records by key on top of it, and files that are written whole or not at all.
 
-Runs, pools of samples and construction keep what was paid for in it. A line torn by an interruption is cut off when
-the file is opened again, so a line is there whole or not at all.
+Runs, pools of samples and construction keep what was paid for in it. A line is on the disk (``fsync``) before
+``append`` returns. A line torn by an interruption is cut off when the file is opened again.
 """
 
 from __future__ import annotations
 
 import contextlib
+import logging
 import os
-from collections.abc import Iterable
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from pathlib import Path
-from typing import IO, Self
+from typing import IO, Generic, Self, TypeVar
+
+import polars as pl
+from pydantic import BaseModel, TypeAdapter, ValidationError
 
 from carb_data.errors import CarbError
+from carb_data.validation import first_defect
 
-__all__ = ["DiskError", "Journal", "sync_folder", "whole_lines"]
+__all__ = [
+    "DiskError",
+    "Journal",
+    "OtherHeadError",
+    "Store",
+    "read_store",
+    "sync_folder",
+    "whole_lines",
+    "write_whole",
+]
+
+_log = logging.getLogger(__name__)
+H = TypeVar("H", bound=BaseModel)
+R = TypeVar("R", bound=BaseModel)
+K = TypeVar("K", bound=Hashable)
 
 
 class DiskError(CarbError):
@@ -23,7 +42,7 @@ class DiskError(CarbError):
     def __init__(self, path: Path, error: OSError | str) -> None:
         reason = error if isinstance(error, str) else error.strerror or str(error)
         super().__init__(
-            f"Cannot write {path}: {reason}. What was scored before is kept; free some space and run the same "
+            f"Cannot write {path}: {reason}. What was written before is kept; free some space and run the same "
             f"command again."
         )
 
@@ -92,6 +111,156 @@ class Journal:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+
+class OtherHeadError(CarbError):
+    """A store holds records of something else."""
+
+    def __init__(self, path: Path, changed: Sequence[str]) -> None:
+        self.changed = tuple(changed)
+        """Fields of the head that differ."""
+        super().__init__(
+            f"{path} holds records of something else: {' and '.join(changed)} differ. Choose another file, or "
+            f"remove it."
+        )
+
+
+class Store(Generic[H, R, K]):
+    """Records by key, in a journal whose first line says what they belong to.
+
+    The records of one ``append`` stand in one line, so that after any interruption they are there all or not at all.
+    """
+
+    def __init__(
+        self,
+        path: Path | None,
+        head: H,
+        record: type[R],
+        key: Callable[[R], K],
+        *,
+        better: Callable[[R, R], bool] = lambda new, old: True,  # noqa: ARG005 - the last one wins
+    ) -> None:
+        """Open or create a store. A damaged line is passed over with a warning, so that its records are made anew.
+
+        Args:
+            path: The file; null keeps the records in memory alone.
+            head: What the records belong to.
+            record: The model of a record.
+            key: What is kept once.
+            better: Whether a new record of a key replaces the old one; by default it does.
+
+        Raises:
+            OtherHeadError: The file has another head.
+            CarbError: Another process is writing into it, or its first line is no head.
+            DiskError: It cannot be opened or written.
+        """
+        self.values: dict[K, R] = {}
+        """The records by key."""
+        self._key, self._better = key, better
+        self._journal = None if path is None else Journal(path)
+        if self._journal is None:
+            return
+        try:
+            if not self._journal.lines:
+                self._journal.append([head.model_dump_json().encode()])
+                return
+            found, records = _parsed(self._journal.path, self._journal.lines, type(head), record)
+            changed = [name for name in type(head).model_fields if getattr(found, name) != getattr(head, name)]
+            if changed:
+                raise OtherHeadError(self._journal.path, changed)
+            self._add(records)
+        except BaseException:
+            self._journal.close()
+            raise
+
+    def append(self, records: Iterable[R]) -> None:
+        """Add records, and wait until they are on the disk.
+
+        Raises:
+            DiskError: They cannot be written; the store is as it was.
+        """
+        new = list(records)
+        if new and self._journal is not None:
+            lines = (record.model_dump_json(exclude_defaults=True) for record in new)
+            self._journal.append([f"[{','.join(lines)}]".encode()])
+        self._add(new)
+
+    def _add(self, records: Iterable[R]) -> None:
+        for record in records:
+            key = self._key(record)
+            if key not in self.values or self._better(record, self.values[key]):
+                self.values[key] = record
+
+    def close(self) -> None:
+        """Close the file and let others write."""
+        if self._journal is not None:
+            self._journal.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+def read_store(path: Path, head: type[H], record: type[R]) -> tuple[H, list[R]]:
+    """The head and the records of a store in the order of writing; it may be in use, and nothing is changed.
+
+    Raises:
+        CarbError: It is no store, or cannot be read.
+    """
+    return _parsed(path, whole_lines(path), head, record)
+
+
+def _parsed(path: Path, lines: Sequence[bytes], head: type[H], record: type[R]) -> tuple[H, list[R]]:
+    try:
+        first = head.model_validate_json(lines[0] if lines else b"")
+    except ValidationError as error:
+        told = first_defect(error)
+        raise CarbError(f"{path}:1 does not say what the file holds ({told}). Remove the file.") from None
+    found: list[R] = []
+    several = TypeAdapter(list[record])  # type: ignore[valid-type]  # a type that is known when it runs
+    for number, line in enumerate(lines[1:], 2):
+        try:
+            found += several.validate_json(line if line.startswith(b"[") else b"[" + line + b"]")
+        except ValidationError as error:
+            told = first_defect(error)
+            _log.warning("%s:%d is damaged (%s); what it holds will be made again.", path, number, told)
+    return first, found
+
+
+def write_whole(path: Path, content: bytes | str | Callable[[Path], object]) -> None:
+    """Write a file so that a reader sees the old one or the new one, never a part; folders that are missing are made.
+
+    Args:
+        path: The file.
+        content: The bytes, the text, or a function that writes to the path that it is given.
+
+    Raises:
+        DiskError: It cannot be written; the old file is as it was.
+    """
+    partial = path.with_name(f".partial-{os.getpid()}-{path.name}")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            if isinstance(content, str):
+                content = content.encode("utf-8", "backslashreplace")
+            if isinstance(content, bytes):
+                partial.write_bytes(content)
+            else:
+                content(partial)
+            with partial.open("rb+") as file:
+                os.fsync(file.fileno())
+            partial.replace(path)
+        except BaseException:
+            with contextlib.suppress(OSError):
+                partial.unlink(missing_ok=True)
+            raise
+        sync_folder(path.parent)
+    except OSError as error:
+        raise DiskError(path, error) from None
+    except pl.exceptions.PolarsError as error:  # what polars makes of a full disk
+        raise DiskError(path, str(error).splitlines()[0]) from None
 
 
 def whole_lines(path: Path) -> list[bytes]:

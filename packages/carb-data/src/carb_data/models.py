@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
 from datetime import date
 from enum import StrEnum
 from typing import Annotated, Literal, Self
@@ -10,6 +11,7 @@ from typing import Annotated, Literal, Self
 from pydantic import (
     AfterValidator,
     BaseModel,
+    BeforeValidator,
     ConfigDict,
     Discriminator,
     Field,
@@ -55,16 +57,62 @@ class Perturbation(StrEnum):
 
 
 class Kind(StrEnum):
-    """What a set measures; only ``culture`` enters the cultural figures, the others are reported apart."""
+    """What a right answer follows. Results are reported by its group: culture, country knowledge, control."""
 
-    CULTURE = "culture"
-    KNOWLEDGE = "knowledge"
-    """School and world knowledge in a language."""
-    TOXICITY = "toxicity"
-    """Harm that is harm everywhere."""
-    STEREOTYPE = "stereotype"
+    CUSTOM = "custom"
+    NORM = "norm"
+    TABOO = "taboo"
+    FORMULA = "formula"
+    """What one says on an occasion; a proverb or an idiom in use."""
+    PRAGMATICS = "pragmatics"
+    """How one says it: politeness, forms of address, humour, directness."""
+    VALUE = "value"
+    """What a majority holds, by a survey."""
+    MATERIAL = "material"
+    """Things and institutions: food, clothing, schools, shops."""
+    WORD = "word"
+    LAW = "law"
+    DATE = "date"
     CONTROL = "control"
-    """General preference, without culture."""
+    """No culture: general preference, school knowledge, harm that is harm everywhere."""
+
+    @property
+    def group(self) -> Group:
+        """``culture``, ``knowledge`` (words, laws and dates) or ``control``."""
+        return _GROUPS.get(self, "culture")
+
+
+Group = Literal["culture", "knowledge", "control"]
+_GROUPS: Mapping[Kind, Group] = {
+    Kind.WORD: "knowledge",
+    Kind.LAW: "knowledge",
+    Kind.DATE: "knowledge",
+    Kind.CONTROL: "control",
+}
+_OLD_KINDS = {
+    "culture": None,
+    "knowledge": Kind.CONTROL,
+    "toxicity": Kind.CONTROL,
+    "stereotype": Kind.CONTROL,
+    "survey": Kind.VALUE,
+    "institution": Kind.MATERIAL,
+    "idiom": Kind.FORMULA,
+    "register": Kind.PRAGMATICS,
+}
+"""Names that sets of ``carb-set/2`` and facts of carb-seed@2 have, and what they are now; null is a set of culture
+whose kind nobody said."""
+
+
+def _present(kind: object) -> object:
+    return _OLD_KINDS.get(kind, kind) if isinstance(kind, str) else kind
+
+
+ReadKind = Annotated[Kind, BeforeValidator(_present)]
+"""A kind, also under the name that it had in ``carb-set/2``."""
+Naming = Literal["named", "implied"]
+"""Whether a question names its place, or cues such as a currency or a dish tell it."""
+Form = Literal["short", "minimal-pair", "reply"]
+"""The answers of a set: one or two sentences, one text with a clause exchanged, or replies written each by itself."""
 
 
 class Role(StrEnum):
@@ -75,9 +123,9 @@ class Role(StrEnum):
 
 
 class Frozen(BaseModel):
-    """Base of the data models: fixed once made, and without unknown fields."""
+    """The base of all models of all packages: fixed once made, without unknown fields, described by its docstrings."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", serialize_by_alias=True, use_attribute_docstrings=True)
 
 
 class Culture(Frozen):
@@ -137,11 +185,11 @@ Conversation = Annotated[tuple[Message, ...], Field(min_length=1), AfterValidato
 """Turns, the last of them the user's; a turn of the system can only be the first."""
 
 
-def _form(value: object) -> str:
+def _shape(value: object) -> str:
     return "text" if isinstance(value, str) else "conversation"
 
 
-Prompt = Annotated[Annotated[Text, Tag("text")] | Annotated[Conversation, Tag("conversation")], Discriminator(_form)]
+Prompt = Annotated[Annotated[Text, Tag("text")] | Annotated[Conversation, Tag("conversation")], Discriminator(_shape)]
 """What is asked: one text, or a conversation that ends with a turn of the user."""
 
 
@@ -231,7 +279,10 @@ class BonSet(Frozen):
     provenance: Provenance
     family: Identifier | None = None
     """Ties a main set to its mirrors: the same answers and question, other places. Splits keep a family together."""
-    kind: Kind = Kind.CULTURE
+    kind: Annotated[Kind | None, BeforeValidator(_present)] = None
+    """What the right answer follows; null where nobody said, which counts as culture."""
+    place: Naming | None = None
+    form: Form | None = None
 
     @model_validator(mode="after")
     def _is_a_best_of_n_set(self) -> Self:
@@ -267,6 +318,11 @@ class BonSet(Frozen):
     def rejected(self) -> tuple[Response, ...]:
         """The wrong responses, in file order."""
         return tuple(r for r in self.responses if r.role is Role.REJECTED)
+
+    @property
+    def group(self) -> Group:
+        """The group of its kind; ``culture`` where nobody said the kind."""
+        return "culture" if self.kind is None else self.kind.group
 
     @property
     def prompt_text(self) -> str:

@@ -31,6 +31,8 @@ OPTIONAL: dict[str, type[pl.DataType]] = {
     "source_item": pl.String,
     "family": pl.String,
     "kind": pl.String,
+    "place": pl.String,
+    "form": pl.String,
     "mirror": pl.Boolean,
 }
 """Columns that ``ScoreTable.with_items`` adds from the data set; ``family`` is null for a set without
@@ -115,9 +117,7 @@ class ScoreTable:
         return cls(pl.concat([table.frame for table in tables], how="vertical_relaxed"))
 
     def with_items(self, dataset: Dataset) -> ScoreTable:
-        """This table with ``topic``, ``source_item``, ``family``, ``kind`` and ``mirror`` of each set.
-
-        They are null where the data set lacks the item."""
+        """This table with the columns of ``OPTIONAL``, null where the data set lacks the item."""
         items = pl.DataFrame(
             [
                 (
@@ -125,7 +125,9 @@ class ScoreTable:
                     item.topic,
                     item.source_item,
                     item.family,
-                    item.kind.value,
+                    None if item.kind is None else item.kind.value,
+                    item.place,
+                    item.form,
                     item.family is not None and not is_main(item.culture, item.language),
                 )
                 for item in dataset

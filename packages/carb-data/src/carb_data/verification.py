@@ -13,7 +13,7 @@ import statistics
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 
-from carb_data.dataset import SEED_2, Dataset, load
+from carb_data.dataset import Dataset, load
 from carb_data.models import BonSet, Frozen, Perturbation, Response
 
 __all__ = ["VersionCalibration", "calibrate", "calibration_id", "unchanged_share"]
@@ -145,7 +145,7 @@ def unchanged_share(original: str, version: str) -> float:
 
 
 def _sets() -> list[BonSet]:
-    names = ("carb-seed@1", SEED_2)
+    names = ("carb-seed@1", "carb-seed@2")
     return [item for name in names for item in [i for i in load(name) if i.perturbed][::EVERY]]
 
 

@@ -23,18 +23,21 @@ SET_KEYS = ("scorer", "culture", "domain", "language", "topic", "source_item", "
 ``family`` of the table, renamed because a culture's language has a family too."""
 
 
+_CONTROLS = ("control", "knowledge", "toxicity", "stereotype")
+"""Kinds without culture; the last three are names of older tables."""
+
+
 def main_sets(scores: ScoreTable) -> ScoreTable:
-    """The rows of sets that count for a culture's accuracy: no mirrors, and of no kind but ``culture``.
+    """The rows of sets that count for a culture's accuracy: no mirrors, and no controls.
 
     A mirror asks about a place where another language is spoken, only to keep answers from winning by their looks;
-    knowledge, toxicity, stereotypes and controls are reported apart. A table without ``ScoreTable.with_items``, or
-    without any set of the kind ``culture``, is given back as it is.
+    controls have no culture. A table without ``ScoreTable.with_items``, or of controls alone, is given back as it is.
     """
     frame = frame_of(scores)
     if "mirror" in frame.columns:
         frame = frame.filter(~pl.col("mirror").fill_null(value=False))
     if "kind" in frame.columns:
-        frame = frame.filter(pl.col("kind").cast(pl.String).fill_null("culture") == "culture")
+        frame = frame.filter(~pl.col("kind").cast(pl.String).fill_null("").is_in(_CONTROLS))
     return ScoreTable(frame) if 0 < frame.height < scores.frame.height else scores
 
 

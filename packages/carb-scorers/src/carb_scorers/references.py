@@ -17,7 +17,7 @@ from pathlib import Path
 from pydantic import Field
 
 from carb_data import Fact
-from carb_data.dataset import SEED, SEED_2, SEED_2_FOLDER
+from carb_data.dataset import seed_folders
 from carb_data.facts import load_facts
 from carb_data.models import as_text
 from carb_scorers.contract import Scorer, ScoreRequest, ScoreResult
@@ -119,7 +119,7 @@ def read_references(name: str, options: Mapping[str, str]) -> tuple[References |
     if not own:
         return None, rest
     read = read_options(ReferenceOptions, name, own)
-    folder = SEED_2_FOLDER if read.references in (SEED, SEED_2) else Path(read.references).expanduser()
+    folder = seed_folders().get(read.references) or Path(read.references).expanduser()
     return References(read, load_facts(folder)), rest
 
 

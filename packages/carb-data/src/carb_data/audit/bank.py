@@ -6,15 +6,16 @@ import itertools
 import re
 import sys
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from datetime import UTC, date, datetime
 from pathlib import Path
 from urllib.parse import urlsplit
 
 from carb_data.audit.near import near_wrong
-from carb_data.dataset import SEED_2_FOLDER
+from carb_data.dataset import SEED, seed_folders
 from carb_data.errors import Problem
-from carb_data.facts import Bank, Fact, Family, Line, missing_facts, read_bank
+from carb_data.facts import Fact, Line
+from carb_data.family import Bank, Family, missing_facts, read_bank
 from carb_data.labels import names_culture
 from carb_data.registry import Registry, cultures, is_main
 
@@ -24,9 +25,9 @@ LENGTHS = 1.25
 """How many times the mean length an answer may have at most; at least, the inverse."""
 _WITHOUT = {"found": "nobody found it on its page", "reread": "nobody but its author has read it"}
 """What a fact lacks without a step of ``Fact.checked``. Its readers say it; no program can see it."""
-REPLY_WORDS = (60, 150)
+REPLY_WORDS = (60, 200)
 """Words of a reply, in scripts that space words."""
-REPLY_CHARACTERS = (90, 520)
+REPLY_CHARACTERS = (90, 700)
 """Characters of a reply, in scripts that do not."""
 COUNTRIES = 12
 """Countries for which a topic should have facts, at least."""
@@ -54,10 +55,11 @@ def check_bank(bank: Bank, *, today: date, registry: Registry = cultures) -> lis
         registry: cultures that may occur.
     """
     facts = bank.by_id
+    places = {fact.place.lower() for fact in facts.values()}
     return [
         *_repeated(bank.facts),
         *_repeated(bank.families),
-        *(_at(line, *found) for line in bank.facts for found in _fact_problems(line.content, today, registry)),
+        *(_at(line, *found) for line in bank.facts for found in _fact_problems(line.content, today, registry, places)),
         *(_at(line, *found) for line in bank.facts for found in _joint_problems(line.content, facts.values())),
         *(_at(line, *found) for line in bank.families for found in _family_problems(line.content, facts, registry)),
     ]
@@ -75,14 +77,14 @@ def _repeated(lines: tuple[Line[Fact], ...] | tuple[Line[Family], ...]) -> Itera
             yield _at(line, "id", f"is the id of an earlier line, {where}")
 
 
-def _fact_problems(fact: Fact, today: date, registry: Registry) -> Iterator[tuple[str, str]]:
+def _fact_problems(fact: Fact, today: date, registry: Registry, places: Collection[str]) -> Iterator[tuple[str, str]]:
     if fact.culture not in registry:
         yield "culture", f"'{fact.culture}' is not in the registry"
-    elif fact.country[:2] not in {region[:2] for region in registry[fact.culture].regions}:
-        yield "culture", f"'{fact.culture}' is not the culture of {fact.country}"
+    elif fact.place[:2] not in {region[:2] for region in registry[fact.culture].regions}:
+        yield "culture", f"'{fact.culture}' is not the culture of {fact.place}"
     for other in fact.also:
-        if other not in registry:
-            yield "also", f"'{other}' is not in the registry"
+        if other not in registry and other not in places:
+            yield "also", f"'{other}' is not in the registry, nor the place of a fact"
         if other == fact.culture:
             yield "also", "names the fact's own culture"
     address = urlsplit(fact.source.url)
@@ -160,7 +162,7 @@ def _exclusion(family: Family, own: list[Fact], registry: Registry) -> Iterator[
         parent = registry[fact.culture].parent if fact.culture in registry else None
         if other.value == fact.value:
             yield "answers", f"{other.id} has the value of {fact.id}, '{fact.value}'"
-        elif other.holds_in(fact.culture, parent):
+        elif other.holds_where(fact, parent):
             yield "answers", f"{other.id} holds in {fact.culture} too"
 
 
@@ -198,7 +200,7 @@ def _form(family: Family) -> Iterator[tuple[str, str]]:
         if openings[polarity] in (1, len(family.answers) - 1):
             yield "answers", f"{openings[polarity]} of {len(family.answers)} answers begin with '{polarity}'"
             break
-    if family.form == "reply":
+    if family.form != "short":
         unit, sizes = _sizes(family)
         low, high = REPLY_CHARACTERS if unit == "characters" else REPLY_WORDS
         if min(sizes) < low or max(sizes) > high:
@@ -219,7 +221,7 @@ def _replies(bank: Bank) -> Iterator[str]:
     """A sentence for each unit: the shortest and the longest reply of each language."""
     found: dict[str, dict[str, list[int]]] = {}
     for line in bank.families:
-        if line.content.form == "reply":
+        if line.content.form != "short":
             unit, sizes = _sizes(line.content)
             found.setdefault(unit, {}).setdefault(line.content.language, []).extend(sizes)
     for unit, languages in sorted(found.items(), reverse=True):
@@ -231,7 +233,7 @@ def _topics_of_many(facts: Iterable[Fact]) -> str:
     """By domain, the number of topics with facts for enough countries."""
     countries: dict[tuple[str, str], set[str]] = {}
     for fact in facts:
-        countries.setdefault((fact.domain.value, fact.topic), set()).add(fact.country[:2])
+        countries.setdefault((fact.domain.value, fact.topic), set()).add(fact.place[:2])
     found = Counter(domain for (domain, _), codes in sorted(countries.items()) if len(codes) >= COUNTRIES)
     return ", ".join(f"{domain} {n}" for domain, n in found.items()) or "none"
 
@@ -254,17 +256,21 @@ def cells(bank: Bank) -> dict[tuple[str, str], Counter[str]]:
             families=int(len(family.places) > 1),
             main=len(near),
             mirrors=len(family.places) - len(near),
-            replies=len(near) * (family.form == "reply"),
+            replies=len(near) * (family.form != "short"),
             perturbed=int(family.perturbed is not None),
             near=sum(n >= 2 for n in near.values()),
         )
     return dict(sorted(found.items()))
 
 
-def main(folder: Path = SEED_2_FOLDER) -> int:
-    """Print every problem of a folder and the number of sets in each cell; 1 where there are problems."""
+def main(folder: Path | None = None) -> int:
+    """Print every problem of a folder, and the number of sets in each cell; 1 where there are problems.
+
+    Args:
+        folder: The folder of a bank; null is the newest seed's.
+    """
     problems: list[Problem] = []
-    bank = read_bank(folder, problems)
+    bank = read_bank(folder or seed_folders()[SEED], problems)
     problems += check_bank(bank, today=datetime.now(UTC).date())
     for problem in problems:
         sys.stdout.write(f"{problem}\n")

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from carb_data.facts import Fact, Family
+from carb_data.facts import Fact
+from carb_data.family import Family
 from carb_data.registry import Registry, cultures, is_main
 
 __all__ = ["near", "near_wrong"]
@@ -37,8 +38,8 @@ def near_wrong(family: Family, facts: Mapping[str, Fact], registry: Registry = c
     lenders = [facts[answer.fact].culture for answer in family.answers]
     return {
         f"{family.id}/{answer.fact.partition('.')[2].lower()}": sum(
-            near(place.culture, lender, registry) for lender in lenders if lender != place.culture
+            near(place.culture, lender, registry) for other, lender in enumerate(lenders) if other != own
         )
-        for place, answer in zip(family.places, family.answers, strict=False)
+        for own, (place, answer) in enumerate(zip(family.places, family.answers, strict=False))
         if is_main(place.culture, family.language, registry)
     }

@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, Field
 
-from carb_data.models import Domain, Frozen, Kind, LanguageTag, Tier
+from carb_data.models import Domain, Frozen, LanguageTag, ReadKind, Tier
 from carb_data.validation import parse_file, validate
 
 __all__ = ["Condition", "Contrast", "Declaration", "Mirrored", "OptionsAsGiven", "Part", "read_declaration"]
@@ -188,7 +188,7 @@ class Part(Frozen):
     language: LanguageTag
     domain: Domain
     topic: Template = ""
-    kind: Kind = Kind.CULTURE
+    kind: ReadKind | None = None
     default: bool = True
     """Whether it is built when no part is named."""
     make: Annotated[OptionsAsGiven | Contrast | Mirrored, Field(discriminator="rule")]

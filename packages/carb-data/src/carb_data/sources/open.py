@@ -3,7 +3,7 @@
 A cell is a listed culture and a domain. Keys of a higher tier come first: what people voted for, wrote or catalogued
 before what a model wrote. Within a tier the sources of a cell take turns, its local language and English as well. A
 family is taken whole. Where the words of a source's cultural sets give right answers away, only as many of these are
-taken as chance allows. Sets of another kind than culture have cells of their own, so that they displace none.
+taken as chance allows. Controls have cells of their own, so that they displace none.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from pathlib import Path
 
 from pydantic import Field
 
-from carb_data.dataset import SEED_2, load
+from carb_data.dataset import SEED, load
 from carb_data.errors import CarbError
-from carb_data.models import BonSet, Kind
+from carb_data.models import BonSet, Group
 from carb_data.registry import cultures, is_main
 from carb_data.sources.balance import Ahead, ahead_of_chance, balanced
 from carb_data.sources.base import Names, Options, Source, rows, sources
@@ -32,8 +32,8 @@ NAME = "carb-open"
 
 _TELLING = "left out for balance: the words of its answers or of its question give the right answer away"
 
-Cell = tuple[str, str, Kind]
-_Bin = tuple[str, str, Kind, bool]
+Cell = tuple[str, str, Group]
+_Bin = tuple[str, str, Group, bool]
 """A cell, and whether a set counts for it or is a mirror; each is filled on its own."""
 
 
@@ -60,7 +60,7 @@ def build(path: Path, options: OpenOptions, seed: int) -> Iterator[BonSet | Skip
     """
     taken: Counter[_Bin] = Counter()
     asked: set[tuple[str, str]] = set()
-    for item in load(SEED_2):
+    for item in load(SEED):
         taken[_bin(item)] += 1
         asked.add((item.culture, plain(item.prompt_text)))
         yield item
@@ -70,9 +70,9 @@ def build(path: Path, options: OpenOptions, seed: int) -> Iterator[BonSet | Skip
 
 
 def cell(item: BonSet) -> Cell:
-    """The listed culture, the domain and the kind of a set."""
+    """The listed culture, the domain and whether a set is a control."""
     culture = cultures.root(item.culture).id if item.culture in cultures else item.culture
-    return culture, item.domain.value, item.kind
+    return culture, item.domain.value, "control" if item.group == "control" else "culture"
 
 
 def _bin(item: BonSet) -> _Bin:
@@ -130,7 +130,7 @@ def _ahead(units: Sequence[list[BonSet]]) -> dict[str, tuple[float, float]]:
     """How far attacks are ahead of chance in the cultural sets that are no mirrors, by source and language."""
     strata: dict[tuple[str, str], list[BonSet]] = defaultdict(list)
     for item in itertools.chain.from_iterable(units):
-        if _bin(item)[3] and item.kind is Kind.CULTURE:
+        if _bin(item)[3] and item.group != "control":
             strata[item.provenance.source, item.language].append(item)
     return {name: row for items in strata.values() for name, row in ahead_of_chance(items).items()}
 

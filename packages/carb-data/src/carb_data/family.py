@@ -1,0 +1,274 @@
+"""Families: one question and four answers from facts, expanded to a set for each place (``expand_family``)."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Self
+
+from pydantic import Field, model_validator
+
+from carb_data.errors import DataError, Problem
+from carb_data.facts import Fact, FactId, Line, read_lines
+from carb_data.models import (
+    BonSet,
+    Citation,
+    CultureId,
+    Domain,
+    Form,
+    Frozen,
+    Identifier,
+    Kind,
+    LanguageTag,
+    Message,
+    Naming,
+    Perturbation,
+    Prompt,
+    Provenance,
+    Response,
+    Role,
+    Text,
+    as_text,
+    defect,
+)
+
+__all__ = ["Bank", "Family", "FamilyAnswer", "PerturbedAnswer", "Place", "expand_family", "load_families", "read_bank"]
+
+PLACE = "{place}"
+AUTHOR = "carb-seed-author"
+_IMPLIED = "+implied"
+"""What the id of a family has behind it in its sets whose questions do not name the place."""
+
+
+class Place(Frozen):
+    """A place that the question can name."""
+
+    culture: CultureId
+    name: Text
+    """The natural phrase as it stands in the question, with its case or preposition: ``nach Graz``."""
+    implied: Prompt | None = None
+    """The whole question for this place without its name, its country or its language: cues tell it."""
+
+
+class FamilyAnswer(Frozen):
+    """One answer of a family, and the fact that it follows."""
+
+    fact: FactId
+    text: Text
+
+
+class PerturbedAnswer(Frozen):
+    """Perturbed versions of the first answer of a set without mirrors; what makes no sense for it is left out."""
+
+    CC: Text | None = None
+    """One concept is another culture's counterpart."""
+    RC: Text | None = None
+    """The place's name is gone."""
+    CL: dict[LanguageTag, Text] = Field(default_factory=dict)
+    """The answer in other languages."""
+    RP: Text | None = None
+    """A paraphrase."""
+    CC_fact: FactId | None = None
+    """The fact from which the other culture's concept was taken."""
+
+
+class Family(Frozen):
+    """One topic in one language: answers that follow the facts of several places, asked about each of them."""
+
+    id: Identifier
+    topic: Identifier
+    domain: Domain
+    language: LanguageTag
+    kind: Kind | None = None
+    """What all its answers follow; by default the kind of the fact of its first answer."""
+    form: Form = "short"
+    question: Prompt
+    """The question, a text or turns, with ``{place}`` for the place's name."""
+    criterion: Text | None = None
+    """Why each answer is wrong under the other places, in one sentence."""
+    places: Annotated[tuple[Place, ...], Field(min_length=1, max_length=4)]
+    """Each belongs to the answer at its position. One place: a set without mirrors."""
+    answers: Annotated[tuple[FamilyAnswer, ...], Field(min_length=4, max_length=4)]
+    perturbed: PerturbedAnswer | None = None
+
+    @model_validator(mode="after")
+    def _has_one_answer_a_place(self) -> Self:
+        asked = as_text(self.question)
+        if PLACE not in asked:
+            raise defect("question", "the question must contain {place}")
+        if "{" in asked.replace(PLACE, "") or "}" in asked.replace(PLACE, ""):
+            raise defect("question", "the question has a brace that is not part of {place}")
+        if len({place.implied is None for place in self.places}) > 1:
+            raise defect("places", "either each place has an implied question, or none")
+        if self.perturbed is not None and len(self.places) != 1:
+            raise defect("perturbed", "only a family with one place has perturbed answers")
+        for field, given in (
+            ("answers", [answer.fact for answer in self.answers]),
+            ("answers", [answer.text for answer in self.answers]),
+            ("places", [place.name for place in self.places]),
+        ):
+            if len(set(given)) != len(given):
+                raise defect(field, f"{field} must differ from each other")
+        return self
+
+
+@dataclass(frozen=True, slots=True)
+class Bank:
+    """All facts and families of a folder, in file order; ids may still be repeated."""
+
+    facts: tuple[Line[Fact], ...]
+    families: tuple[Line[Family], ...]
+
+    @property
+    def by_id(self) -> Mapping[str, Fact]:
+        """The facts by id."""
+        return {line.content.id: line.content for line in self.facts}
+
+
+def read_bank(folder: Path, problems: list[Problem]) -> Bank:
+    """Read ``facts/*.jsonl`` and ``families/*.jsonl`` of a folder; every bad line is appended to ``problems``."""
+    return Bank(
+        facts=tuple(read_lines(sorted((folder / "facts").glob("*.jsonl")), Fact, problems)),
+        families=tuple(read_lines(sorted((folder / "families").glob("*.jsonl")), Family, problems)),
+    )
+
+
+def load_families(folder: Path) -> list[BonSet]:
+    """The sets of all families of a folder.
+
+    Raises:
+        DataError: with every bad line, and every family whose facts are not in the bank.
+    """
+    problems: list[Problem] = []
+    bank = read_bank(folder, problems)
+    facts = bank.by_id
+    for line in bank.families:
+        absent = missing_facts(line.content, facts)
+        if absent:
+            problems.append(
+                Problem(line.file, line.number, "answers", f"no such fact in the bank: {', '.join(absent)}")
+            )
+    if problems:
+        raise DataError(problems, "Correct these lines and run the command again.")
+    return [item for line in bank.families for item in expand_family(line.content, facts)]
+
+
+def missing_facts(family: Family, facts: Mapping[str, Fact]) -> list[str]:
+    """Ids of facts that the family names and the bank does not hold."""
+    named = [answer.fact for answer in family.answers]
+    if family.perturbed is not None and family.perturbed.CC_fact is not None:
+        named.append(family.perturbed.CC_fact)
+    return [name for name in named if name not in facts]
+
+
+def expand_family(family: Family, facts: Mapping[str, Fact]) -> tuple[BonSet, ...]:
+    """The sets of a family: one a place, with the same answers under the same ids.
+
+    Where its places have implied questions, as many sets follow that ask these. They are a family of their own, whose
+    id ends in ``+implied``, of the same source item: a split keeps both together.
+
+    The order of the answers comes from a hash of the family and the fact: it is the same in every set of the family,
+    so that the position of the right answer says nothing.
+
+    Args:
+        family: the family: places, and answers that follow facts.
+        facts: the fact bank by id.
+
+    Raises:
+        KeyError: a fact of the family is not in the bank.
+    """
+    named = [_set(family, n, "named", facts) for n in range(len(family.places))]
+    if family.places[0].implied is None:
+        return tuple(named)
+    return (*named, *(_set(family, n, "implied", facts) for n in range(len(family.places))))
+
+
+def _set(family: Family, position: int, naming: Naming, facts: Mapping[str, Fact]) -> BonSet:
+    """The set of the place at a position."""
+    place, answer = family.places[position], family.answers[position]
+    shown = sorted(family.answers, key=lambda one: _digest(family.id, one.fact))
+    name = family.id if naming == "named" else family.id + _IMPLIED
+    return BonSet(
+        id=f"{name}/{_code(answer)}",
+        culture=place.culture,
+        domain=family.domain,
+        topic=family.topic,
+        language=family.language,
+        prompt=_asked(family.question, place.name) if place.implied is None or naming == "named" else place.implied,
+        responses=tuple(_response(one, answer, family, facts[one.fact]) for one in shown),
+        perturbed=_perturbed(family, facts),
+        provenance=Provenance(
+            source="carb-seed",
+            source_id=family.id,
+            license="Apache-2.0",
+            url=facts[answer.fact].source.url,
+            method="authored",
+            notes=f"{'short' if family.form == 'short' else 'reply'}: {facts[answer.fact].statement}",
+            tier="silver",
+        ),
+        family=name if len(family.places) > 1 else None,
+        kind=family.kind or facts[family.answers[0].fact].kind,
+        place=naming,
+        form=family.form,
+    )
+
+
+def _asked(question: str | tuple[Message, ...], name: str) -> str | tuple[Message, ...]:
+    """The question with the place's name in it."""
+    if isinstance(question, str):
+        return question.replace(PLACE, name)
+    return tuple(turn.model_copy(update={"content": turn.content.replace(PLACE, name)}) for turn in question)
+
+
+def _code(one: FamilyAnswer) -> str:
+    return one.fact.partition(".")[2].lower()
+
+
+def _digest(*parts: str) -> bytes:
+    return hashlib.sha256("\0".join(parts).encode()).digest()
+
+
+def _response(one: FamilyAnswer, right: FamilyAnswer, family: Family, fact: Fact) -> Response:
+    return Response(
+        id=_code(one),
+        text=one.text,
+        role=Role.CHOSEN if one is right else Role.REJECTED,
+        language=family.language,
+        culture=fact.culture,
+        generator=AUTHOR,
+        source=_source(fact),
+    )
+
+
+def _source(fact: Fact) -> Citation:
+    return Citation(url=fact.source.url, title=fact.source.title, accessed=fact.source.accessed, fact=fact.id)
+
+
+def _perturbed(family: Family, facts: Mapping[str, Fact]) -> tuple[Response, ...]:
+    if family.perturbed is None:
+        return ()
+    given, first = family.perturbed, family.answers[0]
+    stated = _source(facts[first.fact])
+    other = None if given.CC_fact is None else _source(facts[given.CC_fact])
+    versions = [(kind, getattr(given, kind.value), family.language, "") for kind in _SAME_LANGUAGE]
+    versions += [(Perturbation.CL, text, language, f"-{language.lower()}") for language, text in given.CL.items()]
+    return tuple(
+        Response(
+            id=f"{_code(first)}-{kind.value.lower()}{suffix}",
+            text=text,
+            role=Role.CHOSEN,
+            language=language,
+            culture=family.places[0].culture,
+            generator=AUTHOR,
+            perturbation=kind,
+            original=_code(first),
+            source=other if kind is Perturbation.CC else stated,
+        )
+        for kind, text, language, suffix in versions
+        if text is not None
+    )
+
+
+_SAME_LANGUAGE = (Perturbation.CC, Perturbation.RC, Perturbation.RP)

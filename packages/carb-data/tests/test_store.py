@@ -1,0 +1,92 @@
+"""The store: what was appended is there, all of a line or nothing, whatever interrupted it."""
+
+from __future__ import annotations
+
+import errno
+import os
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from carb_data import CarbError
+from carb_data.journal import DiskError, Journal, OtherHeadError, Store, read_store, write_whole
+from carb_data.models import Frozen
+
+
+class Head(Frozen):
+    what: str = "a"
+
+
+class Row(Frozen):
+    key: str
+    value: int = 0
+
+
+def opened(path: Path | None, head: Head | None = None, **options) -> Store[Head, Row, str]:
+    return Store(path, head or Head(), Row, lambda row: row.key, **options)
+
+
+batches = st.lists(st.lists(st.builds(Row, key=st.text(max_size=3), value=st.integers()), max_size=4), max_size=4)
+
+
+@given(given_batches=batches, cut=st.integers(0, 400))
+def test_a_torn_file_keeps_whole_batches(tmp_path_factory, given_batches, cut):
+    path = tmp_path_factory.mktemp("store") / "x.jsonl"
+    with opened(path) as store:
+        head = path.stat().st_size
+        ends = [head]
+        for batch in given_batches:
+            store.append(batch)
+            ends.append(path.stat().st_size)
+        whole = store.values
+    with opened(path) as store:
+        assert store.values == whole
+    cut = max(head, ends[-1] - cut)
+    os.truncate(path, cut)
+    kept = [row for batch, end in zip(given_batches, ends[1:], strict=True) if end <= cut for row in batch]
+    assert read_store(path, Head, Row) == (Head(), kept)
+    with opened(path) as store:
+        assert store.values == {row.key: row for row in kept}
+
+
+def test_one_writer_one_head_and_damaged_lines(tmp_path, caplog):
+    path = tmp_path / "new" / "x.jsonl"
+    with opened(path) as store:
+        store.append([Row(key="a", value=1)])
+        with pytest.raises(CarbError, match="Another process is writing"):
+            opened(path)
+    with pytest.raises(OtherHeadError, match="something else: what differ"):
+        opened(path, Head(what="b"))
+    with path.open("ab") as file:
+        file.write(b"{}\n")
+    with opened(path, better=lambda new, old: new.value > old.value) as store:
+        assert "x.jsonl:3 is damaged (0.key: Field required)" in caplog.text
+        store.append([Row(key="a", value=0), Row(key="b", value=2)])
+        assert [row.value for row in store.values.values()] == [1, 2]
+    path.write_text("no head\n")
+    with pytest.raises(CarbError, match=r"x.jsonl:1 does not say what the file holds"):
+        opened(path)
+    with opened(None) as store:
+        store.append([Row(key="a")])
+        assert "a" in store.values
+
+
+def test_a_full_disk_is_a_sentence_and_changes_nothing(tmp_path, monkeypatch):
+    def full(_):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    write_whole(tmp_path / "f", "old")
+    with Journal(tmp_path / "j") as journal:
+        journal.append([b"one"])
+        monkeypatch.setattr(os, "fsync", full)
+        for write in (lambda: journal.append([b"two"]), lambda: write_whole(tmp_path / "f", "new")):
+            with pytest.raises(DiskError, match=r"No space left on device\. What was written before is kept"):
+                write()
+    monkeypatch.undo()
+    assert (tmp_path / "j").read_bytes() == b"one\n"
+    assert (tmp_path / "f").read_text() == "old"
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["f", "j"]
+    write_whole(tmp_path / "f", lambda path: path.write_text("made"))
+    assert (tmp_path / "f").read_text() == "made"
