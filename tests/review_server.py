@@ -18,7 +18,7 @@ class Server:
     """``carb review serve`` on a port of this machine."""
 
     def __init__(
-        self, out: Path, *arguments: str, data: str = "carb-seed@1", cultures: Sequence[str] = ("thai",)
+        self, out: Path, *arguments: str, data: str = "carb-seed@2", cultures: Sequence[str] = ("thai",)
     ) -> None:
         chosen = [part for culture in cultures for part in ("--culture", culture)]
         port = [] if "--port" in arguments else ["--port", "0"]
@@ -36,7 +36,7 @@ class Server:
             raise RuntimeError(self.process.communicate()[1])
         self.said = json.loads("".join(lines))
         self.url: str = self.said["address"]
-        self.links: list[str] = [one["link"] for one in self.said["links"]]
+        self.links: list[str] = list(self.said["links"].values())
 
     def kill(self) -> None:
         """As a power cut would: nothing can be tidied up."""

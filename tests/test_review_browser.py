@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from browsers import FLAGS, HOW, artefacts, chromium
+from carb_cli.review.review_file import backup, connect
 from carb_data import BonSet, Dataset, Provenance, Response
 from review_server import Server
 
@@ -39,7 +40,7 @@ class Review:
     def start_again(self) -> None:
         """On the same port, after it was killed."""
         port = self.server.url.rstrip("/").rpartition(":")[2]
-        self.server = Server(self.out, "--reviewers", "12", "--port", port)
+        self.server = Server(self.out, "--invite", "12", "--port", port)
 
     def rows(self, query: str) -> list[Any]:
         with sqlite3.connect(self.out) as db:
@@ -57,7 +58,7 @@ class Review:
 
 @pytest.fixture(scope="module")
 def review(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Review]:
-    made = Review(tmp_path_factory.mktemp("review") / "thai.reviews", "--reviewers", "12")
+    made = Review(tmp_path_factory.mktemp("review") / "thai.reviews", "--invite", "12")
     yield made
     made.server.stop()
 
@@ -145,7 +146,7 @@ def test_from_the_link_to_the_first_answer_on_a_phone(
     assert "#" not in page.url  # the address bar does not give the link away
     assert page.locator("html").get_attribute("lang") == "th"
     begin(page, "phone")
-    assert page.locator("#progress").inner_text() == "Answered: 0 of 44"
+    assert page.locator("#progress").inner_text() == "Answered: 0 of 67"
     assert page.evaluate("document.documentElement.scrollWidth") <= PHONE["width"]
     small = (
         "(e) => [...e].filter((x) => x.offsetParent && x.getBoundingClientRect().height < 44).map((x) => x.outerHTML)"
@@ -332,7 +333,7 @@ def test_hostile_texts_and_names_run_nothing(device: Any, tmp_path: Path) -> Non
         provenance=Provenance(source=HOSTILE[0], license="x", method="authored"),
     )
     Dataset([hostile]).save(tmp_path / "hostile.jsonl")
-    review = Review(tmp_path / "a.reviews", "--reviewers", "1", data=str(tmp_path / "hostile.jsonl"), cultures=())
+    review = Review(tmp_path / "a.reviews", "--invite", "1", data=str(tmp_path / "hostile.jsonl"), cultures=())
     page = begin(device(next(review.links)), HOSTILE[1])
     assert {c.strip() for c in page.locator("fieldset[data-token] .text").all_inner_texts()} != set()
     assert page.locator("fieldset[data-token] script, fieldset[data-token] img, fieldset[data-token] a").count() == 0
@@ -352,7 +353,7 @@ def test_one_file_for_who_has_no_connection(browser: Any, tmp_path: Path) -> Non
     from carb_cli import main
 
     file = tmp_path / "review.html"
-    assert main(["review", "page", "--data", "carb-seed@1", "--culture", "arabic", "--out", str(file)]) == 0
+    assert main(["review", "page", "--data", "carb-seed@2", "--culture", "arabic", "--out", str(file)]) == 0
     text = file.read_text("utf-8")
     assert '"key"' not in text
     assert "generator" not in text
@@ -381,10 +382,9 @@ def test_one_file_for_who_has_no_connection(browser: Any, tmp_path: Path) -> Non
     assert {url.partition("#")[0].partition(":")[0] for url in asked} <= {"file", "blob"}
     assert trouble == []
     context.close()
-    out = tmp_path / "a.reviews"
+    out = file.with_suffix(".reviews")
     for _ in range(2):
-        command = ["review", "collect", str(answers), "--data", "carb-seed@1", "--culture", "arabic", "--out", str(out)]
-        assert main(command) == 0
+        assert main(["review", "collect", str(file.with_suffix(".reviews")), str(answers)]) == 0
     with sqlite3.connect(out) as db:
         found = [json.loads(row[0]) for row in db.execute("SELECT payload FROM answer ORDER BY assignment")]
         assert db.execute("SELECT name, language FROM reviewer").fetchall() == [("by post", "ar")]
@@ -394,12 +394,12 @@ def test_one_file_for_who_has_no_connection(browser: Any, tmp_path: Path) -> Non
 
 
 def test_a_restored_backup_gets_the_answers_again(device: Any, tmp_path: Path) -> None:
-    from carb_cli import main
-
-    review = Review(tmp_path / "a.reviews", "--reviewers", "1")
+    review = Review(tmp_path / "a.reviews", "--invite", "1")
     page = begin(device(next(review.links)), "restored")
     copy = tmp_path / "copy.reviews"
-    assert main(["review", "backup", str(review.out), str(copy)]) == 0
+    db = connect(review.out)
+    backup(db, copy)
+    db.close()
     fill(page)
     save(page)
     all_sent(page)
@@ -410,7 +410,7 @@ def test_a_restored_backup_gets_the_answers_again(device: Any, tmp_path: Path) -
     copy.rename(review.out)
     assert (len(before), review.answers("restored")) == (1, [])
     port = str(review.server.said["port"])
-    review.server = Server(review.out, "--reviewers", "1", "--port", port)
+    review.server = Server(review.out, "--invite", "1", "--port", port)
     page.reload()
     page.locator("fieldset[data-token]").first.wait_for()
     all_sent(page)

@@ -47,7 +47,7 @@ class Sender(threading.Thread):
 def test_no_acknowledged_answer_is_lost(tmp_path: Path, seed: int) -> None:
     rng = random.Random(seed)
     out = tmp_path / "thai.reviews"
-    server = Server(out, "--reviewers", str(CLIENTS))
+    server = Server(out, "--invite", str(CLIENTS))
     port = str(server.url.rstrip("/").rpartition(":")[2])
     clients = [Client(link) for link in server.links]
     for client in clients:
@@ -67,7 +67,7 @@ def test_no_acknowledged_answer_is_lost(tmp_path: Path, seed: int) -> None:
         for sender in senders:
             sender.join()
             acknowledged += sender.acknowledged
-        server = Server(out, "--reviewers", str(CLIENTS), "--port", port)
+        server = Server(out, "--invite", str(CLIENTS), "--port", port)
         assert server.links == []  # the old ones stay valid
         for place, (client, sender) in enumerate(zip(clients, senders, strict=True)):
             if sender.unsure:  # the page sends again what was not acknowledged; it counts once

@@ -102,23 +102,19 @@ def write_construct_config(folder: Path) -> Path:
 
 
 def write_review(path: Path) -> None:
-    """A review of the seed's Thai sets with two reviewers; beside it answers as the page and Label Studio save them."""
+    """A review of the seed's Thai sets with two reviewers; beside it answers as the page saves them."""
     from uuid import uuid4
 
-    from carb_cli.review import project
+    from carb_cli.review import handing_out
     from carb_cli.review.recording import items
     from carb_data import load
 
-    db = project.create(path, load("carb-seed").filter(cultures=["thai"]), "carb-seed")
-    project.hand_out(db, 2)
-    first, second = list(items(db).values())[:2]
+    db = handing_out.create(path, load("carb-seed").filter(cultures=["thai"]), "carb-seed")
+    handing_out.invite(db, 2)
+    first = next(iter(items(db).values()))
     db.close()
     verdicts = {token: {"verdict": "best" if token == first.key else "wrong"} for token in first.tokens}
     answer = {"status": "answered", "opinions": verdicts}
     event = {"id": str(uuid4()), "item": first.id, "shown": first.tokens, "base": 0, "answer": answer}
     saved = {"form": "carb.review.answers/1", "reviewer": str(uuid4()), "person": {"consent": 1}, "events": [event]}
     path.with_name("answers.json").write_text(json.dumps(saved))
-    result = [{"from_name": "best", "value": {"choices": ["2"]}}]
-    data = {"item": second.id, "shown": second.tokens}
-    task = {"data": data, "annotations": [{"completed_by": 1, "lead_time": 9.5, "result": result}]}
-    path.with_name("studio-export.json").write_text(json.dumps([task]))

@@ -8,11 +8,11 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from carb_cli.review import people, project
-from carb_cli.review.answers import Event, Opinion, Person, ReviewAnswer
-from carb_cli.review.items import ReviewItem
+from carb_cli.review import handing_out, reviewers
+from carb_cli.review.asked import ReviewItem
+from carb_cli.review.opinions import Event, Opinion, Person, ReviewAnswer
 from carb_cli.review.recording import items, record
-from carb_cli.review.store import transaction
+from carb_cli.review.review_file import transaction
 from carb_data import BonSet, Dataset, Provenance, Response
 
 
@@ -77,14 +77,14 @@ def panel(
         The open file.
     """
     rng = random.Random(seed)
-    db = project.create(path, dataset, "test", **options)
-    project.hand_out(db, len(behaviours))
+    db = handing_out.create(path, dataset, "test", **options)
+    handing_out.invite(db, len(behaviours))
     names = [row["id"] for row in db.execute("SELECT id FROM reviewer ORDER BY rowid")]
     known = items(db)
     with transaction(db):
         for place, (name, behaviour) in enumerate(zip(names, behaviours, strict=True)):
             region = regions[place] if regions else ""
-            people.introduce(db, name, Person(consent=1, region=region))
+            reviewers.introduce(db, name, Person(consent=1, region=region))
             for item in known.values():
                 answer = behaviour(rng, name, item)
                 if answer is not None:

@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from carb_cli.review.languages import LANGUAGES, language_of, texts
+from carb_cli.review.page_words import LANGUAGES, language_of, texts
 from carb_data import cultures
 
 SCRIPTS = {

@@ -9,11 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from carb_cli.review.answers import Opinion, ReviewAnswer
-from carb_cli.review.items import items_of
+from carb_cli.review.asked import items_of
+from carb_cli.review.opinions import Opinion, ReviewAnswer
 from carb_cli.review.recording import GivenAnswer
-from carb_cli.review.rules import Rules, decide, read_rules
-from carb_cli.review.tally import SetTally, tally
+from carb_cli.review.verdicts import Rules, SetTally, decide, read_rules, tally
 from carb_data import CarbError
 from review_helpers import a_set, picked
 
@@ -24,7 +23,7 @@ STRICT = read_rules()
 
 
 def of(*answers: ReviewAnswer) -> SetTally:
-    return tally(ITEM, [GivenAnswer(ITEM, str(n), a, ITEM.tokens, "random", 0, False) for n, a in enumerate(answers)])
+    return tally(ITEM, [GivenAnswer(ITEM, str(n), a, ITEM.tokens, 0) for n, a in enumerate(answers)])
 
 
 AGREE, AGAINST = picked(ITEM, KEY), picked(ITEM, OTHERS[0])

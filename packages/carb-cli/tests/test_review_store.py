@@ -10,27 +10,27 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from carb_cli.review import people, project
-from carb_cli.review.answers import Person, ReviewAnswer
-from carb_cli.review.items import items_of
-from carb_cli.review.order import next_items
+from carb_cli.review import handing_out, reviewers
+from carb_cli.review.asked import items_of
+from carb_cli.review.handing_out import next_items
+from carb_cli.review.opinions import Person, ReviewAnswer
 from carb_cli.review.recording import given as answers_given
 from carb_cli.review.recording import items, record
-from carb_cli.review.store import SCHEMA, Store, backup, connect, transaction
+from carb_cli.review.review_file import SCHEMA, Store, backup, connect, transaction
 from carb_data import CarbError
 from review_helpers import a_set, an_event, panel, picked, sets, truthful
 
 THAI = sets(4)
 
 
-def reviewers(db: sqlite3.Connection) -> list[str]:
+def ids(db: sqlite3.Connection) -> list[str]:
     return [row["id"] for row in db.execute("SELECT id FROM reviewer ORDER BY rowid")]
 
 
 @pytest.fixture
 def db(tmp_path: Path) -> sqlite3.Connection:
-    made = project.create(tmp_path / "a.reviews", THAI, "test")
-    project.hand_out(made, 2)
+    made = handing_out.create(tmp_path / "a.reviews", THAI, "test")
+    handing_out.invite(made, 2)
     yield made
     made.close()
 
@@ -52,9 +52,9 @@ def test_the_current_answer_is_the_last_kept_event(
     tmp_path_factory: pytest.TempPathFactory, steps: list[tuple]
 ) -> None:
     """Whatever arrives, in whatever order and however often: nothing is kept twice, no newer answer is overwritten."""
-    db = project.create(tmp_path_factory.mktemp("p") / "a.reviews", THAI, "test")
-    project.hand_out(db, 1)
-    (name,) = reviewers(db)
+    db = handing_out.create(tmp_path_factory.mktemp("p") / "a.reviews", THAI, "test")
+    handing_out.invite(db, 1)
+    (name,) = ids(db)
     known = list(items(db).values())
     sent, model = [], {}
     with transaction(db):
@@ -81,7 +81,7 @@ def test_the_current_answer_is_the_last_kept_event(
 
 
 def test_an_event_that_fits_no_item_is_refused(db: sqlite3.Connection) -> None:
-    name = reviewers(db)[0]
+    name = ids(db)[0]
     one, two = list(items(db).values())[:2]
     cases = [
         an_event(one, picked(one, one.tokens[0])).model_copy(update={"item": "0" * 20}),
@@ -98,7 +98,7 @@ def test_an_event_that_fits_no_item_is_refused(db: sqlite3.Connection) -> None:
 
 
 def test_an_event_of_another_reviewer_is_not_taken(db: sqlite3.Connection) -> None:
-    first, second = reviewers(db)
+    first, second = ids(db)
     item = next(iter(items(db).values()))
     event = an_event(item, picked(item, item.key))
     with transaction(db):
@@ -107,7 +107,7 @@ def test_an_event_of_another_reviewer_is_not_taken(db: sqlite3.Connection) -> No
 
 
 def test_a_restored_backup_takes_the_newer_answers_again(db: sqlite3.Connection, tmp_path: Path) -> None:
-    name = reviewers(db)[0]
+    name = ids(db)[0]
     item = next(iter(items(db).values()))
     backup(db, tmp_path / "old.reviews")
     first, second = (an_event(item, picked(item, token), base) for base, token in enumerate(item.tokens[:2]))
@@ -132,7 +132,7 @@ def test_an_older_file_is_upgraded_and_kept(tmp_path: Path) -> None:
     assert [(g.reviewer, g.answer) for g in answers_given(after)] == wanted
     assert {row["dialect"] for row in after.execute("SELECT dialect FROM reviewer")} == {""}
     after.close()
-    old = connect(tmp_path / "a.reviews.version1")  # the copy from before
+    old = connect(tmp_path / "a.reviews.version2")  # the copy from before
     assert len(list(answers_given(old))) == len(wanted)
     old.close()
     with pytest.raises(CarbError, match="newer carb"):
@@ -162,51 +162,51 @@ def test_other_files_are_refused(tmp_path: Path) -> None:
     with pytest.raises(CarbError, match="no review file"):
         connect(tmp_path / "absent")
     path = tmp_path / "a.reviews"
-    project.create(path, THAI, "test").close()
+    handing_out.create(path, THAI, "test").close()
     with pytest.raises(CarbError, match="other data"):
-        project.create(path, sets(5), "test")
+        handing_out.create(path, sets(5), "test")
 
 
 def test_forgotten_means_gone_from_the_bytes(tmp_path: Path) -> None:
     path = tmp_path / "a.reviews"
     db = panel(path, THAI, [truthful(1), truthful(1)])
-    first, second = reviewers(db)
+    first, second = ids(db)
     with transaction(db):
-        people.introduce(db, first, Person(consent=1, name="Somchai-the-first", region="Isan-region"))
-    assert people.forget(db, "Somchai-the-first") == 4
+        reviewers.introduce(db, first, Person(consent=1, name="Somchai-the-first", region="Isan-region"))
+    assert reviewers.forget(db, "Somchai-the-first") == 4
     assert {g.reviewer for g in answers_given(db)} == {second}
     for file in tmp_path.iterdir():
         assert b"Somchai-the-first" not in file.read_bytes()
         assert b"Isan-region" not in file.read_bytes()
         assert first.encode() not in file.read_bytes()
     with pytest.raises(CarbError, match="no reviewer 'Somchai"):
-        people.forget(db, "Somchai-the-first")
+        reviewers.forget(db, "Somchai-the-first")
     db.close()
 
 
 def test_links_are_stored_hashed_expire_and_end(db: sqlite3.Connection, tmp_path: Path) -> None:
-    name = reviewers(db)[0]
+    name = ids(db)[0]
     with transaction(db):
-        token = people.make_link(db, name)
-        session = people.enter(db, token)
+        token = reviewers.make_link(db, name)
+        session = reviewers.enter(db, token)
         assert session is not None
-        assert people.who(db, session) == people.Who(name)
-        assert people.enter(db, token[:-1]) is None
+        assert reviewers.who(db, session) == reviewers.Who(name)
+        assert reviewers.enter(db, token[:-1]) is None
     db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
     for file in tmp_path.iterdir():
         assert token.encode() not in file.read_bytes()
         assert session.encode() not in file.read_bytes()
     with transaction(db):
-        people.revoke(db, name)
-        assert people.who(db, session) is None
-        assert people.enter(db, token) is None
-        late = people.make_link(db, name, days=-1)
-        assert people.enter(db, late) is None
+        reviewers.revoke(db, name)
+        assert reviewers.who(db, session) is None
+        assert reviewers.enter(db, token) is None
+        late = reviewers.make_link(db, name, days=-1)
+        assert reviewers.enter(db, late) is None
 
 
 def test_one_refused_job_harms_no_other(tmp_path: Path) -> None:
     path = tmp_path / "a.reviews"
-    project.create(path, THAI, "test").close()
+    handing_out.create(path, THAI, "test").close()
     store = Store(path)
     gate = threading.Event()
     waiting = store.submit(lambda db: gate.wait(10))  # so that the others come together
@@ -238,7 +238,7 @@ def test_one_refused_job_harms_no_other(tmp_path: Path) -> None:
 
 def test_a_full_disk_is_told_to_all_and_keeps_nothing(tmp_path: Path) -> None:
     path = tmp_path / "a.reviews"
-    project.create(path, THAI, "test").close()
+    handing_out.create(path, THAI, "test").close()
     store = Store(path)
     pages = store.submit(lambda db: db.execute("PRAGMA page_count").fetchone()[0]).result()
     store.submit(lambda db: db.execute(f"PRAGMA max_page_count={pages}").fetchone()).result()
@@ -246,24 +246,41 @@ def test_a_full_disk_is_told_to_all_and_keeps_nothing(tmp_path: Path) -> None:
     future = store.submit(lambda db: db.execute("INSERT INTO project VALUES ('big', ?)", (big,)))
     with pytest.raises(sqlite3.OperationalError, match="full"):
         future.result()
-    assert store.submit(lambda db: project.setting(db, "big")).result() is None
+    assert store.submit(lambda db: handing_out.setting(db, "big")).result() is None
     store.close()
 
 
+def test_a_file_of_the_first_form_keeps_its_answers(tmp_path: Path) -> None:
+    path = tmp_path / "a.reviews"
+    old = connect(path, create=True, schema=SCHEMA[:1])
+    item = next(items_of(THAI))
+    answer = picked(item, item.key)
+    with transaction(old):
+        old.execute("INSERT INTO reviewer (id, name, created) VALUES ('r', 'Noi', 0)")
+        old.execute(
+            "INSERT INTO item VALUES (?, 's', 'choice', 'thai', 'values', 1, ?)", (item.id, item.model_dump_json())
+        )
+        old.execute("INSERT INTO assignment VALUES (1, ?, 'r', '[]', 'random', 0.5, 0)", (item.id,))
+        old.execute("INSERT INTO answer VALUES (1, 1, ?, '[]', 0, 1)", (answer.model_dump_json(),))
+    old.close()
+    new = connect(path)
+    assert [given.answer for given in answers_given(new)] == [answer]
+    new.close()
+
+
 @settings(max_examples=25, deadline=None)
-@given(share=st.floats(0, 1), batch=st.integers(1, 7), per_set=st.sampled_from([None, 1, 2]), seed=st.integers(0, 99))
+@given(batch=st.integers(1, 7), per_set=st.sampled_from([None, 1, 2]))
 def test_everybody_is_asked_each_item_once(
-    tmp_path_factory: pytest.TempPathFactory, share: float, batch: int, per_set: int | None, seed: int
+    tmp_path_factory: pytest.TempPathFactory, batch: int, per_set: int | None
 ) -> None:
-    db = project.create(tmp_path_factory.mktemp("p") / "a", sets(9), "test", random_share=share, per_set=per_set)
-    project.hand_out(db, 2)
-    plan, known = project.plan_of(db), items(db)
-    assert plan.random_share == share
-    for name in reviewers(db):
+    db = handing_out.create(tmp_path_factory.mktemp("p") / "a", sets(9), "test", per_set=per_set)
+    handing_out.invite(db, 2)
+    how, known = handing_out.hand_out(db), items(db)
+    for name in ids(db):
         asked: list[str] = []
         with transaction(db):
-            while got := next_items(db, known, name, plan, batch):
-                assert [i.id for i, _ in next_items(db, known, name, plan, len(got))] == [i.id for i, _ in got]
+            while got := next_items(db, known, name, how, batch):
+                assert [i.id for i, _ in next_items(db, known, name, how, len(got))] == [i.id for i, _ in got]
                 for item, shown in got:
                     assert sorted(shown) == sorted(item.tokens)
                     answer = picked(item, item.key)

@@ -48,16 +48,9 @@ DATA_COMMANDS = {
 }
 REVIEW_COMMANDS = {
     "serve": (f"{_COMMANDS}.review:serve", "Let native speakers review a data set in a page from this machine."),
-    "page": (f"{_COMMANDS}.review_results:page", "Write the page as one file that works offline, or as a sheet."),
-    "collect": (f"{_COMMANDS}.review_results:collect", "Add answers that came back as files."),
-    "export": (f"{_COMMANDS}.review_results:export", "Write a review for Label Studio or Argilla."),
-    "import": (f"{_COMMANDS}.review_results:import_", "Add answers from Label Studio or Argilla."),
-    "report": (f"{_COMMANDS}.review_results:report", "Show the human line, agreement, and the verdict on each set."),
-    "apply": (f"{_COMMANDS}.review_results:apply", "Put the votes into the data set."),
-    "rules": (f"{_COMMANDS}.review_results:rules", "Print the rules that keep, fix or retire a set."),
-    "link": (f"{_COMMANDS}.review:link", "Make a new private link for a reviewer, or end one."),
-    "forget": (f"{_COMMANDS}.review:forget", "Remove a reviewer with everything that they said."),
-    "backup": (f"{_COMMANDS}.review:backup", "Copy a review file, also while it is being served."),
+    "page": (f"{_COMMANDS}.review:page", "Write the page as one file that works offline."),
+    "collect": (f"{_COMMANDS}.review:collect", "Add answers that came back as files; forget a person, renew a link."),
+    "apply": (f"{_COMMANDS}.review:apply", "Show what people said, and put their votes into the data set."),
 }
 RESULTS_COMMANDS = {
     "add": (f"{_COMMANDS}.results:add", "Turn runs into entries of a folder of results."),

@@ -30,20 +30,6 @@ CultureFile = Annotated[
 RunFolder = Annotated[Path, Parameter(help="Folders that `carb run` wrote, all on the same data set.")]
 DataName = Annotated[str, Parameter(help="carb-seed, a path, or hf://owner/name.")]
 Confidence = Annotated[float, Parameter(help="Confidence of the intervals, between 0 and 1.")]
-ReviewFile = Annotated[Path, Parameter(help="The review file.")]
-RulesName = Annotated[str, Parameter(help="strict, or a JSON file of rules such as `carb review rules` prints.")]
-ReviewCultures = Annotated[
-    tuple[str, ...],
-    Several,
-    Parameter(
-        help="Review only the sets about these cultures and their varieties, in their own language. Default: all."
-    ),
-]
-ReviewLanguages = Annotated[
-    tuple[str, ...],
-    Several,
-    Parameter(help="Review the sets in these languages, for example vi; by default in the cultures' own language."),
-]
 
 
 def bytes_of(megabytes: float) -> int:

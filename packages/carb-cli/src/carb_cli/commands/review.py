@@ -3,63 +3,50 @@
 from __future__ import annotations
 
 import sqlite3
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any
 
 from cyclopts import Parameter
-from pydantic import Field
 
 from carb_cli import display
-from carb_cli.options import (
-    CultureFile,
-    DataName,
-    Json,
-    ReviewCultures,
-    ReviewFile,
-    ReviewLanguages,
-    add_cultures,
-)
-from carb_cli.output import Output, OutputPart
+from carb_cli.display import interval, percent
+from carb_cli.options import CultureFile, DataName, Json, Several, add_cultures
+from carb_cli.output import print_json
 from carb_cli.output import write as write_file
-from carb_cli.review import people, project
-from carb_cli.review import store as files
+from carb_cli.review import collecting, findings, handing_out, reviewers
+from carb_cli.review import review_file as files
+from carb_cli.review.asked import items_of
+from carb_cli.review.verdicts import STRICT, read_rules
 from carb_cli.selection import reviewable
+from carb_data import CarbError, load
 from carb_data.extras import require
 
-
-class Invitation(OutputPart):
-    """A private link."""
-
-    name: str
-    link: str
-
-
-class Served(Output):
-    """Output of ``carb review serve --json``, before the page is served."""
-
-    schema_: Literal["carb.review.serve/1"] = Field(default="carb.review.serve/1", alias="schema")
-    address: str
-    port: int
-    """The port at which this machine listens."""
-    board: str
-    """Private link of the organiser's progress board; a new one at each start."""
-    links: tuple[Invitation, ...]
-    """Private links of new reviewers. They are stored nowhere."""
+ReviewFile = Annotated[Path, Parameter(help="The review file.")]
+Cultures = Annotated[
+    tuple[str, ...],
+    Several,
+    Parameter(help="Only the sets about these cultures and their varieties, in their own language. Default: all."),
+]
+Languages = Annotated[
+    tuple[str, ...], Several, Parameter(help="The sets in these languages, for example vi, instead of their own.")
+]
+Versions = Annotated[
+    bool, Parameter(negative=(), help="Also ask, as a second task, whether perturbed versions keep their meaning.")
+]
 
 
 def serve(
     *,
     data: DataName,
     out: Path,
-    culture: ReviewCultures = (),
-    language: ReviewLanguages = (),
-    reviewers: int = 3,
-    versions: Annotated[bool, Parameter(negative=())] = False,
+    culture: Cultures = (),
+    language: Languages = (),
+    versions: Versions = False,
+    invite: int = 3,
     per_set: int | None = None,
-    random_share: float = project.RANDOM_SHARE,
-    gold: Path | None = None,
     host: str = "127.0.0.1",
     port: int = 8765,
     public_url: str | None = None,
@@ -69,27 +56,21 @@ def serve(
     """Serve a page in which native speakers review a data set, and print one private link for each of them.
 
     Each answer is on the disk before the page says so. The same command goes on with the file after a stop; raise
-    --reviewers to add people. Links are printed once, and only their hashes are stored: `carb review link` makes a new
-    one.
+    --invite to add people. Links are printed once, and only their hashes are stored: `carb review collect --renew`
+    makes a new one.
 
     For example:
 
-        carb review serve --data carb-seed --culture thai --reviewers 5 --out thai.reviews
+        carb review serve --data carb-seed --culture thai --invite 5 --out thai.reviews
 
     Parameters
     ----------
     out
         The review file, one SQLite file; it is made, or used again where it is of the same data.
-    reviewers
-        Number of reviewers.
-    versions
-        Also ask, as a second task, whether perturbed versions keep their meaning.
+    invite
+        Number of people in the review.
     per_set
-        Reviewers wanted for each set; by default every reviewer is asked every set.
-    random_share
-        Share of the sets, from 0 to 1, that each reviewer gets in an order that no answer changes.
-    gold
-        A text file with one set id in each line: sets whose key is certain, which show which reviewers read with care.
+        People wanted for each set; by default everybody is asked every set.
     host
         Address of this machine to listen at; any other than the default needs --public-url.
     port
@@ -99,149 +80,237 @@ def serve(
     """
     for module in ("uvicorn", "starlette", "limits"):
         require(module, package="carb-cli", extra="review")
-    from carb_cli.review import serving
+    from carb_cli.review import page_server
 
     add_cultures(culture_file)
     sets = reviewable(data, culture, language)
-    trusted = gold.read_text("utf-8").split() if gold else []
-    with serving.listen(host, port, public_url) as taken:
-        db = project.create(
-            out, sets, data, versions=versions, gold=trusted, per_set=per_set, random_share=random_share
-        )
-        page = serving.address(taken.getsockname()[1], public_url)
-        links = tuple(Invitation(name=name, link=f"{page}#{token}") for name, token in project.hand_out(db, reviewers))
+    with page_server.listen(host, port, public_url) as taken:
+        db = handing_out.create(out, sets, data, versions=versions, per_set=per_set)
+        page = page_server.address(taken.getsockname()[1], public_url)
+        links = {name: f"{page}#{token}" for name, token in handing_out.invite(db, invite)}
         with files.transaction(db):
-            board = f"{page}board#{people.make_link(db, None)}"
+            board = f"{page}board#{reviewers.make_link(db, None)}"
         db.close()
         if json:
-            Served(address=page, port=taken.getsockname()[1], board=board, links=links).print()
+            print_json({"address": page, "port": taken.getsockname()[1], "board": board, "links": links})
         else:
-            _invite(links, board)
-        import sys
-
+            _show_links(links, board, reachable=public_url is not None)
         sys.stdout.flush()
-        serving.serve(out, taken, public_url)
+        page_server.serve(out, taken, public_url)
 
 
-def _invite(links: tuple[Invitation, ...], board: str) -> None:
-    for one in links:
-        display.say(f"{one.name}: {one.link}")
+def _show_links(links: dict[str, str], board: str, *, reachable: bool) -> None:
+    for name, link in links.items():
+        display.say(f"{name}: {link}")
     if links:
         display.say("Send each link to one person only; it is shown here once and stored nowhere.")
     else:
-        display.say("The links printed before stay valid; `carb review link` makes new ones.")
+        display.say("The links printed before stay valid; `carb review collect --renew NAME` makes a new one.")
+    if not reachable:
+        display.say(
+            "These links open on this machine alone, and on no phone. For others, put a proxy in front and name its "
+            "address with --public-url, or send the file of `carb review page`."
+        )
     display.say(f"Your progress board: {board}")
     display.say("The page is served until you press Ctrl-C; the same command goes on later.")
 
 
-class Link(Output):
-    """Output of ``carb review link --json``."""
-
-    schema_: Literal["carb.review.link/1"] = Field(default="carb.review.link/1", alias="schema")
-    name: str
-    link: str | None
-    """The new link; null where the old one was only ended."""
-
-
-def link(
-    reviews: ReviewFile,
-    name: str,
+def page(
     *,
-    url: str = "http://127.0.0.1:8765",
-    days: float = people.LINK_DAYS,
-    end: Annotated[bool, Parameter(negative=())] = False,
-    qr: Path | None = None,
+    data: DataName,
+    out: Path,
+    culture: Cultures = (),
+    language: Languages = (),
+    versions: Versions = False,
+    culture_file: CultureFile = (),
     json: Json = False,
 ) -> None:
-    """Make a new private link for a reviewer; the old one ends, on all devices.
+    """Write the review page as one file that works without a network, and a review file for its answers.
+
+    Send the .html file to each reviewer. It holds no key. The answers come back as a small file, for
+    `carb review collect`. The review file beside it ends in .reviews and stays with you.
 
     For example:
 
-        carb review link thai.reviews "reviewer 2" --qr link.svg
-
-    Parameters
-    ----------
-    name
-        Name or pseudonym of the reviewer.
-    url
-        Address of the page.
-    days
-        Days until the link ends by itself.
-    end
-        Only end the old link, and make no new one.
-    qr
-        Also write the link as a picture for a phone's camera, to this .svg file.
-    """
-    with opened(reviews) as db, files.transaction(db):
-        id_ = people.named(db, name)
-        people.revoke(db, id_)
-        made = None if end else f"{url.rstrip('/')}/#{people.make_link(db, id_, days)}"
-    if made and qr:
-        from io import BytesIO
-
-        picture = BytesIO()
-        require("segno", package="carb-cli", extra="review").make(made, error="m").save(picture, kind="svg", scale=8)
-        write_file(qr, picture.getvalue())
-    if json:
-        Link(name=name, link=made).print()
-    else:
-        display.say(f"{name}: {made}" if made else f"The link of {name} has ended.")
-
-
-class Forgotten(Output):
-    """Output of ``carb review forget --json``."""
-
-    schema_: Literal["carb.review.forget/1"] = Field(default="carb.review.forget/1", alias="schema")
-    name: str
-    answers: int
-    """Answers that were removed with the person."""
-
-
-def forget(reviews: ReviewFile, name: str, *, json: Json = False) -> None:
-    """Remove a reviewer with all answers, links and sessions. Copies made before keep what they have.
-
-    For example:
-
-        carb review forget thai.reviews "reviewer 2"
-
-    Parameters
-    ----------
-    name
-        Name or pseudonym of the reviewer.
-    """
-    with opened(reviews) as db:
-        answers = people.forget(db, name)
-    if json:
-        Forgotten(name=name, answers=answers).print()
-    else:
-        display.say(f"{name} and {answers} answers are removed from {reviews}. Delete the backups yourself.")
-
-
-class BackedUp(Output):
-    """Output of ``carb review backup --json``."""
-
-    schema_: Literal["carb.review.backup/1"] = Field(default="carb.review.backup/1", alias="schema")
-    out: str
-
-
-def backup(reviews: ReviewFile, out: Path, *, json: Json = False) -> None:
-    """Copy a review file, also while it is being served. A plain copy of the file would miss its latest answers.
-
-    For example:
-
-        carb review backup thai.reviews thai-monday.reviews
+        carb review page --data carb-seed --culture thai --out review.html
 
     Parameters
     ----------
     out
-        The copy to write.
+        The .html file to write.
     """
-    with opened(reviews) as db:
-        files.backup(db, out)
+    from carb_cli.review.offline_page import single_file
+
+    add_cultures(culture_file)
+    if out.suffix != ".html":
+        raise CarbError(f"{out}: the page is written as .html.")
+    sets = reviewable(data, culture, language)
+    items = list(items_of(sets, versions=versions))
+    write_file(out, single_file(items, sets.fingerprint))
+    kept = out.with_suffix(".reviews")
+    handing_out.create(kept, sets, data, versions=versions).close()
     if json:
-        BackedUp(out=str(out)).print()
+        print_json({"out": str(out), "reviews": str(kept), "items": len(items)})
     else:
-        display.say(f"Copied to {out}.")
+        display.say(f"{len(items)} items written to {out}. Collect the answers into {kept}.")
+
+
+def collect(
+    reviews: ReviewFile,
+    *answers: Path,
+    forget: str | None = None,
+    renew: str | None = None,
+    url: str = "http://127.0.0.1:8765",
+    json: Json = False,
+) -> int:
+    """Add answers from files that the page saved; or remove a person, or give one a new link.
+
+    Adding the same file again changes nothing. Exits with 1 where answers fit no item of the review.
+
+    For example:
+
+        carb review collect review.reviews answers.json
+
+    Parameters
+    ----------
+    answers
+        Files that the page saved (.json).
+    forget
+        Remove the person of this name with all answers, links and sessions. Copies made before keep what they have.
+    renew
+        Make a new private link for the person of this name; the old one ends, on all devices.
+    url
+        Address of the page, for --renew.
+    """
+    if not answers and forget is None and renew is None:
+        raise CarbError("Name at least one file, for example: carb review collect thai.reviews answers.json")
+    said: dict[str, Any] = {}
+    with opened(reviews) as db:
+        if forget is not None:
+            said["forgotten"] = reviewers.forget(db, forget)
+        if renew is not None:
+            with files.transaction(db):
+                said["link"] = f"{url.rstrip('/')}/#{reviewers.make_link(db, reviewers.named(db, renew))}"
+        found = collecting.collect(db, answers)
+    said |= found.model_dump(mode="json")
+    if json:
+        print_json(said)
+        return 1 if found.refused else 0
+    if forget is not None:
+        display.say(f"{forget} and {said['forgotten']} answers are removed from {reviews}. Delete the copies yourself.")
+    if renew is not None:
+        display.say(f"{renew}: {said['link']}")
+    if answers:
+        display.say(
+            f"{found.reviewers} reviewers: {found.new} new answers, {found.known} known, {found.newer} with a newer "
+            "answer in the file."
+        )
+    for line in found.refused:
+        display.say(f"Refused: {line}")
+    return 1 if found.refused else 0
+
+
+def apply(
+    reviews: ReviewFile,
+    *,
+    data: str | None = None,
+    out: Path | None = None,
+    rules: str = STRICT,
+    verified_only: Annotated[bool, Parameter(negative=())] = False,
+    culture_file: CultureFile = (),
+    json: Json = False,
+) -> None:
+    """Show what a review says, and put people's votes into the data set.
+
+    Without --out it only shows: the human line (the share of picks that are the key, with an interval over other
+    people and other sets), agreement, each reviewer, and the verdict on each set. With --out it writes the data set
+    with votes on every response; verified sets are marked, retired ones left out. The human line and every set with
+    its verdict, reasons, wordings and comments go into a file beside it.
+
+    For example:
+
+        carb review apply thai.reviews --data carb-seed --out verified.jsonl
+
+    Parameters
+    ----------
+    data
+        The data set that was reviewed; sets that were not reviewed stay as they are. Needed with --out.
+    out
+        The .jsonl or .parquet file to write; the other file has its name and ends in .review.json.
+    rules
+        strict, or a JSON file of rules by which sets are kept, fixed or retired.
+    verified_only
+        Write only sets that were verified.
+    """
+    add_cultures(culture_file)
+    with opened(reviews) as db:
+        found = findings.find(db, read_rules(rules))
+    if out is None:
+        if json:
+            print_json(found.model_dump(mode="json"))
+        else:
+            _show(found)
+        return
+    made, applied = findings.apply(load(data or found.data), found, verified_only=verified_only)
+    made.save(out)
+    beside = findings.companion(out)
+    write_file(beside, applied.model_dump_json(indent=1) + "\n")
+    if json:
+        print_json(applied.model_dump(mode="json"))
+        return
+    line, incomplete = applied.lines.overall, len(applied.incomplete)
+    retired = [one.set_id for one in applied.sets if one.verdict == "retire"]
+    display.say(f"{applied.kept} sets written to {out}, {applied.verified} of them verified; retired: {len(retired)}.")
+    if incomplete:
+        display.say(
+            f"{incomplete} of their mirrored families {'lacks' if incomplete == 1 else 'lack'} the set of one of the "
+            "answers; accuracy over families leaves them out."
+        )
+    display.say(f"Human line: {percent(line.share)}% ({interval(line.low, line.high)}). Details: {beside}")
+
+
+def _show(found: findings.Findings) -> None:
+    """Print what a review says, as tables."""
+    lines = [("all", found.lines.overall), *found.lines.by_culture_and_domain.items()]
+    columns = ["sets of", "key picked %", "95% interval", "answers", "people", "sets"]
+    rows = [(n, percent(v.share), interval(v.low, v.high), v.answers, v.people, v.sets) for n, v in lines]
+    display.table("Human line", columns, rows, right=columns[1:])
+    columns = ["picks agree", "value", "95% interval"]
+    parts = {
+        "percent": found.agreement.percent,
+        "Krippendorff's α × 100": found.agreement.krippendorff,
+        "Gwet's AC1 × 100": found.agreement.gwet,
+    }
+    coefficients = [(name, percent(e.estimate), interval(e.low, e.high)) for name, e in parts.items()]
+    display.table(f"Agreement on {found.agreement.sets} sets", columns, coefficients, right=columns[1:])
+    columns = [
+        "reviewer",
+        "region",
+        "answered",
+        "picks",
+        "key %",
+        "others %",
+        "pairs",
+        "chance %",
+        "seconds",
+        "first %",
+    ]
+    people = [
+        (
+            *(r.name, r.region, r.answered, r.picks, percent(r.key), percent(r.others), r.pairs, percent(r.chance)),
+            "–" if r.seconds is None else f"{r.seconds:.0f}",
+            percent(r.first),
+        )
+        for r in found.reviewers
+    ]
+    display.table(
+        "Reviewers: how often their pick is the key, and another person's", columns, people, right=columns[2:]
+    )
+    verdicts = ", ".join(f"{name}: {count}" for name, count in found.verdicts.items())
+    display.say(f"Sets by the rules {found.rules}: {verdicts}. Reviews still needed: {found.needed}.")
+    shown = [(d.set_id, d.verdict, "; ".join(d.reasons)) for d in found.decisions if d.verdict in ("fix", "retire")]
+    if shown:
+        display.table("To fix or retire", ["set", "verdict", "reasons"], shown)
 
 
 @contextmanager

@@ -213,7 +213,7 @@ def score(
 
 def _keep_the_review(wanted: RunConfig, record: RunRecord) -> None:
     """Copy what people said of the data set into the run's folder, so that its report shows the human line anywhere."""
-    from carb_cli.review.applying import (
+    from carb_cli.review.findings import (
         companion,
         line_beside,
     )  # takes a fifth of a second, which a first score waits for

@@ -22,7 +22,7 @@ from carb_cli.report.model import (
     ScorerPart,
 )
 from carb_cli.report.verdict import verdict
-from carb_cli.review.applying import line_beside
+from carb_cli.review.findings import line_beside
 from carb_cli.runs import dataset_of, only
 from carb_cli.selection import chance
 from carb_data import CarbError, Dataset, ScoreTable, is_main

@@ -1,4 +1,4 @@
-"""Answers that come back as files: of the page for one's own disk, and of sheets."""
+"""Answers that come back as files, which the page saves where it has no server."""
 
 from __future__ import annotations
 
@@ -9,12 +9,10 @@ from typing import Annotated, Literal
 
 from pydantic import Field, StringConstraints
 
-from carb_cli.output import Output
-from carb_cli.review import recording
-from carb_cli.review.answers import Event, Person
+from carb_cli.review import recording, reviewers
+from carb_cli.review.opinions import Event, Person
 from carb_cli.review.recording import Recorded
-from carb_cli.review.rows import admit, record_rows
-from carb_cli.review.store import transaction
+from carb_cli.review.review_file import transaction
 from carb_data import CarbError
 from carb_data.models import Frozen
 from carb_data.validation import validate
@@ -34,10 +32,9 @@ class SavedAnswers(Frozen):
     events: tuple[Event, ...]
 
 
-class Collected(Output):
-    """Output of ``carb review collect --json``, and of ``import``."""
+class Collected(Frozen):
+    """What became of the answers of files."""
 
-    schema_: Literal["carb.review.collect/1"] = Field(default="carb.review.collect/1", alias="schema")
     files: int
     reviewers: int
     """Different people in the files."""
@@ -47,21 +44,8 @@ class Collected(Output):
     """Answers that had been collected before."""
     newer: int
     """Answers left as they are, since a newer one of the same person is there."""
-    refused: tuple[str, ...]
+    refused: tuple[str, ...] = Field(default=())
     """Answers that fit no item, with the place and the reason."""
-
-
-def summary(files: int, reviewers: int, outcomes: Sequence[tuple[str, Recorded]]) -> Collected:
-    """Count outcomes."""
-    states = [outcome.state for _, outcome in outcomes]
-    return Collected(
-        files=files,
-        reviewers=reviewers,
-        new=states.count("kept"),
-        known=states.count("known"),
-        newer=states.count("conflict"),
-        refused=tuple(f"{where}: {outcome.reason}" for where, outcome in outcomes if outcome.state == "refused"),
-    )
 
 
 def collect(db: sqlite3.Connection, paths: Sequence[Path]) -> Collected:
@@ -70,24 +54,24 @@ def collect(db: sqlite3.Connection, paths: Sequence[Path]) -> Collected:
     Raises:
         CarbError: a file is not one of answers, with what is wrong; then nothing of any file is added.
     """
-    from carb_cli.review.sheets import read_sheet
-
     known = recording.items(db)
     outcomes: list[tuple[str, Recorded]] = []
-    seen = set()
+    people = set()
     with transaction(db):
         for path in paths:
-            if path.suffix.lower() == ".xlsx":
-                reviewer, person, rows = read_sheet(path)
-                admit(db, reviewer, person)
-                outcomes += record_rows(db, reviewer, rows, known)
-            else:
-                saved = read_saved(path)
-                reviewer = saved.reviewer
-                admit(db, reviewer, saved.person)
-                outcomes += [(f"{path.name}: {e.id}", recording.record(db, reviewer, e, known)) for e in saved.events]
-            seen.add(reviewer)
-    return summary(len(paths), len(seen), outcomes)
+            saved = read_saved(path)
+            reviewers.admit(db, saved.reviewer, saved.person)
+            outcomes += [(f"{path.name}: {e.id}", recording.record(db, saved.reviewer, e, known)) for e in saved.events]
+            people.add(saved.reviewer)
+    states = [outcome.state for _, outcome in outcomes]
+    return Collected(
+        files=len(paths),
+        reviewers=len(people),
+        new=states.count("kept"),
+        known=states.count("known"),
+        newer=states.count("conflict"),
+        refused=tuple(f"{where}: {outcome.reason}" for where, outcome in outcomes if outcome.state == "refused"),
+    )
 
 
 def read_saved(path: Path) -> SavedAnswers:

@@ -8,9 +8,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from carb_cli.review.answers import Event, ReviewAnswer, mismatch
-from carb_cli.review.items import ReviewItem
-from carb_cli.review.store import now
+from carb_cli.review.asked import ReviewItem
+from carb_cli.review.opinions import Event, ReviewAnswer, mismatch
+from carb_cli.review.review_file import now
 
 __all__ = ["GivenAnswer", "Recorded", "add_items", "given", "items", "record"]
 
@@ -41,16 +41,13 @@ class GivenAnswer:
     reviewer: str
     answer: ReviewAnswer
     shown: tuple[str, ...]
-    arm: str
     active_ms: int
-    gold: bool
 
 
-def add_items(db: sqlite3.Connection, found: Iterable[ReviewItem], gold: Iterable[str] = ()) -> None:
-    """Add items that the file has not; ``gold`` names sets whose key is beyond doubt."""
-    trusted = set(gold)
-    rows = [(i.id, i.set_id, i.kind, i.culture, i.domain, int(i.set_id in trusted), i.model_dump_json()) for i in found]
-    db.executemany("INSERT OR IGNORE INTO item VALUES (?, ?, ?, ?, ?, ?, ?)", rows)
+def add_items(db: sqlite3.Connection, found: Iterable[ReviewItem]) -> None:
+    """Add items that the file has not."""
+    rows = [(i.id, i.set_id, i.kind, i.culture, i.domain, i.model_dump_json()) for i in found]
+    db.executemany("INSERT OR IGNORE INTO item VALUES (?, ?, ?, ?, ?, ?)", rows)
 
 
 def items(db: sqlite3.Connection) -> dict[str, ReviewItem]:
@@ -96,7 +93,7 @@ def record(
         return Recorded("refused", reason=reason)
     shown = json.dumps(event.shown)
     db.execute(
-        "INSERT OR IGNORE INTO assignment (item, reviewer, shown, arm, priority, lease) VALUES (?, ?, ?, 'own', 0, 0)",
+        "INSERT OR IGNORE INTO assignment (item, reviewer, shown, lease) VALUES (?, ?, ?, 0)",
         (event.item, reviewer, shown),
     )
     row = db.execute(
@@ -116,29 +113,20 @@ def record(
         ),
     )  # fmt: skip
     db.execute(
-        "INSERT INTO answer VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT (assignment) DO UPDATE SET "
+        "INSERT INTO answer VALUES (?, ?, ?, ?, ?) ON CONFLICT (assignment) DO UPDATE SET "
         "revision = excluded.revision, payload = excluded.payload, shown = excluded.shown, "
-        "active_ms = active_ms + excluded.active_ms, agrees = excluded.agrees",
-        (row["id"], revision, payload, shown, event.active_ms, agrees(asked, event.answer)),
+        "active_ms = active_ms + excluded.active_ms",
+        (row["id"], revision, payload, shown, event.active_ms),
     )
     return Recorded("kept", revision)
-
-
-def agrees(item: ReviewItem, answer: ReviewAnswer) -> int | None:
-    """1 where the answer supports the key, or finds a version as it should be; 0 where not; null for "I don't know"."""
-    if answer.status == "unknown":
-        return None
-    if item.kind == "version":
-        return int(answer.concept == ("changed" if item.perturbation == "CC" else "kept"))
-    return int(answer.best == item.key)
 
 
 def given(db: sqlite3.Connection) -> Iterator[GivenAnswer]:
     """All current answers of people who consented."""
     known = items(db)
     rows = db.execute(
-        "SELECT assignment.item, assignment.reviewer, assignment.arm, answer.payload, answer.shown, answer.active_ms, "
-        "item.gold FROM answer JOIN assignment ON assignment.id = answer.assignment "
+        "SELECT assignment.item, assignment.reviewer, answer.payload, answer.shown, answer.active_ms "
+        "FROM answer JOIN assignment ON assignment.id = answer.assignment "
         "JOIN item ON item.id = assignment.item ORDER BY assignment.reviewer, item.rowid"
     )
     for row in rows:
@@ -147,7 +135,5 @@ def given(db: sqlite3.Connection) -> Iterator[GivenAnswer]:
             reviewer=row["reviewer"],
             answer=ReviewAnswer.model_validate_json(row["payload"]),
             shown=tuple(json.loads(row["shown"])),
-            arm=row["arm"],
             active_ms=row["active_ms"],
-            gold=bool(row["gold"]),
         )

@@ -7,7 +7,7 @@ from uuid import UUID
 
 from pydantic import Field, StringConstraints, model_validator
 
-from carb_cli.review.items import ReviewItem
+from carb_cli.review.asked import ReviewItem
 from carb_data.models import Frozen
 
 __all__ = ["Depends", "Event", "Opinion", "Person", "ReviewAnswer", "Verdict", "mismatch"]

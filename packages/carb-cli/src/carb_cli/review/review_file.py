@@ -63,6 +63,12 @@ SCHEMA: tuple[str, ...] = (
     CREATE INDEX assignment_of ON assignment (reviewer);
     CREATE INDEX session_of ON session (link);
     """,
+    """
+    ALTER TABLE assignment DROP COLUMN arm;
+    ALTER TABLE assignment DROP COLUMN priority;
+    ALTER TABLE item DROP COLUMN gold;
+    ALTER TABLE answer DROP COLUMN agrees;
+    """,
 )
 """Step n changes a file from version n to n + 1 (``user_version``). A released step never changes; add another."""
 

@@ -7,11 +7,11 @@ import secrets
 import sqlite3
 from dataclasses import dataclass
 
-from carb_cli.review.answers import Person
-from carb_cli.review.store import now
+from carb_cli.review.opinions import Person
+from carb_cli.review.review_file import now, transaction
 from carb_data import CarbError
 
-__all__ = ["Who", "add_reviewers", "enter", "forget", "introduce", "make_link", "revoke", "who"]
+__all__ = ["Who", "add_reviewers", "admit", "enter", "forget", "introduce", "make_link", "revoke", "who"]
 
 LINK_DAYS = 90
 SESSION_DAYS = 30
@@ -116,6 +116,18 @@ def introduce(db: sqlite3.Connection, reviewer: str, person: Person) -> None:
     )
 
 
+def admit(db: sqlite3.Connection, reviewer: str, person: Person) -> None:
+    """Make a reviewer who answered elsewhere known; a name that is taken gets a number."""
+    if db.execute("SELECT 1 FROM reviewer WHERE id = ?", (reviewer,)).fetchone() is None:
+        wanted = person.name or "reviewer"
+        name, number = wanted, 1
+        while db.execute("SELECT 1 FROM reviewer WHERE name = ?", (name,)).fetchone():
+            number += 1
+            name = f"{wanted} {number}"
+        db.execute("INSERT INTO reviewer (id, name, created) VALUES (?, ?, ?)", (reviewer, name, now()))
+    introduce(db, reviewer, person.model_copy(update={"name": ""}))
+
+
 def named(db: sqlite3.Connection, name: str) -> str:
     """The id of a reviewer by name or id.
 
@@ -137,8 +149,6 @@ def forget(db: sqlite3.Connection, name: str) -> int:
     Returns:
         How many answers went with the person.
     """
-    from carb_cli.review.store import transaction
-
     with transaction(db):
         id_ = named(db, name)
         mine = "SELECT id FROM assignment WHERE reviewer = ?"

@@ -8,8 +8,8 @@ import json
 from collections.abc import Iterable
 from importlib import resources
 
-from carb_cli.review.items import ReviewItem
-from carb_cli.review.languages import LANGUAGES, language_of, texts
+from carb_cli.review.asked import ReviewItem
+from carb_cli.review.page_words import LANGUAGES, language_of, texts
 
 __all__ = ["single_file"]
 
@@ -32,7 +32,7 @@ def single_file(items: Iterable[ReviewItem], fingerprint: str) -> str:
     }
     pack = json.dumps(content, ensure_ascii=False).replace("<", "\\u003c").replace("\u2028", "\\u2028")
     script = f"{_part('device.js')}\n{_part('app.js').replace(_STRICT, '', 1)}"
-    style = _part("style.css")
+    style = _part("review.css")
     policy = (
         f"default-src 'none'; script-src '{_hash(script)}'; style-src '{_hash(style)}'; base-uri 'none'; "
         "form-action 'none'"
@@ -40,7 +40,7 @@ def single_file(items: Iterable[ReviewItem], fingerprint: str) -> str:
     page = _part("review.html")
     meta = '<meta charset="utf-8">'
     page = page.replace(meta, f'{meta}\n<meta http-equiv="Content-Security-Policy" content="{policy}">')
-    page = page.replace('<link rel="stylesheet" href="style.css">', f"<style>{style}</style>")
+    page = page.replace('<link rel="stylesheet" href="review.css">', f"<style>{style}</style>")
     page = page.replace('<script src="device.js"></script>\n', "")
     data = f'<script type="application/json" id="pack">{pack}</script>'
     return page.replace('<script src="app.js"></script>', f"{data}\n<script>{script}</script>")

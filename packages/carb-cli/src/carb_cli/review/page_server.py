@@ -1,13 +1,14 @@
-"""The page and its small interface: enter by link, get items, send events, see the progress."""
+"""The page and its small interface, served from this machine until it is stopped: enter, get items, send events."""
 
 from __future__ import annotations
 
-import carb_cli.review._extra  # noqa: F401  # isort: skip  # before starlette: names the missing extra
 import json
+import socket
 import sqlite3
 from collections.abc import Callable, Mapping
 from functools import cache
 from importlib import resources
+from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -17,22 +18,22 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-from carb_cli.review import order, people, recording
-from carb_cli.review.answers import Event, Person
-from carb_cli.review.board import board
+from carb_cli.review import handing_out, recording, reviewers
+from carb_cli.review.asked import ReviewItem
+from carb_cli.review.findings import board
 from carb_cli.review.guard import Guard, origins_of
-from carb_cli.review.items import ReviewItem
-from carb_cli.review.languages import LANGUAGES, texts
-from carb_cli.review.people import Who
-from carb_cli.review.project import plan_of, setting
+from carb_cli.review.handing_out import setting
+from carb_cli.review.opinions import Event, Person
+from carb_cli.review.page_words import LANGUAGES, texts
 from carb_cli.review.recording import Recorded
-from carb_cli.review.store import Store
+from carb_cli.review.review_file import Store
+from carb_cli.review.reviewers import Who
 from carb_data import CarbError
 from carb_data.validation import first_defect
 
-__all__ = ["application"]
+__all__ = ["address", "application", "listen", "serve"]
 
-COOKIE = "carb_review"
+HOST = "127.0.0.1"
 AT_ONCE = 50
 """Most events of a request, and most items handed out with one."""
 _FILES = {
@@ -42,7 +43,7 @@ _FILES = {
     "/device.js": ("device.js", "text/javascript; charset=utf-8"),
     "/board.js": ("board.js", "text/javascript; charset=utf-8"),
     "/worker.js": ("worker.js", "text/javascript; charset=utf-8"),
-    "/style.css": ("style.css", "text/css; charset=utf-8"),
+    "/review.css": ("review.css", "text/css; charset=utf-8"),
 }
 
 
@@ -70,36 +71,47 @@ class _Service:
         self._store = store
         self._prefix = prefix
         self._secure = secure
+        # Two reviews under one host name have cookies of their own.
+        self._cookie = f"carb_review_{store.submit(lambda db: setting(db, 'seed')).result()}"
         self._known = store.submit(recording.items).result()
-        self._plan = store.submit(plan_of).result()
+        self._how = store.submit(handing_out.hand_out).result()
         self._limiter = MovingWindowRateLimiter(MemoryStorage())
         self._wrong_links = RateLimitItemPerMinute(_WRONG_LINKS)
         self._requests = RateLimitItemPerMinute(_REQUESTS)
 
     async def enter(self, request: Request) -> Response:
-        """Exchange a link's token for a session."""
-        address = request.client.host if request.client else ""
-        if not self._limiter.test(self._wrong_links, "enter", address):
-            raise _RefusalError(429, "Too many wrong links. Wait a minute.")
+        """Exchange a link's token for a session.
+
+        A right link always works: people behind one address must not lock each other out, and 256 random bits cannot
+        be guessed.
+        """
         token = (await _body(request)).get("token")
-        session = await self._store.run(lambda db: people.enter(db, str(token)[:200]))
+        session = await self._store.run(lambda db: reviewers.enter(db, str(token)[:200]))
         if session is None:
-            self._limiter.hit(self._wrong_links, "enter", address)
+            address = request.client.host if request.client else ""
+            if not self._limiter.hit(self._wrong_links, "enter", address):
+                raise _RefusalError(429, "Too many wrong links. Wait a minute.")
             raise _RefusalError(403, "This link is not valid, or no longer.")
         response = JSONResponse({"ok": True})
-        days, path = people.SESSION_DAYS, f"{self._prefix}/"
+        days, path = reviewers.SESSION_DAYS, f"{self._prefix}/"
         response.set_cookie(
-            COOKIE, session, max_age=days * 86_400, path=path, secure=self._secure, httponly=True, samesite="strict"
+            self._cookie,
+            session,
+            max_age=days * 86_400,
+            path=path,
+            secure=self._secure,
+            httponly=True,
+            samesite="strict",
         )
         return response
 
     async def _as_reviewer(self, request: Request, job: Callable[[sqlite3.Connection, str], Any]) -> Any:
         """Run a job for the reviewer of the session, who must be the one for whom the page is open."""
-        session = request.cookies.get(COOKIE, "")
+        session = request.cookies.get(self._cookie, "")
         expected = request.headers.get("x-reviewer")
 
         def run(db: sqlite3.Connection) -> Any:
-            found = people.who(db, session)
+            found = reviewers.who(db, session)
             if found is None or found.reviewer is None or expected not in (None, found.reviewer):
                 raise _RefusalError(401, "Open your private link again.")
             if not self._limiter.hit(self._requests, "reviewer", found.reviewer):
@@ -123,7 +135,7 @@ class _Service:
             raise _RefusalError(422, first_defect(error)) from None
 
         def job(db: sqlite3.Connection, reviewer: str) -> dict[str, Any]:
-            people.introduce(db, reviewer, described)
+            reviewers.introduce(db, reviewer, described)
             return _state(db, reviewer, len(self._known))
 
         return JSONResponse(await self._as_reviewer(request, job))
@@ -138,7 +150,7 @@ class _Service:
             _consented(db, reviewer)
             return [
                 item.shown | {"shown": shown}
-                for item, shown in order.next_items(db, self._known, reviewer, self._plan, count)
+                for item, shown in handing_out.next_items(db, self._known, reviewer, self._how, count)
             ]
 
         return JSONResponse(await self._as_reviewer(request, job))
@@ -174,10 +186,10 @@ class _Service:
 
     async def progress(self, request: Request) -> Response:
         """The organiser's board."""
-        session = request.cookies.get(COOKIE, "")
+        session = request.cookies.get(self._cookie, "")
 
         def job(db: sqlite3.Connection) -> dict[str, Any]:
-            if people.who(db, session) != Who(None):
+            if reviewers.who(db, session) != Who(None):
                 raise _RefusalError(401, "Open the organiser's link again.")
             return board(db).model_dump(mode="json")
 
@@ -283,3 +295,55 @@ def _outcome(db: sqlite3.Connection, reviewer: str, sent: Any, known: Mapping[st
 @cache
 def _static(name: str) -> bytes:
     return (resources.files("carb_cli.review") / "web" / name).read_bytes()
+
+
+def listen(host: str, port: int, public_url: str | None) -> socket.socket:
+    """Take the port. A review is bound beyond this machine only where its public address is named.
+
+    Raises:
+        CarbError: the port is in use, or the addresses do not fit together.
+    """
+    if public_url is not None:
+        parts = urlsplit(public_url)
+        if parts.scheme not in ("http", "https") or not parts.netloc or parts.query or parts.fragment:
+            raise CarbError(f"--public-url must be an address such as https://example.org/review; got '{public_url}'.")
+    elif host not in (HOST, "localhost", "::1"):
+        raise CarbError(f"--host {host} opens the review to other machines; name its address with --public-url, too.")
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    taken = socket.socket(family, socket.SOCK_STREAM)
+    taken.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        taken.bind((host, port))
+        taken.listen(2048)  # who comes before the server is ready waits
+    except OSError as error:
+        taken.close()
+        raise CarbError(f"Cannot listen at {host}:{port}: {error.strerror}. Name another --port.") from None
+    return taken
+
+
+def address(port: int, public_url: str | None) -> str:
+    """The address of the page, with a slash at its end."""
+    return f"{public_url.rstrip('/')}/" if public_url else f"http://{HOST}:{port}/"
+
+
+def serve(path: Path, taken: socket.socket, public_url: str | None) -> None:
+    """Serve until a signal ends it. No access log is written: it would say who answered when."""
+    import uvicorn
+
+    store = Store(path)
+    try:
+        config = uvicorn.Config(
+            application(store, port=taken.getsockname()[1], public_url=public_url),
+            access_log=False,
+            log_level="warning",
+            server_header=False,
+            proxy_headers=public_url is not None,
+            backlog=2048,
+            timeout_keep_alive=30,
+            lifespan="off",
+            ws="none",
+        )
+        uvicorn.Server(config).run(sockets=[taken])
+    finally:
+        store.close()
+        taken.close()
