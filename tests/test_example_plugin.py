@@ -14,7 +14,7 @@ PLUGIN = Path(__file__).with_name("example_plugin")
 CHECK = """
 import anyio
 from carb_scorers import open_scorer
-from carb_scorers.specs import kinds, provider
+from carb_scorers.spec import kinds, provider
 from carb_scorers.testing import check_scorer
 
 assert "overlap" in kinds()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from carb_scorers.specs import kinds
+from carb_scorers.spec import kinds
 from readme_examples import SCORERS, TESTED
 
 

@@ -20,8 +20,8 @@ from inspect_ai.scorer import Scorer
 from inspect_ai.solver import generate
 
 from carb_scorers import ScoreRequest, ScoreResult, ScorerSpec
-from carb_scorers.contract import failed
 from carb_scorers.integrations import as_inspect_scorer
+from carb_scorers.scorer import failed
 from readme_examples import example
 
 # What Inspect and its dependencies warn of is not ours to change.

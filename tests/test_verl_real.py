@@ -44,7 +44,7 @@ FAILS = "a text that cannot be scored"
 
 FILE = '''
 from carb_scorers import ScoreResult, ScorerSpec
-from carb_scorers.contract import failed
+from carb_scorers.scorer import failed
 from carb_scorers.integrations import as_verl_reward
 
 class Judge:

@@ -22,7 +22,7 @@ from carb_scorers.blind import blind
 from carb_scorers.models.protocol import Choices, Continuation, Failure, Generation, Prompt, Reward, Watch, Writing
 from carb_scorers.models.tokens import answer_ids, conversation_ids, prompt_ids, wanted_ids
 from carb_scorers.models.vllm import VLLMOptions, open_language_model, open_reward_model
-from carb_scorers.specs import read_options
+from carb_scorers.spec import read_options
 from vllm_small import FLOAT32, SMALL, run
 
 # What vLLM and its dependencies warn of is not ours to fix.

@@ -23,7 +23,7 @@ import plain_model
 from carb_data import CarbError
 from carb_scorers.models.protocol import BackendKind, Prompt, Writing
 from carb_scorers.models.vllm import VLLMOptions, open_language_model, open_reward_model
-from carb_scorers.specs import read_options
+from carb_scorers.spec import read_options
 from parity import CELLS, Cell
 from vllm_small import FLOAT32, SMALL, run, server
 

@@ -22,7 +22,7 @@ from carb_scorers.bon.outcome import grade_pool
 from carb_scorers.bon.policies import policy_prompts
 from carb_scorers.models.tokens import prompt_ids
 from carb_scorers.models.vllm import VLLMOptions, open_language_model
-from carb_scorers.specs import read_options
+from carb_scorers.spec import read_options
 from vllm_small import FLOAT32, SMALL, run
 
 pytestmark = [pytest.mark.vllm, pytest.mark.filterwarnings("default")]

@@ -14,7 +14,7 @@ import anyio
 from carb_scorers.models.limits import SystemClock
 from carb_scorers.models.openai import OpenAIModel, OpenAIOptions, open_openai
 from carb_scorers.models.protocol import Failure, Generation, Prompt, Writing
-from carb_scorers.specs import read_options
+from carb_scorers.spec import read_options
 
 
 class Clock:

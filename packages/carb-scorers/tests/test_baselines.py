@@ -4,7 +4,7 @@ import pytest
 
 from carb_data import CarbError
 from carb_scorers import Candidate, ScoreRequest, evaluate, open_scorer
-from carb_scorers.baselines import label_rule, length_rule, random_rule
+from carb_scorers.baseline import label_rule, length_rule, random_rule
 from carb_scorers.integrations import best_of_n, score
 from carb_scorers.testing import example_dataset
 
@@ -51,7 +51,7 @@ def test_label_needs_a_culture_to_look_for() -> None:
 
 def test_language_compares_with_the_prompt() -> None:
     pytest.importorskip("lingua", reason="needs the extra carb-scorers[language]")
-    from carb_scorers.baselines import language_rule
+    from carb_scorers.baseline import language_rule
 
     assert language_rule(REQUEST, "Das ist ein ganz gewöhnlicher deutscher Satz über das Wetter.") == 1.0
     assert language_rule(REQUEST, "This is a perfectly ordinary English sentence about the weather.") == 0.0

@@ -10,7 +10,7 @@ from carb_data.tasks import AnswerPair, TaskPrompt
 from carb_scorers.bon import bon_curve, collect, judge_from, open_policy, read_pool, score_pool
 from carb_scorers.bon.outcome import grade_pool
 from carb_scorers.bon.policies import PolicySpec, Sampled, is_over, policy_prompts, tidy
-from carb_scorers.contract import ScoreResult, ScorerSpec, failed
+from carb_scorers.scorer import ScoreResult, ScorerSpec, failed
 
 
 class CountTask:

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from carb_scorers import Candidate, ScoreError, Scorer, ScoreRequest, ScoreResult, ScorerSpec, Usage, open_scorer
-from carb_scorers.contract import failed
+from carb_scorers.scorer import failed
 from carb_scorers.testing import check_scorer
 
 

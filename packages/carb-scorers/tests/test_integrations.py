@@ -16,10 +16,10 @@ import pytest
 from carb_data import CarbError
 from carb_data.models import Message
 from carb_scorers import ScoreRequest, ScoreResult, ScorerSpec, open_scorer
-from carb_scorers.contract import failed
 from carb_scorers.integrations import as_trl_reward, as_verl_reward, asking, best_of_n, best_of_n_async, score
 from carb_scorers.integrations.asking import Opened, as_prompt
 from carb_scorers.integrations.verl import NoRewardError
+from carb_scorers.scorer import failed
 
 PLACE = {"culture": "german", "language": "de"}
 

@@ -11,9 +11,9 @@ import anyio
 import pytest
 
 from carb_data import CarbError
-from carb_scorers.contract import Usage
 from carb_scorers.models import exchange
 from carb_scorers.models.protocol import Failure, Generation, Prompt, Turn, Writing
+from carb_scorers.scorer import Usage
 
 pytest.importorskip("httpx", reason="needs the extra carb-scorers[api]")
 

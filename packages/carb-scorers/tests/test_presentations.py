@@ -9,9 +9,9 @@ import pytest
 
 from carb_data import CarbError
 from carb_scorers import Presentation, ScoreRequest, ScoreResult, ScorerSpec
-from carb_scorers.contract import failed
 from carb_scorers.presentations import SCHEMA, read_presentations
 from carb_scorers.runs import run
+from carb_scorers.scorer import failed
 from carb_scorers.testing import example_dataset
 
 DATASET = example_dataset(6)

@@ -12,9 +12,9 @@ import pytest
 
 from carb_data import CarbError, Dataset
 from carb_scorers import Scorer, ScoreRequest, ScoreResult, ScorerSpec, Usage, evaluate
-from carb_scorers.contract import failed
 from carb_scorers.records import cost
 from carb_scorers.runs import STOP_AFTER, RunRecord, run
+from carb_scorers.scorer import failed
 from carb_scorers.testing import example_dataset
 
 DATASET = example_dataset(10)

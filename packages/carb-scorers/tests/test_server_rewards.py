@@ -10,7 +10,7 @@ import pytest
 
 from carb_data import CarbError
 from carb_scorers import Candidate, Scorer, ScoreRequest, ScoreResult, open_scorer
-from carb_scorers.contract import Usage
+from carb_scorers.scorer import Usage
 
 pytest.importorskip("httpx", reason="needs the extra carb-scorers[api]")
 

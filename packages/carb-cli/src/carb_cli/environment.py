@@ -173,7 +173,7 @@ def free_memory() -> int | None:
 
 def scorer_kinds() -> tuple[str, ...]:
     """Kinds of scorers that are at hand."""
-    from carb_scorers.specs import kinds
+    from carb_scorers.spec import kinds
 
     return tuple(kinds())
 

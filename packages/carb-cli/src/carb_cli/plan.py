@@ -13,7 +13,7 @@ from carb_cli.config import RunConfig
 from carb_cli.labels import labels
 from carb_cli.output import Output, OutputPart, counts
 from carb_data import BonSet, CarbError, Dataset
-from carb_scorers.specs import ParsedSpec, parse_spec, provider
+from carb_scorers.spec import ParsedSpec, parse_spec, provider
 
 BYTES_PER_TOKEN = 4
 """UTF-8 bytes of text in a token, about what large multilingual vocabularies pack, and more than they need for Thai."""

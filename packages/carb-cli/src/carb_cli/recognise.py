@@ -12,7 +12,7 @@ from carb_data import CarbError
 from carb_data.extras import require
 from carb_data.models import Frozen
 from carb_scorers.known import find
-from carb_scorers.specs import kinds
+from carb_scorers.spec import kinds
 
 Kind = Literal["classifier", "judge", "implicit"]
 _SPEC = re.compile(r"(?:[^=:?#]+=)?([a-z][a-z0-9_-]*):")

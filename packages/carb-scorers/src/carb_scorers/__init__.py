@@ -1,6 +1,8 @@
 """Every kind of reward model behind one blind, batch-invariant scorer contract."""
 
-from carb_scorers.contract import (
+from carb_scorers.evaluation import Progress, evaluate, evaluate_async
+from carb_scorers.integrations import as_trl_reward, best_of_n, score
+from carb_scorers.scorer import (
     Candidate,
     Presentation,
     ScoreError,
@@ -10,9 +12,7 @@ from carb_scorers.contract import (
     ScorerSpec,
     Usage,
 )
-from carb_scorers.evaluation import Progress, evaluate, evaluate_async
-from carb_scorers.integrations import as_trl_reward, best_of_n, score
-from carb_scorers.specs import open_scorer
+from carb_scorers.spec import open_scorer
 
 __all__ = [
     "Candidate",

@@ -13,7 +13,7 @@ import polars as pl
 
 from carb_data import BonSet, Dataset, Response, ScoreTable
 from carb_data.table import COLUMNS
-from carb_scorers.contract import Candidate, ScoreRequest, ScoreResult, failed
+from carb_scorers.scorer import Candidate, ScoreRequest, ScoreResult, failed
 
 
 @dataclass(frozen=True, slots=True)

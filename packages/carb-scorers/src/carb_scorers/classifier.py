@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from carb_scorers.candidates import collect, flatten
-from carb_scorers.contract import Scorer, ScoreRequest, ScoreResult, ScorerSpec
+from carb_data.models import Frozen
 from carb_scorers.known import resolved
 from carb_scorers.models.protocol import REWARD_MODELS, Failure, RewardModel, read_backend_options
-from carb_scorers.specs import ScorerOptions
+from carb_scorers.per_candidate import collect, flatten
+from carb_scorers.scorer import Scorer, ScoreRequest, ScoreResult, ScorerSpec
 
 
-class ClassifierOptions(ScorerOptions):
+class ClassifierOptions(Frozen):
     """Options of ``classifier:MODEL``, besides those of its backend."""
 
     backend: str = "hf"

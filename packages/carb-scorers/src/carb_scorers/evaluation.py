@@ -13,8 +13,8 @@ from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStre
 from carb_data import CarbError, Dataset, ScoreTable
 from carb_data.waiting import wait_for
 from carb_scorers.blind import Blinded, blind, checked, unblind
-from carb_scorers.contract import Scorer, ScoreRequest, ScoreResult, ScorerSpec, failed
-from carb_scorers.specs import check_given, open_scorer
+from carb_scorers.scorer import Scorer, ScoreRequest, ScoreResult, ScorerSpec, failed
+from carb_scorers.spec import check_given, open_scorer
 
 __all__ = ["WINDOW", "Progress", "score_all"]
 

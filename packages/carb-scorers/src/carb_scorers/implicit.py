@@ -10,16 +10,16 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
-from carb_scorers.candidates import collect, flatten
-from carb_scorers.contract import Scorer, ScoreRequest, ScoreResult, ScorerSpec, Usage
+from carb_data.models import Frozen
 from carb_scorers.models.protocol import LANGUAGE_MODELS, Continuation, Failure, LanguageModel, read_backend_options
-from carb_scorers.specs import ScorerOptions
+from carb_scorers.per_candidate import collect, flatten
+from carb_scorers.scorer import Scorer, ScoreRequest, ScoreResult, ScorerSpec, Usage
 
 CUE = "\n"
 """Between prompt and response for a model without a chat template."""
 
 
-class ImplicitOptions(ScorerOptions):
+class ImplicitOptions(Frozen):
     """Options of ``implicit:MODEL``, besides those of its backend."""
 
     backend: str = "hf"

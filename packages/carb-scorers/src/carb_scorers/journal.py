@@ -23,8 +23,8 @@ from carb_data import CarbError
 from carb_data.journal import Journal, whole_lines
 from carb_data.models import Frozen
 from carb_data.validation import first_defect
-from carb_scorers.contract import ScoreResult, ScorerSpec, Usage
 from carb_scorers.parts import read_parts
+from carb_scorers.scorer import ScoreResult, ScorerSpec, Usage
 
 __all__ = ["read_journal"]
 

@@ -12,7 +12,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from carb_data import CarbError
 from carb_data.journal import DiskError, sync_folder
-from carb_scorers.contract import ScoreResult
+from carb_scorers.scorer import ScoreResult
 
 SCHEMA = {"request_id": pl.String, "result": pl.String}
 _result = TypeAdapter(ScoreResult)

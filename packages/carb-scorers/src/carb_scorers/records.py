@@ -14,7 +14,7 @@ from typing import Literal
 from carb_data import CarbError
 from carb_data.models import Frozen
 from carb_data.validation import validate
-from carb_scorers.contract import ScorerSpec, Usage
+from carb_scorers.scorer import ScorerSpec, Usage
 
 __all__ = ["Machine", "RunRecord", "ScorerRecord"]
 

@@ -14,7 +14,6 @@ import polars as pl
 from carb_data import CarbError, Dataset, ScoreTable
 from carb_data.journal import DiskError
 from carb_scorers.blind import Blinded, unblind
-from carb_scorers.contract import Scorer, ScoreResult, ScorerSpec
 from carb_scorers.engines.base import Engine
 from carb_scorers.engines.local import LocalEngine
 from carb_scorers.evaluation import WINDOW, OnProgress, ProgressCounter, requests_for
@@ -30,7 +29,8 @@ from carb_scorers.records import (
     cost,
     installed_versions,
 )
-from carb_scorers.specs import check_given, identity, open_scorer, parse_spec, provider
+from carb_scorers.scorer import Scorer, ScoreResult, ScorerSpec
+from carb_scorers.spec import check_given, identity, open_scorer, parse_spec, provider
 
 __all__ = ["DatasetRecord", "Machine", "RunRecord", "ScorerRecord", "run"]
 

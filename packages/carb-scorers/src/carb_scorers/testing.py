@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from carb_data import BonSet, Dataset, Domain, Perturbation, Provenance, Response, Role
 from carb_scorers.blind import blind
-from carb_scorers.contract import Scorer, ScoreRequest, ScoreResult
+from carb_scorers.scorer import Scorer, ScoreRequest, ScoreResult
 
 _WORDS = ["river", "lantern", "salt", "winter", "market", "drum", "paper", "garden", "bridge", "copper", "millet"]
 

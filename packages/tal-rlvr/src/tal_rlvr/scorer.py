@@ -12,11 +12,10 @@ from pydantic import Field
 from carb_data.models import Frozen, as_text
 from carb_data.validation import read_file
 from carb_scorers import Candidate, ScoreError, Scorer, ScoreRequest, ScorerSpec
-from carb_scorers.contract import UNKNOWN
 from carb_scorers.judge import Answer, Ask, Form, JudgeScorer, Read, Round, normalised, pairwise
 from carb_scorers.models import Failure, Generation, LanguageModel, Prompt, Turns, Watch, Writing
 from carb_scorers.models.protocol import LANGUAGE_MODELS, read_backend_options
-from carb_scorers.specs import ScorerOptions
+from carb_scorers.scorer import UNKNOWN
 from tal_rlvr.judgement import MARKER, VERDICTS, FormatError, parse_judgement
 from tal_rlvr.prompting import PromptConfig
 from tal_rlvr.prompts import GENERAL, render_plain, render_prompt
@@ -32,7 +31,7 @@ class ThinkSettings(Frozen):
     max_new_tokens: int = Field(default=512, ge=1)
 
 
-class ThinkOptions(ScorerOptions):
+class ThinkOptions(Frozen):
     """Options of ``think:MODEL``, besides those of its backend; what is not given is taken from ``think.json``."""
 
     backend: str = "hf"

@@ -11,11 +11,12 @@ from importlib.metadata import version
 from typing import Literal
 
 from carb_data import CarbError
+from carb_data.models import Frozen
 from carb_scorers import Scorer, ScoreRequest, ScoreResult, ScorerSpec
-from carb_scorers.specs import ScorerOptions, read_options
+from carb_scorers.spec import read_options
 
 
-class OverlapOptions(ScorerOptions):
+class OverlapOptions(Frozen):
     """Options of ``overlap:words`` and ``overlap:letters``; mistakes in them are explained to the user."""
 
     case: Literal["keep", "fold"] = "fold"

@@ -28,7 +28,7 @@ from carb_cli.report.page import render
 from carb_cli.report.rationales import rationales
 from carb_cli.results.references import with_references
 from carb_cli.selection import select
-from carb_scorers.specs import parse_spec
+from carb_scorers.spec import parse_spec
 
 DATA = "carb-seed@2"
 """The seed with mirrored families, in which only a model that reads the place gets beyond chance."""

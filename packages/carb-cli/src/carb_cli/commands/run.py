@@ -27,7 +27,7 @@ from carb_data import Dataset, ScoreTable, load
 from carb_metrics import bon_accuracy, main_sets
 from carb_scorers import Progress
 from carb_scorers.runs import RunRecord
-from carb_scorers.specs import parse_spec
+from carb_scorers.spec import parse_spec
 
 
 class RunOutput(Output, RunRecord):

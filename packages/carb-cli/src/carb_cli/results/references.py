@@ -13,7 +13,7 @@ from carb_cli.results.entry import ResultEntry, found_in, read, shipped, table_o
 from carb_data import Dataset, ScoreTable, content_hash
 from carb_metrics import bon_accuracy, family_accuracy, main_sets
 from carb_scorers import ScorerSpec
-from carb_scorers.specs import OPERATIONAL
+from carb_scorers.spec import OPERATIONAL
 
 FEWEST = 100
 """Sets that a reference result must share with a report that has sets beside them."""

@@ -10,10 +10,10 @@ from pathlib import Path
 
 from carb_data.tasks import AnswerPair, Judge
 from carb_data.waiting import wait_for
-from carb_scorers.contract import Candidate, Scorer, ScoreRequest, ScoreResult
 from carb_scorers.evaluation import score_all
 from carb_scorers.journal import JournalHead, ScoreJournal, journal_path
-from carb_scorers.specs import identity
+from carb_scorers.scorer import Candidate, Scorer, ScoreRequest, ScoreResult
+from carb_scorers.spec import identity
 
 
 def judge_from(scorer: Scorer, folder: Path | None = None) -> Judge:

@@ -14,7 +14,6 @@ from pydantic import BaseModel, ConfigDict, Field, JsonValue
 from carb_data import CarbError
 from carb_data.models import Frozen
 from carb_data.tasks import Task, TaskPrompt
-from carb_scorers.contract import Writable
 from carb_scorers.judge.verdicts import without_thinking
 from carb_scorers.models.protocol import (
     LANGUAGE_MODELS,
@@ -27,7 +26,8 @@ from carb_scorers.models.protocol import (
     Writing,
     read_backend_options,
 )
-from carb_scorers.specs import OPERATIONAL, ScorerOptions, parse_spec
+from carb_scorers.scorer import Writable
+from carb_scorers.spec import OPERATIONAL, parse_spec
 
 __all__ = ["BackendPolicy", "PolicyOptions", "PolicyPrompt", "PolicySpec", "policy_prompts", "tidy"]
 
@@ -87,7 +87,7 @@ class Policy(Protocol):
         ...
 
 
-class PolicyOptions(ScorerOptions):
+class PolicyOptions(Frozen):
     """Options that every sampling policy takes."""
 
     backend: str = "hf"

@@ -10,10 +10,10 @@ from pathlib import Path
 from carb_data.models import Frozen
 from carb_data.tasks import Task
 from carb_scorers.bon.samples import SamplePool
-from carb_scorers.contract import Candidate, Scorer, ScoreRequest, ScoreResult, ScorerSpec
 from carb_scorers.evaluation import WINDOW, OnProgress, ProgressCounter, score_all
 from carb_scorers.journal import JournalHead, ScoreJournal, journal_path
-from carb_scorers.specs import identity, kinds, provider
+from carb_scorers.scorer import Candidate, Scorer, ScoreRequest, ScoreResult, ScorerSpec
+from carb_scorers.spec import identity, kinds, provider
 
 
 class PoolScores(Frozen):

@@ -15,7 +15,7 @@ from carb_data.journal import Journal, whole_lines
 from carb_data.tasks import Task
 from carb_data.validation import first_defect
 from carb_scorers.bon.policies import Policy, PolicySpec, policy_prompts
-from carb_scorers.contract import Writable
+from carb_scorers.scorer import Writable
 
 __all__ = ["OtherPoolError", "PoolHead", "Sample"]
 

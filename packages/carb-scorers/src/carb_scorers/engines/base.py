@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Protocol
 
-from carb_scorers.contract import Scorer, ScoreRequest, ScorerSpec
 from carb_scorers.evaluation import OnResults
+from carb_scorers.scorer import Scorer, ScoreRequest, ScorerSpec
 
 
 class Session(Protocol):

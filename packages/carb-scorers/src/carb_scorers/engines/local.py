@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from carb_data import CarbError
-from carb_scorers.contract import Scorer, ScoreRequest
 from carb_scorers.evaluation import OnResults, score_all
-from carb_scorers.specs import open_scorer
+from carb_scorers.scorer import Scorer, ScoreRequest
+from carb_scorers.spec import open_scorer
 
 
 class LocalSession:

@@ -12,9 +12,9 @@ from pydantic import TypeAdapter, ValidationError
 from carb_data import CarbError, Message
 from carb_data.models import Conversation, as_text
 from carb_data.validation import validate
-from carb_scorers.contract import Candidate, ScoreError, Scorer, ScoreRequest, ScoreResult
 from carb_scorers.evaluation import score_all
-from carb_scorers.specs import check_given, open_scorer
+from carb_scorers.scorer import Candidate, ScoreError, Scorer, ScoreRequest, ScoreResult
+from carb_scorers.spec import check_given, open_scorer
 
 _conversation: TypeAdapter[Conversation] = TypeAdapter(Conversation)
 _Asked = tuple[str | Conversation, str, str]

@@ -9,9 +9,9 @@ from typing import Any
 
 from carb_data import cultures
 from carb_data.models import as_text
-from carb_scorers.contract import UNKNOWN, ScoreRequest
 from carb_scorers.judge.form_files import FormFile, Mode, Wording, read_form
 from carb_scorers.models.protocol import Prompt, Turn, Turns
+from carb_scorers.scorer import UNKNOWN, ScoreRequest
 from carb_scorers.templates import fill, read_words
 
 

@@ -13,11 +13,11 @@ from dataclasses import dataclass
 from itertools import combinations
 from typing import Literal
 
-from carb_scorers.contract import Candidate, Presentation, ScoreRequest
 from carb_scorers.judge.asking import Asker
 from carb_scorers.judge.bradley_terry import strengths
 from carb_scorers.judge.form_files import IN_BRACKETS, Wording
 from carb_scorers.models.protocol import Prompt
+from carb_scorers.scorer import Candidate, Presentation, ScoreRequest
 
 LETTERS = string.ascii_uppercase
 

@@ -6,10 +6,10 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from carb_scorers.contract import ScoreError, Usage
 from carb_scorers.judge.modes import Answer, Ask
 from carb_scorers.judge.verdicts import VerdictError, parse_pick, parse_rating
 from carb_scorers.models.protocol import Choices, Failure, Generation, LanguageModel, Writing
+from carb_scorers.scorer import ScoreError, Usage
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,18 +13,18 @@ from typing import Literal
 from pydantic import Field
 
 from carb_data import CarbError
-from carb_scorers.contract import Candidate, Scorer, ScoreRequest, ScoreResult, ScorerSpec, Usage, failed
+from carb_data.models import Frozen
 from carb_scorers.judge.asking import Asker
 from carb_scorers.judge.form_files import Mode, read_form
 from carb_scorers.judge.modes import LETTERS, Answer, Ask, Outcome, Round, listwise, pairwise, pointwise
 from carb_scorers.judge.reading import Read, read_probabilities, read_verdicts
 from carb_scorers.known import resolved
 from carb_scorers.models.protocol import LANGUAGE_MODELS, Failure, LanguageModel, Writing, read_backend_options
-from carb_scorers.specs import ScorerOptions
+from carb_scorers.scorer import Candidate, Scorer, ScoreRequest, ScoreResult, ScorerSpec, Usage, failed
 from carb_scorers.templates import read_words
 
 
-class JudgeOptions(ScorerOptions):
+class JudgeOptions(Frozen):
     """Options of ``judge:MODEL``, besides those of its backend."""
 
     backend: str = "hf"

@@ -12,10 +12,10 @@ import anyio
 from anyio import CapacityLimiter
 
 from carb_data import CarbError
-from carb_scorers.contract import ScoreError
 from carb_scorers.models.answers import total_tokens
 from carb_scorers.models.exchange import Connection, FinalError, TransientError
 from carb_scorers.models.limits import Clock, ServerLimits, SystemClock, TokenBucket
+from carb_scorers.scorer import ScoreError
 
 _FIRST_WAIT, _LONGEST_WAIT = 0.5, 30.0
 

@@ -8,9 +8,9 @@ from typing import Any, Literal, TypeVar
 
 from jinja2 import TemplateError
 
-from carb_scorers.contract import ScoreError, Usage
 from carb_scorers.models.protocol import Failure, Prompt
 from carb_scorers.models.tokens import GAP, conversation_key, shortened
+from carb_scorers.scorer import ScoreError, Usage
 
 R = TypeVar("R")
 

@@ -8,12 +8,12 @@ from typing import Annotated, Protocol
 import anyio
 from pydantic import Field
 
-from carb_scorers.specs import ScorerOptions
+from carb_data.models import Frozen
 
 Positive = Annotated[float, Field(gt=0)]
 
 
-class ServerLimits(ScorerOptions):
+class ServerLimits(Frozen):
     """How a server is asked."""
 
     concurrency: Annotated[int, Field(ge=1)] = 8

@@ -19,8 +19,9 @@ from typing import Any, Generic, Literal, Protocol, TypedDict, TypeVar
 from pydantic import create_model
 
 from carb_data import CarbError
-from carb_scorers.contract import ScoreError, Usage
-from carb_scorers.specs import ScorerOptions, read_options
+from carb_data.models import Frozen
+from carb_scorers.scorer import ScoreError, Usage
+from carb_scorers.spec import read_options
 
 __all__ = ["LANGUAGE_MODELS", "plain_text", "read_backend_options"]
 
@@ -236,7 +237,7 @@ def plain_text(prompt: Prompt) -> str:
     return "\n\n".join(message["content"] for message in prompt.messages) + prompt.cue
 
 
-_O = TypeVar("_O", bound=ScorerOptions)
+_O = TypeVar("_O", bound=Frozen)
 _M = TypeVar("_M", covariant=True)
 
 
@@ -278,7 +279,7 @@ def backend_kind(table: Mapping[str, str], name: str) -> BackendKind[Any, Any]:
     return kind
 
 
-S = TypeVar("S", bound=ScorerOptions)
+S = TypeVar("S", bound=Frozen)
 
 
 def read_backend_options(
@@ -300,11 +301,11 @@ def read_backend_options(
     """
     chosen = options.get("backend", scorer_options.model_fields["backend"].default)
     kind = backend_kind(table, chosen)
-    own: type[ScorerOptions] = kind.options
+    own: type[Frozen] = kind.options
     both: type[S] = _joined(scorer_options, own)
     return read_options(both, name, options), kind
 
 
 @cache  # for the descriptions of a new class pydantic looks through all modules
-def _joined(scorer_options: type[ScorerOptions], own: type[ScorerOptions]) -> type[Any]:
+def _joined(scorer_options: type[Frozen], own: type[Frozen]) -> type[Any]:
     return create_model(scorer_options.__name__, __base__=(scorer_options, own))

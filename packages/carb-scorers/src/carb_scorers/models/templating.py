@@ -10,15 +10,15 @@ from pathlib import Path
 from typing import Any
 
 from carb_data import CarbError
+from carb_data.models import Frozen
 from carb_data.validation import JsonObject
-from carb_scorers.specs import ScorerOptions
 
 _OURS = frozenset({"add_generation_prompt", "chat_template", "continue_final_message", "conversation", "documents",
                    "messages", "padding", "return_dict", "return_tensors", "tokenize", "tools"})  # fmt: skip
 """What ``apply_chat_template`` is given by the backend, or what would change what it returns."""
 
 
-class TemplateOptions(ScorerOptions):
+class TemplateOptions(Frozen):
     """Options of every backend that has the model's tokenizer."""
 
     chat_template: str | None = None

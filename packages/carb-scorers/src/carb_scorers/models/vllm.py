@@ -16,7 +16,6 @@ import anyio.to_thread
 
 from carb_data import CarbError
 from carb_data.extras import require
-from carb_scorers.contract import Usage
 from carb_scorers.models.protocol import (
     BackendKind,
     Choices,
@@ -38,6 +37,7 @@ from carb_scorers.models.tokens import (
     word_tree,
 )
 from carb_scorers.models.vllm_engine import IN_FLIGHT, Tokens, VLLMEngine, VLLMOptions
+from carb_scorers.scorer import Usage
 
 T = TypeVar("T")
 Row = tuple[Tokens, Usage]

@@ -19,13 +19,13 @@ from pydantic import Field
 from carb_data import CarbError
 from carb_data.extras import require
 from carb_data.validation import JsonObject
-from carb_scorers.contract import Usage
 from carb_scorers.models.fitting import fitted
 from carb_scorers.models.protocol import Failure, Prompt
 from carb_scorers.models.source import model_source
 from carb_scorers.models.templating import TemplateOptions, set_chat_template
 from carb_scorers.models.tokens import groups_of
 from carb_scorers.models.transformers.loading import _digest, _revision
+from carb_scorers.scorer import Usage
 
 Tokens = tuple[int, ...]
 T = TypeVar("T")

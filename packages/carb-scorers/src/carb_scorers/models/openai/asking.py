@@ -6,9 +6,9 @@ import json
 from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
-from carb_scorers.contract import ScoreError, Usage
 from carb_scorers.models.client import Endpoint, EndpointError
 from carb_scorers.models.protocol import Failure
+from carb_scorers.scorer import ScoreError, Usage
 
 _BYTES_PER_TOKEN = 3
 """For the estimate that the limit on tokens needs before an answer tells the true number."""

@@ -9,7 +9,6 @@ from functools import partial
 from typing import Any, TypeVar
 
 from carb_data import CarbError
-from carb_scorers.contract import ScoreError, Usage
 from carb_scorers.models.client import Endpoint, gather
 from carb_scorers.models.limits import Clock
 from carb_scorers.models.openai.asking import ask
@@ -30,6 +29,7 @@ from carb_scorers.models.protocol import (
     seeds_for,
 )
 from carb_scorers.models.tokens import guarded_unseen
+from carb_scorers.scorer import ScoreError, Usage
 
 T = TypeVar("T")
 

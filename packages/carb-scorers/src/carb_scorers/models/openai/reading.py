@@ -6,8 +6,8 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from carb_scorers.contract import ScoreError, Usage
 from carb_scorers.models.protocol import Choices, Continuation, Failure
+from carb_scorers.scorer import ScoreError, Usage
 
 
 def first_choice(answer: Mapping[str, Any]) -> Mapping[str, Any]:

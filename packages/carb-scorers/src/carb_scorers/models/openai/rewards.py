@@ -8,13 +8,13 @@ from functools import partial
 from typing import Any
 
 from carb_data import CarbError
-from carb_scorers.contract import Usage
 from carb_scorers.models.client import Endpoint, gather
 from carb_scorers.models.limits import Clock
 from carb_scorers.models.openai.asking import ask
 from carb_scorers.models.openai.options import ServerRewardOptions, open_endpoint
 from carb_scorers.models.protocol import BackendKind, Failure, Prompt, Reward, Turn, plain_text
 from carb_scorers.models.tokens import guarded_unseen
+from carb_scorers.scorer import Usage
 
 
 class ServerRewardModel:

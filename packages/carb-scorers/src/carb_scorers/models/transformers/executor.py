@@ -13,11 +13,11 @@ from typing import Any, Generic, TypeVar
 import anyio.from_thread
 
 from carb_data.extras import require
-from carb_scorers.contract import ScoreError
 from carb_scorers.models.protocol import Failure
 from carb_scorers.models.transformers.batching import Pack, Row, order, pack_group, plan_passes
 from carb_scorers.models.transformers.cores import HasCore, row_alone
 from carb_scorers.models.transformers.threads import Threads
+from carb_scorers.scorer import ScoreError
 
 PACK_TOKENS = 4096
 """Tokens in a pass of one item's rows, at most (but for a row that is longer alone). Not an option, so that no

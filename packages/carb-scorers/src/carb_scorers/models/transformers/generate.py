@@ -9,12 +9,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from carb_data.extras import require
-from carb_scorers.contract import Usage
 from carb_scorers.models.protocol import Choices, Failure, Generation, Writing
 from carb_scorers.models.tokens import watched_ids, watched_place
 from carb_scorers.models.transformers.batching import Row, token_budget_batches
 from carb_scorers.models.transformers.executor import check_cancelled, is_out_of_memory, out_of_memory
 from carb_scorers.models.transformers.loading import Loaded, quiet
+from carb_scorers.scorer import Usage
 
 __all__ = ["Written", "write_rows"]
 

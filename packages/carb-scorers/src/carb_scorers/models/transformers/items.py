@@ -8,7 +8,6 @@ from typing import Any, Generic, Literal, Protocol, TypeVar
 import anyio.to_thread
 
 from carb_data import CarbError
-from carb_scorers.contract import Usage
 from carb_scorers.models.fitting import fitted
 from carb_scorers.models.protocol import Failure, Prompt
 from carb_scorers.models.tokens import groups_of
@@ -16,6 +15,7 @@ from carb_scorers.models.transformers.batching import Row
 from carb_scorers.models.transformers.cores import HasCore
 from carb_scorers.models.transformers.executor import Executor, Read
 from carb_scorers.models.transformers.loading import HFOptions, Loaded
+from carb_scorers.scorer import Usage
 
 
 class HasLoaded(HasCore, Protocol):

@@ -9,7 +9,6 @@ from typing import Any
 import anyio.to_thread
 
 from carb_data.extras import require
-from carb_scorers.contract import Usage
 from carb_scorers.models.protocol import (
     BackendKind,
     Choices,
@@ -30,6 +29,7 @@ from carb_scorers.models.transformers.items import ItemRunner, shares_passes
 from carb_scorers.models.transformers.loading import HFOptions, Loaded, load, uncollected
 from carb_scorers.models.transformers.probe import FAILURES, close, probe_rows, try_core
 from carb_scorers.models.transformers.workers import open_workers
+from carb_scorers.scorer import Usage
 
 __all__ = ["around"]
 

@@ -9,7 +9,6 @@ from typing import Any
 from pydantic import field_validator
 
 from carb_data import CarbError
-from carb_scorers.contract import Usage
 from carb_scorers.models.protocol import BackendKind, Failure, Prompt, Reward
 from carb_scorers.models.source import model_source
 from carb_scorers.models.tokens import conversation_ids
@@ -21,6 +20,7 @@ from carb_scorers.models.transformers.items import ItemRunner, shares_passes
 from carb_scorers.models.transformers.loading import HFOptions, Loaded, load, uncollected
 from carb_scorers.models.transformers.probe import probe_rows, try_core
 from carb_scorers.models.transformers.workers import open_workers
+from carb_scorers.scorer import Usage
 
 
 class RewardOptions(HFOptions):

@@ -9,9 +9,9 @@ from importlib.metadata import version
 from carb_data import CarbError
 from carb_data.labels import names_culture
 from carb_data.language import in_language
-from carb_data.models import as_text
-from carb_scorers.contract import UNKNOWN, Scorer, ScoreRequest, ScoreResult, ScorerSpec
-from carb_scorers.specs import ScorerOptions, read_options
+from carb_data.models import Frozen, as_text
+from carb_scorers.scorer import UNKNOWN, Scorer, ScoreRequest, ScoreResult, ScorerSpec
+from carb_scorers.spec import read_options
 
 Rule = Callable[[ScoreRequest, str], float]
 """``(request, candidate's text) -> score``."""
@@ -35,11 +35,11 @@ class TextRule:
         """Nothing to give back."""
 
 
-class _NoOptions(ScorerOptions):
+class _NoOptions(Frozen):
     pass
 
 
-class _RandomOptions(ScorerOptions):
+class _RandomOptions(Frozen):
     seed: int = 0
 
 

@@ -11,13 +11,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from carb_data import CarbError, MissingExtraError, install_line
+from carb_data.models import Frozen
 from carb_scorers import ScorerSpec, open_scorer
 from carb_scorers.engines import RayEngine
 from carb_scorers.integrations import as_inspect_scorer
-from carb_scorers.specs import (
+from carb_scorers.spec import (
     ENTRY_POINTS,
     ParsedSpec,
-    ScorerOptions,
     identity,
     kinds,
     parse_spec,
@@ -85,7 +85,7 @@ def test_mistakes_are_explained(spec: str, said: str) -> None:
 
 
 def test_all_bad_options_are_named_at_once() -> None:
-    class Two(ScorerOptions):
+    class Two(Frozen):
         size: int = 1
         name: str = ""
 
@@ -145,7 +145,7 @@ def test_a_broken_plugin_is_named(registered: Path, kind: str) -> None:
 
 
 def test_two_packages_with_one_kind_are_refused(registered: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    import carb_scorers.specs as specs
+    import carb_scorers.spec as specs
 
     twice = [EntryPoint("fine", value, ENTRY_POINTS) for value in ("one:x", "two:x")]
     monkeypatch.setattr(specs, "entry_points", lambda **_: twice)

@@ -1,8 +1,8 @@
-"""Facts retrieved into the prompt: ``judge:MODEL?references=carb-seed@2``, or the same option of any other kind.
+"""The open-book control: facts of a bank before the prompt, ``judge:MODEL?facts=BANK`` and so of every kind.
 
-A small model does not know what holds in a place; it may still be able to read it. Facts are found by the place and
-the words of the prompt alone. The candidates, the item's name and its sources are not looked at, so a scorer still
-cannot see which response is right.
+It tells a model that cannot read a set from one that does not have the knowledge. Facts are found by the place and the
+words of the prompt alone. The candidates, the item's name and its sources are not looked at, so a scorer still cannot
+see which response is right; but a bank may hold the answer, so this is a control and no result of its own.
 """
 
 from __future__ import annotations
@@ -11,39 +11,28 @@ import hashlib
 import math
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-
-from pydantic import Field
 
 from carb_data import Fact
 from carb_data.dataset import seed_folders
 from carb_data.facts import load_facts
 from carb_data.models import as_text
-from carb_scorers.contract import Scorer, ScoreRequest, ScoreResult
-from carb_scorers.specs import ScorerOptions, read_options
+from carb_scorers.scorer import Scorer, ScoreRequest, ScoreResult
 
 HEADING = "Known about this place:"
+SHOWN = 3
+"""Facts before a prompt, at most."""
 _STEM = 5
 """Letters of a word that are compared, so that 'holidays' finds 'holiday'."""
 _K1, _B = 1.2, 0.75
 """BM25's usual constants."""
 
 
-class ReferenceOptions(ScorerOptions):
-    """Options that every kind of scorer takes."""
-
-    references: str
-    """A bank of facts: ``carb-seed@2``, a folder with ``facts/*.jsonl``, or a ``.jsonl`` file of facts."""
-    reference_count: int = Field(default=3, ge=1)
-    """Facts that are shown before each prompt, at most."""
-
-
-class References:
+class FactSearch:
     """Facts, and the search for those that belong to a prompt."""
 
-    def __init__(self, options: ReferenceOptions, facts: Sequence[Fact]) -> None:
-        self.options = options
+    def __init__(self, facts: Sequence[Fact]) -> None:
         self._facts = sorted(facts, key=lambda fact: fact.id)
         self._words = [Counter(_stems(fact.statement)) for fact in self._facts]
         spread = Counter(word for words in self._words for word in words)
@@ -55,17 +44,15 @@ class References:
         """The facts of the request's place that share most words with its prompt, best first.
 
         Ranked by BM25 (Robertson and Zaragoza 2009, "The Probabilistic Relevance Framework: BM25 and Beyond",
-        equation 3.15). Facts that share no word are left out, and so are facts of another place that hold here, too
-        (``Fact.also``): their statements name the other place. A request without a place is given no fact.
+        equation 3.15). Facts that share no word are left out. So are facts of another place that apply here, too
+        (``Fact.also``): their statements name the other place. A request without a place gets no fact.
         """
         asked = set(_stems(as_text(request.prompt)))
         found = []
-        for place, fact in enumerate(self._facts):
-            if fact.culture == request.culture:
-                value = self._value(asked, self._words[place])
-                if value > 0:
-                    found.append((-value, place))
-        return [self._facts[place] for _, place in sorted(found)[: self.options.reference_count]]
+        for number, fact in enumerate(self._facts):
+            if fact.culture == request.culture and (value := self._value(asked, self._words[number])) > 0:
+                found.append((-value, number))
+        return [self._facts[number] for _, number in sorted(found)[:SHOWN]]
 
     def shown(self, request: ScoreRequest) -> ScoreRequest:
         """The request with the facts before the last turn of its prompt; as it is where none was found."""
@@ -79,10 +66,6 @@ class References:
         last = prompt[-1].model_copy(update={"content": f"{text}\n\n{prompt[-1].content}"})
         return request.model_copy(update={"prompt": (*prompt[:-1], last)})
 
-    def before(self, scorer: Scorer) -> Scorer:
-        """The scorer, asked about prompts with facts; its spec records the option and a hash of all facts."""
-        return _Referenced(scorer, self)
-
     @property
     def digest(self) -> str:
         """SHA-256 of the ids, statements and places of all facts."""
@@ -94,33 +77,31 @@ class References:
         return sum(self._weights[word] * n * (_K1 + 1) / (n + long) for word, n in words.items() if word in asked)
 
 
-class _Referenced:
-    def __init__(self, scorer: Scorer, references: References) -> None:
+class OpenBookScorer:
+    """A scorer that is asked about prompts with facts; its spec records the bank and a hash of all facts."""
+
+    def __init__(self, scorer: Scorer, bank: str, search: FactSearch) -> None:
         self._scorer = scorer
-        self._references = references
-        added = {**references.options.model_dump(mode="json"), "references_sha256": references.digest}
+        self._search = search
+        added = {"facts": bank, "facts_sha256": search.digest}
         self.spec = scorer.spec.model_copy(update={"parameters": {**scorer.spec.parameters, **added}})
 
     async def score(self, requests: Sequence[ScoreRequest]) -> Sequence[ScoreResult]:
-        return await self._scorer.score([self._references.shown(request) for request in requests])
+        """See ``Scorer``."""
+        return await self._scorer.score([self._search.shown(request) for request in requests])
 
     async def aclose(self) -> None:
+        """Close the scorer."""
         await self._scorer.aclose()
 
 
-def read_references(name: str, options: Mapping[str, str]) -> tuple[References | None, dict[str, str]]:
-    """The references that a spec's options ask for, null where they ask for none, and the other options.
+def search_of(bank: str) -> FactSearch:
+    """The search in a bank: ``carb-seed@2``, a folder with ``facts/*.jsonl``, or a ``.jsonl`` file of facts.
 
     Raises:
-        CarbError: an option is wrong, or there are no facts.
+        CarbError: there are no facts, or a line of them is wrong.
     """
-    own = {key: value for key, value in options.items() if key in ReferenceOptions.model_fields}
-    rest = {key: value for key, value in options.items() if key not in own}
-    if not own:
-        return None, rest
-    read = read_options(ReferenceOptions, name, own)
-    folder = seed_folders().get(read.references) or Path(read.references).expanduser()
-    return References(read, load_facts(folder)), rest
+    return FactSearch(load_facts(seed_folders().get(bank) or Path(bank).expanduser()))
 
 
 def _stems(text: str) -> list[str]:

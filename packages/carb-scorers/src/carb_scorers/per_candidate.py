@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from carb_scorers.contract import ScoreError, ScoreRequest, ScoreResult, Usage, failed
 from carb_scorers.models.protocol import Failure, Prompt, Turn, Turns
+from carb_scorers.scorer import ScoreError, ScoreRequest, ScoreResult, Usage, failed
 
 
 def flatten(requests: Sequence[ScoreRequest], cue: str = "") -> tuple[list[Prompt], list[str]]:

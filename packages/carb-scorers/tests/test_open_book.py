@@ -13,8 +13,8 @@ from carb_data import CarbError, DataError
 from carb_data.facts import Fact
 from carb_data.models import Message
 from carb_scorers import Candidate, ScoreRequest, open_scorer
-from carb_scorers.contract import UNKNOWN, ScoreResult, ScorerSpec
-from carb_scorers.references import HEADING, ReferenceOptions, References
+from carb_scorers.open_book import HEADING, FactSearch, OpenBookScorer
+from carb_scorers.scorer import UNKNOWN, ScoreResult, ScorerSpec
 
 
 def fact(topic, country, culture, statement):
@@ -44,12 +44,12 @@ def request(prompt="Do I have to pay on the motorway to Graz?", culture="german-
     return ScoreRequest(request_id="r", prompt=prompt, candidates=candidates, culture=culture, language="en")
 
 
-def library(count=1, facts=FACTS):
-    return References(ReferenceOptions(references="x", reference_count=count), facts)
+def library(facts=FACTS):
+    return FactSearch(facts)
 
 
 def test_the_fact_of_the_place_and_the_topic_is_shown():
-    assert [found.id for found in library().find(request())] == ["toll.AT"]
+    assert library().find(request())[0].id == "toll.AT"
     shown = library().shown(request())
     assert shown.prompt == f"{HEADING}\n- In Austria motorways need a vignette.\n\n{request().prompt}"
     assert library().find(request(culture="thai")) == []
@@ -71,8 +71,8 @@ def test_a_conversation_gets_the_facts_before_its_last_turn():
 @given(st.lists(st.text(min_size=1), min_size=2, max_size=4, unique=True), st.permutations(FACTS))
 def test_what_is_found_depends_on_neither_the_candidates_nor_the_order_of_the_facts(texts, facts):
     plain, other = request(), request(texts=texts).model_copy(update={"request_id": "other"})
-    assert library(3, facts).find(other) == library(3).find(plain)
-    assert library(3, facts).digest == library(3).digest
+    assert library(facts).find(other) == library().find(plain)
+    assert library(facts).digest == library().digest
 
 
 class Echo:
@@ -89,42 +89,32 @@ class Echo:
 
 def test_a_scorer_is_asked_with_facts_and_its_spec_says_so():
     echo = Echo()
-    scorer = library().before(echo)
+    scorer = OpenBookScorer(echo, "x", library())
     anyio.run(scorer.score, [request(), request(culture="thai").model_copy(update={"request_id": "s"})])
     assert HEADING in echo.seen[0]
     assert HEADING not in echo.seen[1]
     anyio.run(scorer.aclose)
     assert echo.closed
-    assert scorer.spec.parameters["references"] == "x"
+    assert scorer.spec.parameters["facts"] == "x"
     assert scorer.spec.parameters["own"] == 1
-    changed = References(library().options, [*FACTS[1:], fact("toll", "AT", "german-at", "In Austria tolls are new.")])
+    changed = FactSearch([*FACTS[1:], fact("toll", "AT", "german-at", "In Austria tolls are new.")])
     assert changed.digest != library().digest
 
 
 def test_every_kind_takes_the_option(tmp_path):
     path = tmp_path / "facts.jsonl"
     path.write_text("\n".join(found.model_dump_json() for found in FACTS))
-    scorer = open_scorer(f"baseline:length?references={path}&reference_count=2")
-    assert scorer.spec.parameters["reference_count"] == 2
-    assert open_scorer("baseline:length?references=carb-seed@2").spec.parameters["references"] == "carb-seed@2"
+    assert open_scorer(f"baseline:length?facts={path}").spec.parameters["facts"] == str(path)
+    assert open_scorer("baseline:length?facts=carb-seed@2").spec.parameters["facts"] == "carb-seed@2"
 
 
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ("references=nowhere", "no facts in nowhere"),
-        ("references=carb-seed@2&reference_count=0", "reference_count"),
-        ("reference_count=2", "references"),
-        ("reference=carb-seed@2", "reference"),
-    ],
-)
-def test_wrong_options_are_named(options, message):
-    with pytest.raises(CarbError, match=message):
-        open_scorer(f"baseline:length?{options}")
+def test_a_bank_that_is_not_there_is_named():
+    with pytest.raises(CarbError, match="no facts in nowhere"):
+        open_scorer("baseline:length?facts=nowhere")
 
 
 def test_a_bad_line_of_facts_is_named(tmp_path):
     path = tmp_path / "facts.jsonl"
     path.write_text(json.dumps({"id": "no"}))
     with pytest.raises(DataError, match=r"facts\.jsonl"):
-        open_scorer(f"baseline:length?references={path}")
+        open_scorer(f"baseline:length?facts={path}")

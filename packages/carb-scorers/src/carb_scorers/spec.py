@@ -9,15 +9,15 @@ from importlib.metadata import EntryPoint, entry_points, version
 from typing import Any, TypeVar, cast
 from urllib.parse import quote, urlencode
 
-from pydantic import ConfigDict, Field
+from pydantic import BaseModel, Field
 
 from carb_data import CarbError
 from carb_data.models import Frozen
 from carb_data.options import closest, read_query
 from carb_data.validation import read_options as options_of
-from carb_scorers.contract import Scorer, ScorerSpec
+from carb_scorers.scorer import Scorer, ScorerSpec
 
-__all__ = ["OPERATIONAL", "ParsedSpec", "ScorerOptions", "kinds", "parse_spec", "provider"]
+__all__ = ["OPERATIONAL", "ParsedSpec", "kinds", "parse_spec", "provider", "read_options"]
 
 ENTRY_POINTS = "carb.scorers"
 """Entry-point group under which other packages register their kinds."""
@@ -40,7 +40,7 @@ Opener = Callable[[str, str, Mapping[str, str]], Scorer]
 """``(name, target, options) -> Scorer``; raises ``CarbError`` for what the user can correct."""
 
 _BUILT_IN = {
-    "baseline": "carb_scorers.baselines:open_baseline",
+    "baseline": "carb_scorers.baseline:open_baseline",
     "classifier": "carb_scorers.classifier:open_classifier",
     "implicit": "carb_scorers.implicit:open_implicit",
     "judge": "carb_scorers.judge:open_judge",
@@ -101,17 +101,20 @@ def parse_spec(text: str) -> ParsedSpec:
 def open_scorer(spec: str) -> Scorer:
     """Open the scorer that a spec string describes; models are loaded here or at the first call.
 
-    Every kind takes ``references`` and ``reference_count``; see ``carb_scorers.references``.
+    Every kind takes ``facts=BANK``, which makes it an open-book control; see ``carb_scorers.open_book``.
 
     Raises:
         CarbError: unknown kind, option or model, or a missing extra; the message says what to do.
     """
-    from carb_scorers.references import read_references
-
     parsed = parse_spec(spec)
-    references, options = read_references(parsed.name, parsed.options)
-    scorer = _opener(parsed.kind)(parsed.name, parsed.target, options)
-    return scorer if references is None else references.before(scorer)
+    options = dict(parsed.options)
+    bank = options.pop("facts", None)
+    if bank is None:
+        return _opener(parsed.kind)(parsed.name, parsed.target, options)
+    from carb_scorers.open_book import OpenBookScorer, search_of
+
+    search = search_of(bank)  # a bank that is not there is found before a model is loaded
+    return OpenBookScorer(_opener(parsed.kind)(parsed.name, parsed.target, options), bank, search)
 
 
 def check_given(scorer: object) -> None:
@@ -176,17 +179,11 @@ def _registered(kind: str) -> EntryPoint:
     return next(iter(registered.values()))
 
 
-class ScorerOptions(Frozen):
-    """Base of a kind's options: unknown names and bad values become one readable error."""
-
-    model_config = ConfigDict(use_attribute_docstrings=True)
-
-
-_O = TypeVar("_O", bound=ScorerOptions)
+_O = TypeVar("_O", bound=BaseModel)
 
 
 def read_options(model: type[_O], name: str, options: Mapping[str, Any]) -> _O:
-    """Validate the options of a spec.
+    """Validate the options of a spec against a model that forbids unknown ones.
 
     Raises:
         CarbError: names every option that is unknown or has a bad value.
