@@ -183,7 +183,7 @@ def of_statistics(sets: Dataset) -> dict[str, Any]:
                 "scorer": row.scorer,
                 "families": row.families,
                 "chance": row.chance,
-                "accuracy": row.accuracy.model_dump(),
+                **{name: getattr(row, name).model_dump() for name in ("row", "column", "matching", "place_effect")},
             }
             for row in families.rows
         ],

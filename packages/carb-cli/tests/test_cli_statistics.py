@@ -68,8 +68,8 @@ def test_a_report_shows_families_first(run, capsys, tmp_path):
     assert said.index("Mirrored families") < said.index("accuracy %")
     found = json.loads((tmp_path / "r.json").read_text())
     rows = {row["scorer"]: row for row in found["families"]["rows"] if row["group"] is None}
-    assert rows["baseline:length"]["accuracy"]["estimate"] == pytest.approx(0.25)
-    assert rows["baseline:length"]["still"]["estimate"] == 1.0
+    assert rows["baseline:length"]["row"]["estimate"] == pytest.approx(0.25)
+    assert rows["baseline:length"]["place_effect"]["estimate"] == 0.0
     page = (tmp_path / "r.html").read_text()
     assert page.index("When only the place in the question changes") < page.index('id="leaderboard-section"')
     assert page.index('id="families-section"') < page.index('id="groups-section"')

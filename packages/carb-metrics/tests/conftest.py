@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import sys
 from collections.abc import Callable, Sequence
 
 import polars as pl
@@ -61,6 +62,17 @@ def make_table(
 @pytest.fixture(name="make_table", scope="session")
 def _make_table() -> MakeTable:
     return make_table
+
+
+@pytest.fixture
+def say(capsys: pytest.CaptureFixture[str]) -> Callable[[str], None]:
+    """Prints a line of a simulation's table past pytest's capture."""
+
+    def line(text: str) -> None:
+        with capsys.disabled():
+            sys.stdout.write(f"\n  {text}")
+
+    return line
 
 
 @pytest.fixture(scope="session", autouse=True)

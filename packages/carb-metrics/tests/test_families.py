@@ -6,10 +6,12 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
 
 from carb_data import BonSet, Dataset, Response, ScoreTable
 from carb_metrics import bon_accuracy, breakdown, family_accuracy, main_sets
 from carb_metrics.clusters import is_clustered
+from carb_metrics.families import read_matrices
 from carb_metrics.outcomes import set_outcomes
 
 PLACES = ("german-de", "german-at", "german-ch", "spanish-es", "french", "danish", "japanese", "korean")
@@ -69,33 +71,117 @@ def scored(dataset: Dataset, score, scorer: str = "s") -> ScoreTable:
     return ScoreTable(pl.DataFrame(rows, schema=COLUMNS))
 
 
+READINGS = ("row", "column", "matching")
+
+
 @settings(max_examples=40)
 @given(
     st.lists(st.tuples(st.integers(2, 5), st.integers(1, 3)), min_size=1, max_size=5),
-    st.dictionaries(st.integers(0, 20), st.integers(-2, 2)),
+    st.dictionaries(st.integers(0, 20), st.floats(-9, 9)),
+    st.floats(-1e-12, 1e-12),
 )
-def test_a_scorer_that_does_not_read_the_place_earns_exactly_chance(shapes, taste):
+def test_a_scorer_that_does_not_read_the_place_earns_exactly_chance(shapes, taste, noise):
+    """Whatever it likes, whatever ties, and with a little floating noise that depends on the place."""
     dataset = Dataset(item for i, (answers, again) in enumerate(shapes) for item in family(i, answers, again))
-    found = family_accuracy(scored(dataset, lambda _, r: float(taste.get(sum(map(ord, r.text)) % 21, 0))), dataset)
-    row = found.of("s")
-    assert row.accuracy.estimate == pytest.approx(np.mean([1 / answers for answers, _ in shapes]), abs=1e-12)
-    assert row.accuracy.estimate == pytest.approx(row.chance)
-    assert row.accuracy.p == 1.0
-    assert row.still.estimate == 1.0
-    assert row.accuracy.low <= row.accuracy.estimate <= row.accuracy.high
+
+    def score(item, response):
+        return (1 + noise * int(item.id[-1])) * taste.get(sum(map(ord, response.text)) % 21, 0.0)
+
+    row = family_accuracy(scored(dataset, score), dataset).of("s")
+    assert row.chance == pytest.approx(np.mean([1 / answers for answers, _ in shapes]), abs=1e-12)
+    for name in READINGS:
+        found = getattr(row, name)
+        assert found.estimate == pytest.approx(row.chance, abs=1e-12)
+        assert found.p == 1.0
+        assert found.low <= found.estimate <= found.high
+    assert (row.place_effect.estimate, row.place_effect.p) == (0.0, 1.0)
+
+
+MATRICES = st.integers(2, 5).flatmap(
+    lambda n: arrays(np.float64, (3, n, n), elements=st.integers(-20, 20).map(lambda k: k / 4))
+)
+
+
+@given(MATRICES, st.randoms(use_true_random=False), st.floats(0.1, 10))
+def test_what_is_liked_and_the_scale_change_no_place_effect(scores, random, factor):
+    """Any number added to all scores of an answer or of a place, and a positive factor of a family."""
+    size = scores.shape[-1]
+    answers, places = (np.array([random.randint(-40, 40) / 4 for _ in range(size)]) for _ in range(2))
+    before, after = read_matrices(scores), read_matrices(factor * (scores + answers + places[:, None]))
+    assert after[:, 2] == pytest.approx(before[:, 2], abs=1e-6)
+    assert after[:, 1] == pytest.approx(before[:, 1], abs=1e-12)
+    alone = read_matrices(factor * (scores + answers))
+    assert alone[:, 0] == pytest.approx(before[:, 0], abs=1e-12)
+
+
+def test_readings_equal_their_definitions():
+    """By hand: double centring, standard deviation, and every matching."""
+    scores = np.array([[3.0, 1.0, 0.0], [2.0, 2.5, 0.0], [3.5, 1.0, 1.0]])
+    left = scores - scores.mean(0) - scores.mean(1)[:, None] + scores.mean()
+    column, matching, effect = read_matrices(scores[None])[0]
+    assert effect == pytest.approx(np.diag(left).mean() / left.std())
+    assert column == pytest.approx(2 / 3)  # the first answer scores highest under the third place
+    assert matching == pytest.approx(1.0)  # 3 + 2.5 + 1
+    tied = np.array([[1.0, 0.0, 0.0], [0.0, 0.0, 0.0], [0.0, 0.0, 0.0]])
+    assert read_matrices(tied[None])[0, 1] == pytest.approx((3 + 1) / 2 / 3)  # two matchings of the same sum share
+
+
+def test_many_answers_are_matched_too():
+    scores = np.eye(9)[None] * 2 + np.random.default_rng(0).normal(size=(1, 9, 9)) / 10
+    assert read_matrices(scores)[0, 1] == 1.0
+    assert read_matrices(np.ones((1, 9, 9)))[0].tolist() == pytest.approx([1 / 9, 1 / 9, 0.0])
 
 
 def test_a_scorer_that_knows_the_place_is_told_from_one_that_likes_the_answer():
     dataset = Dataset(item for i in range(30) for item in family(i))
     knows = family_accuracy(scored(dataset, lambda _, r: float(r.role.value == "chosen")), dataset).of("s")
-    assert knows.accuracy.estimate == 1.0
-    assert knows.accuracy.low > 0.85
-    assert (knows.still.estimate, knows.main, knows.liked, knows.knows.estimate) == (0.0, 1.0, 0.0, 1.0)
-    assert knows.main_sets == 90  # three of four places speak German
-    likes = family_accuracy(scored(dataset, lambda _, r: float(r.text.startswith("answer 0"))), dataset).of("s")
-    assert likes.main == pytest.approx(1 / 3)
-    assert likes.knows.estimate == 0.0
-    assert likes.knows.p == 1.0
+    for name in READINGS:
+        found = getattr(knows, name)
+        assert (found.estimate, found.low > 0.85, found.high) == (1.0, True, 1.0)
+    assert knows.place_effect.estimate == pytest.approx(np.sqrt(3))
+    assert knows.place_effect.p < 0.001
+
+    def drowned(_, response):
+        return 5.0 * int(response.id[-1]) + (response.role.value == "chosen")
+
+    row = family_accuracy(scored(dataset, drowned), dataset).of("s")
+    assert row.row.estimate == 0.25  # by rows there is nothing to see
+    assert (row.column.estimate, row.matching.estimate) == (1.0, 1.0)
+    assert row.place_effect.estimate == pytest.approx(np.sqrt(3))
+
+
+def test_listwise_scores_are_read_as_they_are():
+    """Log-probabilities over the answers of a set: a place lowers all its answers alike."""
+    dataset = Dataset(item for i in range(12) for item in family(i))
+    rng = np.random.default_rng(1)
+    rows = {item.id: np.log(rng.dirichlet(np.ones(4) + 3 * np.eye(4)[int(item.id[-1])])) for item in dataset}
+    row = family_accuracy(scored(dataset, lambda s, r: float(rows[s.id][int(r.id[-1])])), dataset).of("s")
+    assert row.place_effect.low > 0
+
+
+def test_families_of_a_source_item_are_one_unit():
+    """Four families an item that are all alike say no more than one each."""
+    sets = [item for i in range(24) for item in family(i)]
+    tied = [
+        item.model_copy(
+            update={"provenance": item.provenance.model_copy(update={"source_id": str(int(item.family[1:]) // 4)})}
+        )
+        for item in sets
+    ]
+    rng = np.random.default_rng(0)
+    drawn = rng.normal(size=(6, 4, 4)) + 0.5 * np.eye(4)
+
+    def score(item, response):
+        number, place, answer = map(int, response.id.removeprefix("f").split("-"))
+        return float(drawn[number // 4, place, answer])
+
+    dataset = Dataset(tied)
+    together = family_accuracy(scored(dataset, score), dataset).of("s")
+    one = Dataset(item for item in tied if int(item.family[1:]) % 4 == 0)
+    alone = family_accuracy(scored(one, score), one).of("s")
+    assert (together.families, together.clusters) == (24, 6)
+    for name in (*READINGS, "place_effect"):
+        assert getattr(together, name).model_dump() == pytest.approx(getattr(alone, name).model_dump())
 
 
 def test_families_are_the_units_of_the_interval():
@@ -105,7 +191,7 @@ def test_families_are_the_units_of_the_interval():
     table = scored(dataset, lambda s, r: float(known[s.family] and r.role.value == "chosen"))
     row = family_accuracy(table, dataset, by="domain").of("s", "commonsense")
     assert row.families == 12
-    assert row.accuracy.high - row.accuracy.low > 0.3
+    assert row.row.high - row.row.low > 0.3
     with_items = table.with_items(dataset)
     assert is_clustered(set_outcomes(with_items))
     together = bon_accuracy(with_items, ties="shared").overall
@@ -113,19 +199,18 @@ def test_families_are_the_units_of_the_interval():
     assert together.high - together.low > 1.5 * (apart.high - apart.low)
 
 
-def test_the_interval_leaves_chance_out_where_the_test_does():
-    """Few families move, all the same way: the test settles it where an interval that allows for 0 and 1 does not."""
-    dataset = Dataset(item for i in range(60) for item in family(i))
-
-    def score(item, response):
-        number, place, answer = map(int, response.id.removeprefix("f").split("-"))
-        return float(answer == (number < 7 and place == 0))  # the first answer everywhere, but not where it is right
-
-    row = family_accuracy(scored(dataset, score), dataset).of("s")
-    assert row.accuracy.p == pytest.approx(2 / 2**7 - 1 / 2**7)
-    for level in (0.5, 0.9, 0.95, 0.99):
-        mine = family_accuracy(scored(dataset, score), dataset, confidence=level).of("s").accuracy
-        assert (mine.p < 1 - level) == (not mine.low <= row.chance <= mine.high)
+@settings(max_examples=30)
+@given(st.integers(0, 10**6), st.integers(2, 9), st.sampled_from([0.5, 0.8, 0.95, 0.99]))
+def test_an_interval_leaves_chance_out_where_the_test_does(seed, families, level):
+    rng = np.random.default_rng(seed)
+    dataset = Dataset(item for i in range(families) for item in family(i))
+    table = scored(dataset, lambda _, r: float(rng.integers(0, 3) + 2 * rng.random() * (r.role.value == "chosen")))
+    row = family_accuracy(table, dataset, confidence=level).of("s")
+    for name in (*READINGS, "place_effect"):
+        found = getattr(row, name)
+        null = 0.0 if name == "place_effect" else row.chance
+        assert (found.p < 1 - level) == (not found.low <= null <= found.high)
+        assert found.low <= found.estimate <= found.high
 
 
 def test_mirrors_do_not_count_for_a_culture():
@@ -141,8 +226,9 @@ def test_a_failed_set_earns_nothing_and_hides_no_family():
     dataset = Dataset(item for i in range(3) for item in family(i))
     table = scored(dataset, lambda s, r: None if s.id == "f0-0" else float(r.role.value == "chosen"))
     row = family_accuracy(table, dataset).of("s")
-    assert (row.errors, row.families) == (1, 3)
-    assert row.accuracy.estimate == pytest.approx((0.75 + 1 + 1) / 3)
+    assert (row.errors, row.families, row.judged) == (1, 3, 2)
+    assert row.row.estimate == pytest.approx((0.75 + 1 + 1) / 3)
+    assert (row.column.estimate, row.place_effect.estimate) == pytest.approx((1.0, np.sqrt(3)))
 
 
 def test_data_without_families_have_no_family_accuracy():
@@ -161,8 +247,8 @@ def test_a_family_that_lacks_the_set_of_an_answer_is_left_out(answers, keep, dro
     whole = len(broken) == answers
     assert (row.families, row.incomplete) == (2 + whole, int(0 < len(broken) < answers))
     assert row.sets == 8 + answers * whole
-    assert row.accuracy.estimate == pytest.approx(row.chance)
-    assert row.accuracy.p == 1.0
+    assert row.row.estimate == pytest.approx(row.chance)
+    assert row.row.p == 1.0
 
 
 def test_a_family_whose_sets_show_different_answers_is_left_out():
@@ -173,16 +259,15 @@ def test_a_family_whose_sets_show_different_answers_is_left_out():
     ]
     dataset = Dataset([*family(0), *short])
     row = family_accuracy(scored(dataset, lambda _, r: -float(r.id[-1])), dataset).of("s")
-    assert (row.families, row.incomplete, row.accuracy.estimate) == (1, 1, 0.25)
+    assert (row.families, row.incomplete, row.row.estimate) == (1, 1, 0.25)
 
 
 def test_where_every_family_is_incomplete_nothing_is_said_of_chance():
     dataset = Dataset(item for i in range(3) for item in family(i)[:2])
     found = family_accuracy(scored(dataset, lambda _, r: float(r.role.value == "chosen")), dataset, by="domain")
     for row in (found.of("s"), found.of("s", "commonsense")):
-        assert (row.families, row.incomplete, row.sets, row.errors, row.main_sets) == (0, 3, 0, 0, 0)
-        assert (row.chance, row.accuracy.estimate, row.accuracy.p, row.still.estimate) == (None,) * 4
-        assert (row.main, row.liked, row.knows.estimate) == (None,) * 3
+        assert (row.families, row.incomplete, row.judged, row.clusters, row.sets, row.errors) == (0, 3, 0, 0, 0, 0)
+        assert (row.chance, row.row.estimate, row.row.p, row.place_effect.estimate) == (None,) * 4
 
 
 def test_a_failed_set_makes_no_family_incomplete():

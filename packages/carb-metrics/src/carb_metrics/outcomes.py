@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Literal, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -25,6 +25,16 @@ SET_KEYS = ("scorer", "culture", "domain", "language", "topic", "source_item", "
 
 _CONTROLS = ("control", "knowledge", "toxicity", "stereotype")
 """Kinds without culture; the last three are names of older tables."""
+
+DIGITS = 9
+"""Significant digits to which scores are rounded before they are compared: what differs less is floating noise."""
+
+N = TypeVar("N", pl.Expr, pl.Series)
+
+
+def rounded(score: N) -> N:
+    """Scores as they are compared: equal to ``DIGITS`` significant digits is a tie."""
+    return score.round_sig_figs(DIGITS)
 
 
 def main_sets(scores: ScoreTable) -> ScoreTable:
@@ -75,7 +85,7 @@ def outcomes_of_frame(frame: pl.DataFrame, ties: Ties = "strict", *, adjacent: b
     rows, starts = (rows, _starts(rows)) if adjacent else _adjacent(rows)
     chosen = (rows["role"].cast(pl.String) == "chosen").to_numpy()
     _check(rows, starts, chosen)
-    score = rows["score"].to_numpy()  # null becomes NaN
+    score = rounded(rows["score"]).to_numpy()  # null becomes NaN
     if not len(starts):
         own = best = np.empty(0)
         error, at_best = np.empty(0, dtype=bool), np.empty(0, dtype=np.int64)

@@ -141,16 +141,16 @@ def _validity(file: Path, found: Report) -> Downstream:
 
 def _families(found: FamilyReport, short: dict[str, str], confidence: float) -> None:
     """Print what happens when only the place changes."""
-    columns = ["scorer", "right %", f"{100 * confidence:.0f}%", "p", "does not move %", "knows", "families"]
+    columns = ["scorer", "right %", f"{100 * confidence:.0f}%", "p", "column %", "place effect", "p", "families"]
     whole = [row for row in found.rows if row.group is None]
     failed = any(row.errors for row in whole)
     columns += ["errors"] * failed
     rows = []
     for row in whole:
-        shown = (percent(row.accuracy.estimate), display.interval(row.accuracy.low, row.accuracy.high))
-        p = "–" if row.accuracy.p is None else f"{row.accuracy.p:.2g}"
-        still, knows = percent(row.still.estimate), percent(row.knows.estimate)
-        rows.append((short[row.scorer], *shown, p, still, knows, row.families, *([row.errors] * failed)))
+        shown = (percent(row.row.estimate), display.interval(row.row.low, row.row.high))
+        p, effect_p = ("–" if one.p is None else f"{one.p:.2g}" for one in (row.row, row.place_effect))
+        whole_read = (percent(row.column.estimate), display.number(row.place_effect.estimate), effect_p)
+        rows.append((short[row.scorer], *shown, p, *whole_read, row.families, *([row.errors] * failed)))
     title, chance = "Mirrored families: only the place changes", whole[0].chance
     display.table(title + f"; without reading it {percent(chance)}%" * (chance is not None), columns, rows, columns[1:])
     left = max(row.incomplete for row in whole)
@@ -178,7 +178,7 @@ def _references(found: Report) -> None:
     rows = []
     for part in found.references:
         cell, yours = part.accuracy, part.yours or found.scorers[best].overall
-        families = percent(None if part.families is None else part.families.accuracy.estimate)
+        families = percent(None if part.families is None else part.families.row.estimate)
         limits = display.interval(cell.low, cell.high)
         rows.append((part.name, percent(cell.accuracy), limits, families, cell.n, cell.errors, percent(yours.accuracy)))
     display.table("Results that come with carb, on the same sets", columns, rows, right=columns[1:])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from carb_cli.display import percent, safe
+from carb_cli.display import number, percent, safe
 from carb_cli.labels import labels
 from carb_cli.report.model import Report
 
@@ -20,11 +20,11 @@ def verdict(report: Report) -> str:
 def _of_families(report: Report, models: Sequence[str]) -> str:
     """What the best model does when nothing but the place changes."""
     rows = [] if report.families is None else [report.families.of(name) for name in models]
-    rows = [row for row in rows if row.accuracy.estimate is not None]
+    rows = [row for row in rows if row.row.estimate is not None]
     if not rows:
         return ""
-    best = max(rows, key=lambda row: row.accuracy.estimate or 0.0)
-    name, found, still = safe(labels(report.scorers)[best.scorer]), best.accuracy, best.still
+    best = max(rows, key=lambda row: row.row.estimate or 0.0)
+    name, found, effect = safe(labels(report.scorers)[best.scorer]), best.row, best.place_effect
     limits = f"[{percent(found.low)} – {percent(found.high)}]"
     settled = found.p is not None and found.p < 1 - report.confidence
     ones = "one is" if best.incomplete == 1 else "ones are"
@@ -34,7 +34,7 @@ def _of_families(report: Report, models: Sequence[str]) -> str:
         f"When only the place in the question changes, {name} picks the right answer in {percent(found.estimate)}% "
         f"{limits} of {best.sets:,} sets in {best.families:,} families{left_out}, "
         f"{clear if settled else 'which cannot be told from'} the {percent(best.chance)}% of a model that "
-        f"does not read the place; in {percent(still.estimate)}% of the families its pick does not move at all."
+        f"does not read the place; its place effect is {number(effect.estimate, 2)} standard deviations."
     )
 
 

@@ -251,7 +251,7 @@ def numbers(table: ScoreTable, dataset: Dataset) -> Numbers:
         failed=failed,
         accuracy=strict.cell(name),
         shared=bon_accuracy(main, by=("scorer",), ties="shared").cell(name),
-        families=None if families is None else families.of(name).accuracy,
+        families=None if families is None else families.of(name).row,
     )
 
 
