@@ -22,7 +22,6 @@ from inspect_ai.solver import generate
 from carb_scorers import ScoreRequest, ScoreResult, ScorerSpec
 from carb_scorers.integrations import as_inspect_scorer
 from carb_scorers.scorer import failed
-from readme_examples import example
 
 # What Inspect and its dependencies warn of is not ours to change.
 pytestmark = [pytest.mark.inspect, pytest.mark.filterwarnings("ignore")]
@@ -122,13 +121,3 @@ def test_culture_and_language_of_all_samples(tmp_path: Path, metadata: dict[str,
     log = run(as_inspect_scorer("baseline:length", **PLACE), samples, ["vier"], tmp_path)
     assert log.status == "success", log.error
     assert [score.value for score in values(log)] == [4.0]
-
-
-def test_the_example_of_the_readme(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    answer = ModelOutput.from_content("mockllm/model", "Servus")
-    answer.usage = ModelUsage()
-    monkeypatch.setenv("INSPECT_LOG_DIR", str(tmp_path))
-    names: dict[str, Any] = {"mock": get_model("mockllm/model", custom_outputs=[answer])}
-    exec(example("inspect_ai").replace('"openai/gpt-4.1"', "mock"), names)
-    assert names["log"].status == "success"
-    assert [score.value for score in values(names["log"])] == [6.0]

@@ -16,8 +16,7 @@ pytest.importorskip("torch", reason="needs the extra carb-scorers[hf]")
 pytest.importorskip("httpx", reason="needs the extra carb-scorers[api]")
 
 import plain_model
-from parity import BACKENDS, CELLS, Cell, table
-from readme_examples import SCORERS
+from parity import BACKENDS, CELLS, Cell
 from tiny_server import TinyServer
 
 
@@ -41,10 +40,6 @@ def test_scores_are_plain_arithmetic(cell: Cell, backend: str, models: dict[str,
     wanted = plain_model.wanted(cell, backend, models)
     assert len(set(wanted)) > 1
     assert list(found.scores.values()) == pytest.approx(wanted, abs=1e-4)
-
-
-def test_the_readme_s_table_is_what_the_command_prints() -> None:
-    assert table() in SCORERS.read_text(encoding="utf-8")
 
 
 def test_a_backend_is_left_out_only_where_it_has_not_what_the_scorer_needs() -> None:

@@ -33,7 +33,6 @@ import tiny_models
 from carb_data import CarbError
 from carb_scorers import Candidate, ScoreRequest, open_scorer
 from carb_scorers.integrations.verl import NoRewardError
-from readme_examples import example
 
 pytestmark = [pytest.mark.verl, pytest.mark.filterwarnings("ignore")]
 
@@ -170,10 +169,9 @@ def reward_file(place: Path, *, comparative: bool = True, arguments: str = "") -
 
 
 def readme_file(place: Path, spec: str) -> Path:
-    code = example("compute_score")
-    assert '"baseline:length"' in code
     path = place / "my_reward.py"
-    path.write_text(code.replace("baseline:length", spec), encoding="utf-8")
+    code = f"from carb_scorers import as_verl_reward\n\ncompute_score = as_verl_reward({spec!r})\n"
+    path.write_text(code, encoding="utf-8")
     return path
 
 
