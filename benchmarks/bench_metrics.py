@@ -1,12 +1,11 @@
 """Speed and memory of carb-metrics. Each case runs in a process of its own.
 
-Usage: python benchmarks/bench_metrics.py [CASE ...] [--rows N]
+Usage: python benchmarks/bench_metrics.py [CASE ...]
 
 ``report``: 25 scorers × 8,576 sets × 4 responses from Parquet: every breakdown with 10,000 bootstrap replicates and all
 300 paired comparisons, against a bootstrap that resamples rows with numpy for the same averages and differences. The
 latter takes minutes, so it is run with 100 of its 10,000 replicates and its time multiplied.
 ``import``: processor time of importing the package, and of importing its first function.
-``parquet``: accuracy per scorer and culture of a file of N rows (100 million unless told otherwise), read in batches.
 """
 
 from __future__ import annotations
@@ -28,7 +27,6 @@ from carb_data import ScoreTable, cultures
 SCORERS, SETS, RESPONSES, REPLICATES = 25, 8_576, 4, 10_000
 FEW = 100
 """Replicates of the reference that are run."""
-ROWS = 100_000_000
 DOMAINS = ("commonsense", "values", "safety", "linguistics")
 
 
@@ -134,33 +132,18 @@ def importing() -> dict[str, float]:
     return found
 
 
-def parquet(folder: str) -> dict[str, float]:
-    from carb_metrics import accuracy_from_parquet
-
-    files = f"{folder}/*.parquet"
-    rows = pl.scan_parquet(files).select(pl.len()).collect().item()
-    wall, processor = seconds(lambda: accuracy_from_parquet(files, by=("scorer", "culture")))
-    return {"rows": rows, "accuracy, s": wall, "accuracy, processor s": processor, "accuracy, peak MB": peak_mb()}
-
-
 def main() -> None:
     arguments = sys.argv[1:]
     if arguments[:1] == ["--case"]:
-        case = {"report": report, "parquet": parquet}[arguments[1]]
-        print(json.dumps(case(arguments[2])))
+        print(json.dumps(report(arguments[2])))
         return
-    rows = ROWS
-    if "--rows" in arguments:
-        at = arguments.index("--rows")
-        rows = int(float(arguments[at + 1]))
-        del arguments[at : at + 2]
-    chosen = arguments or ["import", "report", "parquet"]
+    chosen = arguments or ["import", "report"]
     for case in chosen:
         if case == "import":
             found = importing()
         else:
             with tempfile.TemporaryDirectory(prefix="carb-bench-") as folder:
-                make(Path(folder), SCORERS, SETS if case == "report" else rows // SCORERS // RESPONSES)
+                make(Path(folder), SCORERS, SETS)
                 command = [sys.executable, __file__, "--case", case, folder]
                 found = json.loads(subprocess.run(command, capture_output=True, check=True, text=True).stdout)
         for name, value in found.items():

@@ -11,7 +11,7 @@ PROMISED = {
     "carb_scorers": "Scorer ScorerSpec ScoreRequest ScoreResult evaluate open_scorer score",
     "carb_scorers.models": "LanguageModel Generation Choices Continuation",
     "carb_metrics": "Cell bon_accuracy breakdown compare rank correlate perturbation_sensitivity "
-    "cross_lingual_consistency agreement surface_floor item_analysis pooled_accuracy judge_bias",
+    "cross_lingual_consistency agreement surface_floor item_analysis judge_bias",
     "tal_rlvr": "render_prompt parse_judgement Judgement FormatError correctness_reward criteria_reward total_reward "
     "ThinkAsLocalsTrainer TrainingMix check_contamination judge_as_scorer",
 }
@@ -26,7 +26,7 @@ FIELDS = {
 }
 COMMANDS = (
     "eval run report compare items agreement validity bon train review results site scorers doctor "
-    "data.list data.info data.validate data.audit data.fetch data.build data.new data.split data.shorten"
+    "data.list data.info data.validate data.audit data.fetch data.build data.new data.split"
 )
 
 

@@ -21,8 +21,6 @@ EVERY = {name: place for name, (place, _) in COMMANDS.items()} | {
 DOWNSTREAM = "scorer,benchmark,downstream\na,0.7,0.5\nb,0.6,0.45\nc,0.72,0.55\nd,0.5,0.43\ne,0.4,0.3\n"
 NEEDS_PUBLIC_DATA = {"bon", "data build", "data fetch", "models"}
 SERVES = {"review serve"}
-NEEDS_MANY_SCORERS = {"data shorten"}
-"""Run in test_cli_statistics.py."""
 
 
 def examples(command: str) -> list[str]:
@@ -71,7 +69,7 @@ def test_a_wide_terminal_shows_a_paragraph_as_one_line(
     assert [line for line in options.splitlines() if re.match(r"│ {9,}", line)] == []
 
 
-@pytest.mark.parametrize("command", sorted(set(EVERY) - NEEDS_PUBLIC_DATA - SERVES - NEEDS_MANY_SCORERS))
+@pytest.mark.parametrize("command", sorted(set(EVERY) - NEEDS_PUBLIC_DATA - SERVES))
 def test_examples_run(
     carb: Carb, command: str, finished_run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

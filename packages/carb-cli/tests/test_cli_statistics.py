@@ -98,8 +98,3 @@ def test_accuracies_of_a_run_are_no_exact_predictors(run, capsys, tmp_path):
     assert found["pearson"]["estimate"] == pytest.approx(np.corrcoef(accuracy, range(8))[0, 1])
     assert found["uncertain"]["reliability_x"] < 0.9
     assert found["uncertain"]["reliability_y"] == 1
-
-
-def test_shorten(run, capsys, tmp_path):
-    assert "points" in printed(capsys, "data", "shorten", 6, "--runs", run, "--out", tmp_path / "short.jsonl")
-    assert len(Dataset.load(tmp_path / "short.jsonl")) == 6

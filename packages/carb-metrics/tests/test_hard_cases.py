@@ -10,16 +10,13 @@ import polars as pl
 import pytest
 from scipy import stats
 
-from carb_data import BonSet, CarbError, Dataset, Response, ScoreTable
+from carb_data import CarbError
 from carb_metrics import (
-    accuracy_from_parquet,
     agreement,
-    bon_accuracy,
     calibration,
     correlate,
     judge_bias,
     judge_vs_human,
-    surface_features,
 )
 from carb_metrics.correlations import coefficient
 from carb_metrics.paired import sign_flip
@@ -122,45 +119,6 @@ def test_position_bias_of_repeated_presentations_keeps_its_level(make_table):
         )
         hits += judge_bias(table, shown).of("judge").position_p < 0.05
     assert hits / rounds <= 0.12
-
-
-def test_the_label_is_found_in_every_language():
-    def one(number, culture, language, text):
-        answers = [("a", "chosen", text), ("b", "rejected", "Something else.")]
-        responses = tuple(
-            Response(id=i, text=t, role=role, language=language, culture=culture, generator="human")
-            for i, role, t in answers
-        )
-        provenance = {"source": "test", "license": "CC0-1.0", "method": "authored"}
-        return BonSet(
-            id=f"s{number}", culture=culture, domain="values", language=language, prompt="?", responses=responses,
-            provenance=provenance,
-        )  # fmt: skip
-
-    texts = [
-        ("german", "de", "In Deutschland isst man früh."),
-        ("japanese", "ja", "日本ではそうします。"),
-        ("korean", "ko", "한국에서는 그렇게 합니다."),
-        ("spanish", "es", "Los españoles cenan tarde."),
-    ]
-    features = surface_features(Dataset(one(i, *row) for i, row in enumerate(texts)))
-    assert features.filter(pl.col("response_id") == "a")["label_mention"].to_list() == [1.0] * 4
-    assert features.filter(pl.col("response_id") == "b")["label_mention"].to_list() == [0.0] * 4
-
-
-def test_a_scattered_file_is_read_twice_at_most(make_table, tmp_path, monkeypatch):
-    rng = np.random.default_rng(4)
-    table = make_table(rng.normal(size=(300, 4)), cultures=["thai", "german"])
-    scattered = table.frame.sample(fraction=1.0, shuffle=True, seed=1)
-    scattered.write_parquet(tmp_path / "scattered.parquet")
-    reads = []
-    from carb_metrics import streaming
-
-    batches = streaming._batches
-    monkeypatch.setattr(streaming, "_batches", lambda *options: reads.append(1) or batches(*options))
-    found = accuracy_from_parquet(tmp_path / "scattered.parquet", by="culture", batch=100)
-    assert found == bon_accuracy(ScoreTable(scattered), by="culture")
-    assert len(reads) <= 2
 
 
 def test_signs_of_fractions_equal_all_signs_spelled_out():

@@ -1,4 +1,4 @@
-"""Perturbation sensitivity, shortcut explainability and cross-lingual consistency."""
+"""Perturbation sensitivity and cross-lingual consistency."""
 
 from __future__ import annotations
 
@@ -15,10 +15,8 @@ from carb_metrics import (
     calibrate_k,
     cross_lingual_consistency,
     perturbation_sensitivity,
-    shortcut_explainability,
-    surface_features,
 )
-from carb_metrics.shortcuts import assign_folds
+from carb_metrics.shortcuts import surface_features
 
 
 def perturb(table: ScoreTable, changes: dict[str, object], scorer: str = "judge", language: str = "de") -> ScoreTable:
@@ -225,92 +223,6 @@ def test_coverage_of_consistency(make_table):
         row = cross_lingual_consistency(table, 1.0, "raw").scorers[0].model_dump()
         hits += row["low"] <= truth <= row["high"]
     assert 0.93 <= hits / rounds <= 0.97
-
-
-def feature_table(rng, make_table, items=60, weight=1.0):
-    length = rng.normal(size=(items, 4))
-    table = make_table((weight * length + rng.normal(size=(items, 4))).tolist())
-    ids = table.frame.select("item_id", "response_id")
-    noise = rng.normal(size=length.size)
-    return table, ids.with_columns(length=pl.Series(length.ravel()), noise=pl.Series(noise))
-
-
-def test_explainability_equals_scikit_learn(make_table):
-    linear = pytest.importorskip("sklearn.linear_model", reason="reference implementation")
-    table, features = feature_table(np.random.default_rng(2), make_table)
-    result = shortcut_explainability(table, features, seed=3)
-    joined = table.frame.join(features, on=["item_id", "response_id"]).sort("item_id", "response_id")
-    centre = [pl.col(c) - pl.col(c).mean().over("item_id") for c in ("score", "length", "noise")]
-    data = joined.select("item_id", *centre)
-    cluster = data["item_id"].rank("dense").to_numpy().astype(int) - 1
-    fold = assign_folds(cluster, 5, 3)
-    x, y = data.select("length", "noise").to_numpy(), data["score"].to_numpy()
-    predicted = np.empty(len(y))
-    for part in range(5):
-        model = linear.LinearRegression(fit_intercept=False).fit(x[fold != part], y[fold != part])
-        predicted[fold == part] = model.predict(x[fold == part])
-    expected = 1 - ((y - predicted) ** 2).sum() / (y**2).sum()
-    row = result.scorers[0].model_dump()
-    assert row["r2"] == pytest.approx(expected, abs=1e-10)
-    assert row["low"] < row["r2"] < row["high"]
-    assert (row["n"], row["items"]) == (240, 60)
-    by = {r["feature"]: r for r in map(dict, result.features)}
-    assert by["length"]["alone"] > 0.4 > 0.1 > by["noise"]["alone"]
-    assert by["length"]["unique"] > 0.4
-    assert by["length"]["coefficient"] == pytest.approx(1, abs=0.2)
-
-
-def test_coverage_of_explainability(make_table):
-    rng, rounds, hits = np.random.default_rng(5), 400, 0
-    for _ in range(rounds):
-        table, features = feature_table(rng, make_table, items=100)
-        row = shortcut_explainability(table, features).scorers[0].model_dump()
-        hits += row["low"] <= 0.5 <= row["high"]
-    assert 0.93 <= hits / rounds <= 0.97
-
-
-def test_random_scores_are_not_explained_and_pure_surface_is(make_table):
-    table, features = feature_table(np.random.default_rng(4), make_table, weight=0.0)
-    assert shortcut_explainability(table, features).scorers[0].r2 < 0.05
-    pure = features.join(table.frame, on=["item_id", "response_id"]).select(pl.col("length").alias("score"))
-    surface = ScoreTable(table.frame.with_columns(pure["score"]))
-    assert shortcut_explainability(surface, features.drop("noise")).scorers[0].r2 == pytest.approx(1)
-
-
-def test_explainability_of_degenerate_input(make_table):
-    table = make_table([[1.0, 1.0]] * 6)
-    features = table.frame.select("item_id", "response_id", length=pl.lit(1.0))
-    for t in (table, make_table(SETS), make_table([])):
-        result = shortcut_explainability(t, t.frame.select("item_id", "response_id", length=pl.lit(1.0)))
-        assert all(row.r2 is None for row in result.scorers)
-    with pytest.raises(CarbError, match="at least 2"):
-        shortcut_explainability(table, features, folds=1)
-
-
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        (lambda f: f.head(3), "missing for item"),
-        (lambda f: pl.concat([f, f]), "twice"),
-        (lambda f: f.drop("length"), "no feature"),
-        (lambda f: f.drop("response_id"), "no column"),
-        (lambda f: f.with_columns(length=pl.lit("long")), "must be numbers"),
-    ],
-)
-def test_features_are_checked(make_table, change, message):
-    table = make_table([[1.0, 2.0]] * 6)
-    features = table.frame.select("item_id", "response_id", length=pl.lit(1.0))
-    with pytest.raises(CarbError, match=message):
-        shortcut_explainability(table, change(features))
-
-
-def test_features_without_item_ids_need_unique_response_ids(make_table):
-    table = make_table([[1.0, 2.0]] * 6)
-    features = table.frame.select("response_id", length=pl.col("score"))
-    assert shortcut_explainability(table, features).scorers[0].r2 == pytest.approx(1)
-    same = ScoreTable(table.frame.with_columns(response_id=pl.col("role")))
-    with pytest.raises(CarbError, match="item_id"):
-        shortcut_explainability(same, features)
 
 
 def test_surface_features_of_a_dataset():

@@ -41,7 +41,6 @@ DATA_COMMANDS = {
     "build": (f"{_COMMANDS}.data:build", "Build a data set from a public source."),
     "new": (f"{_COMMANDS}.new:new", "Write a sheet to fill in with your own sets."),
     "split": (f"{_COMMANDS}.split:split", "Divide a data set by source item."),
-    "shorten": (f"{_COMMANDS}.shorten:shorten", "Choose a smaller data set by what scorers did with it."),
     "contamination": (f"{_COMMANDS}.contamination:contamination", "Look for test items in training data."),
     "perturb": (f"{_COMMANDS}.perturb:perturb", "Add perturbed versions of the right answers."),
     "construct": (f"{_COMMANDS}.construct:construct", "Write sets from reference texts with language models."),

@@ -15,12 +15,10 @@ if TYPE_CHECKING:
     from carb_metrics.cells import Cell, Estimate, Gap, Grouped, Totals
     from carb_metrics.comparison import Comparison, compare
     from carb_metrics.consistency import Consistency, calibrate_k, cross_lingual_consistency
-    from carb_metrics.dawid_skene import Rater, RaterReliability, rater_reliability
     from carb_metrics.dependent import DependentCorrelations, compare_correlations, dependent_correlations
-    from carb_metrics.equivalent import Equivalence, Sequential, equivalence, sequential
+    from carb_metrics.equivalent import Equivalence, equivalence
     from carb_metrics.families import FamilyReport, FamilyRow, family_accuracy
     from carb_metrics.floor import FloorRow, FloorTest, SurfaceFloor, surface_floor
-    from carb_metrics.generalisability import Reliability, benchmark_reliability
     from carb_metrics.intervals import wilson
     from carb_metrics.items import ItemAnalysis, ItemRow, item_analysis
     from carb_metrics.judges import JudgeBias, judge_bias
@@ -36,22 +34,11 @@ if TYPE_CHECKING:
         paired_difference,
         sets_needed,
     )
-    from carb_metrics.panels import HumanLine, RegionGap, human_line, region_gap
-    from carb_metrics.picks import PickRow, pick_agreement
-    from carb_metrics.planning import PowerRow, simulate_power
-    from carb_metrics.pooling import PooledAccuracy, PooledRow, pooled_accuracy
-    from carb_metrics.ppi import PoweredRow, prediction_powered
+    from carb_metrics.panels import HumanLine, human_line
     from carb_metrics.ranking import Ranking, rank
     from carb_metrics.raters import Agreement, agreement
     from carb_metrics.reliability import Calibration, calibration, pick_confidence
-    from carb_metrics.response_curves import AbilityRow, ItemParameters, ItemResponse, item_response
     from carb_metrics.robustness import Sensitivity, perturbation_sensitivity
-    from carb_metrics.robustness_change import SensitivityChange, sensitivity_change
-    from carb_metrics.sampling import SamplingRow, draws_of, sampling_variance
-    from carb_metrics.short_forms import FormRow, ShortForm, short_form
-    from carb_metrics.shortcuts import Explainability, shortcut_explainability, surface_features
-    from carb_metrics.streaming import accuracy_from_parquet
-    from carb_metrics.ties import TieReport, tie_report
     from carb_metrics.validity import (
         Correlation,
         Fit,
@@ -64,7 +51,6 @@ if TYPE_CHECKING:
     )
 
 __all__ = [
-    "AbilityRow",
     "Agreement",
     "Breakdown",
     "Calibration",
@@ -75,51 +61,31 @@ __all__ = [
     "DependentCorrelations",
     "Equivalence",
     "Estimate",
-    "Explainability",
     "Failures",
     "FamilyReport",
     "FamilyRow",
     "Fit",
     "FloorRow",
     "FloorTest",
-    "FormRow",
     "Gap",
     "Grouped",
     "HumanLine",
     "Influence",
     "InfluenceRow",
     "ItemAnalysis",
-    "ItemParameters",
-    "ItemResponse",
     "ItemRow",
     "JudgeBias",
     "MarginRow",
     "MetaEvaluation",
     "Paired",
     "Partial",
-    "PickRow",
-    "PooledAccuracy",
-    "PooledRow",
-    "PowerRow",
-    "PoweredRow",
     "Ranking",
-    "Rater",
-    "RaterReliability",
-    "RegionGap",
-    "Reliability",
-    "SamplingRow",
     "Sensitivity",
-    "SensitivityChange",
-    "Sequential",
-    "ShortForm",
     "SurfaceFloor",
-    "TieReport",
     "Totals",
     "UncertainCorrelation",
-    "accuracy_from_parquet",
     "adjust",
     "agreement",
-    "benchmark_reliability",
     "bon_accuracy",
     "breakdown",
     "calibrate_k",
@@ -130,14 +96,12 @@ __all__ = [
     "correlate_uncertain",
     "cross_lingual_consistency",
     "dependent_correlations",
-    "draws_of",
     "equivalence",
     "failures",
     "family_accuracy",
     "fit_line",
     "human_line",
     "item_analysis",
-    "item_response",
     "judge_bias",
     "judge_vs_human",
     "leave_one_out",
@@ -148,23 +112,10 @@ __all__ = [
     "minimum_detectable_difference",
     "paired_difference",
     "perturbation_sensitivity",
-    "pick_agreement",
     "pick_confidence",
-    "pooled_accuracy",
-    "prediction_powered",
     "rank",
-    "rater_reliability",
-    "region_gap",
-    "sampling_variance",
-    "sensitivity_change",
-    "sequential",
     "sets_needed",
-    "short_form",
-    "shortcut_explainability",
-    "simulate_power",
-    "surface_features",
     "surface_floor",
-    "tie_report",
     "wilson",
 ]
 
@@ -175,15 +126,12 @@ _HOME = {
     "cells": ("Cell", "Estimate", "Gap", "Grouped", "Totals"),
     "comparison": ("Comparison", "compare"),
     "consistency": ("Consistency", "calibrate_k", "cross_lingual_consistency"),
-    "dawid_skene": ("Rater", "RaterReliability", "rater_reliability"),
     "dependent": ("DependentCorrelations", "compare_correlations", "dependent_correlations"),
-    "equivalent": ("Equivalence", "Sequential", "equivalence", "sequential"),
+    "equivalent": ("Equivalence", "equivalence"),
     "missed": ("Failures", "failures"),
     "families": ("FamilyReport", "FamilyRow", "family_accuracy"),
     "floor": ("FloorRow", "FloorTest", "SurfaceFloor", "surface_floor"),
-    "generalisability": ("Reliability", "benchmark_reliability"),
     "intervals": ("wilson",),
-    "response_curves": ("AbilityRow", "ItemParameters", "ItemResponse", "item_response"),
     "items": ("ItemAnalysis", "ItemRow", "item_analysis"),
     "judges": ("JudgeBias", "judge_bias"),
     "leads": ("MarginRow", "margin_calibration", "margins"),
@@ -197,21 +145,11 @@ _HOME = {
         "paired_difference",
         "sets_needed",
     ),
-    "planning": ("PowerRow", "simulate_power"),
-    "pooling": ("PooledAccuracy", "PooledRow", "pooled_accuracy"),
-    "picks": ("PickRow", "pick_agreement"),
-    "ppi": ("PoweredRow", "prediction_powered"),
-    "panels": ("HumanLine", "RegionGap", "human_line", "region_gap"),
+    "panels": ("HumanLine", "human_line"),
     "ranking": ("Ranking", "rank"),
     "raters": ("Agreement", "agreement"),
     "reliability": ("Calibration", "calibration", "pick_confidence"),
     "robustness": ("Sensitivity", "perturbation_sensitivity"),
-    "robustness_change": ("SensitivityChange", "sensitivity_change"),
-    "sampling": ("SamplingRow", "draws_of", "sampling_variance"),
-    "short_forms": ("FormRow", "ShortForm", "short_form"),
-    "shortcuts": ("Explainability", "shortcut_explainability", "surface_features"),
-    "streaming": ("accuracy_from_parquet",),
-    "ties": ("TieReport", "tie_report"),
     "validity": (
         "Correlation",
         "Fit",

@@ -1,20 +1,17 @@
-"""To show that one scorer is no worse, and to look again without paying for it."""
+"""To show that one scorer is no worse."""
 
 from __future__ import annotations
 
 import math
 
-import numpy as np
-import polars as pl
-
 from carb_data import CarbError, ScoreTable
 from carb_metrics.cells import Result
 from carb_metrics.comparison import paired_credits
-from carb_metrics.intervals import Floats, check_alpha
+from carb_metrics.intervals import check_alpha
 from carb_metrics.outcomes import Ties
 from carb_metrics.paired import Paired, paired
 
-__all__ = ["Equivalence", "Sequential", "equivalence", "sequential"]
+__all__ = ["Equivalence", "equivalence"]
 
 
 class Equivalence(Result):
@@ -76,62 +73,3 @@ def equivalence(a: ScoreTable, b: ScoreTable, margin: float, ties: Ties = "stric
         not_worse=p_worse < alpha,
         equivalent=max(p_worse, p_better) < alpha,
     )
-
-
-class Sequential(Result):
-    """Evidence that may be looked at after every set."""
-
-    n: int
-    """Pairs seen."""
-    discordant: int
-    """Clusters (or sets) in which one of both is ahead."""
-    e_value: float
-    """Evidence against "neither is better": under that hypothesis it exceeds 1/α, ever, with probability at most α."""
-    p: float
-    """Anytime-valid p: 1 over the largest e-value so far."""
-    better: str | None
-    """The scorer that is ahead, where p is below the level."""
-
-
-def sequential(a: ScoreTable, b: ScoreTable, ties: Ties = "strict", alpha: float = 0.05) -> Sequential:
-    """Compare two scorers with evidence that stays valid however often one looks, and whenever one stops.
-
-    The e-value is the likelihood ratio, on the sets (or clusters) in which one of both is ahead, of a share that is
-    uniform a priori against one half: ``2^n·B(1+x, 1+n−x)`` (Ville 1939; Robbins 1970, Annals of Mathematical
-    Statistics 41:1397-1409; Ramdas et al. 2023, Statistical Science 38:576-601). Sets are taken in the order of a.
-
-    Args:
-        a, b: tables of one scorer each, on the same sets.
-        ties: How a tie at the top counts, as in ``bon_accuracy``.
-        alpha: level at which ``better`` is named.
-
-    Raises:
-        CarbError: as ``compare``.
-    """
-    check_alpha(alpha)
-    first, second, cluster = paired_credits(a, b, ties)
-    d: Floats = first - second
-    n = len(d)
-    if cluster is not None:
-        order = pl.Series(cluster).unique(maintain_order=True).to_numpy()
-        d = np.bincount(cluster, d)[order]
-    won = (d[np.abs(d) > 1e-12] > 0).astype(np.float64)
-    log = _log_evidence(np.cumsum(won), np.arange(1.0, len(won) + 1))
-    most = float(log.max(initial=0.0))
-    p = min(1.0, math.exp(-most))
-    names = [table.frame["scorer"][0] if len(table) else None for table in (a, b)]
-    ahead = names[0] if 2 * won.sum() > len(won) else names[1]
-    return Sequential(
-        n=n,
-        discordant=len(won),
-        e_value=math.exp(float(log[-1])) if len(log) else 1.0,
-        p=p,
-        better=None if ahead is None or p >= alpha else str(ahead),
-    )
-
-
-def _log_evidence(won: Floats, n: Floats) -> Floats:
-    from scipy.special import betaln
-
-    found: Floats = n * math.log(2) + betaln(1 + won, 1 + n - won)
-    return found

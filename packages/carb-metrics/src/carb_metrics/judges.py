@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 import numpy as np
 import polars as pl
@@ -14,7 +15,6 @@ from carb_metrics.intervals import Floats, check_confidence
 from carb_metrics.pairs import as_text
 from carb_metrics.resampling import jackknife_interval, sum_by
 from carb_metrics.rows import BiasRow, PositionRow, of_scorer
-from carb_metrics.shortcuts import join_features
 
 PRESENTATIONS = ("scorer", "item_id", "order_id", "response_id", "position", "score")
 """Columns of ``presentations``."""
@@ -259,3 +259,36 @@ def _partial(s: Floats, v: Floats, c: Floats, cluster: Ints, confidence: float) 
     error = (high - low) / 2 / float(stdtrit(freedom, 0.5 + confidence / 2))
     p = 2 * float(stdtr(freedom, -abs(whole) / error)) if error > 0 else None
     return math.tanh(whole), math.tanh(low), math.tanh(high), p
+
+
+def join_features(frame: pl.DataFrame, features: pl.DataFrame, names: Sequence[str]) -> pl.DataFrame:
+    """Join features to the rows of a table.
+
+    Args:
+        frame: A score table's frame as ``as_text`` gives it.
+        features: a row per response: ``response_id``, ``item_id`` unless response ids are unique in the table, and
+            numeric columns.
+        names: columns that must be there.
+
+    Raises:
+        CarbError: a column is missing or not numeric, a response has no row or several, or a value is missing.
+    """
+    missing = [name for name in ("response_id", *names) if name not in features.columns]
+    if missing:
+        raise CarbError(f"The features have no column {missing}; they have {features.columns}.")
+    text = [name for name in names if not (features.schema[name].is_numeric() or features.schema[name] == pl.Boolean)]
+    if text:
+        raise CarbError(f"Features must be numbers; {text} are not.")
+    keys = ["item_id", "response_id"] if "item_id" in features.columns else ["response_id"]
+    if len(keys) == 1 and frame.select("item_id", "response_id").unique()["response_id"].is_duplicated().any():
+        raise CarbError("Response ids repeat between sets, so the features need the column 'item_id' as well.")
+    table = features.select(pl.col(keys).cast(pl.String), *(pl.col(name).cast(pl.Float64) for name in names))
+    if table.select(keys).is_duplicated().any():
+        raise CarbError(f"The features hold a response twice; each {keys} must be unique.")
+    joined = frame.join(table, on=keys, how="left", maintain_order="left")
+    for name in names:
+        bad = joined.filter(pl.col(name).is_null() | ~pl.col(name).is_finite())
+        if bad.height:
+            row = bad.row(0, named=True)
+            raise CarbError(f"{name} is missing for item '{row['item_id']}', response '{row['response_id']}'.")
+    return joined

@@ -1,9 +1,8 @@
-"""Panels of people who answer the same sets: the human line, and where regions differ."""
+"""Panels of people who answer the same sets: the human line."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import combinations
 
 import numpy as np
 import numpy.typing as npt
@@ -12,9 +11,7 @@ from carb_data import CarbError
 from carb_metrics.cells import Result
 from carb_metrics.intervals import Floats, check_confidence, normal_quantile, wilson
 
-__all__ = ["HumanLine", "RegionGap", "human_line", "region_gap"]
-
-PERMUTATIONS = 2000
+__all__ = ["HumanLine", "human_line"]
 
 
 class HumanLine(Result):
@@ -96,67 +93,3 @@ def _variance(residual: Floats, cluster: npt.NDArray[np.int64]) -> float:
     sums = np.bincount(cluster, residual)
     count = len(sums)
     return float((sums**2).sum() / len(residual) ** 2 * count / (count - 1)) if count > 1 else 0.0
-
-
-class RegionGap(Result):
-    """Do people of one region agree more with one another than with people of other regions?"""
-
-    within: float | None = None
-    """Share of equal picks over pairs of people of the same region that answered the same set."""
-    between: float | None = None
-    """The same over pairs of different regions."""
-    p: float | None = None
-    """Share of random divisions of the people into regions of these sizes with a gap at least as large; null where
-    there are not two regions, one of them with two people, that answered the same sets."""
-    regions: tuple[str, ...] = ()
-
-
-def region_gap(picks: Sequence[Sequence[str | None]], regions: Sequence[str | None], seed: int = 0) -> RegionGap:
-    """Compare agreement within and between regions by a permutation test over people.
-
-    The regions of whole people are exchanged, since the answers of a person hang together (Good 2005, Permutation,
-    Parametric and Bootstrap Tests of Hypotheses, 3rd ed., chapter 3).
-
-    Args:
-        picks: (sets, people) what each person picked; None where not answered.
-        regions: (people,) region of each person; None where not known, which leaves the person out.
-        seed: The seed of the permutations.
-
-    Raises:
-        CarbError: a row of picks has more or fewer entries than there are people.
-    """
-    for place, row in enumerate(picks):
-        if len(row) != len(regions):
-            raise CarbError(f"picks[{place}] has {len(row)} entries for the {len(regions)} people of regions.")
-    kept = [place for place, region in enumerate(regions) if region]
-    names = np.array([regions[place] for place in kept])
-    equal, both = _pairs([[row[place] for place in kept] for row in picks], len(kept))
-    listed = tuple(sorted(set(names.tolist())))
-
-    def split(assigned: npt.NDArray[np.str_]) -> tuple[float | None, float | None]:
-        same = assigned[:, None] == assigned[None, :]
-        upper = np.triu(np.ones_like(same), 1).astype(bool)
-        shares = []
-        for part in (same & upper, ~same & upper):
-            total = both[part].sum()
-            shares.append(float(equal[part].sum() / total) if total else None)
-        return shares[0], shares[1]
-
-    within, between = split(names) if len(kept) else (None, None)
-    if within is None or between is None:
-        return RegionGap(within=within, between=between, regions=listed)
-    gap = within - between
-    rng = np.random.default_rng(seed)
-    draws = [split(rng.permutation(names)) for _ in range(PERMUTATIONS)]
-    as_large = sum(a is not None and b is not None and a - b >= gap - 1e-12 for a, b in draws)
-    return RegionGap(within=within, between=between, p=(1 + as_large) / (1 + PERMUTATIONS), regions=listed)
-
-
-def _pairs(picks: Sequence[Sequence[str | None]], people: int) -> tuple[Floats, Floats]:
-    """(people, people) over sets: equal picks, and sets that both answered."""
-    equal, both = np.zeros((people, people)), np.zeros((people, people))
-    for row in picks:
-        for a, b in combinations([place for place in range(people) if row[place] is not None], 2):
-            both[a, b] += 1
-            equal[a, b] += row[a] == row[b]
-    return equal, both

@@ -10,11 +10,8 @@ from carb_metrics.cells import Cell, Result
 
 __all__ = [
     "BiasRow",
-    "ChangeRow",
     "ComparedGroup",
     "ConsistencyRow",
-    "ExplainedRow",
-    "FeatureRow",
     "KindRow",
     "LanguagePairRow",
     "PairRow",
@@ -22,7 +19,6 @@ __all__ = [
     "RankRow",
     "RankedRow",
     "SpreadRow",
-    "TieRow",
     "of_scorer",
     "row_of",
 ]
@@ -164,23 +160,6 @@ class SpreadRow(Result):
     ratio_high: float | None
 
 
-class ChangeRow(Result):
-    """How much more, or less, one kind of perturbation moves a scorer than another scorer. Null where undefined."""
-
-    perturbation: str
-    """The kind; ``CC/surface`` for the causal-to-surface ratio."""
-    n: int
-    """Pairs that both scorers scored."""
-    before: float | None
-    """Mean abs(change) in standard deviations of the first scorer's scores within sets."""
-    after: float | None
-    """The same for the second scorer, in its own unit."""
-    factor: float | None
-    """``after`` over ``before``."""
-    factor_low: float | None
-    factor_high: float | None
-
-
 class LanguagePairRow(Result):
     """Consistency between two languages."""
 
@@ -251,57 +230,3 @@ class PositionRow(Result):
     high: float
     expected: float
     """The share if position did not matter."""
-
-
-class ExplainedRow(Result):
-    """How much of one scorer's variance within sets the surface features explain."""
-
-    scorer: str
-    r2: float | None
-    """Cross-validated; below 0 where the features mislead. Null with fewer source items than folds."""
-    low: float | None
-    high: float | None
-    n: int
-    """Responses."""
-    items: int
-
-
-class FeatureRow(Result):
-    """What one surface feature does in one scorer. Null where ``r2`` of the scorer is."""
-
-    scorer: str
-    feature: str
-    coefficient: float | None
-    """Score per unit of the feature, with all features and items together."""
-    alone: float | None
-    """Cross-validated R² of this feature only."""
-    unique: float | None
-    """What R² loses without this feature."""
-
-
-class TieRow(Result):
-    """Accuracy under every way to settle ties. ``won``, ``tied``, ``lost`` and ``errors`` sum to ``n``."""
-
-    scorer: str
-    group: str | None
-    """The values of the grouping columns, joined by ``/``; null without them."""
-    n: int
-    won: int
-    """Sets won outright."""
-    tied: int
-    """Sets in which the right answer shares the highest score."""
-    lost: int
-    errors: int
-    tied_with: tuple[int, ...]
-    """Sets tied with 1 rejected answer, with 2, and so on."""
-    strict: float
-    """Accuracy if ties lose."""
-    shared: float
-    """Its mean if ties are broken at random."""
-    shared_low: float
-    """Limit that at least ``confidence`` of random breakings keep to."""
-    shared_high: float
-    lenient: float
-    """Accuracy if ties win."""
-    levels: int
-    """Number of distinct scores."""

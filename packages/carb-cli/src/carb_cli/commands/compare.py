@@ -14,7 +14,7 @@ from carb_cli.options import Confidence, CultureFile, Json, add_cultures
 from carb_cli.output import Output, OutputPart
 from carb_cli.runs import dataset_of, find_scorer, only, scores_of
 from carb_data import CarbError, Dataset, ScoreTable
-from carb_metrics import Comparison, Equivalence, Sequential, equivalence, main_sets, sequential
+from carb_metrics import Comparison, Equivalence, equivalence, main_sets
 from carb_metrics import compare as compare_tables
 from carb_metrics.rows import ComparedGroup
 
@@ -42,8 +42,6 @@ class Compared(Comparison, Output):
     errors_a: int
     """The number of compared sets on which a failed; they count as wrong."""
     errors_b: int
-    sequential: Sequential
-    """Evidence that stays valid however often one looks, for example after every further set."""
     equivalence: Equivalence | None
     """Two one-sided tests of "no worse" and "the same" up to the margin; null without `--margin`."""
     by_culture: tuple[ComparedGroup, ...]
@@ -97,7 +95,6 @@ def compare(
         confidence=confidence,
         errors_a=_failed(table_a, table_b),
         errors_b=_failed(table_b, table_a),
-        sequential=sequential(table_a, table_b, alpha=1 - confidence),
         equivalence=None if margin is None else equivalence(table_a, table_b, margin, alpha=1 - confidence),
         by_culture=_groups(main_sets(table_a), main_sets(table_b), "culture", confidence),
         by_domain=_groups(table_a, table_b, "domain", confidence),
@@ -199,13 +196,6 @@ def _show(found: Compared) -> None:
             display.say(f"About {found.more_sets:,} further sets would settle a difference of this size (80% power).")
         if found.detectable is not None:
             display.say(f"With {found.n} sets only a difference of {percent(found.detectable)} points or more shows.")
-    seen = found.sequential
-    units = "sets" if seen.discordant == (found.only_a or 0) + (found.only_b or 0) else "families or source items"
-    e_value = f"{seen.e_value:.3g}" if seen.e_value < 1e6 else f"{seen.e_value:.1e}"
-    display.say(
-        f"If you look again as sets come in: e-value {e_value} on {seen.discordant} {units} that one of both wins, "
-        f"anytime-valid {display.p_clause(seen.p)}."
-    )
     if found.equivalence is not None:
         _show_equivalence(found.equivalence, found.confidence)
     tables = (("Cultures", "main sets", found.by_culture), ("Domains", "all sets", found.by_domain))
