@@ -12,6 +12,7 @@ import shlex
 import shutil
 import sys
 from collections.abc import Sequence
+from dataclasses import dataclass
 from importlib import import_module
 
 from cyclopts import App
@@ -31,7 +32,6 @@ COMMANDS = {
     "doctor": (f"{_COMMANDS}.doctor:doctor", "Say what is installed, what is missing, and what it is for."),
 }
 """Name, place and one line for each command."""
-_arguments: list[str] = []
 DATA_COMMANDS = {
     "list": (f"{_COMMANDS}.data:list_", "List the data sets and sources that can be used here."),
     "info": (f"{_COMMANDS}.data:info", "Describe a data set."),
@@ -56,6 +56,11 @@ RESULTS_COMMANDS = {
     "check": (f"{_COMMANDS}.results:check", "Compute every number of the entries again from their rows."),
     "site": (f"{_COMMANDS}.results:site", "Write a leaderboard site from runs and entries."),
 }
+EVERYWHERE = (
+    "Every command takes --culture-file FILE (defines further cultures; may be repeated) and --quiet or -q (shows no "
+    "progress)."
+)
+"""Said below the help of every command."""
 GROUPS = {
     "data": (DATA_COMMANDS, "List, inspect, check, build and split data sets."),
     "review": (REVIEW_COMMANDS, "Let native speakers review a data set, and put their votes into it."),
@@ -75,6 +80,7 @@ def application(argv: Sequence[str] = ()) -> App:
         name="carb",
         help="Does a reward model understand cultures, or only their surface?",
         help_format="plaintext",
+        help_epilogue=EVERYWHERE,
         version=_version,
         result_action="return_value",
         exit_on_error=False,
@@ -128,15 +134,46 @@ def _continued(example: str) -> str:
     return " \\\n".join(lines)
 
 
+@dataclass
+class Invocation:
+    """The command that is being run."""
+
+    arguments: tuple[str, ...] = ()
+    quiet: bool = False
+    """Whether progress is not shown."""
+
+
+invoked = Invocation()
+
+
 def command_line() -> tuple[str, ...]:
     """The command that is being run, for records and messages."""
-    return ("carb", *_arguments)
+    return ("carb", *invoked.arguments)
 
 
 def _version() -> str:
     from importlib.metadata import version
 
     return version("carb-cli")
+
+
+def _for_every_command(arguments: Sequence[str]) -> tuple[list[str], list[str], bool]:
+    """The arguments without the options that every command takes, the culture files, and whether to be quiet."""
+    rest: list[str] = []
+    files: list[str] = []
+    quiet = False
+    waiting = iter(arguments)
+    for argument in waiting:
+        name, equals, value = argument.partition("=")
+        if argument == "--":
+            rest += [argument, *waiting]
+        elif name == "--culture-file":
+            files.append(value if equals else next(waiting, ""))
+        elif argument in ("--quiet", "-q"):
+            quiet = True
+        else:
+            rest.append(argument)
+    return rest, files, quiet
 
 
 def _is_surrogate(text: str) -> bool:
@@ -160,7 +197,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     from cyclopts import CycloptsError
 
     arguments = list(sys.argv[1:] if argv is None else argv)
-    _arguments[:] = arguments
+    invoked.arguments = tuple(arguments)
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="backslashreplace")  # a terminal that cannot show a script is no reason to fail
@@ -173,7 +210,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         )
         return USAGE
     try:
-        result = application(arguments)(arguments)
+        return _run(arguments)
     except CycloptsError as error:
         _advise(error)
         return USAGE
@@ -184,15 +221,30 @@ def main(argv: Sequence[str] | None = None) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return OK
     except Exception as error:
-        from carb_cli.display import safe
-        from carb_data import CarbError
-
-        if isinstance(error, CarbError):
-            message = str(error)
-        elif isinstance(error, OSError) and error.filename is not None:
-            message = f"{error.filename}: {error.strerror}."
-        else:
+        message = _mistake(error)
+        if message is None:
             raise
-        sys.stderr.write(f"error: {safe(message)}\n")
+        sys.stderr.write(f"error: {message}\n")
         return USAGE
+
+
+def _run(arguments: Sequence[str]) -> int:
+    rest, files, invoked.quiet = _for_every_command(arguments)
+    if files:
+        from carb_data import cultures
+
+        cultures.add(*files)
+    result = application(rest)(rest)
     return result if isinstance(result, int) else OK
+
+
+def _mistake(error: Exception) -> str | None:
+    """What to say of a mistake that the user can correct; null for any other error."""
+    from carb_cli.display import safe
+    from carb_data import CarbError
+
+    if isinstance(error, CarbError):
+        return safe(str(error))
+    if isinstance(error, OSError) and error.filename is not None:
+        return safe(f"{error.filename}: {error.strerror}.")
+    return None

@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 
 Several = Parameter(negative=(), consume_multiple=True, show_default=False)
 """An option that takes several values, after one another or by being repeated."""
+Flag = Annotated[bool, Parameter(negative=(), show_default=False)]
+"""A switch that is off unless it is given."""
 Json = Annotated[bool, Parameter(name="--json", negative=(), show_default=False, help="Print the result as JSON.")]
 Quiet = Annotated[bool, Parameter(name=["--quiet", "-q"], negative=(), show_default=False, help="Show no progress.")]
 CultureFile = Annotated[

@@ -13,6 +13,7 @@ from rich.table import Column
 
 from carb_cli.display import notes, safe
 from carb_cli.labels import labels
+from carb_cli.main import invoked
 
 WIDE = 110
 """Columns from which there is room for a bar."""
@@ -25,8 +26,8 @@ Report = Callable[[str, int, int, str], None]
 
 @contextmanager
 def progress(quiet: bool = False) -> Iterator[Report]:
-    """Progress of named tasks: bars on a terminal, a plain line every two seconds otherwise."""
-    if quiet:
+    """Progress of named tasks: bars on a terminal, a plain line every two seconds otherwise; none with --quiet."""
+    if quiet or invoked.quiet:
         yield lambda _task, _done, _total, _detail: None
     elif notes.is_terminal and not notes.is_dumb_terminal:
         with _bars() as show:

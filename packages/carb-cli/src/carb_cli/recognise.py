@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 from urllib.parse import quote, urlsplit
 
 from carb_data import CarbError
@@ -14,7 +14,6 @@ from carb_data.models import Frozen
 from carb_scorers.known import find
 from carb_scorers.spec import kinds
 
-Kind = Literal["classifier", "judge", "implicit"]
 _SPEC = re.compile(r"(?:[^=:?#]+=)?([a-z][a-z0-9_-]*):")
 _HEADS = ("ForSequenceClassification", "RewardModel", "ForReward", "ForRewardModel")
 _WRITERS = ("ForCausalLM", "LMHeadModel", "ForConditionalGeneration")
@@ -29,14 +28,13 @@ class Recognised(Frozen):
     """What in the model says so, as a sentence."""
 
 
-def recognise(model: str, kind: Kind | None = None) -> Recognised:
+def recognise(model: str) -> Recognised:
     """Say which scorer fits a model.
 
     Args:
         model: A folder, a hub id ``owner/name``, a published model's short name (``carb models``), the address
             of a server that speaks OpenAI's API (``http://127.0.0.1:8000/v1``), or a spec string, which is taken as it
             is.
-        kind: The kind of scorer. ``None`` reads it from the model's configuration.
 
     Raises:
         CarbError: There is no such model, or its configuration does not say what it is.
@@ -45,11 +43,9 @@ def recognise(model: str, kind: Kind | None = None) -> Recognised:
         return Recognised(spec=model, why="You said how to ask it.")
     if urlsplit(model).scheme in ("http", "https"):
         return _server(model)
-    if kind is None and not Path(model).expanduser().exists() and (found := find(model)) is not None:
+    if not Path(model).expanduser().exists() and (found := find(model)) is not None:
         own = " It needs code of its own: add trust_remote_code=true to the spec." if found.remote_code else ""
         return Recognised(spec=found.spec(), why=f"It is the published {found.kind} {found.id}.{own}")
-    if kind is not None:
-        return _as(kind, model, "You said what it is.")
     config, has_template = _configuration(model)
     architectures = [str(name) for name in config.get("architectures") or ()]
     named = ", ".join(architectures) or "no architecture"
@@ -63,11 +59,11 @@ def recognise(model: str, kind: Kind | None = None) -> Recognised:
         )
     raise CarbError(
         f"The configuration of '{model}' names {named}, which says neither classifier nor language model. Say what it "
-        f"is with --kind classifier, judge or implicit, or write a spec such as classifier:{model}."
+        f"is: classifier:{model}, judge:{model} or implicit:{model}?ref=none."
     )
 
 
-def _as(kind: Kind, model: str, why: str) -> Recognised:
+def _as(kind: str, model: str, why: str) -> Recognised:
     return Recognised(spec=f"{kind}:{model}" + ("?ref=none" if kind == "implicit" else ""), why=why)
 
 

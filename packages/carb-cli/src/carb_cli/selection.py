@@ -1,21 +1,48 @@
-"""Which sets a run scores."""
+"""Which sets a command scores."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
+from typing import Annotated
 
+from cyclopts import Parameter
+from pydantic import ConfigDict
+
+from carb_cli.options import Several
 from carb_data import BonSet, CarbError, Dataset, is_main, load
 from carb_data import cultures as registry
+from carb_data.models import Frozen
 
 
-def select(
-    data: Sequence[str],
-    *,
-    limit: int | None = None,
-    cultures: Sequence[str] = (),
-    domains: Sequence[str] = (),
-    perturbed: bool = True,
-) -> Dataset:
+@Parameter(name="*")
+class SetOptions(Frozen):
+    """Options that say which sets of the data are scored."""
+
+    model_config = ConfigDict(use_attribute_docstrings=True)
+
+    limit: int | None = None
+    """Score only this many sets, spread evenly over cultures, languages and domains. Default: all."""
+    cultures: Annotated[tuple[str, ...], Several] = ()
+    """Score only the sets about these cultures; may be repeated. Default: all."""
+    domains: Annotated[tuple[str, ...], Several] = ()
+    """Score only the sets of these domains; may be repeated. Default: all."""
+    perturbed: bool = False
+    """Score the perturbed texts too: more calls, and a section on robustness in the report."""
+
+    def arguments(self) -> list[str]:
+        """These options as they are written on a command line; those with their default value are left out."""
+        given: list[str] = [] if self.limit is None else ["--limit", str(self.limit)]
+        for name in ("cultures", "domains"):
+            if values := getattr(self, name):
+                given += [f"--{name}", *values]
+        return [*given, "--perturbed"] if self.perturbed else given
+
+
+EVERY_SET = SetOptions()
+
+
+def select(data: Sequence[str], options: SetOptions = EVERY_SET) -> Dataset:
     """Load data sets and narrow them down.
 
     Raises:
@@ -24,18 +51,21 @@ def select(
     dataset = Dataset(item for name in data for item in load(name))
     if not len(dataset):
         raise CarbError(f"{' and '.join(data)} {'holds' if len(data) == 1 else 'hold'} no sets.")
-    if cultures or domains:
-        dataset = _narrowed(dataset, cultures, domains)
-    if limit is not None:
-        dataset = spread(dataset, limit)
-    if not perturbed:
-        dataset = Dataset(item.model_copy(update={"perturbed": ()}) for item in dataset)
+    if options.cultures or options.domains:
+        dataset = _narrowed(dataset, options.cultures, options.domains)
+    if options.limit is not None:
+        dataset = spread(dataset, options.limit)
     if not len(dataset):
         raise CarbError(
             "No sets are left to score; loosen --limit, --cultures or --domains. A family of mirrored sets counts "
             "for a culture whose language it is in."
         )
-    return dataset
+    return dataset if options.perturbed else without_perturbed(dataset)
+
+
+def without_perturbed(dataset: Dataset) -> Dataset:
+    """The same sets without their perturbed texts."""
+    return Dataset(item.model_copy(update={"perturbed": ()}) for item in dataset)
 
 
 def reviewable(data: str, cultures: Sequence[str] = (), languages: Sequence[str] = ()) -> Dataset:
@@ -51,7 +81,7 @@ def reviewable(data: str, cultures: Sequence[str] = (), languages: Sequence[str]
     Raises:
         CarbError: nothing is left, or a culture is unknown.
     """
-    dataset = select((data,))
+    dataset = select((data,), SetOptions(perturbed=True))
     wanted = dataset.filter(cultures=set(cultures)) if cultures else dataset
     kept = Dataset(item for item in wanted if _reads(item, cultures, languages))
     if not len(kept):
@@ -76,27 +106,32 @@ def _narrowed(dataset: Dataset, cultures: Sequence[str], domains: Sequence[str])
 
 
 def spread(dataset: Dataset, limit: int) -> Dataset:
-    """The first sets of each culture and domain in turn, until there are ``limit``; in the original order.
+    """At most ``limit`` sets, spread evenly over cultures, languages and domains; in the original order.
 
-    A country's culture counts as the one into which it rolls up. A family of mirrored sets stays whole: it is taken
-    where there is room for all of its sets, and counts for the culture of its first set that is not a mirror.
+    The sets are taken in turns. A turn takes one set of each culture in each of its languages, and the domain changes
+    from culture to culture and from turn to turn, so that a few sets hold many languages and all domains. A country's
+    culture counts as the one into which it rolls up. A family of mirrored sets stays whole: it is taken where there is
+    room for all of its sets, and counts for its first set that is not a mirror.
     """
     if limit < 1:
         raise CarbError(f"--limit must be at least 1, got {limit}.")
-    units: dict[str, list[int]] = {}
-    for place, item in enumerate(dataset):
-        units.setdefault(f"family:{item.family}" if item.family else f"set:{item.id}", []).append(place)
     items = list(dataset)
-    seen: dict[tuple[str, str], int] = {}
+    units: dict[str, list[int]] = {}
+    for place, item in enumerate(items):
+        units.setdefault(f"family:{item.family}" if item.family else f"set:{item.id}", []).append(place)
+    cultures: dict[tuple[str, str], int] = {}
+    domains: dict[str, int] = {}
+    taken: Counter[tuple[int, int]] = Counter()
     keyed = []
     for places in units.values():
         first = next((items[p] for p in places if is_main(items[p].culture, items[p].language)), items[places[0]])
-        culture = registry.root(first.culture).id if first.culture in registry else first.culture
-        group = (culture, str(first.domain))
-        seen[group] = seen.get(group, 0) + 1
-        keyed.append((seen[group], places[0], places))
+        root = registry.root(first.culture).id if first.culture in registry else first.culture
+        culture = cultures.setdefault((root, first.language), len(cultures))
+        domain = domains.setdefault(str(first.domain), len(domains))
+        keyed.append((taken[culture, domain], domain, culture, places))
+        taken[culture, domain] += 1
     kept: set[int] = set()
-    for _, _, places in sorted(keyed):
+    for *_, places in sorted((n, (domain - culture) % len(domains), culture, p) for n, domain, culture, p in keyed):
         if len(kept) + len(places) <= limit:
             kept.update(places)
     return Dataset(item for place, item in enumerate(items) if place in kept)

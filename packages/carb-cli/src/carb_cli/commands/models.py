@@ -11,13 +11,12 @@ import polars as pl
 from pydantic import ValidationError
 
 from carb_cli import display
-from carb_cli.commands.run import score
-from carb_cli.config import RunConfig
 from carb_cli.display import percent
 from carb_cli.main import FAILED, INTERRUPTED, OK
-from carb_cli.options import Json, Quiet
+from carb_cli.options import Json
 from carb_cli.output import print_json
 from carb_cli.runs import scores_of
+from carb_cli.scoring import score
 from carb_data import BonSet, CarbError, Dataset, Domain, Kind, Provenance, Response, Role
 from carb_data.models import Frozen
 from carb_data.options import closest
@@ -51,7 +50,6 @@ def models(
     scorer: str | None = None,
     out: Path | None = None,
     json: Json = False,
-    quiet: Quiet = False,
 ) -> int:
     """List published reward models and the forms in which judges are asked; show one; test published figures.
 
@@ -95,7 +93,7 @@ def models(
     if check is None:
         print_json(_facts(model)) if json else _show(model)
         return OK
-    return _check(model, check, scorer or model.spec(), out or Path("runs") / f"check-{model.name}", json, quiet)
+    return _check(model, check, scorer or model.spec(), out or Path("runs") / f"check-{model.name}", json)
 
 
 def _facts(model: KnownModel) -> dict[str, Any]:
@@ -169,12 +167,12 @@ def _licence(row: Mapping[str, Any]) -> str:
     return "not found" if row["licence"] is None else f"{row['licence']}{'' if row['licence_source'] else '?'}"
 
 
-def _check(model: KnownModel, place: Path, spec: str, out: Path, json: bool, quiet: bool) -> int:
+def _check(model: KnownModel, place: Path, spec: str, out: Path, json: bool) -> int:
     published = {k: v for k, v in model.scores.get("rewardbench2", {}).items() if k not in ("average", "ties")}
     if not published:
         raise CarbError(f"No RewardBench 2 figures of '{model.id}' are known. `carb models` shows who has some.")
     dataset = _rewardbench2(place)
-    if score(RunConfig(data=(str(place),), scorer=(spec,), out=out), dataset, quiet=quiet) is None:
+    if score([str(place)], dataset, [spec], out) is None:
         return INTERRUPTED
     figures = _figures(dataset, out, published)
     agree = sum(figure.agrees for figure in figures)

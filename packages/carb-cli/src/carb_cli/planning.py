@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
-from typing import Literal
-
-from pydantic import Field
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
 
 from carb_cli import display
-from carb_cli.config import RunConfig
 from carb_cli.labels import labels
-from carb_cli.output import Output, OutputPart, counts
 from carb_data import BonSet, CarbError, Dataset
+from carb_data.models import Frozen
 from carb_scorers.spec import ParsedSpec, parse_spec, provider
 
 BYTES_PER_TOKEN = 4
@@ -23,24 +20,23 @@ OUTPUT_TOKENS = 512
 """Tokens that a judge who writes may write in a call, where the spec sets no ``max_tokens``."""
 
 
-class ScorerPlan(OutputPart):
+class ScorerPlan(Frozen):
     """What one scorer would do. Numbers are null for kinds whose way of working is not known here."""
 
     scorer: str
-    calls: int | None
+    calls: int | None = None
     """Forward passes of a local model, or requests to a server."""
-    input_tokens: int | None
+    input_tokens: int | None = None
     """Estimated number of input tokens."""
-    output_tokens: int | None
+    output_tokens: int | None = None
     """Largest number of output tokens, for models that write."""
-    cost: float | None
-    """Estimate, in the currency of the price; null without a price and for models that run here."""
+    cost: float | None = None
+    """Estimate, in the currency of the spec's ``price_in`` and ``price_out`` (per million tokens); null without."""
 
 
-class RunPlan(Output):
-    """Output of ``carb run --dry-run --json``."""
+class RunPlan(Frozen):
+    """What ``--dry-run`` prints."""
 
-    schema_: Literal["carb.run.plan/1"] = Field(default="carb.run.plan/1", alias="schema")
     data: tuple[str, ...]
     fingerprint: str
     sets: int
@@ -50,8 +46,6 @@ class RunPlan(Output):
     cultures: dict[str, int]
     domains: dict[str, int]
     scorers: tuple[ScorerPlan, ...]
-    cost: float | None
-    """Sum over the scorers that have one."""
 
     def show(self) -> None:
         """Print for people."""
@@ -68,40 +62,43 @@ class RunPlan(Output):
         columns = ["scorer", "calls", "input tokens", "output tokens", "cost"]
         short = labels(s.scorer for s in self.scorers)
         rows = [
-            (short[s.scorer], _n(s.calls), _n(s.input_tokens), _n(s.output_tokens), _money(s.cost))
+            (short[s.scorer], _n(s.calls), _n(s.input_tokens), _n(s.output_tokens), display.number(s.cost))
             for s in self.scorers
         ]
         display.table("Scorers", columns, rows, right=columns[1:])
         display.say(
-            f"Tokens are estimated at {BYTES_PER_TOKEN} bytes of UTF-8 each; output is what may be written at most."
+            f"Tokens are estimated at {BYTES_PER_TOKEN} bytes of UTF-8 each; output is what may be written at most. "
+            "Cost: in the currency of price_in and price_out (per million tokens) of a spec with backend=openai."
         )
-        if self.cost is not None:
-            display.say(f"Cost of the paid APIs: about {self.cost:,.2f} in the currency of the price.")
+
+    def sentence(self) -> str | None:
+        """What the models will be asked and what that costs; null where only baselines score."""
+        asked = [scorer for scorer in self.scorers if scorer.calls]
+        if not asked:
+            return None
+        calls, tokens = (sum(getattr(s, name) or 0 for s in asked) for name in ("calls", "input_tokens"))
+        costs = [scorer.cost for scorer in asked if scorer.cost is not None]
+        price = f" and cost about {sum(costs):,.2f}" if costs else ""
+        return f"That takes {calls:,} calls of the model, with about {tokens:,} tokens to read{price}."
 
 
-def plan_run(
-    wanted: RunConfig, dataset: Dataset, *, price_in: float | None = None, price_out: float | None = None
-) -> RunPlan:
+def plan_run(data: Sequence[str], dataset: Dataset, scorers: Sequence[str]) -> RunPlan:
     """Plan a run.
 
     Args:
-        wanted: the options of the run.
+        data: names of the data sets.
         dataset: the sets to score, after all filters.
-        price_in: price of a million input tokens of a paid API; null means that no cost is shown.
-        price_out: price of a million output tokens of a paid API; null means that no cost is shown.
+        scorers: the scorers' specs.
     """
-    scorers = tuple(_plan_scorer(parse_spec(name), dataset, price_in, price_out) for name in wanted.scorer)
-    costs = [scorer.cost for scorer in scorers if scorer.cost is not None]
     return RunPlan(
-        data=wanted.data,
+        data=tuple(data),
         fingerprint=dataset.fingerprint,
         sets=len(dataset),
         responses=sum(len(item.responses) for item in dataset),
         perturbed=sum(len(item.perturbed) for item in dataset),
-        cultures=counts(item.culture for item in dataset),
-        domains=counts(str(item.domain) for item in dataset),
-        scorers=scorers,
-        cost=sum(costs) if costs else None,
+        cultures=_counts(item.culture for item in dataset),
+        domains=_counts(str(item.domain) for item in dataset),
+        scorers=tuple(_plan_scorer(parse_spec(spec), dataset) for spec in scorers),
     )
 
 
@@ -110,12 +107,12 @@ def tokens(text: str) -> int:
     return -(-len(text.encode("utf-8", "replace")) // BYTES_PER_TOKEN)
 
 
-def _plan_scorer(spec: ParsedSpec, dataset: Dataset, price_in: float | None, price_out: float | None) -> ScorerPlan:
+def _plan_scorer(spec: ParsedSpec, dataset: Dataset) -> ScorerPlan:
     provider(spec.kind)  # an unknown kind is a mistake that a plan should find
     if spec.kind == "baseline":
-        return ScorerPlan(scorer=str(spec), calls=0, input_tokens=0, output_tokens=0, cost=None)
+        return ScorerPlan(scorer=spec.name, calls=0, input_tokens=0, output_tokens=0)
     if spec.kind not in ("classifier", "implicit", "judge", "think"):
-        return ScorerPlan(scorer=str(spec), calls=None, input_tokens=None, output_tokens=None, cost=None)
+        return ScorerPlan(scorer=spec.name)
     calls = input_tokens = 0
     for number, size in _calls(spec, dataset):
         calls += number
@@ -123,14 +120,14 @@ def _plan_scorer(spec: ParsedSpec, dataset: Dataset, price_in: float | None, pri
     writes = spec.kind == "think" or (spec.kind == "judge" and spec.options.get("read") == "generate")
     longest = _number(spec, "max_tokens", OUTPUT_TOKENS)
     output_tokens = calls * (int(longest or 0) if writes else int(spec.kind == "judge"))
-    prices = _number(spec, "price_in", price_in), _number(spec, "price_out", price_out)
+    prices = _number(spec, "price_in"), _number(spec, "price_out")
     cost = None
     if spec.options.get("backend") == "openai" and prices != (None, None):
         cost = (input_tokens * (prices[0] or 0.0) + output_tokens * (prices[1] or 0.0)) / 1e6
-    return ScorerPlan(scorer=str(spec), calls=calls, input_tokens=input_tokens, output_tokens=output_tokens, cost=cost)
+    return ScorerPlan(scorer=spec.name, calls=calls, input_tokens=input_tokens, output_tokens=output_tokens, cost=cost)
 
 
-def _number(spec: ParsedSpec, option: str, default: float | None) -> float | None:
+def _number(spec: ParsedSpec, option: str, default: float | None = None) -> float | None:
     """An option of a spec as a number.
 
     Raises:
@@ -151,7 +148,7 @@ def _calls(spec: ParsedSpec, dataset: Dataset) -> Iterator[tuple[int, int]]:
     mode = "pairwise" if spec.kind == "think" else spec.options.get("mode", "listwise")
     compares = spec.kind == "think" or (spec.kind == "judge" and mode != "pointwise")
     orders = spec.options.get("orders", "both" if mode == "pairwise" else "one")
-    each = 1 if spec.kind == "judge" and orders == "one" else 2 if spec.kind == "judge" else 1
+    each = 2 if spec.kind == "judge" and orders != "one" else 1
     if spec.kind == "implicit":
         each = 1 if spec.options.get("ref", "none") == "none" else 2
     for item in dataset:
@@ -177,13 +174,14 @@ def _shown_together(item: BonSet) -> Iterator[list[int]]:
         yield list({**sizes, variant.original: tokens(variant.text)}.values())
 
 
+def _counts(values: Iterable[str]) -> dict[str, int]:
+    """How often each value is there, in the order of the values."""
+    return dict(sorted(Counter(values).items()))
+
+
 def _listed(numbers: dict[str, int]) -> str:
     return ", ".join(f"{name} {number}" for name, number in numbers.items())
 
 
 def _n(value: int | None) -> str:
     return "unknown" if value is None else f"{value:,}"
-
-
-def _money(value: float | None) -> str:
-    return "" if value is None else f"{value:,.2f}"
