@@ -59,7 +59,7 @@ def make(wanted: Wanted, work: Path) -> None:
     some = ("--cultures", *wanted.cultures) if wanted.cultures else ()
     limit = () if wanted.limit is None else ("--limit", str(wanted.limit))
     out = f"runs/{wanted.name}"
-    how = ("--no-perturbed", "--window", "16")  # an interruption loses no more sets than a window holds
+    how = ("--window", "16")  # an interruption loses no more sets than a window holds
     run = ("carb", "run", "--data", wanted.data, "--scorer", *wanted.scorers, *some, *limit, *how, "--out", out)
     add = ("carb", "results", "add", out, "--out", str(PACKAGED), "--replace", "--trained-on", "no")
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}

@@ -144,7 +144,7 @@ def of_the_run(sets: Dataset, folder: Path) -> dict[str, Any]:
     """Scores of a run of the baselines, after a first part of it; and the report's cells."""
     data, out = folder / "sets.jsonl", folder / "run"
     sets.save(data)
-    command = ["run", "--data", str(data), "--out", str(out), "--scorer", *SCORERS]
+    command = ["run", "--data", str(data), "--perturbed", "--out", str(out), "--scorer", *SCORERS]
     assert main(command) == 0
     table = pl.read_parquet(out / "scores.parquet").sort("scorer", "item_id", "response_id")
     assert main(command) == 0

@@ -40,9 +40,6 @@ def data_file(tmp_path: Path) -> Path:
 def finished_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A finished run of three baselines on a part of the seed."""
     folder = tmp_path_factory.mktemp("runs") / "first"
-    arguments = [part for name in BASELINES for part in ("--scorer", name)]
-    code = main(
-        ["run", "--data", "carb-seed@1", "--limit", "80", *arguments, "--out", str(folder), "--quiet", "--json"]
-    )
-    assert code == 0
+    data = ["--data", "carb-seed@1", "--limit", "80", "--perturbed"]
+    assert main(["run", *data, "--scorer", *BASELINES, "--out", str(folder), "--quiet", "--json"]) == 0
     return folder

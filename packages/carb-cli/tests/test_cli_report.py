@@ -385,7 +385,7 @@ def test_differences_have_a_minus_sign_and_no_negative_zero() -> None:
 
 
 def test_a_choice_of_a_variety_has_the_cells_of_its_row(carb: Carb, tmp_path: Path) -> None:
-    run = ("run", "--data", "carb-seed@2", "--limit", "20", "--no-perturbed", "--scorer", "baseline:length")
+    run = ("run", "--data", "carb-seed@2", "--limit", "20", "--scorer", "baseline:length")
     assert carb(*run, "--out", tmp_path / "run").code == 0
     runs = read_runs([tmp_path / "run"])
     found = content(runs)

@@ -9,13 +9,14 @@ import sys
 from collections import Counter
 from pathlib import Path
 
-import polars as pl
 import pytest
 
 from carb_cli import main as main_module
 from carb_cli.progress import Rates, duration, progress
-from carb_cli.selection import select, spread
-from carb_data import BonSet, CarbError, Dataset, ScoreTable, load
+from carb_cli.selection import SetOptions, select, spread
+from carb_data import BonSet, CarbError, Dataset, Response, ScoreTable, load
+from carb_scorers import ScoreRequest, ScoreResult
+from carb_scorers.baselines import TextRule
 from cli_helpers import Carb, small_dataset, small_set
 
 
@@ -50,31 +51,6 @@ def test_piped_progress_is_plain_lines(carb: Carb, data_file: Path, tmp_path: Pa
     assert "0 errors" in ended.err
 
 
-def test_what_perturbed_texts_cost_is_said_before_paying(carb: Carb, tmp_path: Path) -> None:
-    spec = "judge:m?backend=openai&url=http://127.0.0.1:9/v1"
-    common = [
-        "run",
-        "--data",
-        "carb-seed@1",
-        "--limit",
-        40,
-        "--scorer",
-        spec,
-        "--out",
-        tmp_path / "r",
-        "--dry-run",
-        "--json",
-    ]
-    planned = carb(*common)
-    calls = planned.json["scorers"][0]["calls"]
-    assert f"A judge gets {calls} requests for these 40 sets" in planned.err
-    free = [given if given != spec else "baseline:length" for given in common]
-    assert carb(*free).err == "", "baselines ask nobody"
-    without = carb(*common, "--no-perturbed")
-    assert without.json["scorers"][0]["calls"] == 40 < calls
-    assert without.err == ""
-
-
 def test_progress_without_a_total_ends_with_its_last_state(capsys: pytest.CaptureFixture[str]) -> None:
     with progress() as report:
         for built in range(199):
@@ -100,7 +76,7 @@ def test_several_data_sets(carb: Carb, data_file: Path, tmp_path: Path) -> None:
 
 
 def test_filters(carb: Carb, tmp_path: Path) -> None:
-    only = ("--cultures", "thai", "korean", "--domains", "values", "--limit", 6, "--no-perturbed")
+    only = ("--cultures", "thai", "korean", "--domains", "values", "--limit", 6)
     carb("run", "--data", "carb-seed@1", "--scorer", "baseline:length", *only, "--out", tmp_path / "r")
     frame = ScoreTable.load(tmp_path / "r" / "scores.parquet").frame
     assert frame["item_id"].n_unique() == 6
@@ -109,13 +85,28 @@ def test_filters(carb: Carb, tmp_path: Path) -> None:
     assert frame["perturbation"].null_count() == frame.height
 
 
-@pytest.mark.parametrize("limit", [1, 7, 40, 440, 1000])
-def test_limit_is_spread_evenly(limit: int) -> None:
-    kept = spread(load("carb-seed@1"), limit)
-    assert len(kept) == min(limit, 440)
-    sizes = pl.DataFrame([(i.culture, str(i.domain)) for i in kept], orient="row").group_by(pl.all()).len()["len"]
-    groups = [*sizes, *[0] * (40 - len(sizes))]
-    assert max(groups) - min(groups) <= 1
+@pytest.mark.parametrize("limit", [1, 5, 20, 200])
+def test_limit_is_spread_evenly_over_cultures_languages_and_domains(limit: int) -> None:
+    """Cultures and domains come in blocks, as in a file: a few sets hold as many of each as they can."""
+    cultures = {"japanese": ("ja",), "german": ("de",), "thai": ("th", "en"), "korean": ("ko",)}
+    places = [(culture, language) for culture, languages in cultures.items() for language in languages]
+    sets = [
+        small_set(1, id=f"{place}-{domain}-{n}", culture=place[0], language=place[1], domain=domain)
+        for place in places
+        for domain in ("commonsense", "values", "safety", "linguistics")
+        for n in range(10)
+    ]
+    kept = spread(Dataset(sets), limit)
+    assert len(kept) == limit
+    for counted in (Counter((i.culture, i.language) for i in kept), Counter(str(i.domain) for i in kept)):
+        most = 5 if len(next(iter(counted))) == 2 else 4
+        assert max(counted.values()) - (min(counted.values()) if len(counted) == most else 0) <= 1
+
+
+def test_few_sets_of_the_seed_hold_many_languages() -> None:
+    seed = load("carb-seed")
+    assert len({item.language for item in spread(seed, 8)}) == 2, "two families"
+    assert len({item.language for item in spread(seed, 80)}) == 10
 
 
 def test_rates_do_not_count_what_was_done_before() -> None:
@@ -173,11 +164,18 @@ def test_a_culture_has_its_mirrors_with_it(tmp_path: Path) -> None:
     other = small_set(50, culture="lao", language="th")
     Dataset([*map(_mirrored, range(8)), other, small_set(51, culture="japanese")]).save(tmp_path / "d.jsonl")
     path = str(tmp_path / "d.jsonl")
-    assert {item.culture for item in select([path], cultures=["thai"])} == {"thai", "lao", "cambodian", "burmese"}
-    assert len(select([path], cultures=["thai"])) == 8
-    assert [item.id for item in select([path], cultures=["lao"])] == ["set-50"]  # a mirror alone is no set of its own
+    assert {item.culture for item in select([path], SetOptions(cultures=("thai",)))} == {
+        "thai",
+        "lao",
+        "cambodian",
+        "burmese",
+    }
+    assert len(select([path], SetOptions(cultures=("thai",)))) == 8
+    assert [item.id for item in select([path], SetOptions(cultures=("lao",)))] == [
+        "set-50"
+    ]  # a mirror alone is no set of its own
     with pytest.raises(CarbError, match="Did you mean"):
-        select([path], cultures=["thia"])
+        select([path], SetOptions(cultures=("thia",)))
 
 
 def test_a_limit_keeps_families_whole() -> None:
@@ -191,3 +189,36 @@ def test_a_limit_keeps_families_whole() -> None:
         assert set(counted.values()) <= {4}
     assert len(spread(dataset, 30)) == 18
     assert len(spread(dataset, 9)) == 9
+
+
+def test_a_folder_says_that_only_the_perturbed_texts_are_different(carb: Carb, tmp_path: Path) -> None:
+    changed = Response(id="p", text="right answer!", role="chosen", language="en", perturbation="RP", original="r0")
+    Dataset([small_set(n, perturbed=(changed,)) for n in range(4)]).save(tmp_path / "d.jsonl")
+    command = ["run", "--data", tmp_path / "d.jsonl", "--scorer", "baseline:length", "--out", tmp_path / "r"]
+    assert carb(*command).code == 0
+    ended = carb(*command, "--perturbed")
+    assert ended.code == 2
+    assert "holds a run of the same sets without perturbed texts. To go on with it, leave --perturbed out" in ended.err
+    assert carb(*command, "--perturbed", "--fresh").code == 0
+    assert "sets with perturbed texts. To go on with it, add --perturbed" in carb(*command).err
+    assert "another data set" in carb(*command, "--limit", 2).err
+
+
+def test_a_scorer_without_any_score_has_no_verdict(
+    carb: Carb, data_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given = TextRule.score
+
+    async def fail(self: TextRule, requests: list[ScoreRequest]) -> list[ScoreResult]:
+        if self.spec.name == "mine":
+            raise RuntimeError("no memory")
+        return await given(self, requests)
+
+    monkeypatch.setattr(TextRule, "score", fail)
+    spec = "mine=baseline:length"
+    ended = carb("run", "--data", data_file, "--scorer", spec, "--out", tmp_path / "r")
+    assert ended.code == 1
+    assert "mine: no scores, every set failed" in ended.out
+    evaluated = carb("eval", spec, data_file, "--no-open", "--out", tmp_path / "e")
+    assert evaluated.code == 1
+    assert "chance" not in evaluated.out.partition("\n\n")[0]

@@ -142,7 +142,7 @@ def test_nothing_left_to_score(run, tmp_path: Path) -> None:
 def test_limit_below_one(run) -> None:
     clear(
         run("carb-seed@1", "baseline:length", "--limit", 0),
-        "--limit: Input should be greater than or equal to 1, got 0",
+        "--limit must be at least 1, got 0",
     )
 
 
@@ -218,18 +218,6 @@ def test_texts_of_no_size(carb: Carb, finished_run: Path, tmp_path: Path, size: 
     clear(carb("results", "site", finished_run, f"--texts={size}", "--out", tmp_path / "site"), "--texts", size)
 
 
-@pytest.mark.parametrize("price", ["nan", "-3"])
-def test_prices_that_are_none(carb: Carb, data_file: Path, tmp_path: Path, price: str) -> None:
-    scorer = "judge:some-model?backend=openai&url=http://127.0.0.1:1/v1"
-    clear(
-        carb(
-            "run", "--data", data_file, "--scorer", scorer, "--out", tmp_path / "r", "--dry-run", f"--price-in={price}"
-        ),
-        "price_in",
-        price,
-    )
-
-
 def test_data_without_sets(run, tmp_path: Path) -> None:
     (tmp_path / "empty.jsonl").touch()
     clear(run(tmp_path / "empty.jsonl"), "empty.jsonl holds no sets")
@@ -246,4 +234,4 @@ def test_a_terminal_of_no_width_shows_all(finished_run: Path) -> None:
 
 
 def test_values_without_the_name_of_their_option(carb: Carb) -> None:
-    clear(carb("run", "carb-seed", "baseline:length"), "Unused Tokens", "such as --data FILE")
+    clear(carb("run", "carb-seed", "baseline:length"), "--data requires an argument", "such as --data FILE")

@@ -43,7 +43,7 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def ran(carb: Carb, data: str, out: str, *scorers: str, limit: int | None = None) -> dict[str, Any]:
     some = () if limit is None else ("--limit", str(limit))
-    ended = carb("run", "--data", data, *some, "--no-perturbed", "--scorer", *scorers, "--out", out, "--quiet")
+    ended = carb("run", "--data", data, *some, "--scorer", *scorers, "--out", out, "--quiet")
     assert ended.code == 0, ended
     return carb("report", out, "--json", "-").json
 
@@ -64,14 +64,14 @@ def test_a_reference_has_what_its_scorer_earns_on_the_same_sets_and_can_be_left_
 
 
 def test_a_reference_that_failed_on_sets_says_on_how_many(here: Path, carb: Carb) -> None:
-    english = ("--data", "carb-seed@2", "--cultures", "english", "--limit", "100", "--no-perturbed")
+    english = ("--data", "carb-seed@2", "--cultures", "english", "--limit", "100")
     assert carb("run", *english, "--scorer", "baseline:length", "--out", "mine", "--quiet").code == 0
     part = next(p for p in carb("report", "mine", "--json", "-").json["references"] if p["spec"]["kind"] == "think")
     failed = part["accuracy"]["errors"]
     assert 0 < failed < part["accuracy"]["n"]
     shown = " ".join(carb("report", "mine").out.split())  # a row, or lines where the terminal is narrow
     assert re.search(rf"{re.escape(part['name'])}.{{1,90}}\b{failed}\b", shown)
-    assert carb("site", "mine", "--out", "site").code == 0
+    assert carb("results", "site", "mine", "--out", "site").code == 0
     assert f"<small>{failed} failed</small>" in Path("site/index.html").read_text()
 
 
@@ -135,7 +135,7 @@ def test_results_that_come_with_the_package_can_be_named(here: Path, carb: Carb)
 
 def test_a_site_shows_what_comes_with_the_package_in_grey_and_out_of_the_ranks(here: Path, carb: Carb) -> None:
     shown = ran(carb, "carb-seed@2", "mine", "baseline:random?seed=7", limit=60)
-    assert carb("site", "mine", "--out", "site").code == 0
+    assert carb("results", "site", "mine", "--out", "site").code == 0
     index = (here / "site" / "index.html").read_text(encoding="utf-8")
     ranked, grey = index.split('<tbody class="reference">')
     assert "baseline:random" in ranked
@@ -150,7 +150,7 @@ def test_a_site_shows_what_comes_with_the_package_in_grey_and_out_of_the_ranks(h
 
 def test_a_site_says_which_of_its_rows_came_with_the_package(here: Path, carb: Carb) -> None:
     ran(carb, "carb-seed@2", "mine", "baseline:random?seed=7")
-    assert carb("site", "mine", "reference", "--out", "site").code == 0
+    assert carb("results", "site", "mine", "reference", "--out", "site").code == 0
     index = (here / "site" / "index.html").read_text(encoding="utf-8")
     marked = re.findall(r'<tr class="reference">.*?<bdi>(.*?)</bdi>', index)
     assert "baseline:length" in marked

@@ -182,10 +182,10 @@ def _is_surrogate(text: str) -> bool:
 
 def _advise(error: Exception) -> None:
     """Cyclopts has printed what is wrong; of values without a name it does not say what to do."""
-    from cyclopts import UnusedCliTokensError
+    from cyclopts import MissingArgumentError, UnusedCliTokensError
 
-    if isinstance(error, UnusedCliTokensError):
-        sys.stderr.write("Write the option's name before a value, such as --data FILE; --help lists the names.\n")
+    if isinstance(error, MissingArgumentError | UnusedCliTokensError):
+        sys.stderr.write("Write the option's name before a value, such as --data FILE; --help lists the options.\n")
 
 
 def main(argv: Sequence[str] | None = None) -> int:

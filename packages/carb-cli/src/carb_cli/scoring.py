@@ -1,10 +1,11 @@
-"""Scoring a data set into a run's folder, as ``carb run`` and ``carb eval`` do it: progress, Ctrl-C, and what to say."""
+"""Scoring into a run's folder, as ``carb run`` and ``carb eval`` do it: progress, Ctrl-C, and what is said."""
 
 from __future__ import annotations
 
 import asyncio
 import shlex
 from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -121,10 +122,10 @@ def _refuse_for_perturbed_texts(data: Sequence[str], out: Path, options: SetOpti
     if options is None or not (out / "run.json").is_file():
         return
     held = RunRecord.read(out).dataset.fingerprint
-    if select(data, options.model_copy(update={"perturbed": not options.perturbed})).fingerprint == held:
-        has, do = ("no ", "leave --perturbed out") if options.perturbed else ("", "add --perturbed")
+    if select(data, replace(options, perturbed=not options.perturbed)).fingerprint == held:
+        has, do = ("without", "leave --perturbed out") if options.perturbed else ("with", "add --perturbed")
         raise CarbError(
-            f"{out} holds a run of the same sets with {has}perturbed texts. To go on with it, {do}. Else choose another "
+            f"{out} holds a run of the same sets {has} perturbed texts. To go on with it, {do}. Else choose another "
             f"--out, or discard the old results with --fresh."
         )
 

@@ -4,22 +4,20 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Annotated
 
 from cyclopts import Parameter
-from pydantic import ConfigDict
 
 from carb_cli.options import Several
 from carb_data import BonSet, CarbError, Dataset, is_main, load
 from carb_data import cultures as registry
-from carb_data.models import Frozen
 
 
 @Parameter(name="*")
-class SetOptions(Frozen):
-    """Options that say which sets of the data are scored."""
-
-    model_config = ConfigDict(use_attribute_docstrings=True)
+@dataclass(frozen=True)
+class SetOptions:
+    """Options that say which sets of the data are scored. The command line shows their docstrings as help."""
 
     limit: int | None = None
     """Score only this many sets, spread evenly over cultures, languages and domains. Default: all."""

@@ -82,7 +82,8 @@ def eval_(
     asked = None if model is None else recognise(model)
     dataset = select([data], sets)
     scorers = QUICK if asked is None else (asked.spec, *(b for b in BASELINES if b != asked.spec))
-    folder = out or Path("runs") / "-".join(map(_slug, ("eval", model or "baselines", data, *sets.arguments())))
+    some = [part.removeprefix("--") for part in sets.arguments() if part not in ("--limit", "--cultures", "--domains")]
+    folder = out or Path("runs") / "-".join(map(_slug, ("eval", model or "baselines", data, *some)))
     plan = plan_run([data], dataset, scorers)
     if dry_run:
         print_json(plan.model_dump()) if json else plan.show()
@@ -118,9 +119,7 @@ def eval_(
     return exit_code(record)
 
 
-def _say_what_will_be_done(
-    asked: Recognised | None, scorers: Sequence[str], plan: RunPlan, sets: SetOptions
-) -> None:
+def _say_what_will_be_done(asked: Recognised | None, scorers: Sequence[str], plan: RunPlan, sets: SetOptions) -> None:
     data = plan.data[0]
     if asked is None:
         display.say(f"No model was named, so the surface baselines answer the {plan.sets:,} sets of {data}.")
