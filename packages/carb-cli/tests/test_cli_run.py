@@ -16,7 +16,7 @@ from carb_cli.progress import Rates, duration, progress
 from carb_cli.selection import SetOptions, select, spread
 from carb_data import BonSet, CarbError, Dataset, Response, ScoreTable, load
 from carb_scorers import ScoreRequest, ScoreResult
-from carb_scorers.baselines import TextRule
+from carb_scorers.baseline import TextRule
 from cli_helpers import Carb, small_dataset, small_set
 
 
