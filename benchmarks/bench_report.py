@@ -21,7 +21,7 @@ import polars as pl
 from carb_cli.report.content import Runs, content
 from carb_cli.report.page import render
 from carb_data import BonSet, Dataset, ScoreTable, load
-from carb_scorers.records import DatasetRecord, Machine, RunRecord, ScorerRecord
+from carb_scorers.run import DatasetRecord, Machine, RunRecord, ScorerRecord
 from carb_scorers.scorer import ScorerSpec, Usage
 
 

@@ -15,7 +15,7 @@ from browsers import FLAGS, HOW, artefacts, chromium
 from carb_cli import main
 from carb_data import BonSet, Dataset, Provenance, Response, load
 from carb_scorers import ScoreRequest, ScoreResult, ScorerSpec
-from carb_scorers.runs import run
+from carb_scorers.run import run
 from carb_scorers.scorer import Presentation
 
 sync_api = pytest.importorskip("playwright.sync_api", reason="needs playwright; `nox -s browser` installs it")

@@ -14,8 +14,7 @@ pytest.importorskip("transformers", reason="needs the extra carb-scorers[hf]")
 import tiny_models
 from carb_data import ScoreTable
 from carb_metrics import judge_bias
-from carb_scorers.presentations import read_presentations
-from carb_scorers.runs import run
+from carb_scorers.run import read_presentations, run
 from carb_scorers.testing import example_dataset
 
 

@@ -324,7 +324,7 @@ def test_a_run_that_was_interrupted_has_the_very_same_table(
     """To the last bit, also where items share passes: windows after a resume are those of a whole run."""
     import polars as pl
 
-    from carb_scorers.runs import run
+    from carb_scorers.run import run
     from carb_scorers.testing import example_dataset
 
     head = "SequenceClassification" if kind == "classifier" else "CausalLM"
@@ -358,7 +358,7 @@ def test_a_run_that_was_interrupted_has_the_very_same_table(
 
 def test_what_was_cut_is_counted_in_the_runs_record(base: Path, tmp_path: Path) -> None:
     from carb_data import Dataset
-    from carb_scorers.runs import run
+    from carb_scorers.run import run
     from carb_scorers.testing import example_dataset
 
     sets = [s.model_copy(update={"prompt": LONG}) if n == 1 else s for n, s in enumerate(example_dataset(3))]

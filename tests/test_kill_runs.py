@@ -60,7 +60,7 @@ import os, signal, sys
 from carb_cli import main
 
 left = int(sys.argv.pop(1))
-engine = ("runs.py", "journal.py", "folder.py", "evaluation.py", "records.py", "local.py", "parts.py")
+engine = ("execute.py", "journal.py", "evaluation.py", "record.py", "local_engine.py")
 
 def count(frame, event, argument):
     global left
@@ -72,7 +72,7 @@ def count(frame, event, argument):
 
 def trace(frame, event, argument):
     name = frame.f_code.co_filename
-    return count if "carb_scorers" in name and name.endswith(engine) else None
+    return count if ("carb_scorers" in name or "carb_data" in name) and name.endswith(engine) else None
 
 before = left
 sys.settrace(trace)

@@ -22,8 +22,8 @@ import ray
 
 from carb_data import CarbError, Dataset
 from carb_scorers import open_scorer
-from carb_scorers.engines import RayEngine
-from carb_scorers.runs import RunRecord, run
+from carb_scorers.run import RunRecord, run
+from carb_scorers.run.ray_engine import RayEngine
 from carb_scorers.testing import example_dataset
 
 # What Ray warns of is not ours to change.
@@ -80,8 +80,8 @@ import os, signal, sys
 from pathlib import Path
 import anyio
 from carb_data import Dataset
-from carb_scorers.engines import RayEngine
-from carb_scorers.runs import run
+from carb_scorers.run.ray_engine import RayEngine
+from carb_scorers.run import run
 
 data, spec, out, address = sys.argv[1:]
 

@@ -20,7 +20,7 @@ from carb_scorers import evaluate
 from carb_scorers.bon import collect, open_policy
 from carb_scorers.models.openai import OpenAIOptions, open_openai
 from carb_scorers.models.protocol import Choices, Continuation, Failure, Generation, Prompt, Writing
-from carb_scorers.runs import run
+from carb_scorers.run import run
 from carb_scorers.spec import read_options
 from small_models import model_folder
 from vllm_small import run as ask

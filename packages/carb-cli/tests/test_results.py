@@ -11,7 +11,7 @@ import pytest
 from carb_cli.results.entry import ENTRY, ROWS, Candidates, check, entries_of, found_in, read
 from carb_data import CarbError, Dataset, Votes, content_hash
 from carb_metrics import bon_accuracy
-from carb_scorers.records import RunRecord
+from carb_scorers.run import RunRecord
 from cli_helpers import Carb, small_dataset
 
 

@@ -87,13 +87,6 @@ def test_a_bad_item_does_not_cost_its_neighbours_their_scores() -> None:
     assert all(e.kind == "RuntimeError" and e.message == "this item is poison" for e in failed.values())
 
 
-def test_a_scorer_that_always_fails_is_not_asked_for_ever() -> None:
-    scorer = Fake(bad=range(40))
-    results = anyio.run(score_window, scorer, REQUESTS)
-    assert all(r.error is not None for r in results)
-    assert len(scorer.calls) < 25
-
-
 @given(st.sets(st.integers(0, 39), max_size=6), st.integers(1, 50), st.booleans())
 @settings(deadline=None, max_examples=40)
 def test_every_request_gets_one_result(bad: set[int], window: int, slow: bool) -> None:
@@ -106,9 +99,7 @@ def test_every_request_gets_one_result(bad: set[int], window: int, slow: bool) -
     anyio.run(go)
     assert sorted(r.request_id for r in found) == sorted(r.request_id for r in REQUESTS)
     failed = {r.request_id for r in found if r.error is not None}
-    assert {f"set-{b}" for b in bad} <= failed
-    if slow or len(bad) <= 2:
-        assert {f"set-{b}" for b in bad} == failed
+    assert {f"set-{b}" for b in bad} == failed
 
 
 def test_requests_in_flight_are_bounded_and_kept_as_they_come() -> None:
@@ -131,7 +122,7 @@ def test_what_was_scored_is_kept_when_a_mistake_or_ctrl_c_ends_it() -> None:
             self.error = error
 
         async def score(self, requests: Sequence[ScoreRequest]) -> list[ScoreResult]:
-            if len(self.calls) == 20:
+            if len(self.calls) >= 20:
                 raise self.error
             return await super().score(requests)
 

@@ -9,8 +9,8 @@ import pytest
 
 from carb_data import CarbError
 from carb_scorers import Presentation, ScoreRequest, ScoreResult, ScorerSpec
-from carb_scorers.presentations import SCHEMA, read_presentations
-from carb_scorers.runs import run
+from carb_scorers.run import read_presentations, run
+from carb_scorers.run.presentations import SCHEMA
 from carb_scorers.scorer import failed
 from carb_scorers.testing import example_dataset
 
@@ -86,7 +86,7 @@ def test_retried_and_torn_journals_count_once(tmp_path: Path) -> None:
     journal.write_bytes(content + b'[{"request_id": "set-1"')  # torn by an interruption
     assert read_presentations(tmp_path).equals(whole)
     journal.write_bytes(b"[1]\n" + content)
-    with pytest.raises(CarbError, match="is not the head of a journal"):
+    with pytest.raises(CarbError, match="does not say what the file holds"):
         read_presentations(tmp_path)
 
 

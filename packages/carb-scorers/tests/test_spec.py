@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from carb_data import CarbError, MissingExtraError, install_line
 from carb_data.models import Frozen
 from carb_scorers import ScorerSpec, open_scorer
-from carb_scorers.engines import RayEngine
 from carb_scorers.integrations import as_inspect_scorer
+from carb_scorers.run.ray_engine import RayEngine
 from carb_scorers.spec import (
     ENTRY_POINTS,
     ParsedSpec,

@@ -7,7 +7,7 @@ from pathlib import Path
 import polars as pl
 
 from carb_data import CarbError, Dataset, ScoreTable, load
-from carb_scorers.runs import RunRecord
+from carb_scorers.run import RunRecord
 
 
 def scores_of(folder: Path) -> ScoreTable:

@@ -24,8 +24,8 @@ from carb_data.extras import require
 from carb_metrics import bon_accuracy, main_sets
 from carb_scorers import Progress
 from carb_scorers.evaluation import WINDOW
-from carb_scorers.journal import OtherRunError
-from carb_scorers.runs import RunRecord, run
+from carb_scorers.run.score_journal import OtherRunError
+from carb_scorers.run import RunRecord, run
 
 EngineName = Literal["local", "ray"]
 
@@ -160,14 +160,14 @@ def say_what_was_found(record: RunRecord, out: Path, dataset: Dataset) -> None:
 
 
 def _runner(engine: EngineName) -> Callable[..., Awaitable[RunRecord]]:
-    """The function that scores, called as ``carb_scorers.runs.run``.
+    """The function that scores, called as ``carb_scorers.run.run``.
 
     Raises:
         CarbError: the engine's extra is not installed.
     """
     if engine == "local":
         return run
-    from carb_scorers.engines import RayEngine
+    from carb_scorers.run.ray_engine import RayEngine
 
     async def run_on_ray(*arguments: Any, **options: Any) -> RunRecord:
         engine = RayEngine.from_environment()

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 
 import anyio
-from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
+from anyio.lowlevel import checkpoint
 
 from carb_data import CarbError, Dataset, ScoreTable
 from carb_data.waiting import wait_for
@@ -21,8 +20,6 @@ __all__ = ["WINDOW", "Progress", "score_all"]
 WINDOW = 64
 """Requests handed to a scorer at once: enough to sort by length, few enough to lose little when killed."""
 
-_CALLS_THAT_MAY_FAIL = 16
-"""In one window, while looking for the items at fault: enough to find two bad ones among 64."""
 _MESSAGE = 2000
 """Characters of a foreign error message that are kept."""
 
@@ -45,30 +42,17 @@ OnResults = Callable[[Sequence[ScoreResult]], None]
 async def score_window(scorer: Scorer, requests: Sequence[ScoreRequest]) -> list[ScoreResult]:
     """Score some requests; whatever goes wrong becomes error rows.
 
-    When a scorer raises, the window is halved until the items at fault are found, so that one bad item does not
-    cost its neighbours their scores. A scorer that raises again and again is not asked for the rest.
-
-    A user's mistake (``CarbError``) is passed on, since it would fail every item alike.
+    When a scorer raises, it is asked for each request alone, so that one bad item does not cost its neighbours their
+    scores. A user's mistake (``CarbError``) is passed on, since it would fail every item alike.
     """
-    results: dict[int, ScoreResult] = {}
-    parts = [range(len(requests))]
-    failures = 0
-    while parts:
-        part = parts.pop()
-        asked = [requests[place] for place in part]
-        try:
-            scored = await _ask(scorer, asked)
-        except CarbError:
-            raise
-        except Exception as error:  # any failure of a third party's scorer is a row, not the end of the run
-            failures += 1
-            if len(part) > 1 and failures < _CALLS_THAT_MAY_FAIL:
-                middle = len(part) // 2
-                parts += [part[middle:], part[:middle]]
-                continue
-            scored = [failed(request, type(error).__name__, str(error)[:_MESSAGE]) for request in asked]
-        results.update(zip(part, scored, strict=True))
-    return [results[place] for place in range(len(requests))]
+    try:
+        return await _ask(scorer, requests)
+    except CarbError:
+        raise
+    except Exception as error:  # any failure of a third party's scorer is a row, not the end of the run
+        if len(requests) == 1:
+            return [failed(requests[0], type(error).__name__, str(error)[:_MESSAGE])]
+        return [(await score_window(scorer, [request]))[0] for request in requests]
 
 
 async def _ask(scorer: Scorer, requests: Sequence[ScoreRequest]) -> list[ScoreResult]:
@@ -103,50 +87,40 @@ async def score_all(
 
 async def _score_each(scorer: Scorer, requests: Sequence[ScoreRequest], on_results: OnResults, in_flight: int) -> None:
     """One request a call, several calls at a time; whatever has come in is handed over together."""
-    send, receive = anyio.create_memory_object_stream[ScoreResult](math.inf)
     waiting = iter(requests)  # shared by all workers
+    ready: list[ScoreResult] = []
     stopped: list[Exception] = []  # kept here, since a task group would wrap it
     refused = False
 
-    async def work(out: MemoryObjectSendStream[ScoreResult]) -> None:
-        async with out:
-            for request in waiting:
-                try:
-                    (result,) = await score_window(scorer, [request])
-                except CarbError as error:
-                    stopped.append(error)
-                    workers.cancel_scope.cancel()
-                    return
-                out.send_nowait(result)
+    def hand_over() -> None:
+        nonlocal refused
+        results = ready[:]
+        ready.clear()
+        refused = True
+        on_results(results)
+        refused = False
+
+    async def work() -> None:
+        for request in waiting:
+            try:
+                ready.extend(await score_window(scorer, [request]))
+                await checkpoint()  # whoever else is done adds a result meanwhile
+                if ready:
+                    hand_over()
+            except Exception as error:
+                stopped.append(error)
+                workers.cancel_scope.cancel()
+                return
 
     try:
         async with anyio.create_task_group() as workers:
             for _ in range(min(in_flight, len(requests))):
-                workers.start_soon(work, send.clone())
-            send.close()
-            async for first in receive:
-                try:
-                    on_results([first, *_at_hand(receive)])
-                except Exception as error:
-                    refused = True
-                    stopped.append(error)
-                    workers.cancel_scope.cancel()
+                workers.start_soon(work)
     finally:
-        late = _at_hand(receive)
-        receive.close()
-        if late and not refused:
-            on_results(late)
+        if ready and not refused:
+            hand_over()
     if stopped:
         raise stopped[0]
-
-
-def _at_hand(receive: MemoryObjectReceiveStream[ScoreResult]) -> list[ScoreResult]:
-    found = []
-    while True:
-        try:
-            found.append(receive.receive_nowait())
-        except (anyio.WouldBlock, anyio.EndOfStream):
-            return found
 
 
 def requests_for(dataset: Dataset, spec: ScorerSpec, seed: int) -> list[Blinded]:

@@ -95,6 +95,10 @@ class Usage(Frozen):
         )
 
 
+TRANSPORT = frozenset({"connection", "http", "timeout"})
+"""Kinds of errors by which a server gave no answer, whatever it was asked."""
+
+
 class ScoreError(Frozen):
     """Why an item has no score."""
 

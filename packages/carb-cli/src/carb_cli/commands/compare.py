@@ -111,7 +111,7 @@ def _both(a: str, b: str | None) -> tuple[Any, Any]:
         return find_scorer(a), find_scorer(b)
     from pathlib import Path
 
-    from carb_scorers.runs import RunRecord
+    from carb_scorers.run import RunRecord
 
     names = [scorer.spec.name for scorer in RunRecord.read(Path(a)).scorers]
     if len(names) != 2:

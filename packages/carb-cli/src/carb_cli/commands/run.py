@@ -16,7 +16,7 @@ from carb_cli.planning import plan_run
 from carb_cli.scoring import EngineName, exit_code, say_what_was_found, score
 from carb_cli.selection import EVERY_SET, SetOptions, select
 from carb_scorers.evaluation import WINDOW
-from carb_scorers.runs import RunRecord
+from carb_scorers.run import RunRecord
 
 
 class RunOutput(Output, RunRecord):

@@ -16,7 +16,7 @@ from carb_metrics import (
 )
 from carb_metrics.leads import Coverage
 from carb_metrics.rows import BiasRow, PositionRow
-from carb_scorers.presentations import read_presentations
+from carb_scorers.run import read_presentations
 
 
 def behaviour(folders: Sequence[Path], dataset: Dataset, scores: ScoreTable, confidence: float) -> Behaviour:

@@ -44,7 +44,7 @@ from carb_metrics import (
 )
 from carb_metrics.items import ATTRACTIVE, NEGATIVE
 from carb_metrics.rows import ConsistencyRow
-from carb_scorers.records import RunRecord, ScorerRecord
+from carb_scorers.run import RunRecord, ScorerRecord
 
 
 @dataclass(frozen=True, slots=True)

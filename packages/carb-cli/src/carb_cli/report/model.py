@@ -22,7 +22,7 @@ from carb_metrics import (
 )
 from carb_metrics.rows import ConsistencyRow, KindRow, PairRow, RankRow
 from carb_scorers import ScorerSpec, Usage
-from carb_scorers.records import Machine
+from carb_scorers.run import Machine
 
 Cells = dict[str, Cell]
 """Cells by group; keys of two columns are joined by ``/``."""

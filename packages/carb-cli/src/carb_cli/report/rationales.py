@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from carb_data import CarbError
-from carb_scorers.journal import read_journal
+from carb_scorers.run.score_journal import read_journal
 
 
 def rationales(folders: Sequence[Path]) -> dict[str, dict[str, str]]:

@@ -23,7 +23,7 @@ from carb_cli.report.rationales import rationales
 from carb_cli.results import entry as entries
 from carb_cli.results.references import with_references
 from carb_data import CarbError, content_hash
-from carb_scorers.records import RunRecord
+from carb_scorers.run import RunRecord
 
 
 @dataclass(frozen=True, slots=True)

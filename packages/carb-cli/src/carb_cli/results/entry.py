@@ -18,7 +18,7 @@ from carb_cli.runs import dataset_of, only, scores_of
 from carb_data import BonSet, CarbError, Dataset, ScoreTable, content_hash
 from carb_data.validation import read_file
 from carb_metrics import Cell, Estimate, bon_accuracy, family_accuracy, main_sets
-from carb_scorers.records import RunRecord
+from carb_scorers.run import RunRecord
 
 Relationship = Literal["author", "independent", "unknown"]
 TrainedOn = Literal["no", "yes", "unknown"]

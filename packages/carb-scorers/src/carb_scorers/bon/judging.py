@@ -11,7 +11,7 @@ from pathlib import Path
 from carb_data.tasks import AnswerPair, Judge
 from carb_data.waiting import wait_for
 from carb_scorers.evaluation import score_all
-from carb_scorers.journal import JournalHead, ScoreJournal, journal_path
+from carb_scorers.run.score_journal import JournalHead, ScoreJournal
 from carb_scorers.scorer import Candidate, Scorer, ScoreRequest, ScoreResult
 from carb_scorers.spec import identity
 
@@ -29,37 +29,18 @@ def judge_from(scorer: Scorer, folder: Path | None = None) -> Judge:
 
     def judge(comparisons: Sequence[AnswerPair]) -> list[float | None]:
         requests = {request.request_id: request for request in map(_request, comparisons)}
-        found: dict[str, ScoreResult] = {}
-        if folder is None:
-            _ask(scorer, list(requests.values()), found)
-        else:
-            head = JournalHead(
-                fingerprint="comparisons",
-                seed=0,
-                spec=identity(scorer.spec),
-                version=f"carb-scorers {version('carb-scorers')}",
-            )
-            with ScoreJournal(journal_path(folder, scorer.spec.name), head) as journal:
-                missing = [request for key, request in requests.items() if key not in journal.results]
-                _ask(scorer, missing, found, journal)
-                found.update((key, journal.results[key]) for key in requests)
-        return [_share(found[_name(one)]) for one in comparisons]
+        head = JournalHead(
+            fingerprint="comparisons",
+            seed=0,
+            spec=identity(scorer.spec),
+            version=f"carb-scorers {version('carb-scorers')}",
+        )
+        with ScoreJournal(folder, head) as journal:
+            missing = [request for key, request in requests.items() if key not in journal.results]
+            wait_for(score_all, scorer, missing, journal.append)
+            return [_share(journal.results[_name(one)]) for one in comparisons]
 
     return judge
-
-
-def _ask(
-    scorer: Scorer, requests: Sequence[ScoreRequest], found: dict[str, ScoreResult], journal: ScoreJournal | None = None
-) -> None:
-    def keep(part: Sequence[ScoreResult]) -> None:
-        if journal is not None:
-            journal.append(part)
-        found.update((result.request_id, result) for result in part)
-
-    async def run() -> None:
-        await score_all(scorer, requests, keep)
-
-    wait_for(run)
 
 
 def _name(one: AnswerPair) -> str:

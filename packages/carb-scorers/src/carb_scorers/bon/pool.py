@@ -11,7 +11,7 @@ from carb_data.models import Frozen
 from carb_data.tasks import Task
 from carb_scorers.bon.samples import SamplePool
 from carb_scorers.evaluation import WINDOW, OnProgress, ProgressCounter, score_all
-from carb_scorers.journal import JournalHead, ScoreJournal, journal_path
+from carb_scorers.run.score_journal import JournalHead, ScoreJournal
 from carb_scorers.scorer import Candidate, Scorer, ScoreRequest, ScoreResult, ScorerSpec
 from carb_scorers.spec import identity, kinds, provider
 
@@ -94,15 +94,6 @@ async def _results(
     on_progress: OnProgress | None,
 ) -> dict[str, ScoreResult]:
     tally = ProgressCounter(scorer.spec.name, len(requests), on_progress)
-    if folder is None:
-        found: dict[str, ScoreResult] = {}
-
-        def keep(part: Sequence[ScoreResult]) -> None:
-            found.update((result.request_id, result) for result in part)
-            tally.add(part)
-
-        await score_all(scorer, requests, keep, window=window)
-        return found
     own = f"carb-scorers {version('carb-scorers')}"
     other = provider(scorer.spec.kind) if scorer.spec.kind in kinds() else own
     head = JournalHead(
@@ -111,7 +102,7 @@ async def _results(
         spec=identity(scorer.spec),
         version=own if other == own else f"{own}, {other}",
     )
-    with ScoreJournal(journal_path(folder, scorer.spec.name), head) as journal:
+    with ScoreJournal(folder, head) as journal:
         tally.add([journal.results[r.request_id] for r in requests if r.request_id in journal.results], spent=False)
 
         def write(part: Sequence[ScoreResult]) -> None:

@@ -8,8 +8,8 @@ import polars as pl
 
 from carb_data import Dataset
 from carb_scorers.blind import blind
-from carb_scorers.journal import read_journals
-from carb_scorers.records import RunRecord
+from carb_scorers.run.record import RunRecord
+from carb_scorers.run.score_journal import read_journals
 
 __all__ = ["read_presentations"]
 

@@ -1,35 +1,58 @@
-"""Scorers in this process."""
+"""Where the scorers of a run are: in this process, or on the workers of another engine."""
 
 from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
-from pathlib import Path
+from typing import Protocol
 
 from carb_data import CarbError
 from carb_scorers.evaluation import OnResults, score_all
-from carb_scorers.scorer import Scorer, ScoreRequest
+from carb_scorers.scorer import Scorer, ScoreRequest, ScorerSpec
 from carb_scorers.spec import open_scorer
+
+
+class Session(Protocol):
+    """A scorer that an engine has open."""
+
+    spec: ScorerSpec
+
+    async def score(self, requests: Sequence[ScoreRequest], on_results: OnResults, *, window: int) -> None:
+        """Score requests and hand over the results as they come, each exactly once, in any order.
+
+        Raises:
+            CarbError: the scorer met a user's mistake, or ``on_results`` raised it.
+        """
+        ...
+
+    async def aclose(self) -> None:
+        """Give back memory, processes and connections."""
+        ...
+
+
+class Engine(Protocol):
+    """Opens scorers."""
+
+    name: str
+
+    async def open(self, given: Scorer | str) -> Session:
+        """Open a scorer from its spec, or take one that is open.
+
+        Raises:
+            CarbError: it cannot be opened, or not here.
+        """
+        ...
 
 
 class LocalSession:
     """A scorer in this process; closed with the session where it was opened by it."""
-
-    writes_parts = False
 
     def __init__(self, scorer: Scorer, *, close: bool) -> None:
         self.spec = scorer.spec
         self._scorer = scorer
         self._close = close
 
-    async def score(
-        self,
-        requests: Sequence[ScoreRequest],
-        on_results: OnResults,
-        *,
-        window: int,
-        parts: Path,  # noqa: ARG002 - the run writes
-    ) -> None:
+    async def score(self, requests: Sequence[ScoreRequest], on_results: OnResults, *, window: int) -> None:
         """See ``Session``."""
         await score_all(self._scorer, requests, on_results, window=window)
 
@@ -53,9 +76,6 @@ class LocalEngine:
         if not isinstance(given, str):
             return LocalSession(given, close=False)
         return LocalSession(open_any(given), close=True)
-
-    async def aclose(self) -> None:
-        """Nothing is held."""
 
 
 def open_any(spec: str) -> Scorer:

@@ -1,16 +1,14 @@
-"""Scorers on a Ray cluster: a pool of actors per scorer, fed by Ray Data, each writing its own part of the journal.
+"""Scorers on a Ray cluster: a pool of actors per scorer, fed by Ray Data; the run keeps what they send back.
 
 A window of requests is one task. Ray gives a task that was lost with its worker to another one, so a window may be
-scored twice; it is then written twice under the same name, and read once.
+scored twice, and is kept once.
 """
 
 from __future__ import annotations
 
 import math
 import os
-import uuid
 from collections.abc import Iterable, Iterator, Sequence
-from pathlib import Path
 from typing import Any
 
 import anyio.to_thread
@@ -19,19 +17,18 @@ from pydantic import TypeAdapter
 from carb_data import CarbError
 from carb_data.extras import require
 from carb_data.waiting import wait_for
-from carb_scorers.engines.local import open_any
 from carb_scorers.evaluation import OnResults, score_all
-from carb_scorers.parts import write_part
+from carb_scorers.run.local_engine import open_any
 from carb_scorers.scorer import Scorer, ScoreRequest, ScoreResult, ScorerSpec
 
 _results = TypeAdapter(list[ScoreResult])
 
 
 class RayWorker:
-    """What an actor does: score a window, write it down, and say what it wrote."""
+    """What an actor does: score a window."""
 
-    def __init__(self, spec: str, parts: str, attempt: str) -> None:
-        self._spec, self._parts, self._attempt = spec, Path(parts), attempt
+    def __init__(self, spec: str) -> None:
+        self._spec = spec
         self._scorer: Scorer | None = None
 
     def __call__(self, batch: dict[str, Any]) -> dict[str, list[str]]:
@@ -46,7 +43,6 @@ class RayWorker:
         requests = [ScoreRequest.model_validate_json(line) for line in batch["request"]]
         try:
             results = wait_for(self._score, requests)
-            write_part(self._parts, self._attempt, results)
         except CarbError as error:
             return {"results": ["[]"], "mistake": [str(error)]}
         return {"results": [_results.dump_json(results, exclude_defaults=True).decode()], "mistake": [""]}
@@ -62,19 +58,17 @@ class RayWorker:
 class RaySession:
     """A scorer that workers open, each for itself."""
 
-    writes_parts = True
-
     def __init__(self, engine: RayEngine, given: str, spec: ScorerSpec) -> None:
         self.spec = spec
         self._engine = engine
         self._given = given
 
-    async def score(self, requests: Sequence[ScoreRequest], on_results: OnResults, *, window: int, parts: Path) -> None:
-        """See ``Session``. ``parts`` must be on storage that all machines share."""
+    async def score(self, requests: Sequence[ScoreRequest], on_results: OnResults, *, window: int) -> None:
+        """See ``Session``."""
         if not requests:
             return
         windows = [requests[start : start + window] for start in range(0, len(requests), window)]
-        rows = self._engine.rows(windows, self._given, parts)
+        rows = self._engine.rows(windows, self._given)
         try:
             while (row := await anyio.to_thread.run_sync(next, rows, None)) is not None:
                 if row["mistake"]:
@@ -149,7 +143,7 @@ class RayEngine:
             raise CarbError(mistake)
         return RaySession(self, given, ScorerSpec.model_validate_json(spec))
 
-    def rows(self, windows: Iterable[Sequence[ScoreRequest]], spec: str, parts: Path) -> Iterator[dict[str, str]]:
+    def rows(self, windows: Iterable[Sequence[ScoreRequest]], spec: str) -> Iterator[dict[str, str]]:
         """Score windows; a row for each, in the order in which they are done.
 
         Ray Data restarts workers and gives their tasks to others for as long as that takes.
@@ -161,7 +155,7 @@ class RayEngine:
         context.print_on_execution_start = False
         scored = self._data.from_arrow(blocks).map_batches(
             RayWorker,
-            fn_constructor_args=(spec, str(parts.absolute()), uuid.uuid4().hex),
+            fn_constructor_args=(spec,),
             batch_size=None,  # a block is a window
             compute=self._data.ActorPoolStrategy(size=max(1, min(self._workers, len(blocks)))),
             **self._resources,

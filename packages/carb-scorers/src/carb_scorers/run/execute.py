@@ -3,24 +3,23 @@
 from __future__ import annotations
 
 import platform
-from collections.abc import Sequence, Set
+import shutil
+from collections.abc import Iterator, Sequence, Set
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
 
 import polars as pl
+from filelock import FileLock, Timeout
 
 from carb_data import CarbError, Dataset, ScoreTable
-from carb_data.journal import DiskError
+from carb_data.journal import DiskError, write_whole
 from carb_scorers.blind import Blinded, unblind
-from carb_scorers.engines.base import Engine
-from carb_scorers.engines.local import LocalEngine
 from carb_scorers.evaluation import WINDOW, OnProgress, ProgressCounter, requests_for
-from carb_scorers.folder import RunFolder
-from carb_scorers.journal import JournalHead, OtherRunError, ScoreJournal, check_journals, journal_path
-from carb_scorers.parts import read_parts
-from carb_scorers.records import (
+from carb_scorers.run.local_engine import Engine, LocalEngine
+from carb_scorers.run.record import (
     DatasetRecord,
     ErrorRow,
     Machine,
@@ -29,10 +28,17 @@ from carb_scorers.records import (
     cost,
     installed_versions,
 )
-from carb_scorers.scorer import Scorer, ScoreResult, ScorerSpec
+from carb_scorers.run.score_journal import JournalHead, OtherRunError, ScoreJournal, check_journals
+from carb_scorers.scorer import TRANSPORT, Scorer, ScoreResult, ScorerSpec
 from carb_scorers.spec import check_given, identity, open_scorer, parse_spec, provider
 
-__all__ = ["DatasetRecord", "Machine", "RunRecord", "ScorerRecord", "run"]
+__all__ = ["run"]
+
+STOP_AFTER = 32
+"""Requests in a row that get no answer, before a scorer is stopped."""
+
+JOURNAL = "journal"
+"""The folder of the journals within a run's folder."""
 
 
 async def run(
@@ -55,9 +61,9 @@ async def run(
     scored) and ``journal/``. What is in the journal is not asked again. The folder keeps the scorers of earlier runs
     into it: those that are not named now stay in its record and its table as they are.
 
-    A scorer that cannot go on (a user's mistake, a server that is gone for good, ``STOP_AFTER`` failures without one
-    success) does not keep the others from their work: all are tried, then the mistakes are reported together and no
-    ``run.json`` is written.
+    A scorer that cannot go on (a user's mistake, a server that is gone for good, ``STOP_AFTER`` requests in a row
+    without an answer) does not keep the others from their work: all are tried, then the mistakes are reported together
+    and no ``run.json`` is written.
 
     Args:
         dataset: the sets to score.
@@ -82,12 +88,12 @@ async def run(
     options = _Options(engine or LocalEngine(), seed, window, retry_errors, on_progress)
     outcomes: list[_Outcome] = []
     mistakes: list[tuple[str, CarbError]] = []
-    with RunFolder(out, fresh=fresh) as folder:
-        check_journals(folder.journal, fingerprint=dataset.fingerprint, seed=seed)
-        kept = _kept(folder, set(labels))
+    with _locked(out, fresh=fresh):
+        check_journals(out / JOURNAL, fingerprint=dataset.fingerprint, seed=seed)
+        kept = _kept(out, set(labels))
         for label, given in zip(labels, scorers, strict=True):
             try:
-                outcomes.append(await _score(dataset, given, label, folder, options))
+                outcomes.append(await _score(dataset, given, out, options))
             except (DiskError, OtherRunError):
                 raise  # the next scorer would fail alike
             except CarbError as error:
@@ -112,11 +118,44 @@ async def run(
             versions=installed_versions(),
             machine=Machine.current(),
         )
-        _write(folder, dataset, outcomes, record)
+        _write(out, dataset, outcomes, record)
     return record
 
 
-def _kept(folder: RunFolder, now: Set[str]) -> list[_Outcome]:
+@contextmanager
+def _locked(out: Path, *, fresh: bool) -> Iterator[None]:
+    """Make a run's folder, and keep other processes from writing into it. The lock ends with the process, however.
+
+    Raises:
+        CarbError: it cannot be made, or another process is writing into it.
+    """
+    lock = FileLock(out / ".lock")
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+        lock.acquire(timeout=0)
+    except Timeout:
+        raise CarbError(
+            f"Another process is writing into {out}. Wait until it has ended, or choose another --out."
+        ) from None
+    except OSError as error:
+        raise CarbError(f"Cannot write into {out}: {error.strerror}.") from None
+    try:
+        for torn in out.glob(".partial-*"):  # of a process that was killed while it wrote
+            torn.unlink(missing_ok=True)
+        if fresh:
+            try:
+                if (out / JOURNAL).exists():
+                    shutil.rmtree(out / JOURNAL)
+                for name in ("run.json", "scores.parquet", "errors.jsonl", "dataset.parquet"):
+                    (out / name).unlink(missing_ok=True)
+            except OSError as error:
+                raise CarbError(f"Cannot discard the results in {out}: {error.strerror}.") from None
+        yield
+    finally:
+        lock.release()
+
+
+def _kept(folder: Path, now: Set[str]) -> list[_Outcome]:
     """The scorers of an earlier run into this folder that are not among those of now.
 
     Its data set and seed are those of now, as ``check_journals`` has seen.
@@ -124,20 +163,18 @@ def _kept(folder: RunFolder, now: Set[str]) -> list[_Outcome]:
     Raises:
         CarbError: their scores were made by another version of this package.
     """
-    if not (folder.path / "run.json").is_file():
+    if not (folder / "run.json").is_file():
         return []
-    earlier = RunRecord.read(folder.path)
+    earlier = RunRecord.read(folder)
     others = [record for record in earlier.scorers if record.spec.name not in now]
     if not others:
         return []
     mine = installed_versions()["carb-scorers"]
     theirs = earlier.versions.get("carb-scorers")
     if theirs != mine:
-        raise OtherRunError(
-            folder.path, f"scorers that are not named now, made by carb-scorers {theirs} (this is {mine})"
-        )
-    frame = ScoreTable.load(folder.path / "scores.parquet").frame
-    lines = (folder.path / "errors.jsonl").read_text(encoding="utf-8").split("\n")
+        raise OtherRunError(folder, f"scorers that are not named now, made by carb-scorers {theirs} (this is {mine})")
+    frame = ScoreTable.load(folder / "scores.parquet").frame
+    lines = (folder / "errors.jsonl").read_text(encoding="utf-8").split("\n")
     errors = [ErrorRow.model_validate_json(line) for line in lines if line]
     return [
         _Outcome(
@@ -147,14 +184,6 @@ def _kept(folder: RunFolder, now: Set[str]) -> list[_Outcome]:
         )
         for record in others
     ]
-
-
-FIRST = 2
-"""Requests in a new run's first window, where a scorer gets whole windows: a first score, or what is wrong, shows after
-them and not after a whole window. One for each of two workers."""
-
-STOP_AFTER = 32
-"""Requests that fail without one success before a scorer is stopped."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,51 +221,47 @@ def _labels(scorers: Sequence[Scorer | str]) -> list[str]:
     return labels
 
 
-async def _score(dataset: Dataset, given: Scorer | str, label: str, folder: RunFolder, options: _Options) -> _Outcome:
+async def _score(dataset: Dataset, given: Scorer | str, folder: Path, options: _Options) -> _Outcome:
     session = await options.engine.open(given)
     try:
         head = JournalHead(
             fingerprint=dataset.fingerprint, seed=options.seed, spec=identity(session.spec), version=_version(given)
         )
-        path = journal_path(folder.journal, label)
-        parts = path.with_suffix(".parts")
-        with ScoreJournal(path, head) as journal:
-            journal.add(read_parts(parts))
+        with ScoreJournal(folder / JOURNAL, head) as journal:
             blinded = requests_for(dataset, session.spec, options.seed)
             kept = {key: r for key, r in journal.results.items() if r.complete or not options.retry_errors}
             tally = ProgressCounter(session.spec.name, len(blinded), options.on_progress)
             tally.add(kept.values(), spent=False)
-            write = journal.add if session.writes_parts else journal.append
-            started = any(result.scores for result in kept.values())
-            held: list[ScoreResult] = []
+            unanswered: list[ScoreResult] = []
 
             def keep(results: Sequence[ScoreResult]) -> None:
-                nonlocal started
-                held.extend(results)
-                started = started or any(result.scores for result in results)
-                if not started and len(held) >= STOP_AFTER:
-                    raise _all_failed(session.spec.name, held)
-                if started:
-                    write(held)
-                    held.clear()
+                """Keep results; those without an answer only once it is known that the server is not gone."""
+                ready = []
+                for result in results:
+                    unanswered.append(result)
+                    if result.error is None or result.error.kind not in TRANSPORT:
+                        ready += unanswered
+                        unanswered.clear()
+                if len(unanswered) >= STOP_AFTER:
+                    journal.append(ready)
+                    raise _no_answers(session.spec.name, unanswered)
+                journal.append(ready)
                 tally.add(results)  # last: whoever looks at the progress may stop the run, and nothing is lost then
 
             missing = [b.request for b in blinded if b.request.request_id not in kept]
-            windows = not session.writes_parts and session.spec.in_flight is None
-            first = min(FIRST, options.window) if windows and not kept else 0
-            for part in (missing[:first], missing[first:]):
-                await session.score(part, keep, window=options.window, parts=parts)
-            write(held)
+            await session.score(missing, keep, window=options.window)
+            journal.append(unanswered)
             return _outcome(dataset, session.spec, blinded, journal)
     finally:
         await session.aclose()
 
 
-def _all_failed(name: str, failed: Sequence[ScoreResult]) -> CarbError:
-    errors = [result.error for result in failed if result.error is not None]
+def _no_answers(name: str, failed: Sequence[ScoreResult]) -> CarbError:
+    error = failed[-1].error
+    assert error is not None
     return CarbError(
-        f"'{name}' failed all of its first {len(failed)} requests (the last: {errors[-1].kind}: {errors[-1].message}). "
-        f"None of these errors was kept. Correct what is wrong and run the same command again."
+        f"'{name}' got no answer to {len(failed)} requests in a row (the last: {error.kind}: {error.message}). None of "
+        f"these errors was kept. Correct what is wrong and run the same command again."
     )
 
 
@@ -290,12 +315,12 @@ def _refuse_same_names(outcomes: Sequence[_Outcome]) -> None:
         raise CarbError(f"Several scorers call themselves {repeated}; a run needs a name of its own for each.")
 
 
-def _write(folder: RunFolder, dataset: Dataset, outcomes: Sequence[_Outcome], record: RunRecord) -> None:
+def _write(folder: Path, dataset: Dataset, outcomes: Sequence[_Outcome], record: RunRecord) -> None:
     """The files of a finished run; ``run.json``, which says that it is finished, comes last."""
     table = ScoreTable.concat([outcome.table for outcome in outcomes])
     errors = "".join(f"{row.model_dump_json()}\n" for outcome in outcomes for row in outcome.errors)
-    (folder.path / "run.json").unlink(missing_ok=True)
-    folder.write("dataset.parquet", dataset.save)
-    folder.write("scores.parquet", table.save)
-    folder.write("errors.jsonl", lambda path: path.write_text(errors, encoding="utf-8"))
-    folder.write("run.json", lambda path: path.write_text(record.model_dump_json(indent=2) + "\n", encoding="utf-8"))
+    (folder / "run.json").unlink(missing_ok=True)
+    write_whole(folder / "dataset.parquet", dataset.save)
+    write_whole(folder / "scores.parquet", table.save)
+    write_whole(folder / "errors.jsonl", errors)
+    write_whole(folder / "run.json", record.model_dump_json(indent=2) + "\n")

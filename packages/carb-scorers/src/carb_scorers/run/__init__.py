@@ -1,0 +1,15 @@
+"""Runs: scorers over a data set into a folder that says how to repeat it, and that goes on after any interruption."""
+
+from carb_scorers.run.execute import run
+from carb_scorers.run.presentations import read_presentations
+from carb_scorers.run.record import DatasetRecord, ErrorRow, Machine, RunRecord, ScorerRecord
+
+__all__ = [
+    "DatasetRecord",
+    "ErrorRow",
+    "Machine",
+    "RunRecord",
+    "ScorerRecord",
+    "read_presentations",
+    "run",
+]

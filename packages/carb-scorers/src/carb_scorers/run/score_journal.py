@@ -1,0 +1,155 @@
+"""The journal of a scorer's results: what was scored is never scored again.
+
+It is a ``carb_data.journal.Store`` for each scorer. The results of one window stand in one line, so that they are there
+all together or not at all. After a resume the windows, and so the very bits of the scores, are those of an
+uninterrupted run.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Self
+
+from pydantic import ValidationError
+
+from carb_data import CarbError
+from carb_data.journal import OtherHeadError, Store, read_store
+from carb_data.models import Frozen
+from carb_scorers.scorer import ScoreResult, ScorerSpec, Usage
+
+__all__ = ["read_journal"]
+
+
+class OtherRunError(CarbError):
+    """The folder holds results of something else."""
+
+    def __init__(self, folder: Path, what: str) -> None:
+        super().__init__(
+            f"{folder} holds results of {what}. Choose another --out, or discard the old results with --fresh."
+        )
+
+
+class JournalHead(Frozen):
+    """What the results of a journal belong to."""
+
+    format: int = 3
+    fingerprint: str
+    """Fingerprint of the data set."""
+    seed: int
+    """Seed of the presented order."""
+    spec: ScorerSpec
+    version: str
+    """Versions of carb-scorers and of the package that provides the scorer."""
+
+
+def journal_path(folder: Path, scorer: str) -> Path:
+    """The journal of a scorer: a readable part of its name and a hash of all of it."""
+    readable = re.sub(r"[^A-Za-z0-9.=-]+", "_", scorer).strip("_")[-60:]
+    return folder / f"{readable}-{hashlib.sha256(scorer.encode()).hexdigest()[:10]}.jsonl"
+
+
+class ScoreJournal:
+    """The journal of one scorer, open for appending; without a folder it is kept in memory alone."""
+
+    def __init__(self, folder: Path | None, head: JournalHead) -> None:
+        """Open or create a journal.
+
+        Raises:
+            CarbError: it belongs to another data set, scorer, seed or version, another process writes into it, or it
+                cannot be written.
+        """
+        self._replaced = Usage()
+        path = None if folder is None else journal_path(folder, head.spec.name)
+        try:
+            self._store = Store(path, head, ScoreResult, lambda result: result.request_id, better=self._better)
+        except OtherHeadError as error:
+            assert folder is not None
+            raise _other(folder, head.spec.name, error.changed) from None
+
+    @property
+    def results(self) -> dict[str, ScoreResult]:
+        """What is in it, by request id."""
+        return self._store.values
+
+    @property
+    def spent(self) -> Usage:
+        """What all results together cost, replaced ones included."""
+        return sum((result.usage for result in self.results.values() if result.usage is not None), self._replaced)
+
+    def append(self, results: Iterable[ScoreResult]) -> None:
+        """Add results and wait until they are on the disk: all of them, or none.
+
+        Raises:
+            DiskError: they cannot be written; the journal is as it was.
+        """
+        self._store.append(results)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._store.close()
+
+    def _better(self, new: ScoreResult, old: ScoreResult) -> bool:
+        """Of several results of a request the first with all scores counts, else the last of those with most."""
+        replaces = _prefers(new, old)
+        lost = old if replaces else new
+        self._replaced += lost.usage or Usage()
+        return replaces
+
+
+def check_journals(folder: Path, *, fingerprint: str, seed: int) -> None:
+    """See that a run may go on in a folder, before any model is loaded.
+
+    Args:
+        folder: the folder of the journals; it may not exist yet.
+        fingerprint: fingerprint of this run's data set.
+        seed: seed of this run.
+
+    Raises:
+        CarbError: a journal belongs to another data set or seed.
+    """
+    for path in sorted(folder.glob("*.jsonl")):
+        with path.open("rb") as file:
+            line = file.readline()
+        try:
+            head = JournalHead.model_validate_json(line)
+        except ValidationError:
+            continue  # torn, or else reported when it is opened
+        wanted = {"fingerprint": fingerprint, "seed": seed}
+        if changed := [name for name, value in wanted.items() if getattr(head, name) != value]:
+            raise _other(folder, head.spec.name, changed)
+
+
+def read_journal(path: Path) -> tuple[JournalHead, dict[str, ScoreResult]]:
+    """What a journal belongs to, and its results by request id; nothing is changed.
+
+    Raises:
+        CarbError: it is no journal.
+    """
+    head, found = read_store(path, JournalHead, ScoreResult)
+    results: dict[str, ScoreResult] = {}
+    for result in found:
+        known = results.get(result.request_id)
+        if known is None or _prefers(result, known):
+            results[result.request_id] = result
+    return head, results
+
+
+def read_journals(folder: Path) -> Iterator[tuple[JournalHead, dict[str, ScoreResult]]]:
+    """``read_journal`` of each journal of a folder."""
+    for path in sorted(folder.glob("*.jsonl")):
+        yield read_journal(path)
+
+
+def _prefers(new: ScoreResult, old: ScoreResult) -> bool:
+    return not old.complete and len(new.scores) >= len(old.scores)
+
+
+def _other(folder: Path, scorer: str, changed: Iterable[str]) -> OtherRunError:
+    what = {"fingerprint": "data set", "spec": "scorer", "version": "version of the scorer's package"}
+    named = " and ".join(what.get(name, name) for name in changed)
+    return OtherRunError(folder.parent, f"another {named} for '{scorer}'")
