@@ -18,6 +18,7 @@ from carb_data.audit.near import near, near_wrong
 from carb_data.dataset import seed_folders
 from carb_data.family import Bank, expand_family, load_families, read_bank
 
+FAN_PAGE = {"url": "https://www.akaqa.com/q", "title": "t", "accessed": "2026-01-01"}
 SEED_2_FOLDER = seed_folders()["carb-seed@2"]
 
 CODES = {"DE": "german-de", "AT": "german-at", "CH": "german-ch", "IT": "italian"}
@@ -143,6 +144,10 @@ def test_a_bad_line_is_reported_with_its_place(tmp_path, change, field):
         (fact("AT", valid_until="2026-11-21"), "held until 2026-11-21 only"),
         (fact("AT", checked=[]), "nobody found it"),
         (fact("AT", checked=["found"]), "nobody but its author has read it"),
+        (fact("AT", evidence="press", checked=[]), "nobody found it"),
+        (fact("AT", evidence="bronze", checked=["found"]), "toll.AT is bronze"),
+        (fact("AT", evidence="independent", checked=["found"]), "two independent pages are on two sites"),
+        (fact("AT", evidence="press", source=FAN_PAGE), "akaqa.com proves nothing"),
         (fact("AT", culture="german-ch"), "is not the culture of AT"),
         (fact("AT", also=["klingon"]), "'klingon' is not in the registry, nor the place"),
         (fact("AT", domain="values"), "toll.AT is of values/toll, not commonsense/toll"),
@@ -262,10 +267,23 @@ def test_the_content_of_the_second_version_keeps_its_rules(seed):
     bank = seed
     problems = check_bank(bank, today=max((line.content.source.accessed for line in bank.facts), default=TODAY))
     assert problems == [], "\n" + "\n".join(map(str, problems))
-    sets = load("carb-seed")
-    assert sets.fingerprint == load("carb-seed@2").fingerprint != load("carb-seed@1").fingerprint
+    sets = load("carb-seed@2")
+    assert load("carb-seed").fingerprint != sets.fingerprint != load("carb-seed@1").fingerprint
     assert len(sets) == sum(len(line.content.places) for line in bank.families)
     assert all(item.culture in cultures for item in sets)
+
+
+def test_the_content_of_the_third_version_keeps_its_rules():
+    bank = read_bank(seed_folders()["carb-seed@3"], problems := [])
+    assert problems == []
+    facts = [line.content for line in bank.facts]
+    found = check_bank(bank, today=max(fact.source.accessed for fact in facts))
+    assert found == [], "\n" + "\n".join(map(str, found))
+    assert all(fact.evidence is not None for fact in facts)
+    sets = load("carb-seed@3")
+    assert load("carb-seed").fingerprint == sets.fingerprint
+    named = [item for item in sets if item.place == "named"]
+    assert len(named) == sum(len(line.content.places) for line in bank.families)
 
 
 def test_the_figures_of_the_latest_wave_say_how_many_were_asked(seed):
@@ -312,7 +330,7 @@ def test_the_perturbed_versions_are_edited_alike(seed, languages):
 
 def test_every_text_names_the_fact_that_it_states(seed):
     """A perturbed text states what its original does, but for CC, which states another place's fact of the topic."""
-    for item in load("carb-seed"):
+    for item in load("carb-seed@2"):
         stated = {one.id: one.source for one in item.responses}
         for one in (*item.responses, *item.perturbed):
             assert one.source is not None, (item.id, one.id)

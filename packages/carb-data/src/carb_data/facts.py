@@ -73,9 +73,9 @@ class Fact(Frozen):
     source: PageSource
     second_source: PageSource | None = None
     """An independent page that states it too."""
-    evidence: Literal["official", "scholarly", "press", "independent", "bronze"] | None = None
-    """What the pages are: an official, scholarly or press page, or two independent ones; ``bronze`` is none of these,
-    and its fact is in no set. Null where nobody said."""
+    evidence: Literal["official", "national", "scholarly", "press", "independent", "bronze"] | None = None
+    """What the pages are: an official, scholarly or press page, a page in the national language of the place, or two
+    independent ones; ``bronze`` is none of these, and its fact is in no set. Null where nobody said."""
     also: tuple[CultureId, ...] = ()
     """Other cultures, or places of other facts in small letters (``de-he-fulda``), where it holds: it can be a wrong
     answer in none of them."""

@@ -8,6 +8,7 @@ import sys
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from datetime import UTC, date, datetime
+from importlib import resources
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -25,6 +26,8 @@ LENGTHS = 1.25
 """How many times the mean length an answer may have at most; at least, the inverse."""
 _WITHOUT = {"found": "nobody found it on its page", "reread": "nobody but its author has read it"}
 """What a fact lacks without a step of ``Fact.checked``. Its readers say it; no program can see it."""
+REFUSED = frozenset((resources.files("carb_data") / "resources" / "refused.txt").read_text("utf-8").split())
+"""Hosts that prove nothing: shops, fan pages, content farms, copies of wikis, shorteners of links."""
 REPLY_WORDS = (60, 200)
 """Words of a reply, in scripts that space words."""
 REPLY_CHARACTERS = (90, 700)
@@ -33,6 +36,8 @@ COUNTRIES = 12
 """Countries for which a topic should have facts, at least."""
 APART = 25
 """Percentage points between two places of a family that hold opposed opinions, at least."""
+MAJORITY = 55
+"""Percent of all who were asked that a majority needs, at least, where a fact says what its pages are."""
 _JOINT = re.compile(r"(yes|no)-(yes|no)")
 _UNSPACED = {"zh", "ja", "th"}
 _YES_NO = re.compile(
@@ -95,7 +100,35 @@ def _fact_problems(fact: Fact, today: date, registry: Registry, places: Collecti
     if fact.valid_until is not None and fact.valid_until < today:
         yield "valid_until", f"held until {fact.valid_until} only"
     yield from _majority_problems(fact)
-    yield from (("checked", missing) for step, missing in _WITHOUT.items() if step not in fact.checked)
+    yield from _evidence_problems(fact)
+    steps = _WITHOUT if fact.evidence is None else ("found",)
+    yield from (("checked", _WITHOUT[step]) for step in steps if step not in fact.checked)
+
+
+def _evidence_problems(fact: Fact) -> Iterator[tuple[str, str]]:
+    """A fact that says what its pages are must have such pages."""
+    if fact.evidence is None:
+        return
+    hosts = [_host(page.url) for page in (fact.source, fact.second_source) if page is not None]
+    yield from (("source.url", f"{host} proves nothing") for host in hosts if _refused(host))
+    if fact.evidence == "independent" and len(set(hosts)) < 2 and not _repositories(fact):
+        yield "second_source", "two independent pages are on two sites"
+    if fact.survey is not None and (fact.survey.percent < MAJORITY or fact.survey.opposite is None):
+        yield "survey", f"{fact.survey.percent:g}% of all who were asked is less than {MAJORITY}%"
+
+
+def _host(url: str) -> str:
+    return (urlsplit(url).hostname or "").removeprefix("www.")
+
+
+def _refused(host: str) -> bool:
+    return any(host == name or host.endswith(f".{name}") for name in REFUSED)
+
+
+def _repositories(fact: Fact) -> bool:
+    """Whether its two pages are files of two owners on one site for code."""
+    pages = [page for page in (fact.source, fact.second_source) if page is not None]
+    return len({urlsplit(page.url).path.split("/")[1] for page in pages}) == 2
 
 
 def _majority_problems(fact: Fact) -> Iterator[tuple[str, str]]:
@@ -132,6 +165,7 @@ def _family_problems(family: Family, facts: Mapping[str, Fact], registry: Regist
         yield "answers", f"no such fact in the bank: {', '.join(absent)}"
         return
     own = [facts[answer.fact] for answer in family.answers]
+    yield from (("answers", f"{fact.id} is bronze") for fact in own if fact.evidence == "bronze")
     yield from _topics(family, own)
     yield from _exclusion(family, own, registry)
     yield from _opinions(own)
@@ -229,6 +263,17 @@ def _replies(bank: Bank) -> Iterator[str]:
         yield f"replies, {unit}: {ranges}"
 
 
+def _kinds(bank: Bank) -> Iterator[str]:
+    """How many families are of each kind, how many have a second wording, and which pages the facts have."""
+    facts, families = bank.by_id, [line.content for line in bank.families]
+    kinds = Counter((family.kind or facts[family.answers[0].fact].kind).value for family in families)
+    pages = Counter(line.content.evidence or "unsaid" for line in bank.facts)
+    yield f"families and single sets by kind: {', '.join(f'{name} {n}' for name, n in kinds.most_common())}"
+    yield f"with a second wording that implies the place: {sum(f.places[0].implied is not None for f in families)}"
+    yield f"facts by their pages: {', '.join(f'{name} {n}' for name, n in pages.most_common())}"
+    yield f"facts that a second reader found: {sum('reread' in line.content.checked for line in bank.facts)}"
+
+
 def _topics_of_many(facts: Iterable[Fact]) -> str:
     """By domain, the number of topics with facts for enough countries."""
     countries: dict[tuple[str, str], set[str]] = {}
@@ -283,6 +328,8 @@ def main(folder: Path | None = None) -> int:
             f"| {n['perturbed']} | {n['near'] / max(1, n['main']):.0%} |\n"
         )
     sys.stdout.writelines(f"{line}\n" for line in _replies(bank))
+    if any(line.content.evidence is not None for line in bank.facts):
+        sys.stdout.writelines(f"{line}\n" for line in _kinds(bank))
     used = {answer.fact for line in bank.families for answer in line.content.answers}
     sys.stdout.write(f"topics with facts for {COUNTRIES} countries: {_topics_of_many(bank.by_id.values())}\n")
     sys.stdout.write(f"{_samples(line.content for line in bank.facts)}\n")
