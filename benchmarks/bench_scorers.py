@@ -302,8 +302,8 @@ def bench_judge(requests: Sequence[Any]) -> None:
     import torch
 
     from carb_scorers import open_scorer
-    from carb_scorers.judge.asking import Asker
-    from carb_scorers.judge.form_files import read_form
+    from carb_scorers.judge.form import read_form
+    from carb_scorers.judge.prompt import Asker
     from carb_scorers.models.tokens import prompt_ids
     from small_models import model_folder
 

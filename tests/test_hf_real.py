@@ -18,7 +18,7 @@ from carb_data import load
 from carb_scorers import Candidate, ScoreRequest, ScoreResult, ScorerSpec
 from carb_scorers.implicit import ImplicitOptions, ImplicitScorer
 from carb_scorers.judge import JudgeOptions, JudgeScorer
-from carb_scorers.judge.scorer import form_of
+from carb_scorers.judge.judge import form_of
 from carb_scorers.models.transformers.cores import HiddenCore
 from carb_scorers.models.transformers.language import HFLanguageModel, LanguageWorker, make_worker
 from carb_scorers.models.transformers.loading import HFOptions

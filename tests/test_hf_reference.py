@@ -19,8 +19,8 @@ import tiny_models
 from carb_data import CarbError
 from carb_data.models import Message
 from carb_scorers import ScoreRequest, ScoreResult, open_scorer
-from carb_scorers.judge.asking import Asker
-from carb_scorers.judge.form_files import read_form
+from carb_scorers.judge.form import read_form
+from carb_scorers.judge.prompt import Asker
 from carb_scorers.models.transformers.cores import HiddenCore, OwnCore
 from tiny_models import TEXTS, request
 

@@ -72,7 +72,7 @@ def command(target: str, out: Path) -> list[object]:
         "carb-seed@1",
         "--scorer",
         f"slow:{target}",
-                "--window",
+        "--window",
         64,
         "--out",
         out,

@@ -9,9 +9,9 @@ import pytest
 from carb_data import CarbError
 from carb_scorers import Candidate, ScoreRequest, ScoreResult, ScorerSpec, Usage, open_scorer
 from carb_scorers.judge import JudgeOptions, JudgeScorer, form_names, form_of, form_text, read_form
-from carb_scorers.judge.form_files import MODES, Mode
-from carb_scorers.judge.scorer import with_defaults
-from carb_scorers.judge.verdicts import VerdictError, parse_pick, parse_rating
+from carb_scorers.judge.form import MODES, Mode
+from carb_scorers.judge.judge import with_defaults
+from carb_scorers.judge.verdict import VerdictError, parse_pick, parse_rating
 from carb_scorers.models.protocol import Generation, Prompt
 
 PUBLISHED = ["mr3", "mr3-binary", "prometheus", "rewardbench2", "rm-r1", "rm-r1-reasoning", "skywork-critic"]

@@ -3,6 +3,7 @@
 import math
 import re
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import anyio
@@ -322,3 +323,24 @@ def test_a_prompts_seed_depends_on_its_words_alone() -> None:
     assert prompt_seed(0, one) == prompt_seed(0, Prompt(one.messages, group=5)) != prompt_seed(0, other)
     assert prompt_seed(1, one) != prompt_seed(0, one)
     assert 0 <= prompt_seed(0, one) < 2**31
+
+
+@pytest.mark.parametrize(("mass", "error"), [(None, None), (0.4, None), (0.009, "hold 0.90% of the probability")])
+def test_how_much_probability_the_letters_hold_is_recorded(mass: float | None, error: str | None) -> None:
+    """A model that thinks first was scored by what it left to the letters."""
+
+    class Elsewhere(FakeModel):
+        async def next_logprobs(self, prompts: Sequence[Prompt], wanted: Sequence[str]) -> list[Choices | Failure]:
+            found = await super().next_logprobs(prompts, wanted)
+            return [replace(one, mass=mass) if isinstance(one, Choices) else one for one in found]
+
+    for mode in ("listwise", "pairwise", "pointwise"):
+        (result,) = scored(judge(Elsewhere(), mode=mode), request())
+        if error is None:
+            assert result.label_mass == mass
+        else:
+            assert result.error is not None
+            assert result.error.kind == "logprobs"
+            assert error in result.error.message
+        (result,) = scored(judge(Elsewhere(), mode=mode, least_mass=0), request())
+        assert result.label_mass == mass

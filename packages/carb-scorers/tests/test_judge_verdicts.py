@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from carb_scorers.judge.verdicts import VerdictError, parse_pick, parse_rating, without_thinking
+from carb_scorers.judge.verdict import VerdictError, parse_pick, parse_rating, without_thinking
 
 ABCD = ("A", "B", "C", "D")
 
@@ -85,3 +85,47 @@ def test_thinking_is_left_out(thought: str, said: str) -> None:
     assert without_thinking(f"<think>{thought}</think>{said}") == said
     assert without_thinking(said) == said
     assert without_thinking(f"{said}<think>{thought}") == said
+
+
+@pytest.mark.parametrize(
+    ("text", "pick"),
+    [
+        ("At first sight [[B]] looks right, but", None),
+        ("So it is [[B]]", 1),
+        ('{"answer": "[[B]]"}', 1),
+        ("**[[B]]**.", 1),
+        ("no verdict yet", None),
+    ],
+)
+def test_a_text_that_was_cut_off_counts_only_where_the_verdict_ends_it(text: str, pick: int | None) -> None:
+    """It counted wherever a verdict stood: 24 of 24 texts that had only begun to think were scored."""
+    if pick is None:
+        with pytest.raises(VerdictError):
+            parse_pick(text, ABCD, finished=False)
+    else:
+        assert parse_pick(text, ABCD, finished=False) == pick
+
+
+@pytest.mark.parametrize(
+    ("begin", "end"), [("<think>", "</think>"), ("<thinking>", "</thinking>"), ("[THINK]", "[/THINK]")]
+)
+def test_thoughts_of_every_kind_hold_no_verdict(begin: str, end: str) -> None:
+    assert parse_pick(f"{begin}[[A]]?{end} [[B]]", ABCD) == 1
+    assert parse_pick(f"[[A]]?{end} [[B]]", ABCD) == 1
+    with pytest.raises(VerdictError):
+        parse_pick(f"{begin}[[A]]?", ABCD)
+
+
+def test_only_the_final_channel_counts() -> None:
+    thought = "<|channel|>analysis<|message|>[[A]]?<|end|>"
+    assert parse_pick(f"{thought}<|start|>assistant<|channel|>final<|message|>[[B]]", ABCD) == 1
+    with pytest.raises(VerdictError):
+        parse_pick(thought, ABCD)
+
+
+@pytest.mark.parametrize(
+    ("letter", "pick"), [("А", 0), ("В", 1), ("С", 2), ("أ", 0), ("ب", 1), ("ج", 2), ("د", 3), ("Ｂ", 1)]
+)
+def test_letters_of_other_scripts(letter: str, pick: int) -> None:
+    assert parse_pick(f"[[{letter}]]", ABCD) == pick
+    assert parse_pick(f"[[({letter})]]", ABCD) == pick

@@ -9,9 +9,8 @@ from carb_data import CarbError, cultures
 from carb_data.models import Message
 from carb_scorers import Candidate, ScoreRequest
 from carb_scorers.judge import read_form
-from carb_scorers.judge.asking import Asker
-from carb_scorers.judge.form_files import Mode
-from carb_scorers.templates import read_words, word_languages
+from carb_scorers.judge.form import Mode
+from carb_scorers.judge.prompt import Asker, read_words, word_languages
 
 LANGUAGES = ["ar", "de", "en", "es", "ja", "ko", "ru", "th", "vi", "zh"]
 MODES = ["listwise", "pairwise", "pointwise"]

@@ -24,8 +24,8 @@ from carb_data.extras import require
 from carb_metrics import bon_accuracy, main_sets
 from carb_scorers import Progress
 from carb_scorers.evaluation import WINDOW
-from carb_scorers.run.score_journal import OtherRunError
 from carb_scorers.run import RunRecord, run
+from carb_scorers.run.score_journal import OtherRunError
 
 EngineName = Literal["local", "ray"]
 

@@ -129,6 +129,9 @@ class ScoreResult(Frozen):
     usage: Usage | None = None
     presentations: tuple[Presentation, ...] = ()
     """The outcome of each order, where a judge was shown several."""
+    label_mass: Annotated[float, Field(ge=0)] | None = None
+    """The smallest share of the probability that the allowed answers held together, where a judge's probabilities were
+    read; ``None`` where nothing was read, or the backend does not say."""
     error: ScoreError | None = None
     """Why no candidate has a score."""
 

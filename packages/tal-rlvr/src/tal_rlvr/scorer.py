@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -12,7 +13,7 @@ from pydantic import Field
 from carb_data.models import Frozen, as_text
 from carb_data.validation import read_file
 from carb_scorers import Candidate, ScoreError, Scorer, ScoreRequest, ScorerSpec
-from carb_scorers.judge import Answer, Ask, Form, JudgeScorer, Read, Round, normalised, pairwise
+from carb_scorers.judge import Ask, Form, JudgeScorer, Read, among_labels, pair_strengths, pairwise_asks
 from carb_scorers.models import Failure, Generation, LanguageModel, Prompt, Turns, Watch, Writing
 from carb_scorers.models.protocol import LANGUAGE_MODELS, read_backend_options
 from carb_scorers.scorer import UNKNOWN
@@ -52,20 +53,18 @@ class ThinkOptions(Frozen):
 def think_form(settings: ThinkSettings, options: ThinkOptions) -> Form:
     """Pairs, judged as the model was trained to. An output that is not a judgement is left out; an item fails where a
     pair has no judgement in any order."""
-    reads = options.read == "logprob"
 
-    def rounds(request: ScoreRequest) -> Round:
-        ask = partial(_ask, settings)
-        return pairwise(request, ask, reads=reads, orders=options.orders)
+    def asks(request: ScoreRequest) -> list[Ask]:
+        return pairwise_asks(request, partial(_ask, settings), orders=options.orders)
 
-    return Form(rounds, partial(_read, settings, reads=reads))
+    return Form(asks, partial(_read, settings, reads=options.read == "logprob"), pair_strengths)
 
 
 def _ask(settings: ThinkSettings, request: ScoreRequest, first: Candidate, second: Candidate) -> Ask:
     shown = (first.text, second.text)
     culture = GENERAL if request.culture == UNKNOWN else request.culture
     prompt = judge_prompt(settings, as_text(request.prompt), shown, culture, request.language)
-    return Ask(prompt, VERDICTS, "pick", note=f"A = {first.id}, B = {second.id}\n")
+    return Ask((first.id, second.id), prompt, VERDICTS, note=f"A = {first.id}, B = {second.id}\n")
 
 
 class _Question(NamedTuple):
@@ -114,12 +113,11 @@ def _judged(written: Generation, *, direct: bool, reads: bool) -> Read | Failure
         if written.choices is None:
             message = f"the probabilities of the verdict behind '{MARKER}' are not known"
             return Failure(ScoreError(kind="logprobs", message=message), written.usage)
-        logprobs = normalised(written.choices, VERDICTS)
-        if isinstance(logprobs, str):
-            kind = "non-finite" if "NaN" in logprobs else "logprobs"
-            return Failure(ScoreError(kind=kind, message=logprobs), written.usage)
-        values = tuple(logprobs[letter] for letter in VERDICTS)
-    return Read(Answer(values), written.usage, written.text.strip())
+        logprobs = among_labels(written.choices, VERDICTS)
+        if isinstance(logprobs, Failure):
+            return Failure(logprobs.error, written.usage)
+        values = tuple(math.exp(logprobs[letter]) for letter in VERDICTS)
+    return Read(values, written.usage, written.text.strip())
 
 
 def read_think_settings(target: str) -> ThinkSettings:

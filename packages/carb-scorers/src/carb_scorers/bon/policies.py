@@ -14,7 +14,7 @@ from pydantic import BaseModel, ConfigDict, Field, JsonValue
 from carb_data import CarbError
 from carb_data.models import Frozen
 from carb_data.tasks import Task, TaskPrompt
-from carb_scorers.judge.verdicts import without_thinking
+from carb_scorers.judge.verdict import without_thinking
 from carb_scorers.models.protocol import (
     LANGUAGE_MODELS,
     Failure,

@@ -1,27 +1,31 @@
 """Generative judges: a language model that says which answer is right, in several ways of asking and reading."""
 
 from carb_scorers.judge.bradley_terry import strengths
-from carb_scorers.judge.form_files import FormFile, form_names, form_text, read_form
-from carb_scorers.judge.modes import Answer, Ask, Outcome, Round, pairwise
-from carb_scorers.judge.reading import Read, normalised
-from carb_scorers.judge.scorer import Form, JudgeOptions, JudgeScorer, form_of, open_judge
+from carb_scorers.judge.form import FormFile, form_names, form_text, read_form
+from carb_scorers.judge.judge import Form, JudgeOptions, JudgeScorer, form_of, open_judge
+from carb_scorers.judge.orders import Ask, pair_strengths, pairwise_asks
+from carb_scorers.judge.prompt import Asker
+from carb_scorers.judge.reading import Read, among_labels
+from carb_scorers.judge.verdict import VerdictError, parse_pick, parse_rating
 
 __all__ = [
-    "Answer",
     "Ask",
+    "Asker",
     "Form",
     "FormFile",
     "JudgeOptions",
     "JudgeScorer",
-    "Outcome",
     "Read",
-    "Round",
+    "VerdictError",
+    "among_labels",
     "form_names",
     "form_of",
     "form_text",
-    "normalised",
     "open_judge",
-    "pairwise",
+    "pair_strengths",
+    "pairwise_asks",
+    "parse_pick",
+    "parse_rating",
     "read_form",
     "strengths",
 ]

@@ -10,13 +10,14 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from carb_scorers.rounding import equal_made_equal
-
 PRIOR_PRECISION = 0.1
 """Precision (1/variance) of the prior: a strength of 3 (odds 20 to 1) is one standard deviation from 0."""
 
 TOLERANCE = 1e-12
 MOST_STEPS = 100
+
+SAME = 1e-11
+"""Values that are no further apart are the same; what rounding does to values around 1 is 1e-16 to 1e-12."""
 
 
 def strengths(wins: Sequence[Sequence[float]], precision: float = PRIOR_PRECISION) -> list[float]:
@@ -76,3 +77,16 @@ def _solve(matrix: Sequence[Sequence[float]], right: Sequence[float]) -> list[fl
     for k in reversed(range(n)):
         x[k] = (rows[k][n] - sum(rows[k][j] * x[j] for j in range(k + 1, n))) / rows[k][k]
     return x
+
+
+def equal_made_equal(values: Sequence[float]) -> list[float]:
+    """Values that differ by rounding alone made the same, so that no order of the candidates decides between them."""
+    out = list(values)
+    group: list[int] = []
+    for i in sorted(range(len(values)), key=lambda i: values[i]):
+        if group and values[i] - values[group[-1]] > SAME:
+            group = []
+        group.append(i)
+        for member in group:
+            out[member] = values[group[0]]
+    return out

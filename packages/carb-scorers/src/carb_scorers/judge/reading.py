@@ -1,28 +1,42 @@
-"""From a model's output to an ``Answer``: probabilities of the allowed answers, or a verdict that it wrote."""
+"""From a model's output to a judge's answer: probabilities of the allowed answers, or a verdict that it wrote."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
-from carb_scorers.judge.modes import Answer, Ask
-from carb_scorers.judge.verdicts import VerdictError, parse_pick, parse_rating
+from carb_scorers.judge.form import Mode, Wording
+from carb_scorers.judge.orders import Ask
+from carb_scorers.judge.verdict import VerdictError, parse_pick, parse_rating
 from carb_scorers.models.protocol import Choices, Failure, Generation, LanguageModel, Writing
 from carb_scorers.scorer import ScoreError, Usage
 
 
 @dataclass(frozen=True, slots=True)
 class Read:
-    """An answer with what it cost and what the model wrote."""
+    """What a judge answered to one prompt."""
 
-    answer: Answer
+    values: tuple[float, ...]
+    """A value for each candidate in the presented order.
+
+    Listwise: its letter's natural log-probability among the letters, or 1 for the pick and 0 for the rest. Pairwise:
+    the share with which it won, two shares that sum to 1. Pointwise: one number on the scale.
+    """
     usage: Usage
     text: str | None = None
+    """What the model wrote."""
+    mass: float | None = None
+    """How much probability the allowed answers hold together; ``None`` where it was not measured."""
 
 
-async def read_probabilities(model: LanguageModel, asks: Sequence[Ask]) -> list[Read | Failure]:
-    """Answers from one forward pass each; prompts that allow the same answers go together."""
+async def read_probabilities(
+    model: LanguageModel, asks: Sequence[Ask], *, mode: Mode, wording: Wording, least_mass: float
+) -> list[Read | Failure]:
+    """Answers from one forward pass each; prompts that allow the same answers go together.
+
+    A rating is the expected one, Σ r P(r) over the ratings' probabilities (Liu et al. 2023, "G-Eval", EMNLP).
+    """
     out: dict[int, Read | Failure] = {}
     by_labels: dict[tuple[str, ...], list[int]] = {}
     for index, ask in enumerate(asks):
@@ -30,62 +44,76 @@ async def read_probabilities(model: LanguageModel, asks: Sequence[Ask]) -> list[
     for labels, indices in by_labels.items():
         found = await model.next_logprobs([asks[i].prompt for i in indices], labels)
         for index, choices in zip(indices, found, strict=True):
-            out[index] = choices if isinstance(choices, Failure) else _from_choices(asks[index], choices)
+            logprobs = choices if isinstance(choices, Failure) else among_labels(choices, labels, least_mass)
+            if isinstance(choices, Failure) or isinstance(logprobs, Failure):
+                out[index] = Failure(logprobs.error, choices.usage) if isinstance(logprobs, Failure) else choices
+                continue
+            shares = [math.exp(logprobs[label]) for label in labels]
+            if mode == "pointwise":
+                rating = sum(wording.ratings[label] * share for label, share in zip(labels, shares, strict=True))
+                values: tuple[float, ...] = (rating,)
+            else:
+                values = tuple(shares) if mode == "pairwise" else tuple(logprobs[label] for label in labels)
+            out[index] = Read(values, choices.usage, mass=choices.mass)
     return [out[index] for index in range(len(asks))]
 
 
-async def read_verdicts(model: LanguageModel, asks: Sequence[Ask], writing: Writing) -> list[Read | Failure]:
+async def read_verdicts(
+    model: LanguageModel, asks: Sequence[Ask], *, mode: Mode, wording: Wording, writing: Writing
+) -> list[Read | Failure]:
     """Answers from what the model writes."""
     found = await model.generate([ask.prompt for ask in asks], writing)
     return [
-        written if isinstance(written, Failure) else _from_text(ask, written)
+        written if isinstance(written, Failure) else _from_text(ask, written, mode, wording)
         for ask, written in zip(asks, found, strict=True)
     ]
 
 
-def normalised(choices: Choices, labels: Sequence[str]) -> dict[str, float] | str:
-    """Log-probabilities among the labels, which sum to 1; or a text that says why there are none.
+def among_labels(choices: Choices, labels: Sequence[str], least_mass: float = 0.0) -> dict[str, float] | Failure:
+    """Log-probabilities among the labels, which sum to 1.
 
     A label that a server does not report counts with the least probability that it did report: an upper bound.
+
+    Args:
+        choices: what a model said of the labels.
+        labels: the allowed answers.
+        least_mass: the share of the probability that the labels must hold together; below it the model does not
+            answer with a label at that place, and what is left is noise.
     """
     known = {label: choices.logprobs.get(label, choices.floor) for label in labels}
     missing = [label for label, value in known.items() if value is None]
     if missing or not any(label in choices.logprobs for label in labels):
-        return f"the model's most probable tokens hold no {', '.join(missing or labels)}"
+        return _no_logprobs(f"the model's most probable tokens hold no {', '.join(missing or labels)}", choices)
     values = {label: value for label, value in known.items() if value is not None}
+    if not any(map(math.isfinite, values.values())) or any(math.isnan(value) for value in values.values()):
+        return Failure(ScoreError(kind="non-finite", message="the model gave NaN or infinity"), choices.usage)
+    if choices.mass is not None and choices.mass < least_mass:
+        return _no_logprobs(
+            f"the answers {', '.join(labels)} hold {choices.mass:.2%} of the probability, so the model says something "
+            f"else here; use read=generate, or close its thinking with chat_template_kwargs=",
+            choices,
+        )
     top = max(values.values())
-    if not math.isfinite(top) or any(math.isnan(value) for value in values.values()):
-        return "the model gave NaN or infinity"
-    total = top + math.log(sum(math.exp(value - top) for value in values.values()))
-    return {label: value - total for label, value in values.items()}
-
-
-def _from_choices(ask: Ask, choices: Choices) -> Read | Failure:
-    found = normalised(choices, ask.labels)
-    if isinstance(found, str):
-        kind = "non-finite" if "NaN" in found else "logprobs"
-        return Failure(ScoreError(kind=kind, message=found), choices.usage)
-    if ask.kind == "rating":
-        values: tuple[float, ...] = (_expected(found, ask.wording.ratings),)
-    else:
-        values = tuple(found[label] for label in ask.labels)
-    if not all(map(math.isfinite, values)):
+    total = top + math.log(math.fsum(math.exp(value - top) for value in values.values()))
+    found = {label: value - total for label, value in values.items()}
+    if not all(map(math.isfinite, found.values())):
         return Failure(ScoreError(kind="non-finite", message="an answer has probability 0"), choices.usage)
-    return Read(Answer(values), choices.usage)
+    return found
 
 
-def _expected(logprobs: Mapping[str, float], ratings: Mapping[str, float]) -> float:
-    return sum(ratings[label] * math.exp(value) for label, value in logprobs.items())
+def _no_logprobs(message: str, choices: Choices) -> Failure:
+    return Failure(ScoreError(kind="logprobs", message=message), choices.usage)
 
 
-def _from_text(ask: Ask, written: Generation) -> Read | Failure:
+def _from_text(ask: Ask, written: Generation, mode: Mode, wording: Wording) -> Read | Failure:
+    """The answer that a text holds. A text that was cut off counts only if the verdict is the last thing in it."""
     try:
-        if ask.kind == "rating":
-            values: tuple[float, ...] = (parse_rating(written.text, ask.wording),)
+        if mode == "pointwise":
+            values: tuple[float, ...] = (parse_rating(written.text, wording, finished=written.finished),)
         else:
-            pick = parse_pick(written.text, ask.labels, ask.wording)
+            pick = parse_pick(written.text, ask.labels, wording, finished=written.finished)
             values = tuple(float(place == pick) for place in range(len(ask.labels)))
     except VerdictError as error:
         cut = "" if written.finished else "; the text was cut off, raise max_tokens"
         return Failure(ScoreError(kind="parse", message=f"{error}{cut}"), written.usage)
-    return Read(Answer(values), written.usage, written.text)
+    return Read(values, written.usage, written.text)

@@ -116,11 +116,11 @@ class Choices:
     """How probable each wanted string is as the beginning of the model's answer, compared with the others."""
 
     logprobs: Mapping[str, float]
-    """Wanted string to natural log-probability, up to a constant that all strings of the prompt share (so that a
-    backend need not compute the whole vocabulary); scorers normalise over the wanted strings. Strings that a
-    server does not report are missing."""
+    """Wanted string to natural log-probability. Strings that a server does not report are missing."""
     floor: float | None = None
-    """Upper bound for the missing ones, on the same scale: the lowest log-probability that the server did report."""
+    """Upper bound for the log-probability of the missing ones."""
+    mass: float | None = None
+    """How much probability the wanted strings hold together; ``None`` where it was not measured."""
     usage: Usage = field(default_factory=Usage)
 
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
+from statistics import median
 
 import polars as pl
 from filelock import FileLock, Timeout
@@ -267,6 +268,7 @@ def _no_answers(name: str, failed: Sequence[ScoreResult]) -> CarbError:
 
 def _outcome(dataset: Dataset, spec: ScorerSpec, blinded: Sequence[Blinded], journal: ScoreJournal) -> _Outcome:
     results = [journal.results[b.request.request_id] for b in blinded]
+    masses = [result.label_mass for result in results if result.label_mass is not None]
     return _Outcome(
         unblind(dataset, spec.name, zip(blinded, results, strict=True)),
         ScorerRecord(
@@ -274,6 +276,7 @@ def _outcome(dataset: Dataset, spec: ScorerSpec, blinded: Sequence[Blinded], jou
             items=len(results),
             errors=sum(not result.complete for result in results),
             scored=sum(len(result.scores) for result in results),
+            label_mass=median(masses) if masses else None,
             usage=journal.spent,
             cost=cost(spec, journal.spent),
         ),

@@ -41,6 +41,9 @@ class ScorerRecord(Frozen):
     """Requests of which at least one response has no score."""
     scored: int | None = None
     """Responses with a score; null in a record of an earlier version."""
+    label_mass: float | None = None
+    """Median over requests of the probability that the allowed answers held together, where a judge's probabilities
+    were read. Below 0.5 the model mostly says something else where its answer is read."""
     usage: Usage
     """Cost of all calls whose outcome was kept, including those that were retried later."""
     cost: float | None = None

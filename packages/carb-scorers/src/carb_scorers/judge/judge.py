@@ -1,4 +1,4 @@
-"""The judge as a scorer, and its options."""
+"""The judge: a generative model as a scorer, its options, and its forms of judging."""
 
 from __future__ import annotations
 
@@ -14,14 +14,21 @@ from pydantic import Field
 
 from carb_data import CarbError
 from carb_data.models import Frozen
-from carb_scorers.judge.asking import Asker
-from carb_scorers.judge.form_files import Mode, read_form
-from carb_scorers.judge.modes import LETTERS, Answer, Ask, Outcome, Round, listwise, pairwise, pointwise
+from carb_scorers.judge.form import Mode, read_form
+from carb_scorers.judge.orders import (
+    Ask,
+    Combine,
+    listwise_asks,
+    mean_scores,
+    pair_strengths,
+    pairwise_asks,
+    pointwise_asks,
+)
+from carb_scorers.judge.prompt import Asker, read_words
 from carb_scorers.judge.reading import Read, read_probabilities, read_verdicts
 from carb_scorers.known import resolved
 from carb_scorers.models.protocol import LANGUAGE_MODELS, Failure, LanguageModel, Writing, read_backend_options
-from carb_scorers.scorer import Candidate, Scorer, ScoreRequest, ScoreResult, ScorerSpec, Usage, failed
-from carb_scorers.templates import read_words
+from carb_scorers.scorer import Candidate, Presentation, Scorer, ScoreRequest, ScoreResult, ScorerSpec, Usage, failed
 
 
 class JudgeOptions(Frozen):
@@ -54,14 +61,21 @@ class JudgeOptions(Frozen):
     """Sampling temperature with ``read=generate``; 0 takes the most probable token."""
     seed: int = 0
     """Seed of sampling, where the temperature is above 0."""
+    least_mass: float = Field(default=0.01, ge=0.0, le=1.0)
+    """Share of the probability that the allowed answers must hold together with ``read=logprob``. Below it the model
+    does not answer at that place, and the request becomes an error row. The smallest share is in each result."""
 
 
 @dataclass(frozen=True, slots=True)
 class Form:
-    """A way of judging: which prompts an item needs, and how what comes back is read."""
+    """A way of judging."""
 
-    rounds: Callable[[ScoreRequest], Round]
+    asks: Callable[[ScoreRequest], list[Ask]]
+    """The prompts that an item needs."""
     read: Callable[[LanguageModel, Sequence[Ask]], Awaitable[Sequence[Read | Failure]]]
+    """How the model is asked, and how what comes back is read."""
+    combine: Combine = mean_scores
+    """How the presentations of an item become its scores."""
     alone: bool = False
     """Each candidate is judged by itself, so that one fails without the others."""
 
@@ -82,19 +96,16 @@ class JudgeScorer:
         await self._model.aclose()
 
     async def score(self, requests: Sequence[ScoreRequest]) -> list[ScoreResult]:
-        """See ``Scorer``. The same round of all requests is asked at once."""
+        """See ``Scorer``. All prompts of all requests are asked at once."""
         parts = [(number, part) for number, request in enumerate(requests) for part in self._parts(request)]
-        items = [(number, _Item(part, self._form)) for number, part in parts]
-        while asking := [(number, item) for number, item in items if item.asks]:
-            asks = [
-                replace(ask, prompt=replace(ask.prompt, group=number)) for number, item in asking for ask in item.asks
-            ]
-            answers = iter(await self._form.read(self._model, asks))
-            for _, item in asking:
-                item.take([next(answers) for _ in item.asks])
+        asked = [
+            [replace(ask, prompt=replace(ask.prompt, group=number)) for ask in self._form.asks(part)]
+            for number, part in parts
+        ]
+        answers = iter(await self._form.read(self._model, [ask for asks in asked for ask in asks]))
         found: list[list[ScoreResult]] = [[] for _ in requests]
-        for number, item in items:
-            found[number].append(item.result())
+        for (number, part), asks in zip(parts, asked, strict=True):
+            found[number].append(self._result(part, asks, [next(answers) for _ in asks]))
         return [_joined(request, own) for request, own in zip(requests, found, strict=True)]
 
     def _parts(self, request: ScoreRequest) -> list[ScoreRequest]:
@@ -102,6 +113,25 @@ class JudgeScorer:
         if not self._form.alone:
             return [request]
         return [request.model_copy(update={"candidates": (candidate,)}) for candidate in request.candidates]
+
+    def _result(self, request: ScoreRequest, asks: Sequence[Ask], answers: Sequence[Read | Failure]) -> ScoreResult:
+        usage = sum((answer.usage for answer in answers), Usage())
+        presentations, texts, masses = [], [], []
+        for ask, answer in zip(asks, answers, strict=True):
+            if isinstance(answer, Failure):
+                # One order is missing: what is left would count a preference for a position as a verdict.
+                return failed(request, answer.error.kind, answer.error.message, usage)
+            presentations.append(Presentation(order=ask.order, scores=dict(zip(ask.order, answer.values, strict=True))))
+            texts += [f"{ask.note}{answer.text}"] if answer.text else []
+            masses += [] if answer.mass is None else [answer.mass]
+        return ScoreResult(
+            request_id=request.request_id,
+            scores=self._form.combine(presentations, [candidate.id for candidate in request.candidates]),
+            rationale="\n\n".join(texts) or None,
+            usage=usage,
+            presentations=() if self._form.alone and len(presentations) == 1 else tuple(presentations),
+            label_mass=min(masses, default=None),
+        )
 
 
 def form_of(options: JudgeOptions) -> Form:
@@ -111,25 +141,28 @@ def form_of(options: JudgeOptions) -> Form:
         CarbError: there is no such form, or it does not have what the options ask for.
     """
     asker = _asker(options)
+    mode, wording = options.mode, asker.wording
     reads = options.read == "logprob"
     writing = Writing(options.max_tokens, options.temperature, options.seed)
 
-    def ask(request: ScoreRequest, first: Candidate, second: Candidate) -> Ask:
+    def pair(request: ScoreRequest, first: Candidate, second: Candidate) -> Ask:
         prompt = asker.ask(request, [first.text, second.text], "AB", reads=reads)
-        return Ask(prompt, ("A", "B"), "pick", wording=asker.wording)
+        return Ask((first.id, second.id), prompt, ("A", "B"))
 
-    def rounds(request: ScoreRequest) -> Round:
-        if options.mode == "pairwise":
-            return pairwise(request, ask, reads=reads, orders=options.orders or "both")
-        orders = options.orders or "one"
-        if options.mode == "pointwise":
-            return pointwise(request, asker, reads=reads, orders=orders)
-        if len(request.candidates) > len(LETTERS):
-            raise CarbError(f"A listwise judge shows at most {len(LETTERS)} candidates; use mode=pairwise.")
-        return listwise(request, asker, reads=reads, orders=orders)
+    def asks(request: ScoreRequest) -> list[Ask]:
+        if mode == "pairwise":
+            return pairwise_asks(request, pair, orders=options.orders or "both")
+        shown = listwise_asks if mode == "listwise" else pointwise_asks
+        return shown(request, asker, reads=reads, orders=options.orders or "one")
 
-    read = read_probabilities if reads else partial(read_verdicts, writing=writing)
-    return Form(rounds, read, alone=options.mode == "pointwise")
+    return Form(
+        asks,
+        partial(read_probabilities, mode=mode, wording=wording, least_mass=options.least_mass)
+        if reads
+        else partial(read_verdicts, mode=mode, wording=wording, writing=writing),
+        pair_strengths if mode == "pairwise" else mean_scores,
+        alone=mode == "pointwise",
+    )
 
 
 def _asker(options: JudgeOptions) -> Asker:
@@ -179,51 +212,8 @@ def _joined(request: ScoreRequest, parts: Sequence[ScoreResult]) -> ScoreResult:
         rationale="\n\n".join(part.rationale for part in parts if part.rationale) or None,
         usage=usage,
         presentations=tuple(shown for part in parts for shown in part.presentations),
+        label_mass=min((part.label_mass for part in parts if part.label_mass is not None), default=None),
     )
-
-
-class _Item:
-    """An item on its way through its rounds."""
-
-    def __init__(self, request: ScoreRequest, form: Form) -> None:
-        self.asks: list[Ask] = []
-        self._request = request
-        self._rounds = form.rounds(request)
-        self._usage = Usage()
-        self._texts: list[str] = []
-        self._outcome: Outcome | Failure | None = None
-        self._advance(None)
-
-    def take(self, answers: Sequence[Read | Failure]) -> None:
-        """Take the answers to ``asks`` and go to the next round."""
-        for ask, answer in zip(self.asks, answers, strict=True):
-            self._usage += answer.usage
-            if isinstance(answer, Read) and answer.text is not None:
-                self._texts.append(f"{ask.note}{answer.text}")
-        failures = [answer for answer in answers if isinstance(answer, Failure)]
-        if failures:  # of one order alone, too: what is left would count a preference for a position as a verdict
-            self.asks, self._outcome = [], failures[0]
-        else:
-            self._advance([answer.answer for answer in answers if isinstance(answer, Read)])
-
-    def result(self) -> ScoreResult:
-        assert self._outcome is not None
-        if isinstance(self._outcome, Failure):
-            error = self._outcome.error
-            return failed(self._request, error.kind, error.message, self._usage)
-        return ScoreResult(
-            request_id=self._request.request_id,
-            scores=self._outcome.scores,
-            rationale="\n\n".join(self._texts) or None,
-            usage=self._usage,
-            presentations=self._outcome.presentations,
-        )
-
-    def _advance(self, answers: Sequence[Answer] | None) -> None:
-        try:
-            self.asks = next(self._rounds) if answers is None else self._rounds.send(answers)
-        except StopIteration as stop:
-            self.asks, self._outcome = [], stop.value
 
 
 def open_judge(name: str, target: str, options: Mapping[str, str]) -> Scorer:
@@ -239,6 +229,7 @@ def open_judge(name: str, target: str, options: Mapping[str, str]) -> Scorer:
     except CarbError as error:
         raise CarbError(f"Scorer '{name}': {error}") from None
     target = resolved(target, "judge")
+    writes = read.read == "generate"  # which a model in this process does faster for a window than for one request
     model: LanguageModel = kind.open(target, read)
     spec = ScorerSpec(
         name=name,
@@ -247,7 +238,7 @@ def open_judge(name: str, target: str, options: Mapping[str, str]) -> Scorer:
         revision=model.revision,
         parameters={**read.model_dump(mode="json", exclude={"revision"}), "prompt_sha256": _prompt_hash(asker)},
         comparative=read.mode != "pointwise",
-        in_flight=model.in_flight,
+        in_flight=None if writes and model.in_flight == 1 else model.in_flight,
     )
     return JudgeScorer(spec, model, form_of(read))
 

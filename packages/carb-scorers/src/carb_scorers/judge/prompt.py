@@ -1,18 +1,25 @@
-"""What a judge asks: a form's wording, with the phrases of a language in it, filled with an item."""
+"""What a judge is asked: a form's wording, with the phrases of a language in it, filled with an item.
+
+The words of the shipped prompts are data: ``forms/*.toml`` and ``prompts/words/*.json``.
+"""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
+from importlib import resources
+from importlib.resources.abc import Traversable
+from pathlib import Path
 from typing import Any
 
-from carb_data import cultures
+from carb_data import CarbError, cultures
 from carb_data.models import as_text
-from carb_scorers.judge.form_files import FormFile, Mode, Wording, read_form
+from carb_scorers.judge.form import FormFile, Mode, Wording, read_form
 from carb_scorers.models.protocol import Prompt, Turn, Turns
 from carb_scorers.scorer import UNKNOWN, ScoreRequest
-from carb_scorers.templates import fill, read_words
+from carb_scorers.templates import fill
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +71,7 @@ class Asker:
             form = read_form(form.without_culture)
         wording = form.wording(self.mode)
         language = request.language if self.language == "item" else self.language
-        words = read_words_once(language, self.words)
+        words = read_words(language, self.words)
         scale = [(wording.scale[0], _phrase(words["worst"], {})), (wording.scale[1], _phrase(words["best"], {}))]
         first, last = scale[::-1] if falling else scale
         terms = {
@@ -110,9 +117,51 @@ def _phrase(text: str, terms: dict[str, Any]) -> str:
 
 
 @cache
-def read_words_once(language: str, folder: str | None) -> dict[str, Any]:
-    """``read_words``, cached."""
-    return read_words(language, folder)
+def read_words(language: str, folder: str | None = None) -> dict[str, Any]:
+    """The phrases of a language, for prompts that ask in it.
+
+    Args:
+        language: BCP 47 tag; ``zh-Hans`` falls back to ``zh``.
+        folder: the folder of files ``LANGUAGE.json`` that come before the shipped ones, or add languages.
+
+    Returns:
+        Phrase name to Jinja text, and under ``cultures`` culture id to its name in that language.
+
+    Raises:
+        CarbError: no file of that language, or one that lacks a phrase.
+    """
+    tag = language
+    while tag:
+        for place in (Path(folder).expanduser(), _folder() / "words") if folder else (_folder() / "words",):
+            file = place / f"{tag}.json"
+            if file.is_file():
+                return _words(file)
+        tag = tag.rpartition("-")[0]
+    raise CarbError(
+        f"There are no prompt phrases in the language '{language}' (there are: {', '.join(word_languages())}). Use "
+        f"prompt_language=en, or put {language}.json into a folder and name it with words=FOLDER."
+    )
+
+
+def word_languages() -> list[str]:
+    """Languages whose phrases are shipped."""
+    return sorted(entry.name.removesuffix(".json") for entry in (_folder() / "words").iterdir())
+
+
+def _folder() -> Traversable:
+    return resources.files("carb_scorers") / "prompts"
+
+
+def _words(file: Traversable) -> dict[str, Any]:
+    try:
+        words = json.loads(file.read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise CarbError(f"{file}: not JSON: {error}") from None
+    needed = json.loads((_folder() / "words" / "en.json").read_text(encoding="utf-8"))
+    missing = [name for name in needed if name != "cultures" and not isinstance(words.get(name), str)]
+    if missing:
+        raise CarbError(f"{file} lacks the phrases {', '.join(missing)}; the shipped en.json has them all.")
+    return dict(words)
 
 
 def _culture_name(culture: str, words: dict[str, Any]) -> str:
