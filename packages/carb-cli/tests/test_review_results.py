@@ -14,14 +14,13 @@ from carb_cli.review import handing_out
 from carb_cli.review.asked import ReviewItem
 from carb_cli.review.collecting import collect
 from carb_cli.review.findings import apply, find, line_beside
-from carb_cli.review.handing_out import next_items
-from carb_cli.review.opinions import Opinion, ReviewAnswer
+from carb_cli.review.opinions import ReviewAnswer
 from carb_cli.review.recording import given, items
 from carb_cli.review.verdicts import read_rules
 from carb_cli.selection import reviewable
-from carb_data import CarbError, Dataset, Response, load
+from carb_data import CarbError, Dataset, load
 from cli_helpers import Carb, small_family
-from review_helpers import Behaviour, a_set, an_event, panel, picked, sets, truthful
+from review_helpers import Behaviour, an_event, panel, picked, sets, truthful
 
 STRICT = read_rules()
 
@@ -169,32 +168,6 @@ def test_an_answer_that_fits_no_item_is_named_and_the_others_count(tmp_path: Pat
     assert ended.code == 1
     assert ended.json["new"] == 1
     assert "order shown" in ended.json["refused"][0]
-
-
-def test_perturbed_versions_are_a_second_task(tmp_path: Path) -> None:
-    changed = Response(id="cc", text="another custom", role="chosen", language="th", perturbation="CC", original="r0")
-    dataset = Dataset([a_set(0, perturbed=(changed,)), a_set(1)])
-
-    def told(_: random.Random, name: str, item: ReviewItem) -> ReviewAnswer:
-        if item.kind == "choice":
-            return picked(item, item.key)
-        opinions = {"version": Opinion(natural=False)}
-        return ReviewAnswer(status="answered", meaning="changed", concept="changed", opinions=opinions)
-
-    db = panel(tmp_path / "a", dataset, [told] * 3, versions=True)
-    name = db.execute("SELECT id FROM reviewer LIMIT 1").fetchone()["id"]
-    assert [row["kind"] for row in db.execute("SELECT kind FROM item ORDER BY rowid")] == [
-        "choice",
-        "choice",
-        "version",
-    ]
-    found = find(db, STRICT)
-    assert [row.model_dump() for row in found.versions] == [
-        {"perturbation": "CC", "answers": 3, "same_meaning": 0.0, "same_concept": 0.0, "unnatural": 1.0}
-    ]
-    assert found.lines.overall.answers == 6
-    assert next_items(db, items(db), name, handing_out.hand_out(db), 5) == []
-    db.close()
 
 
 def test_the_human_line_stands_in_the_report(tmp_path: Path, carb: Carb, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -88,7 +88,6 @@ def test_an_event_that_fits_no_item_is_refused(db: sqlite3.Connection) -> None:
         an_event(one, picked(two, two.tokens[0])),
         an_event(one, picked(one, None)),
         an_event(one, ReviewAnswer(status="answered", opinions={})),
-        an_event(one, ReviewAnswer(status="answered", meaning="same", concept="kept")),
         an_event(one, picked(one, one.tokens[0])).model_copy(update={"shown": two.tokens}),
     ]
     for event in cases:

@@ -33,9 +33,6 @@ Cultures = Annotated[
 Languages = Annotated[
     tuple[str, ...], Several, Parameter(help="The sets in these languages, for example vi, instead of their own.")
 ]
-Versions = Annotated[
-    bool, Parameter(negative=(), help="Also ask, as a second task, whether perturbed versions keep their meaning.")
-]
 
 
 def serve(
@@ -44,7 +41,6 @@ def serve(
     out: Path,
     culture: Cultures = (),
     language: Languages = (),
-    versions: Versions = False,
     invite: int = 3,
     per_set: int | None = None,
     host: str = "127.0.0.1",
@@ -85,7 +81,7 @@ def serve(
     add_cultures(culture_file)
     sets = reviewable(data, culture, language)
     with page_server.listen(host, port, public_url) as taken:
-        db = handing_out.create(out, sets, data, versions=versions, per_set=per_set)
+        db = handing_out.create(out, sets, data, per_set=per_set)
         page = page_server.address(taken.getsockname()[1], public_url)
         links = {name: f"{page}#{token}" for name, token in handing_out.invite(db, invite)}
         with files.transaction(db):
@@ -121,7 +117,6 @@ def page(
     out: Path,
     culture: Cultures = (),
     language: Languages = (),
-    versions: Versions = False,
     culture_file: CultureFile = (),
     json: Json = False,
 ) -> None:
@@ -145,10 +140,10 @@ def page(
     if out.suffix != ".html":
         raise CarbError(f"{out}: the page is written as .html.")
     sets = reviewable(data, culture, language)
-    items = list(items_of(sets, versions=versions))
+    items = list(items_of(sets))
     write_file(out, single_file(items, sets.fingerprint))
     kept = out.with_suffix(".reviews")
-    handing_out.create(kept, sets, data, versions=versions).close()
+    handing_out.create(kept, sets, data).close()
     if json:
         print_json({"out": str(out), "reviews": str(kept), "items": len(items)})
     else:

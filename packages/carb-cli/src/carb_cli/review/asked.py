@@ -12,10 +12,6 @@ from carb_data.models import Frozen
 
 __all__ = ["Option", "ReviewItem", "ShownTurn", "items_of"]
 
-Kind = Literal["choice", "version"]
-ORIGINAL, VERSION = "original", "version"
-"""Tokens of the two texts of a ``version`` item."""
-
 
 class ShownTurn(Frozen):
     """A part of the question; a plain prompt is one turn of the user."""
@@ -39,22 +35,18 @@ class ReviewItem(Frozen):
     id: str
     """Hash of what is shown: a changed text is another item."""
     set_id: str
-    kind: Kind
-    """``choice``: which answer is best here; ``version``: is a perturbed text (second) still its original (first)?"""
+    kind: Literal["choice"] = "choice"
     culture: str
     domain: str
     language: str
     source_item: str
     turns: tuple[ShownTurn, ...]
     options: tuple[Option, ...]
-    """The answers: for ``choice`` in the order of their tokens, so that the place says nothing; else original, then
-    version."""
+    """The answers in the order of their tokens, so that the place says nothing."""
     responses: dict[str, str]
     """Token to response id; never shown."""
-    key: str | None
-    """Token of the chosen response; null for ``version``; never shown."""
-    perturbation: str | None = None
-    """How the version was made; never shown."""
+    key: str
+    """Token of the chosen response; never shown."""
 
     @property
     def shown(self) -> dict[str, Any]:
@@ -68,62 +60,28 @@ class ReviewItem(Frozen):
         return tuple(option.token for option in self.options)
 
 
-def items_of(dataset: Dataset | Iterable[BonSet], *, versions: bool = False) -> Iterator[ReviewItem]:
-    """The items of a data set: a choice for each set and, if asked for, each perturbed text beside its original.
-
-    Args:
-        dataset: the sets to review.
-        versions: whether to include the second task.
-    """
-    sets = list(dataset)
-    for each in sets:
-        yield _choice(each)
-    if versions:
-        for each in sets:
-            yield from _versions(each)
-
-
-def _choice(item: BonSet) -> ReviewItem:
-    texts = sorted(item.responses, key=lambda r: (_digest(r.text), r.id))
-    tokens = _tokens([r.text for r in texts])
-    options = tuple(
-        Option(token=t, text=r.text, language=r.language)
-        for t, r in sorted(zip(tokens, texts, strict=True), key=_first)
-    )
-    responses = {token: r.id for token, r in zip(tokens, texts, strict=True)}
-    key = next(token for token, id_ in responses.items() if id_ == item.chosen.id)
-    return _item(item, "choice", options, responses, key=key)
-
-
-def _versions(item: BonSet) -> Iterator[ReviewItem]:
-    originals = {r.id: r for r in item.responses}
-    for version in item.perturbed:
-        original = originals[str(version.original)]
-        options = (
-            Option(token=ORIGINAL, text=original.text, language=original.language),
-            Option(token=VERSION, text=version.text, language=version.language),
+def items_of(dataset: Dataset | Iterable[BonSet]) -> Iterator[ReviewItem]:
+    """The items of a data set, one for each set."""
+    for item in dataset:
+        texts = sorted(item.responses, key=lambda r: (_digest(r.text), r.id))
+        tokens = _tokens([r.text for r in texts])
+        named = sorted(zip(tokens, texts, strict=True), key=_first)
+        options = tuple(Option(token=token, text=r.text, language=r.language) for token, r in named)
+        turns = _turns(item.prompt)
+        parts = [t.model_dump() for t in turns], [o.model_dump() for o in options]
+        shown = [item.id, "choice", item.culture, item.language, *parts]
+        yield ReviewItem(
+            id=_digest(json.dumps(shown, ensure_ascii=False, sort_keys=True))[:20],
+            set_id=item.id,
+            culture=item.culture,
+            domain=str(item.domain),
+            language=item.language,
+            source_item=item.family or item.source_item,
+            turns=turns,
+            options=options,
+            responses={token: r.id for token, r in named},
+            key=next(token for token, r in named if r.id == item.chosen.id),
         )
-        responses = {ORIGINAL: original.id, VERSION: version.id}
-        yield _item(item, "version", options, responses, perturbation=str(version.perturbation))
-
-
-def _item(item: BonSet, kind: Kind, options: tuple[Option, ...], responses: dict[str, str], **more: Any) -> ReviewItem:
-    turns = _turns(item.prompt)
-    shown = [kind, item.culture, item.language, [t.model_dump() for t in turns], [o.model_dump() for o in options]]
-    return ReviewItem(
-        id=_digest(json.dumps([item.id, *shown], ensure_ascii=False, sort_keys=True))[:20],
-        set_id=item.id,
-        kind=kind,
-        culture=item.culture,
-        domain=str(item.domain),
-        language=item.language,
-        source_item=getattr(item, "family", None) or item.source_item,
-        turns=turns,
-        options=options,
-        responses=responses,
-        key=more.get("key"),
-        perturbation=more.get("perturbation"),
-    )
 
 
 def _turns(prompt: Any) -> tuple[ShownTurn, ...]:

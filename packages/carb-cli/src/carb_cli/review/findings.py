@@ -66,16 +66,6 @@ class ReviewerRow(Frozen):
     """Share of picks that were on top of the screen. Far above ``chance``, the reviewer may not read."""
 
 
-class VersionRow(Frozen):
-    """What reviewers say of one kind of perturbed versions."""
-
-    perturbation: str
-    answers: int
-    same_meaning: float | None
-    same_concept: float | None
-    unnatural: float | None
-
-
 class Findings(Frozen):
     """Everything that the answers say so far."""
 
@@ -86,7 +76,6 @@ class Findings(Frozen):
     lines: Lines
     agreement: AgreementPart
     reviewers: tuple[ReviewerRow, ...]
-    versions: tuple[VersionRow, ...]
     verdicts: dict[str, int]
     needed: int
     """Reviews that open sets still need."""
@@ -102,8 +91,7 @@ def find(db: sqlite3.Connection, rules: Rules) -> Findings:
         rules: the rules that keep, fix or retire a set.
     """
     answers = list(recording.given(db))
-    choices = [one for one in answers if one.item.kind == "choice"]
-    counted = tallies(recording.items(db).values(), choices)
+    counted = tallies(recording.items(db).values(), answers)
     decisions = [decide(one, rules) for one in counted]
     verdicts = [decision.verdict for decision in decisions]
     people = db.execute("SELECT id, name, region FROM reviewer ORDER BY created, rowid")
@@ -111,10 +99,9 @@ def find(db: sqlite3.Connection, rules: Rules) -> Findings:
         data=setting(db, "data") or "",
         fingerprint=setting(db, "fingerprint") or "",
         rules=f"{rules.name}/{rules.version}",
-        lines=_lines(choices),
-        agreement=_agreement(choices),
+        lines=_lines(answers),
+        agreement=_agreement(answers),
         reviewers=tuple(_reviewer(row["id"], row["name"], row["region"], answers) for row in people),
-        versions=_versions(answers),
         verdicts={name: verdicts.count(name) for name in VERDICTS},
         needed=sum(max(0, rules.min_reviews - one.reviews) for one in counted),
         sets=tuple(counted),
@@ -147,9 +134,9 @@ def _lines(answers: Sequence[GivenAnswer]) -> Lines:
     )
 
 
-def _agreement(choices: Sequence[GivenAnswer]) -> AgreementPart:
+def _agreement(answers: Sequence[GivenAnswer]) -> AgreementPart:
     """Picks by the answer's place in the item's own order, which is random and so means the same on every set."""
-    cells = {(one.item.id, one.reviewer): one for one in choices if one.answer.best is not None}
+    cells = {(one.item.id, one.reviewer): one for one in answers if one.answer.best is not None}
     people = sorted({name for _, name in cells})
     rows: list[list[int | None]] = []
     for id_ in dict.fromkeys(item for item, _ in cells):
@@ -164,8 +151,7 @@ def _agreement(choices: Sequence[GivenAnswer]) -> AgreementPart:
 
 def _reviewer(id_: str, name: str, region: str, answers: Sequence[GivenAnswer]) -> ReviewerRow:
     mine = [one for one in answers if one.reviewer == id_]
-    choices = [one for one in mine if one.item.kind == "choice"]
-    picks = {one.item.id: one for one in choices if one.answer.best is not None}
+    picks = {one.item.id: one for one in mine if one.answer.best is not None}
     same = [
         one.answer.best == picks[one.item.id].answer.best
         for one in answers
@@ -176,7 +162,7 @@ def _reviewer(id_: str, name: str, region: str, answers: Sequence[GivenAnswer]) 
         name=name,
         region=region,
         answered=len(mine),
-        unknown=sum(one.answer.status == "unknown" for one in choices),
+        unknown=sum(one.answer.status == "unknown" for one in mine),
         picks=len(picks),
         key=_mean([one.answer.best == one.item.key for one in picks.values()]),
         pairs=len(same),
@@ -184,23 +170,6 @@ def _reviewer(id_: str, name: str, region: str, answers: Sequence[GivenAnswer]) 
         chance=_mean([1 / len(one.item.tokens) for one in picks.values()]),
         seconds=median(times) if times else None,
         first=_mean([one.shown[0] == one.answer.best for one in picks.values()]),
-    )
-
-
-def _versions(answers: Sequence[GivenAnswer]) -> tuple[VersionRow, ...]:
-    groups: dict[str, list[GivenAnswer]] = defaultdict(list)
-    for one in answers:
-        if one.item.kind == "version" and one.answer.status == "answered":
-            groups[str(one.item.perturbation)].append(one)
-    return tuple(
-        VersionRow(
-            perturbation=name,
-            answers=len(mine),
-            same_meaning=_mean([o.answer.meaning == "same" for o in mine if o.answer.meaning != "unsure"]),
-            same_concept=_mean([o.answer.concept == "kept" for o in mine if o.answer.concept != "unsure"]),
-            unnatural=_mean([any(not p.natural for p in o.answer.opinions.values()) for o in mine]),
-        )
-        for name, mine in sorted(groups.items())
     )
 
 

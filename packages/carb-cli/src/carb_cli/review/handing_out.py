@@ -33,16 +33,13 @@ class HandOut:
     """Reviewers wanted for each item; null for all of them."""
 
 
-def create(
-    path: Path, dataset: Dataset, name: str, *, versions: bool = False, per_set: int | None = None
-) -> sqlite3.Connection:
+def create(path: Path, dataset: Dataset, name: str, *, per_set: int | None = None) -> sqlite3.Connection:
     """Make a review file, or open one of the same data set.
 
     Args:
         path: the review file to make or to open.
         dataset: the sets to review.
         name: the data set's name, as the page shows it.
-        versions: whether to ask about perturbed versions as well.
         per_set: reviewers wanted for each set; null for all.
 
     Raises:
@@ -65,7 +62,7 @@ def create(
         if before is not None and before != dataset.fingerprint:
             raise CarbError(f"{path} is a review of other data ({setting(db, 'data')}); name another --out.")
         db.executemany("INSERT OR IGNORE INTO project VALUES (?, ?)", made.items())
-        recording.add_items(db, items_of(dataset, versions=versions))
+        recording.add_items(db, items_of(dataset))
     return db
 
 
@@ -96,10 +93,9 @@ def invite(db: sqlite3.Connection, count: int) -> list[tuple[str, str]]:
 
 
 def shown_order(item: ReviewItem) -> tuple[str, ...]:
-    """A random order of the answers of a choice; a version stays below its original."""
+    """A random order of the answers."""
     tokens = list(item.tokens)
-    if item.kind == "choice":
-        random.SystemRandom().shuffle(tokens)
+    random.SystemRandom().shuffle(tokens)
     return tuple(tokens)
 
 
@@ -138,8 +134,7 @@ def next_items(
         for item in known.values()
         if item.id not in seen and (how.per_set is None or taken.get(item.id, 0) < how.per_set)
     ]
-    # Choices come before versions.
-    left.sort(key=lambda item: (item.kind != "choice", taken.get(item.id, 0), _place(how.seed, reviewer, item.id)))
+    left.sort(key=lambda item: (taken.get(item.id, 0), _place(how.seed, reviewer, item.id)))
     for item in left[: count - len(chosen)]:
         shown = shown_order(item)
         db.execute(

@@ -25,8 +25,8 @@ Token = Annotated[str, StringConstraints(pattern=r"^[a-z0-9]{1,16}$")]
 class Opinion(Frozen):
     """What a reviewer says of one answer."""
 
-    verdict: Verdict | None = None
-    """``best`` here; another one ``right`` here too, ``wrong`` here, or it ``depends``. Null for ``version`` items."""
+    verdict: Verdict
+    """``best`` here; another one ``right`` here too, ``wrong`` here, or it ``depends``."""
     on: tuple[Depends, ...] = ()
     """What the answer depends on."""
     which: Words = ""
@@ -52,10 +52,6 @@ class ReviewAnswer(Frozen):
     """``unknown``: I do not know; ``objected``: the question itself is wrong."""
     opinions: dict[Token, Opinion] = Field(default_factory=dict, max_length=16)
     """Opinions by token of the option; complete for ``answered``, else empty."""
-    meaning: Literal["same", "changed", "unsure"] | None = None
-    """Whether the version has the same meaning as the original; only for ``version`` items."""
-    concept: Literal["kept", "changed", "unsure"] | None = None
-    """Whether the version keeps the cultural concept; only for ``version`` items."""
     source: Words = ""
     """A link to a page that states this, or its title."""
     comment: Words = ""
@@ -98,22 +94,13 @@ class Person(Frozen):
 
 def mismatch(event: Event, item: ReviewItem) -> str | None:
     """Why an event cannot be an answer to an item; null where it can."""
-    tokens = set(item.tokens)
     answer = event.answer
     if sorted(event.shown) != sorted(item.tokens):
         return "the order shown does not name the answers of this item"
     if answer.status != "answered":
-        return "an item that was not answered has no opinions" if answer.opinions or answer.meaning else None
-    if item.kind == "version":
-        if answer.meaning is None or answer.concept is None:
-            return "say whether the meaning and the concept are the same"
-        wrong = set(answer.opinions) - tokens or any(o.verdict for o in answer.opinions.values())
-        return "only wordings of a version are judged" if wrong else None
-    if answer.meaning or answer.concept:
-        return "meaning and concept are asked of versions only"
-    if set(answer.opinions) != tokens:
+        return "an item that was not answered has no opinions" if answer.opinions else None
+    if set(answer.opinions) != set(item.tokens):
         return "give a verdict on each answer"
-    verdicts = [opinion.verdict for opinion in answer.opinions.values()]
-    if None in verdicts or verdicts.count("best") != 1:
+    if [opinion.verdict for opinion in answer.opinions.values()].count("best") != 1:
         return "pick exactly one answer as best, and give a verdict on each other one"
     return None

@@ -52,13 +52,13 @@ def add_items(db: sqlite3.Connection, found: Iterable[ReviewItem]) -> None:
 
 def items(db: sqlite3.Connection) -> dict[str, ReviewItem]:
     """All items by id."""
-    rows = db.execute("SELECT id, content FROM item ORDER BY rowid")
+    rows = db.execute("SELECT id, content FROM item WHERE kind = 'choice' ORDER BY rowid")
     return {row["id"]: ReviewItem.model_validate_json(row["content"]) for row in rows}
 
 
 def item(db: sqlite3.Connection, id_: str) -> ReviewItem | None:
     """An item by id."""
-    row = db.execute("SELECT content FROM item WHERE id = ?", (id_,)).fetchone()
+    row = db.execute("SELECT content FROM item WHERE id = ? AND kind = 'choice'", (id_,)).fetchone()
     return None if row is None else ReviewItem.model_validate_json(row["content"])
 
 
@@ -127,7 +127,7 @@ def given(db: sqlite3.Connection) -> Iterator[GivenAnswer]:
     rows = db.execute(
         "SELECT assignment.item, assignment.reviewer, answer.payload, answer.shown, answer.active_ms "
         "FROM answer JOIN assignment ON assignment.id = answer.assignment "
-        "JOIN item ON item.id = assignment.item ORDER BY assignment.reviewer, item.rowid"
+        "JOIN item ON item.id = assignment.item WHERE kind = 'choice' ORDER BY assignment.reviewer, item.rowid"
     )
     for row in rows:
         yield GivenAnswer(

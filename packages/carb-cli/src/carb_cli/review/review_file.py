@@ -68,6 +68,7 @@ SCHEMA: tuple[str, ...] = (
     ALTER TABLE assignment DROP COLUMN priority;
     ALTER TABLE item DROP COLUMN gold;
     ALTER TABLE answer DROP COLUMN agrees;
+    UPDATE item SET content = json_remove(content, '$.perturbation');
     """,
 )
 """Step n changes a file from version n to n + 1 (``user_version``). A released step never changes; add another."""

@@ -74,7 +74,7 @@ class SetTally(Frozen):
 
 
 def tally(item: ReviewItem, answers: Iterable[GivenAnswer]) -> SetTally:
-    """Count the answers to one item of kind ``choice``."""
+    """Count the answers to one item."""
     found = [given.answer for given in answers]
     picked = [answer for answer in found if answer.status == "answered"]
     objections = sum(answer.status == "objected" for answer in found)
@@ -122,8 +122,8 @@ def tally(item: ReviewItem, answers: Iterable[GivenAnswer]) -> SetTally:
 
 
 def tallies(items: Iterable[ReviewItem], answers: Iterable[GivenAnswer]) -> list[SetTally]:
-    """A tally for each item of kind ``choice``, answered or not, in the order of the items."""
-    kept = [item for item in items if item.kind == "choice"]
+    """A tally for each item, answered or not, in the order of the items."""
+    kept = list(items)
     found: dict[str, list[GivenAnswer]] = {item.id: [] for item in kept}
     for one in answers:
         if one.item.id in found:

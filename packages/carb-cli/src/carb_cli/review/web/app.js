@@ -237,7 +237,7 @@ function present(item, answer = null) {
   });
   const question = item.turns.map((turn) => make("p", { className: "text question", lang: item.language, dir: "auto", textContent: turn.text }));
   const objected = choice("objected", "yes", "objected", "checkbox", before.status === "objected");
-  const cards = make("div", {}, ...(item.kind === "choice" ? choiceCards(item, before) : versionCards(item, before)));
+  const cards = make("div", {}, ...choiceCards(item, before));
   const toggle = () => { cards.hidden = objected.control.checked; };
   objected.control.addEventListener("change", toggle);
   const more = make("details", { open: Boolean(before.source || before.comment) }, make("summary", { textContent: say("more") }),
@@ -245,7 +245,7 @@ function present(item, answer = null) {
     field("comment", make("textarea", { name: "comment", maxLength: 2000, rows: 2, value: before.comment ?? "", dir: "auto" })));
   objected.control.addEventListener("change", () => { more.open ||= objected.control.checked; });
   const problem = make("p", { className: "problem", role: "alert", id: "problem" });
-  form.append(make("h1", { textContent: say(item.kind === "choice" ? "pick_title" : "version_title") }), ...question, cards, objected, more, problem,
+  form.append(make("h1", { textContent: say("pick_title") }), ...question, cards, objected, more, problem,
     make("div", { className: "row" }, make("button", { type: "submit", className: "first", textContent: say("save") }), button("unknown", () => store({ status: "unknown", opinions: {}, ...extras(form) })), backButton()));
   toggle();
   show(form);
@@ -280,19 +280,6 @@ function choiceCards(item, before) {
   });
 }
 
-function versionCards(item, before) {
-  const [original, version] = item.options;
-  const ask_ = (name, legend, values) => make("fieldset", {}, make("legend", { textContent: say(legend) }),
-    make("div", { className: "choices" }, ...values.map(([value, key]) => choice(name, value, key, "radio", before[name] === value))));
-  const unnatural = choice("unnatural-version", "yes", "unnatural", "checkbox", before.opinions?.version?.natural === false);
-  return [
-    make("fieldset", {}, make("legend", { textContent: say("first_text") }), textOf(original)),
-    make("fieldset", {}, make("legend", { textContent: say("second_text") }), textOf(version), unnatural),
-    ask_("meaning", "meaning_title", [["same", "yes"], ["changed", "no"], ["unsure", "unsure"]]),
-    ask_("concept", "concept_title", [["kept", "yes"], ["changed", "no"], ["unsure", "unsure"]]),
-  ];
-}
-
 function extras(form) {
   return { source: form.elements.source.value.trim(), comment: form.elements.comment.value.trim() };
 }
@@ -301,12 +288,6 @@ function collect(form, item) {
   const data = new FormData(form);
   if (data.get("objected")) return { status: "objected", opinions: {}, ...extras(form) };
   const answer = { status: "answered", opinions: {}, ...extras(form) };
-  if (item.kind === "version") {
-    answer.meaning = data.get("meaning");
-    answer.concept = data.get("concept");
-    if (data.get("unnatural-version")) answer.opinions.version = { natural: false };
-    return answer;
-  }
   for (const token of item.shown) {
     const opinion = { verdict: data.get(`verdict-${token}`), natural: !data.get(`unnatural-${token}`) };
     if (opinion.verdict === "depends") Object.assign(opinion, { on: data.getAll(`on-${token}`), which: data.get(`which-${token}`) });
@@ -319,10 +300,6 @@ function collect(form, item) {
 // The key of what is missing, and where the focus goes.
 function lacking(answer, item, form) {
   if (answer.status !== "answered") return null;
-  if (item.kind === "version") {
-    const name = !answer.meaning ? "meaning" : !answer.concept ? "concept" : null;
-    return name && ["missing_other", form.elements[name][0]];
-  }
   const first = (token) => form.elements[`verdict-${token}`][0];
   if (!Object.values(answer.opinions).some((opinion) => opinion.verdict === "best")) return ["missing", first(item.shown[0])];
   for (const token of item.shown) {
@@ -386,7 +363,7 @@ async function startFile() {
   device = new Device(pack.fingerprint.slice(0, 16));
   const fresh = { reviewer: uuid(), name: "", region: "", age: "", language: pack.language, consent: null, total: pack.items.length, revisions: {} };
   state = { ...(device.read("state") ?? fresh), total: pack.items.length };
-  const shuffle = () => shuffled(pack.items).map((item) => ({ ...item, shown: item.kind === "choice" ? shuffled(item.shown) : item.shown }));
+  const shuffle = () => shuffled(pack.items).map((item) => ({ ...item, shown: shuffled(item.shown) }));
   items = device.read("items") ?? [];
   if (!items.length) items = shuffle();
   remember();
