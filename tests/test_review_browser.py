@@ -353,7 +353,7 @@ def test_one_file_for_who_has_no_connection(browser: Any, tmp_path: Path) -> Non
     from carb_cli import main
 
     file = tmp_path / "review.html"
-    assert main(["review", "page", "--data", "carb-seed@2", "--culture", "arabic", "--out", str(file)]) == 0
+    assert main(["review", "page", "--data", "carb-seed@2", "--culture", "arabic-eg", "--out", str(file)]) == 0
     text = file.read_text("utf-8")
     assert '"key"' not in text
     assert "generator" not in text
@@ -391,6 +391,33 @@ def test_one_file_for_who_has_no_connection(browser: Any, tmp_path: Path) -> Non
     db.close()
     assert [one["status"] for one in found] == ["answered", "unknown"]
     assert found[0]["opinions"][tokens[1]]["verdict"] == "best"
+
+
+def test_what_differs_between_near_answers_is_marked(device: Any, tmp_path: Path) -> None:
+    whole = "ผู้คนที่นี่มักจะให้ {} เป็นของขวัญเมื่อไปเยี่ยมบ้านเพื่อน และถอดรองเท้าก่อนเข้าบ้านเสมอ"
+    texts = [whole.format(word) for word in ("ผลไม้", "ดอกไม้", "ขนม", "หนังสือ")]
+    responses = [
+        Response(id=f"r{n}", text=text, role="rejected" if n else "chosen", language="th")
+        for n, text in enumerate(texts)
+    ]
+    made = {
+        "id": "gift",
+        "culture": "thai",
+        "domain": "values",
+        "language": "th",
+        "prompt": "?",
+        "responses": responses,
+    }
+    Dataset([BonSet(**made, provenance=Provenance(source="x", license="x", method="authored"))]).save(
+        tmp_path / "d.jsonl"
+    )
+    review = Review(tmp_path / "a.reviews", "--invite", "1", data=str(tmp_path / "d.jsonl"), cultures=())
+    page = begin(device(next(review.links)), "marks", "th")
+    marks = page.locator("fieldset[data-token] mark").all_inner_texts()
+    assert 4 <= len(marks) <= 12
+    assert all(word in "ผลไม้ ดอกไม้ ขนม หนังสือ" for word in marks)
+    assert sorted(page.locator("fieldset[data-token] .text").all_inner_texts()) == sorted(texts)
+    review.server.stop()
 
 
 def test_a_restored_backup_gets_the_answers_again(device: Any, tmp_path: Path) -> None:

@@ -215,6 +215,8 @@ def test_people_are_asked_about_the_place_where_they_live_in_a_language_that_the
 ) -> None:
     thai = reviewable("carb-seed@2", ("thai",))
     assert {(item.culture, item.language) for item in thai} == {("thai", "th")}
+    with pytest.raises(CarbError, match=r"people are asked about the one where they live.*arabic-eg \("):
+        reviewable("carb-seed@2", ("arabic",))
     abroad = reviewable("carb-seed@2", ("thai",), ("vi",))
     assert {(item.culture, item.language) for item in abroad} == {("thai", "vi")}
     assert {item.language for item in reviewable("carb-seed@2", ("german-at",))} == {"de"}

@@ -82,10 +82,22 @@ def reviewable(data: str, cultures: Sequence[str] = (), languages: Sequence[str]
     dataset = select((data,), SetOptions(perturbed=True))
     wanted = dataset.filter(cultures=set(cultures)) if cultures else dataset
     kept = Dataset(item for item in wanted if _reads(item, cultures, languages))
+    for culture in cultures:
+        places = Counter(item.culture for item in kept if item.culture != culture and _within(item.culture, culture))
+        if len(places) > 1:
+            named = ", ".join(f"{place} ({count})" for place, count in sorted(places.items()))
+            raise CarbError(
+                f"'{culture}' has several places, and people are asked about the one where they live. Name one of "
+                f"them with its sets: {named}. For everybody who speaks the language, name them all."
+            )
     if not len(kept):
         spoken = ", ".join(sorted({item.language for item in wanted})) or "none"
         raise CarbError(f"No sets are left to review; these cultures' sets are in: {spoken}. Name one with --language.")
     return kept
+
+
+def _within(place: str, culture: str) -> bool:
+    return place in registry and registry[place].parent == culture
 
 
 def _reads(item: BonSet, cultures: Sequence[str], languages: Sequence[str]) -> bool:

@@ -251,8 +251,19 @@ function present(item, answer = null) {
   show(form);
 }
 
-function textOf(option) {
-  return make("p", { className: "text", lang: option.language, dir: "auto", textContent: option.text });
+// Where the answers share most of their words, the others are marked: nobody should have to search for them.
+function textOf(option, options) {
+  const shown = make("p", { className: "text", lang: option.language, dir: "auto", textContent: option.text });
+  if (!Intl.Segmenter) return shown;
+  const split = new Intl.Segmenter(option.language, { granularity: "word" });
+  const parts = ({ text }) => [...split.segment(text)];
+  const others = options.filter((one) => one !== option).map((one) => new Set(parts(one).map((part) => part.segment)));
+  const own = (part) => part.isWordLike && others.some((known) => !known.has(part.segment));
+  const found = parts(option);
+  const length = found.filter(own).reduce((sum, part) => sum + part.segment.length, 0);
+  if (length && length * 2 < option.text.length)
+    shown.replaceChildren(...found.map((part) => (own(part) ? make("mark", { textContent: part.segment }) : part.segment)));
+  return shown;
 }
 
 function choiceCards(item, before) {
@@ -268,7 +279,7 @@ function choiceCards(item, before) {
     const better = field("better", make("textarea", { name: `better-${token}`, maxLength: 2000, rows: 2, value: opinion.better ?? "", dir: "auto" }));
     better.hidden = opinion.natural !== false;
     unnatural.control.addEventListener("change", () => { better.hidden = !unnatural.control.checked; });
-    const box = make("fieldset", { "data-token": token }, make("legend", { textContent: say("answer", { n: number(place + 1) }) }), textOf(option),
+    const box = make("fieldset", { "data-token": token }, make("legend", { textContent: say("answer", { n: number(place + 1) }) }), textOf(option, item.options),
       make("div", { className: "choices" }, ...verdicts), on, unnatural, better);
     box.addEventListener("change", (event) => {
       if (event.target.name !== name) return;
