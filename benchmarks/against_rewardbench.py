@@ -1,6 +1,6 @@
 """``carb run`` against rewardbench, the reference tool for reward models, as whole processes that a user starts.
 
-Both score the same best-of-4 sets of carb-seed@1 with the same classifier of 135M parameters (Llama, random weights:
+Both score the same best-of-4 sets of carb-seed@2 with the same classifier of 135M parameters (Llama, random weights:
 speed does not depend on them) in float32, with their defaults otherwise, and start from nothing each time. Two paths of
 the reference tool are timed: its command ``rewardbench --dataset``, which scores pairs of a chosen and a rejected text,
 and its best-of-N script ``scripts/run_v2.py``, whose limit of 2,048 tokens truncates none of these texts. The runs take
@@ -88,7 +88,7 @@ def main() -> None:
     parser.add_argument("--turns", type=int, default=3, help="how often each program runs (default 3)")
     given = parser.parse_args()
     python, count, turns = str(given.python.absolute()), given.sets, given.turns
-    items = [item.model_copy(update={"perturbed": ()}) for item in load("carb-seed@1") if len(item.responses) == 4]
+    items = [item.model_copy(update={"perturbed": ()}) for item in load("carb-seed@2") if len(item.responses) == 4]
     sets = items[:: max(1, len(items) // count)][:count]
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)

@@ -54,7 +54,7 @@ def first_score(pairs: int) -> None:
     tokens = 0
     for _ in range(pairs):
         with tempfile.TemporaryDirectory() as out:
-            what = ["--data", "carb-seed@1", "--limit", "1", "--no-perturbed", "--quiet", "--out", out]
+            what = ["--data", "carb-seed@2", "--limit", "1", "--no-perturbed", "--quiet", "--out", out]
             start = time.time()
             run, wall = seconds(["-m", "carb_cli", "run", *what, "--scorer", f"judge:{model}"])
             (journal,) = Path(out, "journal").glob("*.jsonl")

@@ -36,7 +36,7 @@ def peak_mb() -> float:
 
 
 def many_sets(count: int) -> Iterator[BonSet]:
-    seed = list(load("carb-seed@1"))
+    seed = list(load("carb-seed@2"))
     for number in range(count):
         item = seed[number % len(seed)]
         yield item.model_copy(update={"id": f"{item.id}-{number}"})
@@ -108,7 +108,7 @@ class Words:
         self.words: list[list[str]] = []
         self.joiners: list[str] = []
         for culture in ("arabic", "chinese", "english", "german", "japanese", "korean", "russian", "spanish", "thai"):
-            texts = [r.text for item in load("carb-seed@1").filter(cultures=[culture]) for r in item.responses]
+            texts = [r.text for item in load("carb-seed@2").filter(cultures=[culture]) for r in item.responses]
             spaced = culture not in ("chinese", "japanese", "thai")
             words = [w for t in texts for w in (t.split() if spaced else [t[i : i + 3] for i in range(0, len(t), 3)])]
             self.words.append(words)
@@ -120,7 +120,7 @@ class Words:
 
 
 def made_sets(count: int) -> list[BonSet]:
-    words, pattern = Words(1), load("carb-seed@1")[0]
+    words, pattern = Words(1), load("carb-seed@2")[0]
     sets = []
     for number in range(count):
         language = number % len(words.words)

@@ -55,7 +55,7 @@ def main() -> None:
     parser.add_argument(
         "--items", type=int, default=18, help="best-of-4 sets (default 18), and a third as many of longer texts"
     )
-    parser.add_argument("--data", default="carb-seed@1", help="where the sets come from (default carb-seed)")
+    parser.add_argument("--data", default="carb-seed@2", help="where the sets come from (default carb-seed)")
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--no-memory", action="store_true", help="leave out the measurement of memory")
     parser.add_argument("--memory", metavar="FOLDER,TOKENS", help=argparse.SUPPRESS)
@@ -276,7 +276,7 @@ def measure_memory(folder: str, tokens: int) -> str:
     from carb_scorers import open_scorer
 
     scorer = open_scorer(f"classifier:{folder}?batching=budget&batch_tokens={tokens}")
-    requests = best_of_4("carb-seed@1", max(8, tokens // 96))
+    requests = best_of_4("carb-seed@2", max(8, tokens // 96))
     page = resource.getpagesize()
     done = threading.Event()
     peak = [0]

@@ -155,7 +155,7 @@ def test_a_real_model_behind_a_real_socket(server, references, tmp_path):
     assert len(server.requests) == asked
     assert again.cost == 0
     assert (tmp_path / "sets.jsonl").read_bytes() == first
-    german = load("carb-seed@1").filter(lambda item: bool(item.perturbed), cultures=["english"])[:1]
+    german = load("carb-seed@2").filter(lambda item: bool(item.perturbed), cultures=["english"])[:1]
     result = perturb(german, ["RP"], generator=model, models=MODELS, replace=True, attempts=2)
     assert result.made.get("RP", 0) + len(result.failures) == 1  # what a base model writes may fail, and is then listed
     assert len(result.dataset[0].perturbed) == len(german[0].perturbed)

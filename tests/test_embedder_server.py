@@ -1,4 +1,4 @@
-"""``--embedder-url``: a server of embeddings verifies versions, and finds translations in training data."""
+"""``--embedder-url``: a server of embeddings verifies versions."""
 
 from __future__ import annotations
 
@@ -14,11 +14,10 @@ from carb_cli.main import main
 from carb_data import Dataset, Perturbation, Role, load, verification
 from construct_server import chat, serving
 
-SETS = [item for item in load("carb-seed@1") if item.perturbed and item.culture == "german"][:3]
+SETS = [item for item in load("carb-seed@2") if item.perturbed and item.language == "de"][:3]
 KNOWN = {
     text.text: (item.id if text.role is Role.CHOSEN else text.text, text.language)
-    for name in ("carb-seed@1", "carb-seed@2")
-    for item in load(name)
+    for item in load("carb-seed@2")
     if item.perturbed
     for text in (*item.responses, *item.perturbed)
 }
@@ -76,22 +75,3 @@ def test_a_reasoning_model_writes_versions(bare, tmp_path, capsys):
     assert all(body["n"] == 1 and not {"max_tokens", "temperature"} & set(body) for body in asked)
     assert main([*command, "--url", server.url, "--body", "[]"]) == 2
     assert "--body is no JSON object" in capsys.readouterr().err
-
-
-def test_translations_in_training_data_are_found_by_a_server(bare, tmp_path, capsys):
-    item = SETS[0]
-    lines = ["Nothing of note.", version(item, Perturbation.CL, "en"), SETS[1].rejected[0].text]
-    (tmp_path / "train.txt").write_text("\n".join(lines), encoding="utf-8")
-    command = ["data", "contamination", "--train", str(tmp_path / "train.txt"), "--test", str(bare), "--quiet"]
-    with serving(embedding) as server:
-        assert main([*command, "--embedder", "vectors", "--embedder-url", server.url, "--json"]) == 1
-    found = json.loads(capsys.readouterr().out)
-    places = {(overlap["kind"], overlap["train_position"], overlap["item_id"]) for overlap in found["overlaps"]}
-    assert places == {("similar", 1, item.id), ("exact", 2, SETS[1].id)}
-
-
-def test_a_server_without_a_model_is_wrong_use(bare, tmp_path, capsys):
-    (tmp_path / "train.txt").write_text("x", encoding="utf-8")
-    command = ["data", "contamination", "--train", str(tmp_path / "train.txt"), "--test", str(bare)]
-    assert main([*command, "--embedder-url", "http://localhost:1/v1"]) == 2
-    assert "name the model with --embedder" in capsys.readouterr().err

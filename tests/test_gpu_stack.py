@@ -45,7 +45,7 @@ def test_this_environment_is_what_the_extra_asks_for():
 
 @pytest.mark.parametrize("name", PRESETS)
 def test_trl_takes_every_setting_of_a_preset(name, tmp_path):
-    needed = {"out": str(tmp_path), "mix": {"sources": [{"form": "carb", "path": "carb-seed@1"}]}}
+    needed = {"out": str(tmp_path), "mix": {"sources": [{"form": "carb", "path": "carb-seed@2"}]}}
     config = load_config(name, needed)
     cpu = {"use_cpu": True, "output_dir": str(tmp_path), "max_completion_length": config.max_new_tokens}
     arguments = paper_config(**{**config.grpo, **cpu})

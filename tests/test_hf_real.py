@@ -42,7 +42,7 @@ def model(folder: Path, dtype: str = "float32", **options: Any) -> HFLanguageMod
 
 def requests(count: int, cultures: Sequence[str] = (), *, short: bool = False) -> list[ScoreRequest]:
     """Sets from all over the seed, or the shortest ones, each of another culture, for tests that score them often."""
-    items = [item for item in load("carb-seed@1") if not cultures or item.culture in cultures]
+    items = [item for item in load("carb-seed@2") if not cultures or item.culture in cultures]
     if short:
         shortest = {}
         for item in sorted(items, key=lambda item: sum(len(r.text.encode()) for r in item.responses)):

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-
 import pytest
 
 pytest.importorskip("torch", reason="needs carb-scorers[hf]")
@@ -11,7 +9,6 @@ pytest.importorskip("anyio", reason="needs carb-data[construct]")
 
 import anyio
 
-from carb_cli.main import main
 from carb_data import Dataset, Perturbation, load, verification
 from carb_data.construct import Completion, EmbedderSpec, ModelSpec
 from carb_data.perturb import perturb
@@ -20,7 +17,7 @@ from carb_scorers.models.construction import ConstructionModels
 pytestmark = pytest.mark.real
 
 MODEL = ModelSpec(model="planted", url="http://localhost:1/v1")
-SETS = Dataset([item for item in load("carb-seed@1") if item.perturbed][5::20])
+SETS = Dataset([item for item in load("carb-seed@2") if item.perturbed][5::20])
 
 
 class Planted:
@@ -100,19 +97,3 @@ def test_a_changed_concept_is_no_paraphrase(planted):
     """Not for certain: one in ten of the seed's is worded anew enough to pass for one."""
     found = made(planted, "RP", lambda item: version(item, Perturbation.CC, item.language))
     assert found.made.get("RP", 0) <= 1
-
-
-def test_the_cli_finds_paraphrases_in_training_data(planted, monkeypatch, tmp_path, capsys):
-    monkeypatch.setattr("carb_cli.commands.contamination.ConstructionModels", lambda: planted)
-    item = SETS[0]
-    other = next(i for i in SETS if i.language != item.language)
-    lines = ["Nothing of note.", version(item, Perturbation.RP, item.language), other.rejected[0].text]
-    (tmp_path / "train.txt").write_text("\n".join(lines), encoding="utf-8")
-    Dataset([item.model_copy(update={"perturbed": ()})]).save(tmp_path / "test.jsonl")
-    command = ["data", "contamination", "--train", str(tmp_path / "train.txt"), "--test", str(tmp_path / "test.jsonl")]
-    assert main(command) == 0
-    capsys.readouterr()
-    assert main([*command, "--embedder", "gemma", "--json"]) == 1
-    found = json.loads(capsys.readouterr().out)
-    assert item.chosen.id in {overlap["field"] for overlap in found["overlaps"]}
-    assert {(overlap["kind"], overlap["train_position"]) for overlap in found["overlaps"]} == {("similar", 1)}

@@ -252,7 +252,7 @@ def test_the_command_line_runs_on_ray(engine: RayEngine, tmp_path: Path) -> None
     pytest.importorskip("carb_cli")
     from carb_cli import main
 
-    arguments = ["run", "--data", "carb-seed@1", "--limit", "12", "--scorer", "baseline:random", "--quiet"]
+    arguments = ["run", "--data", "carb-seed@2", "--limit", "12", "--scorer", "baseline:random", "--quiet"]
     assert main([*arguments, "--out", str(tmp_path / "ray"), "--engine", "ray"]) == 0
     assert main([*arguments, "--out", str(tmp_path / "local")]) == 0
     assert table(tmp_path / "ray").equals(table(tmp_path / "local"))

@@ -42,7 +42,7 @@ def test_scorers_are_blind(gemma: Path) -> None:
         f"judge:{gemma}",
         f"implicit:{gemma}?ref=none",
     ]
-    items = list(load("carb-seed@1"))[::110]
+    items = list(load("carb-seed@2"))[::600]
     truth = evaluate(Dataset(with_other_label(item, 0) for item in items), scorers).frame
     permuted = evaluate(Dataset(with_other_label(item, 1) for item in items), scorers).frame
     assert permuted["role"].to_list() != truth["role"].to_list()
@@ -52,7 +52,7 @@ def test_scorers_are_blind(gemma: Path) -> None:
 @pytest.mark.real_model
 @pytest.mark.parametrize("kind", ["judge:{}?batch_tokens={}", "implicit:{}?batch_tokens={}"])
 def test_scores_of_a_real_model_do_not_depend_on_batch_or_order(gemma: Path, kind: str) -> None:
-    items = [item.model_copy(update={"perturbed": ()}) for item in list(load("carb-seed@1"))[::110]]
+    items = [item.model_copy(update={"perturbed": ()}) for item in list(load("carb-seed@2"))[::600]]
     shuffled = random.Random(0).sample(items, len(items))
     together = evaluate(Dataset(items), [kind.format(gemma, 4096)]).frame
     alone = evaluate(Dataset(shuffled), [kind.format(gemma, 1)], window=1).frame
@@ -90,7 +90,7 @@ def test_blend_through_the_command_line(public_data: Path, tmp_path: Path, capsy
 
 
 def test_seed_covers_every_culture_and_domain() -> None:
-    seed = load("carb-seed@1")
+    seed = load("carb-seed@2")
     table = evaluate(seed, ["baseline:random?seed=3"])
     cells = bon_accuracy(table, by=("culture", "domain")).groups
     assert cells.height == 40

@@ -109,7 +109,7 @@ def test_its_errors_are_understood(server: str, monkeypatch: pytest.MonkeyPatch)
 
 @pytest.fixture(scope="module")
 def items() -> Dataset:
-    english = [item for item in load("carb-seed@1") if item.language == "en"][:3]
+    english = [item for item in load("carb-seed@2") if item.language == "en"][:3]
     return Dataset(item.model_copy(update={"perturbed": ()}) for item in english)
 
 

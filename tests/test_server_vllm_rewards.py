@@ -80,7 +80,7 @@ def test_one_text_that_is_too_long_fails_alone(served: str) -> None:
 
 
 def test_a_whole_data_set(served: str, decoder: Path) -> None:
-    items = [item.model_copy(update={"perturbed": ()}) for item in load("carb-seed@1")][:20]
+    items = [item.model_copy(update={"perturbed": ()}) for item in load("carb-seed@2")][:20]
     there = evaluate(Dataset(items), [f"served=classifier:small?backend=openai&url={served}"]).frame
     tokenizer = AutoTokenizer.from_pretrained(decoder)
     rows = []

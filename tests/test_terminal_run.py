@@ -69,7 +69,7 @@ def command(target: str, out: Path) -> list[object]:
     return [
         "run",
         "--data",
-        "carb-seed@1",
+        "carb-seed@2",
         "--scorer",
         f"slow:{target}",
         "--window",
@@ -139,7 +139,7 @@ def drawn(terminal: Terminal) -> list[str]:
 def test_nothing_is_wider_than_the_terminal(plugin: dict[str, str], tmp_path: Path, columns: int) -> None:
     out = tmp_path / "a-folder-with-a-long-name-that-goes-on"
     scorers = ["baseline:random?seed=123456789", "slow:async"]
-    run = ["run", "--data", "carb-seed@1", "--scorer", *scorers, "--limit", 100, "--out", "run"]
+    run = ["run", "--data", "carb-seed@2", "--scorer", *scorers, "--limit", 100, "--out", "run"]
     terminal = Terminal(run, columns=columns, environment=plugin, folder=tmp_path)
     assert terminal.ended() == 0
     assert max(map(len, drawn(terminal))) <= columns
@@ -192,7 +192,7 @@ def test_ctrl_c_while_loading(plugin: dict[str, str], tmp_path: Path) -> None:
     """Before scoring starts there is nothing to keep, and nothing to go on with."""
     fifo = tmp_path / "data.jsonl"
     os.mkfifo(fifo)
-    terminal = Terminal(["data", "validate", fifo])
+    terminal = Terminal(["data", "check", fifo])
     with fifo.open("wb"):  # it has opened its side, so it is reading
         terminal.press("\x03")
         assert terminal.ended() == 130

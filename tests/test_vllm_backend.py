@@ -216,7 +216,7 @@ def test_a_judge_through_its_spec(smollm: Path, options: str, monkeypatch: pytes
     import carb_scorers.models.vllm as backend
 
     monkeypatch.setattr(backend, "LANGUAGE_MODEL", backend.BackendKind(VLLMOptions, lambda *_: judge))
-    items = [item.model_copy(update={"perturbed": ()}) for item in load("carb-seed@1") if item.language == "en"][:3]
+    items = [item.model_copy(update={"perturbed": ()}) for item in load("carb-seed@2") if item.language == "en"][:3]
     spec = f"judge:{smollm}?backend=vllm&{options}&max_tokens=16&max_length=512&dtype=float32"
     scorer = open_scorer(spec)
     asked = [b.request for item in items for b in blind(item, seed=0, comparative=scorer.spec.comparative)]
@@ -235,7 +235,7 @@ def test_an_implicit_reward_through_its_spec(
     import carb_scorers.models.vllm as backend
 
     monkeypatch.setattr(backend, "LANGUAGE_MODEL", backend.BackendKind(VLLMOptions, lambda *_: judge))
-    items = [item.model_copy(update={"perturbed": ()}) for item in load("carb-seed@1") if item.language == "en"][:1]
+    items = [item.model_copy(update={"perturbed": ()}) for item in load("carb-seed@2") if item.language == "en"][:1]
     spec = f"implicit:{smollm}?backend=vllm&ref=none&reduce={reduce}&max_length=512&dtype=float32"
     frame = evaluate(Dataset(items), [open_scorer(spec)]).frame
     tokenizer = reference[1]

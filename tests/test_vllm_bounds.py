@@ -33,8 +33,8 @@ LETTER, MEAN = 0.25, 0.05
 log-probability per token; and either from what it is in another batch."""
 LETTERS = ["A", "B", "C", "D"]
 
-ITEMS = [next(item for item in load("carb-seed@1") if item.language == language) for language in
-         sorted({item.language for item in load("carb-seed@1")})]  # fmt: skip
+ITEMS = [next(item for item in load("carb-seed@2") if item.language == language) for language in
+         sorted({item.language for item in load("carb-seed@2")})]  # fmt: skip
 PROMPTS = [Prompt(({"role": "user", "content": item.prompt},), cue="\n") for item in ITEMS]
 ANSWERS = [item.responses[0].text for item in ITEMS]
 

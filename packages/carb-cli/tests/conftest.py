@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from carb_cli import display, main
+from carb_data import load
 
 sys.path.insert(0, str(Path(__file__).parent))  # cli_helpers, a module of these tests
 
@@ -38,8 +39,10 @@ def data_file(tmp_path: Path) -> Path:
 
 @pytest.fixture(scope="session")
 def finished_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A finished run of three baselines on a part of the seed."""
+    """A finished run of three baselines on the sets of the seed that have no mirrors."""
     folder = tmp_path_factory.mktemp("runs") / "first"
-    data = ["--data", "carb-seed@1", "--limit", "80", "--perturbed"]
-    assert main(["run", *data, "--scorer", *BASELINES, "--out", str(folder), "--quiet", "--json"]) == 0
+    data = folder.with_name("singles.jsonl")
+    load("carb-seed@2").filter(lambda item: item.family is None).save(data)
+    options = ["--data", str(data), "--limit", "80", "--perturbed"]
+    assert main(["run", *options, "--scorer", *BASELINES, "--out", str(folder), "--quiet", "--json"]) == 0
     return folder

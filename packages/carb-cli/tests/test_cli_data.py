@@ -15,50 +15,47 @@ from cli_helpers import Carb, small_dataset, small_set, write_culture, write_lin
 
 def test_list(carb: Carb) -> None:
     found = carb("data", "list", "--json").json
-    assert found["schema"] == "carb.data.list/1"
-    assert [dataset["name"] for dataset in found["datasets"]] == ["carb-seed", "carb-seed@1"]
+    assert "carb-seed@2" in [dataset["name"] for dataset in found["datasets"]]
     assert {source["name"] for source in found["sources"]} >= {"blend"}
     assert "carb-seed" in carb("data", "list").out
 
 
-def test_info_counts_every_set_once(carb: Carb, data_file: Path) -> None:
-    found = carb("data", "info", data_file, "--json").json
+def test_show_counts_every_set_once(carb: Carb, data_file: Path) -> None:
+    found = carb("data", "show", data_file, "--json").json
     assert found["sets"] == 12 == sum(found["cultures"].values()) == sum(found["domains"].values())
     assert found["fingerprint"] == small_dataset().fingerprint
     assert found["licenses"] == {"CC0-1.0": 12}
-    assert "japanese 6, thai 6" in carb("data", "info", data_file).out
+    assert "japanese 6, thai 6" in carb("data", "show", data_file).out
 
 
-def test_validate_says_yes(carb: Carb, data_file: Path) -> None:
-    ended = carb("data", "validate", data_file, "--form-only")
+def test_check_of_the_form_alone(carb: Carb, data_file: Path) -> None:
+    ended = carb("data", "check", data_file, "--form-only")
     assert (ended.code, ended.err) == (0, "")
     assert "12 sets, all valid" in ended.out
 
 
-def test_validate_passes_sound_sets_and_fails_those_whose_answers_give_themselves_away(
-    carb: Carb, data_file: Path, tmp_path: Path
-) -> None:
+def test_check_reports_findings_attacks_and_hard_sets(carb: Carb, tmp_path: Path) -> None:
     pytest.importorskip("sklearn", reason="needs the extra carb-data[checks]")
-    load("carb-seed@1").filter(cultures=["german"]).save(tmp_path / "sound.jsonl")
-    assert carb("data", "validate", tmp_path / "sound.jsonl", "--json").json["valid"] is True
-    ended = carb("data", "validate", data_file)  # its right answers all begin with the same word
-    assert ended.code == 1
-    assert "Given away by" in ended.out
+    pytest.importorskip("lingua", reason="needs the extra carb-data[checks]")
+    path, hard = tmp_path / "d.jsonl", tmp_path / "hard.jsonl"
+    Dataset([*small_dataset(24), small_set(1, id="copy")]).save(path)
+    ended = carb("data", "check", path, "--model", "baseline:length", "--write-hard", hard, "--json")
+    assert ended.code == 1  # its right answers all begin with the same word
+    found = ended.json
+    assert {(f["check"], f["item_id"]) for f in found["findings"] if f["severity"] == "error"} == {
+        ("duplicate", "copy")
+    }
+    attacks = {attack["attack"]: attack for attack in found["audit"]["attacks"] if attack["level"] == "all"}
+    assert attacks["bag of words"]["accuracy"] == 1
+    assert "baseline:length" in attacks
+    assert found["audit"]["hard"] == []
+    assert len(load(hard)) == 0
+    shown = carb("data", "check", path).out
+    assert "From the answers alone" in shown
+    assert "Given away by" in shown
 
 
-def test_audit_names_what_works_and_exits_with_1_where_asked(carb: Carb, data_file: Path) -> None:
-    pytest.importorskip("sklearn", reason="needs the extra carb-data[checks]")
-    ended = carb("data", "audit", data_file, "--model", "baseline:length", "--json")
-    assert ended.code == 0
-    attacks = {a["attack"] for a in ended.json["attacks"]}
-    assert {"longest", "bag of words", "baseline:length"} <= attacks
-    assert ended.json["worst"]
-    ended = carb("data", "audit", data_file, "--check")
-    assert ended.code == 1
-    assert "works" in ended.out
-
-
-def test_audit_asks_a_model_once_about_the_answers_that_a_family_shares(
+def test_check_asks_a_model_once_about_the_answers_that_a_family_shares(
     carb: Carb, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pytest.importorskip("sklearn", reason="needs the extra carb-data[checks]")
@@ -71,13 +68,28 @@ def test_audit_asks_a_model_once_about_the_answers_that_a_family_shares(
         return evaluate(dataset, scorers)
 
     monkeypatch.setattr("carb_scorers.evaluate", counted)
-    ended = carb("data", "audit", tmp_path / "family.jsonl", "--model", "baseline:length", "--json")
-    rows = {a["attack"]: a for a in ended.json["attacks"] if a["level"] == "all"}
-    assert (len(family), asked) == (4, [1])
-    assert rows["baseline:length"]["accuracy"] == rows["longest"]["accuracy"] == 0.25
+    ended = carb("data", "check", tmp_path / "family.jsonl", "--model", "baseline:length", "--json")
+    rows = {a["attack"]: a for a in ended.json["audit"]["attacks"] if a["level"] == "all"}
+    assert (ended.code, len(family), asked) == (0, 4, [1])
+    assert rows["baseline:length"]["accuracy"] == rows["most length"]["accuracy"] == 0.25
+    assert len(ended.json["audit"]["hard"]) == 4
 
 
-def test_validate_reports_every_defect_and_exits_with_1(carb: Carb, tmp_path: Path) -> None:
+def test_check_against_training_data(carb: Carb, data_file: Path, tmp_path: Path) -> None:
+    pytest.importorskip("sklearn", reason="needs the extra carb-data[checks]")
+    train = tmp_path / "train.txt"
+    train.write_text("Nothing of note.\nQuestion 3?\n")
+    ended = carb("data", "check", data_file, "--against", train, "--json")
+    assert ended.code == 1
+    (found,) = [o for o in ended.json["contamination"]["overlaps"] if o["item_id"] == "set-3"]
+    assert found["train_position"] == 1
+    assert "sets are in the training data" in carb("data", "check", data_file, "--against", data_file).out
+    assert carb("data", "check", data_file, "--against", tmp_path / "none.txt").code == 2
+    train.write_bytes(b"\xff\xfe")
+    assert carb("data", "check", data_file, "--against", train).code == 2
+
+
+def test_check_reports_every_defect_and_exits_with_1(carb: Carb, tmp_path: Path) -> None:
     good = to_json(small_set(1))
     path = write_lines(
         tmp_path / "bad.jsonl",
@@ -89,7 +101,7 @@ def test_validate_reports_every_defect_and_exits_with_1(carb: Carb, tmp_path: Pa
             good,
         ],
     )
-    ended = carb("data", "validate", path, "--json")
+    ended = carb("data", "check", path, "--json")
     assert ended.code == 1
     problems = ended.json["problems"]
     assert [problem["line"] for problem in problems] == [2, 3, 4, 5]
@@ -97,7 +109,7 @@ def test_validate_reports_every_defect_and_exits_with_1(carb: Carb, tmp_path: Pa
     assert "found 2" in problems[1]["reason"]
     assert "Did you mean 'japanese'?" in problems[2]["reason"]
 
-    plain = carb("data", "validate", path)
+    plain = carb("data", "check", path)
     assert plain.code == 1
     assert f"{path}:2:" in plain.out
     assert "4 problems in the data" in plain.out
@@ -105,9 +117,17 @@ def test_validate_reports_every_defect_and_exits_with_1(carb: Carb, tmp_path: Pa
 
 def test_a_file_without_sets_is_not_valid(carb: Carb, tmp_path: Path) -> None:
     (tmp_path / "empty.jsonl").write_text("", encoding="utf-8")
-    ended = carb("data", "validate", tmp_path / "empty.jsonl")
+    ended = carb("data", "check", tmp_path / "empty.jsonl")
     assert ended.code == 2
     assert "holds no sets" in ended.err
+
+
+def test_a_sheet_to_fill_in(carb: Carb, tmp_path: Path) -> None:
+    sheet = tmp_path / "new" / "thai.csv"
+    assert carb("data", "build", "sheet", "--out", sheet, "-o", "culture=thai").code == 0
+    assert sheet.read_text("utf-8-sig").splitlines()[1].startswith("thai-commonsense-1,thai,commonsense,th,")
+    for wrong in (["-o", "culture=thai"], [], ["-o", "culture=thai", "-o", "colour=red"]):
+        assert carb("data", "build", "sheet", "--out", sheet, *wrong).code == 2
 
 
 def test_split_by_source_item(carb: Carb, data_file: Path, tmp_path: Path) -> None:
@@ -143,7 +163,7 @@ def test_culture_file(carb: Carb, tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(cultures, "_shown", dict(cultures._shown))
     path = tmp_path / "swahili.jsonl"
     Dataset([small_set(1, culture="swahili")]).save(path)
-    assert carb("data", "validate", path).code == 1
+    assert carb("data", "check", path, "--form-only").code == 1
     extra = write_culture(tmp_path / "cultures.json", "swahili")
-    assert carb("data", "validate", path, "--culture-file", extra).code == 0
+    assert carb("data", "check", path, "--form-only", "--culture-file", extra).code == 0
     assert isinstance(cultures, Registry)

@@ -75,7 +75,7 @@ def test_the_command_that_it_names_scores_the_same(carb: Carb) -> None:
     pytest.importorskip("lingua", reason="needs the extra carb-scorers[language]")
     some = ["--limit", "4", "--cultures", "thai", "--domains", "values"]
     for perturbed in ([], ["--perturbed"]):
-        arguments = ["eval", "baseline:length", "carb-seed@1", *some, *perturbed, "--no-open", "--quiet"]
+        arguments = ["eval", "baseline:length", "carb-seed@2", *some, *perturbed, "--no-open", "--quiet"]
         shown = carb(*arguments, "--out", f"here{len(perturbed)}").out
         (line,) = [line for line in shown.splitlines() if line.startswith("  carb run ")]
         found = shlex.split(line)

@@ -75,11 +75,13 @@ def test_several_data_sets(carb: Carb, data_file: Path, tmp_path: Path) -> None:
     assert ended.json["dataset"]["names"] == [str(data_file), str(more)]
 
 
-def test_filters(carb: Carb, tmp_path: Path) -> None:
-    only = ("--cultures", "thai", "korean", "--domains", "values", "--limit", 6)
-    carb("run", "--data", "carb-seed@1", "--scorer", "baseline:length", *only, "--out", tmp_path / "r")
+def test_filters(carb: Carb, data_file: Path, tmp_path: Path) -> None:
+    only = ("--cultures", "thai", "korean", "--domains", "values", "--limit", 3)
+    more = [small_set(n, culture=c, domain="values") for n, c in enumerate(["korean", "korean", "german"], 20)]
+    Dataset([*small_dataset(), *more]).save(data_file)
+    carb("run", "--data", data_file, "--scorer", "baseline:length", *only, "--out", tmp_path / "r")
     frame = ScoreTable.load(tmp_path / "r" / "scores.parquet").frame
-    assert frame["item_id"].n_unique() == 6
+    assert frame["item_id"].n_unique() == 3
     assert set(frame["culture"]) == {"thai", "korean"}
     assert set(frame["domain"]) == {"values"}
     assert frame["perturbation"].null_count() == frame.height
@@ -128,7 +130,7 @@ def test_as_a_process(tmp_path: Path) -> None:
     """The command as a process: an encoding that cannot show a text is no error, and NO_COLOR is kept."""
     small_dataset().save(tmp_path / "d.jsonl")
     environment = {**os.environ, "NO_COLOR": "1", "PYTHONIOENCODING": "ascii"}
-    command = [sys.executable, "-m", "carb_cli", "data", "info", str(tmp_path / "d.jsonl")]
+    command = [sys.executable, "-m", "carb_cli", "data", "show", str(tmp_path / "d.jsonl")]
     ended = subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
     assert (ended.returncode, ended.stderr) == (0, "")
     assert "\x1b" not in ended.stdout

@@ -71,15 +71,15 @@ def test_unknown_command(carb: Carb) -> None:
 
 
 def test_unknown_option(run) -> None:
-    clear(run("carb-seed@1", "baseline:length", "--limits", 3), "--limits", "--limit")
+    clear(run("carb-seed@2", "baseline:length", "--limits", 3), "--limits", "--limit")
 
 
 def test_missing_option(carb: Carb) -> None:
-    clear(carb("run", "--data", "carb-seed@1"), "--scorer")
+    clear(carb("run", "--data", "carb-seed@2"), "--scorer")
 
 
 def test_option_of_a_wrong_type(run) -> None:
-    clear(run("carb-seed@1", "baseline:length", "--limit", "many"), "--limit", "many", "int")
+    clear(run("carb-seed@2", "baseline:length", "--limit", "many"), "--limit", "many", "int")
 
 
 def test_broken_line(run, tmp_path: Path) -> None:
@@ -98,11 +98,11 @@ def test_unknown_culture_in_the_data(run, tmp_path: Path) -> None:
 
 
 def test_unknown_culture_option(run) -> None:
-    clear(run("carb-seed@1", "baseline:length", "--cultures", "japanes"), "japanes", "Did you mean 'japanese'?")
+    clear(run("carb-seed@2", "baseline:length", "--cultures", "japanes"), "japanes", "Did you mean 'japanese'?")
 
 
 def test_unknown_domain_option(run) -> None:
-    clear(run("carb-seed@1", "baseline:length", "--domains", "food"), "food", "commonsense")
+    clear(run("carb-seed@2", "baseline:length", "--domains", "food"), "food", "commonsense")
 
 
 def test_no_such_data(run) -> None:
@@ -110,27 +110,27 @@ def test_no_such_data(run) -> None:
 
 
 def test_unknown_scorer_kind(run) -> None:
-    clear(run("carb-seed@1", "clasifier:x"), "Unknown scorer kind 'clasifier'", "Did you mean 'classifier'?")
+    clear(run("carb-seed@2", "clasifier:x"), "Unknown scorer kind 'clasifier'", "Did you mean 'classifier'?")
 
 
 def test_not_a_scorer(run) -> None:
-    clear(run("carb-seed@1", "length"), "'length' is not a scorer", "KIND:TARGET")
+    clear(run("carb-seed@2", "length"), "'length' is not a scorer", "KIND:TARGET")
 
 
 def test_unknown_scorer_option(run) -> None:
-    clear(run("carb-seed@1", "baseline:random?sed=1"), "'sed' is unknown, did you mean 'seed'?")
+    clear(run("carb-seed@2", "baseline:random?sed=1"), "'sed' is unknown, did you mean 'seed'?")
 
 
 def test_missing_model(run, tmp_path: Path) -> None:
     pytest.importorskip("transformers", reason="needs the extra carb-scorers[hf]")
-    clear(run("carb-seed@1", f"classifier:{tmp_path / 'no-model'}"), str(tmp_path / "no-model"))
+    clear(run("carb-seed@2", f"classifier:{tmp_path / 'no-model'}"), str(tmp_path / "no-model"))
 
 
 def test_missing_extra(run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     for module in ("torch", "transformers"):
         monkeypatch.setitem(sys.modules, module, None)
     (tmp_path / "model").mkdir()
-    clear(run("carb-seed@1", f"classifier:{tmp_path / 'model'}"), install_line("carb-scorers", "hf"))
+    clear(run("carb-seed@2", f"classifier:{tmp_path / 'model'}"), install_line("carb-scorers", "hf"))
 
 
 def test_nothing_left_to_score(run, tmp_path: Path) -> None:
@@ -141,7 +141,7 @@ def test_nothing_left_to_score(run, tmp_path: Path) -> None:
 
 def test_limit_below_one(run) -> None:
     clear(
-        run("carb-seed@1", "baseline:length", "--limit", 0),
+        run("carb-seed@2", "baseline:length", "--limit", 0),
         "--limit must be at least 1, got 0",
     )
 
@@ -151,7 +151,7 @@ def test_out_is_a_file(carb: Carb, data_file: Path) -> None:
 
 
 def test_the_folder_holds_another_run(run, data_file: Path) -> None:
-    assert run("carb-seed@1", "baseline:length", "--limit", 10).code == 0
+    assert run("carb-seed@2", "baseline:length", "--limit", 10).code == 0
     clear(run(data_file), "holds results of another data set", "--fresh")
     assert run(data_file, "baseline:length", "--fresh").code == 0
 

@@ -10,8 +10,8 @@ pytest.importorskip("sklearn", reason="needs the extra 'checks'")
 
 from carb_data import BonSet, Dataset, Provenance, Response, Role, load
 from carb_data.audit import audit
-from carb_data.audit.features import SURFACE
 from carb_data.audit.learned import LEARNED
+from carb_data.surface import surface_features
 
 WORDS = ("amber", "birch", "cedar", "delta", "ember", "fjord", "grove", "heron", "islet", "jetty", "knoll", "larch")
 
@@ -54,7 +54,11 @@ def test_nothing_works_where_nothing_gives_the_answer_away():
     report = audit(Dataset(fair(150)))
     assert report.passed
     assert report.worst == ()
-    assert {attack.attack for attack in report.attacks} == {*SURFACE, *LEARNED}
+    assert {attack.attack for attack in report.attacks} == {
+        *LEARNED,
+        *(f"{side} {name}" for side in ("most", "least") for name in surface_features(fair(1)[0])),
+    }
+    assert len(report.hard) == 150
 
 
 @pytest.mark.parametrize(
@@ -65,10 +69,13 @@ def test_nothing_works_where_nothing_gives_the_answer_away():
             "bag of words",
         ),
         (lambda text, right: text.replace("e", "é") if right else text, "character n-grams"),
-        (lambda text, right: f"not {text}" if right else f"now {text}", "lonely polarity"),
-        (lambda text, right: text if right else f"{text[:9]} the same long ending", "odd one out (4-grams)"),
-        (lambda text, right: f"{text} and on and on" if right else text, "longest"),
-        (lambda text, right: f"{text}, in Germany" if right else f"{text}, in no place", "names a culture"),
+        (lambda text, right: f"not {text}" if right else f"now {text}", "most negation alone"),
+        (
+            lambda text, right: text if right else f"{text[:9]} the same long ending",
+            "most likeness of the others (3-grams)",
+        ),
+        (lambda text, right: f"{text} and on and on" if right else text, "most length"),
+        (lambda text, right: f"{text}, in Germany" if right else f"{text}, in no place", "most names of cultures"),
         (lambda text, right: text if right else f"{text}!?", "least punctuation"),
     ],
 )
@@ -79,6 +86,7 @@ def test_a_giveaway_is_found(how, attack):
     assert found.works
     assert found.severe
     assert [one.item_id for one in report.worst if one.attack == attack]
+    assert len(report.hard) < 20
 
 
 def mirrored(count: int) -> list[BonSet]:
@@ -97,31 +105,16 @@ def mirrored(count: int) -> list[BonSet]:
 
 
 def test_a_family_is_immune_as_a_whole_and_its_main_set_is_not():
-    report = audit(Dataset(mirrored(60)))
+    sets = mirrored(60)
+    report = audit(Dataset(sets))
     assert report.mirrors == 180
     whole = [attack for attack in report.attacks if attack.level == "all"]
     for attack in whole:
         assert attack.accuracy == pytest.approx(0.25, abs=1e-12), attack.attack
     main = {attack.attack: attack for attack in report.attacks if attack.level == "main"}
-    assert main["longest"].accuracy == main["bag of words"].accuracy == 1
-    assert {"longest", "bag of words"} <= {attack.attack for attack in report.working}
-
-
-def test_what_a_topic_teaches_is_told_from_what_the_texts_give_away():
-    """Each topic has a true word of its own: it helps on sets of known topics, and not on those of new ones."""
-    random_ = random.Random(3)
-    words = ["".join(random_.choices("bcdfghjklmnpqrstvwxz", k=6)) for _ in range(80)]
-    sets = []
-    for n in range(160):
-        topic = n // 8
-        texts = [f"{text} {words[4 * topic + k]}" for k, text in enumerate(phrases(random_))]
-        shuffled = random_.sample(texts, 4)
-        sets.append(made(n, shuffled, shuffled.index(texts[0]), topic=f"t{topic}"))
-    rows = {row.attack: row for row in audit(Dataset(sets)).attacks if row.level == "all"}
-    assert not rows["bag of words"].works
-    known = rows["bag of words (known topics)"]
-    assert known.low > known.chance
-    assert not known.works
+    assert main["most length"].accuracy == main["bag of words"].accuracy == 1
+    assert {"most length", "bag of words"} <= {attack.attack for attack in report.working}
+    assert report.hard == tuple(item.id for item in sets)  # what solves one set of a family fails in the others
 
 
 def test_sets_of_one_kind_are_no_topic():
@@ -132,7 +125,6 @@ def test_sets_of_one_kind_are_no_topic():
     ]
     rows = {row.attack: row for row in audit(Dataset(sets)).attacks if row.level == "all"}
     assert rows["bag of words"].accuracy == 1
-    assert "bag of words (known topics)" not in rows
 
 
 def test_sets_of_one_source_item_count_together():
@@ -144,7 +136,9 @@ def test_sets_of_one_source_item_count_together():
         for n in range(12)
         for c in range(20)
     ]
-    (first,) = [a for a in audit(Dataset(copies), learn=False).attacks if a.attack == "longest" and a.level == "all"]
+    (first,) = [
+        a for a in audit(Dataset(copies), learn=False).attacks if a.attack == "most length" and a.level == "all"
+    ]
     assert first.high - first.low > 0.4  # twelve source items, though there are 240 sets
 
 

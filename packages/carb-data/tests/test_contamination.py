@@ -15,6 +15,7 @@ pytest.importorskip("numpy", reason="needs the extra 'checks'")
 from carb_data import BonSet, CarbError, Dataset, check_contamination, load
 from carb_data.ngrams import BATCH_CHARACTERS, COMMON, LEAST, LENGTH, LENGTH_SYLLABIC, NgramIndex, normalise
 
+SEED = load("carb-seed@2").filter(lambda item: item.family is None)
 SYLLABIC = "日本語の文字가나"
 alphabet = st.sampled_from("ab " + SYLLABIC[:4] + "ทé!")
 short_texts = st.lists(st.text(alphabet, max_size=24), max_size=6)
@@ -74,7 +75,7 @@ def test_boilerplate_is_no_evidence():
 
 
 def test_very_many_equal_texts_cost_no_more_than_one():
-    item = load("carb-seed@1")[0]
+    item = SEED[0]
     sets = [item.model_copy(update={"id": str(n)}) for n in range(3_000)]
     report = check_contamination((sets[0].prompt for _ in range(30_000)), sets)
     assert report.counts["exact"] == 3_000
@@ -82,7 +83,7 @@ def test_very_many_equal_texts_cost_no_more_than_one():
 
 
 def test_batches_do_not_change_the_matches():
-    seed = [item.prompt for item in load("carb-seed@1")]
+    seed = [item.prompt for item in SEED]
     padding = "x" * (BATCH_CHARACTERS // 8)
     mixed = [text for prompt in seed[:40] for text in (prompt, padding)]
     found = {(m.indexed, m.streamed) for m in NgramIndex(seed, 0.7).matches(mixed)}
@@ -103,24 +104,22 @@ def test_normal_form():
 
 
 def half(seed: Dataset) -> tuple[Dataset, Dataset]:
-    parts = seed.split({"train": 0.5, "test": 0.5})
+    parts = seed.split({"train": 0.5, "test": 0.5}, apart=True)
     return parts["train"], parts["test"]
 
 
 def test_the_halves_of_the_seed_do_not_overlap():
-    train, test = half(load("carb-seed@1"))
+    train, test = half(SEED)
     report = check_contamination(train, test)
     assert report.clean
     assert report.contaminated == ()
-    assert report.counts == {"source": 0, "exact": 0, "near": 0, "similar": 0}
+    assert report.counts == {"source": 0, "exact": 0, "near": 0}
     assert (report.train_entries, report.test_items) == (len(train), len(test))
 
 
 def test_every_kind_of_overlap_is_found_with_its_place():
-    train, test = half(load("carb-seed@1"))
-    source, exact, near, inside = (
-        next(i for i in test if i.culture == c) for c in ("thai", "german", "arabic", "russian")
-    )
+    train, test = half(SEED)
+    source, exact, near, inside = list(test)[:4]
     edited = near.prompt[:-1] + " ..."
     document = f"{train[3].prompt}\n\n{inside.chosen.text.upper()}\n\n{train[4].prompt * 3}"
     translated = source.model_copy(
@@ -145,14 +144,14 @@ def test_every_kind_of_overlap_is_found_with_its_place():
 
 
 def test_training_on_the_test_set_itself_is_seen_in_full():
-    seed = load("carb-seed@1")
+    seed = SEED
     report = check_contamination(iter(seed), seed)
     assert set(report.contaminated) == {item.id for item in seed}
     assert report.counts["source"] == len(seed)
 
 
 def test_short_answers_are_no_evidence_but_short_prompts_are():
-    item = load("carb-seed@1")[0]
+    item = SEED[0]
     short = item.model_copy(
         update={
             "prompt": "Rice?",
@@ -176,25 +175,7 @@ def test_nothing_against_nothing_is_clean():
     assert check_contamination(["", "!?"], ["", "..."]).clean
 
 
-def test_an_embedder_finds_what_shares_no_letters():
-    meaning = {"tea is drunk hot": (1.0, 0.0), "té caliente": (0.99, 0.05), "rice": (0.0, 1.0)}
-
-    def embed(texts):
-        return [meaning.get(text, (0.0, -1.0)) for text in texts]
-
-    report = check_contamination(["rice", "té caliente"], ["tea is drunk hot"], embed=embed)
-    (overlap,) = report.overlaps
-    assert (overlap.kind, overlap.train_position) == ("similar", 1)
-    assert overlap.score == pytest.approx(0.99 / math.hypot(0.99, 0.05), abs=1e-6)
-    assert check_contamination(["té caliente"], ["tea is drunk hot"], embed=embed, similarity=0.9999).clean
-
-
-def test_an_embedder_of_the_wrong_shape_is_a_plain_error():
-    with pytest.raises(CarbError, match="shape"):
-        check_contamination(["a"], ["b"], embed=lambda texts: [1.0])
-
-
-@pytest.mark.parametrize("options", [{"threshold": 0}, {"threshold": 1.1}, {"similarity": 2}])
+@pytest.mark.parametrize("options", [{"threshold": 0}, {"threshold": 1.1}])
 def test_thresholds_out_of_range_are_refused(options):
     with pytest.raises(CarbError, match="threshold"):
         check_contamination([], [], **options)

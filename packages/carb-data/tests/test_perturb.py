@@ -18,14 +18,14 @@ pytest.importorskip("lingua", reason="needs the extra 'checks'")
 import anyio
 
 from carb_data import BonSet, CarbError, Dataset, Perturbation, load, verification
-from carb_data.checks import check
+from carb_data.check import check
 from carb_data.construct import EmbedderSpec, ModelSpec
 from carb_data.construct.clients import Completion, GenerationError
 from carb_data.labels import names_culture
 from carb_data.perturb import perturb
 from carb_data.unlabel import remove_label
 
-SEED = load("carb-seed@1")
+SEED = load("carb-seed@2")
 LABELLED = SEED.filter(lambda item: bool(item.perturbed))
 MODEL = ModelSpec(model="fake", url="http://localhost:1/v1", price_out=1.0)
 
@@ -264,7 +264,7 @@ class Meanings:
 
     def __init__(self):
         self.of = {}
-        for item in [i for name in ("carb-seed@1", "carb-seed@2") for i in load(name) if i.perturbed]:
+        for item in [i for name in ("carb-seed@2", "carb-seed@2") for i in load(name) if i.perturbed]:
             for text in (item.chosen, *item.perturbed):
                 self.of[text.text] = (item.id, text.language)
 
@@ -330,7 +330,7 @@ def test_rc_needs_no_extra():
             sys.modules[name] = None
         from carb_data import load
         from carb_data.perturb import perturb
-        print(perturb(load("carb-seed@1"), ["RC"], replace=True).made)
+        print(perturb(load("carb-seed@2"), ["RC"], replace=True).made)
     """
     run = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
     assert run.stdout.strip() == "{'RC': 120}", run.stderr

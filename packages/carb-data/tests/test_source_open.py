@@ -9,13 +9,13 @@ from pathlib import Path
 import pytest
 
 from carb_data import CarbError, Dataset
-from carb_data.audit.features import SURFACE
-from carb_data.audit.report import Attack, AuditReport
+from carb_data.audit import Attack, AuditReport
 from carb_data.card import card, cells
 from carb_data.models import BonSet
 from carb_data.registry import is_main
 from carb_data.sources import rows
 from carb_data.sources.open import cell
+from carb_data.surface import overlap
 
 REAL = Path(os.environ.get("CARB_DATA_DIR", "none"))
 needs_real = pytest.mark.skipif(not (REAL / "more").is_dir(), reason="no public data; set CARB_DATA_DIR")
@@ -61,7 +61,7 @@ def test_what_an_answer_shares_with_its_question_does_not_give_it_away():
     assert len(taken) > 100
     right = 0.0
     for item in taken:
-        values = SURFACE["overlap"](item)
+        values = overlap(item.prompt_text, tuple(r.text for r in item.responses))
         best = [r.id for r, value in zip(item.responses, values, strict=True) if value == max(values)]
         right += (item.chosen.id in best) / len(best)
     assert right <= len(taken) / 4 + 1
@@ -69,12 +69,12 @@ def test_what_an_answer_shares_with_its_question_does_not_give_it_away():
 
 def test_the_card_says_what_works_on_main_sets_alone():
     """Mirrors hide it over the whole: there it is chance by arithmetic."""
-    attack = {"attack": "bag of words", "chance": 0.25, "effect": 0.4, "n": 9, "group": None}
+    attack = {"attack": "bag of words", "chance": 0.25, "n": 9, "group": None}
     attacks = [
         Attack(**attack, level="all", accuracy=0.26, low=0.24, high=0.28),
         Attack(**attack, level="main", accuracy=0.38, low=0.36, high=0.41),
     ]
-    found = AuditReport(sets=9, mirrors=3, fingerprint="x", attacks=attacks, worst=())
+    found = AuditReport(sets=9, mirrors=3, fingerprint="x", attacks=attacks, worst=(), hard=())
     assert "| bag of words | main | 0.380 | 0.360 | 0.410 | 0.250 |" in card(Dataset([]), "open", found)
     none = found.model_copy(update={"attacks": tuple(attacks[:1])})
     assert "without mirrors: none." in card(Dataset([]), "open", none)

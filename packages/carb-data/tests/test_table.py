@@ -65,7 +65,7 @@ def test_what_is_no_score_table_is_refused_with_the_reason(bad, reason):
 
 
 def test_topics_and_source_items_are_joined_in():
-    seed = load("carb-seed@1")
+    seed = load("carb-seed@2")
     table = ScoreTable(frame({"item_id": seed[0].id}, {"item_id": "unknown"})).with_items(seed)
     assert table.frame["topic"].to_list() == [seed[0].topic, None]
     assert table.frame["source_item"].to_list() == [seed[0].source_item, None]

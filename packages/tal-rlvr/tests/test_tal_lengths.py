@@ -51,7 +51,7 @@ def test_too_few_that_fit_are_refused_with_the_numbers():
 
 def test_demo_cpu_on_carb_seed_says_that_it_cannot_learn_before_anything_is_trained(tiny_folder, tmp_path):
     overrides = {"model": str(tiny_folder), "out": str(tmp_path / "out"), "max_new_tokens": 40}
-    overrides |= {"mix": {"sources": [{"form": "carb", "path": "carb-seed@1"}]}}
+    overrides |= {"mix": {"sources": [{"form": "carb", "path": "carb-seed@2"}]}}
     with pytest.raises(CarbError, match=r"\d+ of \d+ training pairs fit in 472 tokens .*512 tokens less"):
         run("demo-cpu", overrides=overrides)  # the model takes 512 tokens
     with pytest.raises(CarbError, match=r"\d+ of 320 warm-up targets fit in max_new_tokens = 40 \(their median"):

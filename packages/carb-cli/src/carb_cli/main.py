@@ -34,16 +34,13 @@ COMMANDS = {
 """Name, place and one line for each command."""
 DATA_COMMANDS = {
     "list": (f"{_COMMANDS}.data:list_", "List the data sets and sources that can be used here."),
-    "info": (f"{_COMMANDS}.data:info", "Describe a data set."),
-    "validate": (f"{_COMMANDS}.data:validate", "Check a data set; every defect is reported."),
-    "audit": (f"{_COMMANDS}.audit:audit_", "Try to find the right answers without the questions."),
+    "show": (f"{_COMMANDS}.data:show", "Describe a data set."),
+    "check": (f"{_COMMANDS}.data_check:check", "Check a data set: form, sets, attacks without the question, copies."),
+    "build": (f"{_COMMANDS}.data:build", "Build a data set from a public source, or an empty sheet to fill in."),
     "fetch": (f"{_COMMANDS}.data:fetch", "Fetch the published files of open sources."),
-    "build": (f"{_COMMANDS}.data:build", "Build a data set from a public source."),
-    "new": (f"{_COMMANDS}.new:new", "Write a sheet to fill in with your own sets."),
-    "split": (f"{_COMMANDS}.split:split", "Divide a data set by source item."),
-    "contamination": (f"{_COMMANDS}.contamination:contamination", "Look for test items in training data."),
-    "perturb": (f"{_COMMANDS}.perturb:perturb", "Add perturbed versions of the right answers."),
+    "split": (f"{_COMMANDS}.data:split", "Divide a data set by source item."),
     "construct": (f"{_COMMANDS}.construct:construct", "Write sets from reference texts with language models."),
+    "perturb": (f"{_COMMANDS}.perturb:perturb", "Add perturbed versions of the right answers."),
 }
 REVIEW_COMMANDS = {
     "serve": (f"{_COMMANDS}.review:serve", "Let native speakers review a data set in a page from this machine."),

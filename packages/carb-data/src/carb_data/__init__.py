@@ -1,6 +1,5 @@
 """Typed data model, native seed set, builders and checks for cultural Best-of-N benchmarks."""
 
-from carb_data.contamination import ContaminationReport, check_contamination
 from carb_data.dataset import Dataset, content_hash, load
 from carb_data.errors import CarbError, DataError, MissingExtraError, Problem, install_line
 from carb_data.facts import Fact
@@ -18,6 +17,7 @@ from carb_data.models import (
     Role,
     Votes,
 )
+from carb_data.overlap import ContaminationReport, check_contamination
 from carb_data.registry import Registry, UnknownCultureError, cultures, is_main
 from carb_data.table import ScoreTable
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable
 
-from carb_data.audit.report import AuditReport
+from carb_data.audit.attacks import AuditReport
 from carb_data.dataset import Dataset
 from carb_data.models import BonSet, Domain
 from carb_data.registry import cultures, is_main

@@ -21,10 +21,9 @@ from carb_data.options import closest
 from carb_data.registry import Registry, cultures
 from carb_data.shapes import read_rows
 
-__all__ = ["SEED", "SEED_1", "seed_folders"]
+__all__ = ["SEED", "seed_folders"]
 
 SEED = "carb-seed"
-SEED_1 = f"{SEED}@1"
 _SEED_FOLDER = Path(str(resources.files("carb_data") / "seed"))
 _NUMBERED = {"two": 2, "three": 3, "four": 4}
 """The folder of each version of the seed."""
@@ -202,7 +201,7 @@ _TABLES = (".csv", ".tsv", ".xlsx")
 
 def _joined_anew(parts: Mapping[str, Dataset], units: Joined) -> bool:
     """Join what lies in two parts and shares a text; whether there was anything."""
-    from carb_data.contamination import check_contamination
+    from carb_data.overlap import check_contamination
 
     anew = False
     for name, part in parts.items():
@@ -258,8 +257,6 @@ def load(name_or_path: str | Path, *, registry: Registry | None = cultures) -> D
         CarbError: there is no such data set, or it is not valid.
     """
     name = str(name_or_path)
-    if name == SEED_1:
-        return Dataset(files.load_files(sorted(_SEED_FOLDER.glob("*.jsonl")), registry))
     seeds = seed_folders()
     if name in seeds:
         return Dataset(load_families(seeds[name]))
@@ -267,7 +264,7 @@ def load(name_or_path: str | Path, *, registry: Registry | None = cultures) -> D
         return _load_hub(name, registry)
     if not Path(name).exists():
         raise CarbError(
-            f"There is no data set '{name}'.{closest(name, [*seeds, SEED_1])} Give '{SEED}', a path, or hf://owner/name."
+            f"There is no data set '{name}'.{closest(name, seeds)} Give '{SEED}', a path, or hf://owner/name."
         )
     return Dataset.load(name, registry=registry)
 

@@ -48,7 +48,7 @@ class DataError(CarbError):
         lines = [f"{replace(first, line=at[0])}{_also(at[1:])}" for first, at in shown]
         if len(same) > len(shown):
             more = len(self.problems) - sum(len(at) for _, at in shown)
-            lines.append(f"... and {more} more; `carb data validate --json` lists them all.")
+            lines.append(f"... and {more} more; `carb data check --json` lists them all.")
         count = len(self.problems)
         head = f"{count} problem{'' if count == 1 else 's'} in the data; nothing was loaded."
         super().__init__("\n".join([head, *lines, *([hint] if hint else [])]))

@@ -31,11 +31,11 @@ WORDING: Mapping[Perturbation, tuple[float, float]] = {
     Perturbation.RP: (0.05, 0.97),
 }
 """Least and largest cosine of character n-grams to the original, where there is no embedding model: they hold all
-hand-made ones of carb-seed@1, and refuse little. Wording cannot be compared across languages (CL)."""
+hand-made ones of carb-seed@2, and refuse little. Wording cannot be compared across languages (CL)."""
 
 MOST_UNCHANGED = 0.2
 """Share of its text in which a paraphrase may begin and end as its original does. Of the hand-made texts of
-carb-seed@1, 6 of 120 paraphrases have more, and 109 of 120 changed concepts."""
+carb-seed@2, 6 of 120 paraphrases have more, and 109 of 120 changed concepts."""
 
 LENGTH_RATIO = 1.6
 """How many times longer or shorter than its original a text in the same language may be, in characters."""

@@ -22,6 +22,7 @@ from pydantic import ValidationError
 from carb_data.errors import CarbError, DataError, Problem
 from carb_data.extras import require
 from carb_data.files import json_lines
+from carb_data.journal import write_whole
 from carb_data.models import BonSet
 from carb_data.registry import Registry
 from carb_data.validation import line_problems
@@ -133,10 +134,11 @@ class _RowError(Exception):
 
 def write_template(path: str | Path, *, culture: str, language: str, domains: Sequence[str]) -> None:
     """Write a CSV sheet with the columns of a set and a row to fill in for each domain."""
-    with Path(path).open("w", encoding="utf-8-sig", newline="") as file:
-        table = csv.writer(file)
-        table.writerow(TEMPLATE)
-        table.writerows([f"{culture}-{domain}-1", culture, domain, language, *[""] * 7] for domain in domains)
+    text = io.StringIO(newline="")
+    table = csv.writer(text)
+    table.writerow(TEMPLATE)
+    table.writerows([f"{culture}-{domain}-1", culture, domain, language, *[""] * 7] for domain in domains)
+    write_whole(Path(path), text.getvalue().encode("utf-8-sig"))
 
 
 def _read(path: Path, problems: list[Problem]) -> tuple[list[str], _Rows]:

@@ -21,7 +21,7 @@ class Found(Frozen):
     """Id of the evaluation item; this and the rest are null where another pair is stronger evidence of the same
     text."""
     kind: str | None
-    """``source``, ``exact`` or ``near``, see ``carb_data.contamination``."""
+    """``source``, ``exact`` or ``near``, see ``carb_data.overlap``."""
     field: str | None
     similarity: float | None
 

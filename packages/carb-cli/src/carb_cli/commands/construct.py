@@ -9,7 +9,7 @@ from cyclopts import Parameter
 from pydantic import Field
 
 from carb_cli import display
-from carb_cli.options import CultureFile, Json, Quiet, add_cultures
+from carb_cli.options import Json
 from carb_cli.output import Output
 from carb_cli.progress import progress
 from carb_data.construct import ConstructReport, Plan, load_config, plan
@@ -35,9 +35,7 @@ def construct(
     out: Path,
     journal: Path | None = None,
     dry_run: Annotated[bool, Parameter(negative=(), show_default=False)] = False,
-    culture_file: CultureFile = (),
     json: Json = False,
-    quiet: Quiet = False,
 ) -> None:
     """Write sets from reference texts with language models: question, right answer, wrong answers, filters.
 
@@ -58,7 +56,6 @@ def construct(
     dry_run
         Print what would be asked for, and an upper bound of the cost, and ask no model anything.
     """
-    add_cultures(culture_file)
     wanted = load_config(config)
     kept = journal or Path(f"{out}.journal.jsonl")
     if dry_run:
@@ -68,7 +65,7 @@ def construct(
         else:
             display.say(str(planned))
         return
-    with progress(quiet) as report:
+    with progress() as report:
         made = construct_sets(
             wanted,
             out,

@@ -1,112 +1,32 @@
-"""``carb data``: list, info, validate, build."""
+"""``carb data``: list, show, split, fetch, build."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 from cyclopts import Parameter
-from pydantic import Field
 
 from carb_cli import display
-from carb_cli.commands.audit import show
-from carb_cli.main import FAILED, OK
-from carb_cli.options import CultureFile, DataName, Json, Quiet, add_cultures
-from carb_cli.output import Output, OutputPart, counts, print_json
+from carb_cli.options import DataName, Json
+from carb_cli.output import counts, print_json
 from carb_cli.progress import Report, progress
-from carb_data import CarbError, DataError, Dataset, Domain, MissingExtraError, cultures, load
+from carb_data import CarbError, Domain, cultures, load
 from carb_data.audit import audit
 from carb_data.card import card as data_card
-from carb_data.checks.report import CheckReport, Finding
-from carb_data.dataset import SEED, SEED_1
-from carb_data.describe import croissant as describe
+from carb_data.dataset import SEED, seed_folders
+from carb_data.shapes import write_template
 from carb_data.sources import build as build_source
 from carb_data.sources import sources
 from carb_data.sources.base import BuildReport
-from carb_data.sources.fetching import ADDRESS, Fetched
+from carb_data.sources.fetching import ADDRESS
 from carb_data.sources.fetching import fetch as fetch_source
 from carb_data.sources.published import published, published_names
 
-SHOWN_FINDINGS = 30
-
-
-class ListedDataset(OutputPart):
-    """A data set that is at hand."""
-
-    name: str
-    sets: int
-    fingerprint: str
-
-
-class ListedSource(OutputPart):
-    """A source that `carb data build` reads."""
-
-    name: str
-    description: str
-    license: str
-
-
-class DataList(Output):
-    """Output of ``carb data list --json``."""
-
-    schema_: Literal["carb.data.list/1"] = Field(default="carb.data.list/1", alias="schema")
-    datasets: tuple[ListedDataset, ...]
-    sources: tuple[ListedSource, ...]
-
-
-class DataInfo(Output):
-    """Output of ``carb data info --json``. Each mapping counts sets by its key."""
-
-    schema_: Literal["carb.data.info/1"] = Field(default="carb.data.info/1", alias="schema")
-    name: str
-    sets: int
-    fingerprint: str
-    perturbed: int
-    """Sets that have perturbed responses."""
-    cultures: dict[str, int]
-    domains: dict[str, int]
-    languages: dict[str, int]
-    licenses: dict[str, int]
-    methods: dict[str, int]
-    sources: dict[str, int]
-
-
-class Defect(OutputPart):
-    """One defect of a data file."""
-
-    file: str
-    line: int
-    field: str
-    reason: str
-
-
-class DataValidity(Output):
-    """Output of ``carb data validate --json``."""
-
-    schema_: Literal["carb.data.validate/1"] = Field(default="carb.data.validate/1", alias="schema")
-    valid: bool
-    sets: int | None = None
-    """Null when the file has defects."""
-    fingerprint: str | None = None
-    problems: tuple[Defect, ...] = ()
-    """Lines that are no valid sets."""
-    checks: CheckReport | None = None
-    """What further checks found; null where they were not made."""
-
-
-class DataFetched(Output):
-    """Output of ``carb data fetch --json``."""
-
-    schema_: Literal["carb.data.fetch/1"] = Field(default="carb.data.fetch/1", alias="schema")
-    fetched: tuple[Fetched, ...]
-
-
-class DataBuilt(Output, BuildReport):
-    """Output of ``carb data build --json``."""
-
-    schema_: Literal["carb.data.build/1"] = Field(default="carb.data.build/1", alias="schema")
+SHEET = "sheet"
+"""What ``carb data build`` calls an empty table to fill in."""
 
 
 def list_(*, json: Json = False) -> None:
@@ -116,146 +36,95 @@ def list_(*, json: Json = False) -> None:
 
         carb data list
     """
-    seeds = {name: load(name) for name in (SEED, SEED_1)}
-    found = DataList(
-        datasets=tuple(
-            ListedDataset(name=name, sets=len(seed), fingerprint=seed.fingerprint) for name, seed in seeds.items()
-        ),
-        sources=tuple(
-            ListedSource(name=name, description=sources[name].description, license=sources[name].license)
-            for name in sources
-        ),
-    )
+    seeds = {name: load(name) for name in seed_folders() if name != SEED}
+    datasets = [{"name": name, "sets": len(seed), "fingerprint": seed.fingerprint} for name, seed in seeds.items()]
+    known = [
+        {"name": name, "description": sources[name].description, "license": sources[name].license} for name in sources
+    ]
     if json:
-        found.print()
+        print_json({"datasets": datasets, "sources": known})
         return
-    rows = [(d.name, d.sets, d.fingerprint[:16]) for d in found.datasets]
-    display.table("Data sets", ["name", "sets", "fingerprint"], rows, right=["sets"])
-    display.table("Sources", ["name", "what it is"], [(s.name, s.description) for s in found.sources])
-    display.say("Next: carb data info carb-seed, or carb data build NAME --out FILE.jsonl")
+    display.table("Data sets", ["name", "sets", "fingerprint"], [tuple(row.values()) for row in datasets], ["sets"])
+    display.table("Sources", ["name", "what it is"], [(row["name"], row["description"]) for row in known])
+    display.say(f"carb-seed is {list(seeds)[-1]}.")
+    display.say("Next: carb data show carb-seed, or carb data build NAME --out FILE.jsonl")
 
 
-def info(
-    data: DataName,
-    *,
-    croissant: Annotated[bool, Parameter(negative=(), show_default=False)] = False,
-    culture_file: CultureFile = (),
-    json: Json = False,
-) -> None:
-    """Describe a data set: size, cultures, domains, languages, licences, fingerprint.
+def show(data: DataName, *, json: Json = False) -> None:
+    """Describe a data set: size, cultures, domains, languages, kinds, licences, fingerprint.
 
     For example:
 
-        carb data info carb-seed
-
-    Parameters
-    ----------
-    croissant
-        Print Croissant metadata (JSON-LD, for data set catalogues) and nothing else.
+        carb data show my-sets.jsonl
     """
-    add_cultures(culture_file)
     dataset = load(data)
-    if croissant:
-        path = Path(data)
-        print_json(describe(dataset, path.stem if path.is_file() else data, path if path.is_file() else None))
-        return
-    found = DataInfo(
-        name=data,
-        sets=len(dataset),
-        fingerprint=dataset.fingerprint,
-        perturbed=sum(bool(item.perturbed) for item in dataset),
-        cultures=counts(item.culture for item in dataset),
-        domains=counts(str(item.domain) for item in dataset),
-        languages=counts(item.language for item in dataset),
-        licenses=counts(item.provenance.license for item in dataset),
-        methods=counts(item.provenance.method for item in dataset),
-        sources=counts(item.provenance.source for item in dataset),
-    )
+    found: dict[str, Any] = {
+        "name": data,
+        "sets": len(dataset),
+        "fingerprint": dataset.fingerprint,
+        "perturbed": sum(bool(item.perturbed) for item in dataset),
+        "families": len({item.family for item in dataset if item.family}),
+        "cultures": counts(item.culture for item in dataset),
+        "domains": counts(str(item.domain) for item in dataset),
+        "languages": counts(item.language for item in dataset),
+        "kinds": counts(str(item.kind or "not said") for item in dataset),
+        "licenses": counts(item.provenance.license for item in dataset),
+        "methods": counts(item.provenance.method for item in dataset),
+        "sources": counts(item.provenance.source for item in dataset),
+    }
     if json:
-        found.print()
+        print_json(found)
         return
-    content = found.model_dump(exclude={"schema_", "name"})
-    shown = {k: ", ".join(f"{a} {b}" for a, b in v.items()) if isinstance(v, dict) else v for k, v in content.items()}
+    del found["name"]
+    shown = {k: ", ".join(f"{a} {b}" for a, b in v.items()) if isinstance(v, dict) else v for k, v in found.items()}
     display.pairs(data, shown)
 
 
-def validate(
+def split(
     data: DataName,
     *,
-    form_only: Annotated[bool, Parameter(negative=(), show_default=False)] = False,
-    culture_file: CultureFile = (),
+    out: Path,
+    train: float = 0.8,
+    dev: float = 0.1,
+    test: float = 0.1,
+    seed: int = 0,
+    by_item_only: Annotated[bool, Parameter(negative=(), show_default=False)] = False,
     json: Json = False,
-) -> int:
-    """Check a data set; every defect is reported with file, line and field.
-
-    A data set whose form is valid is checked further: copies and near-copies, texts in another language than
-    declared, perturbations that are not what they say, mirrored families without the set of one of their answers,
-    attacks from the answers alone (see audit), balance, licences.
-    Exits with 1 when there are errors, or when an attack on the whole data set has an interval that lies ten points or
-    more above chance.
+) -> None:
+    """Divide a data set by source item, so that no item or translation of one crosses a border.
 
     For example:
 
-        carb data validate my-sets.jsonl
+        carb data split carb-seed --out parts --train 0.5 --dev 0 --test 0.5
 
     Parameters
     ----------
-    form_only
-        Check the form alone.
+    out
+        Folder for train.jsonl, dev.jsonl and test.jsonl.
+    train
+        Share of the source items for training.
+    dev
+        Share for development; 0 leaves the part out.
+    test
+        Share for tests.
+    seed
+        Seed that decides which part an item goes to.
+    by_item_only
+        Divide by source item alone. By default sets that share a text, or nearly, stay together as well, so that the
+        parts pass carb data check --against.
     """
-    add_cultures(culture_file)
-    try:
-        dataset = load(data)
-    except DataError as error:
-        if json:
-            problems = tuple(Defect(file=p.file, line=p.line, field=p.field, reason=p.reason) for p in error.problems)
-            DataValidity(valid=False, problems=problems).print()
-        else:
-            display.say(str(error))
-        return FAILED
-    if not len(dataset):
-        raise CarbError(f"{data} holds no sets.")
-    found = None if form_only else _checked(dataset)
-    valid = found is None or found.passed
+    parts = load(data).split({"train": train, "dev": dev, "test": test}, seed=seed, apart=not by_item_only)
+    written = {name: part for name, part in parts.items() if len(part)}
+    for name, part in written.items():
+        part.save(out / f"{name}.jsonl")
     if json:
-        DataValidity(valid=valid, sets=len(dataset), fingerprint=dataset.fingerprint, checks=found).print()
-    else:
-        display.say(f"{len(dataset)} sets, all valid in form. Fingerprint {dataset.fingerprint}.")
-        if found is not None:
-            _show_checks(found)
-    return OK if valid else FAILED
-
-
-def _checked(dataset: Dataset) -> CheckReport | None:
-    """The further checks; none where their extra is not installed, which is said."""
-    from carb_data.checks import check
-
-    try:
-        return check(dataset)
-    except MissingExtraError as error:
-        display.note(f"Only the form was checked. {error}")
-        return None
-
-
-def _show_checks(found: CheckReport) -> None:
-    errors = [finding for finding in found.findings if finding.severity == "error"]
-    if errors:
-        shown = [(f.check, f.item_id, f.field, f.message) for f in errors[:SHOWN_FINDINGS]]
-        display.table(f"{len(errors)} errors", ["check", "set", "field", "what"], shown)
-        if len(errors) > SHOWN_FINDINGS:
-            display.say(f"... and {len(errors) - SHOWN_FINDINGS:,} more; --json lists them all.")
-    warned: dict[str, list[Finding]] = {}
-    for finding in found.findings:
-        if finding.severity == "warning":
-            warned.setdefault(finding.check, []).append(finding)
-    if warned:
-        rows = [
-            (name, len(some), f"{some[0].item_id} {some[0].field}: {some[0].message}") for name, some in warned.items()
-        ]
-        display.table("Warnings (--json lists them all)", ["check", "n", "the first"], rows, right=["n"])
-    show(found.audit)
-    leaks = ", ".join(dict.fromkeys(leak.attack for leak in found.leaks))
-    display.say(f"{len(errors)} errors, {found.warnings} warnings." + (f" Given away by: {leaks}." if leaks else ""))
+        rows = {
+            name: {"path": str(out / f"{name}.jsonl"), "sets": len(part), "fingerprint": part.fingerprint}
+            for name, part in written.items()
+        }
+        print_json({"parts": rows})
+        return
+    display.table(f"Split into {out}", ["part", "sets"], [(name, len(p)) for name, p in written.items()], ["sets"])
 
 
 def fetch(
@@ -263,7 +132,6 @@ def fetch(
     accept: Annotated[bool, Parameter(negative=(), show_default=False)] = False,
     mirror: str = ADDRESS,
     json: Json = False,
-    quiet: Quiet = False,
 ) -> None:
     """Fetch the published files of open sources, pinned and checked, so that `carb data build` finds them.
 
@@ -288,7 +156,7 @@ def fetch(
     if not names:
         rows = [(n, p.license, sum(f.bytes or 0 for f in p.files) // 1024, p.repository) for n, p in open_.items()]
         if json:
-            DataFetched(fetched=()).print()
+            print_json({"fetched": []})
             return
         display.table("Open sources", ["name", "licence", "KiB", "repository"], rows, right=["KiB"])
         display.say("Next: carb data fetch NAME")
@@ -298,11 +166,11 @@ def fetch(
     for name in wanted:
         if not json:
             display.note(f"{name}: licence {published(name).license}, {published(name).repository}")
-        with progress(quiet) as report:
+        with progress() as report:
             told = _counted(report, f"fetch {name}", "files")
             found.append(fetch_source(name, accept=accept, mirror=mirror, progress=told))
     if json:
-        DataFetched(fetched=tuple(found)).print()
+        print_json({"fetched": [one.model_dump(mode="json") for one in found]})
         return
     for one in found:
         display.say(f"{one.source}: {one.files} files ({one.new} new) in {one.folder}. Licence: {one.license}.")
@@ -323,9 +191,7 @@ def build(
     skips: Path | None = None,
     card: Path | None = None,
     option: Annotated[tuple[str, ...], Parameter(name=["--option", "-o"], negative=())] = (),
-    culture_file: CultureFile = (),
     json: Json = False,
-    quiet: Quiet = False,
 ) -> None:
     """Build a data set from a public source; says what was built, and what was skipped and why.
 
@@ -336,7 +202,8 @@ def build(
     Parameters
     ----------
     name
-        The source; `carb data list` shows them. Or a .toml file that declares one.
+        The source; `carb data list` shows them. Or a .toml file that declares one. Or sheet, an empty table to fill
+        in: carb data build sheet --out thai.csv -o culture=thai
     source
         Folder or file that holds the source's data. By default, what `carb data fetch` got, or a folder of the
         source's name in CARB_DATA_DIR.
@@ -351,9 +218,11 @@ def build(
     option
         An option of the source, as name=value; may be repeated.
     """
-    add_cultures(culture_file)
     options: dict[str, Any] = _options(option)
-    with progress(quiet) as report:
+    if name == SHEET:
+        _write_sheet(out, **options)
+        return
+    with progress() as report:
         result = build_source(
             name,
             source,
@@ -367,11 +236,24 @@ def build(
         built = load(out)
         card.write_text(data_card(built, out.stem, audit(built)), encoding="utf-8")
     if json:
-        DataBuilt.model_validate(result.model_dump()).print()
+        print_json(result.model_dump(mode="json"))
         return
     columns = [*map(str, Domain), "all"]
     display.table(f"Built {result.built} sets in {out}", ["culture", *columns], _by_culture(result), columns)
     display.table(f"Skipped {result.skipped}", ["reason", "n"], list(result.reasons.items()), ["n"])
+
+
+def _write_sheet(out: Path, culture: str = "", language: str = "", **unknown: str) -> None:
+    """Write a CSV sheet with the columns of a set; what is there already is not overwritten."""
+    if unknown or not culture:
+        raise CarbError("A sheet takes -o culture=ID, and -o language=TAG where it is not the culture's main language.")
+    if out.suffix.lower() != ".csv":
+        raise CarbError(f"{out}: the sheet is a .csv file.")
+    if out.exists():
+        raise CarbError(f"{out} is there already; give another name.")
+    known = cultures[culture]
+    write_template(out, culture=known.id, language=language or known.language, domains=list(Domain))
+    display.say(f"{out} written. Fill in a row for each set, then run: carb data check {out}")
 
 
 def _by_culture(built: BuildReport) -> list[list[object]]:

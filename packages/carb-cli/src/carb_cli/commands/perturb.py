@@ -9,7 +9,7 @@ from cyclopts import Parameter
 from pydantic import Field
 
 from carb_cli import display
-from carb_cli.options import CultureFile, DataName, Json, Quiet, Several, add_cultures, embedder_spec
+from carb_cli.options import DataName, Json, Several, embedder_spec
 from carb_cli.output import Output, OutputPart
 from carb_cli.progress import progress
 from carb_data import CarbError, load
@@ -65,9 +65,7 @@ def perturb(
     replace: Annotated[bool, Parameter(negative=(), show_default=False)] = False,
     seed: int = 0,
     journal: Path | None = None,
-    culture_file: CultureFile = (),
     json: Json = False,
-    quiet: Quiet = False,
 ) -> None:
     """Add perturbed versions of the right answers: RC by rule, CL, RP and CC by a language model.
 
@@ -106,7 +104,6 @@ def perturb(
     journal
         File of the model's answers, from which the same command goes on; by default beside out.
     """
-    add_cultures(culture_file)
     generator = None
     if model is not None:
         generator = validate(
@@ -124,7 +121,7 @@ def perturb(
         raise CarbError(
             "CC, CL and RP are written by a language model: name one with --model, and --url if it is a server's."
         )
-    with progress(quiet) as report:
+    with progress() as report:
         found = perturb_sets(
             load(data),
             kinds,

@@ -157,7 +157,7 @@ def _families(found: FamilyReport, short: dict[str, str], confidence: float) -> 
     if left:
         display.say(
             f"Left out: {left:,} {'family' if left == 1 else 'families'} without the set of one of the answers, or "
-            "with sets that show different answers: chance is not known there. `carb data validate` names them."
+            "with sets that show different answers: chance is not known there. `carb data check` names them."
         )
 
 

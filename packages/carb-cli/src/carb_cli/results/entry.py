@@ -79,7 +79,7 @@ class Candidates:
     An entry cannot make this program open a file or an address: only data that the user names, and the seed, are read.
     """
 
-    def __init__(self, named: Sequence[Dataset] = (), builtin: Iterable[str] = ("carb-seed@2", "carb-seed@1")) -> None:
+    def __init__(self, named: Sequence[Dataset] = (), builtin: Iterable[str] = ("carb-seed", "carb-seed@2")) -> None:
         self._named = [_Known(dataset) for dataset in named]
         self._builtin = tuple(builtin)
 

@@ -13,8 +13,8 @@ from carb_cli.review.handing_out import setting
 from carb_cli.review.recording import GivenAnswer
 from carb_cli.review.verdicts import VERDICTS, Decision, Rules, SetTally, Verdict, decide, read_rules, tallies
 from carb_data import BonSet, CarbError, Dataset, Response, Votes
-from carb_data.checks.families import find_incomplete_families
 from carb_data.models import Frozen
+from carb_data.set_checks import incomplete_families
 from carb_data.validation import read_file
 from carb_metrics import Estimate, HumanLine, agreement, human_line
 
@@ -276,7 +276,7 @@ def apply(dataset: Dataset, findings: Findings, *, verified_only: bool = False) 
         original=dataset.fingerprint,
         rules=findings.rules,
         kept=len(made),
-        incomplete=tuple(str(made[one.item_id].family) for one in find_incomplete_families(made)),
+        incomplete=tuple(str(made[one.item_id].family) for one in incomplete_families(made)),
         verified=findings.verdicts["keep"],
         lines=findings.lines,
         sets=tuple(

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from carb_data.audit.report import KNOWN_TOPICS
 from carb_data.extras import require
 from carb_data.joined import Joined
 from carb_data.models import BonSet, Role
@@ -26,57 +25,33 @@ MOST_TEXTS = 40_000
 """More answers than this are not needed to learn what gives the right one away; sets beyond are judged only."""
 
 
-def vectors(items: Sequence[BonSet], name: str) -> Any:
-    """The answers of sets as a sparse matrix of weighted words or characters, a row for each answer.
-
-    Args:
-        items: the sets, in the order of the rows.
-        name: one of ``LEARNED``, with or without the ending ``KNOWN_TOPICS``: both read the same matrix.
-
-    Raises:
-        MissingExtraError: scikit-learn is not installed (extra ``checks``).
-    """
-    text = require("sklearn.feature_extraction.text", package="carb-data", extra="checks")
-    texts = [f"{r.language.partition('-')[0]} {r.text}" for item in items for r in item.responses]
-    matrix = text.TfidfVectorizer(
-        **_SPLIT[name.removesuffix(KNOWN_TOPICS)],
-        sublinear_tf=True,
-        max_features=200_000,
-        min_df=2 if len(texts) > 2000 else 1,
-    ).fit_transform(texts)
-    matrix.sort_indices()  # once here, in place of once in each fit
-    return matrix
-
-
-def learned(
-    items: Sequence[BonSet], name: str, *, seed: int = 0, matrix: Callable[[], Any] | None = None
-) -> list[list[float]]:
+def learned(items: Sequence[BonSet], name: str, *, seed: int = 0) -> list[list[float]]:
     """For each set a number for each answer, from a logistic regression that was trained on other sets.
 
-    Folds divide source items and families, never sets: a translation or a mirror of a set does not teach its answer.
-    They keep the topics of a language together as well, so that what is learned is how right answers are worded. With
-    the ending ``KNOWN_TOPICS`` they do not: then the classifier also learns what is true in the language's home ("most
-    here do not believe in hell") from other sets that ask the same.
+    Folds divide source items, families and the topics of a language, never sets: a translation, a mirror or another
+    set of the topic does not teach an answer, so that what is learned is how right answers are worded.
 
     Args:
         items: the sets; each needs two answers or more.
-        name: one of ``LEARNED``: words (pairs of characters where a script has no spaces), or 1- to 4-grams; with the
-            ending ``KNOWN_TOPICS``, tested on topics that it was trained on, too.
+        name: one of ``LEARNED``: words (pairs of characters where a script has no spaces), or 1- to 4-grams.
         seed: the seed of the division into folds.
-        matrix: gives what ``vectors`` returns for these sets and this name, for callers that keep it; by default it is
-            made anew.
 
     Raises:
         MissingExtraError: scikit-learn is not installed (extra ``checks``).
     """
     linear = require("sklearn.linear_model", package="carb-data", extra="checks")
-    folds = _folds(groups(items, topics=not name.endswith(KNOWN_TOPICS)), seed)
+    text = require("sklearn.feature_extraction.text", package="carb-data", extra="checks")
+    folds = _folds(groups(items, topics=True), seed)
     right = [r.role is Role.CHOSEN for item in items for r in item.responses]
     fold_of = [fold for item, fold in zip(items, folds, strict=True) for _ in item.responses]
     values = [0.0] * len(right)
     if len(set(folds)) < 2:
         return _by_set(items, values)
-    rows = vectors(items, name) if matrix is None else matrix()
+    texts = [f"{r.language.partition('-')[0]} {r.text}" for item in items for r in item.responses]
+    least = 2 if len(texts) > 2000 else 1
+    vectors = text.TfidfVectorizer(**_SPLIT[name], sublinear_tf=True, max_features=200_000, min_df=least)
+    rows = vectors.fit_transform(texts)
+    rows.sort_indices()  # once here, in place of once in each fit
     for fold in sorted(set(folds)):
         train = [n for n, place in enumerate(fold_of) if place != fold][:MOST_TEXTS]
         test = [n for n, place in enumerate(fold_of) if place == fold]

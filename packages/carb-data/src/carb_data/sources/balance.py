@@ -7,9 +7,9 @@ import statistics
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 
-from carb_data.audit.features import SURFACE
 from carb_data.models import BonSet, Role
 from carb_data.sources.grouping import plain
+from carb_data.surface import overlap
 
 __all__ = ["Ahead", "ahead_of_chance", "balanced"]
 
@@ -32,11 +32,11 @@ def ahead_of_chance(items: Sequence[BonSet]) -> dict[str, tuple[float, float]]:
     Args:
         items: sets of one source and language; words are learned from all of them.
     """
-    overlap = [_ahead(item, SURFACE["overlap"](item)) for item in items]
+    shared = [_ahead(item, overlap(item.prompt_text, tuple(r.text for r in item.responses))) for item in items]
     words = [_ahead(item, row) for item, row in zip(items, _words(items), strict=True)]
     chances = [1 / len(item.responses) for item in items]
     least = _WORKS * math.sqrt(sum(chance * (1 - chance) for chance in chances))
-    pair = [row if sum(row) > least else [0.0] * len(items) for row in (overlap, words)]
+    pair = [row if sum(row) > least else [0.0] * len(items) for row in (shared, words)]
     return {item.id: (first, second) for item, first, second in zip(items, *pair, strict=True)}
 
 

@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-import math
-import statistics
-
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 pytest.importorskip("lingua", reason="needs the extra 'checks'")
 pytest.importorskip("numpy", reason="needs the extra 'checks'")
 
 from carb_data import BonSet, Dataset, Domain, Perturbation, Role, load
-from carb_data.audit.attack import cohen_d, wilson
-from carb_data.checks import check
+from carb_data.audit.attacks import _interval
+from carb_data.check import check
 
-SEED = load("carb-seed@1")
-GERMAN = SEED.filter(cultures=["german"])
+GERMAN = load("carb-seed@2").filter(
+    lambda item: bool(item.perturbed) and item.domain != "linguistics" and item.culture == "german-de"
+)
 
 
 def with_texts(item: BonSet, texts: list[str], **changes) -> BonSet:
@@ -31,7 +27,7 @@ def findings(*items: BonSet) -> list[tuple[str, str, str, str]]:
 
 
 def test_sound_sets_have_no_findings():
-    assert findings(*GERMAN) == []
+    assert [found for found in findings(*GERMAN) if found[0] == "error"] == []
 
 
 def test_a_prompt_that_comes_again_is_an_error_and_a_close_one_a_warning():
@@ -116,80 +112,47 @@ def leak(dataset: Dataset, feature: str, culture: str | None = None):
     return found
 
 
-def test_length_that_gives_the_answer_away_is_seen_with_its_size():
+def test_length_that_gives_the_answer_away_is_seen():
     def stretch(item: BonSet) -> BonSet:
         return with_texts(item, [r.text + " gewiss" * 9 * (r.role is Role.CHOSEN) for r in item.responses])
 
     longer = Dataset(stretch(item) for item in GERMAN)
-    found = leak(longer, "longest")
-    assert found.accuracy == 1
-    assert found.works
-    assert found.effect > 2
-    assert leak(longer, "shortest").accuracy == 0
-    assert not leak(longer, "shortest").works
-    assert leak(longer, "longest", "german").accuracy == 1
-
-
-def test_answers_that_repeat_the_prompt_or_are_full_of_marks_are_seen():
-    def echo(item: BonSet) -> BonSet:
-        texts = [f"{item.prompt[:60]} ..." if r.role is Role.CHOSEN else "Ja gewiss doch" for r in item.responses]
-        return with_texts(item, [f"{text} {n}" for n, text in enumerate(texts)])
-
-    echoing = Dataset(map(echo, GERMAN))
-    for feature in ("overlap", "punctuation"):
-        assert leak(echoing, feature).accuracy == 1
-        assert leak(echoing, feature).effect > 1
+    assert leak(longer, "most length").accuracy == 1
+    assert leak(longer, "most length").works
+    assert leak(longer, "least length").accuracy == 0
+    assert not leak(longer, "least length").works
+    assert leak(longer, "most length", "german").accuracy == 1
 
 
 def test_position_and_counts():
     ordered = Dataset(item.model_copy(update={"responses": (item.chosen, *item.rejected)}) for item in GERMAN)
     report = check(ordered)
-    assert report.positions == (len(GERMAN), 0, 0, 0)
-    assert leak(ordered, "first").accuracy == 1
-    assert leak(ordered, "first").works
-    assert {(c.culture, c.domain): c.sets for c in report.balance} == {("german", d.value): 11 for d in Domain}
+    assert leak(ordered, "least position").works
+    assert sum(n for row in report.balance.values() for n in row.values()) == len(GERMAN)
+    assert set(report.balance["german-de"]) == set(Domain)
     assert report.licenses == {"Apache-2.0": len(GERMAN)}
     assert report.sources == {"carb-seed": len(GERMAN)}
     assert report.fingerprint == ordered.fingerprint
 
 
+def test_interval_by_hand():
+    # Clopper and Pearson: 0 of n gives an upper limit of 1 - (a/2)^(1/n).
+    assert _interval(0.0, 20, 0.05) == pytest.approx((0.0, 1 - 0.025 ** (1 / 20)))
+    assert _interval(1.0, 20, 0.05) == pytest.approx((0.025 ** (1 / 20), 1.0))
+
+
 def test_ties_share_the_win():
     item = GERMAN[0]
-    found = leak(Dataset([with_texts(item, ["aaaa ja", "bbbb ja", "cccc ja", "dddd ja"])]), "longest")
+    found = leak(Dataset([with_texts(item, ["aaaa ja", "bbbb ja", "cccc ja", "dddd ja"])]), "most length")
     assert found.accuracy == found.chance == 0.25
-    assert found.effect is None
     assert not found.works
 
 
 def test_an_empty_data_set_gives_null_and_not_nought():
     report = check(Dataset())
     assert report.passed
-    assert report.positions == ()
-    assert {(one.accuracy, one.effect, one.n) for one in report.audit.attacks} == {(None, None, 0)}
+    assert {(one.accuracy, one.n) for one in report.audit.attacks} == {(None, 0)}
     assert report.audit.passed
-
-
-def test_wilson_by_hand():
-    # Newcombe 1998, Stat. Med. 17:857, table I: 81 of 263 gives 0.2553 to 0.3662; 0 of 20 gives 0 to 0.1611.
-    assert wilson(81 / 263, 263) == pytest.approx((0.2553, 0.3662), abs=5e-5)
-    assert wilson(0, 20) == pytest.approx((0, 0.1611), abs=5e-5)
-
-
-def test_cohens_d_by_hand():
-    # means 4 and 2; squares 2 + 2 over 2 + 2 degrees of freedom: pooled deviation 1.
-    assert cohen_d([3, 4, 5], [1, 2, 3]) == pytest.approx(2)
-    assert cohen_d([1, 1], [1, 1]) is None
-    assert cohen_d([1], [2]) is None or math.isfinite(cohen_d([1], [2]))
-
-
-@given(st.lists(st.floats(-9, 9), min_size=2, max_size=9), st.lists(st.floats(-9, 9), min_size=2, max_size=9))
-def test_cohens_d_changes_its_sign_with_the_order(first, second):
-    forwards, backwards = cohen_d(first, second), cohen_d(second, first)
-    if forwards is None:
-        assert backwards is None
-    else:
-        assert forwards == pytest.approx(-backwards)
-        assert (forwards > 0) == (statistics.fmean(first) > statistics.fmean(second)) or abs(forwards) < 1e-6
 
 
 def test_a_family_that_lacks_the_set_of_an_answer_is_a_warning():

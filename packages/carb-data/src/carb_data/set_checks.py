@@ -1,32 +1,56 @@
-"""Copies, texts in another language than declared, and perturbations that are not what they say."""
+"""What is wrong with single sets: copies, texts in another language, wrong perturbations, incomplete families."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
+from typing import Literal
 
-from carb_data.checks.report import Finding
-from carb_data.labels import names_culture
+from carb_data.labels import is_known, names_culture
 from carb_data.language import in_languages, shows_another_language
-from carb_data.models import BonSet, Perturbation, Response, Role
+from carb_data.models import BonSet, Frozen, Perturbation, Response, Role
 from carb_data.ngrams import NgramIndex, normalise
 
-Spoken = Mapping[tuple[str, str], bool]
-"""Whether a text is in a language, by text and BCP 47 tag."""
+__all__ = ["Finding", "find", "incomplete_families"]
+
+NEAR = 0.85
+"""Share of a prompt's n-grams that makes two prompts near-duplicates."""
 
 
-def find_duplicates(items: Sequence[BonSet], threshold: float) -> Iterator[Finding]:
+class Finding(Frozen):
+    """One thing about one set that is wrong, or that deserves a look."""
+
+    severity: Literal["error", "warning"]
+    """``error``: the set contradicts itself or another one; ``warning``: likely a mistake, for a person to decide."""
+    check: Literal["duplicate", "near-duplicate", "language", "perturbation", "family"]
+    item_id: str
+    field: str
+    """``prompt``, ``family`` or the id of a response."""
+    message: str
+
+
+def find(items: Sequence[BonSet]) -> list[Finding]:
+    """All findings, in the order of the sets.
+
+    Raises:
+        MissingExtraError: the language detector or numpy is not installed (extra ``checks``).
+    """
+    order = {item.id: place for place, item in enumerate(items)}
+    found = [*_duplicates(items), *_wrong_languages(items), *_bad_perturbations(items), *incomplete_families(items)]
+    return sorted(found, key=lambda finding: order[finding.item_id])
+
+
+def _duplicates(items: Sequence[BonSet]) -> Iterator[Finding]:
     """Prompts that come again, and responses of one set that say the same in the same words.
 
-    The same prompt twice is an error, unless the sets come from one source item (and so never part in a split).
-    ``threshold`` is the share of n-grams that makes near-duplicates. Each set is compared with all earlier ones and
-    reported once, with the closest.
+    The same prompt twice is an error, unless the sets come from one source item (and so never part in a split). Each
+    set is compared with all earlier ones and reported once, with the closest.
     """
     for item in items:
         yield from _repeated_responses(item)
     closest: dict[int, tuple[float, bool, int]] = {}
-    index = NgramIndex([item.prompt_text for item in items], threshold)
+    index = NgramIndex([item.prompt_text for item in items], NEAR)
     for match in index.matches(item.prompt_text for item in items):
         first = index.copies(match.indexed)[0]
         early, late = sorted((first, match.streamed))
@@ -66,37 +90,30 @@ def _repeated_responses(item: BonSet) -> Iterator[Finding]:
         seen.setdefault(text, response)
 
 
-def find_wrong_languages(items: Sequence[BonSet], spoken: Spoken) -> Iterator[Finding]:
+def _wrong_languages(items: Sequence[BonSet]) -> Iterator[Finding]:
     """Prompts and responses that the detector does not take for their declared language."""
-    for item in items:
-        texts = chain(
+    texts = {
+        (item.id, field): (text, language)
+        for item in items
+        for field, text, language in chain(
             [("prompt", item.prompt_text, item.language)],
             ((r.id, r.text, r.language) for r in (*item.responses, *item.perturbed)),
         )
-        for field, text, language in texts:
-            if not spoken[text, language] and shows_another_language(text, language):
-                yield Finding(
-                    severity="warning",
-                    check="language",
-                    item_id=item.id,
-                    field=field,
-                    message=f"declared as '{language}', but does not look like it",
-                )
+    }
+    pairs = list(dict.fromkeys(texts.values()))
+    spoken = dict(zip(pairs, in_languages(pairs), strict=True))
+    for (item_id, field), (text, language) in texts.items():
+        if not spoken[text, language] and shows_another_language(text, language):
+            yield Finding(
+                severity="warning",
+                check="language",
+                item_id=item_id,
+                field=field,
+                message=f"declared as '{language}', but does not look like it",
+            )
 
 
-def languages_of(items: Sequence[BonSet]) -> Spoken:
-    """For every text: is it in its declared language, and a response also in its prompt's language?"""
-    pairs: dict[tuple[str, str], None] = {}
-    for item in items:
-        pairs[item.prompt_text, item.language] = None
-        for response in (*item.responses, *item.perturbed):
-            pairs[response.text, response.language] = None
-        for response in item.responses:
-            pairs[response.text, item.language] = None
-    return dict(zip(pairs, in_languages(list(pairs)), strict=True))
-
-
-def find_bad_perturbations(items: Sequence[BonSet]) -> Iterator[Finding]:
+def _bad_perturbations(items: Sequence[BonSet]) -> Iterator[Finding]:
     """Perturbed texts that did not change what they should have, or did change what they should not."""
     for item in items:
         originals = {response.id: response for response in item.responses}
@@ -124,10 +141,34 @@ def _perturbation_faults(item: BonSet, original: Response, changed: Response) ->
             yield False, "its original does not name the culture"
         if names:
             yield True, "still names the culture"
-    elif named and not names:
+    elif named and not names and is_known(item.culture, changed.language):
         yield False, "no longer names the culture"
     same_language = changed.language.partition("-")[0] == original.language.partition("-")[0]
     if changed.perturbation is Perturbation.CL and same_language:
         yield True, "in the language of its original"
     if changed.perturbation is not Perturbation.CL and not same_language:
         yield True, f"in another language ('{changed.language}') than its original"
+
+
+def incomplete_families(items: Iterable[BonSet]) -> Iterator[Finding]:
+    """Families in which an answer is right in no set, or is missing from one. Each is reported at its first set."""
+    families: dict[str, list[BonSet]] = {}
+    for item in items:
+        if item.family is not None:
+            families.setdefault(item.family, []).append(item)
+    for name, sets in families.items():
+        shown = [{response.text for response in item.responses} for item in sets]
+        right = {response.text for item in sets for response in item.responses if response.role is Role.CHOSEN}
+        if never := len(set.union(*shown) - right):
+            what = f"lacks sets: {never} of its {never + len(right)} answers are right in none"
+        elif any(texts != right for texts in shown):
+            what = "has sets that show different answers"
+        else:
+            continue
+        yield Finding(
+            severity="warning",
+            check="family",
+            item_id=sets[0].id,
+            field="family",
+            message=f"'{name}' {what}; accuracy over families leaves it out",
+        )

@@ -1,0 +1,215 @@
+"""``carb data check``: what is wrong with a data set, how far one gets without it, and whether it is in other texts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Annotated
+
+from cyclopts import Parameter
+
+from carb_cli import display
+from carb_cli.main import FAILED, OK
+from carb_cli.options import DataName, Json, Several
+from carb_cli.output import counts, print_json
+from carb_data import BonSet, CarbError, ContaminationReport, DataError, Dataset, cultures, load
+from carb_data.audit import Attack, AuditReport
+from carb_data.check import CheckReport, Finding
+from carb_data.check import check as check_data
+
+SHOWN = 30
+SHOWN_WORST = 3
+UNASKED = "…"
+"""What a model is shown in the place of the question."""
+
+
+def check(
+    data: DataName,
+    *,
+    against: Annotated[tuple[str, ...], Several] = (),
+    model: Annotated[tuple[str, ...], Several] = (),
+    form_only: Annotated[bool, Parameter(negative=(), show_default=False)] = False,
+    write_hard: Path | None = None,
+    json: Json = False,
+) -> int:
+    """Check a data set: its form, its sets, attacks from the answers alone, and copies in training data.
+
+    Every defect of the form is reported with file, line and field. Then come copies and near-copies, texts in another
+    language than declared, perturbations that are not what they say, and families without the set of one of their
+    answers. Each attack sees the answers of a set but not its culture, and picks one; where it works, repair the data.
+
+    Exits with 1 when there are errors, when an attack on the whole data set has an interval that lies ten points or
+    more above chance, or when a set is in the training data.
+
+    For example:
+
+        carb data check my-sets.jsonl --against train.txt
+
+    Parameters
+    ----------
+    against
+        Training data: data sets, or .txt files with a text on each line; may be repeated.
+    model
+        A scorer that rates the answers without the question, for example implicit:MODEL?ref=none for the likelihood
+        under a language model; may be repeated. By default no model is asked.
+    form_only
+        Check the form alone.
+    write_hard
+        Write the sets that no working attack solves to this .jsonl or .parquet file.
+    """
+    try:
+        dataset = load(data)
+    except DataError as error:
+        if json:
+            rows = [{"file": p.file, "line": p.line, "field": p.field, "reason": p.reason} for p in error.problems]
+            print_json({"valid": False, "problems": rows})
+        else:
+            display.say(str(error))
+        return FAILED
+    if not len(dataset):
+        raise CarbError(f"{data} holds no sets.")
+    if form_only:
+        if json:
+            print_json({"valid": True, "sets": len(dataset), "fingerprint": dataset.fingerprint})
+        else:
+            _show_form(dataset)
+        return OK
+    more = {name: _without_question(name) for name in model}
+    found = check_data(dataset, against=_texts(against) if against else None, more=more)
+    hard = Dataset(dataset[name] for name in found.audit.hard)
+    if write_hard is not None:
+        hard.save(write_hard)
+    if json:
+        by_domain = counts(str(item.domain) for item in hard)
+        print_json({"valid": found.passed, **found.model_dump(mode="json"), "hard_by_domain": by_domain})
+    else:
+        _show_form(dataset)
+        _show(found, hard)
+    return OK if found.passed else FAILED
+
+
+def _show_form(dataset: Dataset) -> None:
+    display.say(f"{len(dataset):,} sets, all valid in form. Fingerprint {dataset.fingerprint}.")
+
+
+def _show(found: CheckReport, hard: Dataset) -> None:
+    _show_findings(found)
+    _show_audit(found.audit)
+    parts = ", ".join(f"{domain} {n}" for domain, n in counts(str(item.domain) for item in hard).items())
+    unsolved = f"{len(hard):,} of {found.sets:,} sets are solved by no working attack"
+    display.say(f"{unsolved}: {parts}." if len(hard) else f"{unsolved}.")
+    if found.contamination is not None:
+        _show_contamination(found.contamination)
+    leaks = ", ".join(dict.fromkeys(leak.attack for leak in found.leaks))
+    warnings = len(found.findings) - len(found.errors)
+    display.say(f"{len(found.errors)} errors, {warnings} warnings." + (f" Given away by: {leaks}." if leaks else ""))
+
+
+def _show_findings(found: CheckReport) -> None:
+    if found.errors:
+        shown = [(f.check, f.item_id, f.field, f.message) for f in found.errors[:SHOWN]]
+        display.table(f"{len(found.errors)} errors", ["check", "set", "field", "what"], shown)
+        if len(found.errors) > SHOWN:
+            display.say(f"... and {len(found.errors) - SHOWN:,} more; --json lists them all.")
+    warned: dict[str, list[Finding]] = {}
+    for finding in found.findings:
+        if finding.severity == "warning":
+            warned.setdefault(finding.check, []).append(finding)
+    rows = [(name, len(some), f"{some[0].item_id} {some[0].field}: {some[0].message}") for name, some in warned.items()]
+    if rows:
+        display.table("Warnings (--json lists them all)", ["check", "n", "the first"], rows, right=["n"])
+
+
+def _show_audit(found: AuditReport) -> None:
+    """The strongest attacks over the whole, those that work in a domain or culture, and the sets that they solve."""
+    whole = sorted(
+        (attack for attack in found.attacks if attack.level in ("all", "main")),
+        key=lambda attack: (not attack.works, (attack.chance or 0.0) - (attack.accuracy or 0.0)),
+    )
+    works = sum(attack.works for attack in whole)
+    columns = ["attack", "sets", "accuracy %", "95%", "chance %", ""]
+    title = f"From the answers alone: the strongest of {len(whole)} attacks"
+    display.table(title, columns, [_row(one, one.level) for one in whole[: max(works, 5)]], right=columns[2:5])
+    parts = [attack for attack in found.working if attack.level in ("domain", "culture")]
+    if parts:
+        columns[1] = "domain or culture"
+        rows = [_row(one, one.group or "") for one in parts[:SHOWN]]
+        display.table("Attacks that work in a part", columns, rows, columns[2:5])
+    worst: dict[str, list[str]] = {}
+    for one in found.worst:
+        worst.setdefault(one.attack, []).append(one.item_id)
+    if worst:
+        solved = [(name, ", ".join(ids[:SHOWN_WORST])) for name, ids in worst.items()]
+        display.table("Sets that they solve most clearly", ["attack", "sets"], solved)
+    if found.passed:
+        unseen = min((one.high for one in whole if one.high is not None), default=None)
+        could = "" if unseen is None else f" One that is right in up to {display.percent(unseen)}% could go unseen."
+        display.say(f"No attack works on these {found.sets:,} sets.{could}")
+
+
+def _row(one: Attack, group: str) -> tuple[str, ...]:
+    return (
+        one.attack,
+        group,
+        display.percent(one.accuracy),
+        display.interval(one.low, one.high),
+        display.percent(one.chance),
+        "works" if one.works else "",
+    )
+
+
+def _show_contamination(found: ContaminationReport) -> None:
+    display.say(f"Against {found.train_texts:,} training texts:")
+    if found.clean:
+        display.say(f"no set is in the training data (n-gram share below {found.threshold:g}).")
+        return
+    rows = [
+        (o.item_id, o.field, o.kind, f"{o.score:.2f}", o.train_id or f"line {o.train_position + 1}", o.test_text[:60])
+        for o in found.overlaps[:SHOWN]
+    ]
+    display.table("In the training data", ["set", "field", "how", "share", "training entry", "text"], rows, ["share"])
+    kinds = ", ".join(f"{kind} {number}" for kind, number in found.counts.items() if number)
+    display.say(f"{len(found.contaminated):,} of {found.test_items:,} sets are in the training data: {kinds}.")
+
+
+def _texts(names: Iterable[str]) -> Iterator[str | BonSet]:
+    for name in names:
+        if not name.endswith(".txt"):
+            yield from load(name, registry=None)
+            continue
+        try:
+            with Path(name).open(encoding="utf-8") as file:
+                yield from (line.strip() for line in file if line.strip())
+        except OSError as error:
+            raise CarbError(f"Cannot read {name}: {error.strerror}.") from None
+        except UnicodeDecodeError:
+            raise CarbError(f"{name} is not text in UTF-8.") from None
+
+
+def _without_question(spec: str) -> Callable[[Sequence[BonSet]], list[list[float]]]:
+    """The scores of a scorer that sees neither the question nor the culture."""
+
+    def rate(items: Sequence[BonSet]) -> list[list[float]]:
+        from carb_scorers import evaluate
+
+        # The sets of a family differ in their question only, so they are one request.
+        shown = [(_speakers(item), tuple(one.text for one in item.responses)) for item in items]
+        blind = {
+            key: item.model_copy(update={"prompt": UNASKED, "culture": key[0], "perturbed": ()})
+            for key, item in zip(shown, items, strict=True)
+        }
+        frame = evaluate(Dataset(blind.values()), [spec]).frame
+        scores = {(row["item_id"], row["response_id"]): row["score"] for row in frame.iter_rows(named=True)}
+        rated = {key: [scores[item.id, one.id] for one in item.responses] for key, item in blind.items()}
+        failed = sum(score is None for row in rated.values() for score in row)
+        if failed:
+            raise CarbError(f"{spec} failed on {failed} answers; run it with `carb run` to see why.")
+        return [rated[key] for key in shown]
+
+    return rate
+
+
+def _speakers(item: BonSet) -> str:
+    """A culture that says no more than the answers' language does."""
+    base = item.language.partition("-")[0]
+    return next((culture.id for culture in cultures if culture.language == base), "english")

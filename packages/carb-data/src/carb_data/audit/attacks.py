@@ -1,0 +1,228 @@
+"""The audit's attacks: how far one gets from the answers alone. One that works shows a defect of the data."""
+
+from __future__ import annotations
+
+import statistics
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from typing import Literal
+
+from carb_data.audit.learned import LEARNED, groups, learned
+from carb_data.dataset import Dataset
+from carb_data.extras import require
+from carb_data.models import BonSet, Frozen, Role
+from carb_data.registry import cultures, is_main
+from carb_data.surface import surface_features
+
+__all__ = ["Attack", "AuditReport", "WorstSet", "audit"]
+
+Rows = Sequence[Sequence[float]]
+"""For each set a number for each answer: an attack takes the largest."""
+Level = Literal["all", "main", "domain", "culture"]
+_LEVELS: tuple[Level, ...] = ("main", "domain", "culture")
+WORST = 5
+
+
+class Attack(Frozen):
+    """How far one attack gets that does not know what is asked about which culture."""
+
+    attack: str
+    """Its name: ``most`` or ``least`` of a surface feature, or a classifier; it takes the answer with the most."""
+    level: Level
+    """``all`` sets; the ``main`` ones, where there are mirrors; those of a ``domain`` or a ``culture`` (main ones)."""
+    group: str | None
+    """The domain or culture; null for the other levels."""
+    accuracy: float | None
+    """Share of sets in which the attack takes ``chosen``; k answers that tie count 1/k. Null where there is no set."""
+    low: float | None
+    high: float | None
+    """95% interval of ``accuracy``, corrected for the number of attacks and of groups of its level (Bonferroni).
+    Clopper and Pearson's (1934, Biometrika 26:404), on the effective number of sets: those of one source item or
+    family count together."""
+    chance: float | None
+    """Accuracy of a blind pick: the mean of 1/N over the sets of N answers."""
+    n: int
+    """Number of sets."""
+
+    @property
+    def works(self) -> bool:
+        """Whether the interval lies above chance."""
+        return self.low is not None and self.chance is not None and self.low > self.chance
+
+    @property
+    def severe(self) -> bool:
+        """Whether its interval lies ten points or more above chance."""
+        return self.low is not None and self.chance is not None and self.low >= self.chance + 0.1
+
+
+class WorstSet(Frozen):
+    """A set that an attack which works solves most clearly."""
+
+    attack: str
+    item_id: str
+    margin: float
+    """How far the right answer is ahead of the next, in standard deviations of what the attack looks at."""
+
+
+class AuditReport(Frozen):
+    """What attacks on the answers alone got out of a data set."""
+
+    sets: int
+    mirrors: int
+    """Sets of families that count for no culture's accuracy."""
+    fingerprint: str
+    attacks: tuple[Attack, ...]
+    """Every attack at every level."""
+    worst: tuple[WorstSet, ...]
+    """Up to five sets for each attack that works over the whole."""
+    hard: tuple[str, ...]
+    """Ids of the sets that no working attack solves by itself. Complete mirrored families are among them: an attack
+    that solves one set of a family fails in the others."""
+
+    @property
+    def working(self) -> tuple[Attack, ...]:
+        """The attacks that work, the strongest first."""
+        found = (attack for attack in self.attacks if attack.works)
+        return tuple(sorted(found, key=lambda a: (a.chance or 0.0) - (a.accuracy or 0.0)))
+
+    @property
+    def passed(self) -> bool:
+        """Whether no attack works at any level."""
+        return not self.working
+
+
+def audit(
+    dataset: Dataset,
+    *,
+    more: Mapping[str, Callable[[Sequence[BonSet]], Rows]] | None = None,
+    learn: bool = True,
+    seed: int = 0,
+) -> AuditReport:
+    """Attack a data set from the answers alone.
+
+    Args:
+        dataset: the data set to attack. Families are attacked as wholes and, where they have mirrors, by their main
+            sets alone.
+        more: further attacks by name: a number for each answer of each set. Language models that rate the answers
+            without the question come in here.
+        learn: whether to train classifiers on words and characters as well.
+        seed: the seed that divides the sets into the classifiers' folds.
+
+    Raises:
+        MissingExtraError: scikit-learn is not installed (extra ``checks``).
+    """
+    items = list(dataset)
+    kept = [n for n, item in enumerate(items) if item.family is None or is_main(item.culture, item.language)]
+    mains = [items[n] for n in kept]
+    given: dict[str, Rows] = _surface_attacks(items)
+    given |= {name: attack(items) for name, attack in (more or {}).items()}
+    # Over whole families a classifier of the answers is at chance whatever it learns, so that it sees main sets alone.
+    trained = {name: learned(mains, name, seed=seed) for name in (LEARNED if learn else ())}
+    attacks = len(given) + len(trained)
+    values = {**{name: [rows[n] for n in kept] for name, rows in given.items()}, **trained}
+    together = groups(items)
+    whole = given if len(mains) != len(items) else values
+    found = [row for name, rows in whole.items() for row in _rows(name, "all", items, rows, together, attacks)]
+    together = [together[n] for n in kept]
+    for level in _LEVELS[len(mains) == len(items) :]:
+        found += [row for name, rows in values.items() for row in _rows(name, level, mains, rows, together, attacks)]
+    working = list(dict.fromkeys(row.attack for row in found if row.works and row.level in ("all", "main")))
+    return AuditReport(
+        sets=len(items),
+        mirrors=len(items) - len(mains),
+        fingerprint=dataset.fingerprint,
+        attacks=tuple(found),
+        worst=tuple(one for name in working for one in _worst(name, mains, values[name])),
+        hard=_hard(items, mains, [values[name] for name in working]),
+    )
+
+
+def _surface_attacks(items: Sequence[BonSet]) -> dict[str, Rows]:
+    """Two attacks for each surface feature."""
+    features = [surface_features(item) for item in items]
+    names = features[0] if features else ()
+    found: dict[str, Rows] = {f"most {name}": [row[name] for row in features] for name in names}
+    return found | {f"least {name}": [[-value for value in row[name]] for row in features] for name in names}
+
+
+def _group(item: BonSet, level: Level) -> str | None:
+    if level == "culture":
+        return cultures.root(item.culture).id if item.culture in cultures else item.culture
+    return item.domain.value if level == "domain" else None
+
+
+def _rows(
+    name: str, level: Level, items: Sequence[BonSet], values: Rows, together: Sequence[str], attacks: int
+) -> list[Attack]:
+    """One attack in each group of a level; ``together`` names what each set counts with."""
+    places: dict[str | None, list[int]] = {} if level in ("domain", "culture") else {None: []}
+    for place, item in enumerate(items):
+        places.setdefault(_group(item, level), []).append(place)
+    found = []
+    for group, own in sorted(places.items(), key=str):
+        fields = {"attack": name, "level": level, "group": group, "n": len(own)}
+        if not own:
+            found.append(Attack(**fields, accuracy=None, low=None, high=None, chance=None))  # type: ignore[arg-type]
+            continue
+        wins = [_win(items[n], values[n]) for n in own]
+        accuracy = statistics.fmean(wins)
+        low, high = _interval(accuracy, _effective(wins, [together[n] for n in own]), 0.05 / (attacks * len(places)))
+        chance = statistics.fmean(1 / len(item.responses) for item in (items[n] for n in own))
+        found.append(Attack(**fields, accuracy=accuracy, low=low, high=high, chance=chance))  # type: ignore[arg-type]
+    return found
+
+
+def _win(item: BonSet, row: Sequence[float]) -> float:
+    best = [r.role is Role.CHOSEN for r, value in zip(item.responses, row, strict=True) if value == max(row)]
+    return sum(best) / len(best)
+
+
+def _interval(share: float, n: float, error: float) -> tuple[float, float]:
+    """Clopper and Pearson's interval; an effective number of trials need not be whole."""
+    beta = require("scipy.stats", package="carb-data", extra="checks").beta
+    wins = share * n
+    low = beta.ppf(error / 2, wins, n - wins + 1) if wins > 0 else 0.0
+    high = beta.ppf(1 - error / 2, wins + 1, n - wins) if wins < n else 1.0
+    return float(low), float(high)
+
+
+def _effective(wins: Sequence[float], names: Sequence[str]) -> float:
+    """How many independent sets have the variance of these, of which those with one name belong together.
+
+    From the cluster-robust variance of the mean; not more than there are sets, nor fewer than there are names.
+    """
+    n, mean = len(wins), statistics.fmean(wins)
+    apart = len(set(names))
+    if apart == n:
+        return float(n)
+    sums: dict[str, float] = {}
+    for win, name in zip(wins, names, strict=True):
+        sums[name] = sums.get(name, 0.0) + win - mean
+    variance = sum(total**2 for total in sums.values()) / n**2
+    return float(n) if variance == 0 else min(float(n), max(float(apart), mean * (1 - mean) / variance))
+
+
+def _worst(name: str, items: Sequence[BonSet], values: Rows) -> list[WorstSet]:
+    spread = statistics.pstdev(value for row in values for value in row) or 1.0
+    margins = []
+    for item, row in zip(items, values, strict=True):
+        right = next(value for r, value in zip(item.responses, row, strict=True) if r.role is Role.CHOSEN)
+        wrong = max(value for r, value in zip(item.responses, row, strict=True) if r.role is not Role.CHOSEN)
+        if right > wrong:
+            margins.append(WorstSet(attack=name, item_id=item.id, margin=(right - wrong) / spread))
+    return sorted(margins, key=lambda one: -one.margin)[:WORST]
+
+
+def _hard(items: Sequence[BonSet], mains: Sequence[BonSet], working: Sequence[Rows]) -> tuple[str, ...]:
+    """Sets that none of the attacks solves alone, and those of complete families."""
+    solved = {item.id for rows in working for item, row in zip(mains, rows, strict=True) if _win(item, row) == 1}
+    right: dict[str, Counter[str]] = {}
+    for item in items:
+        if item.family is not None:
+            right.setdefault(item.family, Counter())[item.chosen.text] += 1
+    return tuple(
+        item.id
+        for item in items
+        if item.id not in solved
+        or (item.family is not None and all(right[item.family][answer.text] == 1 for answer in item.responses))
+    )

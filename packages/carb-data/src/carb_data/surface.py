@@ -1,0 +1,153 @@
+"""Surface features of answers: what can be seen without knowing any culture. The one place where they are defined.
+
+The baselines score with them, the surface floor combines them, and ``carb data check`` attacks data sets with them.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+import statistics
+import unicodedata
+from collections import Counter
+from collections.abc import Sequence
+from functools import lru_cache
+
+from carb_data.labels import names_culture
+from carb_data.models import BonSet
+from carb_data.registry import cultures
+
+__all__ = ["overlap", "surface_features"]
+
+Values = tuple[float, ...]
+"""A number for each answer of a set, in the order of the file."""
+_KEPT = 16_384
+"""Results kept: the sets of a family have the same answers."""
+
+_NO = re.compile(
+    r"\b(?:no|not|nor|never|none|nothing|nobody|without|cannot|\w+n't|nicht|kein\w*|nein|nie|niemals|nichts|ohne|nunca|"
+    r"jamás|ningun\w*|ningún|nadie|nada|tampoco|ni|sin|не|нет|ни|нельзя|никогда|никто|без|لا|ليس\w*|لم|لن|غير|بدون|ممنوع|"
+    r"không|chưa|đừng|chẳng)\b|不|没|沒|无|無|別|别|禁|ない|なく|ません|ず、|禁止|않|없|못|아니|금지|ไม่|อย่า|ห้าม",
+    re.IGNORECASE,
+)
+
+
+def surface_features(item: BonSet) -> dict[str, Values]:
+    """Each surface feature of each answer of a set, by the feature's name.
+
+    No feature reads which answer is right, nor what an answer says; ``overlap`` compares it with the question, and
+    ``names the culture`` looks for the names of the set's culture.
+
+    Args:
+        item: a set; its perturbed answers are left out.
+    """
+    texts = tuple(response.text for response in item.responses)
+    spoken = item.language.partition("-")[0].lower()
+    same = tuple(float(response.language.partition("-")[0].lower() == spoken) for response in item.responses)
+    return {
+        **_of_answers(texts, tuple(culture.id for culture in cultures)),
+        "overlap": overlap(item.prompt_text, texts),
+        "language of the question": same,
+        "names the culture": tuple(float(_names(text, item.culture)) for text in texts),
+        "position": tuple(map(float, range(len(texts)))),
+    }
+
+
+@lru_cache(maxsize=_KEPT)
+def overlap(prompt: str, texts: tuple[str, ...]) -> Values:
+    """The share of each text's character 3-grams that the prompt has as well."""
+    asked = _grams(prompt).keys()
+    return tuple(len(own & asked) / len(own) for own in (_grams(text).keys() for text in texts))
+
+
+@lru_cache(maxsize=_KEPT)
+def _of_answers(texts: tuple[str, ...], known: tuple[str, ...]) -> dict[str, Values]:
+    lengths = [len(text) for text in texts]
+    middle = statistics.median(lengths)
+    negated = [_NO.search(text) is not None for text in texts]
+    words, grams = [_words(text) for text in texts], [_grams(text) for text in texts]
+    by_words = [[_jaccard(one, other) for other in words] for one in words]
+    by_grams = [[_cosine(one, other) for other in grams] for one in grams]
+    return {
+        "length": tuple(math.log(max(length, 1)) for length in lengths),
+        "distance from the middle length": tuple(abs(length - middle) for length in lengths),
+        "words": tuple(float(len(text.split())) for text in texts),
+        "digits": tuple(sum(map(str.isdigit, text)) / max(len(text), 1) for text in texts),
+        "capitals": tuple(sum(map(str.isupper, text)) / max(len(text), 1) for text in texts),
+        "punctuation": tuple(float(sum(unicodedata.category(c)[0] == "P" for c in text)) for text in texts),
+        "likeness (words)": _to_others(by_words),
+        "likeness (3-grams)": _to_others(by_grams),
+        "likeness of the others (words)": _among_others(by_words),
+        "likeness of the others (3-grams)": _among_others(by_grams),
+        "odd form": _oddness(texts, negated),
+        "negation": tuple(map(float, negated)),
+        "negation alone": tuple(float(negated.count(flag) == 1) for flag in negated),
+        "names of cultures": tuple(float(sum(_names(text, culture) for culture in known)) for text in texts),
+    }
+
+
+@lru_cache(maxsize=64)  # the sets of a family follow one another
+def _grams(text: str, size: int = 3) -> Counter[str]:
+    plain = " ".join(text.casefold().split())
+    return Counter(plain[start : start + size] for start in range(max(1, len(plain) - size + 1)))
+
+
+def _words(text: str) -> Counter[str]:
+    """Words; pairs of characters where the script does not space words."""
+    found = Counter(re.findall(r"\w+", text.casefold()))
+    return found if len(found) > 1 else _grams(text, 2)
+
+
+def _jaccard(one: Counter[str], other: Counter[str]) -> float:
+    whole = len(one.keys() | other.keys())
+    return len(one.keys() & other.keys()) / whole if whole else 0.0
+
+
+def _cosine(one: Counter[str], other: Counter[str]) -> float:
+    dot = sum(count * other[gram] for gram, count in one.items())
+    sizes = math.sqrt(sum(n * n for n in one.values()) * sum(n * n for n in other.values()))
+    return dot / sizes if sizes else 0.0
+
+
+def _to_others(table: Sequence[Sequence[float]]) -> Values:
+    """How alike each answer is to the others, on average."""
+    size = len(table)
+    return tuple(
+        sum(row[other] for other in range(size) if other != place) / max(size - 1, 1) for place, row in enumerate(table)
+    )
+
+
+def _among_others(table: Sequence[Sequence[float]]) -> Values:
+    """How alike the others are among themselves without each answer: the odd one leaves the most alike."""
+    size = len(table)
+    if size < 3:
+        return (0.0,) * size
+    return tuple(
+        statistics.fmean(table[one][other] for one in range(size) for other in range(one) if gap not in (one, other))
+        for gap in range(size)
+    )
+
+
+def _oddness(texts: Sequence[str], negated: Sequence[bool]) -> Values:
+    """In how many traits of its form an answer is alone: beginning, end, digits, brackets, a line break, a negation."""
+    forms = [
+        (
+            text.split(maxsplit=1)[0].casefold() if text.strip() else "",
+            text.rstrip()[-1:],
+            unicodedata.category(text.strip()[:1] or " "),
+            any(map(str.isdigit, text)),
+            "(" in text or "（" in text,
+            "\n" in text,
+            negates,
+        )
+        for text, negates in zip(texts, negated, strict=True)
+    ]
+    return tuple(
+        float(sum(sum(other[trait] == value for other in forms) == 1 for trait, value in enumerate(form)))
+        for form in forms
+    )
+
+
+@lru_cache(maxsize=_KEPT)
+def _names(text: str, culture: str) -> bool:
+    return culture in cultures and names_culture(text, culture)
