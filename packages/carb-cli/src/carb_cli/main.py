@@ -27,6 +27,7 @@ COMMANDS = {
     "compare": (f"{_COMMANDS}.compare:compare", "Say which of two scorers is better, and whether it is noise."),
     "validity": (f"{_COMMANDS}.validity:validity", "Say whether benchmark scores predict downstream results."),
     "bon": (f"{_COMMANDS}.bon:bon", "Let scorers pick among a policy's samples, and grade the picks."),
+    "serve": (f"{_COMMANDS}.serve:serve", "Serve a scorer as a reward over HTTP."),
     "train": (f"{_COMMANDS}.train:train", "Train a Think-as-Locals judge."),
     "models": (f"{_COMMANDS}.models:models", "Published reward models and judges' forms: needs, figures."),
     "doctor": (f"{_COMMANDS}.doctor:doctor", "Say what is installed, what is missing, and what it is for."),

@@ -84,16 +84,35 @@ async def score_texts(scorer: Scorer, texts: Sequence[Text], *, seed: int = 0) -
     """
     for number, text in enumerate(texts, 1):
         validate(_text, {field: getattr(text, field) for field in Text.__slots__}, f"Response {number}")
+    (found,) = await score_together(scorer, [texts], seed=seed)
+    return found
+
+
+async def score_together(scorer: Scorer, calls: Sequence[Sequence[Text]], *, seed: int = 0) -> list[list[Scored]]:
+    """Score the responses of several callers in one go. Each caller's responses are grouped by themselves.
+
+    Raises:
+        CarbError: as ``score_texts``.
+    """
+    asked = [_grouped(texts, seed, number) for number, texts in enumerate(calls)]
+    requests = [request for grouped in asked for request in grouped.values()]
+    results: dict[str, ScoreResult] = {}
+    await score_all(scorer, requests, lambda part: results.update((result.request_id, result) for result in part))
+    return [_read(texts, grouped, results) for texts, grouped in zip(calls, asked, strict=True)]
+
+
+def _grouped(texts: Sequence[Text], seed: int, call: int) -> dict[_Asked, ScoreRequest]:
     groups: dict[_Asked, list[str]] = {}
     for text in texts:
         own = groups.setdefault((text.prompt, text.culture, text.language), [])
         if text.response not in own:
             own.append(text.response)
-    requests = [_request(number, *key, own, seed) for number, (key, own) in enumerate(groups.items())]
-    results: dict[str, ScoreResult] = {}
-    await score_all(scorer, requests, lambda part: results.update((result.request_id, result) for result in part))
+    return {key: _request(f"{call}-{number}", *key, own, seed) for number, (key, own) in enumerate(groups.items())}
+
+
+def _read(texts: Sequence[Text], grouped: dict[_Asked, ScoreRequest], results: dict[str, ScoreResult]) -> list[Scored]:
     found: dict[tuple[_Asked, str], Scored] = {}
-    for key, request in zip(groups, requests, strict=True):
+    for key, request in grouped.items():
         result = results[request.request_id]
         for candidate in request.candidates:
             score = result.scores.get(candidate.id)
@@ -102,13 +121,13 @@ async def score_texts(scorer: Scorer, texts: Sequence[Text], *, seed: int = 0) -
 
 
 def _request(
-    number: int, prompt: str | Conversation, culture: str, language: str, responses: Sequence[str], seed: int
+    name: str, prompt: str | Conversation, culture: str, language: str, responses: Sequence[str], seed: int
 ) -> ScoreRequest:
     def place(text: str) -> bytes:
         return hashlib.sha256(f"{seed}\0{as_text(prompt)}\0{text}".encode("utf-8", "surrogatepass")).digest()
 
     return ScoreRequest(
-        request_id=str(number),
+        request_id=name,
         prompt=prompt,
         candidates=tuple(Candidate(id=str(i), text=text) for i, text in enumerate(sorted(responses, key=place), 1)),
         culture=culture,

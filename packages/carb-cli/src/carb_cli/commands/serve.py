@@ -1,0 +1,63 @@
+"""``carb serve``: a scorer as an HTTP reward for trainers."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import Annotated
+
+from cyclopts import Parameter
+
+from carb_cli import display
+from carb_data import CarbError
+from carb_data.extras import require
+
+
+def serve(
+    scorer: Annotated[str, Parameter(help="The scorer, as for `carb run`: [NAME=]KIND:TARGET?key=value&…")],
+    *,
+    host: str = "127.0.0.1",
+    port: int = 8766,
+    token_env: str | None = None,
+    culture: str | None = None,
+    language: str | None = None,
+    timeout: float = 120.0,
+) -> None:
+    """Serve a scorer as a reward over HTTP.
+
+    `POST /get_reward` takes what OpenRLHF's remote reward client sends and answers {"rewards": [...]}; `POST /score`
+    takes a prompt and responses. A score that failed is an error and never a number. `GET /health` is 200 once the
+    model is open.
+
+    For example:
+
+        carb serve classifier:path/to/model --port 8766
+
+    Parameters
+    ----------
+    host
+        Address of this machine to listen at; any beyond loopback needs --token-env.
+    port
+        Port to listen at; 0 takes a free one.
+    token_env
+        Variable of the environment with the token that requests must bear.
+    culture
+        Culture of requests that name none.
+    language
+        Language of requests that name none.
+    timeout
+        Seconds after which a request is cut.
+    """
+    require("uvicorn", package="carb-scorers", extra="serve")
+    from carb_scorers import serve as rewards
+
+    token = None if token_env is None else os.environ.get(token_env)
+    if token_env is not None and not token:
+        raise CarbError(f"The variable {token_env}, which --token-env names, is not set.")
+    hosts = rewards.LOOPBACK if host in rewards.LOOPBACK and token is None else ()
+    taken = rewards.bind(host, port, token=token)
+    server = rewards.RewardServer(scorer, token=token, culture=culture, language=language, timeout=timeout, hosts=hosts)
+    shown = f"[{host}]" if ":" in host else host
+    display.say(f"http://{shown}:{taken.getsockname()[1]} is ready when /health says so. Ctrl-C ends it.")
+    sys.stdout.flush()
+    rewards.serve(server, taken)
