@@ -33,7 +33,7 @@ def test_every_human_answer_is_right_with_its_weight(public_data, language):
                         votes[read_as, found] = max(votes.get((read_as, found), 0), entry["count"])
         for entry in entries:
             for text in entry[wordings[0]]:
-                if not form(text, spoken).words:
+                if not form(text, spoken):
                     outcomes["empty"] += 1
                     assert task.grade(prompt.id, text) == 0
                     continue
@@ -58,15 +58,6 @@ def test_the_answers_of_other_places_are_mostly_wrong_here(public_data):
     ]
     assert len(graded) > 400
     assert sum(graded) / len(graded) < 0.35
-
-
-def test_multiple_choice_is_built_from_the_annotations(public_data):
-    task = open_task(f"blend-choice:{public_data / 'blend'}?limit=80")
-    assert len(task.prompts) == 80
-    assert len({prompt.culture for prompt in task.prompts}) == 8
-    letters = Counter(letter for prompt in task.prompts for letter in "ABCD" if task.grade(prompt.id, letter))
-    assert sum(letters.values()) == 80
-    assert min(letters[letter] for letter in "ABCD") >= 8
 
 
 def test_omgeval_asks_its_local_questions(public_data):

@@ -14,8 +14,7 @@ pytest.importorskip("vllm", reason="needs vLLM; run nox -s vllm")
 
 import torch
 
-from carb_data.tasks import TaskPrompt
-from carb_data.tasks.base import GradesOneByOne
+from carb_data.tasks import Task, TaskPrompt
 from carb_scorers import open_scorer
 from carb_scorers.bon import Policy, SamplePool, bon_curve, collect, open_policy, score_pool
 from carb_scorers.bon.outcome import grade_pool
@@ -42,7 +41,7 @@ QUESTIONS = {
 FEW = dict(list(QUESTIONS.items())[:4])
 
 
-class Questions(GradesOneByOne):
+class Questions(Task):
     """Questions whose answers are worth more the shorter they are."""
 
     name = "questions:none"

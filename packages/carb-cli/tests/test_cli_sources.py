@@ -11,7 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from carb_data.sources import published
+from carb_data.sources import source_files
+from carb_data.sources.declaration import Declaration
 from cli_helpers import Carb
 
 COMMIT = "0" * 40
@@ -58,11 +59,12 @@ def test_a_source_is_fetched_once_and_a_wrong_file_refused(
     pytest.importorskip("pooch")
     monkeypatch.setenv("CARB_CACHE", str(tmp_path / "cache"))
     monkeypatch.delenv("CARB_DATA_DIR", raising=False)
-    base = {"repository": "o/n", "commit": COMMIT, "license": "MIT"}
 
-    def publish(sha256: str) -> None:
-        made = published.Published.model_validate(base | {"files": [{"path": "rows.csv", "sha256": sha256}]})
-        monkeypatch.setattr(published, "_all", lambda: {"made": made})
+    def publish(sha256: str, licence: str = "MIT") -> None:
+        file = {"path": "rows.csv", "bytes": len(TABLE), "sha256": sha256}
+        made = {"name": "made", "description": "Made up", "license": licence, "reader": "a:b"}
+        made["published"] = {"repository": "o/n", "commit": COMMIT, "files": [file]}
+        monkeypatch.setattr(source_files, "fetchable", lambda: {"made": Declaration.model_validate(made)})
 
     publish(hashlib.sha256(TABLE.encode()).hexdigest())
     ended = carb("data", "fetch", "made", "--mirror", address)
@@ -74,6 +76,18 @@ def test_a_source_is_fetched_once_and_a_wrong_file_refused(
     wrong = carb("data", "fetch", "made", "--mirror", address)
     assert wrong.code == 2
     assert "is not the file that was pinned" in wrong.err
+
+
+def test_files_without_a_licence_are_fetched_only_after_consent(carb: Carb, tmp_path: Path, monkeypatch) -> None:
+    monkeypatch.setenv("CARB_CACHE", str(tmp_path / "cache"))
+    refused = carb("data", "fetch", "carb-sample", "--mirror", "http://127.0.0.1:1")
+    assert refused.code == 2
+    assert "states no licence" in refused.err
+    assert "carb data fetch carb-sample --accept-no-licence" in refused.err
+    pytest.importorskip("pooch")
+    accepted = carb("data", "fetch", "carb-sample", "--accept-no-licence", "--mirror", "http://127.0.0.1:1")
+    assert accepted.code == 2
+    assert "Cannot fetch http://127.0.0.1:1/AzureStarz/" in accepted.err
 
 
 def test_a_card_counts_what_was_built(carb: Carb, tmp_path: Path) -> None:

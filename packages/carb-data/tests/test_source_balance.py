@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from carb_data.models import BonSet
-from carb_data.sources.balance import ahead_of_chance, balanced
+from carb_data.sources.balance import balanced, excess_over_chance
 
 WORDS = [f"{start}{end}" for start in ("sto", "riv", "clou", "bre") for end in ("ma", "lo", "ri", "tu")]
 
@@ -34,7 +34,7 @@ def made(number: int, answers: list[str], question: str = "Which one?", right: i
 
 def drawn(items: list[BonSet], most: int = 1000) -> list[BonSet]:
     units = [[item] for item in items]
-    return [item for unit, fits in balanced(units, ahead_of_chance(items), most) for item in unit if fits]
+    return [item for unit, fits in balanced(units, excess_over_chance(items), most) for item in unit if fits]
 
 
 def plain_sets(count: int) -> list[BonSet]:
@@ -46,14 +46,14 @@ def plain_sets(count: int) -> list[BonSet]:
 
 def test_a_word_that_stands_in_right_answers_alone_leaves_hardly_a_set():
     marked = [made(n, [f"{i.chosen.text} indeed", *(r.text for r in i.rejected)]) for n, i in enumerate(plain_sets(60))]
-    ahead = ahead_of_chance(marked)
+    ahead = excess_over_chance(marked)
     assert all(words == 0.75 for _, words in ahead.values())
     assert len(drawn(marked)) == 1
 
 
 def test_sets_that_say_nothing_are_all_taken():
     items = plain_sets(200)
-    assert set(ahead_of_chance(items).values()) == {(0.0, 0.0)}
+    assert set(excess_over_chance(items).values()) == {(0.0, 0.0)}
     assert len(drawn(items)) == 200
 
 
@@ -61,7 +61,7 @@ def test_half_of_the_sets_with_a_marker_leaves_as_many_of_them_as_chance_allows(
     items = plain_sets(120)
     for n in range(0, 120, 2):
         items[n] = made(n, [f"{items[n].chosen.text} indeed", *(r.text for r in items[n].rejected)])
-    ahead = ahead_of_chance(items)
+    ahead = excess_over_chance(items)
     got = drawn(items)
     assert sum(ahead[item.id][1] for item in got) <= 1
     marked = sum(item.chosen.text.endswith("indeed") for item in got)
@@ -74,7 +74,7 @@ def test_what_the_question_shares_with_the_answer_is_balanced_as_well():
         made(n, [r.text for r in item.responses], question=f"About {item.chosen.text}:")
         for n, item in enumerate(plain_sets(40))
     ]
-    assert all(overlap == 0.75 for overlap, _ in ahead_of_chance(shared).values())
+    assert all(overlap == 0.75 for overlap, _ in excess_over_chance(shared).values())
     assert len(drawn(shared)) == 1
 
 
@@ -113,5 +113,5 @@ def test_scripts_without_spaces_are_learned_from(language):
     for n in range(60):
         answers = ["".join(draw.sample(signs, 4)) for _ in range(4)]
         items.append(made(n, [signs[:2] + answers[0][2:], *answers[1:]]))
-    ahead = ahead_of_chance(items)
+    ahead = excess_over_chance(items)
     assert sum(words for _, words in ahead.values()) > 20

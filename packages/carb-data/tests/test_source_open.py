@@ -14,7 +14,7 @@ from carb_data.card import card, cells
 from carb_data.models import BonSet
 from carb_data.registry import is_main
 from carb_data.sources import rows
-from carb_data.sources.open import cell
+from carb_data.sources.carb_open import cell
 from carb_data.surface import overlap
 
 REAL = Path(os.environ.get("CARB_DATA_DIR", "none"))

@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 
 from carb_data import CarbError
-from carb_data.tasks import open_task
-from carb_data.tasks.base import TaskPrompt, evenly
+from carb_data.tasks import TaskPrompt, evenly, open_task
 
 
 def entry(answers, english, count):
@@ -110,8 +109,6 @@ class TestBlend:
         assert task.grade(q1, "crisps and tea and football and bread") == 0
         assert task.grade(q1, "crisps and tea and bread") == 1
         assert task.grade(q1, "with a car to football, for tea, people mostly take along some crisps") == 1
-        published = open_task(f"blend:{blend}?places=UK&match=published")
-        assert published.grade(q1, "crisps tea football bread car") == 1
 
     def test_times_in_one_piece(self, blend):
         task = open_task(f"blend:{blend}?places=China")
@@ -125,14 +122,6 @@ class TestBlend:
         assert task.grade("China/q1/zh", "我们吃花生米。") == 1
         assert task.grade("China/q1/zh", "peanuts") == 1
         assert task.grade("China/q1/zh", "花") == 0
-
-    def test_exact_asks_for_nothing_else(self, blend):
-        task = open_task(f"blend:{blend}?places=China&match=exact")
-        assert task.grade("China/q1/en", "The peanut.") == 1
-        assert task.grade("China/q1/en", "some peanuts") == 0
-
-    def test_whole_reads_beyond_the_first_line(self, blend):
-        assert open_task(f"blend:{blend}?places=China&whole=true").grade("China/q1/en", "beer\npeanuts") == 1
 
     def test_leaves_out_the_questions_of_another_benchmark(self, blend, tmp_path):
         (tmp_path / "ids.txt").write_text("q1\n\n")
@@ -183,43 +172,15 @@ class TestBlend:
             ("blend:{path}?limit", "key=value"),
             ("blend:{path}/questions", "does not hold BLEnD"),
             ("blend:{path}?places=Greece", "questions/Greece_questions.csv"),
-            ("blend:{path}?places=China&ids=nothing", "no questions left"),
+            ("blend:{path}?places=UK&without={path}/ids.txt", "no questions left"),
             ("blend:{path}?without=absent.txt", "absent.txt"),
         ],
     )
     def test_mistakes_are_told(self, blend, spec, told):
+        (blend / "ids.txt").write_text("q1")
         with pytest.raises(CarbError) as caught:
             open_task(spec.format(path=blend))
         assert told in str(caught.value)
-
-
-class TestBlendChoice:
-    def test_reads_the_published_file(self, tmp_path):
-        file = tmp_path / "mc_questions_file.csv"
-        shown = "What goes with beer in China? Without any explanation, choose only one ...\n\nA. crisps\nB. peanuts\n"
-        row = {
-            "MCQID": "q1_0",
-            "ID": "q1",
-            "country": "China",
-            "prompt": shown,
-            "choices": json.dumps({"A": "crisps", "B": "peanuts", "C": "olives", "D": "fish"}),
-            "choice_countries": json.dumps({"A": "UK", "B": "China", "C": "Greece", "D": "dummy"}),
-            "answer_idx": "B",
-        }
-        with file.open("w", newline="", encoding="utf-8") as lines:
-            writer = csv.DictWriter(lines, list(row))
-            writer.writeheader()
-            writer.writerows([row, {**row, "country": "Iran"}])
-        task = open_task(f"blend-choice:{file}")
-        (prompt,) = task.prompts
-        assert prompt.text == "What goes with beer in China?\nA. crisps\nB. peanuts\nC. olives\nD. fish"
-        assert [task.grade(prompt.id, text) for text in ("B", "peanuts", "A", "?")] == [1, 1, 0, 0]
-
-    def test_a_broken_row_is_told_with_its_line(self, tmp_path):
-        file = tmp_path / "mc.csv"
-        file.write_text("MCQID,ID,country,prompt,choices,choice_countries,answer_idx\nq,q,UK,p,nonsense,{},A\n")
-        with pytest.raises(CarbError, match=r"mc\.csv:2"):
-            open_task(f"blend-choice:{file}")
 
 
 def test_evenly_takes_from_every_culture_in_order():

@@ -98,8 +98,7 @@ def bon(
     scorer
         KIND:TARGET?key=value&...; may be repeated. Without a scorer the samples are only drawn and graded.
     task
-        The task, which says what is asked and how it is graded: blend:PATH, blend-choice:PATH, include:PATH,
-        omgeval:PATH.
+        The task, which says what is asked and how it is graded: blend:PATH or omgeval:PATH.
     prompts
         A .jsonl file with prompts (id, prompt, culture, language) in place of a task; nothing is graded then.
     n

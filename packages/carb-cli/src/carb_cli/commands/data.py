@@ -20,10 +20,9 @@ from carb_data.dataset import SEED, seed_folders
 from carb_data.shapes import write_template
 from carb_data.sources import build as build_source
 from carb_data.sources import sources
-from carb_data.sources.base import BuildReport
-from carb_data.sources.fetching import ADDRESS
-from carb_data.sources.fetching import fetch as fetch_source
-from carb_data.sources.published import published, published_names
+from carb_data.sources.source_build import BuildReport
+from carb_data.sources.source_files import ADDRESS, fetchable
+from carb_data.sources.source_files import fetch as fetch_source
 
 SHEET = "sheet"
 """What ``carb data build`` calls an empty table to fill in."""
@@ -129,15 +128,14 @@ def split(
 
 def fetch(
     *names: str,
-    accept: Annotated[bool, Parameter(negative=(), show_default=False)] = False,
+    accept_no_licence: Annotated[bool, Parameter(negative=(), show_default=False)] = False,
     mirror: str = ADDRESS,
     json: Json = False,
 ) -> None:
     """Fetch the published files of open sources, pinned and checked, so that `carb data build` finds them.
 
     The files are kept in the cache folder: CARB_CACHE, by default ~/.cache/carb. What is there with the right sha256
-    is not fetched again, and an interrupted fetch goes on where it stopped. Without names, the sources that can be
-    fetched are listed with their licences.
+    is not fetched again. Without names, the sources that can be fetched are listed with their licences.
 
     For example:
 
@@ -147,28 +145,29 @@ def fetch(
     ----------
     names
         Names of sources; all stands for every source with a licence.
-    accept
-        Fetch files also where their authors state no licence.
+    accept_no_licence
+        Fetch files also where nobody granted a licence. Whether you may use them is then for you to judge.
     mirror
         Address to use in place of GitHub's, before /owner/name/commit/path.
     """
-    open_ = {name: published(name) for name in published_names()}
+    known = {name: (source, source.published) for name, source in fetchable().items() if source.published is not None}
     if not names:
-        rows = [(n, p.license, sum(f.bytes or 0 for f in p.files) // 1024, p.repository) for n, p in open_.items()]
+        rows = [
+            (name, source.license, sum(file.bytes for file in published.files) // 1024, published.repository)
+            for name, (source, published) in known.items()
+        ]
         if json:
             print_json({"fetched": []})
             return
         display.table("Open sources", ["name", "licence", "KiB", "repository"], rows, right=["KiB"])
         display.say("Next: carb data fetch NAME")
         return
-    wanted = [n for n, p in open_.items() if accept or not p.must_be_accepted] if names == ("all",) else names
+    licensed = [name for name, (source, _) in known.items() if accept_no_licence or not source.needs_consent]
     found = []
-    for name in wanted:
-        if not json:
-            display.note(f"{name}: licence {published(name).license}, {published(name).repository}")
+    for name in licensed if names == ("all",) else names:
         with progress() as report:
             told = _counted(report, f"fetch {name}", "files")
-            found.append(fetch_source(name, accept=accept, mirror=mirror, progress=told))
+            found.append(fetch_source(name, accept_no_licence=accept_no_licence, mirror=mirror, progress=told))
     if json:
         print_json({"fetched": [one.model_dump(mode="json") for one in found]})
         return

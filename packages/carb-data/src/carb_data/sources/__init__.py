@@ -1,23 +1,13 @@
-"""Adapters from public data sets and tables to sets."""
+"""Adapters from public data sets and tables to sets: the folder ``declarations`` holds one file for each."""
 
-from carb_data.sources.base import (
-    BuildReport,
-    Names,
-    Options,
-    RowCount,
-    Source,
-    Sources,
-    build,
-    parse_options,
-    rows,
-    sources,
-)
-from carb_data.sources.models import Reference, Skip
+from carb_data.sources.models import Reference
+from carb_data.sources.source import Names, Skip, Source
+from carb_data.sources.source_build import BuildReport, RowCount, build, parse_options, rows
+from carb_data.sources.source_registry import Sources, sources
 
 __all__ = [
     "BuildReport",
     "Names",
-    "Options",
     "Reference",
     "RowCount",
     "Skip",

@@ -10,7 +10,7 @@ from pydantic import BaseModel, TypeAdapter
 
 from carb_data.errors import CarbError
 from carb_data.options import closest
-from carb_data.sources.reading import read_json
+from carb_data.validation import read_file
 
 PLACES = {
     "Algeria": ("arabic-dz", "ar"),
@@ -31,6 +31,8 @@ PLACES = {
     "West_Java": ("sundanese", "su"),
 }
 """Place to culture id and language of the questions there."""
+LISTED = ("Algeria", "China", "Mexico", "North_Korea", "South_Korea", "Spain", "UK", "US")
+"""Places of the ten listed cultures."""
 
 
 class Entry(BaseModel):
@@ -60,6 +62,18 @@ def check_places(places: Iterable[str]) -> None:
             raise CarbError(f"BLEnD has no place '{place}'.{closest(place, PLACES)} Places: {', '.join(PLACES)}.")
 
 
+def find_folder(path: Path) -> Path:
+    """``path``, or its folder ``data``: the one that holds ``annotations``.
+
+    Raises:
+        CarbError: neither does.
+    """
+    for folder in (path, path / "data"):
+        if (folder / "annotations").is_dir():
+            return folder
+    raise CarbError(f"{path} does not hold BLEnD: nothing there, or in its folder 'data', is called annotations.")
+
+
 def items_file(folder: Path, place: str) -> Path:
     """The file with the answers of a place."""
     return folder / "annotations" / f"{place}_data.json"
@@ -71,7 +85,7 @@ def read_items(folder: Path, place: str) -> dict[str, BlendQuestion]:
     Raises:
         CarbError: the file is missing or not BLEnD's.
     """
-    return read_json(items_file(folder, place), _Items, "BLEnD")
+    return read_file(_Items, items_file(folder, place), "file of BLEnD")
 
 
 def read_topics(folder: Path, place: str) -> dict[str, str]:

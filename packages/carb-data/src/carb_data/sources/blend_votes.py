@@ -1,4 +1,9 @@
-"""What people of each place of BLEnD answered: the files, and the answer on which a place agrees."""
+"""What people of each place of BLEnD answered, the answer on which a place agrees, and where it is wrong.
+
+The guards against a rejected answer that is right after all: agreement on both sides (alone at the top, two votes or
+more, at most two people who did not know); ``blend_answers.may_agree`` against *every* answer of the place; and an
+answer that somebody gave in more than two places is wrong in none. Numbers, times and dates make no set.
+"""
 
 from __future__ import annotations
 
@@ -12,31 +17,36 @@ from importlib import resources
 from pathlib import Path
 
 from carb_data.errors import CarbError
-from carb_data.models import Provenance, Votes
-from carb_data.sources.answers import Meaning, Thesaurus, is_answer, kind, meaning, says_nothing
+from carb_data.joined import Joined
+from carb_data.models import Votes
+from carb_data.sources.blend_answers import (
+    Meaning,
+    Thesaurus,
+    is_answer,
+    is_number_or_date,
+    may_agree,
+    meaning,
+    says_nothing,
+)
 from carb_data.sources.blend_files import (
     PLACES,
     BlendQuestion,
     Entry,
     check_places,
+    find_folder,
     items_file,
     read_items,
     read_topics,
 )
-from carb_data.sources.grouping import SameItems
-from carb_data.sources.ranges import asks_for_money, asks_for_month
-from carb_data.sources.reading import find_folder
+from carb_data.sources.grouping import plain
 
-LICENSE = "CC-BY-SA-4.0"
-URL = "https://github.com/nlee0212/BLEnD"
 _MIN_VOTES = 2
 _MAX_UNKNOWING = 2
 _ASKED = 5
 """How many people answered each question, as the paper says."""
-_OTHER_CALENDAR = frozenset({"Ethiopia", "Iran"})
 _MOST_PLACES = 2
 """An answer that somebody gave in more places than this is said everywhere ("pizza", "the phone"): where nobody of five
-people gave it, it may be right all the same, so that it is no wrong answer. Found by reading; see docs/readings.md."""
+people gave it, it may be right all the same, so that it is no wrong answer. Found by reading."""
 _WITHIN = ({"Indonesia", "West_Java"},)
 """Places that are part of another: what is said in one is often right in the other."""
 _OPEN_QUESTIONS = re.compile(
@@ -47,7 +57,7 @@ _OPEN_QUESTIONS = re.compile(
     r"side dish|stew\b|private education|while watching|go after|cost-effective|typical gift|famous family",
     re.IGNORECASE,
 )
-"""Questions that read as having several right answers in every place, or none; see docs/readings.md."""
+"""Questions that read as having several right answers in every place, or none."""
 _OPEN = "the question has several right answers everywhere"
 SEVERAL = ",;،、/"
 """Marks between several wordings in one."""
@@ -64,24 +74,33 @@ class Top:
     """The answer in the language of the place."""
     meaning: Meaning
 
+    def in_language(self, language: str) -> str:
+        """The wording in English or in the language of the place."""
+        return self.text if language == "en" else self.local
+
+    def votes_in(self, place: str) -> Votes:
+        """How many of the people asked in ``place`` gave the answer: none where it is another place's."""
+        return Votes(asked=max(_ASKED, self.entry.count), right=self.entry.count if self.place == place else 0)
+
 
 class Answers:
     """The files, with what is derived from all of them."""
 
     def __init__(self, path: Path, needed: Sequence[str]) -> None:
         check_places(needed)
-        folder = find_folder(path, "annotations", "BLEnD")
+        folder = find_folder(path)
         self.items = {place: read_items(folder, place) for place in PLACES if items_file(folder, place).exists()}
         missing = [place for place in needed if place not in self.items]
         if missing:
             lacking = (items_file(folder, place).relative_to(folder).as_posix() for place in missing)
             raise CarbError(f"{folder} lacks {', '.join(lacking)} of BLEnD.")
         self.topics = {place: read_topics(folder, place) for place in needed}
-        self.same = SameItems()
+        self._same = Joined()
+        first: dict[str, str] = {}
         for items in self.items.values():
             for number, item in items.items():
-                self.same.add(number, item.question)
-                self.same.add(number, item.en_question)
+                for key in filter(None, map(plain, (item.question, item.en_question))):
+                    self._same.join(number, first.setdefault(key, number))
         self.frequency = self._count_wordings()
         self.thesaurus = Thesaurus()
         self.meanings: dict[int, Meaning] = {}
@@ -89,8 +108,8 @@ class Answers:
         for place, items in self.items.items():
             for number, item in items.items():
                 for entry in item.annotations:
-                    if english := self.shown(entry.en_answers, "en"):
-                        self.meanings[id(entry)] = meaning(clean(entry.en_answers), english)
+                    if self.shown(entry.en_answers, "en"):
+                        self.meanings[id(entry)] = meaning(clean(entry.en_answers))
                         self.thesaurus.learn(self.meanings[id(entry)].forms)
                         for form in self.meanings[id(entry)].forms:
                             self._given[number, form].add(place)
@@ -100,28 +119,17 @@ class Answers:
             for number, item in items.items()
         }
 
-    def provenance(self, number: str, notes: str | None = None) -> Provenance:
-        """Where a set about a question comes from."""
-        return Provenance(
-            source="blend",
-            source_id=self.same.name(number),
-            license=LICENSE,
-            url=URL,
-            method="human-vote",
-            tier="human-voted",
-            notes=notes,
-        )
+    def source_item(self, number: str) -> str:
+        """The name that all questions have which share a wording in some language."""
+        return self._same.name(number)
 
-    def can_be_wrong_in(self, place: str, top: Top, number: str) -> bool:
-        """Whether an answer that nobody of ``place`` gave may be taken for a wrong one: it is not said everywhere.
-
-        Numbers, times and dates are compared by their ranges instead.
-        """
-        if any({place, top.place} == pair for pair in _WITHIN):
+    def is_wrong_in(self, place: str, number: str, top: Top) -> bool:
+        """Whether another place's answer is wrong in ``place``: nobody there gave anything that it could pass for."""
+        said_in = set().union(*(self._given[number, form] for form in top.meaning.forms))
+        if len(said_in) > _MOST_PLACES or any({place, top.place} == pair for pair in _WITHIN):
             return False
-        if top.meaning.kind != "text":
-            return True
-        return len(set().union(*(self._given[number, form] for form in top.meaning.forms))) <= _MOST_PLACES
+        given = (self.meanings.get(id(entry)) for entry in self.items[place][number].annotations)
+        return not any(answer and may_agree(top.meaning, answer, self.thesaurus) for answer in given)
 
     def _count_wordings(self) -> Counter[tuple[str, str]]:
         wordings: Counter[tuple[str, str]] = Counter()
@@ -141,7 +149,7 @@ class Answers:
         several wordings.
         """
         whole = clean(variants)
-        single = [text for text in whole if not any(mark in text for mark in SEVERAL) or is_bare(text)] or whole
+        single = [text for text in whole if not any(mark in text for mark in SEVERAL)] or whole
         known = [text for text in single if self.frequency[language, text.casefold()] > 1]
         return next(iter(known or single), "")
 
@@ -164,38 +172,22 @@ class Answers:
         if not clean(entry.en_answers) or not clean(entry.answers):
             return "the top answer is incomplete"
         shown = self.shown(entry.en_answers, "en")
-        unfit = _found_by_readers(place, number) or self._unfit(place, item, entry, shown)
+        unfit = _found_by_readers(place, number) or _unfit(item, entry, shown)
         if unfit is not None:
             return unfit
-        local = self.shown(entry.answers, PLACES[place][1])
-        if is_bare(local) and is_bare(shown) and kind(local) != kind(shown):
-            local = shown  # digits are the same in every language; 9.5 beside 05/15 gives itself away
-        return Top(place, entry, shown, local, self.meanings[id(entry)])
-
-    def _unfit(self, place: str, item: BlendQuestion, entry: Entry, shown: str) -> str | None:
-        """Why an agreed answer makes no fair set."""
-        if not all(is_answer(variant) for variant in clean(entry.en_answers)):
-            return "the top answer is a remark, not an answer"
-        if _OPEN_QUESTIONS.search(item.en_question):
-            return _OPEN
-        if says_nothing(shown, item.en_question):
-            return "the top answer says no more than the question"
-        form = self.meanings[id(entry)].kind
-        if form == "number" and asks_for_money(item.en_question):
-            return "the answer is an amount of money, and currencies differ"
-        if form == "time" and "dinner" in item.en_question.casefold() and self._is_before_noon(entry):
-            return "the time of day does not fit the question"
-        dated = form in ("date", "calendar") or (form == "number" and asks_for_month(item.en_question))
-        if dated and place in _OTHER_CALENDAR:
-            return "the answer is a date in another calendar"
-        return None
-
-    def _is_before_noon(self, entry: Entry) -> bool:
-        """Whether a time was given without its half of the day: 08:00 for dinner."""
-        return any(low < _NOON for _, low, _ in self.meanings[id(entry)].spans)
+        return Top(place, entry, shown, self.shown(entry.answers, PLACES[place][1]), self.meanings[id(entry)])
 
 
-_NOON = 12 * 60.0
+def _unfit(item: BlendQuestion, entry: Entry, shown: str) -> str | None:
+    """Why an agreed answer makes no fair set."""
+    wordings = clean(entry.en_answers)
+    if not all(map(is_answer, wordings)):
+        return "the top answer is a remark, not an answer"
+    if any(map(is_number_or_date, wordings)):
+        return "the answer is a number or a date"
+    if _OPEN_QUESTIONS.search(item.en_question):
+        return _OPEN
+    return "the top answer says no more than the question" if says_nothing(shown, item.en_question) else None
 
 
 def _found_by_readers(place: str, number: str) -> str | None:
@@ -207,21 +199,11 @@ def _found_by_readers(place: str, number: str) -> str | None:
 
 @cache
 def _read() -> tuple[frozenset[str], frozenset[str]]:
-    """Questions, and a place's answers, that a reader of every question in use found unfair; see docs/readings.md."""
+    """Questions, and a place's answers, that a reader of every question in use found unfair."""
     content = json.loads((resources.files("carb_data") / "resources" / "blend_read.json").read_text("utf-8"))
     return frozenset(content["questions"]), frozenset(content["answers"])
-
-
-def cast_votes(answer: Top, place: str) -> Votes:
-    """How many of the people asked in ``place`` gave an answer: none where it is another place's."""
-    return Votes(asked=max(_ASKED, answer.entry.count), right=answer.entry.count if answer.place == place else 0)
 
 
 def clean(variants: Sequence[str]) -> list[str]:
     """The wordings that are not empty, without white space around them; of several lines, the first."""
     return [variant.strip().splitlines()[0].strip() for variant in variants if variant.strip()]
-
-
-def is_bare(text: str) -> bool:
-    """Digits, with the marks of times, dates and ranges: the same in every language."""
-    return text.isascii() and any(char.isdigit() for char in text) and not any(char.isalpha() for char in text)

@@ -6,7 +6,6 @@ import json
 from dataclasses import dataclass
 from functools import cache
 from importlib import resources
-from typing import Any
 
 from carb_data.models import Culture
 from carb_data.registry import Registry, cultures
@@ -24,17 +23,9 @@ class Country:
 
 
 @cache
-def _rows() -> list[dict[str, Any]]:
-    rows: list[dict[str, Any]] = json.loads(
-        (resources.files("carb_data") / "resources" / "countries.json").read_text(encoding="utf-8")
-    )
-    return rows
-
-
-@cache
 def _table() -> dict[str, Country]:
     table: dict[str, Country] = {}
-    for row in _rows():
+    for row in json.loads((resources.files("carb_data") / "resources" / "countries.json").read_text(encoding="utf-8")):
         country = Country(row["alpha2"], row["alpha3"], row["names"][0])
         for key in (row["alpha2"], row["alpha3"], *row["names"]):
             table[_key(key)] = country
@@ -50,7 +41,7 @@ def find_country(text: str) -> Country | None:
     return _table().get(_key(text))
 
 
-def culture_of(country: Country | None, registry: Registry = cultures) -> Culture | None:
+def culture_id_of(country: Country | None, registry: Registry = cultures) -> str | None:
     """The most specific registered culture that names the country among its regions; ``None`` if there is none.
 
     Most specific is the one with the fewest regions: ``spanish-mx`` before ``spanish`` for Mexico. A culture that a
@@ -58,17 +49,11 @@ def culture_of(country: Country | None, registry: Registry = cultures) -> Cultur
     """
     if country is None:
         return None
-    found = [culture for culture in _every(registry, list(registry)) if country.alpha2 in culture.regions]
-    return min(found, key=lambda culture: (len(culture.regions), culture.id), default=None)
+    found = [culture for culture in _with_varieties(registry, list(registry)) if country.alpha2 in culture.regions]
+    return min(((len(culture.regions), culture.id) for culture in found), default=(0, None))[1]
 
 
-def culture_id_of(country: Country | None) -> str | None:
-    """The id of that culture."""
-    culture = culture_of(country)
-    return None if culture is None else culture.id
-
-
-def _every(registry: Registry, listed: list[Culture]) -> list[Culture]:
-    """All registered cultures with their varieties, theirs in turn, and so on."""
+def _with_varieties(registry: Registry, listed: list[Culture]) -> list[Culture]:
+    """Cultures with their varieties, and the varieties of these in turn."""
     below = [variety for culture in listed for variety in registry.varieties(culture.id)]
-    return [*listed, *(_every(registry, below) if below else [])]
+    return [*listed, *(_with_varieties(registry, below) if below else [])]

@@ -1,18 +1,32 @@
-"""A source as data: its files, fields and rule. The next source is a declaration, not a module."""
+"""A source as data: its licence, its published files, and the rule that makes sets of them.
+
+Each source that ships here is a file in ``declarations``. The next source is a declaration, not a module.
+"""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
+from functools import cache
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, Field
 
-from carb_data.models import Domain, Frozen, LanguageTag, ReadKind, Tier
+from carb_data.models import Domain, Frozen, LanguageTag, Provenance, ReadKind, Tier
 from carb_data.validation import parse_file, validate
 
-__all__ = ["Condition", "Contrast", "Declaration", "Mirrored", "OptionsAsGiven", "Part", "read_declaration"]
+__all__ = [
+    "Condition",
+    "Contrast",
+    "Declaration",
+    "Mirrored",
+    "OptionsAsGiven",
+    "Part",
+    "Published",
+    "read_declaration",
+    "shipped",
+]
 
 
 def _is_a_pattern(text: str) -> str:
@@ -82,7 +96,7 @@ class _Rule(Frozen):
     prompts: dict[str, Template] = Field(default_factory=dict)
     """By label, where the question differs."""
     label: Template = ""
-    """What the classes are told apart by."""
+    """The name of an item's class."""
 
 
 class OptionsAsGiven(_Rule):
@@ -117,8 +131,8 @@ class Contrast(_Rule):
     count: int = Field(3, ge=1)
     """Wrong items in a set."""
     reverse: Template = ""
-    """A question to which one wrong item among right ones is the answer; with it, the class of which more is left gives
-    the others."""
+    """The opposite question, to which one wrong item among right ones is the answer. It is asked where more items of
+    the right class are left."""
     block: int = 0
     """Large groups are cut into blocks of about this many items, so that a split has parts to divide; 0 for none."""
 
@@ -126,7 +140,7 @@ class Contrast(_Rule):
 class Mirrored(_Rule):
     """Items of different classes, asked about in turn with the same answers: families.
 
-    Who sees the answers alone is right in one set of N, by arithmetic.
+    A scorer that sees the answers alone is right in one set of N, by arithmetic.
     """
 
     rule: Literal["mirrored"]
@@ -134,13 +148,13 @@ class Mirrored(_Rule):
     size: int = Field(4, ge=2)
     group: Template = ""
     content: tuple[Template, ...] = ()
-    """What must have no content in common between two answers of a family; without it the answer itself."""
+    """Texts of which two answers of a family must share no content word; without it the answers themselves."""
     near: Template = ""
     """Items that share a word or character of this come together first: they are harder to tell apart."""
     ratio: float = Field(1.8, ge=1)
     """How many times the shortest answer the longest one of a family may be."""
     hidden: Template = ""
-    """An item whose answer shares a content word with this is left out: it gives itself away."""
+    """An item whose answer shares a content word with this is left out: the question would tell the answer."""
 
 
 class Part(Frozen):
@@ -169,16 +183,16 @@ class Part(Frozen):
     checked: tuple[str, ...] = ()
     """Numbers (``#``) of the only records to take, which a reader found right; empty for all."""
     left_out: tuple[str, ...] = ()
-    """Numbers (``#``) of records that readers found wrong or unclear; see docs/readings.md."""
+    """Numbers (``#``) of records that readers found wrong or unclear."""
     forbid: Pattern | None = None
     """No answer may hold this."""
     shortest: int = 1
     longest: int = 100_000
     """Length of an answer in characters."""
     split: Template = ""
-    """Items for which this is equal stay together: they come from one template."""
+    """Items for which this is equal come from one template. A split keeps them together."""
     space: str = ""
-    """Parts of one name here are parallel: what is equal by ``split`` in two of them stays together as well."""
+    """Parts of one name here are parallel: a split keeps items together whose ``split`` is equal in two of them."""
     culture: Template
     """An id, or the name of a country."""
     cultures: dict[str, str] = Field(default_factory=dict)
@@ -194,18 +208,83 @@ class Part(Frozen):
     make: Annotated[OptionsAsGiven | Contrast | Mirrored, Field(discriminator="rule")]
 
 
+class PublishedFile(Frozen):
+    """A file of a repository."""
+
+    path: str
+    name: str | None = Field(None, alias="as")
+    """Where it is put in the source's folder; null for its path in the repository."""
+    bytes: int
+    sha256: str
+
+    @property
+    def place(self) -> str:
+        """Where it is put in the source's folder."""
+        return self.name or self.path
+
+
+class Published(Frozen):
+    """The files of one source, at one commit of a public repository."""
+
+    repository: str
+    """Owner and name on GitHub."""
+    commit: str = Field(pattern=r"^[0-9a-f]{40}$")
+    files: tuple[PublishedFile, ...] = Field(min_length=1)
+
+
 class Declaration(Frozen):
     """One source."""
 
     name: str
     description: str
     license: str
-    url: str
+    """SPDX identifier; ``LicenseRef-none-stated`` where nobody granted a licence."""
+    url: str | None = None
     citation: str = ""
-    tier: Tier
-    method: Literal["human-vote", "authored", "generated"]
+    tier: Tier | None = None
+    method: Literal["human-vote", "authored", "generated"] = "authored"
     notes: str | None = None
-    parts: tuple[Part, ...] = Field(min_length=1)
+    in_carb_open: bool = True
+    """Whether carb-open draws from it."""
+    published: Published | None = None
+    """Null for files that a user brings."""
+    parts: tuple[Part, ...] = ()
+    reader: str = ""
+    """``module:attribute`` of a ``source.Reader``, where no rule makes the sets."""
+
+    @property
+    def yields_sets(self) -> bool:
+        """False where its files are read by a task alone."""
+        return bool(self.parts or self.reader)
+
+    @property
+    def needs_consent(self) -> bool:
+        """Whether nobody granted a licence, so that a user judges whether the data may be used."""
+        return self.license == "LicenseRef-none-stated"
+
+    def provenance(self, source_id: str, notes: str | None = None) -> Provenance:
+        """Where a set of the source comes from.
+
+        Args:
+            source_id: The source item; a split never divides it.
+            notes: What there is to say about the set; by default what there is to say about the source.
+        """
+        return Provenance(
+            source=self.name,
+            source_id=source_id,
+            license=self.license,
+            url=self.url,
+            method=self.method,
+            tier=self.tier,
+            notes=notes or self.notes,
+        )
+
+
+@cache
+def shipped() -> Mapping[str, Declaration]:
+    """The declarations in the folder ``declarations``, by name."""
+    found = map(read_declaration, sorted((Path(__file__).parent / "declarations").glob("*.toml")))
+    return {declaration.name: declaration for declaration in found}
 
 
 def read_declaration(path: Path) -> Declaration:

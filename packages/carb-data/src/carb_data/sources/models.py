@@ -1,10 +1,6 @@
-"""What sources yield: sets and skips. And reference snippets, from which sets are constructed."""
+"""Reference material, from which sets are constructed."""
 
 from __future__ import annotations
-
-from typing import Annotated
-
-from pydantic import StringConstraints
 
 from carb_data.models import CultureId, Domain, Frozen, Identifier, LanguageTag, Provenance, Text
 
@@ -22,13 +18,3 @@ class Reference(Frozen):
     question: Text | None = None
     """The question that ``text`` answers, where the source asks one."""
     provenance: Provenance
-
-
-class Skip(Frozen):
-    """One source item from which nothing was made, and why."""
-
-    source_id: str
-    reason: Annotated[str, StringConstraints(min_length=1)]
-    """A phrase that is the same for all items skipped for the same cause, so that reasons can be counted."""
-    culture: str | None = None
-    language: str | None = None

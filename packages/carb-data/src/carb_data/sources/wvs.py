@@ -1,11 +1,11 @@
 """World Values Survey: what most people of a country answered, against what most people of other countries did.
 
-For files that a user supplies: the official CSV of wave 7 ("WVS Cross-National Wave 7 csv") and the official codebook,
-as PDF or as the text taken from it. They may not be redistributed, nor may sets made from them.
+For files that a user supplies: the official CSV of wave 7 ("WVS Cross-National Wave 7 csv") and the text of the
+official codebook (``pdftotext -layout``). They may not be redistributed, nor may sets made from them.
 
 ``chosen`` is the answer that a majority of a country gives (weighted), significantly ahead of each rejected one.
 ``rejected`` are majority answers of countries that differ significantly in both answers; where fewer than three such
-answers exist, options that significantly fewer people of the country chose fill the set (``fill=false`` forbids it).
+answers exist, options that significantly fewer people of the country chose fill the set.
 
 Tests are two-sided z tests of proportions (Fleiss, Levin and Paik 2003, Statistical Methods for Rates and Proportions,
 ch. 3) with the effective sample size of Kish 1965, Survey Sampling, at a level divided by the number of tests of the
@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import math
 import random
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -24,30 +24,32 @@ import polars as pl
 from pydantic import Field
 
 from carb_data.errors import CarbError
-from carb_data.models import BonSet, Domain, Provenance, Response, Role
-from carb_data.sources.base import Names, Options, Source
-from carb_data.sources.countries import Country, culture_id_of, find_country
-from carb_data.sources.models import Skip
+from carb_data.models import BonSet, Domain, Frozen, Kind, Response, Role
+from carb_data.sources.countries import culture_id_of, find_country
+from carb_data.sources.declaration import Declaration
+from carb_data.sources.source import Names, Reader, Skip
 from carb_data.sources.wvs_codebook import Question, read_codebook
 
-LICENSE = "LicenseRef-WVS-no-redistribution"
-URL = "https://www.worldvaluessurvey.org/WVSDocumentationWV7.jsp"
-COUNTRY, WEIGHT = "B_COUNTRY_ALPHA", "W_WEIGHT"
+__all__ = ["READER"]
 
+COUNTRY, WEIGHT = "B_COUNTRY_ALPHA", "W_WEIGHT"
 _COLUMNS_AT_ONCE = 24
 _REJECTED = 3
 
 
-class WvsOptions(Options):
+class WvsOptions(Frozen):
     """Options of ``wvs``."""
 
-    codebook: str | None = Field(None, description="Codebook, PDF or text; otherwise *codebook* beside the CSV")
-    countries: Names = Field((), description="Countries to build sets for, by name or code; empty for all")
-    questions: Names = Field((), description="Variables such as Q1; empty for all of the codebook")
-    majority: float = Field(0.5, ge=0, lt=1, description="Share that an answer must exceed to be a country's answer")
-    alpha: float = Field(0.01, gt=0, lt=1, description="Level of the tests, before correction")
-    min_people: int = Field(200, ge=1, description="Answers that a country must have given to a question")
-    fill: bool = Field(True, description="Fill sets with options that significantly fewer people chose")
+    countries: Names = ()
+    """Countries to build sets for, by name or code; empty for all."""
+    questions: Names = ()
+    """Variables such as Q1; empty for all of the codebook."""
+    majority: float = Field(0.5, ge=0, lt=1)
+    """Share that an answer must exceed to be a country's answer."""
+    alpha: float = Field(0.01, gt=0, lt=1)
+    """Level of the tests, before correction."""
+    min_people: int = Field(200, ge=1)
+    """Answers that a country must have given to a question."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,17 +68,18 @@ class Shares:
         return max(self.share, key=lambda code: (self.share[code], -code))
 
 
-def build(path: Path, options: WvsOptions, seed: int) -> Iterator[BonSet | Skip]:
+def build(declaration: Declaration, path: Path, options: WvsOptions, seed: int) -> Iterator[BonSet | Skip]:
     """Yield a set or a skip for every question and country that a registered culture covers.
 
     Countries that no culture covers, and questions that are in only one of the two files, are skips as a whole.
 
     Args:
-        path: the CSV, or the folder that holds it (and the codebook).
+        declaration: Licence and address of the source.
+        path: the folder that holds the CSV and the codebook.
         options: The thresholds, and the countries and questions to build.
         seed: chooses the lending countries, the fillings and the order.
     """
-    data, codebook = _find(path, options.codebook)
+    data, codebook = _find(path)
     questions = read_codebook(codebook)
     frame, columns = _open(data)
     usable: list[str] = []
@@ -86,20 +89,18 @@ def build(path: Path, options: WvsOptions, seed: int) -> Iterator[BonSet | Skip]
             usable.append(variable)
         else:
             yield Skip(source_id=variable, reason=reason)
-    covered: dict[str, tuple[Country, str]] = {}
-    for code in _codes(frame, _selected(options.countries)):
-        country = find_country(code)
-        culture = culture_id_of(country)
-        if country is None or culture is None:
+    codes: list[str] = []
+    for code in _codes(frame, options.countries):
+        if culture_id_of(find_country(code)) is None:
             yield Skip(source_id=code, reason="no registered culture has this country among its regions")
         else:
-            covered[code] = country, culture
+            codes.append(code)
     for start in range(0, len(usable), _COLUMNS_AT_ONCE):
         batch = usable[start : start + _COLUMNS_AT_ONCE]
         shares = _shares(frame, batch, questions)
         for variable in batch:
-            for code, (country, culture) in covered.items():
-                yield _make(questions[variable], code, country, culture, shares[variable], options, seed)
+            for code in codes:
+                yield _make(declaration, questions[variable], code, shares[variable], options, seed)
 
 
 def _defect(question: Question | None, in_data: bool) -> str | None:
@@ -110,76 +111,48 @@ def _defect(question: Question | None, in_data: bool) -> str | None:
     return None if question.in_words else "the question is a scale without words for its answers"
 
 
-def _codes(frame: pl.LazyFrame, selected: set[str]) -> list[str]:
+def _codes(frame: pl.LazyFrame, asked: Sequence[str]) -> list[str]:
+    """The countries of the file that were asked for, as ISO 3166-1 alpha-3 codes."""
+    selected = set()
+    for name in asked:
+        country = find_country(name)
+        if country is None:
+            raise CarbError(f"wvs: '{name}' is not a country; give its English name or its ISO 3166 code.")
+        selected.add(country.alpha3)
     codes = frame.select(pl.col(COUNTRY).unique().sort()).collect(engine="streaming")[COUNTRY].drop_nulls()
     return [code for code in codes.to_list() if not selected or code in selected]
 
 
 def _make(
+    declaration: Declaration,
     question: Question,
     code: str,
-    country: Country,
-    culture: str,
-    all_shares: dict[str, Shares],
+    shares: Mapping[str, Shares],
     options: WvsOptions,
     seed: int,
 ) -> BonSet | Skip:
-    def skip(reason: str) -> Skip:
-        return Skip(source_id=f"{code}/{question.variable}", reason=reason, culture=culture, language="en")
-
-    here = all_shares.get(code)
-    if here is None or here.people < options.min_people:
-        return skip("too few people of the country answered")
-    top = here.top
-    if here.share[top] <= options.majority:
-        return skip("no answer has a majority")
-    level = options.alpha / max(1, 3 * (len(all_shares) - 1))
-    behind = [
-        answer
-        for answer in question.answers
-        if answer != top and lead_p_value(here.share[top], here.share.get(answer, 0.0), here.effective) < level
-    ]
+    country, culture = find_country(code), culture_id_of(find_country(code))
     random_ = random.Random(f"wvs:{seed}:{code}:{question.variable}")
-    others = [other for other in sorted(all_shares) if other != code]
-    random_.shuffle(others)
-    lent: dict[int, str | None] = {}
-    for other in others:
-        there = all_shares[other]
-        answer = there.top
-        if (
-            answer in behind
-            and answer not in lent
-            and there.people >= options.min_people
-            and there.share[answer] > options.majority
-            and _differ(here, there, top, level)
-            and _differ(there, here, answer, level)
-        ):
-            lent[answer] = other
-    if not lent:
-        return skip("no country with another majority answer differs significantly")
-    wrong: list[tuple[int, str | None]] = [*lent.items()][:_REJECTED]
-    if options.fill:
-        spare = [answer for answer in behind if answer not in lent]
-        random_.shuffle(spare)
-        wrong += [(answer, None) for answer in spare[: _REJECTED - len(wrong)]]
-    if len(wrong) < _REJECTED:
-        return skip("fewer than three answers are significantly behind")
-    order = random_.sample("abcd", _REJECTED + 1)
-    answers: list[tuple[int, str | None]] = [(top, code), *wrong]
+    wrong = _wrong_answers(question, code, shares, options, random_)
+    if country is None or culture is None or isinstance(wrong, str):
+        reason = wrong if isinstance(wrong, str) else "it is no country"
+        return Skip(source_id=f"{code}/{question.variable}", reason=reason, culture=culture, language="en")
+    here = shares[code]
+    answers: dict[int, str | None] = {here.top: code, **wrong}
     responses = [
         Response(
             id=letter,
             text=question.answers[answer],
-            role=Role.CHOSEN if answer == top else Role.REJECTED,
+            role=Role.CHOSEN if answer == here.top else Role.REJECTED,
             language="en",
-            culture=culture if where == code else culture_id_of(find_country(where or "")),
+            culture=culture_id_of(find_country(where or "")),
             generator="human",
         )
-        for letter, (answer, where) in zip(order, answers, strict=True)
+        for letter, (answer, where) in zip(random_.sample("abcd", len(answers)), answers.items(), strict=True)
     ]
     borrowed = "; ".join(
-        f"'{question.answers[answer]}' {all_shares[other].share[answer]:.0%} in {other}"
-        for answer, other in wrong
+        f"'{question.answers[answer]}' {shares[other].share[answer]:.0%} in {other}"
+        for answer, other in wrong.items()
         if other is not None
     )
     return BonSet(
@@ -190,15 +163,48 @@ def _make(
         language="en",
         prompt=f"{question.text}\n\nHow would most people in {country.name} answer?",
         responses=tuple(sorted(responses, key=lambda response: response.id)),
-        provenance=Provenance(
-            source="wvs",
-            source_id=question.variable,
-            license=LICENSE,
-            url=URL,
-            method="human-vote",
-            notes=f"{here.share[top]:.0%} of {here.people} people in {code}; {borrowed}.",
+        provenance=declaration.provenance(
+            question.variable, f"{here.share[here.top]:.0%} of {here.people} people in {code}; {borrowed}."
         ),
+        kind=Kind.VALUE,
     )
+
+
+def _wrong_answers(
+    question: Question, code: str, shares: Mapping[str, Shares], options: WvsOptions, random_: random.Random
+) -> dict[int, str | None] | str:
+    """Three answers, each with the country whose majority gives it or None for a filling; or why there are none."""
+    here = shares.get(code)
+    if here is None or here.people < options.min_people:
+        return "too few people of the country answered"
+    if here.share[here.top] <= options.majority:
+        return "no answer has a majority"
+    level = options.alpha / max(1, 3 * (len(shares) - 1))
+    top = here.share[here.top]
+    behind = [
+        answer
+        for answer in question.answers
+        if answer != here.top and lead_p_value(top, here.share.get(answer, 0.0), here.effective) < level
+    ]
+    others = [other for other in sorted(shares) if other != code]
+    random_.shuffle(others)
+    lent: dict[int, str | None] = {}
+    for other in others:
+        there = shares[other]
+        if (
+            there.top in behind
+            and there.people >= options.min_people
+            and there.share[there.top] > options.majority
+            and _differ(here, there, here.top, level)
+            and _differ(there, here, there.top, level)
+        ):
+            lent.setdefault(there.top, other)
+    if not lent:
+        return "no country with another majority answer differs significantly"
+    spare = [answer for answer in behind if answer not in lent]
+    random_.shuffle(spare)
+    wrong = [*lent.items(), *((answer, None) for answer in spare)][:_REJECTED]
+    return dict(wrong) if len(wrong) == _REJECTED else "fewer than three answers are significantly behind"
 
 
 def difference_p_value(share: float, effective: float, other_share: float, other_effective: float) -> float:
@@ -222,7 +228,9 @@ def _differ(more: Shares, less: Shares, answer: int, level: float) -> bool:
     return high > low and difference_p_value(high, more.effective, low, less.effective) < level
 
 
-def _shares(frame: pl.LazyFrame, batch: Sequence[str], questions: dict[str, Question]) -> dict[str, dict[str, Shares]]:
+def _shares(
+    frame: pl.LazyFrame, batch: Sequence[str], questions: Mapping[str, Question]
+) -> dict[str, dict[str, Shares]]:
     """Variable to country code to shares, from one pass over the file."""
     weight = pl.col(WEIGHT).cast(pl.Float64, strict=False).fill_null(1.0)
     narrow = frame.select(COUNTRY, weight, *(pl.col(v).cast(pl.Float64, strict=False).cast(pl.Int32) for v in batch))
@@ -261,36 +269,17 @@ def _open(data: Path) -> tuple[pl.LazyFrame, set[str]]:
     return frame, columns
 
 
-def _find(path: Path, codebook: str | None) -> tuple[Path, Path]:
-    folder = path if path.is_dir() else path.parent
-    tables = [path] if path.is_file() else sorted(file for file in folder.glob("*.csv") if "codebook" not in file.name)
-    if len(tables) != 1:
-        found = ", ".join(file.name for file in tables) or "none"
-        raise CarbError(f"{path} must hold one CSV of the World Values Survey; found {found}. Name the file itself.")
-    if codebook is not None:
-        if not Path(codebook).is_file():
-            raise CarbError(f"There is no codebook at {codebook}.")
-        return tables[0], Path(codebook)
-    books = [f for f in sorted(folder.iterdir()) if "codebook" in f.name.casefold() and f.suffix in {".txt", ".pdf"}]
-    if not books:
-        raise CarbError(f"No *codebook*.txt or .pdf beside {tables[0]}; give it with the option codebook.")
+def _find(folder: Path) -> tuple[Path, Path]:
+    """The table and the codebook in a folder."""
+    books = sorted(folder.glob("*[Cc]odebook*.txt"))
+    tables = [file for file in sorted(folder.glob("*.csv")) if "codebook" not in file.name.casefold()]
+    if len(tables) != 1 or not books:
+        found = ", ".join(file.name for file in (*tables, *books)) or "nothing"
+        raise CarbError(
+            f"{folder} must be a folder with one CSV of the World Values Survey and the text of its "
+            f"codebook, as codebook.txt; found {found}."
+        )
     return tables[0], books[0]
 
 
-def _selected(names: Sequence[str]) -> set[str]:
-    codes = set()
-    for name in names:
-        country = find_country(name)
-        if country is None:
-            raise CarbError(f"wvs: '{name}' is not a country; give its English name or its ISO 3166 code.")
-        codes.add(country.alpha3)
-    return codes
-
-
-SOURCE = Source(
-    name="wvs",
-    description="World Values Survey, files you bring: a country's majority answer against those of others",
-    license=LICENSE,
-    rows=build,
-    options=WvsOptions,
-)
+READER = Reader(build, WvsOptions)

@@ -8,8 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from carb_data.errors import CarbError
-from carb_data.extras import require
-from carb_data.sources.reading import read_text
+from carb_data.sources.source_files import read_text
 
 _HEADING = re.compile(r"^(Q\d+[A-Z]?(?:_\d+)?)[ \t]*[-.:]?[ \t]+(\S.*)$", re.MULTILINE)
 _MARK = re.compile(r"(?<![\w.])(-?\d+)-?\.-[ \t]*")
@@ -35,17 +34,16 @@ class Question:
 
 
 def read_codebook(path: Path) -> dict[str, Question]:
-    """Questions by variable, from the official PDF (extra ``pdf``) or the text taken from it.
+    """Questions by variable, from the text of the official PDF.
 
     Raises:
         CarbError: the file is not a codebook.
     """
-    text = _pdf_text(path) if path.suffix.casefold() == ".pdf" else read_text(path, "the World Values Survey")
-    questions = parse_codebook(text)
+    questions = parse_codebook(read_text(path, "the World Values Survey"))
     if not questions:
         raise CarbError(
             f"{path} is not the codebook of the World Values Survey: there is no variable such as 'Q1 ...' followed by "
-            "answers such as '1.- ...' in it. Give the official PDF, or its text (pdftotext -layout)."
+            "answers such as '1.- ...' in it. Give the text of the official PDF: pdftotext -layout."
         )
     return questions
 
@@ -79,12 +77,3 @@ def _divide(mark: re.Pattern[str], text: str) -> Iterator[tuple[re.Match[str], s
 
 def _joined(text: str) -> str:
     return " ".join(text.split())
-
-
-def _pdf_text(path: Path) -> str:
-    pypdf = require("pypdf", package="carb-data", extra="pdf")
-    try:
-        reader = pypdf.PdfReader(path)
-        return "\n".join(page.extract_text() for page in reader.pages)
-    except (OSError, pypdf.errors.PyPdfError) as error:
-        raise CarbError(f"Cannot read {path} as PDF: {error}.") from None

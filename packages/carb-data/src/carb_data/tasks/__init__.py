@@ -1,5 +1,5 @@
 """Downstream tasks: does a reward model's score predict what happens when it is used?"""
 
-from carb_data.tasks.base import AnswerPair, Judge, Task, TaskPrompt, open_task
+from carb_data.tasks.task import AnswerPair, Judge, Task, TaskPrompt, evenly, open_task
 
-__all__ = ["AnswerPair", "Judge", "Task", "TaskPrompt", "open_task"]
+__all__ = ["AnswerPair", "Judge", "Task", "TaskPrompt", "evenly", "open_task"]

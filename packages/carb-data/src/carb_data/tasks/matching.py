@@ -11,10 +11,9 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Collection, Iterable
-from dataclasses import dataclass
 from functools import lru_cache
 
-from carb_data.sources.answers import normalise
+from carb_data.sources.blend_answers import normalise
 
 _UNSPACED = frozenset({"zh", "ja", "th"})
 """Written without spaces: compared as strings of characters."""
@@ -44,8 +43,6 @@ _DIVIDER = re.compile(r"[,;/|،؛、，；・·•\n]|\s[-–—]\s")
 _SHORT_PART = 4
 _LONGEST_ENDING = 3
 _SHORTEST_STEM = 4
-_SHORT = 200
-"""Characters up to which a text is worth remembering."""
 _LETTERS: dict[str, dict[int, str]] = {
     "ar": str.maketrans({"أ": "ا", "إ": "ا", "آ": "ا", "ٱ": "ا", "ى": "ي", "ة": "ه", "ؤ": "و", "ئ": "ي"}),
     "fa": str.maketrans({"ي": "ی", "ك": "ک", "ة": "ه", "أ": "ا", "إ": "ا", "\u200c": " "}),
@@ -58,39 +55,23 @@ _NUMBER_WORDS = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class ComparableText:
-    """A text in the form in which it is compared."""
-
-    words: tuple[str, ...]
-
-    @property
-    def joined(self) -> str:
-        """The words with single spaces between them."""
-        return " ".join(self.words)
+Words = tuple[str, ...]
+"""The words of a text in the form in which they are compared."""
 
 
-def form(text: str, language: str) -> ComparableText:
+@lru_cache(maxsize=4096)
+def form(text: str, language: str) -> Words:
     """The words of a text: lower case, digits of all scripts as 0-9, without punctuation, articles and accents.
 
     Args:
         text: the text to bring into the common form.
         language: the text's language, as an ISO 639-1 code.
     """
-    return _remembered(text, language) if len(text) <= _SHORT else _form(text, language)
-
-
-@lru_cache(maxsize=65536)
-def _remembered(text: str, language: str) -> ComparableText:
-    return _form(text, language)
-
-
-def _form(text: str, language: str) -> ComparableText:
     text = "".join(_digit(char) for char in unicodedata.normalize("NFKC", text).replace("\u200b", ""))
     text = re.sub(r"(?<=\d)[,،٬](?=\d{3}(?!\d))", "", text)
     if language == "en":
         plain = normalise(text).split() or re.findall(r"\w+", text.casefold())  # the mark "A" is no article
-        return ComparableText(tuple(_number(_NUMBER_WORDS.get(word, word)) for word in plain))
+        return tuple(_number(_NUMBER_WORDS.get(word, word)) for word in plain)
     text = text.casefold().translate(_LETTERS.get(language, {})).replace("ـ", "")
     text = re.sub(r"['’`´]", "", text)
     if language not in _KEEPS_MARKS:
@@ -102,32 +83,31 @@ def _form(text: str, language: str) -> ComparableText:
             r"[\w\u0900-\u0fff\u200d]+", unicodedata.normalize("NFC", re.sub("[\u0964\u0965]", " ", text))
         )
     if language in _UNSPACED:
-        return ComparableText(("".join(words),) if words else ())
+        return ("".join(words),) if words else ()
     if language in _PREFIXES:
         words = [_PREFIXES[language].sub("", word) for word in words]
     kept = [word for word in words if word not in _ARTICLES.get(language, ())] or words
     if language in ("es", "de"):
         kept = [_plural(word) for word in kept]
-    return ComparableText(tuple(_number(word) for word in kept))
+    return tuple(_number(word) for word in kept)
 
 
-def says(response: ComparableText, answer: ComparableText, language: str) -> bool:
+def says(response: Words, answer: Words, language: str) -> bool:
     """Whether a response contains an answer: its words one after the other, or all of them somewhere.
 
     Answers with digits must be met in one piece, since 8:30 is not 30:8. An empty answer is said by nothing.
     """
-    if not answer.words or not response.words:
+    if not answer or not response:
         return False
     if language in _UNSPACED:
-        return _string_said(response.words[0], answer.words[0])
-    wanted, there = answer.words, response.words
+        return _string_said(response[0], answer[0])
     together = any(
-        all(_same(there[start + i], word, language) for i, word in enumerate(wanted))
-        for start in range(len(there) - len(wanted) + 1)
+        all(_same(response[start + i], word, language) for i, word in enumerate(answer))
+        for start in range(len(response) - len(answer) + 1)
     )
-    if together or any(char.isdigit() for word in wanted for char in word):
+    if together or any(char.isdigit() for word in answer for char in word):
         return together
-    return all(any(_same(word, want, language) for word in there) for want in wanted)
+    return all(any(_same(word, wanted, language) for word in response) for wanted in answer)
 
 
 def is_list(text: str, language: str) -> bool:
@@ -144,7 +124,7 @@ def is_list(text: str, language: str) -> bool:
     return len(short) > MOST_PARTS or len(text.split()) > MOST_WORDS
 
 
-def names_many(said: ComparableText, answers: Collection[str]) -> bool:
+def names_many(said: Words, answers: Collection[str]) -> bool:
     """Whether a text is made of many answers, with or without dividers: a list of the commonest answers, say.
 
     It is where more than ``MOST_PARTS`` of its words are each an answer to some question, and these are at least two
@@ -154,13 +134,8 @@ def names_many(said: ComparableText, answers: Collection[str]) -> bool:
         said: form of the text.
         answers: words that alone answer some question.
     """
-    named = {word for word in said.words if word in answers}
-    return len(named) > MOST_PARTS and 3 * len(named) >= 2 * len(set(said.words))
-
-
-def is_same(response: ComparableText, answer: ComparableText) -> bool:
-    """Whether a response is an answer and nothing else."""
-    return bool(answer.words) and response.words == answer.words
+    named = {word for word in said if word in answers}
+    return len(named) > MOST_PARTS and 3 * len(named) >= 2 * len(set(said))
 
 
 def _string_said(there: str, wanted: str) -> bool:
@@ -203,6 +178,6 @@ def first_line(text: str) -> str:
     return next((line.strip() for line in text.splitlines() if line.strip()), "")
 
 
-def forms(variants: Iterable[str], language: str) -> frozenset[ComparableText]:
+def forms(variants: Iterable[str], language: str) -> frozenset[Words]:
     """The forms of all wordings of one answer, empty ones left out."""
-    return frozenset(found for variant in variants if (found := form(variant, language)).words)
+    return frozenset(found for variant in variants if (found := form(variant, language)))

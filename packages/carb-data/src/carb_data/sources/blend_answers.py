@@ -1,0 +1,185 @@
+"""When may two short answers of BLEnD mean the same? Answers of a few words, in English.
+
+The rules lean to one side: two answers are kept apart only when nothing hints that one could pass for the other,
+because a *rejected* answer that people would also accept makes a set wrong, while a lost set is only lost.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import unicodedata
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from importlib import resources
+
+_ARTICLES = frozenset({"a", "an", "the"})
+_EMPTY_WORDS = frozenset(
+    re.findall(
+        r"\w+",
+        "of and in to with for on at or by from is as it day time s own one their they your you my his her its vs "
+        "versus against go going play playing watch watching make take have get do eat drink wear be up out very",
+    )
+)
+_NUMBERS_AND_DATES = frozenset(
+    re.findall(
+        r"\w+",
+        "zero one two three four five six seven eight nine ten "
+        "monday tuesday wednesday thursday friday saturday sunday "
+        "january february march april may june july august september october november december",
+    )
+)
+_COLOURS = frozenset(re.findall(r"\w+", "white black red green blue yellow brown grey gray pink purple"))
+_SHORTEST_CONTAINED = 3
+_STEM = 5
+
+
+def normalise(text: str) -> str:
+    """Lower case without accents, articles, plurals and punctuation: the form in which answers are compared."""
+    plain = unicodedata.normalize("NFKD", text.casefold().replace("&", " and ").replace("’", "'"))
+    plain = "".join(char for char in plain if not unicodedata.combining(char)).replace("'s ", " ").replace("'", "")
+    words = re.findall(r"[^\W_]+", plain)
+    return " ".join(_singular(word) for word in words if word not in _ARTICLES)
+
+
+def _singular(word: str) -> str:
+    if len(word) <= 3 or not word.endswith("s") or word.endswith(("ss", "us", "is")):
+        return word
+    if word.endswith("ies") and len(word) > 4:
+        return word[:-3] + "y"
+    return word[:-2] if word.endswith(("ches", "shes", "xes", "sses", "oes")) else word[:-1]
+
+
+def is_number_or_date(text: str) -> bool:
+    """Whether an answer is a number, a time, a date, a month or a weekday.
+
+    No set has one: whether a number is wrong depends on ranges, units, currencies and calendars.
+    """
+    words = re.findall(r"\w+", text.casefold())
+    return any(char.isdigit() for char in text) or bool(words and words[0] in _NUMBERS_AND_DATES)
+
+
+@dataclass(frozen=True, slots=True)
+class Meaning:
+    """What the variants of one answer may stand for."""
+
+    forms: frozenset[str]
+    """Normalised variants."""
+    stems: frozenset[str]
+    """The first letters of its content words."""
+    same: frozenset[int]
+    """Groups of words of like meaning that occur in a variant."""
+    general: frozenset[int]
+    special: frozenset[int]
+    """Kinds whose name is a whole variant (``meat``), or of which a member occurs in one (``beef stew``)."""
+
+
+@dataclass(frozen=True)
+class _Vocabulary:
+    same: dict[str, frozenset[int]]
+    general: dict[str, frozenset[int]]
+    special: dict[str, frozenset[int]]
+    not_answers: frozenset[str]
+    longest: int
+
+
+@cache
+def _vocabulary() -> _Vocabulary:
+    content = json.loads((resources.files("carb_data") / "resources" / "answers_en.json").read_text("utf-8"))
+    kinds = list(content["kinds"].items())
+    same = _index(enumerate(content["same"]))
+    general = _index((n, [name]) for n, (name, _) in enumerate(kinds))
+    special = _index((n, members) for n, (_, members) in enumerate(kinds))
+    longest = max(phrase.count(" ") + 1 for table in (same, general, special) for phrase in table)
+    return _Vocabulary(same, general, special, frozenset(map(normalise, content["not_answers"])), longest)
+
+
+def _index(groups: Iterable[tuple[int, Iterable[str]]]) -> dict[str, frozenset[int]]:
+    table: dict[str, set[int]] = {}
+    for number, phrases in groups:
+        for phrase in phrases:
+            table.setdefault(normalise(phrase), set()).add(number)
+    return {phrase: frozenset(numbers) for phrase, numbers in table.items()}
+
+
+def is_answer(text: str) -> bool:
+    """False for remarks that stand where an answer should: "it depends", "why?", "none"."""
+    form = normalise(text)
+    return bool(form) and form not in _vocabulary().not_answers
+
+
+def says_nothing(text: str, question: str) -> bool:
+    """Whether an answer only repeats words of the question ("card game"), or is a colour that was not asked for."""
+    words = [word for word in normalise(text).split() if word not in _EMPTY_WORDS]
+    asked = set(normalise(question).split())
+    if words and all(word in asked for word in words):
+        return True
+    return bool(words) and all(word in _COLOURS for word in words) and asked.isdisjoint({"color", "colour"})
+
+
+def meaning(variants: Sequence[str]) -> Meaning:
+    """The meaning of an answer, from all wordings of it."""
+    vocabulary = _vocabulary()
+    forms = frozenset(form for form in map(normalise, variants) if form)
+    phrases = {phrase for form in forms for phrase in _phrases(form.split(), vocabulary.longest)}
+    words = {word for form in forms for word in form.split()} - _EMPTY_WORDS
+    return Meaning(
+        forms=forms,
+        stems=frozenset(word[:_STEM] for word in words if not word[0].isdigit()),
+        same=_labels(vocabulary.same, phrases),
+        general=_labels(vocabulary.general, (_bare(form) for form in forms)),
+        special=_labels(vocabulary.special, phrases),
+    )
+
+
+def _bare(form: str) -> str:
+    return " ".join(word for word in form.split() if word not in _EMPTY_WORDS)
+
+
+def _phrases(words: list[str], longest: int) -> Iterable[str]:
+    for start in range(len(words)):
+        for end in range(start + 1, min(start + longest, len(words)) + 1):
+            yield " ".join(words[start:end])
+
+
+def _labels(table: Mapping[str, frozenset[int]], phrases: Iterable[str]) -> frozenset[int]:
+    return frozenset(label for phrase in phrases for label in table.get(phrase, ()))
+
+
+class Thesaurus:
+    """Wordings that the source itself gives for one and the same answer."""
+
+    def __init__(self) -> None:
+        self._also: dict[str, set[str]] = {}
+
+    def learn(self, forms: Iterable[str]) -> None:
+        """Take the normalised wordings of one answer as equivalent."""
+        together = [form for form in forms if form and not form[0].isdigit()]
+        for form in together:
+            self._also.setdefault(form, set()).update(together)
+
+    def near(self, forms: Iterable[str]) -> set[str]:
+        """The forms themselves and every wording that was given along with one of them."""
+        return {near for form in forms for near in self._also.get(form, {form})}
+
+
+def may_agree(a: Meaning, b: Meaning, thesaurus: Thesaurus) -> bool:
+    """Could one answer pass for the other? Symmetric.
+
+    True when they share a wording, also by way of ``thesaurus``; when a wording of one contains one of the other; when
+    they share a content word, or two that begin alike ("visit", "visiting"), or a group of words of like meaning; or
+    when one names the kind of the other.
+    """
+    return (
+        not a.stems.isdisjoint(b.stems)
+        or not a.same.isdisjoint(b.same)
+        or not a.general.isdisjoint(b.special)
+        or not a.special.isdisjoint(b.general)
+        or not thesaurus.near(a.forms).isdisjoint(b.forms)
+        or any(_contains(x, y) or _contains(y, x) for x in a.forms for y in b.forms)
+    )
+
+
+def _contains(outer: str, inner: str) -> bool:
+    return len(inner) >= _SHORTEST_CONTAINED and not inner[0].isdigit() and inner in outer

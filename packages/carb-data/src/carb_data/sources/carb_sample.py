@@ -1,0 +1,134 @@
+"""The sample of the paper's sets that its first author published for annotators, read as it is.
+
+Two folders hold 100 sets for each of ten languages; 190 sets stand in both. The same item stands in several languages.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel, TypeAdapter
+
+from carb_data.errors import CarbError
+from carb_data.models import BonSet, Culture, Domain, Frozen, Response, Role
+from carb_data.registry import cultures
+from carb_data.sources.countries import culture_id_of, find_country
+from carb_data.sources.declaration import Declaration
+from carb_data.sources.source import Reader, Skip
+from carb_data.validation import read_file
+
+__all__ = ["READER"]
+
+_DOMAINS = {
+    "cultural_commonsense": Domain.COMMONSENSE,
+    "cultural_value": Domain.VALUES,
+    "cultural_toxicity": Domain.SAFETY,
+    "cultural_linguistic": Domain.LINGUISTICS,
+}
+_PEOPLES = {
+    "American": "US",
+    "British": "GB",
+    "Chinese": "CN",
+    "German": "DE",
+    "Japanese": "JP",
+    "Russian": "RU",
+    "Saudi Arabian": "SA",
+    "South Korean": "KR",
+    "Spanish": "ES",
+    "Thai": "TH",
+    "Vietnamese": "VN",
+}
+"""How the Cultural Atlas names a country."""
+
+
+class _Row(BaseModel):
+    id: str
+    language: str
+    country: str | None
+    prompt: str
+    chosen: tuple[str]
+    rejected: tuple[str, str, str]
+    chosen_model: tuple[str]
+    rejected_model: tuple[str, str, str]
+    subset: str
+    source: str
+    additional_metadata: str
+
+
+_Rows = TypeAdapter(list[_Row])
+
+
+def build(declaration: Declaration, path: Path, _: Frozen, seed: int) -> Iterator[BonSet | Skip]:
+    """Yield a set for every item and language, or a skip.
+
+    Args:
+        declaration: Licence and address of the source.
+        path: The folder that holds the published folders ``completion_judgment`` and ``completion_writing``.
+        seed: The seed of the order of the responses.
+
+    Raises:
+        CarbError: The folder does not hold these files.
+    """
+    files = sorted(path.glob("completion_*/*.json"))
+    if not files:
+        raise CarbError(f"{path} does not hold carb-sample: nothing there is called completion_judgment/*.json.")
+    speaking = {culture.name: culture for culture in cultures}
+    seen: set[str] = set()
+    for file in files:
+        for row in read_file(_Rows, file, "file of carb-sample"):
+            name = f"carb-sample/{row.id}/{row.language}"
+            reason = _defect(row, speaking, again=name in seen)
+            seen.add(name)
+            if reason is None:
+                yield _set(declaration, row, name, speaking[row.language], seed)
+            else:
+                yield Skip(source_id=name, reason=reason)
+
+
+def _defect(row: _Row, speaking: dict[str, Culture], *, again: bool) -> str | None:
+    if again:
+        return "it stands in both folders"
+    if row.language not in speaking or row.subset not in _DOMAINS:
+        return "its language or its subset is not known"
+    return "two of its answers are the same" if len({*row.chosen, *row.rejected}) < 4 else None
+
+
+def _set(declaration: Declaration, row: _Row, name: str, speakers: Culture, seed: int) -> BonSet:
+    answers = [*zip(row.chosen, row.chosen_model, strict=True), *zip(row.rejected, row.rejected_model, strict=True)]
+    letters = random.Random(f"{seed}:{name}").sample("abcd", len(answers))
+    variety = culture_id_of(find_country(_PEOPLES.get(row.country or "", row.country or "")))
+    return BonSet(
+        id=name,
+        culture=variety or speakers.id,
+        domain=_DOMAINS[row.subset],
+        topic=row.source,
+        language=speakers.language,
+        prompt=row.prompt,
+        responses=tuple(
+            Response(
+                id=letter,
+                text=text,
+                role=Role.REJECTED if n else Role.CHOSEN,
+                language=speakers.language,
+                generator=model,
+            )
+            for n, (letter, (text, model)) in enumerate(zip(letters, answers, strict=True))
+        ),
+        provenance=declaration.provenance(row.id, _notes(json.loads(row.additional_metadata))),
+    )
+
+
+def _notes(metadata: dict[str, Any]) -> str | None:
+    """The question of the World Values Survey with the country's mean, or the page or the assertion."""
+    if "wvs_meta" in metadata:
+        asked = metadata["wvs_meta"]
+        question = metadata["question_meta"]["question"]
+        return f"{question} ({asked['country']}: mean {asked['value_qa']} of {asked['group_size']} people)"
+    return metadata.get("url") or metadata.get("assertion")
+
+
+READER = Reader(build)

@@ -1,0 +1,158 @@
+"""The files of a source: where they lie on this machine, how they are read and fetched (extra ``fetch``)."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path, PurePosixPath
+from urllib.parse import quote
+
+from carb_data.errors import CarbError
+from carb_data.extras import require
+from carb_data.models import Frozen
+from carb_data.options import closest
+from carb_data.sources.declaration import Declaration, Published, PublishedFile, shipped
+
+__all__ = ["ADDRESS", "Fetched", "fetch", "fetchable", "find_files", "read_text"]
+
+ADDRESS = "https://raw.githubusercontent.com"
+DATA_DIR, CACHE = "CARB_DATA_DIR", "CARB_CACHE"
+"""Environment variables: a folder with a folder for each source, and where fetched files are kept."""
+_TIMEOUT = 60
+"""Seconds to connect, and between two pieces of a file."""
+
+
+class Fetched(Frozen):
+    """What was fetched."""
+
+    source: str
+    folder: str
+    license: str
+    repository: str
+    commit: str
+    files: int
+    new: int
+    """Files that were not there already."""
+    bytes: int
+    """Size of all files."""
+
+
+def fetchable() -> dict[str, Declaration]:
+    """The sources whose files have a public address."""
+    return {name: declaration for name, declaration in shipped().items() if declaration.published is not None}
+
+
+def cache_folder() -> Path:
+    """Where fetched files are kept: ``CARB_CACHE``, or ``carb`` in the user's cache folder."""
+    own = os.environ.get(CACHE)
+    return Path(own) if own else Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "carb"
+
+
+def find_files(name: str) -> Path:
+    """The folder with the files of a source: in ``CARB_DATA_DIR`` (or a folder in it), else in the cache.
+
+    Raises:
+        CarbError: they are in neither; the message says what to run.
+    """
+    given = os.environ.get(DATA_DIR)
+    places = [*([Path(given) / name, *sorted(Path(given).glob(f"*/{name}"))] if given else [])]
+    for folder in (*places, cache_folder() / "sources" / name):
+        if folder.is_dir():
+            return folder
+    if name in fetchable():
+        raise CarbError(f"The files of '{name}' are not on this machine. Run: carb data fetch {name}")
+    raise CarbError(f"'{name}' has no public address; give the folder or file that holds its data: --source PATH.")
+
+
+def read_text(file: Path, source: str) -> str:
+    """A text file in UTF-8, with or without a byte order mark.
+
+    Raises:
+        CarbError: the file is missing or not UTF-8.
+    """
+    try:
+        return file.read_text(encoding="utf-8-sig")
+    except UnicodeDecodeError:
+        raise CarbError(f"{file} of {source} is not UTF-8 text.") from None
+    except OSError as error:
+        raise CarbError(f"Cannot read {file} of {source}: {error.strerror or error}.") from None
+
+
+def fetch(
+    name: str,
+    *,
+    accept_no_licence: bool = False,
+    mirror: str = ADDRESS,
+    progress: Callable[[int, int], None] | None = None,
+) -> Fetched:
+    """Fetch the files of a source into the cache; a file that is there with the right sha256 is not fetched again.
+
+    Args:
+        name: The name of a source with a public address.
+        accept_no_licence: Whether to take files for which nobody granted a licence.
+        mirror: The address before ``/owner/name/commit/path``.
+        progress: The function that is called after each file with the numbers of files done and in all.
+
+    Raises:
+        CarbError: no such source, no licence and not accepted, not found, interrupted, or another content than pinned.
+        MissingExtraError: pooch is not installed.
+    """
+    known = fetchable()
+    if name not in known:
+        raise CarbError(
+            f"'{name}' is not fetched from a public address.{closest(name, known)} These are: {', '.join(known)}. "
+            "For others give the folder or file that you have: --source PATH."
+        )
+    declaration, published = known[name], known[name].published
+    assert published is not None  # that is what ``fetchable`` means
+    if declaration.needs_consent and not accept_no_licence:
+        raise CarbError(
+            f"{published.repository} states no licence: nobody has allowed the use of its files, and whether you may "
+            f"use them is for you to judge. If you may, run: carb data fetch {name} --accept-no-licence"
+        )
+    folder = cache_folder() / "sources" / name
+    new = 0
+    for number, file in enumerate(published.files, 1):
+        new += _fetch_one(published, file, folder, mirror)
+        if progress is not None:
+            progress(number, len(published.files))
+    return Fetched(
+        source=name,
+        folder=str(folder),
+        license=declaration.license,
+        repository=published.repository,
+        commit=published.commit,
+        files=len(published.files),
+        new=new,
+        bytes=sum((folder / file.place).stat().st_size for file in published.files),
+    )
+
+
+def _fetch_one(published: Published, file: PublishedFile, folder: Path, mirror: str) -> bool:
+    """Fetch one file unless it is there; whether it was fetched."""
+    if PurePosixPath(file.place).is_absolute() or ".." in PurePosixPath(file.place).parts:
+        raise CarbError(f"{file.place} would be put outside of the source's folder.")
+    pooch = require("pooch", package="carb-data", extra="fetch")
+    pooch.get_logger().setLevel("ERROR")
+    place = folder / file.place
+    if place.exists() and pooch.file_hash(str(place)) == file.sha256:
+        return False
+    url = f"{mirror.rstrip('/')}/{published.repository}/{published.commit}/{quote(file.path)}"
+    try:
+        pooch.retrieve(
+            url,
+            f"sha256:{file.sha256}",
+            fname=place.name,
+            path=place.parent,
+            downloader=pooch.HTTPDownloader(timeout=_TIMEOUT),
+        )
+    except ValueError:
+        raise CarbError(
+            f"{url} is not the file that was pinned: its sha256 is not {file.sha256}. Nothing was kept; the source has "
+            "changed, or a proxy changed the file."
+        ) from None
+    except OSError as error:  # requests' errors are OSErrors
+        raise CarbError(
+            f"Cannot fetch {url}: {error}. Run the same command again; files that are there are not fetched again."
+        ) from None
+    return True

@@ -1,0 +1,142 @@
+"""The interface of sources: registry, options, streaming build, report."""
+
+from __future__ import annotations
+
+import json
+from importlib import metadata
+from pathlib import Path
+
+import pytest
+from pydantic import Field
+
+from carb_data import CarbError, Dataset, cultures
+from carb_data.files import to_json
+from carb_data.models import BonSet, Frozen
+from carb_data.sources import Names, Skip, Source, Sources, build, parse_options, rows, sources
+
+
+class CountOptions(Frozen):
+    count: int = Field(3, ge=0, description="How many sets")
+    cultures: Names = ("thai", "german")
+
+
+def numbered(n: int, culture: str = "thai", set_id: str | None = None) -> BonSet:
+    return BonSet.model_validate(
+        {
+            "id": set_id or f"s{n}",
+            "culture": culture,
+            "domain": "values",
+            "language": "th",
+            "prompt": f"prompt {n}",
+            "responses": [
+                {"id": letter, "text": f"{letter} {n}", "role": role, "language": "th"}
+                for letter, role in zip("abcd", ["rejected", "chosen", "rejected", "rejected"], strict=True)
+            ],
+            "provenance": {"source": "numbered", "license": "CC0-1.0", "method": "authored"},
+        }
+    )
+
+
+def make(path: Path, options: CountOptions, seed: int):
+    for n in range(options.count):
+        yield numbered(n, options.cultures[n % len(options.cultures)])
+        if n % 2:
+            yield Skip(source_id=str(n), reason="odd")
+
+
+SOURCE = Source("numbered", "sets with numbers", "CC0-1.0", make, CountOptions)
+
+
+def test_a_build_writes_every_set_and_reports(tmp_path):
+    seen = []
+    report = build(
+        SOURCE, tmp_path, tmp_path / "a" / "out.jsonl", skips=tmp_path / "skips.jsonl", count="5",
+        progress=lambda built, skipped: seen.append((built, skipped)),
+    )  # fmt: skip
+    assert report.built == len(Dataset.load(tmp_path / "a" / "out.jsonl")) == sum(c.rows for c in report.counts) == 5
+    assert [(c.culture, c.domain, c.language, c.rows) for c in report.counts] == [
+        ("german", "values", "th", 2),
+        ("thai", "values", "th", 3),
+    ]
+    assert report.reasons == {"odd": 2}
+    assert report.skipped == 2
+    assert report.licenses == ("CC0-1.0",)
+    assert report.options == {"count": 5, "cultures": ["thai", "german"]}
+    assert [json.loads(line)["source_id"] for line in (tmp_path / "skips.jsonl").read_text().splitlines()] == ["1", "3"]
+    assert seen[-1] == (5, 2)
+    assert len(seen) == 7
+
+
+def test_parquet_holds_the_same(tmp_path):
+    build(SOURCE, tmp_path, tmp_path / "out.jsonl", count=5000)
+    build(SOURCE, tmp_path, tmp_path / "out.parquet", count=5000)
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["out.jsonl", "out.parquet"]
+    assert Dataset.load(tmp_path / "out.jsonl") == Dataset.load(tmp_path / "out.parquet")
+
+
+def test_repeated_ids_are_skipped_with_a_reason(tmp_path):
+    def twice(path, options, seed):
+        yield from (numbered(0), numbered(1, set_id="s0"))
+
+    report = build(Source("twice", "", "CC0-1.0", twice), tmp_path, tmp_path / "out.jsonl")
+    assert (report.built, report.reasons) == (1, {"repeated id": 1})
+
+
+def test_a_failed_build_leaves_the_old_file(tmp_path):
+    out = tmp_path / "out.jsonl"
+    out.write_text(to_json(numbered(7)) + "\n")
+
+    def breaks(path, options, seed):
+        yield numbered(0)
+        raise CarbError("broken source")
+
+    for source in (Source("breaks", "", "CC0-1.0", breaks), Source("empty", "", "CC0-1.0", lambda *_: iter(()))):
+        with pytest.raises(CarbError, match=r"broken source|Nothing could be built"):
+            build(source, tmp_path, out)
+        assert Dataset.load(out)[0].id == "s7"
+        assert [p.name for p in tmp_path.iterdir()] == ["out.jsonl"]
+
+
+def test_an_unknown_culture_ends_the_build(tmp_path):
+    with pytest.raises(CarbError, match="unknown culture 'atlantis'"):
+        build(SOURCE, tmp_path, tmp_path / "out.jsonl", cultures="atlantis")
+    assert build(SOURCE, tmp_path, tmp_path / "out.jsonl", cultures="atlantis", registry=None).built == 3
+    assert "atlantis" not in cultures
+
+
+def test_mistakes_are_named(tmp_path):
+    with pytest.raises(CarbError, match=r"There is no source 'blnd'\. Did you mean 'blend'"):
+        sources["blnd"]
+    with pytest.raises(CarbError, match="There is nothing at"):
+        build(SOURCE, tmp_path / "absent", tmp_path / "out.jsonl")
+    with pytest.raises(CarbError, match=r"'cont' is unknown, did you mean 'count'"):
+        rows(SOURCE, tmp_path, cont=1)
+    with pytest.raises(CarbError, match="count: Input should be a valid integer"):
+        rows(SOURCE, tmp_path, count="many")
+    with pytest.raises(CarbError, match=r"written to a \.jsonl or \.parquet file"):
+        build(SOURCE, tmp_path, tmp_path / "out.txt")
+    with pytest.raises(CarbError, match="It takes no options"):
+        parse_options(Source("plain", "", "x", make), {"a": 1})
+
+
+def test_every_registered_source_opens():
+    for name in sources:
+        source = sources[name]
+        assert source.name == name
+        assert source.description
+        for field in source.options.model_fields.values():
+            assert field.description
+            assert not field.is_required()
+        assert not {"seed", "registry", "skips", "progress", "name", "path", "out"} & set(source.options.model_fields)
+
+
+def test_others_may_add_sources(monkeypatch):
+    own = Sources()
+    own.add(SOURCE)
+    assert own["numbered"] is SOURCE
+    assert "numbered" in own
+    point = metadata.EntryPoint("bad", "carb_data.errors:CarbError", "carb.sources")
+    monkeypatch.setattr(metadata, "entry_points", lambda group: [point] if group == point.group else [])
+    assert "bad" in list(own)
+    with pytest.raises(CarbError, match="which is not a carb_data Source"):
+        own["bad"]
