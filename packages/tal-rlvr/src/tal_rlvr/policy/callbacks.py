@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from carb_data.extras import require
-from carb_data.tasks.base import evenly
+from carb_data.tasks import evenly
 from carb_data.waiting import wait_for
 from carb_scorers import Scorer
 from carb_scorers.bon import SamplePool

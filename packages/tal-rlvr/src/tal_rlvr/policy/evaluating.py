@@ -7,8 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from carb_data import CarbError
-from carb_data.tasks import Task, TaskPrompt
-from carb_data.tasks.base import evenly
+from carb_data.tasks import Task, TaskPrompt, evenly
 from carb_data.waiting import wait_for
 from carb_metrics import paired_difference
 from carb_scorers import Scorer
