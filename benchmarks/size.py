@@ -6,6 +6,7 @@ Usage: python benchmarks/size.py [--no-wheels]
 from __future__ import annotations
 
 import ast
+import re
 import subprocess
 import sys
 import tempfile
@@ -54,7 +55,7 @@ def commands() -> tuple[int, int]:
     """Leaf commands, and the parameters that they take together; a model as a parameter counts by its fields."""
     from importlib import import_module
 
-    from carb_cli.main import COMMANDS, GROUPS
+    from carb_cli.main import COMMANDS, EVERYWHERE, GROUPS
 
     places = [place for place, _ in COMMANDS.values()]
     places += [place for own, _ in GROUPS.values() for place, _ in own.values()]
@@ -64,7 +65,7 @@ def commands() -> tuple[int, int]:
         function = getattr(import_module(module), name)
         for parameter in signature(function, eval_str=True).parameters.values():
             parameters += fields(parameter.annotation)
-    return len(places), parameters
+    return len(places), parameters + len({*re.findall(r"--[a-z-]+", EVERYWHERE)})
 
 
 def fields(annotation: object) -> int:
