@@ -3,121 +3,170 @@
 from __future__ import annotations
 
 import os
+import platform
+import re
+from collections.abc import Mapping
+from importlib import metadata
 from pathlib import Path
-from typing import Literal
+from typing import Any
 
-from pydantic import Field
-
-from carb_cli import display, environment
-from carb_cli.environment import Cache, Extra, Gpu, Package, TorchState
-from carb_cli.main import FAILED, OK
-from carb_cli.memory import ModelNeeds, needs_of
+from carb_cli import display
 from carb_cli.options import Json
-from carb_cli.output import Output
+from carb_cli.output import print_json
+from carb_data import install_line
+
+PACKAGES = ("carb-data", "carb-metrics", "carb-scorers", "tal-rlvr", "carb-cli")
+WHAT_FOR = {
+    ("carb-data", "hf"): "data sets from the Hugging Face hub",
+    ("carb-data", "checks"): "language and overlap checks of data sets, and perturbing them",
+    ("carb-data", "construct"): "writing data sets with models",
+    ("carb-data", "excel"): "spreadsheets",
+    ("carb-data", "fetch"): "getting public sources",
+    ("carb-data", "pdf"): "the codebook of the World Values Survey as PDF",
+    ("carb-scorers", "inspect"): "scorers inside Inspect",
+    ("carb-scorers", "hf"): "classifiers, judges and implicit rewards on transformers",
+    ("carb-scorers", "api"): "judges behind an OpenAI-compatible server",
+    ("carb-scorers", "vllm"): "judges and classifiers on vLLM",
+    ("carb-scorers", "ray"): "runs over many machines",
+    ("carb-scorers", "language"): "the language baseline, by a statistical detector",
+    ("carb-cli", "review"): "the review page for native speakers",
+    ("tal-rlvr", "train"): "training Think-as-Locals judges",
+    ("tal-rlvr", "gpu"): "training on GPUs, with vLLM",
+}
+KEYS = ("HF_TOKEN", "OPENAI_API_KEY")
 
 
-class Doctor(Output):
-    """Output of ``carb doctor --json``."""
-
-    schema_: Literal["carb.doctor/1"] = Field(default="carb.doctor/1", alias="schema")
-    python: str
-    system: str
-    cores: int
-    memory: int | None
-    """Bytes of main memory that are free; null where the system does not say."""
-    packages: tuple[Package, ...]
-    extras: tuple[Extra, ...]
-    torch: TorchState | None
-    """Null where torch is not installed."""
-    vllm: str | None
-    """Version; null where it is not installed."""
-    gpus: tuple[Gpu, ...]
-    scorers: tuple[str, ...]
-    """Kinds that ``carb run --scorer`` knows."""
-    sources: tuple[str, ...]
-    caches: tuple[Cache, ...]
-    keys: dict[str, bool]
-    """Whether each environment variable is set. Values are never read into the output."""
-    model: ModelNeeds | None
-    """What the model asked for needs; null without ``--model``."""
-
-
-def doctor(*, model: str | None = None, json: Json = False) -> int:
+def doctor(*, json: Json = False) -> None:
     """Say what is installed, what is missing, and what it is for.
-
-    With --model, exits with 1 when that model does not fit into the memory at hand.
 
     For example:
 
         carb doctor
-
-    Parameters
-    ----------
-    model
-        A model's folder, or a hub id that was fetched before: says whether it fits into the memory of this machine.
     """
-    gpus = environment.gpus()
-    memory = environment.free_memory()
-    found = Doctor(
-        python=environment.python(),
-        system=environment.system(),
-        cores=os.cpu_count() or 1,
-        memory=memory,
-        packages=environment.packages(),
-        extras=environment.extras(),
-        torch=environment.torch_state(),
-        vllm=environment.installed("vllm"),
-        gpus=gpus,
-        scorers=environment.scorer_kinds(),
-        sources=environment.source_names(),
-        caches=environment.caches(),
-        keys=environment.keys(os.environ),
-        model=None if model is None else needs_of(model, gpus=gpus, memory=memory),
-    )
+    found: dict[str, Any] = {
+        "machine": _machine(),
+        "packages": {name: installed(name) for name in PACKAGES},
+        "extras": extras(),
+        "caches": {str(path): _bytes(path) for path in _caches()},
+        "keys": keys(os.environ),
+    }
     if json:
-        found.print()
-    else:
-        _show(found)
-    return FAILED if found.model is not None and not found.model.fits else OK
-
-
-def _show(found: Doctor) -> None:
-    memory = "unknown" if found.memory is None else display.size(found.memory)
-    if found.torch is None:
-        torch = "not installed"
-    elif found.torch.problem is not None:
-        torch = f"{found.torch.version}, broken: {found.torch.problem}"
-    else:
-        torch = f"{found.torch.version}, CUDA {found.torch.cuda or 'absent'}"
-    gpus = ", ".join(f"{g.name} ({display.size(g.free)} free of {display.size(g.total)})" for g in found.gpus)
-    display.pairs(
-        "This machine",
-        {
-            "Python": found.python,
-            "system": f"{found.system}, {found.cores} cores, {memory} memory free",
-            "PyTorch": torch,
-            "vLLM": found.vllm or "not installed",
-            "GPUs": gpus or "none: models run on the CPU",
-            "scorers": ", ".join(found.scorers),
-            "sources": ", ".join(found.sources),
-        },
-    )
-    display.table("Packages", ["package", "version"], [(p.name, p.version or "missing") for p in found.packages])
+        print_json(found)
+        return
+    display.pairs("This machine", found["machine"])
+    versions = [(name, version or "missing") for name, version in found["packages"].items()]
+    display.table("Packages", ["package", "version"], versions)
     rows = [
-        (e.what_for, "installed" if not e.missing else f"no: {', '.join(e.missing)}", e.install) for e in found.extras
+        (extra["what_for"], f"no: {', '.join(extra['missing'])}" if extra["missing"] else "installed", extra["install"])
+        for extra in found["extras"]
     ]
     display.table("Extras", ["what for", "state", "how to install"], rows)
-    display.pairs("Caches", {str(c.path): display.size(c.bytes) if c.exists else "not there yet" for c in found.caches})
     display.pairs(
-        "Keys in the environment", {name: "set" if there else "not set" for name, there in found.keys.items()}
+        "Caches",
+        {path: "not there yet" if size is None else display.size(size) for path, size in found["caches"].items()},
     )
-    if found.model is not None:
-        need = found.model
-        display.pairs(
-            f"Model {Path(need.name).name}",
-            {
-                "parameters": f"{need.parameters / 1e9:.2f} billion",
-                "needs": f"about {display.size(need.bfloat16)} in bfloat16, {display.size(need.float32)} in float32",
-                "fits": need.verdict,
-            },
-        )
+    display.pairs(
+        "Keys in the environment", {name: "set" if there else "not set" for name, there in found["keys"].items()}
+    )
+
+
+def installed(name: str) -> str | None:
+    """The version of a distribution; null where it is not installed."""
+    try:
+        return metadata.version(name)
+    except metadata.PackageNotFoundError:
+        return None
+
+
+def extras() -> list[dict[str, Any]]:
+    """Every extra of every package: what it is for, what is missing for it, and the line that installs it."""
+    found = []
+    for package in PACKAGES:
+        if installed(package) is None:
+            continue
+        needs = [str(need) for need in metadata.requires(package) or []]
+        for extra in sorted(metadata.metadata(package).get_all("Provides-Extra") or []):
+            if extra in ("all", "test"):
+                continue  # a name for the others, and what a maintainer needs
+            own = [need for need in needs if re.search(rf"extra == ['\"]{extra}['\"]", need)]
+            names = [re.split(r"[^A-Za-z0-9._-]", need, maxsplit=1)[0] for need in own]
+            found.append(
+                {
+                    "package": package,
+                    "extra": extra,
+                    "what_for": WHAT_FOR.get((package, extra), f"{package}[{extra}]"),
+                    "missing": [name for name in names if installed(name) is None],
+                    "install": install_line(package, extra),
+                }
+            )
+    return found
+
+
+def keys(variables: Mapping[str, str]) -> dict[str, bool]:
+    """Which keys are set, never their values: the usual ones, and every variable that is named like one."""
+    others = sorted(name for name in variables if name.endswith("_API_KEY") and name not in KEYS)
+    return {name: bool(variables.get(name)) for name in (*KEYS, *others)}
+
+
+def _machine() -> dict[str, str]:
+    from carb_data.sources import sources
+    from carb_scorers.spec import kinds
+
+    return {
+        "Python": f"{platform.python_version()} ({platform.python_implementation()})",
+        "system": f"{platform.system()} {platform.machine()}, {os.cpu_count() or 1} cores, {_memory()} memory free",
+        "PyTorch": _torch(),
+        "vLLM": installed("vllm") or "not installed",
+        "GPUs": _gpus(),
+        "scorers": ", ".join(kinds()),
+        "sources": ", ".join(sources),
+    }
+
+
+def _torch() -> str:
+    version = installed("torch")
+    if version is None:
+        return "not installed"
+    try:
+        import torch
+    except Exception as error:  # a broken installation is what doctor is there to find
+        return f"{version}, broken: {type(error).__name__}: {error}"
+    return f"{version}, CUDA {torch.version.cuda or 'absent'}"
+
+
+def _gpus() -> str:
+    none = "none: models run on the CPU"
+    try:
+        import torch
+
+        names = []
+        for number in range(torch.cuda.device_count()):
+            free, total = torch.cuda.mem_get_info(number)
+            name = torch.cuda.get_device_name(number)
+            names.append(f"{name} ({display.size(free)} free of {display.size(total)})")
+        return ", ".join(names) or none
+    except Exception:  # no torch, or a driver that fails: there is no GPU to use
+        return none
+
+
+def _memory() -> str:
+    """Main memory that a new process could use, where the system says it."""
+    try:
+        text = Path("/proc/meminfo").read_text(encoding="ascii")
+    except OSError:
+        return "unknown"
+    match = re.search(r"^MemAvailable:\s+(\d+) kB", text, flags=re.MULTILINE)
+    return display.size(int(match[1]) * 1024) if match else "unknown"
+
+
+def _caches() -> tuple[Path, ...]:
+    """Where models and data sets are kept."""
+    home = Path(os.environ.get("HF_HOME", Path.home() / ".cache" / "huggingface"))
+    return Path(os.environ.get("HF_HUB_CACHE", home / "hub")), home / "datasets"
+
+
+def _bytes(path: Path) -> int | None:
+    """Size of a folder's files; null where it is not there."""
+    if not path.is_dir():
+        return None
+    return sum(file.stat().st_size for file in path.rglob("*") if file.is_file() and not file.is_symlink())
