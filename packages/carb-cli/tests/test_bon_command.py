@@ -49,7 +49,7 @@ def test_length_picks_the_longest(carb, task, tmp_path):
     done = carb(*call, "--json", "--quiet")
     assert done.code == 0, done.err
     found = done.json
-    assert (found["schema"], found["n"], found["prompts"]) == ("carb.bon/1", 4, 2)
+    assert (found["n"], found["prompts"]) == (4, 2)
     assert (found["random"], found["best"]) == (pytest.approx(3 / 8), 1)
     (scorer,) = found["scorers"]
     assert (scorer["quality"], scorer["regret"], scorer["prompts"]) == (1, 0, 2)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 
-import numpy as np
 import polars as pl
 import pytest
 
@@ -86,15 +85,3 @@ def test_a_comparison_keeps_families_together_and_counts_main_sets_for_a_culture
     }
     assert found["n"] == 24
     assert {row["key"]: row["n"] for row in found["by_culture"]} == {"german-de": 6, "german-at": 6}
-
-
-def test_accuracies_of_a_run_are_no_exact_predictors(run, capsys, tmp_path):
-    names = [f"baseline:random?seed={seed}" for seed in range(8)]
-    lines = [f"{name},{0.2 + 0.01 * place}" for place, name in enumerate(names)]
-    (tmp_path / "d.csv").write_text("\n".join(["scorer,downstream", *lines]) + "\n")
-    found = json.loads(printed(capsys, "validity", tmp_path / "d.csv", "--run", run, "--json"))
-    report = json.loads(printed(capsys, "report", run, "--json", "-"))
-    accuracy = [report["scorers"][name]["overall"]["accuracy"] for name in names]
-    assert found["pearson"]["estimate"] == pytest.approx(np.corrcoef(accuracy, range(8))[0, 1])
-    assert found["uncertain"]["reliability_x"] < 0.9
-    assert found["uncertain"]["reliability_y"] == 1

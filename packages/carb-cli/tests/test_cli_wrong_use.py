@@ -193,16 +193,6 @@ def test_errors_cannot_steer_the_terminal(run) -> None:
     assert "\x1b" not in ended.err
 
 
-def test_validity_refuses_runs_that_do_not_belong_together(
-    carb: Carb, run, finished_run: Path, data_file: Path, tmp_path: Path
-) -> None:
-    assert run(data_file).code == 0
-    points = tmp_path / "points.csv"
-    points.write_text("scorer,downstream\nbaseline:length,0.5\nbaseline:random,0.4\n", encoding="utf-8")
-    clear(carb("validity", points, "--run", finished_run, tmp_path / "out"), "different data sets")
-    clear(carb("validity", points, "--run", finished_run, "--run", finished_run), "Several of these runs hold")
-
-
 def test_a_run_record_that_is_cut_off(carb: Carb, run, data_file: Path, tmp_path: Path) -> None:
     assert run(data_file).code == 0
     record = tmp_path / "out" / "run.json"

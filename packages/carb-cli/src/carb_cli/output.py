@@ -1,4 +1,4 @@
-"""The base of everything that ``--json`` prints."""
+"""What commands print with ``--json``, and the files that they write."""
 
 from __future__ import annotations
 
@@ -9,22 +9,18 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict
+from carb_data.journal import write_whole
+from carb_data.models import Frozen
 
-from carb_data import CarbError
-
-
-class OutputPart(BaseModel):
-    """A part of an output."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", serialize_by_alias=True, use_attribute_docstrings=True)
+OutputPart = Frozen
 
 
-class Output(OutputPart):
-    """What a command prints with ``--json``.
+class Output(Frozen):
+    """A form of JSON that others may rely on: a run, a report, or an entry of results.
 
     Each has a field ``schema`` with the name and version of its form, for example ``carb.run/1``. The version is
-    raised when a key changes its meaning or goes; new keys may come without that.
+    raised when a key changes its meaning or goes; new keys may come without that. What other commands print with
+    ``--json`` may change.
     """
 
     def print(self) -> None:
@@ -49,9 +45,5 @@ def write(path: Path, content: str | bytes) -> Path:
     Raises:
         CarbError: it cannot be written.
     """
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(content.encode("utf-8", "backslashreplace") if isinstance(content, str) else content)
-    except OSError as error:
-        raise CarbError(f"Cannot write {path}: {error.strerror}.") from None
+    write_whole(path, content.encode("utf-8", "backslashreplace") if isinstance(content, str) else content)
     return path

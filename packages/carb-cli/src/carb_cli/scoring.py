@@ -28,6 +28,10 @@ from carb_scorers.run import RunRecord, run
 from carb_scorers.run.score_journal import OtherRunError
 
 EngineName = Literal["local", "ray"]
+FAILED_SHARE = 0.1
+"""Share of failed requests above which a run counts as failed."""
+LEAST_MASS = 0.5
+"""Probability of the letters that a judge may answer with, below which its answers are doubtful."""
 
 
 def score(
@@ -131,8 +135,9 @@ def _refuse_for_perturbed_texts(data: Sequence[str], out: Path, options: SetOpti
 
 
 def exit_code(record: RunRecord) -> int:
-    """1 where a scorer has no score at all: the run did not do what it was asked for."""
-    return FAILED if any(scorer.scored == 0 for scorer in record.scorers) else OK
+    """1 where a scorer failed on more than a tenth of its requests: the run did not do what it was asked for."""
+    failed = any(scorer.scored == 0 or scorer.errors > FAILED_SHARE * scorer.items for scorer in record.scorers)
+    return FAILED if failed else OK
 
 
 def say_what_was_found(record: RunRecord, out: Path, dataset: Dataset) -> None:
@@ -153,6 +158,12 @@ def say_what_was_found(record: RunRecord, out: Path, dataset: Dataset) -> None:
         limits = display.interval(cell.low, cell.high)
         lost = f", {cell.errors:,} of {cell.n:,} sets failed" if cell.errors else ""
         display.say(f"  {short[name]}: {percent(cell.accuracy)}% right [{limits}]{lost}")
+    for scorer in record.scorers:
+        if scorer.label_mass is not None and scorer.label_mass < LEAST_MASS:
+            display.say(
+                f"  {short[scorer.spec.name]}: the letters that it was asked for have only "
+                f"{percent(scorer.label_mass)}% of its probability; it may answer in another form. See read=generate."
+            )
     counted = max((cell.n for cell in cells.values()), default=0)
     which = f" Shares are of the {counted:,} main sets." if counted < len(dataset) else ""
     by_chance = percent(chance(dataset))

@@ -5,29 +5,26 @@ from __future__ import annotations
 import json as json_module
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated
 
 import anyio
-from cyclopts import Parameter
-from pydantic import Field
 
 from carb_cli import display
 from carb_cli.display import percent
 from carb_cli.labels import labels
-from carb_cli.options import Confidence, CultureFile, Json, Quiet, add_cultures
-from carb_cli.output import Output, OutputPart, write
+from carb_cli.options import Flag, Json, Several
+from carb_cli.output import print_json, write
 from carb_cli.progress import Report, label, progress
 from carb_data import CarbError
+from carb_data.models import Frozen
 from carb_data.tasks import Task, open_task
 from carb_metrics import mean_interval
 from carb_scorers import open_scorer
 from carb_scorers.bon import CurvePoint, PoolScores, SamplePool, bon_curve, collect, judge_from, open_policy, score_pool
 from carb_scorers.bon.outcome import Grades, grade_pool
 
-Several = Parameter(negative=(), consume_multiple=True)
 
-
-class Picked(OutputPart):
+class Picked(Frozen):
     """Best-of-N of one scorer."""
 
     scorer: str
@@ -48,10 +45,9 @@ class Picked(OutputPart):
     """Prompts with an answer that could not be graded."""
 
 
-class BonOutput(Output):
-    """Output of ``carb bon --json``."""
+class BonResult(Frozen):
+    """``bon.json``."""
 
-    schema_: Literal["carb.bon/1"] = Field(default="carb.bon/1", alias="schema")
     out: str
     policy: str
     task: str
@@ -62,7 +58,6 @@ class BonOutput(Output):
     """Quality of a random sample."""
     best: float | None
     """Quality of the best of all samples."""
-    confidence: float
     scorers: tuple[Picked, ...]
 
 
@@ -76,18 +71,15 @@ def bon(
     n: int = 16,
     judge: str | None = None,
     shots: bool = True,
-    retry_errors: Annotated[bool, Parameter(negative=())] = False,
+    retry_errors: Flag = False,
     seed: int = 0,
-    confidence: Confidence = 0.95,
-    culture_file: CultureFile = (),
     json: Json = False,
-    quiet: Quiet = False,
 ) -> None:
     """Let scorers pick among N samples of a policy, and grade the picks. All scorers see the same samples.
 
     For example:
 
-        carb bon --policy hf:MODEL --task blend:PATH?limit=80 --scorer baseline:length --out runs/bon
+        carb bon --policy hf:MODEL --task blend:PATH?limit=80 --scorer short=baseline:length --out runs/bon
 
     Parameters
     ----------
@@ -96,7 +88,7 @@ def bon(
     out
         Folder for samples.jsonl, picks.jsonl, bon.json and the scores; the same command goes on from there.
     scorer
-        KIND:TARGET?key=value&...; may be repeated. Without a scorer the samples are only drawn and graded.
+        [NAME=]KIND:TARGET?key=value&...; may be repeated. Without a scorer the samples are only drawn and graded.
     task
         The task, which says what is asked and how it is graded: blend:PATH or omgeval:PATH.
     prompts
@@ -112,7 +104,6 @@ def bon(
     seed
         Seed of the order in which answers are presented.
     """
-    add_cultures(culture_file)
     if (task is None) == (prompts is None):
         raise CarbError("Give either --task or --prompts.")
     if prompts is not None and judge is not None:
@@ -121,16 +112,15 @@ def bon(
         task if task is not None else f"prompts:{prompts}",
         judge=None if judge is None else judge_from(open_scorer(judge), out / "judgements"),
     )
-    with progress(quiet) as report:
-        pool = anyio.run(_collect, policy, asked, n, out / "samples.jsonl", shots, retry_errors, report)
-        pool = pool.first(n)
+    with progress() as report:
+        pool = anyio.run(_collect, policy, asked, n, out / "samples.jsonl", shots, retry_errors, report).first(n)
         grades = grade_pool(pool, asked)
         scored = [anyio.run(_score, pool, asked, spec, out / "scores", seed, report) for spec in dict.fromkeys(scorer)]
     write(out / "picks.jsonl", _picks(pool, asked, scored, grades))
-    result = _result(out, policy, pool, asked, scored, grades, confidence)
+    result = _result(out, policy, pool, asked, scored, grades)
     write(out / "bon.json", result.model_dump_json(indent=1) + "\n")
     if json:
-        result.print()
+        print_json(result.model_dump(mode="json"))
     else:
         _show(result)
 
@@ -138,17 +128,12 @@ def bon(
 async def _collect(
     policy: str, task: Task, n: int, file: Path, shots: bool, retry_errors: bool, report: Report
 ) -> SamplePool:
+    def told(done: int, total: int) -> None:
+        report("samples", done, total, "prompts")
+
     opened = open_policy(policy)
     try:
-        return await collect(
-            opened,
-            task,
-            n,
-            file,
-            shots=shots,
-            retry_errors=retry_errors,
-            on_samples=lambda done, total: report("samples", done, total, "prompts"),
-        )
+        return await collect(opened, task, n, file, shots=shots, retry_errors=retry_errors, on_samples=told)
     finally:
         await opened.aclose()
 
@@ -185,20 +170,14 @@ def _picks(pool: SamplePool, task: Task, scored: Sequence[PoolScores], grades: G
 
 
 def _result(
-    out: Path,
-    policy: str,
-    pool: SamplePool,
-    task: Task,
-    scored: Sequence[PoolScores],
-    grades: Grades,
-    confidence: float,
-) -> BonOutput:
+    out: Path, policy: str, pool: SamplePool, task: Task, scored: Sequence[PoolScores], grades: Grades
+) -> BonResult:
     rows = [
         [grade for grade in grades[key] if grade is not None]
         for key, row in pool.samples.items()
         if all(sample.error is None for sample in row) and all(grade is not None for grade in grades[key])
     ]
-    return BonOutput(
+    return BonResult(
         out=str(out),
         policy=policy,
         task=task.name,
@@ -207,15 +186,14 @@ def _result(
         failed_samples=pool.errors,
         random=sum(sum(row) / len(row) for row in rows) / len(rows) if rows else None,
         best=sum(max(row) for row in rows) / len(rows) if rows else None,
-        confidence=confidence,
-        scorers=tuple(_picked(pool, task, scores, grades, confidence) for scores in scored),
+        scorers=tuple(_picked(pool, task, scores, grades) for scores in scored),
     )
 
 
-def _picked(pool: SamplePool, task: Task, scores: PoolScores, grades: Grades, confidence: float) -> Picked:
+def _picked(pool: SamplePool, task: Task, scores: PoolScores, grades: Grades) -> Picked:
     found = bon_curve(pool, task, scores, grades)
     values, items = [p.picked[-1] for p in found.prompts], [p.source_item for p in found.prompts]
-    mean = mean_interval(values, items, confidence, bounded=all(0 <= value <= 1 for value in values))
+    mean = mean_interval(values, items, bounded=all(0 <= value <= 1 for value in values))
     return Picked(
         scorer=found.scorer,
         quality=mean.estimate,
@@ -230,23 +208,17 @@ def _picked(pool: SamplePool, task: Task, scores: PoolScores, grades: Grades, co
     )
 
 
-def _show(found: BonOutput) -> None:
+def _show(found: BonResult) -> None:
     graded = [one for one in found.scorers if one.curve]
     if graded:
         sizes = [f"n={point.n}" for point in graded[0].curve]
-        level = f"{100 * found.confidence:.0f}%"
-        columns = ["scorer", *sizes, level, "regret", "prompts"]
+        columns = ["scorer", *sizes, "95%", "regret", "prompts"]
         short = labels(one.scorer for one in graded)
         rows = [
-            (
-                short[one.scorer],
-                *(percent(point.picked) for point in one.curve),
-                display.interval(one.low, one.high),
-                percent(one.regret),
-                one.prompts,
-            )
+            (short[one.scorer], *(percent(point.picked) for point in one.curve), display.interval(one.low, one.high),
+             percent(one.regret), one.prompts)
             for one in graded
-        ]
+        ]  # fmt: skip
         rows.append(("best available", *(percent(point.best) for point in graded[0].curve), "", "", ""))
         display.table(f"Quality of the pick, in percent: {found.task}", columns, rows, right=columns[1:])
     elif found.random is not None:

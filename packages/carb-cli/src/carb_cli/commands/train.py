@@ -5,25 +5,15 @@ from __future__ import annotations
 import shlex
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any, Literal
-
-from cyclopts import Parameter
-from pydantic import Field
+from typing import Annotated, Any
 
 from carb_cli import display
 from carb_cli.display import percent
-from carb_cli.options import Json, Quiet, Several
-from carb_cli.output import Output
+from carb_cli.main import invoked
+from carb_cli.options import Flag, Json, Several
+from carb_cli.output import print_json
 from carb_data import CarbError
 from tal_rlvr import TrainResult, load_config, presets, run
-
-Flag = Parameter(negative=(), show_default=False)
-
-
-class Trained(Output, TrainResult):
-    """Output of ``carb train --json``."""
-
-    schema_: Literal["carb.train/1"] = Field(default="carb.train/1", alias="schema")
 
 
 def train(
@@ -32,10 +22,9 @@ def train(
     model: str | None = None,
     data: Annotated[tuple[str, ...], Several] = (),
     out: Path | None = None,
-    resume: Annotated[bool, Flag] = False,
-    print_config: Annotated[bool, Flag] = False,
+    resume: Flag = False,
+    print_config: Flag = False,
     json: Json = False,
-    quiet: Quiet = False,
 ) -> None:
     """Train a judge that names a local's criteria before it judges, by reinforcement learning from verdicts.
 
@@ -70,9 +59,10 @@ def train(
     if print_config:
         display.console.file.write(wanted.model_dump_json(indent=2) + "\n")
         return
+    quiet = invoked.quiet
     result = run(wanted, resume=resume, on_log=None if quiet else _log, on_note=None if quiet else display.note)
     if json:
-        Trained.model_validate(result.model_dump()).print()
+        print_json(result.model_dump(mode="json"))
         return
     _show(result)
     display.say(f"Model: {result.model}")
