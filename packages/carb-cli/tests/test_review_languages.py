@@ -6,6 +6,7 @@ import re
 
 import pytest
 
+from carb_cli.review.offline_page import organisers_kit
 from carb_cli.review.page_words import LANGUAGES, language_of, texts
 from carb_data import cultures
 
@@ -34,3 +35,13 @@ def test_a_language_says_everything(language: str) -> None:
 
 def test_every_culture_of_the_benchmark_has_its_language() -> None:
     assert {language_of(culture.id) for culture in cultures} >= set(LANGUAGES)
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_the_organiser_s_kit_is_a_page_in_each_language(language: str) -> None:
+    page = organisers_kit(language, 40)
+    assert page.count("<li>") == 7
+    assert "40" in page
+    assert "30" in page
+    assert not re.search(r"\{\w+\}", page.partition("</style>")[2])
+    assert (' dir="rtl"' in page) == (language == "ar")

@@ -13,7 +13,7 @@ from cyclopts import Parameter
 
 from carb_cli import display
 from carb_cli.display import interval, percent
-from carb_cli.options import CultureFile, DataName, Json, Several, add_cultures
+from carb_cli.options import DataName, Json, Several
 from carb_cli.output import print_json
 from carb_cli.output import write as write_file
 from carb_cli.review import collecting, findings, handing_out, reviewers
@@ -46,7 +46,6 @@ def serve(
     host: str = "127.0.0.1",
     port: int = 8765,
     public_url: str | None = None,
-    culture_file: CultureFile = (),
     json: Json = False,
 ) -> None:
     """Serve a page in which native speakers review a data set, and print one private link for each of them.
@@ -78,7 +77,6 @@ def serve(
         require(module, package="carb-cli", extra="review")
     from carb_cli.review import page_server
 
-    add_cultures(culture_file)
     sets = reviewable(data, culture, language)
     with page_server.listen(host, port, public_url) as taken:
         db = handing_out.create(out, sets, data, per_set=per_set)
@@ -117,13 +115,13 @@ def page(
     out: Path,
     culture: Cultures = (),
     language: Languages = (),
-    culture_file: CultureFile = (),
     json: Json = False,
 ) -> None:
-    """Write the review page as one file that works without a network, and a review file for its answers.
+    """Write the review page as one file that works without a network, a review file for its answers, and a kit.
 
     Send the .html file to each reviewer. It holds no key. The answers come back as a small file, for
-    `carb review collect`. The review file beside it ends in .reviews and stays with you.
+    `carb review collect`. The review file beside it ends in .reviews and stays with you, and so does the page that
+    ends in .kit.html: whom to ask, how long it takes, what to say, what happens with the answers.
 
     For example:
 
@@ -134,14 +132,15 @@ def page(
     out
         The .html file to write.
     """
-    from carb_cli.review.offline_page import single_file
+    from carb_cli.review.offline_page import organisers_kit, single_file
+    from carb_cli.review.page_words import language_of
 
-    add_cultures(culture_file)
     if out.suffix != ".html":
         raise CarbError(f"{out}: the page is written as .html.")
     sets = reviewable(data, culture, language)
     items = list(items_of(sets))
     write_file(out, single_file(items, sets.fingerprint))
+    write_file(out.with_suffix(".kit.html"), organisers_kit(language_of(sets[0].culture), len(items)))
     kept = out.with_suffix(".reviews")
     handing_out.create(kept, sets, data).close()
     if json:
@@ -212,7 +211,6 @@ def apply(
     out: Path | None = None,
     rules: str = STRICT,
     verified_only: Annotated[bool, Parameter(negative=())] = False,
-    culture_file: CultureFile = (),
     json: Json = False,
 ) -> None:
     """Show what a review says, and put people's votes into the data set.
@@ -237,7 +235,6 @@ def apply(
     verified_only
         Write only sets that were verified.
     """
-    add_cultures(culture_file)
     with opened(reviews) as db:
         found = findings.find(db, read_rules(rules))
     if out is None:

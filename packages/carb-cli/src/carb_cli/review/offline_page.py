@@ -6,12 +6,17 @@ import base64
 import hashlib
 import json
 from collections.abc import Iterable
+from html import escape
 from importlib import resources
 
 from carb_cli.review.asked import ReviewItem
 from carb_cli.review.page_words import LANGUAGES, language_of, texts
 
-__all__ = ["single_file"]
+__all__ = ["organisers_kit", "single_file"]
+
+MINUTES = 0.75
+"""That a person takes for one question, as a plan."""
+_KIT = ("people", "time", "consent", "pay", "say", "after", "file")
 
 
 def single_file(items: Iterable[ReviewItem], fingerprint: str) -> str:
@@ -44,6 +49,30 @@ def single_file(items: Iterable[ReviewItem], fingerprint: str) -> str:
     page = page.replace('<script src="device.js"></script>\n', "")
     data = f'<script type="application/json" id="pack">{pack}</script>'
     return page.replace('<script src="app.js"></script>', f"{data}\n<script>{script}</script>")
+
+
+def organisers_kit(language: str, questions: int) -> str:
+    """One page for the person who organises a review: whom to ask, how long it takes, what to say, what happens.
+
+    Args:
+        language: one of ``page_words.LANGUAGES``.
+        questions: how many questions each person is asked.
+    """
+    words = texts(language)
+    numbers = {"n": str(questions), "minutes": str(max(1, round(questions * MINUTES)))}
+    points = []
+    for part in _KIT:
+        text = words[f"kit_{part}"]
+        for name, value in numbers.items():
+            text = text.replace(f"{{{name}}}", value)
+        points.append(f"<li>{escape(text)}</li>")
+    title = escape(words["kit_title"])
+    direction = "rtl" if language == "ar" else "ltr"
+    return (
+        f'<!doctype html>\n<html lang="{language}" dir="{direction}"><head><meta charset="utf-8">'
+        f'<meta name="viewport" content="width=device-width"><title>{title}</title><style>{_part("review.css")}</style>'
+        f"</head><body><h1>{title}</h1><ol>{''.join(points)}</ol></body></html>\n"
+    )
 
 
 _STRICT = '"use strict";\n'
