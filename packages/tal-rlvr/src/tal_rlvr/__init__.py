@@ -7,21 +7,26 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 from carb_data import check_contamination
-from tal_rlvr.appropriateness import Appropriateness, criteria_reward, format_reward, total_reward
-from tal_rlvr.config import TrainConfig, load_config, presets
-from tal_rlvr.correctness import correctness_reward
+from tal_rlvr.judge_prompts import render_plain, render_prompt
+from tal_rlvr.judge_rewards import (
+    Appropriateness,
+    correctness_reward,
+    criteria_reward,
+    format_reward,
+    total_reward,
+)
 from tal_rlvr.judgement import Criterion, FormatError, Judgement, Span, Verdict, parse_judgement
 from tal_rlvr.mix import MixSource, TrainingMix
-from tal_rlvr.prompts import render_plain, render_prompt
-from tal_rlvr.train import TrainResult, run, train
+from tal_rlvr.train_config import TrainConfig, load_config, presets
+from tal_rlvr.training import TrainResult, train
 
 if TYPE_CHECKING:
-    from tal_rlvr.scorer import judge_as_scorer
+    from tal_rlvr.think import judge_as_scorer
     from tal_rlvr.trainer import ThinkAsLocalsTrainer, paper_config
 
 _LAZY = {
     "ThinkAsLocalsTrainer": "tal_rlvr.trainer",
-    "judge_as_scorer": "tal_rlvr.scorer",
+    "judge_as_scorer": "tal_rlvr.think",
     "paper_config": "tal_rlvr.trainer",
 }
 
@@ -48,7 +53,6 @@ __all__ = [
     "presets",
     "render_plain",
     "render_prompt",
-    "run",
     "total_reward",
     "train",
 ]

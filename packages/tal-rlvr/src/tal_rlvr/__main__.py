@@ -8,9 +8,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any, get_args
 
 from carb_data import CarbError
-from tal_rlvr.config import presets
 from tal_rlvr.layouts import Form
-from tal_rlvr.train import run
+from tal_rlvr.train_config import presets
+from tal_rlvr.training import train
 
 
 def _show(stage: str, step: int, values: Mapping[str, float]) -> None:
@@ -40,7 +40,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         forms = [entry.partition(":") for entry in arguments.data]
         overrides["mix"] = {"sources": [{"form": form, "path": path} for form, _, path in forms]}
     try:
-        result = run(
+        result = train(
             arguments.config,
             resume=arguments.resume,
             overrides=overrides,

@@ -9,16 +9,31 @@ from typing import Literal, TypeVar
 
 from carb_data import CarbError
 from carb_data.models import Frozen
+from carb_metrics import mean_interval, paired_difference
 from carb_scorers.models import CannotError, Continuation, Failure, Generation, LanguageModel, Prompt, Writing
-from tal_rlvr.appropriateness import label_logprob
+from tal_rlvr.judge_rewards import label_logprob
 from tal_rlvr.judgement import MARKER, VERDICTS, FormatError, Judgement, Verdict, before_verdict, parse_judgement
 from tal_rlvr.masking import mask_verdict
-from tal_rlvr.paired import Difference, Mean, difference, estimate
-from tal_rlvr.pairs import OrderedPair
-from tal_rlvr.reading import MARK, plain
-from tal_rlvr.scorer import ThinkSettings, judge_prompt
+from tal_rlvr.preferences import OrderedPair
+from tal_rlvr.think import ThinkSettings, judge_prompt
+from tal_rlvr.verdicts import MARK, plain
 
 T = TypeVar("T")
+
+
+class Mean(Frozen):
+    """A mean with its 95% interval over source items (``carb_metrics.mean_interval``); null where it is not defined."""
+
+    mean: float | None
+    low: float | None
+    high: float | None
+    n: int
+
+
+class Difference(Mean):
+    """After minus before, with the two-sided p of ``carb_metrics.paired_difference`` over source items."""
+
+    p: float | None
 
 
 class PairOutcome(Frozen):
@@ -194,7 +209,7 @@ def summarise(outcomes: Sequence[PairOutcome], decoding: Literal["greedy", "samp
     ]
 
     def over_items(values: Sequence[tuple[str, float | None]]) -> Mean:
-        return estimate(list(by_item([(item, value) for item, value in values if value is not None]).values()))
+        return _estimate(list(by_item([(item, value) for item, value in values if value is not None]).values()))
 
     return HeldOut(
         decoding=decoding,
@@ -222,8 +237,21 @@ def compare_held_out(before: HeldOut, after: HeldOut) -> Difference:
     rows = [[(o.pair, o.label) for o in side.outcomes] for side in (before, after)]
     if rows[0] != rows[1]:
         raise ValueError("before and after must be evaluated on the same rows in the same order")
-    early, late = (by_item([(o.source_item, o.right) for o in side.outcomes]) for side in (before, after))
-    return difference(list(early.values()), list(late.values()))
+    early, late = (
+        list(by_item([(o.source_item, o.right) for o in side.outcomes]).values()) for side in (before, after)
+    )
+    found = paired_difference(late, early, bounded=_are_shares([*early, *late]))
+    return Difference(mean=found.estimate, low=found.low, high=found.high, n=found.n, p=found.p)
+
+
+def _estimate(values: Sequence[float]) -> Mean:
+    """Mean and 95% interval of independent values."""
+    found = mean_interval(values, bounded=_are_shares(values))
+    return Mean(mean=found.estimate, low=found.low, high=found.high, n=len(values))
+
+
+def _are_shares(values: Sequence[float]) -> bool:
+    return all(0 <= value <= 1 for value in values)
 
 
 def by_item(values: Sequence[tuple[str, float]]) -> dict[str, float]:

@@ -8,7 +8,8 @@ A judgement is written so::
     Assessment: how the two responses compare
     Verdict: A
 
-The keywords are the same in every language, so that one parser and one verdict token serve all of them.
+The keywords are the same in every language, so that one parser and one verdict token serve all of them. The parser also
+takes what models write for them: ``| 5 |`` for ``| weight 5 |``, ``| Both |``, bold headers, other bullets.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from pydantic import Field
 from carb_data import CarbError
 from carb_data.models import Frozen
 from tal_rlvr.masking import has_content
-from tal_rlvr.reading import MARK, Verdict, read_verdict
+from tal_rlvr.verdicts import MARK, Verdict, read_verdict
 
 __all__ = [
     "MARKER",
@@ -47,8 +48,8 @@ MARKER = "Verdict:"
 MAX_CRITERIA = 32
 
 _VERDICT_LINE = re.compile(r"Verdict: ([AB])[ \t]*")
-_WEIGHT = re.compile(r"weight(?:[ \t]*:)?[ \t]*([1-5])")
-_MEETS = re.compile(r"meets(?:[ \t]*:)?[ \t]*(A|B|both|neither)")
+_WEIGHT = re.compile(r"(?i:weight)?[ \t:=]*\**([1-5])\**(?:[ \t]*/[ \t]*5)?")
+_MEETS = re.compile(r"(?i:meets)?[ \t:=]*\**(?i:(?:response|answer)[ \t]+)?([AB]|(?i:both|neither))\**\.?")
 _BULLET = re.compile(r"[ \t]*(?:[-*•]|[0-9]{1,2}[.)])[ \t]+")
 _HEADER_DECORATION = " \t*#_"
 
@@ -281,5 +282,11 @@ def _criterion(line: str, start: int) -> Criterion | None:
         return None
     span = Span(start=start, end=start + len(line.rstrip()))
     return Criterion.model_validate(
-        {"name": name, "why": why, "weight": int(weight[1]), "meets": meets[1], "span": span}
+        {
+            "name": name,
+            "why": why,
+            "weight": int(weight[1]),
+            "meets": meets[1] if meets[1] in VERDICTS else meets[1].lower(),
+            "span": span,
+        }
     )

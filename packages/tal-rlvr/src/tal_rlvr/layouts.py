@@ -2,28 +2,29 @@
 
 from __future__ import annotations
 
+import gzip
 import hashlib
+import json
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import product
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
+from carb_data.sources.care import DOMAINS as CARE_DOMAINS
 from pydantic import Field
 
 from carb_data import CarbError, cultures, load
 from carb_data.models import Frozen
 from carb_data.sources.countries import culture_id_of, find_country
-from tal_rlvr.languages import language_tag
-from tal_rlvr.pairs import Pair, pairs_from_set
-from tal_rlvr.prompts import GENERAL
-from tal_rlvr.row_files import read_rows, row_files
+from tal_rlvr.judge_prompts import GENERAL
+from tal_rlvr.preferences import Pair, pairs_from_set
 
-__all__ = ["LAYOUTS", "Form", "Layout", "read_pairs"]
+__all__ = ["LAYOUTS", "Form", "Layout", "read_pairs", "read_rows"]
 
-Form = Literal["carb", "helpsteer3", "care", "m-rewardbench", "rewardbench2", "preference"]
+Form = Literal["carb", "helpsteer3", "care", "preference"]
 """``carb``: Best-of-N sets. ``preference``: ``prompt``, ``chosen``, ``rejected``. The others: as published."""
+Row = Mapping[str, Any]
 
 
 class Layout(Frozen):
@@ -32,23 +33,18 @@ class Layout(Frozen):
     url: str
     prompt: str
     chosen: str | None = None
-    """A text, messages, or a list of texts that are all right."""
+    """A text, or messages."""
     rejected: str | None = None
     responses: tuple[str, str] | None = None
     """Two responses, where a signed preference says which is better: below 0 the first, above 0 the second."""
-    preference: str | None = None
+    preference: str = ""
     response: tuple[str, ...] = ()
     """A response, where each row has one with a rating; rows of the same prompt are compared."""
     rating: tuple[str, ...] = ()
-    id: str | None = None
-    source_item: str | None = None
-    language: str | None = None
     culture: tuple[str, ...] = ()
     domain: tuple[str, ...] = ()
     domains: dict[str, str] = Field(default={})
     """Names of domains in the data to ours; another name stands as it is."""
-    translated: bool = False
-    """An id is the same in all languages."""
     native: bool = False
     """Rated by natives, so a row that names no culture belongs to that of its language."""
 
@@ -59,7 +55,6 @@ LAYOUTS: dict[str, Layout] = {
         prompt="context",
         responses=("response1", "response2"),
         preference="overall_preference",
-        language="language",
         domain=("domain",),
     ),
     "care": Layout(  # Guo et al. 2025, arXiv 2504.05154: ratings from 1 to 10; earlier cards call two columns otherwise
@@ -67,46 +62,13 @@ LAYOUTS: dict[str, Layout] = {
         prompt="question",
         response=("response", "answer"),
         rating=("human_rating", "rating"),
-        language="language",
         culture=("associated_culture", "culture"),
         domain=("cul_type", "culture_type"),
-        domains={
-            "Cultural commonsense": "commonsense",
-            "Cultural entities": "commonsense",
-            "Social norms": "values",
-            "Opinion": "values",
-            "Literacy": "linguistics",
-        },
+        domains={name: str(domain) for name, domain in CARE_DOMAINS.items()},
         native=True,
     ),
-    "m-rewardbench": Layout(  # Gureja et al. 2024, arXiv 2410.15522: RewardBench in 23 languages
-        url="https://huggingface.co/datasets/CohereLabsCommunity/multilingual-reward-bench",
-        prompt="prompt",
-        chosen="chosen",
-        rejected="rejected",
-        id="id",
-        language="language",
-        domain=("category", "subset"),
-        translated=True,
-    ),
-    "rewardbench2": Layout(  # Malik et al. 2025, arXiv 2506.01937: one or several right responses, several wrong ones
-        url="https://huggingface.co/datasets/allenai/reward-bench-2",
-        prompt="prompt",
-        chosen="chosen",
-        rejected="rejected",
-        id="id",
-        domain=("subset",),
-    ),
     "preference": Layout(
-        url="",
-        prompt="prompt",
-        chosen="chosen",
-        rejected="rejected",
-        id="id",
-        source_item="source_item",
-        language="language",
-        culture=("culture",),
-        domain=("domain",),
+        url="", prompt="prompt", chosen="chosen", rejected="rejected", culture=("culture",), domain=("domain",)
     ),
 }
 
@@ -128,10 +90,9 @@ def read_pairs(form: Form, path: str, *, culture: str | None = None, language: s
     if form == "carb":
         return [pair for item in load(path) for pair in pairs_from_set(item)]
     layout = LAYOUTS[form]
-    rows = [row for file in row_files(Path(path)) for row in read_rows(file)]
     try:
         make = _rated if layout.rating else _compared
-        pairs = list(make(form, layout, rows, culture, language))
+        pairs = list(make(form, layout, read_rows(Path(path)), culture, language))
     except _RowError as error:
         where = f" (layout: {layout.url})" if layout.url else ""
         raise CarbError(f"{path} does not have the form '{form}': {error}.{where}") from None
@@ -144,44 +105,30 @@ class _RowError(ValueError):
     """What is wrong with a row."""
 
 
-def _compared(
-    form: str, layout: Layout, rows: Iterable[Mapping[str, Any]], culture: str | None, language: str | None
-) -> Iterator[Pair]:
-    """Rows that hold better and worse responses; ties give no pair."""
+def _compared(form: str, layout: Layout, rows: list[Row], culture: str | None, language: str | None) -> Iterator[Pair]:
+    """Rows that hold a better and a worse response; ties give no pair."""
     for number, row in enumerate(rows):
         prompt = _conversation(_cell(row, (layout.prompt,), number))
-        difficulty = 0.5
-        if layout.responses is not None and layout.preference is not None:
+        names = str(layout.chosen), str(layout.rejected)
+        if layout.responses is not None:
             strength = _number(row, (layout.preference,), number)
             if strength == 0:
                 continue
-            texts = [_conversation(_cell(row, (name,), number), answer=True) for name in layout.responses]
-            chosen, rejected = [texts[strength > 0]], [texts[strength < 0]]
-            difficulty = 1 - (min(abs(strength), 3) - 1) / 2
-        else:
-            chosen, rejected = (_texts(_cell(row, (str(name),), number)) for name in (layout.chosen, layout.rejected))
-        tag = language_tag(row.get(layout.language or ""), language, prompt)
-        named = row.get(layout.id or "")
-        own = str(named) if named is not None else str(number)
-        item = row.get(layout.source_item or "")
-        if item is None:
-            item = f"{form}:{own if layout.translated else _digest(prompt)}"
-        own = f"{tag}-{own}" if layout.translated else own
-        start = own if layout.source_item and named is not None else f"{form}-{own}"
-        for turn, (better, worse) in enumerate(product(chosen, rejected)):
-            if not layout.url:  # published data is taken as it is
-                _refuse_useless({"prompt": prompt, "chosen": better, "rejected": worse}, number)
-            yield Pair(
-                id=start if len(chosen) * len(rejected) == 1 else f"{start}-{turn}",
-                source_item=str(item),
-                prompt=prompt,
-                chosen=better,
-                rejected=worse,
-                culture=_culture(layout, row, culture, tag),
-                language=tag,
-                domain=_domain(layout, row),
-                difficulty=difficulty,
-            )
+            names = layout.responses if strength < 0 else layout.responses[::-1]
+        chosen, rejected = (_conversation(_cell(row, (name,), number), answer=True) for name in names)
+        if not layout.url:  # published data is taken as it is
+            _refuse_useless({"prompt": prompt, "chosen": chosen, "rejected": rejected}, number)
+        tag = _language(row.get("language"), language, prompt)
+        yield Pair(
+            id=str(row.get("id") or f"{form}-{number}"),
+            source_item=str(row.get("source_item") or f"{form}:{_digest(prompt)}"),
+            prompt=prompt,
+            chosen=chosen,
+            rejected=rejected,
+            culture=_culture(layout, row, culture, tag),
+            language=tag,
+            domain=_domain(layout, row),
+        )
 
 
 def _refuse_useless(texts: Mapping[str, str], number: int) -> None:
@@ -193,21 +140,17 @@ def _refuse_useless(texts: Mapping[str, str], number: int) -> None:
         raise _RowError(f"row {number + 1}: 'chosen' and 'rejected' are the same")
 
 
-def _rated(
-    form: str, layout: Layout, rows: Iterable[Mapping[str, Any]], culture: str | None, language: str | None
-) -> Iterator[Pair]:
+def _rated(form: str, layout: Layout, rows: list[Row], culture: str | None, language: str | None) -> Iterator[Pair]:
     """Rows with one rated response each: the best of a prompt is paired with each that is rated lower."""
-    groups: dict[str, list[tuple[float, str, Mapping[str, Any]]]] = defaultdict(list)
+    groups: dict[str, list[tuple[float, str, Row]]] = defaultdict(list)
     for number, row in enumerate(rows):
         prompt = _conversation(_cell(row, (layout.prompt,), number))
         text = _conversation(_cell(row, layout.response, number), answer=True)
         groups[prompt].append((_number(row, layout.rating, number), text, row))
     for prompt, answers in groups.items():
         rating, text, best = max(answers, key=lambda answer: answer[0])
-        lower = [answer for answer in answers if answer[0] < rating]
-        span = max((rating - answer[0] for answer in lower), default=1.0)
-        tag = language_tag(best.get(layout.language or ""), language, prompt)
-        for turn, (below, worse, _) in enumerate(lower):
+        tag = _language(best.get("language"), language, prompt)
+        for turn, worse in enumerate(answer for below, answer, _ in answers if below < rating):
             yield Pair(
                 id=f"{form}-{_digest(prompt)}-{turn}",
                 source_item=f"{form}:{_digest(prompt)}",
@@ -217,11 +160,10 @@ def _rated(
                 culture=_culture(layout, best, culture, tag),
                 language=tag,
                 domain=_domain(layout, best),
-                difficulty=1 - (rating - below) / span,
             )
 
 
-def _cell(row: Mapping[str, Any], names: Sequence[str], number: int) -> Any:
+def _cell(row: Row, names: Sequence[str], number: int) -> Any:
     for name in names:
         if row.get(name) is not None:
             return row[name]
@@ -229,7 +171,7 @@ def _cell(row: Mapping[str, Any], names: Sequence[str], number: int) -> Any:
     raise _RowError(f"row {number + 1} has no {missing}; its columns are {', '.join(sorted(row)) or 'none'}")
 
 
-def _number(row: Mapping[str, Any], names: Sequence[str], number: int) -> float:
+def _number(row: Row, names: Sequence[str], number: int) -> float:
     value = _cell(row, names, number)
     try:
         found = float(value)
@@ -238,13 +180,6 @@ def _number(row: Mapping[str, Any], names: Sequence[str], number: int) -> float:
     if found != found:
         raise _RowError(f"row {number + 1}: {value!r} in '{names[0]}' is not a number")
     return found
-
-
-def _texts(value: Any) -> list[str]:
-    """One text, or several that are equally right or wrong."""
-    if isinstance(value, list) and value and all(isinstance(entry, str) for entry in value):
-        return list(value)
-    return [_conversation(value, answer=True)]
 
 
 def _conversation(value: Any, *, answer: bool = False) -> str:
@@ -259,12 +194,12 @@ def _conversation(value: Any, *, answer: bool = False) -> str:
         raise _RowError(f"{str(value)[:60]!r} is neither a text nor messages with role and content") from None
 
 
-def _domain(layout: Layout, row: Mapping[str, Any]) -> str | None:
+def _domain(layout: Layout, row: Row) -> str | None:
     name = next((str(row[column]) for column in layout.domain if row.get(column)), None)
     return None if name is None else layout.domains.get(name, name)
 
 
-def _culture(layout: Layout, row: Mapping[str, Any], given: str | None, language: str) -> str:
+def _culture(layout: Layout, row: Row, given: str | None, language: str) -> str:
     """The row's culture as the registry calls it, else the one given, else that of the raters, else ``general``."""
     named = next((str(row[column]) for column in layout.culture if row.get(column)), "")
     bracketed = re.search(r"\(([^)]+)\)", named)
@@ -278,5 +213,74 @@ def _culture(layout: Layout, row: Mapping[str, Any], given: str | None, language
     return inner or GENERAL
 
 
+_SCRIPTS = {
+    "ja": re.compile("[ぁ-ゖァ-ヺ]"),
+    "ko": re.compile("[가-힣]"),
+    "zh": re.compile("[一-鿿]"),
+    "ar": re.compile("[ء-ي]"),
+    "th": re.compile("[ก-ฮ]"),
+    "ru": re.compile("[а-яё]", re.IGNORECASE),
+}
+_LANGUAGES = {
+    "arabic": "ar", "chinese": "zh", "dutch": "nl", "english": "en", "french": "fr", "german": "de", "hindi": "hi",
+    "indonesian": "id", "italian": "it", "japanese": "ja", "korean": "ko", "polish": "pl", "portuguese": "pt",
+    "russian": "ru", "spanish": "es", "swedish": "sv", "thai": "th", "turkish": "tr", "vietnamese": "vi",
+}  # fmt: skip
+"""Names as HelpSteer3 has them."""
+
+
+def _language(named: Any, given: str | None, text: str) -> str:
+    """A BCP 47 tag for a tag or a name ("chinese"); English for code; what the script tells where nothing is named."""
+    if named:
+        tag = str(named).strip()
+        if re.fullmatch(r"[a-z]{2}(-[a-z0-9]+)*", tag.lower()):
+            return tag
+        return _LANGUAGES.get(tag.lower()) or given or "en"
+    return given or next((tag for tag, script in _SCRIPTS.items() if script.search(text)), "en")
+
+
 def _digest(text: str) -> str:
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:16]
+
+
+def read_rows(path: Path) -> list[Row]:
+    """The rows of a ``.jsonl``, ``.json`` (both also ``.gz``) or ``.parquet`` file, or of all such files of a folder.
+
+    Raises:
+        CarbError: there is none, or one cannot be read or holds something else than objects.
+    """
+    if not path.is_dir():
+        return _file_rows(path)
+    found = sorted(p for p in path.rglob("*") if re.search(r"\.(jsonl|json|parquet)(\.gz)?$", p.name))
+    if not found:
+        raise CarbError(f"{path} holds no .jsonl, .json or .parquet file.")
+    return [row for file in found for row in _file_rows(file)]
+
+
+def _file_rows(path: Path) -> list[Row]:
+    import polars
+
+    try:
+        if path.suffix == ".parquet":
+            return list(polars.read_parquet(path).to_dicts())
+        content = path.read_bytes()
+        text = (gzip.decompress(content) if path.suffix == ".gz" else content).decode("utf-8-sig")
+    except polars.exceptions.PolarsError as error:
+        raise CarbError(f"{path} is not a Parquet file: {str(error).splitlines()[0]}.") from None
+    except (OSError, EOFError, UnicodeDecodeError) as error:
+        raise CarbError(f"Cannot read {path}: {getattr(error, 'strerror', None) or error}.") from None
+    if path.name.removesuffix(".gz").endswith(".jsonl"):
+        rows = [_parsed(line, f"{path}:{number}") for number, line in enumerate(text.split("\n"), 1) if line.strip()]
+    else:
+        rows = _parsed(text, str(path))
+    if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
+        raise CarbError(f"{path} must hold objects, one a row.")
+    return rows
+
+
+def _parsed(text: str, where: str) -> Any:
+    try:
+        return json.loads(text)
+    except ValueError as error:
+        # of the text that was parsed, a line of JSON Lines is always line 1
+        raise CarbError(f"{where} is not valid JSON: {str(error).replace('line 1 column', 'column')}.") from None

@@ -8,7 +8,7 @@ from statistics import median
 from carb_data import CarbError
 from carb_data.models import Frozen
 from tal_rlvr.mix import Parts
-from tal_rlvr.pairs import OrderedPair, Pair, both_orders
+from tal_rlvr.preferences import OrderedPair, Pair, both_orders
 
 __all__ = ["Lengths", "check_targets", "fitting"]
 
@@ -78,7 +78,7 @@ def fitting(
         held_out_pairs_fit=len(kept[1]),
         longest_prompt=longest,
     )
-    return parts._replace(train=kept[0], held_out=kept[1]), lengths
+    return Parts(*kept), lengths
 
 
 def check_targets(targets: Sequence[int], max_new_tokens: int) -> None:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 from functools import cache
-from importlib import resources
 
-from tal_rlvr.reading import plain
+from tal_rlvr.judge_prompts import example_fields
+from tal_rlvr.verdicts import plain
 
-__all__ = ["MASK", "has_content", "mask_verdict"]
+__all__ = ["MASK", "copied_share", "has_content", "mask_verdict"]
 
 MASK = "_"
 """What stands in place of a letter or a statement of the verdict."""
@@ -38,6 +38,8 @@ _LAST = re.compile(
 _MEETS = re.compile(r"(?i)(\bmeets[ \t:]{1,4})(?:A|B|both|neither)\b")
 _WEIGHT = re.compile(r"(?i)(\bweight[ \t:]{1,4})[1-5]\b")
 """Where ``meets`` is masked, a weight says nothing but what a code makes of it."""
+_COLUMNS = re.compile(r"([^|\n]*\|[^|\n]*\|)[^|\n]*\|[^|\n]*")
+"""A criterion's line: name and reason, then the columns of weight and response, in whatever words."""
 _ORDINAL = (
     r"first|second|1st|2nd|erste[rnms]?|zweite[rnms]?|premier|première|seconde|deuxième|primer[oa]?|segund[oa]"
     r"|перв\w{2,3}|втор\w{2,3}|thứ (?:nhất|hai)"
@@ -88,12 +90,13 @@ def mask_verdict(text: str) -> str:
     """
     lines = []
     for line in plain(text).split("\n"):
-        masked = _STATEMENT.sub(MASK, line)
+        found = _COLUMNS.fullmatch(line)
+        masked = _STATEMENT.sub(MASK, line if found is None else f"{found[1]} weight {MASK} | meets {MASK}")
         masked = _MEETS.sub(rf"\1{MASK}", masked)
         masked = _SMALL.sub(rf"\1\2{MASK}", masked)
         masked = _GLUED.sub(rf"\1{MASK}", _WEIGHT.sub(rf"\1{MASK}", masked))
-        for found in (_ORDER, _LAST, _SIGN, _LETTER):
-            masked = found.sub(MASK, masked)
+        for pattern in (_ORDER, _LAST, _SIGN, _LETTER):
+            masked = pattern.sub(MASK, masked)
         lines.append(masked)
     return "\n".join(lines)
 
@@ -107,20 +110,36 @@ def has_content(text: str, *, letters: int = 2) -> bool:
             well.
     """
     masked = mask_verdict(text)
-    if masked.strip().casefold() in _template_fields():
+    if masked.strip().casefold() in _example_fields():
         return False
     words = [word for word in _WORD.findall(masked) if word.casefold() not in _EMPTY_WORDS]
     found = sum(c.isalpha() or (letters <= 1 and c.isalnum()) for word in words for c in word)
     return bool(found >= letters)
 
 
-@cache
-def _template_fields() -> frozenset[str]:
-    """What stands in the fields of the shipped prompts' form; a model that copies them names no criterion."""
-    fields = set()
-    for path in (resources.files("tal_rlvr") / "prompts").iterdir():
-        if path.name.startswith(("think-", "general-think-")):
-            for line in path.read_text(encoding="utf-8").splitlines():
-                if line.startswith("- ") and line.count("|") == 3:
-                    fields |= {field.strip().casefold() for field in line[2:].split("|")[:2]}
-    return frozenset(fields)
+_example_fields = cache(example_fields)
+
+GRAM = 24
+"""Bytes of UTF-8 in a run that counts as copied: 24 Latin, 12 Cyrillic or Arabic, 8 Chinese or Thai letters."""
+
+
+def copied_share(text: str, response: str) -> float:
+    """The share of a response that a text repeats word for word, from 0 to 1.
+
+    Counted are runs of ``GRAM`` bytes of letters and digits, case and punctuation aside. A response of fewer than two
+    such runs has a share of 0: a criterion cannot name a short answer's fact without its words.
+
+    Args:
+        text: what the judge wrote before its verdict.
+        response: one of the two responses.
+    """
+    own, shown = _letters(response), _letters(text)
+    if len(own) < 2 * GRAM:
+        return 0.0
+    grams = [own[place : place + GRAM] for place in range(len(own) - GRAM + 1)]
+    known = {shown[place : place + GRAM] for place in range(len(shown) - GRAM + 1)}
+    return sum(gram in known for gram in grams) / len(grams)
+
+
+def _letters(text: str) -> bytes:
+    return "".join(c for c in plain(text).casefold() if c.isalnum()).encode("utf-8", "replace")

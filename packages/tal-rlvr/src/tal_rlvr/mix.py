@@ -10,10 +10,10 @@ from typing import Annotated, Literal, NamedTuple
 
 from pydantic import Field
 
-from carb_data import CarbError, load
+from carb_data import CarbError
 from carb_data.models import Frozen
 from tal_rlvr.layouts import Form, read_pairs
-from tal_rlvr.pairs import OrderedPair, Pair, both_orders, off_topic_pairs, other_language_pairs
+from tal_rlvr.preferences import OrderedPair, Pair, both_orders
 
 
 class MixSource(Frozen):
@@ -23,30 +23,23 @@ class MixSource(Frozen):
     path: str
     weight: float = Field(default=1.0, gt=0)
     """Share of this source in the mix, relative to the other sources' weights."""
-    task: Literal["culture", "off-topic", "other-language"] = "culture"
-    """The task of ``carb`` sets: the set's own wrong responses, ``off_topic_pairs`` or ``other_language_pairs``."""
     culture: str | None = None
     language: str | None = None
     languages: tuple[str, ...] = ()
     """Keep pairs in these languages only; all when empty."""
 
-    def read(self, seed: int) -> list[Pair]:
+    def read(self) -> list[Pair]:
         """All pairs of the source."""
-        if self.task != "culture":
-            if self.form != "carb":
-                raise CarbError(f"task='{self.task}' is made from sets of the form 'carb'.")
-            make = off_topic_pairs if self.task == "off-topic" else other_language_pairs
-            pairs = make(load(self.path), seed=seed)
-        else:
-            pairs = read_pairs(self.form, self.path, culture=self.culture, language=self.language)
+        pairs = read_pairs(self.form, self.path, culture=self.culture, language=self.language)
         return [pair for pair in pairs if not self.languages or pair.language in self.languages]
 
 
 class Parts(NamedTuple):
-    """Training and held-out pairs; no source item is in both."""
+    """Training pairs, held-out pairs, and pairs for evaluation during training; no source item is in two parts."""
 
     train: list[Pair]
     held_out: list[Pair]
+    dev: list[Pair] = []  # noqa: RUF012 - never changed
 
 
 class SourceAccount(Frozen):
@@ -57,6 +50,7 @@ class SourceAccount(Frozen):
     thinned: int
     """Left out by ``per_item``."""
     held_out: int
+    """Kept for an evaluation, during training or around it."""
     used: int
     """Distinct training pairs that are drawn at least once."""
     left_out: int
@@ -65,7 +59,6 @@ class SourceAccount(Frozen):
     """Training pairs with repetitions."""
     wanted_share: float
     share: float
-    """Seed of every random draw of the mix."""
 
 
 class MixAccount(Frozen):
@@ -96,6 +89,9 @@ class TrainingMix(Frozen):
     sources: Annotated[tuple[MixSource, ...], Field(min_length=1)]
     held_out: float = Field(default=0.2, ge=0, lt=1)
     """Share of source items kept for the evaluation before and after training."""
+    dev: float = Field(default=0.0, ge=0, lt=1)
+    """Share of source items kept for evaluation during training (``[grpo] eval_strategy``): a checkpoint that is chosen
+    on them has not seen the held-out ones."""
     balance_cultures: bool = False
     """Draw the cultures of each source in turns, as long as they last; without it they occur as often as in the
     sources."""
@@ -105,7 +101,6 @@ class TrainingMix(Frozen):
     the whole. What was read, used and left out is in ``mix.json``."""
     repeats: int = Field(default=1, ge=1)
     """How often a pair of a source or culture that is too small for its weight may be drawn."""
-    curriculum: Literal["none", "easy-first"] = "none"
     limit: int | None = Field(default=None, ge=1)
     """Largest number of training pairs."""
     held_out_limit: int | None = Field(default=None, ge=1)
@@ -114,6 +109,7 @@ class TrainingMix(Frozen):
     shuffle_labels: bool = False
     """The control: the right response is drawn by lot in the training part, so there is nothing to learn."""
     seed: int = 0
+    """Seed of every random draw of the mix."""
 
     def parts(self) -> Parts:
         """The pairs of ``mixed`` without the account."""
@@ -127,20 +123,19 @@ class TrainingMix(Frozen):
         Raises:
             CarbError: a source cannot be read, or a part is empty.
         """
-        read = [source.read(self.seed) for source in self.sources]
+        read = [source.read() for source in self.sources]
         thinned = [self._thinned(pairs) for pairs in read]
-        train = [[pair for pair in pairs if not self._is_held_out(pair)] for pairs in thinned]
-        held_out = [pair for pairs in thinned for pair in pairs if self._is_held_out(pair)]
+        train = [[pair for pair in pairs if self._place(pair) >= self.held_out + self.dev] for pairs in thinned]
+        held_out = [pair for pairs in thinned for pair in pairs if self._place(pair) < self.held_out]
+        dev = [p for pairs in thinned for p in pairs if self.held_out <= self._place(p) < self.held_out + self.dev]
         mixed = self._draw(train)
         if not mixed:
             raise CarbError("The mix has no training pair; lower held_out or add sources.")
         account = self._account(read, thinned, train, mixed)
         if self.shuffle_labels:
             mixed = [self._by_lot(pair) for pair in mixed]
-        if self.curriculum == "easy-first":
-            mixed.sort(key=lambda pair: pair.difficulty)
         self._rng("held-out").shuffle(held_out)
-        return Parts(mixed, held_out[: self.held_out_limit]), account
+        return Parts(mixed, held_out[: self.held_out_limit], dev[: self.held_out_limit]), account
 
     def _account(
         self, read: list[list[Pair]], thinned: list[list[Pair]], train: list[list[Pair]], mixed: list[Pair]
@@ -183,9 +178,10 @@ class TrainingMix(Frozen):
         rng = self._rng("per-item")
         return [pair for group in groups.values() for pair in rng.sample(group, min(self.per_item, len(group)))]
 
-    def _is_held_out(self, pair: Pair) -> bool:
+    def _place(self, pair: Pair) -> float:
+        """A number from 0 to 1 for each source item, by which it falls to a part."""
         digest = hashlib.sha256(f"{self.seed}\0{pair.source_item}".encode()).digest()
-        return int.from_bytes(digest[:8], "big") / 2**64 < self.held_out
+        return int.from_bytes(digest[:8], "big") / 2**64
 
     def _draw(self, sources: list[list[Pair]]) -> list[Pair]:
         """The sources' pairs in an order whose every beginning keeps to the weights as long as the sources last."""

@@ -13,51 +13,52 @@ from pydantic import Field, model_validator
 
 from carb_data import CarbError
 from carb_data.models import Frozen
-from tal_rlvr.appropriateness import (
+from tal_rlvr.judge_prompts import Prompt, holds_verdict
+from tal_rlvr.judge_rewards import (
     CLIP,
     BaselineCache,
     CriteriaCase,
+    Reading,
     VerdictLogprobs,
     VerdictRow,
+    correctness_reward,
     criteria_reward,
     format_reward,
 )
-from tal_rlvr.correctness import correctness_reward
-from tal_rlvr.judgement import FormatError, Judgement, Verdict, parse_judgement
-from tal_rlvr.prompts import Prompt, holds_verdict
-from tal_rlvr.providers import PolicyVerdicts
-from tal_rlvr.tokens import VerdictTokens, encode_prompt, masked_reasoning_ids, reasoning_ids
-
-Baseline = Literal["literal", "direct", "none"]
-"""The prompt of the z-free term: the judge's own prompt (the paper's form), one that asks for a verdict alone, or none.
-
-The term is the same for all samples of a group, so group-normalised advantages do not depend on it.
-"""
+from tal_rlvr.judgement import FormatError, Judgement, Verdict, before_verdict, parse_judgement
+from tal_rlvr.masking import copied_share
+from tal_rlvr.verdict_logprobs import PolicyVerdicts
+from tal_rlvr.verdict_tokens import VerdictTokens, encode_prompt, masked_reasoning_ids, reasoning_ids
 
 
 class RewardConfig(Frozen):
-    """R = R_corr + lambda R_appr, and what may be changed about it."""
+    """R = R_corr + lambda R_appr, and what is ours about it. ``PAPER_REWARDS`` has every addition off."""
 
     correctness_weight: float = Field(default=1.0, ge=0)
     """1 in the paper."""
     criteria_weight: float = Field(default=1.0, ge=0)
     """lambda. The paper's value is not known to us; 1 is ours. 0 leaves R_appr out and costs nothing."""
-    format_weight: float = Field(default=0.0, ge=0)
-    """Not in the paper."""
-    normalise: bool = True
-    """R_appr over the two verdicts; false is the paper's literal form, over the whole vocabulary."""
-    baseline: Baseline = "literal"
+    format_weight: float = Field(default=0.25, ge=0)
+    """What a well-formed judgement earns. Ours; 0 in the paper."""
+    gate: bool = True
+    """An output that is no well-formed judgement earns an R_appr of 0, whatever it says. Ours."""
+    odds: bool = True
+    """R_appr is a difference of the label's log-odds against the other verdict. Ours; false is the paper's form, of the
+    label's log-probability over the vocabulary."""
     clip: float | Literal["none"] = Field(default=CLIP)
-    """Bound on the absolute value of R_appr, in nats, above 0. ``none`` is the paper's form, which pays outputs that
-    say nothing more than honest ones (``tal_rlvr.appropriateness.CLIP``)."""
+    """Bound on the absolute value of R_appr, in nats, above 0. Ours; ``none`` is the paper's form."""
     mask: bool = True
     """Measure R_appr on z without the letters and statements of the verdict (``mask_verdict``), so that criteria are
-    paid and not the announcement of a verdict; false is the paper's form."""
+    paid and not the announcement of a verdict. Ours; false is the paper's form."""
     both_orders: bool = True
-    """Measure R_appr also with the responses in the other order, and pay the mean. What names the place of a response,
-    in whatever code, then earns nothing over the two orders of a pair; what says something of its content earns the
-    same. One more row for each output. False is the paper's form, in which a code earns as much as criteria that are
-    believed."""
+    """Average R_appr over both orders of the responses. What names the place of a response, in whatever code, then
+    earns nothing; what says something of its content earns the same in both. Ours; false is the paper's form."""
+    copied: float = Field(default=0.5, gt=0, le=1)
+    """Criteria that repeat more than this share of either response word for word (``copied_share``) count as none: they
+    earn an R_appr of 0. Ours; 1 allows all, as in the paper."""
+    floor: float = Field(default=0.1, ge=0)
+    """Smallest standard deviation of a group's rewards that advantages are divided by. Where every verdict of a group is
+    the same, the noise of R_appr would otherwise be scaled up to advantages near 1. Ours; 0 in the paper."""
     permuted: bool = False
     """The control of R_appr: its values are permuted at random among the outputs of each prompt, so that their
     distribution stays and their information is lost. Draws depend on the step and the prompt alone."""
@@ -76,6 +77,12 @@ class RewardConfig(Frozen):
         if self.bound is not None and not 0 < self.bound < math.inf:
             raise ValueError(f"clip must be a number above 0 or 'none', got {self.clip}")
         return self
+
+
+PAPER_REWARDS = RewardConfig(
+    format_weight=0.0, gate=False, odds=False, clip="none", mask=False, both_orders=False, copied=1.0, floor=0.0
+)
+"""R_corr + lambda R_appr as in the paper (Zhang et al. 2025, section 5), with lambda = 1: ``rewards = "paper"``."""
 
 
 class CorrectnessFunction:
@@ -99,14 +106,15 @@ class CorrectnessFunction:
         judgements = parse_all(self.tokenizer, completion_ids, direct=self.direct, prompts=prompts)
         rewards = correctness_reward(judgements, label)
         if log_metric is not None:
+            right = [(reward + 1) / 2 for reward in rewards]
             log_metric("format_rate", _mean(format_reward(judgements)))
-            log_metric("verdict_accuracy", _mean([(reward + 1) / 2 for reward in rewards]))
-            read = [(reward + 1) / 2 for reward, j in zip(rewards, judgements, strict=True) if j.verdict is not None]
+            log_metric("verdict_accuracy", _mean(right))
+            read = [one for one, judgement in zip(right, judgements, strict=True) if judgement.verdict is not None]
             log_metric("verdict_rate", len(read) / len(rewards))
             if read:
                 log_metric("verdict_accuracy/parsed", _mean(read))
             for side in ("A", "B"):
-                own = [(reward + 1) / 2 for reward, right in zip(rewards, label, strict=True) if right == side]
+                own = [one for one, better in zip(right, label, strict=True) if better == side]
                 if own:
                     log_metric(f"verdict_accuracy/better_is_{side}", _mean(own))
             well_formed = [j for j in judgements if isinstance(j, Judgement)]
@@ -134,11 +142,10 @@ class CriteriaFunction:
 
     __name__ = "R_appr"
 
-    def __init__(self, tokenizer: Any, tokens: VerdictTokens, config: RewardConfig, *, direct: bool = False) -> None:
+    def __init__(self, tokenizer: Any, tokens: VerdictTokens, config: RewardConfig) -> None:
         self.tokenizer = tokenizer
         self.tokens = tokens
         self.config = config
-        self.direct = direct
         self._cache = BaselineCache()
         self.provider: VerdictLogprobs | None = None
         """What reads the verdict's probability; ``bind`` sets it."""
@@ -156,55 +163,67 @@ class CriteriaFunction:
         completion_ids: Sequence[Sequence[int]],
         label: Sequence[Verdict],
         trainer_state: Any,
-        bare_prompt: Sequence[Prompt] | None = None,
         swapped_prompt: Sequence[Prompt] | None = None,
-        swapped_bare_prompt: Sequence[Prompt] | None = None,
+        responses: Sequence[Sequence[str]] | None = None,
         log_metric: Callable[[str, float], None] | None = None,
         **_: Any,
     ) -> list[float]:
         if self.provider is None:
             raise CarbError("R_appr is measured with a trainer's policy: call bind(trainer) first.")
+        if (self.config.both_orders and swapped_prompt is None) or (self.config.copied < 1 and responses is None):
+            raise CarbError(
+                "R_appr needs the columns 'swapped_prompt' (for rewards.both_orders) and 'responses' (for "
+                "rewards.copied), which training_rows makes. Make the rows with it, or set both_orders = false and "
+                "copied = 1."
+            )
         started = time.perf_counter()
         self._cache.use(trainer_state.global_step)
         none = [None] * len(prompts)
-        cases = [self._case(*row) for row in zip(prompts, completion_ids, label, bare_prompt or none, strict=True)]
-        if self.config.both_orders:
-            if swapped_prompt is None:
-                raise CarbError(
-                    "R_appr in both orders needs a column 'swapped_prompt', which training_rows makes. Make the rows "
-                    "with it, or set rewards.both_orders = false."
-                )
-            other: list[Verdict] = ["B" if side == "A" else "A" for side in label]
-            swapped = zip(swapped_prompt, completion_ids, other, swapped_bare_prompt or none, strict=True)
-            cases += [self._case(*row) for row in swapped]
+        swapped = swapped_prompt if self.config.both_orders and swapped_prompt is not None else none
+        rows = zip(prompts, completion_ids, label, swapped, responses or none, strict=True)
+        cases = [self._case(*row) for row in rows]
         rewards = criteria_reward(
-            cases, self.provider, normalise=self.config.normalise, clip=self.config.bound, cache=self._cache
+            cases, self.provider, odds=self.config.odds, clip=self.config.bound, cache=self._cache
         )
         if log_metric is not None:
             log_metric("R_appr/with_criteria", _mean([reward.with_criteria for reward in rewards]))
             log_metric("R_appr/without_criteria", _mean([reward.without_criteria for reward in rewards]))
             log_metric("R_appr/unpaid", _mean([float(not case.paid) for case in cases]))
             log_metric("R_appr/seconds", time.perf_counter() - started)
-        size = len(prompts)  # rows in the other order follow those as shown
-        values = [_mean([reward.value for reward in rewards[n::size]]) for n in range(size)]
+        values = [reward.value for reward in rewards]
         if not self.config.permuted:
             return values
-        return permuted([case.with_criteria.prefix for case in cases[:size]], values, trainer_state.global_step)
+        return permuted([case.with_criteria.prefix for case in cases], values, trainer_state.global_step)
 
-    def _case(self, prompt: Prompt, completion: Sequence[int], label: Verdict, bare: Prompt | None) -> CriteriaCase:
-        prefix = tuple(encode_prompt(self.tokenizer, prompt))
+    def _case(
+        self,
+        prompt: Prompt,
+        completion: Sequence[int],
+        label: Verdict,
+        swapped: Prompt | None,
+        responses: Sequence[str] | None,
+    ) -> CriteriaCase:
         text = self.tokenizer.decode(completion, skip_special_tokens=True)
-        paid = isinstance(parse_judgement(text, direct=self.direct), Judgement)
         if self.config.mask:
             suffix = masked_reasoning_ids(self.tokenizer, text, self.tokens)
         else:
-            suffix = reasoning_ids(self.tokenizer, completion, self.tokens, direct=self.direct)
-        without = None
-        if self.config.baseline != "none":
-            own = bare is None or self.config.baseline == "literal"
-            start = prefix if own else tuple(encode_prompt(self.tokenizer, bare or ""))
-            without = VerdictRow(start, self.tokens.marker)
-        return CriteriaCase(VerdictRow(prefix, suffix), without, label, paid)
+            suffix = reasoning_ids(self.tokenizer, completion, self.tokens)
+        shown = self._reading(prompt, suffix)
+        other = None if swapped is None else self._reading(swapped, suffix)
+        return CriteriaCase(*shown, label, self._pays(text, responses), other)
+
+    def _reading(self, prompt: Prompt, suffix: tuple[int, ...]) -> Reading:
+        prefix = tuple(encode_prompt(self.tokenizer, prompt))
+        return Reading(VerdictRow(prefix, suffix), VerdictRow(prefix, self.tokens.marker))
+
+    def _pays(self, text: str, responses: Sequence[str] | None) -> bool:
+        """Whether an output has criteria of its own."""
+        if self.config.gate and not isinstance(parse_judgement(text), Judgement):
+            return False
+        reasoning = before_verdict(text)
+        return self.config.copied >= 1 or all(
+            copied_share(reasoning, response) <= self.config.copied for response in responses or ()
+        )
 
 
 def permuted(prompts: Sequence[tuple[int, ...]], values: Sequence[float], step: int) -> list[float]:
@@ -213,7 +232,7 @@ def permuted(prompts: Sequence[tuple[int, ...]], values: Sequence[float], step: 
     Args:
         prompts: the token ids of each output's prompt; equal ones are a group.
         values: the reward of each output.
-        step: The number of the trainer's step.
+        step: the number of the trainer's step.
     """
     groups: dict[tuple[int, ...], list[int]] = defaultdict(list)
     for place, prompt in enumerate(prompts):

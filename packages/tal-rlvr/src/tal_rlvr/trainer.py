@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import tal_rlvr._training  # noqa: F401  # isort: skip  # before torch: names the missing extra
 from collections.abc import Sequence
 from typing import Any
 
-from trl import GRPOConfig, GRPOTrainer
-
-from tal_rlvr.pairs import OrderedPair
-from tal_rlvr.prompting import PromptConfig
-from tal_rlvr.prompts import render_prompt
+from carb_data.extras import require
+from tal_rlvr.judge_prompts import PromptConfig, render_prompt
+from tal_rlvr.preferences import OrderedPair
 from tal_rlvr.reward_functions import CorrectnessFunction, CriteriaFunction, FormatFunction, RewardConfig
-from tal_rlvr.tokens import is_chat, make_prompt, verdict_tokens
+from tal_rlvr.verdict_tokens import is_chat, make_prompt, verdict_tokens
+
+require("trl", package="tal-rlvr", extra="train")
+from trl import GRPOConfig, GRPOTrainer  # noqa: E402 - the line above names the missing extra
 
 PAPER: dict[str, Any] = {
     "loss_type": "grpo",
@@ -42,16 +42,17 @@ class ThinkAsLocalsTrainer(GRPOTrainer):  # type: ignore[misc]  # TRL is untyped
     """TRL's ``GRPOTrainer`` with R = R_corr + lambda R_appr.
 
     Rows of ``train_dataset`` are those of ``training_rows``. Everything else of TRL works as it does there: LoRA by
-    ``peft_config``, vLLM rollouts by ``use_vllm``, accelerate, DeepSpeed and FSDP by their launchers, resuming by
+    ``peft_config``, vLLM rollouts by ``use_vllm``, evaluation and the best checkpoint by ``eval_strategy`` and
+    ``load_best_model_at_end``, accelerate, DeepSpeed and FSDP by their launchers, resuming by
     ``train(resume_from_checkpoint=...)``.
 
     Args:
         model: folder or hub id (the KL reference is reloaded from it), or a model.
         args: the training arguments, from ``paper_config``.
-        train_dataset: The rows that ``training_rows`` makes.
-        processing_class: The tokenizer that belongs to the model.
+        train_dataset: the rows that ``training_rows`` makes.
+        processing_class: the tokenizer that belongs to the model.
         rewards: the rewards' weights and forms.
-        direct: whether outputs are verdicts without reasoning ; R_appr is then left out.
+        direct: whether outputs are verdicts without reasoning; R_appr is then left out.
 
     Raises:
         CarbError: the tokenizer has no one token for each verdict.
@@ -74,12 +75,13 @@ class ThinkAsLocalsTrainer(GRPOTrainer):  # type: ignore[misc]  # TRL is untyped
         weights = [rewards.correctness_weight]
         self.criteria_function: CriteriaFunction | None = None
         if rewards.criteria_weight > 0 and not direct:
-            self.criteria_function = CriteriaFunction(processing_class, tokens, rewards, direct=direct)
+            self.criteria_function = CriteriaFunction(processing_class, tokens, rewards)
             functions.append(self.criteria_function)
             weights.append(rewards.criteria_weight)
         functions.append(FormatFunction(processing_class, direct=direct))  # measured even where it weighs nothing
         weights.append(rewards.format_weight)
         args.reward_weights = weights
+        self._floor = rewards.floor
         super().__init__(
             model=model,
             reward_funcs=functions,
@@ -91,27 +93,45 @@ class ThinkAsLocalsTrainer(GRPOTrainer):  # type: ignore[misc]  # TRL is untyped
         if self.criteria_function is not None:
             self.criteria_function.bind(self)
 
+    def _calculate_rewards(self, *given: Any) -> Any:
+        """TRL's rewards of all processes, ``(outputs, functions)``; how far advantages are damped is kept beside."""
+        found = super()._calculate_rewards(*given)
+        size = self.num_generations if self.model.training else self.num_generations_eval
+        groups = (found * self.reward_weights.to(found.device)).nansum(dim=1).view(-1, size)
+        spread = groups.std(dim=1) if size > 1 else groups[:, 0] * 0
+        self._damping = ((spread + 1e-4) / (spread.clamp(min=self._floor) + 1e-4)).repeat_interleave(size)
+        return found
+
+    def _generate_and_score_completions(self, inputs: Any) -> Any:
+        """TRL's batch with advantages of ``(R - mean) / (max(std, floor) + 1e-4)``."""
+        out = super()._generate_and_score_completions(inputs)
+        scaled = self.scale_rewards == "group" and self.multi_objective_aggregation == "sum_then_normalize"
+        if scaled and self._floor > 0:
+            own = len(out["advantages"])
+            start = self.accelerator.process_index * own
+            out["advantages"] = out["advantages"] * self._damping[start : start + own]
+        return out
+
 
 def training_rows(
     rows: Sequence[OrderedPair], tokenizer: Any, prompts: PromptConfig, *, direct: bool = False
 ) -> list[dict[str, Any]]:
-    """Rows for ``ThinkAsLocalsTrainer``: ``prompt``, ``bare_prompt`` (asks for a verdict alone), ``swapped_prompt`` and
-    ``swapped_bare_prompt`` (the responses in the other order), and ``label``."""
+    """Rows for ``ThinkAsLocalsTrainer``: ``prompt``, ``swapped_prompt`` (the responses in the other order), ``responses``
+    (both texts as shown) and ``label``."""
     chat = prompts.is_chat(is_chat(tokenizer))
-    out = []
-    for row in rows:
-        think = "direct" if direct else "think"
-        shown, swapped = (row.first, row.second), (row.second, row.first)
-        made: dict[str, Any] = {"label": row.label}
-        for name, form, pair in (
-            ("prompt", think, shown),
-            ("bare_prompt", "direct", shown),
-            ("swapped_prompt", think, swapped),
-            ("swapped_bare_prompt", "direct", swapped),
-        ):
-            messages = render_prompt(
-                row.pair, pair, row.pair.culture, prompts.language, form=form, folder=prompts.folder()
-            )
-            made[name] = make_prompt(tokenizer, messages, chat=chat)
-        out.append(made)
-    return out
+
+    def made(row: OrderedPair, shown: tuple[str, str]) -> Any:
+        messages = render_prompt(
+            row.pair, shown, row.pair.culture, prompts.language, direct=direct, folder=prompts.folder()
+        )
+        return make_prompt(tokenizer, messages, chat=chat)
+
+    return [
+        {
+            "prompt": made(row, (row.first, row.second)),
+            "swapped_prompt": made(row, (row.second, row.first)),
+            "responses": [row.first, row.second],
+            "label": row.label,
+        }
+        for row in rows
+    ]

@@ -6,13 +6,20 @@ import random
 from collections.abc import Sequence
 from functools import cache
 from importlib import resources
+from pathlib import Path
 from typing import Any
 
 from pydantic import Field, TypeAdapter
 
+from carb_data import CarbError
 from carb_data.models import Frozen
-from tal_rlvr.judgement import MARKER, Verdict, write_judgement
-from tal_rlvr.pairs import OrderedPair
+from carb_data.validation import validate
+from tal_rlvr.judgement import MARKER, FormatError, Verdict, parse_judgement, write_judgement
+from tal_rlvr.layouts import read_rows
+from tal_rlvr.preferences import OrderedPair, Pair
+
+Target = tuple[OrderedPair, str]
+"""A pair as it is shown, and the judgement to learn."""
 
 
 class _Phrase(Frozen):
@@ -25,8 +32,12 @@ class _Phrase(Frozen):
 class WarmupConfig(Frozen):
     """Settings of the warm-up. All are ours: the paper's models follow the form as they are."""
 
+    targets: str | None = None
+    """A JSON Lines or Parquet file of judgements to learn, from people or a strong model: ``prompt``, ``first``,
+    ``second`` (the responses as shown), ``judgement``, and ``culture`` and ``language`` where they are known. Without
+    one, targets are made from stock phrases, which teach the form and nothing about a culture."""
     steps: int = Field(default=0, ge=0)
-    """0: no warm-up."""
+    """0: no warm-up, or with ``targets`` once through them."""
     batch_size: int = Field(default=8, ge=1)
     learning_rate: float = Field(default=5e-5, gt=0)
     flipped: float = Field(default=0.1, ge=0, le=0.5)
@@ -38,6 +49,60 @@ class WarmupConfig(Frozen):
     the letter of a text that it has just copied."""
     quote_characters: int = Field(default=24, ge=4)
     """Longest quotation, in characters. It begins with the first word in which the two responses differ."""
+
+    def steps_for(self, targets: int) -> int:
+        """Steps of a warm-up on so many targets of a file; 0 where there is no warm-up."""
+        return self.steps or -(-targets // self.batch_size)
+
+
+class _Row(Frozen):
+    prompt: str
+    first: str
+    second: str
+    judgement: str
+    culture: str = "general"
+    language: str = "en"
+
+
+def read_targets(path: str, *, direct: bool = False) -> list[Target]:
+    """The judgements of a file, each with its pair.
+
+    Args:
+        path: the file; ``WarmupConfig.targets`` says what its rows hold.
+        direct: whether its judgements are verdicts alone.
+
+    Raises:
+        CarbError: the file cannot be read, or a row is no well-formed judgement; the message names the first.
+    """
+    found = []
+    for number, content in enumerate(read_rows(Path(path)), 1):
+        row = validate(_Row, content, f"{path}: row {number} is not valid")
+        judgement = parse_judgement(row.judgement, direct=direct)
+        if isinstance(judgement, FormatError):
+            raise CarbError(f"{path}: row {number} holds no well-formed judgement: {judgement.message}.")
+        chosen, rejected = (row.first, row.second) if judgement.verdict == "A" else (row.second, row.first)
+        pair = Pair(
+            id=f"target-{number}",
+            source_item=f"target:{number}",
+            prompt=row.prompt,
+            chosen=chosen,
+            rejected=rejected,
+            culture=row.culture,
+            language=row.language,
+        )
+        shown = OrderedPair(pair=pair, first=row.first, second=row.second, label=judgement.verdict)
+        found.append((shown, row.judgement.strip()))
+    return found
+
+
+def repeated(targets: Sequence[Target], config: WarmupConfig, *, seed: int) -> list[Target]:
+    """As many targets as the warm-up takes, in new order each time they are gone through."""
+    rng = random.Random(f"{seed}\0targets")
+    wanted = config.steps_for(len(targets)) * config.batch_size
+    drawn: list[Target] = []
+    while targets and len(drawn) < wanted:
+        drawn += rng.sample(list(targets), min(len(targets), wanted - len(drawn)))
+    return drawn
 
 
 @cache
@@ -75,13 +140,12 @@ def _quotation(text: str, other: str, longest: int) -> str:
     return cut or quoted[:longest]
 
 
-def warmup_rows(
-    rows: Sequence[OrderedPair], config: WarmupConfig, *, seed: int, direct: bool = False
-) -> list[tuple[OrderedPair, str]]:
-    """As many targets as the warm-up takes, the pairs repeated in new order where they do not suffice."""
+def warmup_rows(rows: Sequence[OrderedPair], config: WarmupConfig, *, seed: int, direct: bool = False) -> list[Target]:
+    """As many targets of stock phrases as the warm-up takes, the pairs repeated in new order where they do not
+    suffice."""
     rng = random.Random(f"{seed}\0warmup")
     wanted = config.steps * config.batch_size
-    drawn: list[tuple[OrderedPair, str]] = []
+    drawn: list[Target] = []
     while rows and len(drawn) < wanted:
         for row in rng.sample(list(rows), min(len(rows), wanted - len(drawn))):
             verdict = row.label

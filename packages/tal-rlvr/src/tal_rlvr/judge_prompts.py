@@ -1,0 +1,191 @@
+"""The Think-as-Locals prompt: data files filled with a question, two responses and a culture."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from importlib import resources
+from pathlib import Path
+from typing import Any, Literal, Protocol
+
+from carb_data import CarbError, Culture, cultures
+from carb_data.models import Conversation, Frozen, as_text
+from carb_scorers.models.tokens import guarded
+from carb_scorers.templates import fill
+from tal_rlvr.verdicts import MARK, plain
+
+Message = dict[str, str]
+"""A chat message: ``role`` and ``content``."""
+
+Prompt = str | list[Message]
+"""As trainers take it: chat messages, or plain text for a base model."""
+
+GENERAL = "general"
+"""The culture of pairs that are about no culture."""
+
+QUOTE = "> "
+"""Before every line of a response, so that no response can pretend to be another part of the prompt."""
+
+
+class PromptConfig(Frozen):
+    """The choice of prompt; kept beside a trained model in ``think.json``, since the model must be asked as it was."""
+
+    language: str = "en"
+    """Language of the instructions: a BCP 47 tag, or ``item`` for each item's own."""
+    style: str = "full"
+    """``full``: states the form, for any model. ``compact``: short, for a model warmed up on the form (English).
+    Otherwise a folder with prompts of your own."""
+    chat: Literal["auto", "yes", "no"] = "auto"
+    """Use the tokenizer's chat template: ``auto`` where there is one; ``no`` gives plain text, as for base models."""
+
+    def folder(self) -> Path:
+        """The folder of the prompt files."""
+        if self.style == "full":
+            return prompt_folder()
+        return prompt_folder() / "compact" if self.style == "compact" else Path(self.style)
+
+    def is_chat(self, has_template: bool) -> bool:
+        """Whether the chat template is used."""
+        return has_template if self.chat == "auto" else self.chat == "yes"
+
+
+class HasPrompt(Protocol):
+    """A ``BonSet``, a ``ScoreRequest``, or anything else with a question and its language."""
+
+    @property
+    def prompt(self) -> str | Conversation: ...
+    @property
+    def language(self) -> str: ...
+
+
+class HasText(Protocol):
+    """A ``Response``, a ``Candidate``, or anything else with a text."""
+
+    @property
+    def text(self) -> str: ...
+
+
+def prompt_folder() -> Path:
+    """The folder of the shipped prompts: ``LANGUAGE.jinja``, and ``general-LANGUAGE.jinja`` for pairs of no culture."""
+    return Path(str(resources.files("tal_rlvr") / "prompts"))
+
+
+def prompt_languages(folder: Path | None = None) -> list[str]:
+    """Languages in which there is a prompt."""
+    names = (path.stem for path in (folder or prompt_folder()).glob("*.jinja"))
+    return sorted(name for name in names if not name.startswith(f"{GENERAL}-"))
+
+
+def render_prompt(
+    item: HasPrompt | str,
+    pair: Sequence[HasText | str],
+    culture: str | Culture,
+    language: str = "en",
+    *,
+    direct: bool = False,
+    folder: Path | None = None,
+) -> list[Message]:
+    """Chat messages that ask a model to think as a local of a culture and to judge two responses.
+
+    Args:
+        item: the question: text, or an object with ``prompt`` and ``language``.
+        pair: the two responses in presented order, A first.
+        culture: id in the registry, a ``Culture``, or a name as it is to stand in the prompt. ``general`` stands for no
+            culture: the prompt then asks which response serves better (``general-LANGUAGE.jinja``, else English).
+        language: BCP 47 tag of the instructions' language, or ``"item"`` for the item's own; where there is no prompt
+            in an item's own language, the instructions are English.
+        direct: whether to ask for a verdict alone, without criteria and assessment.
+        folder: prompts to use instead of the shipped ones, in files of the same names.
+
+    Returns:
+        One user message. Base models take ``render_plain`` of it.
+
+    Raises:
+        CarbError: not two responses, or no prompt in that language.
+    """
+    if isinstance(pair, str) or len(pair) != 2:
+        raise CarbError("render_prompt judges a pair: give exactly two responses, in presented order.")
+    question = item if isinstance(item, str) else as_text(item.prompt)
+    place = folder or prompt_folder()
+    if language == "item":
+        if isinstance(item, str):
+            raise CarbError("language='item' needs an item that names its language; name the language instead.")
+        has_own = culture == GENERAL or _find("", item.language, place) is not None
+        language = item.language if has_own else "en"
+    first, second = (_quoted(entry if isinstance(entry, str) else entry.text) for entry in pair)
+    path = _general(language, place) if culture == GENERAL else _file(language, place)
+    fields = {"prompt": _quoted(question), "first": first, "second": second, "culture": _name(culture)}
+    text = fill(path.read_text(encoding="utf-8"), {**fields, "direct": direct}, f"Prompt '{path}'")
+    return [{"role": "user", "content": text.strip()}]
+
+
+CUE = "\nAnswer:\n"
+"""What a base model goes on from."""
+
+
+def render_plain(messages: Sequence[Message]) -> str:
+    """The messages as text for a base model, up to the place where the judgement begins."""
+    return "".join(f"{message['content']}\n" for message in messages) + CUE
+
+
+def example_fields() -> frozenset[str]:
+    """Names and reasons of the criteria that the shipped prompts show as an example, in small letters.
+
+    A model that copies them names no criterion of its own.
+    """
+    lines = (line for path in prompt_folder().glob("*.jinja") for line in path.read_text(encoding="utf-8").splitlines())
+    rows = (line[2:].split("|") for line in lines if line.startswith("- ") and line.count("|") == 3)
+    return frozenset(field.strip().casefold() for row in rows for field in row[:2])
+
+
+def guard(messages: Sequence[Message], tokenizer: Any) -> list[Message]:
+    """The messages with every control token of the tokenizer broken up by a space.
+
+    A response that holds ``<|im_end|>`` could otherwise end the user's turn and speak for the judge.
+    """
+    texts = guarded(tokenizer, [message["content"] for message in messages])
+    return [{**message, "content": text} for message, text in zip(messages, texts, strict=True)]
+
+
+def holds_verdict(prompt: Prompt) -> bool:
+    """Whether a question or response in a rendered prompt holds a verdict's marker, which a judge might copy."""
+    texts = [prompt] if isinstance(prompt, str) else [message["content"] for message in prompt]
+    return any(line.startswith(QUOTE) and MARK.search(plain(line)) for text in texts for line in text.splitlines())
+
+
+def _quoted(text: str) -> str:
+    return "\n".join(QUOTE + line for line in text.splitlines() or [""])
+
+
+def _name(culture: str | Culture) -> str:
+    if isinstance(culture, Culture):
+        return culture.name
+    return cultures[culture].name if culture in cultures else culture
+
+
+def _general(language: str, folder: Path) -> Path:
+    """The prompt for a pair of no culture: of the folder or shipped, in the language or in English."""
+    found = (
+        _find(f"{GENERAL}-", tag, place)
+        for place in (folder, prompt_folder())
+        for tag in dict.fromkeys((language, "en"))
+    )
+    return next(path for path in found if path is not None)
+
+
+def _file(language: str, folder: Path) -> Path:
+    path = _find("", language, folder)
+    if path is not None:
+        return path
+    raise CarbError(
+        f"There is no prompt in the language '{language}' (there is: {', '.join(prompt_languages(folder)) or 'none'}). "
+        f"Use language='en', or put a file {language}.jinja into a folder of your own and name that folder."
+    )
+
+
+def _find(start: str, tag: str, folder: Path) -> Path | None:
+    while tag:
+        path = folder / f"{start}{tag}.jinja"
+        if path.is_file():
+            return path
+        tag = tag.rpartition("-")[0]  # zh-Hans falls back to zh
+    return None

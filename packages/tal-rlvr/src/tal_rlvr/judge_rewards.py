@@ -1,0 +1,241 @@
+"""The rewards of Think-as-Locals as pure functions: R_corr, R_appr, and R = R_corr + lambda R_appr."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Hashable, Sequence
+from typing import NamedTuple, Protocol
+
+from carb_data import CarbError
+from tal_rlvr.judgement import FormatError, Judgement, Verdict, check_label, parse_judgement
+
+CLIP = 0.5
+"""Default bound on the absolute value of R_appr, in nats, so that it weighs no more than half of R_corr."""
+
+OTHER: dict[Verdict, Verdict] = {"A": "B", "B": "A"}
+
+
+def correctness_reward(
+    judgements: Sequence[Judgement | FormatError | str], labels: Sequence[Verdict], *, direct: bool = False
+) -> list[float]:
+    """R_corr of Think-as-Locals: +1 where the verdict is the label, -1 otherwise (Zhang et al. 2025, section 5).
+
+    The verdict of an output without form counts as well (``FormatError.verdict``): form is measured apart.
+
+    Args:
+        judgements: parsed outputs, or the outputs' texts.
+        labels: the right response of each pair, in presented order.
+        direct: whether outputs hold a verdict alone, without criteria; ``parse_judgement`` explains both forms.
+
+    Returns:
+        +1.0 or -1.0 for each; an output whose verdict cannot be read counts as wrong.
+
+    Raises:
+        ValueError: the two differ in length.
+        CarbError: a label is neither ``A`` nor ``B``.
+    """
+    rewards = []
+    for number, (given, label) in enumerate(zip(judgements, labels, strict=True), 1):
+        check_label(label, number)
+        judgement = parse_judgement(given, direct=direct) if isinstance(given, str) else given
+        rewards.append(1.0 if judgement.verdict == label else -1.0)
+    return rewards
+
+
+def format_reward(judgements: Sequence[Judgement | FormatError]) -> list[float]:
+    """1 for a well-formed judgement, 0 otherwise. Not in the paper."""
+    return [1.0 if isinstance(judgement, Judgement) else 0.0 for judgement in judgements]
+
+
+class VerdictRow(NamedTuple):
+    """Token ids up to where a verdict's letter stands, in two parts. Rows of one prompt share their prefix."""
+
+    prefix: tuple[int, ...]
+    suffix: tuple[int, ...]
+
+
+class VerdictLogprobs(Protocol):
+    """A source of verdict log-probabilities; see ``tal_rlvr.verdict_logprobs`` for transformers and trainers."""
+
+    def __call__(self, rows: Sequence[VerdictRow]) -> list[tuple[float, float]]:
+        """Natural log-probabilities of the verdicts A and B after each row, over the whole vocabulary."""
+        ...
+
+
+class Reading(NamedTuple):
+    """One output of the judge, behind its question with the responses in one order."""
+
+    with_criteria: VerdictRow
+    """Question, responses, z."""
+    without_criteria: VerdictRow
+    """Question and responses alone."""
+
+
+class CriteriaCase(NamedTuple):
+    """One output of the judge, ready to be measured."""
+
+    with_criteria: VerdictRow
+    """Question, responses, z."""
+    without_criteria: VerdictRow
+    """Question and responses alone."""
+    label: Verdict
+    paid: bool = True
+    """False where the output's criteria count as none: it earns an R_appr of 0."""
+    swapped: Reading | None = None
+    """The same output behind the question with the responses in the other order, where the label is the other one."""
+
+
+class Appropriateness(NamedTuple):
+    """R_appr and its two terms, natural logarithms, each averaged over the orders that were measured."""
+
+    value: float
+    with_criteria: float
+    """The label's log-odds, or its log-probability, after q, y1, y2 and z."""
+    without_criteria: float
+    """The same after q, y1 and y2."""
+
+
+class BaselineCache:
+    """z-free terms by question and order, while the policy that they belong to is current."""
+
+    def __init__(self) -> None:
+        self._version: Hashable = None
+        self._values: dict[VerdictRow, tuple[float, float]] = {}
+
+    def use(self, version: Hashable) -> None:
+        """Forget everything when ``version`` (of the policy) is another one than before."""
+        if version != self._version:
+            self._version = version
+            self._values.clear()
+
+    def missing(self, rows: Sequence[VerdictRow]) -> list[VerdictRow]:
+        """Distinct rows that are not there yet, in order."""
+        return [row for row in dict.fromkeys(rows) if row not in self._values]
+
+    def add(self, rows: Sequence[VerdictRow], values: Sequence[tuple[float, float]]) -> None:
+        """Keep the log-probabilities of A and B of each row."""
+        self._values.update(zip(rows, values, strict=True))
+
+    def __getitem__(self, row: VerdictRow) -> tuple[float, float]:
+        return self._values[row]
+
+
+def criteria_reward(
+    cases: Sequence[CriteriaCase],
+    provider: VerdictLogprobs,
+    *,
+    odds: bool = True,
+    clip: float | None = CLIP,
+    cache: BaselineCache | None = None,
+) -> list[Appropriateness]:
+    """R_appr of Think-as-Locals (Zhang et al. 2025, section 5), by teacher forcing on the verdict's token.
+
+    The paper's form (``odds=False, clip=None``, cases without ``swapped``) is
+    ``log pi(j | q, y1, y2, z) - log pi(j | q, y1, y2)`` with j the true verdict, over the whole vocabulary. It pays
+    three things beside criteria: writing the format, since the z-free term is low where a verdict is not expected;
+    text that moves the reader towards even, since a logarithm gains more on one order than it loses on the other; and
+    codes for a verdict. The default takes the log-odds of the true verdict against the other, averages them over both
+    orders, subtracts, and clips once. What says nothing about the responses, in whatever code or language, then earns 0
+    in expectation; what points to the true one gains as much as what points to the other loses.
+
+    Args:
+        cases: the outputs to measure, each with its prompt and its right verdict.
+        provider: the provider of log-probabilities; it is called once, with the z-free rows that are not cached
+            followed by the rows with criteria.
+        odds: whether to measure log-odds of the two verdicts instead of a log-probability over the vocabulary.
+        clip: bound on the absolute value, in nats; null means no bound.
+        cache: the cache that keeps z-free terms between calls (``BaselineCache``).
+
+    Returns:
+        One per case; the value of a case that is not ``paid`` is 0.
+
+    Raises:
+        CarbError: a log-probability is NaN or infinity, or R_appr is no finite number. A probability of exactly 0 (a
+            log-probability of minus infinity) on one side alone earns the clip.
+    """
+    if clip is not None and not clip > 0:
+        raise ValueError(f"clip must be above 0, got {clip}")
+    known = BaselineCache() if cache is None else cache
+    readings = [_readings(case) for case in cases]
+    flat = [reading for both in readings for reading, _ in both]
+    new = known.missing([reading.without_criteria for reading in flat])
+    values = provider([*new, *(reading.with_criteria for reading in flat)])
+    known.add(new, values[: len(new)])
+    found = iter(values[len(new) :])
+    rewards = []
+    for number, (case, both) in enumerate(zip(cases, readings, strict=True), 1):
+        check_label(case.label, number)
+        given, bare = [], []
+        for reading, label in both:
+            pair, base = next(found), known[reading.without_criteria]
+            _check_numbers(pair, base, number)
+            given.append(_term(pair, label, odds=odds))
+            bare.append(_term(base, label, odds=odds))
+        terms = sum(given) / len(given), sum(bare) / len(bare)
+        value = _bounded(terms[0] - terms[1], clip, f"R_appr of case {number}")
+        rewards.append(Appropriateness(value if case.paid else 0.0, *terms))
+    return rewards
+
+
+def _readings(case: CriteriaCase) -> list[tuple[Reading, Verdict]]:
+    shown = Reading(case.with_criteria, case.without_criteria)
+    return [(shown, case.label), *([] if case.swapped is None else [(case.swapped, OTHER.get(case.label, case.label))])]
+
+
+def _check_numbers(pair: tuple[float, float], base: tuple[float, float], number: int) -> None:
+    if not all(one < math.inf for one in (*pair, *base)):  # NaN is not below it either
+        raise CarbError(
+            f"R_appr of case {number}: the log-probabilities of A and B are {pair} with the criteria and {base} "
+            "without. The model or its provider is broken: look for NaN in its weights and logits."
+        )
+
+
+def _term(pair: tuple[float, float], label: Verdict, *, odds: bool) -> float:
+    own, other = pair if label == "A" else pair[::-1]
+    return own - other if odds else own
+
+
+def label_logprob(pair: tuple[float, float], label: Verdict) -> float:
+    """Natural log-probability of the label over the two verdicts."""
+    own, other = pair if label == "A" else pair[::-1]
+    # log(p / (p + q)) = -log(1 + exp(log q - log p)), stable on both sides
+    gap = other - own
+    return -gap - math.log1p(math.exp(-gap)) if gap > 0 else -math.log1p(math.exp(gap))
+
+
+def _bounded(value: float, clip: float | None, what: str) -> float:
+    """The value within the clip. ``max(-clip, min(clip, nan))`` is the clip, so NaN is refused before."""
+    bounded = value if clip is None or math.isnan(value) else max(-clip, min(clip, value))
+    if not math.isfinite(bounded):
+        hint = "It cannot be a reward." if math.isnan(value) else "Give a clip, which bounds it."
+        raise CarbError(f"{what} is {value}. {hint}")
+    return bounded
+
+
+def total_reward(
+    correctness: Sequence[float],
+    criteria: Sequence[float | Appropriateness],
+    *,
+    weight: float = 1.0,
+    formats: Sequence[float] | None = None,
+    format_weight: float = 0.0,
+) -> list[float]:
+    """R = R_corr + lambda * R_appr (Zhang et al. 2025, section 5), with an optional reward of form.
+
+    Args:
+        correctness: R_corr of each output.
+        criteria: R_appr of each output.
+        weight: lambda. The paper's value is not known to us; 1 is ours.
+        formats: ``format_reward`` of each output; needed when ``format_weight`` is not 0.
+        format_weight: the weight of the format reward; off (0) by default, as in the paper.
+
+    Raises:
+        ValueError: lengths differ.
+        CarbError: a reward is NaN or infinite.
+    """
+    values = [entry.value if isinstance(entry, Appropriateness) else entry for entry in criteria]
+    extra = [0.0] * len(values) if formats is None or format_weight == 0 else list(formats)
+    return [
+        _bounded(right + weight * value + format_weight * form, None, f"R of output {number}")
+        for number, (right, value, form) in enumerate(zip(correctness, values, extra, strict=True), 1)
+    ]

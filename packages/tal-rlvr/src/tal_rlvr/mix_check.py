@@ -1,0 +1,81 @@
+"""Proof that no test item, nor a near-duplicate of one, is in training: ``carb_data``'s check on preference pairs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from carb_data import BonSet, Provenance, Response, Role, check_contamination, load
+from carb_data.models import Frozen
+from tal_rlvr.mix import Parts
+from tal_rlvr.preferences import Pair
+
+
+class Found(Frozen):
+    """A training pair that repeats something of an evaluation item."""
+
+    train: str
+    """Id of the pair."""
+    test: str | None
+    """Id of the evaluation item; this and the rest are null where another pair is stronger evidence of the same
+    text."""
+    kind: str | None
+    """``source``, ``exact`` or ``near``, see ``carb_data.overlap``."""
+    field: str | None
+    similarity: float | None
+
+
+class MixReport(Frozen):
+    """What of the evaluation data is in the training pairs."""
+
+    train_pairs: int
+    held_out_pairs: int
+    evaluation_sets: tuple[str, ...]
+    evaluation_items: int
+    """Held-out pairs and sets of ``evaluation_sets`` that were looked for."""
+    threshold: float
+    found: tuple[Found, ...]
+    """Every training pair with an overlap, once."""
+
+
+def report_contamination(parts: Parts, evaluation_sets: Sequence[str] = ()) -> MixReport:
+    """Look for the held-out pairs and the items of evaluation sets in the training pairs, in one pass."""
+    test = [*_sets([*parts.held_out, *parts.dev]), *(item for name in evaluation_sets for item in load(name))]
+    report = check_contamination(_sets(parts.train), test)
+    strongest = {overlap.train_position: overlap for overlap in report.overlaps}
+    found = []
+    for place in report.train_positions:
+        hit, pair = strongest.get(place), parts.train[place]
+        if hit is None:
+            found.append(Found(train=pair.id, test=None, kind=None, field=None, similarity=None))
+        else:
+            found.append(Found(train=pair.id, test=hit.item_id, kind=hit.kind, field=hit.field, similarity=hit.score))
+    return MixReport(
+        train_pairs=len(parts.train),
+        held_out_pairs=len(parts.held_out) + len(parts.dev),
+        evaluation_sets=tuple(evaluation_sets),
+        evaluation_items=len(test),
+        threshold=report.threshold,
+        found=tuple(found),
+    )
+
+
+def _sets(pairs: Sequence[Pair]) -> list[BonSet]:
+    """Pairs as sets, which is how the check knows their source items."""
+    return [
+        BonSet.model_construct(
+            id=pair.id,
+            culture="general",
+            domain="commonsense",
+            language=pair.language,
+            prompt=pair.prompt,
+            responses=tuple(
+                Response.model_construct(id=role.value, text=text, role=role, language=pair.language)
+                for role, text in ((Role.CHOSEN, pair.chosen), (Role.REJECTED, pair.rejected))
+            ),
+            perturbed=(),
+            provenance=Provenance.model_construct(
+                source=pair.source_item.partition(":")[0], source_id=pair.source_item.partition(":")[2]
+            ),
+        )
+        for pair in pairs
+    ]

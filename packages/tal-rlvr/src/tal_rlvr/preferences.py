@@ -1,0 +1,56 @@
+"""Preference pairs, and those that sets give."""
+
+from __future__ import annotations
+
+from carb_data import BonSet
+from carb_data.models import Frozen
+from tal_rlvr.judgement import Verdict
+
+
+class Pair(Frozen):
+    """One question with a better and a worse response."""
+
+    id: str
+    source_item: str
+    """What a split must not divide."""
+    prompt: str
+    chosen: str
+    rejected: str
+    culture: str
+    """Id in the registry, or a name; ``general`` where the source knows none."""
+    language: str
+    domain: str | None = None
+
+
+class OrderedPair(Frozen):
+    """A pair as it is shown: which response is A, and which verdict is right."""
+
+    pair: Pair
+    first: str
+    second: str
+    label: Verdict
+
+
+def both_orders(pair: Pair) -> tuple[OrderedPair, OrderedPair]:
+    """The pair with the better response first, and second: trained on both, position carries no signal."""
+    return (
+        OrderedPair(pair=pair, first=pair.chosen, second=pair.rejected, label="A"),
+        OrderedPair(pair=pair, first=pair.rejected, second=pair.chosen, label="B"),
+    )
+
+
+def pairs_from_set(item: BonSet) -> list[Pair]:
+    """One pair per rejected response."""
+    return [
+        Pair(
+            id=f"{item.id}/{rejected.id}",
+            source_item=item.source_item,
+            prompt=item.prompt_text,
+            chosen=item.chosen.text,
+            rejected=rejected.text,
+            culture=item.culture,
+            language=item.language,
+            domain=str(item.domain),
+        )
+        for rejected in item.rejected
+    ]

@@ -1,0 +1,204 @@
+"""Think-as-Locals as a form of judging: criteria, then a verdict, over pairs of candidates and any backend."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any, Literal, NamedTuple
+
+from pydantic import Field
+
+from carb_data.models import Frozen, as_text
+from carb_data.validation import read_file
+from carb_scorers import Candidate, ScoreError, Scorer, ScoreRequest, ScorerSpec
+from carb_scorers.judge import Ask, Form, JudgeScorer, Read, among_labels, pair_strengths, pairwise_asks
+from carb_scorers.models import Failure, Generation, LanguageModel, Prompt, Turns, Watch, Writing
+from carb_scorers.models.protocol import LANGUAGE_MODELS, read_backend_options
+from carb_scorers.scorer import UNKNOWN
+from tal_rlvr.judge_prompts import CUE, GENERAL, PromptConfig, render_prompt
+from tal_rlvr.judgement import MARKER, VERDICTS, FormatError, parse_judgement
+
+THINK = "think.json"
+
+
+class ThinkSettings(Frozen):
+    """``think.json``, which training writes beside a model."""
+
+    prompts: PromptConfig = PromptConfig()
+    direct: bool = False
+    max_new_tokens: int = Field(default=512, ge=1)
+
+
+class ThinkOptions(Frozen):
+    """Options of ``think:MODEL``, besides those of its backend; what is not given is taken from ``think.json``."""
+
+    backend: str = "hf"
+    read: Literal["logprob", "verdict"] = "logprob"
+    """``logprob``: a pair counts by the verdict's probability after the criteria; ``verdict``: by the verdict."""
+    orders: Literal["one", "both"] = "both"
+    """Each pair is shown in both orders, or only as given."""
+    max_new_tokens: int | None = Field(default=None, ge=1)
+    """Longest judgement, in tokens. Default: what the model was trained with, or 512."""
+    language: str | None = None
+    """Language of the instructions, or ``item``: each item's own. Default: what the model was trained with."""
+    style: str | None = None
+    """``full``, ``compact``, or a folder of prompts. Default: what the model was trained with."""
+    chat: Literal["auto", "yes", "no"] | None = None
+    """Whether the chat template is used; ``auto``: where there is one. Default: what the model was trained with."""
+
+
+def think_form(settings: ThinkSettings, options: ThinkOptions) -> Form:
+    """Pairs, judged as the model was trained to. An output that is not a judgement is left out; an item fails where a
+    pair has no judgement in any order."""
+
+    def asks(request: ScoreRequest) -> list[Ask]:
+        return pairwise_asks(request, partial(_ask, settings), orders=options.orders)
+
+    return Form(asks, partial(_read, settings, reads=options.read == "logprob"), pair_strengths)
+
+
+def _ask(settings: ThinkSettings, request: ScoreRequest, first: Candidate, second: Candidate) -> Ask:
+    shown = (first.text, second.text)
+    culture = GENERAL if request.culture == UNKNOWN else request.culture
+    prompt = judge_prompt(settings, as_text(request.prompt), shown, culture, request.language)
+    return Ask((first.id, second.id), prompt, VERDICTS, note=f"A = {first.id}, B = {second.id}\n")
+
+
+class _Question(NamedTuple):
+    prompt: str
+    language: str
+
+
+def judge_prompt(settings: ThinkSettings, question: str, shown: tuple[str, str], culture: str, language: str) -> Prompt:
+    """What the judge is asked about a pair; its token ids are those that it is trained on.
+
+    Args:
+        settings: the choice of prompt.
+        question: the item's question.
+        shown: the two responses in presented order, A first.
+        culture: the id of the item's culture, or a name as it is to stand in the prompt.
+        language: BCP 47 tag of the item's language.
+    """
+    prompts = settings.prompts
+
+    def turns(text: str) -> Turns:
+        item = _Question(text, language)
+        (message,) = render_prompt(
+            item, shown, culture, prompts.language, direct=settings.direct, folder=prompts.folder()
+        )
+        return ({"role": "user", "content": message["content"]},)
+
+    return Prompt(turns(question), cue=f"\n{CUE}", question=question, with_question=turns, bare=True)
+
+
+async def _read(
+    settings: ThinkSettings, model: LanguageModel, asks: Sequence[Ask], *, reads: bool
+) -> list[Read | Failure]:
+    found = await model.generate(
+        [ask.prompt for ask in asks],
+        Writing(settings.max_new_tokens, watch=Watch(after=MARKER, words=VERDICTS) if reads else None),
+    )
+    return [one if isinstance(one, Failure) else _judged(one, direct=settings.direct, reads=reads) for one in found]
+
+
+def _judged(written: Generation, *, direct: bool, reads: bool) -> Read | Failure:
+    judgement = parse_judgement(written.text, direct=direct)
+    if isinstance(judgement, FormatError):
+        return Failure(ScoreError(kind="parse", message=f"no judgement: {judgement.message}"), written.usage)
+    values = tuple(float(judgement.verdict == letter) for letter in VERDICTS)
+    if reads:
+        if written.choices is None:
+            message = f"the probabilities of the verdict behind '{MARKER}' are not known"
+            return Failure(ScoreError(kind="logprobs", message=message), written.usage)
+        logprobs = among_labels(written.choices, VERDICTS)
+        if isinstance(logprobs, Failure):
+            return Failure(logprobs.error, written.usage)
+        values = tuple(math.exp(logprobs[letter]) for letter in VERDICTS)
+    return Read(values, written.usage, written.text.strip())
+
+
+def read_think_settings(target: str) -> ThinkSettings:
+    """``think.json`` beside a model, or the defaults where there is none.
+
+    Raises:
+        CarbError: the file is broken.
+    """
+    path = Path(target).expanduser() / THINK
+    if not path.is_file():
+        return ThinkSettings()
+    return read_file(ThinkSettings, path, "form of a judge", "Remove it, or train again to write it.")
+
+
+def open_think(name: str, target: str, options: Mapping[str, str]) -> Scorer:
+    """Open ``think:MODEL``: a model trained by ``carb train``, or any language model that follows the form.
+
+    Raises:
+        CarbError: an option is wrong, or the model cannot be opened.
+    """
+    settings = read_think_settings(target)
+    prompts = {key: options[key] for key in ("language", "style", "chat") if key in options}
+    changed = {"max_new_tokens": options["max_new_tokens"]} if "max_new_tokens" in options else {}
+    read_backend_options(ThinkOptions, LANGUAGE_MODELS, name, options)  # says what is wrong with one
+    settings = ThinkSettings.model_validate(
+        {**settings.model_dump(), "prompts": {**settings.prompts.model_dump(), **prompts}, **changed}
+    )
+    return open_with(name, target, options, settings)
+
+
+def open_with(name: str, target: str, options: Mapping[str, str], settings: ThinkSettings) -> Scorer:
+    """Open a model under these settings, whatever lies beside it.
+
+    Args:
+        name: The name of the scorer.
+        target: the model: a folder or a hub id.
+        options: options of ``ThinkOptions`` and of the backend.
+        settings: the prompts, and how long a judgement may be.
+    """
+    model, read = open_judge(name, target, options, settings)
+    spec = ScorerSpec(
+        name=name,
+        kind="think",
+        model=target,
+        revision=model.revision,
+        parameters={**read.model_dump(mode="json", exclude={"revision"}), **settings.model_dump(mode="json")},
+        comparative=True,
+        in_flight=model.in_flight or (1 if read.backend == "hf" else None),  # here an item takes seconds, and is kept
+    )
+    return JudgeScorer(spec, model, think_form(settings, read))
+
+
+def open_judge(
+    name: str, target: str, options: Mapping[str, str], settings: ThinkSettings
+) -> tuple[LanguageModel, ThinkOptions]:
+    """Open the language model of a judge on the backend that the options name.
+
+    Args:
+        name: the name that stands in messages.
+        target: the model: a folder or a hub id.
+        options: options of ``ThinkOptions`` and of the backend.
+        settings: the choice of prompt.
+
+    Raises:
+        CarbError: an option is wrong, or the model cannot be opened.
+    """
+    plain: dict[str, str] = {}
+    if settings.prompts.chat == "no":  # a server applies its own template to every chat
+        plain = {"api": "completions"} if options.get("backend") == "openai" else {"chat_template": "none"}
+    read, kind = read_backend_options(ThinkOptions, LANGUAGE_MODELS, name, {**plain, **options})
+    return kind.open(target, read), read
+
+
+def judge_as_scorer(checkpoint: str | Path, *, name: str | None = None, **options: Any) -> Scorer:
+    """A trained Think-as-Locals model as a scorer like any other.
+
+    Args:
+        checkpoint: folder of the model (``result.model`` of a run), or a hub id.
+        name: the scorer's name in tables; null means ``think:CHECKPOINT``.
+        options: options by name; ``ThinkOptions`` explains each.
+
+    Raises:
+        CarbError: the model or an option is not usable.
+    """
+    return open_think(name or f"think:{checkpoint}", str(checkpoint), {key: str(v) for key, v in options.items()})

@@ -1,0 +1,146 @@
+"""The configuration of a training run: one TOML file, presets."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from importlib import resources
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import BaseModel, Field, field_validator
+
+from carb_data import CarbError
+from carb_data.journal import write_whole
+from carb_data.models import Frozen
+from carb_data.validation import parse_file, validate
+from tal_rlvr.judge_prompts import PromptConfig
+from tal_rlvr.mix import TrainingMix
+from tal_rlvr.reward_functions import PAPER_REWARDS, RewardConfig
+from tal_rlvr.think import ThinkSettings
+from tal_rlvr.warmup import WarmupConfig
+
+OnLog = Callable[[str, int, Mapping[str, float]], None]
+"""``(stage, step, values)``: called in the main process whenever a trainer logs."""
+OnNote = Callable[[str], object]
+"""Called in the main process with a sentence that a user should read, such as how many pairs are left out."""
+
+
+class LoraSettings(Frozen):
+    """Low-rank adapters (Hu et al. 2021) in place of full tuning."""
+
+    r: int = Field(default=16, ge=1)
+    alpha: int = Field(default=32, ge=1)
+    dropout: float = Field(default=0.0, ge=0, lt=1)
+    target_modules: str | tuple[str, ...] = "all-linear"
+
+
+class EvaluationConfig(Frozen):
+    """The evaluation before and after training, on pairs held out of every source."""
+
+    backend: Literal["hf", "vllm", "openai"] = "hf"
+    """Where the saved judges are asked. A server of ``openai`` must serve each under the name of its folder."""
+    options: dict[str, str] = Field(default={})
+    """Options of the backend as in ``think:MODEL``, such as ``url``. All values are strings."""
+    decoding: tuple[Literal["greedy", "sample"], ...] = ("greedy",)
+    before: Literal["warmup", "both"] = "warmup"
+    """``both`` evaluates the model as it came, too."""
+    sets: tuple[str, ...] = ()
+    """Evaluation sets (as ``carb_data.load`` takes them) that no training pair may come from."""
+    on_contamination: Literal["stop", "drop"] = "stop"
+    """``drop`` leaves the pairs out that were found, and says so in the report."""
+
+
+class TrainConfig(Frozen):
+    """Everything that a run needs; ``load_config`` reads it from TOML."""
+
+    model: str
+    """Folder or hub id."""
+    revision: str | None = None
+    """Commit, tag or branch of ``model`` on the hub; null means the newest."""
+    dtype: Literal["float32", "bfloat16"] = "float32"
+    """Of the weights in training. Every evaluation reads them in bfloat16 on a GPU and in float32 on a CPU."""
+    out: Path
+    """Folder for the checkpoints, the trained model and the reports."""
+    seed: int = 0
+    mix: TrainingMix
+    prompts: PromptConfig = PromptConfig()
+    warmup: WarmupConfig = WarmupConfig()
+    rewards: RewardConfig = RewardConfig()
+    """The rewards, or ``"paper"`` for ``PAPER_REWARDS``."""
+    lora: LoraSettings | None = None
+    evaluation: EvaluationConfig = EvaluationConfig()
+    direct: bool = False
+    """Whether outputs are verdicts without reasoning; R is then R_corr alone."""
+    max_new_tokens: int = Field(default=512, ge=8)
+    """Longest judgement, in tokens."""
+    max_prompt_tokens: int | None = Field(default=None, ge=1)
+    """Pairs with a longer prompt are left out, and counted. Default: the model's context less ``max_new_tokens``; a run
+    is refused where fewer than 90% of the training pairs fit that."""
+    grpo: dict[str, Any] = Field(default={})
+    """Settings of TRL's ``GRPOConfig`` over the paper's objective (``tal_rlvr.trainer.PAPER``). With ``max_steps = 0``
+    the run ends after the warm-up: supervised training alone."""
+
+    @field_validator("rewards", mode="before")
+    @classmethod
+    def _paper(cls, value: Any) -> Any:
+        return PAPER_REWARDS if value == "paper" else value
+
+    def loading(self, model: str | Path) -> dict[str, Any]:
+        """How transformers loads one of the run's models for training."""
+        own = {"revision": self.revision} if self.revision is not None and str(model) == self.model else {}
+        return {"dtype": self.dtype, **own}
+
+    @property
+    def judge(self) -> ThinkSettings:
+        """How the judge is asked; ``think.json`` keeps it beside the trained model."""
+        return ThinkSettings(prompts=self.prompts, direct=self.direct, max_new_tokens=self.max_new_tokens)
+
+    def backend_options(self, model: str) -> dict[str, str]:
+        """Options of ``think:`` for the evaluation of one of the run's models."""
+        backend, own = self.evaluation.backend, {}
+        if self.revision is not None and model == self.model and backend != "openai":
+            own["revision"] = self.revision
+        return {"backend": backend, **own, **self.evaluation.options}
+
+
+def presets() -> list[str]:
+    """Names of the shipped presets."""
+    folder = resources.files("tal_rlvr") / "presets"
+    return sorted(entry.name.removesuffix(".toml") for entry in folder.iterdir() if entry.name.endswith(".toml"))
+
+
+def load_config(name_or_path: str | Path, overrides: Mapping[str, Any] | None = None) -> TrainConfig:
+    """Read a preset by name, or a TOML file. A file may begin with ``preset = "NAME"`` and change what it names.
+
+    Args:
+        name_or_path: ``demo-cpu``, ..., or a path.
+        overrides: the values that replace those of the file, nested in the same way.
+
+    Raises:
+        CarbError: no such preset or file, or a value is wrong; all wrong values are named.
+    """
+    values = _merge(_read(str(name_or_path)), overrides or {})
+    return validate(TrainConfig, values, f"The training configuration {name_or_path} is not valid")
+
+
+def write_json(path: Path, content: BaseModel) -> None:
+    """Write a model as JSON, whole or not at all."""
+    write_whole(path, content.model_dump_json(indent=1) + "\n")
+
+
+def _read(name: str) -> dict[str, Any]:
+    """The values of a preset or a file, over those of the preset that it names."""
+    shipped = resources.files("tal_rlvr") / "presets" / f"{name}.toml"
+    if name not in presets() and not Path(name).is_file():
+        raise CarbError(f"There is no configuration '{name}'. Give a TOML file, or one of: {', '.join(presets())}.")
+    values = parse_file(shipped if name in presets() else Path(name), "training configuration")
+    base = values.pop("preset", None)
+    return values if base is None else _merge(_read(str(base)), values)
+
+
+def _merge(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:
+    merged = dict(below)
+    for key, value in above.items():
+        old = merged.get(key)
+        merged[key] = _merge(old, value) if isinstance(old, Mapping) and isinstance(value, Mapping) else value
+    return merged

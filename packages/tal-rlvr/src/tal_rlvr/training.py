@@ -1,0 +1,137 @@
+"""A whole run: contamination check, warm-up, GRPO, evaluation before and after."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from carb_data import CarbError
+from carb_data.extras import require
+from carb_data.models import Frozen
+from carb_data.validation import read_file
+from carb_scorers.models.source import model_source
+from tal_rlvr.held_out import Difference, HeldOutFigures, compare_held_out
+from tal_rlvr.mix import ordered
+from tal_rlvr.train_config import OnLog, OnNote, TrainConfig, load_config, write_json
+
+RESULT = "result.json"
+
+
+class Stage(HeldOutFigures):
+    """The held-out evaluation of one model: ``HeldOut`` without its texts, which are in ``held-out/STAGE.json``."""
+
+    name: str
+    """``start`` (as the model came), ``before`` (after the warm-up) or ``after``."""
+
+
+class TrainResult(Frozen):
+    """What a run did."""
+
+    out: str
+    model: str
+    """Folder of the trained model: ``think:MODEL`` scores with it."""
+    seed: int
+    steps: int
+    train_pairs: int
+    held_out_pairs: int
+    dropped_pairs: int
+    """Training pairs left out because of the contamination check."""
+    too_long_pairs: int = 0
+    """Training pairs left out because their prompt does not fit (``max_prompt_tokens``)."""
+    stages: tuple[Stage, ...]
+    changes: dict[str, Difference]
+    """Held-out accuracy after GRPO minus before it, by decoding, paired by source item."""
+    curve: tuple[dict[str, float], ...]
+    """What was logged at each step."""
+
+
+def train(
+    config: str | Path | TrainConfig,
+    *,
+    resume: bool = False,
+    overrides: Mapping[str, Any] | None = None,
+    on_log: OnLog | None = None,
+    on_note: OnNote | None = None,
+) -> TrainResult:
+    """Train as a preset, a TOML file or a configuration says: check the data, warm up, evaluate, GRPO, evaluate.
+
+    Args:
+        config: the configuration, in any form that ``load_config`` takes.
+        resume: whether to go on from the last checkpoint in the output folder; the result is that of a run that never
+            stopped.
+        overrides: the values that replace those of the file.
+        on_log: a function that receives each log; ``OnLog`` explains it.
+        on_note: a function that receives messages; ``OnNote`` explains it. Nothing is ever printed to standard
+            output.
+
+    Raises:
+        CarbError: the configuration, the data or the model are not usable, or training data holds evaluation items.
+        MissingExtraError: ``pip install 'tal-rlvr[train]'`` is needed.
+    """
+    if not isinstance(config, TrainConfig):
+        config = load_config(config, overrides)
+    model_source(config.model)  # a typing error is told before TRL is imported and a hub is asked
+    require("trl", package="tal-rlvr", extra="train")
+    from tal_rlvr.training_setup import check_backend, checked_parts
+    from tal_rlvr.training_stages import TrainingRun
+
+    finished = config.out / RESULT
+    if finished.is_file():
+        raise CarbError(f"{config.out} holds a finished run. Choose another 'out', or remove it.")
+    _check_begun(config, resume)
+    check_backend(config)
+    config.out.mkdir(parents=True, exist_ok=True)
+    place = TrainingRun(config, on_log, on_note)
+    checked = checked_parts(config, on_note)
+    place.begin()
+    parts, lengths = place.fit(checked)
+    held_out = ordered(parts.held_out, shuffle=False)
+    stages = place.evaluate("start", config.model, held_out) if config.evaluation.before == "both" else []
+    base = place.warm_up(parts.train, checked.targets)
+    before = place.evaluate("before", base, held_out)
+    model, curve, steps = place.reinforce(base, parts, resume=resume)
+    after = place.evaluate("after", model, held_out)
+    result = TrainResult(
+        out=str(config.out),
+        model=str(model),
+        seed=config.seed,
+        steps=steps,
+        train_pairs=len(parts.train),
+        held_out_pairs=len(parts.held_out),
+        dropped_pairs=checked.dropped,
+        too_long_pairs=lengths.too_long,
+        stages=tuple(
+            Stage(name=name, **held.model_dump(exclude={"outcomes"})) for name, held in (*stages, *before, *after)
+        ),
+        changes={
+            early.decoding: compare_held_out(early, late) for (_, early), (_, late) in zip(before, after, strict=True)
+        },
+        curve=tuple(curve),
+    )
+    if place.is_main:
+        write_json(finished, result)
+    return result
+
+
+def _check_begun(config: TrainConfig, resume: bool) -> None:
+    """A folder with a run that was begun is taken up only when asked to, and only by the same run."""
+    begun = config.out / "config.json"
+    if not begun.is_file():
+        return
+    if not resume:
+        raise CarbError(f"{config.out} holds a run that was begun. Resume it, choose another 'out', or remove it.")
+    if TrainConfig.model_validate_json(begun.read_bytes()) != config:
+        raise CarbError(
+            f"{config.out} holds a run with other settings (see {begun}). Resume it with the same ones, "
+            f"or choose another 'out'."
+        )
+
+
+def read_result(folder: str | Path) -> TrainResult:
+    """The result of a finished run.
+
+    Raises:
+        CarbError: there is none.
+    """
+    return read_file(TrainResult, Path(folder) / RESULT, "result of a training run", "Train again to write it.")

@@ -1,0 +1,156 @@
+"""What a run needs around its stages: checked pairs, settings of the libraries, whole weights on disk."""
+
+from __future__ import annotations
+
+import importlib.util
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import torch
+from accelerate import PartialState
+from transformers import AutoConfig, AutoModelForCausalLM
+from transformers.integrations.deepspeed import unset_hf_deepspeed_config
+
+from carb_data import CarbError, MissingExtraError
+from carb_scorers.models.protocol import LANGUAGE_MODELS, read_backend_options
+from tal_rlvr.mix import Parts
+from tal_rlvr.mix_check import report_contamination
+from tal_rlvr.think import ThinkOptions, open_judge
+from tal_rlvr.train_config import LoraSettings, OnNote, TrainConfig, write_json
+from tal_rlvr.warmup import Target, read_targets
+
+ADAPTER = "adapter"
+
+
+class Checked(NamedTuple):
+    """What is left after the check against the held-out pairs and the evaluation sets."""
+
+    parts: Parts
+    targets: list[Target]
+    """Judgements of ``warmup.targets``."""
+    dropped: int
+    """Training pairs that repeat evaluation items."""
+
+
+def check_backend(config: TrainConfig) -> None:
+    """Refuse what the evaluation cannot be opened with, before anything is trained. Nothing is loaded or asked.
+
+    Raises:
+        CarbError: an option of the backend is wrong, or its library is not installed.
+    """
+    options = config.backend_options(config.model)
+    read_backend_options(ThinkOptions, LANGUAGE_MODELS, "[evaluation] options", options)
+    if config.evaluation.backend == "vllm" and importlib.util.find_spec("vllm") is None:
+        raise MissingExtraError("tal-rlvr", "gpu", "vllm")
+    if config.evaluation.backend == "openai":
+        open_judge("[evaluation] options", config.model, options, config.judge)  # reads the URL and the key
+
+
+def checked_parts(config: TrainConfig, on_note: OnNote | None = None) -> Checked:
+    """The pairs and warm-up targets, after the check; reports are written beside the checkpoints.
+
+    Raises:
+        CarbError: training pairs come from evaluation sets, and the configuration does not say to drop them.
+    """
+    parts, account = config.mix.mixed()
+    targets = [] if config.warmup.targets is None else read_targets(config.warmup.targets, direct=config.direct)
+    learned = [*parts.train, *(row.pair for row, _ in targets)]
+    report = report_contamination(parts._replace(train=learned), config.evaluation.sets)
+    if PartialState().is_main_process:
+        write_json(config.out / "mix.json", account)
+        write_json(config.out / "contamination.json", report)
+        for sentence in account.notes():
+            (on_note or (lambda _: None))(sentence)
+    if report.found and config.evaluation.on_contamination == "stop":
+        first = next(found for found in report.found if found.test is not None)
+        raise CarbError(
+            f"{len(report.found)} training pairs repeat evaluation items (first: '{first.train}' and '{first.test}', "
+            f"similarity {first.similarity:.2f}); see {config.out / 'contamination.json'}. Remove them, or set "
+            f'evaluation.on_contamination = "drop".'
+        )
+    named = {found.train for found in report.found}
+    kept = [pair for pair in parts.train if pair.id not in named]
+    if not kept:
+        raise CarbError("Every training pair repeats an evaluation item; nothing is left to train on.")
+    return Checked(
+        parts._replace(train=kept),
+        [(row, text) for row, text in targets if row.pair.id not in named],
+        len(parts.train) - len(kept),
+    )
+
+
+def context(config: TrainConfig) -> int | None:
+    """Longest prompt and output together that the model takes, in tokens; null where its configuration does not say."""
+    found = AutoConfig.from_pretrained(config.model, revision=config.revision).get_text_config()
+    longest = getattr(found, "max_position_embeddings", None)
+    return int(longest) if longest else None
+
+
+def device_settings() -> dict[str, Any]:
+    """Settings of a trainer for the device that is there."""
+    if torch.cuda.is_available():
+        return {"bf16": True}
+    return {"use_cpu": True, "bf16": False, "gradient_checkpointing": False, "dataloader_pin_memory": False}
+
+
+def lora(settings: LoraSettings | None) -> Any:
+    """The adapters' configuration for peft; null where all weights are trained."""
+    if settings is None:
+        return None
+    from peft import LoraConfig
+
+    modules = settings.target_modules
+    return LoraConfig(
+        r=settings.r,
+        lora_alpha=settings.alpha,
+        lora_dropout=settings.dropout,
+        target_modules=modules if isinstance(modules, str) else list(modules),
+        task_type="CAUSAL_LM",
+    )
+
+
+def whole_weights() -> None:
+    """Let models that are loaded from now on have whole weights.
+
+    Training arguments under ZeRO-3 tell transformers to partition every model that is loaded afterwards; an evaluation
+    would get empty tensors. The next trainer's arguments set it again.
+    """
+    unset_hf_deepspeed_config()
+
+
+def load_weights(model: str | Path, config: TrainConfig) -> Any:
+    """A model with whole weights, in the dtype and, where it is the run's own, the revision of the configuration.
+
+    Raises:
+        CarbError: it cannot be loaded.
+    """
+    whole_weights()
+    try:
+        return AutoModelForCausalLM.from_pretrained(model, **config.loading(model))
+    except (OSError, ValueError) as error:
+        raise CarbError(f"Cannot load the model '{model}': {str(error).splitlines()[0]}") from None
+
+
+def save_whole(trainer: Any, base: str, folder: Path, config: TrainConfig) -> None:
+    """Save a trained model in one piece; every process must call it.
+
+    The trainer gathers what is sharded. Adapters are saved beside the model and merged by the main process into the
+    base, which it loads whole: what is in the trainer's memory may be a shard.
+
+    Args:
+        trainer: the trainer of TRL that holds the model.
+        base: folder or hub id of the model that was trained.
+        folder: the folder to write.
+        config: the configuration of the run.
+    """
+    if not hasattr(trainer.accelerator.unwrap_model(trainer.model), "merge_and_unload"):
+        trainer.save_model(str(folder))
+        return
+    trainer.save_model(str(folder / ADAPTER))
+    trainer.accelerator.wait_for_everyone()
+    if trainer.accelerator.is_main_process:
+        from peft import PeftModel
+
+        whole = load_weights(base, config)
+        PeftModel.from_pretrained(whole, str(folder / ADAPTER)).merge_and_unload().save_pretrained(folder)
+    trainer.accelerator.wait_for_everyone()

@@ -1,0 +1,277 @@
+"""The stages of a run, on torch, TRL and peft."""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Literal
+
+import torch
+from accelerate import PartialState
+from accelerate.utils import gather_object
+from datasets import Dataset
+from transformers import AutoTokenizer, PrinterCallback, TrainerCallback
+from transformers.trainer_utils import get_last_checkpoint
+from trl import SFTConfig, SFTTrainer
+
+from carb_data import CarbError
+from carb_data.waiting import wait_for
+from tal_rlvr.held_out import HeldOut, evaluate_held_out, summarise
+from tal_rlvr.lengths import Lengths, check_targets, fitting
+from tal_rlvr.mix import Parts, ordered
+from tal_rlvr.preferences import OrderedPair, Pair
+from tal_rlvr.think import THINK, open_judge
+from tal_rlvr.train_config import OnLog, OnNote, TrainConfig, write_json
+from tal_rlvr.trainer import ThinkAsLocalsTrainer, paper_config, training_rows
+from tal_rlvr.training_setup import (
+    Checked,
+    context,
+    device_settings,
+    load_weights,
+    lora,
+    save_whole,
+    whole_weights,
+)
+from tal_rlvr.verdict_tokens import encode_prompt, verdict_tokens
+from tal_rlvr.warmup import Target, repeated, tokenised, warmup_rows
+
+Named = tuple[str, HeldOut]
+
+
+class TrainingRun:
+    """One run's folder, tokenizer and settings."""
+
+    def __init__(self, config: TrainConfig, on_log: OnLog | None = None, on_note: OnNote | None = None) -> None:
+        self.config = config
+        self.on_log = on_log
+        self.on_note = on_note
+        self.state = PartialState()
+        try:
+            self.tokenizer = AutoTokenizer.from_pretrained(config.model, revision=config.revision)
+        except (OSError, ValueError) as error:
+            raise CarbError(f"Cannot load the tokenizer of '{config.model}': {str(error).splitlines()[0]}") from None
+        if self.tokenizer.pad_token is None:
+            self.tokenizer.pad_token = self.tokenizer.eos_token
+        verdict_tokens(self.tokenizer)  # refuses an unfit tokenizer before any work is done
+
+    def begin(self) -> None:
+        """Keep the settings, by which a run that goes on is known."""
+        if self.is_main:
+            write_json(self.config.out / "config.json", self.config)
+
+    @property
+    def is_main(self) -> bool:
+        """Whether this is the process that writes files."""
+        return bool(self.state.is_main_process)
+
+    def fit(self, checked: Checked) -> tuple[Parts, Lengths]:
+        """The pairs whose prompts fit, once it is sure that the warm-up's targets do; see ``tal_rlvr.lengths``."""
+
+        def count(rows: Sequence[OrderedPair]) -> list[int]:
+            prompts = training_rows(rows, self.tokenizer, self.config.prompts, direct=self.config.direct)
+            return [len(encode_prompt(self.tokenizer, row["prompt"])) for row in prompts]
+
+        longest = self.config.max_new_tokens
+        kept, lengths = fitting(
+            checked.parts,
+            count,
+            max_new_tokens=longest,
+            context=context(self.config),
+            max_prompt_tokens=self.config.max_prompt_tokens,
+        )
+        rows = self._targets(kept.train, checked.targets)
+        check_targets([len(tokenised(self.tokenizer, [], text)["input_ids"]) for _, text in rows], longest)
+        if self.is_main:
+            write_json(self.config.out / "lengths.json", lengths)
+            if lengths.too_long and self.on_note is not None:
+                self.on_note(
+                    f"{lengths.too_long} of {lengths.train_pairs} training pairs are left out: their prompts have more "
+                    f"than {lengths.room} tokens."
+                )
+        return kept, lengths
+
+    def _targets(self, pairs: Sequence[Pair], given: Sequence[Target]) -> list[Target]:
+        """What the warm-up trains on: the judgements of a file, or stock phrases."""
+        config = self.config
+        if given:
+            return repeated(given, config.warmup, seed=config.seed)
+        return warmup_rows(ordered(pairs, seed=config.seed), config.warmup, seed=config.seed, direct=config.direct)
+
+    def evaluate(self, name: str, model: str | Path, rows: Sequence[OrderedPair]) -> list[Named]:
+        """Evaluate a saved model on held-out pairs with every decoding asked for; see ``_share`` for who does what."""
+        if not rows:
+            return []
+        kept = {
+            decoding: self.config.out / "held-out" / f"{name}-{decoding}.json"
+            for decoding in self.config.evaluation.decoding
+        }
+        known = {d: file for d, file in kept.items() if file.is_file() and name != "after"}
+        results = {decoding: HeldOut.model_validate_json(file.read_bytes()) for decoding, file in known.items()}
+        wanted = [decoding for decoding in kept if decoding not in results]
+        rank, count = self._share
+        own = wait_for(self._held_out, str(model), rows[rank::count], wanted) if wanted and rank < count else []
+        shares: list[list[HeldOut]] = gather_object([own]) if self.state.num_processes > 1 else [own]
+        for place, decoding in enumerate(wanted):
+            parts = [share[place].outcomes for share in shares[:count]]
+            results[decoding] = summarise([parts[n % count][n // count] for n in range(len(rows))], decoding)
+            if self.is_main:
+                write_json(kept[decoding], results[decoding])
+        self.state.wait_for_everyone()
+        return [(name, results[decoding]) for decoding in kept]
+
+    async def _held_out(
+        self, model: str, rows: Sequence[OrderedPair], decodings: Sequence[Literal["greedy", "sample"]]
+    ) -> list[HeldOut]:
+        self._make_room()
+        options, settings = self.config.backend_options(model), self.config.judge
+        if self.config.evaluation.backend == "hf":
+            options = {"device": str(self.state.device), **options}
+        if self.config.evaluation.backend != "openai":  # one dtype for every model of the run
+            options = {"dtype": "bfloat16" if torch.cuda.is_available() else "float32", **options}
+        try:
+            judge, _ = open_judge("evaluation", model, options, settings)
+            try:
+                return [
+                    await evaluate_held_out(judge, rows, settings, decoding=decoding, seed=self.config.seed)
+                    for decoding in decodings
+                ]
+            finally:
+                await judge.aclose()
+        except CarbError as error:
+            raise CarbError(
+                f"The evaluation of '{model}' failed: {error} What was trained is kept. Remove the cause (a server "
+                f"must serve the model under this name), and go on with --resume."
+            ) from None
+
+    @property
+    def _share(self) -> tuple[int, int]:
+        """The number of this process among those that evaluate, and how many do: with transformers all share the work,
+        and what has workers of its own is asked by the main process alone."""
+        alone = self.config.evaluation.backend != "hf"
+        return self.state.process_index, 1 if alone else self.state.num_processes
+
+    def _make_room(self) -> None:
+        """Give back what training held, and let the models that are loaded from now on have whole weights."""
+        whole_weights()
+        gc.collect()
+        if torch.cuda.is_available():
+            torch.cuda.empty_cache()
+
+    def warm_up(self, pairs: Sequence[Pair], given: Sequence[Target]) -> str:
+        """Supervised training on the form; returns the model to go on with. A finished warm-up is used again."""
+        settings = self.config.warmup
+        folder = self.config.out / "warmup"
+        steps = settings.steps_for(len(given))
+        if steps == 0:
+            return self.config.model
+        if (folder / THINK).is_file():
+            return str(folder)
+        rows = self._targets(pairs, given)
+        prompts = training_rows(
+            [row for row, _ in rows], self.tokenizer, self.config.prompts, direct=self.config.direct
+        )
+        examples = [
+            tokenised(self.tokenizer, encode_prompt(self.tokenizer, prompt["prompt"]), target)
+            for prompt, (_, target) in zip(prompts, rows, strict=True)
+        ]
+        trainer = SFTTrainer(
+            model=load_weights(self.config.model, self.config).to(self.state.device),
+            args=SFTConfig(
+                output_dir=str(folder / "log"),
+                max_steps=steps,
+                per_device_train_batch_size=max(1, settings.batch_size // self.state.num_processes),
+                learning_rate=settings.learning_rate,
+                lr_scheduler_type="linear",
+                warmup_steps=min(5, steps),
+                completion_only_loss=True,
+                shuffle_dataset=False,
+                max_length=None,
+                seed=self.config.seed,
+                logging_steps=10,
+                save_strategy="no",
+                report_to="none",
+                disable_tqdm=True,
+                **device_settings(),
+            ),
+            train_dataset=Dataset.from_list(examples),
+            processing_class=self.tokenizer,
+            peft_config=lora(self.config.lora),
+        )
+        self._listen(trainer, "warm-up")
+        trainer.train()
+        self._keep(trainer, self.config.model, folder)
+        return str(folder)
+
+    def reinforce(self, base: str, parts: Parts, *, resume: bool = False) -> tuple[Path, list[dict[str, float]], int]:
+        """GRPO from ``base``; returns the trained model's folder, what was logged at each step, and the steps.
+
+        With ``grpo.max_steps = 0`` the run is supervised training alone, and ``base`` is the trained model.
+        """
+        config = self.config
+        if config.grpo.get("max_steps") == 0:
+            return Path(base), [], 0
+        checkpoints = config.out / "checkpoints"
+        settings = {
+            "max_completion_length": config.max_new_tokens,
+            "seed": config.seed,
+            "logging_steps": 1,
+            "disable_tqdm": True,
+            **device_settings(),
+            **config.grpo,
+            "model_init_kwargs": {**config.loading(base), **config.grpo.get("model_init_kwargs", {})},
+            "output_dir": str(checkpoints),
+        }
+        try:
+            arguments = paper_config(**settings)
+        except (TypeError, ValueError) as error:
+            raise CarbError(f"The settings under [grpo] are not valid: {error}.") from None
+        trainer = ThinkAsLocalsTrainer(
+            base,
+            arguments,
+            self._rows(ordered(parts.train, seed=config.seed)),
+            self.tokenizer,
+            rewards=config.rewards,
+            direct=config.direct,
+            peft_config=lora(config.lora),
+            eval_dataset=self._rows(ordered(parts.dev, shuffle=False)) if parts.dev else None,
+        )
+        self._listen(trainer, "grpo")
+        last = get_last_checkpoint(str(checkpoints)) if resume and checkpoints.is_dir() else None
+        trainer.train(resume_from_checkpoint=last)
+        folder = config.out / "model"
+        curve = [
+            {key: float(value) for key, value in entry.items() if isinstance(value, int | float)}
+            for entry in trainer.state.log_history
+            if "reward" in entry
+        ]
+        steps = int(trainer.state.global_step)
+        self._keep(trainer, base, folder)
+        return folder, curve, steps
+
+    def _rows(self, rows: Sequence[OrderedPair]) -> Dataset:
+        return Dataset.from_list(training_rows(rows, self.tokenizer, self.config.prompts, direct=self.config.direct))
+
+    def _listen(self, trainer: Any, stage: str) -> None:
+        trainer.remove_callback(PrinterCallback)  # it prints to standard output
+        if self.on_log is not None:
+            trainer.add_callback(_Listener(stage, self.on_log))
+
+    def _keep(self, trainer: Any, base: str, folder: Path) -> None:
+        """Save the trained model whole, adapters merged into it, with its tokenizer and its choice of prompt."""
+        save_whole(trainer, base, folder, self.config)
+        if self.is_main:
+            self.tokenizer.save_pretrained(folder)
+            write_json(folder / THINK, self.config.judge)
+        self.state.wait_for_everyone()
+
+
+class _Listener(TrainerCallback):  # type: ignore[misc]  # transformers gives it no type
+    def __init__(self, stage: str, on_log: OnLog) -> None:
+        self.stage = stage
+        self.on_log_call = on_log
+
+    def on_log(self, _args: Any, state: Any, _control: Any, logs: dict[str, Any] | None = None, **_: Any) -> None:
+        if state.is_world_process_zero:
+            values = {name: float(value) for name, value in (logs or {}).items() if isinstance(value, int | float)}
+            self.on_log_call(self.stage, int(state.global_step), values)
