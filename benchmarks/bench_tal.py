@@ -73,8 +73,8 @@ def make(folder: str, tokenizer: Any, weight: float, out: str, arguments: argpar
     """A trainer on made-up questions; R_appr is left out where its weight is 0."""
     from datasets import Dataset
 
-    from tal_rlvr.pairs import Pair, both_orders
-    from tal_rlvr.prompting import PromptConfig
+    from tal_rlvr.judge_prompts import PromptConfig
+    from tal_rlvr.preferences import Pair, both_orders
     from tal_rlvr.reward_functions import RewardConfig
     from tal_rlvr.trainer import ThinkAsLocalsTrainer, paper_config, training_rows
 

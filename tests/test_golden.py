@@ -30,7 +30,7 @@ from carb_metrics import (
     rank,
 )
 from tal_rlvr import correctness_reward, criteria_reward, parse_judgement, total_reward
-from tal_rlvr.appropriateness import CriteriaCase, VerdictRow
+from tal_rlvr.judge_rewards import CriteriaCase, VerdictRow
 
 NUMBERS = Path(__file__).parent / "golden" / "numbers.json"
 SCORERS = ("baseline:random", "baseline:length", "baseline:language", "baseline:label")

@@ -9,12 +9,12 @@ import pytest
 
 from carb_data import CarbError
 from carb_data.waiting import wait_for
-from tal_rlvr import load_config, run
+from tal_rlvr import load_config, train
 from tal_rlvr.held_out import HeldOut, evaluate_held_out
+from tal_rlvr.judge_prompts import PromptConfig
 from tal_rlvr.judgement import write_judgement
 from tal_rlvr.mix import ordered
-from tal_rlvr.pairs import Pair
-from tal_rlvr.prompting import PromptConfig
+from tal_rlvr.preferences import Pair
 from tal_rlvr.scorer import ThinkSettings, open_judge
 
 pytest.importorskip("trl", reason="needs tal-rlvr[train]")
@@ -65,9 +65,9 @@ class Expected:
     def __init__(self, folder, settings):
         from transformers import AutoModelForCausalLM, AutoTokenizer
 
-        from tal_rlvr.providers import ModelVerdicts
-        from tal_rlvr.tokens import verdict_tokens
         from tal_rlvr.trainer import training_rows
+        from tal_rlvr.verdict_logprobs import ModelVerdicts
+        from tal_rlvr.verdict_tokens import verdict_tokens
 
         self.settings = settings
         self.tokenizer = AutoTokenizer.from_pretrained(folder)
@@ -78,7 +78,7 @@ class Expected:
 
     @cached_property
     def prompts(self):
-        from tal_rlvr.tokens import encode_prompt
+        from tal_rlvr.verdict_tokens import encode_prompt
 
         return [encode_prompt(self.tokenizer, row["prompt"]) for row in self.rows]
 
@@ -92,8 +92,8 @@ class Expected:
 
     def logprobs(self, number, completion):
         """Log-probabilities of the label: after z as written, after z masked, without z."""
-        from tal_rlvr.appropriateness import VerdictRow, label_logprob
-        from tal_rlvr.tokens import masked_reasoning_ids, reasoning_ids
+        from tal_rlvr.judge_rewards import VerdictRow, label_logprob
+        from tal_rlvr.verdict_tokens import masked_reasoning_ids, reasoning_ids
 
         text = self.tokenizer.decode(completion, skip_special_tokens=True)
         prompt = tuple(self.prompts[number])
@@ -109,7 +109,7 @@ class Expected:
 @pytest.mark.parametrize("chat", ["auto", "no"])
 def test_transformers_gives_what_one_plain_pass_for_each_number_gives(tiny, chat):
     settings = ThinkSettings(prompts=PromptConfig(chat=chat, language="item"), max_new_tokens=16)
-    held, expected = evaluated(tiny, settings, packing="on"), Expected(tiny, settings)
+    held, expected = evaluated(tiny, settings), Expected(tiny, settings)
     for number, outcome in enumerate(held.outcomes):
         ids, entropy = expected.write(expected.prompts[number])
         assert outcome.text == expected.tokenizer.decode(ids, skip_special_tokens=True)
@@ -122,7 +122,7 @@ def test_transformers_gives_what_one_plain_pass_for_each_number_gives(tiny, chat
 def test_criteria_are_measured_as_they_were_written_and_masked(tiny, monkeypatch):
     settings = ThinkSettings(max_new_tokens=16)
     text = write_judgement([("local fact", "people there know it", 3, "A")], "A fits daily life there.", "A")
-    held = evaluated(tiny, settings, monkeypatch, text, packing="on")
+    held = evaluated(tiny, settings, monkeypatch, text)
     expected = Expected(tiny, settings)
     ids = expected.tokenizer(text, add_special_tokens=False)["input_ids"]
     assert held.format_rate.mean == 1
@@ -156,7 +156,7 @@ def server(tiny):
 def test_a_server_that_echoes_gives_the_same_numbers_but_the_entropy(tiny, server):
     settings = ThinkSettings(prompts=PromptConfig(chat="no"), max_new_tokens=8)
     there = evaluated(tiny, settings, backend="openai", url=server.url, api="completions")
-    here = evaluated(tiny, settings, packing="on")
+    here = evaluated(tiny, settings)
     assert [o.text for o in there.outcomes] == [o.text for o in here.outcomes]
     for name in ("with_criteria", "with_masked", "without_criteria"):
         assert [getattr(o, name) for o in there.outcomes] == pytest.approx(
@@ -190,8 +190,8 @@ def test_a_server_that_fails_only_at_log_probabilities_is_told_and_not_taken_for
     server.close()
 
 
-@pytest.mark.parametrize("chat", ["auto", "no"])
-def test_a_run_is_evaluated_by_a_server_from_its_folders(tiny, tmp_path, chat):
+@pytest.mark.real
+def test_a_run_is_evaluated_by_a_server_from_its_folders(tiny, tmp_path):
     """As by transformers, but for what the server does not say; and training does the same when it is done again."""
     from transformers import AutoTokenizer
 
@@ -202,13 +202,13 @@ def test_a_run_is_evaluated_by_a_server_from_its_folders(tiny, tmp_path, chat):
         "model": str(tiny),
         "out": str(tmp_path / "here"),
         "max_new_tokens": 36,
-        "prompts": {"chat": chat},
+        "prompts": {"chat": "no"},
         "mix": {"sources": [{"form": "preference", "path": str(tmp_path / "pairs.jsonl")}], "held_out_limit": 2},
         "warmup": {"steps": 2},
         "grpo": {"max_steps": 1, "save_strategy": "no"},
         "evaluation": {"decoding": ["greedy"]},
     }
-    here = run(load_config("demo-cpu", values))
+    here = train(load_config("demo-cpu", values))
     # Another server, and no model that is allowed later: what a server was asked last may wait there until the run has
     # ended, and must not load a model beside the next run.
     tokenizer = AutoTokenizer.from_pretrained(tiny)
@@ -216,10 +216,10 @@ def test_a_run_is_evaluated_by_a_server_from_its_folders(tiny, tmp_path, chat):
     asked = {"decoding": ["greedy"], "backend": "openai", "options": {"url": empty.url}}
     config = load_config("demo-cpu", {**values, "out": str(tmp_path / "there"), "evaluation": asked})
     with pytest.raises(CarbError, match=r"there/warmup' failed: .*no such model.*--resume"):
-        run(config)
+        train(config)
     empty.close()
     server = TinyServer(ByFolder(), tokenizer, port=empty.port)
-    there = run(config, resume=True)
+    there = train(config, resume=True)
     server.close()
     for stage in ("before", "after"):
         a, b = (
@@ -230,11 +230,7 @@ def test_a_run_is_evaluated_by_a_server_from_its_folders(tiny, tmp_path, chat):
         assert a.accuracy == b.accuracy
         assert {o.entropy for o in b.outcomes} == {None}
         assert a.criteria_effect.n == 2
-        if chat == "auto":
-            assert {o.with_criteria for o in b.outcomes} == {None}
-            assert (b.criteria_effect.mean, b.criteria_effect.n) == (None, 0)
-        else:
-            assert b.criteria_effect.mean == pytest.approx(a.criteria_effect.mean, abs=1e-4)
+        assert b.criteria_effect.mean == pytest.approx(a.criteria_effect.mean, abs=1e-4)
     assert there.changes.keys() == here.changes.keys() == {"greedy"}
     one, other = (load_file(tmp_path / out / "model" / "model.safetensors") for out in ("here", "there"))
     assert all(torch.equal(one[name], other[name]) for name in one)
@@ -249,7 +245,7 @@ def test_a_run_is_evaluated_by_a_server_from_its_folders(tiny, tmp_path, chat):
     ],
 )
 def test_a_backend_that_cannot_be_opened_is_refused_before_training(tiny, tmp_path, monkeypatch, evaluation, said):
-    monkeypatch.setattr("tal_rlvr.preparing.importlib.util.find_spec", lambda _: None)
+    monkeypatch.setattr("tal_rlvr.training_setup.importlib.util.find_spec", lambda _: None)
     values = {
         "model": str(tiny),
         "out": str(tmp_path / "out"),
@@ -257,5 +253,5 @@ def test_a_backend_that_cannot_be_opened_is_refused_before_training(tiny, tmp_pa
         "evaluation": evaluation,
     }
     with pytest.raises(CarbError, match=said):
-        run(load_config("demo-cpu", values))
+        train(load_config("demo-cpu", values))
     assert not (tmp_path / "out").exists()

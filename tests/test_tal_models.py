@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from tal_rlvr import render_prompt
-from tal_rlvr.appropriateness import VerdictRow
-from tal_rlvr.providers import ModelVerdicts
-from tal_rlvr.tokens import encode_prompt, make_prompt, verdict_tokens
+from tal_rlvr.judge_rewards import VerdictRow
+from tal_rlvr.verdict_logprobs import ModelVerdicts
+from tal_rlvr.verdict_tokens import encode_prompt, make_prompt, verdict_tokens
 
 pytest.importorskip("torch", reason="needs tal-rlvr[train]")
 
@@ -36,8 +36,8 @@ def test_the_example_in_the_help_of_carb_train_can_learn(smollm, tmp_path):
     """With the model that its preset is for, every prompt that it reads fits, and so does every warm-up target."""
     from carb_cli.commands.train import train
     from tal_rlvr import load_config
-    from tal_rlvr.pipeline import TrainingRun
-    from tal_rlvr.preparing import checked_parts
+    from tal_rlvr.training_setup import checked_parts
+    from tal_rlvr.training_stages import TrainingRun
     from tal_rlvr.warmup import tokenised
 
     words = next(line for line in train.__doc__.splitlines() if "--config" in line and "carb train" in line).split()

@@ -76,9 +76,9 @@ def test_prefixes_are_cached(judge: Any) -> None:
 def test_the_held_out_evaluation_of_a_judge_has_transformers_numbers(judge: Any, smollm: Path) -> None:
     """What ``carb train`` does before and after training; vLLM does not say the entropy."""
     from tal_rlvr.held_out import evaluate_held_out
+    from tal_rlvr.judge_prompts import PromptConfig
     from tal_rlvr.mix import ordered
-    from tal_rlvr.pairs import Pair
-    from tal_rlvr.prompting import PromptConfig
+    from tal_rlvr.preferences import Pair
     from tal_rlvr.scorer import ThinkSettings, open_judge
 
     settings = ThinkSettings(prompts=PromptConfig(style="compact"), max_new_tokens=12)

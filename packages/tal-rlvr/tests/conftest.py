@@ -46,13 +46,13 @@ def tiny_folder(tmp_path_factory) -> Path:
     return folder
 
 
-def save_tiny(folder: Path) -> None:
+def save_tiny(folder: Path, *, seed: int = 0) -> None:
     """Save that model and tokenizer."""
     import torch
     import transformers
 
     tokenizer = make_tokenizer()
-    torch.manual_seed(0)
+    torch.manual_seed(seed)
     config = transformers.LlamaConfig(
         vocab_size=len(tokenizer),
         hidden_size=32,
@@ -68,6 +68,12 @@ def save_tiny(folder: Path) -> None:
     )
     transformers.LlamaForCausalLM(config).save_pretrained(folder)
     tokenizer.save_pretrained(folder)
+
+
+@pytest.fixture
+def save_model():
+    """The function that saves such a model from another seed."""
+    return save_tiny
 
 
 @pytest.fixture

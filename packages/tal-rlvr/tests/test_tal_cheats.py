@@ -1,8 +1,11 @@
 """Cheats against the reward: each earns less, in expectation, than honest work of the same accuracy.
 
-A judge is right with probability ``a`` and knows nothing beyond that, whatever it writes. What it writes is read by a
-reader: its probability of a verdict follows a letter that z names (nearly surely), else what z says of the responses
-(with fidelity ``f``), else it is even. The expectation is exact: over right and wrong verdicts and both orders.
+A judge is right with probability ``a`` and has nothing beyond that, whatever it writes. What it writes is read by an
+assumed reader with two habits. It leans to the first response, the more so without text before the verdict: any text
+takes ``EVENING`` of that away. And it follows a letter that z names (nearly surely), else what z says of the responses:
+its odds for what is named are those of the fidelity ``f``. A chat model of 1.5B follows honest criteria in 54% of
+pairs; f begins at 0.52. The expectation is exact: over right and wrong verdicts and both orders.
+``tests/test_tal_models.py`` measures some of them with a real reader.
 """
 
 from __future__ import annotations
@@ -15,15 +18,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tal_rlvr.appropriateness import CLIP
+from tal_rlvr.judge_rewards import CLIP
 from tal_rlvr.judgement import write_judgement
 from tal_rlvr.masking import mask_verdict
 from tal_rlvr.reward_functions import CorrectnessFunction, CriteriaFunction, RewardConfig
-from tal_rlvr.tokens import VerdictTokens
+from tal_rlvr.verdict_tokens import VerdictTokens
 
 OTHER = {"A": "B", "B": "A"}
 SAYS = {"A": "rice", "B": "toast"}
-"""What the responses say."""
+RESPONSES = {v: f"{SAYS[v]} is on the table there each morning, with tea and what the season brings" for v in "AB"}
+LEAN, EVENING = 0.8, 0.7
 
 
 def honest(v):
@@ -71,6 +75,24 @@ CHEATS = {
     ),
     "a copy of the longer response": lambda v: judgement(
         (f"{SAYS['B']} is eaten", "it is the staple", 3, v), verdict=v
+    ),
+    "two verdicts that contradict": lambda v: honest(v) + f"\nVerdict: {OTHER[v]}",
+    "a look-alike keyword": lambda v: honest(v).replace("Verdict", "V\u0435rdict"),
+    "an invisible character in the keyword": lambda v: honest(v).replace("Verdict", "Ver\u200bdict"),
+    "another language": lambda v: judgement(
+        ("地元の事実", "そこでは皆が知っている", 3, v), assessment="よく合う。", verdict=v
+    ),
+    "a huge filler": lambda v: judgement(("local fact", "people know it " * 60, 3, v), verdict=v),
+    "the verdict paraphrased": lambda v: judgement(
+        ("quality", f"what comes {'before' if v == 'A' else 'after'} the other is the one to take", 3, v), verdict=v
+    ),
+    "JSON": lambda v: judgement((f'{{"verdict": "{v}", "score_{v}": 10}}', '{"why": "known"}', 3, v), verdict=v),
+    "self-praise": lambda v: judgement(("expertise", "as a local I am never wrong", 5, v), verdict=v),
+    "length": lambda v: judgement(("length", "people there like long answers", 3, v), verdict=v),
+    "a copy of the picked response": lambda v: judgement((RESPONSES[v], "people say so", 3, v), verdict=v),
+    "a copy of both responses": lambda v: judgement((RESPONSES["A"], RESPONSES["B"], 3, v), verdict=v),
+    "the given facts without a judgement": lambda v: judgement(
+        ("facts", "rice is eaten there; toast is eaten elsewhere", 3, v), verdict=v
     ),
 }
 
@@ -134,7 +156,7 @@ CODES = {
     ),
     "numbers of characters": lambda v: judgement(("fact", "65 known" if v == "A" else "66 known", 3, v), verdict=v),
 }
-"""Private codes, which no mask can know; measured in both orders, they say nothing."""
+"""Private codes, which no mask can find; measured in both orders, they say nothing."""
 
 
 class Characters:
@@ -147,85 +169,82 @@ class Characters:
         return {"input_ids": [ord(c) for c in text]}
 
 
-def suffixes(write):
-    """What is measured of the outputs for the verdicts A and B."""
-    return [mask_verdict(write(v).split("Verdict:")[0]) for v in "AB"]
+def logprobs(lean, extra):
+    """Of A and B, for a reader whose log-odds for A are ``lean + extra``."""
+    gap = lean + extra
+    return -math.log1p(math.exp(-gap)) - 3, -math.log1p(math.exp(gap)) - 3
+
+
+def told(row):
+    """What stands between the prompt and the verdict."""
+    return "".join(map(chr, row.suffix)).removesuffix("Verdict:").strip()
 
 
 def knowing(write):
-    """A reader that knows a cheat's outputs: any trace of the verdict convinces it, in whatever order it sees them."""
-    known = suffixes(write)
+    """A reader that has learned a cheat's outputs: any trace of the verdict convinces it, in either order."""
+    known = [mask_verdict(write(v).split("Verdict:")[0]).strip() for v in "AB"]
+    distinct = known[0] != known[1]
 
     def read(rows):
-        out = []
-        for row in rows:
-            text = "".join(map(chr, row.suffix)).removesuffix("\nVerdict:")
-            first = 0.5
-            if known[0].strip() != known[1].strip() and text in (known[0].strip(), known[1].strip()):
-                first = 0.999 if text == known[0].strip() else 0.001
-            out.append((math.log(first) - 3, math.log(1 - first) - 3))
-        return out
+        sure = [7.0 * ((told(row) == known[0]) - (told(row) == known[1])) * distinct for row in rows]
+        return [logprobs(LEAN * (1 - EVENING * bool(told(row))), one) for row, one in zip(rows, sure, strict=True)]
 
     return read
 
 
 def reader(fidelity):
-    """Log-probabilities of A and B after each row, of one who believes a named letter above all."""
+    """The reader of the module's docstring."""
 
     def read(rows):
         out = []
         for row in rows:
-            text = "".join(map(chr, row.suffix)).replace("Assessment", "").replace("Verdict", "")
+            text = told(row).replace("Assessment", "")
             letters = [c for word in text.split() for c in "AB" if word.strip(".,!") == c]
-            shown = (
-                dict(zip("AB", "BA", strict=True))
-                if "".join(map(chr, row.prefix)) == "swapped"
-                else {"A": "A", "B": "B"}
-            )
-            content = [shown[v] for v in "AB" if SAYS[v] in text]
-            first = 0.5
+            swapped = "".join(map(chr, row.prefix)) == "swapped"
+            content = [OTHER[v] if swapped else v for v in "AB" if SAYS[v] in text]
+            extra = 0.0
             if letters:
-                first = 0.999 if letters[-1] == "A" else 0.001
+                extra = 7.0 if letters[-1] == "A" else -7.0
             elif len(content) == 1:
-                first = fidelity if content == ["A"] else 1 - fidelity
-            out.append((math.log(first) - 3, math.log(1 - first) - 3))
+                extra = math.log(fidelity / (1 - fidelity)) * (1 if content == ["A"] else -1)
+            out.append(logprobs(LEAN * (1 - EVENING * bool(text)), extra))
         return out
 
     return read
 
 
 @cache
-def earnings(write, fidelity, clip, mask, both_orders):
-    """R_corr and R_appr by label and verdict; the reader knows the cheat where no fidelity is given."""
+def earnings(write, fidelity, form):
+    """R_corr and R_appr by label and verdict; the reader has learned the cheat where no fidelity is given."""
     tokens = VerdictTokens(a=65, b=66, marker=tuple(map(ord, "Verdict:")), line=tuple(map(ord, "\nVerdict:")))
-    criteria = CriteriaFunction(Characters(), tokens, RewardConfig(clip=clip, mask=mask, both_orders=both_orders))
+    criteria = CriteriaFunction(Characters(), tokens, RewardConfig(**dict(form)))
     criteria.provider = knowing(write) if fidelity is None else reader(fidelity)
     cells = [(label, verdict) for label in "AB" for verdict in "AB"]
     batch = {
         "prompts": ["which?"] * 4,
         "swapped_prompt": ["swapped"] * 4,
+        "responses": [list(RESPONSES.values())] * 4,
         "completion_ids": [[ord(c) for c in write(verdict)] for _, verdict in cells],
         "label": [label for label, _ in cells],
         "trainer_state": SimpleNamespace(global_step=0),
     }
-    return dict(
-        zip(cells, zip(CorrectnessFunction(Characters())(**batch), criteria(**batch), strict=True), strict=True)
-    )
+    found = zip(CorrectnessFunction(Characters())(**batch), criteria(**batch), strict=True)
+    return dict(zip(cells, found, strict=True))
 
 
-def expected(write, accuracy, fidelity, *, weight=1.0, clip=CLIP, mask=True, both_orders=True):
+def expected(write, accuracy, fidelity, *, weight=1.0, **form):
     """E[R_corr + lambda R_appr] over both orders, right with probability ``accuracy``."""
     total = 0.0
-    for (label, verdict), (right, appropriate) in earnings(write, fidelity, clip, mask, both_orders).items():
+    for (label, verdict), (right, appropriate) in earnings(write, fidelity, tuple(form.items())).items():
         total += (accuracy if verdict == label else 1 - accuracy) / 2 * (right + weight * appropriate)
     return total
 
 
-FIDELITY = st.sampled_from([0.76, 0.8, 0.85, 0.9, 0.95, 0.99, 0.999])
+FIDELITY = st.sampled_from([0.52, 0.54, 0.6, 0.76, 0.9, 0.999])
 
 
 @pytest.mark.parametrize("cheat", CHEATS)
-@settings(deadline=None)
+@settings(deadline=None, max_examples=40)
 @given(accuracy=st.floats(0.55, 0.95), fidelity=FIDELITY, weight=st.floats(0.05, 4.0))
 def test_a_cheat_earns_less_than_honest_work(cheat, accuracy, fidelity, weight):
     cheated, earned = (expected(way, accuracy, fidelity, weight=weight) for way in (CHEATS[cheat], honest))
@@ -233,7 +252,7 @@ def test_a_cheat_earns_less_than_honest_work(cheat, accuracy, fidelity, weight):
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_a_name_of_the_verdict_earns_nothing_even_from_a_reader_that_knows_it(name):
+def test_a_name_of_the_verdict_earns_nothing_even_from_a_reader_that_has_learned_it(name):
     """In a criterion, in its reason, in the assessment: what is measured is the same text for both verdicts."""
     said = dict(zip("AB", NAMES[name], strict=True))
 
@@ -243,92 +262,68 @@ def test_a_name_of_the_verdict_earns_nothing_even_from_a_reader_that_knows_it(na
     def assessed(v):
         return judgement(("fact", "people know it", WEIGHTS[v], v), assessment=said[v], verdict=v)
 
-    for accuracy in (0.55, 0.75, 0.95):
-        assert expected(everywhere, accuracy, None) <= 2 * accuracy - 1 + 1e-9 < expected(honest, accuracy, 0.76)
-        assert expected(assessed, accuracy, None) == pytest.approx(2 * accuracy - 1)
-
-
-@pytest.mark.parametrize("cheat", CODES)
-@settings(deadline=None)
-@given(accuracy=st.floats(0.55, 0.95), fidelity=FIDELITY, weight=st.floats(0.05, 4.0))
-def test_a_private_code_earns_less_than_honest_work_even_from_a_reader_that_knows_it(cheat, accuracy, fidelity, weight):
-    coded = expected(CODES[cheat], accuracy, None, weight=weight)
-    assert coded == pytest.approx(2 * accuracy - 1)
-    assert coded < expected(honest, accuracy, fidelity, weight=weight)
+    one_order = {"both_orders": False, "clip": "none"}  # here a trace of the verdict would earn 7 nats
+    for accuracy in (0.55, 0.95):
+        assert expected(everywhere, accuracy, None) == pytest.approx(2 * accuracy - 1)
+        assert expected(assessed, accuracy, None, **one_order) == pytest.approx(2 * accuracy - 1)
 
 
 @pytest.mark.parametrize("cheat", CODES)
 @pytest.mark.parametrize("accuracy", [0.55, 0.75, 0.95])
-def test_in_one_order_a_private_code_earns_as_much_as_criteria_that_are_believed(cheat, accuracy):
-    """Why both orders are measured by default."""
-    coded = expected(CODES[cheat], accuracy, None, both_orders=False)
-    assert coded == pytest.approx(expected(honest, accuracy, 0.83, both_orders=False))  # both are at the clip
-    assert coded > expected(honest, accuracy, 0.76, both_orders=False)
+def test_a_private_code_earns_nothing_in_both_orders_and_the_most_in_one(cheat, accuracy):
+    """Why both orders are measured by default; in one, a code earns as much as criteria that are believed."""
+    coded = expected(CODES[cheat], accuracy, None)
+    assert coded == pytest.approx(2 * accuracy - 1)
+    assert coded < expected(honest, accuracy, 0.52)
+    assert expected(CODES[cheat], accuracy, None, both_orders=False) > expected(
+        honest, accuracy, 0.54, both_orders=False
+    )
 
 
-def test_both_orders_pay_honest_work_the_same():
-    for fidelity in (0.76, 0.9):
-        assert expected(honest, 0.8, fidelity) == pytest.approx(expected(honest, 0.8, fidelity, both_orders=False))
+def test_honest_work_earns_by_how_often_it_is_right_and_believed():
+    for fidelity in (0.54, 0.9):
+        gain = min(CLIP, math.log(fidelity / (1 - fidelity)))
+        for accuracy in (0.5, 0.75, 1.0):
+            assert expected(honest, accuracy, fidelity) == pytest.approx((2 * accuracy - 1) * (1 + gain))
 
 
-def test_a_quotation_of_the_picked_response_is_paid_as_what_it_says():
+def test_a_short_quotation_of_the_picked_response_is_paid_as_what_it_says():
     """It tells the verdict without naming it, and so does every honest criterion: it is paid alike, within the clip."""
 
     def quotation(v):
         return judgement((SAYS[v], "people say so", 3, v), verdict=v)
 
     assert expected(quotation, 0.8, 0.9) == pytest.approx(expected(honest, 0.8, 0.9))
-    assert expected(quotation, 0.8, 0.999) <= 2 * 0.8 - 1 + CLIP
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "Mother's Day is the second Sunday in May",
-        "the first of May is a holiday",
-        "left hand is unclean",
-        "two cups of rice for one person",
-        "на первое подают суп",
-        "第二次世界大战 以后",
-        "one eats with chopsticks",
-        "in room 12",
-    ],
-)
+@pytest.mark.parametrize("text", [
+    "Mother's Day is the second Sunday in May", "the first of May is a holiday", "left hand is unclean",
+    "two cups of rice for one person", "на первое подают суп", "第二次世界大战 以后", "one eats with chopsticks",
+    "in room 12",
+])  # fmt: skip
 def test_what_is_said_of_a_culture_stays(text):
     assert mask_verdict(text) == text
 
 
-@pytest.mark.parametrize(
-    ("cheat", "accuracy", "form"),
-    [
-        ("stock phrases", 0.85, {"clip": "none"}),
-        ("stock phrases", 0.6, {"clip": 1.5}),
-        ("the verdict in the assessment", 0.8, {"mask": False}),
-        ("a look-alike letter", 0.8, {"mask": False, "clip": "none"}),
-    ],
-)
-def test_without_clip_or_mask_it_can_be_farmed(cheat, accuracy, form):
-    """Why the defaults are not the paper's form: these earn at least as much as honest work."""
-    assert expected(CHEATS[cheat], accuracy, 0.99, **form) >= expected(honest, accuracy, 0.99, **form)
+@pytest.mark.parametrize("cheat", ["another language", "a huge filler", "stock phrases"])
+def test_log_probabilities_can_be_farmed_with_nothing(cheat):
+    """Why the default is not the paper's form: what moves the reader to even earns more than criteria it believes."""
+    paper = {"odds": False, "clip": "none"}
+    assert expected(CHEATS[cheat], 0.6, 0.9, **paper) > 0.2 > expected(honest, 0.6, 0.9, **paper)
+    assert expected(CHEATS[cheat], 0.6, 0.9) == pytest.approx(0.2)
 
 
-def test_honest_work_earns_more_the_more_often_it_is_right():
-    earned = [expected(honest, a / 20, 0.9) for a in range(10, 21)]
-    assert earned == sorted(earned)
-    assert earned[0] == pytest.approx(0.0, abs=1e-9)  # a coin earns nothing
-    assert earned[-1] == pytest.approx(1 + 0.5)  # always right: R_corr = 1 and R_appr at its bound
-
-
-def test_in_a_real_model_letters_earn_nothing(tiny_folder, tiny_model, tiny_tokenizer):
+def test_in_a_real_model_letters_earn_nothing(tiny_model, tiny_tokenizer):
     """Outputs that differ only in the letter that they announce have one and the same log pi(j | z)."""
-    from tal_rlvr.providers import ModelVerdicts
-    from tal_rlvr.tokens import verdict_tokens
+    from tal_rlvr.verdict_logprobs import ModelVerdicts
+    from tal_rlvr.verdict_tokens import verdict_tokens
 
     tokens = verdict_tokens(tiny_tokenizer)
     texts = [CHEATS[name](v) for v in "AB" for name in ("stock phrases", "the verdict in the assessment")]
     seen = {}
     for mask in (True, False):
-        function = CriteriaFunction(tiny_tokenizer, tokens, RewardConfig(mask=mask, clip="none", both_orders=False))
+        form = RewardConfig(mask=mask, clip="none", both_orders=False, copied=1)
+        function = CriteriaFunction(tiny_tokenizer, tokens, form)
         function.provider = ModelVerdicts(tiny_model, tokens)
         seen[mask] = function(
             prompts=["which?"] * 4,

@@ -4,14 +4,17 @@ import gzip
 import json
 from collections import Counter
 
+import polars
 import pytest
 
 from carb_data import BonSet, CarbError, Dataset
 from tal_rlvr import MixSource, TrainingMix, check_contamination, load_config, presets
-from tal_rlvr.contamination import drop_contaminated, report_contamination
+from tal_rlvr.judge_prompts import PromptConfig
 from tal_rlvr.layouts import read_pairs
 from tal_rlvr.mix import Parts, ordered
-from tal_rlvr.pairs import Pair, both_orders, off_topic_pairs, other_language_pairs, pairs_from_set
+from tal_rlvr.mix_check import report_contamination
+from tal_rlvr.preferences import Pair, both_orders, pairs_from_set
+from tal_rlvr.reward_functions import PAPER_REWARDS
 
 
 def bon(number, culture="thai", language="en", topic=None, **changes):
@@ -49,60 +52,176 @@ def test_training_rows_are_balanced_over_the_orders():
     ]
 
 
-def test_learnable_tasks_are_made_from_the_same_sets():
-    items = [bon(n) for n in range(6)] + [bon(n, language="th") for n in range(6)]
-    topics = {f"w {n} en": n % 3 for n in range(6)}
-    for pair in off_topic_pairs(items):
-        if pair.language == "en":
-            assert topics[pair.chosen] != topics[pair.rejected]
-    languages = other_language_pairs(items)
-    assert {(p.language, p.rejected.split()[-1]) for p in languages} == {("en", "th"), ("th", "en")}
-    assert other_language_pairs(items) == languages
+def user(text):
+    return {"role": "user", "content": text}
 
 
-HELPSTEER = [
-    {"domain": "stem", "language": "chinese", "context": [{"role": "user", "content": "q"}]}
-    | {"response1": "a", "response2": "b", "overall_preference": preference}
-    for preference in (-3, 0, 1)
-]
+PREFERENCE = [{"score": 1, "reasoning": "r", "feedback1": "f", "feedback2": "g"}]
+HELPSTEER3 = [
+    {"domain": d, "language": language, "context": context, "response1": "one", "response2": "two",
+     "overall_preference": p, "individual_preference": PREFERENCE}
+    for d, language, context, p in (
+        ("general", "english", [user("q1")], -3),
+        ("multilingual", "indonesian", [user("q2"), {"role": "assistant", "content": "a"}, user("q3")], 1),
+        ("multilingual", "polish", [user("q4")], 2),
+        ("code", "python", [user("q5")], 3),
+        ("stem", "english", [user("q6")], 0),
+    )
+]  # fmt: skip
 CARE = [
-    {"question": "q", "response": "good", "rating": 9, "culture": "Chinese", "language": "zh"},
-    {"question": "q", "response": "bad", "rating": 2},
-    {"question": "q", "answer": "middling", "rating": 6},
-    {"question": "lonely", "response": "x", "rating": 5},
-]
-PREFERENCE = [
-    {"prompt": [{"role": "user", "content": "q"}], "chosen": [{"role": "assistant", "content": "c"}], "rejected": "r"}
-]
+    {"question": question, "answer": "by a person", "response": response, "human_rating": rating, "source": "model",
+     "cul_type": kind, "associated_culture": culture}
+    for question, response, rating, kind, culture in (
+        ("春节吃什么?", "饺子", 9, "Cultural commonsense", "Native (Chinese)"),
+        ("春节吃什么?", "三明治", 2, "Cultural commonsense", "Native (Chinese)"),
+        ("ماذا نأكل في العيد؟", "الكعك", 10, "Social norms", "Foreign"),
+        ("ماذا نأكل في العيد؟", "لا شيء", 4, "Social norms", "Foreign"),
+        ("お正月に何を食べますか", "おせち", 8, "Literacy", ""),
+        ("お正月に何を食べますか", "パン", 3, "Literacy", ""),
+        ("alone?", "x", 5, "Opinion", "Egypt"),
+    )
+]  # fmt: skip
+
+
+def save(rows, path):
+    if path.suffix == ".parquet":
+        polars.DataFrame(rows).write_parquet(path)
+    else:
+        path.write_text("\n".join(json.dumps(row, ensure_ascii=False) for row in rows))
+    return str(path)
+
+
+@pytest.fixture(params=["jsonl", "parquet"])
+def read(request, tmp_path):
+    return lambda form, rows, **options: read_pairs(form, save(rows, tmp_path / f"d.{request.param}"), **options)
+
+
+def test_helpsteer3(read):
+    pairs = read("helpsteer3", HELPSTEER3)
+    assert [(p.chosen, p.language, p.culture, p.domain) for p in pairs] == [
+        ("one", "en", "general", "general"),
+        ("two", "id", "general", "multilingual"),
+        ("two", "pl", "general", "multilingual"),
+        ("two", "en", "general", "code"),
+    ]
+    assert pairs[1].prompt == "user: q2\n\nassistant: a\n\nuser: q3"
+
+
+def test_care(read):
+    pairs = read("care", CARE)
+    assert [(p.chosen, p.rejected, p.culture, p.language, p.domain) for p in pairs] == [
+        ("饺子", "三明治", "chinese", "zh", "commonsense"),
+        ("الكعك", "لا شيء", "arabic", "ar", "values"),
+        ("おせち", "パン", "japanese", "ja", "linguistics"),
+    ]
+    egypt = [{**row, "associated_culture": "Egypt"} for row in CARE[2:4]]
+    assert read("care", egypt)[0].culture.startswith("arabic")
+    earlier = [{"question": "q", "response": r, "rating": str(n), "culture_type": "Opinion",
+                "associated_culture": "Native (Arab)", "source": "LLM"} for n, r in enumerate("xy")]  # fmt: skip
+    assert [(p.chosen, p.culture) for p in read("care", earlier)] == [("y", "arabic")]
+
+
+def test_preferences_with_messages_and_gzip(tmp_path):
+    row = {
+        "prompt": [user("q")],
+        "chosen": [{"role": "assistant", "content": "c"}],
+        "rejected": "r",
+        "source_item": "s",
+    }
+    path = tmp_path / "d.json.gz"
+    path.write_bytes(gzip.compress(json.dumps([row]).encode()))
+    (pair,) = read_pairs("preference", str(path), culture="thai", language="th")
+    assert (pair.prompt, pair.chosen, pair.rejected, pair.source_item) == ("q", "c", "r", "s")
+    assert (pair.culture, pair.language) == ("thai", "th")
+
+
+def test_a_folder_of_shards_is_read_whole(tmp_path):
+    (tmp_path / "data").mkdir()
+    for n, rows in enumerate((HELPSTEER3[:2], HELPSTEER3[2:])):
+        save(rows, tmp_path / "data" / f"train-{n:05}.parquet")
+    assert len(read_pairs("helpsteer3", str(tmp_path))) == 4
 
 
 @pytest.mark.parametrize(
-    ("form", "rows", "expected"),
+    ("form", "rows", "message"),
     [
-        ("helpsteer3", HELPSTEER, [("q", "a", "b", "zh", 0.0), ("q", "b", "a", "zh", 1.0)]),
-        ("care", CARE, [("q", "good", "bad", "zh", 0.0), ("q", "good", "middling", "zh", pytest.approx(4 / 7))]),
-        ("preference", PREFERENCE, [("q", "c", "r", "en", 0.5)]),
+        ("care", [{"question": "q", "response": "r"}], r"row 1 has no 'human_rating' or 'rating'; its columns are"),
+        ("care", [{**CARE[0], "human_rating": "good"}], r"row 1: 'good' in 'human_rating' is not a number"),
+        ("helpsteer3", [{"context": "q"}], r"row 1 has no 'overall_preference'.*HelpSteer3"),
+        ("preference", [{"prompt": "q", "chosen": "c"}], r"row 1 has no 'rejected'"),
+        ("preference", [{"prompt": [1, 2], "chosen": "c", "rejected": "r"}], r"neither a text nor messages"),
+        ("helpsteer3", HELPSTEER3[4:], "holds no pair with a preference"),
     ],
 )
-@pytest.mark.parametrize("suffix", ["json", "jsonl", "jsonl.gz"])
-def test_published_forms(tmp_path, form, rows, expected, suffix):
-    path = tmp_path / f"data.{suffix}"
-    content = (json.dumps(rows) if suffix == "json" else "\n".join(map(json.dumps, rows))).encode()
-    path.write_bytes(gzip.compress(content) if suffix.endswith("gz") else content)
-    pairs = read_pairs(form, str(path))
-    assert [(p.prompt, p.chosen, p.rejected, p.language, p.difficulty) for p in pairs] == expected
+def test_a_row_out_of_layout_is_named(tmp_path, form, rows, message):
+    with pytest.raises(CarbError, match=message):
+        read_pairs(form, save(rows, tmp_path / "d.jsonl"))
 
 
 @pytest.mark.parametrize(
-    ("content", "reason"), [("{", "valid JSON"), ('{"a": 1}\n', "form 'preference'"), ("[]", "no pair")]
+    ("row", "message"),
+    [
+        ({"chosen": "same", "rejected": " same\n"}, "'chosen' and 'rejected' are the same"),
+        ({"prompt": " "}, "'prompt' is empty"),
+        ({"chosen": ""}, "'chosen' is empty"),
+        ({"rejected": [{"role": "assistant", "content": ""}]}, "'rejected' is empty"),
+    ],
 )
-def test_unreadable_data_is_named(tmp_path, content, reason):
-    path = tmp_path / ("x.jsonl" if "a" in content else "x.json")
-    path.write_text(content)
-    with pytest.raises(CarbError, match=reason):
-        read_pairs("preference", str(path))
-    with pytest.raises(CarbError, match="Cannot read"):
-        read_pairs("preference", str(tmp_path / "absent.jsonl"))
+def test_a_pair_that_teaches_nothing_is_named(tmp_path, row, message):
+    good = {"prompt": "q", "chosen": "c", "rejected": "r"}
+    path = save([good, {**good, **row}], tmp_path / "d.jsonl")
+    with pytest.raises(CarbError, match=f"row 2: {message}"):
+        read_pairs("preference", path)
+
+
+def test_a_line_that_is_no_json_is_named(tmp_path):
+    """It was always line 1 of itself."""
+    path = tmp_path / "d.jsonl"
+    good = json.dumps({"prompt": "q", "chosen": "c", "rejected": "r"})
+    for bad in ("oops", good[:-1]):
+        path.write_text(f"{good}\n\n{good}\n{bad}\n")
+        with pytest.raises(CarbError, match=r"d\.jsonl:4 is not valid JSON: [^:]*: column \d+ "):
+            read_pairs("preference", str(path))
+
+
+@pytest.mark.parametrize("name", ["d.jsonl", "d.json", "d.jsonl.gz"])
+def test_a_byte_order_mark_is_no_part_of_the_text(tmp_path, name):
+    row = {"prompt": "q", "chosen": "c", "rejected": "r"}
+    content = json.dumps([row] if name == "d.json" else row).encode("utf-8-sig")
+    (tmp_path / name).write_bytes(gzip.compress(content) if name.endswith(".gz") else content)
+    assert len(read_pairs("preference", str(tmp_path / name))) == 1
+
+
+def test_files_that_cannot_be_read_are_named(tmp_path):
+    (tmp_path / "x.parquet").write_bytes(b"PAR1 no")
+    with pytest.raises(CarbError, match="not a Parquet file"):
+        read_pairs("care", str(tmp_path / "x.parquet"))
+    (tmp_path / "x.jsonl").write_text("[1]")
+    with pytest.raises(CarbError, match="must hold objects"):
+        read_pairs("care", str(tmp_path / "x.jsonl"))
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(CarbError, match=r"holds no \.jsonl"):
+        read_pairs("care", str(tmp_path / "empty"))
+
+
+class Plain:
+    chat_template = None
+    all_special_tokens = ()
+
+
+@pytest.mark.parametrize("style", ["full", "compact"])
+def test_a_pair_of_no_culture_asks_for_no_local(style):
+    pytest.importorskip("trl", reason="needs tal-rlvr[train]")
+    from tal_rlvr.trainer import training_rows
+
+    pairs = [Pair(id="p", source_item="p", prompt="q", chosen="c", rejected="r", culture=culture, language=language)
+             for culture in ("general", "thai") for language in ("en", "zh", "nl")]  # fmt: skip
+    rows = training_rows(ordered(pairs, shuffle=False), Plain(), PromptConfig(language="item", style=style))
+    texts = [row["prompt"] for row in rows]
+    assert not any("general" in text for text in texts)
+    assert all(("Thai" in text) == (n >= len(texts) // 2) for n, text in enumerate(texts))
+    assert rows[0]["swapped_prompt"] == rows[1]["prompt"]
+    assert rows[0]["responses"] == ["c", "r"]
 
 
 @pytest.fixture
@@ -123,8 +242,12 @@ def mix(files, **options):
 def test_no_source_item_is_on_both_sides(files):
     parts = mix(files, held_out=0.3).parts()
     sides = [{pair.source_item for pair in part} for part in parts]
-    assert all(sides)
+    assert all(sides[:2])
     assert not sides[0] & sides[1]
+    three = mix(files, held_out=0.3, dev=0.3).parts()
+    assert three.held_out == parts.held_out
+    assert not {pair.source_item for pair in three.dev} & {p.source_item for p in (*three.train, *three.held_out)}
+    assert three.dev
     assert mix(files, held_out=0.3).parts() == parts
     assert mix(files, held_out=0.3, seed=1).parts() != parts
 
@@ -136,19 +259,10 @@ def test_every_beginning_keeps_to_the_weights(files):
         assert sum(pair.culture == "german" for pair in train[:end]) == pytest.approx(end / 4, abs=1)
 
 
-def test_balance_curriculum_and_limits(files):
+def test_balance_and_limits(files):
     cultures = Counter(p.culture for p in mix(files, balance_cultures=True, per_item=1).parts().train)
     assert abs(cultures["thai"] - cultures["korean"]) <= 1
-    pairs = [Pair(id=str(n), source_item=str(n), prompt=str(n), chosen="c", rejected="r", culture="x", language="en",
-                  difficulty=d) for n, d in enumerate((0.9, 0.1, 0.5, 0.3))]  # fmt: skip
-    rows = [{**p.model_dump(exclude={"difficulty", "domain"}), "prompt": p.prompt} for p in pairs]
-    (files / "p.jsonl").write_text("\n".join(map(json.dumps, rows)))
     assert len(mix(files, held_out_limit=3).parts().held_out) == 3
-    helpsteer = [{**HELPSTEER[0], "overall_preference": p, "context": f"q{p}"} for p in (1, 3, 2, -1)]
-    (files / "h.json").write_text(json.dumps(helpsteer))
-    source = MixSource(form="helpsteer3", path=str(files / "h.json"))
-    ordered_mix = TrainingMix(sources=(source,), held_out=0, curriculum="easy-first").parts().train
-    assert [pair.difficulty for pair in ordered_mix] == [0.0, 0.5, 1.0, 1.0]
 
 
 def lone(files, name, count, culture="x", **rest):
@@ -165,8 +279,6 @@ def lone(files, name, count, culture="x", **rest):
         ({}, (3000, 60), 0),
         ({"repeats": 4}, (3000, 240), 0),
         ({"repeats": 100}, (3000, 3000), 0),
-        ({"when_exhausted": "stop"}, (60, 60), 2940),
-        ({"when_exhausted": "stop", "repeats": 4}, (240, 240), 2760),
         ({"limit": 100}, (50, 50), 2960),
     ],
 )
@@ -190,7 +302,6 @@ def test_balanced_cultures_lose_nothing_unless_asked_to(tmp_path):
     for options, expected in (
         ({}, {"german": (1998, 1998), "thai": (2, 2)}),
         ({"repeats": 10}, {"german": (1998, 1998), "thai": (2, 20)}),
-        ({"when_exhausted": "stop"}, {"german": (1998, 2), "thai": (2, 2)}),
     ):
         parts, account = TrainingMix(sources=(source,), held_out=0, balance_cultures=True, **options).mixed()
         assert account.cultures == expected
@@ -211,33 +322,31 @@ def test_contamination_is_found_named_and_dropped(files):
     leaked = [*parts.train, parts.held_out[0].model_copy(update={"id": "leak", "source_item": "other:1"})]
     report = report_contamination(Parts(leaked, parts.held_out))
     assert [found.train for found in report.found] == ["leak"]
-    assert drop_contaminated(leaked, report) == parts.train
     outside = report_contamination(parts, [str(files / "small.jsonl")])
     german = {pair.id for pair in parts.train if pair.culture == "german"}
     assert {found.train for found in outside.found} == german
     assert not check_contamination(["abc"], ["something else entirely"]).overlaps
 
 
-def test_contamination_is_looked_for_once_however_many_pairs_and_sets_there_are(files, monkeypatch):
-    pytest.importorskip("numpy", reason="needs carb-data[checks]")
-    parts, sizes = mix(files).parts(), []
-
-    def check(train, test):
-        sizes.append((len(train), len(test)))
-        return check_contamination(train, test)
-
-    monkeypatch.setattr("tal_rlvr.contamination.check_contamination", check)
-    report_contamination(parts, [str(files / "small.jsonl"), str(files / "big.jsonl")])
-    assert sizes == [(len(parts.train), len(parts.held_out) + 20 + 80)]
-
-
 def test_presets_are_complete_but_for_what_only_the_user_knows(tmp_path):
-    assert set(presets()) >= {"demo-cpu", "qwen2.5-7b", "qwen2.5-14b", "qwen2.5-32b"}
+    """What carries the paper's models has the paper's rewards; a single GPU has presets of its own."""
     source = {"form": "carb", "path": "x"}
-    for name in presets():
-        config = load_config(name, {"model": "m", "out": str(tmp_path), "mix": {"sources": [source]}})
+    configs = {
+        name: load_config(
+            name, {"out": str(tmp_path), "mix": {"sources": [source]}, **({} if "qwen" in name else {"model": "m"})}
+        )
+        for name in presets()
+    }
+    assert {name for name, config in configs.items() if config.rewards == PAPER_REWARDS} == {
+        "qwen2.5-7b", "qwen2.5-14b", "qwen2.5-32b"
+    }  # fmt: skip
+    assert set(configs) >= {"demo-cpu", "qwen2.5-1.5b", "qwen2.5-3b"}
+    for config in configs.values():
         assert config.grpo["num_generations"] > 1
         assert config.grpo["save_total_limit"] in (1, 2)  # a checkpoint of 7B with its optimizer takes 90 GB
+        assert (config.max_prompt_tokens or 0) <= 4096
+        if config.lora is not None:
+            assert config.grpo["learning_rate"] >= 1e-5  # ten times what all weights take
 
 
 def test_a_file_builds_on_a_preset_and_every_mistake_is_named(tmp_path):

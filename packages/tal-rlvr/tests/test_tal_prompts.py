@@ -1,12 +1,13 @@
 from __future__ import annotations
 
+import re
 from typing import ClassVar
 
 import pytest
 
 from carb_data import BonSet, CarbError, cultures
-from tal_rlvr import parse_judgement, render_plain, render_prompt
-from tal_rlvr.prompts import guard, prompt_languages
+from tal_rlvr import Judgement, parse_judgement, render_plain, render_prompt
+from tal_rlvr.judge_prompts import example_fields, guard, prompt_folder, prompt_languages
 
 ITEM = BonSet.model_validate(
     {
@@ -34,18 +35,25 @@ def test_the_prompt_shows_question_culture_and_both_responses_in_order():
 
 
 @pytest.mark.parametrize("language", prompt_languages())
-@pytest.mark.parametrize("form", ["think", "direct"])
-def test_every_language_states_the_same_form(language, form):
-    (message,) = render_prompt("q", ("first text", "second text"), "swiss", language, form=form)
+@pytest.mark.parametrize("culture", ["swiss", "general"])
+def test_every_language_shows_a_judgement_and_copying_it_earns_nothing(language, culture):
+    """A template line was copied by 22 of 80 outputs of a chat model of 1.5B."""
+    (message,) = render_prompt("q", ("first text", "second text"), culture, language)
     text = message["content"]
-    assert "swiss" in text
+    assert (culture == "swiss") == ("swiss" in text)
     assert "> first text" in text
-    assert text.endswith("\nVerdict: X")
-    assert ("Criteria:\n- " in text and " | weight N | meets X\nAssessment: " in text) == (form == "think")
+    example = text[text.index("Criteria:\n") :]
+    assert parse_judgement(example).kind == "empty-criterion"
+    changed = re.sub(r"(?m)^- (.*?) \| (.*?) \|", r"- \1 rice | \2 rice |", example)
+    assert isinstance(parse_judgement(changed), Judgement), changed
+    (direct,) = render_prompt("q", ("first text", "second text"), culture, language, direct=True)
+    assert direct["content"].endswith("\nVerdict: X")
+    assert "Criteria:" not in direct["content"]
 
 
 def test_there_is_a_prompt_for_every_language_of_the_benchmark():
-    assert {culture.language for culture in cultures} <= set(prompt_languages()) & set(prompt_languages("direct"))
+    assert {culture.language for culture in cultures} <= set(prompt_languages())
+    assert len(example_fields()) == 4 * len(list(prompt_folder().glob("*.jinja"))) - 1  # one is in two files
 
 
 def test_the_language_of_the_item_and_of_a_region_fall_back_to_the_language():
@@ -53,19 +61,24 @@ def test_the_language_of_the_item_and_of_a_region_fall_back_to_the_language():
 
 
 def test_user_prompts_come_from_a_folder(tmp_path):
-    (tmp_path / "think-sw.jinja").write_text("{{ culture }}: {{ prompt }} {{ first }} {{ second }}")
+    (tmp_path / "sw.jinja").write_text("{{ culture }}: {{ prompt }} {{ first }} {{ second }}")
     (message,) = render_prompt("q", ("a", "b"), "x", "sw", folder=tmp_path)
     assert message["content"] == "x: > q > a > b"
+    (tmp_path / "general-zh.jinja").write_text("{{ prompt }} 好")
+    (own,) = render_prompt("q", ("c", "r"), "general", "zh", folder=tmp_path)
+    assert own["content"] == "> q 好"
+    (shipped,) = render_prompt("q", ("c", "r"), "general", "nl", folder=tmp_path)
+    assert "local" not in shipped["content"]
 
 
 def test_mistakes_are_named():
-    with pytest.raises(CarbError, match="no prompt 'think' in the language 'sw'"):
+    with pytest.raises(CarbError, match="no prompt in the language 'sw'"):
         render_prompt(ITEM, ("a", "b"), "thai", "sw")
     with pytest.raises(CarbError, match="exactly two"):
         render_prompt(ITEM, ("a", "b", "c"), "thai")
     with pytest.raises(CarbError, match="exactly two"):
         render_prompt(ITEM, "ab", "thai")
-    with pytest.raises(CarbError, match="knows its language"):
+    with pytest.raises(CarbError, match="names its language"):
         render_prompt("q", ("a", "b"), "thai", "item")
 
 

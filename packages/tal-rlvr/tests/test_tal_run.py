@@ -1,3 +1,5 @@
+"""Whole runs of a tiny model, and what is refused before one begins."""
+
 from __future__ import annotations
 
 import hashlib
@@ -9,12 +11,14 @@ import pytest
 
 from carb_data import CarbError
 from carb_scorers import Candidate, ScoreRequest, open_scorer
-from tal_rlvr import parse_judgement, run
-from tal_rlvr.judgement import Judgement
-from tal_rlvr.paired import difference, estimate
-from tal_rlvr.pairs import Pair, both_orders
-from tal_rlvr.train import read_result
-from tal_rlvr.warmup import WarmupConfig, warmup_rows, warmup_target
+from tal_rlvr import parse_judgement, train
+from tal_rlvr.judgement import Judgement, write_judgement
+from tal_rlvr.lengths import check_targets, fitting
+from tal_rlvr.mix import Parts
+from tal_rlvr.preferences import Pair, both_orders
+from tal_rlvr.train_config import load_config
+from tal_rlvr.training import read_result
+from tal_rlvr.warmup import WarmupConfig, read_targets, repeated, warmup_rows, warmup_target
 
 torch = pytest.importorskip("torch", reason="needs tal-rlvr[train]")
 pytest.importorskip("trl", reason="needs tal-rlvr[train]")
@@ -55,18 +59,25 @@ save_steps = 1
 
 
 def test_a_run_leaves_a_model_that_scores_and_all_its_reports(config, tmp_path):
-    result = run(config)
+    """With evaluation during training on pairs of their own, and the best checkpoint at the end."""
+    during = {
+        "eval_strategy": "steps", "eval_steps": 1, "per_device_eval_batch_size": 4,
+        "load_best_model_at_end": True, "metric_for_best_model": "eval_reward",
+    }  # fmt: skip
+    logs = []
+    overrides = {"mix": {"dev": 0.2, "held_out_limit": 2}, "grpo": during}
+    result = train(config, overrides=overrides, on_log=lambda stage, step, values: logs.append((stage, step, values)))
     out = tmp_path / "out"
     assert [stage.name for stage in result.stages] == ["before", "after"]
     assert result.steps == len(result.curve) == 2
-    assert result.held_out_pairs == 3
+    assert result.held_out_pairs == 2
     assert read_result(out) == result
-    assert [path.name for path in (out / "checkpoints").glob("checkpoint-*")] == ["checkpoint-2"]  # save_total_limit
+    assert [step for stage, step, values in logs if stage == "grpo" and "eval_reward" in values] == [1, 2]
+    found = {step: values["eval_reward"] for _, step, values in logs if "eval_reward" in values}
+    assert (out / "checkpoints" / f"checkpoint-{max(found, key=found.get)}").is_dir()
     report = json.loads((out / "contamination.json").read_text())
-    assert report["found"] == []
-    assert report["train_pairs"] == result.train_pairs
-    texts = json.loads((out / "held-out" / "after-sample.json").read_text())["outcomes"]
-    assert len(texts) == 6
+    assert (report["found"], report["train_pairs"]) == ([], result.train_pairs)
+    assert len(json.loads((out / "held-out" / "after-sample.json").read_text())["outcomes"]) == 4
     scorer = open_scorer(f"think:{result.model}")
     assert scorer.spec.parameters["prompts"]["style"] == "compact"
     candidates = (Candidate(id="1", text="rice"), Candidate(id="2", text="tea"))
@@ -75,13 +86,14 @@ def test_a_run_leaves_a_model_that_scores_and_all_its_reports(config, tmp_path):
     assert scored.scores or scored.error.kind == "parse"
     anyio.run(scorer.aclose)
     with pytest.raises(CarbError, match="finished run"):
-        run(config)
+        train(config)
 
 
+@pytest.mark.real
 def test_adapters_are_merged_into_a_whole_model(config, tiny_folder):
     from safetensors.torch import load_file
 
-    result = run(config, overrides={"lora": {"r": 2}, "grpo": {"save_strategy": "no"}})
+    result = train(config, overrides={"lora": {"r": 2}, "grpo": {"save_strategy": "no"}})
     base, trained = (load_file(f"{folder}/model.safetensors") for folder in (tiny_folder, result.model))
     assert {name: w.shape for name, w in trained.items()} == {name: w.shape for name, w in base.items()}
     moved = {name for name in base if not torch.equal(base[name], trained[name])}
@@ -89,40 +101,54 @@ def test_adapters_are_merged_into_a_whole_model(config, tiny_folder):
     assert not any("embed" in name or "norm" in name for name in moved)  # adapters are on linear layers
 
 
+def test_a_revision_is_trained_and_is_what_kl_is_measured_from(config, tmp_path, monkeypatch, save_model):
+    """A hub with two revisions of a model: the trained one is the one that was asked for."""
+    import huggingface_hub.constants
+    from safetensors.torch import load_file
+
+    from tal_rlvr.training_stages import TrainingRun
+
+    hub = tmp_path / "hub" / "models--some--tiny"
+    (hub / "refs").mkdir(parents=True)
+    for name, commit, seed in (("main", "a" * 40, 0), ("older", "b" * 40, 1)):
+        (hub / "refs" / name).write_text(commit)
+        save_model(hub / "snapshots" / commit, seed=seed)
+    monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_CACHE", str(tmp_path / "hub"))
+    given = {"model": "some/tiny", "revision": "b" * 40, "warmup": {"steps": 0}}
+    given["grpo"] = {"max_steps": 1, "learning_rate": 0.0, "save_strategy": "no", "per_device_train_batch_size": 4}
+    loaded = load_config(config, given)
+    run = TrainingRun(loaded)
+    folder, curve, _ = run.reinforce("some/tiny", loaded.mix.parts())
+    kept = load_file(folder / "model.safetensors")
+    asked, newest = (load_file(hub / "snapshots" / (c * 40) / "model.safetensors") for c in "ba")
+    assert all(torch.equal(kept[name], asked[name]) for name in kept)
+    assert not all(torch.equal(kept[name], newest[name]) for name in kept)
+    assert curve[0]["kl"] == pytest.approx(0, abs=1e-6)
+    assert loaded.backend_options("some/tiny")["revision"] == "b" * 40
+
+
 def test_contaminated_training_data_stops_a_run_before_it_starts(config, tmp_path):
     rows = [json.loads(line) for line in (tmp_path / "pairs.jsonl").read_text().splitlines()]
     rows += [{**row, "source_item": f"again {n}"} for n, row in enumerate(rows)]
     (tmp_path / "pairs.jsonl").write_text("\n".join(map(json.dumps, rows)))
     with pytest.raises(CarbError, match=r"training pairs repeat evaluation items.*contamination\.json"):
-        run(config, overrides={"evaluation": {"on_contamination": "stop"}})
+        train(config, overrides={"evaluation": {"on_contamination": "stop"}})
     assert not (tmp_path / "out" / "warmup").exists()
     assert json.loads((tmp_path / "out" / "contamination.json").read_text())["found"]
 
 
-def test_a_run_without_steps_is_supervised_training_alone(config, tmp_path):
-    result = run(config, overrides={"grpo": {"max_steps": 0}})
-    assert result.model == str(tmp_path / "out" / "warmup")
-    assert (result.steps, result.curve) == (0, ())
-    assert [stage.accuracy for stage in result.stages[:1]] == [stage.accuracy for stage in result.stages[1:]]
-
-
-def test_unfit_settings_and_models_are_named(config, tmp_path):
-    with pytest.raises(CarbError, match=r"under \[grpo\]"):
-        run(config, overrides={"grpo": {"no_such_setting": 1}})
+def test_unfit_settings_and_models_are_named_and_a_begun_run_is_taken_up_only_by_itself(config, tmp_path):
     with pytest.raises(CarbError, match="Cannot load the tokenizer"):
-        run(config, overrides={"model": str(tmp_path), "out": str(tmp_path / "other")})
+        train(config, overrides={"model": str(tmp_path), "out": str(tmp_path / "other")})
     with pytest.raises(CarbError, match="no model folder"):
-        run(config, overrides={"model": str(tmp_path / "nowhere"), "out": str(tmp_path / "other")})
-
-
-def test_a_run_that_was_begun_is_taken_up_only_by_itself(config, tmp_path):
+        train(config, overrides={"model": str(tmp_path / "nowhere"), "out": str(tmp_path / "other")})
     with pytest.raises(CarbError, match=r"under \[grpo\]"):
-        run(config, overrides={"grpo": {"no_such_setting": 1}})
+        train(config, overrides={"grpo": {"no_such_setting": 1}})
     assert (tmp_path / "out" / "warmup" / "think.json").is_file()
     with pytest.raises(CarbError, match="was begun"):
-        run(config)
+        train(config)
     with pytest.raises(CarbError, match="other settings"):
-        run(config, resume=True)
+        train(config, resume=True)
 
 
 ROW = both_orders(
@@ -138,47 +164,102 @@ def test_warm_up_targets_are_judgements(settings):
         assert isinstance(judgement, Judgement)
         assert judgement.verdict == verdict
     assert warmup_target(ROW, "A", random.Random(0), config, direct=True) == "Verdict: A"
-
-
-def test_some_warm_up_targets_are_flipped():
     rows = warmup_rows([ROW], WarmupConfig(steps=100, batch_size=4, flipped=0.2), seed=0)
     wrong = sum(parse_judgement(target).verdict != row.label for row, target in rows)
     assert len(rows) == 400
     assert wrong / 400 == pytest.approx(0.2, abs=0.06)
 
 
-def test_estimates_and_differences():
-    assert estimate([]).mean is None
-    assert difference([], []).p is None
-    same = difference([0.0, 1.0, 1.0], [0.0, 1.0, 1.0])
-    assert (same.mean, same.p) == (0, 1)
-    assert same.low < 0 < same.high
-    # 10 of 10 items rise: of the 2**10 sign patterns 2 are as extreme, p = 2/1024
-    gain = difference([0.0] * 10, [1.0] * 10)
-    assert gain.mean == 1
-    assert gain.p == pytest.approx(2 / 1024, abs=0.002)
-    half = estimate([0.0, 1.0] * 50)
-    assert half.mean == 0.5
-    assert half.low == pytest.approx(0.5 - 1.96 * 0.05, abs=0.02)
-    with pytest.raises(ValueError, match="pairs"):
-        difference([1.0], [])
+def test_a_quotation_is_short_and_shows_the_difference():
+    texts = {"chosen": "In Oslo the people eat " + "herring " * 20, "rejected": "In Oslo the people drink tea " * 9}
+    for row in both_orders(ROW.pair.model_copy(update=texts)):
+        for verdict in ("A", "B"):
+            text = warmup_target(row, verdict, random.Random(0), WarmupConfig(steps=1, quote=True))
+            (criterion,) = parse_judgement(text).criteria
+            own = row.first if verdict == "A" else row.second
+            assert criterion.name.removesuffix(f" = {verdict}") in own
+            assert criterion.name.startswith("eat" if own == texts["chosen"] else "drink")
+            assert len(criterion.name) <= 24 + 4
 
 
-def test_the_module_runs_for_launchers(config, capsys):
+def written(n, **changes):
+    text = write_judgement([("respect", f"elders {n} are greeted first", 4, "B")], "B greets them.", "B")
+    return {"prompt": f"q{n}", "first": f"tea {n}", "second": f"rice {n}", "judgement": text, **changes}
+
+
+def test_real_judgements_are_learned_in_the_warm_up(config, tmp_path):
+    path = tmp_path / "targets.jsonl"
+    path.write_text("\n".join(json.dumps(written(n, culture="thai", language="th")) for n in range(5)))
+    targets = read_targets(str(path))
+    assert [(row.label, row.pair.chosen, row.pair.culture) for row, _ in targets[:1]] == [("B", "rice 0", "thai")]
+    once = repeated(targets, WarmupConfig(targets=str(path), batch_size=2), seed=0)
+    assert len(once) == 6
+    assert {text for _, text in once} == {text for _, text in targets}
+    settings = {"targets": str(path), "steps": 0, "batch_size": 5}
+    long = {"max_new_tokens": 64, "grpo": {"max_steps": 0}, "warmup": settings}
+    result = train(config, overrides=long)
+    assert result.model == str(tmp_path / "out" / "warmup")
+    assert (result.steps, result.curve) == (0, ())
+    assert [stage.accuracy for stage in result.stages[:1]] == [stage.accuracy for stage in result.stages[1:]]
+
+
+@pytest.mark.parametrize(
+    ("row", "message"),
+    [
+        ({"judgement": "Verdict: B"}, "row 2 holds no well-formed judgement: there is a verdict alone"),
+        ({"first": None}, r"row 2 is not valid.*first"),
+    ],
+)
+def test_a_target_that_teaches_no_form_is_named(tmp_path, row, message):
+    (tmp_path / "t.jsonl").write_text("\n".join(json.dumps(one) for one in (written(0), written(1, **row))))
+    with pytest.raises(CarbError, match=message):
+        read_targets(str(tmp_path / "t.jsonl"))
+
+
+def sized(n):
+    return ROW.pair.model_copy(update={"id": str(n), "source_item": str(n), "prompt": "w " * n})
+
+
+PARTS = Parts([sized(n) for n in range(1, 101)], [sized(n) for n in (10, 200)])
+
+
+def count(rows):
+    return [len(row.pair.prompt.split()) for row in rows]
+
+
+def test_pairs_that_do_not_fit_are_left_out_and_counted():
+    kept, lengths = fitting(PARTS, count, max_new_tokens=10, context=105)
+    assert [len(part) for part in kept] == [95, 1, 0]
+    assert (lengths.room, lengths.train_pairs, lengths.train_pairs_fit, lengths.too_long) == (95, 100, 95, 5)
+    assert (lengths.held_out_pairs, lengths.held_out_pairs_fit, lengths.longest_prompt) == (2, 1, 200)
+    assert len(fitting(PARTS, count, max_new_tokens=10, context=None, max_prompt_tokens=20)[0].train) == 20
+    assert fitting(PARTS, count, max_new_tokens=10, context=None)[1].room is None
+
+
+def test_too_few_that_fit_are_refused_with_the_numbers():
+    with pytest.raises(CarbError, match=r"30 of 100 training pairs fit in 30 tokens .*40 tokens less .* = 10.* 200"):
+        fitting(PARTS, count, max_new_tokens=10, context=40)
+    with pytest.raises(CarbError, match=r"0 of 100 .*max_prompt_tokens = 0"):
+        fitting(PARTS, count, max_new_tokens=10, context=None, max_prompt_tokens=0)
+    check_targets([10] * 90 + [500] * 10, 10)
+    check_targets([], 10)
+    with pytest.raises(CarbError, match=r"89 of 100 warm-up targets fit in max_new_tokens = 10 .*median is 10 .*500"):
+        check_targets([10] * 89 + [500] * 11, 10)
+
+
+def test_the_module_reports_a_mistake_without_a_traceback(config, capsys):
     from tal_rlvr.__main__ import main
 
-    assert main([str(config)]) == 0
-    assert json.loads(capsys.readouterr().out)["steps"] == 2
-    assert main([str(config)]) == 2
-    assert "finished run" in capsys.readouterr().err
+    assert main([str(config), "--data", "preference:nowhere.jsonl"]) == 2
+    assert "Cannot read nowhere.jsonl" in capsys.readouterr().err
 
 
 def test_launch_files_are_yaml_for_accelerate():
     from accelerate.commands.config.config_args import load_config_from_file
 
-    from tal_rlvr.prompts import prompt_folder
+    from tal_rlvr.judge_prompts import prompt_folder
 
     files = sorted((prompt_folder().parent / "launch").glob("*.yaml"))
     assert [path.stem for path in files] == ["ddp", "fsdp", "zero2", "zero3"]
     for path in files:
-        assert load_config_from_file(str(path)).num_processes == 8
+        assert load_config_from_file(str(path)).num_processes == -1  # the command says how many

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from tal_rlvr.judge_prompts import PromptConfig
 from tal_rlvr.judgement import write_judgement
-from tal_rlvr.pairs import Pair, both_orders
-from tal_rlvr.prompting import PromptConfig
+from tal_rlvr.preferences import Pair, both_orders
 
 torch = pytest.importorskip("torch", reason="needs tal-rlvr[train]")
 pytest.importorskip("trl", reason="needs tal-rlvr[train]")
@@ -159,46 +159,89 @@ def test_the_preset_s_loss_is_the_paper_s_objective(tiny_folder, tmp_path, loss_
     assert float((their_gradient - gradient).norm() / gradient.norm()) < 1e-5
 
 
-@pytest.mark.parametrize(
-    "other",
-    [{"loss_type": "dapo"}, {"loss_type": "dr_grpo"}, {"importance_sampling_level": "sequence"}],
-)
-def test_trl_s_other_losses_are_at_hand_and_are_not_the_paper_s(tiny_folder, tmp_path, loss_inputs, other):
-    _, _, their_gradient, gradient = losses(tiny_folder, tmp_path, loss_inputs, **other)
+def test_trl_s_own_loss_is_not_the_paper_s(tiny_folder, tmp_path, loss_inputs):
+    _, _, their_gradient, gradient = losses(tiny_folder, tmp_path, loss_inputs, loss_type="dapo")
     assert float((their_gradient - gradient).norm() / gradient.norm()) > 1e-2
 
 
-def test_advantages_are_the_group_s_and_come_from_both_rewards(tiny_folder, tmp_path):
-    from tal_rlvr import correctness_reward, criteria_reward, total_reward
-    from tal_rlvr.appropriateness import CriteriaCase, VerdictRow
-    from tal_rlvr.providers import ModelVerdicts
-    from tal_rlvr.reward_functions import RewardConfig, parse_all
-    from tal_rlvr.tokens import encode_prompt, masked_reasoning_ids, verdict_tokens
+def rewards_by_hand(trainer, row, written, config):
+    """R of each output, from the pure functions."""
+    from tal_rlvr import correctness_reward, criteria_reward, format_reward, total_reward
+    from tal_rlvr.judge_rewards import CriteriaCase, Reading, VerdictRow
+    from tal_rlvr.judgement import Judgement
+    from tal_rlvr.reward_functions import parse_all
+    from tal_rlvr.verdict_logprobs import ModelVerdicts
+    from tal_rlvr.verdict_tokens import encode_prompt, masked_reasoning_ids, reasoning_ids, verdict_tokens
 
-    trainer = make_trainer(tiny_folder, tmp_path, rewards=RewardConfig(criteria_weight=0.5))
-    row = trainer.train_dataset[0]
     tokenizer, tokens = trainer.processing_class, verdict_tokens(trainer.processing_class)
-    got = trainer._generate_and_score_completions([row] * 4)["advantages"]
-    written = outputs(tokenizer, 4)
-    orders = (row["prompt"], row["label"]), (row["swapped_prompt"], "B" if row["label"] == "A" else "A")
+    judgements = parse_all(tokenizer, written)
+
+    def reading(shown, ids):
+        prompt = tuple(encode_prompt(tokenizer, shown))
+        text = tokenizer.decode(ids, skip_special_tokens=True)
+        z = masked_reasoning_ids(tokenizer, text, tokens) if config.mask else reasoning_ids(tokenizer, ids, tokens)
+        return Reading(VerdictRow(prompt, z), VerdictRow(prompt, tokens.marker))
+
     cases = [
         CriteriaCase(
-            VerdictRow(
-                prompt, masked_reasoning_ids(tokenizer, tokenizer.decode(ids, skip_special_tokens=True), tokens)
-            ),
-            VerdictRow(prompt, tokens.marker),
-            label,
-            paid=number != 2,  # the one without form
+            *reading(row["prompt"], ids),
+            row["label"],
+            isinstance(judgement, Judgement) or not config.gate,
+            reading(row["swapped_prompt"], ids) if config.both_orders else None,
         )
-        for prompt, label in ((tuple(encode_prompt(tokenizer, shown)), label) for shown, label in orders)
-        for number, ids in enumerate(written)
+        for ids, judgement in zip(written, judgements, strict=True)
     ]
-    values = [reward.value for reward in criteria_reward(cases, ModelVerdicts(trainer.model, tokens))]
-    criteria = [(shown + swapped) / 2 for shown, swapped in zip(values[:4], values[4:], strict=True)]
-    rewards = total_reward(correctness_reward(parse_all(tokenizer, written), [row["label"]] * 4), criteria, weight=0.5)
+    criteria = criteria_reward(cases, ModelVerdicts(trainer.model, tokens), odds=config.odds, clip=config.bound)
+    right = correctness_reward(judgements, [row["label"]] * len(written))
+    formats = format_reward(judgements)
+    return total_reward(
+        right, criteria, weight=config.criteria_weight, formats=formats, format_weight=config.format_weight
+    )
+
+
+CORRECT = {"A": [1, -1, -1, 1], "B": [-1, 1, -1, -1]}
+"""R_corr of ``outputs`` by label."""
+
+
+@pytest.mark.parametrize("form", ["ours", "paper", "floor"])
+def test_advantages_are_the_group_s_and_come_from_all_rewards(tiny_folder, tmp_path, form):
+    from tal_rlvr.reward_functions import PAPER_REWARDS, RewardConfig
+
+    floor = RewardConfig(correctness_weight=0, format_weight=0, floor=1.0)  # more than this group's spread
+    config = {"ours": RewardConfig(criteria_weight=0.5), "paper": PAPER_REWARDS, "floor": floor}[form]
+    trainer = make_trainer(tiny_folder, tmp_path, rewards=config)
+    row = trainer.train_dataset[0]
+    got = trainer._generate_and_score_completions([row] * 4)["advantages"]
+    rewards = rewards_by_hand(trainer, row, outputs(trainer.processing_class, 4), config)
+    if form == "floor":
+        rewards = [r - right for r, right in zip(rewards, CORRECT[row["label"]], strict=True)]
     mean = sum(rewards) / 4
     std = math.sqrt(sum((r - mean) ** 2 for r in rewards) / 3)
-    assert got.tolist() == pytest.approx([(r - mean) / (std + 1e-4) for r in rewards], abs=1e-4)
+    assert (std < 1) == (form == "floor")
+    assert got.tolist() == pytest.approx([(r - mean) / (max(std, config.floor) + 1e-4) for r in rewards], abs=1e-4)
+
+
+def test_the_paper_s_rewards_pay_an_output_without_form_for_what_it_says(tiny_folder, tmp_path):
+    """A gate remained whatever was switched off: 0 where the paper gives log pi(j | z) - log pi(j)."""
+    from types import SimpleNamespace
+
+    from tal_rlvr import load_config
+    from tal_rlvr.reward_functions import PAPER_REWARDS
+
+    needed = {"model": "m", "out": "o", "mix": {"sources": [{"form": "carb", "path": "x"}]}, "rewards": "paper"}
+    assert load_config("demo-cpu", needed).rewards == PAPER_REWARDS
+    trainer = make_trainer(tiny_folder, tmp_path, rewards=PAPER_REWARDS)
+    assert trainer.args.reward_weights == [1.0, 1.0, 0.0]
+    row = trainer.train_dataset[0]
+    (value,) = trainer.criteria_function(
+        prompts=[row["prompt"]],
+        completion_ids=[outputs(trainer.processing_class, 4)[2]],
+        label=[row["label"]],
+        trainer_state=SimpleNamespace(global_step=0),
+    )
+    (by_hand,) = rewards_by_hand(trainer, row, [outputs(trainer.processing_class, 4)[2]], PAPER_REWARDS)
+    assert value == pytest.approx(by_hand + 1, abs=1e-5)
+    assert abs(value) > 1e-3
 
 
 def test_a_step_logs_both_rewards_and_what_the_judge_wrote(tiny_folder, tmp_path):
@@ -226,46 +269,30 @@ def test_a_step_logs_both_rewards_and_what_the_judge_wrote(tiny_folder, tmp_path
     assert logged["verdict_accuracy"] == pytest.approx(0.75 * logged["verdict_accuracy/parsed"])
 
 
-def test_without_clip_the_mean_of_r_appr_is_the_gap_of_its_terms(tiny_folder, tmp_path):
+def test_weights_choose_the_rewards(tiny_folder, tmp_path):
     from tal_rlvr.reward_functions import RewardConfig
 
-    def formed(tokenizer, count):
-        return [outputs(tokenizer, 2)[n % 2] for n in range(count)]
-
-    trainer = make_trainer(tiny_folder, tmp_path, rewards=RewardConfig(clip="none"), written=formed)
-    trainer.train()
-    logged = trainer.state.log_history[0]
-    gap = logged["R_appr/with_criteria"] - logged["R_appr/without_criteria"]
-    assert logged["rewards/R_appr/mean"] == pytest.approx(gap, abs=1e-5)
-
-
-def test_weights_and_ablations_choose_the_rewards(tiny_folder, tmp_path):
-    from tal_rlvr.reward_functions import RewardConfig
-
-    no_criteria = make_trainer(tiny_folder, tmp_path, rewards=RewardConfig(criteria_weight=0))
+    no_criteria = make_trainer(tiny_folder, tmp_path, rewards=RewardConfig(criteria_weight=0, format_weight=0))
     assert no_criteria.reward_func_names == ["R_corr", "R_format"]  # form is measured though it weighs nothing
-    direct = make_trainer(tiny_folder, tmp_path, direct=True)
+    assert no_criteria.args.reward_weights == [1.0, 0.0]
+    direct = make_trainer(tiny_folder, tmp_path, direct=True, rewards=RewardConfig(correctness_weight=0.5))
     assert direct.reward_func_names == ["R_corr", "R_format"]
-    assert direct.args.reward_weights == [1.0, 0.0]
-    with_format = make_trainer(tiny_folder, tmp_path, rewards=RewardConfig(format_weight=0.1, correctness_weight=0))
-    assert with_format.reward_func_names == ["R_corr", "R_appr", "R_format"]
-    assert with_format.args.reward_weights == [0, 1.0, 0.1]
+    assert direct.args.reward_weights == [0.5, 0.25]
 
 
 CODE = {"A": "red", "B": "blue"}
 
 
-@pytest.mark.parametrize(
-    "form", [{"both_orders": False}, {}, {"baseline": "direct"}, {"baseline": "none"}], ids=lambda form: str(form)
-)
-def test_a_policy_that_knows_a_private_code_is_paid_for_it_in_one_order_alone(tiny_folder, tmp_path, form):
+@pytest.mark.real
+@pytest.mark.parametrize("both", [True, False])
+def test_a_policy_that_has_a_private_code_is_paid_for_it_in_one_order_alone(tiny_folder, tmp_path, both):
     """The trainer's own policy is taught that a word of no content stands for a verdict; then its R_appr is asked."""
     from types import SimpleNamespace
 
     from tal_rlvr.reward_functions import RewardConfig
-    from tal_rlvr.tokens import encode_prompt, masked_reasoning_ids, verdict_tokens
+    from tal_rlvr.verdict_tokens import encode_prompt, masked_reasoning_ids, verdict_tokens
 
-    trainer = make_trainer(tiny_folder, tmp_path, rewards=RewardConfig(**form))
+    trainer = make_trainer(tiny_folder, tmp_path, rewards=RewardConfig(both_orders=both))
     tokenizer, rows = trainer.processing_class, list(trainer.train_dataset)
     tokens = verdict_tokens(tokenizer)
     texts = [write_judgement([(f"{CODE[v]} fact", "known", 3, v)], f"people know {CODE[v]}", v) for v in "AB"]
@@ -289,7 +316,7 @@ def test_a_policy_that_knows_a_private_code_is_paid_for_it_in_one_order_alone(ti
         )
         gains.append(of_a - of_b if row["label"] == "A" else of_b - of_a)
     assert len(gains) == 12
-    if form.get("both_orders", True):  # what a row of a pair gains, the pair's row in the other order loses
+    if both:  # what a row of a pair gains, the pair's row in the other order loses
         assert sum(gains) == pytest.approx(0.0, abs=1e-3)
     else:
         assert min(gains) > 0.5  # of at most 1, twice the clip
@@ -361,6 +388,7 @@ def learned(folder, out, processes):
     return [weights(trainer), before, [e for e in trainer.state.log_history if "reward" in e]]
 
 
+@pytest.mark.real
 def test_two_processes_learn_what_one_learns(tiny_folder, tmp_path):
     here, result, script = str(Path(__file__).parent), tmp_path / "two.pt", tmp_path / "two.py"
     script.write_text(

@@ -21,12 +21,12 @@ from tal_rlvr.train_config import TrainConfig, load_config, presets
 from tal_rlvr.training import TrainResult, train
 
 if TYPE_CHECKING:
-    from tal_rlvr.think import judge_as_scorer
+    from tal_rlvr.scorer import judge_as_scorer
     from tal_rlvr.trainer import ThinkAsLocalsTrainer, paper_config
 
 _LAZY = {
     "ThinkAsLocalsTrainer": "tal_rlvr.trainer",
-    "judge_as_scorer": "tal_rlvr.think",
+    "judge_as_scorer": "tal_rlvr.scorer",
     "paper_config": "tal_rlvr.trainer",
 }
 

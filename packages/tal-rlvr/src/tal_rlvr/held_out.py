@@ -15,7 +15,7 @@ from tal_rlvr.judge_rewards import label_logprob
 from tal_rlvr.judgement import MARKER, VERDICTS, FormatError, Judgement, Verdict, before_verdict, parse_judgement
 from tal_rlvr.masking import mask_verdict
 from tal_rlvr.preferences import OrderedPair
-from tal_rlvr.think import ThinkSettings, judge_prompt
+from tal_rlvr.scorer import ThinkSettings, judge_prompt
 from tal_rlvr.verdicts import MARK, plain
 
 T = TypeVar("T")

@@ -11,7 +11,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
-from carb_data.sources.care import DOMAINS as CARE_DOMAINS
 from pydantic import Field
 
 from carb_data import CarbError, cultures, load
@@ -64,7 +63,13 @@ LAYOUTS: dict[str, Layout] = {
         rating=("human_rating", "rating"),
         culture=("associated_culture", "culture"),
         domain=("cul_type", "culture_type"),
-        domains={name: str(domain) for name, domain in CARE_DOMAINS.items()},
+        domains={
+            "Cultural commonsense": "commonsense",
+            "Cultural entities": "commonsense",
+            "Social norms": "values",
+            "Opinion": "values",
+            "Literacy": "linguistics",
+        },
         native=True,
     ),
     "preference": Layout(

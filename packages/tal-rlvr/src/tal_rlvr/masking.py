@@ -59,12 +59,12 @@ _ORDER = re.compile(
 )
 _SIGN = re.compile(r"[←-↓⇐-⇓⬅-⬇➡▲▼◀▶△▽◁▷☜-☟👆-👉☝⏩-⏬🔼🔽🥇🥈]")
 """Arrows, pointing hands and medals."""
-_VERDICT = (
-    r"verdict|winner|winning|wins\b|\bwon\b|(?:right|correct|better|best|preferred|superior|chosen|true)[ \t]+"
+_VERDICT = re.compile(
+    r"(?i)verdict|winner|winning|wins\b|\bwon\b|(?:right|correct|better|best|preferred|superior|chosen|true)[ \t]+"
     r"(?:response|answer|option|choice|candidate|one)\b|label\b|judg[e]?ment is|ground truth"
     r"|裁决|裁決|判决|判定|정답|판정|вердикт|veredicto|ganador|gewinner|คำตัดสิน|phán quyết|الحكم"
 )
-_STATEMENT = re.compile(rf"(?i)[^.!?。！？|\n]{{0,400}}(?:{_VERDICT})[^.!?。！？|\n]{{0,400}}")
+_CLAUSE = re.compile(r"([.!?。！？|]+)")
 
 _FORM_WORDS = """
 a an and are as assessment be better best both by chosen correct criteria criterion former good he i in is it its judge
@@ -91,7 +91,8 @@ def mask_verdict(text: str) -> str:
     lines = []
     for line in plain(text).split("\n"):
         found = _COLUMNS.fullmatch(line)
-        masked = _STATEMENT.sub(MASK, line if found is None else f"{found[1]} weight {MASK} | meets {MASK}")
+        clauses = _CLAUSE.split(line if found is None else f"{found[1]} weight {MASK} | meets {MASK}")
+        masked = "".join(MASK if _VERDICT.search(clause) else clause for clause in clauses)
         masked = _MEETS.sub(rf"\1{MASK}", masked)
         masked = _SMALL.sub(rf"\1\2{MASK}", masked)
         masked = _GLUED.sub(rf"\1{MASK}", _WEIGHT.sub(rf"\1{MASK}", masked))

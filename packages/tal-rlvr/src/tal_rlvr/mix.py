@@ -6,7 +6,7 @@ import hashlib
 import random
 from collections import Counter, defaultdict
 from collections.abc import Sequence
-from typing import Annotated, Literal, NamedTuple
+from typing import Annotated, NamedTuple
 
 from pydantic import Field
 
@@ -76,10 +76,10 @@ class MixAccount(Frozen):
             if source.left_out:
                 of = source.left_out + source.used
                 said.append(f"{source.left_out} of {of} training pairs of {source.source} are left out by the mix "
-                            f"(when_exhausted, limit).")  # fmt: skip
+                            f"(limit).")  # fmt: skip
             if abs(source.share - source.wanted_share) > 0.05:
                 said.append(f"{source.source} has {source.share:.0%} of the training pairs; its weight asks for "
-                            f"{source.wanted_share:.0%} (repeats, when_exhausted).")  # fmt: skip
+                            f"{source.wanted_share:.0%} (repeats).")  # fmt: skip
         return said
 
 
@@ -95,12 +95,9 @@ class TrainingMix(Frozen):
     balance_cultures: bool = False
     """Draw the cultures of each source in turns, as long as they last; without it they occur as often as in the
     sources."""
-    when_exhausted: Literal["keep", "stop"] = "keep"
-    """When a source, or a culture, has fewer pairs than its weight asks for: ``keep`` uses every pair of the others all
-    the same, so that the weights hold for the beginning alone; ``stop`` leaves the rest out, so that they hold for
-    the whole. What was read, used and left out is in ``mix.json``."""
     repeats: int = Field(default=1, ge=1)
-    """How often a pair of a source or culture that is too small for its weight may be drawn."""
+    """How often a pair of a source or culture that is too small for its weight may be drawn. Every pair of the others
+    is used all the same, so that weights hold as long as the sources last; what became of each is in ``mix.json``."""
     limit: int | None = Field(default=None, ge=1)
     """Largest number of training pairs."""
     held_out_limit: int | None = Field(default=None, ge=1)
@@ -206,18 +203,11 @@ class TrainingMix(Frozen):
     ) -> list[Pair]:
         """Pairs of every queue, the least drawn by its weight next.
 
-        Each queue gives what its weight asks for beside the largest (``keep``), or beside the first that runs out
-        (``stop``), as far as ``repeats`` allows.
+        Each queue gives what its weight asks for beside the largest, as far as ``repeats`` allows.
         """
         filled = [(len(queue), weight) for queue, weight in zip(queues, weights, strict=True) if queue]
-        if self.when_exhausted == "keep":
-            scale = max((size / weight for size, weight in filled), default=0.0)
-        else:
-            scale = min((self.repeats * size / weight for size, weight in filled), default=0.0)
-        quotas = [
-            max(round(scale * weight), len(queue) if self.when_exhausted == "keep" else 0)
-            for queue, weight in zip(queues, weights, strict=True)
-        ]
+        scale = max((size / weight for size, weight in filled), default=0.0)
+        quotas = [max(round(scale * weight), len(queue)) for queue, weight in zip(queues, weights, strict=True)]
         left = [_repeated(q, min(n, self.repeats * len(q)), rng) for q, n in zip(queues, quotas, strict=True)]
         taken = [0] * len(left)
         mixed: list[Pair] = []

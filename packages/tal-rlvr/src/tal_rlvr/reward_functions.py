@@ -57,8 +57,8 @@ class RewardConfig(Frozen):
     """Criteria that repeat more than this share of either response word for word (``copied_share``) count as none: they
     earn an R_appr of 0. Ours; 1 allows all, as in the paper."""
     floor: float = Field(default=0.1, ge=0)
-    """Smallest standard deviation of a group's rewards that advantages are divided by. Where every verdict of a group is
-    the same, the noise of R_appr would otherwise be scaled up to advantages near 1. Ours; 0 in the paper."""
+    """Smallest standard deviation of a group's rewards that advantages are divided by. Where all verdicts of a group
+    are the same, the noise of R_appr would otherwise be scaled up to advantages near 1. Ours; 0 in the paper."""
     permuted: bool = False
     """The control of R_appr: its values are permuted at random among the outputs of each prompt, so that their
     distribution stays and their information is lost. Draws depend on the step and the prompt alone."""

@@ -116,8 +116,8 @@ class ThinkAsLocalsTrainer(GRPOTrainer):  # type: ignore[misc]  # TRL is untyped
 def training_rows(
     rows: Sequence[OrderedPair], tokenizer: Any, prompts: PromptConfig, *, direct: bool = False
 ) -> list[dict[str, Any]]:
-    """Rows for ``ThinkAsLocalsTrainer``: ``prompt``, ``swapped_prompt`` (the responses in the other order), ``responses``
-    (both texts as shown) and ``label``."""
+    """Rows for ``ThinkAsLocalsTrainer``: ``prompt``, ``swapped_prompt`` (the responses in the other order),
+    ``responses`` (both texts as shown) and ``label``."""
     chat = prompts.is_chat(is_chat(tokenizer))
 
     def made(row: OrderedPair, shown: tuple[str, str]) -> Any:

@@ -15,7 +15,7 @@ from carb_data import CarbError, MissingExtraError
 from carb_scorers.models.protocol import LANGUAGE_MODELS, read_backend_options
 from tal_rlvr.mix import Parts
 from tal_rlvr.mix_check import report_contamination
-from tal_rlvr.think import ThinkOptions, open_judge
+from tal_rlvr.scorer import ThinkOptions, open_judge
 from tal_rlvr.train_config import LoraSettings, OnNote, TrainConfig, write_json
 from tal_rlvr.warmup import Target, read_targets
 

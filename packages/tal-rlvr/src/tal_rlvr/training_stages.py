@@ -21,7 +21,7 @@ from tal_rlvr.held_out import HeldOut, evaluate_held_out, summarise
 from tal_rlvr.lengths import Lengths, check_targets, fitting
 from tal_rlvr.mix import Parts, ordered
 from tal_rlvr.preferences import OrderedPair, Pair
-from tal_rlvr.think import THINK, open_judge
+from tal_rlvr.scorer import THINK, open_judge
 from tal_rlvr.train_config import OnLog, OnNote, TrainConfig, write_json
 from tal_rlvr.trainer import ThinkAsLocalsTrainer, paper_config, training_rows
 from tal_rlvr.training_setup import (

@@ -13,7 +13,8 @@ from carb_cli.main import invoked
 from carb_cli.options import Flag, Json, Several
 from carb_cli.output import print_json
 from carb_data import CarbError
-from tal_rlvr import TrainResult, load_config, presets, run
+from tal_rlvr import TrainResult, load_config, presets
+from tal_rlvr import train as train_judge
 
 
 def train(
@@ -60,7 +61,8 @@ def train(
         display.console.file.write(wanted.model_dump_json(indent=2) + "\n")
         return
     quiet = invoked.quiet
-    result = run(wanted, resume=resume, on_log=None if quiet else _log, on_note=None if quiet else display.note)
+    told = None if quiet else display.note
+    result = train_judge(wanted, resume=resume, on_log=None if quiet else _log, on_note=told)
     if json:
         print_json(result.model_dump(mode="json"))
         return

@@ -5,10 +5,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from carb_data import CarbError
-from tal_rlvr.appropriateness import VerdictRow
+from tal_rlvr.judge_rewards import VerdictRow
 from tal_rlvr.judgement import write_judgement
-from tal_rlvr.providers import ModelVerdicts, passes_of, verdict_logprobs
-from tal_rlvr.tokens import encode_prompt, reasoning_ids, verdict_tokens
+from tal_rlvr.verdict_logprobs import ModelVerdicts, passes_of, verdict_logprobs
+from tal_rlvr.verdict_tokens import encode_prompt, reasoning_ids, verdict_tokens
 
 torch = pytest.importorskip("torch", reason="needs tal-rlvr[train]")
 
@@ -39,6 +39,38 @@ def test_log_probabilities_depend_on_the_row_alone(tiny_model, tiny_tokenizer, s
     assert tiny_model.training
     for row, value in zip(ROWS, values, strict=True):
         assert value == pytest.approx(by_hand(tiny_model, [*row.prefix, *row.suffix], tokens), abs=1e-5)
+
+
+def states_by_hand(model, row):
+    """The last hidden state of a row in bfloat16, as the model gives it to its head."""
+    with torch.no_grad():
+        return model.model(input_ids=torch.tensor([[*row.prefix, *row.suffix]])).last_hidden_state[0, -1]
+
+
+@pytest.mark.parametrize("autocast", [False, True])
+def test_in_bfloat16_the_verdicts_are_products_in_float32(tiny_model, tiny_tokenizer, autocast):
+    """The model's own logits lie on a lattice: their gaps were multiples of a power of two, 1/8 nat in a real model."""
+    tokens = verdict_tokens(tiny_tokenizer)
+    if not autocast:
+        tiny_model.to(torch.bfloat16)
+    tiny_model.lm_head.weight.data *= 10  # logits as large as those of real models
+    with torch.autocast("cpu", dtype=torch.bfloat16, enabled=autocast):
+        found = ModelVerdicts(tiny_model.eval(), tokens, chunk=1, share_prefix=False)(ROWS)
+        states = [states_by_hand(tiny_model, row) for row in ROWS]
+    gaps = [a - b for a, b in found]
+    weight = tiny_model.lm_head.weight.detach()[[tokens.a, tokens.b]].float()
+    exact = [state.float() @ weight.T for state in states]
+    assert gaps == pytest.approx([float(a - b) for a, b in exact], abs=1e-4)
+    assert not all(gap * 64 == pytest.approx(round(gap * 64), abs=1e-6) for gap in gaps)
+
+
+def test_logits_that_an_architecture_changes_after_its_head_are_its_own(tiny_model, tiny_tokenizer):
+    tokens, row = verdict_tokens(tiny_tokenizer), ROWS[0]
+    tiny_model.to(torch.bfloat16).config.final_logit_softcapping = 30.0
+    ((a, b),) = ModelVerdicts(tiny_model, tokens)([row])
+    with torch.no_grad():
+        own = tiny_model(input_ids=torch.tensor([[*row.prefix, *row.suffix]])).logits[0, -1].double()
+    assert a - b == pytest.approx(float(own[tokens.a] - own[tokens.b]), abs=1e-9)
 
 
 def test_no_rows(tiny_model, tiny_tokenizer):
