@@ -22,7 +22,7 @@ from tal_rlvr.warmup import Target, read_targets
 ADAPTER = "adapter"
 
 
-class Checked(NamedTuple):
+class CheckedPairs(NamedTuple):
     """What is left after the check against the held-out pairs and the evaluation sets."""
 
     parts: Parts
@@ -46,7 +46,7 @@ def check_backend(config: TrainConfig) -> None:
         open_judge("[evaluation] options", config.model, options, config.judge)  # reads the URL and the key
 
 
-def checked_parts(config: TrainConfig, on_note: OnNote | None = None) -> Checked:
+def checked_parts(config: TrainConfig, on_note: OnNote | None = None) -> CheckedPairs:
     """The pairs and warm-up targets, after the check; reports are written beside the checkpoints.
 
     Raises:
@@ -72,7 +72,7 @@ def checked_parts(config: TrainConfig, on_note: OnNote | None = None) -> Checked
     kept = [pair for pair in parts.train if pair.id not in named]
     if not kept:
         raise CarbError("Every training pair repeats an evaluation item; nothing is left to train on.")
-    return Checked(
+    return CheckedPairs(
         parts._replace(train=kept),
         [(row, text) for row, text in targets if row.pair.id not in named],
         len(parts.train) - len(kept),

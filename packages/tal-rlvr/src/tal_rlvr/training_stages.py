@@ -25,7 +25,7 @@ from tal_rlvr.scorer import THINK, open_judge
 from tal_rlvr.train_config import OnLog, OnNote, TrainConfig, write_json
 from tal_rlvr.trainer import ThinkAsLocalsTrainer, paper_config, training_rows
 from tal_rlvr.training_setup import (
-    Checked,
+    CheckedPairs,
     context,
     device_settings,
     load_weights,
@@ -65,7 +65,7 @@ class TrainingRun:
         """Whether this is the process that writes files."""
         return bool(self.state.is_main_process)
 
-    def fit(self, checked: Checked) -> tuple[Parts, Lengths]:
+    def fit(self, checked: CheckedPairs) -> tuple[Parts, Lengths]:
         """The pairs whose prompts fit, once it is sure that the warm-up's targets do; see ``tal_rlvr.lengths``."""
 
         def count(rows: Sequence[OrderedPair]) -> list[int]:
