@@ -7,7 +7,7 @@ import pytest
 PROMISED = {
     "carb_data": "Culture cultures Domain Perturbation Response BonSet Fact Provenance Citation Votes Dataset load "
     "ScoreTable",
-    "carb_data.construct": "Writer Embedder",
+    "carb_scorers.generate": "construct perturb",
     "carb_scorers": "Scorer ScorerSpec ScoreRequest ScoreResult evaluate open_scorer score",
     "carb_scorers.models": "LanguageModel Generation Choices Continuation",
     "carb_metrics": "Cell bon_accuracy breakdown compare rank correlate perturbation_sensitivity "
@@ -18,7 +18,7 @@ PROMISED = {
 FIELDS = {
     "carb_data.Response": "id text role language culture generator perturbation original source votes",
     "carb_data.Citation": "url title accessed fact",
-    "carb_data.BonSet": "id culture domain topic language prompt responses perturbed provenance family kind",
+    "carb_data.BonSet": "id culture domain topic language prompt responses perturbed provenance family kind place form",
     "carb_data.Fact": "id topic domain culture statement kind source also valid_until",
     "carb_scorers.ScoreRequest": "request_id prompt candidates culture language",
     "carb_scorers.ScoreResult": "request_id scores rationale usage error errors",
@@ -26,7 +26,7 @@ FIELDS = {
 }
 COMMANDS = (
     "eval run report compare items agreement validity bon train review results site scorers doctor "
-    "data.list data.info data.validate data.audit data.fetch data.build data.new data.split"
+    "data.list data.show data.check data.build data.fetch data.split data.construct data.perturb"
 )
 
 

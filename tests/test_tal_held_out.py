@@ -8,7 +8,7 @@ from functools import cached_property
 import pytest
 
 from carb_data import CarbError
-from carb_data.waiting import wait_for
+from carb_scorers.waiting import wait_for
 from tal_rlvr import load_config, train
 from tal_rlvr.held_out import HeldOut, evaluate_held_out
 from tal_rlvr.judge_prompts import PromptConfig

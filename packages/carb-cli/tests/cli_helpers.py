@@ -92,7 +92,7 @@ def write_construct_config(folder: Path) -> Path:
         for culture in ("thai", "japanese", "german", "spanish")
     ]
     write_lines(folder / "references.jsonl", [json.dumps(reference) for reference in references])
-    model = '{ model = "m", url = "http://127.0.0.1:9/v1", price_out = 2.0, retries = 0 }'
+    model = '"openai:m?url=http://127.0.0.1:9/v1&retries=0"'
     path = folder / "construct.toml"
     path.write_text(
         f'references = "references.jsonl"\nquestion = {model}\nchosen = {model}\nrejected = [{model}]\n',

@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import math
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 from cyclopts import Parameter
 
 from carb_data import CarbError
-
-if TYPE_CHECKING:
-    from carb_data.construct import EmbedderSpec
 
 Several = Parameter(negative=(), consume_multiple=True, show_default=False)
 """An option that takes several values, after one another or by being repeated."""
@@ -50,18 +47,3 @@ def add_cultures(paths: tuple[Path, ...]) -> None:
     from carb_data import cultures
 
     cultures.add(*paths)
-
-
-def embedder_spec(name: str | None, url: str | None) -> EmbedderSpec | None:
-    """The embedding model that ``--embedder`` and ``--embedder-url`` name, or None.
-
-    Raises:
-        CarbError: a server without a model.
-    """
-    from carb_data.construct import EmbedderSpec
-
-    if name is None and url is not None:
-        raise CarbError("--embedder-url is the server of an embedding model: name the model with --embedder.")
-    if name is None:
-        return None
-    return EmbedderSpec(kind="transformers" if url is None else "openai", model=name, url=url)

@@ -14,7 +14,7 @@ from carb_data.errors import CarbError, DataError, Problem
 from carb_data.models import CultureId, Domain, Frozen, Identifier, Kind, ReadKind, Text, defect
 from carb_data.validation import line_problems
 
-__all__ = ["Fact", "PageSource", "Survey", "load_facts"]
+__all__ = ["Fact", "PageSource", "Survey", "load_facts", "read_lines"]
 
 FactId = Annotated[
     str, StringConstraints(pattern=r"^[a-z0-9]+(-[a-z0-9]+)*\.[A-Z]{2}(-[A-Z0-9]{1,3})?(-[a-z][a-z0-9]*)*$")

@@ -10,7 +10,7 @@ from importlib import resources
 
 from carb_data.registry import cultures
 
-__all__ = ["label_pattern", "names_culture"]
+__all__ = ["is_known", "label_pattern", "names_culture"]
 
 LANGUAGES = frozenset({"ar", "de", "en", "es", "ja", "ko", "ru", "th", "vi", "zh"})
 """Languages in which the shipped patterns know the names of cultures."""

@@ -21,7 +21,21 @@ from pydantic import (
 )
 from pydantic_core import PydanticCustomError
 
-__all__ = ["Conversation", "Frozen", "Response", "Votes", "as_text"]
+__all__ = [
+    "Conversation",
+    "CultureId",
+    "Form",
+    "Frozen",
+    "Group",
+    "Identifier",
+    "LanguageTag",
+    "Naming",
+    "ReadKind",
+    "Response",
+    "Text",
+    "Votes",
+    "as_text",
+]
 
 CultureId = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9]*(-[a-z0-9]+)*$", max_length=64)]
 """Lower-case id of a culture: ``spanish``, ``spanish-mx``."""
@@ -247,8 +261,8 @@ class Response(Frozen):
     source: Citation | None = None
     votes: Votes | None = None
     verified: bool | None = None
-    """For a perturbed text that a model wrote, whether a calibrated embedding model found that it means what it should.
-    False where none did; null for texts that people or rules made."""
+    """For a perturbed text that a model wrote, whether a reader confirmed that it means what it should; null for texts
+    that people or rules made."""
 
     @model_validator(mode="after")
     def _perturbed_names_its_original(self) -> Self:

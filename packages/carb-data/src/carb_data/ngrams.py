@@ -19,6 +19,8 @@ from typing import TYPE_CHECKING, Any
 
 from carb_data.extras import require
 
+__all__ = ["NgramIndex", "normalise"]
+
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray

@@ -12,6 +12,8 @@ from functools import cache
 
 from carb_data.labels import label_pattern, names_culture
 
+__all__ = ["remove_label"]
+
 _RULES: dict[str, list[tuple[str, str]]] = {
     "ar": [
         (r"^(?:في|لدى|عند) (?:ال)?\0\w*،? ", ""),

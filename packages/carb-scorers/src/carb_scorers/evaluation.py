@@ -10,10 +10,10 @@ import anyio
 from anyio.lowlevel import checkpoint
 
 from carb_data import CarbError, Dataset, ScoreTable
-from carb_data.waiting import wait_for
 from carb_scorers.blind import Blinded, blind, checked, unblind
 from carb_scorers.scorer import Scorer, ScoreRequest, ScoreResult, ScorerSpec, failed
 from carb_scorers.spec import check_given, open_scorer
+from carb_scorers.waiting import wait_for
 
 __all__ = ["WINDOW", "Progress", "score_all"]
 

@@ -16,7 +16,7 @@ from transformers.trainer_utils import get_last_checkpoint
 from trl import SFTConfig, SFTTrainer
 
 from carb_data import CarbError
-from carb_data.waiting import wait_for
+from carb_scorers.waiting import wait_for
 from tal_rlvr.held_out import HeldOut, evaluate_held_out, summarise
 from tal_rlvr.lengths import Lengths, check_targets, fitting
 from tal_rlvr.mix import Parts, ordered

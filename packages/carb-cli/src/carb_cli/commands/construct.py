@@ -3,40 +3,16 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Literal
-
-from cyclopts import Parameter
-from pydantic import Field
 
 from carb_cli import display
-from carb_cli.options import Json
-from carb_cli.output import Output
+from carb_cli.options import Flag, Json
+from carb_cli.output import print_json
 from carb_cli.progress import progress
-from carb_data.construct import ConstructReport, Plan, load_config, plan
-from carb_data.construct import construct as construct_sets
-from carb_scorers.models.construction import ConstructionModels
+from carb_scorers.generate import construct as construct_sets
+from carb_scorers.generate import plan_construction, read_construct_config
 
 
-class Constructed(Output, ConstructReport):
-    """Output of ``carb data construct --json``."""
-
-    schema_: Literal["carb.data.construct/1"] = Field(default="carb.data.construct/1", alias="schema")
-
-
-class ConstructPlan(Output, Plan):
-    """Output of ``carb data construct --dry-run --json``."""
-
-    schema_: Literal["carb.data.construct.plan/1"] = Field(default="carb.data.construct.plan/1", alias="schema")
-
-
-def construct(
-    *,
-    config: Path,
-    out: Path,
-    journal: Path | None = None,
-    dry_run: Annotated[bool, Parameter(negative=(), show_default=False)] = False,
-    json: Json = False,
-) -> None:
+def construct(*, config: Path, out: Path, store: Path | None = None, dry_run: Flag = False, json: Json = False) -> None:
     """Write sets from reference texts with language models: question, right answer, wrong answers, filters.
 
     The same command goes on after an interruption and pays for nothing twice.
@@ -48,33 +24,36 @@ def construct(
     Parameters
     ----------
     config
-        TOML file that names the references and the models; docs/how-to/construct.md shows one.
+        TOML file that names the references and the models.
     out
         The .jsonl or .parquet file to write.
-    journal
+    store
         The file of the models' answers; by default beside out.
     dry_run
-        Print what would be asked for, and an upper bound of the cost, and ask no model anything.
+        Print between how many calls it would take, and ask no model anything.
     """
-    wanted = load_config(config)
-    kept = journal or Path(f"{out}.journal.jsonl")
+    wanted = read_construct_config(config)
     if dry_run:
-        planned = plan(wanted, journal=kept)
+        planned = plan_construction(wanted)
         if json:
-            ConstructPlan.model_validate(planned.model_dump()).print()
-        else:
-            display.say(str(planned))
+            print_json(planned)
+            return
+        display.say(f"{sum(planned['sets'].values())} sets from {planned['references']} references")
+        for cell, count in planned["sets"].items():
+            display.say(f"  {cell}: {count}")
+        for reason, count in planned["unused"].items():
+            display.say(f"  not used: {count} ({reason})")
+        display.say(f"{planned['least_calls']} to {planned['most_calls']} calls; nothing was asked.")
         return
     with progress() as report:
         made = construct_sets(
             wanted,
             out,
-            models=ConstructionModels(),
-            journal=kept,
+            store=store,
             progress=lambda done, total, failed: report("construct", done, total, f"{failed} failed"),
         )
     if json:
-        Constructed.model_validate(made.model_dump()).print()
+        print_json(made.model_dump(mode="json"))
         return
     display.table(
         f"Built {made.built} sets in {made.out}", ["culture / domain", "sets"], list(made.counts.items()), ["sets"]

@@ -119,7 +119,7 @@ def audit(
     # Over whole families a classifier of the answers is at chance whatever it learns, so that it sees main sets alone.
     trained = {name: learned(mains, name, seed=seed) for name in (LEARNED if learn else ())}
     attacks = len(given) + len(trained)
-    values = {**{name: [rows[n] for n in kept] for name, rows in given.items()}, **trained}
+    values: dict[str, Rows] = {**{name: [rows[n] for n in kept] for name, rows in given.items()}, **trained}
     together = groups(items)
     whole = given if len(mains) != len(items) else values
     found = [row for name, rows in whole.items() for row in _rows(name, "all", items, rows, together, attacks)]

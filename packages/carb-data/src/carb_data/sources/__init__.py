@@ -1,6 +1,5 @@
 """Adapters from public data sets and tables to sets: the folder ``declarations`` holds one file for each."""
 
-from carb_data.sources.models import Reference
 from carb_data.sources.source import Names, Skip, Source
 from carb_data.sources.source_build import BuildReport, RowCount, build, parse_options, rows
 from carb_data.sources.source_registry import Sources, sources
@@ -8,7 +7,6 @@ from carb_data.sources.source_registry import Sources, sources
 __all__ = [
     "BuildReport",
     "Names",
-    "Reference",
     "RowCount",
     "Skip",
     "Source",

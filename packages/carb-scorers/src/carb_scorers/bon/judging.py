@@ -9,11 +9,11 @@ from importlib.metadata import version
 from pathlib import Path
 
 from carb_data.tasks import AnswerPair, Judge
-from carb_data.waiting import wait_for
 from carb_scorers.evaluation import score_all
 from carb_scorers.run.score_journal import JournalHead, ScoreJournal
 from carb_scorers.scorer import Candidate, Scorer, ScoreRequest, ScoreResult
 from carb_scorers.spec import identity
+from carb_scorers.waiting import wait_for
 
 
 def judge_from(scorer: Scorer, folder: Path | None = None) -> Judge:

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 
 from carb_data import CarbError
 from carb_data.models import Conversation
-from carb_data.waiting import wait_for
 from carb_scorers.integrations.asking import Opened, Scored, Text, as_prompt, is_list, score_texts
 from carb_scorers.scorer import UNDETERMINED, UNKNOWN, ScoreError, Scorer
+from carb_scorers.waiting import wait_for
 
 Messages = Sequence[Mapping[str, object]]
 """A conversation as chat APIs have it: a ``role`` and a ``content`` for each turn."""

@@ -16,10 +16,10 @@ from pydantic import TypeAdapter
 
 from carb_data import CarbError
 from carb_data.extras import require
-from carb_data.waiting import wait_for
 from carb_scorers.evaluation import OnResults, score_all
 from carb_scorers.run.local_engine import open_any
 from carb_scorers.scorer import Scorer, ScoreRequest, ScoreResult, ScorerSpec
+from carb_scorers.waiting import wait_for
 
 _results = TypeAdapter(list[ScoreResult])
 

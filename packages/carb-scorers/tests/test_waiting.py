@@ -15,7 +15,7 @@ pytest.importorskip("anyio", reason="needs the extra 'construct'")
 import anyio
 
 from carb_data import CarbError
-from carb_data.waiting import wait_for
+from carb_scorers.waiting import wait_for
 
 
 async def work(number: int) -> tuple[int, threading.Thread]:
@@ -105,7 +105,7 @@ def test_ctrl_c_ends_the_wait(place: str) -> None:
 import asyncio, os, signal
 import polars
 import anyio
-from carb_data.waiting import wait_for
+from carb_scorers.waiting import wait_for
 
 async def never():
     try:

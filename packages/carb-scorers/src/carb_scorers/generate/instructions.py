@@ -1,4 +1,4 @@
-"""The prompts of the pipeline: templates with ``$name`` fields, filled in one pass."""
+"""What models are told when they write: templates in which ``$culture`` and its like are filled in."""
 
 from __future__ import annotations
 
@@ -7,8 +7,10 @@ from typing import Annotated
 
 from pydantic import AfterValidator
 
+from carb_data import cultures
 from carb_data.models import Frozen
-from carb_data.registry import cultures
+
+__all__ = ["Instructions", "fill", "language_name"]
 
 FIELDS = {"culture", "language", "question", "reference", "text"}
 
@@ -23,33 +25,33 @@ def _known_fields(text: str) -> str:
     return text
 
 
-PromptTemplate = Annotated[str, AfterValidator(_known_fields)]
+_Template = Annotated[str, AfterValidator(_known_fields)]
 
 
-class Prompts(Frozen):
+class Instructions(Frozen):
     """Templates; ``$culture``, ``$language``, ``$question``, ``$reference`` and ``$text`` are filled in."""
 
-    question: PromptTemplate = (
+    question: _Template = (
         "Here is a piece of reference material about $culture culture:\n\n$reference\n\n"
         "Write one question, in $language, that a person living there could ask and that this material answers. "
         "If $language is not the language spoken there, name the country or its people in the question. "
         "Do not give the answer away. Write the question only."
     )
-    answer: PromptTemplate = (
+    answer: _Template = (
         "Reference material:\n\n$reference\n\n"
         "Question: $question\n\n"
         "Answer the question in $language in one or two sentences, following the reference material only. "
         "Do not mention the material, and do not name any country or people. Write the answer only."
     )
-    translate: PromptTemplate = (
+    translate: _Template = (
         "Translate this text into $language. Keep its meaning, its names and its tone. "
         "Write the translation only.\n\n$text"
     )
-    paraphrase: PromptTemplate = (
+    paraphrase: _Template = (
         "Say this in other words, in the same language ($language), with the same meaning and about the same length. "
         "Keep the names of countries, peoples and languages. Write the new text only.\n\n$text"
     )
-    change_concept: PromptTemplate = (
+    change_concept: _Template = (
         "This text is right for $culture culture. Change its one core cultural concept (the custom, food, date, rule, "
         "word or attitude that it is about) so that it is no longer right there. Keep everything else: the language "
         "($language), the names of countries and peoples, the sentence form, the length. Write the new text only.\n\n"
@@ -57,9 +59,21 @@ class Prompts(Frozen):
     )
 
 
-def fill(template: str, **values: str) -> str:
-    """Fill a template; what stands in the values is never read as a field."""
-    return Template(template).substitute(values)
+def fill(template: str, *, culture: str, language: str, question: str = "", reference: str = "", text: str = "") -> str:
+    """Fill a template; what stands in the values is never read as a field.
+
+    Args:
+        template: One of ``Instructions``.
+        culture: The id of a culture.
+        language: A BCP 47 tag.
+        question: The question, where the template has one.
+        reference: The reference material, where the template has it.
+        text: The text to change, where the template has one.
+    """
+    name = cultures[culture].name if culture in cultures else culture
+    return Template(template).substitute(
+        culture=name, language=language_name(language), question=question, reference=reference, text=text
+    )
 
 
 def language_name(tag: str) -> str:

@@ -1,0 +1,282 @@
+"""Construction: sets are made by the method, paid for once, whatever a server does and wherever it is interrupted."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("httpx", reason="needs carb-scorers[api]")
+pytest.importorskip("lingua", reason="needs carb-data[checks]")
+
+from carb_data import CarbError, DataError, Dataset, Domain
+from carb_data.journal import Journal
+from carb_scorers.generate import ConstructConfig, Reference, construct, plan_construction, read_construct_config
+from carb_scorers.generate.construction import mismatched
+from carb_scorers.generate.instructions import Instructions, fill
+from carb_scorers.generate.writers import clean
+from writing_server import chat, serving
+
+pytestmark = pytest.mark.usefixtures("no_pauses")
+
+FOODS = {
+    "thai": "People eat rice with a spoon and a fork at most meals in the evening.",
+    "german": "People eat bread with cheese and cold cuts at most meals in the evening.",
+    "japanese": "People eat rice with chopsticks from a small bowl in the evening.",
+    "korean": "People eat rice with a metal spoon and soup beside it in the evening.",
+    "spanish": "People eat late, often after ten, with shared plates in the evening.",
+}
+
+
+def references(count_each: int = 2) -> list[Reference]:
+    return [
+        Reference(
+            id=f"{culture}-{n}", culture=culture, domain=Domain.COMMONSENSE, topic="food", language="en",
+            text=f"{text} ({n})",
+            provenance={"source": "book", "source_id": f"p{culture}{n}", "license": "CC-BY-4.0", "method": "authored"},
+        )
+        for culture, text in FOODS.items() for n in range(count_each)
+    ]  # fmt: skip
+
+
+def writer(_number: int, body: dict) -> tuple[int, bytes]:
+    """A model that does as it is told."""
+    prompt = body["messages"][0]["content"]
+    if "Write one question" in prompt:
+        return chat("How do people eat in the evening?")
+    text = re.search(r"Reference material:\n\n(.*?)\n\nQuestion:", prompt, re.DOTALL)[1]
+    return chat(f"“{text[:-4]} as told by {body['model']}.”")
+
+
+def config_for(url: str, tmp_path: Path, rows: list[Reference] | None = None, **changes) -> ConstructConfig:
+    path = tmp_path / "references.jsonl"
+    path.write_text("\n".join(r.model_dump_json() for r in rows or references()), encoding="utf-8")
+    asked = f"url={url}&retries=2&price_in=1&price_out=10"
+    base = {
+        "references": path,
+        "question": f"openai:asker?{asked}",
+        "chosen": f"openai:strong?{asked}",
+        "rejected": (f"openai:weak-1?{asked}", f"openai:weak-2?{asked}"),
+        "window": (0.2, 0.98),
+    }
+    return ConstructConfig.model_validate({**base, **changes})
+
+
+def test_sets_are_made_by_the_method_and_paid_once(tmp_path, monkeypatch):
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-very-secret")
+    seen = []
+    with serving(writer) as server:
+        config = config_for(server.url, tmp_path)
+        planned = plan_construction(config)
+        report = construct(config, tmp_path / "sets.jsonl", progress=lambda *numbers: seen.append(numbers))
+        asked = len(server.requests)
+        first = (tmp_path / "sets.jsonl").read_bytes()
+        again = construct(config.model_copy(update={"parallel": 1}), tmp_path / "sets.jsonl")
+        assert len(server.requests) == asked == planned["least_calls"] == 50
+        assert {headers["Authorization"] for _, headers in server.requests} == {"Bearer sk-very-secret"}
+    assert again.cost == 0
+    assert (tmp_path / "sets.jsonl").read_bytes() == first
+    assert "sk-very-secret" not in "".join(path.read_text() for path in tmp_path.iterdir()) + repr(report)
+    dataset = Dataset.load(tmp_path / "sets.jsonl")
+    assert report.built == len(dataset) == 10
+    assert report.counts == planned["sets"] == {f"{culture} / commonsense": 2 for culture in sorted(FOODS)}
+    assert report.cost == pytest.approx(50 * (100 * 1.0 + 10 * 10.0) / 1e6)
+    assert seen[-1] == (10, 10, 0)
+    for item in dataset:
+        assert item.prompt == "How do people eat in the evening?"
+        assert item.chosen.culture == item.culture
+        assert item.chosen.generator.startswith("openai:strong")
+        assert len({response.culture for response in item.responses}) == 4  # three different other cultures
+        for response in item.responses:
+            assert response.text.startswith(FOODS[response.culture][:20])
+        assert (item.provenance.method, item.provenance.license) == ("generated", "CC-BY-4.0")
+        steps = json.loads(item.provenance.notes)["steps"]
+        assert [step["step"] for step in steps] == ["question", "chosen", "rejected-1", "rejected-2", "rejected-3"]
+
+
+def test_after_an_interruption_only_what_is_missing_is_asked(tmp_path, monkeypatch):
+    """Interrupted after every single answer in turn, each answer is still asked for once."""
+    paid: Counter[str] = Counter()
+
+    class Interruption(Exception):
+        pass
+
+    def counting(number, body):
+        paid[json.dumps(body, sort_keys=True)] += 1
+        return writer(number, body)
+
+    with serving(counting) as server:
+        config = config_for(server.url, tmp_path, limit=2, parallel=1)
+        construct(config, tmp_path / "whole.jsonl")
+        needed = len(paid)
+        paid.clear()
+        original, stops = Journal.append, 0
+
+        def append(self, lines):
+            whole = list(lines)
+            original(self, whole)
+            if not whole[0].startswith(b"{"):  # the head is no answer
+                raise Interruption
+
+        for _ in range(needed + 1):
+            monkeypatch.setattr(Journal, "append", append)
+            try:
+                construct(config, tmp_path / "sets.jsonl")
+            except (Interruption, ExceptionGroup):
+                stops += 1
+                assert not (tmp_path / "sets.jsonl").exists()
+        assert stops == needed
+    assert set(paid.values()) == {1}
+    assert (tmp_path / "sets.jsonl").read_bytes() == (tmp_path / "whole.jsonl").read_bytes()
+
+
+@pytest.mark.parametrize("fault", [(429, b"slow down"), (503, b"overloaded"), None], ids=["429", "503", "broken off"])
+def test_passing_faults_are_asked_again(tmp_path, fault):
+    with serving(lambda number, body: fault if number % 2 else writer(number, body)) as server:
+        report = construct(config_for(server.url, tmp_path, parallel=1, limit=4), tmp_path / "sets.jsonl")
+    assert (report.built, report.discarded) == (4, {})
+
+
+@pytest.mark.parametrize(
+    ("answer", "reason"),
+    [
+        ((400, b"prompt too long"), "400: prompt too long"),
+        ((200, b'{"choices": []}'), "does not have the form of /chat/completions"),
+        (chat(None), "empty"),
+        ((200, b"<html>"), "JSON"),
+        (chat("People eat rice", "length"), "cut off at max_new_tokens"),
+        (chat("Abends isst man hier meistens Brot mit Käse und Wurst."), "not in the prompt's language"),
+    ],
+)
+def test_lasting_faults_give_one_set_up_and_not_the_others(tmp_path, answer, reason):
+    def failing(number, body):
+        spoiled = "(1)" in body["messages"][0]["content"] and body["model"] == "strong"
+        return answer if spoiled else writer(number, body)
+
+    with serving(failing) as server:
+        report = construct(config_for(server.url, tmp_path, attempts=2), tmp_path / "sets.jsonl")
+    assert report.built == 5
+    assert [failure.reference for failure in report.failed] == [f"{culture}-1" for culture in FOODS]
+    for failure in report.failed:
+        assert (failure.step, len(failure.reasons)) == ("chosen", 2)
+        assert all(reason in text for text in failure.reasons)
+
+
+def test_a_server_that_refuses_everything_ends_the_run_at_once(tmp_path):
+    with serving(lambda *_: (401, b"no such key")) as server:
+        with pytest.raises(CarbError, match="does not accept the key"):
+            construct(config_for(server.url, tmp_path, parallel=4), tmp_path / "sets.jsonl")
+        assert len(server.requests) <= 4
+    assert not (tmp_path / "sets.jsonl").exists()
+
+
+@pytest.mark.parametrize(
+    ("bad", "reason"),
+    [
+        ("Many people eat.", "length"),
+        ("These jumbled foxes vex my quiz now and then, but never the judge at all", "off topic"),
+        ("{chosen}", "nearly the same as another answer"),
+    ],
+)
+def test_bad_wrong_answers_are_written_again(tmp_path, bad, reason):
+    first: Counter[object] = Counter()
+
+    def spoiled(number, body):
+        if body["model"].startswith("weak"):
+            first[re.search(r"Question:.*", body["messages"][0]["content"])[0], body["seed"]] += 1
+            if len(first) == 1:
+                return chat(bad.replace("{chosen}", FOODS["thai"] + " as told by strong"))
+        return writer(number, body)
+
+    with serving(spoiled) as server:
+        config = config_for(server.url, tmp_path, limit=1, parallel=1, window=(0.45, 0.98))
+        report = construct(config, tmp_path / "sets.jsonl")
+        assert (report.built, report.discarded) == (1, {reason: 1})
+        with pytest.raises(CarbError, match=r"Not one set could be made.*off topic"):
+            construct(config.model_copy(update={"window": (0.999, 1.0)}), tmp_path / "none.jsonl")
+
+
+def test_sets_are_written_in_a_target_language(tmp_path):
+    """Pages on Thailand are asked about in Thai; in a language of another culture, the question must name it."""
+
+    def speaking(number, body):
+        prompt = body["messages"][0]["content"]
+        if "Write one question, in Thai" in prompt:
+            return chat("คนไทยกินอาหารเย็นอย่างไร")
+        if "in Thai in one" in prompt:
+            return chat("คนที่นี่กินขนมปังกับชีสตอนเย็น" if "bread" in prompt else "คนที่นี่กินข้าวด้วยช้อนและส้อม")
+        return writer(number, body)
+
+    rows = references(1)[:2]
+    with serving(speaking) as server:
+        few = {"attempts": 1, "rejected_per_set": 1}
+        own = construct(config_for(server.url, tmp_path, rows, language="own", **few), tmp_path / "own.jsonl")
+        with pytest.raises(CarbError, match="does not name the culture"):
+            construct(config_for(server.url, tmp_path, rows, language="en"), tmp_path / "en.jsonl")
+    (item,) = Dataset.load(tmp_path / "own.jsonl")
+    assert (item.culture, item.language, item.chosen.language) == ("thai", "th", "th")
+    assert [(failure.reference, failure.step) for failure in own.failed] == [("german-0", "question")]
+
+
+def test_references_are_checked(tmp_path):
+    known = references(1)[0].model_copy(update={"question": "What is eaten at night?"})
+    lone = known.model_copy(update={"id": "lone", "domain": Domain.VALUES})
+    with serving(writer) as server:
+        config = config_for(server.url, tmp_path, [known, *references(1)[1:], lone])
+        report = construct(config, tmp_path / "sets.jsonl")
+    assert report.unused == {"no reference of another culture in its domain": 1}
+    assert Dataset.load(tmp_path / "sets.jsonl")["constructed/thai-0"].prompt == "What is eaten at night?"
+    good = known.model_dump_json()
+    config.references.write_text(f'{good}\n{{"id": "x"}}\nnonsense\n{good}\n')
+    with pytest.raises(DataError) as caught:
+        plan_construction(config)
+    assert {problem.line for problem in caught.value.problems} == {2, 3, 4}
+
+    def at(culture: str, topic: str) -> Reference:
+        return known.model_copy(update={"id": culture + topic, "culture": culture, "topic": topic})
+
+    others = [at("spanish-es", "food"), at("spanish", "x"), at("thai", "x"), at("thai", "food"), at("german", "food")]
+    order = mismatched(at("spanish-mx", "food"), others, seed=3)
+    assert [r.topic for r in order] == ["food", "food", "x"]  # no variety; the same topic first, cultures in turn
+
+
+TOML = """
+references = "refs.jsonl"
+window = [0.1, 0.9]
+question = "openai:m?url=http://localhost:8000/v1"
+chosen = "hf:folder?one_line=true"
+rejected = ["openai:m?url=http://localhost:8000/v1"]
+[instructions]
+question = "Ask in $language about: $reference"
+"""
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "reason"),
+    [
+        ("", "", None),
+        ("references", "reference", "is unknown, did you mean 'references'"),
+        ("[0.1, 0.9]", "[0.9, 0.1]", "smaller one first"),
+        ("$language about", "$tongue about", r"unknown fields \['tongue'\]"),
+        ("$language about", "$ about", "a '\\$' must be followed"),
+        ("window =", "window", "is not TOML"),
+    ],
+)
+def test_a_config(tmp_path, old, new, reason):
+    (tmp_path / "c.toml").write_text(TOML.replace(old, new, 1))
+    if reason is None:
+        assert read_construct_config(tmp_path / "c.toml").references == tmp_path / "refs.jsonl"
+        return
+    with pytest.raises(CarbError, match=reason):
+        read_construct_config(tmp_path / "c.toml")
+
+
+def test_texts_are_never_read_as_fields_and_quotes_around_them_go():
+    text = fill(Instructions().answer, culture="c", language="l", question="$reference $$ {x}", reference="$question")
+    assert "$reference $$ {x}" in text
+    assert "\n$question\n" in text
+    for raw, said in [('  "a b" ', "a b"), ("“a”", "a"), ("「あ」", "あ"), ('"a" and "b"', '"a" and "b"'), ('"', '"')]:
+        assert clean(raw) == said
