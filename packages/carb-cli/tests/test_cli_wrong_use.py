@@ -11,7 +11,7 @@ import pytest
 
 from carb_data import install_line
 from carb_data.files import to_json
-from cli_helpers import Carb, Ended, small_dataset, small_set, write_lines
+from cli_helpers import Carb, Ended, small_dataset, small_set
 
 
 def clear(ended: Ended, *parts: str) -> None:
@@ -66,64 +66,64 @@ def test_version(carb: Carb) -> None:
     assert carb("--version").out.strip().count(".") == 2
 
 
-def test_unknown_command(carb: Carb) -> None:
+def test_unknown_command_and_missing_option(carb: Carb) -> None:
     clear(carb("reprot"), "reprot", "report")
+    clear(carb("run", "--data", "carb-seed"), "--scorer")
+    clear(carb("run", "carb-seed", "baseline:length"), "--data requires an argument", "such as --data FILE")
 
 
-def test_unknown_option(run) -> None:
-    clear(run("carb-seed@2", "baseline:length", "--limits", 3), "--limits", "--limit")
+@pytest.mark.parametrize(
+    ("more", "said"),
+    [
+        (("--limits", 3), ("--limits", "--limit")),
+        (("--limit", "many"), ("--limit", "many", "int")),
+        (("--limit", 0), ("--limit must be at least 1, got 0",)),
+        (("--cultures", "japanes"), ("japanes", "Did you mean 'japanese'?")),
+        (("--cultures", "german"), ("No sets are left",)),
+        (("--domains", "valeus"), ("valeus", "Did you mean 'values'?")),
+        (("--culture-file", "nowhere.json"), ("nowhere.json",)),
+    ],
+)
+def test_wrong_options(run, data_file: Path, more: tuple[object, ...], said: tuple[str, ...]) -> None:
+    clear(run(data_file, "baseline:length", *more), *said)
 
 
-def test_missing_option(carb: Carb) -> None:
-    clear(carb("run", "--data", "carb-seed@2"), "--scorer")
+@pytest.mark.parametrize(
+    ("scorer", "said"),
+    [
+        ("clasifier:x", ("Unknown scorer kind 'clasifier'", "Did you mean 'classifier'?")),
+        ("length", ("'length' is not a scorer", "KIND:TARGET")),
+        ("baseline:lenght", ("Unknown baseline 'lenght'", "Did you mean 'length'?")),
+        ("baseline:random?sed=1", ("'sed' is unknown, did you mean 'seed'?",)),
+    ],
+)
+def test_wrong_scorers(run, data_file: Path, scorer: str, said: tuple[str, ...]) -> None:
+    clear(run(data_file, scorer), *said)
 
 
-def test_option_of_a_wrong_type(run) -> None:
-    clear(run("carb-seed@2", "baseline:length", "--limit", "many"), "--limit", "many", "int")
-
-
-def test_broken_line(run, tmp_path: Path) -> None:
-    path = write_lines(tmp_path / "broken.jsonl", [to_json(small_set(1)), '{"id": "x", '])
-    clear(run(path), f"{path}:2", "1 problem", "Correct or remove these lines")
-
-
-def test_two_chosen(run, tmp_path: Path) -> None:
-    line = to_json(small_set(1)).replace('"role":"rejected"', '"role":"chosen"', 1)
-    clear(run(write_lines(tmp_path / "two.jsonl", [line])), "two.jsonl:1", "exactly one response must be 'chosen'", "2")
-
-
-def test_unknown_culture_in_the_data(run, tmp_path: Path) -> None:
-    line = to_json(small_set(1)).replace('"culture":"japanese"', '"culture":"klingon"')
-    clear(run(write_lines(tmp_path / "x.jsonl", [line])), "unknown culture 'klingon'", "--culture-file")
-
-
-def test_unknown_culture_option(run) -> None:
-    clear(run("carb-seed@2", "baseline:length", "--cultures", "japanes"), "japanes", "Did you mean 'japanese'?")
-
-
-def test_unknown_domain_option(run) -> None:
-    clear(run("carb-seed@2", "baseline:length", "--domains", "food"), "food", "commonsense")
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (("}\n", '}\n{"id": "x", \n'), ("sets.jsonl:2", "1 problem", "Correct or remove these lines")),
+        (('"role":"rejected"', '"role":"chosen"'), ("sets.jsonl:1", "exactly one response must be 'chosen'", "2")),
+        (('"japanese"', '"klingon"'), ("unknown culture 'klingon'", "--culture-file")),
+    ],
+)
+def test_wrong_data(run, tmp_path: Path, change: tuple[str, str], said: tuple[str, ...]) -> None:
+    line = f"{to_json(small_set(1))}\n".replace(*change, 1)
+    (tmp_path / "sets.jsonl").write_text(line, encoding="utf-8")
+    clear(run(tmp_path / "sets.jsonl"), *said)
+    (tmp_path / "sets.jsonl").write_text("")
+    clear(run(tmp_path / "sets.jsonl"), "sets.jsonl holds no sets")
 
 
 def test_no_such_data(run) -> None:
     clear(run("carb-sed"), "There is no data set 'carb-sed'", "Did you mean 'carb-seed'?")
 
 
-def test_unknown_scorer_kind(run) -> None:
-    clear(run("carb-seed@2", "clasifier:x"), "Unknown scorer kind 'clasifier'", "Did you mean 'classifier'?")
-
-
-def test_not_a_scorer(run) -> None:
-    clear(run("carb-seed@2", "length"), "'length' is not a scorer", "KIND:TARGET")
-
-
-def test_unknown_scorer_option(run) -> None:
-    clear(run("carb-seed@2", "baseline:random?sed=1"), "'sed' is unknown, did you mean 'seed'?")
-
-
-def test_missing_model(run, tmp_path: Path) -> None:
+def test_missing_model(run, data_file: Path, tmp_path: Path) -> None:
     pytest.importorskip("transformers", reason="needs the extra carb-scorers[hf]")
-    clear(run("carb-seed@2", f"classifier:{tmp_path / 'no-model'}"), str(tmp_path / "no-model"))
+    clear(run(data_file, f"classifier:{tmp_path / 'no-model'}"), str(tmp_path / "no-model"))
 
 
 def test_missing_extra(run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -131,19 +131,6 @@ def test_missing_extra(run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> 
         monkeypatch.setitem(sys.modules, module, None)
     (tmp_path / "model").mkdir()
     clear(run("carb-seed@2", f"classifier:{tmp_path / 'model'}"), install_line("carb-scorers", "hf"))
-
-
-def test_nothing_left_to_score(run, tmp_path: Path) -> None:
-    path = tmp_path / "small.jsonl"
-    small_dataset().save(path)
-    clear(run(path, "baseline:length", "--cultures", "german"), "No sets are left")
-
-
-def test_limit_below_one(run) -> None:
-    clear(
-        run("carb-seed@2", "baseline:length", "--limit", 0),
-        "--limit must be at least 1, got 0",
-    )
 
 
 def test_out_is_a_file(carb: Carb, data_file: Path) -> None:
@@ -208,11 +195,6 @@ def test_texts_of_no_size(carb: Carb, finished_run: Path, tmp_path: Path, size: 
     clear(carb("results", "site", finished_run, f"--texts={size}", "--out", tmp_path / "site"), "--texts", size)
 
 
-def test_data_without_sets(run, tmp_path: Path) -> None:
-    (tmp_path / "empty.jsonl").touch()
-    clear(run(tmp_path / "empty.jsonl"), "empty.jsonl holds no sets")
-
-
 def test_a_terminal_of_no_width_shows_all(finished_run: Path) -> None:
     command = [sys.executable, "-m", "carb_cli", "report", str(finished_run)]
     widths = [os.environ | {"COLUMNS": "0"}, {k: v for k, v in os.environ.items() if k != "COLUMNS"}]
@@ -221,7 +203,3 @@ def test_a_terminal_of_no_width_shows_all(finished_run: Path) -> None:
     )
     assert "baseline:length" in first
     assert first == second
-
-
-def test_values_without_the_name_of_their_option(carb: Carb) -> None:
-    clear(carb("run", "carb-seed", "baseline:length"), "--data requires an argument", "such as --data FILE")

@@ -80,7 +80,8 @@ def open_baseline(name: str, target: str, options: Mapping[str, str]) -> Scorer:
         read_options(_NoOptions, name, options)
         rules = {"length": length_rule, "language": language_rule, "label": label_rule}
         if target not in rules:
-            raise CarbError(f"Unknown baseline '{target}'. There are random, {', '.join(rules)}.")
+            near = closest(target, ["random", *rules])
+            raise CarbError(f"Unknown baseline '{target}'.{near} There are random, {', '.join(rules)}.")
         rule = rules[target]
     spec = ScorerSpec(
         name=name,
