@@ -100,9 +100,9 @@ class InternLM2ForRewardModel(LlamaPreTrainedModel):
 '''
 
 FORMS = {
-    "LlamaForRewardModelWithGating": (GATED, "AutoModelForSequenceClassification", "OwnCore"),
-    "Qwen2ForRewardModel": (DEEP, "AutoModel", "HiddenCore"),
-    "InternLM2ForRewardModel": (VALUE, "AutoModel", "HiddenCore"),
+    "LlamaForRewardModelWithGating": (GATED, "AutoModelForSequenceClassification", False),
+    "Qwen2ForRewardModel": (DEEP, "AutoModel", True),
+    "InternLM2ForRewardModel": (VALUE, "AutoModel", True),
 }
 REWARD_TOKEN = 7
 
@@ -148,9 +148,9 @@ def folder(request: Any, tmp_path: Path, tmp_path_factory: Any, monkeypatch: pyt
 @pytest.mark.parametrize("folder", FORMS, indirect=True)
 def test_the_score_is_that_of_the_models_own_code(folder: Path) -> None:
     architecture = json.loads((folder / "config.json").read_text())["architectures"][0]
-    _, loader, core = FORMS[architecture]
+    _, loader, shared = FORMS[architecture]
     scorer: Any = open_scorer(f"classifier:{folder}?trust_remote_code=true")
-    assert type(scorer._model._items.workers[0].core).__name__ == core
+    assert (scorer._model._passes._forward is not None) == shared
     (result,) = anyio.run(scorer.score, [REQUEST])
     model = getattr(transformers, loader).from_pretrained(folder, trust_remote_code=True).eval()
     assert type(model).__name__ == architecture

@@ -15,10 +15,10 @@ import torch
 import transformers
 
 import tiny_models
+from carb_scorers.models import hf_writing as writing
+from carb_scorers.models.hf_language import open_language_model
+from carb_scorers.models.hf_loading import HFOptions
 from carb_scorers.models.protocol import Failure, Generation, Prompt, Turn, Watch, Writing
-from carb_scorers.models.transformers import generate as writing
-from carb_scorers.models.transformers.language import open_language_model
-from carb_scorers.models.transformers.loading import HFOptions
 
 QUESTIONS = ["What do people eat?", "Was essen die Leute zum Neujahr, und warum?", "年夜饭", "?"]
 
@@ -138,27 +138,6 @@ def test_out_of_memory_writes_smaller_batches(base: Path, monkeypatch: pytest.Mo
     assert bad.error.kind == "out-of-memory"
 
 
-@pytest.mark.parametrize("temperature", [0.0, 1.0])
-def test_every_copy_of_a_model_writes_its_share(
-    base: Path, temperature: float, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Two on a CPU; several GPUs take the same road. The texts are those of one copy."""
-    asked = [*prompts(), *prompts(*(f"{question} And why?" for question in QUESTIONS))]
-    expected = write(opened(base), asked, temperature=temperature, seed=5)
-    inner, shares = writing.write_rows, []
-
-    def generate(model: Any, tokenizer: Any, rows: Any, *rest: Any) -> Any:
-        shares.append((id(model), len(rows)))
-        return inner(model, tokenizer, rows, *rest)
-
-    monkeypatch.setattr(writing, "write_rows", generate)
-    assert write(opened(base, device="cpu,cpu"), asked, temperature=temperature, seed=5) == expected
-    assert [count for _, count in shares] == [4, 4]
-    assert len({model for model, _ in shares}) == 2
-    (alone,) = write(opened(base, device="cpu,cpu"), asked[:1], temperature=temperature, seed=5)
-    assert alone == expected[0]
-
-
 @pytest.mark.parametrize("architecture", tiny_models.DECODERS)
 def test_samples_of_one_prompt_are_what_each_is_alone(base: Path, architecture: str) -> None:
     model = opened(base, architecture)
@@ -188,21 +167,3 @@ def test_a_watched_word_has_the_probability_that_a_forward_pass_gives(base: Path
     assert found.choices is not None
     own = found.choices.logprobs
     assert own["a"] - own["b"] == pytest.approx((logits[a] - logits[b]).item(), abs=1e-5)
-
-
-@pytest.mark.parametrize("broken", [0, 1])
-def test_a_copy_that_breaks_is_not_hidden(base: Path, broken: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    model = opened(base, device="cpu,cpu", batch_tokens=1)
-    bad = model._items.workers[broken].loaded.model
-    inner, attempts = writing.write_rows, []
-
-    def generate(model_: Any, tokenizer: Any, rows: Any, *rest: Any) -> Any:
-        attempts.append(model_ is bad)
-        if model_ is bad:
-            raise RuntimeError("device-side assert triggered")
-        return inner(model_, tokenizer, rows, *rest)
-
-    monkeypatch.setattr(writing, "write_rows", generate)
-    with pytest.raises(RuntimeError, match="device-side assert"):
-        write(model, prompts() * 4, max_tokens=2)
-    assert attempts.count(True) == 1

@@ -45,6 +45,8 @@ CASES = [
 
 @cache
 def opened(kind: str, folder: Path, options: str = "") -> Scorer:
+    if kind == "judge":  # letters hold little of a random model's probability
+        options = f"{options}&least_mass=0".removeprefix("&")
     return open_scorer(f"{kind}:{folder}?{options}" if options else f"{kind}:{folder}")
 
 
@@ -82,15 +84,15 @@ def test_neighbours_order_and_budget_change_nothing_at_all(
 
 @pytest.mark.parametrize(("kind", "architecture", "head"), CASES)
 @relaxed
-@given(asked=several, budget=st.sampled_from([1, 100, 2000]), packing=st.sampled_from(["auto", "on", "off"]))
-def test_shared_passes_and_packing_agree_within_1e5(
-    base: Path, kind: str, architecture: str, head: str, asked: list[ScoreRequest], budget: int, packing: str
+@given(asked=several, budget=st.sampled_from([1, 100, 2000]))
+def test_shared_passes_agree_within_1e5(
+    base: Path, kind: str, architecture: str, head: str, asked: list[ScoreRequest], budget: int
 ) -> None:
     """float32. A sum over a response's tokens is held to 1e-5 of its size, which no test here lets exceed 1."""
     folder = tiny_models.folder(base, architecture, head)
-    options = "reduce=mean&" if kind == "implicit" else ""
-    plain = score(opened(kind, folder, f"{options}packing=off"), asked)
-    other = score(opened(kind, folder, f"{options}batching=budget&batch_tokens={budget}&packing={packing}"), asked)
+    options = "reduce=mean" if kind == "implicit" else ""
+    plain = score(opened(kind, folder, options), asked)
+    other = score(opened(kind, folder, f"{options}&batching=budget&batch_tokens={budget}".removeprefix("&")), asked)
     assert difference(plain, other) <= 1e-5
 
 
@@ -105,7 +107,7 @@ def test_bfloat16_agrees_within_its_bound(base: Path, kind: str, architecture: s
     options = "dtype=bfloat16&reduce=mean" if kind == "implicit" else "dtype=bfloat16"
     alone = score(opened(kind, folder, options), asked)
     assert [score(opened(kind, folder, options), [r])[0] for r in asked] == alone  # still bit for bit
-    shared = score(opened(kind, folder, f"{options}&batching=budget&packing=on"), asked)
+    shared = score(opened(kind, folder, f"{options}&batching=budget"), asked)
     assert difference(alone, shared) <= 0.05
 
 
@@ -132,7 +134,7 @@ def test_padding_side_and_pad_token_change_nothing(base: Path, architecture: str
 def test_the_contract_is_kept(base: Path, kind: str, architecture: str, head: str) -> None:
     folder = tiny_models.folder(base, architecture, head)
     anyio.run(check_scorer, opened(kind, folder))
-    options = "batching=budget&packing=on" + ("&reduce=mean" if kind == "implicit" else "")
+    options = "batching=budget" + ("&reduce=mean" if kind == "implicit" else "")
     anyio.run(check_scorer, opened(kind, folder, options))
 
 
@@ -143,20 +145,3 @@ def test_every_mode_keeps_the_contract(base: Path, mode: str, architecture: str)
     for options in (f"mode={mode}&orders=rotated", f"mode={mode}&batching=budget"):
         scorer = opened("judge", folder, options)
         anyio.run(check_scorer, scorer, example_requests(scorer, 2))
-
-
-def test_two_workers_give_what_one_gives(base: Path) -> None:
-    """On a CPU; several GPUs take the same road."""
-    folder = tiny_models.folder(base, "llama", "SequenceClassification")
-    asked = [
-        ScoreRequest(
-            request_id=str(n),
-            prompt=f"What is {n}?",
-            candidates=tuple(Candidate(id=str(k), text=f"{n} and {k} " * (k + 1)) for k in range(3)),
-            culture="thai",
-            language="th",
-        )
-        for n in range(40)
-    ]
-    one = score(opened("classifier", folder), asked)
-    assert score(opened("classifier", folder, "device=cpu,cpu"), asked) == one

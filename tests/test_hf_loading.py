@@ -21,9 +21,10 @@ import transformers
 import tiny_models
 from carb_data import CarbError
 from carb_scorers import Candidate, ScoreRequest, open_scorer
-from carb_scorers.models.transformers.adapters import ADAPTERS, Adapter, adapter_for, register
-from carb_scorers.models.transformers.loading import HFOptions, devices
-from carb_scorers.models.transformers.rewards import RewardOptions, make_worker
+from carb_scorers.models import Prompt, hf_reward
+from carb_scorers.models.hf_loading import HFOptions, device_of
+from carb_scorers.models.hf_reward import ADAPTERS, Adapter, HFRewardModel, RewardOptions, adapter_for
+from carb_scorers.models.tokens import conversation_ids
 from carb_scorers.testing import check_scorer
 
 REQUEST = ScoreRequest(
@@ -116,7 +117,7 @@ def test_the_revision_is_a_hash_of_what_decides_scores(tmp_path: Path, base: Pat
 def test_opening_and_scoring_print_nothing(base: Path, capfd: pytest.CaptureFixture[str]) -> None:
     folders = [tiny_models.folder(base, "llama", head) for head in ("CausalLM", "SequenceClassification")]
     capfd.readouterr()
-    scores(open_scorer(f"judge:{folders[0]}"))
+    scores(open_scorer(f"judge:{folders[0]}?least_mass=0"))
     scores(open_scorer(f"implicit:{folders[0]}?ref=none"))
     scores(open_scorer(f"classifier:{folders[1]}"))
     writer = open_scorer(f"judge:{folders[0]}?read=generate&max_tokens=3&temperature=1")
@@ -142,20 +143,19 @@ def test_a_chat_template_can_be_given_or_left_out(base: Path, tmp_path: Path) ->
 
 
 def test_devices(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert devices(HFOptions(device="cpu,cpu")) == ["cpu", "cpu"]
+    assert device_of(HFOptions(device="cpu")).type == "cpu"
+    with pytest.raises(CarbError, match="Unknown device 'abacus'"):
+        device_of(HFOptions(device="abacus"))
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
-    assert devices(HFOptions()) == ["cuda"]
-    assert devices(HFOptions(device="all")) == ["cuda:0", "cuda:1"]
-    assert devices(HFOptions(device="cuda:1")) == ["cuda:1"]
+    assert device_of(HFOptions()).type == "cuda"
+    assert device_of(HFOptions(device="cuda:1")).index == 1
     with pytest.raises(CarbError, match="torch sees 2 GPUs"):
-        devices(HFOptions(device="cuda:2"))
-    with pytest.raises(CarbError, match="leave out device"):
-        devices(HFOptions(device="all", device_map="auto"))
+        device_of(HFOptions(device="cuda:2"))
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
-    assert devices(HFOptions()) == ["cpu"]
+    assert device_of(HFOptions()).type == "cpu"
     with pytest.raises(CarbError, match="sees no GPU"):
-        devices(HFOptions(device="all"))
+        device_of(HFOptions(device="cuda"))
 
 
 def test_device_map_is_passed_on(base: Path) -> None:
@@ -172,70 +172,12 @@ def test_dtypes(base: Path) -> None:
     assert scores(open_scorer(f"classifier:{folder}?attention=eager")) == pytest.approx(exact, abs=1e-5)
 
 
-@pytest.mark.parametrize(("architecture", "core"), [("llama", "HiddenCore"), ("bert", "OwnCore")])
-@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of torch's own, within its compiler
-def test_a_compiled_model_gives_the_same_scores(
-    base: Path, architecture: str, core: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Compiled for real, with packs of several sizes: one compilation serves all lengths."""
-    folder = tiny_models.folder(base, architecture, "SequenceClassification", pad="<pad>", num_hidden_layers=1)
-    calls = 0
-    compile_really = torch.compile
-
-    def counted(model: Any, **options: Any) -> Any:
-        compiled = compile_really(model, **options)
-
-        def call(*args: Any, **kwargs: Any) -> Any:
-            nonlocal calls
-            calls += 1
-            return compiled(*args, **kwargs)
-
-        return call
-
-    monkeypatch.setattr(torch, "compile", counted)
-    scorer: Any = open_scorer(f"classifier:{folder}?compile=true")
-    worker = scorer._model._items.workers[0]
-    assert type(worker.core).__name__ == core
-    before = calls
-    asked = [REQUEST, REQUEST.model_copy(update={"prompt": "Why do people eat noodles? " * 5, "request_id": "2"})]
-    found = anyio.run(scorer.score, asked)
-    assert calls > before > 0
-    expected = anyio.run(open_scorer(f"classifier:{folder}").score, asked)
-    for one, other in zip(found, expected, strict=True):
-        assert one.scores == pytest.approx(other.scores, abs=1e-5)
-
-
 @pytest.mark.parametrize("name", ["sdpa", "eager"])
 def test_attention_is_the_one_asked_for(base: Path, name: str) -> None:
     folder = tiny_models.folder(base, "llama", "SequenceClassification")
     scorer: Any = open_scorer(f"classifier:{folder}?attention={name}")
-    loaded = scorer._model._items.workers[0].loaded
+    loaded = scorer._model._passes.loaded
     assert loaded.model.config._attn_implementation == name
-    assert scores(scorer) == pytest.approx(scores(open_scorer(f"classifier:{folder}")), abs=1e-5)
-
-
-def test_flash_attention_is_passed_on_and_never_packs(base: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its kernels need a GPU: here its name is passed on, and a function of that name stands in for it."""
-    from transformers.integrations.sdpa_attention import sdpa_attention_forward
-
-    folder = tiny_models.folder(base, "llama", "SequenceClassification")
-    if not transformers.utils.is_flash_attn_2_available():
-        with pytest.raises(CarbError, match=r"(?i)flash"):
-            open_scorer(f"classifier:{folder}?attention=flash_attention_2")
-    called: list[Any] = []
-
-    def stand_in(*args: Any, **options: Any) -> Any:
-        called.append(args[4])
-        return sdpa_attention_forward(*args, **options)
-
-    transformers.AttentionInterface.register("other_kernel", stand_in)
-    transformers.masking_utils.AttentionMaskInterface.register("other_kernel", transformers.masking_utils.sdpa_mask)
-    scorer: Any = open_scorer(f"classifier:{folder}?attention=other_kernel")
-    core = scorer._model._items.workers[0].core
-    assert type(core).__name__ == "HiddenCore"
-    assert not core.packable
-    assert not core.split
-    assert called
     assert scores(scorer) == pytest.approx(scores(open_scorer(f"classifier:{folder}")), abs=1e-5)
 
 
@@ -273,7 +215,7 @@ def test_a_head_of_two_layers(base: Path, tmp_path: Path) -> None:
 
 def stand_in(base: Path, forward: Any) -> Any:
     """A loaded tiny decoder with another forward pass, as models with code of their own have."""
-    from carb_scorers.models.transformers.loading import load
+    from carb_scorers.models.hf_loading import load
 
     folder = tiny_models.folder(base, "llama", "SequenceClassification", pad="<pad>")
     loaded = load(str(folder), HFOptions(), "AutoModelForSequenceClassification")
@@ -298,17 +240,13 @@ def test_a_score_behind_a_gate_is_read_from_the_models_own_output(base: Path) ->
         return SimpleNamespace(score=gate * model.score(own)[:, 0], logits=own)
 
     loaded = stand_in(base, forward)
-    adapter = ADAPTERS["LlamaForRewardModelWithGating"]
-    worker = make_worker(loaded, adapter, RewardOptions())
-    assert type(worker.core).__name__ == "OwnCore"
-    from carb_scorers.models.transformers.batching import Row
-    from carb_scorers.models.transformers.cores import row_alone
-
-    rows = [Row(tuple(range(20, 20 + n)), (n - 1,)) for n in (5, 9)]
-    together = worker.finish(worker.core.states([row_alone(row) for row in rows]))
-    for line, row in enumerate(rows):
-        ids = torch.tensor([row.tokens])
-        assert together[line, 0].item() == pytest.approx(forward(loaded.model, ids, torch.ones_like(ids)).score.item())
+    model = HFRewardModel("gated", loaded, ADAPTERS["LlamaForRewardModelWithGating"], RewardOptions(batching="budget"))
+    assert model._passes._forward is None
+    prompts = [Prompt(({"role": "user", "content": text},)) for text in ("What?", "Why do people do that?")]
+    found = anyio.run(model.rewards, prompts, ["a", "b c"])
+    for prompt, answer, one in zip(prompts, ["a", "b c"], found, strict=True):
+        ids = torch.tensor([conversation_ids(loaded.tokenizer, prompt, answer)])
+        assert one.value == pytest.approx(forward(loaded.model, ids, torch.ones_like(ids)).score.item(), abs=1e-6)
 
 
 def test_a_model_that_pads_wrongly_is_never_padded(base: Path) -> None:
@@ -318,9 +256,9 @@ def test_a_model_that_pads_wrongly_is_never_padded(base: Path) -> None:
     def forward(model: Any, input_ids: Any, attention_mask: Any) -> Any:
         return SimpleNamespace(logits=model.score(hidden(model, input_ids, attention_mask))[:, -1].square())
 
-    worker = make_worker(stand_in(base, forward), Adapter(), RewardOptions())
-    assert type(worker.core).__name__ == "OwnCore"  # squaring is not in the head
-    assert not worker.core.paddable
+    passes = HFRewardModel("odd", stand_in(base, forward), Adapter(), RewardOptions(batching="budget"))._passes
+    assert passes._forward is None  # squaring is not in the head
+    assert not passes._batches
 
 
 def test_a_reward_token_is_put_behind_every_conversation(base: Path) -> None:
@@ -333,12 +271,10 @@ def test_a_reward_token_is_put_behind_every_conversation(base: Path) -> None:
 
 def test_an_adapter_of_ones_own(base: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = relabelled(base, tmp_path, "MyOddRewardModel")
-    monkeypatch.setattr("carb_scorers.models.transformers.adapters.ADAPTERS", dict(ADAPTERS))
+    monkeypatch.setattr("carb_scorers.models.hf_reward.ADAPTERS", dict(ADAPTERS))
     plain = scores(open_scorer(f"classifier:{folder}"))
-    register("MyOddRewardModel", Adapter(output=lambda output: -output.logits, head=lambda _: None))
-    from carb_scorers.models.transformers import adapters
-
-    assert adapters.adapter_for(str(folder), HFOptions()) is adapters.ADAPTERS["MyOddRewardModel"]
+    hf_reward.ADAPTERS["MyOddRewardModel"] = Adapter(output=lambda output: -output.logits, head=lambda _: None)
+    assert adapter_for(str(folder), HFOptions()) is hf_reward.ADAPTERS["MyOddRewardModel"]
     assert scores(open_scorer(f"classifier:{folder}")) == pytest.approx(
         {key: -value for key, value in plain.items()}, abs=1e-5
     )
@@ -351,7 +287,7 @@ def test_models_without_a_configuration_have_the_plain_adapter(tmp_path: Path) -
 def test_a_rewarder_that_counts_positions_from_behind_its_padding(base: Path) -> None:
     folder = tiny_models.folder(base, "roberta", "SequenceClassification", pad="<pad>")
     scorer: Any = open_scorer(f"classifier:{folder}")
-    assert scorer._model._items.workers[0].loaded.max_length == 1026 - 2 - 1
+    assert scorer._model._passes.loaded.max_length == 1026 - 2 - 1
     long = REQUEST.model_copy(update={"prompt": "a " * 2000})
     (result,) = anyio.run(scorer.score, [long])
     assert result.error.kind == "too-long"

@@ -30,7 +30,7 @@ def test_a_judge_that_is_shown_several_orders_is_measured(
     tmp_path: Path, tmp_path_factory: pytest.TempPathFactory, options: str, orders: int, shown: int, swaps: int
 ) -> None:
     folder = tiny_models.folder(tmp_path_factory.getbasetemp() / "tiny", "llama", "CausalLM")
-    spec = f"judge:{folder}?{options}"
+    spec = f"judge:{folder}?{options}&least_mass=0"
 
     async def go() -> None:
         await run(example_dataset(8, perturbed=False), [spec], tmp_path)

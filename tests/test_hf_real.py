@@ -19,10 +19,9 @@ from carb_scorers import Candidate, ScoreRequest, ScoreResult, ScorerSpec
 from carb_scorers.implicit import ImplicitOptions, ImplicitScorer
 from carb_scorers.judge import JudgeOptions, JudgeScorer
 from carb_scorers.judge.judge import form_of
-from carb_scorers.models.transformers.cores import HiddenCore
-from carb_scorers.models.transformers.language import HFLanguageModel, LanguageWorker, make_worker
-from carb_scorers.models.transformers.loading import HFOptions
-from carb_scorers.models.transformers.loading import load as load_model
+from carb_scorers.models.hf_language import HFLanguageModel
+from carb_scorers.models.hf_loading import HFOptions, Loaded
+from carb_scorers.models.hf_loading import load as load_model
 
 pytestmark = pytest.mark.real_model
 
@@ -30,14 +29,13 @@ SPEC = ScorerSpec(name="s", kind="test")
 
 
 @cache
-def worker(folder: Path, dtype: str) -> LanguageWorker:
-    """Loaded once for all tests, with every short cut tried."""
-    options = HFOptions(dtype=dtype, batching="budget")
-    return make_worker(load_model(str(folder), options, "AutoModelForCausalLM"), options)
+def loaded(folder: Path, dtype: str) -> Loaded:
+    """Loaded once for all tests."""
+    return load_model(str(folder), HFOptions(dtype=dtype), "AutoModelForCausalLM")
 
 
 def model(folder: Path, dtype: str = "float32", **options: Any) -> HFLanguageModel:
-    return HFLanguageModel(str(folder), [worker(folder, dtype)], HFOptions(dtype=dtype, **options))
+    return HFLanguageModel(str(folder), loaded(folder, dtype), HFOptions(dtype=dtype, **options))
 
 
 def requests(count: int, cultures: Sequence[str] = (), *, short: bool = False) -> list[ScoreRequest]:
@@ -78,12 +76,11 @@ def implicit(language_model: HFLanguageModel, **options: Any) -> ImplicitScorer:
     return ImplicitScorer(SPEC, language_model, None, ImplicitOptions(**options))
 
 
-def test_both_find_their_short_cuts(gemma: Path) -> None:
+def test_prefixes_are_shared_in_both_precisions(gemma: Path) -> None:
     for dtype in ("float32", "bfloat16"):
-        core = worker(gemma, dtype).core
-        assert isinstance(core, HiddenCore)
-        assert core.packable
-        assert core.paddable
+        passes = model(gemma, dtype, batching="budget")._passes
+        assert passes._forward is not None
+        assert passes._batches
 
 
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
@@ -96,23 +93,21 @@ def test_by_default_nothing_beside_an_item_changes_a_bit_of_its_scores(gemma: Pa
         assert together == alone == backwards
 
 
-def test_shared_passes_and_packs_in_float32(gemma: Path) -> None:
+def test_shared_passes_in_float32(gemma: Path) -> None:
     """1e-5 for what is of the order of 1. A sum of log-probabilities near -150 carries their rounding: 1e-6 of it."""
     asked = requests(2, short=True)
-    shared = {"batching": "budget", "packing": "on", "batch_tokens": 1500}
+    shared = {"batching": "budget", "batch_tokens": 1500}
     assert difference(scored(judge(model(gemma)), asked), scored(judge(model(gemma, **shared)), asked)) <= 1e-5
-    one, other = (
-        scored(implicit(m, reduce="mean"), asked) for m in (model(gemma, packing="off"), model(gemma, **shared))
-    )
+    one, other = (scored(implicit(m, reduce="mean"), asked) for m in (model(gemma), model(gemma, **shared)))
     assert difference(one, other) <= 1e-5
-    one, other = (scored(implicit(m), asked) for m in (model(gemma, packing="off"), model(gemma, **shared)))
+    one, other = (scored(implicit(m), asked) for m in (model(gemma), model(gemma, **shared)))
     assert difference(one, other) <= 1e-6 * max(abs(v) for r in one for v in r.scores.values())
 
 
-def test_shared_passes_and_packs_in_bfloat16(gemma: Path) -> None:
+def test_shared_passes_in_bfloat16(gemma: Path) -> None:
     """The stated bounds: 0.2 for the log-probability of a letter, 0.05 for a mean log-probability per token."""
     asked = requests(2, short=True)
-    shared = {"batching": "budget", "packing": "on"}
+    shared = {"batching": "budget"}
     alone, together = (scored(judge(model(gemma, "bfloat16", **o)), asked) for o in ({}, shared))
     assert difference(alone, together) <= 0.2
     alone, together = (scored(implicit(model(gemma, "bfloat16", **o), reduce="mean"), asked) for o in ({}, shared))
@@ -121,15 +116,17 @@ def test_shared_passes_and_packs_in_bfloat16(gemma: Path) -> None:
     assert difference(exact, alone) <= 0.1
 
 
-def test_rows_longer_than_the_sliding_window_are_packed_right(gemma: Path) -> None:
+def test_rows_longer_than_the_sliding_window_share_a_prefix(gemma: Path) -> None:
     """Gemma 3 attends to 512 tokens in most layers."""
     (request,) = requests(1, ["english"])
     changed = {"prompt": (request.prompt + " ") * 40, "request_id": "long", "candidates": request.candidates[:2]}
     asked = [request.model_copy(update=changed)]
-    one, other = (scored(implicit(model(gemma, packing=p), reduce="mean"), asked) for p in ("off", "on"))
+    split = [asked[0].model_copy(update={"request_id": c.id, "candidates": (c,)}) for c in asked[0].candidates]
+    one, other = (scored(implicit(model(gemma), reduce="mean"), a) for a in (asked, split))
     assert one[0].usage is not None
     assert one[0].usage.input_tokens > 2 * 600
-    assert difference(one, other) <= 1e-5
+    together = {key: score for result in other for key, score in result.scores.items()}
+    assert one[0].scores == pytest.approx(together, abs=1e-5)
 
 
 def test_it_reads_a_language(gemma: Path) -> None:

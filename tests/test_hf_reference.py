@@ -21,7 +21,6 @@ from carb_data.models import Message
 from carb_scorers import ScoreRequest, ScoreResult, open_scorer
 from carb_scorers.judge.form import read_form
 from carb_scorers.judge.prompt import Asker
-from carb_scorers.models.transformers.cores import HiddenCore, OwnCore
 from tiny_models import TEXTS, request
 
 
@@ -42,7 +41,7 @@ def rendered(tokenizer: Any, prompt: str, answer: str | None, cue: str = "") -> 
     return f"<|user|>\n{prompt}<|end|>\n<|assistant|>\n{end}"
 
 
-@pytest.mark.parametrize("options", ["", "?batching=budget", "?packing=off"])
+@pytest.mark.parametrize("options", ["", "?batching=budget"])
 @pytest.mark.parametrize("chat", [False, True])
 @pytest.mark.parametrize("architecture", [*tiny_models.DECODERS, *tiny_models.ENCODERS])
 def test_classifier(base: Path, architecture: str, chat: bool, options: str) -> None:
@@ -78,7 +77,7 @@ def test_the_head_is_read_at_the_last_token_even_if_it_is_the_padding(base: Path
     assert one[0].scores["0"] == pytest.approx(expected, abs=1e-5)
 
 
-@pytest.mark.parametrize("options", ["", "packing=on&", "batching=budget&"])
+@pytest.mark.parametrize("options", ["", "batching=budget&"])
 @pytest.mark.parametrize("chat", [False, True])
 @pytest.mark.parametrize("architecture", tiny_models.DECODERS)
 def test_implicit(base: Path, architecture: str, chat: bool, options: str) -> None:
@@ -116,7 +115,7 @@ def test_a_conversation_reaches_the_chat_template_as_turns(base: Path, kind: str
     head = "SequenceClassification" if kind == "classifier" else "CausalLM"
     folder = tiny_models.folder(base, "llama", head, chat=True, pad="<pad>")
     asked = request().model_copy(update={"prompt": TALK})
-    (result,) = scored(f"{kind}:{folder}?packing=off", ScoreRequest.model_validate_json(asked.model_dump_json()))
+    (result,) = scored(f"{kind}:{folder}", ScoreRequest.model_validate_json(asked.model_dump_json()))
     model, tokenizer = loaded(folder, head)
     before = "".join(f"<|{role}|>\n{content}<|end|>\n" for role, content in TURNS) + "<|assistant|>\n"
     for key, text in enumerate(TEXTS):
@@ -154,7 +153,7 @@ def next_logprobs(folder: Path, text: str) -> tuple[Any, Any]:
 @pytest.mark.parametrize("architecture", tiny_models.DECODERS)
 def test_listwise(base: Path, architecture: str, chat: bool) -> None:
     folder = tiny_models.folder(base, architecture, "CausalLM", chat=chat)
-    (result,) = scored(f"judge:{folder}", request())
+    (result,) = scored(f"judge:{folder}?least_mass=0", request())
     asked = Asker(read_form("culture"), "listwise").ask(request(), TEXTS, "ABCD", reads=True)
     _, tokenizer = loaded(folder, "CausalLM")
     logprobs, _ = next_logprobs(folder, rendered(tokenizer, asked.messages[0]["content"], None, asked.cue))
@@ -175,7 +174,7 @@ def test_listwise(base: Path, architecture: str, chat: bool) -> None:
 def test_pointwise_with_a_rating_of_two_tokens(base: Path, architecture: str) -> None:
     """``10`` is ``1`` and ``0``: P(10) = P(1) P(0 | 1), and the rating 1 keeps what is left of P(1)."""
     folder = tiny_models.folder(base, architecture, "CausalLM", chat=True)
-    (result,) = scored(f"judge:{folder}?mode=pointwise", request(TEXTS[0]))
+    (result,) = scored(f"judge:{folder}?mode=pointwise&least_mass=0", request(TEXTS[0]))
     asked = Asker(read_form("culture"), "pointwise").ask(request(), TEXTS[:1], "A", reads=True)
     _, tokenizer = loaded(folder, "CausalLM")
     text = rendered(tokenizer, asked.messages[0]["content"], None)
@@ -190,21 +189,13 @@ def test_pointwise_with_a_rating_of_two_tokens(base: Path, architecture: str) ->
     assert result.scores["0"] == pytest.approx(expected, abs=1e-5)
 
 
-def test_short_cuts_are_found_for_decoders_and_not_for_encoders(base: Path) -> None:
-    for architecture in tiny_models.DECODERS:
-        scorer: Any = open_scorer(
-            f"classifier:{tiny_models.folder(base, architecture, 'SequenceClassification', pad='<pad>')}"
-        )
-        core = scorer._model._items.workers[0].core
-        assert isinstance(core, HiddenCore)
-        assert core.packable
-    for architecture in tiny_models.ENCODERS:
-        scorer = open_scorer(
-            f"classifier:{tiny_models.folder(base, architecture, 'SequenceClassification', pad='<pad>')}"
-        )
-        core = scorer._model._items.workers[0].core
-        assert isinstance(core, OwnCore)
-        assert core.paddable
+def test_prefixes_are_shared_by_decoders_and_not_by_encoders(base: Path) -> None:
+    for architecture in (*tiny_models.DECODERS, *tiny_models.ENCODERS):
+        folder = tiny_models.folder(base, architecture, "SequenceClassification", pad="<pad>")
+        scorer: Any = open_scorer(f"classifier:{folder}?batching=budget")
+        passes = scorer._model._passes
+        assert (passes._forward is not None) == (architecture in tiny_models.DECODERS)
+        assert passes._batches
 
 
 def test_a_head_of_several_objectives(base: Path) -> None:

@@ -23,7 +23,7 @@ from carb_data import CarbError
 from carb_scorers import open_scorer, score
 from carb_scorers.judge import form_names
 from carb_scorers.known import KnownModel, find, known, known_models, resolved
-from carb_scorers.models.transformers.adapters import ADAPTERS
+from carb_scorers.models.hf_reward import ADAPTERS
 from carb_scorers.spec import parse_spec
 
 REGISTRY = known_models()

@@ -14,7 +14,7 @@ from tal_rlvr.judgement import write_judgement
 
 pytest.importorskip("torch", reason="needs tal-rlvr[train]")
 
-from carb_scorers.models.transformers.language import HFLanguageModel
+from carb_scorers.models.hf_language import HFLanguageModel
 
 
 def says(pick):

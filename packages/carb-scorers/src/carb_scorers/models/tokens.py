@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -12,22 +13,38 @@ from weakref import WeakKeyDictionary
 from jinja2 import TemplateError
 
 from carb_data import CarbError
-from carb_scorers.models.protocol import Prompt, Turn, Turns, Watch, excluding_longer, plain_text
-from carb_scorers.models.transformers.batching import shared_prefix
+from carb_scorers.models.protocol import Choices, Prompt, Turn, Turns, Watch, excluding_longer, plain_text
+from carb_scorers.models.shared_prefix import common_prefix
+from carb_scorers.scorer import Usage
 
 __all__ = ["answer_ids", "conversation_ids", "guarded", "prompt_ids"]
 
+_THOUGHTS = ("<think>", "<thinking>", "[THINK]")
 GAP = " … "
 """Stands where the middle of a question was cut out."""
 
 
-def prompt_ids(tokenizer: Any, prompt: Prompt) -> list[int]:
+def prompt_ids(tokenizer: Any, prompt: Prompt, *, answers_at_once: bool = False) -> list[int]:
     """Token ids of a prompt up to the place where the answer begins.
 
     With a chat template they are the chat up to the assistant's turn; without one the messages as plain text and
     the cue, behind the special tokens that the model expects at the start.
+
+    Args:
+        tokenizer: The tokenizer of the model.
+        prompt: The prompt.
+        answers_at_once: whether the answer itself is read at that place, so that no thought may come before it.
+
+    Raises:
+        CarbError: it may not, and the chat template begins a thought there.
     """
     text = _prompt_text(tokenizer, prompt)
+    if answers_at_once and (thought := next((tag for tag in _THOUGHTS if text.rstrip().endswith(tag)), None)):
+        raise CarbError(
+            f"This model's chat template ends a prompt with {thought}, so that the model thinks before it answers and "
+            f'no answer can be read there. Use chat_template_kwargs={{"enable_thinking": false}} where the template '
+            f"knows that, or read=generate."
+        )
     if prompt.bare and not tokenizer.chat_template:
         return list(tokenizer(text, verbose=False)["input_ids"])
     return _ids(tokenizer, text)
@@ -95,15 +112,17 @@ class WordTree:
         """Tokens of the longest answer."""
         return len(self.lead) + max(map(len, self.endings.values()))
 
-    def logprobs(self, steps: Mapping[tuple[int, ...], Mapping[int, float]]) -> dict[str, float]:
+    def choices(self, steps: Mapping[tuple[int, ...], Mapping[int, float]], usage: Usage) -> Choices:
         """Log-probability of each answer, and of no longer one that begins with it.
 
         Args:
             steps: for each path of ``after``, its tokens' log-probabilities.
+            usage: what they cost.
         """
         ends = self.endings
         found = {text: sum(steps[ids[:i]][token] for i, token in enumerate(ids)) for text, ids in ends.items()}
-        return excluding_longer(found, lambda a, b: ends[a][: len(ends[b])] == ends[b])
+        found = excluding_longer(found, lambda a, b: ends[a][: len(ends[b])] == ends[b])
+        return Choices(found, mass=math.fsum(map(math.exp, found.values())), usage=usage)
 
 
 def word_tree(tokenizer: Any, wanted: Sequence[str]) -> WordTree:
@@ -115,7 +134,7 @@ def word_tree(tokenizer: Any, wanted: Sequence[str]) -> WordTree:
     words = wanted_ids(tokenizer, wanted)
     if len(set(words)) != len(words) or not all(words):
         raise CarbError(f"This model's tokenizer does not tell {', '.join(wanted)} apart; use read=generate.")
-    lead = words[0][: min(shared_prefix(words[0], word[:-1]) for word in words)]
+    lead = words[0][: common_prefix(words)]
     endings = {text: word[len(lead) :] for text, word in zip(wanted, words, strict=True)}
     paths = sorted({ending[:i] for ending in endings.values() for i in range(len(ending))})
     after = {p: tuple(sorted({e[len(p)] for e in endings.values() if e[: len(p)] == p != e})) for p in paths}

@@ -90,7 +90,9 @@ class VLLMLanguageModel:
             reported = output.outputs[0].logprobs[0]
             return {token: value.logprob for token, value in reported.items()}
 
-        rows = await self._rows(prompts, lambda _, p: (*self._prompt(p), *tree.lead), room=1 + tree.depth)
+        rows = await self._rows(
+            prompts, lambda _, p: (*self._prompt(p, answers_at_once=True), *tree.lead), room=1 + tree.depth
+        )
         asked = [
             (row if isinstance(row, Failure) else ((*row[0], *path), row[1]), _wanting(tokens))
             for row in rows
@@ -128,8 +130,8 @@ class VLLMLanguageModel:
         """End the engine."""
         await anyio.to_thread.run_sync(self._engine.close)
 
-    def _prompt(self, prompt: Prompt) -> Tokens:
-        return tuple(prompt_ids(self._engine.tokenizer, prompt))
+    def _prompt(self, prompt: Prompt, *, answers_at_once: bool = False) -> Tokens:
+        return tuple(prompt_ids(self._engine.tokenizer, prompt, answers_at_once=answers_at_once))
 
     async def _rows(
         self, prompts: Sequence[Prompt], row_of: Callable[[int, Prompt], Tokens], *, room: int = 1
@@ -192,7 +194,7 @@ def _choices(tree: WordTree, row: Row | Failure, steps: Sequence[Mapping[int, fl
     good = {path: step for path, step in zip(tree.after, steps, strict=True) if not isinstance(step, Failure)}
     if len(good) < len(steps):
         return next(step for step in steps if isinstance(step, Failure))
-    return Choices(tree.logprobs(good), usage=row[1])
+    return tree.choices(good, row[1])
 
 
 def _wanting(tokens: Sequence[int]) -> dict[str, Any]:

@@ -20,11 +20,11 @@ from carb_data import CarbError
 from carb_data.extras import require
 from carb_data.validation import JsonObject
 from carb_scorers.models.fitting import fitted
+from carb_scorers.models.hf_loading import revision_of
 from carb_scorers.models.protocol import Failure, Prompt
 from carb_scorers.models.source import model_source
 from carb_scorers.models.templating import TemplateOptions, set_chat_template
 from carb_scorers.models.tokens import groups_of
-from carb_scorers.models.transformers.loading import _digest, _revision
 from carb_scorers.scorer import Usage
 
 Tokens = tuple[int, ...]
@@ -99,7 +99,7 @@ class VLLMEngine:
             reason = next(iter(str(error).strip().splitlines()), type(error).__name__)
             raise CarbError(f"vLLM cannot load the model '{target}': {reason}") from None
         self.target = target
-        self.revision = _revision(config, lambda: _digest(name)) + template
+        self.revision = revision_of(config, name) + template
         self.config = config
         self.max_length = int(self._llm.model_config.max_model_len)
         self._truncate = options.truncate

@@ -5,10 +5,7 @@ from __future__ import annotations
 import copy
 import gc
 import hashlib
-import mmap
-import threading
 from collections.abc import Callable, Iterator
-from concurrent.futures import Future
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
@@ -36,25 +33,17 @@ class HFOptions(TemplateOptions):
     dtype: Literal["auto", "float32", "bfloat16", "float16", "float64"] = "auto"
     """``auto``: the dtype of the weights on a GPU, float32 on a CPU."""
     device: str = "auto"
-    """``auto``: the first GPU where there is one, else the CPU, with two workers where torch has two threads or more.
-    Several GPUs (``cuda:0,cuda:1``, or ``all``) get a copy of the model and a worker each; several workers on the CPU
-    (``cpu,cpu``) share one copy and torch's threads."""
+    """``auto``: the first GPU where there is one, else the CPU; or ``cpu``, ``cuda``, ``cuda:1``."""
     device_map: str | None = None
     """Passed to transformers (``auto`` spreads one model over all GPUs; needs accelerate); replaces ``device``."""
     attention: str = "auto"
-    """``auto``: what transformers chooses for the architecture. Or ``sdpa``, ``eager``, or a flash attention that
-    transformers knows; only ``sdpa`` and ``eager`` can pack."""
-    compile: bool = False
-    """Compile the forward pass that reads with ``torch.compile``; writing (``read=generate``) is as without."""
+    """``auto``: what transformers chooses for the architecture; or ``sdpa``, ``eager``, or a flash attention that
+    transformers knows."""
     batching: Literal["auto", "item", "budget"] = "auto"
     """``item``: every item has forward passes of its own, so that nothing beside it can change even a rounding.
     ``budget``: items share passes up to ``batch_tokens``. ``auto``: ``item`` on a CPU, ``budget`` on a GPU."""
     batch_tokens: int = Field(default=4096, ge=1)
     """Padded tokens in a forward pass that items share; bounds memory. Halved where memory runs out."""
-    packing: Literal["auto", "on", "off"] = "auto"
-    """Compute an item's common prompt once, with its candidates beside it, where the architecture allows that.
-    ``auto``: on, but for log-likelihoods with ``batching=item``, whose sums over many tokens would show in the
-    fifth decimal which other candidates were there."""
     max_length: int | None = Field(default=None, ge=1)
     """Longest row in tokens. Default: what the model's configuration allows."""
     truncate: Literal["error", "middle"] = "error"
@@ -77,14 +66,13 @@ Loader = str | Callable[[Any, Any], Any]
 """A transformers class by name, or ``(transformers, config) -> class with from_pretrained``."""
 
 
-def load(target: str, options: HFOptions, loader: Loader, device: str | None = None) -> Loaded:
+def load(target: str, options: HFOptions, loader: Loader) -> Loaded:
     """Load a model and its tokenizer in evaluation mode.
 
     Args:
         target: folder or hub id.
         options: the options of the backend (``HFOptions``).
         loader: The class that loads the model, for example ``"AutoModelForCausalLM"``.
-        device: one of ``devices(options)``; the first by default.
 
     Raises:
         CarbError: the model is not there, is not of that class, has no safetensors weights or lacks some, or has
@@ -94,9 +82,8 @@ def load(target: str, options: HFOptions, loader: Loader, device: str | None = N
     torch = require("torch", package="carb-scorers", extra="hf")
     transformers = require("transformers", package="carb-scorers", extra="hf")
     name = model_source(target)
-    digest = _beside(lambda: _digest(name))
     source = {"revision": options.revision, "trust_remote_code": options.trust_remote_code}
-    where = torch.device(device or devices(options)[0])
+    where = device_of(options)
     placed = {} if options.device_map is None else {"device_map": options.device_map}
     attention = {} if options.attention == "auto" else {"attn_implementation": options.attention}
     failures = (OSError, ValueError, RuntimeError, ImportError, _safetensors_error())
@@ -134,33 +121,27 @@ def load(target: str, options: HFOptions, loader: Loader, device: str | None = N
     model.eval()
     template = set_chat_template(tokenizer, options)
     limit = options.max_length or _position_limit(model) or 1_000_000
-    return Loaded(model, tokenizer, _revision(model.config, digest.result) + template, limit)
+    return Loaded(model, tokenizer, revision_of(model.config, name) + template, limit)
 
 
-def devices(options: HFOptions) -> list[str]:
-    """The devices that get a worker each.
+def device_of(options: HFOptions) -> Any:
+    """The device of torch that a model is loaded onto.
 
     Raises:
-        CarbError: unknown devices, GPUs where there are none, or several together with ``device_map``.
+        CarbError: an unknown device, or a GPU where there is none.
     """
     torch = require("torch", package="carb-scorers", extra="hf")
     gpus = torch.cuda.device_count() if torch.cuda.is_available() else 0
     if options.device == "auto":
-        return ["cuda" if gpus else "cpu"]
-    names = [f"cuda:{i}" for i in range(gpus)] if options.device == "all" else options.device.split(",")
-    for name in names:
-        try:
-            device = torch.device(name)
-        except RuntimeError:
-            raise CarbError(f"Unknown device '{name}'; write cpu, cuda, cuda:1, cuda:0,cuda:1 or all.") from None
-        if device.type == "cuda" and (device.index or 0) >= gpus:
-            seen = f"{gpus} GPU{'' if gpus == 1 else 's'}" if gpus else "no GPU"
-            raise CarbError(f"device={options.device} was asked for, but torch sees {seen} here. Use device=cpu.")
-    if not names:
-        raise CarbError("device=all was asked for, but torch sees no GPU here. Use device=cpu.")
-    if options.device_map is not None and len(names) > 1:
-        raise CarbError("device_map spreads one model over devices; leave out device, which makes a copy on each.")
-    return names
+        return torch.device("cuda" if gpus else "cpu")
+    try:
+        device = torch.device(options.device)
+    except RuntimeError:
+        raise CarbError(f"Unknown device '{options.device}'; write cpu, cuda or cuda:1.") from None
+    if device.type == "cuda" and (device.index or 0) >= gpus:
+        seen = f"{gpus} GPU{'' if gpus == 1 else 's'}" if gpus else "no GPU"
+        raise CarbError(f"device={options.device} was asked for, but torch sees {seen} here. Use device=cpu.")
+    return device
 
 
 @contextmanager
@@ -240,35 +221,18 @@ def _position_limit(model: Any) -> int | None:
     return limit if isinstance(limit, int) and limit > 0 else None
 
 
-def _revision(config: Any, digest: Callable[[], str]) -> str:
+def revision_of(config: Any, name: str) -> str:
     """The hub commit of a model, or the hash of its local folder."""
     commit = getattr(config, "_commit_hash", None)
-    return commit if isinstance(commit, str) else f"sha256:{digest()}"
+    return commit if isinstance(commit, str) else f"sha256:{digest_of(name)}"
 
 
-def _beside(call: Callable[[], str]) -> Future[str]:
-    """What a call gives, which runs in a thread of its own: ``result`` waits for it, the program's end does not."""
-    future: Future[str] = Future()
-
-    def work() -> None:
-        try:
-            future.set_result(call())
-        except BaseException as error:  # the asking thread's to see
-            future.set_exception(error)
-
-    threading.Thread(target=work, name="digest", daemon=True).start()
-    return future
-
-
-def _digest(target: str) -> str:
+def digest_of(target: str) -> str:
     """A hash over the names and bytes of a local folder's configuration and weights."""
     digest = hashlib.sha256()
     for path in sorted(Path(target).glob("*")):
         if path.suffix in HASHED:
             digest.update(path.name.encode())
-            own = hashlib.sha256()
-            if path.stat().st_size:  # mapped, so that hashing never waits for the interpreter's lock
-                with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content:
-                    own.update(content)
-            digest.update(own.digest())
+            with path.open("rb") as file:
+                digest.update(hashlib.file_digest(file, "sha256").digest())
     return digest.hexdigest()

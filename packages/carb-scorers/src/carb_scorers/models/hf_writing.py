@@ -1,22 +1,22 @@
-"""Texts written by a language model, each as if it were alone."""
+"""Texts written by a language model on transformers, each as if it were alone."""
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
 from carb_data.extras import require
+from carb_scorers.models.hf_loading import Loaded, quiet
+from carb_scorers.models.hf_passes import check_cancelled, is_out_of_memory, out_of_memory
 from carb_scorers.models.protocol import Choices, Failure, Generation, Writing
+from carb_scorers.models.shared_prefix import token_budget_batches
 from carb_scorers.models.tokens import watched_ids, watched_place
-from carb_scorers.models.transformers.batching import Row, token_budget_batches
-from carb_scorers.models.transformers.executor import check_cancelled, is_out_of_memory, out_of_memory
-from carb_scorers.models.transformers.loading import Loaded, quiet
 from carb_scorers.scorer import Usage
 
 __all__ = ["Written", "write_rows"]
+
+Tokens = tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,9 +35,9 @@ class Written:
 
 
 def generate(
-    copies: Sequence[Loaded],
+    loaded: Loaded,
     seeds: Sequence[int],
-    encoded: Sequence[tuple[Row | Failure, Usage]],
+    encoded: Sequence[tuple[Tokens | Failure, Usage]],
     writing: Writing,
     *,
     budget: int,
@@ -47,55 +47,19 @@ def generate(
     Prompts are batched by length and padded on the left, with positions that do not count the padding.
 
     Args:
-        copies: The copies of the model, one on each device; every copy writes a share of the answers.
+        loaded: The model.
         seeds: The seed for what is written after each prompt.
         encoded: the tokens of each prompt, or why there are none.
         writing: The settings of writing: length, temperature, stop strings.
-        budget: padded tokens in a batch, those to be written included.
+        budget: padded tokens in a batch, those to be written included. Halved where memory runs out.
     """
-    by_length = sorted(range(len(encoded)), key=lambda i: (-_length(encoded[i][0]), i))
-    shares = [sorted(by_length[number :: len(copies)]) for number in range(len(copies))]
-    stopped = threading.Event()
-
-    def write(number: int) -> list[Generation | Failure]:
-        own = shares[number]
-        return _share(copies[number], [seeds[i] for i in own], [encoded[i] for i in own], writing, budget, stopped)
-
-    with quiet(), ThreadPoolExecutor(len(copies), "write") as pool:
-        others = [pool.submit(write, number) for number in range(1, len(copies))]
-        try:
-            written = [write(0)]  # in the calling thread, which may be told to stop
-            written.extend(other.result() for other in others)
-        finally:
-            stopped.set()
-    out: dict[int, Generation | Failure] = {}
-    for own, texts in zip(shares, written, strict=True):
-        out.update(zip(own, texts, strict=True))
-    return [out[index] for index in range(len(encoded))]
-
-
-def _share(
-    loaded: Loaded,
-    seeds: Sequence[int],
-    encoded: Sequence[tuple[Row | Failure, Usage]],
-    writing: Writing,
-    budget: int,
-    stopped: threading.Event,
-) -> list[Generation | Failure]:
-    """The answers that one copy writes."""
-    out: dict[int, Generation | Failure] = {}
-    waiting: list[int] = []
-    for index, (row, usage) in enumerate(encoded):
-        if isinstance(row, Failure):
-            out[index] = Failure(row.error, usage)
-        else:
-            waiting.append(index)
-    rows = {index: row.tokens for index, (row, _) in enumerate(encoded) if isinstance(row, Row)}
-    while waiting:
-        for chosen in _batches({i: rows[i] for i in waiting}, writing.max_tokens, budget):
+    out: dict[int, Generation | Failure] = {
+        i: Failure(row.error, usage) for i, (row, usage) in enumerate(encoded) if isinstance(row, Failure)
+    }
+    rows = {i: row for i, (row, _) in enumerate(encoded) if not isinstance(row, Failure)}
+    while waiting := {i: row for i, row in rows.items() if i not in out}:
+        for chosen in _batches(waiting, writing.max_tokens, budget):
             check_cancelled()
-            if stopped.is_set():
-                raise RuntimeError("another worker failed")
             written = _attempt(loaded, [rows[i] for i in chosen], [seeds[i] for i in chosen], writing)
             longest = max(len(rows[i]) for i in chosen) + writing.max_tokens
             if written is None and len(chosen) > 1:
@@ -107,16 +71,14 @@ def _share(
                     out[index] = Failure(out_of_memory(longest), usage)
                 else:
                     one = written[place]
-                    out[index] = Generation(
-                        one.text, usage + Usage(output_tokens=len(one.ids)), one.finished, one.choices, one.entropy
-                    )
-        waiting = [index for index in waiting if index not in out]
+                    spent = usage + Usage(output_tokens=len(one.ids))
+                    out[index] = Generation(one.text, spent, one.finished, one.choices, one.entropy)
     return [out[index] for index in range(len(encoded))]
 
 
-def _batches(rows: Mapping[int, tuple[int, ...]], more: int, budget: int) -> list[list[int]]:
+def _batches(rows: Mapping[int, Tokens], more: int, budget: int) -> list[list[int]]:
     """Rows that are written together: the copies of one row by themselves, so that nothing stands beside them."""
-    copies: dict[tuple[int, ...], list[int]] = {}
+    copies: dict[Tokens, list[int]] = {}
     for index, row in rows.items():
         copies.setdefault(row, []).append(index)
     found = []
@@ -125,10 +87,6 @@ def _batches(rows: Mapping[int, tuple[int, ...]], more: int, budget: int) -> lis
         lengths = [len(rows[i]) + more for i in group]
         found += [[group[i] for i in batch] for batch in token_budget_batches(lengths, budget)]
     return found
-
-
-def _length(row: Row | Failure) -> int:
-    return len(row.tokens) if isinstance(row, Row) else 0
 
 
 def _attempt(

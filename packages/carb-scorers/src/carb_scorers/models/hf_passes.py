@@ -1,0 +1,328 @@
+"""Rows of tokens through a model on transformers: which go together, what is computed once, memory that runs out."""
+
+from __future__ import annotations
+
+import gc
+import inspect
+import threading
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from typing import Any, TypeVar
+
+import anyio.from_thread
+import anyio.to_thread
+
+from carb_data import CarbError
+from carb_data.extras import require
+from carb_scorers.models.fitting import fitted
+from carb_scorers.models.hf_loading import HFOptions, Loaded
+from carb_scorers.models.protocol import Failure, Prompt
+from carb_scorers.models.shared_prefix import PrefixCache, common_prefix, outputs_behind, token_budget_batches
+from carb_scorers.models.tokens import groups_of
+from carb_scorers.scorer import ScoreError, Usage
+
+ITEM_TOKENS = 256
+"""Padded tokens in a pass over several rows of one item, where items have passes of their own: short rows share one,
+and longer ones, in which padding would cost more than a pass, do not."""
+
+PROBE = "What do people eat on New Year's Eve?", " Noodles, for a long life.", " A carp, and they keep one scale."
+TOLERANCES = {"float64": 1e-6, "float32": 1e-3, "float16": 0.03, "bfloat16": 0.15}
+"""Largest distance of two vectors, relative to the length of one, that passes for rounding. On Gemma 3 270M and
+SmolLM2 135M a wrong mask or wrong positions are 0.23 to 0.55 away, rounding is 7e-6 (float32) and 0.07 (bfloat16)."""
+
+FAILURES = (RuntimeError, TypeError, ValueError, AttributeError, KeyError, IndexError)
+"""What a model raises that does not take what it is given."""
+
+T = TypeVar("T")
+A = TypeVar("A")
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """Token ids, and what is read at their last places."""
+
+    tokens: tuple[int, ...]
+    own: int | None = None
+    """How many of the first tokens are computed once for all rows that share them; ``None``: what is common to the
+    rows of an item."""
+    keep: int = 1
+    """How many of the last places are read."""
+    targets: tuple[int, ...] = ()
+    """Tokens whose log-probabilities are wanted there: any number at one place, or one for each of several."""
+
+
+RowsOf = Callable[[Prompt, str], Sequence[Row]]
+"""The rows of a prompt and an answer; raises ``ValueError`` where there can be none."""
+Read = Callable[[Any, Sequence[Row]], Sequence[T]]
+"""From outputs ``(rows, places, D)``, of which the last ``keep`` places count, to an outcome for each row."""
+
+
+class Passes:
+    """Forward passes of one model.
+
+    Args:
+        loaded: the model and its tokenizer.
+        options: the options that decide batches and what becomes of long rows.
+        forward: a causal model, or its body, that remembers prefixes.
+        outputs: function from what ``forward`` gives to a tensor ``(rows, places, D)``.
+        whole: function from ids and mask, padded on the right, to ``(rows, places, D)``, by the model's own forward
+            pass over whole rows: what every other way must agree with.
+    """
+
+    def __init__(
+        self,
+        loaded: Loaded,
+        options: HFOptions,
+        *,
+        forward: Callable[..., Any] | None,
+        outputs: Callable[[Any], Any],
+        whole: Callable[[Any, Any], Any],
+    ) -> None:
+        self.loaded: Loaded | None = loaded
+        self._torch = require("torch", package="carb-scorers", extra="hf")
+        self._options = options
+        self._outputs, self._whole = outputs, whole
+        self._device = loaded.model.device
+        self._keeps = forward is not None and "logits_to_keep" in inspect.signature(forward).parameters
+        merges = {"item": False, "budget": True, "auto": self._device.type != "cpu"}
+        self.merges = merges[options.batching]
+        self.budget = options.batch_tokens if self.merges else ITEM_TOKENS
+        config = loaded.model.config.get_text_config()
+        self._window: int | None = getattr(config, "sliding_window", None)
+        self._lock = threading.Lock()
+        self._forward, self._batches = forward, True
+        self._probe()
+
+    def close(self) -> None:
+        """Drop the model."""
+        self.loaded = self._forward = None
+
+    def open(self) -> Loaded:
+        """The model.
+
+        Raises:
+            CarbError: it was closed.
+        """
+        if self.loaded is None:
+            raise CarbError("This scorer was closed; open it again.")
+        return self.loaded
+
+    async def run(
+        self,
+        prompts: Sequence[Prompt],
+        answers: Sequence[str] | None,
+        rows_of: RowsOf,
+        read: Read[T],
+        finish: Callable[[Sequence[T], Usage], A],
+    ) -> list[A | Failure]:
+        """An answer to each prompt, in order; prompts of one group are shortened and computed together.
+
+        Args:
+            prompts: The prompts to ask.
+            answers: given answers, one for each prompt, or none.
+            rows_of: the rows of a prompt.
+            read: the function that reads outputs, called under inference mode.
+            finish: the function from the outcomes of a prompt's rows to its answer.
+        """
+        return await anyio.to_thread.run_sync(lambda: self._run(prompts, answers, rows_of, read, finish))
+
+    def _run(
+        self,
+        prompts: Sequence[Prompt],
+        answers: Sequence[str] | None,
+        rows_of: RowsOf,
+        read: Read[T],
+        finish: Callable[[Sequence[T], Usage], A],
+    ) -> list[A | Failure]:
+        self.open()
+        encoded: dict[int, tuple[Sequence[Row] | Failure, Usage, int]] = {}
+        items: list[list[Row]] = []
+        for number, group in enumerate(groups_of([prompt.group for prompt in prompts])):
+            own = [prompts[i] for i in group]
+            found = self.encode(own, None if answers is None else [answers[i] for i in group], rows_of)
+            rows = [row for made, _ in found if not isinstance(made, Failure) for row in made]
+            start = common_prefix([row.tokens for row in rows]) if rows else 0
+            shared = {row: replace(row, own=start) if row.own is None else row for row in rows}
+            items.append(sorted(set(shared.values()), key=lambda row: (row.tokens, row.targets)))
+            for place, (made, usage) in zip(group, found, strict=True):
+                encoded[place] = made if isinstance(made, Failure) else [shared[row] for row in made], usage, number
+        with self._lock:
+            outcomes = self._compute(items, read)
+        out: list[A | Failure] = []
+        for made, usage, number in (encoded[place] for place in range(len(prompts))):
+            parts = [made] if isinstance(made, Failure) else [outcomes[number][row] for row in made]
+            failure = next((part for part in parts if isinstance(part, Failure)), None)
+            good = [part for part in parts if not isinstance(part, Failure)]
+            out.append(finish(good, usage) if failure is None else Failure(failure.error, usage))
+        return out
+
+    def encode(
+        self, prompts: Sequence[Prompt], answers: Sequence[str] | None, rows_of: RowsOf, *, room: int = 0
+    ) -> list[tuple[Sequence[Row] | Failure, Usage]]:
+        """The rows of an item's prompts, with room left behind them; see ``fitted``."""
+        loaded = self.open()
+        return fitted(
+            loaded.tokenizer,
+            list(zip(prompts, answers or [""] * len(prompts), strict=True)),
+            rows_of,
+            lambda rows: [len(row.tokens) for row in rows],
+            limit=max(1, loaded.max_length - room),
+            truncate=self._options.truncate,
+        )
+
+    def _compute(self, items: Sequence[Sequence[Row]], read: Read[T]) -> list[dict[Row, T | Failure]]:
+        """An outcome for each row of each item; equal work is done once.
+
+        Where items have passes of their own, only an item with the very same rows has its outcomes already.
+        """
+        done: dict[tuple[Row, ...], dict[Row, T | Failure]] = {}
+        if self.merges:
+            rows = list(dict.fromkeys(row for own in items for row in own))
+            all_of_them = dict[Row, T | Failure]()
+            for batch in token_budget_batches([len(row.tokens) for row in rows], self.budget):
+                self._group([rows[i] for i in batch], read, all_of_them)
+            return [all_of_them] * len(items)
+        for own in map(tuple, items):
+            if own not in done:
+                done[own] = {}
+                if own:
+                    self._group(own, read, done[own])
+        return [done[tuple(own)] for own in items]
+
+    def _group(self, rows: Sequence[Row], read: Read[T], done: dict[Row, T | Failure]) -> None:
+        """Compute rows whose prefixes are read once; where memory runs out, in halves."""
+        check_cancelled()
+        try:
+            with self._torch.inference_mode():
+                for batch, outputs in self._forwards(rows):
+                    done.update(zip(batch, read(outputs, batch), strict=True))
+            return
+        except (RuntimeError, MemoryError) as error:
+            if not is_out_of_memory(self._torch, error):
+                raise
+        gc.collect()
+        if self._device.type == "cuda":
+            self._torch.cuda.empty_cache()
+        if len(rows) == 1:
+            done[rows[0]] = Failure(out_of_memory(len(rows[0].tokens)))
+            return
+        self.budget = max(1, self.budget // 2)
+        middle = len(rows) // 2
+        for half in (rows[:middle], rows[middle:]):
+            self._group(half, read, done)
+
+    def _forwards(self, rows: Sequence[Row]) -> Any:
+        """Batches of rows with their outputs."""
+        if self._forward is None:
+            for batch in self._split(rows, [len(row.tokens) for row in rows]):
+                yield batch, self._padded_right(batch)
+            return
+        start = {row: min(row.own or 0, len(row.tokens) - row.keep) for row in rows}
+        prefixes = list(dict.fromkeys(row.tokens[: start[row]] for row in rows))
+        longest = max(map(len, prefixes))
+        batches = self._split(rows, [len(row.tokens) - start[row] for row in rows], before=longest)
+        if len(prefixes) > 1 or len(batches) == 1 or not longest:
+            for batch in batches:
+                pairs = [(row.tokens[: start[row]], row.tokens[start[row] :]) for row in batch]
+                yield (
+                    batch,
+                    self._outputs(outputs_behind(self._forward, pairs, device=self._device, **self._keeping(batch))),
+                )
+            return
+        known = PrefixCache(self._forward, prefixes, device=self._device, **self._keeping(()))
+        for batch in batches:
+            suffixes = [row.tokens[longest:] for row in batch]
+            yield (
+                batch,
+                self._outputs(
+                    known.outputs_behind([0] * len(batch), suffixes, last=batch is batches[-1], **self._keeping(batch))
+                ),
+            )
+
+    def _split(self, rows: Sequence[Row], lengths: Sequence[int], before: int = 0) -> list[list[Row]]:
+        """Rows that share a pass: with the same number of places to read, and none that padding could change."""
+        padded = before + max(lengths, default=0)
+        together = self._batches and (self._window is None or padded <= self._window)
+        batches: list[list[Row]] = []
+        for group in groups_of([row.keep if together else None for row in rows]):
+            several = together and (self.merges or rows[group[0]].keep == 1)
+            sizes = [lengths[i] for i in group]
+            found = token_budget_batches(sizes, self.budget if several else 1)
+            batches.extend([rows[group[i]] for i in batch] for batch in found)
+        return batches
+
+    def _keeping(self, rows: Sequence[Row]) -> dict[str, int]:
+        return {"logits_to_keep": max((row.keep for row in rows), default=1)} if self._keeps else {}
+
+    def _padded_right(self, rows: Sequence[Row]) -> Any:
+        """The model's own forward pass over whole rows; of the last places each row's own, ``(rows, keep, D)``."""
+        torch = self._torch
+        width = max(len(row.tokens) for row in rows)
+        config = self.open().model.config.get_text_config()
+        ids = torch.full((len(rows), width), getattr(config, "pad_token_id", None) or 0, dtype=torch.long)
+        mask = torch.zeros_like(ids)
+        for line, row in enumerate(rows):
+            ids[line, : len(row.tokens)] = torch.tensor(row.tokens)
+            mask[line, : len(row.tokens)] = 1
+        found = self._whole(ids.to(self._device), mask.to(self._device))
+        if found.shape[1] == 1:
+            return found
+        return torch.stack([found[line, len(r.tokens) - r.keep : len(r.tokens)] for line, r in enumerate(rows)])
+
+    def _probe(self) -> None:
+        """Try on a few tokens which short cuts give what the model's own forward pass gives; the others are left."""
+        tokenizer = self.open().tokenizer
+        question, *ends = (tokenizer(text, add_special_tokens=False)["input_ids"] or [0] for text in PROBE)
+        starts = (question, question, question[1:])
+        rows = [Row((*start, *end), len(start)) for start, end in zip(starts, (*ends, ends[0]), strict=True)]
+        forward = self._forward
+
+        def agrees(batches: bool, tried: Callable[..., Any] | None, count: int) -> bool:
+            self._batches, self._forward = batches, tried
+            found: dict[Row, Any] = {}
+            try:
+                with self._torch.inference_mode():
+                    for batch, outputs in self._forwards(rows[:count]):
+                        found.update(zip(batch, outputs, strict=True))
+                return all(close(found[row][-1:], alone[row][-1:]) for row in rows[:count])
+            except FAILURES:
+                return False
+
+        with self._torch.inference_mode():
+            alone = {row: self._padded_right([row])[0] for row in rows}
+        ways = [(batches, tried, count) for tried in (forward, None) for batches, count in ((True, 3), (False, 1))]
+        if not self.merges:  # rows of one item have one prefix and are padded to one another alone
+            ways = [(batches, tried, min(count, 2)) for batches, tried, count in ways]
+        # What no way gives is left to the model's own pass over each row: NaN agrees with nothing, itself included.
+        self._batches, self._forward = next(
+            ((batches, tried) for batches, tried, count in ways if agrees(batches, tried, count)), (False, None)
+        )
+
+
+def close(first: Any, second: Any) -> bool:
+    """Whether the lines of two tensors agree within rounding; never where there is NaN."""
+    if first.shape != second.shape:
+        return False
+    tolerance = max(TOLERANCES.get(str(t.dtype).removeprefix("torch."), 0.0) for t in (first, second))
+    first, second = first.double(), second.double()
+    return bool(((first - second).norm(dim=-1) <= tolerance * second.norm(dim=-1)).all())
+
+
+def is_out_of_memory(torch: Any, error: Exception) -> bool:
+    """Whether an exception means that memory, of a GPU or of the machine, ran out."""
+    return isinstance(error, (MemoryError, torch.OutOfMemoryError)) or (
+        "DefaultCPUAllocator" in str(error) and "memory" in str(error)
+    )
+
+
+def out_of_memory(tokens: int) -> ScoreError:
+    """The error of a row that does not even fit alone."""
+    message = f"out of memory on {tokens} tokens alone; use a smaller dtype or max_length"
+    return ScoreError(kind="out-of-memory", message=message)
+
+
+def check_cancelled() -> None:
+    """Raise where the task that waits for this thread was cancelled; elsewhere nothing happens."""
+    with suppress(RuntimeError):
+        anyio.from_thread.check_cancelled()

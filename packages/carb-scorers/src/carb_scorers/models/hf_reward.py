@@ -1,0 +1,211 @@
+"""Reward models with a head of their own on transformers: the ``hf`` backend of ``classifier``.
+
+``AutoModelForSequenceClassification`` with a scalar head needs no adapter, nor does one with several outputs. An
+adapter is for an architecture (``architectures`` in config.json) whose score stands somewhere else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from pydantic import field_validator
+
+from carb_data import CarbError
+from carb_data.extras import require
+from carb_scorers.models.hf_loading import HFOptions, Loaded, Loader, load, quiet, uncollected
+from carb_scorers.models.hf_passes import Passes, Row
+from carb_scorers.models.protocol import BackendKind, Failure, Prompt, Reward
+from carb_scorers.models.source import model_source
+from carb_scorers.models.tokens import conversation_ids
+from carb_scorers.scorer import Usage
+
+
+class RewardOptions(HFOptions):
+    """Options of ``classifier:MODEL`` on transformers."""
+
+    objective: str | None = None
+    """The name or number of the output that is the score, for a head with several outputs."""
+    weights: tuple[float, ...] | None = None
+    """The weights of the outputs in the score, for a head with several, such as ``0.3,0.7``."""
+
+    @field_validator("weights", mode="before")
+    @classmethod
+    def _numbers(cls, value: object) -> object:
+        return value.split(",") if isinstance(value, str) else value
+
+
+def _logits(output: Any) -> Any:
+    return output.logits
+
+
+def _score_head(model: Any) -> Any:
+    """The head of transformers' generic decoder classifiers; encoders have theirs behind a pooling layer."""
+    return getattr(model, "score", None)
+
+
+def _no_head(model: Any) -> Any:  # noqa: ARG001 - one signature for all adapters
+    return None
+
+
+def _value_head(model: Any) -> Any:
+    return getattr(model, "v_head", None)
+
+
+def _nothing(config: Any) -> tuple[int, ...]:  # noqa: ARG001 - one signature for all adapters
+    return ()
+
+
+def _reward_token(config: Any) -> tuple[int, ...]:
+    return (int(config.reward_token_id),)
+
+
+@dataclass(frozen=True, slots=True)
+class Adapter:
+    """How to get scores out of an architecture."""
+
+    loader: Loader = "AutoModelForSequenceClassification"
+    """A transformers class by name, or a function ``(transformers, config) -> class with from_pretrained``."""
+    output: Callable[[Any], Any] = _logits
+    """Function from the output of the model's own forward pass to ``(rows, outputs)``."""
+    head: Callable[[Any], Any] = _score_head
+    """The module that turns the final hidden state of a row's last token into outputs, where that is all there is
+    to a score. With ``None`` or a wrong guess the model's own forward pass is used."""
+    ending: Callable[[Any], tuple[int, ...]] = _nothing
+    """Function from the configuration to tokens that the model expects behind every conversation."""
+    outputs: int | None = None
+    """How many outputs there are; by default the configuration's ``num_labels``."""
+
+
+def _gated_score(output: Any) -> Any:
+    return output.score.reshape(-1, 1)
+
+
+def _last_of_sequence(output: Any) -> Any:
+    logits = output[0] if isinstance(output, tuple) else output.logits
+    return logits.reshape(logits.shape[0], -1)[:, -1:]
+
+
+def _deep_head(transformers: Any, config: Any) -> Any:
+    """A decoder classifier whose head is Linear, ReLU, Linear; its weights are ``score.0`` and ``score.2``."""
+    torch = require("torch", package="carb-scorers", extra="hf")
+    base = transformers.AutoModelForSequenceClassification._model_mapping[type(config)]
+    size = config.get_text_config().hidden_size
+
+    class DeepHead(base):  # type: ignore[misc, valid-type]
+        def __init__(self, config: Any) -> None:
+            super().__init__(config)
+            self.score = torch.nn.Sequential(
+                torch.nn.Linear(size, size), torch.nn.ReLU(), torch.nn.Linear(size, self.num_labels)
+            )
+
+    return DeepHead
+
+
+ADAPTERS: dict[str, Adapter] = {
+    # Wang et al. 2024, ArmoRM: many objectives, mixed by a gate into output.score. Needs trust_remote_code.
+    "LlamaForRewardModelWithGating": Adapter(output=_gated_score, head=_no_head, outputs=1),
+    # INF-ORM-Llama3.1-70B: a head of two layers, code on the model card only.
+    "INFORMForSequenceClassification": Adapter(loader=_deep_head, outputs=1),
+    # Qwen2.5-Math-RM-72B, WorldPM: a head of two layers. Needs trust_remote_code.
+    "Qwen2ForRewardModel": Adapter(loader="AutoModel", output=_last_of_sequence, outputs=1),
+    # Cai et al. 2024, InternLM2-Reward: a value head read at a reward token. Needs trust_remote_code.
+    "InternLM2ForRewardModel": Adapter(
+        loader="AutoModel", output=_last_of_sequence, head=_value_head, ending=_reward_token, outputs=1
+    ),
+}
+"""Architecture to adapter; add to it for an architecture of one's own."""
+
+
+def adapter_for(target: str, options: HFOptions) -> Adapter:
+    """The adapter of a model, from its configuration; the plain one where none is registered."""
+    transformers = require("transformers", package="carb-scorers", extra="hf")
+    source = {"revision": options.revision, "trust_remote_code": options.trust_remote_code}
+    try:
+        with quiet():
+            config = transformers.AutoConfig.from_pretrained(target, **source)
+    except (OSError, ValueError, KeyError):
+        return Adapter()  # loading says what is wrong
+    listed = (ADAPTERS.get(name) for name in config.architectures or ())
+    return next((adapter for adapter in listed if adapter is not None), Adapter())
+
+
+class HFRewardModel:
+    """See ``RewardModel``; what the conversations of an item have in common is computed once."""
+
+    def __init__(self, target: str, loaded: Loaded, adapter: Adapter, options: RewardOptions) -> None:
+        model = loaded.model
+        self.model = target
+        self.revision: str | None = loaded.revision
+        self._tokenizer = loaded.tokenizer
+        self._weights = _weights(target, model, adapter, options)
+        self._ending = adapter.ending(model.config)
+        head = adapter.head(model)
+        self._passes = Passes(
+            loaded,
+            options,
+            forward=None if head is None else model.base_model,
+            outputs=lambda output: head(output.last_hidden_state[:, -1:]),
+            whole=lambda ids, mask: adapter.output(model(input_ids=ids, attention_mask=mask))[:, None],
+        )
+        self.in_flight: int | None = None if self._passes.merges else 1  # each request is kept when it is done
+
+    async def aclose(self) -> None:
+        """Drop the model."""
+        self._passes.close()
+
+    async def rewards(self, prompts: Sequence[Prompt], answers: Sequence[str]) -> list[Reward | Failure]:
+        """See ``RewardModel``. The head is read at the last token of each conversation."""
+
+        def rows_of(prompt: Prompt, answer: str) -> list[Row]:
+            return [Row((*conversation_ids(self._tokenizer, prompt, answer), *self._ending))]
+
+        def read(outputs: Any, rows: Sequence[Row]) -> list[float]:  # noqa: ARG001 - one signature for all readers
+            values = outputs[:, -1].double().cpu()
+            found: list[float] = (values * values.new_tensor(self._weights)).sum(-1).tolist()
+            return found
+
+        def reward(found: Sequence[float], usage: Usage) -> Reward:
+            return Reward(found[0], usage)
+
+        return await self._passes.run(prompts, answers, rows_of, read, reward)
+
+
+@uncollected()
+def open_reward_model(target: str, options: RewardOptions) -> HFRewardModel:
+    """Load ``target``.
+
+    Raises:
+        CarbError: see ``load``; or the head has several outputs and neither ``objective`` nor ``weights`` says
+            which counts.
+    """
+    model_source(target)  # a typing error is told before torch is imported, which takes seconds
+    adapter = adapter_for(target, options)
+    return HFRewardModel(target, load(target, options, adapter.loader), adapter, options)
+
+
+def _weights(target: str, model: Any, adapter: Adapter, options: RewardOptions) -> tuple[float, ...]:
+    labels = adapter.outputs or int(model.config.num_labels)
+    names = [str(name) for _, name in sorted((getattr(model.config, "id2label", None) or {}).items())]
+    names = names if len(names) == labels else [str(i) for i in range(labels)]
+    if options.weights is not None:
+        if len(options.weights) != labels:
+            raise CarbError(
+                f"'{target}' has {labels} outputs ({', '.join(names)}), got {len(options.weights)} weights."
+            )
+        return options.weights
+    if options.objective is not None:
+        found = [i for i, name in enumerate(names) if options.objective in (name, str(i))]
+        if len(found) != 1:
+            raise CarbError(f"'{target}' has no output '{options.objective}'; there are {', '.join(names)}.")
+        return tuple(float(i == found[0]) for i in range(labels))
+    if labels != 1:
+        raise CarbError(
+            f"'{target}' has {labels} outputs ({', '.join(names)}). A reward is one number: choose one with "
+            f"objective=NAME, or weigh all with weights=0.5,0.5,..."
+        )
+    return (1.0,)
+
+
+REWARD_MODEL = BackendKind(RewardOptions, open_reward_model)

@@ -1,0 +1,125 @@
+"""Rows of tokens that begin alike: what they have in common goes through the model once.
+
+A causal model remembers a beginning by its keys and values. Scoring, the rewards of criteria and the divergence of a
+policy read their log-probabilities through ``outputs_behind``.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from carb_data.extras import require
+
+__all__ = ["PrefixCache", "common_prefix", "outputs_behind", "token_budget_batches"]
+
+Tokens = Sequence[int]
+Forward = Callable[..., Any]
+"""A causal model of transformers, its body, or a function with its signature, such as a trainer's own module."""
+
+
+def outputs_behind(forward: Forward, rows: Sequence[tuple[Tokens, Tokens]], *, device: Any, **options: Any) -> Any:
+    """A model's output over the suffix of each row, with every different prefix computed once.
+
+    Rows are padded on the left, so that the last place of the output is the last token of every row. A row alone is not
+    padded. A model with a sliding window shorter than the padded rows must be given one row at a time.
+
+    Args:
+        forward: the model.
+        rows: a prefix and a suffix of token ids for each row; a suffix is not empty.
+        device: the device of the model.
+        options: further arguments of the model, such as ``logits_to_keep``, which the prefixes are computed without.
+
+    Returns:
+        The model's output, with a line for each row in the order given.
+    """
+    prefixes = list(dict.fromkeys(tuple(prefix) for prefix, _ in rows))
+    suffixes = [suffix for _, suffix in rows]
+    if not all(prefixes):
+        whole = [(*prefix, *suffix) for prefix, suffix in rows]
+        ids, mask = _padded(whole, device)
+        return forward(**_inputs(ids, mask, 0), use_cache=False, **options)
+    keep = {"logits_to_keep": 1} if "logits_to_keep" in options else {}
+    known = PrefixCache(forward, prefixes, device=device, **keep)
+    which = [prefixes.index(tuple(prefix)) for prefix, _ in rows]
+    return known.outputs_behind(which, suffixes, last=True, **options)
+
+
+class PrefixCache:
+    """Prefixes that a model has read."""
+
+    def __init__(self, forward: Forward, prefixes: Sequence[Tokens], *, device: Any, **options: Any) -> None:
+        self._forward = forward
+        self._device = device
+        ids, self._mask = _padded(prefixes, device)
+        self._cache = forward(**_inputs(ids, self._mask, 0), use_cache=True, **options).past_key_values
+
+    def outputs_behind(
+        self, which: Sequence[int], suffixes: Sequence[Tokens], *, last: bool = False, **options: Any
+    ) -> Any:
+        """The model's output over suffixes; ``which[i]`` is the number of the prefix before ``suffixes[i]``.
+
+        With ``last`` the cache is used up and not copied first.
+        """
+        torch = require("torch", package="carb-scorers", extra="hf")
+        cache = self._cache if last else copy.deepcopy(self._cache)
+        if list(which) != list(range(len(self._mask))):
+            cache.batch_select_indices(torch.tensor(which, device=self._device))
+        ids, mask = _padded(suffixes, self._device)
+        before = self._mask[list(which)]
+        inputs = _inputs(ids, torch.cat([before, mask], dim=1), before.shape[1])
+        return self._forward(**inputs, past_key_values=cache, use_cache=True, **options)
+
+
+def common_prefix(rows: Sequence[Tokens]) -> int:
+    """How many tokens all rows begin with, their last ones left out."""
+    first = rows[0]
+    most = min(map(len, rows)) - 1
+    return next((place for place in range(most) if any(row[place] != first[place] for row in rows)), max(most, 0))
+
+
+def token_budget_batches(lengths: Sequence[int], budget: int) -> list[list[int]]:
+    """Group indices so that a batch, padded to its longest row, stays within a budget.
+
+    Rows are sorted by length, longest first, so that padding is small and a batch that does not fit into memory
+    fails at the start of a run rather than at its end. A row longer than the budget gets a batch of its own.
+
+    Args:
+        lengths: tokens in each row.
+        budget: the upper bound of ``rows * longest`` in a batch, in tokens; at least 1.
+
+    Returns:
+        Lists of indices into ``lengths``; each index occurs exactly once.
+    """
+    if budget < 1:
+        raise ValueError(f"the token budget must be at least 1, got {budget}")
+    batches: list[list[int]] = []
+    for index in sorted(range(len(lengths)), key=lambda i: (-lengths[i], i)):
+        if batches and lengths[batches[-1][0]] * (len(batches[-1]) + 1) <= budget:
+            batches[-1].append(index)
+        else:
+            batches.append([index])
+    return batches
+
+
+def _padded(rows: Sequence[Tokens], device: Any) -> tuple[Any, Any]:
+    """Token ids and mask, padded on the left."""
+    torch = require("torch", package="carb-scorers", extra="hf")
+    width = max(map(len, rows))
+    ids = torch.zeros((len(rows), width), dtype=torch.long)
+    mask = torch.zeros_like(ids)
+    for line, row in enumerate(rows):
+        ids[line, width - len(row) :] = torch.tensor(row, dtype=torch.long)
+        mask[line, width - len(row) :] = 1
+    return ids.to(device), mask.to(device)
+
+
+def _inputs(ids: Any, mask: Any, start: int) -> dict[str, Any]:
+    """Arguments of a forward pass over ``ids``, which stand behind ``start`` places of the mask.
+
+    Positions leave out the padding. Where there is none, no mask is given, so that a model takes its fastest way.
+    """
+    positions = (mask.cumsum(-1) - 1).clamp(min=0)[:, start:]
+    inputs = {"input_ids": ids, "position_ids": positions}
+    return inputs if bool(mask.all()) else {**inputs, "attention_mask": mask}

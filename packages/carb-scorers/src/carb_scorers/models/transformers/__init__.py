@@ -1,1 +1,0 @@
-"""Reward models on Hugging Face transformers (extra ``hf``)."""
