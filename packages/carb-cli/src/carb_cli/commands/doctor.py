@@ -19,7 +19,6 @@ PACKAGES = ("carb-data", "carb-metrics", "carb-scorers", "tal-rlvr", "carb-cli")
 WHAT_FOR = {
     ("carb-data", "hf"): "data sets from the Hugging Face hub",
     ("carb-data", "checks"): "language and overlap checks of data sets, and perturbing them",
-    ("carb-data", "construct"): "writing data sets with models",
     ("carb-data", "excel"): "spreadsheets",
     ("carb-data", "fetch"): "getting public sources",
     ("carb-scorers", "inspect"): "scorers inside Inspect",
