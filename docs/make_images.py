@@ -8,6 +8,7 @@ from __future__ import annotations
 import sys
 import tempfile
 from pathlib import Path
+from urllib.parse import urlencode
 
 ROOT = Path(__file__).parents[1]
 IMAGES = ROOT / "docs" / "images"
@@ -21,7 +22,6 @@ def main(run: Path) -> None:
 
     from browsers import FLAGS, HOW, chromium
     from carb_cli import main as carb
-    from carb_cli.report.page import link
     from carb_cli.runs import dataset_of
 
     path = chromium()
@@ -43,7 +43,7 @@ def main(run: Path) -> None:
             families = (item for item in dataset_of(run) if item.family and item.language == "en")
             shown = min(families, key=lambda item: sum(len(answer.text) for answer in item.responses)).id
             page = browser.new_page(viewport={"width": WIDTH, "height": HEIGHT})
-            page.goto(f"{page_file.as_uri()}{link(set=shown)}")
+            page.goto(f"{page_file.as_uri()}#{urlencode({'set': shown})}")
             page.locator("#set-page[open]").wait_for()
             page.screenshot(path=IMAGES / "report-set.png")
             print(IMAGES / "report-set.png")

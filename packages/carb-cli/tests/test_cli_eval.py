@@ -22,8 +22,8 @@ def test_without_a_model_it_explains_itself(carb: Carb) -> None:
     assert "No model was named" in ended.out
     assert "chance is 25.0%" in ended.out
     assert "Next: carb eval MODEL" in ended.out
-    assert "Mirrored families" in ended.out
-    assert "(best predictor: " in ended.out
+    assert "place effect" in ended.out
+    assert "which reaches" in ended.out
     assert Path("runs/eval-baselines-carb-seed-40/report.html").is_file()
 
 

@@ -62,19 +62,6 @@ def printed(capsys, *arguments):
     return capsys.readouterr().out
 
 
-def test_a_report_shows_families_first(run, capsys, tmp_path):
-    said = printed(capsys, "report", run, "--json", tmp_path / "r.json", "--html", tmp_path / "r.html")
-    assert said.index("Mirrored families") < said.index("accuracy %")
-    found = json.loads((tmp_path / "r.json").read_text())
-    rows = {row["scorer"]: row for row in found["families"]["rows"] if row["group"] is None}
-    assert rows["baseline:length"]["row"]["estimate"] == pytest.approx(0.25)
-    assert rows["baseline:length"]["place_effect"]["estimate"] == 0.0
-    page = (tmp_path / "r.html").read_text()
-    assert page.index("When only the place in the question changes") < page.index('id="leaderboard-section"')
-    assert page.index('id="families-section"') < page.index('id="groups-section"')
-    assert found["scorers"]["baseline:length"]["overall"]["n"] == 12  # mirrors are not counted for a culture
-
-
 def test_a_comparison_keeps_families_together_and_counts_main_sets_for_a_culture(run, capsys):
     names = ["baseline:random?seed=0", "baseline:length"]
     found = json.loads(printed(capsys, "compare", *(f"{run}#{name}" for name in names), "--json"))

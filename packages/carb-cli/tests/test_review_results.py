@@ -180,18 +180,21 @@ def test_the_human_line_stands_in_the_report(tmp_path: Path, carb: Carb, monkeyp
         assert carb(*run, "--out", f"runs/{data}").code == 0
     for name in ("verified.jsonl", "verified.review.json"):
         (tmp_path / name).unlink()  # the run keeps what its report needs
-    seen = carb("report", "runs/verified", "--json", "report.json", "--html", "report.html", "--md", "report.md").out
-    human = json.loads((tmp_path / "report.json").read_text())["dataset"]["human"]
-    assert (human["share"], human["high"], human["people"], human["sets"]) == (1.0, 1.0, 3, 8)
-    limits = f"{100 * human['low']:.1f}"
-    assert f"human line 100.0% [{limits}" in seen
-    assert f"human line 100.0% [{limits}" in (tmp_path / "report.md").read_text()
-    assert f'id="human-line">100.0% [{limits}' in (tmp_path / "report.html").read_text()
-    groups = json.loads((tmp_path / "report.json").read_text())["dataset"]["human_groups"]
-    assert {key.count("/") for key in groups} == {1}
-    assert groups["thai/"]["answers"] == 24
-    assert "human line" not in carb("report", "runs/data", "--html", "other.html").out
-    assert 'id="human-line"' not in (tmp_path / "other.html").read_text()
+    seen = carb("report", "runs/verified", "--only", "people", "--json", "report.json", "--html", "report.html").out
+    people = json.loads((tmp_path / "report.json").read_text())["people"]
+    line = people["line"]
+    assert (line["share"], line["high"], line["people"], line["sets"]) == (1.0, 1.0, 3, 8)
+    who = "3 people of 1 culture gave 24 answers on 8 sets; they pick the key in 100.0%."
+    assert who in seen
+    assert who in (tmp_path / "report.html").read_text()
+    assert f"the key in 100.0% [{100 * line['low']:.1f}" in carb("report", "runs/verified").out
+    assert {key.count("/") for key in people["groups"]} == {1}
+    assert people["groups"]["thai/"]["answers"] == 24
+    assert people["percent"]["estimate"] == 1.0
+    decided = {row["scorer"]: row["sets"] for row in people["scorers"]}
+    assert decided == {"baseline:length": 0, "baseline:random": 8}, "ties at the top are no pick"
+    assert "Nobody has checked the key" in carb("report", "runs/data", "--only", "people", "--html", "other.html").out
+    assert "Nobody has checked the key" in (tmp_path / "other.html").read_text()
 
 
 def test_a_part_of_a_reviewed_data_set_has_the_line_of_the_whole(
@@ -203,11 +206,11 @@ def test_a_part_of_a_reviewed_data_set_has_the_line_of_the_whole(
     assert carb("review", "apply", "a.reviews", "--data", "data.jsonl", "--out", "verified.jsonl").code == 0
     run = ("run", "--data", "verified.jsonl", "--scorer", "baseline:length", "--out", "part", "--limit", "4")
     assert carb(*run).code == 0
-    assert "on the whole reviewed data set" in " ".join(carb("report", "part", "--html", "part.html").out.split())
+    assert "of the whole reviewed data set" in carb("report", "part", "--html", "part.html").out
     assert "on the whole reviewed data set" in (tmp_path / "part.html").read_text()
     (tmp_path / "verified.jsonl").write_bytes((tmp_path / "data.jsonl").read_bytes())  # no longer what was reviewed
     assert carb(*run, "--fresh").code == 0
-    assert "human line" not in carb("report", "part").out
+    assert "pick the key" not in carb("report", "part").out
 
 
 def test_people_are_asked_about_the_place_where_they_live_in_a_language_that_they_read(

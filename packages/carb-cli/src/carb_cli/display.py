@@ -49,6 +49,11 @@ def say(text: str) -> None:
     console.print(safe(text), markup=False, soft_wrap=True)
 
 
+def sentences(text: str) -> None:
+    """Print sentences of a result, broken at the terminal's width."""
+    console.print(safe(text), markup=False, soft_wrap=not console.is_terminal)
+
+
 def note(text: str) -> None:
     """Print a line beside the result, on stderr."""
     notes.print(safe(text), markup=False, soft_wrap=True)

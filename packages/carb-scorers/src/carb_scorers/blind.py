@@ -15,6 +15,8 @@ from carb_data import BonSet, Dataset, Response, ScoreTable
 from carb_data.table import COLUMNS
 from carb_scorers.scorer import Candidate, ScoreRequest, ScoreResult, failed
 
+__all__ = ["blind"]
+
 
 @dataclass(frozen=True, slots=True)
 class Blinded:

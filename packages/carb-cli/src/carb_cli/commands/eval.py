@@ -13,7 +13,7 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from carb_cli import display
-from carb_cli.commands.report import leaderboard
+from carb_cli.commands.report import show
 from carb_cli.labels import labels
 from carb_cli.main import INTERRUPTED, OK
 from carb_cli.options import Flag, Json
@@ -22,8 +22,7 @@ from carb_cli.planning import RunPlan, plan_run
 from carb_cli.recognise import Recognised, recognise
 from carb_cli.report.content import content, read_runs
 from carb_cli.report.page import render
-from carb_cli.report.rationales import rationales
-from carb_cli.results.references import with_references
+from carb_cli.report.shown import written
 from carb_cli.scoring import exit_code, score
 from carb_cli.selection import EVERY_SET, SetOptions, select
 from carb_scorers.spec import parse_spec
@@ -94,8 +93,8 @@ def eval_(
     if record is None:
         return INTERRUPTED
     read = read_runs([folder])
-    found = with_references(content(read), read)
-    page = write(folder / "report.html", render(found, read, rationales(read.folders), budget=TEXTS))
+    found = content(read)
+    page = write(folder / "report.html", render(found, read, written(read.folders), budget=TEXTS))
     if json:
         print_json(
             {
@@ -109,8 +108,7 @@ def eval_(
         )
         return exit_code(record)
     display.say("")
-    display.say(found.verdict)
-    leaderboard(found)
+    show(found)
     display.say(f"Report: {page.resolve()}")
     if asked is None:
         display.say("Next: carb eval MODEL, with a model's folder, a hub id, or a server's address.")

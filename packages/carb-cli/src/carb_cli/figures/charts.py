@@ -7,83 +7,79 @@ from typing import Any
 
 import altair as alt
 
-from carb_cli.figures.theme import ACCENT, CHANCE, FLOOR, SERIES, SOFT, TEXT, themed
+from carb_cli.figures.theme import ACCENT, CHANCE, FLOOR, SOFT, TEXT, themed
 
 Row = Mapping[str, Any]
 WIDTH = 520
 STEP = 22
-PERCENT = alt.Axis(format=".0%", tickCount=6)
 
 
 def _data(rows: Sequence[Row]) -> alt.Data:
     return alt.Data(values=[dict(row) for row in rows])
 
 
-def _names(names: Sequence[str]) -> alt.Y:
-    return alt.Y("name:N", sort=list(names), title=None, axis=alt.Axis(grid=False, ticks=False, domain=False))
+def _names(rows: Sequence[Row]) -> alt.Y:
+    names = list(dict.fromkeys(row["name"] for row in rows))
+    return alt.Y("name:N", sort=names, title=None, axis=alt.Axis(grid=False, ticks=False, domain=False))
 
 
-def _intervals(base: alt.Chart, field: str, low: str, high: str, axis: alt.X, colour: Any) -> alt.LayerChart:
-    line = base.mark_rule(strokeWidth=2.5, strokeCap="round").encode(x=axis, x2=f"{high}:Q", color=colour)
-    line = line.encode(x=alt.X(f"{low}:Q", **{k: v for k, v in axis.to_dict().items() if k not in ("field", "type")}))
-    point = base.mark_point(filled=True, size=60, opacity=1).encode(x=f"{field}:Q", color=colour)
-    return alt.layer(line, point)
+def _intervals(base: alt.Chart, axis: alt.X, colour: Any) -> alt.LayerChart:
+    """A point at ``value`` on a line from ``low`` to ``high``."""
+    line = base.mark_rule(strokeWidth=2.5, strokeCap="round").encode(x=axis, x2="high:Q", color=colour)
+    return alt.layer(line, base.mark_point(filled=True, size=60, opacity=1).encode(x="value:Q", color=colour))
 
 
-def _at(value: float, colour: str, dash: Sequence[int]) -> alt.Chart:
-    rule = alt.Chart(alt.Data(values=[{"at": value}])).mark_rule(color=colour, strokeDash=list(dash), strokeWidth=1.5)
+def _at(value: float) -> alt.Chart:
+    """A dotted line where a scorer would be that does not read the question."""
+    rule = alt.Chart(alt.Data(values=[{"at": value}])).mark_rule(color=CHANCE, strokeDash=[2, 3], strokeWidth=1.5)
     return rule.encode(x="at:Q")
 
 
-def leaderboard(rows: Sequence[Row], *, chance: float | None, floor: float | None) -> Any:
-    """Accuracy with intervals, best first, with the lines of chance and of the best surface baseline.
+def readings(rows: Sequence[Row], *, chance: float | None) -> Any:
+    """Accuracy and, where rows have it, the place effect beside it, with intervals and the marks of chance.
 
     Args:
-        rows: ``name``, ``accuracy``, ``low``, ``high``; shares.
+        rows: ``name``, ``model`` (false for a baseline), and ``share`` and ``effect``, each a value with its limits.
+        chance: where the mark of the first panel is; null for none. That of the second is 0.
     """
-    axis = alt.X("low:Q", title="accuracy", scale=alt.Scale(domain=[0, 1]), axis=PERCENT)
-    base = alt.Chart(_data(rows)).encode(y=_names([row["name"] for row in rows]))
-    layers: list[Any] = []
-    if chance is not None:
-        layers.append(_at(chance, CHANCE, (2, 3)))
-    if floor is not None:
-        layers.append(_at(floor, FLOOR, (6, 3)))
-    layers.append(_intervals(base, "accuracy", "low", "high", axis, alt.value(ACCENT)))
-    return themed(alt.layer(*layers).properties(width=WIDTH, height={"step": STEP}))
+    share = alt.X(
+        "low:Q", title="right answer on top", scale=alt.Scale(domain=[0, 1]), axis=alt.Axis(format=".0%", tickCount=6)
+    )
+    panels = [_panel(rows, "share", share, chance)]
+    if any(row["effect"][0] is not None for row in rows):
+        panels.append(_panel(rows, "effect", alt.X("low:Q", title="place effect", axis=alt.Axis(tickCount=6)), 0.0))
+        panels[1] = panels[1].encode(alt.Y("name:N", sort=[row["name"] for row in rows], title=None, axis=None))
+    return themed(alt.hconcat(*panels) if len(panels) > 1 else panels[0])
 
 
-def small_multiples(rows: Sequence[Row], *, chance: float | None, columns: int = 2) -> Any:
-    """Accuracy with intervals of every scorer, one panel for each group.
-
-    Args:
-        rows: ``name``, ``group``, ``accuracy``, ``low``, ``high``.
-    """
-    names = list(dict.fromkeys(row["name"] for row in rows))
-    axis = alt.X("low:Q", title=None, scale=alt.Scale(domain=[0, 1]), axis=alt.Axis(format=".0%", values=[0, 0.5, 1]))
-    base = alt.Chart().encode(y=_names(names))  # without data of its own, so that each panel gets its part
-    layers: list[Any] = []
-    if chance is not None:
-        rule = alt.Chart().mark_rule(color=CHANCE, strokeDash=[2, 3], strokeWidth=1.5)
-        layers.append(rule.encode(x=alt.datum(chance)))
-    layers.append(_intervals(base, "accuracy", "low", "high", axis, alt.value(ACCENT)))
-    panel = alt.layer(*layers, data=_data(rows)).properties(width=190, height={"step": 18})
-    return themed(panel.facet(facet=alt.Facet("group:N", title=None, sort=None), columns=columns))
+def _panel(rows: Sequence[Row], key: str, axis: alt.X, mark: float | None) -> Any:
+    shown = [
+        {"name": row["name"], "model": row["model"], "value": value, "low": low, "high": high}
+        for row in rows
+        for value, low, high in [row[key]]
+        if value is not None
+    ]
+    base = alt.Chart(_data(shown)).encode(y=_names(rows))
+    colour = alt.condition("datum.model", alt.value(ACCENT), alt.value(CHANCE))
+    layers = [*([] if mark is None else [_at(mark)]), _intervals(base, axis, colour)]
+    return alt.layer(*layers).properties(width=WIDTH // 2, height={"step": STEP})
 
 
-def heat_map(rows: Sequence[Row], *, chance: float | None, x_title: str | None = None) -> Any:
+def heat_map(rows: Sequence[Row], *, chance: float | None) -> Any:
     """Accuracy by scorer and group as colour and number; colours part at chance.
 
     Args:
         rows: ``name``, ``group``, ``accuracy`` (or null).
+        chance: the accuracy of a random pick; null where it is not known.
     """
-    names, groups = ([*dict.fromkeys(row[key] for row in rows)] for key in ("name", "group"))
+    groups = list(dict.fromkeys(row["group"] for row in rows))
     middle = chance if chance is not None else 0.5
     shown = [{**row, "text": "–" if row["accuracy"] is None else f"{100 * row['accuracy']:.0f}",
               "dark": row["accuracy"] is not None and (row["accuracy"] > 0.72 or row["accuracy"] < middle * 0.25)}
              for row in rows]  # fmt: skip
     base = alt.Chart(_data(shown)).encode(
-        x=alt.X("group:N", sort=groups, title=x_title, axis=alt.Axis(labelAngle=-40, ticks=False, domain=False)),
-        y=_names(names),
+        x=alt.X("group:N", sort=groups, title=None, axis=alt.Axis(labelAngle=-40, ticks=False, domain=False)),
+        y=_names(rows),
     )
     scale = alt.Scale(domain=[0, middle, 1], range=["#b8541f", "#f4f3ef", "#1f5a94"], interpolate="rgb")
     cells = base.mark_rect().encode(
@@ -95,40 +91,16 @@ def heat_map(rows: Sequence[Row], *, chance: float | None, x_title: str | None =
     return themed(alt.layer(cells, text).properties(width={"step": 42}, height={"step": STEP}))
 
 
-def matrix(rows: Sequence[Row], *, title: str) -> Any:
-    """A square matrix of shares.
-
-    Args:
-        rows: ``a``, ``b``, ``value`` (0 to 1, or null).
-    """
-    names = list(dict.fromkeys(row["a"] for row in rows))
-    shown = [{**row, "text": "" if row["value"] is None else f"{row['value']:.2f}",
-              "dark": row["value"] is not None and row["value"] > 0.7} for row in rows]  # fmt: skip
-    base = alt.Chart(_data(shown)).encode(
-        x=alt.X("b:N", sort=names, title=None, axis=alt.Axis(labelAngle=0, ticks=False, domain=False)),
-        y=alt.Y("a:N", sort=names, title=None, axis=alt.Axis(ticks=False, domain=False)),
-    )
-    scale = alt.Scale(domain=[0, 1], range=["#f4f3ef", "#1f5a94"], interpolate="rgb")
-    cells = base.mark_rect().encode(color=alt.Color("value:Q", scale=scale, title=title))
-    text = base.mark_text(fontSize=10).encode(
-        text="text:N", color=alt.condition("datum.dark", alt.value("#ffffff"), alt.value("#1c1d1f"))
-    )
-    return themed(alt.layer(cells, text).properties(width={"step": 38}, height={"step": 28}))
-
-
-def changes(rows: Sequence[Row], *, title: str, percent: bool) -> Any:
+def changes(rows: Sequence[Row], *, title: str) -> Any:
     """How much each kind of perturbation moves the scores.
 
     Args:
         rows: ``name``, ``kind`` (CC, RC, CL, RP), ``value``, ``low``, ``high``.
         title: title of the value axis.
-        percent: whether values are shares.
     """
-    names = list(dict.fromkeys(row["name"] for row in rows))
-    axis = alt.X("low:Q", title=None, axis=alt.Axis(format=".0%" if percent else ".2~f", tickCount=4))
+    axis = alt.X("low:Q", title=None, axis=alt.Axis(format=".2~f", tickCount=4))
     colour = alt.condition("datum.kind == 'CC'", alt.value(ACCENT), alt.value(FLOOR))
-    base = alt.Chart().encode(y=_names(names))
-    panel = _intervals(base, "value", "low", "high", axis, colour)
+    panel = _intervals(alt.Chart().encode(y=_names(rows)), axis, colour)
     panel = alt.layer(*panel.layer, data=_data(rows)).properties(width=190, height={"step": 20})
     header = alt.Header(titleFontWeight="normal")
     return themed(panel.facet(column=alt.Column("kind:N", title=title, sort=["CC", "RC", "CL", "RP"], header=header)))
@@ -140,6 +112,8 @@ def regression(points: Sequence[Row], band: Sequence[Row], *, x_title: str, y_ti
     Args:
         points: rows with ``name``, ``x`` and ``y``; each is one dot.
         band: ``x``, ``y``, ``mean_low``, ``mean_high``, ``low``, ``high``, along the line; may be empty.
+        x_title: title of the horizontal axis.
+        y_title: title of the vertical axis.
     """
     x = alt.X("x:Q", title=x_title, scale=alt.Scale(zero=False, nice=True))
     y = alt.Y("y:Q", title=y_title, scale=alt.Scale(zero=False, nice=True))
@@ -154,31 +128,3 @@ def regression(points: Sequence[Row], band: Sequence[Row], *, x_title: str, y_ti
     layers.append(base.mark_point(filled=True, size=55, color=FLOOR, opacity=1))
     layers.append(base.mark_text(align="left", dx=7, dy=-5, fontSize=10, color=TEXT, limit=150).encode(text="name:N"))
     return themed(alt.layer(*layers).properties(width=WIDTH, height=340))
-
-
-def correlations(rows: Sequence[Row], *, title: str) -> Any:
-    """Correlations with intervals, one panel for each group, with a line at none.
-
-    Args:
-        rows: ``name``, ``group``, ``value``, ``low``, ``high`` (the last two may be null).
-        title: title of the value axis.
-    """
-    axis = alt.X("low:Q", title=None, scale=alt.Scale(domain=[-1, 1]), axis=alt.Axis(values=[-1, -0.5, 0, 0.5, 1]))
-    base = alt.Chart().encode(y=_names(list(dict.fromkeys(row["name"] for row in rows))))
-    none = alt.Chart().mark_rule(color=CHANCE, strokeDash=[2, 3], strokeWidth=1.5).encode(x=alt.datum(0))
-    panel = _intervals(base, "value", "low", "high", axis, alt.value(ACCENT))
-    layers = alt.layer(none, *panel.layer, data=_data(rows)).properties(width=190, height={"step": STEP})
-    header = alt.Header(titleFontWeight="normal")
-    return themed(layers.facet(facet=alt.Facet("group:N", title=title, sort=None, header=header), columns=3))
-
-
-def lines(rows: Sequence[Row], *, x_title: str, y_title: str) -> Any:
-    """One line for each name.
-
-    Args:
-        rows: rows with ``name``, ``x`` and ``y``; each name is one line.
-    """
-    names = list(dict.fromkeys(row["name"] for row in rows))
-    colour = alt.Color("name:N", sort=names, title=None, scale=alt.Scale(range=list(SERIES)))
-    base = alt.Chart(_data(rows)).encode(x=alt.X("x:Q", title=x_title), y=alt.Y("y:Q", title=y_title), color=colour)
-    return themed(alt.layer(base.mark_line(), base.mark_point(filled=True)).properties(width=WIDTH, height=300))

@@ -11,9 +11,6 @@ from carb_cli.output import write
 
 ACCENT, SOFT, CHANCE, FLOOR = "#2f6fab", "#9dbfdd", "#7a7a7a", "#b8541f"
 TEXT, GRID = "#1c1d1f", "#d9dadc"
-CAUSAL, SURFACE = "#2f6fab", "#b8541f"
-SERIES = ("#2f6fab", "#b8541f", "#2c7d59", "#8a4fa3", "#a67c00", "#c23b6b", "#4b5bb8", "#5d6b2f", "#0f7f8c", "#80553a")
-"""Told apart by people with colour blindness as far as ten can be; shapes and labels never rely on them alone."""
 
 _VARIABLES = {
     ACCENT: "var(--accent)",

@@ -9,20 +9,11 @@ from typing import Any
 
 import polars as pl
 
-from carb_cli.options import add_cultures
 from carb_cli.output import counts
-from carb_cli.report.behaviour import behaviour
-from carb_cli.report.model import (
-    Cells,
-    DatasetPart,
-    Downstream,
-    ItemsPart,
-    Report,
-    RunPart,
-    ScorerPart,
-)
+from carb_cli.report.behaviour import judges
+from carb_cli.report.model import Cells, DatasetPart, ItemsPart, Report, RunPart, ScorerPart
+from carb_cli.report.reviewed import people
 from carb_cli.report.verdict import verdict
-from carb_cli.review.findings import line_beside
 from carb_cli.runs import dataset_of, only
 from carb_cli.selection import chance
 from carb_data import CarbError, Dataset, ScoreTable, is_main
@@ -30,11 +21,14 @@ from carb_metrics import (
     Breakdown,
     Cell,
     Consistency,
+    Failures,
+    FamilyReport,
     Grouped,
-    Sensitivity,
+    Ranking,
     bon_accuracy,
     breakdown,
     cross_lingual_consistency,
+    failures,
     family_accuracy,
     item_analysis,
     main_sets,
@@ -42,7 +36,6 @@ from carb_metrics import (
     rank,
     surface_floor,
 )
-from carb_metrics.items import ATTRACTIVE, NEGATIVE
 from carb_metrics.rows import ConsistencyRow
 from carb_scorers.run import RunRecord, ScorerRecord
 
@@ -107,62 +100,26 @@ def read_runs(folders: Sequence[Path]) -> Runs:
     return Runs(tuple(folders), tuple(records), dataset_of(folders[0]), ScoreTable.concat(tables))
 
 
-def read_main(folders: Sequence[Path], culture_files: tuple[Path, ...], command: str) -> tuple[Runs, ScoreTable]:
-    """Runs for a command that shows statistics of them, and the scores of the sets that count for a culture.
-
-    Args:
-        folders: the folders that the user named.
-        culture_files: the user's own cultures.
-        command: the command's name, for the message where no folder was named.
-
-    Raises:
-        CarbError: no folder, or as ``read_runs``.
-    """
-    if not folders:
-        raise CarbError(f"Name at least one run folder, for example: carb {command} runs/first")
-    add_cultures(culture_files)
-    runs = read_runs(folders)
-    return runs, main_sets(runs.scores.with_items(runs.dataset))
-
-
-def content(runs: Runs, *, confidence: float = 0.95, validity: Downstream | None = None) -> Report:
+def content(runs: Runs, *, confidence: float = 0.95) -> Report:
     """What the runs found.
 
     Raises:
         CarbError: a culture is not registered, or the table is malformed.
     """
     scores = runs.scores.with_items(runs.dataset)
-    parts = breakdown(scores, confidence=confidence)
     main = main_sets(scores)
-    shared = bon_accuracy(main, by=("scorer",), ties="shared", confidence=confidence)
     ranking = rank(main, confidence=confidence)
-    sensitivity = perturbation_sensitivity(scores, confidence)
-    consistency = cross_lingual_consistency(scores, confidence=confidence)
-    several = len(runs.scorers) > 1
-    found = {
-        name: ScorerPart(
-            spec=record.spec,
-            usage=record.usage,
-            cost=record.cost,
-            shared=shared.cell(name),
-            rank=ranking.of(name).place,
-            **_accuracies(parts.of(name) if several else parts),
-            **_robustness(sensitivity, name),
-            consistency=_consistency(consistency, name),
-        )
-        for name, record in runs.scorers.items()
-    }
-    ordered = dict(sorted(found.items(), key=lambda pair: (-(pair[1].overall.accuracy or 0), pair[0])))
     report = Report(
         confidence=confidence,
         dataset=_dataset(runs),
-        scorers=ordered,
+        scorers=_scorers(runs, scores, ranking, confidence),
+        families=_families(runs, confidence),
         pairs=ranking.pairs,
         floor=surface_floor(main, runs.dataset, confidence=confidence),
-        families=family_accuracy(runs.scores, runs.dataset, "domain", confidence),
-        items=_items(main, confidence) if several else None,
-        behaviour=behaviour(runs.folders, runs.dataset, main, confidence),
-        validity=validity,
+        failures=_failures(runs),
+        items=_items(main, confidence) if len(runs.scorers) > 1 else None,
+        judges=judges(runs.folders, runs.dataset, main, confidence),
+        people=people(runs.folders, runs.records[0].dataset.fingerprint, main, confidence),
         runs=tuple(
             RunPart(folder=folder.resolve().name, **{n: getattr(record, n) for n in _RECORDED})
             for folder, record in zip(runs.folders, runs.records, strict=True)
@@ -171,36 +128,113 @@ def content(runs: Runs, *, confidence: float = 0.95, validity: Downstream | None
     return report.model_copy(update={"verdict": verdict(report)})
 
 
-def best_of(report: Report) -> str:
-    """The best of the models, or of the baselines where there is no model."""
-    return next(
-        (name for name, part in report.scorers.items() if part.spec.kind != "baseline"), next(iter(report.scorers))
-    )
-
-
 _RECORDED = ("created", "command", "seed", "window", "python", "versions", "machine")
 
 
-def _human(runs: Runs) -> dict[str, Any]:
-    """The human line of a reviewed data set, which ``carb run`` keeps in the run's folder.
+def _scorers(runs: Runs, scores: ScoreTable, ranking: Ranking, confidence: float) -> dict[str, ScorerPart]:
+    """What was found about each scorer, the best first."""
+    main = main_sets(scores)
+    parts = breakdown(scores, confidence=confidence)
+    shared = bon_accuracy(main, by=("scorer",), ties="shared", confidence=confidence)
+    sensitivity = perturbation_sensitivity(scores, confidence)
+    consistency = cross_lingual_consistency(scores, confidence=confidence)
+    kinds, groups = (_by_kind(runs, main, confidence, grouped=grouped) for grouped in (False, True))
+    found = {
+        name: ScorerPart(
+            spec=record.spec,
+            usage=record.usage,
+            cost=record.cost,
+            shared=shared.cell(name),
+            rank=ranking.of(name).place,
+            **_accuracies(parts.of(name) if len(runs.scorers) > 1 else parts),
+            by_kind=kinds.get(name, {}),
+            by_kind_group=groups.get(name, {}),
+            perturbation={row.perturbation: row for row in sensitivity.kinds if row.scorer == name},
+            causal_to_surface=sensitivity.ratio(name),
+            consistency=_consistency(consistency, name),
+        )
+        for name, record in runs.scorers.items()
+    }
+    return dict(sorted(found.items(), key=lambda pair: (-(pair[1].overall.accuracy or 0), pair[0])))
 
-    A part of a data set (``--limit``) has the line of the whole. A line of the part would be higher than people earn,
-    since retired sets, on which people disagreed, are not among those scored.
-    """
-    for folder in runs.folders:
-        beside = line_beside(folder / "dataset.parquet")
-        if beside is not None:
-            lines = beside.lines
-            return {
-                "human": lines.overall,
-                "human_groups": {
-                    **{f"{culture}/": line for culture, line in lines.by_culture.items()},
-                    **{f"/{domain}": line for domain, line in lines.by_domain.items()},
-                    **lines.by_culture_and_domain,
-                },
-                "human_whole": beside.fingerprint != runs.records[0].dataset.fingerprint,
-            }
-    return {}
+
+_GROUPINGS = (
+    "by_culture",
+    "by_variety",
+    "by_domain",
+    "by_culture_domain",
+    "by_resource_class",
+    "by_family",
+    "by_script",
+)
+
+
+def _accuracies(parts: Breakdown) -> dict[str, Any]:
+    return {
+        "overall": parts.overall,
+        "macro": parts.by_culture_domain.macro,
+        **{key: _cells(getattr(parts, key)) for key in _GROUPINGS},
+    }
+
+
+def _cells(group: Grouped) -> Cells:
+    keys = [pl.col(key).cast(pl.String).fill_null("none") for key in group.by]
+    rows = group.groups.with_columns(pl.concat_str(keys, separator="/").alias("_key"))
+    return {row["_key"]: Cell(**{n: row[n] for n in Cell.model_fields}) for row in rows.iter_rows(named=True)}
+
+
+def _by_kind(runs: Runs, main: ScoreTable, confidence: float, *, grouped: bool) -> dict[str, Cells]:
+    """Accuracy of each scorer by kind of fact, or by its group; empty where no set says its kind."""
+    said = {item.id: str(item.group if grouped else item.kind) for item in runs.dataset if item.kind is not None}
+    if not said:
+        return {}
+    kind = pl.col("item_id").cast(pl.String).replace_strict(said, default=None, return_dtype=pl.String)
+    known = ScoreTable(main.frame.with_columns(kind=kind).filter(pl.col("kind").is_not_null()))
+    found = bon_accuracy(known, by=("scorer", "kind"), confidence=confidence)
+    return {name: _cells(found.of(name)) for name in runs.scorers}
+
+
+def _consistency(found: Consistency, name: str) -> ConsistencyRow | None:
+    row = found.of(name)
+    return row if row.n or row.k is not None else None
+
+
+def _families(runs: Runs, confidence: float) -> FamilyReport | None:
+    """The rows of all families and of each domain, and where sets say their kind, those of each kind."""
+    found = family_accuracy(runs.scores, runs.dataset, "domain", confidence)
+    if found is None or not any(item.kind for item in runs.dataset if item.family):
+        return found
+    by_kind = family_accuracy(runs.scores, runs.dataset, "kind", confidence)
+    more = () if by_kind is None else tuple(row for row in by_kind.rows if row.group is not None)
+    return found.model_copy(update={"rows": found.rows + more})
+
+
+def _failures(runs: Runs) -> Failures | None:
+    try:
+        return failures(runs.dataset, runs.scores)
+    except CarbError:  # no scorer is better than chance
+        return None
+
+
+MOST_ITEMS = 40
+"""Items that a report names."""
+
+
+def _items(scores: ScoreTable, confidence: float) -> ItemsPart | None:
+    found = item_analysis(scores, confidence)
+    if not found.items:
+        return None
+    steps = [0] * 10
+    for item in found.items:
+        steps[min(9, int(10 * item.difficulty))] += 1
+    telling = [item for item in found.items if item.discrimination is not None]
+    telling.sort(key=lambda item: (item.discrimination or 0.0, item.difficulty, item.item_id))
+    return ItemsPart(
+        scorers=found.scorers,
+        difficulty=tuple(steps),
+        flags=counts(flag for item in found.items for flag in item.flags),
+        rows=tuple(telling[:MOST_ITEMS]),
+    )
 
 
 def _dataset(runs: Runs) -> DatasetPart:
@@ -212,69 +246,11 @@ def _dataset(runs: Runs) -> DatasetPart:
         mirrors=sum(item.family is not None and not is_main(item.culture, item.language) for item in items),
         responses=first.responses,
         chance=chance(items),
-        **_human(runs),
         cultures=counts(item.culture for item in items),
         domains=counts(str(item.domain) for item in items),
+        kinds=counts(str(item.kind) for item in items if item.kind is not None),
         languages=counts(item.language for item in items),
         sources=counts(item.provenance.source for item in items),
         licenses=counts(item.provenance.license for item in items),
         methods=counts(item.provenance.method for item in items),
     )
-
-
-_MOST_ITEMS = 40
-"""Items that a report names; `--json` has all."""
-
-
-def _items(scores: ScoreTable, confidence: float) -> ItemsPart | None:
-    found = item_analysis(scores, confidence)
-    if not found.items:
-        return None
-    steps = [0] * 10
-    for item in found.items:
-        steps[min(9, int(10 * item.difficulty))] += 1
-    rows = [item for item in found.items if {NEGATIVE, ATTRACTIVE} & set(item.flags)]
-    rows.sort(key=lambda item: (-len(item.flags), item.discrimination or 0.0, item.difficulty, item.item_id))
-    return ItemsPart(
-        difficulty=tuple(steps),
-        flags=counts(flag for item in found.items for flag in item.flags),
-        suspects=len(rows),
-        suspicious=tuple(rows[:_MOST_ITEMS]),
-    )
-
-
-_GROUPINGS = (
-    "by_culture",
-    "by_variety",
-    "by_domain",
-    "by_culture_domain",
-    "by_topic",
-    "by_resource_class",
-    "by_family",
-    "by_script",
-)
-
-
-def _accuracies(parts: Breakdown) -> dict[str, Any]:
-    groups: dict[str, Grouped | None] = {key: getattr(parts, key) for key in _GROUPINGS}
-    return {
-        "overall": parts.overall,
-        "macro": parts.by_culture_domain.macro,
-        **{key: {} if group is None else _cells(group) for key, group in groups.items()},
-    }
-
-
-def _cells(group: Grouped) -> Cells:
-    keys = [pl.col(key).cast(pl.String).fill_null("none") for key in group.by]
-    rows = group.groups.with_columns(pl.concat_str(keys, separator="/").alias("_key"))
-    return {row["_key"]: Cell(**{n: row[n] for n in Cell.model_fields}) for row in rows.iter_rows(named=True)}
-
-
-def _robustness(found: Sensitivity, name: str) -> dict[str, Any]:
-    kinds = {row.perturbation: row for row in found.kinds if row.scorer == name}
-    return {"perturbation": kinds, "causal_to_surface": found.ratio(name)}
-
-
-def _consistency(found: Consistency, name: str) -> ConsistencyRow | None:
-    row = found.of(name)
-    return row if row.n or row.k is not None else None

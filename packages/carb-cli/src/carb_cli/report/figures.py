@@ -1,20 +1,22 @@
-"""The charts of a report: which there are, and what goes into each."""
+"""The charts of a report: which there are, and what goes into each. The first is on the page's first screen."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from math import ceil, floor
 from pathlib import Path
 from typing import Any
+
+from markupsafe import Markup
 
 from carb_cli.figures import charts, theme
 from carb_cli.labels import labels
 from carb_cli.report.model import Report
-from carb_cli.report.validity import chart_rows
-from carb_data import cultures
+from carb_cli.report.sections import KINDS
+from carb_cli.report.tables import group_name
 
 Rows = list[dict[str, Any]]
-KINDS = ("CC", "RC", "CL", "RP")
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,24 +29,18 @@ class Figure:
     """One sentence for those who do not see it."""
     chart: Any
 
-    def inline(self) -> str:
-        """As an element of the page."""
-        return theme.to_inline(self.chart, self.says)
-
 
 def figures(report: Report) -> Iterator[Figure]:
     """All charts that the content allows."""
-    yield leaderboard(report)
-    for key, name, title in (("by_culture", "cultures", None), ("by_domain", "domains", None)):
-        yield heat_map(report, key, name, title)
-    if len(report.dataset.domains) > 1:
-        yield small_multiples(report, "by_domain", "domains-intervals")
+    rows, chance = place_rows(report), report.dataset.chance
+    says = f"Place effect and accuracy of {len(report.scorers)} scorers, with intervals; the table has the numbers."
+    yield Figure("place-effect", says, charts.readings(rows, chance=place_chance(report)))
+    for key, name in (("culture", "cultures"), ("domain", "domains")):
+        cells = _group_rows(report, key)
+        says = f"Accuracy of each scorer by {key}; the table beside it has the numbers."
+        yield Figure(name, says, charts.heat_map(cells, chance=chance))
     if any(part.perturbation for part in report.scorers.values()):
-        yield changes(report, "spread", "perturbations")
-        yield changes(report, "relative", "perturbations-relative")
-    yield from consistency(report)
-    if report.validity is not None:
-        yield validity(report)
+        yield changes(report)
 
 
 def save(report: Report, folder: Path) -> list[Path]:
@@ -52,95 +48,63 @@ def save(report: Report, folder: Path) -> list[Path]:
     return [path for figure in figures(report) for path in theme.save(figure.chart, folder / figure.name)]
 
 
-def leaderboard(report: Report) -> Figure:
-    """Accuracy with intervals."""
+def inline(report: Report) -> dict[str, Markup]:
+    """The charts within the page, by the section that each belongs to."""
+    if not any(part.perturbation for part in report.scorers.values()):
+        return {}
+    made = changes(report)
+    return {made.name: Markup(theme.to_inline(made.chart, made.says))}  # noqa: S704 - Vega escapes texts
+
+
+def place_chance(report: Report) -> float | None:
+    """Chance of the row accuracy of families, or without families of accuracy."""
+    if report.families is None:
+        return report.dataset.chance
+    return next((row.chance for row in report.families.rows if row.group is None), None)
+
+
+def place_rows(report: Report) -> Rows:
+    """For each scorer the two numbers of the first chart with their limits: the share of right answers on top under
+    the place (accuracy, without families), and the place effect."""
+    short, rows = labels(report.scorers), []
+    for name, part in report.scorers.items():
+        cell = part.overall
+        share, effect = (cell.accuracy, cell.low, cell.high), (None, None, None)
+        if report.families is not None:
+            found = report.families.of(name)
+            share = (found.row.estimate, found.row.low, found.row.high)
+            effect = (found.place_effect.estimate, found.place_effect.low, found.place_effect.high)
+        rows.append(
+            {"name": short[name], "whole": name, "model": name in report.models, "share": share, "effect": effect}
+        )
+    return rows
+
+
+def reach(report: Report) -> tuple[float, float]:
+    """The ends of the axis of place effects: quarters that leave no limit out, and 0 to a half at least."""
+    limits = [limit for row in place_rows(report) for limit in row["effect"] if limit is not None]
+    return floor(4 * min([-0.25, *limits])) / 4, ceil(4 * max([0.5, *limits])) / 4
+
+
+def changes(report: Report) -> Figure:
+    """How much perturbations move the scores, in units of the scorer's own spread."""
     short = labels(report.scorers)
-    rows = [{"name": short[n], **_cell(part.overall)} for n, part in report.scorers.items()]
-    best = next(iter(report.scorers))
-    says = f"Accuracy of {len(rows)} scorers with intervals; the best is {short[best]}."
-    floor = None if report.floor is None else report.floor.overall.floor.accuracy
-    return Figure("leaderboard", says, charts.leaderboard(rows, chance=report.dataset.chance, floor=floor))
-
-
-def heat_map(report: Report, key: str, name: str, title: str | None) -> Figure:
-    """Accuracy by group as colour."""
-    rows = _group_rows(report, key)
-    says = f"Accuracy of each scorer by {(title or name).rstrip('s')}; the table beside it has the numbers."
-    return Figure(name, says, charts.heat_map(rows, chance=report.dataset.chance, x_title=title))
-
-
-def small_multiples(report: Report, key: str, name: str) -> Figure:
-    """Accuracy with intervals, a panel for each group."""
-    says = "Accuracy of each scorer with intervals, one panel for each domain."
-    return Figure(name, says, charts.small_multiples(_group_rows(report, key), chance=report.dataset.chance, columns=4))
-
-
-def changes(report: Report, measure: str, name: str) -> Figure:
-    """How much perturbations move the scores."""
-    short = labels(report.scorers)
-    rows: Rows = []
-    for scorer, part in report.scorers.items():
-        for kind in KINDS:
-            found = part.perturbation.get(kind)
-            if found is not None and getattr(found, measure) is not None:
-                low, high = getattr(found, f"{measure}_low"), getattr(found, f"{measure}_high")
-                value = getattr(found, measure)
-                rows.append({"name": short[scorer], "kind": kind, "value": value, "low": value if low is None else low,
-                             "high": value if high is None else high})  # fmt: skip
-    title = "relative change" if measure == "relative" else "change in standard deviations"
-    says = f"Mean {title} of scores under the perturbations CC, RC, CL and RP, for each scorer."
-    return Figure(name, says, charts.changes(rows, title=title, percent=measure == "relative"))
-
-
-def consistency(report: Report) -> Iterator[Figure]:
-    """The language × language matrix of each scorer that has one."""
-    short = labels(report.scorers)
-    for number, (name, part) in enumerate(report.scorers.items(), 1):
-        if part.consistency is None or not part.consistency.pairs:
-            continue
-        known = {(p.a, p.b): p.consistency for p in part.consistency.pairs}
-        languages = sorted({language for pair in known for language in pair})
-        rows = [
-            {"a": a, "b": b, "value": 1.0 if a == b else known.get((min(a, b), max(a, b)))}
-            for a in languages
-            for b in languages
-        ]
-        says = f"Cross-lingual consistency of {short[name]} between {len(languages)} languages."
-        yield Figure(f"consistency-{number:02}", says, charts.matrix(rows, title="consistency"))
-
-
-def validity(report: Report) -> Figure:
-    """Benchmark against downstream."""
-    found = report.validity
-    assert found is not None
-    rows, band = chart_rows(found.points, report.confidence)
-    says = f"Downstream results of {found.n} reward models against their benchmark scores, with the fitted line."
-    return Figure("validity", says, charts.regression(rows, band, x_title="benchmark", y_title="downstream"))
-
-
-def group_names(report: Report, key: str) -> list[str]:
-    """The groups in the order in which they are shown: cultures and domains by name, others as their kind has it."""
-    groups = list(dict.fromkeys(group for part in report.scorers.values() for group in getattr(part, key)))
-    return sorted(groups, reverse=key == "by_resource_class")
-
-
-def group_label(key: str, group: str) -> str:
-    """A group as people call it."""
-    if key == "by_variety":
-        group = group.rpartition("/")[2]
-    return cultures[group].name if key in ("by_culture", "by_variety") and group in cultures else group
+    rows = [
+        {"name": short[name], "kind": kind, "value": found.spread, "low": found.spread_low, "high": found.spread_high}
+        for name, part in report.scorers.items()
+        for kind in KINDS
+        if (found := part.perturbation.get(kind)) is not None and found.spread is not None
+    ]
+    says = "Mean change of scores under the perturbations CC, RC, CL and RP, for each scorer, in its own spread."
+    return Figure("perturbations", says, charts.changes(rows, title="change in standard deviations of the scorer"))
 
 
 def _group_rows(report: Report, key: str) -> Rows:
-    short = labels(report.scorers)
-    groups = group_names(report, key)
+    short, field = labels(report.scorers), f"by_{key}"
+    groups = sorted({group for part in report.scorers.values() for group in getattr(part, field)})
     return [
-        {"name": short[name], "group": group_label(key, group), **_cell(getattr(part, key)[group])}
+        {"name": short[name], "group": group_name(key, group), "accuracy": getattr(part, field)[group].accuracy}
         for name, part in report.scorers.items()
         for group in groups
-        if group in getattr(part, key)
+        if group in getattr(part, field)
     ]
-
-
-def _cell(cell: Any) -> dict[str, float | None]:
-    return {"accuracy": cell.accuracy, "low": cell.low, "high": cell.high}

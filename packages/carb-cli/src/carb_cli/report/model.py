@@ -1,4 +1,4 @@
-"""The content of a report, as ``report.json`` has it."""
+"""The content of a report, as ``report.json`` has it. Data alone: what shows it imports it, never the other way."""
 
 from __future__ import annotations
 
@@ -10,10 +10,9 @@ from pydantic import Field
 from carb_cli.output import Output, OutputPart
 from carb_metrics import (
     Cell,
-    Correlation,
     Estimate,
+    Failures,
     FamilyReport,
-    FamilyRow,
     HumanLine,
     ItemRow,
     JudgeBias,
@@ -40,15 +39,11 @@ class DatasetPart(OutputPart):
     responses: int
     chance: float | None
     """Accuracy of a random pick without ties: the mean of 1/N."""
-    human: HumanLine | None = None
-    """How often native speakers pick the key, where `carb review apply` made this data set; else null."""
-    human_groups: dict[str, HumanLine] = Field(default_factory=dict)
-    """The same for a culture (``thai/``), a domain (``/values``), or both (``thai/values``)."""
-    human_whole: bool = False
-    """True where these runs scored a part of the reviewed data set: the lines are of all its sets."""
     cultures: dict[str, int]
     """Sets of each culture, as the sets name it."""
     domains: dict[str, int]
+    kinds: dict[str, int]
+    """Sets of each kind of fact; empty where no set says its kind."""
     languages: dict[str, int]
     sources: dict[str, int]
     licenses: dict[str, int]
@@ -63,7 +58,7 @@ class ScorerPart(OutputPart):
     usage: Usage
     cost: float | None
     overall: Cell
-    """Every set weighs the same: the headline."""
+    """Over the main sets, each with the same weight: the headline."""
     macro: Cell
     """Every culture × domain weighs the same."""
     shared: Cell
@@ -73,10 +68,13 @@ class ScorerPart(OutputPart):
     by_variety: Cells
     by_domain: Cells
     by_culture_domain: Cells
-    by_topic: Cells
     by_resource_class: Cells
     by_family: Cells
     by_script: Cells
+    by_kind: Cells
+    """By kind of fact; empty where no set says its kind."""
+    by_kind_group: Cells
+    """``culture`` (the headline where sets say their kind) and ``knowledge`` of words, laws and dates."""
     perturbation: dict[str, KindRow]
     """Results by perturbation (CC, RC, CL, RP), for those that the data set has."""
     causal_to_surface: Estimate
@@ -86,32 +84,53 @@ class ScorerPart(OutputPart):
 
 
 class ItemsPart(OutputPart):
-    """What the items do: null where fewer than two scorers judged them."""
+    """What the items do over all scorers."""
 
+    scorers: int
     difficulty: tuple[int, ...]
     """Items by the share of scorers that win them, in ten steps from 0 to 1; the first step is the hardest."""
     flags: dict[str, int]
     """How many items have each flag."""
-    suspects: int
-    """Items that good scorers lose and bad ones win, or whose wrong answer good scorers prefer."""
-    suspicious: tuple[ItemRow, ...]
-    """The worst of these sets, at most 40, the worst first."""
+    rows: tuple[ItemRow, ...]
+    """The items to read first, at most 40: the lowest discrimination first."""
 
 
-class Behaviour(OutputPart):
-    """How scorers behave apart from being right, on the sets that count for a culture."""
+class JudgesPart(OutputPart):
+    """How scorers behave apart from being right, on the main sets."""
 
     bias: JudgeBias
     calibration: tuple[MarginRow, ...]
-    """What the lead of the first answer says of being right, over all sets and by culture, with risk and coverage."""
+    """What the margin of the first answer over the second says of being right: over all sets, and by root culture."""
 
 
-class Downstream(Correlation):
-    """How well benchmark scores predict downstream results."""
+class AgreementRow(OutputPart):
+    """A scorer's picks beside those of people, on the sets that people answered."""
 
-    file: str
-    points: dict[str, tuple[float, float]]
-    """Benchmark and downstream result by scorer."""
+    scorer: str
+    sets: int
+    """Sets that the scorer and a majority of people decided."""
+    percent: Estimate
+    """Share of these sets in which both pick the same answer."""
+    ac1: Estimate
+    """The same beyond chance (Gwet)."""
+
+
+class PeoplePart(OutputPart):
+    """What native speakers said of the key. Without a review everything is empty."""
+
+    line: HumanLine | None = None
+    """How often they pick the key, where `carb review apply` made this data set."""
+    groups: dict[str, HumanLine] = Field(default_factory=dict)
+    """The same for a culture (``thai/``), a domain (``/values``), or both (``thai/values``)."""
+    cultures: int = 0
+    """Cultures with an answer."""
+    whole: bool = False
+    """True where these runs scored a part of the reviewed data set: the lines are of all its sets."""
+    agreement: Estimate = Field(default_factory=Estimate)
+    """People with each other: Krippendorff's α of their picks."""
+    percent: Estimate = Field(default_factory=Estimate)
+    """People with each other: share of pairs of picks that are the same."""
+    scorers: tuple[AgreementRow, ...] = ()
 
 
 class RunPart(OutputPart):
@@ -127,28 +146,6 @@ class RunPart(OutputPart):
     machine: Machine
 
 
-class ReferencePart(OutputPart):
-    """A result that comes with this program, computed on the sets that it shares with these runs."""
-
-    name: str
-    spec: ScorerSpec
-    created: datetime
-    command: tuple[str, ...]
-    data: tuple[str, ...]
-    """What its run scored; these sets may be a part of that."""
-    sets: int
-    """Sets that it shares with these runs, mirrors included."""
-    accuracy: Cell
-    """Accuracy over those of these sets that are not mirrors."""
-    shared: Cell
-    by_domain: dict[str, Cell]
-    """Accuracy in each domain."""
-    families: FamilyRow | None
-    """The same over their mirrored families; null where there are none."""
-    yours: Cell | None
-    """The best model of these runs on the same sets; null where they are all sets of these runs."""
-
-
 class Report(Output):
     """The content of ``report.json``."""
 
@@ -159,18 +156,24 @@ class Report(Output):
     dataset: DatasetPart
     scorers: dict[str, ScorerPart]
     """Scorers by name, the best first."""
+    families: FamilyReport | None
+    """Mirrored families read by row, by column, whole (place effect) and matched: over all of them, by domain and by
+    kind of fact; null where the data set has none."""
     pairs: tuple[PairRow, ...]
     floor: SurfaceFloor | None
     """How far the surface alone gets, over all sets and in each culture, and the test of each scorer against it."""
-    families: FamilyReport | None
-    """Accuracy over mirrored families, over all of them and by domain; null where the data set has none."""
+    failures: Failures | None
+    """What all good scorers miss, and whose answer they take; null where no scorer is good."""
     items: ItemsPart | None
     """What each item does; null with a single scorer."""
-    behaviour: Behaviour
-    validity: Downstream | None
+    judges: JudgesPart
+    people: PeoplePart
     runs: tuple[RunPart, ...]
-    references: tuple[ReferencePart, ...] = ()
-    """Results that come with this program; those on the most sets first."""
+
+    @property
+    def models(self) -> list[str]:
+        """The scorers that are no baselines; all of them where there is no model."""
+        return [name for name, part in self.scorers.items() if part.spec.kind != "baseline"] or list(self.scorers)
 
     def plain(self) -> dict[str, Any]:
         """The report in the form of ``report.json``."""

@@ -12,18 +12,21 @@ import gzip
 import hashlib
 import json
 import zlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import polars as pl
 
 from carb_cli.labels import labels
+from carb_cli.report.content import Runs
 from carb_cli.report.model import Report
-from carb_data import BonSet, Dataset, ScoreTable, is_main
+from carb_cli.report.shown import JudgeTexts
+from carb_data import BonSet, Response, ScoreTable, is_main
 from carb_data import cultures as registry
 from carb_metrics import Cell
 from carb_metrics.outcomes import set_outcomes
+from carb_scorers.blind import blind
 
 TEXT_BUDGET = 2_200_000
 """Bytes of the page that texts and rationales may take."""
@@ -39,7 +42,7 @@ ABSENT = "  "
 
 @dataclass(frozen=True, slots=True)
 class Payload:
-    """The data of a page, and what was left out of it."""
+    """The data of a page, and how much of the sets is in it."""
 
     encoded: str
     """Base64 of gzipped JSON."""
@@ -48,56 +51,76 @@ class Payload:
     """Sets that at least one scorer does not win."""
     embedded: int
     """Sets that have their texts here."""
-    cut: int
-    """Texts that were cut to ``LONGEST_TEXT`` characters."""
-    wins: tuple[tuple[int, ...], ...]
-    """Counts for each scorer and each other one: sets that the first wins and the second does not, mirrors left out."""
 
 
 def payload(
-    report: Report,
-    dataset: Dataset,
-    scores: ScoreTable,
-    rationales: Mapping[str, Mapping[str, str]],
-    *,
-    budget: int = TEXT_BUDGET,
+    report: Report, runs: Runs, written: Mapping[str, JudgeTexts] | None = None, *, budget: int = TEXT_BUDGET
 ) -> Payload:
     """Collect the data of a page.
 
     Args:
-        report: The content of the page.
-        dataset: The sets of the data set.
-        scores: the scores of all scorers.
-        rationales: The texts that judges wrote, by scorer and set id.
+        report: the content of the page.
+        runs: the runs that the report was made from.
+        written: what judges wrote, by scorer.
         budget: bytes of the page for texts.
     """
-    names = list(report.scorers)
-    items = list(dataset)
-    outcomes = _outcomes(scores, names, items)
-    order = _order(outcomes, [report.scorers[name].spec.kind != "baseline" for name in names], items)
-    failures = sum(any(letters[place] != WON for letters in outcomes) for place in range(len(items)))
+    names, items, told = list(report.scorers), list(runs.dataset), written or {}
+    outcomes = _outcomes(runs.scores, names, items)
+    order = _order(outcomes, [name in report.models for name in names], items)
     room = _Room(budget)
-    texts = room.taken((place, _entry(items[place])) for place in order)
-    written = room.taken(
+    seeds = {scorer.spec.name: record.seed for record in runs.records for scorer in record.scorers}
+    kept = list(dict.fromkeys(seeds.values()))
+    texts = room.taken((place, _entry(items[place], kept)) for place in order)
+    spoken: dict[int, dict[str, str]] = {}
+    for place, one in room.taken(
         (place, {str(n): text[:LONGEST_RATIONALE]})
         for place in order[: len(texts)]
         for n, name in enumerate(names)
-        if (text := rationales.get(name, {}).get(items[place].id))
-    )
-    spoken: dict[int, dict[str, str]] = {}
-    for place, one in written:
+        if name in told and (text := told[name].texts.get(items[place].id))
+    ):
         spoken.setdefault(place, {}).update(one)
-    short = labels(names)
-    roots = [registry.root(i.culture).id if i.culture in registry else i.culture for i in items]
-    cultures, domains = sorted({*roots, *(i.culture for i in items)}), sorted({str(i.domain) for i in items})
+    scale, digits = _scores(runs.scores, names, items)
+    data = {
+        "scorers": _named(report, told, [kept.index(seeds[name]) for name in names]),
+        "cells": _cells(report),
+        **_places(items),
+        "outcomes": outcomes,
+        "digits": DIGITS,
+        "scales": scale,
+        "scores": digits,
+        "texts": {"at": [place for place, _ in texts], "keys": TEXTS, "rows": [list(one.values()) for _, one in texts]},
+        "rationales": spoken,
+    }
+    packed = gzip.compress(
+        json.dumps(data, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace"), 9, mtime=0
+    )
+    failures = sum(any(letters[place] != WON for letters in outcomes) for place in range(len(items)))
+    return Payload(base64.b64encode(packed).decode("ascii"), len(items), failures, len(texts))
+
+
+def _named(report: Report, told: Mapping[str, JudgeTexts], seeds: Sequence[int]) -> list[dict[str, Any]]:
+    """Of each scorer its names, its kind, which order of candidates it was given, and how often it was asked."""
+    short = labels(report.scorers)
+    return [
+        {
+            "name": name,
+            "label": short[name],
+            "kind": part.spec.kind,
+            "order": seed,
+            "asked": told[name].asked if name in told else (),
+        }
+        for (name, part), seed in zip(report.scorers.items(), seeds, strict=True)
+    ]
+
+
+def _places(items: Sequence[BonSet]) -> dict[str, Any]:
+    """Of every set what filters and families need; cultures and domains are numbers in lists."""
+    roots = [registry.root(item.culture).id if item.culture in registry else item.culture for item in items]
+    cultures = sorted({*roots, *(item.culture for item in items)})
+    domains = sorted({str(item.domain) for item in items})
     families = {family: n for n, family in enumerate(dict.fromkeys(item.family for item in items if item.family))}
     mirrors = "".join(str(int(bool(i.family) and not is_main(i.culture, i.language))) for i in items)
-    scale, digits = _scores(scores, names, items)
-    data = {
-        "scorers": [{"name": n, "label": short[n], "kind": report.scorers[n].spec.kind} for n in names],
-        "cells": _cells(report),
-        "floors": _floors(report),
-        "humans": _humans(report),
+    return {
         "cultures": cultures,
         "domains": domains,
         "ids": [item.id for item in items],
@@ -106,22 +129,8 @@ def payload(
         "domain": [domains.index(str(item.domain)) for item in items],
         "family": [families.get(item.family or "", -1) for item in items] if families else [],
         "mirrors": mirrors if "1" in mirrors else "",
-        "outcomes": outcomes,
-        "digits": DIGITS,
-        "scales": scale,
         "sizes": [len(item.responses) for item in items],
-        "scores": digits,
-        "texts": {"at": [place for place, _ in texts]} | {key: [entry[key] for _, entry in texts] for key in _KEYS},
-        "rationales": spoken,
-        "consistency": [_consistency(report, name) for name in names],
     }
-    packed = gzip.compress(
-        json.dumps(data, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace"), 9, mtime=0
-    )
-    cut = sum(len(text) < length for _, entry in texts for text, length in _lengths(entry))
-    main = [place for place, mirror in enumerate(mirrors) if mirror == "0"]
-    wins = tuple(tuple(sum(a[p] == WON != b[p] for p in main) for b in outcomes) for a in outcomes)
-    return Payload(base64.b64encode(packed).decode("ascii"), len(items), failures, len(texts), cut, wins)
 
 
 class _Room:
@@ -143,56 +152,28 @@ class _Room:
         return kept
 
 
-_KEYS = ("topic", "language", "prompt", "answers", "source")
+TEXTS = ("topic", "language", "prompt", "answers", "source", "gloss", "orders")
+"""What is in a row of texts; the texts of a set stand together, since they are alike and so pack well."""
 
 
 def _cells(report: Report) -> dict[str, list[list[float | int | None]]]:
-    """Cells of every scorer for every choice of culture and domain; the key is ``culture/domain``, either empty."""
-    found: dict[str, list[list[float | int | None]]] = {"/": []}
+    """Cells of every scorer for every choice of culture and domain that has main sets; the key is ``culture/domain``,
+    either empty."""
     parts = list(report.scorers.values())
-    keys = {"by_culture": "{}/", "by_domain": "/{}", "by_culture_domain": "{}"}
-    found["/"] = [_cell(part.overall) for part in parts]
-    for grouping, form in keys.items():
+    found = {"/": [_cell(part.overall) for part in parts]}
+    forms = {"by_culture": "{}/", "by_domain": "/{}", "by_culture_domain": "{}", "by_variety": "{}/"}
+    for grouping, form in forms.items():
         for key in dict.fromkeys(key for part in parts for key in getattr(part, grouping)):
-            found[form.format(key)] = [_cell(getattr(part, grouping).get(key, Cell())) for part in parts]
-    for key in dict.fromkeys(key for part in parts for key in part.by_variety):
-        root, _, variety = key.partition("/")
-        if variety != root:
-            found[f"{variety}/"] = [_cell(part.by_variety.get(key, Cell())) for part in parts]
+            name = key.rpartition("/")[2] if grouping == "by_variety" else key
+            cells = [getattr(part, grouping).get(key, Cell()) for part in parts]
+            if any(cell.n for cell in cells):
+                found.setdefault(form.format(name), [_cell(cell) for cell in cells])
     return found
-
-
-def _floors(report: Report) -> dict[str, list[float | str | None]]:
-    """The surface floor of every choice of culture and domain, by the keys of ``_cells``: share, limits, predictor."""
-    return {
-        f"{row.group.get('culture', '')}/{row.group.get('domain', '')}": [
-            row.floor.accuracy,
-            row.floor.low,
-            row.floor.high,
-            row.predictor,
-        ]
-        for row in (() if report.floor is None else report.floor.rows)
-    }
-
-
-def _humans(report: Report) -> dict[str, list[float | None]]:
-    """The human line and its limits of all sets, under ``/``, and of each choice that people reviewed."""
-    whole = {} if report.dataset.human is None else {"/": report.dataset.human}
-    return {key: [line.share, line.low, line.high] for key, line in (whole | report.dataset.human_groups).items()}
 
 
 def _cell(cell: Cell) -> list[float | int | None]:
     shares = [None if v is None else round(v, 5) for v in (cell.accuracy, cell.low, cell.high)]
     return [*shares, cell.n, cell.ties, cell.errors]
-
-
-def _consistency(report: Report, name: str) -> list[list[Any]]:
-    part = report.scorers[name].consistency
-    return (
-        []
-        if part is None
-        else [[p.a, p.b, None if p.consistency is None else round(p.consistency, 4), p.n] for p in part.pairs]
-    )
 
 
 def _outcomes(scores: ScoreTable, names: Sequence[str], items: Sequence[BonSet]) -> list[str]:
@@ -264,24 +245,37 @@ def _scores(
     return scales, found
 
 
-def _entry(item: BonSet) -> dict[str, Any]:
-    """The texts of one set, ``chosen`` first."""
+def _entry(item: BonSet, seeds: Sequence[int]) -> dict[str, Any]:
+    """The texts of one set, ``chosen`` first, and for each seed the order in which scorers got its answers."""
     answers = (item.chosen, *item.rejected)
+    ids = [answer.id for answer in answers]
+    turns = [("", item.prompt)] if isinstance(item.prompt, str) else [(turn.role, turn.content) for turn in item.prompt]
+    source = item.provenance
     return {
-        "topic": item.topic or "",
+        "topic": " · ".join(str(part) for part in (item.topic, item.kind) if part),
         "language": item.language,
-        "source": f"{item.provenance.source}, {item.provenance.license}",
-        "prompt": _text(item.prompt_text),
-        "answers": [[*_text(a.text), a.language, a.culture or "", a.generator or ""] for a in answers],
+        "prompt": [[*_text(text), role] for role, text in turns],
+        "answers": [[*_text(a.text), a.language, a.culture or "", a.generator or "", _cited(a)] for a in answers],
+        "source": f"{source.source}, {source.license}",
+        "gloss": (source.notes or "")[:LONGEST_TEXT],
+        "orders": [[ids.index(key) for key in _given(item, seed)] for seed in seeds],
     }
+
+
+def _given(item: BonSet, seed: int) -> Iterable[str]:
+    """Ids of the answers in the order in which they went into a request."""
+    return next(blind(item, seed=seed, comparative=True)).recorded.values()
+
+
+def _cited(answer: Response) -> str:
+    """The fact that an answer follows and the page that states it."""
+    cited = answer.source
+    if cited is None:
+        return ""
+    read = None if cited.accessed is None else f"read {cited.accessed}"
+    return " · ".join(part for part in (cited.fact, cited.title, cited.url, read, cited.note) if part)
 
 
 def _text(text: str) -> list[Any]:
     """The text as far as it is kept, and its whole length."""
     return [text[:LONGEST_TEXT], len(text)]
-
-
-def _lengths(entry: Mapping[str, Any]) -> Iterator[tuple[str, int]]:
-    yield entry["prompt"][0], entry["prompt"][1]
-    for answer in entry["answers"]:
-        yield answer[0], answer[1]

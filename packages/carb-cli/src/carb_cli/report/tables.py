@@ -1,143 +1,128 @@
-"""The leaderboard as Markdown, as LaTeX, and as evaluation results of Hugging Face model cards."""
+"""Tables as data: what the page, the terminal, Markdown and LaTeX show of one section of a report."""
 
 from __future__ import annotations
 
-import json
-from typing import Any
+from dataclasses import dataclass, field
+from urllib.parse import urlencode
 
-from carb_cli.display import interval, percent, safe
+from carb_cli import display
+from carb_cli.display import interval, number, p_value, percent, safe
 from carb_cli.labels import labels
-from carb_cli.report.model import DatasetPart, Report, ScorerPart
-from carb_metrics.showing import latex_escape, markdown_escape
+from carb_cli.report.model import Report
+from carb_data import cultures
+from carb_metrics import Cell, Estimate
 
 
-def human(data: DatasetPart) -> str:
-    """The human line behind the chance level; nothing where the data set was not reviewed."""
-    line = data.human
-    if line is None:
-        return ""
-    of_all = " on the whole reviewed data set" if data.human_whole else ""
-    return f", human line {percent(line.share)}% [{interval(line.low, line.high)}]{of_all}"
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """One cell."""
+
+    text: str
+    value: float | None = None
+    """What a column is sorted by; null sorts last."""
+    small: tuple[str, ...] = ()
+    """Lines below, such as the interval."""
+    heat: str = ""
+    """Class of its colour (``heat.py``)."""
+    link: str = ""
+    """Address within the page."""
+    whole: str = ""
+    """The whole name, where ``text`` is a short one."""
+
+    @property
+    def line(self) -> str:
+        """The cell on one line."""
+        return f"{self.text} [{'; '.join(self.small)}]" if self.small and self.text else self.text
 
 
-def markdown_table(report: Report) -> str:
-    """Scorers by overall accuracy with interval, and by domain."""
-    short = labels(report.scorers)
-    domains = list(report.dataset.domains)
-    level = f"{100 * report.confidence:.4g}%"
-    data = report.dataset
-    head = (
-        f"{_md(', '.join(data.names))}: {data.sets:,} sets, chance {percent(data.chance)}%{human(data)}. Accuracy in "
-        f"percent with its {level} interval. Fingerprint `{data.fingerprint[:16]}`."
-    )
-    lines = [
-        head,
-        "",
-        "| rank | scorer | accuracy | " + " | ".join(domains) + " | ties | errors |",
-        "|---|---|---|" + "---|" * len(domains) + "---|---|",
-    ]
-    for name, part in report.scorers.items():
-        cells = [percent(part.by_domain[d].accuracy) if d in part.by_domain else "–" for d in domains]
-        row = [
-            part.rank.text,
-            _md(short[name]),
-            _accuracy(part),
-            *cells,
-            str(part.overall.ties),
-            str(part.overall.errors),
-        ]
-        lines.append("| " + " | ".join(row) + " |")
-    return "\n".join(lines) + "\n"
+@dataclass(frozen=True, slots=True)
+class Table:
+    """A table whose first column names the row."""
+
+    title: str
+    columns: tuple[str, ...]
+    """A title that begins with ``<`` is of a column of words, aligned to the left; the first always is."""
+    rows: list[tuple[Shown, ...]] = field(default_factory=list)
+    note: str = ""
+
+    def left(self, place: int) -> bool:
+        """Whether a column is aligned to the left."""
+        return place == 0 or self.columns[place].startswith("<")
+
+    @property
+    def heads(self) -> list[str]:
+        """The titles as they are shown."""
+        return [column.removeprefix("<") for column in self.columns]
+
+    def show(self) -> None:
+        """Print it on the terminal."""
+        right = [head for place, head in enumerate(self.heads) if not self.left(place)]
+        display.table(self.title, self.heads, [[cell.line for cell in row] for row in self.rows], right)
+        if self.note:
+            display.sentences(self.note)
 
 
-def latex_table(report: Report) -> str:
-    """A ``tabular`` for booktabs: scorers by domain and overall with interval."""
-    short = labels(report.scorers)
-    domains = list(report.dataset.domains)
-    level = f"{100 * report.confidence:.4g}"
-    rows = []
-    for name, part in report.scorers.items():
-        cells = [percent(part.by_domain[d].accuracy) if d in part.by_domain else "--" for d in domains]
-        cell = part.overall
-        interval = "" if cell.low is None else f" {{\\scriptsize [{percent(cell.low)}, {percent(cell.high)}]}}"
-        rows.append(
-            " & ".join([_tex(short[name]), *cells, percent(cell.accuracy).replace("–", "--") + interval]) + r" \\"
-        )
-    names = _tex(", ".join(report.dataset.names))
-    return "\n".join(
-        [
-            f"% {names}: {report.dataset.sets} sets, fingerprint {report.dataset.fingerprint[:16]}; needs booktabs",
-            r"\begin{tabular}{l" + "r" * len(domains) + "l}",
-            r"\toprule",
-            " & ".join(["Scorer", *map(_tex, domains), f"Accuracy [{level}\\%]"]) + r" \\",
-            r"\midrule",
-            *rows,
-            r"\bottomrule",
-            r"\end{tabular}",
-            "",
-        ]
-    )
+@dataclass(frozen=True, slots=True)
+class Section:
+    """One section; ``name`` is its word after ``--only`` and its anchor."""
+
+    name: str
+    title: str
+    finding: str
+    tables: tuple[Table, ...]
+
+    def show(self) -> None:
+        """Print it on the terminal."""
+        display.say(self.title)
+        display.sentences(self.finding)
+        for table in self.tables:
+            table.show()
 
 
-def model_card(report: Report) -> str:
-    """A ``model-index`` for each scorer that is a model, for the YAML header of its Hugging Face model card.
-
-    The form is that of https://github.com/huggingface/hub-docs/blob/main/modelcard.md; strings are JSON strings,
-    which YAML reads as they are.
-    """
-    parts = {name: part for name, part in report.scorers.items() if part.spec.kind != "baseline"}
-    if not parts:
-        return "# No scorer of this report is a model: surface baselines have no card.\n"
-    return "".join(_card(name, part, report) for name, part in parts.items())
+def word(text: str, *, whole: str = "", link: str = "") -> Shown:
+    """A text."""
+    return Shown(text, whole=whole, link=link)
 
 
-def _card(name: str, part: ScorerPart, report: Report) -> str:
-    data = report.dataset
-    metrics = [("Best-of-N accuracy", part.overall), *((f"accuracy, {d}", cell) for d, cell in part.by_domain.items())]
-    lines = [
-        f"# {safe(name)}",
-        "model-index:",
-        f"- name: {_yaml(labels([part.spec.model or name])[part.spec.model or name])}",
-        "  results:",
-        "  - task:",
-        "      type: text-classification",
-        '      name: "reward modelling, cultural Best-of-N"',
-        "    dataset:",
-        f"      name: {_yaml(', '.join(data.names))}",
-        f"      type: {_yaml(data.names[0] if data.names else 'carb')}",
-        f"      revision: {_yaml(data.fingerprint)}",
-        "    metrics:",
-    ]
-    for label, cell in metrics:
-        if cell.accuracy is None or cell.low is None or cell.high is None:
-            continue
-        lines += [
-            "    - type: accuracy",
-            f"      name: {_yaml(label)}",
-            f"      value: {round(100 * cell.accuracy, 2)}",
-            "      args:",
-            f"        interval: [{round(100 * cell.low, 2)}, {round(100 * cell.high, 2)}]",
-            f"        confidence: {report.confidence}",
-            f"        sets: {cell.n}",
-            f"        ties: {cell.ties}",
-            f"        errors: {cell.errors}",
-            f"        scorer: {_yaml(name)}",
-        ]
-    return "\n".join(lines) + "\n"
+def count(value: int | None, *small: str) -> Shown:
+    """A number of things."""
+    return Shown("–" if value is None else f"{value:,}", value, small)
 
 
-def _accuracy(part: ScorerPart) -> str:
-    cell = part.overall
-    return percent(cell.accuracy) + ("" if cell.low is None else f" [{percent(cell.low)}, {percent(cell.high)}]")
+def figure(value: float | None, digits: int = 2) -> Shown:
+    """A number."""
+    return Shown(number(value, digits), value)
 
 
-def _md(text: str) -> str:
-    return markdown_escape(safe(text))
+def share(found: Estimate | Cell, *small: str, heat: str = "") -> Shown:
+    """A share in percent, with its interval below."""
+    value = found.accuracy if isinstance(found, Cell) else found.estimate
+    limits = (interval(found.low, found.high),) if found.low is not None else ()
+    return Shown(percent(value), value, (*limits, *small), heat)
 
 
-def _tex(text: str) -> str:
-    return latex_escape(safe(text))
+def estimate(found: Estimate, digits: int = 2, heat: str = "") -> Shown:
+    """A number with its interval below."""
+    limits = (f"{number(found.low, digits)} to {number(found.high, digits)}",) if found.low is not None else ()
+    return Shown(number(found.estimate, digits), found.estimate, limits, heat)
 
 
-def _yaml(text: str) -> Any:
-    return json.dumps(safe(text), ensure_ascii=False)
+def probability(value: float | None) -> Shown:
+    """A p value."""
+    return Shown(p_value(value), value)
+
+
+def scorer_cell(report: Report, name: str) -> Shown:
+    """The short name of a scorer."""
+    return word(safe(labels(report.scorers)[name]), whole=name)
+
+
+def group_name(column: str, group: str) -> str:
+    """A group as people call it."""
+    return cultures[group].name if column in ("culture", "variety") and group in cultures else group
+
+
+def link(report: Report, **choices: str) -> str:
+    """An address within the page that shows these choices, as ``web/address.js`` reads it."""
+    main = {"sets": "main"} if report.dataset.mirrors and "whose" in choices else {}
+    return "#" + urlencode(choices | main, errors="replace")

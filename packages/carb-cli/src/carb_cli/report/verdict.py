@@ -1,61 +1,107 @@
-"""What a report found, in two sentences."""
+"""What a report found, in sentences that survive being quoted. A line of its own holds the headline."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
-from carb_cli.display import number, percent, safe
+from carb_cli.display import interval, number, percent, safe
 from carb_cli.labels import labels
 from carb_cli.report.model import Report
+from carb_metrics import Estimate, FamilyRow
+
+POWER = (1.959964 + 0.841621) / 1.959964
+"""Half a 95% interval times this is what is found four times in five."""
 
 
 def verdict(report: Report) -> str:
-    """What was found, in sentences that survive being quoted: first whether the place decides, where families tell."""
-    models = [name for name, part in report.scorers.items() if part.spec.kind != "baseline"]
-    judged = models or list(report.scorers)
-    said = [_of_families(report, judged), _of_sets(report, judged, "model" if models else "scorer")]
-    return " ".join(sentence for sentence in said if sentence) or "No set could be judged."
+    """First whether the place decides, where families tell; then accuracy against chance and the surface; failures."""
+    said = (_of_families(report), _of_sets(report), _of_people(report), _of_failures(report))
+    return "\n".join(sentence for sentence in said if sentence) or "No set could be judged."
 
 
-def _of_families(report: Report, models: Sequence[str]) -> str:
-    """What the best model does when nothing but the place changes."""
-    rows = [] if report.families is None else [report.families.of(name) for name in models]
-    rows = [row for row in rows if row.row.estimate is not None]
+def _of_families(report: Report) -> str:
+    """The largest place effect of a model, and how often the right answer is on top under the place."""
+    rows = [] if report.families is None else [report.families.of(name) for name in report.models]
+    rows = [row for row in rows if row.place_effect.estimate is not None]
     if not rows:
         return ""
-    best = max(rows, key=lambda row: row.row.estimate or 0.0)
-    name, found, effect = safe(labels(report.scorers)[best.scorer]), best.row, best.place_effect
-    limits = f"[{percent(found.low)} – {percent(found.high)}]"
-    settled = found.p is not None and found.p < 1 - report.confidence
-    ones = "one is" if best.incomplete == 1 else "ones are"
-    left_out = f" ({best.incomplete:,} incomplete {ones} left out)" if best.incomplete else ""
-    clear = "clearly more than" if (found.estimate or 0.0) > (best.chance or 0.0) else "clearly less than"
+    best = max(rows, key=lambda row: row.place_effect.estimate or 0.0)
+    name, found = safe(labels(report.scorers)[best.scorer]), best.place_effect
+    size = f"{number(found.estimate)} [{number(found.low)}, {number(found.high)}]"
+    row = (
+        f"the right answer is on top in {percent(best.row.estimate)}% [{interval(best.row.low, best.row.high)}] of the "
+        f"sets of {_families(best)}, by chance in {percent(best.chance)}%."
+    )
+    if settled(found, report.confidence):
+        how = "reads the place" if (found.estimate or 0.0) > 0 else "reads the place the wrong way round"
+        return f"{name} {how}: its place effect is {size}, and {row}"
+    nobody = name if len(rows) == 1 else f"No {'model' if _has_models(report) else 'scorer'}"
+    whose = "its place effect is" if len(rows) == 1 else f"the largest place effect, of {name}, is"
+    shown = f"{nobody} is {'not ' * (len(rows) == 1)}shown to read the place"
+    return f"{shown}: {whose} {size}{_power(found)}, and {row}"
+
+
+def _has_models(report: Report) -> bool:
+    return any(part.spec.kind != "baseline" for part in report.scorers.values())
+
+
+def _families(row: FamilyRow) -> str:
+    left_out = f" ({row.incomplete:,} incomplete left out)" if row.incomplete else ""
+    return f"{row.families:,} {'family' if row.families == 1 else 'families'}{left_out}"
+
+
+def _power(found: Estimate) -> str:
+    """What the size could have shown."""
+    if found.low is None or found.high is None or found.high <= found.low:
+        return ""
+    return f" where {number(POWER * (found.high - found.low) / 2)} would show"
+
+
+def settled(found: Estimate, confidence: float) -> bool:
+    """Whether the estimate differs from what a scorer earns that does not read the question."""
+    return found.p is not None and found.p < 1 - confidence
+
+
+def _of_sets(report: Report) -> str:
+    """How far the best model gets, and how many get further than chance and the surface."""
+    chance = report.dataset.chance
+    known = {name: cell for name in report.models if (cell := report.scorers[name].overall).low is not None}
+    if chance is None or not known:
+        return ""
+    best = max(known, key=lambda name: known[name].accuracy or 0.0)
+    cell, name = known[best], safe(labels(report.scorers)[best])
+    sets = f"{cell.n:,} main sets" if report.dataset.mirrors else f"{cell.n:,} sets"
+    said = f"On {sets} {name} is right in {percent(cell.accuracy)}% [{interval(cell.low, cell.high)}]"
+    said += f"{', the most' if len(known) > 1 else ''}; chance is {percent(chance)}%"
+    if report.floor is None:
+        return f"{said}."
+    floor = f"{percent(report.floor.overall.floor.accuracy)}%"
+    tests = [test for name in known if (test := report.floor.test(name)) is not None]
+    if not tests:
+        return f"{said}. Baselines read nothing but the surface, which reaches {floor} here."
+    above = sum(test.above for test in tests)
+    return f"{said}, and the surface alone reaches {floor}: {above} of {len(tests)} clearly above it."
+
+
+def _of_people(report: Report) -> str:
+    """How often people pick the key, where enough of them were asked."""
+    line = report.people.line
+    if line is None or line.share is None:
+        return ""
+    of_all = " of the whole reviewed data set" if report.people.whole else ""
     return (
-        f"When only the place in the question changes, {name} picks the right answer in {percent(found.estimate)}% "
-        f"{limits} of {best.sets:,} sets in {best.families:,} families{left_out}, "
-        f"{clear if settled else 'which cannot be told from'} the {percent(best.chance)}% of a model that "
-        f"does not read the place; its place effect is {number(effect.estimate, 2)} standard deviations."
+        f"People of the cultures pick the key{of_all} in {percent(line.share)}% [{interval(line.low, line.high)}] of "
+        f"{line.answers:,} answers ({line.people:,} people)."
     )
 
 
-def _of_sets(report: Report, models: Sequence[str], what: str) -> str:
-    """How many models get further than chance and the surface, and how far the best gets."""
-    chance = report.dataset.chance
-    known = {name: report.scorers[name].overall for name in models if report.scorers[name].overall.low is not None}
-    if chance is None or not known:
-        return ""
-    above = sum(cell.low is not None and cell.low > chance for cell in known.values())
-    what += "" if len(known) == 1 else "s"
-    said = f"{above} of {len(known)} {what} {'is' if 1 in (above, len(known)) else 'are'} clearly above chance"
-    if report.floor is not None:
-        tests = [test for name in known if (test := report.floor.test(name)) is not None]
-        floor = f"{percent(report.floor.overall.floor.accuracy)}%"
-        if what.startswith("model"):
-            said += f", {sum(test.above for test in tests)} above the {floor} that the surface alone reaches"
-        else:
-            said += f"; baselines read nothing but the surface, which reaches {floor} here"
-    best = max(known, key=lambda name: known[name].accuracy or 0.0)
-    cell, name = known[best], safe(labels(report.scorers)[best])
-    limits = f"[{percent(cell.low)} – {percent(cell.high)}]"
-    which = "of the main sets" if report.dataset.mirrors else "of the sets"
-    return f"{said}. The best is {name} with {percent(cell.accuracy)}% {limits} {which}; chance is {percent(chance)}%."
+def _of_failures(report: Report) -> str:
+    """The share of failed sets; a scorer that failed on every set is named for it."""
+    said = []
+    short = labels(report.scorers)
+    for name in report.models:
+        cell = report.scorers[name].overall
+        if cell.errors and cell.errors == cell.n:
+            said.append(f"{safe(short[name])} failed on every set, so nothing is said of it.")
+        elif cell.errors:
+            share = percent(cell.errors / cell.n)
+            said.append(f"{safe(short[name])} failed on {cell.errors:,} of {cell.n:,} sets ({share}%), counted wrong.")
+    return " ".join(said)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import polars as pl
 
-from carb_cli.report.content import Runs, best_of
+from carb_cli.report.content import Runs
 from carb_cli.report.model import ReferencePart, Report
 from carb_cli.results.entry import ResultEntry, found_in, read, shipped, table_of
 from carb_data import Dataset, ScoreTable, content_hash
@@ -80,7 +80,7 @@ def _parts(
     families = family_accuracy(table, sets, None, report.confidence)
     yours = None
     if len(sets) < len(runs.dataset):
-        best = best_of(report)
+        best = report.models[0]
         mine = runs.only(best).frame.filter(pl.col("item_id").cast(pl.String).is_in(sorted(ids)))
         part = bon_accuracy(main_sets(ScoreTable(mine).with_items(sets)), by=("scorer",), confidence=report.confidence)
         yours = part.cell(best)

@@ -22,6 +22,10 @@ const choose = (changes, replace = false) => {
   if (now !== before) history[replace ? "replaceState" : "pushState"](null, "", now);
   showChoices();
 };
+const showSets = () => {
+  $("#sets").open = true;
+  $("#sets").scrollIntoView();
+};
 const listenToAddress = () => {
   addEventListener("popstate", () => { readAddress(); showChoices(); });
   // A link to a set opens it over what is chosen; any other link with choices replaces them.
@@ -31,7 +35,7 @@ const listenToAddress = () => {
     event.preventDefault();
     const given = Object.fromEntries(new URLSearchParams(link.getAttribute("href").slice(1)));
     choose("set" in given ? given : { ...Object.fromEntries(CHOICES.map((name) => [name, ""])), ...given });
-    if (!("set" in given)) $("#failures").scrollIntoView();
+    if (!("set" in given)) showSets();
   });
 };
 // A control that holds a choice; a value that it has no option for is added, so that no link is silently ignored.

@@ -21,7 +21,9 @@ const unpack = async () => {
   if (typeof DecompressionStream === "undefined") throw new Error("this browser is too old to unpack the data");
   const bytes = Uint8Array.from(atob($("#payload").textContent), (character) => character.charCodeAt(0));
   const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip"));
-  return JSON.parse(await new Response(stream).text());
+  const data = JSON.parse(await new Response(stream).text());
+  data.texts.keys.forEach((key, index) => { data.texts[key] = data.texts.rows.map((row) => row[index]); });
+  return data;
 };
 
 // Characters that would steer the line are shown as what they are.

@@ -27,7 +27,7 @@ const reader = (data) => {
     family: (item) => families.get(data.family[item]) ?? [],
     question: (item) => {
       const at = place.get(item);
-      return at === undefined ? null : data.texts.prompt[at][0].replace(/\s+/g, " ").trim();
+      return at === undefined ? null : data.texts.prompt[at].at(-1)[0].replace(/\s+/g, " ").trim();
     },
     // As many decimals as the file keeps of this scorer's scores.
     round: (value, scorer) => {
@@ -38,6 +38,18 @@ const reader = (data) => {
 };
 const linkTo = (data, item) => `#${new URLSearchParams({ set: data.ids[item] })}`;
 
+// Which answer stands at each place: in the order in which a scorer was given them, which its letters follow.
+const orderOf = (data, read, item, scorer) => data.texts.orders[read.place.get(item)]?.[data.scorers[scorer].order];
+
+// One question of a judge that was not asked in the order shown: its letters, and what they are here.
+const asked = (data, read, item, scorer, order) => {
+  const own = orderOf(data, read, item, scorer);
+  const questions = data.scorers[scorer].asked.map((places) => places.map((place) => letter(order.indexOf(own[place]))));
+  const turned = questions.map((said, n) => [n, said]).filter(([, said]) => said.some((one, at) => one !== letter(at)));
+  const says = turned.slice(0, 2).map(([n, said]) => `question ${n + 1}: ${said.map((one, at) => `its ${letter(at)} is ${one}`).join(", ")}`);
+  return `${questions.length > 1 ? ` · asked ${questions.length} times` : ""}${says.map((one) => ` · ${one}`).join("")}`;
+};
+
 const setBody = (data, read, item) => {
   const at = read.place.get(item);
   const texts = data.texts;
@@ -45,25 +57,35 @@ const setBody = (data, read, item) => {
   const scorers = data.scorers.map((_, index) => index);
   const scores = scorers.map((scorer) => read.scores(scorer, item));
   const top = scores.map((row) => Math.max(...row.map((value) => value ?? -Infinity)));
+  const written = scorers.filter((scorer) => data.rationales[item]?.[scorer]);
+  const order = orderOf(data, read, item, written[0] ?? 0) ?? scores[0].map((_, index) => index);
   if (at === undefined) {
     box.append(make("p", {}, "The texts of this set are not in this file; make it with a higher ", make("code", {}, "--texts"), "."));
   } else {
     box.append(make("p", { class: "tag" }, [data.ids[item], texts.language[at], texts.topic[at], texts.source[at]].filter(Boolean).join(" · ")));
-    box.append(block("div", { class: "prompt" }, texts.language[at], texts.prompt[at]));
+    for (const [text, length, role] of texts.prompt[at]) {
+      if (role) box.append(make("p", { class: "tag" }, role));
+      box.append(block("div", { class: "prompt" }, texts.language[at], [text, length]));
+    }
     const answers = make("ol", { class: "answers" });
-    texts.answers[at].forEach(([text, length, language, culture, generator], index) => {
+    order.forEach((index, place) => {
+      const [text, length, language, culture, generator, cited] = texts.answers[at][index];
       const right = index === 0;
       const said = [culture ? `follows ${culture}` : "", generator].filter(Boolean).map((word) => ` · ${word}`).join("");
-      answers.append(make("li", { class: right ? "right" : "wrong" },
-        make("div", {}, make("span", { class: "verdict" }, `${letter(index)} ${right ? "✓ right answer" : "✗ wrong here"}`), make("span", { class: "tag" }, said)),
-        block("div", { class: "answer" }, language, [text, length])));
+      const box = make("li", { class: right ? "right" : "wrong" },
+        make("div", {}, make("span", { class: "judged" }, `${letter(place)} ${right ? "✓ right answer" : "✗ wrong here"}`), make("span", { class: "tag" }, said)),
+        block("div", { class: "answer" }, language, [text, length]));
+      if (cited) box.append(block("div", { class: "tag" }, "en", [`Fact: ${cited}`, 0]));
+      answers.append(box);
     });
     box.append(answers);
+    if (texts.gloss[at]) box.append(block("p", { class: "gloss" }, "en", [`The right answer in English: ${texts.gloss[at]}`, 0]));
   }
-  const heads = ["scorer", "result", ...scores[0].map((_, index) => `${letter(index)}${index ? "" : " ✓"}`)];
+  const heads = ["scorer", "result", ...order.map((index, place) => `${letter(place)}${index ? "" : " ✓"}`)];
   const rows = scorers.map((scorer) => make("tr", {}, make("th", { scope: "row", title: data.scorers[scorer].name }, data.scorers[scorer].label),
     make("td", { class: `text ${data.outcomes[scorer][item] === "w" ? "good" : "bad"}` }, WORDS[data.outcomes[scorer][item]]),
-    ...scores[scorer].map((value, index) => {
+    ...order.map((index) => {
+      const value = scores[scorer][index];
       const cell = make("td", {}, value === null ? "–" : read.round(value, scorer));
       if (value !== null && value === top[scorer]) cell.className = index === 0 ? "pick good" : "pick bad";
       return cell;
@@ -72,20 +94,20 @@ const setBody = (data, read, item) => {
     make("table", { class: "scores" },
       make("thead", {}, make("tr", {}, ...heads.map((head, index) => make("th", { scope: "col", ...(index < 2 ? { class: "text" } : {}) }, head)))),
       make("tbody", {}, ...rows))));
-  const written = scorers.filter((scorer) => data.rationales[item]?.[scorer]);
   if (written.length) {
     box.append(make("h3", {}, "What they wrote"), make("div", { class: "beside" }, ...written.map((scorer) => make("div", {},
-      make("p", { class: "tag" }, `${data.scorers[scorer].label} · ${WORDS[data.outcomes[scorer][item]]}`),
+      make("p", { class: "tag" }, `${data.scorers[scorer].label} · ${WORDS[data.outcomes[scorer][item]]}${asked(data, read, item, scorer, order)}`),
       block("blockquote", {}, "", [data.rationales[item][scorer], 0])))));
   }
   const others = read.family(item);
-  if (others.length > 1 && at !== undefined) box.append(...familyTable(data, read, item, others));
+  if (others.length > 1 && at !== undefined) box.append(...familyTable(data, read, item, others, order));
   return box;
 };
 
 // The same answers under other places: which answer is right there, and which each scorer picks.
-const familyTable = (data, read, item, others) => {
-  const known = data.texts.answers[read.place.get(item)].map(([text]) => text);
+const familyTable = (data, read, item, others, order) => {
+  const texts = data.texts.answers[read.place.get(item)].map(([text]) => text);
+  const known = order.map((index) => texts[index]);
   const named = (other, index) => {
     const at = read.place.get(other);
     const found = at === undefined ? -1 : known.indexOf(data.texts.answers[at][index][0]);

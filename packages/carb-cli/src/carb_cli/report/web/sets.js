@@ -3,7 +3,7 @@ const PAGE = 20;
 const ANY = "any", EVERY = "", SETS = "sets";
 
 const setList = (data, read) => {
-  const list = $("#items"), more = $("#fail-more");
+  const list = $("#set-list"), more = $("#fail-more");
   const models = data.scorers.map((one, index) => [one.kind, index]).filter(([kind]) => kind !== "baseline").map(([, index]) => index);
   const group = models.length ? models : data.scorers.map((_, index) => index);
   const indexOf = new Map(data.scorers.map((one, index) => [one.name, index]));
@@ -62,7 +62,7 @@ const setList = (data, read) => {
     const says = (item) => {
       if (words === "" || data.ids[item].toLowerCase().includes(words)) return true;
       const at = read.place.get(item);
-      return at !== undefined && [data.texts.prompt[at], ...data.texts.answers[at]].some(([text]) => text.toLowerCase().includes(words));
+      return at !== undefined && [...data.texts.prompt[at], ...data.texts.answers[at]].some(([text]) => text.toLowerCase().includes(words));
     };
     const one = data.cultures.indexOf(culture), part = data.domains.indexOf(domain);
     found = data.ids.map((_, item) => item).filter((item) => failed(item)

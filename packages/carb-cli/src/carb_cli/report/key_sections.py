@@ -1,0 +1,131 @@
+"""The sections that speak for or against the key: what people say, which sets look wrong, what all scorers miss."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from carb_cli.display import number, percent
+from carb_cli.report.heat import of_share
+from carb_cli.report.model import Report
+from carb_cli.report.tables import (
+    Section,
+    Shown,
+    Table,
+    count,
+    estimate,
+    figure,
+    group_name,
+    link,
+    probability,
+    scorer_cell,
+    share,
+    word,
+)
+from carb_metrics import Estimate
+
+SHOWN = 12
+"""Clusters and confusions that the section on failures shows."""
+
+
+def people(report: Report) -> Section:
+    """Whether anybody has checked the key."""
+    found, title = report.people, "What do people of the culture say?"
+    line = found.line
+    if line is None or not line.answers:
+        return Section("people", title, "Nobody has checked the key of these sets in a review yet.", ())
+    who = f"{line.people:,} {'person' if line.people == 1 else 'people'} of {found.cultures:,} "
+    who += f"{'culture' if found.cultures == 1 else 'cultures'} gave {line.answers:,} answers on {line.sets:,} sets"
+    of_all = ", on the whole reviewed data set" if found.whole else ""
+    said = f"{who}{of_all}; they pick the key in {percent(line.share)}%"
+    said = f"{who}{of_all}: too few for a human line." if line.share is None else f"{said}."
+    rows = [
+        (word(_group(key)), share(Estimate(estimate=one.share, low=one.low, high=one.high)), count(one.people),
+         count(one.answers), count(one.sets))
+        for key, one in {"/": line, **found.groups}.items()
+        if key.startswith("/") or key.endswith("/")
+    ]  # fmt: skip
+    tables = [Table("Human line", ("sets of", "the key %", "people", "answers", "sets"), rows)]
+    if found.percent.estimate is not None:
+        alike = (word("people with each other"), share(found.percent), estimate(found.agreement), word(""))
+        rows = [
+            (scorer_cell(report, row.scorer), share(row.percent), estimate(row.ac1), count(row.sets))
+            for row in found.scorers
+        ]
+        columns = ("who", "same pick %", "beyond chance", "sets")
+        note = "Beyond chance: Krippendorff's α for people, Gwet's AC1 for a scorer and the majority of people."
+        tables.append(Table("Agreement with people", columns, [alike, *rows], note))
+    return Section("people", title, said, tuple(tables))
+
+
+def _group(key: str) -> str:
+    culture, _, domain = key.partition("/")
+    return group_name("culture", culture) if culture else domain or "all"
+
+
+def items(report: Report) -> Section | None:
+    """Sets to read before the numbers are believed."""
+    if report.items is None:
+        return None
+    total, most = sum(report.items.difficulty), max(report.items.difficulty)
+    steps = tuple(f"{10 * step}–{10 * step + 10}%" for step in range(10))
+    bins = [Shown(f"{n:,}", n, heat=of_share(0.6 * n / most)) for n in report.items.difficulty]
+    hard = Table("Items by the share of scorers that win them", ("won by", *steps), [(word("items"), *bins)])
+    rows = [
+        (
+            word(row.item_id, link=link(report, set=row.item_id)), word(row.culture), word(row.domain),
+            Shown(percent(row.difficulty), row.difficulty), figure(row.discrimination), word(", ".join(row.flags)),
+        )
+        for row in report.items.rows
+    ]  # fmt: skip
+    sorted_by = Table(
+        "Items sorted by discrimination, the lowest first",
+        ("set", "<culture", "<domain", "won %", "discrimination", "<note"),
+        rows,
+        "A low one is won by weak scorers rather than by strong ones: the key may be wrong, or two answers right. With "
+        "few scorers chance alone makes many, so this is an order to read in and no finding.",
+    )
+    finding = f"{total:,} items, {report.items.scorers} scorers; " + (
+        ", ".join(f"{flag}: {n:,}" for flag, n in report.items.flags.items()) or "no item is remarkable"
+    )
+    tables = (hard, sorted_by) if rows else (hard,)
+    return Section("items", "How hard are the sets, and which look wrong?", f"{finding}.", tables)
+
+
+def failures(report: Report) -> Section | None:
+    """What all good scorers miss, and whose answer they take."""
+    found, title = report.failures, "What do all good scorers miss?"
+    if found is None:
+        return Section("failures", title, "No scorer is clearly better than chance, so this says nothing.", ())
+    good = len(found.good)
+    finding = (
+        f"{good} {'scorer is' if good == 1 else 'scorers are'} clearly better than chance. "
+        f"{'It misses' if good == 1 else 'All of them miss'} {found.missed:,} of {found.sets:,} sets, mirrors included"
+        + (f"; were their misses independent, it would be {number(found.expected, 1)}." if good > 1 else ".")
+        + (f" In {percent(found.same_answer)}% of these all take the same wrong answer." if good > 1 else "")
+    )
+    where = [
+        (word(group_name("culture", c.culture)), word(c.topic or ""), count(c.missed), count(c.sets),
+         figure(c.expected, 1), probability(c.p_adjusted), _example(report, c.examples))
+        for c in found.clusters[:SHOWN]
+    ]  # fmt: skip
+    taken = [
+        (word(group_name("culture", c.culture)), word(group_name("culture", c.taken)), count(c.offered),
+         figure(c.picked, 1), Shown(percent(c.rate), c.rate), figure(c.expected, 1))
+        for c in found.confusion
+        if c.expected and c.picked > c.expected
+    ][:SHOWN]  # fmt: skip
+    columns = ("culture", "<topic", "missed", "of", "expected", "p, corrected", "<for example")
+    heads = ("right in", "<taken from", "offered", "taken", "rate %", "expected")
+    tables = (
+        Table("Where", columns, where),
+        Table("Another culture's answer is picked more often than by chance", heads, taken),
+    )
+    return Section("failures", title, finding, tuple(table for table in tables if table.rows))
+
+
+def _example(report: Report, examples: Sequence[object]) -> Shown:
+    if not examples:
+        return word("")
+    one = examples[0]
+    text = " ".join(one.prompt.split())  # type: ignore[attr-defined]
+    return word(text if len(text) <= 90 else f"{text[:89]}…", link=link(report, set=one.item_id))  # type: ignore[attr-defined]

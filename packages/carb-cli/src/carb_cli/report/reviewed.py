@@ -1,0 +1,74 @@
+"""What native speakers said of the key, as far as it stands beside the data set that a run scored."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import polars as pl
+
+from carb_cli.report.model import AgreementRow, PeoplePart
+from carb_cli.review.findings import Applied, line_beside
+from carb_data import ScoreTable
+from carb_metrics import Estimate, judge_vs_human
+
+
+def people(folders: Sequence[Path], fingerprint: str, scores: ScoreTable, confidence: float) -> PeoplePart:
+    """The human line of a reviewed data set, people's agreement with each other, and that of each scorer with them.
+
+    ``carb review apply`` writes it beside the data set, and ``carb run`` keeps it in the run's folder. A part of a data
+    set (``--limit``) has the line of the whole: a line of the part would be higher than people earn, since retired
+    sets, on which people disagreed, are not among those scored.
+
+    Args:
+        folders: the runs.
+        fingerprint: fingerprint of the data set that they scored.
+        scores: the scores of the main sets.
+        confidence: the confidence level of all intervals, between 0 and 1.
+    """
+    found = next((one for folder in folders if (one := line_beside(folder / "dataset.parquet")) is not None), None)
+    if found is None:
+        return PeoplePart()
+    lines = found.lines
+    return PeoplePart(
+        line=lines.overall,
+        groups={
+            **{f"{culture}/": line for culture, line in lines.by_culture.items()},
+            **{f"/{domain}": line for domain, line in lines.by_domain.items()},
+            **lines.by_culture_and_domain,
+        },
+        cultures=sum(line.answers > 0 for line in lines.by_culture.values()),
+        whole=found.fingerprint != fingerprint,
+        **_agreement(found, scores, confidence),
+    )
+
+
+def _agreement(found: Applied, scores: ScoreTable, confidence: float) -> dict[str, object]:
+    """Who of the people picked which answer is not kept, so the picks of a set are numbered; that changes no measure
+    used here."""
+    picks = [
+        (one.set_id, f"{one.set_id} {number}", response)
+        for one in found.sets
+        for number, response in enumerate(option.response for option in one.tally.options for _ in range(option.best))
+    ]
+    known = set(scores.frame["item_id"].cast(pl.String).unique())
+    human = pl.DataFrame(
+        [pick for pick in picks if pick[0] in known], schema=["item_id", "rater", "response_id"], orient="row"
+    )
+    if not human.height:
+        return {}
+    rows = judge_vs_human(scores, human, (), confidence).groups.to_dicts()
+
+    def estimate(row: dict[str, float | None], name: str) -> Estimate:
+        return Estimate(estimate=row[name], low=row[f"{name}_low"], high=row[f"{name}_high"])
+
+    return {
+        "percent": estimate(rows[0], "human_percent"),
+        "agreement": estimate(rows[0], "human_alpha"),
+        "scorers": tuple(
+            AgreementRow(
+                scorer=row["scorer"], sets=row["n"], percent=estimate(row, "percent"), ac1=estimate(row, "ac1")
+            )
+            for row in rows
+        ),
+    }

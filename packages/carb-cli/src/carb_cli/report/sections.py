@@ -1,0 +1,321 @@
+"""The sections of a report below its first screen: each a finding and tables, which page and terminal show alike."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from carb_cli.display import p_value, percent, safe
+from carb_cli.labels import labels
+from carb_cli.report.heat import heat, of_sign
+from carb_cli.report.key_sections import failures, items, people
+from carb_cli.report.model import Report
+from carb_cli.report.tables import (
+    Section,
+    Shown,
+    Table,
+    count,
+    estimate,
+    group_name,
+    link,
+    probability,
+    scorer_cell,
+    share,
+    word,
+)
+from carb_cli.report.verdict import settled
+from carb_metrics import Cell, Estimate
+
+KINDS = ("CC", "RC", "CL", "RP")
+WIDEST = 12
+"""Columns of groups that a table has; with more groups, they are the rows and the scorers the columns."""
+
+
+def sections(report: Report, only: str | None = None) -> list[Section]:
+    """The sections that say something of these runs, or the one that is asked for."""
+    made = (make(report) for name, make in SECTIONS.items() if only in (None, name))
+    return [section for section in made if section is not None]
+
+
+def leaderboard(report: Report) -> Table:
+    """The table of the first screen: place effect and accuracy of every scorer, and what they rest on."""
+    families, kinds = report.families is not None, bool(report.dataset.kinds)
+    columns = ["rank", "<scorer", *["place effect", "row %"] * families, "accuracy %", "shared %"]
+    columns += [*["culture %", "knowledge %"] * kinds, "sets", "ties", "errors"]
+    rows = []
+    for name, part in report.scorers.items():
+        cell, group = part.overall, part.by_kind_group
+        row = [Shown(part.rank.text, part.rank.rank), scorer_cell(report, name)]
+        if report.families is not None:
+            found = report.families.of(name)
+            row += [estimate(found.place_effect), share(found.row)]
+        row += [share(cell), Shown(percent(part.shared.accuracy), part.shared.accuracy)]
+        if kinds:
+            row += [share(group.get("culture", Cell())), share(group.get("knowledge", Cell()))]
+        rows.append((*row, count(cell.n), count(cell.ties), count(cell.errors)))
+    return Table("Leaderboard", tuple(columns), rows)
+
+
+def families(report: Report) -> Section | None:
+    """What happens when only the place changes."""
+    if report.families is None:
+        return None
+    columns = ("scorer", "place effect", "p", "row %", "p", "column %", "matching %", "families", "errors")
+    rows, left = [], 0
+    for name in report.scorers:
+        row = report.families.of(name)
+        left = max(left, row.incomplete)
+        rows.append((
+            scorer_cell(report, name), estimate(row.place_effect), probability(row.place_effect.p), share(row.row),
+            probability(row.row.p), share(row.column), share(row.matching),
+            count(row.families, *[f"{row.incomplete:,} left out"] * bool(row.incomplete)), count(row.errors),
+        ))  # fmt: skip
+    note = (
+        ""
+        if not left
+        else (
+            f"Left out: {left:,} {'family' if left == 1 else 'families'} without the set of one of the answers, or "
+            "with sets that show different answers: chance is not known there. `carb data check` names them."
+        )
+    )
+    whole = Table("All families", columns, rows, note)
+    groups = list(dict.fromkeys(row.group for row in report.families.rows if row.group is not None))
+    tables = [whole]
+    if len(groups) > 1:
+        tables.append(
+            Table(
+                "Place effect by domain and kind of fact",
+                ("scorer", *groups),
+                [
+                    (scorer_cell(report, name), *(_effect(report, name, group) for group in groups))
+                    for name in report.scorers
+                ],
+            )
+        )
+    known = [row.chance for row in report.families.rows if row.group is None and row.chance is not None]
+    finding = (
+        "A family asks one question about N places with the same N answers; each place makes another answer right. "
+        "Row: under this place, is the right answer on top? Column: does this answer score highest under its "
+        "own place? Place effect: how far the right cells stand out once the mean of every row and column is taken "
+        "out, in units of what is left. "
+        f"A scorer that does not read the place earns {percent(known[0] if known else None)}% and 0, exactly."
+    )
+    return Section("families", "Does the score follow the place?", finding, tuple(tables))
+
+
+def _effect(report: Report, name: str, group: str) -> Shown:
+    row = next((r for r in report.families.rows if (r.scorer, r.group) == (name, group)), None)  # type: ignore[union-attr]
+    if row is None:
+        return word("–")
+    found = row.place_effect
+    made = estimate(found, heat=of_sign(found.estimate, settled(found, report.confidence)))
+    return Shown(made.text, made.value, (*made.small, f"{row.families:,} families"), made.heat)
+
+
+def pairs(report: Report) -> Section | None:
+    """Every two scorers."""
+    if not report.pairs:
+        return None
+    found = {(row.a, row.b): row for row in report.pairs}
+    rows = []
+    for a in report.scorers:
+        cells = [scorer_cell(report, a)]
+        for b in report.scorers:
+            row, sign = (found[a, b], 1) if (a, b) in found else (found.get((b, a)), -1)
+            if row is None or row.difference is None:
+                cells.append(word(""))
+                continue
+            value = sign * row.difference
+            sure = row.p_adjusted is not None and row.p_adjusted < 1 - report.confidence
+            text = f"{100 * value:+.1f}".replace("-", "−")
+            small = (f"p {p_value(row.p)}",)
+            cells.append(Shown(text, value, small, of_sign(value, sure), link(report, whose=b, rival=a)))
+        rows.append(tuple(cells))
+    sure = sum(row.p_adjusted is not None and row.p_adjusted < 1 - report.confidence for row in report.pairs)
+    finding = (
+        f"{sure:,} of {len(report.pairs):,} differences are settled after correction over all pairs (coloured). A "
+        "number is the row's accuracy minus the column's, in points; it leads to the sets that the row's wins alone."
+    )
+    short = labels(report.scorers)
+    table = Table("Differences of accuracy", ("scorer", *(safe(short[name]) for name in report.scorers)), rows)
+    return Section("pairs", "Which differences are settled?", finding, (table,))
+
+
+def floor(report: Report) -> Section | None:
+    """How far the surface alone gets."""
+    if report.floor is None:
+        return None
+    whole, tests = report.floor.overall, [test for test in report.floor.tests if not test.group]
+    short = labels(report.scorers)
+    above = sum(test.above for test in tests)
+    finding = (
+        f"The best predictor that reads nothing but the surface ({safe(short.get(whole.predictor, whole.predictor))}) "
+        f"reaches {percent(whole.floor.accuracy)}% with ties shared"
+        + (f"; {above} of {len(tests)} scorers are clearly above it." if tests else "; there is no model to test.")
+    )
+    tested = Table(
+        "Scorers against the floor, on the same sets",
+        ("scorer", "accuracy %", "difference %", "p, corrected", "<above"),
+        [
+            (
+                scorer_cell(report, test.scorer), Shown(percent(test.accuracy), test.accuracy),
+                share(Estimate(**{k: getattr(test.difference, k) for k in ("estimate", "low", "high")})),
+                probability(test.p_adjusted), word("yes" if test.above else "no"),
+            )
+            for test in tests
+        ],
+    )  # fmt: skip
+    groups = [row for row in report.floor.rows if len(row.group) == 1]
+    by_group = Table(
+        "The floor by culture and domain",
+        ("sets of", "floor %", "<best predictor", "sets"),
+        [
+            (word(group_name(*next(iter(row.group.items())))), share(row.floor),
+             word(safe(short.get(row.predictor, row.predictor))), count(row.floor.n))
+            for row in groups
+        ],
+        "The best of several predictors on a few sets is partly luck, so the floor of few sets is too high.",
+    )  # fmt: skip
+    tables = tuple(table for table in (tested, by_group) if table.rows)
+    return Section("floor", "Is it more than the surface?", finding, tables)
+
+
+def groups(report: Report) -> Section | None:
+    """Accuracy by culture, domain, and kind of fact."""
+    titles = {"by_culture": "Cultures", "by_domain": "Domains", "by_kind": "Kinds of fact"}
+    made = [_heat_map(report, key, title) for key, title in titles.items()]
+    tables = tuple(table for table in made if len(table.rows) and len(table.columns) > 1)
+    finding = (
+        f"Accuracy in percent with its interval and the number of sets; chance is {percent(report.dataset.chance)}%. A "
+        "cell has a colour where its interval leaves out chance: blue above, orange below."
+    )
+    return Section("groups", "Where is it right?", finding, tables)
+
+
+def _heat_map(report: Report, key: str, title: str) -> Table:
+    names = sorted({group for part in report.scorers.values() for group in getattr(part, key)})
+
+    def cell(scorer: str, group: str) -> Shown:
+        found = getattr(report.scorers[scorer], key).get(group, Cell())
+        more = [f"n {found.n:,}"] * bool(found.n) + [f"{found.errors:,} errors"] * bool(found.errors)
+        return share(found, *more, heat=heat(found, report.dataset.chance))
+
+    called = [group_name(key.removeprefix("by_"), group) for group in names]
+    if len(names) <= WIDEST:
+        rows = [(scorer_cell(report, one), *(cell(one, group) for group in names)) for one in report.scorers]
+        return Table(title, ("scorer", *called), rows)
+    short = labels(report.scorers)
+    rows = [
+        (word(name), *(cell(one, group) for one in report.scorers)) for name, group in zip(called, names, strict=True)
+    ]
+    return Table(title, (title.lower(), *(safe(short[one]) for one in report.scorers)), rows)
+
+
+def perturbations(report: Report) -> Section | None:
+    """What moves the score, and what should."""
+    kinds = [kind for kind in KINDS if any(kind in part.perturbation for part in report.scorers.values())]
+    consistent = [
+        (n, part.consistency) for n, part in report.scorers.items() if part.consistency and part.consistency.n
+    ]
+    if not kinds and not consistent:
+        return None
+    rows = []
+    for name, part in report.scorers.items():
+        cells = [scorer_cell(report, name), estimate(part.causal_to_surface)]
+        for kind in kinds:
+            one = part.perturbation.get(kind)
+            if one is None:
+                cells += [word("–"), word("–")]
+                continue
+            spread = Estimate(estimate=one.spread, low=one.spread_low, high=one.spread_high)
+            cells += [estimate(spread), share(Estimate(estimate=one.flips, low=one.flips_low, high=one.flips_high))]
+        rows.append(tuple(cells))
+    columns = ("scorer", "CC over others", *(f"{kind} {what}" for kind in kinds for what in ("change", "flips %")))
+    changes = Table("Change of the score, and share of sets with another answer on top", columns, rows)
+    languages = Table(
+        "The same content in two languages",
+        ("scorer", "consistency", "pairs"),
+        [
+            (scorer_cell(report, n), estimate(Estimate(estimate=c.consistency, low=c.low, high=c.high)), count(c.n))
+            for n, c in consistent
+        ],
+        "1: language does not matter; 0.5: a change of language moves the score as much as a change of answer.",
+    )
+    finding = (
+        "CC changes the cultural concept and should move the score. RC removes the culture's name, CL changes the "
+        "language, RP paraphrases: these change the surface alone and should not. Change is the mean of |after − "
+        "before| in standard deviations of the scorer's own scores within sets."
+    )
+    tables = (*[changes] * bool(kinds), *[languages] * bool(consistent))
+    return Section("perturbations", "Does the right thing move the score?", finding, tables)
+
+
+def judges(report: Report) -> Section | None:
+    """Biases and calibration in one place."""
+    bias, known = [], report.judges.bias
+    first = {row.scorer: row for row in known.positions if row.position == 0}
+    for row in known.scorers:
+        if row.scorer not in report.models or (row.length_r is None and row.scorer not in first):
+            continue
+        one = first.get(row.scorer)
+        swap = Estimate(estimate=row.swap_consistency, low=row.swap_consistency_low, high=row.swap_consistency_high)
+        at_first = Estimate() if one is None else Estimate(estimate=one.share, low=one.low, high=one.high)
+        length = Estimate(estimate=row.length_r, low=row.length_r_low, high=row.length_r_high)
+        even = None if one is None else one.expected
+        bias.append((
+            scorer_cell(report, row.scorer), estimate(length), share(at_first), Shown(percent(even), even),
+            probability(row.position_p), share(swap), Shown(percent(row.self_agreement), row.self_agreement),
+        ))  # fmt: skip
+    columns = ("scorer", "length r", "first picked %", "even picking %", "position p", "same after a swap %")
+    tables = [Table("Position and length", (*columns, "same when asked again %"), bias)]
+    tables += _calibration(report)
+    tables = [table for table in tables if table.rows]
+    if not tables:
+        return None
+    finding = (
+        "Length r: correlation of score and length between the answers of one set, being right taken out. "
+        "Position: how often the first answer shown is picked. Calibration: does a clear margin of the first answer "
+        "mean that it is right?"
+    )
+    return Section("judges", "What else moves the pick, and is it calibrated?", finding, tuple(tables))
+
+
+def _calibration(report: Report) -> Iterator[Table]:
+    rows = {(row.scorer, row.group): row for row in report.judges.calibration if row.calibration is not None}
+    whole = []
+    for name in report.models:
+        row = rows.get((name, None))
+        if row is None or row.calibration is None:
+            continue
+        at = [next((one for one in row.coverage if one.coverage >= part - 1e-9), None) for part in (0.1, 0.5, 1)]
+        whole.append((
+            scorer_cell(report, name), *(share(one.accuracy if one else Estimate()) for one in at),
+            Shown(percent(row.calibration.ece), row.calibration.ece), probability(row.calibration.p), count(row.n),
+        ))  # fmt: skip
+    heads = ("scorer", "clearest 10%, accuracy %", "clearest 50%, accuracy %", "all, accuracy %", "calibration error %")
+    yield Table("Calibration", (*heads, "p", "sets"), whole)
+    names = [name for name in report.models if (name, None) in rows]
+    found = sorted({group for _, group in rows if group is not None})
+    if len(found) < 2:
+        return
+
+    def cell(name: str, group: str) -> Shown:
+        row = rows.get((name, group))
+        if row is None or row.calibration is None:
+            return word("–")
+        sure = row.calibration.p is not None and row.calibration.p < 1 - report.confidence
+        return Shown(percent(row.calibration.ece), row.calibration.ece, (f"n {row.n:,}",), "d2" if sure else "")
+
+    short = labels(report.scorers)
+    yield Table(
+        "Calibration error by root culture, %",
+        ("culture", *(safe(short[name]) for name in names)),
+        [(word(group_name("culture", group)), *(cell(name, group) for name in names)) for group in found],
+        "Error of the curve that all cultures share; coloured where it is larger than chance makes it, each cell "
+        "alone: a margin means something else there than elsewhere.",
+    )
+
+
+SECTIONS: dict[str, Callable[[Report], Section | None]] = {
+    make.__name__: make for make in (families, pairs, floor, groups, perturbations, judges, people, items, failures)
+}
+"""Every section by its name, in the order of the page."""
