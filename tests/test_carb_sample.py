@@ -33,6 +33,8 @@ def test_1809_sets_load_with_what_the_files_say(folder: Path, tmp_path: Path) ->
     }
     assert set(Counter(item.language for item in sets).values()) == {180, 181}
     assert all(response.generator for item in sets for response in item.responses)
+    places = Counter(next(n for n, r in enumerate(item.responses) if r is item.chosen) for item in sets)
+    assert max(places.values()) < 0.3 * len(sets), "the order of the responses must not tell the right one"
     assert {"arabic-sa", "arabic-iq", "spanish-ar", "english-us"} <= {item.culture for item in sets}
 
 

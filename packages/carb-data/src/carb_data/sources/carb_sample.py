@@ -99,7 +99,7 @@ def _defect(row: _Row, speaking: dict[str, Culture], *, again: bool) -> str | No
 
 def _set(declaration: Declaration, row: _Row, name: str, speakers: Culture, seed: int) -> BonSet:
     answers = [*zip(row.chosen, row.chosen_model, strict=True), *zip(row.rejected, row.rejected_model, strict=True)]
-    letters = random.Random(f"{seed}:{name}").sample("abcd", len(answers))
+    order = random.Random(f"{seed}:{name}").sample(range(len(answers)), len(answers))
     variety = culture_id_of(find_country(_PEOPLES.get(row.country or "", row.country or "")))
     return BonSet(
         id=name,
@@ -111,12 +111,12 @@ def _set(declaration: Declaration, row: _Row, name: str, speakers: Culture, seed
         responses=tuple(
             Response(
                 id=letter,
-                text=text,
+                text=answers[n][0],
                 role=Role.REJECTED if n else Role.CHOSEN,
                 language=speakers.language,
-                generator=model,
+                generator=answers[n][1],
             )
-            for n, (letter, (text, model)) in enumerate(zip(letters, answers, strict=True))
+            for letter, n in zip("abcd", order, strict=True)
         ),
         provenance=declaration.provenance(row.id, _notes(json.loads(row.additional_metadata))),
     )
