@@ -62,7 +62,7 @@ def test_a_source_is_fetched_once_and_a_wrong_file_refused(
 
     def publish(sha256: str, licence: str = "MIT") -> None:
         file = {"path": "rows.csv", "bytes": len(TABLE), "sha256": sha256}
-        made = {"name": "made", "description": "Made up", "license": licence, "reader": "a:b"}
+        made = {"name": "made", "description": "Made up", "license": licence, "reader": "a.b"}
         made["published"] = {"repository": "o/n", "commit": COMMIT, "files": [file]}
         monkeypatch.setattr(source_files, "fetchable", lambda: {"made": Declaration.model_validate(made)})
 

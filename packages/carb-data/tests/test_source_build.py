@@ -12,7 +12,7 @@ from pydantic import Field
 from carb_data import CarbError, Dataset, cultures
 from carb_data.files import to_json
 from carb_data.models import BonSet, Frozen
-from carb_data.sources import Names, Skip, Source, Sources, build, parse_options, rows, sources
+from carb_data.sources import Names, Skip, Source, Sources, build, rows, sources
 
 
 class CountOptions(Frozen):
@@ -116,7 +116,7 @@ def test_mistakes_are_named(tmp_path):
     with pytest.raises(CarbError, match=r"written to a \.jsonl or \.parquet file"):
         build(SOURCE, tmp_path, tmp_path / "out.txt")
     with pytest.raises(CarbError, match="It takes no options"):
-        parse_options(Source("plain", "", "x", make), {"a": 1})
+        rows(Source("plain", "", "x", make), tmp_path, a=1)
 
 
 def test_every_registered_source_opens():

@@ -7,6 +7,7 @@ import json
 import os
 import re
 import tempfile
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -22,6 +23,30 @@ from carb_data.sources.declaration import read_declaration, shipped
 from carb_data.sources.grouping import plain
 
 REAL = Path(os.environ.get("CARB_DATA_DIR", "none"))
+needs_real = pytest.mark.skipif(not (REAL / "more").is_dir(), reason="no public data; set CARB_DATA_DIR")
+LEAST = {
+    "cmoraleval": 3000,
+    "einbuergerungstest-de": 279,
+    "exams-qa": 700,
+    "fork-en": 77,
+    "idiomkb": 3000,
+    "idioviet": 24,
+    "isannlp-dialect-th": 200,
+    "jcommonsensemorality": 800,
+    "jethics": 190,
+    "keico-ja": 1000,
+    "kobbq": 100,
+    "mera-human-ru": 120,
+    "refranes-mexicanos": 16,
+    "sea-safeguard": 190,
+    "tydip": 170,
+    "wiktionary-idioms-de": 900,
+    "wiktionary-idioms-en": 700,
+    "wiktionary-phrases-ru": 800,
+    "worldcuisines-kb": 2900,
+    "xsafety": 560,
+}
+"""Sets that each source gives at least."""
 NAMES = sorted(name for name, declaration in shipped().items() if declaration.parts)
 
 HEAD = """
@@ -63,6 +88,12 @@ def made(folder: Path, rule: str, header: list[str], records: list[list[str]]) -
     with (folder / "made.csv").open("w", encoding="utf-8", newline="") as file:
         csv.writer(file).writerows([header, *records])
     return list(rows(str(folder / "made.toml"), folder))
+
+
+@cache
+def real(name: str) -> Dataset:
+    """The sets of a source from the published files."""
+    return Dataset(row for row in rows(name) if isinstance(row, BonSet))
 
 
 def texts(item: BonSet) -> set[str]:
@@ -181,20 +212,17 @@ def test_idiomkb_builds_no_language_whose_keys_were_not_checked():
     assert parts["ja"].language == "ja"
 
 
-@pytest.mark.skipif(not (REAL / "idiomkb").is_dir(), reason="no public data; set CARB_DATA_DIR")
+@needs_real
 def test_the_real_idiomkb_gives_checked_chinese_idioms_and_no_japanese():
-    made = list(rows("idiomkb"))
-    sets = [row for row in made if isinstance(row, BonSet)]
+    sets = real("idiomkb")
     assert {item.language for item in sets} == {"en", "zh"}
     (chinese,) = [part for part in shipped()["idiomkb"].parts if part.name == "zh"]
     asked = {item.id.rpartition("/")[2] for item in sets if item.language == "zh"}
     assert asked <= set(chinese.checked)
     assert len(asked) >= 320
-    assert [row.reason for row in made if isinstance(row, Skip)].count("no reader has checked it") > 8000
-    assert any(isinstance(row, BonSet) for row in rows("idiomkb", parts="ja"))
 
 
-FOUND = {  # by readings (docs/readings.md): sets, or answers, that must not be built again
+FOUND = {  # by reading: sets, or answers, that must not be built again
     "einbuergerungstest-de": ["society/00074"],
     "fork-en": ["customs/00006", "customs/00132", "customs/00143", "customs/00148", "customs/00159", "customs/00175"],
     "isannlp-dialect-th": ["nangrong/00095", "nangrong/00230", "nangrong/00300"],
@@ -208,105 +236,58 @@ FOUND = {  # by readings (docs/readings.md): sets, or answers, that must not be 
     "worldcuisines-kb": ["de/02100", "ru/02100", "ja/02046", "zh/02182", "ar/00033", "ja/01543", "th/00134"],
     "xsafety": ["ja/00103", "de/00042", "ar/00056", "zh/00113", "zh/00124"],
 }
+MARKS = {  # of the source, which no answer may carry
+    "idiomkb": r"^I'm sorry|unable to assist|not a (?:commonly )?recogni|no figurative meaning|No information",
+    "wiktionary-idioms-de": r"(?i)umgangssprachlich\b|muss überarbeitet",
+    "worldcuisines-kb": "(?i)義大利|維也納|羅馬|波蘭|alemany|scotch|шотл|스카치|スコッチ|escoc",
+    "xsafety": r"^[أA][.-] ",
+}
 
 
-@pytest.mark.skipif(not (REAL / "more").is_dir(), reason="no public data; set CARB_DATA_DIR")
-@pytest.mark.parametrize("name", FOUND)
-def test_what_readings_found_is_not_built(name):
-    built = {row.id for row in rows(name) if isinstance(row, BonSet)}
-    assert built
-    assert built.isdisjoint(f"{name}/{found}" for found in FOUND[name])
+@needs_real
+@pytest.mark.parametrize("name", NAMES)
+def test_the_real_files_give_sound_sets(name):
+    sets = real(name)
+    assert len(sets) >= LEAST[name]
+    assert {item.id for item in sets}.isdisjoint(f"{name}/{found}" for found in FOUND.get(name, ()))
+    for item in sets:
+        assert item.provenance.tier is not None
+        assert plain(item.chosen.text) not in {plain(wrong.text) for wrong in item.rejected} - {""}
+        assert "{" not in item.prompt_text
+        assert name not in MARKS or not any(re.search(MARKS[name], response.text) for response in item.responses)
+    parts = sets.split({"train": 0.5, "test": 0.5})
+    assert {i.source_item for i in parts["train"]}.isdisjoint({i.source_item for i in parts["test"]})
 
 
-@pytest.mark.skipif(not (REAL / "more").is_dir(), reason="no public data; set CARB_DATA_DIR")
-@pytest.mark.parametrize(
-    ("name", "fault"),
-    [
-        ("idiomkb", r"^I'm sorry|unable to assist|not a (?:commonly )?recogni|no figurative meaning|No information"),
-        ("talpco", r"^[AB]: "),
-        ("wiktionary-idioms-de", r"(?i)umgangssprachlich\b|muss überarbeitet"),
-        ("worldcuisines-kb", "(?i)義大利|維也納|羅馬|波蘭|alemany|scotch|шотл|스카치|スコッチ|escoc"),
-        ("xsafety", r"^[أA][.-] "),
-    ],
-)
-def test_no_answer_of_the_real_sets_carries_a_mark_of_its_source(name, fault):
-    texts = [response.text for row in rows(name) if isinstance(row, BonSet) for response in row.responses]
-    assert [text for text in texts if re.search(fault, text)] == []
-
-
-@pytest.mark.skipif(not (REAL / "more").is_dir(), reason="no public data; set CARB_DATA_DIR")
-def test_no_dish_shares_its_name_with_a_dish_of_another_country():
-    """Two articles on one dish, such as Bakpau and Baozi, have one title in most languages."""
+@needs_real
+def test_a_dish_is_of_one_country():
+    """Two articles on one dish, such as Bakpau and Baozi, have one title in most languages; nasi goreng and shashlik
+    have one country, but several in the field Area: Malaysia, the Caucasus."""
     countries: dict[tuple[str, str], set[str]] = {}
-    for row in rows("worldcuisines-kb"):
-        if isinstance(row, BonSet):
-            countries.setdefault((row.language, row.chosen.text.casefold()), set()).add(row.culture)
+    for item in real("worldcuisines-kb"):
+        countries.setdefault((item.language, item.chosen.text.casefold()), set()).add(item.culture)
     assert {name: found for name, found in countries.items() if len(found) > 1} == {}
+    built = {item.id.rpartition("/")[2] for item in real("worldcuisines-kb")}
+    assert built.isdisjoint({"00016", "01192", "01205", "01269", "01301", "01326", "01563", "02208"})
 
 
-@pytest.mark.skipif(not (REAL / "more").is_dir(), reason="no public data; set CARB_DATA_DIR")
-def test_no_dish_is_of_several_countries_by_its_own_record():
-    """Nasi goreng and shashlik have one country, but several in the field Area: Malaysia, the Caucasus."""
-    built = {row.id.rpartition("/")[2] for row in rows("worldcuisines-kb") if isinstance(row, BonSet)}
-    several = {"nasi goreng": "00016", "solyanka": "01192", "shashlik": "01205", "ful medames": "01269"}
-    several |= {"mulukhiyah": "01301", "falafel": "01326", "sulu köfte": "01563", "chai tow kway": "02208"}
-    assert built.isdisjoint(several.values())
-
-
-@pytest.mark.skipif(not (REAL / "more").is_dir(), reason="no public data; set CARB_DATA_DIR")
+@needs_real
 def test_nobody_thanks_or_greets_among_the_less_polite():
     kind = re.compile(
         r"(?i)\b(?:thank|please|sorry|gracias|por favor|hola|perdon|спасибо|пожалуйста|здравствуй|cảm ơn|xin lỗi)"
         r"|xin hỏi|감사|부탁|죄송"
     )
-    for row in rows("tydip"):
-        if isinstance(row, BonSet):
-            less = [row.chosen] if re.search("least|menos|наименее|kém|않은", row.prompt) else row.rejected
-            assert not any(kind.search(response.text) for response in less), row.id
+    for item in real("tydip"):
+        less = [item.chosen] if re.search("least|menos|наименее|kém|않은", item.prompt) else item.rejected
+        assert not any(kind.search(response.text) for response in less), item.id
 
 
-@pytest.mark.skipif(not (REAL / "more").is_dir(), reason="no public data; set CARB_DATA_DIR")
+@needs_real
 def test_what_a_democracy_rests_on_is_a_value():
     """The rule of law, several parties, secret ballots; how often one votes is knowledge of institutions."""
-    built = {row.id.partition("/")[2] for row in rows("einbuergerungstest-de") if isinstance(row, BonSet)}
+    built = {item.id.partition("/")[2] for item in real("einbuergerungstest-de")}
     assert {"values/00002", "values/00019", "values/00040", "values/00111", "values/00113"} <= built
     assert {"society/00108", "society/00216", "society/00168"} <= built
-
-
-LEAST = {
-    "cmoraleval": 3000,
-    "einbuergerungstest-de": 279,
-    "exams-qa": 700,
-    "fork-en": 77,
-    "idioviet": 24,
-    "isannlp-dialect-th": 200,
-    "jcommonsensemorality": 800,
-    "jethics": 190,
-    "keico-ja": 1000,
-    "kobbq": 100,
-    "mera-human-ru": 120,
-    "refranes-mexicanos": 16,
-    "sea-safeguard": 190,
-    "talpco": 1300,
-    "tydip": 170,
-    "wiktionary-idioms-de": 900,
-    "wiktionary-idioms-en": 700,
-    "wiktionary-phrases-ru": 800,
-}
-
-
-@pytest.mark.skipif(not (REAL / "more").is_dir(), reason="no public data; set CARB_DATA_DIR")
-@pytest.mark.parametrize("name", LEAST)
-def test_the_real_files_give_what_is_said(name):
-    got = list(rows(name))
-    sets = Dataset(row for row in got if isinstance(row, BonSet))
-    assert len(sets) >= LEAST[name]
-    for item in sets:
-        assert item.provenance.tier is not None
-        assert plain(item.chosen.text) not in {plain(wrong.text) for wrong in item.rejected} - {""}
-        assert "{" not in item.prompt_text
-    parts = sets.split({"train": 0.5, "test": 0.5})
-    assert {i.source_item for i in parts["train"]}.isdisjoint({i.source_item for i in parts["test"]})
 
 
 def test_the_declared_form_can_be_read_from_json(tmp_path):

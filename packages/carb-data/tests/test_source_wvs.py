@@ -15,8 +15,7 @@ from hypothesis import strategies as st
 from carb_data import CarbError, Role
 from carb_data.models import BonSet
 from carb_data.sources import Skip, build, rows
-from carb_data.sources.wvs import difference_p_value, lead_p_value
-from carb_data.sources.wvs_codebook import parse_codebook
+from carb_data.sources.wvs import difference_p_value, lead_p_value, parse_codebook
 
 CODEBOOK = """World Values Survey Wave 7 (2017-2022) Variables Report
 12

@@ -1,7 +1,7 @@
 """Adapters from public data sets and tables to sets: the folder ``declarations`` holds one file for each."""
 
 from carb_data.sources.source import Names, Skip, Source
-from carb_data.sources.source_build import BuildReport, RowCount, build, parse_options, rows
+from carb_data.sources.source_build import BuildReport, RowCount, build, rows
 from carb_data.sources.source_registry import Sources, sources
 
 __all__ = [
@@ -12,7 +12,6 @@ __all__ = [
     "Source",
     "Sources",
     "build",
-    "parse_options",
     "rows",
     "sources",
 ]

@@ -23,9 +23,9 @@ from carb_data.models import BonSet, Domain, Frozen, Response, Role
 from carb_data.sources.blend_files import PLACES
 from carb_data.sources.blend_votes import Answers, Top
 from carb_data.sources.declaration import Declaration
-from carb_data.sources.source import Names, Reader, Skip
+from carb_data.sources.source import Names, Skip
 
-__all__ = ["READER"]
+__all__ = ["Options", "build"]
 
 _NAMES = re.compile(
     r"\b(?:algeri|arab|assam|indian?\b|azerb|baku|chin(?:a|ese)|beijing|ethiopi|greek|greece|athen|indones|java|sunda|"
@@ -39,24 +39,17 @@ _NOISY = "Northern_Nigeria"
 _NON_LATIN = frozenset({"ar", "as", "zh", "am", "el", "fa", "ko"})
 
 
-class BlendOptions(Frozen):
+class Options(Frozen):
     """Options of ``blend``."""
 
     places: Names = tuple(place for place in PLACES if place != _NOISY)
     """Places to ask about; by default all but Northern_Nigeria, whose English is noisy."""
 
 
-def build(declaration: Declaration, path: Path, options: BlendOptions, seed: int) -> Iterator[BonSet | Skip]:
+def build(declaration: Declaration, path: Path, options: Options, seed: int) -> Iterator[BonSet | Skip]:
     """Yield the sets of every family, or a skip for a question of which none can be made.
 
-    Args:
-        declaration: Licence and address of the source.
-        path: the folder that holds ``annotations`` and ``questions``, or the one above it.
-        options: The places to ask about.
-        seed: the seed of the choice among the groups of places that a question allows.
-
-    Raises:
-        CarbError: the files are not BLEnD's, or a place is unknown.
+    The seed chooses among the groups of places that a question allows.
     """
     places = tuple(dict.fromkeys(options.places))
     blend = Answers(path, places)
@@ -144,6 +137,3 @@ def _digest(seed: int, *parts: str) -> bytes:
 def is_written_in(text: str, language: str) -> bool:
     """Whether a text can be of a language: not Latin letters in one of another script."""
     return language not in _NON_LATIN or not any("a" <= char <= "z" for char in text.casefold())
-
-
-READER = Reader(build, BlendOptions)

@@ -17,16 +17,15 @@ from pathlib import Path
 from pydantic import Field
 
 from carb_data.dataset import SEED, load
-from carb_data.errors import CarbError
 from carb_data.models import BonSet, Frozen, Group
 from carb_data.registry import cultures, is_main
 from carb_data.sources.balance import Excess, balanced, excess_over_chance
 from carb_data.sources.declaration import Declaration
-from carb_data.sources.source import Names, Reader, Skip
+from carb_data.sources.source import Names, Skip
 from carb_data.sources.source_build import rows
-from carb_data.sources.source_files import fetchable, find_files
+from carb_data.sources.source_files import fetchable
 
-__all__ = ["READER", "cell"]
+__all__ = ["Options", "build", "cell"]
 
 _LEAKS = "left out for balance: the words of its answers or of its question tell the right answer"
 
@@ -37,27 +36,22 @@ _Unit = list[BonSet]
 """A family, or a set that belongs to none."""
 
 
-class OpenOptions(Frozen):
+class Options(Frozen):
     """Options of ``carb-open``."""
 
     sources: Names = ()
     """Sources to draw from besides the seed; by default all open ones."""
     cap: int = Field(250, ge=1)
     """Most sets of a cell; as many mirrors, such as English sets of families, may be beside."""
-    missing: bool = False
-    """Go on without sources whose files are not on this machine."""
 
 
-def build(_: Declaration, path: Path, options: OpenOptions, seed: int) -> Iterator[BonSet | Skip]:  # noqa: ARG001
+def build(_: Declaration, path: Path, options: Options, seed: int) -> Iterator[BonSet | Skip]:  # noqa: ARG001
     """Yield the seed, and what the cells take of each source; the rest as skips.
 
-    Args:
-        path: It has no effect here: each source's files are found by ``find_files``.
-        options: The sources and the cap of each cell.
-        seed: drives the sources, and which of their sets are taken.
+    The seed drives the sources, and which of their sets are taken. The path has no effect: ``find_files`` finds theirs.
 
     Raises:
-        CarbError: a source's files are not on this machine, unless ``missing``.
+        CarbError: a source's files are not on this machine.
     """
     taken: Counter[_Bin] = Counter()
     for item in load(SEED):
@@ -79,14 +73,9 @@ def _bin(item: BonSet) -> _Bin:
     return *cell(item), item.family is None or is_main(item.culture, item.language)
 
 
-def _units(options: OpenOptions, seed: int) -> Iterator[_Unit]:
+def _units(options: Options, seed: int) -> Iterator[_Unit]:
     open_names = [name for name, source in fetchable().items() if source.yields_sets and source.in_carb_open]
     for name in options.sources or open_names:
-        if options.missing and not options.sources:
-            try:
-                find_files(name)
-            except CarbError:
-                continue
         families: dict[str, _Unit] = defaultdict(list)
         for row in rows(name, seed=seed):
             if isinstance(row, BonSet):
@@ -136,6 +125,3 @@ def _in_turn(
     ]
     for turn in itertools.zip_longest(*queues):
         yield from (unit for unit in turn if unit is not None)
-
-
-READER = Reader(build, OpenOptions, has_files=False)

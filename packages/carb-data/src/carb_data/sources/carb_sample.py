@@ -14,14 +14,15 @@ from typing import Any
 from pydantic import BaseModel, TypeAdapter
 
 from carb_data.errors import CarbError
-from carb_data.models import BonSet, Culture, Domain, Frozen, Response, Role
+from carb_data.models import BonSet, Culture, Domain, Response, Role
 from carb_data.registry import cultures
 from carb_data.sources.countries import culture_id_of, find_country
 from carb_data.sources.declaration import Declaration
-from carb_data.sources.source import Reader, Skip
+from carb_data.sources.source import NoOptions as Options
+from carb_data.sources.source import Skip
 from carb_data.validation import read_file
 
-__all__ = ["READER"]
+__all__ = ["Options", "build"]
 
 _DOMAINS = {
     "cultural_commonsense": Domain.COMMONSENSE,
@@ -29,20 +30,6 @@ _DOMAINS = {
     "cultural_toxicity": Domain.SAFETY,
     "cultural_linguistic": Domain.LINGUISTICS,
 }
-_PEOPLES = {
-    "American": "US",
-    "British": "GB",
-    "Chinese": "CN",
-    "German": "DE",
-    "Japanese": "JP",
-    "Russian": "RU",
-    "Saudi Arabian": "SA",
-    "South Korean": "KR",
-    "Spanish": "ES",
-    "Thai": "TH",
-    "Vietnamese": "VN",
-}
-"""How the Cultural Atlas names a country."""
 
 
 class _Row(BaseModel):
@@ -62,17 +49,8 @@ class _Row(BaseModel):
 _Rows = TypeAdapter(list[_Row])
 
 
-def build(declaration: Declaration, path: Path, _: Frozen, seed: int) -> Iterator[BonSet | Skip]:
-    """Yield a set for every item and language, or a skip.
-
-    Args:
-        declaration: Licence and address of the source.
-        path: The folder that holds the published folders ``completion_judgment`` and ``completion_writing``.
-        seed: The seed of the order of the responses.
-
-    Raises:
-        CarbError: The folder does not hold these files.
-    """
+def build(declaration: Declaration, path: Path, _: Options, seed: int) -> Iterator[BonSet | Skip]:
+    """Yield a set for every item and language, or a skip; the seed drives the order of the responses."""
     files = sorted(path.glob("completion_*/*.json"))
     if not files:
         raise CarbError(f"{path} does not hold carb-sample: nothing there is called completion_judgment/*.json.")
@@ -100,7 +78,7 @@ def _defect(row: _Row, speaking: dict[str, Culture], *, again: bool) -> str | No
 def _set(declaration: Declaration, row: _Row, name: str, speakers: Culture, seed: int) -> BonSet:
     answers = [*zip(row.chosen, row.chosen_model, strict=True), *zip(row.rejected, row.rejected_model, strict=True)]
     order = random.Random(f"{seed}:{name}").sample(range(len(answers)), len(answers))
-    variety = culture_id_of(find_country(_PEOPLES.get(row.country or "", row.country or "")))
+    variety = culture_id_of(find_country(row.country or ""))
     return BonSet(
         id=name,
         culture=variety or speakers.id,
@@ -129,6 +107,3 @@ def _notes(metadata: dict[str, Any]) -> str | None:
         question = metadata["question_meta"]["question"]
         return f"{question} ({asked['country']}: mean {asked['value_qa']} of {asked['group_size']} people)"
     return metadata.get("url") or metadata.get("assertion")
-
-
-READER = Reader(build)

@@ -70,19 +70,6 @@ class Condition(Frozen):
         return (self.least is None or number >= self.least) and (self.most is None or number <= self.most)
 
 
-class Join(Frozen):
-    """Fields from a second table, of the row that has the same key."""
-
-    file: str
-    header: tuple[str, ...] = ()
-    """Names of its columns where it has no heading."""
-    key: str
-    """Its column to compare with ``on``, a field of the record."""
-    on: str
-    take: dict[str, str]
-    """New field to its column."""
-
-
 class Mask(Frozen):
     """A field with a word of another field taken out: "He spilled the ..."; without it the record is left out."""
 
@@ -175,7 +162,6 @@ class Part(Frozen):
     """Columns that hold JSON."""
     explode: str = ""
     """A mapping of which every entry becomes a record, with the fields ``entry`` and ``value``."""
-    join: Join | None = None
     mask: Mask | None = None
     clean: tuple[tuple[Pattern, str], ...] = ()
     """Regular expressions and what takes the place of what they find, in every field."""
@@ -250,7 +236,10 @@ class Declaration(Frozen):
     """Null for files that a user brings."""
     parts: tuple[Part, ...] = ()
     reader: str = ""
-    """``module:attribute`` of a ``source.Reader``, where no rule makes the sets."""
+    """Where no rule makes the sets, the module that does: its ``build(declaration, path, options, seed)`` is like
+    ``Source.rows``, and ``Options`` are its options."""
+    has_files: bool = True
+    """False for a source that reads what other sources read."""
 
     @property
     def yields_sets(self) -> bool:

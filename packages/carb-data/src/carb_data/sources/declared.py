@@ -40,13 +40,7 @@ class DeclaredRows:
     declaration: Declaration
 
     def __call__(self, path: Path, options: DeclaredOptions, seed: int) -> Iterator[BonSet | Skip]:
-        """Yield a set or a skip for every record of the parts asked for.
-
-        Args:
-            path: the folder that holds the source's files.
-            options: The parts and languages to build.
-            seed: chooses among wrong answers, and the order of the answers.
-        """
+        """Yield a set or a skip for every record of the parts asked for."""
         name = self.declaration.name
         made: list[tuple[Part, Made]] = []
         items = Joined()

@@ -1,4 +1,4 @@
-"""The records of a declared part: read from its files, made flat, joined, cleaned."""
+"""The records of a declared part: read from its files, made flat, cleaned."""
 
 from __future__ import annotations
 
@@ -42,13 +42,12 @@ def read_records(folder: Path, part: Part, source: str) -> Iterator[tuple[str, R
     Raises:
         CarbError: no file is there, or one has not the declared form.
     """
-    joined = _joined(folder, part, source)
     number = 0
     for file in _files(folder, part.files, source):
         for raw in _raw(file, part, source):
             for record in _exploded(raw, part, file, source):
                 record |= {"#": f"{number:05}", "#pair": f"{number // 2:05}"}
-                yield record["#"], _finished(record, part, joined)
+                yield record["#"], _finished(record, part)
                 number += 1
 
 
@@ -138,15 +137,7 @@ def _flat(value: Any, name: str = "") -> Record:
     return found
 
 
-def _joined(folder: Path, part: Part, source: str) -> dict[str, Record]:
-    if part.join is None:
-        return {}
-    file = _files(folder, (part.join.file,), source)[0]
-    rows = _rows(read_text(file, source), "tsv" if file.suffix == ".tsv" else "csv", part.join.header)
-    return {row.get(part.join.key, "").strip(): row for row in rows}
-
-
-def _finished(record: Record, part: Part, joined: Mapping[str, Record]) -> Record | str:
+def _finished(record: Record, part: Part) -> Record | str:
     if record["#"] in part.left_out:
         return "readers found it wrong or unclear"
     if part.checked and record["#"] not in part.checked:
@@ -156,11 +147,6 @@ def _finished(record: Record, part: Part, joined: Mapping[str, Record]) -> Recor
         if found is None:
             return f"the field {part.of} does not have the usual form"
         record |= {name: text or "" for name, text in found.groupdict().items()}
-    if part.join is not None:
-        other = joined.get(fill(part.join.on, record))
-        if other is None:
-            return f"nothing in {part.join.file} belongs to it"
-        record |= {name: other.get(column, "") for name, column in part.join.take.items()}
     for pattern, text in part.clean:
         record = {name: re.sub(pattern, text, value) for name, value in record.items()}
     record = {name: " ".join(value.split()) for name, value in record.items()}

@@ -4,18 +4,62 @@ from __future__ import annotations
 
 import random
 import re
-from collections import defaultdict
-from collections.abc import Iterator, Sequence
+import unicodedata
+from collections import Counter, defaultdict
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
 from hashlib import sha256
 from itertools import combinations, pairwise
 
-from carb_data.sources.declaration import Condition, Contrast, OptionsAsGiven, Part
-from carb_data.sources.declared_families import mirrored
-from carb_data.sources.declared_items import Item, Left, Made, digest, question, unfit
+from carb_data.sources.declaration import Condition, Contrast, Mirrored, OptionsAsGiven, Part
 from carb_data.sources.declared_records import Record, fill
 from carb_data.sources.grouping import of_mixed_length, plain
 
 __all__ = ["Left", "Made", "apply"]
+
+_COMMON, _TELLING = 0.03, 0.01
+"""Share of answers above which a word or a pair of characters is no content, and tells no answer."""
+_STEM = 5
+"""Letters by which words are compared, so that forms of one word are one."""
+_WHOLE_SCRIPTS = re.compile(r"[\u0e00-\u0e7f\u3040-\u30ff\u3400-\u9fff]")
+_SCANNED = 400
+"""How many candidates are tried for the places in a family before its first item is given up."""
+
+
+@dataclass(frozen=True)
+class Item:
+    """A record that can be an answer."""
+
+    number: str
+    record: Record
+    text: str
+    label: str = ""
+
+    @cached_property
+    def plain(self) -> str:
+        """The answer as it is compared."""
+        return plain(self.text)
+
+
+@dataclass(frozen=True)
+class Made:
+    """A set to be: who asks what, and the answers, the right one first."""
+
+    asked: Item
+    prompt: str
+    answers: tuple[str, ...]
+    keys: tuple[str, ...]
+    """Items that a split must keep together with each other."""
+    family: str | None = None
+
+
+@dataclass(frozen=True)
+class Left:
+    """An item from which nothing was made, and why."""
+
+    number: str
+    reason: str
 
 
 def apply(part: Part, records: Sequence[tuple[str, Record | str]], seed: int) -> Iterator[Made | Left]:
@@ -34,7 +78,7 @@ def apply(part: Part, records: Sequence[tuple[str, Record | str]], seed: int) ->
             sound.append(Item(number, record, "", fill(rule.label, record)))
         else:
             item = Item(number, record, fill(rule.answer, record), fill(rule.label, record))
-            reason = unfit(part, item)
+            reason = _unfit(part, item)
             if reason is None:
                 sound.append(item)
             else:
@@ -44,7 +88,7 @@ def apply(part: Part, records: Sequence[tuple[str, Record | str]], seed: int) ->
     elif isinstance(rule, Contrast):
         yield from _contrast(part, rule, sound, seed)
     else:
-        yield from mirrored(part, rule, sound, seed)
+        yield from _mirrored(part, rule, sound, seed)
 
 
 # options as given
@@ -54,7 +98,7 @@ def _options(part: Part, rule: OptionsAsGiven, items: Sequence[Item], seed: int)
     made: list[Made] = []
     for item in items:
         answers = _right_first(rule, item.record)
-        prompt = question(part, item)
+        prompt = _question(part, item)
         reason = answers if isinstance(answers, str) else _wrong_with(part, rule, prompt, answers)
         if reason is not None:
             yield Left(item.number, reason)
@@ -129,14 +173,14 @@ def _blocks(part: Part, rule: Contrast, members: Sequence[Item], seed: int) -> l
     count = max(1, len(members) // rule.block) if rule.block else 1
     blocks: dict[int, list[Item]] = defaultdict(list)
     for item in members:
-        key = fill(part.split, item.record) if part.split else item.number
-        blocks[int.from_bytes(sha256(f"{seed}\0{key}".encode()).digest()[:4], "big") % count].append(item)
+        digest = sha256(f"{seed}\0{_template(part, item)}".encode()).digest()
+        blocks[int.from_bytes(digest[:4], "big") % count].append(item)
     return [blocks[n] for n in sorted(blocks)]
 
 
 def _of_class(conditions: Sequence[Condition], items: Sequence[Item], seed: int) -> list[Item]:
     found = [item for item in items if all(condition.holds(item.record) for condition in conditions)]
-    return sorted(found, key=lambda item: digest(seed, item.number))
+    return sorted(found, key=lambda item: _digest(seed, item.number))
 
 
 def _draw(
@@ -156,12 +200,143 @@ def _draw(
         else:
             for used in three:
                 others.remove(used)
-            prompt = fill(rule.reverse, one.record) if turned else question(part, one)
-            keys = tuple(fill(part.split, i.record) if part.split else i.number for i in (one, *three))
-            yield Made(one, prompt, tuple(i.text for i in (one, *three)), keys)
+            prompt = fill(rule.reverse, one.record) if turned else _question(part, one)
+            keys = tuple(_template(part, item) for item in (one, *three))
+            yield Made(one, prompt, tuple(item.text for item in (one, *three)), keys)
     for item in (*right, *(wrong if rule.reverse else ())):
         yield Left(item.number, "no items of the other class are left in its group")
 
 
 def _distinct(items: Sequence[Item]) -> list[Item]:
     return list({item.plain: item for item in reversed(items)}.values())[::-1]
+
+
+# families: items asked about in turn, with the same answers each time
+
+
+def _mirrored(part: Part, rule: Mirrored, items: Sequence[Item], seed: int) -> Iterator[Made | Left]:
+    """Make families of items whose answers differ in content and are of like length."""
+    texts = {
+        item.number: [fill(template, item.record) for template in rule.content or (rule.answer,)] for item in items
+    }
+    units = {number: frozenset[str]().union(*map(_units, own)) for number, own in texts.items()}
+    common, dull = _common(units.values(), _COMMON), _common(units.values(), _TELLING)
+    groups: dict[str, list[Item]] = defaultdict(list)
+    seen: set[tuple[str, str]] = set()
+    for item in sorted(items, key=lambda item: _digest(seed, item.number)):
+        prompt = _question(part, item)
+        if (item.plain, item.label) in seen or (prompt, "") in seen:
+            yield Left(item.number, "its answer or its question is a repetition")
+        elif not prompt:
+            yield Left(item.number, "the question is empty")
+        elif rule.hidden and (_units(fill(rule.hidden, item.record)) & _units(item.text)) - dull:
+            yield Left(item.number, "the answer shares a word with the question")
+        else:
+            groups[fill(rule.group, item.record)].append(item)
+            seen |= {(item.plain, item.label)} | ({(prompt, "")} if not rule.label else set())
+    for _, members in sorted(groups.items()):
+        content = {item.number: units[item.number] - common for item in members}
+        yield from _families(part, rule, members, content, seed)
+
+
+def _families(
+    part: Part, rule: Mirrored, members: Sequence[Item], content: Mapping[str, frozenset[str]], seed: int
+) -> Iterator[Made | Left]:
+    free = {item.number: item for item in members}
+    near = _Near(rule, members)
+    for item in members:
+        if free.pop(item.number, None) is None:
+            continue
+        family = [item]
+        for other in (*near.to(item), *list(free.values())[:_SCANNED]):
+            if len(family) == rule.size:
+                break
+            if other.number in free and _fits(rule, other, family, content):
+                family.append(free.pop(other.number))
+        if len(family) == rule.size:
+            yield from _asked_in_turn(part, family, seed)
+        else:
+            free.update({other.number: other for other in family[1:]})
+            yield Left(item.number, "too few others have an answer of like length and other content")
+
+
+def _fits(rule: Mirrored, item: Item, family: Sequence[Item], content: Mapping[str, frozenset[str]]) -> bool:
+    lengths = [len(one.text) for one in (item, *family)]
+    return max(lengths) <= rule.ratio * min(lengths) and all(
+        item.plain not in other.plain
+        and other.plain not in item.plain
+        and content[item.number].isdisjoint(content[other.number])
+        and (not rule.label or item.label != other.label)
+        for other in family
+    )
+
+
+def _asked_in_turn(part: Part, family: Sequence[Item], seed: int) -> Iterator[Made]:
+    name = min(one.number for one in family)
+    shown = sorted(family, key=lambda one: _digest(seed, "family", one.number))
+    keys = tuple(_template(part, one) for one in shown)
+    for one in shown:
+        answers = (one.text, *(other.text for other in shown if other is not one))
+        yield Made(one, _question(part, one), answers, keys, family=name)
+
+
+class _Near:
+    """Items that share a word or a character, the rarest first."""
+
+    def __init__(self, rule: Mirrored, members: Sequence[Item]) -> None:
+        self._units = {i.number: _units(fill(rule.near, i.record)) if rule.near else frozenset[str]() for i in members}
+        self._having: dict[str, list[Item]] = defaultdict(list)
+        for item in members:
+            for unit in self._units[item.number]:
+                self._having[unit].append(item)
+
+    def to(self, item: Item) -> list[Item]:
+        """The items that share something with ``item``, itself among them."""
+        rare = sorted(self._units[item.number], key=lambda unit: (len(self._having[unit]), unit))
+        return [other for unit in rare for other in self._having[unit][:_SCANNED]]
+
+
+def _units(text: str) -> frozenset[str]:
+    """What a text is about: stems of its words; pairs of characters where a script writes no spaces."""
+    words = re.findall(r"[^\W\d_]+", unicodedata.normalize("NFKC", text).casefold())
+    found: set[str] = set()
+    for word in words:
+        if _WHOLE_SCRIPTS.search(word):
+            found.update(first + second for first, second in pairwise(word))
+        elif len(word) > 2:
+            found.add(word[:_STEM])
+    return frozenset(found)
+
+
+def _common(units: Collection[frozenset[str]], share: float) -> frozenset[str]:
+    counted = Counter(unit for one in units for unit in one)
+    return frozenset(unit for unit, n in counted.items() if n > max(3, share * len(units)))
+
+
+# what the rules share
+
+
+def _unfit(part: Part, item: Item) -> str | None:
+    """Why a record can be no answer, or None."""
+    if not item.plain or "\ufffd" in item.text:
+        return "the answer says nothing"
+    if not part.shortest <= len(item.text) <= part.longest:
+        return "the answer is too short or too long"
+    if part.forbid is not None and re.search(part.forbid, item.text):
+        return "the answer holds what is blocked"
+    return None
+
+
+def _question(part: Part, item: Item) -> str:
+    """What is asked where the item is the right answer."""
+    return fill(part.make.prompts.get(item.label, part.make.prompt), item.record)
+
+
+def _template(part: Part, item: Item) -> str:
+    """What a split keeps together: the template from which the item comes, or the item alone."""
+    return fill(part.split, item.record) if part.split else item.number
+
+
+def _digest(seed: int, *parts: str) -> bytes:
+    """A key to put things in an order that depends on nothing but the seed and their names."""
+    return sha256("\0".join([str(seed), *parts]).encode()).digest()

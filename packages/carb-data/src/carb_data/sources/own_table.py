@@ -11,12 +11,12 @@ from carb_data.errors import CarbError
 from carb_data.models import BonSet, Frozen
 from carb_data.shapes import read_rows
 from carb_data.sources.declaration import Declaration
-from carb_data.sources.source import Names, Reader
+from carb_data.sources.source import Names
 
-__all__ = ["READER"]
+__all__ = ["Options", "build"]
 
 
-class TableOptions(Frozen):
+class Options(Frozen):
     """Options of ``table``."""
 
     culture: str | None = None
@@ -35,7 +35,7 @@ class TableOptions(Frozen):
     """Number of the first option; by default as answers show."""
 
 
-def build(_: Declaration, path: Path, options: TableOptions, seed: int) -> Iterator[BonSet]:  # noqa: ARG001 - order by hash
+def build(_: Declaration, path: Path, options: Options, seed: int) -> Iterator[BonSet]:  # noqa: ARG001 - order by hash
     """Yield a set for every row.
 
     Raises:
@@ -48,6 +48,3 @@ def build(_: Declaration, path: Path, options: TableOptions, seed: int) -> Itera
     defaults = options.model_dump(exclude={"columns", "count_from"}, exclude_none=True)
     columns = {field: column for field, _, column in pairs}
     yield from read_rows(path, columns=columns, defaults=defaults, count_from=options.count_from)
-
-
-READER = Reader(build, TableOptions)

@@ -11,7 +11,7 @@ from pydantic import BeforeValidator, StringConstraints
 
 from carb_data.models import BonSet, Frozen
 
-__all__ = ["Names", "NoOptions", "Reader", "Skip", "Source"]
+__all__ = ["Names", "NoOptions", "Skip", "Source"]
 
 
 def _split(value: object) -> object:
@@ -51,13 +51,3 @@ class Source:
     """Each field is an option by name, with a default and a docstring."""
     has_files: bool = True
     """False for a source that reads what other sources read."""
-
-
-@dataclass(frozen=True, slots=True)
-class Reader:
-    """What a declaration names where no rule makes its sets: a module's own code."""
-
-    rows: Callable[[Any, Path, Any, int], Iterator[BonSet | Skip]]
-    """As ``Source.rows``, with the declaration before."""
-    options: type[Frozen] = NoOptions
-    has_files: bool = True

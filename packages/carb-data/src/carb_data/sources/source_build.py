@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
@@ -18,7 +17,7 @@ from carb_data.sources.source_files import find_files
 from carb_data.sources.source_registry import sources
 from carb_data.validation import read_options
 
-__all__ = ["BuildReport", "RowCount", "build", "parse_options", "rows"]
+__all__ = ["BuildReport", "RowCount", "build", "rows"]
 
 
 class RowCount(Frozen):
@@ -48,15 +47,6 @@ class BuildReport(Frozen):
     """Licences of the built sets."""
 
 
-def parse_options(source: Source, given: Mapping[str, Any]) -> Frozen:
-    """The options of ``source`` from names and values; values may be the strings of a command line.
-
-    Raises:
-        CarbError: an option is unknown (with the nearest known one) or its value is not valid.
-    """
-    return read_options(source.options, f"Source '{source.name}'", given)
-
-
 def rows(
     name: str | Source, path: str | Path | None = None, *, seed: int = 0, **options: Any
 ) -> Iterator[BonSet | Skip]:
@@ -72,11 +62,15 @@ def rows(
         CarbError: unknown source or option, or ``path`` does not hold the source.
     """
     source = name if isinstance(name, Source) else sources[name]
-    chosen = parse_options(source, options)
+    chosen = _options(source, options)
     place = _place(source, path)
     if not place.exists():
         raise CarbError(f"There is nothing at {place}; give the folder or file that holds the data of '{source.name}'.")
     return source.rows(place, chosen, seed)
+
+
+def _options(source: Source, given: Mapping[str, Any]) -> Frozen:
+    return read_options(source.options, f"Source '{source.name}'", given)
 
 
 def _place(source: Source, path: str | Path | None) -> Path:
@@ -144,7 +138,7 @@ def build(
         path=str(place),
         out=str(out),
         seed=seed,
-        options=json.loads(parse_options(source, options).model_dump_json()),
+        options=_options(source, options).model_dump(mode="json"),
         built=len(made),
         skipped=len(skipped),
         counts=tuple(

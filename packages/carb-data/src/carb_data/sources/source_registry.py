@@ -4,22 +4,20 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Iterator
+from functools import partial
 from importlib import metadata
 from pathlib import Path
-from typing import TypeVar
 
 from carb_data.errors import CarbError
 from carb_data.options import closest
 from carb_data.sources.declaration import Declaration, read_declaration, shipped
 from carb_data.sources.declared import DeclaredOptions, DeclaredRows
-from carb_data.sources.source import Reader, Source
+from carb_data.sources.source import Source
 
 __all__ = ["Sources", "sources"]
 
 ENTRY_POINTS = "carb.sources"
 """Entry-point group under which other distributions register a ``Source``."""
-
-_T = TypeVar("_T")
 
 
 class Sources:
@@ -48,32 +46,27 @@ class Sources:
             return self._added[name]
         if name.endswith(".toml"):
             return _declared(read_declaration(Path(name)))
-        if (place := _registered().get(name)) is not None:
-            return _imported(place, Source, name)
+        if (point := _registered().get(name)) is not None:
+            found = point.load()
+            if not isinstance(found, Source):
+                raise CarbError(f"The source '{name}' is registered as {point.value}, which is not a carb_data Source.")
+            return found
         if name in self:
             return _declared(shipped()[name])
         names = list(self)
         raise CarbError(f"There is no source '{name}'.{closest(name, names)} Known sources: {', '.join(names)}.")
 
 
-def _registered() -> dict[str, str]:
-    return {point.name: point.value for point in metadata.entry_points(group=ENTRY_POINTS)}
+def _registered() -> dict[str, metadata.EntryPoint]:
+    return {point.name: point for point in metadata.entry_points(group=ENTRY_POINTS)}
 
 
-def _declared(declaration: Declaration) -> Source:
-    given = declaration.name, declaration.description, declaration.license
-    if not declaration.reader:
-        return Source(*given, DeclaredRows(declaration), DeclaredOptions)
-    reader = _imported(declaration.reader, Reader, declaration.name)
-    return Source(*given, lambda *args: reader.rows(declaration, *args), reader.options, reader.has_files)
-
-
-def _imported(place: str, form: type[_T], name: str) -> _T:
-    module, _, attribute = place.partition(":")
-    found = getattr(importlib.import_module(module), attribute)
-    if not isinstance(found, form):
-        raise CarbError(f"The source '{name}' is registered as {place}, which is not a carb_data {form.__name__}.")
-    return found
+def _declared(source: Declaration) -> Source:
+    given = source.name, source.description, source.license
+    if not source.reader:
+        return Source(*given, DeclaredRows(source), DeclaredOptions)
+    module = importlib.import_module(source.reader)
+    return Source(*given, partial(module.build, source), module.Options, source.has_files)
 
 
 sources = Sources()

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import math
 import random
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -27,17 +28,22 @@ from carb_data.errors import CarbError
 from carb_data.models import BonSet, Domain, Frozen, Kind, Response, Role
 from carb_data.sources.countries import culture_id_of, find_country
 from carb_data.sources.declaration import Declaration
-from carb_data.sources.source import Names, Reader, Skip
-from carb_data.sources.wvs_codebook import Question, read_codebook
+from carb_data.sources.source import Names, Skip
+from carb_data.sources.source_files import read_text
 
-__all__ = ["READER"]
+__all__ = ["Options", "build"]
 
 COUNTRY, WEIGHT = "B_COUNTRY_ALPHA", "W_WEIGHT"
 _COLUMNS_AT_ONCE = 24
 _REJECTED = 3
+_HEADING = re.compile(r"^(Q\d+[A-Z]?(?:_\d+)?)[ \t]*[-.:]?[ \t]+(\S.*)$", re.MULTILINE)
+_MARK = re.compile(r"(?<![\w.])(-?\d+)-?\.-[ \t]*")
+_FURNITURE = re.compile(
+    r"^\s*(?:\d+|.*World Values Survey.*|.*WVS[- ]?7.*codebook.*)\s*$", re.IGNORECASE | re.MULTILINE
+)
 
 
-class WvsOptions(Frozen):
+class Options(Frozen):
     """Options of ``wvs``."""
 
     countries: Names = ()
@@ -68,16 +74,11 @@ class Shares:
         return max(self.share, key=lambda code: (self.share[code], -code))
 
 
-def build(declaration: Declaration, path: Path, options: WvsOptions, seed: int) -> Iterator[BonSet | Skip]:
+def build(declaration: Declaration, path: Path, options: Options, seed: int) -> Iterator[BonSet | Skip]:
     """Yield a set or a skip for every question and country that a registered culture covers.
 
-    Countries that no culture covers, and questions that are in only one of the two files, are skips as a whole.
-
-    Args:
-        declaration: Licence and address of the source.
-        path: the folder that holds the CSV and the codebook.
-        options: The thresholds, and the countries and questions to build.
-        seed: chooses the lending countries, the fillings and the order.
+    Countries that no culture covers, and questions that are in only one of the two files, are skips as a whole. The
+    seed chooses the lending countries, the fillings and the order.
     """
     data, codebook = _find(path)
     questions = read_codebook(codebook)
@@ -128,7 +129,7 @@ def _make(
     question: Question,
     code: str,
     shares: Mapping[str, Shares],
-    options: WvsOptions,
+    options: Options,
     seed: int,
 ) -> BonSet | Skip:
     country, culture = find_country(code), culture_id_of(find_country(code))
@@ -171,7 +172,7 @@ def _make(
 
 
 def _wrong_answers(
-    question: Question, code: str, shares: Mapping[str, Shares], options: WvsOptions, random_: random.Random
+    question: Question, code: str, shares: Mapping[str, Shares], options: Options, random_: random.Random
 ) -> dict[int, str | None] | str:
     """Three answers, each with the country whose majority gives it or None for a filling; or why there are none."""
     here = shares.get(code)
@@ -282,4 +283,66 @@ def _find(folder: Path) -> tuple[Path, Path]:
     return tables[0], books[0]
 
 
-READER = Reader(build, WvsOptions)
+# the codebook
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """One variable of the survey."""
+
+    variable: str
+    name: str
+    text: str
+    answers: dict[int, str]
+    """Code to label, without the negative codes of missing answers."""
+
+    @property
+    def in_words(self) -> bool:
+        """False for scales of which only the ends have words."""
+        return all(re.search(r"[^\W\d]{2}", label) for label in self.answers.values())
+
+
+def read_codebook(path: Path) -> dict[str, Question]:
+    """Questions by variable, from the text of the official PDF.
+
+    Raises:
+        CarbError: the file is not a codebook.
+    """
+    questions = parse_codebook(read_text(path, "the World Values Survey"))
+    if not questions:
+        raise CarbError(
+            f"{path} is not the codebook of the World Values Survey: there is no variable such as 'Q1 ...' followed by "
+            "answers such as '1.- ...' in it. Give the text of the official PDF: pdftotext -layout."
+        )
+    return questions
+
+
+def parse_codebook(text: str) -> dict[str, Question]:
+    """Questions by variable. A variable without two substantive answers is left out."""
+    text = _FURNITURE.sub("", text.replace("\r\n", "\n"))
+    questions: dict[str, Question] = {}
+    for heading, block in _divide(_HEADING, text):
+        answers: dict[int, str] = {}
+        parts = list(_divide(_MARK, block))
+        for mark, label in parts:
+            last = mark is parts[-1][0]  # what follows the last answer is the next heading of the document
+            label = _joined(label.strip().split("\n")[0] if last else label)
+            if int(mark.group(1)) >= 0 and label:
+                answers.setdefault(int(mark.group(1)), label)
+        asked = _joined(block[: parts[0][0].start()]) if parts else ""
+        name = _joined(heading.group(2))
+        if len(answers) >= 2:
+            questions.setdefault(heading.group(1), Question(heading.group(1), name, asked or name, answers))
+    return questions
+
+
+def _divide(mark: re.Pattern[str], text: str) -> Iterator[tuple[re.Match[str], str]]:
+    """Every match with the text from it to the next one."""
+    found = list(mark.finditer(text))
+    ends = [match.start() for match in found[1:]] + [len(text)]
+    for match, end in zip(found, ends, strict=False):
+        yield match, text[match.end() : end]
+
+
+def _joined(text: str) -> str:
+    return " ".join(text.split())
