@@ -134,7 +134,8 @@ def test_the_divergence_is_that_of_the_next_tokens(tiny: Path) -> None:
 def test_a_student_learns_what_its_teacher_prefers(teacher: str, tiny: Path, sets: Path, tmp_path: Path) -> None:
     pytest.importorskip("torch", reason="needs tal-rlvr[train]")
     words = ["--teacher", teacher, "--student", tiny, "--data", sets, "--out", tmp_path / "rm"]
-    done = run("distil_student.py", *words, "--steps", 100, "--batch-size", 4, "--learning-rate", 0.003, "--temperature", 0.1)
+    words += ["--batch-size", 4, "--temperature", 0.1]
+    done = run("distil_student.py", *words, "--steps", 100, "--learning-rate", 0.003)
     assert done.returncode == 0, done.stderr[-3000:]
     data = load(str(sets))
     scores = evaluate(data, [f"classifier:{tmp_path / 'rm'}", "baseline:length"]).frame
