@@ -239,7 +239,7 @@ def test_a_wrong_key_stops_the_run_and_says_which(
 def test_errors_are_asked_again_on_request(serve: Callable[..., Server], data: Path) -> None:
     mood = {"bad": True}
     server = serve(lambda number, _: (500, {"error": "bad hour"}) if mood["bad"] and number % 2 else verdict())
-    assert main(arguments(server, data, options="&retries=0&concurrency=1")) == 0
+    assert main(arguments(server, data, options="&retries=0&concurrency=1")) == 1
     out = data.parent / "out"
     assert json.loads((out / "run.json").read_text())["scorers"][0]["errors"] == SETS // 2
     mood["bad"] = False

@@ -18,8 +18,9 @@ from carb_data import CarbError, Dataset, load
 from carb_data.tasks import open_task
 from carb_scorers import evaluate
 from carb_scorers.bon import collect, open_policy
-from carb_scorers.models.openai import OpenAIOptions, open_openai
 from carb_scorers.models.protocol import Choices, Continuation, Failure, Generation, Prompt, Writing
+from carb_scorers.models.server_language import open_server_language
+from carb_scorers.models.server_options import ServerLanguageOptions
 from carb_scorers.run import run
 from carb_scorers.spec import read_options
 from small_models import model_folder
@@ -49,7 +50,7 @@ def key(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def opened(url: str, **options: str) -> Any:
-    return open_openai("small", read_options(OpenAIOptions, "test", {"url": url, **options}))
+    return open_server_language("small", read_options(ServerLanguageOptions, "test", {"url": url, **options}))
 
 
 def test_it_writes(server: str) -> None:
@@ -99,7 +100,7 @@ def test_its_errors_are_understood(server: str, monkeypatch: pytest.MonkeyPatch)
     assert isinstance(good, Generation)
     assert isinstance(bad, Failure)
     assert bad.error.kind == "too-long"
-    other = open_openai("no-such-model", read_options(OpenAIOptions, "test", {"url": server}))
+    other = open_server_language("no-such-model", read_options(ServerLanguageOptions, "test", {"url": server}))
     with pytest.raises(CarbError, match=r"404.*model"):
         ask(other.generate, PROMPTS[:1], Writing(max_tokens=4))
     monkeypatch.setenv("OPENAI_API_KEY", "sk-wrong-wrong-wrong")

@@ -11,13 +11,14 @@ from typing import Any
 
 import anyio
 
-from carb_scorers.models.limits import SystemClock
-from carb_scorers.models.openai import OpenAIModel, OpenAIOptions, open_openai
 from carb_scorers.models.protocol import Failure, Generation, Prompt, Writing
+from carb_scorers.models.server_client import Clock as SystemClock
+from carb_scorers.models.server_language import ServerLanguageModel, open_server_language
+from carb_scorers.models.server_options import ServerLanguageOptions
 from carb_scorers.spec import read_options
 
 
-class Clock:
+class Clock(SystemClock):
     """Time that passes only by sleeping."""
 
     def __init__(self) -> None:
@@ -27,9 +28,6 @@ class Clock:
 
     def now(self) -> float:
         return self.time
-
-    def wall(self) -> float:
-        return 1_700_000_000.0 + self.time
 
     async def sleep(self, seconds: float) -> None:
         self.slept.append(seconds)
@@ -156,16 +154,16 @@ def drip(handler: BaseHTTPRequestHandler) -> None:
         waiting.wait(0.01)
 
 
-def model(url: str, clock: Clock | SystemClock | None = None, **options: object) -> OpenAIModel:
-    read = read_options(OpenAIOptions, "test", {"url": url, **options})
-    return open_openai("m", read, clock=clock or Clock())
+def model(url: str, clock: SystemClock | None = None, **options: object) -> ServerLanguageModel:
+    read = read_options(ServerLanguageOptions, "test", {"url": url, **options})
+    return open_server_language("m", read, clock=clock or Clock())
 
 
 def prompts(count: int = 1) -> list[Prompt]:
     return [Prompt(({"role": "user", "content": f"Question {n}?"},), cue="\nAnswer:") for n in range(count)]
 
 
-def ask(opened: OpenAIModel, count: int = 1, **options: Any) -> list[Generation | Failure]:
+def ask(opened: ServerLanguageModel, count: int = 1, **options: Any) -> list[Generation | Failure]:
     async def go() -> list[Generation | Failure]:
         return await opened.generate(prompts(count), Writing(**{"max_tokens": 50, **options}))
 

@@ -36,7 +36,7 @@ def test_the_key_is_sent_and_seen_nowhere(
         repr(vars(opened)),
         repr(vars(opened._endpoint)),
         repr(vars(opened._endpoint._line)),
-        str(opened._options),
+        str(opened._endpoint._options),
     ]
     found = ask(opened, 3)
     texts += [repr(found)]

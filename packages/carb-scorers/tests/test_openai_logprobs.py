@@ -13,7 +13,7 @@ from carb_scorers.models.protocol import Choices, Continuation, Failure, Generat
 
 pytest.importorskip("httpx", reason="needs the extra carb-scorers[api]")
 
-from carb_scorers.models.openai import OpenAIModel
+from carb_scorers.models.server_language import ServerLanguageModel
 from openai_server import Server, ask, chat, model, prompts, reply
 
 REQUEST = ScoreRequest(
@@ -29,7 +29,7 @@ def top(*pairs: tuple[object, object]) -> dict[str, Any]:
     return chat(" A", logprobs={"content": [{"token": "A", "logprob": -0.1, "top_logprobs": entries}]})
 
 
-def choices(opened: OpenAIModel, *wanted: str) -> Choices | Failure:
+def choices(opened: ServerLanguageModel, *wanted: str) -> Choices | Failure:
     async def go() -> Choices | Failure:
         (found,) = await opened.next_logprobs(prompts(), wanted)
         return found
@@ -157,7 +157,7 @@ def test_nonsense_in_log_probabilities_is_a_failure(serve: Callable[..., Server]
     assert found.error.kind == "http"
 
 
-def continuation(opened: OpenAIModel, answer: str) -> Continuation | Failure:
+def continuation(opened: ServerLanguageModel, answer: str) -> Continuation | Failure:
     async def go() -> Continuation | Failure:
         (found,) = await opened.continuation_logprobs(prompts(), [answer])
         return found
@@ -189,3 +189,35 @@ def test_tokens_across_the_border_are_a_failure(serve: Callable[..., Server]) ->
 def test_a_chat_server_has_no_log_probabilities_of_given_answers(serve: Callable[..., Server]) -> None:
     with pytest.raises(CarbError, match="api=completions"):
         continuation(model(serve([chat()]).url), "x")
+
+
+def test_what_is_not_reported_is_bounded_by_what_is_left(serve: Callable[..., Server]) -> None:
+    """The bound was the least that is reported, however little probability was left: two letters tied, or turned."""
+    found = choices(model(serve([top(("A", math.log(0.6)), ("B", math.log(0.399)))]).url), "A", "B", "C")
+    assert isinstance(found, Choices)
+    assert found.floor is not None
+    assert math.exp(found.floor) == pytest.approx(0.001)
+    assert found.mass == pytest.approx(0.999)
+
+
+def test_one_reported_letter_is_too_few(serve: Callable[..., Server]) -> None:
+    """One reported token made four letters uniform."""
+    scorer = open_scorer(f"judge:m?backend=openai&mode=pairwise&url={serve([top(('A', -0.1), ('the', -3.0))]).url}")
+    two = REQUEST.model_copy(update={"candidates": (*REQUEST.candidates, Candidate(id="2", text="y"))})
+    (result,) = anyio.run(scorer.score, [two])
+    assert result.error is not None
+    assert result.error.kind == "logprobs"
+
+
+def test_llama_cpp_answers_completions_in_the_form_of_chats(serve: Callable[..., Server]) -> None:
+    reported = top(("A", -0.5), ("B", -2.0))["choices"][0]["logprobs"]
+    found = choices(
+        model(serve([{"choices": [{"text": " A", "logprobs": reported}]}]).url, api="completions"), "A", "B"
+    )
+    assert isinstance(found, Choices)
+    assert found.logprobs == {"A": -0.5, "B": -2.0}
+
+
+def test_what_a_server_says_it_is_stands_in_the_usage(serve: Callable[..., Server]) -> None:
+    (found,) = ask(model(serve([chat() | {"model": "m-2026-01", "system_fingerprint": "fp_7"}]).url))
+    assert found.usage.served == ("m-2026-01 fp_7",)

@@ -130,7 +130,7 @@ def test_texts_are_guarded_and_conversations_stay_turns(serve: Callable[..., Ser
 
 def test_the_spec_says_how_it_is_asked(serve: Callable[..., Server]) -> None:
     """Limits and prices are those of a judge on a server, and its name is without them."""
-    scorer = opened(serve([answer("classify", 1.0)]), concurrency="3", price_in="2", rpm="600")
+    scorer = opened(serve([answer("classify", 1.0)]), concurrency="3", price_in="2")
     assert scorer.spec.in_flight == 3
     assert not scorer.spec.comparative
     assert scorer.spec.parameters["price_in"] == 2.0

@@ -45,7 +45,7 @@ def test_options_are_put_in_order() -> None:
 
 
 def test_a_name_of_the_users_own() -> None:
-    spec = parse_spec("my 8B, v2=judge:m?mode=pairwise&rpm=3")
+    spec = parse_spec("my 8B, v2=judge:m?mode=pairwise&retries=3")
     assert (spec.name, spec.kind, spec.target) == ("my 8B, v2", "judge", "m")
     assert parse_spec(str(spec)) == spec
     assert open_scorer("short one=baseline:length").spec.name == "short one"
@@ -107,7 +107,7 @@ def test_how_a_server_is_asked_is_no_part_of_a_scorers_name() -> None:
     assert spec.name == "judge:m?backend=openai&mode=listwise"
     assert spec.options["concurrency"] == "2"
     one, two = (
-        ScorerSpec(name="n", kind="judge", parameters={"mode": mode, "rpm": rpm})
+        ScorerSpec(name="n", kind="judge", parameters={"mode": mode, "retries": rpm})
         for mode, rpm in (("listwise", 5), ("listwise", 6))
     )
     assert identity(one) == identity(two)

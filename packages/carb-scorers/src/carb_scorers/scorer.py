@@ -85,6 +85,8 @@ class Usage(Frozen):
     """Calls of a remote server, retries included."""
     cut_tokens: Annotated[int, Field(ge=0)] = 0
     """Tokens cut from the middle of prompts, where the user asked for that (``truncate=middle``)."""
+    served: tuple[str, ...] = ()
+    """Names and fingerprints under which a server said that it answered."""
 
     def __add__(self, other: Usage) -> Usage:
         return Usage(
@@ -92,6 +94,7 @@ class Usage(Frozen):
             output_tokens=self.output_tokens + other.output_tokens,
             requests=self.requests + other.requests,
             cut_tokens=self.cut_tokens + other.cut_tokens,
+            served=tuple(sorted({*self.served, *other.served})),
         )
 
 

@@ -54,7 +54,11 @@ async def read_probabilities(
                 values: tuple[float, ...] = (rating,)
             else:
                 values = tuple(shares) if mode == "pairwise" else tuple(logprobs[label] for label in labels)
-            out[index] = Read(values, choices.usage, mass=choices.mass)
+            impossible = ScoreError(kind="non-finite", message="an answer has probability 0")
+            finite = all(map(math.isfinite, values))
+            out[index] = (
+                Read(values, choices.usage, mass=choices.mass) if finite else Failure(impossible, choices.usage)
+            )
     return [out[index] for index in range(len(asks))]
 
 
@@ -72,7 +76,8 @@ async def read_verdicts(
 def among_labels(choices: Choices, labels: Sequence[str], least_mass: float = 0.0) -> dict[str, float] | Failure:
     """Log-probabilities among the labels, which sum to 1.
 
-    A label that a server does not report counts with the least probability that it did report: an upper bound.
+    A label that a server does not report counts with an upper bound of its probability. Fewer than two reported ones
+    would leave nothing but bounds to compare.
 
     Args:
         choices: what a model said of the labels.
@@ -82,8 +87,9 @@ def among_labels(choices: Choices, labels: Sequence[str], least_mass: float = 0.
     """
     known = {label: choices.logprobs.get(label, choices.floor) for label in labels}
     missing = [label for label, value in known.items() if value is None]
-    if missing or not any(label in choices.logprobs for label in labels):
-        return _no_logprobs(f"the model's most probable tokens hold no {', '.join(missing or labels)}", choices)
+    if missing or sum(label in choices.logprobs for label in labels) < min(2, len(labels)):
+        reported = ", ".join(choices.logprobs) or "none"
+        return _no_logprobs(f"of {', '.join(labels)} the most probable tokens hold {reported} alone", choices)
     values = {label: value for label, value in known.items() if value is not None}
     if not any(map(math.isfinite, values.values())) or any(math.isnan(value) for value in values.values()):
         return Failure(ScoreError(kind="non-finite", message="the model gave NaN or infinity"), choices.usage)
@@ -95,10 +101,7 @@ def among_labels(choices: Choices, labels: Sequence[str], least_mass: float = 0.
         )
     top = max(values.values())
     total = top + math.log(math.fsum(math.exp(value - top) for value in values.values()))
-    found = {label: value - total for label, value in values.items()}
-    if not all(map(math.isfinite, found.values())):
-        return Failure(ScoreError(kind="non-finite", message="an answer has probability 0"), choices.usage)
-    return found
+    return {label: value - total for label, value in values.items()}
 
 
 def _no_logprobs(message: str, choices: Choices) -> Failure:

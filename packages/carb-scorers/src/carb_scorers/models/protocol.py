@@ -253,14 +253,14 @@ class BackendKind(Generic[_O, _M]):
 
 LANGUAGE_MODELS = {
     "hf": "carb_scorers.models.hf_language:LANGUAGE_MODEL",
-    "openai": "carb_scorers.models.openai.language:LANGUAGE_MODEL",
+    "openai": "carb_scorers.models.server_language:LANGUAGE_MODEL",
     "vllm": "carb_scorers.models.vllm:LANGUAGE_MODEL",
 }
 """Backend name to ``module:BackendKind``, imported when first used."""
 
 REWARD_MODELS = {
     "hf": "carb_scorers.models.hf_reward:REWARD_MODEL",
-    "openai": "carb_scorers.models.openai.rewards:REWARD_MODEL",
+    "openai": "carb_scorers.models.server_reward:REWARD_MODEL",
     "vllm": "carb_scorers.models.vllm:REWARD_MODEL",
 }
 

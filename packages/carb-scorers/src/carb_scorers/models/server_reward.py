@@ -8,11 +8,9 @@ from functools import partial
 from typing import Any
 
 from carb_data import CarbError
-from carb_scorers.models.client import Endpoint, gather
-from carb_scorers.models.limits import Clock
-from carb_scorers.models.openai.asking import ask
-from carb_scorers.models.openai.options import ServerRewardOptions, open_endpoint
 from carb_scorers.models.protocol import BackendKind, Failure, Prompt, Reward, Turn, plain_text
+from carb_scorers.models.server_client import Clock, Endpoint, gather
+from carb_scorers.models.server_options import ServerRewardOptions
 from carb_scorers.models.tokens import guarded_unseen
 from carb_scorers.scorer import Usage
 
@@ -20,12 +18,13 @@ from carb_scorers.scorer import Usage
 class ServerRewardModel:
     """See ``RewardModel``. Each candidate is a request of its own, and fails alone."""
 
-    def __init__(self, model: str, options: ServerRewardOptions, endpoint: Endpoint) -> None:
+    def __init__(self, model: str, options: ServerRewardOptions, clock: Clock | None = None) -> None:
         self.model = model
         self.revision: str | None = None  # a server does not say
         self.in_flight: int | None = options.concurrency
         self._api = options.api
-        self._endpoint = endpoint
+        root = options.url.rstrip("/").removesuffix("/v1")  # two of the three paths stand beside it
+        self._endpoint = Endpoint(options, clock, url=root)
         self._extra: dict[str, Any] = json.loads(options.body)
         self._variables: dict[str, Any] = json.loads(options.chat_template_kwargs)
 
@@ -33,11 +32,11 @@ class ServerRewardModel:
         """See ``RewardModel``. The head's own output: the server is asked to put no sigmoid behind it.
 
         Raises:
-            CarbError: the head has several outputs, or see ``Endpoint.post``.
+            CarbError: the head has several outputs, or see ``Endpoint.ask``.
         """
         return await gather(
             [
-                partial(ask, self._endpoint, f"/{self._api}", self._body(prompt, answer), self._reward)
+                partial(self._endpoint.ask, f"/{self._api}", self._body(prompt, answer), self._reward)
                 for prompt, answer in zip(prompts, answers, strict=True)
             ]
         )
@@ -81,8 +80,7 @@ def open_server_rewards(target: str, options: ServerRewardOptions, *, clock: Clo
     """
     if options.api == "score" and json.loads(options.chat_template_kwargs):
         raise CarbError("chat_template_kwargs= needs api=classify or api=pooling: with api=score no template is used.")
-    root = options.url.rstrip("/").removesuffix("/v1")  # two of the three paths stand beside it
-    return ServerRewardModel(target, options, open_endpoint(options, clock, url=root))
+    return ServerRewardModel(target, options, clock)
 
 
 REWARD_MODEL = BackendKind(ServerRewardOptions, open_server_rewards)

@@ -1,7 +1,8 @@
-"""Options of servers, and what they open: an endpoint with limits and a key."""
+"""Options of servers, and the key that they name."""
 
 from __future__ import annotations
 
+import ipaddress
 import os
 from typing import Annotated, Literal
 from urllib.parse import urlsplit
@@ -9,21 +10,18 @@ from urllib.parse import urlsplit
 from pydantic import Field
 
 from carb_data import CarbError
+from carb_data.models import Frozen
 from carb_data.validation import JsonObject
-from carb_scorers.models.answers import is_this_machine
-from carb_scorers.models.client import Endpoint
-from carb_scorers.models.limits import Clock, ServerLimits
 
 _OPENAI = "https://api.openai.com/v1"
-_OPENAI_KEY = "OPENAI_API_KEY"
 
 
-class ServerOptions(ServerLimits):
+class ServerOptions(Frozen):
     """Options of every ``backend=openai``."""
 
     url: str = _OPENAI
     """Base URL, with its version: ``http://127.0.0.1:8000/v1``."""
-    key_env: str = _OPENAI_KEY
+    key_env: str = "OPENAI_API_KEY"
     """Name of the environment variable that holds the key. A key is never written into a spec."""
     body: JsonObject = "{}"
     """A JSON object put into every request; a null takes a field out. Reasoning models of OpenAI, for example:
@@ -35,9 +33,20 @@ class ServerOptions(ServerLimits):
     """Price of a million input tokens, in any currency. ``run.json`` then holds the cost of the run."""
     price_out: Annotated[float, Field(ge=0)] | None = None
     """Price of a million output tokens, in the currency of ``price_in``."""
+    concurrency: Annotated[int, Field(ge=1)] = 8
+    """How many requests may be under way at once."""
+    timeout: Annotated[float, Field(gt=0)] = 120.0
+    """Seconds for one attempt, from connecting to the last byte."""
+    retries: Annotated[int, Field(ge=0)] = 6
+    """Most further attempts after an error that may pass: 408, 409, 425, 5xx, a timeout or a lost connection. They wait
+    exponentially longer, with jitter, or as long as ``Retry-After`` says."""
+    patience: Annotated[float, Field(ge=0)] = 300.0
+    """Seconds for which a request is tried while the server is overloaded or gone (429, 502, 503, 504, 529, nobody
+    listens). Then the request becomes an error row if others were answered meanwhile, and else the run stops. With 0
+    such requests become error rows after their retries."""
 
 
-class OpenAIOptions(ServerOptions):
+class ServerLanguageOptions(ServerOptions):
     """Options of ``backend=openai`` for language models."""
 
     api: Literal["chat", "completions"] = "chat"
@@ -56,24 +65,13 @@ class ServerRewardOptions(ServerOptions):
     template; they are a pair of texts, as for cross-encoders."""
 
 
-def open_endpoint(options: ServerOptions, clock: Clock | None = None, *, url: str | None = None) -> Endpoint:
-    """The server that options name; nothing is sent yet.
-
-    Args:
-        options: the options that hold the limits and say where the key is.
-        clock: the clock; the system's by default.
-        url: the base of its paths, where that is not ``options.url``.
-
-    Raises:
-        CarbError: the URL is not one, the key is missing, or httpx is not installed.
-    """
-    return Endpoint(url or options.url, _key(options), options, clock=clock)
-
-
-def _key(options: ServerOptions) -> str | None:
+def key_of(options: ServerOptions) -> str | None:
     """The key for a server, from the environment.
 
     A key that was not asked for by name is not sent in clear text over a network.
+
+    Raises:
+        CarbError: the URL is not one, or the key is missing.
     """
     try:
         parts = urlsplit(options.url)
@@ -97,3 +95,12 @@ def _key(options: ServerOptions) -> str | None:
     if parts.scheme == "http" and not is_this_machine(options.url) and not by_name:
         return None
     return key
+
+
+def is_this_machine(url: str) -> bool:
+    """Whether a URL's host is the machine itself."""
+    host = urlsplit(url).hostname or ""
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"

@@ -1,4 +1,4 @@
-"""Language models on servers that speak OpenAI's chat or completions API."""
+"""Language models on servers that speak OpenAI's API for chats or completions: its own, vLLM's, llama.cpp's, …"""
 
 from __future__ import annotations
 
@@ -9,11 +9,6 @@ from functools import partial
 from typing import Any, TypeVar
 
 from carb_data import CarbError
-from carb_scorers.models.client import Endpoint, gather
-from carb_scorers.models.limits import Clock
-from carb_scorers.models.openai.asking import ask
-from carb_scorers.models.openai.options import OpenAIOptions, open_endpoint
-from carb_scorers.models.openai.reading import Step, among, chat_steps, completion_steps, continuation, first_choice
 from carb_scorers.models.protocol import (
     BackendKind,
     CannotError,
@@ -28,26 +23,35 @@ from carb_scorers.models.protocol import (
     plain_text,
     seeds_for,
 )
+from carb_scorers.models.server_client import Clock, Endpoint, gather
+from carb_scorers.models.server_options import ServerLanguageOptions
 from carb_scorers.models.tokens import guarded_unseen
 from carb_scorers.scorer import ScoreError, Usage
+
+__all__ = ["ServerLanguageModel", "open_server_language"]
 
 T = TypeVar("T")
 
 _NEGLIGIBLE = -14.0
 """Log-probability of a string below which it does not matter what follows it: a rating moves by less than 1e-5."""
 
+Step = tuple[str, list[tuple[str, float]]]
+"""A token, and the most probable tokens in its place with their log-probabilities."""
 
-class OpenAIModel:
+
+class ServerLanguageModel:
     """A language model behind a server. ``in_flight`` requests may be asked for at once."""
 
-    def __init__(self, model: str, options: OpenAIOptions, endpoint: Endpoint) -> None:
+    def __init__(self, model: str, options: ServerLanguageOptions, clock: Clock | None = None) -> None:
         self.model = model
-        self.revision: str | None = None  # a server does not say
+        self.revision: str | None = None  # what a server says about that is in ``Usage.served``
         self.in_flight: int | None = options.concurrency
-        self._options = options
-        self._endpoint = endpoint
+        self._chat = options.api == "chat"
+        self._endpoint = Endpoint(options, clock)
         self._extra: dict[str, Any] = json.loads(options.body)
         self._variables = {"chat_template_kwargs": json.loads(options.chat_template_kwargs) or None}
+        top = options.top_logprobs
+        self._with_logprobs = {"logprobs": True, "top_logprobs": top} if self._chat else {"logprobs": top}
         self._reports_logprobs = False
         self._split: dict[str, bool] = {}
 
@@ -101,9 +105,9 @@ class OpenAIModel:
             for word, rest in zip(longer, rests, strict=True):
                 if (value := behind.logprobs.get(rest, behind.floor)) is not None:
                     logprobs[word] = logprobs[short] + value
-            apart = [math.exp(value) for rest, value in behind.logprobs.items()]
-            logprobs[short] += math.log1p(-min(sum(apart), 1.0)) if sum(apart) < 1.0 else -math.inf
-        return Choices(logprobs, floor=found.floor, usage=usage)
+            apart = math.fsum(map(math.exp, behind.logprobs.values()))
+            logprobs[short] += math.log1p(-apart) if apart < 1.0 else -math.inf
+        return Choices(logprobs, floor=found.floor, mass=math.fsum(map(math.exp, logprobs.values())), usage=usage)
 
     async def _splits(self, word: str, short: str, fields: Mapping[str, Any]) -> bool | Failure:
         """Whether the server's tokenizer has no token for a word, as far as one can see when the model repeats it.
@@ -118,33 +122,29 @@ class OpenAIModel:
             found = await self._ask(self._body(repeat, fields), partial(self._choices, [word]))
             if isinstance(found, Failure):
                 return found
-            if word in found.logprobs or not self._chat:
-                self._split[word] = word not in found.logprobs
-                return self._split[word]
-            rest = word[len(short) :]
-            behind = await self._behind(repeat, short, [rest], fields)
-            if isinstance(behind, Failure):
-                return behind
-            likely = rest in behind.logprobs and behind.logprobs[rest] > math.log(0.5)
-            if not likely and behind.usage.input_tokens - found.usage.input_tokens != 1:
-                message = "it does not go on with an answer that has begun"
-                return Failure(ScoreError(kind="logprobs", message=message), behind.usage)
-            self._split[word] = True
+            if self._chat and word not in found.logprobs:
+                rest = word[len(short) :]
+                behind = await self._behind(repeat, short, [rest], fields)
+                if isinstance(behind, Failure):
+                    return behind
+                likely = behind.logprobs.get(rest, -math.inf) > math.log(0.5)
+                if not likely and behind.usage.input_tokens - found.usage.input_tokens != 1:
+                    message = "it does not go on with an answer that has begun"
+                    return Failure(ScoreError(kind="logprobs", message=message), behind.usage)
+            self._split[word] = word not in found.logprobs
         return self._split[word]
 
     async def _behind(
         self, prompt: Prompt, answer: str, rests: Sequence[str], fields: Mapping[str, Any]
     ) -> Choices | Failure:
-        """Log-probabilities of what may stand behind an answer that has begun."""
-        return await self._ask(self._begun(prompt, answer, fields), partial(self._choices, rests, exact=True))
-
-    def _begun(self, prompt: Prompt, answer: str, fields: Mapping[str, Any]) -> dict[str, Any]:
-        """A request to go on with an answer that has begun; in chats it is an extension that vLLM and others have."""
-        if not self._chat:
-            return self._body(prompt, fields) | {"prompt": f"{guarded_unseen(plain_text(prompt))} {answer}"}
+        """Log-probabilities of what may stand behind an answer that has begun; for chats an extension of vLLM's."""
         body = self._body(prompt, fields)
-        turns = [*body["messages"], {"role": "assistant", "content": answer}]
-        return body | {"messages": turns, "add_generation_prompt": False, "continue_final_message": True}
+        if self._chat:
+            turns = [*body["messages"], {"role": "assistant", "content": answer}]
+            body |= {"messages": turns, "add_generation_prompt": False, "continue_final_message": True}
+        else:
+            body |= {"prompt": f"{guarded_unseen(plain_text(prompt))} {answer}"}
+        return await self._ask(body, partial(self._choices, rests, exact=True))
 
     async def continuation_logprobs(
         self,
@@ -168,35 +168,11 @@ class OpenAIModel:
             start, answer = guarded_unseen(plain_text(prompt)), guarded_unseen(answer)
             text = start + (answer if answer[:1].isspace() or start[-1:].isspace() else f" {answer}")
             fields = {"prompt": text, "max_tokens": 1, "temperature": 0.0, "logprobs": 1, "echo": True}
-            calls.append(partial(self._ask, self._body(prompt, fields), partial(continuation, len(start), len(text))))
+            calls.append(partial(self._ask, self._body(prompt, fields), partial(_continuation, len(start), len(text))))
         return await gather(calls)
-
-    async def embeddings(self, texts: Sequence[str]) -> tuple[list[list[float]], int] | Failure:
-        """A vector for each text from ``/embeddings``, and the tokens read."""
-
-        def read(answer: Mapping[str, Any], usage: Usage) -> tuple[list[list[float]], int] | Failure:
-            rows = sorted(answer["data"], key=lambda row: int(row["index"]))
-            vectors = [[float(x) for x in row["embedding"]] for row in rows]
-            if len(vectors) != len(texts):
-                message = f"{len(vectors)} embeddings for {len(texts)} texts"
-                return Failure(ScoreError(kind="http", message=message), usage)
-            return vectors, usage.input_tokens
-
-        return await ask(
-            self._endpoint, "/embeddings", {"model": self.model, "input": list(texts), **self._extra}, read
-        )
 
     async def aclose(self) -> None:
         """Nothing is held between calls."""
-
-    @property
-    def _with_logprobs(self) -> dict[str, Any]:
-        number = self._options.top_logprobs
-        return {"logprobs": True, "top_logprobs": number} if self._chat else {"logprobs": number}
-
-    @property
-    def _chat(self) -> bool:
-        return self._options.api == "chat"
 
     def _body(self, prompt: Prompt, fields: Mapping[str, Any]) -> dict[str, Any]:
         turns = [{**turn, "content": guarded_unseen(turn["content"])} for turn in prompt.messages]
@@ -208,7 +184,7 @@ class OpenAIModel:
     ) -> T | Failure:
         """Ask, and read the answer's first choice."""
         path = "/chat/completions" if self._chat else "/completions"
-        return await ask(self._endpoint, path, body, lambda answer, usage: read(first_choice(answer), usage))
+        return await self._endpoint.ask(path, body, lambda answer, usage: read(answer["choices"][0], usage))
 
     def _generation(self, watch: Watch | None, choice: Mapping[str, Any], usage: Usage) -> Generation | Failure:
         content = choice["message"]["content"] if self._chat else choice["text"]
@@ -227,25 +203,83 @@ class OpenAIModel:
         reported = choice.get("logprobs") or {}
         if not reported and not self._reports_logprobs:
             raise CannotError(f"The server gives no log-probabilities for '{self.model}'; use read=generate.")
-        steps = chat_steps(reported) if self._chat else completion_steps(reported)
+        steps = _steps_of(reported)
         self._reports_logprobs = True
         return steps
 
     def _choices(
         self, wanted: Sequence[str], choice: Mapping[str, Any], usage: Usage, *, exact: bool = False
     ) -> Choices | Failure:
-        return among(self._steps(choice)[0][1], wanted, usage, exact=exact)
+        return _among(self._steps(choice)[0][1], wanted, usage, exact=exact)
 
     def _watched(self, watch: Watch, choice: Mapping[str, Any]) -> Choices | None:
         steps = self._steps(choice)
         for place in reversed(range(len(steps))):
             before = "".join(token for token, _ in steps[:place]).rstrip()
             if steps[place][0].strip() in watch.words and before.endswith(watch.after):
-                return among(steps[place][1], watch.words, Usage())
+                return _among(steps[place][1], watch.words, Usage())
         return None
 
 
-def open_openai(target: str, options: OpenAIOptions, *, clock: Clock | None = None) -> OpenAIModel:
+def _among(tokens: Sequence[tuple[str, float]], wanted: Sequence[str], usage: Usage, *, exact: bool = False) -> Choices:
+    """Log-probabilities of strings that are whole tokens: a token ``10`` is not among those of ``1``.
+
+    One that is not reported is at most as probable as the last that is, and as all that is left.
+    """
+    found = {}
+    for word in wanted:
+        same = [value for token, value in tokens if (token == word if exact else token.strip() == word.strip())]
+        if same:
+            top = max(same)
+            found[word] = top + math.log(math.fsum(math.exp(value - top) for value in same)) if top > -math.inf else top
+    left = 1.0 - math.fsum(math.exp(value) for _, value in tokens)
+    bounds = [value for _, value in tokens] + ([math.log(left)] if left > 0 else [])
+    floor = min(bounds, default=None)
+    return Choices(found, floor=floor, mass=math.fsum(map(math.exp, found.values())), usage=usage)
+
+
+def _steps_of(reported: Mapping[str, Any]) -> list[Step]:
+    """Log-probabilities in the form of chats, which llama.cpp gives for completions too, or in that of completions."""
+    if "content" in reported:
+        steps = []
+        for step in reported["content"]:
+            top = [(_token_text(entry), _logprob(entry["logprob"])) for entry in step["top_logprobs"]]
+            steps.append((_token_text(step) if "token" in step else "", top))
+        return steps
+    tokens = reported.get("tokens") or [""] * len(reported["top_logprobs"])
+    return [
+        (token, [(other, _logprob(value)) for other, value in top.items()])
+        for token, top in zip(tokens, reported["top_logprobs"], strict=True)
+    ]
+
+
+def _token_text(entry: Mapping[str, Any]) -> str:
+    """A token's text; its bytes say more where it is part of a character."""
+    given = entry.get("bytes")
+    return bytes(given).decode("utf-8", "replace") if given else str(entry["token"])
+
+
+def _logprob(value: Any) -> float:
+    number = float(value)
+    if math.isnan(number) or number > 1e-3:
+        raise ValueError(f"{number} is no log-probability")
+    return min(number, 0.0)
+
+
+def _continuation(start: int, end: int, choice: Mapping[str, Any], usage: Usage) -> Continuation | Failure:
+    """The log-probabilities of the tokens between two characters of the echoed text."""
+    reported = choice["logprobs"]
+    offsets, values = reported["text_offset"], reported["token_logprobs"]
+    places = [place for place, offset in enumerate(offsets) if start <= offset < end]
+    if not places or offsets[places[0]] != start:
+        message = "the server's tokens do not divide between prompt and answer"
+        return Failure(ScoreError(kind="tokens", message=message), usage)
+    return Continuation(tuple(_logprob(values[place]) for place in places), usage)
+
+
+def open_server_language(
+    target: str, options: ServerLanguageOptions, *, clock: Clock | None = None
+) -> ServerLanguageModel:
     """Open ``backend=openai``; nothing is sent yet.
 
     Raises:
@@ -253,7 +287,7 @@ def open_openai(target: str, options: OpenAIOptions, *, clock: Clock | None = No
     """
     if options.api == "completions" and json.loads(options.chat_template_kwargs):
         raise CarbError("chat_template_kwargs= needs api=chat: with api=completions no chat template is used.")
-    return OpenAIModel(target, options, open_endpoint(options, clock))
+    return ServerLanguageModel(target, options, clock)
 
 
-LANGUAGE_MODEL = BackendKind(OpenAIOptions, open_openai)
+LANGUAGE_MODEL = BackendKind(ServerLanguageOptions, open_server_language)

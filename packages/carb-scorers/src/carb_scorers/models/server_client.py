@@ -1,0 +1,212 @@
+"""A server that is asked politely and persistently: how many requests at once, and the retry policy."""
+
+from __future__ import annotations
+
+import json
+import random
+import time
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+import anyio
+from anyio import CapacityLimiter
+
+from carb_data import CarbError
+from carb_scorers.models.protocol import Failure
+from carb_scorers.models.server_exchange import Connection, FinalError, TransientError
+from carb_scorers.models.server_options import ServerOptions, key_of
+from carb_scorers.scorer import ScoreError, Usage
+
+_FIRST_WAIT, _LONGEST_WAIT = 0.5, 30.0
+_MALFORMED = (KeyError, IndexError, TypeError, ValueError, AttributeError, OverflowError)
+
+T = TypeVar("T")
+
+
+class Clock:
+    """Time; tests put one in its place that need not be waited for."""
+
+    def now(self) -> float:
+        """Seconds on a clock that never goes back."""
+        return time.monotonic()
+
+    async def sleep(self, seconds: float) -> None:
+        """Let others run for that long."""
+        await anyio.sleep(seconds)
+
+
+@dataclass(slots=True)
+class _Open:
+    """What lives while requests are under way: connections belong to one event loop."""
+
+    client: Any
+    running: CapacityLimiter
+    loop: object
+    users: int = 0
+
+
+class Endpoint:
+    """JSON in, JSON out.
+
+    Connections are kept while calls are under way and given back when none is, so that an endpoint can be used from
+    one event loop after another.
+
+    Args:
+        options: The options that hold the URL and the limits and say where the key is.
+        clock: The clock; the system's by default.
+        url: The base of the paths, where that is not ``options.url``.
+
+    Raises:
+        CarbError: the URL is not one, the key is missing, or httpx is not installed.
+    """
+
+    def __init__(self, options: ServerOptions, clock: Clock | None = None, *, url: str | None = None) -> None:
+        self.url = (url or options.url).rstrip("/")
+        self._line = Connection(self.url, key_of(options), options.timeout, options.concurrency)
+        self._options = options
+        self._clock = clock or Clock()
+        self._jitter = random.Random()
+        self._open: _Open | None = None
+        self._paused_until = self._clock.now()
+        self._succeeded: float | None = None
+
+    async def ask(
+        self, path: str, body: Mapping[str, Any], read: Callable[[Mapping[str, Any], Usage], T | Failure]
+    ) -> T | Failure:
+        """Send a request until it is answered, and read the answer.
+
+        Args:
+            path: The path below the endpoint's URL.
+            body: The content that is sent as JSON; a null is left out.
+            read: The function of the answer and what it cost. What it raises of an answer of another form is a failure.
+
+        Raises:
+            CarbError: there will be no answer to any request: the key is wrong, or the server is gone.
+        """
+        body = {name: value for name, value in body.items() if value is not None}
+        attempt, began = 0, self._clock.now()
+        async with self._connected() as opened:
+            while True:
+                attempt += 1
+                try:
+                    async with opened.running:
+                        while (pause := self._paused_until - self._clock.now()) > 0:
+                            await self._clock.sleep(pause)
+                        answer = await self._line.send(opened.client, path, body, proven=self._succeeded is not None)
+                except FinalError as error:
+                    return _failure(error, attempt)
+                except TransientError as error:
+                    backoff = min(_LONGEST_WAIT, _FIRST_WAIT * 2.0 ** min(attempt - 1, 10))
+                    wait = max(error.after, backoff * self._jitter.uniform(0.5, 1.0))
+                    if not self._tries_again(error, attempt, began, wait):
+                        return _failure(error, attempt)
+                    self._paused_until = max(self._paused_until, self._clock.now() + error.after)
+                    await self._clock.sleep(wait)
+                else:
+                    self._succeeded = self._clock.now()
+                    break
+        usage = _usage(answer, attempt)
+        try:
+            return read(answer, usage)
+        except _MALFORMED as error:
+            reason = f"{type(error).__name__}: {error}"[:100]
+            message = f"the server's answer does not have the form of {path} ({reason})"
+            return Failure(ScoreError(kind="http", message=message), usage)
+
+    def _tries_again(self, error: TransientError, attempt: int, began: float, wait: float) -> bool:
+        """The retry policy: whether a request that failed is tried again.
+
+        A request at fault (500, a timeout, a lost connection) is given up after its retries. Where the server is at
+        fault, which is overloaded or gone, the request is tried for ``patience`` seconds; then it is given up if others
+        were answered meanwhile.
+
+        Raises:
+            CarbError: nobody was answered, so that a run stops, to be continued, rather than fill up with errors.
+        """
+        patience = self._options.patience
+        if error.after > patience > 0:
+            raise CarbError(
+                f"{self.url} asks to wait {error.after:.0f} seconds ({error.message}). What was scored before is kept; "
+                f"run the same command again then, or raise patience=."
+            )
+        if not error.overloaded or not patience:
+            return attempt <= self._options.retries
+        if self._succeeded is None and attempt > self._options.retries:
+            limited = error.message.startswith("429")
+            hint = "Is the server running, and url= right?"
+            if limited:
+                hint = "It answers that it gets too many requests; lower concurrency=, or wait"
+            raise CarbError(f"{self.url} cannot be used: {error.message}. {hint}")
+        if self._clock.now() + wait - began <= patience:
+            return True
+        if self._succeeded is not None and self._succeeded > began:
+            return False
+        raise CarbError(
+            f"{self.url} has not answered for {patience:.0f} seconds (last: {error.message}). What was scored before "
+            f"is kept; run the same command again when the server is back."
+        )
+
+    @asynccontextmanager
+    async def _connected(self) -> AsyncIterator[_Open]:
+        loop = anyio.lowlevel.current_token()
+        if self._open is None or self._open.loop != loop:
+            self._open = _Open(self._line.connect(), CapacityLimiter(self._options.concurrency), loop)
+        opened = self._open
+        opened.users += 1
+        try:
+            yield opened
+        finally:
+            opened.users -= 1
+            if opened.users == 0:
+                if self._open is opened:
+                    self._open = None
+                with anyio.CancelScope(shield=True):
+                    await opened.client.aclose()
+
+
+def _failure(error: FinalError | TransientError, attempts: int) -> Failure:
+    return Failure(ScoreError(kind=error.kind, message=error.message), Usage(requests=attempts))
+
+
+def _usage(answer: Mapping[str, Any], attempts: int) -> Usage:
+    usage = answer.get("usage")
+    counts = usage if isinstance(usage, dict) else {}
+
+    def count(name: str) -> int:
+        value = counts.get(name)
+        return value if isinstance(value, int) and value >= 0 else 0
+
+    named = [answer.get(name) for name in ("model", "system_fingerprint")]
+    served = " ".join(json.dumps(name)[1:-1] for name in named if isinstance(name, str) and name)[:200]
+    return Usage(
+        input_tokens=count("prompt_tokens"),
+        output_tokens=count("completion_tokens"),
+        requests=attempts,
+        served=(served,) if served else (),
+    )
+
+
+async def gather(calls: Sequence[Callable[[], Any]]) -> list[Any]:
+    """Run calls at the same time; their values in order.
+
+    Raises:
+        CarbError: the first that a call raises, as it is; the others are cancelled.
+    """
+    values: dict[int, Any] = {}
+    stopped: list[CarbError] = []  # kept here, since a task group would wrap it
+
+    async def run(place: int, call: Callable[[], Any]) -> None:
+        try:
+            values[place] = await call()
+        except CarbError as error:
+            stopped.append(error)
+            group.cancel_scope.cancel()
+
+    async with anyio.create_task_group() as group:
+        for place, call in enumerate(calls):
+            group.start_soon(run, place, call)
+    if stopped:
+        raise stopped[0]
+    return [values[place] for place in range(len(calls))]
