@@ -53,7 +53,7 @@ class Terminal:
         ready, _, _ = select.select([self._master], [], [], max(0.0, deadline - time.monotonic()))
         if not ready:
             self._process.kill()
-            raise AssertionError(f"nothing more within {PATIENCE:.0f} seconds; so far:\n{self.raw}")
+            raise AssertionError(f"nothing more within {PATIENCE:.0f} seconds; at the end:\n{self.raw[-2000:]}")
         try:
             part = os.read(self._master, 65536)
         except OSError:  # Linux: the other side was closed
@@ -67,7 +67,7 @@ class Terminal:
         deadline = time.monotonic() + PATIENCE
         while text not in self.plain:
             if not self._read(deadline):
-                raise AssertionError(f"it ended without showing {text!r}:\n{self.raw}")
+                raise AssertionError(f"it ended without showing {text!r}:\n{self.raw[-2000:]}")
 
     def press(self, keys: str) -> None:
         """Send keys; ``\\x03`` is Ctrl-C."""
