@@ -3,40 +3,17 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Literal
-
-from cyclopts import Parameter
-from pydantic import Field
+from typing import Annotated
 
 from carb_cli import display
-from carb_cli.options import Confidence, CultureFile, Json, Several, add_cultures, bytes_of
-from carb_cli.output import Output, OutputPart
+from carb_cli.main import FAILED, OK
+from carb_cli.options import Flag, Json, Several
+from carb_cli.output import print_json
 from carb_cli.results import entry as entries
 from carb_data import CarbError, load
 
-FAILED = 1
-
-
-class Added(Output):
-    """Output of ``carb results add --json``."""
-
-    schema_: Literal["carb.results.add/1"] = Field(default="carb.results.add/1", alias="schema")
-    folders: tuple[str, ...]
-
-
-class Checked(OutputPart):
-    """An entry and what is wrong with it."""
-
-    folder: str
-    problems: tuple[str, ...]
-    """Empty where every number follows from the rows."""
-
-
-class Checks(Output):
-    """Output of ``carb results check --json``."""
-
-    schema_: Literal["carb.results.check/1"] = Field(default="carb.results.check/1", alias="schema")
-    entries: tuple[Checked, ...]
+TEXTS = 2_200_000
+"""Bytes of each report that the texts of the sets may take."""
 
 
 def add(
@@ -44,8 +21,7 @@ def add(
     out: Path = Path("results"),
     relationship: entries.Relationship = "unknown",
     trained_on: entries.TrainedOn = "unknown",
-    replace: Annotated[bool, Parameter(negative=())] = False,
-    culture_file: CultureFile = (),
+    replace: Flag = False,
     json: Json = False,
 ) -> None:
     """Turn runs into entries of a folder of results, one for each scorer.
@@ -72,14 +48,13 @@ def add(
     """
     if not runs:
         raise CarbError("Name at least one run folder, for example: carb results add runs/first")
-    add_cultures(culture_file)
     made = [one for run in runs for one in entries.entries_of(run, relationship, trained_on)]
     there = [out / one.folder for one, _ in made if (out / one.folder).exists()]
     if there and not replace:
         raise CarbError(f"{there[0]} is there already; --replace writes it again.")
     folders = tuple(str(entries.save(one, packed, out)) for one, packed in made)
     if json:
-        Added(folders=folders).print()
+        print_json({"folders": folders})
         return
     for (one, _), folder in zip(made, folders, strict=True):
         cell = one.numbers.accuracy
@@ -91,7 +66,6 @@ def check(
     results: Path = Path("results"),
     *,
     data: Annotated[tuple[str, ...], Several] = (),
-    culture_file: CultureFile = (),
     json: Json = False,
 ) -> int:
     """Compute every number of the entries in a folder again from their rows.
@@ -107,32 +81,28 @@ def check(
     Parameters
     ----------
     results
-        The folder of results, or `reference` for the results that come with carb; `results` by default.
+        The folder of results; `results` by default.
     data
         Data sets, other than carb-seed, to which entries may belong: paths, or hf://owner/name.
     """
-    add_cultures(culture_file)
     folders = entries.found_in(results)
     candidates = entries.Candidates([load(name) for name in data])
-    checked = tuple(Checked(folder=str(f), problems=tuple(entries.check(f, candidates))) for f in folders)
+    checked = {str(folder): entries.check(folder, candidates) for folder in folders}
+    wrong = sum(map(bool, checked.values()))
     if json:
-        Checks(entries=checked).print()
+        print_json({"entries": [{"folder": folder, "problems": found} for folder, found in checked.items()]})
     else:
-        for one in checked:
-            for problem in one.problems:
-                display.say(f"{one.folder}: {problem}")
-        wrong = sum(bool(one.problems) for one in checked)
+        for folder, problems in checked.items():
+            for problem in problems:
+                display.say(f"{folder}: {problem}")
         display.say(f"{len(checked)} entries checked, {wrong} with problems.")
-    return FAILED if any(one.problems for one in checked) else 0
+    return FAILED if wrong else OK
 
 
 def site(
     *sources: Path,
     out: Path = Path("site"),
     data: Annotated[tuple[str, ...], Several] = (),
-    texts: float = 2.2,
-    confidence: Confidence = 0.95,
-    culture_file: CultureFile = (),
 ) -> None:
     """Write a leaderboard site: a table for each data set, its report and CSV, and a page for each scorer.
 
@@ -148,19 +118,16 @@ def site(
     Parameters
     ----------
     sources
-        Folders that `carb run` wrote, and folders of results; `reference` for the results that come with carb.
+        Folders that `carb run` wrote, and folders of results.
     out
         The folder to write; `site` by default.
     data
         Data sets, other than carb-seed, to which entries may belong: paths, or hf://owner/name.
-    texts
-        Megabytes of each report that the texts of the sets may take; 2.2 by default.
     """
     from carb_cli.report.site import write_site
 
     if not sources:
         raise CarbError("Name at least one folder, for example: carb results site results --out site")
-    add_cultures(culture_file)
     candidates = entries.Candidates([load(name) for name in data])
-    pages = write_site(sources, out, candidates, confidence=confidence, budget=bytes_of(texts))
+    pages = write_site(sources, out, candidates, confidence=0.95, budget=TEXTS)
     display.say(f"Written: {(out / 'index.html').resolve()} and {pages} report{'' if pages == 1 else 's'}")

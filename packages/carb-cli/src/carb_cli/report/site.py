@@ -76,7 +76,7 @@ def _of_entries(source: Path, candidates: entries.Candidates, gone: list[str]) -
             continue
         if problems := entries.check(folder, candidates):
             raise CarbError(f"{folder}: {problems[0]}. See `carb results check`.")
-        yield Runs((folder,), (entry.run,), dataset, entries.table_of(entry, rows, dataset))
+        yield Runs((folder,), (entry.run,), dataset, entries.table_of(rows, dataset, entry.name))
 
 
 def _sets_of(runs: Runs) -> str:

@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Iterable, Mapping, Sequence
-from functools import cached_property
-from importlib import resources
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
 import polars as pl
 from pydantic import Field
 
-from carb_cli.output import Output, OutputPart, write
+from carb_cli.output import Output, write
 from carb_cli.runs import dataset_of, only, scores_of
-from carb_data import BonSet, CarbError, Dataset, ScoreTable, content_hash
+from carb_data import BonSet, CarbError, Dataset, ScoreTable, content_hash, load
+from carb_data.models import Frozen
 from carb_data.validation import read_file
 from carb_metrics import Cell, Estimate, bon_accuracy, family_accuracy, main_sets
 from carb_scorers.run import RunRecord
@@ -24,8 +23,6 @@ Relationship = Literal["author", "independent", "unknown"]
 TrainedOn = Literal["no", "yes", "unknown"]
 
 ENTRY, ROWS = "entry.json", "rows.parquet"
-REFERENCE = "reference"
-"""Name of the folder of results that come with this package."""
 _COLUMNS = {"item_id": pl.String, "content": pl.String, "response_id": pl.String, "score": pl.Float64}
 _LARGEST = {ENTRY: 1_000_000, ROWS: 100_000_000}
 """Bytes of a file of an entry; a larger one is refused before it is read."""
@@ -33,7 +30,7 @@ _SAME = 1e-6
 """Largest difference between a number of an entry and the same number computed again."""
 
 
-class Numbers(OutputPart):
+class Numbers(Frozen):
     """What follows from the rows and the data set, and from nothing else."""
 
     sets: int
@@ -43,8 +40,10 @@ class Numbers(OutputPart):
     """Accuracy over the sets that count for a culture; a tie loses."""
     shared: Cell
     """The same, where a tie of k gives 1/k."""
-    families: Estimate | None
-    """Accuracy over mirrored families; null where the data set has none."""
+    row: Estimate | None
+    """Share of the sets of mirrored families whose right answer is on top; null where the data set has none."""
+    place_effect: Estimate | None
+    """How much of the scores follows the place that a question names (``carb_metrics.family_accuracy``)."""
 
 
 class ResultEntry(Output):
@@ -74,47 +73,31 @@ class ResultEntry(Output):
 
 
 class Candidates:
-    """Data sets among which the one of an entry is looked for; the built-in ones are loaded when they are needed.
+    """Data sets among which the one of an entry is looked for.
 
     An entry cannot make this program open a file or an address: only data that the user names, and the seed, are read.
     """
 
-    def __init__(self, named: Sequence[Dataset] = (), builtin: Iterable[str] = ("carb-seed", "carb-seed@2")) -> None:
-        self._named = [_Known(dataset) for dataset in named]
-        self._builtin = tuple(builtin)
+    def __init__(self, named: Sequence[Dataset] = (), builtin: Sequence[str] = ("carb-seed", "carb-seed@2")) -> None:
+        self._waiting: list[Dataset | str] = [*named, *builtin]
+        self._known: list[dict[str, tuple[str, BonSet]]] = []
 
-    @cached_property
-    def _shipped(self) -> list[_Known]:
-        from carb_data import load
-
-        return [_Known(load(name)) for name in self._builtin]
+    def _each(self) -> Iterator[dict[str, tuple[str, BonSet]]]:
+        """For each data set: the hash of a set's content and the set, by the set's id; loaded when it is needed."""
+        yield from self._known
+        while self._waiting:
+            one = self._waiting.pop(0)
+            dataset = load(one) if isinstance(one, str) else one
+            self._known.append({item.id: (content_hash(item), item) for item in dataset})
+            yield self._known[-1]
 
     def holding(self, rows: pl.DataFrame) -> Dataset | None:
         """The sets of the rows, out of the first data set that has all of them with the same content."""
         wanted = dict(rows.select("item_id", "content").unique().iter_rows())
-        for known in self._named:
-            if (found := known.sets(wanted)) is not None:
-                return found
-        for known in self._shipped:
-            if (found := known.sets(wanted)) is not None:
-                return found
+        for known in self._each():
+            if all(id_ in known and known[id_][0] == content for id_, content in wanted.items()):
+                return Dataset(item for id_, (_, item) in known.items() if id_ in wanted)
         return None
-
-
-class _Known:
-    def __init__(self, dataset: Dataset) -> None:
-        self._items: dict[str, BonSet] = {item.id: item for item in dataset}
-        self._hashes: dict[str, str] = {}
-
-    def sets(self, wanted: Mapping[str, str]) -> Dataset | None:
-        for id_, content in wanted.items():
-            if id_ not in self._items:
-                return None
-            if self._hashes.setdefault(id_, "") == "":
-                self._hashes[id_] = content_hash(self._items[id_])
-            if self._hashes[id_] != content:
-                return None
-        return Dataset(item for id_, item in self._items.items() if id_ in wanted)
 
 
 def entries_of(
@@ -145,7 +128,7 @@ def entries_of(
         entry = ResultEntry(
             run=record.model_copy(update={"scorers": (scorer,)}),
             rows_sha256=hashlib.sha256(packed).hexdigest(),
-            numbers=numbers(_table(frame, dataset, scorer.spec.name), dataset),
+            numbers=numbers(table_of(frame, dataset, scorer.spec.name), dataset),
             relationship=relationship,
             trained_on=trained_on,
         )
@@ -161,21 +144,12 @@ def save(entry: ResultEntry, packed: bytes, results: Path) -> Path:
     return folder
 
 
-def shipped() -> Path:
-    """The folder of the reference results, which come with this package."""
-    return Path(str(resources.files("carb_cli") / "results" / REFERENCE))
-
-
 def found_in(results: Path) -> list[Path]:
     """The folders of the entries below a folder, in order of their names.
-
-    ``reference`` stands for the entries that come with this package, where there is no folder of that name.
 
     Raises:
         CarbError: there is no entry.
     """
-    if str(results) == REFERENCE and not results.exists():
-        results = shipped()
     found = sorted(path.parent for path in results.rglob(ENTRY)) if results.is_dir() else []
     if not found:
         raise CarbError(f"{results} holds no entry. Make one with: carb results add runs/first --out {results}")
@@ -230,13 +204,8 @@ def check(folder: Path, candidates: Candidates) -> list[str]:
         problems.append(f"it must be in a folder {entry.folder}")
     if problems:
         return problems
-    again = numbers(_table(rows, dataset, entry.name), dataset)
+    again = numbers(table_of(rows, dataset, entry.name), dataset)
     return list(_differences(entry.numbers.model_dump(), again.model_dump()))
-
-
-def table_of(entry: ResultEntry, rows: pl.DataFrame, dataset: Dataset) -> ScoreTable:
-    """The entry's scores on the sets of a data set, in the form that metrics read."""
-    return _table(rows, dataset, entry.name)
 
 
 def numbers(table: ScoreTable, dataset: Dataset) -> Numbers:
@@ -245,17 +214,20 @@ def numbers(table: ScoreTable, dataset: Dataset) -> Numbers:
     strict = bon_accuracy(main, by=("scorer",))
     name = str(table.frame["scorer"][0]) if len(table) else ""
     families = family_accuracy(table, dataset)
+    read = None if families is None else families.of(name)
     failed = table.frame.filter(pl.col("score").is_null())["item_id"].n_unique()
     return Numbers(
         sets=len(dataset),
         failed=failed,
         accuracy=strict.cell(name),
         shared=bon_accuracy(main, by=("scorer",), ties="shared").cell(name),
-        families=None if families is None else families.of(name).row,
+        row=None if read is None else read.row,
+        place_effect=None if read is None else read.place_effect,
     )
 
 
-def _table(rows: pl.DataFrame, dataset: Dataset, scorer: str) -> ScoreTable:
+def table_of(rows: pl.DataFrame, dataset: Dataset, scorer: str) -> ScoreTable:
+    """An entry's scores on the sets of a data set, in the form that metrics read."""
     frame = pl.DataFrame(
         [
             (scorer, item.id, r.id, r.role.value, item.culture, item.domain.value, r.language, None, None)
