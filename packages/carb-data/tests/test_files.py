@@ -100,9 +100,9 @@ def test_every_bad_line_is_reported_with_its_place_and_reason(tmp_path):
     reasons = [problem.reason for problem in found]
     assert "JSON" in reasons[0]
     assert reasons[1] == "exactly one response must be 'chosen', found 2"
-    assert reasons[2] == "Field required"
+    assert reasons[2] == "is missing"
     assert "Did you mean 'thai'?" in reasons[3]
-    assert "Extra inputs are not permitted" in reasons[4]
+    assert "is unknown" in reasons[4]
     assert reasons[5] == f"'fine' is the id of an earlier set, {path}:1"
     assert "commonsense" in reasons[6]
     assert "exactly one response must be 'chosen', found 0" in reasons[9]
@@ -179,7 +179,7 @@ def test_the_error_message_lists_the_first_problems_and_counts_the_rest(tmp_path
         Dataset.load(path)
     assert len(caught.value.problems) == 50 * 7 + 20
     assert "and 7 more" in str(caught.value)
-    assert f"{path}:1: id: Field required (also in 49 more lines: 2, 3, 4, …)" in str(caught.value)
+    assert f"{path}:1: id: is missing (also in 49 more lines: 2, 3, 4, …)" in str(caught.value)
 
 
 def test_without_a_registry_any_culture_is_accepted(tmp_path):
@@ -217,7 +217,7 @@ def test_a_conversation_stays_a_conversation(tmp_path, suffix):
     [
         (CHAT[:3], "must end with a turn of the user"),
         ([*CHAT[1:], CHAT[0], CHAT[1]], "only the first turn"),
-        ([], "at least 1 item"),
+        ([], "must have at least 1"),
         ([{"role": "tool", "content": "x"}], "'system', 'user' or 'assistant'"),
     ],
 )
@@ -286,13 +286,11 @@ def test_the_parquet_that_the_datasets_library_makes_of_the_seed_is_read(tmp_pat
     assert Dataset.load(packed).fingerprint == seed.fingerprint
 
 
-@pytest.mark.parametrize("row", [{"chosen": "a", "rejected": "b"}, {"choices": ["a", "b"], "answer": "a"}])
-def test_rows_of_a_table_are_answered_with_the_command_that_makes_sets_of_them(tmp_path, row):
-    path = tmp_path / "my rows.jsonl"
-    path.write_text("\n".join(json.dumps({"prompt": f"q{n}"} | row) for n in range(3)), encoding="utf-8")
-    with pytest.raises(DataError) as caught:
-        Dataset.load(path)
-    assert len(caught.value.problems) == 3
-    assert f"carb data build table --source '{path}' --out sets.jsonl" in str(caught.value)
-    path.write_text(with_changes(responses=None), encoding="utf-8")
-    assert "responses" in {problem.field for problem in problems_of(path)}
+def test_a_right_answer_that_is_also_a_wrong_one_is_refused(tmp_path):
+    item = json.loads(with_changes())
+    item["responses"][1]["text"] = item["responses"][0]["text"] + " "
+    path = tmp_path / "sets.jsonl"
+    path.write_text(json.dumps(item), encoding="utf-8")
+    (problem,) = problems_of(path)
+    assert (problem.field, problem.line) == ("responses", 1)
+    assert "the right answer is also a wrong one" in problem.reason

@@ -6,8 +6,8 @@ import json
 
 import pytest
 
-from carb_data import CarbError, DataError, cultures, load
-from carb_data.shapes import read_rows, write_template
+from carb_data import CarbError, DataError, Dataset, load
+from carb_data.shapes import read_rows, unsaid, write_template
 from carb_data.sources import rows
 
 SAID = {"culture": "thai", "domain": "values", "language": "en"}
@@ -113,20 +113,44 @@ def test_a_file_without_rows_or_in_another_encoding_is_a_plain_error(tmp_path, n
         read_rows(tmp_path / name)
 
 
-def test_what_every_row_lacks_is_said_once_and_with_all_else_that_is_wrong(tmp_path):
+def test_what_some_rows_lack_is_said_with_all_else_that_is_wrong(tmp_path):
     text = "prompt,chosen,rejected,culture\nWhen?,now,then,austria\nWhere?,here,here,\nWho?,I,you,german-at\n"
     with pytest.raises(DataError) as caught:
         load(write(tmp_path / "my sets.csv", text))
-    first, second, third, fourth, last = str(caught.value).splitlines()[1:]
-    assert first.endswith("my sets.csv:2: domain: is empty (also in 2 more lines: 3, 4)")
-    assert second.endswith("my sets.csv:2: language: is empty (also in 2 more lines: 3, 4)")
-    assert third.endswith("sets.csv:3: culture: is empty")
-    assert fourth.endswith("sets.csv:3: rejected: two answers are the same")
-    assert "carb data build table --source '" in last
-    assert last.endswith("-o culture=… -o domain=… -o language=… --out sets.jsonl")
-    said = {"domain": "values", "language": "de"}
-    with pytest.raises(DataError, match=r":2: culture: unknown culture 'austria'. Did you mean 'german-at'\?"):
-        read_rows(write(tmp_path / "b.csv", text), defaults=said, registry=cultures)
+    first, second, third, last = str(caught.value).splitlines()[1:]
+    assert "my sets.csv:2: culture: unknown culture 'austria'. Did you mean 'german-at'?" in first
+    assert second.endswith("sets.csv:3: culture: is empty")
+    assert third.endswith("sets.csv:3: rejected: two answers are the same")
+    assert last.endswith("One value for all rows without one: --culture.")
+
+
+@pytest.mark.parametrize("name", ["a.csv", "a.jsonl"])
+def test_a_table_without_culture_domain_and_language_loads(tmp_path, name):
+    pytest.importorskip("lingua", reason="needs the extra 'checks'")
+    row = {
+        "prompt": "Was isst man am Abend in dieser Stadt?",
+        "chosen": "Man isst Brot mit Käse.",
+        "rejected": "Nichts.",
+    }
+    text = json.dumps(row) if name == "a.jsonl" else "\n".join(map(",".join, [row.keys(), row.values()]))
+    path = write(tmp_path / name, text)
+    (item,) = load(path)
+    assert (item.culture, item.domain, item.language) == ("unspecified", "unspecified", "de")
+    assert unsaid([item]) == [
+        "No culture in 1 sets: results by culture leave them out; --culture sets one for all.",
+        "No domain in 1 sets: results by domain leave them out; --domain sets one for all.",
+        "Languages were detected: de 1; --language sets one for all.",
+    ]
+    (item,) = load(path, culture="thai", domain="values", language="English")
+    assert (item.culture, item.domain, item.language) == ("thai", "values", "en")
+    assert unsaid([item]) == []
+    with pytest.raises(DataError, match="Did you mean 'thai'"):
+        load(path, culture="Thailand")
+    with pytest.raises(DataError, match="domain: must be one of commonsense, values, safety, linguistics, unspecified"):
+        load(path, domain="food")
+    Dataset([item]).save(tmp_path / "sets.jsonl")
+    with pytest.raises(CarbError, match="holds sets, which say their own culture"):
+        load(tmp_path / "sets.jsonl", culture="thai")
 
 
 _SHEET = "id,culture,domain,language,topic,prompt,chosen,rejected_1,rejected_2,rejected_3,source\n"
@@ -249,7 +273,7 @@ def test_what_is_no_text_is_a_bad_row(tmp_path, fields, problem):
     good = {"prompt": "q", "chosen": "a", "rejected": "b", **SAID}
     text = f"{json.dumps(good)}\n{json.dumps(good | {'prompt': 'q2'} | fields)}\n"
     with pytest.raises(DataError) as caught:
-        read_rows(write(tmp_path / "a.jsonl", text), registry=cultures)
+        read_rows(write(tmp_path / "a.jsonl", text))
     assert f"a.jsonl:2: {problem}" in str(caught.value)
 
 

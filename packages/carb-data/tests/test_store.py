@@ -62,7 +62,7 @@ def test_one_writer_one_head_and_damaged_lines(tmp_path, caplog):
     with path.open("ab") as file:
         file.write(b"{}\n")
     with opened(path, better=lambda new, old: new.value > old.value) as store:
-        assert "x.jsonl:3 is damaged (0.key: Field required)" in caplog.text
+        assert "x.jsonl:3 is damaged (0.key: is missing)" in caplog.text
         store.append([Row(key="a", value=0), Row(key="b", value=2)])
         assert [row.value for row in store.values.values()] == [1, 2]
     path.write_text("no head\n")

@@ -19,7 +19,8 @@ ROW = {
 
 
 def frame(*rows: dict) -> pl.DataFrame:
-    return pl.DataFrame([{**ROW, **row} for row in rows] or [], schema=COLUMNS)
+    numbered = [{**ROW, "response_id": f"r{n}" if n else "r", **row} for n, row in enumerate(rows)]
+    return pl.DataFrame(numbered, schema=COLUMNS)
 
 
 @given(scores=st.lists(st.none() | st.floats(allow_nan=False, allow_infinity=False), max_size=5))
@@ -66,10 +67,29 @@ def test_what_is_no_score_table_is_refused_with_the_reason(bad, reason):
 
 def test_topics_and_source_items_are_joined_in():
     seed = load("carb-seed@2")
-    table = ScoreTable(frame({"item_id": seed[0].id}, {"item_id": "unknown"})).with_items(seed)
-    assert table.frame["topic"].to_list() == [seed[0].topic, None]
-    assert table.frame["source_item"].to_list() == [seed[0].source_item, None]
+    rows = [{"item_id": seed[0].id, "response_id": response.id} for response in seed[0].responses]
+    table = ScoreTable(frame(*rows, {"item_id": "unknown"})).with_items(seed)
+    assert table.frame["topic"].to_list() == [*[seed[0].topic] * 4, None]
+    assert table.frame["source_item"].to_list() == [*[seed[0].source_item] * 4, None]
+    with pytest.raises(CarbError, match=f"no row for response '{rows[0]['response_id']}' of item '{seed[0].id}'"):
+        ScoreTable(frame(*rows[1:])).with_items(seed)
     assert table.with_items(seed) == table
+
+
+def test_a_row_that_is_there_twice_or_lost_is_named():
+    rows = [{"item_id": item, "response_id": name} for item in "ab" for name in "xyz"]
+    with pytest.raises(CarbError, match=r"'s' has response 'y' of item 'a' twice, in rows 1 and 6 "):
+        ScoreTable(frame(*rows, rows[1]))
+    other = [{**row, "scorer": "t"} for row in rows[:5]]
+    with pytest.raises(CarbError, match="scorer 't' has no row for response 'z' of item 'b'"):
+        ScoreTable(frame(*rows, *other))
+    assert len(ScoreTable(frame(*rows, *other[:3]))) == 9  # another scorer may have seen fewer sets
+
+
+def test_a_table_of_pandas_is_a_plain_error():
+    pandas = pytest.importorskip("pandas")
+    with pytest.raises(CarbError, match=r"not a pandas DataFrame; polars\.from_pandas makes one"):
+        ScoreTable(pandas.DataFrame([ROW]))
 
 
 def test_tables_are_put_together():

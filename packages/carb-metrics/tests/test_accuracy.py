@@ -70,7 +70,7 @@ def test_groups_that_leave_nothing_to_chance_still_have_a_width(make_table):
 def test_perturbed_rows_never_count(make_table):
     table = make_table([WON])
     perturbed = table.frame.with_columns(
-        response_id=pl.lit("p-") + "response_id",
+        response_id=pl.lit("p-") + pl.col("response_id"),
         perturbation=pl.lit("CC"),
         original="response_id",
         score=-pl.col("score"),
@@ -121,7 +121,7 @@ def test_wrong_options_say_what_is_right(make_table, options, message):
 def test_sets_that_lack_a_role_or_hold_it_twice_are_refused(make_table):
     frame = make_table([WON, LOST]).frame
     for broken in (frame.filter(pl.col("role") == "rejected"), pl.concat([frame, frame]), frame.head(1)):
-        with pytest.raises(CarbError, match="cannot be judged"):
+        with pytest.raises(CarbError, match=r"cannot be judged|twice"):
             bon_accuracy(ScoreTable(broken))
 
 

@@ -19,7 +19,7 @@ from carb_data.joined import Joined
 from carb_data.models import BonSet, Domain
 from carb_data.options import closest
 from carb_data.registry import Registry, cultures
-from carb_data.shapes import read_rows
+from carb_data.shapes import SHAPE_SUFFIXES, is_table, read_rows
 
 __all__ = ["SEED", "seed_folders"]
 
@@ -40,27 +40,30 @@ class Dataset:
             raise CarbError(f"Set ids must be unique in a data set; repeated: {', '.join(repeated[:10])}.")
 
     @classmethod
-    def load(cls, path: str | Path, *, registry: Registry | None = cultures) -> Self:
+    def load(cls, path: str | Path, *, registry: Registry | None = cultures, **given: str) -> Self:
         """Load a ``.jsonl``, ``.jsonl.gz`` or ``.parquet`` file, a folder of such files, or a table (``shapes``).
 
         Args:
             path: a file, or a folder of files.
             registry: cultures that may occur; ``None`` accepts any.
+            given: ``culture``, ``domain`` and ``language`` of a table's rows without one of their own.
 
         Raises:
             DataError: some lines are not valid sets; all of them are reported.
             CarbError: nothing readable is there.
         """
         path = Path(path)
-        if path.suffix.lower() in _TABLES and path.is_file():
-            return cls(read_rows(path, registry=registry))
+        if path.is_file() and is_table(path):
+            return cls(read_rows(path, registry=registry, defaults=given))
+        if given:
+            raise CarbError(f"{path} holds sets, which say their own {' and '.join(given)}.")
         if path.is_dir():
             paths = sorted(p for p in path.rglob("*") if p.is_file() and files.suffix_of(p) is not None)
             if not paths:
                 raise CarbError(f"The folder {path} holds no {' or '.join(files.SUFFIXES)} file.")
         else:
             if path.is_file() and files.suffix_of(path) is None:
-                readable = ", ".join((*files.SUFFIXES, *_TABLES))
+                readable = ", ".join(dict.fromkeys((*files.SUFFIXES, *SHAPE_SUFFIXES)))
                 raise CarbError(f"{path}: unknown file type; carb reads {readable}.")
             paths = [path]
         return cls(files.load_files(paths, registry))
@@ -196,9 +199,6 @@ class Dataset:
         return f"Dataset({len(self)} sets, {self.fingerprint[:12]})"
 
 
-_TABLES = (".csv", ".tsv", ".xlsx")
-
-
 def _joined_anew(parts: Mapping[str, Dataset], units: Joined) -> bool:
     """Join what lies in two parts and shares a text; whether there was anything."""
     from carb_data.overlap import check_contamination
@@ -245,19 +245,22 @@ def content_hash(item: BonSet) -> str:
     return hashlib.sha256(content.encode("utf-8", "surrogatepass")).hexdigest()
 
 
-def load(name_or_path: str | Path, *, registry: Registry | None = cultures) -> Dataset:
+def load(name_or_path: str | Path, *, registry: Registry | None = cultures, **given: str) -> Dataset:
     """Load a data set by name.
 
     Args:
         name_or_path: ``"carb-seed"`` is the newest version, ``carb-seed@2`` and its like one of them; or a path to a
             file or folder, or ``hf://owner/name``, with ``@`` and a branch, tag or commit where one is wanted.
         registry: cultures that may occur; ``None`` accepts any.
+        given: ``culture``, ``domain`` and ``language`` of a table's rows without one of their own.
 
     Raises:
         CarbError: there is no such data set, or it is not valid.
     """
     name = str(name_or_path)
     seeds = seed_folders()
+    if given and (name in seeds or name.startswith("hf://")):
+        raise CarbError(f"{name} holds sets, which say their own {' and '.join(given)}.")
     if name in seeds:
         return Dataset(load_families(seeds[name]))
     if name.startswith("hf://"):
@@ -266,7 +269,7 @@ def load(name_or_path: str | Path, *, registry: Registry | None = cultures) -> D
         raise CarbError(
             f"There is no data set '{name}'.{closest(name, seeds)} Give '{SEED}', a path, or hf://owner/name."
         )
-    return Dataset.load(name, registry=registry)
+    return Dataset.load(name, registry=registry, **given)
 
 
 def seed_folders() -> dict[str, Path]:

@@ -7,7 +7,6 @@ import contextlib
 import gzip
 import json
 import re
-import shlex
 import zlib
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
@@ -18,6 +17,7 @@ from pydantic import ValidationError
 from pydantic_core import from_json
 
 from carb_data.errors import CarbError, DataError, Problem
+from carb_data.journal import write_whole
 from carb_data.models import BonSet, Kind
 from carb_data.registry import Registry
 from carb_data.validation import line_problems
@@ -143,19 +143,16 @@ def _valid(content: object, path: Path, line: int, problems: list[Problem]) -> I
             problems.append(Problem(str(path), line, "schema", reason))
             return
         content = without_table_form(content)
-        names = content.keys()
-        foreign = not names & {"responses", "provenance"} and len(names - BonSet.model_fields.keys()) > 1
-        if foreign and path.suffix.lower() == ".jsonl":
-            reason = (
-                "is no set: it has neither responses nor provenance. Rows of prompt, chosen, rejected are made into "
-                f"sets by: carb data build table --source {shlex.quote(str(path))} --out sets.jsonl"
-            )
-            problems.append(Problem(str(path), line, "", reason))
-            return
     try:
-        yield line, BonSet.model_validate(content)
+        item = BonSet.model_validate(content)
     except ValidationError as error:
         problems.extend(line_problems(path, line, error))
+        return
+    same = [response.id for response in item.rejected if response.text.strip() == item.chosen.text.strip()]
+    if same:
+        problems.append(Problem(str(path), line, "responses", f"the right answer is also a wrong one, '{same[0]}'"))
+        return
+    yield line, item
 
 
 def without_table_form(content: Mapping[str, Any]) -> dict[str, Any]:
@@ -222,26 +219,30 @@ def canonical(item: BonSet) -> bytes:
 
 
 def write(path: Path, sets: Iterable[BonSet]) -> int:
-    """Write sets to ``path`` (by suffix); returns how many. JSON Lines are streamed, Parquet is not."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    count = 0
-    suffix = suffix_of(path)
-    if suffix == ".jsonl":
-        with path.open("w", encoding="utf-8", newline="\n") as file:
-            for item in sets:
-                file.write(to_json(item) + "\n")
-                count += 1
-    elif suffix == ".jsonl.gz":
-        with gzip.GzipFile(path, "wb", mtime=0) as packed:  # no time, so that the same sets give the same bytes
-            for item in sets:
-                packed.write((to_json(item) + "\n").encode())
-                count += 1
-    elif suffix == ".parquet":
-        rows = [to_row(item) for item in sets]
-        pl.DataFrame(rows, schema=SCHEMA).write_parquet(path)
-        count = len(rows)
-    else:
+    """Write sets to ``path`` (by suffix), whole or not at all; returns how many. JSON Lines are streamed.
+
+    Raises:
+        CarbError: The name has another ending, or the file cannot be written.
+    """
+    suffix, count = suffix_of(path), 0
+    if suffix is None:
         raise CarbError(f"{path}: unknown file type; carb writes {', '.join(SUFFIXES)}.")
+
+    def lines(partial: Path) -> None:
+        nonlocal count
+        # without a time in the head of a packed file, so that the same sets give the same bytes
+        with gzip.GzipFile(partial, "wb", mtime=0) if suffix == ".jsonl.gz" else partial.open("wb") as file:
+            for item in sets:
+                file.write((to_json(item) + "\n").encode())
+                count += 1
+
+    def rows(partial: Path) -> None:
+        nonlocal count
+        found = [to_row(item) for item in sets]
+        pl.DataFrame(found, schema=SCHEMA).write_parquet(partial)
+        count = len(found)
+
+    write_whole(path, rows if suffix == ".parquet" else lines)
     return count
 
 

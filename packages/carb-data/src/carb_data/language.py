@@ -10,7 +10,19 @@ from typing import Any
 
 from carb_data.extras import require
 
-__all__ = ["detect", "in_language"]
+__all__ = ["detect", "in_language", "language_tag"]
+
+UNDETERMINED = "und"
+"""The tag of a text whose language nobody said (BCP 47)."""
+_NAMES = {
+    "arabic": "ar", "azerbaijani": "az", "bengali": "bn", "czech": "cs", "danish": "da", "german": "de", "greek": "el",
+    "english": "en", "spanish": "es", "persian": "fa", "finnish": "fi", "french": "fr", "hausa": "ha", "hebrew": "he",
+    "hindi": "hi", "hungarian": "hu", "indonesian": "id", "italian": "it", "japanese": "ja", "korean": "ko",
+    "malay": "ms", "dutch": "nl", "norwegian": "no", "polish": "pl", "portuguese": "pt", "romanian": "ro",
+    "russian": "ru", "swahili": "sw", "swedish": "sv", "thai": "th", "tagalog": "tl", "turkish": "tr",
+    "ukrainian": "uk", "urdu": "ur", "vietnamese": "vi", "chinese": "zh",
+}  # fmt: skip
+"""English names of languages, which stand in many tables where a tag should."""
 
 _TELLING_SCRIPTS = {
     "ar": ("ARABIC",),
@@ -28,6 +40,11 @@ _SHORTEST_TOLD = 24
 
 _FIELD = "ar az bn cs da de el en es fa fi fr ha he hi hu id it ja ko ms nb nl pl pt ro ru sv sw th tl tr uk ur vi zh"
 """Languages told apart. Fewer than the detector knows: each one more costs memory and confuses short texts."""
+
+
+def language_tag(name: str) -> str:
+    """The BCP 47 tag of a language's English name (``English`` is ``en``); anything else as it is."""
+    return _NAMES.get(name.strip().casefold(), name)
 
 
 @cache
@@ -98,7 +115,7 @@ def _one_line(text: str) -> str:
 def _told_by_script(text: str, language: str) -> bool | None:
     """Whether the text is in the language, or None where the detector has to say."""
     letters = [unicodedata.name(c, "") for c in text if c.isalpha()]
-    if not letters:
+    if not letters or language == UNDETERMINED:
         return True
     if language in _TELLING_SCRIPTS:
         own = sum(name.startswith(_TELLING_SCRIPTS[language]) for name in letters)

@@ -21,7 +21,10 @@ from pydantic import (
 )
 from pydantic_core import PydanticCustomError
 
+from carb_data.language import language_tag
+
 __all__ = [
+    "UNSPECIFIED",
     "Conversation",
     "CultureId",
     "Form",
@@ -40,8 +43,14 @@ __all__ = [
 CultureId = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9]*(-[a-z0-9]+)*$", max_length=64)]
 """Lower-case id of a culture: ``spanish``, ``spanish-mx``."""
 
-LanguageTag = Annotated[str, StringConstraints(pattern=r"^[A-Za-z]{2,8}(-[A-Za-z0-9]{1,8})*$", max_length=35)]
-"""BCP 47 language tag: ``es``, ``zh-Hans``."""
+LanguageTag = Annotated[
+    str,
+    BeforeValidator(lambda value: language_tag(value) if isinstance(value, str) else value),
+    StringConstraints(pattern=r"^[A-Za-z]{2,8}(-[A-Za-z0-9]{1,8})*$", max_length=35),
+]
+"""BCP 47 language tag: ``es``, ``zh-Hans``; the English name of a language is read as its tag."""
+UNSPECIFIED = "unspecified"
+"""Culture and domain of a set of which nobody said them."""
 
 Identifier = Annotated[str, StringConstraints(min_length=1, max_length=256, pattern=r"^[^\x00-\x1f\x7f]+$")]
 Text = Annotated[str, StringConstraints(pattern=r"\S")]
@@ -55,6 +64,19 @@ class Domain(StrEnum):
     VALUES = "values"
     SAFETY = "safety"
     LINGUISTICS = "linguistics"
+
+
+class NoDomain(StrEnum):
+    """The domain of a set of which nobody said it."""
+
+    UNSPECIFIED = "unspecified"
+
+
+def _read_domain(value: object) -> object:
+    known = [*Domain, *NoDomain]
+    if isinstance(value, str) and value.casefold() not in known:
+        raise PydanticCustomError("domain", "must be one of {known}", {"known": ", ".join(known)})
+    return value.casefold() if isinstance(value, str) else value
 
 
 class Perturbation(StrEnum):
@@ -282,9 +304,11 @@ class BonSet(Frozen):
 
     id: Identifier
     culture: CultureId
-    domain: Domain
+    """``unspecified`` where nobody said it."""
+    domain: Annotated[Domain | NoDomain, BeforeValidator(_read_domain)]
     topic: str | None = None
     language: LanguageTag
+    """``und`` where nobody said it and it could not be detected."""
     prompt: Prompt
     responses: Annotated[tuple[Response, ...], Field(min_length=2)]
     """Exactly one ``chosen``, the others ``rejected``; their order carries no meaning."""

@@ -105,7 +105,9 @@ class Registry:
         asked = str(culture_id).strip().casefold()
         meant = ids.get(asked) or names.get(asked) or codes.get(asked)
         if meant is None:
-            near = difflib.get_close_matches(asked, [*ids, *names], n=1, cutoff=0.75)
+            near = difflib.get_close_matches(asked, [*ids, *names], n=1, cutoff=0.75) or [
+                name for name in (*ids, *names) if len(min(name, asked, key=len)) > 3 and _begins(name, asked)
+            ]
             meant = (ids | names)[near[0]] if near else None
         return UnknownCultureError(culture_id, [culture.id for culture in self], meant)
 
@@ -147,6 +149,11 @@ class Registry:
                     raise CarbError(f"Culture '{culture.id}' names the parent '{parent}', which no file defines.")
                 seen.add(parent)
                 parent = self._known[parent].parent
+
+
+def _begins(one: str, other: str) -> bool:
+    """Whether one of the names begins with the other, as ``thailand`` with ``thai``."""
+    return one.startswith(other) or other.startswith(one)
 
 
 class UnknownCultureError(CarbError, KeyError):

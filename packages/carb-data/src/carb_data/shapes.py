@@ -1,7 +1,8 @@
 """The files that people have, as sets: CSV, TSV, Excel and JSON Lines, known by their columns.
 
 Two shapes: ``prompt, chosen, rejected…`` (one or more columns of wrong answers) and ``question, A, B, C, D, answer``
-(options, and the letter, number or text of the right one). A prompt may be a list of chat messages.
+(options, and the letter, number or text of the right one). A prompt may be a list of chat messages. Without a column
+for it, culture and domain are ``unspecified``, and the language is detected; ``unsaid`` tells the user.
 """
 
 from __future__ import annotations
@@ -13,21 +14,23 @@ import math
 import re
 import shlex
 import zipfile
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from pydantic import ValidationError
 
-from carb_data.errors import CarbError, DataError, Problem
+from carb_data.errors import CarbError, DataError, MissingExtraError, Problem
 from carb_data.extras import require
 from carb_data.files import json_lines
 from carb_data.journal import write_whole
-from carb_data.models import BonSet
-from carb_data.registry import Registry
+from carb_data.language import UNDETERMINED, detect
+from carb_data.models import UNSPECIFIED, BonSet
+from carb_data.registry import Registry, cultures
 from carb_data.validation import line_problems
 
-__all__ = ["SHAPE_SUFFIXES", "TEMPLATE", "read_rows", "write_template"]
+__all__ = ["SHAPE_SUFFIXES", "TEMPLATE", "is_table", "read_rows", "unsaid", "write_template"]
 
 SHAPE_SUFFIXES = (".csv", ".tsv", ".xlsx", ".jsonl")
 """Endings of files whose rows are made into sets."""
@@ -64,6 +67,8 @@ _SEPARATORS = {",": "a comma", ";": "a semicolon", "\t": "a tab"}
 _Rows = list[tuple[int, dict[str, Any]]]
 _GIVEN = ("culture", "domain", "language")
 """Fields that may be given once for all rows."""
+_DETECTED = "language detected"
+"""What the provenance notes of a set whose language nobody said."""
 _EMPTY = "is empty"
 _CORRECT = "Correct these rows and run the command again."
 _NO_WRONG = "every wrong answer is empty"
@@ -74,7 +79,7 @@ def read_rows(
     *,
     columns: Mapping[str, str] | None = None,
     defaults: Mapping[str, str] | None = None,
-    registry: Registry | None = None,
+    registry: Registry | None = cultures,
     count_from: int | None = None,
 ) -> list[BonSet]:
     """The sets of a table.
@@ -84,7 +89,7 @@ def read_rows(
         columns: field to column where the names do not say it: ``{"prompt": "Frage", "chosen": "richtig"}``. By default
             columns are found by their names.
         defaults: fields of rows without their own: ``{"culture": "thai", "domain": "values", "language": "th"}``.
-        registry: cultures that may occur; without it, any.
+        registry: cultures that may occur; null accepts any.
         count_from: the number of the first option, 0 or 1, where answers are numbers. By default the columns' names or
             the answers show it: a 0, or a number as high as there are options.
 
@@ -117,11 +122,38 @@ def read_rows(
             problems.extend(Problem(str(path), number, field, reason) for field, reason in error.defects)
     if problems:
         empty = sorted({p.field for p in problems if p.field in _GIVEN and p.reason == _EMPTY})
-        given = " ".join(f"-o {field}=…" for field in empty)
-        source = shlex.quote(str(path))
-        one = f" One value for all rows is given by: carb data build table --source {source} {given} --out sets.jsonl"
-        raise DataError(problems, _CORRECT + (one if empty else ""))
+        one = f" One value for all rows without one: {', '.join(f'--{field}' for field in empty)}." if empty else ""
+        raise DataError(problems, _CORRECT + one)
     return sets
+
+
+def is_table(path: Path) -> bool:
+    """Whether a file's rows have to be made into sets: any table, or JSON Lines whose first row has a shape."""
+    suffix = path.suffix.lower()
+    if suffix != ".jsonl":
+        return suffix in SHAPE_SUFFIXES
+    try:
+        _, first = next(json_lines(path, []), (0, None))
+    except OSError:
+        return False
+    names = {_plain(name) for name in first} if isinstance(first, dict) else set()
+    keys = {*_NAMES["chosen"], *_NAMES["answer"]}
+    return not names & {"responses", "provenance"} and bool(names & keys) and bool(names & {*_NAMES["prompt"]})
+
+
+def unsaid(sets: Iterable[BonSet]) -> list[str]:
+    """What a data set does not say, in sentences for the user; nothing where it says all."""
+    items = list(sets)
+    found = []
+    for field, what in (("culture", "by culture"), ("domain", "by domain")):
+        count = sum(getattr(item, field) == UNSPECIFIED for item in items)
+        if count:
+            found.append(f"No {field} in {count:,} sets: results {what} leave them out; --{field} sets one for all.")
+    told = Counter(item.language for item in items if item.provenance.notes == _DETECTED)
+    if told:
+        named = ", ".join(f"{language} {count:,}" for language, count in told.most_common())
+        found.append(f"Languages were detected: {named}; --language sets one for all.")
+    return found
 
 
 class _RowError(Exception):
@@ -291,7 +323,8 @@ class _Shape:
         said = {field: row[column] for field, column in self.column.items() if column in row}
         said |= {field: _text(said[field], field) for field in ("id", *_GIVEN) if field in said}
         fields = {**defaults, **said}
-        empty = [(field, _EMPTY) for field in ("prompt", *_GIVEN) if not fields.get(field)]
+        needed = ("prompt", *(field for field in _GIVEN if field in self.column))
+        empty = [(field, _EMPTY) for field in needed if not fields.get(field)]
         try:
             right, wrong = self._pair(row, fields) if self.pairs else self._choice(row, fields)
         except _RowError as error:
@@ -303,11 +336,13 @@ class _Shape:
             key=lambda text: hashlib.sha256(f"{fields['prompt']}\0{text}".encode("utf-8", "surrogatepass")).digest(),
         )
         name = str(fields.get("id") or f"row-{number}")
+        detected = not fields.get("language")
+        language = _language(f"{_text(fields['prompt'], 'prompt')}\n{right}") if detected else fields["language"]
         return {
             "id": name,
-            "culture": fields["culture"],
-            "domain": str(fields["domain"]).casefold(),
-            "language": fields["language"],
+            "culture": fields.get("culture") or UNSPECIFIED,
+            "domain": fields.get("domain") or UNSPECIFIED,
+            "language": language,
             "topic": fields.get("topic"),
             "prompt": fields["prompt"],
             "responses": [
@@ -315,7 +350,7 @@ class _Shape:
                     "id": str(place),
                     "text": text,
                     "role": "chosen" if text == right else "rejected",
-                    "language": fields["language"],
+                    "language": language,
                 }
                 for place, text in enumerate(texts, 1)
             ],
@@ -325,6 +360,7 @@ class _Shape:
                 "license": fields.get("license") or "LicenseRef-none-stated",
                 "url": fields.get("source"),
                 "method": "authored",
+                "notes": _DETECTED if detected else None,
             },
         }
 
@@ -351,6 +387,14 @@ class _Shape:
         listed = self.list is not None and row.get(self.list)
         given = _several(listed) if listed else [row.get(name, "") for name in self.options]
         return [_text(option, "options") for option in given]
+
+
+def _language(text: str) -> str:
+    """The language of a text as far as it can be detected; the detector is an extra."""
+    try:
+        return detect(text) or UNDETERMINED
+    except MissingExtraError:
+        return UNDETERMINED
 
 
 def _place(key: str, options: Sequence[str], first: int | None) -> int | None:

@@ -8,6 +8,7 @@ import polars as pl
 
 from carb_data.dataset import Dataset
 from carb_data.errors import CarbError
+from carb_data.journal import write_whole
 from carb_data.registry import is_main
 
 __all__ = ["COLUMNS", "OPTIONAL"]
@@ -50,6 +51,9 @@ class ScoreTable:
     """
 
     def __init__(self, frame: pl.DataFrame) -> None:
+        if not isinstance(frame, pl.DataFrame):
+            kind = f"{type(frame).__module__.partition('.')[0]} {type(frame).__name__}"
+            raise CarbError(f"Not a score table: give a polars DataFrame, not a {kind}; polars.from_pandas makes one.")
         missing = [name for name in COLUMNS if name not in frame.columns]
         unknown = [name for name in frame.columns if name not in COLUMNS and name not in OPTIONAL]
         if missing or unknown:
@@ -79,6 +83,8 @@ class ScoreTable:
         roles = set(frame["role"].unique().to_list()) - {"chosen", "rejected"}
         if roles:
             raise CarbError(f"Not a score table: roles must be 'chosen' or 'rejected', found {sorted(roles)}.")
+        _refuse_repeated(frame)
+        _refuse_lost(frame)
         self._frame = frame
 
     @property
@@ -95,8 +101,8 @@ class ScoreTable:
             raise CarbError(f"Cannot read the score table {path}: {error}") from None
 
     def save(self, path: str | Path) -> None:
-        """Write the table as Parquet."""
-        self._frame.write_parquet(path)
+        """Write the table as Parquet, whole or not at all."""
+        write_whole(Path(path), lambda partial: self._frame.write_parquet(partial))
 
     @classmethod
     def concat(cls, tables: list[ScoreTable]) -> ScoreTable:
@@ -117,7 +123,12 @@ class ScoreTable:
         return cls(pl.concat([table.frame for table in tables], how="vertical_relaxed"))
 
     def with_items(self, dataset: Dataset) -> ScoreTable:
-        """This table with the columns of ``OPTIONAL``, null where the data set lacks the item."""
+        """This table with the columns of ``OPTIONAL``, null where the data set lacks the item.
+
+        Raises:
+            CarbError: A scorer has not all responses of a set that the table holds.
+        """
+        _refuse_incomplete(self._frame, dataset)
         items = pl.DataFrame(
             [
                 (
@@ -146,3 +157,56 @@ class ScoreTable:
 
     def __repr__(self) -> str:
         return f"ScoreTable({self._frame.height} rows, scorers {sorted(self._frame['scorer'].unique().to_list())})"
+
+
+def _refuse_repeated(frame: pl.DataFrame) -> None:
+    keys = ["scorer", "item_id", "response_id"]
+    if frame.select(keys).hash_rows().n_unique() == frame.height:
+        return
+    rows = frame.select(pl.col(keys).cast(pl.String)).with_row_index("row")
+    twice = rows.group_by(keys, maintain_order=True).agg("row").filter(pl.col("row").list.len() > 1)
+    if twice.height:
+        first = twice.row(0, named=True)
+        places = " and ".join(map(str, first["row"][:2]))
+        raise CarbError(
+            f"Not a score table: scorer '{first['scorer']}' has response '{first['response_id']}' of item "
+            f"'{first['item_id']}' twice, in rows {places} (counted from 0)."
+        )
+
+
+def _refuse_lost(frame: pl.DataFrame) -> None:
+    """Refuse a table in which one scorer lacks a response of an item that another has."""
+    plain = frame.filter(pl.col("perturbation").is_null())
+    counts = plain.group_by("scorer", "item_id").len("n")
+    uneven = counts.group_by("item_id").agg(pl.col("n").min().alias("least"), pl.col("n").max().alias("most"))
+    uneven = uneven.filter(pl.col("least") < pl.col("most")).sort("item_id")
+    if not uneven.height:
+        return
+    item = uneven["item_id"][0]
+    rows = plain.filter(pl.col("item_id") == item)
+    known = rows["response_id"].unique(maintain_order=True)
+    for (scorer,), own in rows.group_by(["scorer"], maintain_order=True):
+        lost = sorted({*known.to_list()} - {*own["response_id"].to_list()})
+        if lost:
+            _lost(scorer, item, lost)
+
+
+def _refuse_incomplete(frame: pl.DataFrame, dataset: Dataset) -> None:
+    """Refuse a table in which a scorer lacks a response of a set."""
+    plain = frame.filter(pl.col("perturbation").is_null()).select(pl.col("scorer", "item_id").cast(pl.String))
+    sizes = pl.DataFrame(
+        [(item.id, len(item.responses)) for item in dataset],
+        schema={"item_id": pl.String, "size": pl.UInt32},
+        orient="row",
+    )
+    few = plain.group_by("scorer", "item_id").len("n").join(sizes, on="item_id").filter(pl.col("n") < pl.col("size"))
+    if few.height:
+        first = few.sort("item_id", "scorer").row(0, named=True)
+        rows = frame.filter((pl.col("scorer") == first["scorer"]) & (pl.col("item_id") == first["item_id"]))
+        known = {response.id for response in dataset[first["item_id"]].responses}
+        _lost(first["scorer"], first["item_id"], sorted(known - {*rows["response_id"].to_list()}))
+
+
+def _lost(scorer: str, item: str, lost: list[str]) -> None:
+    named = ", ".join(f"'{name}'" for name in lost)
+    raise CarbError(f"Not a score table: scorer '{scorer}' has no row for response {named} of item '{item}'.")

@@ -159,14 +159,61 @@ def first_defect(error: ValidationError) -> str:
     return f"{field}: {reason}" if field else reason
 
 
+_PLAIN = {
+    "missing": "is missing",
+    "extra_forbidden": "is unknown",
+    "string_type": "must be a text",
+    "string_too_short": "is empty or too short",
+    "string_too_long": "has more than {max_length} characters",
+    "int_type": "must be a whole number",
+    "int_parsing": "must be a whole number",
+    "int_from_float": "must be a whole number",
+    "float_type": "must be a number",
+    "float_parsing": "must be a number",
+    "bool_type": "must be true or false",
+    "bool_parsing": "must be true or false",
+    "enum": "must be {expected}",
+    "literal_error": "must be {expected}",
+    "greater_than": "must be more than {gt}",
+    "greater_than_equal": "must be at least {ge}",
+    "less_than": "must be less than {lt}",
+    "less_than_equal": "must be at most {le}",
+    "too_short": "must have at least {min_length}, has {actual_length}",
+    "too_long": "must have at most {max_length}, has {actual_length}",
+    "list_type": "must be a list",
+    "tuple_type": "must be a list",
+    "dict_type": "must be an object with fields",
+    "model_type": "must be an object with fields",
+    "model_attributes_type": "must be an object with fields",
+    "date_type": "must be a date such as 2026-11-24",
+    "date_parsing": "must be a date such as 2026-11-24",
+    "date_from_datetime_parsing": "must be a date such as 2026-11-24",
+    "json_invalid": "is not JSON: {error}",
+}
+"""What pydantic's types of errors mean, in the user's words; ``ctx`` of the error is filled in."""
+_PATTERNS = {
+    r"\S": "is empty",
+    r"^[^\x00-\x1f\x7f]+$": "has a control character",
+    r"^[a-z][a-z0-9]*(-[a-z0-9]+)*$": "must be the id of a culture, such as thai or spanish-mx",
+    r"^[A-Za-z]{2,8}(-[A-Za-z0-9]{1,8})*$": "must be the tag of a language, such as en or zh-Hant",
+}
+"""What a text lacks that does not have one of these patterns."""
+
+
 def _each(error: ValidationError) -> Iterator[tuple[str, str, dict[str, Any]]]:
     for detail in error.errors(include_url=False):
-        told = detail.get("ctx", {}).get("field")  # of a defect that only the whole set or response shows
+        context = detail.get("ctx", {})
         place = detail["loc"]
         if place[:1] == ("prompt",) and len(place) > 1 and not str(place[1]).isdigit():
             place = (*place[:1], *place[2:])  # without the name of the form that the prompt was taken for
+        told = context.get("field")  # of a defect that only the whole set or response shows
         field = ".".join(str(part) for part in (*place, *([told] if told else [])))
-        yield field, detail["msg"].removeprefix("Value error, "), dict(detail)
+        reason = detail["msg"].removeprefix("Value error, ")
+        if detail["type"] == "string_pattern_mismatch":
+            reason = _PATTERNS.get(context["pattern"], "does not have the form that it needs")
+        elif detail["type"] in _PLAIN:
+            reason = _PLAIN[detail["type"]].format(**context)
+        yield field, reason, dict(detail)
 
 
 def _sentence(field: str, reason: str, detail: dict[str, Any], known: list[str], prefix: str) -> str:

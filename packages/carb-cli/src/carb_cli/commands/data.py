@@ -17,7 +17,7 @@ from carb_data import CarbError, Domain, cultures, load
 from carb_data.audit import audit
 from carb_data.card import card as data_card
 from carb_data.dataset import SEED, seed_folders
-from carb_data.shapes import write_template
+from carb_data.shapes import unsaid, write_template
 from carb_data.sources import build as build_source
 from carb_data.sources import sources
 from carb_data.sources.source_build import BuildReport
@@ -77,6 +77,8 @@ def show(data: DataName, *, json: Json = False) -> None:
     del found["name"]
     shown = {k: ", ".join(f"{a} {b}" for a, b in v.items()) if isinstance(v, dict) else v for k, v in found.items()}
     display.pairs(data, shown)
+    for line in unsaid(dataset):
+        display.say(line)
 
 
 def split(

@@ -16,6 +16,7 @@ from carb_data import BonSet, CarbError, ContaminationReport, DataError, Dataset
 from carb_data.audit import Attack, AuditReport
 from carb_data.check import CheckReport, Finding
 from carb_data.check import check as check_data
+from carb_data.shapes import unsaid
 
 SHOWN = 30
 SHOWN_WORST = 3
@@ -90,6 +91,8 @@ def check(
 
 def _show_form(dataset: Dataset) -> None:
     display.say(f"{len(dataset):,} sets, all valid in form. Fingerprint {dataset.fingerprint}.")
+    for line in unsaid(dataset):
+        display.say(line)
 
 
 def _show(found: CheckReport, hard: Dataset) -> None:
