@@ -83,3 +83,16 @@ def test_the_command_that_it_names_scores_the_same(carb: Carb) -> None:
         assert carb(*found[1:], "--fresh", "--quiet").code == 0
         here, mine = (json.loads(Path(f, "run.json").read_text()) for f in (f"here{len(perturbed)}", "runs/mine"))
         assert here["dataset"]["fingerprint"] == mine["dataset"]["fingerprint"]
+
+
+def test_a_gate_for_ci(carb: Carb) -> None:
+    pytest.importorskip("lingua", reason="needs the extra carb-scorers[language]")
+    command = ["eval", "baseline:length", "--limit", "16", "--no-open", "--quiet", "--out", "here", "--fail-below"]
+    failed = carb(*command, "place_effect=0.5")
+    assert failed.code == 1
+    assert "place_effect 0.000" in failed.out
+    assert "is below 0.5" in failed.out
+    assert carb(*command, "accuracy=0.01", "--json").code == 0
+    ended = carb(*command, "place_efect=0.1")
+    assert ended.code == 2
+    assert "Did you mean 'place_effect'?" in ended.err

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 import shlex
 import sys
@@ -15,16 +16,20 @@ from cyclopts import Parameter
 from carb_cli import display
 from carb_cli.commands.report import show
 from carb_cli.labels import labels
-from carb_cli.main import INTERRUPTED, OK
+from carb_cli.main import FAILED, INTERRUPTED, OK
 from carb_cli.options import Flag, Json
 from carb_cli.output import print_json, write
 from carb_cli.planning import RunPlan, plan_run
 from carb_cli.recognise import Recognised, recognise
 from carb_cli.report.content import content, read_runs
+from carb_cli.report.model import Report
 from carb_cli.report.page import render
 from carb_cli.report.shown import written
 from carb_cli.scoring import exit_code, score
 from carb_cli.selection import EVERY_SET, SetOptions, select
+from carb_data import CarbError
+from carb_data.options import closest
+from carb_metrics.cells import Estimate
 from carb_scorers.spec import parse_spec
 
 DATA = "carb-seed"
@@ -32,6 +37,8 @@ DATA = "carb-seed"
 BASELINES = ("baseline:random", "baseline:length", "baseline:language", "baseline:label")
 QUICK = ("baseline:random", "baseline:length", "baseline:label")
 """Those that answer the whole seed in seconds."""
+MEASURES = ("place_effect", "row", "accuracy")
+"""What ``--fail-below`` can look at."""
 TEXTS = 2_200_000
 """Bytes of the HTML file that the texts of the sets may take."""
 
@@ -45,6 +52,7 @@ def eval_(
     sets: SetOptions = EVERY_SET,
     fresh: Flag = False,
     dry_run: Flag = False,
+    fail_below: str | None = None,
     open_report: Annotated[bool | None, Parameter(name="--open", negative="--no-open", show_default=False)] = None,
     json: Json = False,
 ) -> int:
@@ -75,9 +83,13 @@ def eval_(
     dry_run
         Say how many calls and tokens it takes and what they cost, and do nothing else. The cost needs price_in and
         price_out (per million tokens) in a spec.
+    fail_below
+        A gate for CI, as NAME=NUMBER: end with 1 where the model's place_effect, row (accuracy over families) or
+        accuracy is lower, for example place_effect=0.1.
     open_report
         Open the report in the browser. By default it is opened where the output is a terminal.
     """
+    gate = None if fail_below is None else _gate(fail_below)
     asked = None if model is None else recognise(model)
     dataset = select([data], sets)
     scorers = QUICK if asked is None else (asked.spec, *(b for b in BASELINES if b != asked.spec))
@@ -95,18 +107,22 @@ def eval_(
     read = read_runs([folder])
     found = content(read)
     page = write(folder / "report.html", render(found, read, written(read.folders), budget=TEXTS))
+    name = None if asked is None else parse_spec(asked.spec).name
+    passed, said = (True, "") if gate is None else _passed(found, name or found.models[0], *gate)
+    code = exit_code(record) if passed else FAILED
     if json:
         print_json(
             {
                 "verdict": found.verdict,
-                "scorer": None if asked is None else parse_spec(asked.spec).name,
+                "scorer": name,
                 "why": None if asked is None else asked.why,
                 "run": str(folder),
                 "html": str(page),
+                "gate": said or None,
                 "report": found.plain(),
             }
         )
-        return exit_code(record)
+        return code
     display.say("")
     show(found)
     display.say(f"Report: {page.resolve()}")
@@ -114,7 +130,44 @@ def eval_(
         display.say("Next: carb eval MODEL, with a model's folder, a hub id, or a server's address.")
     if open_report or (open_report is None and sys.stdout.isatty()):
         webbrowser.open(page.resolve().as_uri())
-    return exit_code(record)
+    if said:
+        display.say(said)
+    return code
+
+
+def _gate(text: str) -> tuple[str, float]:
+    """The measure and the least value of ``--fail-below``.
+
+    Raises:
+        CarbError: it is not NAME=NUMBER, or there is no such measure.
+    """
+    name, _, number = text.partition("=")
+    try:
+        least = float(number)
+    except ValueError:
+        least = math.nan
+    if name not in MEASURES or not math.isfinite(least):
+        known = ", ".join(MEASURES)
+        raise CarbError(
+            f"--fail-below takes NAME=NUMBER, for example place_effect=0.1; got '{text}'.{closest(name, MEASURES)} "
+            f"The names are {known}."
+        )
+    return name, least
+
+
+def _passed(found: Report, scorer: str, measure: str, least: float) -> tuple[bool, str]:
+    """Whether a scorer reaches the least value, and a sentence that says so with the interval."""
+    if measure == "accuracy":
+        cell = found.scorers[scorer].shared
+        value, low, high = cell.accuracy, cell.low, cell.high
+    else:
+        row = None if found.families is None else found.families.of(scorer)
+        reading = Estimate() if row is None else getattr(row, measure)
+        value, low, high = reading.estimate, reading.low, reading.high
+    passed = value is not None and value >= least
+    shown = f"{display.number(value, 3)} [{display.number(low, 3)}, {display.number(high, 3)}]"
+    how = "is not below" if passed else "is below"
+    return passed, f"{measure} {shown} {how} {least:g}: --fail-below {'passed' if passed else 'failed'}."
 
 
 def _say_what_will_be_done(asked: Recognised | None, scorers: Sequence[str], plan: RunPlan, sets: SetOptions) -> None:
