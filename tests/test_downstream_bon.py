@@ -5,9 +5,8 @@ import pytest
 
 from carb_data.tasks import open_task
 from carb_scorers import open_scorer
-from carb_scorers.bon import bon_curve, collect, open_policy, score_pool
-from carb_scorers.bon.outcome import grade_pool
-from carb_scorers.bon.policies import policy_prompts
+from carb_scorers.bon import bon_curve, collect, grade_pool, open_policy, score_pool
+from carb_scorers.bon.policy import policy_prompts
 
 pytestmark = pytest.mark.real
 
@@ -32,7 +31,7 @@ def test_greedy_is_what_transformers_generates(gemma, task, tmp_path):
     import torch
     from transformers import AutoModelForCausalLM, AutoTokenizer
 
-    from carb_scorers.bon.policies import tidy
+    from carb_scorers.bon.policy import tidy
     from carb_scorers.models.tokens import prompt_ids
 
     pool = draw(task, f"hf:{gemma}?temperature=0&max_new_tokens=6", 2, tmp_path / "pool.jsonl")

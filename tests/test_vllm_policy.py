@@ -16,9 +16,8 @@ import torch
 
 from carb_data.tasks import Task, TaskPrompt
 from carb_scorers import open_scorer
-from carb_scorers.bon import Policy, SamplePool, bon_curve, collect, open_policy, score_pool
-from carb_scorers.bon.outcome import grade_pool
-from carb_scorers.bon.policies import policy_prompts
+from carb_scorers.bon import Policy, SamplePool, bon_curve, collect, grade_pool, open_policy, score_pool
+from carb_scorers.bon.policy import policy_prompts
 from carb_scorers.models.tokens import prompt_ids
 from carb_scorers.models.vllm import VLLMOptions, open_language_model
 from carb_scorers.spec import read_options

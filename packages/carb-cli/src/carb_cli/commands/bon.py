@@ -20,8 +20,18 @@ from carb_data.models import Frozen
 from carb_data.tasks import Task, open_task
 from carb_metrics import mean_interval
 from carb_scorers import open_scorer
-from carb_scorers.bon import CurvePoint, PoolScores, SamplePool, bon_curve, collect, judge_from, open_policy, score_pool
-from carb_scorers.bon.outcome import Grades, grade_pool
+from carb_scorers.bon import (
+    CurvePoint,
+    Grades,
+    PoolScores,
+    SamplePool,
+    bon_curve,
+    collect,
+    grade_pool,
+    judge_from,
+    open_policy,
+    score_pool,
+)
 
 
 class Picked(Frozen):

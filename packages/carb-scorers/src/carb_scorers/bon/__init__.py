@@ -1,15 +1,21 @@
 """Best-of-N: a policy samples, a scorer picks, and the pick's worth as a curve over N."""
 
-from carb_scorers.bon.curve import expected_pick, pick_weights
-from carb_scorers.bon.judging import judge_from
-from carb_scorers.bon.outcome import BonResult, CurvePoint, PromptOutcome, bon_curve
-from carb_scorers.bon.policies import Policy, PolicyPrompt, PolicySpec, open_policy
-from carb_scorers.bon.pool import PoolScores, score_pool
-from carb_scorers.bon.samples import Sample, SamplePool, collect, read_pool
+from carb_scorers.bon.curve import (
+    BonResult,
+    CurvePoint,
+    Grades,
+    PromptOutcome,
+    bon_curve,
+    expected_pick,
+    pick_weights,
+)
+from carb_scorers.bon.policy import Policy, PolicyPrompt, PolicySpec, Sample, open_policy, policy_prompts
+from carb_scorers.bon.sample_pool import PoolScores, SamplePool, collect, grade_pool, judge_from, score_pool
 
 __all__ = [
     "BonResult",
     "CurvePoint",
+    "Grades",
     "Policy",
     "PolicyPrompt",
     "PolicySpec",
@@ -20,9 +26,10 @@ __all__ = [
     "bon_curve",
     "collect",
     "expected_pick",
+    "grade_pool",
     "judge_from",
     "open_policy",
     "pick_weights",
-    "read_pool",
+    "policy_prompts",
     "score_pool",
 ]

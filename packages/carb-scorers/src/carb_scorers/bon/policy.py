@@ -6,10 +6,11 @@ import hashlib
 import json
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, Protocol
+from typing import Annotated, Protocol
 
-from pydantic import BaseModel, ConfigDict, Field, JsonValue
+from pydantic import Field, JsonValue
 
 from carb_data import CarbError
 from carb_data.models import Frozen
@@ -29,10 +30,10 @@ from carb_scorers.models.protocol import (
 from carb_scorers.scorer import Writable
 from carb_scorers.spec import OPERATIONAL, parse_spec
 
-__all__ = ["BackendPolicy", "PolicyOptions", "PolicyPrompt", "PolicySpec", "policy_prompts", "tidy"]
+__all__ = ["Policy", "PolicyPrompt", "PolicySpec", "Sample", "open_policy", "policy_prompts", "tidy"]
 
 _CUE = "\n\nAnswer:"
-_LEAD = re.compile(r"^\s*Answer:\s*")
+_BEFORE_ANSWER = re.compile(r"^\s*Answer:\s*")
 
 
 class PolicySpec(Frozen):
@@ -45,22 +46,22 @@ class PolicySpec(Frozen):
     parameters: dict[str, JsonValue] = Field(default={})
 
 
-class PolicyPrompt(BaseModel):
+@dataclass(frozen=True, slots=True)
+class PolicyPrompt:
     """A task's prompt as a policy gets it."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", arbitrary_types_allowed=True)
 
     id: str
     text: str
     """The question alone, without instruction and examples."""
-    prompt: Any
-    """A ``models.protocol.Prompt``."""
+    prompt: Prompt
     one_line: bool
 
 
-class Sampled(Frozen):
+class Sample(Frozen):
     """One answer, or why there is none."""
 
+    prompt_id: str
+    index: int = Field(ge=0)
     text: Writable = ""
     finished: bool = True
     """``False`` where the length limit cut it off."""
@@ -74,8 +75,8 @@ class Policy(Protocol):
 
     spec: PolicySpec
 
-    async def sample(self, prompts: Sequence[PolicyPrompt], indices: Sequence[int]) -> Sequence[Sequence[Sampled]]:
-        """Answers to each prompt, one for each index.
+    async def sample(self, prompts: Sequence[PolicyPrompt], indices: Sequence[int]) -> Sequence[Sample]:
+        """An answer to each prompt for each index, in any order.
 
         The answer of an index depends on the policy, the prompt and the index alone, so that a pool of 16 extends
         one of 8. A failed answer has an ``error``; it is never an exception.
@@ -118,18 +119,13 @@ def _policy_prompt(task: Task, prompt: TaskPrompt, shots: bool) -> PolicyPrompt:
         return tuple(turns)
 
     asked = Prompt(messages(prompt.text), cue=_CUE, question=prompt.text, with_question=messages)
-    return PolicyPrompt(id=prompt.id, text=prompt.text, prompt=asked, one_line=task.one_line)
+    return PolicyPrompt(prompt.id, prompt.text, asked, task.one_line)
 
 
 def tidy(text: str, *, one_line: bool) -> str:
     """An answer without thinking, the word that led to it and white space around it; its first line where asked."""
-    text = _LEAD.sub("", without_thinking(text)).strip()
+    text = _BEFORE_ANSWER.sub("", without_thinking(text)).strip()
     return text.splitlines()[0].strip() if one_line and text else text
-
-
-def is_over(text: str) -> bool:
-    """Whether an answer of one line is all there; a line break before its first word does not end it."""
-    return "\n" in _LEAD.sub("", text).lstrip()
 
 
 class BackendPolicy:
@@ -137,54 +133,57 @@ class BackendPolicy:
 
     def __init__(self, spec: PolicySpec, model: LanguageModel, options: PolicyOptions) -> None:
         self.spec = spec
-        self.window = 8 if spec.kind == "hf" else 64
-        """Prompts in one call: vLLM and servers queue by themselves, and what is written here is kept sooner."""
         self._model = model
         self._options = options
 
-    async def sample(self, prompts: Sequence[PolicyPrompt], indices: Sequence[int]) -> list[list[Sampled]]:
-        found: dict[tuple[int, int], Sampled] = {}
+    async def sample(self, prompts: Sequence[PolicyPrompt], indices: Sequence[int]) -> list[Sample]:
+        """See ``Policy``. An answer that stopped before its first word is asked again, to its own end."""
+        found: list[Sample] = []
         for one_line in (True, False):
-            places = [(n, i) for n, prompt in enumerate(prompts) if prompt.one_line == one_line for i in indices]
-            answers = await self._ask([(prompts[n].prompt, i) for n, i in places], one_line)
-            found.update((place, _sampled(answer, one_line)) for place, answer in zip(places, answers, strict=True))
-        return [[found[n, index] for index in indices] for n in range(len(prompts))]
+            asked = [(prompt, index) for prompt in prompts if prompt.one_line == one_line for index in indices]
+            answers = await self._write(asked, stop=("\n",) if one_line else ())
+            mute = [i for i, one in enumerate(answers) if one_line and isinstance(one, Generation) and not tidied(one)]
+            for place, again in zip(mute, await self._write([asked[i] for i in mute]), strict=True):
+                answers[place] = again
+            found += [_sample(*pair, one) for pair, one in zip(asked, answers, strict=True)]
+        return found
 
-    async def _ask(self, asked: Sequence[tuple[Prompt, int]], one_line: bool) -> list[Generation | Failure]:
-        """An answer to each prompt. One that stopped before its first word is asked again, to its own end."""
-        answers = await self._generate(asked, stop=("\n",) if one_line else ())
-        mute = [place for place, answer in enumerate(answers) if one_line and _is_mute(answer)]
-        again = await self._generate([asked[place] for place in mute])
-        for place, answer in zip(mute, again, strict=True):
-            answers[place] = answer
-        return answers
-
-    async def _generate(
-        self, asked: Sequence[tuple[Prompt, int]], stop: Sequence[str] = ()
+    async def _write(
+        self, asked: Sequence[tuple[PolicyPrompt, int]], stop: tuple[str, ...] = ()
     ) -> list[Generation | Failure]:
         if not asked:
             return []
         options = self._options
         seeds = tuple(seed_of(options.sampling_seed, index) for _, index in asked)
-        writing = Writing(options.max_new_tokens, options.temperature, seeds, tuple(stop))
-        return list(await self._model.generate([prompt for prompt, _ in asked], writing))
+        writing = Writing(options.max_new_tokens, options.temperature, seeds, stop)
+        return list(await self._model.generate([prompt.prompt for prompt, _ in asked], writing))
 
     async def aclose(self) -> None:
+        """Close the backend."""
         await self._model.aclose()
 
 
-def _is_mute(answer: Generation | Failure) -> bool:
-    return isinstance(answer, Generation) and not tidy(answer.text, one_line=True)
+def tidied(answer: Generation) -> str:
+    """The one line that an answer holds."""
+    return tidy(answer.text, one_line=True)
 
 
-def _sampled(answer: Generation | Failure, one_line: bool) -> Sampled:
+def _sample(prompt: PolicyPrompt, index: int, answer: Generation | Failure) -> Sample:
     if isinstance(answer, Failure):
-        return Sampled(error=f"{answer.error.kind}: {answer.error.message}"[:500], finished=False)
-    return Sampled(
-        text=tidy(answer.text, one_line=one_line),
-        finished=answer.finished or (one_line and is_over(answer.text)),
+        error = f"{answer.error.kind}: {answer.error.message}"[:500]
+        return Sample(prompt_id=prompt.id, index=index, error=error, finished=False)
+    return Sample(
+        prompt_id=prompt.id,
+        index=index,
+        text=tidy(answer.text, one_line=prompt.one_line),
+        finished=answer.finished or (prompt.one_line and is_over(answer.text)),
         cut_tokens=answer.usage.cut_tokens,
     )
+
+
+def is_over(text: str) -> bool:
+    """Whether an answer of one line is all there; a line break before its first word does not end it."""
+    return "\n" in _BEFORE_ANSWER.sub("", text).lstrip()
 
 
 def seed_of(seed: int, index: int) -> int:
@@ -214,8 +213,6 @@ class FilePolicy:
     def _read(self, line: bytes, where: str) -> None:
         try:
             row = json.loads(line)
-            if "format" in row and "policy" in row:
-                return  # the head of a pool that carb wrote
             key = row["prompt_id"] if "prompt_id" in row else _key(row["prompt"])
             texts = row["responses"] if "responses" in row else [row["text"]]
             if not isinstance(key, str) or not all(isinstance(text, str) for text in texts):
@@ -226,14 +223,16 @@ class FilePolicy:
             ) from None
         self._answers.setdefault(key, []).extend(texts)
 
-    async def sample(self, prompts: Sequence[PolicyPrompt], indices: Sequence[int]) -> list[list[Sampled]]:
-        return [[self._one(prompt, index) for index in indices] for prompt in prompts]
+    async def sample(self, prompts: Sequence[PolicyPrompt], indices: Sequence[int]) -> list[Sample]:
+        """See ``Policy``."""
+        return [self._one(prompt, index) for prompt in prompts for index in indices]
 
-    def _one(self, prompt: PolicyPrompt, index: int) -> Sampled:
+    def _one(self, prompt: PolicyPrompt, index: int) -> Sample:
         answers = self._answers.get(prompt.id) or self._answers.get(_key(prompt.text)) or []
         if index >= len(answers):
-            return Sampled(error=f"the file has {len(answers)} responses to this prompt", finished=False)
-        return Sampled(text=tidy(answers[index], one_line=prompt.one_line))
+            error = f"the file has {len(answers)} responses to this prompt"
+            return Sample(prompt_id=prompt.id, index=index, error=error, finished=False)
+        return Sample(prompt_id=prompt.id, index=index, text=tidy(answers[index], one_line=prompt.one_line))
 
     async def aclose(self) -> None:
         """Nothing to give back."""
@@ -253,11 +252,11 @@ def open_policy(spec: str) -> Policy:
     if parsed.kind == "file":
         if parsed.options:
             raise CarbError(f"Policy '{spec}': a file takes no options.")
-        return FilePolicy(str(parsed), Path(parsed.target).expanduser())
+        return FilePolicy(parsed.name, Path(parsed.target).expanduser())
     if parsed.kind not in LANGUAGE_MODELS:
-        known = ", ".join(dict.fromkeys([*LANGUAGE_MODELS, "file"]))
+        known = ", ".join([*LANGUAGE_MODELS, "file"])
         raise CarbError(f"Unknown policy kind '{parsed.kind}'. Known kinds: {known}.")
-    return _open_backend(str(parsed), parsed.kind, parsed.target, parsed.options)
+    return _open_backend(parsed.name, parsed.kind, parsed.target, parsed.options)
 
 
 def _open_backend(name: str, backend: str, target: str, options: Mapping[str, str]) -> BackendPolicy:
