@@ -16,13 +16,10 @@ from carb_cli.review.collecting import collect
 from carb_cli.review.findings import apply, find, line_beside
 from carb_cli.review.opinions import ReviewAnswer
 from carb_cli.review.recording import given, items
-from carb_cli.review.verdicts import read_rules
 from carb_cli.selection import reviewable
 from carb_data import CarbError, Dataset, load
 from cli_helpers import Carb, small_family
 from review_helpers import Behaviour, an_event, panel, picked, sets, truthful
-
-STRICT = read_rules()
 
 
 @pytest.fixture(autouse=True)
@@ -42,7 +39,7 @@ def spammer(rng: random.Random, _: str, item: ReviewItem) -> ReviewAnswer:
 def test_a_planted_panel_is_seen_through(tmp_path: Path) -> None:
     behaviours: list[Behaviour] = [truthful(0.95), truthful(0.9), truthful(0.9), truthful(0.85), spammer]
     db = panel(tmp_path / "a", sets(60), behaviours, seed=1)
-    found = find(db, STRICT)
+    found = find(db)
     db.close()
     line = found.lines.overall
     assert line.low < (0.95 + 0.9 + 0.9 + 0.85 + 0.25) / 5 < line.high
@@ -69,7 +66,7 @@ def test_votes_marks_and_reasons(tmp_path: Path) -> None:
 
     dataset = sets(4)
     db = panel(tmp_path / "a", dataset, [told] * 3)
-    found = find(db, STRICT)
+    found = find(db)
     made, applied = apply(dataset, found)
     assert [item.id for item in made] == ["set-1", "set-2", "set-3"]
     votes = {r.id: (r.votes.asked, r.votes.right) for r in made["set-2"].responses}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from itertools import pairwise
-from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -12,14 +11,12 @@ from hypothesis import strategies as st
 from carb_cli.review.asked import items_of
 from carb_cli.review.opinions import Opinion, ReviewAnswer
 from carb_cli.review.recording import GivenAnswer
-from carb_cli.review.verdicts import Rules, SetTally, decide, read_rules, tally
-from carb_data import CarbError
+from carb_cli.review.verdicts import SetTally, decide, tally
 from review_helpers import a_set, picked
 
 ITEM = next(items_of([a_set(0)]))
 KEY = str(ITEM.key)
 OTHERS = [token for token in ITEM.tokens if token != KEY]
-STRICT = read_rules()
 
 
 def of(*answers: ReviewAnswer) -> SetTally:
@@ -54,7 +51,7 @@ STILTED = ReviewAnswer(
     ],
 )
 def test_the_strict_rules(answers: list[ReviewAnswer], verdict: str) -> None:
-    decision = decide(of(*answers), STRICT)
+    decision = decide(of(*answers))
     assert decision.verdict == verdict
     assert bool(decision.reasons) == (verdict != "keep")
 
@@ -62,7 +59,7 @@ def test_the_strict_rules(answers: list[ReviewAnswer], verdict: str) -> None:
 @given(st.lists(st.sampled_from([AGREE, AGAINST, TOO, DEPENDS, UNKNOWN, OBJECTED, STILTED]), max_size=12))
 def test_a_tally_adds_up_in_any_order(answers: list[ReviewAnswer]) -> None:
     one, two = of(*answers), of(*reversed(answers))
-    assert decide(one, STRICT) == decide(two, STRICT)
+    assert decide(one) == decide(two)
     assert one.reviews + one.unknown == len(answers)
     assert one.picks + one.objections == one.reviews
     for option in one.options:
@@ -75,23 +72,5 @@ def test_a_tally_adds_up_in_any_order(answers: list[ReviewAnswer]) -> None:
 def test_more_agreement_never_makes_a_verdict_worse(reviewers: int, data: st.DataObject) -> None:
     rank = {"retire": 0, "fix": 1, "keep": 2}
     against = data.draw(st.integers(0, reviewers))
-    found = [
-        rank[decide(of(*[AGAINST] * n, *[AGREE] * (reviewers - n)), STRICT).verdict] for n in range(against, -1, -1)
-    ]
+    found = [rank[decide(of(*[AGAINST] * n, *[AGREE] * (reviewers - n))).verdict] for n in range(against, -1, -1)]
     assert all(a <= b for a, b in pairwise(found))
-
-
-def test_rules_of_a_file(tmp_path: Path) -> None:
-    path = tmp_path / "mild.json"
-    path.write_text(Rules(name="mild", version=2, min_reviews=1, rules=()).model_dump_json())
-    assert decide(of(AGAINST), read_rules(path)).verdict == "keep"
-    path.write_text('{"name": "x", "version": 1, "min_reviews": 0, "rules": []}')
-    with pytest.raises(CarbError, match="min_reviews"):
-        read_rules(path)
-    with pytest.raises(CarbError, match="Cannot read"):
-        read_rules(tmp_path / "absent.json")
-    path.write_text(
-        '{"name":"x","version":1,"min_reviews":1,"rules":[{"verdict":"fix","measure":"depends","reason":""}]}'
-    )
-    with pytest.raises(CarbError, match="either at_least or below"):
-        read_rules(path)

@@ -19,7 +19,6 @@ from carb_cli.output import write as write_file
 from carb_cli.review import collecting, findings, handing_out, reviewers
 from carb_cli.review import review_file as files
 from carb_cli.review.asked import items_of
-from carb_cli.review.verdicts import STRICT, read_rules
 from carb_cli.selection import reviewable
 from carb_data import CarbError, load
 from carb_data.extras import require
@@ -209,7 +208,6 @@ def apply(
     *,
     data: str | None = None,
     out: Path | None = None,
-    rules: str = STRICT,
     verified_only: Annotated[bool, Parameter(negative=())] = False,
     json: Json = False,
 ) -> None:
@@ -230,13 +228,11 @@ def apply(
         The data set that was reviewed; sets that were not reviewed stay as they are. Needed with --out.
     out
         The .jsonl or .parquet file to write; the other file has its name and ends in .review.json.
-    rules
-        strict, or a JSON file of rules by which sets are kept, fixed or retired.
     verified_only
         Write only sets that were verified.
     """
     with opened(reviews) as db:
-        found = findings.find(db, read_rules(rules))
+        found = findings.find(db)
     if out is None:
         if json:
             print_json(found.model_dump(mode="json"))

@@ -11,7 +11,16 @@ from statistics import median
 from carb_cli.review import recording
 from carb_cli.review.handing_out import setting
 from carb_cli.review.recording import GivenAnswer
-from carb_cli.review.verdicts import VERDICTS, Decision, Rules, SetTally, Verdict, decide, read_rules, tallies
+from carb_cli.review.verdicts import (
+    MIN_REVIEWS,
+    RULES_NAME,
+    VERDICTS,
+    Decision,
+    SetTally,
+    Verdict,
+    decide,
+    tallies,
+)
 from carb_data import BonSet, CarbError, Dataset, Response, Votes
 from carb_data.models import Frozen
 from carb_data.set_checks import incomplete_families
@@ -83,27 +92,22 @@ class Findings(Frozen):
     decisions: tuple[Decision, ...]
 
 
-def find(db: sqlite3.Connection, rules: Rules) -> Findings:
-    """Everything that the answers say so far.
-
-    Args:
-        db: the open review file.
-        rules: the rules that keep, fix or retire a set.
-    """
+def find(db: sqlite3.Connection) -> Findings:
+    """Everything that the answers in an open review file say so far."""
     answers = list(recording.given(db))
     counted = tallies(recording.items(db).values(), answers)
-    decisions = [decide(one, rules) for one in counted]
+    decisions = [decide(one) for one in counted]
     verdicts = [decision.verdict for decision in decisions]
     people = db.execute("SELECT id, name, region FROM reviewer ORDER BY created, rowid")
     return Findings(
         data=setting(db, "data") or "",
         fingerprint=setting(db, "fingerprint") or "",
-        rules=f"{rules.name}/{rules.version}",
+        rules=RULES_NAME,
         lines=_lines(answers),
         agreement=_agreement(answers),
         reviewers=tuple(_reviewer(row["id"], row["name"], row["region"], answers) for row in people),
         verdicts={name: verdicts.count(name) for name in VERDICTS},
-        needed=sum(max(0, rules.min_reviews - one.reviews) for one in counted),
+        needed=sum(max(0, MIN_REVIEWS - one.reviews) for one in counted),
         sets=tuple(counted),
         decisions=tuple(decisions),
     )
@@ -208,14 +212,13 @@ def board(db: sqlite3.Connection) -> Board:
         "GROUP BY reviewer.id ORDER BY reviewer.created, reviewer.rowid"
     )
     people = tuple(ReviewerProgress(name=r["name"], answered=r["answered"], of=total, last=r["last"]) for r in rows)
-    rules = read_rules()
     found = tallies(recording.items(db).values(), recording.given(db))
-    verdicts = [decide(one, rules).verdict for one in found]
+    verdicts = [decide(one).verdict for one in found]
     return Board(
         data=setting(db, "data") or "",
         reviewers=people,
         verdicts={name: verdicts.count(name) for name in VERDICTS},
-        needed=sum(max(0, rules.min_reviews - one.reviews) for one in found),
+        needed=sum(max(0, MIN_REVIEWS - one.reviews) for one in found),
     )
 
 

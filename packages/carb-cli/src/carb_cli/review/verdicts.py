@@ -4,25 +4,16 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
-from importlib import resources
-from pathlib import Path
-from typing import Annotated, Literal, Self
-
-from pydantic import Field, model_validator
+from typing import Literal, NamedTuple
 
 from carb_cli.review.asked import ReviewItem
 from carb_cli.review.recording import GivenAnswer
-from carb_data import CarbError
 from carb_data.models import Frozen
-from carb_data.validation import validate
 
-__all__ = ["Decision", "OptionTally", "Rule", "Rules", "SetTally", "decide", "read_rules", "tallies", "tally"]
+__all__ = ["MIN_REVIEWS", "RULES_NAME", "Decision", "OptionTally", "SetTally", "decide", "tallies", "tally"]
 
-Share = Annotated[float, Field(ge=0, le=1)]
 Verdict = Literal["keep", "fix", "retire", "open"]
 VERDICTS: tuple[Verdict, ...] = ("keep", "fix", "retire", "open")
-STRICT = "strict"
-STRICT_FILE = resources.files("carb_cli.review") / "rules" / "strict.json"
 
 
 class OptionTally(Frozen):
@@ -131,38 +122,36 @@ def tallies(items: Iterable[ReviewItem], answers: Iterable[GivenAnswer]) -> list
     return [tally(item, found[item.id]) for item in kept]
 
 
-class Rule(Frozen):
-    """A set whose measure is at least, or below, a share gets the verdict, with the reason."""
+class Rule(NamedTuple):
+    """A set whose share is at least, or below, a border gets the verdict, with the reason."""
 
     verdict: Literal["fix", "retire"]
-    measure: Literal["objected", "key_picked", "key_wrong", "other_right", "depends", "unnatural"]
-    """A share in the tally of a set; a rule does not apply where it is null."""
-    at_least: Share | None = None
-    below: Share | None = None
+    share: str
+    """A share in the tally of a set; the rule does not apply where it is null."""
+    border: float
     reason: str
+    below: bool = False
 
-    @model_validator(mode="after")
-    def _one_border(self) -> Self:
-        if (self.at_least is None) == (self.below is None):
-            raise ValueError("give either at_least or below")
-        return self
-
-    def applies(self, tally: SetTally) -> bool:
+    def applies(self, counted: SetTally) -> bool:
         """Does the rule apply to a set?"""
-        value: float | None = getattr(tally, self.measure)
-        if value is None:
-            return False
-        return value >= self.at_least if self.at_least is not None else value < (self.below or 0)
+        value: float | None = getattr(counted, self.share)
+        return value is not None and (value < self.border if self.below else value >= self.border)
 
 
-class Rules(Frozen):
-    """Rules with a name and a version, so that a verdict can say by what it was reached."""
-
-    name: str
-    version: int
-    min_reviews: Annotated[int, Field(ge=1)]
-    """Reviews that a set needs before it can be kept, fixed or retired; below that it stays open."""
-    rules: tuple[Rule, ...]
+RULES = (
+    Rule("retire", "objected", 0.5, "half of the reviewers or more say that the question itself is wrong"),
+    Rule("retire", "key_picked", 0.5, "fewer than half of the picks are the key", below=True),
+    Rule("retire", "key_wrong", 0.34, "a third of the reviewers or more find the key wrong here"),
+    Rule("fix", "objected", 0.2, "a fifth of the reviewers or more say that the question itself is wrong"),
+    Rule("fix", "key_picked", 0.75, "fewer than three quarters of the picks are the key", below=True),
+    Rule("fix", "other_right", 0.34, "a third of the reviewers or more find a wrong answer right here too"),
+    Rule("fix", "depends", 0.34, "a third of the reviewers or more say that it depends"),
+    Rule("fix", "unnatural", 0.34, "a third of the reviewers or more find that a text does not read naturally"),
+)
+RULES_NAME = "strict/1"
+"""Written beside every verdict; another number where a rule changes."""
+MIN_REVIEWS = 3
+"""Reviews that a set needs before it can be kept, fixed or retired; below that it stays open."""
 
 
 class Decision(Frozen):
@@ -175,31 +164,13 @@ class Decision(Frozen):
     """Every rule that applies, also those of a milder verdict."""
 
 
-def read_rules(name: str | Path = STRICT) -> Rules:
-    """Read rules: ``strict``, which come with the package, or a JSON file of the same form.
-
-    Raises:
-        CarbError: there is no such file, or it is not of this form.
-    """
-    try:
-        text = (STRICT_FILE if str(name) == STRICT else Path(name)).read_text("utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise CarbError(f"Cannot read the rules {name}: {error}. Give 'strict' or a JSON file.") from None
-    return validate(
-        Rules,
-        text.encode(),
-        f"{name} holds no rules",
-        f"An example: {STRICT_FILE}.",
-    )
-
-
-def decide(tally: SetTally, rules: Rules) -> Decision:
+def decide(counted: SetTally) -> Decision:
     """The verdict on a set: ``retire`` before ``fix`` before ``keep``; ``open`` below the number of reviews."""
-    if tally.reviews < rules.min_reviews:
-        missing = rules.min_reviews - tally.reviews
-        return Decision(set_id=tally.set_id, verdict="open", reasons=(f"reviews still needed: {missing}",))
-    hit = [rule for rule in rules.rules if rule.applies(tally)]
+    if counted.reviews < MIN_REVIEWS:
+        missing = MIN_REVIEWS - counted.reviews
+        return Decision(set_id=counted.set_id, verdict="open", reasons=(f"reviews still needed: {missing}",))
+    hit = [rule for rule in RULES if rule.applies(counted)]
     verdict: Verdict = "keep"
     if hit:
         verdict = "retire" if any(rule.verdict == "retire" for rule in hit) else "fix"
-    return Decision(set_id=tally.set_id, verdict=verdict, reasons=tuple(rule.reason for rule in hit))
+    return Decision(set_id=counted.set_id, verdict=verdict, reasons=tuple(rule.reason for rule in hit))
