@@ -91,9 +91,9 @@ def changes(report: Report) -> Figure:
     short = labels(report.scorers)
     rows = [
         {"name": short[name], "kind": kind, "value": found.spread, "low": found.spread_low, "high": found.spread_high}
-        for name, part in report.scorers.items()
+        for name in report.models  # a baseline that hardly moves by itself would stretch the axis
         for kind in KINDS
-        if (found := part.perturbation.get(kind)) is not None and found.spread is not None
+        if (found := report.scorers[name].perturbation.get(kind)) is not None and found.spread is not None
     ]
     says = "Mean change of scores under the perturbations CC, RC, CL and RP, for each scorer, in its own spread."
     return Figure("perturbations", says, charts.changes(rows, title="change in standard deviations of the scorer"))

@@ -33,7 +33,7 @@ const leaderboard = (data) => {
     $$(".whole", table).forEach((cell) => { cell.textContent = all ? cell.dataset.all : ""; });
     const sorted = $("th[aria-sort]", table);
     if (sorted) window.carbSort(table, sorted.cellIndex, sorted.getAttribute("aria-sort") === "descending");
-    else if (!all) window.carbSort(table, $("[data-c=accuracy]", table).cellIndex, true);
+    else window.carbSort(table, all ? 0 : $("[data-c=accuracy]", table).cellIndex, !all);
     const shown = cells ? `On ${plural(Math.max(...cells.map((cell) => cell[3])), "set")}` : "No main set has this culture and domain; mirrored families may";
     $("#lead-status").textContent = `${shown}${all ? "" : "; what is of all sets is hidden here"}.`;
   };
