@@ -15,6 +15,7 @@ from browsers import FLAGS, HOW, artefacts, chromium
 from carb_cli import main
 from carb_data import BonSet, Dataset, Provenance, Response, load
 from carb_scorers import ScoreRequest, ScoreResult, ScorerSpec
+from carb_scorers.judge import JudgeOptions
 from carb_scorers.run import run
 from carb_scorers.scorer import Presentation
 
@@ -37,7 +38,8 @@ class Rude:
     """A scorer with a hostile name that likes the first candidate it is shown and says hostile things."""
 
     def __init__(self, name: str, kind: str = "judge") -> None:
-        self.spec = ScorerSpec(name=name, kind=kind, model=name)
+        known = JudgeOptions().model_dump(mode="json")
+        self.spec = ScorerSpec(name=name, kind=kind, model=name, parameters=known)
 
     async def score(self, requests: Sequence[ScoreRequest]) -> list[ScoreResult]:
         return [
@@ -270,9 +272,13 @@ def test_the_failure_browser(watched: Watched, reports: dict[str, Path]) -> None
     assert scores[right] < scores["A" if right[0] != "A" else "A ✓"] == max(scores.values()), "it likes the first"
     assert "question 2: its A is D" in first.locator(".beside .tag").inner_text(), "its letters in the other order"
     assert first.locator(".gloss").count() == 1
+    first.locator("summary", has_text="What first was sent").click()
+    said = first.locator("details blockquote").last.inner_text()
+    assert question.split("…")[0][:60] in said
+    assert first.locator("li.right .answer").inner_text() in said
     assert row.locator("td.pick.bad").count() == 1
     assert first.locator("table.scores tbody tr").count() == 4, "every scorer is shown beside it"
-    assert first.locator("blockquote").inner_text().startswith("I like")
+    assert first.locator(".beside blockquote").inner_text().startswith("I like")
     prompt = first.locator(".prompt")
     assert prompt.get_attribute("lang") == "ar"
     assert prompt.evaluate("element => getComputedStyle(element).direction") == "rtl"

@@ -24,7 +24,7 @@ from carb_cli.report.model import Report
 from carb_cli.report.page import csp_hash, render
 from carb_cli.report.payload import DIGITS, payload
 from carb_cli.report.sections import SECTIONS, sections
-from carb_cli.report.shown import JudgeTexts
+from carb_cli.report.shown import JudgeTexts, sent
 from carb_cli.runs import only
 from carb_data import BonSet, Dataset, ScoreTable
 from carb_data.models import Citation
@@ -364,6 +364,22 @@ def test_a_set_shows_what_a_judge_was_given_and_wrote(carb: Carb, tmp_path: Path
     ]  # fmt: skip
     assert sorted(data["orders"][place][0]) == [0, 1, 2, 3]
     assert data["answers"][place][0][-1] == "food.TH · A page · https://example.org/fact"
+
+
+def test_a_judge_is_shown_with_its_first_question_word_for_word() -> None:
+    from carb_scorers import ScorerSpec
+    from carb_scorers.blind import blind
+    from carb_scorers.judge import JudgeOptions, form_of
+
+    options, item = JudgeOptions(mode="listwise"), small_set(1)
+    known = {"kind": "judge", "model": "m", "parameters": options.model_dump(mode="json"), "comparative": True}
+    (turns,) = sent(ScorerSpec(name="judge:m", **known), [item]).values()
+    request = next(blind(item, seed=3, comparative=True)).request
+    asked = form_of(options).asks(request)[0].prompt.messages
+    texts = {"Q": item.prompt_text} | {str(n): one.text for n, one in enumerate(request.candidates)}
+    filled = [{"role": role, "content": re.sub("⟦(.)⟧", lambda m: texts[m[1]], text)} for role, text in turns]
+    assert filled == list(asked)
+    assert sent(ScorerSpec(name="judge:m", **{**known, "parameters": {"form": "gone.toml"}}), [item]) == {}
 
 
 def test_texts_go_before_what_judges_wrote(finished_run: Path) -> None:

@@ -21,7 +21,7 @@ import polars as pl
 from carb_cli.labels import labels
 from carb_cli.report.content import Runs
 from carb_cli.report.model import Report
-from carb_cli.report.shown import JudgeTexts
+from carb_cli.report.shown import JudgeTexts, sent
 from carb_data import BonSet, Response, ScoreTable, is_main
 from carb_data import cultures as registry
 from carb_metrics import Cell
@@ -81,7 +81,7 @@ def payload(
         spoken.setdefault(place, {}).update(one)
     scale, digits = _scores(runs.scores, names, items)
     data = {
-        "scorers": _named(report, told, [kept.index(seeds[name]) for name in names]),
+        "scorers": _named(report, told, [kept.index(seeds[name]) for name in names], items),
         "cells": _cells(report),
         **_places(items),
         "outcomes": outcomes,
@@ -98,8 +98,10 @@ def payload(
     return Payload(base64.b64encode(packed).decode("ascii"), len(items), failures, len(texts))
 
 
-def _named(report: Report, told: Mapping[str, JudgeTexts], seeds: Sequence[int]) -> list[dict[str, Any]]:
-    """Of each scorer its names, its kind, which order of candidates it was given, and how often it was asked."""
+def _named(
+    report: Report, told: Mapping[str, JudgeTexts], seeds: Sequence[int], items: Sequence[BonSet]
+) -> list[dict[str, Any]]:
+    """Of each scorer its names, its kind, which order of candidates it was given, and what it was asked."""
     short = labels(report.scorers)
     return [
         {
@@ -108,6 +110,7 @@ def _named(report: Report, told: Mapping[str, JudgeTexts], seeds: Sequence[int])
             "kind": part.spec.kind,
             "order": seed,
             "asked": told[name].asked if name in told else (),
+            "sent": sent(part.spec, items),
         }
         for (name, part), seed in zip(report.scorers.items(), seeds, strict=True)
     ]

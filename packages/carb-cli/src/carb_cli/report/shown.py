@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from carb_data import CarbError
+from carb_data import BonSet, CarbError
+from carb_scorers import Candidate, ScoreRequest, ScorerSpec
 from carb_scorers.run.score_journal import read_journal
 
 
@@ -38,4 +39,35 @@ def written(folders: Sequence[Path]) -> dict[str, JudgeTexts]:
             one.asked = tuple(tuple(int(key) - 1 for key in each.order) for each in shown)
             if one.texts or one.asked:
                 found[head.spec.name] = one
+    return found
+
+
+def sent(spec: ScorerSpec, items: Iterable[BonSet]) -> dict[str, list[tuple[str, str]]]:
+    """The first question to a judge as it was sent, by culture, language and number of answers, which it may depend on.
+
+    Args:
+        spec: the judge; of other scorers, and of judges whose facts or form are not here, nothing can be said.
+        items: the sets that it judged.
+
+    Returns:
+        Turns of role and text, with ``⟦Q⟧`` in the place of the set's question, and ``⟦0⟧``, ``⟦1⟧`` … in those of its
+        answers as they were given.
+    """
+    from carb_scorers.judge import JudgeOptions, form_of
+
+    known = {key: value for key, value in spec.parameters.items() if key in JudgeOptions.model_fields}
+    if spec.kind != "judge" or not known or "facts" in spec.parameters:
+        return {}
+    found = {}
+    try:
+        asks = form_of(JudgeOptions.model_validate(known)).asks
+        for culture, language, size in {(item.culture, item.language, len(item.responses)) for item in items}:
+            given = tuple(Candidate(id=str(n), text=f"⟦{n}⟧") for n in range(size if spec.comparative else 1))
+            request = ScoreRequest(
+                request_id="shown", prompt="⟦Q⟧", candidates=given, culture=culture, language=language
+            )
+            turns = asks(request)[0].prompt.messages
+            found[f"{culture}/{language}/{size}"] = [(turn["role"], turn["content"]) for turn in turns]
+    except (CarbError, ValueError):  # the form, its rubric or its words are not here any more
+        return {}
     return found

@@ -50,6 +50,18 @@ const asked = (data, read, item, scorer, order) => {
   return `${questions.length > 1 ? ` · asked ${questions.length} times` : ""}${says.map((one) => ` · ${one}`).join("")}`;
 };
 
+// The first question to a judge, word for word.
+const sentTo = (data, read, item, scorer) => {
+  const at = read.place.get(item);
+  const turns = data.scorers[scorer].sent[`${data.cultures[data.culture[item]]}/${data.texts.language[at]}/${data.sizes[item]}`];
+  if (!turns) return [];
+  const given = orderOf(data, read, item, scorer);
+  const question = data.texts.prompt[at].map(([text, , role]) => (data.texts.prompt[at].length > 1 ? `${role}: ${text}` : text)).join("\n\n");
+  const filled = (text) => text.replace(/⟦(Q|\d+)⟧/g, (_, key) => (key === "Q" ? question : data.texts.answers[at][given[key]][0]));
+  return [make("details", {}, make("summary", { class: "tag" }, `What ${data.scorers[scorer].label} was sent`),
+    ...turns.flatMap(([role, text]) => [make("p", { class: "tag" }, role), block("blockquote", {}, "", [filled(text), 0])]))];
+};
+
 const setBody = (data, read, item) => {
   const at = read.place.get(item);
   const texts = data.texts;
@@ -99,6 +111,7 @@ const setBody = (data, read, item) => {
       make("p", { class: "tag" }, `${data.scorers[scorer].label} · ${WORDS[data.outcomes[scorer][item]]}${asked(data, read, item, scorer, order)}`),
       block("blockquote", {}, "", [data.rationales[item][scorer], 0])))));
   }
+  if (at !== undefined) box.append(...scorers.flatMap((scorer) => sentTo(data, read, item, scorer)));
   const others = read.family(item);
   if (others.length > 1 && at !== undefined) box.append(...familyTable(data, read, item, others, order));
   return box;
