@@ -135,7 +135,6 @@ class Dataset:
 
         Raises:
             CarbError: the fractions are no shares of a whole.
-            MissingExtraError: ``apart`` and numpy is not installed (extra ``checks``).
         """
         if not fractions or abs(sum(fractions.values()) - 1) > 1e-9 or min(fractions.values()) < 0:
             raise CarbError(f"Split fractions must be non-negative and sum to 1; got {dict(fractions)}.")

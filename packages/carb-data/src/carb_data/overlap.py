@@ -20,6 +20,8 @@ MIN_BYTES = 32
 """A response shorter than this says nothing by itself: many items may be answered 'rice'. UTF-8 bytes of the
 normalised text, since a Han character (3 bytes) tells more than a Latin letter (1 byte)."""
 EXCERPT = 160
+PROGRESS_EVERY = 1000
+"""Training entries between two reports of progress."""
 
 Evidence = Literal["source", "exact", "near"]
 _STRENGTH: dict[Evidence, int] = {"source": 2, "exact": 1, "near": 0}
@@ -118,7 +120,6 @@ def check_contamination(
 
     Raises:
         CarbError: the threshold is out of range.
-        MissingExtraError: numpy is not installed (extra ``checks``).
     """
     if not 0 < threshold <= 1:
         raise CarbError(f"threshold must be in (0, 1]; got {threshold}.")
@@ -144,26 +145,20 @@ class _Finder:
         self.texts = [text for place, entry in enumerate(test) for text in _texts(entry, place, least)]
         self.found: dict[int, Overlap] = {}
         self.positions: set[int] = set()
-        self._window: dict[int, _TrainText] = {}  # handed to the index and not yet matched
+        self._now = _TrainText(0, None, "")  # what the index reads
         self._strongest: dict[int, tuple[int, float]] = {}
         self._sources: dict[str, list[int]] = {}
         for place, text in enumerate(self.texts):
             if text.field == "source_item":
                 self._sources.setdefault(text.text, []).append(place)
         self._places = [place for place, text in enumerate(self.texts) if text.field != "source_item"]
-        looked_for = [self.texts[place].text for place in self._places]
-        self._index = NgramIndex(looked_for, threshold)
+        self._index = NgramIndex([self.texts[place].text for place in self._places], threshold)
 
     def read(self, train: Iterable[str | BonSet], progress: Callable[[int], None] | None) -> None:
-        for batch in self._index.batches(self._stream(train)):
-            for match in batch.matches:
-                self._keep_all(match, self._window[match.streamed])
-            for place in range(batch.start, batch.start + batch.size):
-                del self._window[place]
-            if progress is not None:
-                progress(self.train_texts)
+        for match in self._index.matches(self._stream(train, progress)):
+            self._keep_all(match, self._now)
 
-    def _stream(self, train: Iterable[str | BonSet]) -> Iterator[str]:
+    def _stream(self, train: Iterable[str | BonSet], progress: Callable[[int], None] | None) -> Iterator[str]:
         for position, entry in enumerate(train):
             self.entries += 1
             texts: tuple[str, ...] = (entry,) if isinstance(entry, str) else _all_texts(entry)
@@ -172,9 +167,11 @@ class _Finder:
                 for place in self._sources.get(entry.source_item, ()):
                     self._keep(place, "source", 1.0, _TrainText(position, name, entry.source_item))
             for text in texts:
-                self._window[self.train_texts] = _TrainText(position, name, text)
+                self._now = _TrainText(position, name, text)
                 self.train_texts += 1
                 yield text
+            if progress is not None and self.entries % PROGRESS_EVERY == 0:
+                progress(self.train_texts)
 
     def _keep_all(self, match: Match, entry: _TrainText) -> None:
         """For every test text that is the same, unless an earlier training text was as strong evidence for them."""
