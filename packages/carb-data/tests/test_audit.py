@@ -53,7 +53,6 @@ def changed(item: BonSet, how) -> BonSet:
 def test_nothing_works_where_nothing_gives_the_answer_away():
     report = audit(Dataset(fair(150)))
     assert report.passed
-    assert report.worst == ()
     assert {attack.attack for attack in report.attacks} == {
         *LEARNED,
         *(f"{side} {name}" for side in ("most", "least") for name in surface_features(fair(1)[0])),
@@ -85,7 +84,6 @@ def test_a_giveaway_is_found(how, attack):
     (found,) = [one for one in report.attacks if one.attack == attack and one.level == "all"]
     assert found.works
     assert found.severe
-    assert [one.item_id for one in report.worst if one.attack == attack]
     assert len(report.hard) < 20
 
 

@@ -14,7 +14,6 @@ from hypothesis import strategies as st
 
 from carb_data import CarbError, DataError, Dataset, Fact, Family, Perturbation, cultures, is_main, load
 from carb_data.audit.bank import check_bank, main
-from carb_data.audit.near import near, near_wrong
 from carb_data.dataset import seed_folders
 from carb_data.family import Bank, expand_family, load_families, read_bank
 
@@ -227,18 +226,6 @@ def test_opposed_opinions_of_a_family_are_far_apart(tmp_path, share, reasons):
 
     facts = [fact("DE"), joined("AT", "yes-yes", 60), fact("CH"), joined("IT", "yes-no", share)]
     assert problems_of(tmp_path, facts) == reasons
-
-
-def test_near_places_share_a_language_or_a_border():
-    assert near("german-at", "german-ch")
-    assert near("german-at", "italian")
-    assert near("vietnamese", "chinese-tw")
-    assert not near("german-at", "japanese")
-    assert not near("thai", "english-us")
-    made = Family.model_validate(family())
-    assert near_wrong(made, {one.id: one for one in facts_of()}) == {
-        "de-commonsense-toll/de": 3, "de-commonsense-toll/at": 3, "de-commonsense-toll/ch": 3,
-    }  # fmt: skip
 
 
 def test_ids_are_unique(tmp_path):

@@ -8,9 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from carb_data import CarbError, Dataset
-from carb_data.audit import Attack, AuditReport
-from carb_data.card import card, cells
+from carb_data import CarbError
 from carb_data.models import BonSet
 from carb_data.registry import is_main
 from carb_data.sources import rows
@@ -42,18 +40,6 @@ def test_a_cell_is_filled_to_its_cap_and_families_stay_whole(got):
 
 
 @needs_real
-def test_the_card_counts_every_cell(got):
-    dataset = Dataset(row for row in got if isinstance(row, BonSet))
-    counts = cells(dataset)
-    assert len(counts) == 40
-    assert counts["korean", "values"][2] == 60
-    text = card(dataset, "open")
-    assert "| German |" in text
-    assert "human-voted" in text
-    assert f"{len(dataset)} sets" in text
-
-
-@needs_real
 def test_what_an_answer_shares_with_its_question_does_not_give_it_away():
     """In the source as a whole it does in two sets of five: the meaning of an idiom shares letters with it."""
     made = list(rows("carb-open", sources="wiktionary-idioms-de", cap=150))
@@ -65,19 +51,6 @@ def test_what_an_answer_shares_with_its_question_does_not_give_it_away():
         best = [r.id for r, value in zip(item.responses, values, strict=True) if value == max(values)]
         right += (item.chosen.id in best) / len(best)
     assert right <= len(taken) / 4 + 1
-
-
-def test_the_card_says_what_works_on_main_sets_alone():
-    """Mirrors hide it over the whole: there it is chance by arithmetic."""
-    attack = {"attack": "bag of words", "chance": 0.25, "n": 9, "group": None}
-    attacks = [
-        Attack(**attack, level="all", accuracy=0.26, low=0.24, high=0.28),
-        Attack(**attack, level="main", accuracy=0.38, low=0.36, high=0.41),
-    ]
-    found = AuditReport(sets=9, mirrors=3, fingerprint="x", attacks=attacks, worst=(), hard=())
-    assert "| bag of words | main | 0.380 | 0.360 | 0.410 | 0.250 |" in card(Dataset([]), "open", found)
-    none = found.model_copy(update={"attacks": tuple(attacks[:1])})
-    assert "without mirrors: none." in card(Dataset([]), "open", none)
 
 
 def test_a_source_that_was_not_fetched_is_named(tmp_path, monkeypatch):

@@ -138,36 +138,27 @@ class Dataset:
         """
         if not fractions or abs(sum(fractions.values()) - 1) > 1e-9 or min(fractions.values()) < 0:
             raise CarbError(f"Split fractions must be non-negative and sum to 1; got {dict(fractions)}.")
-        units = self._units()
-        while True:
-            parts = self._divided(fractions, seed, units, apart=apart)
-            if not apart or not _joined_anew(parts, units):
-                return parts
-
-    def _divided(self, fractions: Mapping[str, float], seed: int, units: Joined, *, apart: bool) -> dict[str, Dataset]:
+        units = self._units(apart=apart)
         parts: dict[str, list[BonSet]] = {name: [] for name in fractions}
-        names = list(fractions)
-        sizes = Counter(units.name(item.source_item) for item in self._sets) if apart else Counter[str]()
-        largest = max(fractions, key=lambda name: fractions[name], default="")
+        sizes = Counter(units.name(item.source_item) for item in self._sets)
+        largest = max(fractions, key=lambda name: fractions[name])
         for item in self._sets:
-            if sizes[units.name(item.source_item)] * 50 > len(self._sets) >= 50:
-                parts[largest].append(item)
-                continue
-            digest = hashlib.sha256(f"{seed}\0{units.name(item.source_item)}".encode()).digest()
-            place = int.from_bytes(digest[:8], "big") / 2**64
-            for name in names:
-                place -= fractions[name]
-                if place < 0:
-                    break
-            parts[name].append(item)
+            unit = units.name(item.source_item)
+            big = apart and sizes[unit] * 50 > len(self._sets) >= 50
+            parts[largest if big else _drawn(f"{seed}\0{unit}", fractions)].append(item)
         return {name: Dataset(sets) for name, sets in parts.items()}
 
-    def _units(self) -> Joined:
-        """Source items that one family holds are one."""
+    def _units(self, *, apart: bool) -> Joined:
+        """Source items that one family holds are one, and where asked those of sets that share a text."""
         units, first = Joined(), dict[str, str]()
         for item in self._sets:
             if item.family is not None:
                 units.join(first.setdefault(item.family, item.source_item), item.source_item)
+        if apart:
+            from carb_data.overlap import sharing
+
+            for one, other in sharing(self._sets):
+                units.join(one.source_item, other.source_item)
         return units
 
     def __iter__(self) -> Iterator[BonSet]:
@@ -198,18 +189,14 @@ class Dataset:
         return f"Dataset({len(self)} sets, {self.fingerprint[:12]})"
 
 
-def _joined_anew(parts: Mapping[str, Dataset], units: Joined) -> bool:
-    """Join what lies in two parts and shares a text; whether there was anything."""
-    from carb_data.overlap import check_contamination
-
-    anew = False
-    for name, part in parts.items():
-        others = [item for other, sets in parts.items() if other != name for item in sets]
-        by_id = {item.id: item for item in part}
-        for overlap in check_contamination(others, part).overlaps if others and by_id else ():
-            units.join(others[overlap.train_position].source_item, by_id[overlap.item_id].source_item)
-            anew = True
-    return anew
+def _drawn(name: str, fractions: Mapping[str, float]) -> str:
+    """The part into which the hash of a name falls."""
+    place = int.from_bytes(hashlib.sha256(name.encode()).digest()[:8], "big") / 2**64
+    for part, share in fractions.items():
+        place -= share
+        if place < 0:
+            return part
+    return part
 
 
 def _known_cultures(sets: Iterable[BonSet]) -> set[str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -11,7 +11,7 @@ from carb_data.errors import CarbError
 from carb_data.models import BonSet, Frozen
 from carb_data.ngrams import Match, NgramIndex
 
-__all__ = ["THRESHOLD", "ContaminationReport", "check_contamination"]
+__all__ = ["THRESHOLD", "ContaminationReport", "check_contamination", "sharing"]
 
 THRESHOLD = 0.7
 """Share of a test text's n-grams in one training text that makes it a near-duplicate; as PaLM (Chowdhery et al. 2022,
@@ -198,6 +198,16 @@ class _Finder:
             train_text=entry.text[:EXCERPT],
             test_text=self.texts[place].text[:EXCERPT],
         )
+
+
+def sharing(items: Sequence[BonSet]) -> Iterator[tuple[BonSet, BonSet]]:
+    """Pairs of sets of which one holds a text of the other, or nearly, as ``check_contamination`` would find."""
+    owners = [(item, text.text) for item in items for text in _texts(item, 0, MIN_BYTES) if text.field != "source_item"]
+    index = NgramIndex([text for _, text in owners], THRESHOLD)
+    everything = [(item, text) for item in items for text in _all_texts(item)]
+    for match in index.matches(text for _, text in everything):
+        for position in index.copies(match.indexed):
+            yield owners[position][0], everything[match.streamed][0]
 
 
 def _texts(entry: BonSet | str, place: int, least: int) -> Iterator[_Text]:

@@ -14,8 +14,6 @@ from carb_cli.options import DataName, Json
 from carb_cli.output import counts, print_json
 from carb_cli.progress import Report, progress
 from carb_data import CarbError, Domain, cultures, load
-from carb_data.audit import audit
-from carb_data.card import card as data_card
 from carb_data.dataset import SEED, seed_folders
 from carb_data.shapes import unsaid, write_template
 from carb_data.sources import build as build_source
@@ -70,6 +68,7 @@ def show(data: DataName, *, json: Json = False) -> None:
         "licenses": counts(item.provenance.license for item in dataset),
         "methods": counts(item.provenance.method for item in dataset),
         "sources": counts(item.provenance.source for item in dataset),
+        "tiers": counts(str(item.provenance.tier or "not said") for item in dataset),
     }
     if json:
         print_json(found)
@@ -190,7 +189,6 @@ def build(
     out: Path,
     seed: int = 0,
     skips: Path | None = None,
-    card: Path | None = None,
     option: Annotated[tuple[str, ...], Parameter(name=["--option", "-o"], negative=())] = (),
     json: Json = False,
 ) -> None:
@@ -214,8 +212,6 @@ def build(
         Seed of all random choices.
     skips
         Write every skipped item with its reason to this .jsonl file.
-    card
-        Write a data card to this .md file: sets by culture, domain, source, licence and tier, and what an audit finds.
     option
         An option of the source, as name=value; may be repeated.
     """
@@ -233,9 +229,6 @@ def build(
             progress=lambda built, skipped: report(f"build {name}", built, 0, f"built, {skipped} skipped"),
             **options,
         )
-    if card is not None:
-        built = load(out)
-        card.write_text(data_card(built, out.stem, audit(built)), encoding="utf-8")
     if json:
         print_json(result.model_dump(mode="json"))
         return

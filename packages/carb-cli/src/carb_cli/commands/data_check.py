@@ -19,7 +19,6 @@ from carb_data.check import check as check_data
 from carb_data.shapes import unsaid
 
 SHOWN = 30
-SHOWN_WORST = 3
 UNASKED = "…"
 """What a model is shown in the place of the question."""
 
@@ -124,7 +123,7 @@ def _show_findings(found: CheckReport) -> None:
 
 
 def _show_audit(found: AuditReport) -> None:
-    """The strongest attacks over the whole, those that work in a domain or culture, and the sets that they solve."""
+    """The strongest attacks over the whole, and those that work in a domain or culture."""
     whole = sorted(
         (attack for attack in found.attacks if attack.level in ("all", "main")),
         key=lambda attack: (not attack.works, (attack.chance or 0.0) - (attack.accuracy or 0.0)),
@@ -138,12 +137,6 @@ def _show_audit(found: AuditReport) -> None:
         columns[1] = "domain or culture"
         rows = [_row(one, one.group or "") for one in parts[:SHOWN]]
         display.table("Attacks that work in a part", columns, rows, columns[2:5])
-    worst: dict[str, list[str]] = {}
-    for one in found.worst:
-        worst.setdefault(one.attack, []).append(one.item_id)
-    if worst:
-        solved = [(name, ", ".join(ids[:SHOWN_WORST])) for name, ids in worst.items()]
-        display.table("Sets that they solve most clearly", ["attack", "sets"], solved)
     if found.passed:
         unseen = min((one.high for one in whole if one.high is not None), default=None)
         could = "" if unseen is None else f" One that is right in up to {display.percent(unseen)}% could go unseen."

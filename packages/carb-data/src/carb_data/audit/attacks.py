@@ -14,13 +14,12 @@ from carb_data.models import BonSet, Frozen, Role
 from carb_data.registry import cultures, is_main
 from carb_data.surface import surface_features
 
-__all__ = ["Attack", "AuditReport", "WorstSet", "audit"]
+__all__ = ["Attack", "AuditReport", "audit"]
 
 Rows = Sequence[Sequence[float]]
 """For each set a number for each answer: an attack takes the largest."""
 Level = Literal["all", "main", "domain", "culture"]
 _LEVELS: tuple[Level, ...] = ("main", "domain", "culture")
-WORST = 5
 
 
 class Attack(Frozen):
@@ -55,15 +54,6 @@ class Attack(Frozen):
         return self.low is not None and self.chance is not None and self.low >= self.chance + 0.1
 
 
-class WorstSet(Frozen):
-    """A set that an attack which works solves most clearly."""
-
-    attack: str
-    item_id: str
-    margin: float
-    """How far the right answer is ahead of the next, in standard deviations of what the attack looks at."""
-
-
 class AuditReport(Frozen):
     """What attacks on the answers alone got out of a data set."""
 
@@ -73,8 +63,6 @@ class AuditReport(Frozen):
     fingerprint: str
     attacks: tuple[Attack, ...]
     """Every attack at every level."""
-    worst: tuple[WorstSet, ...]
-    """Up to five sets for each attack that works over the whole."""
     hard: tuple[str, ...]
     """Ids of the sets that no working attack solves by itself. Complete mirrored families are among them: an attack
     that solves one set of a family fails in the others."""
@@ -132,7 +120,6 @@ def audit(
         mirrors=len(items) - len(mains),
         fingerprint=dataset.fingerprint,
         attacks=tuple(found),
-        worst=tuple(one for name in working for one in _worst(name, mains, values[name])),
         hard=_hard(items, mains, [values[name] for name in working]),
     )
 
@@ -200,17 +187,6 @@ def _effective(wins: Sequence[float], names: Sequence[str]) -> float:
         sums[name] = sums.get(name, 0.0) + win - mean
     variance = sum(total**2 for total in sums.values()) / n**2
     return float(n) if variance == 0 else min(float(n), max(float(apart), mean * (1 - mean) / variance))
-
-
-def _worst(name: str, items: Sequence[BonSet], values: Rows) -> list[WorstSet]:
-    spread = statistics.pstdev(value for row in values for value in row) or 1.0
-    margins = []
-    for item, row in zip(items, values, strict=True):
-        right = next(value for r, value in zip(item.responses, row, strict=True) if r.role is Role.CHOSEN)
-        wrong = max(value for r, value in zip(item.responses, row, strict=True) if r.role is not Role.CHOSEN)
-        if right > wrong:
-            margins.append(WorstSet(attack=name, item_id=item.id, margin=(right - wrong) / spread))
-    return sorted(margins, key=lambda one: -one.margin)[:WORST]
 
 
 def _hard(items: Sequence[BonSet], mains: Sequence[BonSet], working: Sequence[Rows]) -> tuple[str, ...]:

@@ -12,7 +12,6 @@ from importlib import resources
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from carb_data.audit.near import near_wrong
 from carb_data.dataset import SEED, seed_folders
 from carb_data.errors import Problem
 from carb_data.facts import Fact, Line
@@ -20,7 +19,7 @@ from carb_data.family import Bank, Family, missing_facts, read_bank
 from carb_data.labels import names_culture
 from carb_data.registry import Registry, cultures, is_main
 
-__all__ = ["cells", "check_bank", "main"]
+__all__ = ["check_bank", "main"]
 
 LENGTHS = 1.25
 """How many times the mean length an answer may have at most; at least, the inverse."""
@@ -32,8 +31,6 @@ REPLY_WORDS = (60, 200)
 """Words of a reply, in scripts that space words."""
 REPLY_CHARACTERS = (90, 700)
 """Characters of a reply, in scripts that do not."""
-COUNTRIES = 12
-"""Countries for which a topic should have facts, at least."""
 APART = 25
 """Percentage points between two places of a family that hold opposed opinions, at least."""
 MAJORITY = 55
@@ -251,18 +248,6 @@ def _sizes(family: Family) -> tuple[str, list[int]]:
     return "words", [len(answer.text.split()) for answer in family.answers]
 
 
-def _replies(bank: Bank) -> Iterator[str]:
-    """A sentence for each unit: the shortest and the longest reply of each language."""
-    found: dict[str, dict[str, list[int]]] = {}
-    for line in bank.families:
-        if line.content.form != "short":
-            unit, sizes = _sizes(line.content)
-            found.setdefault(unit, {}).setdefault(line.content.language, []).extend(sizes)
-    for unit, languages in sorted(found.items(), reverse=True):
-        ranges = ", ".join(f"{name} {min(sizes)} to {max(sizes)}" for name, sizes in sorted(languages.items()))
-        yield f"replies, {unit}: {ranges}"
-
-
 def _kinds(bank: Bank) -> Iterator[str]:
     """How many families are of each kind, how many have a second wording, and which pages the facts have."""
     facts, families = bank.by_id, [line.content for line in bank.families]
@@ -274,42 +259,8 @@ def _kinds(bank: Bank) -> Iterator[str]:
     yield f"facts that a second reader found: {sum('reread' in line.content.checked for line in bank.facts)}"
 
 
-def _topics_of_many(facts: Iterable[Fact]) -> str:
-    """By domain, the number of topics with facts for enough countries."""
-    countries: dict[tuple[str, str], set[str]] = {}
-    for fact in facts:
-        countries.setdefault((fact.domain.value, fact.topic), set()).add(fact.place[:2])
-    found = Counter(domain for (domain, _), codes in sorted(countries.items()) if len(codes) >= COUNTRIES)
-    return ", ".join(f"{domain} {n}" for domain, n in found.items()) or "none"
-
-
-def _samples(facts: Iterable[Fact]) -> str:
-    """How many survey figures say how many people were asked, and which surveys the others are from."""
-    figures = [one for fact in facts for one in (fact.survey, fact.second) if one is not None]
-    without = Counter(f"{one.name}, {one.wave}" for one in figures if one.sample is None)
-    named = "".join(f"; {n} without, of {name}" for name, n in sorted(without.items()))
-    return f"survey figures with a sample: {len(figures) - without.total()} of {len(figures)}{named}"
-
-
-def cells(bank: Bank) -> dict[tuple[str, str], Counter[str]]:
-    """By language and domain: families, main sets, mirrors, replies of main sets, perturbed items, and main sets that
-    have two or more wrong answers from near places."""
-    facts, found = bank.by_id, dict[tuple[str, str], Counter[str]]()
-    for line in bank.families:
-        family, near = line.content, near_wrong(line.content, facts)
-        found.setdefault((family.language, family.domain.value), Counter()).update(
-            families=int(len(family.places) > 1),
-            main=len(near),
-            mirrors=len(family.places) - len(near),
-            replies=len(near) * (family.form != "short"),
-            perturbed=int(family.perturbed is not None),
-            near=sum(n >= 2 for n in near.values()),
-        )
-    return dict(sorted(found.items()))
-
-
 def main(folder: Path | None = None) -> int:
-    """Print every problem of a folder, and the number of sets in each cell; 1 where there are problems.
+    """Print every problem of a folder, and what is in it; 1 where there are problems.
 
     Args:
         folder: The folder of a bank; null is the newest seed's.
@@ -319,24 +270,15 @@ def main(folder: Path | None = None) -> int:
     problems += check_bank(bank, today=datetime.now(UTC).date())
     for problem in problems:
         sys.stdout.write(f"{problem}\n")
-    found = cells(bank)
-    sys.stdout.write("| language | domain | families | main sets | mirrors | reply form | perturbed | two near |\n")
-    sys.stdout.write("|---|---|---|---|---|---|---|---|\n")
-    for (language, domain), n in found.items():
-        sys.stdout.write(
-            f"| {language} | {domain} | {n['families']} | {n['main']} | {n['mirrors']} | {n['replies']} "
-            f"| {n['perturbed']} | {n['near'] / max(1, n['main']):.0%} |\n"
-        )
-    sys.stdout.writelines(f"{line}\n" for line in _replies(bank))
     if any(line.content.evidence is not None for line in bank.facts):
         sys.stdout.writelines(f"{line}\n" for line in _kinds(bank))
     used = {answer.fact for line in bank.families for answer in line.content.answers}
-    sys.stdout.write(f"topics with facts for {COUNTRIES} countries: {_topics_of_many(bank.by_id.values())}\n")
-    sys.stdout.write(f"{_samples(line.content for line in bank.facts)}\n")
-    total = sum(found.values(), Counter[str]())
+    families = [line.content for line in bank.families]
+    main_sets = sum(is_main(place.culture, one.language) for one in families for place in one.places)
     sys.stdout.write(
-        f"{len(bank.facts)} facts, {len(used)} of them used by families, {total['families']} families, "
-        f"{total['main']} main sets, {total['mirrors']} mirrors; {len(problems)} problems\n"
+        f"{len(bank.facts)} facts, {len(used)} of them used by families, {sum(len(f.places) > 1 for f in families)} "
+        f"families, {main_sets} main sets, {sum(len(f.places) for f in families) - main_sets} mirrors; "
+        f"{len(problems)} problems\n"
     )
     return int(bool(problems))
 
