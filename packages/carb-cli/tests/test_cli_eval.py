@@ -96,3 +96,22 @@ def test_a_gate_for_ci(carb: Carb) -> None:
     ended = carb(*command, "place_efect=0.1")
     assert ended.code == 2
     assert "Did you mean 'place_effect'?" in ended.err
+
+
+def test_a_strangers_table_needs_nothing_but_the_texts(carb: Carb) -> None:
+    rows = [f"How do people in Thailand greet person {n}?,With a small bow {n}.,With a kiss {n}." for n in range(6)]
+    Path("my.csv").write_text("\n".join(["prompt,chosen,rejected", *rows]) + "\n", encoding="utf-8")
+    command = ["eval", "mine=baseline:length", "my.csv", "--no-open", "--quiet"]
+    pytest.importorskip("lingua", reason="needs the extra carb-scorers[language]")
+    ended = carb(*command, "--out", "a")
+    assert ended.code == 0, ended
+    assert "No culture in 6 sets" in ended.err
+    assert "pydantic" not in ended.err
+    filled = carb(*command, "--out", "b", "--culture", "thai", "--domain", "values", "--language", "en", "--json")
+    assert filled.code == 0, filled
+    assert "No culture" not in filled.err
+    assert filled.json["report"]["dataset"]["cultures"] == {"thai": 6}
+    ended = carb("eval", "mine=baseline:length", "my.csv", "--culture", "thia", "--out", "c")
+    assert ended.code == 2
+    assert "Did you mean 'thai'?" in ended.err
+    assert carb("eval", "baseline:length", "carb-seed", "--culture", "thai").code == 2

@@ -74,6 +74,9 @@ def test_what_says_nothing_is_refused(tmp_path: Path, architecture: str | None, 
 def test_no_model_and_no_configuration(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(CarbError, match=r"no config\.json"):
         recognise(str(tmp_path))
+    (tmp_path / "my.csv").touch()
+    with pytest.raises(CarbError, match="carb eval MODEL"):
+        recognise(str(tmp_path / "my.csv"))
     with pytest.raises(CarbError, match="no model folder"):
         recognise("foo")
     (tmp_path / "models" / "my-rm-2").mkdir(parents=True)

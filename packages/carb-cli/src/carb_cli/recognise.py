@@ -46,6 +46,8 @@ def recognise(model: str) -> Recognised:
     if not Path(model).expanduser().exists() and (found := find(model)) is not None:
         own = " It needs code of its own: add trust_remote_code=true to the spec." if found.remote_code else ""
         return Recognised(spec=found.spec(), why=f"It is the published {found.kind} {found.id}.{own}")
+    if Path(model).is_file() and not model.endswith(".gguf"):
+        raise CarbError(f"'{model}' is a file, and no model. To score it, name a model first: carb eval MODEL {model}")
     config, has_template = _configuration(model)
     architectures = [str(name) for name in config.get("architectures") or ()]
     named = ", ".join(architectures) or "no architecture"

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated
 
 from cyclopts import Parameter
 
+from carb_cli import display
 from carb_cli.options import Several
 from carb_data import BonSet, CarbError, Dataset, is_main, load
 from carb_data import cultures as registry
+from carb_data.shapes import unsaid
 
 
 @Parameter(name="*")
@@ -27,6 +29,12 @@ class SetOptions:
     """Score only the sets of these domains; may be repeated. Default: all."""
     perturbed: bool = False
     """Score the perturbed texts too: more calls, and a section on robustness in the report."""
+    culture: str | None = None
+    """Culture of the rows of a table that name none. Default: unspecified."""
+    domain: str | None = None
+    """Domain of the rows of a table that name none. Default: unspecified."""
+    language: str | None = None
+    """Language of the rows of a table that name none, for example th. Default: it is detected."""
 
     def arguments(self) -> list[str]:
         """These options as they are written on a command line; those with their default value are left out."""
@@ -34,7 +42,13 @@ class SetOptions:
         for name in ("cultures", "domains"):
             if values := getattr(self, name):
                 given += [f"--{name}", *values]
-        return [*given, "--perturbed"] if self.perturbed else given
+        given += ["--perturbed"] if self.perturbed else []
+        return [*given, *(part for name, value in self.filling().items() for part in (f"--{name}", value))]
+
+    def filling(self) -> dict[str, str]:
+        """The values that fill what the rows of a table leave out."""
+        fields = {name: getattr(self, name) for name in ("culture", "domain", "language")}
+        return {name: value for name, value in fields.items() if value is not None}
 
 
 EVERY_SET = SetOptions()
@@ -46,7 +60,7 @@ def select(data: Sequence[str], options: SetOptions = EVERY_SET) -> Dataset:
     Raises:
         CarbError: nothing is left, a culture or domain is unknown, or two data sets share a set's id.
     """
-    dataset = Dataset(item for name in data for item in load(name))
+    dataset = Dataset(item for name in data for item in _loaded(name, options.filling()))
     if not len(dataset):
         raise CarbError(f"{' and '.join(data)} {'holds' if len(data) == 1 else 'hold'} no sets.")
     if options.cultures or options.domains:
@@ -59,6 +73,24 @@ def select(data: Sequence[str], options: SetOptions = EVERY_SET) -> Dataset:
             "for a culture whose language it is in."
         )
     return dataset if options.perturbed else without_perturbed(dataset)
+
+
+def _loaded(name: str, filling: Mapping[str, str]) -> Dataset:
+    """A data set whose gaps are filled; what it leaves unsaid is said on stderr.
+
+    Raises:
+        CarbError: there is no gap that the values could fill.
+    """
+    dataset = load(name, registry=registry, **filling)
+    if filling and dataset == load(name):
+        options = " and ".join(f"--{field}" for field in filling)
+        raise CarbError(
+            f"Every row of {name} says what {options} would fill in. To score only some sets, use --cultures and "
+            f"--domains."
+        )
+    for sentence in unsaid(dataset):
+        display.advice(f"{name}: {sentence}")
+    return dataset
 
 
 def without_perturbed(dataset: Dataset) -> Dataset:
