@@ -45,17 +45,3 @@ def test_a_question_that_is_too_long_is_an_error_row(base: Path, task: Any, tmp_
         assert sample.text == ""
         assert sample.error is not None
         assert sample.error.startswith("too-long: ")
-
-
-def test_its_middle_is_cut_out_where_asked_and_counted(base: Path, task: Any, tmp_path: Path) -> None:
-    pool = draw(base, task, tmp_path / "pool.jsonl", "temperature=1&truncate=middle")
-    assert pool.errors == 0
-    assert [sample.cut_tokens for sample in pool.samples["short"]] == [0, 0]
-    assert all(sample.cut_tokens > 400 for sample in pool.samples["long"])
-    assert pool.head.policy.parameters["truncate"] == "middle"  # another policy than the one that gives up
-
-
-def test_a_question_without_room_for_anything_is_an_error_row(base: Path, task: Any, tmp_path: Path) -> None:
-    task.instruction = LONG
-    pool = draw(base, task, tmp_path / "pool.jsonl", "temperature=0&truncate=middle")
-    assert [sample.error is None for row in pool.samples.values() for sample in row] == [False] * 4

@@ -131,17 +131,6 @@ def test_a_conversation_reaches_the_chat_template_as_turns(base: Path, kind: str
         assert result.scores[str(key)] == pytest.approx(expected, abs=1e-4)
 
 
-def test_the_middle_of_a_conversations_last_turn_is_cut(base: Path) -> None:
-    folder = tiny_models.folder(base, "llama", "SequenceClassification", chat=True, pad="<pad>")
-    long = (*TALK[:-1], Message(role="user", content=" ".join(f"w{n}" for n in range(400))))
-    (result,) = scored(
-        f"classifier:{folder}?max_length=300&truncate=middle", request().model_copy(update={"prompt": long})
-    )
-    assert result.complete
-    assert result.usage is not None
-    assert result.usage.cut_tokens > 400
-
-
 def next_logprobs(folder: Path, text: str) -> tuple[Any, Any]:
     model, tokenizer = loaded(folder, "CausalLM")
     ids = tokenizer(text, add_special_tokens=False)["input_ids"]

@@ -178,28 +178,6 @@ def test_log_probabilities_do_not_depend_on_neighbours(judge: Any, record_proper
     assert apart <= FLOAT32
 
 
-def test_long_prompts_are_failures_or_cut(judge: Any, smollm: Path) -> None:
-    def ask(text: str) -> tuple[dict[str, str], ...]:
-        return ({"role": "user", "content": f"Question: {text}"},)
-
-    long = "Why do rivers bend so much on their way to the sea? " * 100
-    prompts = [PROMPTS[0], Prompt(ask(long), question=long, with_question=ask, group=1)]
-    good, bad = run(judge.generate, prompts, Writing(max_tokens=4))
-    assert isinstance(good, Generation)
-    assert isinstance(bad, Failure)
-    assert bad.error.kind == "too-long"
-    engine = judge._engine
-    engine._truncate = "middle"
-    try:
-        good, cut = run(judge.generate, prompts, Writing(max_tokens=4))
-    finally:
-        engine._truncate = "error"
-    assert isinstance(cut, Generation)
-    assert cut.usage.input_tokens <= 508
-    assert cut.usage.input_tokens + cut.usage.cut_tokens > 1000
-    assert good.usage.cut_tokens == 0
-
-
 @pytest.mark.parametrize(
     "options",
     [

@@ -189,25 +189,6 @@ def test_a_prompt_that_is_too_long_is_an_error_row(vllm: Any, tmp_path: Path) ->
     assert result.short == 1
 
 
-def test_a_long_question_is_cut_as_with_transformers(
-    vllm: Any, hf: Any, engine: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """``truncate=middle``, which the running engine is told here: the same tokens go, and the answers are the same."""
-    long = {"long": "Why do rivers bend so much on their way to the sea? " * 100, "france": QUESTIONS["france"]}
-    monkeypatch.setattr(engine._engine, "_truncate", "middle")
-    options = "temperature=0&max_new_tokens=8&truncate=middle"
-    pools = [
-        run(collect, opened(options), Questions(long), 1, tmp_path / f"{name}.jsonl")
-        for name, opened in (("vllm", vllm), ("hf", hf))
-    ]
-    ours, theirs = (
-        {key: (row[0].text, row[0].error, row[0].cut_tokens) for key, row in pool.samples.items()} for pool in pools
-    )
-    assert ours == theirs
-    assert ours["long"][2] > 500
-    assert ours["france"][2] == 0
-
-
 def test_examples_are_shown(vllm: Any, tmp_path: Path) -> None:
     """The policy's own ``shots=false`` leaves them out, and the answers are others."""
     found = [

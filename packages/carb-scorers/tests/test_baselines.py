@@ -3,9 +3,8 @@
 import pytest
 
 from carb_data import CarbError
-from carb_scorers import Candidate, ScoreRequest, evaluate, open_scorer
+from carb_scorers import Candidate, ScoreRequest, best_of_n, evaluate, open_scorer, score
 from carb_scorers.baseline import label_rule, length_rule, random_rule
-from carb_scorers.integrations import best_of_n, score
 from carb_scorers.testing import example_dataset
 
 REQUEST = ScoreRequest(

@@ -300,13 +300,6 @@ class TestPolicies:
     def test_a_line_is_over_behind_its_words(self, text, over):
         assert is_over(text) == over
 
-    def test_a_question_can_be_shortened_and_nothing_else(self):
-        prompt = policy_prompts(CountTask(1))[0].prompt
-        assert prompt.question == "Question 0"
-        assert prompt.with_question("Question 0") == prompt.messages
-        shorter = prompt.with_question("Q0")
-        assert shorter == (*prompt.messages[:2], {"role": "user", "content": "Question: Q0"})
-
     def test_responses_from_a_file(self, tmp_path):
         file = tmp_path / "responses.jsonl"
         rows = [{"prompt_id": "p0", "responses": ["1", "2"]}, {"prompt": "Question  1", "text": "Answer: 3\nx"}]

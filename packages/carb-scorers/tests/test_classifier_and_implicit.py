@@ -71,15 +71,13 @@ def test_a_failed_candidate_fails_alone() -> None:
     assert part.usage == Usage(input_tokens=100)
 
 
-def test_candidates_of_an_item_form_a_group_with_a_question_to_shorten() -> None:
+def test_candidates_of_an_item_form_a_group() -> None:
     model = FakeRewards()
     scorer = ClassifierScorer(SPEC, model)
     anyio.run(scorer.score, [request("a", "b"), request("c", request_id="2")])
     assert [prompt.group for prompt in model.prompts] == [0, 0, 1]
     prompt = model.prompts[0]
-    assert (prompt.question, [dict(m) for m in prompt.messages]) == ("How?", [{"role": "user", "content": "How?"}])
-    assert prompt.with_question is not None
-    assert prompt.with_question("H?")[0]["content"] == "H?"
+    assert [dict(turn) for turn in prompt.messages] == [{"role": "user", "content": "How?"}]
     anyio.run(check_scorer, scorer)
     anyio.run(scorer.aclose)
     assert model.closed == 1

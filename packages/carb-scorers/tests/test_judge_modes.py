@@ -276,16 +276,6 @@ def test_prompts_of_an_item_form_a_group() -> None:
     assert [prompt.group for prompt in model.asked] == [0] * 12 + [1] * 12
 
 
-def test_a_shortened_question_stands_in_the_same_prompt() -> None:
-    model = FakeModel()
-    scored(judge(model), request())
-    (prompt,) = model.asked
-    assert prompt.question == "How does one greet?"
-    assert prompt.with_question is not None
-    (message,) = prompt.with_question("How?")
-    assert message["content"] == prompt.messages[0]["content"].replace("How does one greet?", "How?")
-
-
 def test_more_candidates_than_letters() -> None:
     with pytest.raises(CarbError, match="at most 26"):
         scored(judge(FakeModel()), request([f"text {n}" for n in range(27)]))

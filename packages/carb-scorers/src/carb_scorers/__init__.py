@@ -1,7 +1,7 @@
 """Every kind of reward model behind one blind, batch-invariant scorer contract."""
 
 from carb_scorers.evaluation import Progress, evaluate, evaluate_async
-from carb_scorers.integrations import as_trl_reward, best_of_n, score
+from carb_scorers.integrations import as_trl_reward
 from carb_scorers.scorer import (
     Candidate,
     Presentation,
@@ -13,6 +13,7 @@ from carb_scorers.scorer import (
     Usage,
 )
 from carb_scorers.spec import open_scorer
+from carb_scorers.texts import best_of_n, score
 
 __all__ = [
     "Candidate",

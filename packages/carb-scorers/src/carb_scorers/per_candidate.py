@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from carb_scorers.models.protocol import Failure, Prompt, Turn, Turns
+from carb_scorers.models.protocol import Failure, Prompt, Turn
 from carb_scorers.scorer import ScoreError, ScoreRequest, ScoreResult, Usage, failed
 
 
@@ -43,12 +43,8 @@ def collect(requests: Sequence[ScoreRequest], found: Sequence[tuple[float, Usage
 
 
 def _asked(request: ScoreRequest, cue: str, group: int) -> Prompt:
-    """A conversation as it is; its last turn, the user's, is what ``truncate=middle`` may shorten."""
+    """A conversation as it is; a text is a turn of the user."""
     given = request.prompt
-    before = () if isinstance(given, str) else tuple(Turn(role=m.role, content=m.content) for m in given[:-1])
-    question = given if isinstance(given, str) else given[-1].content
-
-    def turns(question: str) -> Turns:
-        return (*before, Turn(role="user", content=question))
-
-    return Prompt(turns(question), cue=cue, question=question, with_question=turns, group=group)
+    if isinstance(given, str):
+        return Prompt((Turn(role="user", content=given),), cue=cue, group=group)
+    return Prompt(tuple(Turn(role=m.role, content=m.content) for m in given), cue=cue, group=group)

@@ -83,8 +83,6 @@ class Usage(Frozen):
     output_tokens: Annotated[int, Field(ge=0)] = 0
     requests: Annotated[int, Field(ge=0)] = 0
     """Calls of a remote server, retries included."""
-    cut_tokens: Annotated[int, Field(ge=0)] = 0
-    """Tokens cut from the middle of prompts, where the user asked for that (``truncate=middle``)."""
     served: tuple[str, ...] = ()
     """Names and fingerprints under which a server said that it answered."""
 
@@ -93,7 +91,6 @@ class Usage(Frozen):
             input_tokens=self.input_tokens + other.input_tokens,
             output_tokens=self.output_tokens + other.output_tokens,
             requests=self.requests + other.requests,
-            cut_tokens=self.cut_tokens + other.cut_tokens,
             served=tuple(sorted({*self.served, *other.served})),
         )
 

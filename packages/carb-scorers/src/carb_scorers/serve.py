@@ -21,9 +21,9 @@ from carb_data import CarbError
 from carb_data.extras import require
 from carb_data.models import Conversation, Frozen
 from carb_data.validation import first_defect
-from carb_scorers.integrations.asking import Opened, Scored, Text, score_together
 from carb_scorers.scorer import UNDETERMINED, UNKNOWN
 from carb_scorers.spec import ASKED_WITHOUT_CULTURE
+from carb_scorers.texts import Opened, Scored, Text, score_together
 
 __all__ = ["RewardServer", "bind", "serve"]
 

@@ -14,7 +14,7 @@ from carb_data.models import Frozen, as_text
 from carb_data.validation import read_file
 from carb_scorers import Candidate, ScoreError, Scorer, ScoreRequest, ScorerSpec
 from carb_scorers.judge import Ask, Form, JudgeScorer, Read, among_labels, pair_strengths, pairwise_asks
-from carb_scorers.models import Failure, Generation, LanguageModel, Prompt, Turns, Watch, Writing
+from carb_scorers.models import Failure, Generation, LanguageModel, Prompt, Watch, Writing
 from carb_scorers.models.protocol import LANGUAGE_MODELS, read_backend_options
 from carb_scorers.scorer import UNKNOWN
 from tal_rlvr.judge_prompts import CUE, GENERAL, PromptConfig, render_prompt
@@ -83,14 +83,9 @@ def judge_prompt(settings: ThinkSettings, question: str, shown: tuple[str, str],
     """
     prompts = settings.prompts
 
-    def turns(text: str) -> Turns:
-        item = _Question(text, language)
-        (message,) = render_prompt(
-            item, shown, culture, prompts.language, direct=settings.direct, folder=prompts.folder()
-        )
-        return ({"role": "user", "content": message["content"]},)
-
-    return Prompt(turns(question), cue=f"\n{CUE}", question=question, with_question=turns, bare=True)
+    item = _Question(question, language)
+    (message,) = render_prompt(item, shown, culture, prompts.language, direct=settings.direct, folder=prompts.folder())
+    return Prompt(({"role": "user", "content": message["content"]},), cue=f"\n{CUE}", bare=True)
 
 
 async def _read(

@@ -23,7 +23,6 @@ from carb_scorers.models.protocol import (
     LanguageModel,
     Prompt,
     Turn,
-    Turns,
     Writing,
     read_backend_options,
 )
@@ -65,8 +64,6 @@ class Sample(Frozen):
     text: Writable = ""
     finished: bool = True
     """``False`` where the length limit cut it off."""
-    cut_tokens: int = 0
-    """Tokens that ``truncate=middle`` took out of the question."""
     error: str | None = None
 
 
@@ -108,18 +105,14 @@ def policy_prompts(task: Task, *, shots: bool = True) -> list[PolicyPrompt]:
 
 
 def _policy_prompt(task: Task, prompt: TaskPrompt, shots: bool) -> PolicyPrompt:
-    def messages(text: str) -> Turns:
-        turns: list[Turn] = []
-        for question, answer in task.shots if shots else ():
-            turns.append({"role": "user", "content": f"Question: {question}"})
-            turns.append({"role": "assistant", "content": f"Answer: {answer}"})
-        turns.append({"role": "user", "content": f"Question: {text}"})
-        if task.instruction:
-            turns[0] = {"role": "user", "content": f"{task.instruction}\n\n{turns[0]['content']}"}
-        return tuple(turns)
-
-    asked = Prompt(messages(prompt.text), cue=_CUE, question=prompt.text, with_question=messages)
-    return PolicyPrompt(prompt.id, prompt.text, asked, task.one_line)
+    turns: list[Turn] = []
+    for question, answer in task.shots if shots else ():
+        turns.append({"role": "user", "content": f"Question: {question}"})
+        turns.append({"role": "assistant", "content": f"Answer: {answer}"})
+    turns.append({"role": "user", "content": f"Question: {prompt.text}"})
+    if task.instruction:
+        turns[0] = {"role": "user", "content": f"{task.instruction}\n\n{turns[0]['content']}"}
+    return PolicyPrompt(prompt.id, prompt.text, Prompt(tuple(turns), cue=_CUE), task.one_line)
 
 
 def tidy(text: str, *, one_line: bool) -> str:
@@ -177,7 +170,6 @@ def _sample(prompt: PolicyPrompt, index: int, answer: Generation | Failure) -> S
         index=index,
         text=tidy(answer.text, one_line=prompt.one_line),
         finished=answer.finished or (prompt.one_line and is_over(answer.text)),
-        cut_tokens=answer.usage.cut_tokens,
     )
 
 

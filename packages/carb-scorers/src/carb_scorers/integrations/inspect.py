@@ -7,9 +7,9 @@ from typing import Any
 from carb_data import CarbError
 from carb_data.extras import require
 from carb_data.models import Conversation
-from carb_scorers.integrations.asking import Opened, Text, as_prompt, score_texts
 from carb_scorers.scorer import UNDETERMINED, UNKNOWN, Scorer
 from carb_scorers.spec import ASKED_WITHOUT_CULTURE
+from carb_scorers.texts import Opened, Text, as_prompt, score_texts
 
 
 def as_inspect_scorer(

@@ -6,9 +6,9 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from carb_data import CarbError
-from carb_scorers.integrations.asking import Opened, Text, as_prompt, is_list, score_texts, text_of
 from carb_scorers.scorer import UNDETERMINED, UNKNOWN, Scorer
 from carb_scorers.spec import ASKED_WITHOUT_CULTURE
+from carb_scorers.texts import Opened, Text, as_prompt, is_list, score_texts, text_of
 from carb_scorers.waiting import wait_for
 
 

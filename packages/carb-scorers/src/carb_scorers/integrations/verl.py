@@ -11,8 +11,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from carb_data import CarbError
-from carb_scorers.integrations.asking import Opened, Scored, Text, as_prompt, score_texts
 from carb_scorers.scorer import Scorer
+from carb_scorers.texts import Opened, Scored, Text, as_prompt, score_texts
 from carb_scorers.waiting import wait_together
 
 

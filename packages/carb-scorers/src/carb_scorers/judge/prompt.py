@@ -17,7 +17,7 @@ from typing import Any
 from carb_data import CarbError, cultures
 from carb_data.models import as_text
 from carb_scorers.judge.form import FormFile, Mode, Wording, read_form
-from carb_scorers.models.protocol import Prompt, Turn, Turns
+from carb_scorers.models.protocol import Prompt, Turn
 from carb_scorers.scorer import UNKNOWN, ScoreRequest
 from carb_scorers.templates import fill
 
@@ -93,23 +93,14 @@ class Asker:
         }
         if (rubric := self.rubric or form.rubric) is not None:
             fields["rubric"] = fill(rubric, fields, f"The rubric of '{form.title}'").strip()
-        question = as_text(request.prompt)
-
-        def messages(question: str) -> Turns:
-            parts: list[tuple[Any, str | None]] = [("system", wording.system), ("user", wording.user)]
-            filled = {**fields, "prompt": question}
-            return tuple(
-                Turn(role=role, content=fill(text, filled, f"{self.mode}.{role} of '{form.title}'").strip())
-                for role, text in parts
-                if text is not None
-            )
-
-        return Prompt(
-            messages=messages(question),
-            cue=f"\n\n{phrases['answer']}:",
-            question=question,
-            with_question=messages,
+        fields["prompt"] = as_text(request.prompt)
+        parts: list[tuple[Any, str | None]] = [("system", wording.system), ("user", wording.user)]
+        messages = tuple(
+            Turn(role=role, content=fill(text, fields, f"{self.mode}.{role} of '{form.title}'").strip())
+            for role, text in parts
+            if text is not None
         )
+        return Prompt(messages, cue=f"\n\n{phrases['answer']}:")
 
 
 def _phrase(text: str, terms: dict[str, Any]) -> str:

@@ -46,8 +46,6 @@ class HFOptions(TemplateOptions):
     """Padded tokens in a forward pass that items share; bounds memory. Halved where memory runs out."""
     max_length: int | None = Field(default=None, ge=1)
     """Longest row in tokens. Default: what the model's configuration allows."""
-    truncate: Literal["error", "middle"] = "error"
-    """What becomes of a longer row: an error row, or the middle of its question is cut out and counted."""
     trust_remote_code: bool = False
     """Run Python code that comes with the model. Only for models whose code you have read."""
 

@@ -63,7 +63,7 @@ class Passes:
 
     Args:
         loaded: the model and its tokenizer.
-        options: the options that decide batches and what becomes of long rows.
+        options: the options that decide batches.
         forward: a causal model, or its body, that remembers prefixes.
         outputs: function from what ``forward`` gives to a tensor ``(rows, places, D)``.
         whole: function from ids and mask, padded on the right, to ``(rows, places, D)``, by the model's own forward
@@ -116,7 +116,7 @@ class Passes:
         read: Read[T],
         finish: Callable[[Sequence[T], Usage], A],
     ) -> list[A | Failure]:
-        """An answer to each prompt, in order; prompts of one group are shortened and computed together.
+        """An answer to each prompt, in order; prompts of one group are computed together.
 
         Args:
             prompts: The prompts to ask.
@@ -163,12 +163,10 @@ class Passes:
         """The rows of an item's prompts, with room left behind them; see ``fitted``."""
         loaded = self.open()
         return fitted(
-            loaded.tokenizer,
             list(zip(prompts, answers or [""] * len(prompts), strict=True)),
             rows_of,
             lambda rows: [len(row.tokens) for row in rows],
             limit=max(1, loaded.max_length - room),
-            truncate=self._options.truncate,
         )
 
     def _compute(self, items: Sequence[Sequence[Row]], read: Read[T]) -> list[dict[Row, T | Failure]]:

@@ -47,10 +47,6 @@ class Prompt:
     messages: Turns
     cue: str = ""
     """Text put after the messages for a model without a chat template, whose answer then continues the text."""
-    question: str = ""
-    """The part that ``truncate=middle`` may shorten: the item's own question."""
-    with_question: Callable[[str], Turns] | None = None
-    """The messages with another text in the question's place; ``None`` where nothing may be shortened."""
     bare: bool = False
     """Whether, without a chat template, to put only those special tokens before the text that the tokenizer puts there
     by itself, as trainers do, instead of the start token in any case."""

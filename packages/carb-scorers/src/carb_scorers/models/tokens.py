@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from typing import Any, TypeVar
@@ -20,8 +20,6 @@ from carb_scorers.scorer import Usage
 __all__ = ["answer_ids", "conversation_ids", "guarded", "prompt_ids"]
 
 _THOUGHTS = ("<think>", "<thinking>", "[THINK]")
-GAP = " … "
-"""Stands where the middle of a question was cut out."""
 
 
 def prompt_ids(tokenizer: Any, prompt: Prompt, *, answers_at_once: bool = False) -> list[int]:
@@ -166,31 +164,6 @@ def watched_place(tokenizer: Any, watch: Watch, ids: Sequence[int]) -> int | Non
     for place in reversed(range(len(ids))):
         if ids[place] in words and str(tokenizer.decode(ids[:place])).rstrip().endswith(watch.after):
             return place
-    return None
-
-
-def shortened(tokenizer: Any, question: str, excess: Callable[[str], int]) -> str | None:
-    """A question without its middle, as long as may be.
-
-    Args:
-        tokenizer: the tokenizer, which decides where tokens end; cuts never fall inside one.
-        question: the text to shorten.
-        excess: how many tokens too many there are with a given question; at most 0 when it fits.
-
-    Returns:
-        The shortened question with ``GAP`` in the cut's place, or ``None`` where even that alone does not fit.
-    """
-    encoded = tokenizer(question, add_special_tokens=False, return_offsets_mapping=True, verbose=False)
-    starts = [start for start, _ in encoded["offset_mapping"]]
-    drop = max(excess(question), 1)
-    while drop < len(starts):
-        kept = len(starts) - drop
-        head, tail = kept - kept // 2, kept // 2
-        text = question[: starts[head]] + GAP + (question[starts[len(starts) - tail] :] if tail else "")
-        over = excess(text)
-        if over <= 0:
-            return text
-        drop += over
     return None
 
 

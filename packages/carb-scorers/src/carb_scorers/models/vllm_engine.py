@@ -24,7 +24,6 @@ from carb_scorers.models.hf_loading import revision_of
 from carb_scorers.models.protocol import Failure, Prompt
 from carb_scorers.models.source import model_source
 from carb_scorers.models.templating import TemplateOptions, set_chat_template
-from carb_scorers.models.tokens import groups_of
 from carb_scorers.scorer import Usage
 
 Tokens = tuple[int, ...]
@@ -48,8 +47,6 @@ class VLLMOptions(TemplateOptions):
     """``auto`` is vLLM's own choice: bfloat16 for most models."""
     max_length: Annotated[int, Field(ge=1)] | None = None
     """Longest prompt and answer in tokens, vLLM's ``max_model_len``. Default: what the model allows."""
-    truncate: Literal["error", "middle"] = "error"
-    """What becomes of a longer row: an error row, or the middle of its question is cut out and counted."""
     tensor_parallel: Annotated[int, Field(ge=1)] = 1
     """GPUs over which one model is spread."""
     gpu_memory: Annotated[float, Field(gt=0, le=1)] = 0.9
@@ -102,7 +99,6 @@ class VLLMEngine:
         self.revision = revision_of(config, name) + template
         self.config = config
         self.max_length = int(self._llm.model_config.max_model_len)
-        self._truncate = options.truncate
         self._lock = threading.Lock()
         self._numbers = itertools.count()
 
@@ -190,21 +186,14 @@ class VLLMEngine:
     ) -> list[tuple[Tokens, Usage] | Failure]:
         """The token ids of each prompt, with room left behind it.
 
-        Prompts of one group are shortened together; see ``fitted``.
+        A prompt that does not fit is a failure; see ``fitted``.
         """
-        out: dict[int, tuple[Tokens, Usage] | Failure] = {}
         limit = max(1, self.max_length - room)
-        for group in groups_of([prompt.group for prompt in prompts]):
-            asked = [(prompts[i], str(i)) for i in group]
-            with self._lock:  # a tokenizer serves one thread at a time
-                found = fitted(
-                    self.tokenizer,
-                    asked,
-                    lambda prompt, place: row_of(int(place), prompt),
-                    lambda tokens: [len(tokens)],
-                    limit=limit,
-                    truncate=self._truncate,
-                )
-            for i, (tokens, usage) in zip(group, found, strict=True):
-                out[i] = Failure(tokens.error, usage) if isinstance(tokens, Failure) else (tokens, usage)
-        return [out[i] for i in range(len(prompts))]
+        with self._lock:  # a tokenizer serves one thread at a time
+            found = fitted(
+                [(prompt, str(place)) for place, prompt in enumerate(prompts)],
+                lambda prompt, place: row_of(int(place), prompt),
+                lambda tokens: [len(tokens)],
+                limit=limit,
+            )
+        return [Failure(row.error, usage) if isinstance(row, Failure) else (row, usage) for row, usage in found]

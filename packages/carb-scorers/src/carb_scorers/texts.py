@@ -1,10 +1,12 @@
-"""What all integrations share: loose texts become requests, and a scorer is asked from any thread."""
+"""Loose texts: they become requests, and a scorer is asked from any thread. Best-of-N among responses at hand."""
 
 from __future__ import annotations
 
 import hashlib
+import math
 import threading
-from collections.abc import Sequence, Sized
+import warnings
+from collections.abc import Mapping, Sequence, Sized
 from dataclasses import dataclass
 
 from pydantic import TypeAdapter, ValidationError
@@ -13,12 +15,15 @@ from carb_data import CarbError, Message
 from carb_data.models import Conversation, as_text
 from carb_data.validation import validate
 from carb_scorers.evaluation import score_all
-from carb_scorers.scorer import Candidate, ScoreError, Scorer, ScoreRequest, ScoreResult
+from carb_scorers.scorer import UNDETERMINED, UNKNOWN, Candidate, ScoreError, Scorer, ScoreRequest, ScoreResult
 from carb_scorers.spec import check_given, open_scorer
+from carb_scorers.waiting import wait_for
 
 _conversation: TypeAdapter[Conversation] = TypeAdapter(Conversation)
 _Asked = tuple[str | Conversation, str, str]
 """Prompt, culture and language."""
+Messages = Sequence[Mapping[str, object]]
+"""A conversation as chat APIs have it: a ``role`` and a ``content`` for each turn."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,3 +189,108 @@ def _content(content: object) -> str:
     if isinstance(content, Sequence):
         return "".join(str(part.get("text", "")) for part in content if isinstance(part, dict))
     return ""
+
+
+@dataclass(frozen=True, slots=True)
+class Pick:
+    """Which response was picked."""
+
+    index: int | None
+    """Place in the responses given; the first of several that score equally. ``None`` where a response could not be
+    scored, since that one could have been the best."""
+    response: str | None
+    scores: tuple[float | None, ...]
+    """Score of each response, in the given order."""
+    rationale: str | None = None
+    error: ScoreError | None = None
+
+
+def best_of_n(
+    scorer: Scorer | str,
+    prompt: str | Conversation | Messages,
+    responses: Sequence[str],
+    *,
+    culture: str = UNKNOWN,
+    language: str = UNDETERMINED,
+    seed: int = 0,
+) -> Pick:
+    """Pick the response that a scorer likes best.
+
+    Args:
+        scorer: a spec string (opened and closed here) or a ``Scorer`` (left open).
+        prompt: the text or the conversation (messages with ``role`` and ``content``) that the responses answer; a
+            conversation ends with a turn of the user.
+        responses: one or more responses; their order does not matter, since the scorer does not see it.
+        culture: id of the culture that the prompt is about. Without it a judge is not asked about any culture, and
+            ``baseline:label``, which looks for its names, is refused.
+        language: BCP 47 tag of the prompt's language.
+        seed: seed of the order in which the scorer sees the responses.
+
+    Returns:
+        The pick. Where scoring failed it has no index, and says why.
+
+    Raises:
+        CarbError: no responses, an argument of another kind, or the scorer cannot be opened.
+    """
+    if not is_list(responses) or len(responses) == 0:
+        raise CarbError("best_of_n needs a list of at least one response.")
+    asked = as_prompt(prompt)
+    found = _ask(scorer, [Text(asked, response, culture, language) for response in responses], seed)
+    scores = tuple(one.score for one in found)
+    known = [(score, -place) for place, score in enumerate(scores) if score is not None]
+    if len(known) < len(scores):
+        error = next(one.error for one in found if one.error is not None)
+        return Pick(None, None, scores, found[0].rationale, error)
+    place = -max(known)[1]
+    return Pick(place, responses[place], scores, found[0].rationale)
+
+
+def score(
+    scorer: Scorer | str,
+    prompts: Sequence[str | Conversation | Messages],
+    responses: Sequence[str],
+    *,
+    culture: str = UNKNOWN,
+    language: str = UNDETERMINED,
+    seed: int = 0,
+) -> list[float]:
+    """The scores of responses, one for each: ``score("classifier:MODEL", prompts, responses)``.
+
+    Responses to the same prompt share a request, so that scorers that compare (judges) have something to compare.
+
+    Args:
+        scorer: a spec string (opened and closed here) or a ``Scorer`` (left open).
+        prompts: the text or the conversation that each response answers, as for ``best_of_n``.
+        responses: the responses, one for each prompt.
+        culture, language, seed: as for ``best_of_n``.
+
+    Returns:
+        A finite number for each response, higher is better; NaN where it could not be scored, with a warning.
+
+    Raises:
+        CarbError: prompts and responses differ in number, an argument is of another kind, or the scorer cannot be
+            opened.
+    """
+    if not (is_list(prompts) and is_list(responses, len(prompts))):
+        raise CarbError("score needs a list of prompts and a list of as many responses.")
+    texts = [Text(as_prompt(p), r, culture, language) for p, r in zip(prompts, responses, strict=True)]
+    found = _ask(scorer, texts, seed)
+    errors = [one.error for one in found if one.score is None and one.error is not None]
+    if errors:
+        message = f"{len(errors)} of {len(found)} responses have no score (the first: {errors[0].message})"
+        warnings.warn(message, stacklevel=2)
+    return [math.nan if one.score is None else one.score for one in found]
+
+
+def _ask(scorer: Scorer | str, texts: Sequence[Text], seed: int) -> list[Scored]:
+    """Score texts from synchronous code; a scorer that was opened here is closed."""
+
+    async def ask() -> list[Scored]:
+        used = Opened(scorer).get()
+        try:
+            return await score_texts(used, texts, seed=seed)
+        finally:
+            if isinstance(scorer, str):
+                await used.aclose()
+
+    return wait_for(ask)
