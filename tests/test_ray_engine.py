@@ -3,7 +3,6 @@
 Runs where Ray is installed: ``nox -s ray``.
 """
 
-import json
 import os
 import signal
 import subprocess
@@ -21,7 +20,6 @@ pytest.importorskip("ray", reason="needs the extra carb-scorers[ray]; run nox -s
 import ray
 
 from carb_data import CarbError, Dataset
-from carb_scorers import open_scorer
 from carb_scorers.run import RunRecord, run
 from carb_scorers.run.ray_engine import RayEngine
 from carb_scorers.testing import example_dataset
@@ -173,17 +171,6 @@ def table_of_local(folder: Path, spec: str) -> pl.DataFrame:
     return table(folder / "local")
 
 
-def test_a_finished_run_asks_nothing_again(engine: RayEngine, tmp_path: Path) -> None:
-    told = f"told:plain?folder={tmp_path}"
-    go(tmp_path / "ray", told, engine=engine)
-    assert sum(asked(tmp_path).values()) == REQUESTS
-    before = table(tmp_path / "ray")
-    go(tmp_path / "ray", told, engine=engine)
-    go(tmp_path / "ray", told)  # on this engine or another
-    assert asked(tmp_path) == Counter()
-    assert table(tmp_path / "ray").equals(before)
-
-
 def test_a_driver_that_is_killed_goes_on(engine: RayEngine, plugin: Path, tmp_path: Path) -> None:
     told = f"told:plain?folder={tmp_path}"
     DATASET.save(tmp_path / "data.jsonl")
@@ -217,24 +204,6 @@ def test_a_mistake_in_a_worker_is_reported_and_mended(engine: RayEngine, tmp_pat
     assert not (tmp_path / "ray" / "run.json").exists()
     record = go(tmp_path / "ray", refusing, engine=engine)
     assert record.scorers[0].errors == 0
-
-
-def test_a_bug_in_a_scorer_is_an_error_row(engine: RayEngine, tmp_path: Path) -> None:
-    record = go(tmp_path / "ray", f"told:buggy?folder={tmp_path}", engine=engine)
-    assert record.scorers[0].errors == 1
-    (row,) = [json.loads(line) for line in (tmp_path / "ray" / "errors.jsonl").read_text().splitlines()]
-    assert (row["item_id"], row["kind"]) == ("set-13", "RuntimeError")
-
-
-def test_what_cannot_be_opened_is_said_so(engine: RayEngine, tmp_path: Path) -> None:
-    with pytest.raises(CarbError, match="There are random, length"):
-        go(tmp_path / "a", "baseline:lengthy", engine=engine)
-
-    async def with_object() -> None:
-        await run(DATASET, [open_scorer("baseline:length")], tmp_path / "b", engine=engine)
-
-    with pytest.raises(CarbError, match="give spec strings"):
-        anyio.run(with_object)
 
 
 def test_a_cluster_without_room_is_said_so(engine: RayEngine, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,24 +3,20 @@
 Runs in an environment of its own: ``nox -s vllm``.
 """
 
-import math
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import anyio
-import polars as pl
 import pytest
 
 pytest.importorskip("vllm", reason="needs vLLM; run nox -s vllm")
 
 import torch
 
-from carb_data import CarbError, Dataset, load
-from carb_scorers import evaluate, open_scorer
-from carb_scorers.blind import blind
-from carb_scorers.models.protocol import Choices, Continuation, Failure, Generation, Prompt, Reward, Watch, Writing
-from carb_scorers.models.tokens import answer_ids, conversation_ids, prompt_ids, wanted_ids
+from carb_data import CarbError
+from carb_scorers.models.protocol import Continuation, Failure, Prompt, Reward, Writing
+from carb_scorers.models.tokens import answer_ids, conversation_ids, prompt_ids
 from carb_scorers.models.vllm import VLLMOptions, open_language_model, open_reward_model
 from carb_scorers.spec import read_options
 from vllm_small import FLOAT32, SMALL, run
@@ -73,41 +69,6 @@ def test_prefixes_are_cached(judge: Any) -> None:
     assert found[0].num_cached_tokens < found[1].num_cached_tokens
 
 
-def test_the_held_out_evaluation_of_a_judge_has_transformers_numbers(judge: Any, smollm: Path) -> None:
-    """What ``carb train`` does before and after training; vLLM does not say the entropy."""
-    from tal_rlvr.held_out import evaluate_held_out
-    from tal_rlvr.judge_prompts import PromptConfig
-    from tal_rlvr.mix import ordered
-    from tal_rlvr.preferences import Pair
-    from tal_rlvr.scorer import ThinkSettings, open_judge
-
-    settings = ThinkSettings(prompts=PromptConfig(style="compact"), max_new_tokens=12)
-    pair = Pair(id="p", source_item="p", prompt=QUESTIONS[2], chosen="They bow.", rejected="They kiss twice.",
-                culture="japanese", language="en")  # fmt: skip
-    here, _ = open_judge("judge", str(smollm), {"packing": "on"}, settings)
-    rows = ordered([pair], shuffle=False)
-    found = [run(evaluate_held_out, model, rows, settings, decoding="greedy") for model in (judge, here)]
-    for there, plain in zip(found[0].outcomes, found[1].outcomes, strict=True):
-        assert there.text == plain.text
-        assert (there.entropy, plain.entropy is None) == (None, False)
-        measured = (there.with_criteria, there.with_masked, there.without_criteria)
-        expected = (plain.with_criteria, plain.with_masked, plain.without_criteria)
-        assert measured == pytest.approx(expected, abs=1e-3)
-
-
-def test_greedy_texts_are_those_of_transformers(judge: Any, reference: tuple[Any, Any]) -> None:
-    found = run(judge.generate, PROMPTS, Writing(max_tokens=12))
-    model, tokenizer = reference
-    for prompt, one in zip(PROMPTS, found, strict=True):
-        ids = torch.tensor([prompt_ids(tokenizer, prompt)])
-        with torch.inference_mode():
-            wanted = model.generate(ids, attention_mask=torch.ones_like(ids), max_new_tokens=12, do_sample=False)
-        assert isinstance(one, Generation)
-        assert one.text == tokenizer.decode(wanted[0, ids.shape[1] :], skip_special_tokens=True)
-        assert one.usage.input_tokens == ids.shape[1]
-        assert 1 <= one.usage.output_tokens <= 12
-
-
 def test_sampled_texts_depend_on_their_own_prompt_alone(judge: Any) -> None:
     together = run(judge.generate, PROMPTS, Writing(max_tokens=12, temperature=1.0, seed=5))
     alone = [run(judge.generate, [p], Writing(max_tokens=12, temperature=1.0, seed=5))[0] for p in reversed(PROMPTS)][
@@ -117,46 +78,6 @@ def test_sampled_texts_depend_on_their_own_prompt_alone(judge: Any) -> None:
     assert [g.text for g in run(judge.generate, PROMPTS, Writing(max_tokens=12, temperature=1.0, seed=6))] != [
         g.text for g in together
     ]
-
-
-def test_a_watched_word_has_the_probability_that_transformers_gives(judge: Any, reference: tuple[Any, Any]) -> None:
-    """Where it was written, on the sampled ids: ``The capital of France is Paris.``"""
-    (plain,) = run(judge.generate, PROMPTS[:1], Writing(max_tokens=12))
-    before, _, after = plain.text.partition(" is")
-    assert after.startswith(" Paris"), plain.text
-    watch = Watch(after=f"{before} is"[-9:].strip(), words=("Paris", "London"))
-    (found,) = run(judge.generate, PROMPTS[:1], Writing(max_tokens=12, watch=watch))
-    assert found.text == plain.text
-    assert found.choices is not None
-    tokenizer = reference[1]
-    ids = [*prompt_ids(tokenizer, PROMPTS[0]), *tokenizer(f"{before} is", add_special_tokens=False)["input_ids"]]
-    paris, london = (tokenizer(f" {word}", add_special_tokens=False)["input_ids"][0] for word in watch.words)
-    last = logprobs(reference, ids)[-1]
-    own = found.choices.logprobs
-    assert own["Paris"] - own["London"] == pytest.approx((last[paris] - last[london]).item(), abs=FLOAT32)
-
-
-def test_stop_strings_end_an_answer(judge: Any) -> None:
-    (found,) = run(judge.generate, PROMPTS[:1], Writing(max_tokens=40, stop=(".",)))
-    assert "." not in found.text
-    assert found.finished
-
-
-def test_next_log_probabilities_are_those_of_transformers(judge: Any, reference: tuple[Any, Any]) -> None:
-    wanted = ["A", "B", "1", "10", "Hokkaidō"]
-    tokenizer = reference[1]
-    words = wanted_ids(tokenizer, wanted)
-    assert max(map(len, words)) > 1
-    for prompt, one in zip(PROMPTS, run(judge.next_logprobs, PROMPTS, wanted), strict=True):
-        assert isinstance(one, Choices)
-        start = prompt_ids(tokenizer, prompt)
-        direct = {}
-        for text, word in zip(wanted, words, strict=True):
-            values = logprobs(reference, [*start, *word])
-            direct[text] = sum(float(values[len(start) - 1 + i, token]) for i, token in enumerate(word))
-        if words[3][: len(words[2])] == words[2]:  # "1" without "10"
-            direct["1"] = math.log(math.exp(direct["1"]) - math.exp(direct["10"]))
-        assert one.logprobs == pytest.approx(direct, abs=5 * FLOAT32)
 
 
 def test_log_probabilities_of_answers_are_those_of_transformers(judge: Any, reference: tuple[Any, Any]) -> None:
@@ -176,55 +97,6 @@ def test_log_probabilities_do_not_depend_on_neighbours(judge: Any, record_proper
     apart = max(abs(a.logprobs[k] - b.logprobs[k]) for a, b in zip(together, alone, strict=True) for k in "AB")
     record_property("largest difference in float32", apart)
     assert apart <= FLOAT32
-
-
-@pytest.mark.parametrize(
-    "options",
-    [
-        "mode=listwise&read=logprob",
-        "mode=pairwise&read=logprob",
-        "mode=pointwise&read=logprob",
-        "mode=listwise&read=generate",
-        "mode=pairwise&read=generate",
-        "mode=pointwise&read=generate",
-    ],
-)
-def test_a_judge_through_its_spec(smollm: Path, options: str, monkeypatch: pytest.MonkeyPatch, judge: Any) -> None:
-    """The spec opens the engine that is running already; a second one would cost a minute."""
-    import carb_scorers.models.vllm as backend
-
-    monkeypatch.setattr(backend, "LANGUAGE_MODEL", backend.BackendKind(VLLMOptions, lambda *_: judge))
-    items = [item.model_copy(update={"perturbed": ()}) for item in load("carb-seed@2") if item.language == "en"][:3]
-    spec = f"judge:{smollm}?backend=vllm&{options}&max_tokens=16&max_length=512&dtype=float32"
-    scorer = open_scorer(spec)
-    asked = [b.request for item in items for b in blind(item, seed=0, comparative=scorer.spec.comparative)]
-    for result in run(scorer.score, asked):
-        if "logprob" in options:
-            assert result.error is None
-            assert len(set(result.scores.values())) > 1
-        else:  # a model of this size seldom keeps the form: then it is an error row, not a guess
-            assert result.error is None or result.error.kind == "parse"
-
-
-@pytest.mark.parametrize("reduce", ["sum", "mean"])
-def test_an_implicit_reward_through_its_spec(
-    smollm: Path, reduce: str, monkeypatch: pytest.MonkeyPatch, judge: Any, reference: tuple[Any, Any]
-) -> None:
-    import carb_scorers.models.vllm as backend
-
-    monkeypatch.setattr(backend, "LANGUAGE_MODEL", backend.BackendKind(VLLMOptions, lambda *_: judge))
-    items = [item.model_copy(update={"perturbed": ()}) for item in load("carb-seed@2") if item.language == "en"][:1]
-    spec = f"implicit:{smollm}?backend=vllm&ref=none&reduce={reduce}&max_length=512&dtype=float32"
-    frame = evaluate(Dataset(items), [open_scorer(spec)]).frame
-    tokenizer = reference[1]
-    question = Prompt(({"role": "user", "content": items[0].prompt},), cue="\n")
-    for response in items[0].responses:
-        before, after = prompt_ids(tokenizer, question), answer_ids(tokenizer, response.text, end_of_turn=True)
-        values = logprobs(reference, [*before, *after])
-        own = [float(values[len(before) - 1 + place, token]) for place, token in enumerate(after)]
-        expected = sum(own) / (len(own) if reduce == "mean" else 1)
-        (score,) = frame.filter(pl.col("response_id") == response.id)["score"]
-        assert score == pytest.approx(expected, abs=FLOAT32 * (1 if reduce == "mean" else len(own)))
 
 
 def test_what_cannot_be_loaded_is_said_so(tmp_path: Path, smollm: Path) -> None:
