@@ -46,6 +46,6 @@ def test_a_real_model_writes_sets_and_versions_twice_the_same(gemma: Path, tmp_p
         assert report.built + len(report.failed) == 2
     assert Dataset.load(tmp_path / "a.jsonl") == Dataset.load(tmp_path / "b.jsonl")
     english = load("carb-seed@2").filter(lambda item: bool(item.perturbed), languages=["en"])[:1]
-    made, found = perturb(english, ["RP"], model=spec, instructions=TOLD, replace=True, attempts=3)
+    made, found = perturb(english, ["RP"], spec, instructions=TOLD, replace=True, attempts=3)
     assert sum(found.made.values()) + len(found.failures) == 1
     assert all(version.verified is False for item in made for version in item.perturbed if version.generator == spec)

@@ -7,29 +7,18 @@ from pathlib import Path
 
 import pytest
 
-from carb_data import Dataset, install_line, load
-from cli_helpers import Carb, small_set, write_construct_config
+from carb_data import install_line
+from cli_helpers import Carb, write_construct_config
 
 TRAIN = ("train", "--config", "demo-cpu", "--model", "m", "--data", "carb-seed@2")
 
 
-def test_perturb_by_rule(carb: Carb, tmp_path: Path) -> None:
-    pytest.importorskip("lingua", reason="needs the extra carb-data[checks]")
-    named = small_set(1, prompt="What is eaten at New Year?")
-    chosen = named.chosen.model_copy(update={"text": "In Japan people eat long buckwheat noodles at New Year."})
-    item = named.model_copy(update={"responses": (chosen, *named.rejected)})
-    Dataset([item]).save(tmp_path / "d.jsonl")
-    ended = carb("data", "perturb", tmp_path / "d.jsonl", "--out", tmp_path / "p.jsonl", "--json")
-    assert ended.code == 0, ended.err
-    assert ended.json["made"] == {"RC": 1}
-    (version,) = load(tmp_path / "p.jsonl")[0].perturbed
-    assert "Japan" not in version.text
-
-
-def test_perturb_by_a_model_needs_one(carb: Carb, data_file: Path, tmp_path: Path) -> None:
-    ended = carb("data", "perturb", data_file, "--kinds", "CL", "--out", tmp_path / "p.jsonl")
+def test_perturb_by_a_model_that_is_not_there(carb: Carb, data_file: Path, tmp_path: Path) -> None:
+    command = ("data", "perturb", data_file, "--kinds", "CL", "--out", tmp_path / "p.jsonl")
+    assert "--model" in carb(*command).err
+    ended = carb(*command, "--model", "openai:m?url=http://127.0.0.1:9/v1&retries=0", "--languages", "de")
     assert ended.code == 2
-    assert "--model" in ended.err
+    assert "Is the server running" in ended.err
 
 
 def test_construct_plan(carb: Carb, tmp_path: Path) -> None:

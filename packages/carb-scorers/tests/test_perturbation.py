@@ -1,4 +1,4 @@
-"""Perturbations: RC by rule against hand-made ones; CL, RP and CC held to their definition whatever a model says."""
+"""Perturbations are held to their definition whatever a model says."""
 
 from __future__ import annotations
 
@@ -6,15 +6,12 @@ import re
 from collections import Counter
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 pytest.importorskip("lingua", reason="needs carb-data[checks]")
 pytest.importorskip("sklearn", reason="needs carb-data[checks]")
 
 from carb_data import BonSet, CarbError, Dataset, Perturbation, load
 from carb_data.labels import names_culture
-from carb_data.unlabel import remove_label
 from carb_scorers.generate import perturb, writers
 from carb_scorers.generate.writers import WriterOptions
 from carb_scorers.models.protocol import Failure, Generation
@@ -34,44 +31,6 @@ def hand_made(item: BonSet, kind: Perturbation, language: str | None = None) -> 
     return next(r.text for r in item.perturbed if r.perturbation is kind and language in (None, r.language))
 
 
-@pytest.mark.parametrize(
-    ("text", "culture", "expected"),
-    [
-        ("In Germany, shops close on Sunday.", "german", "Shops close on Sunday."),
-        ("Shops close on Sunday in Germany.", "german", "Shops close on Sunday."),
-        ("Most Japanese people take their shoes off.", "japanese", "Most people take their shoes off."),
-        ("Man isst in Japan viel Reis.", "japanese", "Man isst viel Reis."),
-        ("No name is in this text.", "german", None),
-        ("Germany's shops are closed.", "german", None),
-        ("Japan.", "japanese", None),
-        ("在中国的高铁上，乘客可以点餐。", "chinese", "在高铁上，乘客可以点餐。"),
-        ("乘客可以点餐，在中国的高铁上也一样。", "chinese", "乘客可以点餐，在高铁上也一样。"),
-    ],
-)
-def test_rules_by_example(text, culture, expected):
-    language = "de" if text.startswith("Man") else "zh" if text[-1] == "。" else "en"
-    assert remove_label(text, culture, language) == expected
-
-
-@given(st.text(max_size=40), st.sampled_from(["en", "de", "th", "zh", "xx"]))
-def test_a_label_is_gone_or_there_is_no_text(noise, language):
-    text = remove_label(f"{noise} in Thailand {noise}", "thai", language)
-    assert text is None or (not names_culture(text, "thai") and text.strip())
-
-
-def test_rc_needs_no_model_and_lists_what_it_cannot_make():
-    made, report = perturb(bare(LABELLED), ["RC"])
-    assert report.made["RC"] + len(report.failures) == len(LABELLED)
-    assert report.made["RC"] > len(LABELLED) / 2
-    assert (report.usage, report.cost) == ({}, 0)
-    for item in made:
-        for version in item.perturbed:
-            assert (version.original, version.language) == (item.chosen.id, item.language)
-            assert (version.generator, version.verified) == ("rules of carb-data", None)
-            assert not names_culture(version.text, item.culture)
-    assert {failure.reasons for failure in report.failures} == {("no rule takes the culture's name out",)}
-
-
 def reworded(item: BonSet) -> str:
     """The hand-made paraphrases change little; this one begins and ends in other words."""
     return " ".join(reversed(hand_made(item, Perturbation.RP).rstrip(".").split()))
@@ -85,6 +44,7 @@ class FakeModel:
         self.texts = {}
         for item in LABELLED:
             self.texts[item.chosen.text, "in other words"] = reworded(item)
+            self.texts[item.chosen.text, "without the names"] = hand_made(item, Perturbation.RC)
             self.texts[item.chosen.text, "Change its one core"] = hand_made(item, Perturbation.CC)
             if item.language != "en":
                 self.texts[item.chosen.text, "into English"] = hand_made(item, Perturbation.CL, "en")
@@ -113,9 +73,9 @@ def model(monkeypatch):
 
 def test_what_an_author_wrote_passes_and_is_kept_or_replaced(model, tmp_path):
     fake = model()
-    made, report = perturb(bare(GERMAN), ["CL", "RP", "CC"], model="hf:fake", store=tmp_path / "s.jsonl")
+    made, report = perturb(bare(GERMAN), ["CL", "RP", "CC", "RC"], "hf:fake", store=tmp_path / "s.jsonl")
     assert report.made["RP"] == len(GERMAN), report.failures
-    assert set(report.made) == {"CL", "RP", "CC"}
+    assert set(report.made) == {"CL", "RP", "CC", "RC"}
     for before, after in zip(GERMAN, made, strict=True):
         texts = {(r.perturbation, r.language): r for r in after.perturbed}
         for (kind, language), version in texts.items():
@@ -123,12 +83,12 @@ def test_what_an_author_wrote_passes_and_is_kept_or_replaced(model, tmp_path):
                 assert version.text == hand_made(before, kind, language)
             assert (version.generator, version.verified) == ("hf:fake", False)
     asked = fake.asked.total()
-    assert perturb(bare(GERMAN), ["CL", "RP", "CC"], model="hf:fake", store=tmp_path / "s.jsonl")[0] == made
+    assert perturb(bare(GERMAN), ["CL", "RP", "CC", "RC"], "hf:fake", store=tmp_path / "s.jsonl")[0] == made
     assert fake.asked.total() == asked
-    kept, report = perturb(GERMAN, ["RP"], model="hf:fake")
+    kept, report = perturb(GERMAN, ["RP"], "hf:fake")
     assert (kept, report.made) == (GERMAN, {})
     assert report.skipped == {"RP: there already": len(GERMAN)}
-    replaced, report = perturb(GERMAN, ["RP"], model="hf:fake", replace=True)
+    replaced, report = perturb(GERMAN, ["RP"], "hf:fake", replace=True)
     assert report.made["RP"] > 0
     assert [len(item.perturbed) for item in replaced] == [len(item.perturbed) for item in GERMAN]
 
@@ -144,6 +104,7 @@ SAME = {reworded(item): item.chosen.text.upper() + "!" for item in GERMAN}
         ("RP", lambda _, text: "", "empty"),
         ("RP", lambda _, text: "People in Germany go to the lake on Sunday and eat in the evening", "not in 'de'"),
         ("RP", lambda _, text: re.sub("(?i)(deutsch|österreich|schweiz)[a-z]*", "Land", text), "no longer names"),
+        ("RC", lambda _, text: text + " In Deutschland, Österreich und der Schweiz.", "still names"),
         ("RP", lambda _, text: text * 2, "length"),
         ("RP", lambda _, text: SAME[text], "the same text as its original"),
         ("CL", lambda _, text: "Hier in Deutschland essen die Leute abends meistens Brot.", "not in 'en'"),
@@ -157,18 +118,16 @@ SAME = {reworded(item): item.chosen.text.upper() + "!" for item in GERMAN}
 def test_what_fails_its_check_is_written_again_and_then_listed(model, kind, spoil, reason):
     fake = model(spoil=spoil)
     some = GERMAN[:4]
-    made, report = perturb(bare(some), [kind], model="hf:fake", attempts=2)
+    made, report = perturb(bare(some), [kind], "hf:fake", attempts=2)
     assert (made, report.made) == (bare(some), {})
     assert [len(failure.reasons) for failure in report.failures] == [2] * len(some)
     assert any(reason in text for failure in report.failures for text in failure.reasons)
     assert set(fake.asked.values()) == {2}
 
 
-@pytest.mark.parametrize(
-    ("kinds", "reason"), [(["XX"], "Unknown perturbations"), ([], "Unknown"), (["RP"], "name one")]
-)
-def test_wrong_use_is_a_plain_error(kinds, reason):
-    with pytest.raises(CarbError, match=reason):
-        perturb(GERMAN, kinds)
+def test_wrong_use_is_a_plain_error():
+    for kinds in (["XX"], []):
+        with pytest.raises(CarbError, match="Unknown perturbations"):
+            perturb(GERMAN, kinds, "hf:fake")
     with pytest.raises(CarbError, match="cannot write"):
-        perturb(GERMAN[:1], ["RP"], model="baseline:length", replace=True)
+        perturb(GERMAN[:1], ["RP"], "baseline:length", replace=True)

@@ -17,22 +17,22 @@ def perturb(
     data: DataName,
     *,
     out: Path,
-    kinds: Annotated[tuple[Literal["CC", "RC", "CL", "RP"], ...], Several] = ("RC",),
+    model: str,
+    kinds: Annotated[tuple[Literal["CC", "RC", "CL", "RP"], ...], Several] = ("CC", "RC", "CL", "RP"),
     languages: Annotated[tuple[str, ...], Several] = ("en",),
-    model: str | None = None,
     replace: Flag = False,
     seed: int = 0,
     store: Path | None = None,
     json: Json = False,
 ) -> None:
-    """Add perturbed versions of the right answers: RC by rule, CL, RP and CC by a language model.
+    """Add perturbed versions of the right answers, written by a language model.
 
-    What a model wrote passes checks of language, label, length and wording, and is marked unverified: that it means
+    What it wrote passes checks of language, label, length and wording, and is marked unverified: that it means
     what it should only a reader can say.
 
     For example:
 
-        carb data perturb carb-seed --kinds RC --out perturbed.jsonl
+        carb data perturb my-sets.jsonl --kinds RP --model hf:path/to/model --out p.jsonl
 
     Parameters
     ----------
@@ -43,7 +43,7 @@ def perturb(
     languages
         Languages into which CL translates, as BCP 47 tags; may be repeated.
     model
-        Spec of the model that writes CL, RP and CC, for example openai:MODEL?url=http://localhost:8000/v1 or
+        Spec of the model that writes, for example openai:MODEL?url=http://localhost:8000/v1 or
         hf:FOLDER?one_line=true for a base model.
     replace
         Make versions again that a set has already.
@@ -56,11 +56,11 @@ def perturb(
         made, found = perturb_sets(
             load(data),
             kinds,
-            model=model,
+            model,
             languages=languages,
             replace=replace,
             seed=seed,
-            store=None if model is None else store or Path(f"{out}.answers.jsonl"),
+            store=store or Path(f"{out}.answers.jsonl"),
             progress=lambda done, total, failed: report("perturb", done, total, f"{failed} failed"),
         )
     made.save(out)
@@ -69,7 +69,7 @@ def perturb(
         return
     texts = ", ".join(f"{kind} {number}" for kind, number in found.made.items()) or "nothing"
     display.say(f"Made {texts}; {len(made):,} sets written to {out}")
-    if set(found.made) - {"RC"}:
+    if found.made:
         display.say("What the model wrote is marked unverified: let somebody read it.")
     if found.skipped:
         display.table("Not asked for", ["reason", "n"], list(found.skipped.items()), ["n"])

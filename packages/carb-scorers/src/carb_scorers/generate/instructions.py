@@ -51,6 +51,10 @@ class Instructions(Frozen):
         "Say this in other words, in the same language ($language), with the same meaning and about the same length. "
         "Keep the names of countries, peoples and languages. Write the new text only.\n\n$text"
     )
+    remove_name: _Template = (
+        "Rewrite this text, in the same language ($language), without the names of countries, peoples, cultures and "
+        "languages. Change nothing else than what grammar asks for. Write the new text only.\n\n$text"
+    )
     change_concept: _Template = (
         "This text is right for $culture culture. Change its one core cultural concept (the custom, food, date, rule, "
         "word or attitude that it is about) so that it is no longer right there. Keep everything else: the language "

@@ -1,4 +1,4 @@
-"""Perturbed versions of right answers: RC by rule, CL, RP and CC by a model, each checked before it is used."""
+"""Perturbed versions of right answers that a model writes, each checked before it is used."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ from carb_data.labels import is_known, names_culture
 from carb_data.language import in_language
 from carb_data.models import Frozen
 from carb_data.ngrams import normalise
-from carb_data.unlabel import remove_label
 from carb_scorers.generate.instructions import Instructions, fill
 from carb_scorers.generate.writers import Writers, WritingError, clean, derived_seed, similarity, work_off
 from carb_scorers.scorer import Usage
@@ -31,8 +30,6 @@ MOST_UNCHANGED = 0.2
 changed concept is."""
 LENGTH_RATIO = 1.6
 """How many times longer or shorter than its original a text in the same language may be, in characters."""
-RULES = "rules of carb-data"
-"""Generator of the versions made without a model."""
 
 
 class FailedVersion(Frozen):
@@ -71,7 +68,7 @@ class _Job:
         suffix = f"-{self.language}" if self.kind is Perturbation.CL else ""
         return f"{self.item.chosen.id}-{self.kind.value.lower()}{suffix}"
 
-    def version(self, text: str, generator: str, *, verified: bool | None = None) -> Response:
+    def version(self, text: str, model: str) -> Response:
         original = self.item.chosen
         return Response(
             id=self.response_id,
@@ -79,18 +76,18 @@ class _Job:
             role=original.role,
             language=self.language,
             culture=original.culture,
-            generator=generator,
+            generator=model,
             perturbation=self.kind,
             original=original.id,
-            verified=verified,
+            verified=False,
         )
 
 
 def perturb(
     dataset: Dataset,
     kinds: Collection[str],
+    model: str,
     *,
-    model: str | None = None,
     languages: Sequence[str] = ("en",),
     instructions: Instructions | None = None,
     attempts: int = 4,
@@ -109,9 +106,9 @@ def perturb(
     Args:
         dataset: The sets; they are not changed, new ones are returned.
         kinds: The kinds of perturbations to make: any of ``CC``, ``RC``, ``CL``, ``RP``.
-        model: Spec of the model that writes CL, RP and CC, such as ``openai:MODEL?url=…``; RC needs none.
+        model: Spec of the model that writes, such as ``openai:MODEL?url=…``.
         languages: The BCP 47 tags of the languages into which CL translates.
-        instructions: Templates (``translate``, ``paraphrase``, ``change_concept``); by default those of the package.
+        instructions: Templates for each kind; by default those of the package.
         attempts: The number of times that a text is written before it is given up.
         replace: Whether to make versions again that a set has already.
         seed: The seed from which the model's seeds are derived.
@@ -120,10 +117,10 @@ def perturb(
         progress: The function that is called with the numbers of versions done, to do, and failed.
 
     Raises:
-        CarbError: An unknown kind, no model for a kind that needs one, or a model that refuses every request.
+        CarbError: An unknown kind, or a model that refuses every request.
         MissingExtraError: An extra that the model or the checks need is not installed.
     """
-    jobs, skipped = _jobs(dataset, _kinds(kinds, model), languages, replace)
+    jobs, skipped = _jobs(dataset, _kinds(kinds), languages, replace)
     made: dict[tuple[str, str], Response] = {}
     failed: dict[_Job, tuple[str, ...]] = {}
 
@@ -135,20 +132,16 @@ def perturb(
         if progress is not None:
             progress(len(made) + len(failed), len(jobs), len(failed))
 
-    async def write_all(to_write: Sequence[_Job], told: Instructions) -> Writers:
+    async def write_all(told: Instructions) -> Writers:
         async with Writers(store) as writers:
 
             async def work(job: _Job) -> None:
-                keep(job, await _written(job, writers, str(model), told, attempts, seed))
+                keep(job, await _written(job, writers, model, told, attempts, seed))
 
-            await work_off(to_write, work, parallel)
+            await work_off(jobs, work, parallel)
         return writers
 
-    for job in jobs:
-        if job.kind is Perturbation.RC:
-            keep(job, _unlabelled(job))
-    to_write = [job for job in jobs if job.kind is not Perturbation.RC]
-    writers = wait_for(write_all, to_write, instructions or Instructions()) if to_write else None
+    writers = wait_for(write_all, instructions or Instructions())
     new = Dataset(_with_versions(item, [v for (name, _), v in made.items() if name == item.id]) for item in dataset)
     return new, PerturbReport(
         made=dict(sorted(Counter(str(response.perturbation) for response in made.values()).items())),
@@ -158,20 +151,17 @@ def perturb(
             for job in jobs
             if job in failed
         ),
-        usage={} if writers is None else writers.usage,
-        cost=0.0 if writers is None else writers.cost,
+        usage=writers.usage,
+        cost=writers.cost,
     )
 
 
-def _kinds(kinds: Collection[str], model: str | None) -> list[Perturbation]:
+def _kinds(kinds: Collection[str]) -> list[Perturbation]:
     known = [kind.value for kind in Perturbation]
     unknown = sorted(set(kinds) - set(known))
     if unknown or not kinds:
         raise CarbError(f"Unknown perturbations {unknown}; there are {', '.join(known)}.")
-    chosen = [kind for kind in Perturbation if kind.value in kinds]
-    if model is None and chosen != [Perturbation.RC]:
-        raise CarbError("CC, CL and RP are written by a language model: name one (--model), such as openai:MODEL?url=…")
-    return chosen
+    return [kind for kind in Perturbation if kind.value in kinds]
 
 
 def _jobs(
@@ -184,7 +174,9 @@ def _jobs(
         present = {(r.perturbation, r.language) for r in item.perturbed if r.original == item.chosen.id}
         for kind in kinds:
             for language in languages if kind is Perturbation.CL else (own,):
-                if kind is Perturbation.CL and language.partition("-")[0] == own.partition("-")[0]:
+                if kind is Perturbation.RC and not names_culture(item.chosen.text, item.culture):
+                    skipped["RC: the answer does not name the culture"] += 1
+                elif kind is Perturbation.CL and language.partition("-")[0] == own.partition("-")[0]:
                     skipped["CL: the set is in that language"] += 1
                 elif (kind, language) in present and not replace:
                     skipped[f"{kind}: there already"] += 1
@@ -200,14 +192,6 @@ def _with_versions(item: BonSet, new: Sequence[Response]) -> BonSet:
     return item.model_copy(update={"perturbed": (*kept, *new)}) if new else item
 
 
-def _unlabelled(job: _Job) -> Response | tuple[str, ...]:
-    text = job.item.chosen.text
-    if not names_culture(text, job.item.culture):
-        return ("its original does not name the culture",)
-    shorter = remove_label(text, job.item.culture, job.language)
-    return ("no rule takes the culture's name out",) if shorter is None else job.version(shorter, RULES)
-
-
 async def _written(
     job: _Job, writers: Writers, model: str, told: Instructions, attempts: int, seed: int
 ) -> Response | tuple[str, ...]:
@@ -216,6 +200,7 @@ async def _written(
         Perturbation.CL: told.translate,
         Perturbation.RP: told.paraphrase,
         Perturbation.CC: told.change_concept,
+        Perturbation.RC: told.remove_name,
     }
     item = job.item
     prompt = fill(
@@ -234,7 +219,7 @@ async def _written(
         except WritingError as error:
             text, reason = "", f"the model failed: {error}"
         if reason is None:
-            return job.version(text, model, verified=False)
+            return job.version(text, model)
         reasons.append(reason)
     return tuple(reasons)
 
@@ -248,8 +233,11 @@ def _fault(job: _Job, text: str) -> str | None:
         return "the same text as its original"
     if not in_language(text, job.language):
         return f"not in '{job.language}'"
+    names = names_culture(text, item.culture)
+    if job.kind is Perturbation.RC and names:
+        return "still names the culture"
     named = names_culture(original, item.culture) and is_known(item.culture, job.language)
-    if named and not names_culture(text, item.culture):
+    if job.kind is not Perturbation.RC and named and not names:
         return "no longer names the culture"
     if job.kind is not Perturbation.CL and not 1 / LENGTH_RATIO <= len(text) / len(original) <= LENGTH_RATIO:
         return f"length: {len(text)} characters beside {len(original)}"
