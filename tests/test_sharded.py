@@ -35,7 +35,8 @@ deepspeed_config:
 @pytest.mark.parametrize("adapters", [False, True], ids=["all-weights", "adapters"])
 def test_a_sharded_run_is_evaluated_and_saved_whole(tmp_path, adapters):
     tiny = make_tiny(tmp_path / "tiny")
-    rows = [{"prompt": f"{n * 7919}?", "chosen": f"rice {n}", "rejected": f"tea {n}", "source_item": f"s{n}"}
+    rows = [{"prompt": f"{n * 7919}?", "chosen": f"rice {n}", "rejected": f"tea {n}", "source_item": f"s{n}",
+             "culture": "thai"}
             for n in range(30)]  # fmt: skip
     (tmp_path / "pairs.jsonl").write_text("\n".join(map(json.dumps, rows)))
     (tmp_path / "zero3.yaml").write_text(LAUNCH)

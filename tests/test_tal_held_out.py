@@ -73,7 +73,7 @@ class Expected:
         self.tokenizer = AutoTokenizer.from_pretrained(folder)
         self.model = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32)
         self.tokens = verdict_tokens(self.tokenizer)
-        self.measure = ModelVerdicts(self.model, self.tokens, share_prefix=False, chunk=1)
+        self.measure = ModelVerdicts(self.model, self.tokens, budget=1)
         self.rows = training_rows(ROWS, self.tokenizer, settings.prompts)
 
     @cached_property
@@ -195,7 +195,8 @@ def test_a_run_is_evaluated_by_a_server_from_its_folders(tiny, tmp_path):
     """As by transformers, but for what the server does not say; and training does the same when it is done again."""
     from transformers import AutoTokenizer
 
-    rows = [{"prompt": f"{n * 7919}?", "chosen": f"rice {n}", "rejected": f"tea {n}", "source_item": f"s{n}"}
+    rows = [{"prompt": f"{n * 7919}?", "chosen": f"rice {n}", "rejected": f"tea {n}", "source_item": f"s{n}",
+             "culture": "thai"}
             for n in range(30)]  # fmt: skip
     (tmp_path / "pairs.jsonl").write_text("\n".join(map(json.dumps, rows)))
     values = {

@@ -308,13 +308,6 @@ def test_balanced_cultures_lose_nothing_unless_asked_to(tmp_path):
         assert {pair.culture for pair in parts.train[:2]} == {"german", "thai"}
 
 
-def test_the_control_s_labels_are_drawn_by_lot(files):
-    plain, lot = mix(files).parts(), mix(files, shuffle_labels=True).parts()
-    assert plain.held_out == lot.held_out
-    swapped = sum(a.chosen == b.rejected for a, b in zip(plain.train, lot.train, strict=True))
-    assert 0.3 < swapped / len(plain.train) < 0.7
-
-
 def test_contamination_is_found_named_and_dropped(files):
     pytest.importorskip("numpy", reason="needs carb-data[checks]")
     parts = mix(files).parts()

@@ -21,7 +21,7 @@ A does not.
 Verdict: B"""
 
 
-def test_a_judgement_is_read_with_its_spans():
+def test_a_judgement_is_read():
     judgement = parse_judgement(GOOD)
     assert isinstance(judgement, Judgement)
     assert judgement.verdict == "B"
@@ -30,12 +30,6 @@ def test_a_judgement_is_read_with_its_spans():
         ("fact", "rice is the staple", 2, "both"),
     ]
     assert judgement.assessment == "B greets the elders.\nA does not."
-    spans = judgement.assessment_span, judgement.verdict_span, judgement.criteria[1].span
-    assert [GOOD[s.start : s.end] for s in spans] == [
-        judgement.assessment,
-        "B",
-        "- fact | rice is the staple | weight 2 | meets both",
-    ]
     assert GOOD[judgement.reasoning_end :] == "Verdict: B"
 
 
@@ -136,7 +130,7 @@ def test_any_text_gives_a_judgement_or_a_format_error(text):
     assert isinstance(outcome, Judgement | FormatError)
     if isinstance(outcome, Judgement):
         shown = text if isinstance(text, str) else text.decode("utf-8", errors="replace")
-        assert shown[outcome.verdict_span.start : outcome.verdict_span.end] == outcome.verdict
+        assert shown[outcome.reasoning_end :].rstrip() == f"Verdict: {outcome.verdict}"
         assert shown.rstrip().endswith(f"Verdict: {outcome.verdict}")
 
 

@@ -5,13 +5,10 @@ from __future__ import annotations
 import math
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from carb_data import CarbError
 from tal_rlvr import correctness_reward, criteria_reward, format_reward, parse_judgement, total_reward
 from tal_rlvr.judge_rewards import CLIP, BaselineCache, CriteriaCase, Reading, VerdictRow, label_logprob
-from tal_rlvr.reward_functions import permuted
 
 BARE, GOOD, BAD = VerdictRow((1,), (9,)), VerdictRow((1,), (2, 9)), VerdictRow((1,), (3, 9))
 SWAPPED = Reading(VerdictRow((5,), (2, 9)), VerdictRow((5,), (9,)))
@@ -150,13 +147,3 @@ def test_an_unparsable_output_is_wrong_and_formless():
     judgement = parse_judgement("I prefer A.")
     assert correctness_reward([judgement], ["A"]) == [-1.0]
     assert format_reward([judgement, parse_judgement("Verdict: A", direct=True)]) == [0.0, 1.0]
-
-
-@given(st.lists(st.tuples(st.sampled_from("ab"), st.floats(-1, 1)), max_size=12), st.integers(0, 9))
-def test_permuted_rewards_are_the_same_ones_within_each_prompt(rows, step):
-    prompts, found = [(ord(p),) for p, _ in rows], [v for _, v in rows]
-    drawn = permuted(prompts, found, step)
-    for prompt in set(prompts):
-        own = [sorted(v for p, v in zip(prompts, side, strict=True) if p == prompt) for side in (found, drawn)]
-        assert own[0] == own[1]
-    assert drawn == permuted(prompts, found, step)

@@ -31,12 +31,14 @@ ROWS = [
 
 
 @pytest.mark.parametrize("share", [True, False])
-@pytest.mark.parametrize("chunk", [1, 4, 16])
-def test_log_probabilities_depend_on_the_row_alone(tiny_model, tiny_tokenizer, share, chunk):
+@pytest.mark.parametrize("budget", [1, 30, 10_000])
+def test_log_probabilities_depend_on_the_row_alone(tiny_model, tiny_tokenizer, share, budget):
     tokens = verdict_tokens(tiny_tokenizer)
     tiny_model.train()
-    values = ModelVerdicts(tiny_model, tokens, chunk=chunk, share_prefix=share)(ROWS)
+    ModelVerdicts(tiny_model, tokens)(ROWS)
     assert tiny_model.training
+    with torch.no_grad():
+        values = verdict_logprobs(tiny_model.eval(), ROWS, tokens, budget=budget, share_prefix=share)
     for row, value in zip(ROWS, values, strict=True):
         assert value == pytest.approx(by_hand(tiny_model, [*row.prefix, *row.suffix], tokens), abs=1e-5)
 
@@ -55,7 +57,7 @@ def test_in_bfloat16_the_verdicts_are_products_in_float32(tiny_model, tiny_token
         tiny_model.to(torch.bfloat16)
     tiny_model.lm_head.weight.data *= 10  # logits as large as those of real models
     with torch.autocast("cpu", dtype=torch.bfloat16, enabled=autocast):
-        found = ModelVerdicts(tiny_model.eval(), tokens, chunk=1, share_prefix=False)(ROWS)
+        found = ModelVerdicts(tiny_model.eval(), tokens, budget=1)(ROWS)
         states = [states_by_hand(tiny_model, row) for row in ROWS]
     gaps = [a - b for a, b in found]
     weight = tiny_model.lm_head.weight.detach()[[tokens.a, tokens.b]].float()
@@ -134,23 +136,13 @@ def test_a_tokenizer_that_splits_the_verdict_is_refused(tiny_tokenizer):
 
 @given(
     st.lists(st.tuples(st.integers(1, 30), st.integers(0, 3), st.integers(1, 20)), max_size=20),
-    st.integers(1, 8),
     st.integers(1, 200),
+    st.none() | st.integers(1, 60),
 )
-def test_a_pass_has_no_more_rows_and_tokens_than_it_may(shapes, rows_at_most, budget):
+def test_a_pass_has_no_more_tokens_than_it_may(shapes, budget, window):
     rows = [VerdictRow((letter,) * prefix, (9,) * suffix) for prefix, letter, suffix in shapes]
-    passes = passes_of(rows, rows_at_most=rows_at_most, budget=budget)
+    passes = passes_of(rows, budget=budget, window=window)
     assert sorted(index for one in passes for index in one) == list(range(len(rows)))
     for one in passes:
         longest = max(len(rows[i].prefix) + len(rows[i].suffix) for i in one)
-        assert len(one) <= rows_at_most
-        assert len(one) == 1 or longest * len(one) <= budget
-
-
-def test_the_size_of_a_pass_does_not_change_the_numbers(tiny_model, tiny_tokenizer):
-    tokens = verdict_tokens(tiny_tokenizer)
-    rows = [VerdictRow(tuple(range(20, 30 + 5 * n)), (40 + m, *tokens.line)) for n in range(3) for m in range(3)]
-    tiny_model.eval()
-    with torch.no_grad():
-        whole, small = (verdict_logprobs(tiny_model, rows, tokens, chunk=16, budget=b) for b in (10_000, 40))
-    assert [value for pair in whole for value in pair] == pytest.approx([v for pair in small for v in pair], abs=1e-5)
+        assert len(one) == 1 or longest * len(one) <= min(budget, (window or budget) * len(one))

@@ -15,7 +15,7 @@ from tal_rlvr.judge_rewards import (
     format_reward,
     total_reward,
 )
-from tal_rlvr.judgement import Criterion, FormatError, Judgement, Span, Verdict, parse_judgement
+from tal_rlvr.judgement import Criterion, FormatError, Judgement, Verdict, parse_judgement
 from tal_rlvr.mix import MixSource, TrainingMix
 from tal_rlvr.train_config import TrainConfig, load_config, presets
 from tal_rlvr.training import TrainResult, train
@@ -36,7 +36,6 @@ __all__ = [
     "FormatError",
     "Judgement",
     "MixSource",
-    "Span",
     "ThinkAsLocalsTrainer",
     "TrainConfig",
     "TrainResult",

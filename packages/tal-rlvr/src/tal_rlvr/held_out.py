@@ -78,8 +78,6 @@ class HeldOutFigures(Frozen):
     """Verdicts that are right; no verdict counts as wrong. Chance is 0.5."""
     accuracy_parsed: Mean
     """Verdicts that are right among those that could be read."""
-    accuracy_better_first: Mean
-    accuracy_better_second: Mean
     consistency: Mean
     """Pairs in which the same response is picked in both orders."""
     format_rate: Mean
@@ -190,7 +188,7 @@ def _answered(found: Sequence[T | Failure], kind: type[T], what: str) -> list[T]
 def _as_written(text: str, judgement: Judgement | FormatError) -> str:
     """The output up to its verdict's letter; one without form up to its first marker, which is added where it lacks."""
     if isinstance(judgement, Judgement):
-        return text[: judgement.verdict_span.start].rstrip()
+        return f"{text[: judgement.reasoning_end]}{MARKER}"
     return _before_marker(before_verdict(text))
 
 
@@ -204,8 +202,8 @@ def summarise(outcomes: Sequence[PairOutcome], decoding: Literal["greedy", "samp
     for outcome in outcomes:
         by_pair[outcome.pair].append(outcome)
     consistent = [
-        (orders[0].source_item, float(len(orders) == 2 and orders[0].right == orders[1].right and _all_parsed(orders)))
-        for orders in by_pair.values()
+        (one.source_item, float(one.right == other.right and None not in (one.verdict, other.verdict)))
+        for one, other in by_pair.values()
     ]
 
     def over_items(values: Sequence[tuple[str, float | None]]) -> Mean:
@@ -216,8 +214,6 @@ def summarise(outcomes: Sequence[PairOutcome], decoding: Literal["greedy", "samp
         pairs=len(by_pair),
         accuracy=over_items([(o.source_item, o.right) for o in outcomes]),
         accuracy_parsed=over_items([(o.source_item, o.right) for o in outcomes if o.verdict is not None]),
-        accuracy_better_first=over_items([(o.source_item, o.right) for o in outcomes if o.label == "A"]),
-        accuracy_better_second=over_items([(o.source_item, o.right) for o in outcomes if o.label == "B"]),
         consistency=over_items(consistent),
         format_rate=over_items([(o.source_item, float(o.well_formed)) for o in outcomes]),
         with_criteria=over_items([(o.source_item, o.with_criteria) for o in outcomes]),
@@ -265,7 +261,3 @@ def by_item(values: Sequence[tuple[str, float]]) -> dict[str, float]:
 def _copyable(row: OrderedPair) -> bool:
     """Whether a question or response holds a verdict that the judge may have copied."""
     return any(MARK.search(plain(text)) for text in (row.pair.prompt, row.first, row.second))
-
-
-def _all_parsed(outcomes: Sequence[PairOutcome]) -> bool:
-    return all(outcome.verdict is not None for outcome in outcomes)

@@ -43,9 +43,9 @@ class PromptConfig(Frozen):
             return prompt_folder()
         return prompt_folder() / "compact" if self.style == "compact" else Path(self.style)
 
-    def is_chat(self, has_template: bool) -> bool:
-        """Whether the chat template is used."""
-        return has_template if self.chat == "auto" else self.chat == "yes"
+    def is_chat(self, tokenizer: Any) -> bool:
+        """Whether the tokenizer's chat template is used."""
+        return bool(getattr(tokenizer, "chat_template", None)) if self.chat == "auto" else self.chat == "yes"
 
 
 class HasPrompt(Protocol):
@@ -55,13 +55,6 @@ class HasPrompt(Protocol):
     def prompt(self) -> str | Conversation: ...
     @property
     def language(self) -> str: ...
-
-
-class HasText(Protocol):
-    """A ``Response``, a ``Candidate``, or anything else with a text."""
-
-    @property
-    def text(self) -> str: ...
 
 
 def prompt_folder() -> Path:
@@ -77,7 +70,7 @@ def prompt_languages(folder: Path | None = None) -> list[str]:
 
 def render_prompt(
     item: HasPrompt | str,
-    pair: Sequence[HasText | str],
+    pair: Sequence[Any],
     culture: str | Culture,
     language: str = "en",
     *,
@@ -88,7 +81,7 @@ def render_prompt(
 
     Args:
         item: the question: text, or an object with ``prompt`` and ``language``.
-        pair: the two responses in presented order, A first.
+        pair: the two responses in presented order, A first: texts, or objects with a ``text``.
         culture: id in the registry, a ``Culture``, or a name as it is to stand in the prompt. ``general`` stands for no
             culture: the prompt then asks which response serves better (``general-LANGUAGE.jinja``, else English).
         language: BCP 47 tag of the instructions' language, or ``"item"`` for the item's own; where there is no prompt

@@ -23,23 +23,8 @@ from pydantic import Field
 from carb_data import CarbError
 from carb_data.models import Frozen
 from tal_rlvr.masking import has_content
-from tal_rlvr.verdicts import MARK, Verdict, read_verdict
-
-__all__ = [
-    "MARKER",
-    "VERDICTS",
-    "Criterion",
-    "FormatError",
-    "Judgement",
-    "Kind",
-    "Span",
-    "Verdict",
-    "before_verdict",
-    "marker_count",
-    "parse_judgement",
-    "support",
-    "write_judgement",
-]
+from tal_rlvr.verdicts import MARK, read_verdict
+from tal_rlvr.verdicts import Verdict as Verdict
 
 VERDICTS: tuple[Verdict, Verdict] = ("A", "B")
 MARKER = "Verdict:"
@@ -66,13 +51,6 @@ Kind = Literal[
 ]
 
 
-class Span(Frozen):
-    """A part of the text: ``text[start:end]``, in characters."""
-
-    start: Annotated[int, Field(ge=0)]
-    end: Annotated[int, Field(ge=0)]
-
-
 class Criterion(Frozen):
     """One thing that a local would judge by."""
 
@@ -82,7 +60,6 @@ class Criterion(Frozen):
     weight: Annotated[int, Field(ge=1, le=5)]
     meets: Literal["A", "B", "both", "neither"]
     """Which response meets it, as the judge sees it."""
-    span: Span
 
 
 class Judgement(Frozen):
@@ -91,14 +68,8 @@ class Judgement(Frozen):
     criteria: tuple[Criterion, ...]
     assessment: str
     verdict: Verdict
-    assessment_span: Span
-    verdict_span: Span
-    """The verdict's letter."""
-
-    @property
-    def reasoning_end(self) -> int:
-        """End of z, in characters: the start of the verdict's line."""
-        return self.verdict_span.start - len(MARKER) - 1
+    reasoning_end: int
+    """Where z ends, in characters: the start of the verdict's line."""
 
 
 class FormatError(Frozen):
@@ -175,63 +146,38 @@ def _parse(text: str | bytes, *, direct: bool) -> Judgement | FormatError:
     if match is None:
         return FormatError(kind="not-last", message=f"the last line is not '{MARKER} A' or '{MARKER} B'")
     verdict: Verdict = "A" if match[1] == "A" else "B"
-    span = Span(start=match.start(1), end=match.end(1))
     if direct:
         if text[:start].strip():
             return FormatError(kind="not-last", message="a direct verdict has no text before it")
-        return Judgement(
-            criteria=(), assessment="", verdict=verdict, assessment_span=Span(start=0, end=0), verdict_span=span
-        )
-    return _reasoned(text, start, verdict, span)
+        return Judgement(criteria=(), assessment="", verdict=verdict, reasoning_end=start)
+    return _reasoned(text, start, verdict)
 
 
-def _reasoned(text: str, stop: int, verdict: Verdict, verdict_span: Span) -> Judgement | FormatError:
+def _reasoned(text: str, stop: int, verdict: Verdict) -> Judgement | FormatError:
+    lines = text[:stop].split("\n")
+    headers = [_header(line) for line in lines]
+    first = next((n for n, line in enumerate(lines) if line.strip()), None)
+    if first is None:
+        return FormatError(kind="no-criteria", message="there is a verdict alone")
+    if headers[first][0] != "criteria" or headers[first][1].strip(_HEADER_DECORATION):
+        return FormatError(kind="no-criteria", message="the text does not begin with the line 'Criteria:'")
+    last = next((n for n in range(first + 1, len(lines)) if headers[n][0] == "assessment"), None)
     criteria: list[Criterion] = []
-    place = 0
-    begun = False
-    for line in text[:stop].split("\n"):
-        start, place = place, place + len(line) + 1
-        if not line.strip():
-            continue
-        header, rest = _header(line)
-        if not begun:
-            if header != "criteria" or rest.strip(_HEADER_DECORATION):
-                return FormatError(kind="no-criteria", message="the text does not begin with the line 'Criteria:'")
-            begun = True
-            continue
-        if header == "assessment":
-            if not criteria:
-                return FormatError(kind="no-criteria", message="no criterion is given")
-            fault = _unpaid(criteria, verdict)
-            if fault is not None:
-                return fault
-            return _with_assessment(text, start + len(line) - len(rest), stop, criteria, verdict, verdict_span)
-        criterion = _criterion(line, start)
+    for line in filter(str.strip, lines[first + 1 : last]):
+        criterion = _criterion(line)
         if criterion is None or len(criteria) == MAX_CRITERIA:
             message = f"criterion {len(criteria) + 1} is not '- name | why | weight 1-5 | meets A, B, both or neither'"
             return FormatError(kind="bad-criterion", message=message)
         criteria.append(criterion)
-    if not begun:
-        return FormatError(kind="no-criteria", message="there is a verdict alone")
-    return FormatError(kind="no-assessment", message="there is no line 'Assessment: ...' before the verdict")
-
-
-def _with_assessment(
-    text: str, start: int, stop: int, criteria: list[Criterion], verdict: Verdict, verdict_span: Span
-) -> Judgement | FormatError:
-    raw = text[start:stop]
-    body = raw.lstrip(_HEADER_DECORATION + "\r\n")
-    start += len(raw) - len(body)
-    body = body.rstrip()
-    if not body:
+    if last is None:
+        return FormatError(kind="no-assessment", message="there is no line 'Assessment: ...' before the verdict")
+    if not criteria:
+        return FormatError(kind="no-criteria", message="no criterion is given")
+    assessment = "\n".join([headers[last][1], *lines[last + 1 :]]).strip(_HEADER_DECORATION + "\r\n")
+    if not assessment:
         return FormatError(kind="no-assessment", message="the assessment is empty")
-    return Judgement(
-        criteria=tuple(criteria),
-        assessment=body,
-        verdict=verdict,
-        assessment_span=Span(start=start, end=start + len(body)),
-        verdict_span=verdict_span,
-    )
+    judgement = Judgement(criteria=tuple(criteria), assessment=assessment, verdict=verdict, reasoning_end=stop)
+    return _unpaid(criteria, verdict) or judgement
 
 
 def _unpaid(criteria: Sequence[Criterion], verdict: Verdict) -> FormatError | None:
@@ -271,7 +217,7 @@ def _header(line: str) -> tuple[str, str]:
     return (head.strip(_HEADER_DECORATION).lower(), rest) if colon else ("", line)
 
 
-def _criterion(line: str, start: int) -> Criterion | None:
+def _criterion(line: str) -> Criterion | None:
     bullet = _BULLET.match(line)
     fields = line[bullet.end() :].split("|") if bullet else []
     if len(fields) != 4:
@@ -280,13 +226,11 @@ def _criterion(line: str, start: int) -> Criterion | None:
     weight, meets = _WEIGHT.fullmatch(weight_text), _MEETS.fullmatch(meets_text)
     if not name or not why or weight is None or meets is None:
         return None
-    span = Span(start=start, end=start + len(line.rstrip()))
     return Criterion.model_validate(
         {
             "name": name,
             "why": why,
             "weight": int(weight[1]),
             "meets": meets[1] if meets[1] in VERDICTS else meets[1].lower(),
-            "span": span,
         }
     )

@@ -8,9 +8,7 @@ from statistics import median
 from carb_data import CarbError
 from carb_data.models import Frozen
 from tal_rlvr.mix import Parts
-from tal_rlvr.preferences import OrderedPair, Pair, both_orders
-
-__all__ = ["Lengths", "check_targets", "fitting"]
+from tal_rlvr.preferences import OrderedPair, both_orders
 
 ENOUGH = 0.9
 """Smallest share of targets, and of pairs, that must fit."""
@@ -57,7 +55,7 @@ def fitting(
     """
     rooms = [max_prompt_tokens, None if context is None else context - max_new_tokens]
     room = min((value for value in rooms if value is not None), default=None)
-    sides = [_measured(pairs, count) for pairs in parts]
+    sides = [[(pair, max(count(list(both_orders(pair))))) for pair in pairs] for pairs in parts]
     kept = [[pair for pair, tokens in side if room is None or tokens <= room] for side in sides]
     longest = max((tokens for side in sides for _, tokens in side), default=0)
     fit, all_pairs = len(kept[0]), len(parts.train)
@@ -97,11 +95,5 @@ def check_targets(targets: Sequence[int], max_new_tokens: int) -> None:
     raise CarbError(
         f"{fit} of {len(targets)} warm-up targets fit in max_new_tokens = {max_new_tokens} (their median is "
         f"{median(targets):.0f} tokens, the longest has {max(targets)}), so most judgements would end before their "
-        f"verdict. Set max_new_tokens to {max(targets)} or more, or lower warmup.quote_characters or warmup.criteria."
+        f"verdict. Set max_new_tokens to {max(targets)} or more, or give shorter ones."
     )
-
-
-def _measured(pairs: Sequence[Pair], count: Callable[[Sequence[OrderedPair]], list[int]]) -> list[tuple[Pair, int]]:
-    """Each pair with the longer of its two prompts."""
-    tokens = count([row for pair in pairs for row in both_orders(pair)])
-    return [(pair, max(tokens[2 * n : 2 * n + 2])) for n, pair in enumerate(pairs)]

@@ -8,8 +8,6 @@ from functools import cache
 from tal_rlvr.judge_prompts import example_fields
 from tal_rlvr.verdicts import plain
 
-__all__ = ["MASK", "copied_share", "has_content", "mask_verdict"]
-
 MASK = "_"
 """What stands in place of a letter or a statement of the verdict."""
 

@@ -103,8 +103,6 @@ class TrainingMix(Frozen):
     held_out_limit: int | None = Field(default=None, ge=1)
     per_item: int | None = Field(default=None, ge=1)
     """Largest number of pairs of one source item and culture."""
-    shuffle_labels: bool = False
-    """The control: the right response is drawn by lot in the training part, so there is nothing to learn."""
     seed: int = 0
     """Seed of every random draw of the mix."""
 
@@ -129,8 +127,6 @@ class TrainingMix(Frozen):
         if not mixed:
             raise CarbError("The mix has no training pair; lower held_out or add sources.")
         account = self._account(read, thinned, train, mixed)
-        if self.shuffle_labels:
-            mixed = [self._by_lot(pair) for pair in mixed]
         self._rng("held-out").shuffle(held_out)
         return Parts(mixed, held_out[: self.held_out_limit], dev[: self.held_out_limit]), account
 
@@ -138,7 +134,7 @@ class TrainingMix(Frozen):
         self, read: list[list[Pair]], thinned: list[list[Pair]], train: list[list[Pair]], mixed: list[Pair]
     ) -> MixAccount:
         drawn = Counter(map(_key, mixed))
-        weights = sum(self._weights())
+        weights = sum(source.weight for source in self.sources)
         sources = []
         for source, all_pairs, kept, own in zip(self.sources, read, thinned, train, strict=True):
             used = [drawn[key] for key in dict.fromkeys(map(_key, own))]
@@ -183,10 +179,8 @@ class TrainingMix(Frozen):
     def _draw(self, sources: list[list[Pair]]) -> list[Pair]:
         """The sources' pairs in an order whose every beginning keeps to the weights as long as the sources last."""
         rng = self._rng("draw")
-        return self._interleaved([self._balanced(pairs, rng) for pairs in sources], self._weights(), rng, self.limit)
-
-    def _weights(self) -> list[float]:
-        return [source.weight for source in self.sources]
+        weights = [source.weight for source in self.sources]
+        return self._interleaved([self._balanced(pairs, rng) for pairs in sources], weights, rng, self.limit)
 
     def _balanced(self, pairs: list[Pair], rng: random.Random) -> list[Pair]:
         """The pairs in random order, or with the cultures taking turns as long as they last."""
@@ -218,12 +212,6 @@ class TrainingMix(Frozen):
             mixed.append(left[chosen][taken[chosen]])
             taken[chosen] += 1
         return mixed
-
-    def _by_lot(self, pair: Pair) -> Pair:
-        digest = hashlib.sha256(f"{self.seed}\0lot\0{pair.id}".encode()).digest()
-        if digest[0] % 2:
-            return pair
-        return pair.model_copy(update={"chosen": pair.rejected, "rejected": pair.chosen})
 
 
 def _key(pair: Pair) -> tuple[str, str]:

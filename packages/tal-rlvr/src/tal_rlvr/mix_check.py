@@ -16,11 +16,7 @@ class Found(Frozen):
     train: str
     """Id of the pair."""
     test: str | None
-    """Id of the evaluation item; this and the rest are null where another pair is stronger evidence of the same
-    text."""
-    kind: str | None
-    """``source``, ``exact`` or ``near``, see ``carb_data.overlap``."""
-    field: str | None
+    """Id of the evaluation item; null where another pair is stronger evidence of the same text."""
     similarity: float | None
 
 
@@ -44,11 +40,8 @@ def report_contamination(parts: Parts, evaluation_sets: Sequence[str] = ()) -> M
     strongest = {overlap.train_position: overlap for overlap in report.overlaps}
     found = []
     for place in report.train_positions:
-        hit, pair = strongest.get(place), parts.train[place]
-        if hit is None:
-            found.append(Found(train=pair.id, test=None, kind=None, field=None, similarity=None))
-        else:
-            found.append(Found(train=pair.id, test=hit.item_id, kind=hit.kind, field=hit.field, similarity=hit.score))
+        hit, name = strongest.get(place), parts.train[place].id
+        found.append(Found(train=name, test=hit.item_id if hit else None, similarity=hit.score if hit else None))
     return MixReport(
         train_pairs=len(parts.train),
         held_out_pairs=len(parts.held_out) + len(parts.dev),

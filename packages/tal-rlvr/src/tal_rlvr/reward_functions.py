@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import math
-import random
 import time
-from collections import defaultdict
 from collections.abc import Callable, Sequence
 from typing import Any, Literal
 
@@ -59,11 +57,6 @@ class RewardConfig(Frozen):
     floor: float = Field(default=0.1, ge=0)
     """Smallest standard deviation of a group's rewards that advantages are divided by. Where all verdicts of a group
     are the same, the noise of R_appr would otherwise be scaled up to advantages near 1. Ours; 0 in the paper."""
-    permuted: bool = False
-    """The control of R_appr: its values are permuted at random among the outputs of each prompt, so that their
-    distribution stays and their information is lost. Draws depend on the step and the prompt alone."""
-    chunk: int = Field(default=16, ge=1)
-    """Largest number of rows in one forward pass of R_appr."""
     tokens_per_pass: int = Field(default=16_384, ge=1)
     """Largest number of tokens, padding included, in one forward pass of R_appr; long prompts go in smaller batches."""
 
@@ -152,9 +145,7 @@ class CriteriaFunction:
 
     def bind(self, trainer: Any) -> None:
         """Measure with this trainer's policy from now on."""
-        self.provider = PolicyVerdicts(
-            trainer, self.tokens, chunk=self.config.chunk, budget=self.config.tokens_per_pass
-        )
+        self.provider = PolicyVerdicts(trainer, self.tokens, budget=self.config.tokens_per_pass)
 
     def __call__(
         self,
@@ -190,10 +181,7 @@ class CriteriaFunction:
             log_metric("R_appr/without_criteria", _mean([reward.without_criteria for reward in rewards]))
             log_metric("R_appr/unpaid", _mean([float(not case.paid) for case in cases]))
             log_metric("R_appr/seconds", time.perf_counter() - started)
-        values = [reward.value for reward in rewards]
-        if not self.config.permuted:
-            return values
-        return permuted([case.with_criteria.prefix for case in cases], values, trainer_state.global_step)
+        return [reward.value for reward in rewards]
 
     def _case(
         self,
@@ -224,25 +212,6 @@ class CriteriaFunction:
         return self.config.copied >= 1 or all(
             copied_share(reasoning, response) <= self.config.copied for response in responses or ()
         )
-
-
-def permuted(prompts: Sequence[tuple[int, ...]], values: Sequence[float], step: int) -> list[float]:
-    """The values with those of each prompt in another order, drawn from the step and the prompt.
-
-    Args:
-        prompts: the token ids of each output's prompt; equal ones are a group.
-        values: the reward of each output.
-        step: the number of the trainer's step.
-    """
-    groups: dict[tuple[int, ...], list[int]] = defaultdict(list)
-    for place, prompt in enumerate(prompts):
-        groups[prompt].append(place)
-    out = list(values)
-    for prompt, places in groups.items():
-        drawn = random.Random(f"{step}\0{prompt}").sample(places, len(places))
-        for place, source in zip(places, drawn, strict=True):
-            out[place] = values[source]
-    return out
 
 
 def parse_all(

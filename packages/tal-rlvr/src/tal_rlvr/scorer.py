@@ -139,18 +139,6 @@ def open_think(name: str, target: str, options: Mapping[str, str]) -> Scorer:
     settings = ThinkSettings.model_validate(
         {**settings.model_dump(), "prompts": {**settings.prompts.model_dump(), **prompts}, **changed}
     )
-    return open_with(name, target, options, settings)
-
-
-def open_with(name: str, target: str, options: Mapping[str, str], settings: ThinkSettings) -> Scorer:
-    """Open a model under these settings, whatever lies beside it.
-
-    Args:
-        name: The name of the scorer.
-        target: the model: a folder or a hub id.
-        options: options of ``ThinkOptions`` and of the backend.
-        settings: the prompts, and how long a judgement may be.
-    """
     model, read = open_judge(name, target, options, settings)
     spec = ScorerSpec(
         name=name,

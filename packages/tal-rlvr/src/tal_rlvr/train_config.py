@@ -42,8 +42,6 @@ class EvaluationConfig(Frozen):
     options: dict[str, str] = Field(default={})
     """Options of the backend as in ``think:MODEL``, such as ``url``. All values are strings."""
     decoding: tuple[Literal["greedy", "sample"], ...] = ("greedy",)
-    before: Literal["warmup", "both"] = "warmup"
-    """``both`` evaluates the model as it came, too."""
     sets: tuple[str, ...] = ()
     """Evaluation sets (as ``carb_data.load`` takes them) that no training pair may come from."""
     on_contamination: Literal["stop", "drop"] = "stop"

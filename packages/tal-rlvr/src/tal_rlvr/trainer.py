@@ -9,7 +9,7 @@ from carb_data.extras import require
 from tal_rlvr.judge_prompts import PromptConfig, render_prompt
 from tal_rlvr.preferences import OrderedPair
 from tal_rlvr.reward_functions import CorrectnessFunction, CriteriaFunction, FormatFunction, RewardConfig
-from tal_rlvr.verdict_tokens import is_chat, make_prompt, verdict_tokens
+from tal_rlvr.verdict_tokens import make_prompt, verdict_tokens
 
 require("trl", package="tal-rlvr", extra="train")
 from trl import GRPOConfig, GRPOTrainer  # noqa: E402 - the line above names the missing extra
@@ -118,7 +118,7 @@ def training_rows(
 ) -> list[dict[str, Any]]:
     """Rows for ``ThinkAsLocalsTrainer``: ``prompt``, ``swapped_prompt`` (the responses in the other order),
     ``responses`` (both texts as shown) and ``label``."""
-    chat = prompts.is_chat(is_chat(tokenizer))
+    chat = prompts.is_chat(tokenizer)
 
     def made(row: OrderedPair, shown: tuple[str, str]) -> Any:
         messages = render_prompt(

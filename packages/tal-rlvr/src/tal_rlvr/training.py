@@ -9,7 +9,6 @@ from typing import Any
 from carb_data import CarbError
 from carb_data.extras import require
 from carb_data.models import Frozen
-from carb_data.validation import read_file
 from carb_scorers.models.source import model_source
 from tal_rlvr.held_out import Difference, HeldOutFigures, compare_held_out
 from tal_rlvr.mix import ordered
@@ -22,7 +21,7 @@ class Stage(HeldOutFigures):
     """The held-out evaluation of one model: ``HeldOut`` without its texts, which are in ``held-out/STAGE.json``."""
 
     name: str
-    """``start`` (as the model came), ``before`` (after the warm-up) or ``after``."""
+    """``before`` (after the warm-up) or ``after``."""
 
 
 class TrainResult(Frozen):
@@ -87,7 +86,6 @@ def train(
     place.begin()
     parts, lengths = place.fit(checked)
     held_out = ordered(parts.held_out, shuffle=False)
-    stages = place.evaluate("start", config.model, held_out) if config.evaluation.before == "both" else []
     base = place.warm_up(parts.train, checked.targets)
     before = place.evaluate("before", base, held_out)
     model, curve, steps = place.reinforce(base, parts, resume=resume)
@@ -101,9 +99,7 @@ def train(
         held_out_pairs=len(parts.held_out),
         dropped_pairs=checked.dropped,
         too_long_pairs=lengths.too_long,
-        stages=tuple(
-            Stage(name=name, **held.model_dump(exclude={"outcomes"})) for name, held in (*stages, *before, *after)
-        ),
+        stages=tuple(Stage(name=name, **held.model_dump(exclude={"outcomes"})) for name, held in (*before, *after)),
         changes={
             early.decoding: compare_held_out(early, late) for (_, early), (_, late) in zip(before, after, strict=True)
         },
@@ -126,12 +122,3 @@ def _check_begun(config: TrainConfig, resume: bool) -> None:
             f"{config.out} holds a run with other settings (see {begun}). Resume it with the same ones, "
             f"or choose another 'out'."
         )
-
-
-def read_result(folder: str | Path) -> TrainResult:
-    """The result of a finished run.
-
-    Raises:
-        CarbError: there is none.
-    """
-    return read_file(TrainResult, Path(folder) / RESULT, "result of a training run", "Train again to write it.")

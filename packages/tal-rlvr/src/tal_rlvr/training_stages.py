@@ -123,7 +123,10 @@ class TrainingRun:
     async def _held_out(
         self, model: str, rows: Sequence[OrderedPair], decodings: Sequence[Literal["greedy", "sample"]]
     ) -> list[HeldOut]:
-        self._make_room()
+        whole_weights()  # of the models that are loaded from now on; and what training held is given back
+        gc.collect()
+        if torch.cuda.is_available():
+            torch.cuda.empty_cache()
         options, settings = self.config.backend_options(model), self.config.judge
         if self.config.evaluation.backend == "hf":
             options = {"device": str(self.state.device), **options}
@@ -150,13 +153,6 @@ class TrainingRun:
         and what has workers of its own is asked by the main process alone."""
         alone = self.config.evaluation.backend != "hf"
         return self.state.process_index, 1 if alone else self.state.num_processes
-
-    def _make_room(self) -> None:
-        """Give back what training held, and let the models that are loaded from now on have whole weights."""
-        whole_weights()
-        gc.collect()
-        if torch.cuda.is_available():
-            torch.cuda.empty_cache()
 
     def warm_up(self, pairs: Sequence[Pair], given: Sequence[Target]) -> str:
         """Supervised training on the form; returns the model to go on with. A finished warm-up is used again."""

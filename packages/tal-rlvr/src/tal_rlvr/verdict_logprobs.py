@@ -1,4 +1,4 @@
-"""Sources of verdict log-probabilities: a transformers model, or a trainer's live policy."""
+"""Log-probabilities of both verdicts from a transformers model, or from a trainer's live policy."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from carb_data.extras import require
+from carb_scorers.models.shared_prefix import outputs_behind
 from tal_rlvr.judge_rewards import VerdictRow
 from tal_rlvr.verdict_tokens import VerdictTokens
 
@@ -17,19 +18,18 @@ BUDGET = 16_384
 class ModelVerdicts:
     """Verdict log-probabilities of a causal language model of transformers.
 
-    The keys and values of a prompt are computed once for all rows that share it, and logits at the verdict's place
-    alone. Results in float32 agree with an unbatched pass to 1e-5.
+    A prompt is computed once for all rows of a pass that share it, and logits at the verdict's place alone. Results in
+    float32 agree with an unbatched pass to 1e-5.
     """
 
-    def __init__(self, model: Any, tokens: VerdictTokens, *, chunk: int = 16, share_prefix: bool = True) -> None:
+    def __init__(self, model: Any, tokens: VerdictTokens, *, budget: int = BUDGET) -> None:
         self.model = model
         self.tokens = tokens
-        self.chunk = chunk
-        self.share_prefix = share_prefix
+        self.budget = budget
 
     def __call__(self, rows: Sequence[VerdictRow]) -> list[tuple[float, float]]:
         with _evaluating(self.model):
-            return verdict_logprobs(self.model, rows, self.tokens, chunk=self.chunk, share_prefix=self.share_prefix)
+            return verdict_logprobs(self.model, rows, self.tokens, budget=self.budget)
 
 
 class PolicyVerdicts:
@@ -39,46 +39,35 @@ class PolicyVerdicts:
     same reason every process runs the same number of forward passes.
     """
 
-    def __init__(
-        self,
-        trainer: Any,
-        tokens: VerdictTokens,
-        *,
-        chunk: int = 16,
-        budget: int = BUDGET,
-        share_prefix: bool = True,
-    ) -> None:
+    def __init__(self, trainer: Any, tokens: VerdictTokens, *, budget: int = BUDGET) -> None:
         self.trainer = trainer
         self.tokens = tokens
-        self.chunk = chunk
         self.budget = budget
-        self.share_prefix = share_prefix
 
     def __call__(self, rows: Sequence[VerdictRow]) -> list[tuple[float, float]]:
         torch = require("torch", package="tal-rlvr", extra="train")
-        accelerator = self.trainer.accelerator
-        own = len(passes_of(rows, rows_at_most=self.chunk, budget=self.budget))
-        local = torch.tensor([own], device=accelerator.device)
-        passes = int(accelerator.gather(local).max())
-        with _evaluating(self.trainer.model):
+        accelerator, model = self.trainer.accelerator, self.trainer.model
+        own = len(passes_of(rows, budget=self.budget, window=_window(model)))
+        passes = int(accelerator.gather(torch.tensor([own], device=accelerator.device)).max())
+        with _evaluating(model):
             return verdict_logprobs(
-                self.trainer.model,
+                model,
                 rows,
                 self.tokens,
-                chunk=self.chunk,
                 budget=self.budget,
-                share_prefix=self.share_prefix and accelerator.num_processes == 1,
+                share_prefix=accelerator.num_processes == 1,
                 passes=passes,
             )
 
 
-def passes_of(rows: Sequence[VerdictRow], *, rows_at_most: int, budget: int) -> list[list[int]]:
+def passes_of(rows: Sequence[VerdictRow], *, budget: int, window: int | None = None) -> list[list[int]]:
     """Indices of the rows of each forward pass: rows of one prompt together, and no more tokens than the budget.
 
     Args:
         rows: the rows to measure.
-        rows_at_most: largest number of rows in one forward pass.
         budget: tokens in one pass, padding included; a row that is longer has a pass of its own.
+        window: the model's sliding window, in tokens; a row that is longer has a pass of its own, since padding would
+            push tokens out of it. Null where there is none.
     """
     order = sorted(range(len(rows)), key=lambda i: (rows[i].prefix, -len(rows[i].suffix)))
     passes: list[list[int]] = []
@@ -86,7 +75,8 @@ def passes_of(rows: Sequence[VerdictRow], *, rows_at_most: int, budget: int) -> 
     for index in order:
         length = len(rows[index].prefix) + len(rows[index].suffix)
         longest = max(longest, length)
-        if not passes or len(passes[-1]) == rows_at_most or longest * (len(passes[-1]) + 1) > budget:
+        alone = window is not None and longest > window
+        if not passes or alone or longest * (len(passes[-1]) + 1) > budget:
             passes.append([])
             longest = length
         passes[-1].append(index)
@@ -98,38 +88,46 @@ def verdict_logprobs(
     rows: Sequence[VerdictRow],
     tokens: VerdictTokens,
     *,
-    chunk: int,
     budget: int = BUDGET,
     share_prefix: bool = True,
-    passes: int | None = None,
+    passes: int = 0,
 ) -> list[tuple[float, float]]:
     """Full-vocabulary log-probabilities of both verdicts after each row, in the order given.
 
     Args:
         model: causal language model, in evaluation mode, under ``no_grad``.
-        chunk: largest number of rows in one forward pass.
+        rows: the rows to measure.
+        tokens: the verdict's tokens.
         budget: largest number of tokens, padding included, in one forward pass of several rows.
-        share_prefix: whether to compute a prompt's keys and values once per chunk for all of its rows.
+        share_prefix: whether to compute a prompt once for all of its rows in a pass.
         passes: forward passes to run in any case (sharded training needs the same number everywhere); surplus ones
             repeat the first row. Only without ``share_prefix``.
     """
     torch = require("torch", package="tal-rlvr", extra="train")
-    chunks = passes_of(rows, rows_at_most=chunk, budget=budget)
+    batches = passes_of(rows, budget=budget, window=_window(model))
     out: list[tuple[float, float]] = [(0.0, 0.0)] * len(rows)
     device = next(model.parameters()).device
-    for indices in chunks:
-        batch = [rows[i] for i in indices]
-        forward = _shared if share_prefix and len({row.prefix for row in batch}) < len(batch) else _whole
+
+    def logits(batch: Sequence[VerdictRow]) -> Any:
+        shared = share_prefix and len({row.prefix for row in batch}) < len(batch)
+        pairs = [(row.prefix, row.suffix) if shared else ((), (*row.prefix, *row.suffix)) for row in batch]
+        return outputs_behind(model, pairs, device=device, logits_to_keep=1).logits[:, -1].float()
+
+    for indices in batches:
         with _verdict_logits(model, tokens, torch) as exact:
-            logits = forward(model, batch, device, torch).float()
-        letters = exact[-1] if exact else logits[:, [tokens.a, tokens.b]]
-        picked = letters.double() - logits.logsumexp(-1, keepdim=True).double()
+            found = logits([rows[i] for i in indices])
+        letters = exact[-1] if exact else found[:, [tokens.a, tokens.b]]
+        picked = letters.double() - found.logsumexp(-1, keepdim=True).double()
         for index, pair in zip(indices, picked.cpu().tolist(), strict=True):
             out[index] = (pair[0], pair[1])
-    for _ in range((passes or 0) - len(chunks)):
-        filler = [rows[0]] if rows else [VerdictRow((tokens.a,), (tokens.b,))]
-        _whole(model, filler, device, torch)
+    for _ in range(passes - len(batches)):
+        logits([rows[0]] if rows else [VerdictRow((tokens.a,), (tokens.b,))])
     return out
+
+
+def _window(model: Any) -> int | None:
+    window = getattr(model.config.get_text_config(), "sliding_window", None)
+    return None if window is None else int(window)
 
 
 _CHANGED = ("final_logit_softcapping", "logit_scale", "logits_scaling")
@@ -163,51 +161,6 @@ def _verdict_logits(model: Any, tokens: VerdictTokens, torch: Any) -> Iterator[l
         yield kept
     finally:
         handle.remove()
-
-
-def _whole(model: Any, rows: Sequence[VerdictRow], device: Any, torch: Any) -> Any:
-    """Logits after each row, ``(rows, vocabulary)``."""
-    ids, mask = _left_padded([[*row.prefix, *row.suffix] for row in rows], device, torch)
-    positions = (mask.cumsum(-1) - 1).clamp(min=0)
-    return model(input_ids=ids, attention_mask=mask, position_ids=positions, logits_to_keep=1, use_cache=False).logits[
-        :, -1
-    ]
-
-
-def _shared(model: Any, rows: Sequence[VerdictRow], device: Any, torch: Any) -> Any:
-    """As ``_whole``, with one pass over the distinct prefixes and one over the suffixes."""
-    distinct = list(dict.fromkeys(row.prefix for row in rows))
-    ids, mask = _left_padded(distinct, device, torch)
-    cached = model(
-        input_ids=ids,
-        attention_mask=mask,
-        position_ids=(mask.cumsum(-1) - 1).clamp(min=0),
-        logits_to_keep=1,
-        use_cache=True,
-    ).past_key_values
-    which = torch.tensor([distinct.index(row.prefix) for row in rows], device=device)
-    cached.batch_select_indices(which)
-    suffixes, suffix_mask = _left_padded([row.suffix for row in rows], device, torch)
-    full = torch.cat([mask[which], suffix_mask], dim=1)
-    positions = (full.cumsum(-1) - 1).clamp(min=0)[:, mask.shape[1] :]
-    return model(
-        input_ids=suffixes,
-        attention_mask=full,
-        position_ids=positions,
-        past_key_values=cached,
-        logits_to_keep=1,
-        use_cache=True,
-    ).logits[:, -1]
-
-
-def _left_padded(rows: Sequence[Sequence[int]], device: Any, torch: Any) -> tuple[Any, Any]:
-    width = max(len(row) for row in rows)
-    ids = torch.zeros((len(rows), width), dtype=torch.long)
-    mask = torch.zeros((len(rows), width), dtype=torch.long)
-    for number, row in enumerate(rows):
-        ids[number, width - len(row) :] = torch.tensor(row, dtype=torch.long)
-        mask[number, width - len(row) :] = 1
-    return ids.to(device), mask.to(device)
 
 
 @contextmanager

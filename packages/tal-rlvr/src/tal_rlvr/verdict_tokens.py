@@ -54,11 +54,6 @@ def make_prompt(tokenizer: Any, messages: Sequence[Message], *, chat: bool) -> P
     return guarded if chat else render_plain(guarded)
 
 
-def is_chat(tokenizer: Any) -> bool:
-    """Whether the tokenizer has a chat template."""
-    return bool(getattr(tokenizer, "chat_template", None))
-
-
 def encode_prompt(tokenizer: Any, prompt: Prompt) -> list[int]:
     """Ids of a prompt up to where the answer begins, exactly as TRL's trainer encodes it."""
     if isinstance(prompt, str):

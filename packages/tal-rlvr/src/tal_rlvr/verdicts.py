@@ -7,8 +7,6 @@ import unicodedata
 from functools import lru_cache
 from typing import Literal
 
-__all__ = ["MARK", "Verdict", "plain", "read_verdict"]
-
 Verdict = Literal["A", "B"]
 """Which of the two responses, in presented order."""
 

@@ -14,6 +14,7 @@ from pydantic import Field, TypeAdapter
 from carb_data import CarbError
 from carb_data.models import Frozen
 from carb_data.validation import validate
+from tal_rlvr.judge_rewards import OTHER
 from tal_rlvr.judgement import MARKER, FormatError, Verdict, parse_judgement, write_judgement
 from tal_rlvr.layouts import read_rows
 from tal_rlvr.preferences import OrderedPair, Pair
@@ -42,13 +43,9 @@ class WarmupConfig(Frozen):
     learning_rate: float = Field(default=5e-5, gt=0)
     flipped: float = Field(default=0.1, ge=0, le=0.5)
     """Share of targets with the wrong verdict, so that room to explore is left; at 0.5 the form alone is taught."""
-    criteria: int = Field(default=1, ge=1, le=4)
-    """Criteria in each target."""
     quote: bool = False
     """The criterion names the picked response, as the style ``compact`` shows it (``rice = A``). A small model finds
     the letter of a text that it has just copied."""
-    quote_characters: int = Field(default=24, ge=4)
-    """Longest quotation, in characters. It begins with the first word in which the two responses differ."""
 
     def steps_for(self, targets: int) -> int:
         """Steps of a warm-up on so many targets of a file; 0 where there is no warm-up."""
@@ -119,18 +116,16 @@ def warmup_target(
         return f"{MARKER} {verdict}"
     if config.quote:
         own, other = (row.first, row.second) if verdict == "A" else (row.second, row.first)
-        text = _quotation(own, other, config.quote_characters)
+        text = _quotation(own, other)
         return write_judgement([(f"{text} = {verdict}", "usual there", 3, verdict)], f"{verdict} fits.", verdict)
     known = _phrases()
-    chosen = rng.sample(known.get(row.pair.domain or "", known["general"]), config.criteria)
-    worse = "B" if verdict == "A" else "A"
-    lines = [(p.name, p.why, rng.randint(2, 5), verdict) for p in chosen]
-    assessment = " ".join(p.assessment.replace("{better}", verdict).replace("{worse}", worse) for p in chosen)
-    return write_judgement(lines, assessment, verdict)
+    phrase = rng.choice(known.get(row.pair.domain or "", known["general"]))
+    assessment = phrase.assessment.replace("{better}", verdict).replace("{worse}", OTHER[verdict])
+    return write_judgement([(phrase.name, phrase.why, rng.randint(2, 5), verdict)], assessment, verdict)
 
 
-def _quotation(text: str, other: str, longest: int) -> str:
-    """The words of ``text`` from where it differs from ``other``, whole ones as far as they fit."""
+def _quotation(text: str, other: str, longest: int = 24) -> str:
+    """The words of ``text`` from where it differs from ``other``, whole ones as far as so many characters hold."""
     words, others = text.replace("|", "/").split(), other.replace("|", "/").split()
     shared = next((n for n, pair in enumerate(zip(words, others, strict=False)) if pair[0] != pair[1]), 0)
     quoted = " ".join(words[shared:])
@@ -144,15 +139,11 @@ def warmup_rows(rows: Sequence[OrderedPair], config: WarmupConfig, *, seed: int,
     """As many targets of stock phrases as the warm-up takes, the pairs repeated in new order where they do not
     suffice."""
     rng = random.Random(f"{seed}\0warmup")
-    wanted = config.steps * config.batch_size
-    drawn: list[Target] = []
-    while rows and len(drawn) < wanted:
-        for row in rng.sample(list(rows), min(len(rows), wanted - len(drawn))):
-            verdict = row.label
-            if rng.random() < config.flipped:
-                verdict = "B" if verdict == "A" else "A"
-            drawn.append((row, warmup_target(row, verdict, rng, config, direct=direct)))
-    return drawn
+    targets = []
+    for row, _ in repeated([(row, "") for row in rows], config, seed=seed):
+        verdict = row.label if rng.random() >= config.flipped else OTHER[row.label]
+        targets.append((row, warmup_target(row, verdict, rng, config, direct=direct)))
+    return targets
 
 
 def tokenised(tokenizer: Any, prompt: Sequence[int], target: str) -> dict[str, list[int]]:
