@@ -93,25 +93,12 @@ def dev(session: nox.Session) -> Path:
 
 @nox.session(python=False)
 def demo(session: nox.Session) -> None:
-    """Surface baselines and a real multilingual model on mirrored families, with a leaderboard and a report."""
+    """Surface baselines and a real multilingual model, closed and open book, on mirrored families; with a report."""
     environment = dev(session)
-    python, carb = executable(environment, "python"), executable(environment, "carb")
+    python = executable(environment, "python")
     model = session.run(python, "tests/small_models.py", "gemma3-270m", silent=True, stderr=None)
     assert isinstance(model, str)
-    folder = model.strip().splitlines()[-1]
-    baselines = ["random", "length", "language", "label"]
-    scorers = [f"baseline:{name}" for name in baselines] + [f"judge:{folder}"]
-    chosen = [part for scorer in scorers for part in ("--scorer", scorer)]
-    what = ["--data", "carb-seed@2", "--limit", "160", "--no-perturbed", *session.posargs]
-    # A run resumes what it has scored, and refuses results of other code; so changed code starts anew.
-    code = hashlib.sha256()
-    for path in sorted(path for p in PACKAGES for path in (ROOT / source(p)).rglob("*") if path.is_file()):
-        code.update(b"" if path.suffix == ".pyc" else path.read_bytes())
-    stamp = ROOT / "runs" / "demo.sha256"
-    same = stamp.is_file() and stamp.read_text() == code.hexdigest()
-    session.run(carb, "run", *what, *([] if same else ["--fresh"]), *chosen, "--out", "runs/demo")
-    stamp.write_text(code.hexdigest())
-    session.run(carb, "report", "runs/demo", "--html", "runs/demo/report.html")
+    session.run(python, "examples/demo.py", model.strip().splitlines()[-1], "runs/demo", *session.posargs)
 
 
 @nox.session(python=False)
@@ -139,6 +126,13 @@ def real(session: nox.Session) -> None:
 def coverage(session: nox.Session) -> None:
     """How often each interval holds the truth, simulated over hard designs; prints the table of the method page."""
     marked(session, "coverage", "--capture=no")
+
+
+@nox.session(python=False)
+def examples(session: nox.Session) -> None:
+    """The scripts on top of the packages, run small."""
+    python = executable(dev(session), "python")
+    session.run(python, "-m", "pytest", "-m=not verl", "tests/test_examples.py", *session.posargs)
 
 
 @nox.session(python=False)
@@ -284,10 +278,7 @@ def vllm(session: nox.Session) -> None:
     python = environment_of_its_own(session, "vllm", *needs, without=broken)
     editable(session, python, "carb-data", "carb-metrics", "carb-scorers[api]", "tal-rlvr")
     session.run(executable(dev(session), "python"), "tests/small_models.py", "smollm2-135m", silent=True, stderr=None)
-    tests = [
-        f"tests/test_{name}.py"
-        for name in ("vllm_backend", "vllm_parity", "server_vllm", "server_vllm_rewards")
-    ]
+    tests = [f"tests/test_{name}.py" for name in ("vllm_backend", "vllm_parity", "server_vllm", "server_vllm_rewards")]
     lenient = ["-W", "ignore::pytest.PytestUnraisableExceptionWarning"]  # vLLM leaves ZeroMQ contexts open at its end
     session.run(python, "-m", "pytest", ALL, *lenient, *tests, *session.posargs)
 
@@ -316,17 +307,29 @@ def verl(session: nox.Session) -> None:
     python = environment_of_its_own(session, "verl", "verl==0.9.1", "torch==2.13.0", *trainer)
     editable(session, python, "carb-data", "carb-metrics", "carb-scorers", "tal-rlvr")
     lenient = ["-W", "default"]  # of what verl and Ray import
-    tests = ["tests/test_verl_real.py", "tests/test_verl_judge.py"]
-    session.run(python, "-m", "pytest", ALL, *lenient, *tests, *session.posargs)
+    tests = ["tests/test_verl_real.py", "tests/test_examples.py"]
+    session.run(python, "-m", "pytest", ALL, *lenient, *tests, "-k", "verl", *session.posargs)
 
 
 @nox.session(python=False)
 def verifiers(session: nox.Session) -> None:
-    """The judge's environment in verifiers itself, whose pins do not agree with the shared environment's."""
+    """The judge's task in verifiers itself, whose pins do not agree with the shared environment's."""
     needs = ["verifiers==0.4.0", "polars>=1.30", "jinja2>=3.1", "torch==2.13.0", "transformers==5.23.0"]
     python = environment_of_its_own(session, "verifiers", *needs)
     editable(session, python, "carb-data", "carb-metrics", "carb-scorers", "tal-rlvr")
-    session.run(python, "-m", "pytest", ALL, "tests/test_verifiers_real.py", *session.posargs)
+    session.run(python, "-m", "pytest", ALL, "tests/test_examples.py", "-k", "verifiers", *session.posargs)
+
+
+@nox.session(python=False)
+def lm_eval(session: nox.Session) -> None:
+    """The listwise question in lm-evaluation-harness, which must agree with ``carb run``."""
+    needs = ["lm-eval==0.4.13", "torch==2.13.0", "transformers==5.17.0", "accelerate==1.15.0"]
+    python = environment_of_its_own(session, "lm_eval", *needs)
+    editable(session, python, "carb-data", "carb-metrics", "carb-scorers[hf]", "tal-rlvr", "carb-cli")
+    lenient = ["-W", "default"]  # of what it imports
+    session.run(
+        python, "-m", "pytest", ALL, *lenient, "tests/test_examples.py", "-k", "lm_evaluation", *session.posargs
+    )
 
 
 @nox.session(python=False)

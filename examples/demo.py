@@ -1,0 +1,53 @@
+"""The README's demo: surface baselines, and a language model closed and open book, on short families of carb-seed.
+
+The open book is a control: it shows that the place effect sees reading when there is something to read.
+
+Usage: python examples/demo.py MODEL_FOLDER OUT_FOLDER [FAMILIES]
+"""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from collections import defaultdict
+from pathlib import Path
+
+from carb_cli import main as carb
+from carb_data import BonSet, Dataset, load
+
+SEED = "carb-seed"
+FAMILIES = 20
+"""How many fit into three minutes of two cores: what costs is the probability of each token of each answer."""
+BASELINES = ["baseline:random", "baseline:length", "baseline:language", "baseline:label"]
+
+
+def shortest(sets: Dataset, count: int) -> Dataset:
+    """Whole families of named places whose answers are short, evenly over the languages."""
+    families: dict[str, list[BonSet]] = defaultdict(list)
+    for item in sets:
+        if item.family and item.place != "implied":
+            families[item.family].append(item)
+    by_language: dict[str, list[str]] = defaultdict(list)
+    for name in sorted(families, key=lambda name: sum(len(r.text.encode()) for r in families[name][0].responses)):
+        if len(families[name]) == len(families[name][0].responses):
+            by_language[families[name][0].language].append(name)
+    each = -(-count // len(by_language))
+    chosen = [name for language in sorted(by_language) for name in by_language[language][:each]][:count]
+    return Dataset(item for name in chosen for item in families[name])
+
+
+def main(model: str, out: Path, count: int = FAMILIES) -> int:
+    sets = shortest(load(SEED), count)
+    data = out / "sets.jsonl"
+    out.mkdir(parents=True, exist_ok=True)
+    if not data.is_file() or load(str(data)).fingerprint != sets.fingerprint:
+        shutil.rmtree(out / "run", ignore_errors=True)
+        sets.save(data)
+    likelihood = f"implicit:{model}?ref=none"
+    scorers = [*BASELINES, f"closed-book={likelihood}", f"open-book={likelihood}&facts={SEED}"]
+    code = carb(["run", "--data", str(data), "--scorer", *scorers, "--out", str(out / "run")])
+    return code or carb(["report", str(out / "run"), "--html", str(out / "report.html")])
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1], Path(sys.argv[2]), *map(int, sys.argv[3:4])))
