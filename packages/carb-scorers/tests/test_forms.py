@@ -118,6 +118,7 @@ def test_a_form_shows_the_question_and_the_candidates(name: str, mode: str, cult
         ("prometheus", "pairwise", PROMETHEUS, 1),
         ("prometheus", "pairwise", 'It is close. [RESULT] "A"', 0),
         ("prometheus", "pairwise", "[RESULT] Response B", 1),
+        ("prometheus", "pairwise", "Feedback: It depends. Result: A", 0),
         ("skywork-critic", "pairwise", "[[A]]", 0),
         ("rewardbench2", "listwise", 'Assistant C names the custom.\n\n"[[C]]"', 2),
     ],
@@ -136,6 +137,11 @@ def test_the_verdict_of_a_published_layout_is_found(form: str, mode: Mode, text:
         ("mr3-binary", '{"explanation": "Right.", "score": true}', 1.0),
         ("prometheus", "Feedback: Fine. [RESULT] 5", 5.0),
         ("prometheus", "Feedback: Fine. [RESULT] (3)", 3.0),
+        ("prometheus", "Feedback: A score of 2 would be too low. Score: 4", 4.0),
+        ("prometheus", "Feedback: Fine. [SCORE] 4", 4.0),
+        ("prometheus", "Feedback: Fine. Result: [2]", 2.0),
+        ("prometheus", "Feedback: Fine. 4/5", 4.0),
+        ("prometheus", "Feedback: Fine. [RESULT] 4/5", 4.0),
     ],
 )
 def test_the_rating_of_a_published_layout_is_found(form: str, text: str, rating: float) -> None:

@@ -25,8 +25,6 @@ from carb_scorers.models.source import model_source
 from carb_scorers.models.tokens import answer_ids, conversation_key, prompt_ids, word_tree
 from carb_scorers.scorer import Usage
 
-__all__ = ["around"]
-
 
 class HFLanguageModel:
     """See ``LanguageModel``; what the prompts of an item have in common is computed once."""
@@ -133,17 +131,6 @@ def open_language_model(target: str, options: HFOptions) -> HFLanguageModel:
     """
     model_source(target)  # a typing error is told before torch is imported, which takes seconds
     return HFLanguageModel(target, load(target, options, "AutoModelForCausalLM"), options)
-
-
-def around(model: Any, tokenizer: Any) -> HFLanguageModel:
-    """A language model around one of transformers that is open already, such as one in training.
-
-    Args:
-        model: a causal language model, in evaluation mode while it is asked.
-        tokenizer: The tokenizer of the model.
-    """
-    limit = getattr(model.config.get_text_config(), "max_position_embeddings", None) or 1_000_000
-    return HFLanguageModel("open model", Loaded(model, tokenizer, "", limit), HFOptions())
 
 
 LANGUAGE_MODEL = BackendKind(HFOptions, open_language_model)

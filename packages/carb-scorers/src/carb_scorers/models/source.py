@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-import importlib
 import re
-import socket
 from pathlib import Path
-from urllib.parse import urlsplit
-from urllib.request import getproxies
 
 from carb_data import CarbError
 
 __all__ = ["model_source"]
 
 _HUB_ID = re.compile(r"\w[\w.-]*/[\w.-]+")
-_REACH_SECONDS = 5.0
 
 
 def model_source(target: str) -> str:
@@ -26,8 +21,7 @@ def model_source(target: str) -> str:
         target: a folder, ``~`` allowed, or a hub id ``owner/name``.
 
     Raises:
-        CarbError: it is not a folder and does not have the form of a hub id, or it is not in the local cache and the
-            hub cannot be reached.
+        CarbError: it is not a folder and does not have the form of a hub id.
     """
     folder = Path(target).expanduser()
     if folder.is_dir():
@@ -39,26 +33,5 @@ def model_source(target: str) -> str:
             f"There is no model folder '{target}': the folder '{folder.parent}' has no '{folder.name}'.{held}"
         )
     if _HUB_ID.fullmatch(target):
-        _must_be_within_reach(target)
         return target
     raise CarbError(f"There is no model folder '{target}'. Give a folder with config.json, or a hub id owner/name.")
-
-
-def _must_be_within_reach(name: str) -> None:
-    """Ask once whether the hub answers: its library would try for half a minute before it says so."""
-    try:
-        constants = importlib.import_module("huggingface_hub.constants")
-    except ImportError:  # what needs the library says so
-        return
-    cached = Path(constants.HF_HUB_CACHE, f"models--{name.replace('/', '--')}", "snapshots").glob("*/config.json")
-    hub = urlsplit(constants.ENDPOINT)
-    if constants.HF_HUB_OFFLINE or any(cached) or hub.scheme in getproxies() or hub.hostname is None:
-        return
-    try:
-        port = hub.port or (80 if hub.scheme == "http" else 443)
-        socket.create_connection((hub.hostname, port), _REACH_SECONDS).close()
-    except OSError as error:
-        raise CarbError(
-            f"'{name}' is not in the local cache, and the model hub {constants.ENDPOINT} cannot be reached: {error}. "
-            "Check the network, or give a model's folder."
-        ) from None
