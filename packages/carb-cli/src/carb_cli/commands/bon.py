@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import json as json_module
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import anyio
 
@@ -16,12 +16,11 @@ from carb_cli.options import Flag, Json, Several
 from carb_cli.output import print_json, write
 from carb_cli.progress import Report, label, progress
 from carb_data import CarbError
-from carb_data.models import Frozen
 from carb_data.tasks import Task, open_task
 from carb_metrics import mean_interval
 from carb_scorers import open_scorer
 from carb_scorers.bon import (
-    CurvePoint,
+    BonResult,
     Grades,
     PoolScores,
     SamplePool,
@@ -32,43 +31,6 @@ from carb_scorers.bon import (
     open_policy,
     score_pool,
 )
-
-
-class Picked(Frozen):
-    """Best-of-N of one scorer."""
-
-    scorer: str
-    quality: float | None
-    """Grade of the pick from all samples; null where nothing is graded."""
-    low: float | None
-    high: float | None
-    regret: float | None
-    """Quality of the best sample minus that of the pick."""
-    curve: tuple[CurvePoint, ...]
-    prompts: int
-    """Prompts that count."""
-    errors: int
-    """Prompts whose scoring failed."""
-    short: int
-    """Prompts with a failed sample."""
-    ungraded: int
-    """Prompts with an answer that could not be graded."""
-
-
-class BonResult(Frozen):
-    """``bon.json``."""
-
-    out: str
-    policy: str
-    task: str
-    n: int
-    prompts: int
-    failed_samples: int
-    random: float | None
-    """Quality of a random sample."""
-    best: float | None
-    """Quality of the best of all samples."""
-    scorers: tuple[Picked, ...]
 
 
 def bon(
@@ -128,9 +90,9 @@ def bon(
         scored = [anyio.run(_score, pool, asked, spec, out / "scores", seed, report) for spec in dict.fromkeys(scorer)]
     write(out / "picks.jsonl", _picks(pool, asked, scored, grades))
     result = _result(out, policy, pool, asked, scored, grades)
-    write(out / "bon.json", result.model_dump_json(indent=1) + "\n")
+    write(out / "bon.json", json_module.dumps(result, ensure_ascii=False, indent=1) + "\n")
     if json:
-        print_json(result.model_dump(mode="json"))
+        print_json(result)
     else:
         _show(result)
 
@@ -181,59 +143,61 @@ def _picks(pool: SamplePool, task: Task, scored: Sequence[PoolScores], grades: G
 
 def _result(
     out: Path, policy: str, pool: SamplePool, task: Task, scored: Sequence[PoolScores], grades: Grades
-) -> BonResult:
+) -> dict[str, Any]:
+    """The content of ``bon.json``; qualities are null where nothing is graded."""
     rows = [
         [grade for grade in grades[key] if grade is not None]
         for key, row in pool.samples.items()
         if all(sample.error is None for sample in row) and all(grade is not None for grade in grades[key])
     ]
-    return BonResult(
-        out=str(out),
-        policy=policy,
-        task=task.name,
-        n=min(len(row) for row in pool.samples.values()),
-        prompts=len(task.prompts),
-        failed_samples=pool.errors,
-        random=sum(sum(row) / len(row) for row in rows) / len(rows) if rows else None,
-        best=sum(max(row) for row in rows) / len(rows) if rows else None,
-        scorers=tuple(_picked(pool, task, scores, grades) for scores in scored),
-    )
+    return {
+        "out": str(out),
+        "policy": policy,
+        "task": task.name,
+        "n": min(len(row) for row in pool.samples.values()),
+        "prompts": len(task.prompts),
+        "failed_samples": pool.errors,
+        "random": sum(sum(row) / len(row) for row in rows) / len(rows) if rows else None,
+        "best": sum(max(row) for row in rows) / len(rows) if rows else None,
+        "scorers": [_picked(bon_curve(pool, task, scores, grades)) for scores in scored],
+    }
 
 
-def _picked(pool: SamplePool, task: Task, scores: PoolScores, grades: Grades) -> Picked:
-    found = bon_curve(pool, task, scores, grades)
+def _picked(found: BonResult) -> dict[str, Any]:
+    """Best-of-N of one scorer: the grade of its picks from all samples, and what the best samples are worth more."""
     values, items = [p.picked[-1] for p in found.prompts], [p.source_item for p in found.prompts]
     mean = mean_interval(values, items, bounded=all(0 <= value <= 1 for value in values))
-    return Picked(
-        scorer=found.scorer,
-        quality=mean.estimate,
-        low=mean.low,
-        high=mean.high,
-        regret=found.curve[-1].regret if found.curve else None,
-        curve=found.curve,
-        prompts=len(found.prompts),
-        errors=found.errors,
-        short=found.short,
-        ungraded=found.ungraded,
-    )
+    return {
+        "scorer": found.scorer,
+        "quality": mean.estimate,
+        "low": mean.low,
+        "high": mean.high,
+        "regret": found.curve[-1].regret if found.curve else None,
+        "curve": [point.model_dump() for point in found.curve],
+        "prompts": len(found.prompts),
+        "errors": found.errors,
+        "short": found.short,
+        "ungraded": found.ungraded,
+    }
 
 
-def _show(found: BonResult) -> None:
-    graded = [one for one in found.scorers if one.curve]
+def _show(found: Mapping[str, Any]) -> None:
+    graded = [one for one in found["scorers"] if one["curve"]]
     if graded:
-        sizes = [f"n={point.n}" for point in graded[0].curve]
-        columns = ["scorer", *sizes, "95%", "regret", "prompts"]
-        short = labels(one.scorer for one in graded)
+        columns = ["scorer", *(f"n={point['n']}" for point in graded[0]["curve"]), "95%", "regret", "prompts"]
+        short = labels(one["scorer"] for one in graded)
         rows = [
-            (short[one.scorer], *(percent(point.picked) for point in one.curve), display.interval(one.low, one.high),
-             percent(one.regret), one.prompts)
+            (short[one["scorer"]], *(percent(point["picked"]) for point in one["curve"]),
+             display.interval(one["low"], one["high"]), percent(one["regret"]), one["prompts"])
             for one in graded
         ]  # fmt: skip
-        rows.append(("best available", *(percent(point.best) for point in graded[0].curve), "", "", ""))
-        display.table(f"Quality of the pick, in percent: {found.task}", columns, rows, right=columns[1:])
-    elif found.random is not None:
-        display.say(f"A random sample is worth {percent(found.random)}%, the best of {found.n} {percent(found.best)}%.")
-    lost = sum(one.errors + one.short + one.ungraded for one in found.scorers)
+        rows.append(("best available", *(percent(point["best"]) for point in graded[0]["curve"]), "", "", ""))
+        display.table(f"Quality of the pick, in percent: {found['task']}", columns, rows, right=columns[1:])
+    elif found["random"] is not None:
+        display.say(
+            f"A random sample is worth {percent(found['random'])}%, the best of {found['n']} {percent(found['best'])}%."
+        )
+    lost = sum(one["errors"] + one["short"] + one["ungraded"] for one in found["scorers"])
     if lost and graded:
         display.say(f"{lost} times a prompt does not count (failed samples, scores or grades); see bon.json.")
-    display.say(f"Written: {found.out}/bon.json, picks.jsonl, samples.jsonl")
+    display.say(f"Written: {found['out']}/bon.json, picks.jsonl, samples.jsonl")
