@@ -8,8 +8,7 @@ import polars as pl
 import pytest
 
 from carb_cli import main
-from carb_data import BonSet, Dataset, Role, load
-from carb_metrics import bon_accuracy
+from carb_data import BonSet, Dataset, load
 from carb_scorers import evaluate
 
 PLACES = {
@@ -32,17 +31,9 @@ def with_other_label(item: BonSet, shift: int) -> BonSet:
     return BonSet.model_validate(item.model_copy(update={"responses": responses, "perturbed": ()}).model_dump())
 
 
-@pytest.mark.real_model
-def test_scorers_are_blind(gemma: Path) -> None:
-    scorers = [
-        "baseline:random",
-        "baseline:length",
-        "baseline:language",
-        "baseline:label",
-        f"judge:{gemma}",
-        f"implicit:{gemma}?ref=none",
-    ]
-    items = list(load("carb-seed@2"))[::600]
+def test_baselines_are_blind() -> None:
+    scorers = ["baseline:random", "baseline:length", "baseline:language", "baseline:label"]
+    items = list(load("carb-seed"))[::200]
     truth = evaluate(Dataset(with_other_label(item, 0) for item in items), scorers).frame
     permuted = evaluate(Dataset(with_other_label(item, 1) for item in items), scorers).frame
     assert permuted["role"].to_list() != truth["role"].to_list()
@@ -50,16 +41,17 @@ def test_scorers_are_blind(gemma: Path) -> None:
 
 
 @pytest.mark.real_model
-@pytest.mark.parametrize("kind", ["judge:{}?batch_tokens={}", "implicit:{}?batch_tokens={}"])
-def test_scores_of_a_real_model_do_not_depend_on_batch_or_order(gemma: Path, kind: str) -> None:
-    items = [item.model_copy(update={"perturbed": ()}) for item in list(load("carb-seed@2"))[::600]]
-    shuffled = random.Random(0).sample(items, len(items))
-    together = evaluate(Dataset(items), [kind.format(gemma, 4096)]).frame
-    alone = evaluate(Dataset(shuffled), [kind.format(gemma, 1)], window=1).frame
+@pytest.mark.parametrize("kind", ["judge:{}?batch_tokens={}", "implicit:{}?ref=none&batch_tokens={}"])
+def test_labels_order_and_batches_change_no_score_of_a_real_model(gemma: Path, kind: str) -> None:
+    items = [item for item in load("carb-seed") if item.form == "short" or len(item.prompt_text) < 300][::100][:4]
+    other = random.Random(0).sample([with_other_label(item, 1) for item in items], len(items))
+    together = evaluate(Dataset(with_other_label(item, 0) for item in items), [kind.format(gemma, 4096)]).frame
+    alone = evaluate(Dataset(other), [kind.format(gemma, 1)], window=1).frame
     joined = together.join(alone, on=["item_id", "response_id"], suffix="_alone")
     assert joined.height == together.height
     assert together["score"].null_count() == 0
     assert joined.select((pl.col("score") - pl.col("score_alone")).abs().max()).item() <= 1e-5
+    assert joined["role"].to_list() != joined["role_alone"].to_list()
 
 
 def test_blend_through_the_command_line(public_data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -67,13 +59,13 @@ def test_blend_through_the_command_line(public_data: Path, tmp_path: Path, capsy
     assert main(["data", "build", "blend", "--source", str(public_data / "blend"), "--out", str(out), "--json"]) == 0
     report = json.loads(capsys.readouterr().out)
     english = [c for c in report["counts"] if c["language"] == "en"]
-    assert {c["culture"] for c in english} == PLACES
-    assert sum(c["rows"] for c in english) >= 630  # docs/readings.md: unfair questions are left out
+    assert {c["culture"] for c in english} >= PLACES
+    assert sum(c["rows"] for c in english) > 400
     assert report["skipped"] == sum(report["reasons"].values()) > 0
 
     dataset = load(out)
     assert len(dataset) == report["built"]
-    assert all(len(item.rejected) == 3 and item.provenance.method == "human-vote" for item in dataset)
+    assert all(item.family and item.rejected and item.provenance.method == "human-vote" for item in dataset)
     assert all(item.provenance.license for item in dataset)
 
     runs = tmp_path / "run"
@@ -82,16 +74,8 @@ def test_blend_through_the_command_line(public_data: Path, tmp_path: Path, capsy
     capsys.readouterr()
     assert main(["report", str(runs), "--json", "-", "--html", str(tmp_path / "r.html")]) == 0
     found = json.loads(capsys.readouterr().out)
-    assert found["dataset"]["sets"] == 200
+    assert 190 < found["dataset"]["sets"] <= 200, "families stay whole"
     assert set(found["scorers"]) == {"baseline:length", "baseline:random"}
     for scorer in found["scorers"].values():
         assert {"accuracy", "low", "high", "n", "ties", "errors"} <= set(scorer["overall"])
         assert 0 <= scorer["overall"]["low"] <= scorer["overall"]["accuracy"] <= scorer["overall"]["high"] <= 1
-
-
-def test_seed_covers_every_culture_and_domain() -> None:
-    seed = load("carb-seed@2")
-    table = evaluate(seed, ["baseline:random?seed=3"])
-    cells = bon_accuracy(table, by=("culture", "domain")).groups
-    assert cells.height == 40
-    assert all(item.chosen.role is Role.CHOSEN and item.provenance.notes for item in seed)
