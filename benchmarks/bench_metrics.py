@@ -73,7 +73,7 @@ def make(path: Path, scorers: int, sets: int) -> None:
 
 def report(folder: str) -> dict[str, float]:
     from carb_metrics import breakdown, rank
-    from carb_metrics.outcomes import set_outcomes
+    from carb_metrics.outcome import set_outcomes
 
     table = ScoreTable(pl.read_parquet(f"{folder}/*.parquet"))
     wall, processor = seconds(lambda: (breakdown(table), rank(table)))
@@ -100,7 +100,7 @@ def report(folder: str) -> dict[str, float]:
 
 def resample_rows(sets: pl.DataFrame) -> None:
     """The plain bootstrap: rows drawn with replacement, for each group of each breakdown, and for each pair."""
-    from carb_metrics.breakdowns import describe
+    from carb_metrics.accuracy import describe
 
     rng = np.random.default_rng(0)
     groupings = [["culture"], ["domain"], ["culture", "domain"], ["resource_class"], ["family"], ["script"]]

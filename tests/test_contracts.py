@@ -10,7 +10,7 @@ PROMISED = {
     "carb_scorers.generate": "construct perturb",
     "carb_scorers": "Scorer ScorerSpec ScoreRequest ScoreResult evaluate open_scorer score",
     "carb_scorers.models": "LanguageModel Generation Choices Continuation",
-    "carb_metrics": "Cell bon_accuracy breakdown compare rank correlate perturbation_sensitivity "
+    "carb_metrics": "bon_accuracy breakdown compare rank correlate perturbation_sensitivity "
     "cross_lingual_consistency agreement surface_floor item_analysis judge_bias",
     "tal_rlvr": "render_prompt parse_judgement Judgement FormatError correctness_reward criteria_reward total_reward "
     "ThinkAsLocalsTrainer TrainingMix check_contamination judge_as_scorer",

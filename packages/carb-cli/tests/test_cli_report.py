@@ -28,7 +28,8 @@ from carb_cli.report.shown import JudgeTexts, sent
 from carb_cli.runs import only
 from carb_data import BonSet, Dataset, ScoreTable
 from carb_data.models import Citation
-from carb_metrics import Cell, bon_accuracy, breakdown, compare, rank
+from carb_metrics import bon_accuracy, breakdown, compare, rank
+from carb_metrics.rows import Cell
 from cli_helpers import BASELINES, Carb, small_dataset, small_family, small_set
 
 CELL = set(Cell.model_fields)

@@ -70,5 +70,5 @@ def test_a_comparison_keeps_families_together_and_counts_main_sets_for_a_culture
     assert {key: found[key] for key in ("low", "high", "p")} == {
         key: pytest.approx(getattr(expected, key)) for key in ("low", "high", "p")
     }
-    assert found["n"] == 24
+    assert found["n"] == 12
     assert {row["key"]: row["n"] for row in found["by_culture"]} == {"german-de": 6, "german-at": 6}

@@ -61,13 +61,13 @@ def test_json_agrees_with_scipy(carb: Carb, points: Path) -> None:
     assert found["fit"]["intercept"] == pytest.approx(line.intercept)
     assert found["fit"]["r2"] == pytest.approx(line.rvalue**2)
     assert found["fit"]["p"] == pytest.approx(line.pvalue)
-    assert len(found["without"]) == 15
+    assert len(found["influence"]["points"]) == 15
     assert {"pearson", "spearman"} <= set(found["partial"])
-    assert found["against"] == {}
+    assert found["rival"] is None
 
 
 def test_against_another_benchmark(carb: Carb, points: Path) -> None:
-    found = carb("validity", points, "--against", "other", "--json").json["against"]["other"]
+    found = carb("validity", points, "--against", "other", "--json").json["rival"]
     assert found["difference"]["estimate"] == pytest.approx(found["r_a"] - found["r_b"])
     assert "Against other" in carb("validity", points, "--against", "other").out
 
@@ -125,10 +125,10 @@ def test_errors_and_base_models_are_taken_into_account(carb, tmp_path):
     (tmp_path / "points.csv").write_text("\n".join(lines) + "\n")
     ended = carb("validity", str(tmp_path / "points.csv"), "--json")
     assert ended.code == 0, ended.err
-    found = json.loads(ended.out)["uncertain"]
-    assert found["clusters"] == 6
-    assert found["corrected"]["estimate"] > found["observed"]["estimate"]
-    assert "without these errors" in carb("validity", str(tmp_path / "points.csv")).out
+    found = json.loads(ended.out)
+    assert found["bases"] == 6
+    assert found["corrected"]["estimate"] > found["pearson"]["estimate"]
+    assert "Without errors of measurement" in carb("validity", str(tmp_path / "points.csv")).out
 
 
 def test_one_reward_model_is_too_few_and_the_command_says_so(carb: Carb, tmp_path: Path) -> None:

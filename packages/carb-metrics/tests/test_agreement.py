@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 from carb_data import CarbError
 from carb_metrics import agreement
 
-FEW = {"resamples": 200}
 COEFFICIENTS = ("percent", "cohen", "fleiss", "krippendorff", "gwet")
 
 rating = st.integers(1, 4)
@@ -40,14 +39,14 @@ KRIPPENDORFF_EXAMPLE = [
 
 @pytest.mark.parametrize(("level", "alpha"), [("nominal", 0.743), ("ordinal", 0.815), ("interval", 0.849)])
 def test_krippendorffs_published_example(level, alpha):
-    found = agreement(KRIPPENDORFF_EXAMPLE, level=level, **FEW)
+    found = agreement(KRIPPENDORFF_EXAMPLE, level=level)
     assert round(found.krippendorff.estimate, 3) == alpha
     assert (found.items, found.raters, found.categories) == (11, 4, (1, 2, 3, 4, 5))
 
 
 def test_gwets_published_example():
     """The same ratings, as analysed in Gwet (2014), Handbook of Inter-Rater Reliability, 4th ed."""
-    found = agreement(KRIPPENDORFF_EXAMPLE, **FEW)
+    found = agreement(KRIPPENDORFF_EXAMPLE)
     assert round(found.gwet.estimate, 5) == 0.77544
     assert round(found.percent.estimate, 5) == 0.81818
 
@@ -58,7 +57,7 @@ def test_cohen_equals_scikit_learn(ratings, weights):
     a, b = np.array(ratings).T
     assume(len(set(a) | set(b)) > 1)
     expected = metrics.cohen_kappa_score(a, b, weights=weights)
-    found = agreement(ratings, weights=weights, **FEW).cohen.estimate
+    found = agreement(ratings, weights=weights).cohen.estimate
     assert found == pytest.approx(expected, abs=1e-10)
 
 
@@ -67,7 +66,7 @@ def test_fleiss_equals_statsmodels(ratings):
     inter_rater = pytest.importorskip("statsmodels.stats.inter_rater", reason="reference implementation")
     assume(len({v for row in ratings for v in row}) > 1)
     table, _ = inter_rater.aggregate_raters(np.array(ratings))
-    assert agreement(ratings, **FEW).fleiss.estimate == pytest.approx(inter_rater.fleiss_kappa(table), abs=1e-10)
+    assert agreement(ratings).fleiss.estimate == pytest.approx(inter_rater.fleiss_kappa(table), abs=1e-10)
 
 
 @given(gaps, st.sampled_from(["nominal", "ordinal", "interval"]))
@@ -77,13 +76,13 @@ def test_alpha_equals_krippendorff(ratings, level):
     assume(len({v for row in pairable for v in row if v is not None}) > 1)
     data = np.array([[math.nan if v is None else v for v in row] for row in ratings]).T
     expected = reference.alpha(reliability_data=data, level_of_measurement=level)
-    found = agreement(ratings, level=level, **FEW).krippendorff.estimate
+    found = agreement(ratings, level=level).krippendorff.estimate
     assert found == pytest.approx(expected, abs=1e-10)
 
 
 @given(gaps, st.randoms(use_true_random=False))
 def test_bounds_and_invariances(ratings, random):
-    found = agreement(ratings, **FEW)
+    found = agreement(ratings)
     shuffled = [random.sample(row, len(row)) for row in random.sample(ratings, len(ratings))]
     renamed = [[None if v is None else "abcd"[v - 1] for v in row] for row in ratings]
     for name in COEFFICIENTS:
@@ -92,27 +91,27 @@ def test_bounds_and_invariances(ratings, random):
             assert (part.low, part.high) == (None, None)
             continue
         assert part.estimate <= 1 + 1e-12
-        for other in (agreement(shuffled, **FEW), agreement(renamed, **FEW)):
+        for other in (agreement(shuffled), agreement(renamed)):
             assert getattr(other, name).estimate == pytest.approx(part.estimate, abs=1e-12)
 
 
 def test_perfect_agreement():
-    found = agreement([[1, 1], [2, 2], [1, 1]], **FEW)
+    found = agreement([[1, 1], [2, 2], [1, 1]])
     assert all(getattr(found, name).estimate == 1 for name in COEFFICIENTS)
     assert found.cohen.low is None
 
 
 @pytest.mark.parametrize("ratings", [[], [[1, None]], [[None, None]], [[1, 1], [1, 1]]])
 def test_what_is_not_defined_is_null(ratings):
-    found = agreement(ratings, **FEW)
+    found = agreement(ratings)
     assert found.cohen.estimate is None
     assert found.krippendorff.estimate is None
     assert (found.percent.estimate is None) == (found.items == 0)
 
 
 def test_kappa_needs_what_it_is_made_for():
-    assert agreement([[1, 2, 1], [2, 2, 2]], **FEW).cohen.estimate is None
-    assert agreement([[1, 2, None], [2, 2, 2]], **FEW).fleiss.estimate is None
+    assert agreement([[1, 2, 1], [2, 2, 2]]).cohen.estimate is None
+    assert agreement([[1, 2, None], [2, 2, 2]]).fleiss.estimate is None
 
 
 @pytest.mark.parametrize(
@@ -134,12 +133,13 @@ def test_wrong_input_is_named(ratings, options, message):
 
 def test_order_of_categories_can_be_given():
     ratings = [["low", "middle"], ["high", "high"], ["low", "low"], ["middle", "high"]]
-    ordered = agreement(ratings, weights="linear", categories=["low", "middle", "high"], **FEW)
-    numbers = agreement([[1, 2], [3, 3], [1, 1], [2, 3]], weights="linear", **FEW)
+    ordered = agreement(ratings, weights="linear", categories=["low", "middle", "high"])
+    numbers = agreement([[1, 2], [3, 3], [1, 1], [2, 3]], weights="linear")
     assert ordered.cohen.estimate == pytest.approx(numbers.cohen.estimate)
-    assert agreement(np.array([[1, 2], [2, 2]]), **FEW).categories == (1, 2)
+    assert agreement(np.array([[1, 2], [2, 2]])).categories == (1, 2)
 
 
+@pytest.mark.coverage
 def test_coverage_of_all_intervals():
     rng, rounds, items = np.random.default_rng(0), 800, 80
     # Two raters see a balanced truth through noise: each says the truth with 0.8, else the other of two categories.
@@ -150,7 +150,7 @@ def test_coverage_of_all_intervals():
     for _ in range(rounds):
         hidden = rng.integers(0, 2, items)
         ratings = np.where(rng.random((items, 2)) < 0.8, hidden[:, None], 1 - hidden[:, None])
-        found = agreement(ratings, resamples=600)
+        found = agreement(ratings)
         for name, value in truth.items():
             part = getattr(found, name)
             hits[name] += part.low <= value <= part.high

@@ -3,80 +3,19 @@
 from __future__ import annotations
 
 import math
-from fractions import Fraction
 
 import numpy as np
 import polars as pl
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
 from carb_data import CarbError, ScoreTable
 from carb_metrics import adjust, bon_accuracy, compare, minimum_detectable_difference, rank, sets_needed
-from carb_metrics.paired import difference_interval, mcnemar, sign_flip
+from carb_metrics.paired import paired_rows
 
 WON, LOST, TIED, FAILED = [2.0, 1.0, 0.0, 1.0], [1.0, 2.0, 0.0, 1.0], [2.0, 2.0, 0.0, 2.0], [None, 1.0, 2.0, 3.0]
-small = st.integers(0, 60)
-
-
-@given(small, small)
-def test_mcnemar_equals_scipy(a, b):
-    exact, mid = mcnemar(a, b)
-    n, few = a + b, min(a, b)
-    assert exact == pytest.approx(stats.binomtest(few, n).pvalue if n else 1.0, abs=1e-10)
-    assert mid == pytest.approx(2 * stats.binom.cdf(few, n, 0.5) - stats.binom.pmf(few, n, 0.5), abs=1e-10)
-    assert 0 <= mid <= exact <= 1
-
-
-def test_mcnemar_equals_statsmodels():
-    tables = pytest.importorskip("statsmodels.stats.contingency_tables", reason="reference implementation")
-    for a, b in [(0, 0), (1, 0), (5, 12), (40, 41), (300, 250)]:
-        expected = tables.mcnemar([[10, a], [b, 10]], exact=True).pvalue
-        assert mcnemar(a, b)[0] == pytest.approx(expected, abs=1e-10)
-
-
-@given(st.lists(st.integers(-3, 3), min_size=1, max_size=10))
-def test_sign_flip_equals_all_signs_spelled_out(differences):
-    d = np.array(differences, dtype=float)
-    signs = np.array(np.meshgrid(*[[-1, 1]] * len(d))).reshape(len(d), -1)
-    sums = np.abs(signs.T @ np.abs(d))
-    beyond, at = (sums > abs(d.sum()) + 0.5).mean(), (np.abs(sums - abs(d.sum())) < 0.5).mean()
-    mid = beyond + at / 2 if d.sum() else 1.0
-    exact, found = sign_flip(d)
-    assert exact == pytest.approx(beyond + at, abs=1e-12)
-    assert found == pytest.approx(mid, abs=1e-12)
-
-
-def test_tiny_tails_keep_their_digits():
-    sizes = [1] * 70 + [2] * 41 + [3] * 17 + [4] * 9
-    d = np.array(sizes) * np.where(np.arange(len(sizes)) % 11 == 0, -1.0, 1.0)
-    ways = {0: 1}  # sums of signs times sizes, in whole numbers
-    for size in sizes:
-        added: dict[int, int] = {}
-        for total, count in ways.items():
-            for sign in (-size, size):
-                added[total + sign] = added.get(total + sign, 0) + count
-        ways = added
-    observed = int(d.sum())
-    beyond, at = sum(count for total, count in ways.items() if total > observed), ways[observed]
-    exact, mid = sign_flip(d)
-    assert mid < 1e-12
-    assert exact == pytest.approx(float(Fraction(2 * (beyond + at), 2 ** len(sizes))), rel=1e-12)
-    assert mid == pytest.approx(float(Fraction(2 * beyond + at, 2 ** len(sizes))), rel=1e-12)
-
-
-def test_sign_flip_of_fractions_is_exact():
-    d = np.array([0.5, 1 / 3, -0.25, 1.0])  # shared ties
-    assert sign_flip(d) == pytest.approx((4 / 16, 3 / 16))
-    many = np.tile(d, 30)
-    assert sign_flip(many)[0] == sign_flip(many * 12)[0]
-
-
-def test_sign_flip_of_many_sizes_uses_the_normal():
-    d = np.random.default_rng(0).normal(0.1, 1, 100)
-    assert sign_flip(d)[0] is None
-    assert sign_flip(d)[1] == pytest.approx(2 * stats.norm.sf(d.sum() / np.sqrt((d**2).sum())), abs=1e-12)
 
 
 @given(st.lists(st.floats(0, 1), max_size=8), st.sampled_from(["holm", "bh"]))
@@ -108,13 +47,16 @@ def test_compare_counts_pairs(make_table):
     b = make_table([WON, LOST, LOST, WON, FAILED], scorer="b")
     result = compare(a, b)
     assert (result.a, result.b, result.n, result.unpaired) == ("a", "b", 5, 0)
-    assert (result.only_a, result.only_b) == (2, 1)
-    assert result.difference == pytest.approx(0.2)
-    assert result.p_exact == 1.0
-    assert result.discordance == 0.6
+    assert (result.only_a, result.only_b) == (3, 1)
+    assert result.difference == pytest.approx(0.2 + 1 / 15)
+    assert (result.ties_a, result.ties_b) == (1, 0)
+    assert (result.strict_a, result.strict_b) == (0.6, 0.4)
+    assert result.better is None
+    assert result.discordance == 0.8
     assert -1 <= result.low <= result.difference <= result.high <= 1
     assert compare(a, b, errors="exclude").n == 4
-    assert compare(a, b, ties="shared").accuracy_a == pytest.approx(3 / 5 + 1 / 3 / 5)
+    assert result.accuracy_a == pytest.approx(3 / 5 + 1 / 3 / 5)
+    assert compare(a, b, ties="strict").accuracy_a == 0.6
 
 
 def test_compare_is_antisymmetric_and_independent_of_row_order(make_table):
@@ -133,7 +75,6 @@ def test_compare_by_group(make_table):
     b = make_table([LOST, WON, LOST, LOST], scorer="b", cultures=["thai", "german"])
     result = compare(a, b, by="culture")
     assert [group.difference for group in result.groups] == [0.5, 0.5]
-    assert result.macro.estimate == 0.5
     assert [(group.key, group.n) for group in result.groups] == [("german", 2), ("thai", 2)]
     both = compare(a, b, by=["culture", "domain"]).groups
     assert [group.key for group in both] == ["german/values", "thai/values"]
@@ -152,7 +93,7 @@ def test_compare_uses_common_sets_and_says_so(make_table):
 def test_compare_of_nothing_or_no_difference(make_table):
     table = make_table([WON, LOST])
     same = compare(table, table)
-    assert (same.difference, same.p, same.more_sets, same.detectable) == (0, 1, None, None)
+    assert (same.difference, same.p, same.better, same.more_sets, same.detectable) == (0, 1, None, None, None)
     assert same.low < 0 < same.high
     empty = ScoreTable(table.frame.clear())
     assert compare(empty, empty).difference is None
@@ -202,9 +143,9 @@ def test_rank_orders_scorers_and_bounds_ranks(make_table):
 def test_rank_agrees_with_accuracy_and_handles_gaps(make_table):
     a = make_table([WON, LOST, TIED, WON], scorer="a")
     b = ScoreTable(make_table([WON, TIED, LOST, FAILED], scorer="b").frame.filter(pl.col("item_id") != "item-0"))
-    result = rank(ScoreTable.concat([a, b]), ties="shared", errors="exclude")
+    result = rank(ScoreTable.concat([a, b]), errors="exclude")
     assert [pair.n for pair in result.pairs] == [2]
-    groups = bon_accuracy(ScoreTable.concat([a, b]), by="scorer", ties="shared", errors="exclude").groups
+    groups = bon_accuracy(ScoreTable.concat([a, b]), by="scorer", errors="exclude").groups
     assert {row.scorer: row.cell.accuracy for row in result.scorers} == dict(groups.select("scorer", "accuracy").rows())
 
 
@@ -230,11 +171,75 @@ def test_rank_of_one_or_none(make_table):
     assert rank(ScoreTable(table.frame.clear())).scorers == ()
 
 
-def test_difference_interval_equals_bonett_and_price():
+def test_the_paired_interval_is_bonett_and_prices_with_t():
     d = np.repeat([1.0, -1.0, 0.0], [12, 5, 33])
     p12, p21 = 13 / 52, 6 / 52
-    half = stats.norm.ppf(0.975) * math.sqrt((p12 + p21 - (p12 - p21) ** 2) / 52)
-    assert difference_interval(d) == pytest.approx((p12 - p21 - half, p12 - p21 + half), abs=1e-12)
+    error = math.sqrt((p12 + p21 - (p12 - p21) ** 2) / 52)
+    half = stats.t(51).ppf(0.975) * error
+    (found,) = paired_rows(d[None], None, 0.95)
+    assert (found.low, found.high) == pytest.approx((p12 - p21 - half, p12 - p21 + half), abs=1e-12)
+    assert found.p == pytest.approx(2 * stats.t(51).sf((p12 - p21) / error))
+
+
+@settings(max_examples=60)
+@given(
+    st.lists(st.sampled_from([-1.0, -0.5, 0.0, 0.25, 1.0]), min_size=2, max_size=40),
+    st.integers(1, 12),
+    st.sampled_from([0.5, 0.8, 0.95, 0.999]),
+)
+def test_interval_and_p_are_one_thing(values, clusters, level):
+    """Whatever the values and their clusters: nothing is forced, and both agree at every level."""
+    d = np.array(values)
+    for cluster in (None, np.arange(len(d)) % clusters):
+        (found,) = paired_rows(d[None], cluster, level)
+        assert found.low <= found.estimate <= found.high
+        assert (found.p < 1 - level) == (not found.low <= 0 <= found.high)
+
+
+def test_a_scorer_that_failed_on_every_set_has_no_verdict(make_table):
+    found = compare(make_table([FAILED] * 4, scorer="a"), make_table([WON] * 4, scorer="b"))
+    assert (found.n, found.difference, found.p, found.better) == (4, None, None, None)
+
+
+def test_floating_noise_is_a_tie(make_table):
+    nearly = [1 / 3 * 3, 1.0 + 1e-12, 0.0, 0.5]
+    cell = bon_accuracy(make_table([nearly])).overall
+    assert (cell.accuracy, cell.strict, cell.ties) == (0.5, 0.0, 1)
+    assert compare(make_table([nearly], scorer="a"), make_table([[1.0, 1.0, 0.0, 0.5]], scorer="b")).difference == 0
+
+
+def test_main_sets_count_unless_asked(make_table):
+    """The same digits from every function, and each says which sets it counts."""
+    tables = []
+    for name, sets in (("a", [WON, WON, LOST, LOST]), ("b", [WON, LOST, LOST, WON])):
+        frame = make_table(sets, scorer=name).frame
+        mirror = pl.col("item_id").is_in(["item-2", "item-3"])
+        tables.append(ScoreTable(frame.with_columns(mirror=mirror, kind=pl.lit(None, pl.String))))
+    both = ScoreTable.concat(tables)
+    main, every = compare(*tables), compare(*tables, mirrors=True)
+    assert (main.n, main.counted, every.n, every.counted) == (2, "main", 4, "all")
+    for mirrors, pair in ((False, main), (True, every)):
+        (row,) = rank(both, mirrors=mirrors).pairs
+        assert (row.n, row.difference, row.p) == (pair.n, abs(pair.difference), pair.p)
+        found = bon_accuracy(both, "scorer", mirrors=mirrors)
+        assert found.counted == pair.counted
+        assert found.cell("a").accuracy == pair.accuracy_a
+
+
+def test_a_margin_needs_evidence(make_table):
+    rng = np.random.default_rng(5)
+    base = rng.random(800) < 0.7
+    twin = np.where(rng.random(800) < 0.05, ~base, base)
+    a, b = (
+        make_table([WON if one else LOST for one in flags], scorer=name) for name, flags in (("a", base), ("b", twin))
+    )
+    wide, narrow = compare(a, b, margin=0.05), compare(a, b, margin=0.005)
+    assert wide.margin.equivalent
+    assert -0.05 < wide.margin.low < wide.margin.high < 0.05
+    assert not narrow.margin.equivalent
+    few = compare(make_table([WON, LOST] * 4, scorer="a"), make_table([WON, LOST] * 4, scorer="b"), margin=0.1)
+    assert few.p == 1
+    assert not few.margin.not_worse
 
 
 def test_planning_inverts_itself():
@@ -249,12 +254,19 @@ def test_planning_inverts_itself():
     assert sets_needed(0.01, 0.3) > sets_needed(0.05, 0.3)
 
 
-def test_planned_sets_give_the_promised_power():
-    delta, discordance = 0.08, 0.3
-    n = sets_needed(delta, discordance)
+@pytest.mark.coverage
+@pytest.mark.parametrize("size", [1, 4])
+def test_planned_sets_give_compare_the_promised_power(size, say):
+    """With clusters of ``size`` sets that are all alike, each counts once."""
+    delta, discordance, rounds = 0.08, 0.3, 1_500
+    n = sets_needed(delta, discordance, design_effect=size)
     rng = np.random.default_rng(0)
-    only_a, only_b, _ = rng.multinomial(n, [0.19, 0.11, 0.7], size=20_000).T
-    assert 0.78 <= (mcnemar(only_a, only_b)[1] < 0.05).mean() <= 0.82
+    cluster = None if size == 1 else np.arange(n) // size
+    units = -(-n // size)
+    d = np.repeat(rng.choice([1.0, -1.0, 0.0], (rounds, units), p=[0.19, 0.11, 0.7]), size, 1)[:, :n]
+    power = np.mean([one.p < 0.05 for one in paired_rows(d, cluster, 0.95)])
+    say(f"sets_needed({delta}, {discordance}) in clusters of {size}: {n} sets, power {power:.3f}, planned 0.800")
+    assert 0.77 <= power <= 0.83
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ import pytest
 from carb_data import BonSet, CarbError, Dataset, Response, ScoreTable
 from carb_data.table import COLUMNS
 from carb_metrics import surface_floor
-from carb_metrics.outcomes import outcomes_of_frame
+from carb_metrics.outcome import outcomes_of_frame
 
 DOMAINS = ("values", "linguistics")
 
@@ -79,9 +79,9 @@ def test_the_floor_shares_ties(found):
 
 
 def test_a_scorer_that_reads_only_the_surface_is_not_above_it(found):
-    assert not found.test("reads_language").above
-    assert not found.test("guesses").above
-    assert found.test("understands").above
+    assert found.test("reads_language").above is False
+    assert found.test("guesses").above is False
+    assert found.test("understands").above is True
     assert found.test("understands").p_adjusted < 0.001
     assert found.test("baseline:language") is None
     cultures = [{"culture": "korean"}, {"culture": "thai"}]
@@ -147,6 +147,70 @@ def test_without_a_shortcut_the_floor_is_near_chance():
         )
         floors.append(surface_floor(table(dataset, guesses=lambda *_: rng.random()), dataset, by=()).overall.floor)
     assert all(0.25 <= cell.accuracy < 0.38 for cell in floors)
+
+
+def mixture(kind: str, sets: int = 400, seed: int = 5) -> tuple[Dataset, ScoreTable]:
+    """A scorer made of surface cues that no single weight of a feature is, and the data in which it is often right."""
+    rng, found, scores = np.random.default_rng(seed), [], {}
+    for i in range(sets):
+        culture = ("korean", "thai", "german", "french")[i % 4]
+        lengths, own = rng.permutation([10, 25, 45, 70]), rng.random(4) < 0.5
+        sign = 1 if i % 4 < 2 else -1
+        value = {
+            "a sign for each culture": sign * lengths,
+            "length and language": np.where(own, lengths, -lengths),
+            "the middle length": -np.abs(lengths - 32.0),
+        }[kind]
+        right = int(value.argmax()) if rng.random() < 0.8 else int(rng.integers(4))
+        responses = tuple(
+            Response(
+                id=f"i{i:03}-{k}",
+                text="".join(rng.choice(list("abcdefgh"), int(lengths[k]))),
+                role="chosen" if k == right else "rejected",
+                language="ko" if own[k] else "en",
+            )
+            for k in range(4)
+        )
+        scores |= {one.id: float(value[k]) + 1e-3 * rng.random() for k, one in enumerate(responses)}
+        provenance = {"source": "test", "license": "CC0-1.0", "method": "authored"}
+        item = {"id": f"i{i:03}", "culture": culture, "domain": "values", "language": "ko", "prompt": "?"}
+        found.append(BonSet.model_validate({**item, "responses": responses, "provenance": provenance}))
+    dataset = Dataset(found)
+    return dataset, table(dataset, mixes=lambda _, r: scores[r.id])
+
+
+@pytest.mark.parametrize("kind", ["a sign for each culture", "length and language", "the middle length"])
+def test_a_mixture_of_surface_cues_is_no_understanding(kind):
+    dataset, scores = mixture(kind)
+    found = surface_floor(scores, dataset, by=())
+    test = found.test("mixes")
+    assert test.accuracy > 0.75
+    assert found.overall.predictors["all surface features"] > 0.55
+    assert test.above is False
+
+
+@pytest.mark.coverage
+@pytest.mark.parametrize("sets", [11, 50, 100, 200, 400, 800])
+def test_how_much_of_a_mixture_the_floor_learns(sets, say):
+    for kind in ("a sign for each culture", "length and language", "the middle length"):
+        above, floors, own = 0, [], []
+        for seed in range(5):
+            dataset, scores = mixture(kind, sets, seed)
+            found = surface_floor(scores, dataset, by=())
+            above += bool(found.test("mixes").above)
+            floors.append(found.overall.floor.accuracy)
+            own.append(found.test("mixes").accuracy)
+        say(f"{sets} sets, {kind}: floor {np.mean(floors):.2f}, the mixture {np.mean(own):.2f}, above in {above} of 5")
+        assert above <= 1
+
+
+def test_few_sets_say_that_nothing_can_be_shown_here():
+    dataset = world(22)
+    rng = np.random.default_rng(1)
+    scores = table(dataset, understands=lambda _, r: 2 * (r.role.value == "chosen") + rng.normal())
+    found = surface_floor(scores, dataset)
+    assert not found.overall.learnable
+    assert {test.above for test in found.tests} == {None}
 
 
 def test_luck_is_no_predictor():

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from itertools import product
 
 import numpy as np
 import polars as pl
@@ -12,7 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from carb_data import CarbError, ScoreTable
-from carb_metrics import agreement, calibration, judge_bias, judge_vs_human, pick_confidence
+from carb_metrics import agreement, calibration, judge_bias, judge_vs_human
+from carb_metrics.calibrated import reliability
 
 PRESENTED = {
     "scorer": pl.String,
@@ -136,6 +136,7 @@ def test_length_bias_of_degenerate_input(make_table):
     assert (itself.estimate, itself.low, itself.p) == (1, None, None)
 
 
+@pytest.mark.coverage
 def test_coverage_of_length_bias(make_table):
     rng, rounds, hits, rejected = np.random.default_rng(3), 500, 0, 0
     for _ in range(rounds):
@@ -148,20 +149,15 @@ def test_coverage_of_length_bias(make_table):
     assert 0.03 <= rejected / rounds <= 0.07
 
 
-probabilities = st.lists(st.tuples(st.floats(0, 1), st.booleans()), min_size=1, max_size=40)
-
-
-@given(probabilities, st.sampled_from(["uniform", "quantile"]), st.integers(1, 12))
-def test_calibration_curve_equals_scikit_learn(cases, strategy, bins):
+@given(st.lists(st.tuples(st.floats(0, 1), st.booleans()), min_size=1, max_size=40))
+def test_calibration_curve_equals_scikit_learn(cases):
     reference = pytest.importorskip("sklearn.calibration", reason="reference implementation")
     metrics = pytest.importorskip("sklearn.metrics", reason="reference implementation")
     said, right = np.array([c for c, _ in cases]), np.array([float(r) for _, r in cases])
-    found = calibration(said, right, bins, strategy)
-    borders = np.arange(1, bins) / bins  # cases on one fall to the other side there
-    if strategy == "quantile" or not np.isclose(said[:, None], borders, rtol=1e-12, atol=0).any():
-        accuracy, confidence = reference.calibration_curve(right, said, n_bins=bins, strategy=strategy)
-        assert np.allclose([row.accuracy for row in found.curve], accuracy, atol=1e-10)
-        assert np.allclose([row.confidence for row in found.curve], confidence, atol=1e-10)
+    found = reliability(said, right, np.arange(len(said)))
+    accuracy, confidence = reference.calibration_curve(right, said, n_bins=10, strategy="quantile")
+    assert np.allclose([row.accuracy for row in found.curve], accuracy, atol=1e-10)
+    assert np.allclose([row.confidence for row in found.curve], confidence, atol=1e-10)
     assert found.brier.estimate == pytest.approx(metrics.brier_score_loss(right, said, pos_label=1), abs=1e-10)
     assert 0 <= found.ece <= found.mce + 1e-12 <= 1 + 1e-9
     assert sum(row.n for row in found.curve) == len(cases)
@@ -170,36 +166,20 @@ def test_calibration_curve_equals_scikit_learn(cases, strategy, bins):
 def test_ece_by_hand_and_its_noise_floor():
     said = np.repeat([0.95, 0.55], 50)
     right = np.concatenate([np.ones(30), np.zeros(20), np.ones(30), np.zeros(20)])
-    found = calibration(said, right)
+    found = reliability(said, right, np.arange(100))
     assert found.ece == pytest.approx((0.35 + 0.05) / 2)
     assert found.mce == pytest.approx(0.35)
     assert found.p < 0.01
     assert 0.01 < found.ece_if_calibrated < 0.1
 
 
-@given(st.lists(st.floats(0, 1), min_size=1, max_size=6))
-def test_the_noise_floor_of_ece_is_its_mean_over_every_outcome(said):
-    chances = np.array(said)
-    mean = 0.0
-    for right in product((0, 1), repeat=len(said)):
-        weight = np.prod([p if one else 1 - p for p, one in zip(said, right, strict=True)])
-        mean += weight * calibration(chances, right, bins=3).ece
-    assert calibration(chances, np.zeros(len(said)), bins=3).ece_if_calibrated == pytest.approx(mean, abs=1e-12)
-
-
-def test_a_case_on_a_border_belongs_to_the_upper_bin():
-    for bins in (3, 10, 12, 20):
-        borders = [k / bins for k in range(1, bins)]
-        assert [row.start for row in calibration(borders, [1] * len(borders), bins).curve] == borders
-    assert calibration([0.2] * 50 + [0.3] * 50, [0] * 50 + [1] * 50).ece == pytest.approx(0.45)
-
-
+@pytest.mark.coverage
 def test_calibrated_judges_are_rejected_as_rarely_as_promised():
     rng, rounds = np.random.default_rng(4), 300
     rejected = covered = 0
     for seed in range(rounds):
         said = rng.beta(3, 2, 200)
-        found = calibration(said, rng.random(200) < said, seed=seed)
+        found = reliability(said, (rng.random(200) < said).astype(float), np.arange(200), seed=seed)
         rejected += found.p < 0.05
         expected = 3 * 2 / (5 * 6)  # mean of p(1−p) under Beta(3, 2)
         covered += found.brier.low <= expected <= found.brier.high
@@ -207,30 +187,33 @@ def test_calibrated_judges_are_rejected_as_rarely_as_promised():
     assert 0.93 <= covered / rounds <= 0.97
 
 
-@pytest.mark.parametrize(
-    ("confidences", "correct", "options"),
-    [([1.5], [1], {}), ([0.5], [0.5], {}), ([0.5], [1], {"bins": 0}), ([0.5], [1, 0], {}), ([math.nan], [1], {})],
-)
-def test_calibration_checks_its_input(confidences, correct, options):
-    with pytest.raises(CarbError):
-        calibration(confidences, correct, **options)
-
-
-def test_calibration_of_nothing_is_null():
-    found = calibration([], [])
-    assert (found.n, found.ece, found.brier.estimate, found.curve) == (0, None, None, ())
-
-
-def test_confidence_of_picks(make_table):
+def test_stated_probabilities_are_calibrated_as_they_are(make_table):
     table = make_table([[0.7, 0.2, 0.1], [0.1, 0.9, 0.0], [0.5, 0.5, 0.0], [None, 0.5, 0.5]])
-    found = pick_confidence(table)
-    assert found["confidence"].to_list() == [0.7, 0.9, 0.5]
-    assert found["correct"].to_list() == [1, 0, 0]
+    (row,) = calibration(table, link="probability")
+    assert (row.n, row.slope, row.calibration.n) == (3, None, 3)
+    assert row.calibration.brier.estimate == pytest.approx((0.09 + 0.81 + 0.25) / 3)
     logits = ScoreTable(table.frame.head(3).with_columns(pl.col("score").log() + 5))
-    assert pick_confidence(logits, "softmax")["confidence"][0] == pytest.approx(0.7)
-    for wrong, message in (({}, "sum to 1"), ({"link": "logit"}, "link must")):
+    (found,) = calibration(logits, link="softmax")
+    assert found.calibration.curve[-1].confidence == pytest.approx(0.7)
+    for wrong, message in (
+        ({"link": "probability"}, "sum to 1"),
+        ({"link": "logit"}, "link must"),
+        ({"by": "x"}, "by must"),
+    ):
         with pytest.raises(CarbError, match=message):
-            pick_confidence(make_table([[3.0, 1.0]]), **wrong)
+            calibration(make_table([[3.0, 1.0]]), **wrong)
+
+
+def test_clear_margins_of_a_good_scorer_are_right(make_table):
+    rng = np.random.default_rng(7)
+    sets = rng.normal(size=(400, 4)) + np.array([1.5, 0, 0, 0])
+    rows = calibration(make_table(sets, cultures=["thai", "german"]), "culture")
+    assert [(row.group, row.n) for row in rows] == [(None, 400), ("german", 200), ("thai", 200)]
+    whole = rows[0]
+    assert whole.slope > 0
+    assert whole.calibration.p > 0.01
+    assert whole.coverage[0].accuracy.estimate > whole.coverage[-1].accuracy.estimate + 0.1
+    assert whole.area < 1 - whole.coverage[-1].accuracy.estimate
 
 
 def people(rows):
@@ -248,18 +231,18 @@ def test_judges_against_people_per_culture(make_table):
         cultures=["thai", "thai", "thai", "german"],
     )
     human = people([(0, [0, 0, 1]), (1, [2, 2, 2]), (2, [1, 1, 0]), (3, [0, 0, 0]), (4, [0, 1, None])])
-    result = judge_vs_human(table, human, resamples=200)
+    result = judge_vs_human(table, human)
     thai = result.groups.filter(pl.col("culture") == "thai").row(0, named=True)
     assert (thai["n"], thai["undecided"]) == (3, 1)
-    expected = agreement([[1, 1], [3, 3], [1, 2]], categories=[1, 2, 3], resamples=200)
+    expected = agreement([[1, 1], [3, 3], [1, 2]], categories=[1, 2, 3])
     assert thai["percent"] == pytest.approx(2 / 3)
     assert (thai["kappa"], thai["ac1"]) == pytest.approx((expected.cohen.estimate, expected.gwet.estimate))
-    among = agreement([[1, 1, 2], [3, 3, 3], [2, 2, 1], [1, 2, None]], resamples=200)
+    among = agreement([[1, 1, 2], [3, 3, 3], [2, 2, 1], [1, 2, None]])
     assert thai["human_percent"] == pytest.approx(among.percent.estimate)
     assert thai["human_alpha"] == pytest.approx(among.krippendorff.estimate)
     german = result.groups.filter(pl.col("culture") == "german").row(0, named=True)
     assert (german["n"], german["undecided"], german["percent"]) == (0, 1, None)
-    assert judge_vs_human(table, human, by=(), resamples=50).groups["n"].to_list() == [3]
+    assert judge_vs_human(table, human, by=()).groups["n"].to_list() == [3]
     assert judge_vs_human(table, human.clear()).groups.height == 0
 
 

@@ -28,6 +28,7 @@ def crossed(rng: np.random.Generator, sets: int, people: int, spread: float) -> 
     return got.ravel().astype(int).tolist(), [a for a, _ in names], [b for _, b in names]
 
 
+@pytest.mark.coverage
 @pytest.mark.parametrize(("sets", "people", "spread"), [(44, 5, 0.0), (44, 5, 1.0), (30, 3, 0.7), (60, 12, 1.5)])
 def test_the_human_line_covers(sets: int, people: int, spread: float) -> None:
     rng = np.random.default_rng(1)
@@ -41,16 +42,24 @@ def test_the_human_line_covers(sets: int, people: int, spread: float) -> None:
 
 def test_the_human_line_at_the_edges() -> None:
     assert human_line([], [], []).model_dump() == {
-        "share": None, "low": None, "high": None, "answers": 0, "people": 0, "sets": 0,
+        "share": None, "low": None, "high": None, "answers": 0, "people": 0, "unknown": 0, "sets": 0,
+        "cultures": None,
     }  # fmt: skip
     alone = human_line([1], ["s"], ["p"])
     assert (alone.share, alone.low, alone.high) == (1, 0, 1)
     all_right = human_line([1] * 40, [f"s{n // 2}" for n in range(40)], [f"p{n % 2}" for n in range(40)])
     assert all_right.high == 1
     assert 0.8 < all_right.low < 0.9  # 20 sets count, not 40 answers
+    assert not alone.enough
+    assert (all_right.enough, all_right.people, all_right.answers) == (False, 2, 40)
+    names = [[f"{kind}{n // 2 if kind == 's' else n % 4}" for n in range(40)] for kind in "sp"]
+    line = human_line([1] * 40, *names, cultures=["thai"] * 40)
+    assert (line.enough, line.cultures) == (True, 1)
+    unknown = human_line([1, 0, 1, 1], ["s", "s", "t", "t"], ["p", None, "", None])
+    assert (unknown.people, unknown.unknown) == (1, 3)  # not one person of three answers
     with pytest.raises(CarbError, match="0 or 1"):
         human_line([2], ["s"], ["p"])
-    with pytest.raises(CarbError, match="same length"):
+    with pytest.raises(CarbError, match="the same length"):
         human_line([1], ["s", "t"], ["p"])
 
 

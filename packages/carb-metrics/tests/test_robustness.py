@@ -10,13 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from carb_data import BonSet, CarbError, Dataset, ScoreTable
-from carb_metrics import (
-    calibrate_k,
-    cross_lingual_consistency,
-    perturbation_sensitivity,
-)
-from carb_metrics.shortcuts import surface_features
+from carb_data import CarbError, ScoreTable
+from carb_metrics import cross_lingual_consistency, perturbation_sensitivity
+from carb_metrics.languages import calibrate_k
 
 
 def perturb(table: ScoreTable, changes: dict[str, object], scorer: str = "judge", language: str = "de") -> ScoreTable:
@@ -121,6 +117,7 @@ def simulate(rng, make_table, items=60):
     return perturb(make_table(sets.tolist()), {k: v.tolist() for k, v in changes.items()})
 
 
+@pytest.mark.coverage
 def test_coverage_of_sensitivity(make_table):
     rng, rounds = np.random.default_rng(0), 400
     truth = {"spread": math.sqrt(2 / math.pi), "ratio": 4.0}
@@ -214,6 +211,7 @@ def test_k_cannot_be_calibrated_without_differences():
         calibrate_k(np.ones(3), target=1)
 
 
+@pytest.mark.coverage
 def test_coverage_of_consistency(make_table):
     rng, rounds, hits = np.random.default_rng(1), 400, 0
     truth = math.exp(0.5) * math.erfc(math.sqrt(0.5))  # mean of exp(-|z|)
@@ -223,22 +221,3 @@ def test_coverage_of_consistency(make_table):
         row = cross_lingual_consistency(table, 1.0, "raw").scorers[0].model_dump()
         hits += row["low"] <= truth <= row["high"]
     assert 0.93 <= hits / rounds <= 0.97
-
-
-def test_surface_features_of_a_dataset():
-    responses = [
-        {"id": "a", "text": "In Mexico, of course.", "role": "chosen", "language": "es-MX"},
-        {"id": "b", "text": "Mexicola", "role": "rejected", "language": "en"},
-    ]
-    item = {
-        "id": "i",
-        "culture": "spanish-mx",
-        "domain": "values",
-        "language": "es",
-        "prompt": "?",
-        "responses": responses,
-        "provenance": {"source": "s", "license": "CC0-1.0", "method": "authored"},
-    }
-    rows = surface_features(Dataset([BonSet.model_validate(item)])).rows()
-    assert rows == [("i", "a", 21.0, 1.0, 1.0), ("i", "b", 8.0, 0.0, 0.0)]
-    assert surface_features(Dataset()).height == 0

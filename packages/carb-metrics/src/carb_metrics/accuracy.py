@@ -1,29 +1,32 @@
-"""Best-of-N accuracy with ties, errors, weights and uncertainty."""
+"""Best-of-N accuracy with ties, errors, weights and uncertainty, and by everything that a culture and a set are."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from typing import Any
 
 import polars as pl
 
-from carb_data import CarbError, ScoreTable
-from carb_metrics.cells import Cell, Grouped, Totals
-from carb_metrics.clusters import CLUSTER
+from carb_data import CarbError, Culture, Registry, ScoreTable
+from carb_data import cultures as default_cultures
+from carb_metrics.cells import Cell, Grouped, Result, Totals
+from carb_metrics.clusters import CLUSTER, with_clusters
 from carb_metrics.intervals import check_confidence
-from carb_metrics.outcomes import Errors, Ties, set_outcomes
-from carb_metrics.tally import GAP_DRAWS, Tally, Weights
+from carb_metrics.outcome import RESPONSES, Counted, Errors, Ties, count_kinds, counted_sets, set_outcomes
+from carb_metrics.tally import Tally, Weights
+
+__all__ = ["Breakdown", "bon_accuracy", "breakdown", "describe", "grouped_accuracy"]
 
 
 def bon_accuracy(
     scores: ScoreTable,
     by: str | Sequence[str] = (),
-    ties: Ties = "strict",
+    ties: Ties = "shared",
     confidence: float = 0.95,
     *,
     errors: Errors = "wrong",
+    mirrors: bool = False,
     weights: Weights | None = None,
-    resamples: int = GAP_DRAWS,
-    seed: int = 0,
 ) -> Grouped:
     """Did ``chosen`` outscore every ``rejected``? Per group and overall, with intervals.
 
@@ -39,15 +42,15 @@ def bon_accuracy(
         scores: the table. With several scorers in it, ``by`` must hold ``scorer``.
         by: columns that define the groups, out of ``scorer``, ``culture``, ``domain``, ``language`` (of
             ``chosen``), ``topic``, ``source_item``.
-        ties: ``strict``: sharing the highest score with a ``rejected`` is a loss; ``shared``: it earns
-            1 / (number of responses at the top).
+        ties: ``shared``: sharing the highest score with ``rejected`` earns 1 / (number of responses at the top);
+            ``strict``: it is a loss. ``Cell.strict`` has the second beside the first.
         confidence: The level of all intervals, a share such as 0.95.
         errors: ``wrong``: a set that could not be judged is a loss; ``exclude``: it is left out of ``n``. Either
             way ``errors`` counts it.
+        mirrors: whether sets other than the main ones (``main_sets``) count too. A table without
+            ``ScoreTable.with_items`` tells no mirrors, and all its sets count.
         weights: the weights of a third average, ``.weighted``, by group key (without the scorer); they need not sum
             to 1, and every group needs one.
-        resamples: the number of draws behind the interval of the gap; the other intervals are closed forms.
-        seed: the seed of those draws. Results do not depend on the order of rows, nor on the names of groups.
 
     Returns:
         ``.overall`` (micro: sets weigh the same, the paper's headline), ``.macro`` (groups weigh the same),
@@ -58,8 +61,10 @@ def bon_accuracy(
     Raises:
         CarbError: unknown column or option, several scorers without ``scorer`` in ``by``, or malformed sets.
     """
+    scores, counted = counted_sets(scores, mirrors=mirrors)
     sets = set_outcomes(scores, ties)
-    return grouped_accuracy(sets, by, confidence, errors=errors, weights=weights, resamples=resamples, seed=seed)
+    found = grouped_accuracy(sets, by, confidence, errors=errors, weights=weights)
+    return found.model_copy(update={"counted": counted})
 
 
 def grouped_accuracy(
@@ -69,8 +74,6 @@ def grouped_accuracy(
     *,
     errors: Errors = "wrong",
     weights: Weights | None = None,
-    resamples: int = GAP_DRAWS,
-    seed: int = 0,
 ) -> Grouped:
     """``bon_accuracy`` on a row per set, as ``set_outcomes`` gives it, possibly with further columns to group by."""
     keys = (by,) if isinstance(by, str) else tuple(by)
@@ -82,7 +85,7 @@ def grouped_accuracy(
     tally = Tally(sets, keys, errors, confidence)
     weight = tally.weights(weights)
 
-    scorers = tally.totals(names, weight, resamples, seed)
+    scorers = tally.totals(names, weight)
     if len(names) > 1:
         whole = tally.pooled(weight)
     else:
@@ -91,7 +94,7 @@ def grouped_accuracy(
 
 
 def _check_keys(sets: pl.DataFrame, keys: tuple[str, ...], names: list[str]) -> None:
-    known = [c for c in sets.columns if c not in ("credit", "tied", "error", "count", CLUSTER)]
+    known = [c for c in sets.columns if c not in ("credit", "tied", "error", "count", CLUSTER, RESPONSES)]
     unknown = [key for key in keys if key not in known]
     if unknown or len(set(keys)) < len(keys):
         extra = " Columns 'topic' and 'source_item' come from ScoreTable.with_items(dataset)."
@@ -102,3 +105,121 @@ def _check_keys(sets: pl.DataFrame, keys: tuple[str, ...], names: list[str]) -> 
             f"The table holds {len(names)} scorers ({', '.join(names[:5])}{', ...' if len(names) > 5 else ''}); "
             "put 'scorer' into 'by', or filter the table to one."
         )
+
+
+class Breakdown(Result):
+    """Accuracies by group, one ``Grouped`` for each way of grouping.
+
+    ``scorer`` is the first key of every grouping when the table holds several scorers, and absent otherwise. Averages
+    over all of several scorers have no interval where sets are independent; ``of`` gives each scorer's own.
+    """
+
+    counted: Counted = "all"
+    """Which sets count."""
+    overall: Cell
+    """All counted sets, each with the same weight."""
+    by_culture: Grouped
+    """Varieties counted with the culture into which they roll up."""
+    by_variety: Grouped
+    """Keys ``culture`` (rolled up) and ``variety``: each culture id as the sets name it."""
+    by_domain: Grouped
+    by_culture_domain: Grouped
+    """Keys ``culture`` (rolled up) and ``domain``."""
+    by_topic: Grouped | None
+    """Keys ``domain`` and ``topic``; null where the table has no topics (``ScoreTable.with_items`` adds them)."""
+    by_resource_class: Grouped
+    """Resource class of the culture's language, 0 to 5 (Joshi et al. 2020)."""
+    by_family: Grouped
+    """Language family of the culture's language."""
+    by_script: Grouped
+    """Script of the culture's language."""
+
+    def summary(self) -> str:
+        """Accuracy with its interval in a sentence, of each scorer."""
+        return self.by_culture.summary()
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows: cultures and domains."""
+        return self.by_culture._repr_html_() + self.by_domain._repr_html_()
+
+    def of(self, scorer: str) -> Breakdown:
+        """The part of one scorer."""
+        parts: dict[str, Any] = {name: part.of(scorer) for name, part in self if isinstance(part, Grouped)}
+        overall = self.by_domain.of(scorer).overall
+        return Breakdown(counted=self.counted, overall=overall, **{"by_topic": None, **parts})
+
+
+def breakdown(
+    scores: ScoreTable,
+    cultures: Registry | Iterable[Culture] = default_cultures,
+    ties: Ties = "shared",
+    confidence: float = 0.95,
+    *,
+    errors: Errors = "wrong",
+    mirrors: bool = False,
+) -> Breakdown:
+    """Accuracy by culture, variety, domain, culture × domain, topic, resource class, family and script.
+
+    Cells and intervals are those of ``bon_accuracy``. A set about a variety (``spanish-mx``) counts for the culture
+    into which it rolls up (``spanish``), whose language, script, family and resource class it takes; it stays
+    visible in ``by_variety``.
+
+    Args:
+        scores: the table, of one or several scorers.
+        cultures: the registry that describes them; a plain list of cultures must hold all parents too.
+        ties, confidence, errors, mirrors: as for ``bon_accuracy``.
+
+    Raises:
+        CarbError: a culture of the table is not in the registry, or the sets are malformed.
+    """
+    registry = cultures if isinstance(cultures, Registry) else Registry(cultures)
+    scores, counted = counted_sets(scores, mirrors=mirrors)
+    sets = set_outcomes(scores, ties)
+    has_topics = "topic" in sets.columns and sets["topic"].null_count() < sets.height
+    sets = with_clusters(sets)
+    if CLUSTER not in sets.columns:  # independent sets are all told by their number
+        sets = count_kinds(sets, ["scorer", "culture", "domain", *(["topic"] if has_topics else [])])
+    sets = describe(sets, registry)
+    several = ("scorer",) if sets["scorer"].n_unique() > 1 else ()
+
+    def grouped(*keys: str) -> Grouped:
+        keys = (*several, *keys)
+        found = grouped_accuracy(sets, keys, confidence, errors=errors)
+        return found.model_copy(update={"counted": counted})
+
+    by_domain = grouped("domain")
+    return Breakdown(
+        counted=counted,
+        overall=by_domain.overall,
+        by_culture=grouped("culture"),
+        by_variety=grouped("culture", "variety"),
+        by_domain=by_domain,
+        by_culture_domain=grouped("culture", "domain"),
+        by_topic=grouped("domain", "topic") if has_topics else None,
+        by_resource_class=grouped("resource_class"),
+        by_family=grouped("family"),
+        by_script=grouped("script"),
+    )
+
+
+def describe(sets: pl.DataFrame, registry: Registry) -> pl.DataFrame:
+    """Roll ``culture`` up, keep its id as ``variety``, and add ``resource_class``, ``family`` and ``script``.
+
+    Raises:
+        CarbError: a culture is not in the registry.
+    """
+    ids = sets["culture"].unique().cast(pl.String).sort().to_list()
+    roots = [registry.root(culture) for culture in ids]
+    traits = pl.DataFrame(
+        [(i, r.id, r.resource_class, r.family, r.script) for i, r in zip(ids, roots, strict=True)],
+        schema={
+            "variety": pl.String,
+            "culture": pl.String,
+            "resource_class": pl.Int64,
+            "family": pl.String,
+            "script": pl.String,
+        },
+        orient="row",
+    )
+    named = sets.rename({"culture": "variety"}).with_columns(pl.col("variety").cast(pl.String))
+    return named.join(traits, on="variety", how="left", maintain_order="left")

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from collections.abc import Iterable
+from typing import Annotated, Any, Literal, Protocol, TypeVar
 
 import polars as pl
 from pydantic import BaseModel, ConfigDict, PlainSerializer, PrivateAttr
 
 from carb_data import CarbError
-from carb_metrics.showing import html_table, latex_table, markdown_table
+from carb_metrics.show import html_table, latex_table, markdown_table
 
 
 def _percent(share: float | None) -> str:
@@ -46,7 +47,7 @@ class Cell(Result):
     """One accuracy with its uncertainty. Everything but ``n`` is null when there is nothing to count."""
 
     accuracy: float | None = None
-    """Share of sets won, 0 to 1."""
+    """Mean credit of the sets, 0 to 1: ties share, unless the caller asked otherwise."""
     low: float | None = None
     """Lower confidence limit."""
     high: float | None = None
@@ -57,6 +58,8 @@ class Cell(Result):
     """Sets in which ``chosen`` shares the highest score with at least one ``rejected``."""
     errors: int | None = None
     """Sets that could not be judged, because a score is missing."""
+    strict: float | None = None
+    """Share of sets won outright: the accuracy where a tie earns nothing."""
     _apart: bool = PrivateAttr(default=False)
     """Errors are not part of ``n``."""
 
@@ -78,18 +81,6 @@ class Cell(Result):
         return None if self.errors is None or not total else self.errors / total
 
 
-class Gap(Result):
-    """The distance between the best and the worst group."""
-
-    best: tuple[Any, ...]
-    """Key of the group with the highest accuracy; the first in order where several share it."""
-    worst: tuple[Any, ...]
-    difference: float
-    """Accuracy of the best minus that of the worst."""
-    low: float
-    high: float
-
-
 class Totals(Result):
     """The averages over the groups of one scorer."""
 
@@ -99,8 +90,6 @@ class Totals(Result):
     """Every group weighs the same."""
     weighted: Cell | None = None
     """Groups weighed as the caller asked; null where no weights were given."""
-    gap: Gap | None = None
-    """Best against worst group; null with fewer than two groups, and for several scorers together."""
     lacking: tuple[tuple[Any, ...], ...] = ()
     """Groups of the table in which this scorer has no set that counts. Where another scorer has one, ``macro`` and
     ``weighted`` are null: an average over fewer groups must not stand beside that of all groups."""
@@ -112,11 +101,13 @@ class Grouped(Totals):
     by: tuple[str, ...] = ()
     """The columns that define the groups."""
     groups: Frame
-    """A row per group: the columns of ``by``, then ``accuracy``, ``low``, ``high``, ``n``, ``ties``, ``errors``."""
+    """A row per group: the columns of ``by``, then the fields of ``Cell``."""
     scorers: dict[str, Totals] = {}
     """The averages of each scorer alone."""
     errors: Literal["wrong", "exclude"] = "wrong"
     """How errors were counted: as lost, or not as part of ``n``."""
+    counted: Literal["main", "all"] = "all"
+    """Which sets count."""
 
     def of(self, scorer: str) -> Grouped:
         """The part of one scorer: its groups (without the column ``scorer``) and its own averages.
@@ -136,18 +127,18 @@ class Grouped(Totals):
             overall=totals.overall,
             macro=totals.macro,
             weighted=totals.weighted,
-            gap=totals.gap,
             lacking=totals.lacking,
             scorers={scorer: totals},
             errors=self.errors,
+            counted=self.counted,
         )
 
     def summary(self) -> str:
         """Accuracy with its interval in a sentence, of all groups together or of each scorer."""
-        totals = self.scorers or {"": self}
+        totals, which = self.scorers or {"": self}, "main sets" if self.counted == "main" else "sets"
         parts = [
             f"{f'{name}: ' if name else ''}{_percent(found.overall.accuracy)}% right "
-            f"[{_percent(found.overall.low)} – {_percent(found.overall.high)}] of {found.overall.n:,} sets"
+            f"[{_percent(found.overall.low)} – {_percent(found.overall.high)}] of {found.overall.n:,} {which}"
             for name, found in totals.items()
         ]
         return "; ".join(parts) + "."
@@ -183,3 +174,32 @@ class Grouped(Totals):
         found = self.groups.filter(*(pl.col(name).eq_missing(value) for name, value in zip(self.by, key, strict=True)))
         cell = Cell(**found.select(*Cell.model_fields).row(0, named=True)) if found.height else Cell()
         return cell.with_errors_apart() if self.errors == "exclude" else cell
+
+
+class _OfScorer(Protocol):
+    @property
+    def scorer(self) -> str: ...
+
+
+R = TypeVar("R", bound=_OfScorer)
+K = TypeVar("K", bound=Result)
+
+
+def of_scorer(rows: Iterable[R], scorer: str) -> R:
+    """The row of one scorer.
+
+    Raises:
+        CarbError: no row is of this scorer.
+    """
+    known = list(rows)
+    for row in known:
+        if row.scorer == scorer:
+            return row
+    raise CarbError(
+        f"There is no scorer '{scorer}' here; there are: {', '.join(row.scorer for row in known) or 'none'}."
+    )
+
+
+def row_of(kind: type[K], values: Iterable[object]) -> K:
+    """A row from its values, in the order of its fields."""
+    return kind.model_validate(dict(zip(kind.model_fields, values, strict=True)))

@@ -313,3 +313,69 @@ def share_interval(credit: Floats, cluster: Ints, confidence: float) -> tuple[fl
         effective = design(number_of, credit - share[0]).effective_n(share, effective, confidence)
     low, high = wilson(share * effective, effective, confidence)
     return float(share[0]), float(low[0]), float(high[0])
+
+
+@dataclass(frozen=True)
+class Means:
+    """Means with their intervals and tests; all arrays are (means,), NaN where a mean has no values."""
+
+    n: Ints
+    estimate: Floats
+    low: Floats
+    high: Floats
+    p: Floats
+    """Two-sided p of a mean of 0: below 1 − confidence exactly where the interval leaves 0 out."""
+    effect: Floats
+    """Design effect of the clusters."""
+    centre: Floats
+    """The middle of the interval."""
+    error: Floats
+    """Standard error of ``centre``."""
+    freedom: Floats
+    """Degrees of freedom of ``error``."""
+
+
+def means(values: Floats, cluster: Ints | None, confidence: float, bounds: tuple[float, float] | None = None) -> Means:
+    """Means of rows of values, with the one interval and the one test of means that the package has: t of the clusters.
+
+    Where values are bounded, two clusters of average size are added, one at each bound, so that values which are all
+    alike do not look certain (Agresti and Coull 1998, The American Statistician 52:119-126; for paired differences,
+    Bonett and Price 2012, Journal of Educational and Behavioral Statistics 37:479-488). The variance of a mean grows by
+    the design effect of its clusters, and t has the degrees of freedom that they leave (``design``).
+
+    Args:
+        values: (rows, units), NaN where a row has no such unit.
+        cluster: (units,) the cluster of each unit by number; null where all are independent.
+        confidence: the level of the intervals, between 0 and 1.
+        bounds: the least and the largest value that there can be; null for any, which needs two units.
+    """
+    from scipy.special import stdtr, stdtrit
+
+    row, unit = np.nonzero(~np.isnan(values))
+    known, rows = values[row, unit], len(values)
+    n = np.bincount(row, minlength=rows)
+    total, square = np.bincount(row, known, rows), np.bincount(row, known**2, rows)
+    effect, freedom, clusters = np.ones(rows), np.full(rows, math.inf), n.astype(np.float64)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        mean: Floats = np.where(n > 0, total / n, np.nan)
+        if cluster is not None and len(known):
+            of = cluster[unit]
+            found = design(of, known - mean[row], mean=row, means=rows)
+            effect, freedom = found.effect, found.freedom
+            count = int(cluster.max()) + 1
+            clusters = np.bincount(np.unique(row * count + of) // count, minlength=rows).astype(np.float64)
+        low, high = bounds or (0.0, 0.0)
+        added = np.zeros(rows) if bounds is None else n / clusters
+        whole = n + 2 * added
+        centre = (total + added * (low + high)) / whole
+        spread = np.maximum((square + added * (low**2 + high**2)) / whole - centre**2, 0.0)
+        error = np.sqrt(spread / (whole if bounds is not None else n - 1) * effect)
+        freedom = np.where(np.isinf(freedom), whole - 1, freedom)
+        half = stdtrit(np.maximum(freedom, 1.0), 0.5 + confidence / 2) * error
+        p = np.where(error > 0, 2 * stdtr(np.maximum(freedom, 1.0), -np.abs(centre) / error), (centre == 0) * 1.0)
+        lower, upper = np.minimum(centre - half, mean), np.maximum(centre + half, mean)
+    enough = n > (bounds is None)
+    if bounds is not None:
+        lower, upper = np.maximum(lower, low), np.minimum(upper, high)
+    lower, upper, p = (np.where(enough, part, np.nan) for part in (lower, upper, p))
+    return Means(n, mean, lower, upper, p, effect, centre, error, freedom)

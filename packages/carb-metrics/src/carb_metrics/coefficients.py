@@ -1,132 +1,110 @@
-"""Agreement coefficients as functions of sums over items, so that a bootstrap is a matrix product.
-
-Each takes (..., sums) and gives (...), NaN where it is not defined.
-"""
+"""Correlation coefficients, their tests and their intervals."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
-from typing import Any
+from functools import lru_cache
+from typing import Literal
 
 import numpy as np
+import numpy.typing as npt
 
-from carb_metrics.intervals import Floats
+from carb_metrics.intervals import Floats, normal_quantile
 
-Coefficient = Callable[[Floats], Floats]
+Kind = Literal["pearson", "spearman", "kendall"]
+KINDS: tuple[Kind, ...] = ("pearson", "spearman", "kendall")
+
+FEWEST = 5
+"""Points that a test and an interval need; fewer are described by the coefficient alone."""
+
+EXACT_RANKS = 9
+"""Spearman's p is exact, over all orders of the ranks, up to this number of points."""
 
 
-def unit_sums(counts: Floats) -> Floats:
-    """What each item adds to the sums.
+def is_constant(values: Floats) -> bool:
+    """Are all values the same, up to rounding?"""
+    return len(values) == 0 or float(np.ptp(values)) <= 1e-13 * max(1.0, float(np.abs(values).max()))
 
-    Args:
-        counts: (items, q) how many raters put the item into each of q categories; at least one per item.
+
+def coefficient(kind: Kind, x: Floats, y: Floats) -> tuple[float, float | None] | None:
+    """A coefficient and its two-sided p.
+
+    Pearson's r has the t test of n−2 degrees of freedom and Kendall's τ-b the exact distribution for few points without
+    ties and the normal else (as in ``scipy.stats``). Spearman's ρ is tested over all orders of the ranks, tied or not,
+    for up to ``EXACT_RANKS`` points, and with the same t test for more, but never below 2/n!, the share of the two
+    extreme orders (Kendall and Gibbons 1990, Rank Correlation Methods, 5th ed., chapter 4).
 
     Returns:
-        (items, 2 + q + q + q²): 1; the share of equal pairs; shares of the categories; counts of the categories;
-        coincidences (Krippendorff's o matrix: ordered pairs of ratings over m − 1). All but the shares are 0 for an
-        item with a single rating, which can agree with nothing.
+        null with fewer than two points, or where x or y is constant; p is null with fewer than ``FEWEST`` points.
     """
-    items, size = counts.shape
-    m = counts.sum(1, keepdims=True)
-    paired = m > 1
-    pairs = counts[:, :, None] * counts[:, None, :] - counts[:, :, None] * np.eye(size)
-    coincidences = pairs.reshape(items, size * size) / np.where(paired, m - 1, 1)
-    equal = (counts * (counts - 1)).sum(1, keepdims=True) / np.where(paired, m * (m - 1), 1)
-    return np.hstack([paired, equal, counts / m, counts * paired, coincidences])
+    if len(x) < 2 or is_constant(x) or is_constant(y):
+        return None
+    from scipy import stats
+
+    tested = len(x) >= FEWEST
+    if kind == "kendall":
+        tau, p = stats.kendalltau(x, y)
+        return float(tau), float(p) if tested else None
+    if kind == "pearson":
+        r = _pearson(x, y)
+        return r, t_test(r, len(x) - 2) if tested else None
+    x, y = stats.rankdata(x), stats.rankdata(y)
+    r = _pearson(x, y)
+    if not tested:
+        return r, None
+    if len(x) <= EXACT_RANKS:
+        return r, _exact_rank_p(x, y)
+    return r, max(t_test(r, len(x) - 2) or 0.0, 2 / math.factorial(min(len(x), 100)))
 
 
-def percent(sums: Floats) -> Floats:
-    """Mean over items of the share of equal pairs of ratings."""
-    return _divide(sums[..., 1], sums[..., 0])
+def _exact_rank_p(x: Floats, y: Floats) -> float:
+    """Share of all orders of y in which the ranks go together at least as closely as they do."""
+    x, y = x - x.mean(), y - y.mean()
+    sums = y[_orders(len(y))] @ x
+    return float((np.abs(sums) >= abs(float(x @ y)) - 1e-9).mean())
 
 
-def fleiss(sums: Floats) -> Floats:
-    """Fleiss' κ: chance is the sum of squared shares of the categories (Fleiss 1971)."""
-    size = _size(sums)
-    shares = sums[..., 2 + size : 2 + 2 * size]
-    chance = (_divide(shares, shares.sum(-1, keepdims=True)) ** 2).sum(-1)
-    return _beyond(percent(sums), chance)
+@lru_cache(maxsize=2)
+def _orders(n: int) -> npt.NDArray[np.int8]:
+    """(n!, n) all orders of n places."""
+    orders = np.zeros((1, 1), dtype=np.int8)
+    for size in range(2, n + 1):
+        places = [np.insert(orders, place, size - 1, axis=1) for place in range(size)]
+        orders = np.concatenate(places)
+    return orders
 
 
-def gwet(size: int) -> Coefficient:
-    """Gwet's AC1: chance is Σ π(1−π)/(q−1), π the mean share of each category over rated items (Gwet 2008)."""
-
-    def coefficient(sums: Floats) -> Floats:
-        rated = sums[..., 2 : 2 + size]
-        share = _divide(rated, rated.sum(-1, keepdims=True))
-        chance = (share * (1 - share)).sum(-1) / (size - 1) if size > 1 else np.zeros(sums.shape[:-1])
-        return _beyond(percent(sums), chance)
-
-    return coefficient
+def _pearson(x: Floats, y: Floats) -> float:
+    x, y = x - x.mean(), y - y.mean()
+    x, y = x / np.abs(x).max(), y / np.abs(y).max()
+    return max(-1.0, min(1.0, float(x @ y / math.sqrt((x @ x) * (y @ y)))))
 
 
-def krippendorff(distances: Callable[[Floats], Floats]) -> Coefficient:
-    """Krippendorff's α = 1 − (n−1)·Σ o·δ² / Σ n·n·δ² (Krippendorff 2011).
+def t_test(r: float, freedom: int) -> float | None:
+    """Two-sided p of a correlation: t = r·sqrt(f / (1−r²)) with f degrees of freedom; null for f < 1."""
+    if freedom < 1:
+        return None
+    from scipy.special import betainc
 
-    Args:
-        distances: squared distances δ² (..., q, q) of categories, given the counts (..., q) of ratings.
+    # The tail of t in its beta form keeps all digits: P(|T| > t) = I_{1−r²}(f/2, 1/2).
+    return float(betainc(freedom / 2, 0.5, max(0.0, (1 - r) * (1 + r))))
+
+
+def fisher_interval(r: float, n: int, kind: Kind = "pearson", confidence: float = 0.95) -> tuple[float, float] | None:
+    """Analytic interval on the scale of z = artanh(r).
+
+    Standard errors: Pearson ``1/sqrt(n−3)`` (Fisher 1921, Metron 1:3-32); Spearman ``sqrt((1+ρ²/2)/(n−3))`` (Bonett
+    and Wright 2000, Psychometrika 65:23-28); Kendall ``sqrt(0.437/(n−4))`` (Fieller, Hartley and Pearson 1957,
+    Biometrika 44:470-481). For partial correlations n is reduced by the number of covariates.
+
+    Returns:
+        low and high; null with fewer than ``FEWEST`` points, or where the correlation is perfect, which has no z.
     """
-
-    def coefficient(sums: Floats) -> Floats:
-        size = _size(sums)
-        counts = sums[..., 2 + size : 2 + 2 * size]
-        coincidences = sums[..., 2 + 2 * size :].reshape(*sums.shape[:-1], size, size)
-        squared = distances(counts)
-        observed = (coincidences * squared).sum((-1, -2))
-        expected = (counts[..., :, None] * counts[..., None, :] * squared).sum((-1, -2))
-        return 1 - _divide((counts.sum(-1) - 1) * observed, expected)
-
-    return coefficient
-
-
-def level_distances(level: str, values: Sequence[Any]) -> Callable[[Floats], Floats]:
-    """Squared distances of categories (Krippendorff 2011): 0 or 1; of values; or of ranks, which counts decide."""
-    size = len(values)
-    if level == "ordinal":
-        return _ordinal
-    if level == "interval":
-        points = np.array(values, dtype=np.float64)
-        fixed = (points[:, None] - points[None, :]) ** 2
-    else:
-        fixed = 1.0 - np.eye(size)
-    return lambda _counts: fixed
-
-
-def _ordinal(counts: Floats) -> Floats:
-    middle = np.cumsum(counts, -1) - counts / 2  # mean rank of each category
-    squared: Floats = (middle[..., :, None] - middle[..., None, :]) ** 2
-    return squared
-
-
-def cohen(size: int, weights: str | None) -> Coefficient:
-    """Cohen's κ: 1 − Σ w·p_ij / Σ w·p_i·p_j with disagreement weights w (Cohen 1960, 1968).
-
-    The sums are the cells of the size × size table of both raters' categories.
-    """
-    place = np.arange(size, dtype=np.float64)
-    away = np.abs(place[:, None] - place[None, :])
-    weight = {None: (away > 0).astype(np.float64), "linear": away, "quadratic": away**2}[weights]
-
-    def coefficient(sums: Floats) -> Floats:
-        table = sums.reshape(*sums.shape[:-1], size, size)
-        total = table.sum((-1, -2))
-        expected = (table.sum(-1)[..., :, None] * table.sum(-2)[..., None, :] * weight).sum((-1, -2))
-        return 1 - _divide((table * weight).sum((-1, -2)) * total, expected)
-
-    return coefficient
-
-
-def _size(sums: Floats) -> int:
-    """q from the length 2 + 2q + q²."""
-    return math.isqrt(sums.shape[-1] - 1) - 1
-
-
-def _divide(above: Floats, below: Floats) -> Floats:
-    with np.errstate(divide="ignore", invalid="ignore"):
-        ratio: Floats = np.where(np.abs(below) > 1e-12, above / below, np.nan)
-    return ratio
-
-
-def _beyond(observed: Floats, chance: Floats) -> Floats:
-    return _divide(observed - chance, 1 - chance)
+    if n < FEWEST:
+        return None
+    spare = n - (4 if kind == "kendall" else 3)
+    if spare < 1 or abs(r) > 1 - 1e-12:
+        return None
+    variance = {"pearson": 1.0, "spearman": 1 + r * r / 2, "kendall": 0.437}[kind] / spare
+    half = normal_quantile(confidence) * math.sqrt(variance)
+    return math.tanh(math.atanh(r) - half), math.tanh(math.atanh(r) + half)

@@ -4,19 +4,57 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import polars as pl
 
-from carb_data import CarbError, ScoreTable
-from carb_metrics.cells import Estimate, Result
-from carb_metrics.clusters import TIES, Ints, cluster_of, design, is_clustered, number
+from carb_data import CarbError, Dataset, ScoreTable
+from carb_metrics.cells import Result
+from carb_metrics.clusters import TIES, Ints, cluster_of, is_clustered, means, number
+from carb_metrics.families import PlaceComparison, compare_families
 from carb_metrics.intervals import Floats, check_confidence
-from carb_metrics.outcomes import Errors, set_outcomes
-from carb_metrics.outcomes import Ties as TieRule
-from carb_metrics.paired import Paired, adjust, minimum_detectable_difference, paired, sets_needed
-from carb_metrics.rows import ComparedGroup
+from carb_metrics.outcome import RESPONSES, Counted, Errors, counted_sets, set_outcomes
+from carb_metrics.outcome import Ties as TieRule
+from carb_metrics.paired import Paired, adjust, minimum_detectable_difference, paired_rows, sets_needed
+
+__all__ = ["ComparedGroup", "Comparison", "Margin", "compare"]
+
+TESTS = {False: "t test of paired differences over sets", True: "t test of paired differences over source items"}
+"""The test of a pair, by whether sets are clustered. There is no other."""
+
+
+class ComparedGroup(Result):
+    """The paired difference of two scorers in one group."""
+
+    key: str
+    """The values of the grouping columns, joined by ``/``."""
+    n: int
+    only_a: int
+    only_b: int
+    accuracy_a: float
+    accuracy_b: float
+    difference: float
+    low: float
+    high: float
+    p: float
+    p_adjusted: float
+    """Holm's, over the groups."""
+
+
+class Margin(Result):
+    """Two one-sided tests of a difference, a minus b, at 1 − confidence each."""
+
+    margin: float
+    low: float
+    """Limits at a confidence of 1 − 2α: within ± margin exactly where both are equivalent."""
+    high: float
+    p_not_worse: float
+    """p of the hypothesis that a is worse than b by the margin or more."""
+    p_not_better: float
+    """p of the hypothesis that a is better than b by the margin or more."""
+    not_worse: bool
+    equivalent: bool
 
 
 class Comparison(Result):
@@ -24,30 +62,41 @@ class Comparison(Result):
 
     a: str | None
     b: str | None
+    counted: Counted = "all"
+    """Which sets count."""
     n: int
     """Sets that both scored."""
     unpaired: int
     """Sets that only one of both scored, left out."""
-    only_a: int | None = None
-    """Sets in which a earns more than b: under strict ties, that a won and b lost."""
-    only_b: int | None = None
+    ties_a: int | None = None
+    """Sets in which the right answer of a shares the highest score."""
+    ties_b: int | None = None
     accuracy_a: float | None = None
     accuracy_b: float | None = None
+    strict_a: float | None = None
+    """Accuracy of a where a tie earns nothing."""
+    strict_b: float | None = None
+    only_a: int | None = None
+    """Sets in which a earns more than b."""
+    only_b: int | None = None
     difference: float | None = None
     low: float | None = None
     high: float | None = None
     p: float | None = None
-    """McNemar's mid-p; over the signs of whole clusters where sets share source items."""
-    p_exact: float | None = None
-    """McNemar's exact p, conservative; null where shared ties of too many sizes allow none."""
+    test: str | None = None
+    """The name of the test that gives ``p`` and the interval."""
+    better: Literal["a", "b"] | None = None
+    """Null where the interval holds 0."""
     design_effect: float | None = None
     """Variance of the difference over that of as many independent sets; above 1 where sets share source items."""
-    macro: Estimate = Estimate()
-    """Mean of the groups' differences, each group with the same weight; null without ``by``."""
     detectable: float | None = None
     """True difference that this many sets find with 80% power, at the discordance seen."""
     more_sets: int | None = None
     """Further sets after which the difference seen would be found with 80% power; 0 if settled, null if it is 0."""
+    margin: Margin | None = None
+    """Null where no margin was given."""
+    place_effect: PlaceComparison | None = None
+    """The place effects of both over the families that both scored; null without families."""
     by: tuple[str, ...] = ()
     groups: tuple[ComparedGroup, ...] = ()
     """A row per group, in the order of the keys."""
@@ -62,39 +111,52 @@ def compare(
     a: ScoreTable,
     b: ScoreTable,
     by: str | Sequence[str] = (),
-    ties: TieRule = "strict",
+    ties: TieRule = "shared",
     confidence: float = 0.95,
     *,
     errors: Errors = "wrong",
+    mirrors: bool = False,
+    margin: float | None = None,
+    dataset: Dataset | None = None,
 ) -> Comparison:
-    """The paired difference of two scorers, with interval and p.
+    """The paired difference of two scorers, with interval and p, which come from one t (``clusters.means``).
 
-    The same sets are harder for both, so only the sets count that one wins and the other does not: McNemar's test
-    (``paired.mcnemar``). The interval is a closed form (``paired.difference_interval``) that holds 0 exactly where the
-    test does not reject. Where sets share a source item or a family in either table, whole clusters are the units of
-    both (``clusters.design``, ``paired.sign_flip``).
+    The same sets are harder for both, so differences are taken set by set. Where sets share a source item or a family
+    in either table, whole clusters are the units. ``rank`` and the report use the same test.
 
     Args:
         a: table of one scorer.
         b: table of another, on the same sets (matched by ``item_id``).
         by: columns that define groups, as for ``bon_accuracy``.
-        ties, confidence, errors: as for ``bon_accuracy``; with ``exclude`` a set is left out when either scorer failed
-            on it.
+        ties, confidence, errors, mirrors: as for ``bon_accuracy``; with ``exclude`` a set is left out when either
+            scorer failed on it.
+        margin: the largest difference of accuracies that does not matter, above 0 and below 1. With it two one-sided
+            tests say whether a is no worse than b, or both are the same (Schuirmann 1987, Journal of Pharmacokinetics
+            and Biopharmaceutics 15:657-680): a large p alone does not show that.
+        dataset: the sets that were scored; with it the place effects of both are compared over mirrored families.
 
     Raises:
         CarbError: a table holds several scorers, both are not about the same sets, or an option is wrong.
     """
     check_confidence(confidence)
+    if margin is not None and not 0 < margin < 1:
+        raise CarbError(f"margin must lie between 0 and 1, for example 0.02; got {margin}.")
+    if margin is not None and confidence <= 0.5:
+        raise CarbError(f"confidence must be above 0.5 where a margin is given; got {confidence}.")
     keys = (by,) if isinstance(by, str) else tuple(by)
-    both, names, unpaired = _join(a, b, keys, ties, errors)
+    (first, counted), (second, _) = (counted_sets(table, mirrors=mirrors) for table in (a, b))
+    both, names, unpaired = _join(first, second, keys, ties, errors)
     pairs = _Pairs(both, keys, confidence)
     return Comparison(
         a=names[0],
         b=names[1],
+        counted=counted,
         n=both.height,
         unpaired=unpaired,
         by=keys,
         groups=pairs.groups(),
+        margin=None if margin is None or not both.height else pairs.within(margin),
+        place_effect=None if dataset is None else compare_families(a, b, dataset, confidence),
         **(pairs.summary() if both.height else {}),
     )
 
@@ -107,31 +169,28 @@ def _join(
     names = [_only_scorer(sets) for sets in (left, right)]
     if "scorer" in keys or any(key not in left.columns for key in keys):
         raise CarbError(f"by={list(keys)}: each key must be a column of the table other than 'scorer'.")
-    columns = [c for c in dict.fromkeys(("scorer", "item_id", *keys, *TIES)) if c in left.columns]
+    alike = ("culture", "domain")
+    columns = [c for c in dict.fromkeys(("scorer", "item_id", *keys, *TIES, *alike)) if c in left.columns]
+    values = ("credit", "tied", "error", RESPONSES)
     text = pl.col("item_id").cast(pl.String)
-    shared = [pl.col(name).cast(pl.String).alias(f"{name}_b") for name in TIES if name in right.columns]
-    other = right.select(text, pl.col("credit").alias("credit_b"), pl.col("error").alias("error_b"), *shared)
-    both = left.select(*columns, "credit", "error").with_columns(text).join(other, on="item_id", maintain_order="left")
+    shared = [pl.col(name).cast(pl.String).alias(f"{name}_b") for name in (*TIES, *alike) if name in right.columns]
+    other = right.select(text, *shared, *(pl.col(name).alias(f"{name}_b") for name in values))
+    both = left.select(*columns, *values).with_columns(text).join(other, on="item_id", maintain_order="left")
     unpaired = left.height + right.height - 2 * both.height
     if not both.height and left.height and right.height:
         raise CarbError("The two tables have no set in common (by item_id), so there is nothing to compare.")
+    for name in (*alike, RESPONSES):
+        other_name = pl.col(f"{name}_b")
+        differ = both.filter((pl.col(name).cast(pl.String) if name in alike else pl.col(name)) != other_name)
+        if differ.height:
+            what = "other responses" if name == RESPONSES else f"another {name}"
+            raise CarbError(
+                f"The two tables are not about the same sets: {differ.height} items have {what} in the second table, "
+                f"the first is '{differ['item_id'][0]}'."
+            )
     if errors == "exclude":
         both = both.filter(~pl.col("error") & ~pl.col("error_b"))
     return both, names, unpaired
-
-
-def paired_credits(a: ScoreTable, b: ScoreTable, ties: TieRule = "strict") -> tuple[Floats, Floats, Ints | None]:
-    """Credits of two scorers for the sets that both scored, and the clusters of these sets.
-
-    Returns:
-        (sets,) of a, (sets,) of b, in the order of a; clusters by number, or null where all sets are independent.
-
-    Raises:
-        CarbError: as ``compare``.
-    """
-    both, _, _ = _join(a, b, (), ties, "wrong")
-    cluster = cluster_of(both) if is_clustered(both) else None
-    return both["credit"].to_numpy(), both["credit_b"].to_numpy(), cluster
 
 
 def _only_scorer(sets: pl.DataFrame) -> str | None:
@@ -148,31 +207,28 @@ class _Pairs:
     """Paired credits, their groups and clusters."""
 
     def __init__(self, both: pl.DataFrame, keys: tuple[str, ...], confidence: float) -> None:
-        self.keys, self.confidence = keys, confidence
+        self.both, self.keys, self.confidence = both, keys, confidence
         self.a, self.b = both["credit"].to_numpy(), both["credit_b"].to_numpy()
         self.d: Floats = self.a - self.b
-        self.group, self.rows = number(both, keys)
-        self.n: Ints = np.bincount(self.group)
         self.cluster: Ints | None = cluster_of(both) if is_clustered(both) else None
 
-    def of(self, rows: Ints) -> Paired:
-        """The paired difference of these pairs."""
-        return paired(self.d[rows], None if self.cluster is None else self.cluster[rows], self.confidence)
-
     def groups(self) -> tuple[ComparedGroup, ...]:
-        rows = [np.flatnonzero(self.group == group) for group in range(len(self.n))] if self.keys else []
-        found = [self.of(where) for where in rows]
+        if not self.keys:
+            return ()
+        group, rows = number(self.both, self.keys)
+        apart = np.where(group == np.arange(rows.height)[:, None], self.d, np.nan)
+        found = paired_rows(apart, self.cluster, self.confidence)
         adjusted = adjust([math.nan if one.p is None else one.p for one in found])
-        keys = self.rows.select(pl.col(self.keys).cast(pl.String).fill_null("none")).rows() if self.keys else []
+        keys = rows.select(pl.col(self.keys).cast(pl.String).fill_null("none")).rows()
         return tuple(
             ComparedGroup.model_validate(  # a group has a pair at least, so that no value of ``Paired`` is null
                 {
                     "key": "/".join(key),
-                    "n": len(where),
-                    "only_a": int((self.d[where] > 0).sum()),
-                    "only_b": int((self.d[where] < 0).sum()),
-                    "accuracy_a": float(self.a[where].mean()),
-                    "accuracy_b": float(self.b[where].mean()),
+                    "n": one.n,
+                    "only_a": int((self.d[group == i] > 0).sum()),
+                    "only_b": int((self.d[group == i] < 0).sum()),
+                    "accuracy_a": float(self.a[group == i].mean()),
+                    "accuracy_b": float(self.b[group == i].mean()),
                     "difference": one.estimate,
                     "low": one.low,
                     "high": one.high,
@@ -180,56 +236,63 @@ class _Pairs:
                     "p_adjusted": float(value),
                 }
             )
-            for key, where, one, value in zip(keys, rows, found, adjusted, strict=True)
+            for i, (key, one, value) in enumerate(zip(keys, found, adjusted, strict=True))
         )
 
-    def macro(self) -> Estimate:
-        """Mean of the groups' differences.
-
-        Each group's variance is drawn towards that of all groups with the weight of two pairs, as that of accuracies is
-        (``Tally.variances``); degrees of freedom are Satterthwaite's, or those that clusters leave.
-        """
-        from scipy.special import stdtr, stdtrit
-
-        n, groups = self.n, len(self.n)
-        total, square = np.bincount(self.group, self.d), np.bincount(self.group, self.d**2)
-        mean_of_all = total.sum() / (n.sum() + 2)
-        square_of_all = (square.sum() + 2) / (n.sum() + 2)
-        mean = (total + 2 * mean_of_all) / (n + 2)
-        parts = ((square + 2 * square_of_all) / (n + 2) - mean**2) / n / groups**2
-        variance, freedom = parts.sum(), parts.sum() ** 2 / (parts**2 / (n + 2)).sum()
-        if self.cluster is not None:
-            found = design(self.cluster, self.d - (total / n)[self.group], (1 / n)[self.group])
-            variance, freedom = variance * found.effect[0], min(freedom, found.freedom[0])
-        difference, error = float((total / n).mean()), math.sqrt(variance)
-        half = float(stdtrit(freedom, 0.5 + self.confidence / 2)) * error
-        p = 2 * float(stdtr(freedom, -abs(difference) / error))
-        return Estimate(estimate=difference, low=max(-1.0, difference - half), high=min(1.0, difference + half), p=p)
-
     def summary(self) -> dict[str, Any]:
-        whole = self.of(np.arange(len(self.d)))
+        if self.both["error"].all() or self.both["error_b"].all():
+            return {}  # a scorer that failed on every set has no verdict
+        whole = paired_rows(self.d[None], self.cluster, self.confidence)[0]
         only_a, only_b = int((self.d > 0).sum()), int((self.d < 0).sum())
+        settled = whole.p is not None and whole.p < 1 - self.confidence
         return {
+            **{f"accuracy_{side}": float(credit.mean()) for side, credit in (("a", self.a), ("b", self.b))},
+            **{f"strict_{side}": float((credit == 1).mean()) for side, credit in (("a", self.a), ("b", self.b))},
+            "ties_a": int((self.both["tied"] > 0).sum()),
+            "ties_b": int((self.both["tied_b"] > 0).sum()),
             "only_a": only_a,
             "only_b": only_b,
-            "accuracy_a": float(self.a.mean()),
-            "accuracy_b": float(self.b.mean()),
             "difference": whole.estimate,
             "low": whole.low,
             "high": whole.high,
             "p": whole.p,
-            "p_exact": whole.p_exact,
+            "test": TESTS[self.cluster is not None],
+            "better": ("a" if (whole.estimate or 0.0) > 0 else "b") if settled else None,
             "design_effect": whole.design_effect,
-            "macro": self.macro() if self.keys else Estimate(),
-            **_planning(whole, only_a + only_b, self.confidence),
+            **_planning(whole, float((self.d**2).mean()), self.confidence),
         }
 
+    def within(self, margin: float) -> Margin:
+        """Is the difference within the margin? Each side with the same t as the interval."""
+        level = 2 * self.confidence - 1
+        narrow = paired_rows(self.d[None], self.cluster, level)[0]
+        above, below = (_one_sided(self.d[None], self.cluster, shift) for shift in (margin, -margin))
+        p_worse, p_better = above, 1 - below
+        alpha = 1 - self.confidence
+        return Margin(
+            margin=margin,
+            low=narrow.low or 0.0,
+            high=narrow.high or 0.0,
+            p_not_worse=p_worse,
+            p_not_better=p_better,
+            not_worse=p_worse < alpha,
+            equivalent=max(p_worse, p_better) < alpha,
+        )
 
-def _planning(whole: Paired, discordant: int, confidence: float) -> dict[str, float | int | None]:
+
+def _one_sided(d: Floats, cluster: Ints | None, shift: float) -> float:
+    """p of the hypothesis that the mean of ``d`` is ``−shift`` or less."""
+    from scipy.special import stdtr
+
+    found = means(d, cluster, 0.5, (-1.0, 1.0))
+    return float(stdtr(found.freedom, -(found.centre + shift) / found.error)[0])
+
+
+def _planning(whole: Paired, discordance: float, confidence: float) -> dict[str, float | int | None]:
     """What these sets can find, and how many would find the difference seen."""
-    if not discordant or whole.estimate is None or whole.p is None:
+    if not discordance or whole.estimate is None or whole.p is None:
         return {"detectable": None, "more_sets": None}
-    alpha, discordance, effect = 1 - confidence, discordant / whole.n, whole.design_effect
+    alpha, effect = 1 - confidence, whole.design_effect
     needed = sets_needed(whole.estimate, max(discordance, abs(whole.estimate)), alpha=alpha, design_effect=effect)
     more = 0 if whole.p < alpha else None if needed is None else max(0, needed - whole.n)
     found = minimum_detectable_difference(whole.n, discordance, alpha=alpha, design_effect=effect)

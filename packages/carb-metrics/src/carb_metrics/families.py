@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
+from dataclasses import dataclass
 from itertools import permutations
-from math import ceil
+from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -13,10 +13,11 @@ import polars as pl
 from carb_data import CarbError, Dataset, ScoreTable
 from carb_metrics.cells import Estimate, Result
 from carb_metrics.clusters import Ints, cluster_of
+from carb_metrics.flips import flipped
 from carb_metrics.intervals import Floats, check_confidence
-from carb_metrics.outcomes import rounded
+from carb_metrics.outcome import frame_of, rounded, with_shares
 
-__all__ = ["FamilyReport", "FamilyRow", "family_accuracy"]
+__all__ = ["FamilyReport", "FamilyRow", "PlaceComparison", "compare_families", "family_accuracy"]
 
 READINGS = ("row", "column", "matching", "place_effect")
 
@@ -25,9 +26,6 @@ GROUPS = ("domain", "language", "topic", "kind")
 
 MATCHED = 7
 """Answers up to which all matchings are compared, so that equally good ones share."""
-
-FLIPS = 4_096
-"""Flips of signs behind a p; all of them where there are no more than this."""
 
 NOISE = 1e-9
 """Spread, as a share of the largest score, below which a family shows nothing but rounding."""
@@ -69,6 +67,19 @@ class FamilyRow(Result):
     in the family, averaged over families. 0 for a scorer that does not read the place; at most ``sqrt(N − 1)``."""
 
 
+class PlaceComparison(Result):
+    """The place effects of two scorers on the same families."""
+
+    families: int
+    """Families that both scored without a failure."""
+    a: float
+    b: float
+    difference: Estimate
+    """a minus b, with the interval and p of ``family_accuracy``."""
+    better: Literal["a", "b"] | None
+    """Null where the interval holds 0."""
+
+
 class FamilyReport(Result):
     """Readings of families, a row per scorer and group."""
 
@@ -101,7 +112,7 @@ def family_accuracy(
 
     The units of intervals and tests are families, or groups of families that a source item connects. ``p`` is that of
     the studentised sign-flip test over these units (Fisher 1935, The Design of Experiments, section 21): all flips for
-    few units, ``FLIPS`` drawn ones for more. The interval takes its critical value from the same flips.
+    few units, ``flips.FLIPS`` drawn ones for more. The interval takes its critical value from the same flips.
 
     Args:
         scores: table of any scorers; perturbed rows are left out.
@@ -135,6 +146,7 @@ def family_accuracy(
 
 def _cells(scores: ScoreTable, dataset: Dataset) -> pl.DataFrame:
     """A row per scorer, set and answer, with ``answer``, ``right`` (that of the set), ``share`` and ``failed``."""
+    frame_of(scores)
     frame = scores.with_items(dataset).frame.filter(pl.col("perturbation").is_null() & pl.col("family").is_not_null())
     frame = frame.select(
         pl.col("scorer", "item_id", "response_id", "role", "family").cast(pl.String),
@@ -142,11 +154,7 @@ def _cells(scores: ScoreTable, dataset: Dataset) -> pl.DataFrame:
         "source_item",
         rounded(pl.col("score")),
     ).join(_answers(dataset), on=["item_id", "response_id"], how="inner", maintain_order="left")
-    top = pl.col("score") == pl.col("score").max().over("scorer", "item_id")
-    failed = pl.col("score").is_null().any().over("scorer", "item_id")
-    frame = frame.with_columns(failed=failed, top=top)  # apart: polars 1.26 nests no windows
-    share = pl.when("failed").then(0.0).otherwise(pl.col("top") / pl.col("top").sum().over("scorer", "item_id"))
-    return frame.with_columns(share=share.fill_null(0.0)).drop("top")
+    return with_shares(frame).with_columns(pl.col("share").fill_null(0.0))
 
 
 def _answers(dataset: Dataset) -> pl.DataFrame:
@@ -163,7 +171,22 @@ def _answers(dataset: Dataset) -> pl.DataFrame:
     return pl.DataFrame(rows, schema=names, orient="row")
 
 
-def _row(scorer: str, group: str | None, frame: pl.DataFrame, confidence: float) -> FamilyRow | None:
+@dataclass(frozen=True)
+class _Read:
+    """The complete families of one scorer."""
+
+    family: pl.DataFrame
+    """``family``, ``answers``, ``sets``; ordered by name."""
+    values: Floats
+    """(families, readings), NaN where a score is missing."""
+    cluster: Ints
+    """(families,) families that a source item connects have one number."""
+    incomplete: int
+    errors: int
+
+
+def _read(frame: pl.DataFrame) -> _Read | None:
+    """Null where no family has two scored sets with different right answers."""
     sets = frame.filter(pl.col("answer") == pl.col("right"))
     if sets.group_by("family").agg(pl.col("right").n_unique()).filter(pl.col("right") > 1).is_empty():
         return None
@@ -177,21 +200,54 @@ def _row(scorer: str, group: str | None, frame: pl.DataFrame, confidence: float)
         (pl.col("shown") == pl.col("answers")) & (pl.col("responses") == pl.col("shown") * pl.col("sets"))
     )
     sets = sets.join(family.select("family"), on="family", how="semi").sort("item_id")
-    n, names = family["answers"].to_numpy(), family["family"].to_list()
     values = np.column_stack([family["row"].to_numpy(), _readings(frame, family)])
-    judged = ~np.isnan(values[:, -1])
-    cluster = _clusters(sets, names)
+    cluster = _clusters(sets, family["family"].to_list())
+    return _Read(family, values, cluster, every.height - family.height, int(sets["failed"].sum()))
+
+
+def _row(scorer: str, group: str | None, frame: pl.DataFrame, confidence: float) -> FamilyRow | None:
+    found = _read(frame)
+    if found is None:
+        return None
+    n = found.family["answers"].to_numpy()
+    estimates = _estimates(found.values, n, found.cluster, confidence)
     return FamilyRow(
         scorer=scorer,
         group=group,
-        families=family.height,
-        incomplete=every.height - family.height,
-        judged=int(judged.sum()),
-        clusters=int(cluster.max(initial=-1)) + 1,
-        sets=int(family["sets"].sum()),
-        errors=int(sets["failed"].sum()),
-        chance=float((1 / n).mean()) if family.height else None,
-        **dict(zip(READINGS, _estimates(values, n, cluster, confidence), strict=True)),
+        families=found.family.height,
+        incomplete=found.incomplete,
+        judged=int((~np.isnan(found.values[:, -1])).sum()),
+        clusters=int(found.cluster.max(initial=-1)) + 1,
+        sets=int(found.family["sets"].sum()),
+        errors=found.errors,
+        chance=float((1 / n).mean()) if len(n) else None,
+        **dict(zip(READINGS, estimates, strict=True)),
+    )
+
+
+def compare_families(a: ScoreTable, b: ScoreTable, dataset: Dataset, confidence: float) -> PlaceComparison | None:
+    """The place effects of two scorers over the families that both scored completely; null without any."""
+    first, second = (_read(_cells(table, dataset)) for table in (a, b))
+    if first is None or second is None:
+        return None
+    places = [{name: i for i, name in enumerate(one.family["family"])} for one in (first, second)]
+    shared = [name for name in places[0] if name in places[1]]
+    rows = [[place[name] for name in shared] for place in places]
+    effects = np.array([one.values[row, -1] for one, row in zip((first, second), rows, strict=True)])
+    known = ~np.isnan(effects).any(0)
+    if not known.any():
+        return None
+    effects, answers = effects[:, known], first.family["answers"].to_numpy()[rows[0]][known]
+    cluster, most = first.cluster[rows[0]][known], 2 * float(np.sqrt(answers.max() - 1.0))
+    d = effects[0] - effects[1]
+    found = flipped(d, np.zeros(len(d)), 2 / (answers - 1.0), cluster, confidence, (-most, most))
+    settled = found.p is not None and found.p < 1 - confidence
+    return PlaceComparison(
+        families=len(d),
+        a=float(effects[0].mean()),
+        b=float(effects[1].mean()),
+        difference=found,
+        better=("a" if d.mean() > 0 else "b") if settled else None,
     )
 
 
@@ -289,59 +345,3 @@ def _estimates(values: Floats, n: npt.NDArray[np.int64], cluster: Ints, confiden
             )
         )
     return found
-
-
-def flipped(
-    values: Floats, null: Floats, variance: Floats, cluster: Ints, confidence: float, bounds: tuple[float, float]
-) -> Estimate:
-    """A mean with the studentised sign-flip test of ``null`` over whole clusters, and the interval of the same flips.
-
-    The statistic is ``|m|/se``: m the mean of ``values − null``, se its clustered standard error with two more clusters
-    that vary as ``variance`` says, so that families which are all alike do not look certain. A flip changes the sign of
-    all deviations of a cluster. The limits are ``mean ± q·se`` with the critical value q of the flips: null lies
-    outside exactly where p is below 1 − confidence.
-
-    Args:
-        values: (families,) the values whose mean is wanted.
-        null: (families,) what each is expected to be under the hypothesis.
-        variance: (families,) the variance of each under the hypothesis.
-        cluster: (families,) the cluster of each.
-        confidence: the level of the interval.
-        bounds: limits of what a mean can be; they are the interval where there are too few clusters for a test.
-    """
-    if not len(values):
-        return Estimate()
-    mean = float(values.mean())
-    away = values - null
-    away[np.abs(away) < 1e-12] = 0.0
-    if not away.any():
-        return Estimate(estimate=mean, low=mean, high=mean, p=1.0)
-    of = np.unique(cluster, return_inverse=True)[1]
-    total, weight = np.bincount(of, away), np.bincount(of).astype(np.float64)
-    count = len(total)
-    signs = _signs(count)
-    prior = 2 * float(variance.mean()) * float((weight**2).mean())
-    shift = signs @ total / weight.sum()
-    square = (total**2).sum() - 2 * shift * (signs @ (weight * total)) + shift**2 * (weight**2).sum()
-    error = np.sqrt((np.maximum(square, 0.0) + prior) * count / max(count - 1, 1)) / weight.sum()
-    statistic = np.abs(shift) / error
-    alpha = 1 - confidence
-    p = float((statistic >= statistic[0] * (1 - 1e-9)).mean())
-    low, high = bounds
-    if alpha * len(signs) > 1:
-        place = ceil(alpha * len(signs) - 1e-9) - 1
-        half = float(np.sort(statistic)[::-1][place]) * float(error[0]) * (1 + 1e-9 * (p >= alpha))
-        low, high = max(low, mean - half), min(high, mean + half)
-    return Estimate(estimate=mean, low=low, high=high, p=p)
-
-
-@lru_cache(maxsize=32)
-def _signs(count: int) -> Floats:
-    """(flips, count) signs of clusters, the data's own first; one of each flip and its opposite, which are the same."""
-    if 2 ** (count - 1) <= FLIPS:
-        others = np.arange(2 ** (count - 1))[:, None] >> np.arange(count - 1) & 1
-        return np.column_stack([np.ones(len(others)), 1.0 - 2 * others])
-    drawn = np.random.default_rng(0).integers(0, 2, (FLIPS, count), dtype=np.int8)
-    drawn[0] = 0
-    signs: Floats = 1.0 - 2.0 * drawn.astype(np.float64)
-    return signs

@@ -3,37 +3,36 @@
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Iterable, Sequence
 from itertools import combinations
-from operator import add
+from typing import Literal
 
 import numpy as np
 import polars as pl
 
 from carb_data import CarbError, Culture, Dataset, Registry, ScoreTable
 from carb_data import cultures as default_cultures
-from carb_metrics.breakdowns import describe
+from carb_metrics.accuracy import describe
 from carb_metrics.cells import Cell, Result
 from carb_metrics.clusters import Ints, cluster_of, share_interval
 from carb_metrics.intervals import Floats, check_confidence
-from carb_metrics.outcomes import outcomes_of_frame
-from carb_metrics.paired import Paired, adjust, paired_rows
-from carb_metrics.shortcuts import assign_folds, surface_features
+from carb_metrics.outcome import Counted, check_responses, counted_sets, outcomes_of_frame, rounded
+from carb_metrics.paired import Paired, adjust, minimum_detectable_difference, paired_rows
+from carb_metrics.surface import NAMES, assign_folds, boosted, credit_of, oriented, surface_features, within_sets
 
-__all__ = ["CHANCE", "COMBINED", "FloorRow", "FloorTest", "SurfaceFloor", "surface_floor"]
+__all__ = ["CHANCE", "COMBINED", "COPIED", "FloorRow", "FloorTest", "SurfaceFloor", "surface_floor"]
 
 CHANCE = "chance"
 """The floor where no surface predictor is better than a random pick."""
 COMBINED = "all surface features"
-"""The cross-validated combination."""
+"""Boosted trees over all features."""
+COPIED = "its own surface"
+"""Boosted trees that predict the scorer itself."""
 
 RANDOM = "baseline:random"
 
-_READ = 300
-"""Characters of a text that similarities read."""
-_RIDGE = 1.0
-_STEPS = 12
+ENOUGH = 100
+"""Source items from which a mixture of cues can be learnt that works in their group alone."""
 
 
 class FloorRow(Result):
@@ -48,6 +47,8 @@ class FloorRow(Result):
     """Mean of 1/N."""
     predictors: dict[str, float]
     """Accuracy of every predictor."""
+    learnable: bool
+    """Whether there are ``ENOUGH`` source items: cues that work here alone are not found in fewer."""
 
 
 class FloorTest(Result):
@@ -57,14 +58,17 @@ class FloorTest(Result):
     group: dict[str, str]
     """As in ``FloorRow``."""
     predictor: str
-    """The predictor that it is compared with."""
+    """The predictor that it is compared with: that of the floor, or ``its own surface`` where that does better."""
     accuracy: float
     difference: Paired
     """The scorer's accuracy minus that of the predictor."""
     p_adjusted: float | None
     """Holm's, over the scorers of the group."""
-    above: bool
-    """Whether the scorer is better, at the given confidence after the correction."""
+    detectable: float | None
+    """True difference that these sets find with 80% power; null where they find none."""
+    above: bool | None
+    """Whether the scorer is better, at the given confidence after the correction; null where that cannot be shown here,
+    because there are too few sets to learn the floor from or to find a difference."""
 
 
 class SurfaceFloor(Result):
@@ -73,6 +77,10 @@ class SurfaceFloor(Result):
     rows: tuple[FloorRow, ...]
     """All sets first, then each value of each column, then each combination."""
     tests: tuple[FloorTest, ...]
+    folds: Literal["topics", "source items"] | None
+    """What the cross-validation keeps together, beside families; null where there are too few sets to learn from."""
+    counted: Counted
+    """Which sets count."""
 
     @property
     def overall(self) -> FloorRow:
@@ -90,6 +98,7 @@ def surface_floor(
     by: Sequence[str] = ("culture", "domain"),
     confidence: float = 0.95,
     *,
+    mirrors: bool = False,
     cultures: Registry | Iterable[Culture] = default_cultures,
     baselines: Sequence[str] | None = None,
     folds: int = 5,
@@ -97,11 +106,14 @@ def surface_floor(
 ) -> SurfaceFloor | None:
     """The best surface predictor that the data admit, and the paired test of each scorer against it.
 
-    Predictors are the baselines of the table, each surface feature alone, and all of them together. What has to be
-    learnt (the weight of a feature, its sign) is fitted on other sets: a conditional logit of which answer is right
-    (McFadden 1974, in Zarembka, Frontiers in Econometrics), cross-validated with whole clusters in a fold. Nothing here
-    reads what an answer says. The best of many predictors is a little too good by selection, which errs on the side of
-    a higher floor.
+    Predictors are the baselines of the table, each surface feature with the sign that fits, and boosted trees over all
+    of them with the culture and the language of the set. What has to be learnt is learnt on other sets: families,
+    source items and, where there are enough, topics are kept together. Nothing here reads what an answer says. The best
+    of many predictors is a little too good by selection, which errs on the side of a higher floor.
+
+    A scorer that beats the floor is then held against *its own surface*: trees over the same features that predict its
+    ranking of each set, not the right answers. A scorer that mixes surface cues in a way of its own is copied by them,
+    however few right answers teach that mixture. The power of all this is simulated: ``nox -s coverage``.
 
     Args:
         scores: table of the scorers, baselines among them or not.
@@ -110,6 +122,7 @@ def surface_floor(
             floor of its own; without columns there is the floor of all sets alone. As in ``breakdown``, a set about a
             variety (``spanish-mx``) counts for the ``culture`` into which it rolls up.
         confidence: The level of intervals and tests, a share such as 0.95.
+        mirrors: whether sets other than the main ones count too.
         cultures: the registry that says which culture a variety rolls up into.
         baselines: scorers that are predictors and not tested; by default those whose name begins with ``baseline:``.
             ``baseline:random`` is neither, since chance stands for it.
@@ -120,45 +133,131 @@ def surface_floor(
         null for an empty table.
 
     Raises:
-        CarbError: a set of the table is not in the data set, ``by`` names what is not a column, or a culture is not in
-            the registry.
+        CarbError: a set of the table is not in the data set or has other responses there, ``by`` names what is not a
+            column, or a culture is not in the registry.
     """
     check_confidence(confidence)
     if folds < 2:
         raise CarbError(f"folds must be at least 2; got {folds}.")
-    frame = scores.with_items(dataset).frame.filter(pl.col("perturbation").is_null())
+    if isinstance(by, str):
+        raise CarbError(f"by takes a sequence of columns, such as ['{by}']; got the string '{by}'.")
+    scores, counted = counted_sets(scores.with_items(dataset), mirrors=mirrors)
+    lost = scores.frame.filter(~pl.col("item_id").cast(pl.String).is_in([item.id for item in dataset]))
+    if lost.height:
+        raise CarbError(f"The data set has no set '{lost['item_id'][0]}', which the table scores.")
+    check_responses(scores, dataset)
+    frame = scores.frame.filter(pl.col("perturbation").is_null())
     frame = frame.with_columns(pl.col(pl.Categorical, pl.Enum).cast(pl.String))
     names = sorted(frame["scorer"].unique().to_list())
     if not names:
         return None
+    data = _Data(frame, dataset, by, cultures, folds, seed)
     surface = [n for n in names if n.startswith("baseline:")] if baselines is None else list(baselines)
-    one = frame.unique(["item_id", "response_id"], maintain_order=True).sort("item_id", "response_id")
-    lost = one.filter(~pl.col("item_id").is_in([item.id for item in dataset]))
-    if lost.height:
-        raise CarbError(f"The data set has no set '{lost['item_id'][0]}', which the table scores.")
-    if isinstance(by, str):
-        raise CarbError(f"by takes a sequence of columns, such as ['{by}']; got the string '{by}'.")
-    sets = outcomes_of_frame(one.with_columns(scorer=pl.lit("")), "shared").sort("item_id")
-    if by:
-        sets = describe(sets, cultures if isinstance(cultures, Registry) else Registry(cultures)).sort("item_id")
-    unknown = [column for column in by if column not in sets.columns]
-    if unknown:
-        raise CarbError(f"by: '{unknown[0]}' is not a column of the table.")
-    cluster = cluster_of(sets)
-    predicted = _predictions(one, dataset, frame, surface, cluster, folds, seed)
-    right = one["role"].to_numpy() == "chosen"
-    starts = np.flatnonzero(np.diff(np.concatenate([[-1], _number(one)])))
-    size = np.diff(starts, append=len(right))
-    credit = {name: _credit(utility, right, starts) for name, utility in predicted.items()}
-    credit[CHANCE] = 1 / size
     tested = [name for name in names if name not in surface]
-    own = _credits(frame, tested, sets)
+    credit = data.predictors([name for name in surface if name != RANDOM])
+    own = _credits(frame, tested, data.sets)
+    copies: dict[str, Floats | None] = {}
     rows, tests = [], []
-    for group, where in _groups(sets, by):
-        row = _floor(group, {name: values[where] for name, values in credit.items()}, cluster[where], confidence)
+    for group, where in _groups(data.sets, by):
+        cluster = data.cluster[where]
+        row = _floor(group, {name: values[where] for name, values in credit.items()}, cluster, confidence)
         rows.append(row)
-        tests += _tests(row, tested, own[:, where], credit[row.predictor][where], cluster[where], confidence)
-    return SurfaceFloor(rows=tuple(rows), tests=tuple(tests))
+        found = []
+        for place, name in enumerate(tested):
+            mine = own[place, where]
+            test = _test(row, name, mine, row.predictor, credit[row.predictor][where], cluster, confidence)
+            if test is not None and (test.difference.low or 0.0) > 0:
+                if name not in copies:
+                    copies[name] = data.copy(name)
+                copied = copies[name]
+                if copied is not None and copied[where].mean() > credit[row.predictor][where].mean():
+                    test = _test(row, name, mine, COPIED, copied[where], cluster, confidence)
+            found += [] if test is None else [test]
+        tests += _corrected(found, confidence)
+    return SurfaceFloor(rows=tuple(rows), tests=tuple(tests), folds=data.together, counted=counted)
+
+
+class _Data:
+    """The sets and their features, in the order of items and responses."""
+
+    def __init__(
+        self,
+        frame: pl.DataFrame,
+        dataset: Dataset,
+        by: Sequence[str],
+        cultures: Registry | Iterable[Culture],
+        folds: int,
+        seed: int,
+    ) -> None:
+        self.frame = frame
+        one = frame.unique(["item_id", "response_id"], maintain_order=True).sort("item_id", "response_id")
+        self.one = one
+        sets = outcomes_of_frame(one.with_columns(scorer=pl.lit(""))).sort("item_id")
+        if by:
+            sets = describe(sets, cultures if isinstance(cultures, Registry) else Registry(cultures)).sort("item_id")
+        unknown = [column for column in by if column not in sets.columns]
+        if unknown:
+            raise CarbError(f"by: '{unknown[0]}' is not a column of the table.")
+        self.sets, self.cluster = sets, cluster_of(sets)
+        self.number = one["item_id"].rle_id().to_numpy().astype(np.int64)
+        self.starts = np.flatnonzero(np.diff(np.concatenate([[-1], self.number])))
+        self.right = (one["role"] == "chosen").to_numpy()
+        known = one.select("item_id", "response_id").join(
+            surface_features(dataset), on=["item_id", "response_id"], how="left", maintain_order="left"
+        )
+        self.columns = {name: known[name].to_numpy() for name in NAMES}
+        self.together, self.fold = self._folds(folds, seed)
+
+    def _folds(self, folds: int, seed: int) -> tuple[Literal["topics", "source items"] | None, Ints | None]:
+        """What is kept together, and the fold of each row; with topics where that leaves several groups for a fold."""
+        if "topic" in self.sets.columns:
+            ties = self.sets.select(
+                "item_id", mirrors=pl.col("topic"), source_item=pl.Series(self.cluster).cast(pl.String)
+            )
+            found = cluster_of(ties)
+            if int(found.max(initial=-1)) + 1 >= 3 * folds and np.bincount(found).max() <= len(found) / folds:
+                of_set = assign_folds(found, folds, seed)
+                return "topics", None if of_set is None else of_set[self.number]
+        of_set = assign_folds(np.unique(self.cluster, return_inverse=True)[1], folds, seed)
+        return (None, None) if of_set is None else ("source items", of_set[self.number])
+
+    def scores_of(self, scorer: str) -> Floats | None:
+        """(rows,) the scores of one scorer, the lowest where it has none; null where it has none at all."""
+        mine = self.frame.filter(pl.col("scorer") == scorer).select("item_id", "response_id", own="score")
+        joined = self.one.join(mine, on=["item_id", "response_id"], how="left", maintain_order="left")["own"]
+        if joined.null_count() == len(joined):
+            return None
+        return rounded(joined.fill_null(joined.min())).to_numpy()
+
+    def predictors(self, surface: Sequence[str]) -> dict[str, Floats]:
+        """(sets,) credit of each predictor."""
+        given = {name: found for name in surface if (found := self.scores_of(name)) is not None}
+        credit = {name: credit_of(utility, self.right, self.starts) for name, utility in given.items()}
+        credit[CHANCE] = 1 / np.diff(self.starts, append=len(self.right))
+        if self.fold is None:
+            return credit
+        for name, column in self.columns.items():
+            credit[name] = credit_of(oriented(column, self.right, self.number, self.fold), self.right, self.starts)
+        own = within_sets(np.column_stack([*self.columns.values(), *given.values()]), self.number)
+        credit[COMBINED] = self._boosted(own, self.right.astype(np.float64))
+        return credit
+
+    def copy(self, scorer: str) -> Floats | None:
+        """(sets,) credit of the scorer's own surface: of trees that predict its ranks within sets."""
+        scores = self.scores_of(scorer)
+        if self.fold is None or scores is None:
+            return None
+        own = within_sets(np.column_stack(list(self.columns.values())), self.number)
+        # The place of a score among all scores, and within its set: which is easier to learn depends on the scorer.
+        targets = (np.argsort(np.argsort(scores)) / len(scores), within_sets(scores[:, None], self.number)[:, -1])
+        copies = [self._boosted(own, target) for target in targets]
+        return max(copies, key=lambda credit: float(credit.mean()))
+
+    def _boosted(self, own: Floats, target: Floats) -> Floats:
+        assert self.fold is not None
+        kinds = [self.one[name].cast(pl.Categorical).to_physical().rank("dense") for name in ("culture", "language")]
+        said = boosted(own, np.column_stack([k.to_numpy() for k in kinds]) - 1, target, self.fold)
+        return credit_of(said, self.right, self.starts)
 
 
 def _groups(sets: pl.DataFrame, by: Sequence[str]) -> Iterable[tuple[dict[str, str], Ints]]:
@@ -171,10 +270,6 @@ def _groups(sets: pl.DataFrame, by: Sequence[str]) -> Iterable[tuple[dict[str, s
                 yield dict(zip(columns, values, strict=True)), np.array(places)
 
 
-def _number(frame: pl.DataFrame) -> Ints:
-    return frame["item_id"].rle_id().to_numpy().astype(np.int64)
-
-
 def _floor(group: dict[str, str], credit: dict[str, Floats], cluster: Ints, confidence: float) -> FloorRow:
     accuracies = {name: float(values.mean()) for name, values in credit.items()}
     best = max(accuracies, key=lambda name: (accuracies[name] - 1e-9 * (name != CHANCE), name == CHANCE))
@@ -183,7 +278,14 @@ def _floor(group: dict[str, str], credit: dict[str, Floats], cluster: Ints, conf
     if best == CHANCE:
         low = high = share
     cell = Cell(accuracy=share, low=low, high=high, n=len(values), ties=0, errors=0)
-    return FloorRow(group=group, predictor=best, floor=cell, chance=accuracies[CHANCE], predictors=accuracies)
+    return FloorRow(
+        group=group,
+        predictor=best,
+        floor=cell,
+        chance=accuracies[CHANCE],
+        predictors=accuracies,
+        learnable=COMBINED in credit and len(np.unique(cluster)) >= ENOUGH,
+    )
 
 
 def _credits(frame: pl.DataFrame, names: Sequence[str], sets: pl.DataFrame) -> Floats:
@@ -199,155 +301,36 @@ def _credits(frame: pl.DataFrame, names: Sequence[str], sets: pl.DataFrame) -> F
     return found
 
 
-def _tests(
-    row: FloorRow, names: Sequence[str], own: Floats, credit: Floats, cluster: Ints, confidence: float
-) -> list[FloorTest]:
-    pairs = zip(names, own, paired_rows(own - credit, cluster, confidence), strict=True)
-    found = [(name, float(np.nanmean(mine)), test) for name, mine, test in pairs if test.n]
-    adjusted = adjust([math.nan if test.p is None else test.p for _, _, test in found])
-    return [
-        FloorTest(
-            scorer=name,
-            group=row.group,
-            predictor=row.predictor,
-            accuracy=accuracy,
-            difference=test,
-            p_adjusted=None if math.isnan(p) else float(p),
-            above=bool(p < 1 - confidence and (test.estimate or 0.0) > 0),
+def _test(
+    row: FloorRow, scorer: str, own: Floats, predictor: str, credit: Floats, cluster: Ints, confidence: float
+) -> FloorTest | None:
+    """The test of one scorer, not yet corrected; null where it has no set here."""
+    d = own - credit
+    found = paired_rows(d[None], cluster, confidence)[0]
+    if not found.n:
+        return None
+    discordance = float(np.nanmean(d**2))
+    least = None
+    if discordance > 0:
+        least = minimum_detectable_difference(
+            found.n, min(1.0, discordance), alpha=1 - confidence, design_effect=found.design_effect
         )
-        for (name, accuracy, test), p in zip(found, adjusted, strict=True)
-    ]
-
-
-def _credit(utility: Floats, right: np.ndarray[tuple[int, ...], np.dtype[np.bool_]], starts: Ints) -> Floats:
-    """1/k where the right answer is among k at the top."""
-    size = np.diff(starts, append=len(right))
-    rounded = np.round(utility, 9)
-    top = rounded == np.repeat(np.maximum.reduceat(rounded, starts), size)
-    result: Floats = np.add.reduceat((top & right).astype(np.float64), starts) / np.add.reduceat(
-        top.astype(np.float64), starts
+    return FloorTest(
+        scorer=scorer,
+        group=row.group,
+        predictor=predictor,
+        accuracy=float(np.nanmean(own)),
+        difference=found,
+        p_adjusted=None,
+        detectable=least,
+        above=False if row.learnable and (least is not None or not discordance) else None,
     )
-    return result
 
 
-def _predictions(
-    one: pl.DataFrame,
-    dataset: Dataset,
-    frame: pl.DataFrame,
-    surface: Sequence[str],
-    cluster: Ints,
-    folds: int,
-    seed: int,
-) -> dict[str, Floats]:
-    """Predictor to its utility of every response."""
-    columns = _features(one, dataset)
-    given: dict[str, Floats] = {}
-    for name in surface:
-        if name == RANDOM:
-            continue  # it reads nothing, and chance stands for it: as a predictor it would be best by luck alone
-        mine = frame.filter(pl.col("scorer") == name).select("item_id", "response_id", own="score")
-        joined = one.join(mine, on=["item_id", "response_id"], how="left", maintain_order="left")["own"]
-        if joined.null_count() < len(joined):
-            given[name] = joined.fill_null(float(joined.min() or 0.0)).to_numpy()  # type: ignore[arg-type]  # a number
-    every = {**columns, **given}
-    number = _number(one)
-    starts = np.flatnonzero(np.diff(np.concatenate([[-1], number])))
-    x = np.column_stack(list(every.values()))
-    x = x - (np.add.reduceat(x, starts) / np.diff(starts, append=len(x))[:, None])[number]
-    spread = x.std(0)
-    x = x / np.where(spread > 1e-12, spread, 1.0)
-    right = one["role"].to_numpy() == "chosen"
-    fold = assign_folds(cluster, folds, seed)
-    if fold is None:  # too few sets to learn anything from
-        return given
-    found = dict(given)
-    for place, name in enumerate(columns):
-        found[name] = _cross_validated(x[:, [place]], right, number, fold[number])
-    found[COMBINED] = _cross_validated(x, right, number, fold[number])
+def _corrected(tests: Sequence[FloorTest], confidence: float) -> list[FloorTest]:
+    adjusted = adjust([math.nan if one.difference.p is None else one.difference.p for one in tests])
+    found = []
+    for one, p in zip(tests, adjusted, strict=True):
+        above = None if one.above is None else bool(p < 1 - confidence and (one.difference.estimate or 0.0) > 0)
+        found.append(one.model_copy(update={"p_adjusted": None if math.isnan(p) else float(p), "above": above}))
     return found
-
-
-def _cross_validated(
-    x: Floats, right: np.ndarray[tuple[int, ...], np.dtype[np.bool_]], number: Ints, fold: Ints
-) -> Floats:
-    """Utility of each response under weights fitted on the other folds."""
-    utility = np.zeros(len(x))
-    for part in range(int(fold.max()) + 1):
-        test = fold == part
-        utility[test] = x[test] @ _conditional_logit(x[~test], right[~test], number[~test])
-    return utility
-
-
-def _conditional_logit(x: Floats, right: np.ndarray[tuple[int, ...], np.dtype[np.bool_]], number: Ints) -> Floats:
-    """Weights by Newton's method, with a small ridge."""
-    starts = np.flatnonzero(np.diff(np.concatenate([[-1], number])))
-    size = np.diff(starts, append=len(x))
-    weight = np.zeros(x.shape[1])
-    target = x[right].sum(0)
-    for _ in range(_STEPS):
-        utility = x @ weight
-        share = np.exp(utility - np.repeat(np.maximum.reduceat(utility, starts), size))
-        share /= np.repeat(np.add.reduceat(share, starts), size)
-        mean = np.add.reduceat(x * share[:, None], starts)
-        slope = target - mean.sum(0) - _RIDGE * weight
-        curve = (x * share[:, None]).T @ x - mean.T @ mean + _RIDGE * np.eye(len(weight))
-        step = np.linalg.solve(curve, slope)
-        weight = weight + np.clip(step, -2, 2)
-        if np.abs(step).max() < 1e-6:
-            break
-    return weight
-
-
-def _features(one: pl.DataFrame, dataset: Dataset) -> dict[str, Floats]:
-    """Surface features of every response, in the order of the frame."""
-    rows: dict[tuple[str, str], tuple[float, ...]] = {}
-    for item in dataset:
-        prompt = _pieces(item.prompt_text)
-        pieces = {response.id: _pieces(response.text) for response in item.responses}
-        alike = {frozenset(pair): _overlap(*(pieces[key] for key in pair)) for pair in combinations(pieces, 2)}
-        for response in item.responses:
-            own, text = pieces[response.id], response.text
-            others = [alike[frozenset((response.id, key))] for key in pieces if key != response.id]
-            length = max(len(text), 1)
-            rows[item.id, response.id] = (
-                math.log(length),
-                len(text.split()),
-                len(_DIGIT.findall(text)) / length,
-                len(_MARK.findall(text)) / length,
-                sum(map(str.isupper, text[:_READ])) / length,
-                float(text[-1:] in ".!?。！？؟"),
-                sum(others) / max(len(others), 1),
-                _overlap(own, prompt),
-            )
-    names = (
-        "log length",
-        "words",
-        "digits",
-        "punctuation",
-        "capitals",
-        "full stop",
-        "like the others",
-        "like the prompt",
-    )
-    values = np.array([rows[key] for key in one.select("item_id", "response_id").iter_rows()], dtype=np.float64)
-    found = {name: values[:, place] for place, name in enumerate(names)}
-    known = one.select("item_id", "response_id").join(
-        surface_features(dataset), on=["item_id", "response_id"], how="left", maintain_order="left"
-    )
-    return found | {name.replace("_", " "): known[name].to_numpy() for name in ("language_match", "label_mention")}
-
-
-_DIGIT = re.compile(r"\d")
-_MARK = re.compile(r"[^\w\s]")
-
-
-def _pieces(text: str) -> frozenset[str]:
-    """Pairs of neighbouring characters."""
-    read = text[:_READ].casefold()
-    return frozenset(map(add, read, read[1:]))
-
-
-def _overlap(a: frozenset[str], b: frozenset[str]) -> float:
-    """Shared share of two sets of pieces (Jaccard)."""
-    shared = len(a & b)
-    return shared / (len(a) + len(b) - shared) if a or b else 0.0

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Iterable
 from statistics import NormalDist
+from typing import Any, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -77,3 +80,41 @@ def effective_n(n: npt.ArrayLike, p: npt.ArrayLike, variance: npt.ArrayLike) -> 
     with np.errstate(divide="ignore", invalid="ignore"):
         effective = share * (1 - share) / var
     return np.where(var > 1e-15, effective, size)
+
+
+def finite(values: npt.ArrayLike, name: str, length: int | None = None) -> Floats:
+    """A one-dimensional array of finite numbers, or ``CarbError`` that names what is not.
+
+    Args:
+        values: (n,) the values.
+        name: The name of the argument, for the message of an error.
+        length: The number of values that there must be; any if null.
+    """
+    try:
+        array = np.array([math.nan if v is None else v for v in cast("Iterable[Any]", values)], np.float64)
+    except (TypeError, ValueError):
+        raise CarbError(f"{name} must be a list of numbers.") from None
+    if array.ndim != 1:
+        raise CarbError(f"{name} must have one dimension; its shape is {array.shape}.")
+    if length is not None and len(array) != length:
+        raise CarbError(f"{name} has {len(array)} values where {length} are needed, one for each point.")
+    bad = np.flatnonzero(~np.isfinite(array))
+    if len(bad):
+        raise CarbError(f"{name}[{bad[0]}] is missing, NaN or infinite; leave such points out of all inputs.")
+    return array
+
+
+def same_order(**given: Any) -> None:
+    """Refuse series of pandas whose indexes differ: they would be paired by place.
+
+    Raises:
+        CarbError: the names of the first two that differ.
+    """
+    indexes = {name: list(value.index) for name, value in given.items() if hasattr(value, "reindex")}
+    names = list(indexes)
+    for name in names[1:]:
+        if indexes[name] != indexes[names[0]]:
+            raise CarbError(
+                f"{names[0]} and {name} are of pandas and their indexes differ, but values are paired by place. Give "
+                f"both in one order, for example with {name}.reindex({names[0]}.index)."
+            )

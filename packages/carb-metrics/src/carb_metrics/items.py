@@ -11,9 +11,8 @@ import polars as pl
 from carb_data import ScoreTable
 from carb_metrics.cells import Result
 from carb_metrics.intervals import Floats, check_confidence
-from carb_metrics.outcomes import credit_matrix, main_sets, rounded, set_outcomes
+from carb_metrics.outcome import Counted, counted_sets, credit_matrix, frame_of, set_outcomes, with_shares
 from carb_metrics.paired import adjust
-from carb_metrics.pairs import frame_of
 
 __all__ = ["ATTRACTIVE", "FEWEST_SCORERS", "NEGATIVE", "ItemAnalysis", "ItemRow", "PickShare", "item_analysis"]
 
@@ -58,6 +57,8 @@ class ItemAnalysis(Result):
 
     scorers: int
     items: tuple[ItemRow, ...]
+    counted: Counted = "all"
+    """Which sets count."""
 
     def flagged(self) -> tuple[ItemRow, ...]:
         """Items with any flag."""
@@ -81,7 +82,7 @@ def item_analysis(scores: ScoreTable, confidence: float = 0.95, *, mirrors: bool
         CarbError: malformed sets.
     """
     check_confidence(confidence)
-    scores = scores if mirrors else main_sets(scores)
+    scores, counted = counted_sets(scores, mirrors=mirrors)
     credit, scorers, items = credit_matrix(set_outcomes(scores, "shared"))
     known = ~np.isnan(credit)
     corrected = discrimination(credit)
@@ -110,7 +111,7 @@ def item_analysis(scores: ScoreTable, confidence: float = 0.95, *, mirrors: bool
                 flags=tuple(flag for flag, one in zip((NEGATIVE, ATTRACTIVE), p, strict=True) if one < 1 - confidence),
             )
         )
-    return ItemAnalysis(scorers=len(scorers), items=tuple(rows))
+    return ItemAnalysis(scorers=len(scorers), items=tuple(rows), counted=counted)
 
 
 def discrimination(credit: Floats) -> Floats:
@@ -152,13 +153,8 @@ def _tests(correlation: float, n: int, picks: Sequence[PickShare], good: int) ->
 def _picks(scores: ScoreTable, good: set[str]) -> dict[str, tuple[PickShare, ...]]:
     """The share of scorers that pick each answer of an item."""
     frame = frame_of(scores).filter(pl.col("perturbation").is_null())
-    frame = frame.with_columns(
-        pl.col("scorer", "item_id", "response_id", "role").cast(pl.String), rounded(pl.col("score"))
-    )
-    frame = frame.filter(~pl.col("score").is_null().any().over("scorer", "item_id"))
-    top = pl.col("score") == pl.col("score").max().over("scorer", "item_id")
-    frame = frame.with_columns(top=top)  # apart: polars 1.26 nests no windows
-    frame = frame.with_columns(share=pl.col("top") / pl.col("top").sum().over("scorer", "item_id")).drop("top")
+    frame = frame.with_columns(pl.col("scorer", "item_id", "response_id", "role").cast(pl.String))
+    frame = with_shares(frame).filter(~pl.col("failed"))
     better = pl.col("share").filter(pl.col("scorer").is_in(sorted(good))).mean() if good else pl.lit(None, pl.Float64)
     rows = frame.group_by("item_id", "response_id", "role").agg(pl.col("share").mean(), better.alias("good"))
     found: dict[str, list[PickShare]] = {}

@@ -3,23 +3,65 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 
 import numpy as np
 import polars as pl
 
 from carb_data import CarbError, ScoreTable
-from carb_metrics.cells import Estimate, Result
+from carb_metrics.cells import Estimate, Result, of_scorer
 from carb_metrics.clusters import PSEUDO, Ints, number, share_interval
 from carb_metrics.intervals import Floats, check_confidence
-from carb_metrics.pairs import as_text
-from carb_metrics.resampling import jackknife_interval, sum_by
-from carb_metrics.rows import BiasRow, PositionRow, of_scorer
+from carb_metrics.jackknife import jackknife_interval, sum_by
+from carb_metrics.outcome import as_text, counted_sets, polars_frame, rounded
 
 PRESENTATIONS = ("scorer", "item_id", "order_id", "response_id", "position", "score")
 """Columns of ``presentations``."""
 
 _SHARES = ("swap_consistency", "self_agreement")
+
+
+class BiasRow(Result):
+    """How one judge behaves apart from being right. Null where the input does not tell."""
+
+    scorer: str
+    presentations: int | None = None
+    """Presentations of a set that were judged without error."""
+    undecided: int | None = None
+    """Presentations with a tie at the top, among those judged."""
+    errors: int | None = None
+    """Presentations that could not be judged."""
+    position_p: float | None = None
+    """p of the test that every position is picked alike often: chi-squared, or Hotelling's over source items."""
+    swap_consistency: float | None = None
+    """Share of pairs of presentations of one set in different orders that have the same pick."""
+    swap_consistency_low: float | None = None
+    swap_consistency_high: float | None = None
+    swap_pairs: int | None = None
+    self_agreement: float | None = None
+    """The same share for pairs in the same order, that is, for a question asked twice."""
+    self_agreement_low: float | None = None
+    self_agreement_high: float | None = None
+    self_pairs: int | None = None
+    length_r: float | None = None
+    """Partial correlation of score and length within sets, given the role."""
+    length_r_low: float | None = None
+    length_r_high: float | None = None
+    length_p: float | None = None
+
+
+class PositionRow(Result):
+    """How often one position is picked."""
+
+    scorer: str
+    position: int
+    """0 is first."""
+    picks: int
+    share: float
+    low: float
+    """Lower limit of Wilson's interval."""
+    high: float
+    expected: float
+    """The share if position did not matter."""
 
 
 class JudgeBias(Result):
@@ -48,6 +90,8 @@ def judge_bias(
     presentations: pl.DataFrame | None = None,
     lengths: pl.DataFrame | None = None,
     confidence: float = 0.95,
+    *,
+    mirrors: bool = False,
 ) -> JudgeBias:
     """Position bias, consistency under order swaps, self-agreement, and length bias.
 
@@ -74,14 +118,18 @@ def judge_bias(
             ``score`` (null where judging failed).
         lengths: ``response_id``, ``length`` in any unit, and ``item_id`` where response ids repeat between sets.
         confidence: The level of all intervals, a share such as 0.95.
+        mirrors: whether sets other than the main ones count too; presentations of sets that do not are left out.
 
     Raises:
         CarbError: a frame is not as described, or names a set or response that the table lacks.
     """
     check_confidence(confidence)
-    frame = as_text(scores).filter(pl.col("perturbation").is_null())
+    known = as_text(scores).filter(pl.col("perturbation").is_null())
+    main = counted_sets(scores, mirrors=mirrors)[0].frame["item_id"].cast(pl.String).unique()
+    frame = known.filter(pl.col("item_id").is_in(main.to_list()))
     names = frame["scorer"].unique().sort().to_list()
-    picks = None if presentations is None else _picks(presentations, frame)
+    picks = None if presentations is None else _picks(presentations, known)
+    picks = None if picks is None else picks.filter(pl.col("item_id").is_in(main.to_list()))
     rows: list[BiasRow] = []
     positions: list[PositionRow] = []
     for name in names:
@@ -100,6 +148,7 @@ def judge_bias(
 def _picks(presentations: pl.DataFrame, frame: pl.DataFrame) -> pl.DataFrame:
     """A row per presentation: its keys, ``cluster``, ``order`` (responses as shown), ``shown`` (the same, sorted),
     ``pick`` (response), ``place`` of the pick, ``size``, ``error``."""
+    polars_frame(presentations, "presentations")
     missing = [name for name in PRESENTATIONS if name not in presentations.columns]
     if missing:
         raise CarbError(f"presentations lacks the columns {missing}; it needs {list(PRESENTATIONS)}.")
@@ -122,7 +171,8 @@ def _picks(presentations: pl.DataFrame, frame: pl.DataFrame) -> pl.DataFrame:
             f"presentations: the table has no response '{row['response_id']}' of item '{row['item_id']}' "
             f"scored by '{row['scorer']}'."
         )
-    top = pl.col("score") == pl.col("score").max()
+    level = rounded(pl.col("score"))
+    top = level == level.max()
     alone = top.sum() == 1
     return (
         joined.sort(*keys, "position")
@@ -209,9 +259,7 @@ def _consistency(picks: pl.DataFrame, confidence: float) -> dict[str, object]:
 
 
 def _length(frame: pl.DataFrame, lengths: pl.DataFrame, confidence: float) -> dict[str, object]:
-    joined = join_features(frame.filter(pl.col("score").is_not_null()), lengths, ["length"]).sort(
-        "item_id", "response_id"
-    )
+    joined = _with_lengths(frame.filter(pl.col("score").is_not_null()), lengths).sort("item_id", "response_id")
     own = (pl.col("role") == "chosen").cast(pl.Float64).alias("own")
     joined = joined.with_columns(own)
     centred = joined.select(
@@ -261,34 +309,24 @@ def _partial(s: Floats, v: Floats, c: Floats, cluster: Ints, confidence: float) 
     return math.tanh(whole), math.tanh(low), math.tanh(high), p
 
 
-def join_features(frame: pl.DataFrame, features: pl.DataFrame, names: Sequence[str]) -> pl.DataFrame:
-    """Join features to the rows of a table.
-
-    Args:
-        frame: A score table's frame as ``as_text`` gives it.
-        features: a row per response: ``response_id``, ``item_id`` unless response ids are unique in the table, and
-            numeric columns.
-        names: columns that must be there.
+def _with_lengths(frame: pl.DataFrame, lengths: pl.DataFrame) -> pl.DataFrame:
+    """The rows with ``length``.
 
     Raises:
         CarbError: a column is missing or not numeric, a response has no row or several, or a value is missing.
     """
-    missing = [name for name in ("response_id", *names) if name not in features.columns]
-    if missing:
-        raise CarbError(f"The features have no column {missing}; they have {features.columns}.")
-    text = [name for name in names if not (features.schema[name].is_numeric() or features.schema[name] == pl.Boolean)]
-    if text:
-        raise CarbError(f"Features must be numbers; {text} are not.")
-    keys = ["item_id", "response_id"] if "item_id" in features.columns else ["response_id"]
+    polars_frame(lengths, "lengths")
+    if not {"response_id", "length"} <= set(lengths.columns) or not lengths.schema["length"].is_numeric():
+        raise CarbError(f"lengths needs 'response_id' and 'length', a number; it has {lengths.columns}.")
+    keys = ["item_id", "response_id"] if "item_id" in lengths.columns else ["response_id"]
     if len(keys) == 1 and frame.select("item_id", "response_id").unique()["response_id"].is_duplicated().any():
-        raise CarbError("Response ids repeat between sets, so the features need the column 'item_id' as well.")
-    table = features.select(pl.col(keys).cast(pl.String), *(pl.col(name).cast(pl.Float64) for name in names))
+        raise CarbError("Response ids repeat between sets, so lengths needs the column 'item_id' as well.")
+    table = lengths.select(pl.col(keys).cast(pl.String), pl.col("length").cast(pl.Float64))
     if table.select(keys).is_duplicated().any():
-        raise CarbError(f"The features hold a response twice; each {keys} must be unique.")
+        raise CarbError(f"lengths holds a response twice; each {keys} must be unique.")
     joined = frame.join(table, on=keys, how="left", maintain_order="left")
-    for name in names:
-        bad = joined.filter(pl.col(name).is_null() | ~pl.col(name).is_finite())
-        if bad.height:
-            row = bad.row(0, named=True)
-            raise CarbError(f"{name} is missing for item '{row['item_id']}', response '{row['response_id']}'.")
+    bad = joined.filter(pl.col("length").is_null() | ~pl.col("length").is_finite())
+    if bad.height:
+        row = bad.row(0, named=True)
+        raise CarbError(f"length is missing for item '{row['item_id']}', response '{row['response_id']}'.")
     return joined

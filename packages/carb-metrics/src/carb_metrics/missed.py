@@ -13,7 +13,7 @@ from carb_data import BonSet, CarbError, Dataset, ScoreTable
 from carb_metrics.accuracy import bon_accuracy
 from carb_metrics.cells import Result
 from carb_metrics.clusters import cluster_of
-from carb_metrics.outcomes import main_sets
+from carb_metrics.outcome import Counted, check_responses, counted_sets, with_shares
 from carb_metrics.paired import adjust
 
 __all__ = ["UNKNOWN", "Cluster", "Confusion", "Example", "Failures", "GoodScorer", "failures"]
@@ -77,7 +77,7 @@ class GoodScorer(Result):
 
     scorer: str
     accuracy: float
-    """Accuracy as in the report: over main sets, a tie is a loss and a failed set is wrong."""
+    """Accuracy as in the report: ties share, and a failed set is wrong."""
     low: float
 
 
@@ -85,8 +85,10 @@ class Failures(Result):
     """What all good scorers miss, and whose answer they take for whose."""
 
     good: tuple[GoodScorer, ...]
+    counted: Counted = "all"
+    """Which sets count."""
     sets: int
-    """Number of sets that all good scorers judged."""
+    """Number of counted sets that all good scorers judged."""
     missed: int
     """Number of sets that all of them miss."""
     expected: float
@@ -116,6 +118,7 @@ def failures(
     scorers: Sequence[str] = (),
     examples: int = 3,
     by_topic: bool = True,
+    mirrors: bool = False,
 ) -> Failures:
     """Find what all good scorers miss, and whose answer they take for whose.
 
@@ -126,10 +129,13 @@ def failures(
             chance with its whole 95% interval. A tie with a wrong answer is a miss.
         examples: number of examples to keep of each cluster.
         by_topic: whether to make clusters of culture and topic instead of culture alone.
+        mirrors: whether sets other than the main ones count too.
 
     Raises:
-        CarbError: no scorer is good, or one is unknown.
+        CarbError: no scorer is good, one is unknown, or a set of the table lacks a response.
     """
+    scores, counted = counted_sets(scores.with_items(dataset), mirrors=mirrors)
+    check_responses(scores, dataset)
     items = {item.id: item for item in dataset}
     good = _good(dataset, scores, scorers)
     judged = _judgements(items, scores, [one.scorer for one in good])
@@ -165,6 +171,7 @@ def failures(
     ]
     same = [_example(items[key], judged, key).agree == 1.0 for key in missed]
     return Failures(
+        counted=counted,
         good=good,
         sets=len(complete),
         missed=len(missed),
@@ -176,7 +183,7 @@ def failures(
 
 
 def _good(dataset: Dataset, scores: ScoreTable, wanted: Sequence[str]) -> tuple[GoodScorer, ...]:
-    cells = bon_accuracy(main_sets(scores.with_items(dataset)), by=("scorer",)).groups
+    cells = bon_accuracy(scores, by=("scorer",), mirrors=True).groups
     known = {row["scorer"]: row for row in cells.to_dicts()}
     unknown = [name for name in wanted if name not in known]
     if unknown:
@@ -200,21 +207,15 @@ def _judgements(
     items: Mapping[str, BonSet], scores: ScoreTable, scorers: Iterable[str]
 ) -> dict[str, dict[str, _Judgement]]:
     """Scorer to item to judgement; sets with a missing score are left out."""
-    found: dict[str, dict[str, dict[str, float | None]]] = {name: defaultdict(dict) for name in scorers}
-    frame = scores.frame.filter(scores.frame["perturbation"].is_null())
-    for scorer, item, response, score in frame.select("scorer", "item_id", "response_id", "score").iter_rows():
-        if scorer in found and item in items:
-            found[scorer][item][response] = score
-    judged: dict[str, dict[str, _Judgement]] = {}
-    for scorer, rows in found.items():
-        judged[scorer] = {}
-        for key, row in rows.items():
-            values = {response: value for response, value in row.items() if value is not None}
-            if len(values) != len(items[key].responses):
-                continue
-            top = max(values.values())
-            tied = [response for response, value in values.items() if value == top]
-            judged[scorer][key] = _Judgement({response: 1 / len(tied) for response in tied})
+    judged: dict[str, dict[str, _Judgement]] = {name: {} for name in scorers}
+    frame = scores.frame.filter(pl.col("perturbation").is_null()).with_columns(
+        pl.col("scorer", "item_id", "response_id").cast(pl.String)
+    )
+    picks = with_shares(frame.filter(pl.col("scorer").is_in(sorted(judged)))).filter(pl.col("share") > 0)
+    grouped = picks.group_by("scorer", "item_id").agg("response_id", "share")
+    for scorer, item, responses, shares in grouped.iter_rows():
+        if item in items:
+            judged[scorer][item] = _Judgement(dict(zip(responses, shares, strict=True)))
     return judged
 
 

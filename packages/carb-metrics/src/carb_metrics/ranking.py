@@ -10,12 +10,53 @@ import polars as pl
 
 from carb_data import ScoreTable
 from carb_metrics.accuracy import grouped_accuracy
-from carb_metrics.cells import Result
+from carb_metrics.cells import Cell, Result, of_scorer
 from carb_metrics.clusters import CLUSTER, Ints, number, with_clusters
 from carb_metrics.intervals import Floats, check_confidence
-from carb_metrics.outcomes import Errors, Ties, set_outcomes
+from carb_metrics.outcome import Counted, Errors, Ties, counted_sets, set_outcomes
 from carb_metrics.paired import adjust, paired_rows
-from carb_metrics.rows import PairRow, RankedRow, RankRow, of_scorer
+
+
+class RankRow(Result):
+    """Place among the scorers of the report, 1 is best, with simultaneous confidence limits; null for a scorer that
+    could be judged on no set."""
+
+    rank: int | None
+    low: int | None
+    high: int | None
+
+    @property
+    def text(self) -> str:
+        """``2 [1–3]``; a dash without a rank."""
+        return "–" if self.rank is None else f"{self.rank} [{self.low}–{self.high}]"
+
+
+class RankedRow(Result):
+    """A scorer and its place."""
+
+    scorer: str
+    cell: Cell
+    """Its accuracy over all its sets."""
+    place: RankRow
+
+
+class PairRow(Result):
+    """Two scorers on the same sets, the better one first."""
+
+    a: str
+    b: str
+    n: int
+    """Sets that both scored."""
+    only_a: int | None
+    """Sets in which a earns more than b."""
+    only_b: int | None
+    difference: float | None
+    low: float | None
+    high: float | None
+    p: float | None
+    """That of ``compare``."""
+    p_adjusted: float | None
+    """``p`` corrected over all pairs."""
 
 
 class Ranking(Result):
@@ -26,6 +67,8 @@ class Ranking(Result):
     stands last."""
     pairs: tuple[PairRow, ...]
     """A row per pair of ranked scorers."""
+    counted: Counted = "all"
+    """Which sets count."""
 
     def of(self, scorer: str) -> RankedRow:
         """The row of one scorer.
@@ -38,10 +81,11 @@ class Ranking(Result):
 
 def rank(
     scores: ScoreTable,
-    ties: Ties = "strict",
+    ties: Ties = "shared",
     confidence: float = 0.95,
     *,
     errors: Errors = "wrong",
+    mirrors: bool = False,
     correction: str = "holm",
 ) -> Ranking:
     """Order scorers by accuracy, compare every pair, and bound every rank.
@@ -49,19 +93,20 @@ def rank(
     Each pair is compared as ``compare`` does, on the sets that both scored. A scorer's rank is 1 + the number of
     scorers that are better on the sets in common; where all scored the same sets, that is its place by accuracy, and
     where they did not, accuracies are not comparable and only pairs are. It lies between 1 + the number of scorers
-    significantly better and the number of scorers − those significantly worse, which holds for
-    all scorers at once with the given confidence because the p values behind it are Holm's (Mogstad, Romano, Shaikh
-    and Wilhelm 2024, "Inference for ranks", Review of Economic Studies 91:476-518, with McNemar's test for the
-    pairs). Ranks are whole numbers, so this covers at least, not exactly, ``confidence``.
+    significantly better and the number of scorers − those significantly worse, which holds for all scorers at once with
+    the given confidence because the p values behind it are Holm's (Mogstad, Romano, Shaikh and Wilhelm 2024, "Inference
+    for ranks", Review of Economic Studies 91:476-518). Ranks are whole numbers, so this covers at least, not exactly,
+    ``confidence``.
 
     Args:
         scores: table of any number of scorers.
-        ties, confidence, errors: as for ``compare``.
+        ties, confidence, errors, mirrors: as for ``compare``.
         correction: the correction of ``p_adjusted`` in ``.pairs``: ``holm`` or ``bh``.
     """
     check_confidence(confidence)
+    scores, counted = counted_sets(scores, mirrors=mirrors)
     sets = with_clusters(set_outcomes(scores, ties))
-    found = grouped_accuracy(sets, "scorer", confidence, errors=errors, resamples=1)
+    found = grouped_accuracy(sets, "scorer", confidence, errors=errors)
     cells = {name: found.of(name).overall for name in found.scorers}
     silent = [
         name for name, cell in cells.items() if cell.accuracy is None or (errors == "wrong" and cell.errors == cell.n)
@@ -98,7 +143,7 @@ def rank(
     ranked += [
         RankedRow(scorer=name, cell=cells[name], place=RankRow(rank=None, low=None, high=None)) for name in silent
     ]
-    return Ranking(scorers=tuple(ranked), pairs=tuple(pairs))
+    return Ranking(scorers=tuple(ranked), pairs=tuple(pairs), counted=counted)
 
 
 def _better_first(a: str, b: str, found: PairRow) -> PairRow:

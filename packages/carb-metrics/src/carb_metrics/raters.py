@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Literal, cast
 
@@ -13,7 +12,9 @@ import polars as pl
 from carb_data import CarbError
 from carb_metrics.cells import Estimate, Result
 from carb_metrics.clusters import is_missing, numbered
-from carb_metrics.coefficients import (
+from carb_metrics.intervals import Floats, check_confidence
+from carb_metrics.jackknife import jackknife_interval
+from carb_metrics.kappas import (
     Coefficient,
     cohen,
     fleiss,
@@ -23,8 +24,6 @@ from carb_metrics.coefficients import (
     percent,
     unit_sums,
 )
-from carb_metrics.intervals import Floats, check_confidence
-from carb_metrics.resampling import RESAMPLES, bca_interval, bootstrap_statistic, check_resamples, kinds_of
 
 Level = Literal["nominal", "ordinal", "interval"]
 Weighting = Literal["linear", "quadratic"]
@@ -58,8 +57,6 @@ def agreement(
     *,
     categories: Sequence[Any] | None = None,
     clusters: Sequence[Any] | None = None,
-    resamples: int = RESAMPLES,
-    seed: int = 0,
 ) -> Agreement:
     """Percent agreement, Cohen's κ, Fleiss' κ, Krippendorff's α and Gwet's AC1.
 
@@ -71,8 +68,8 @@ def agreement(
     Gwet's guess only on hard items, which keeps AC1 stable where one category is frequent (Gwet 2008, British
     Journal of Mathematical and Statistical Psychology 61:29-48).
 
-    Intervals are BCa bootstrap intervals over items, or over whole clusters of them, expanded for few
-    (``resampling.bca_interval``). They are null where all replicates are alike, as with perfect agreement.
+    Intervals are jackknife t intervals over items, or over whole clusters of them (``jackknife.jackknife_interval``).
+    They are null where leaving an item out changes nothing, as with perfect agreement.
 
     Args:
         ratings: (items, raters); None or NaN is a missing rating. Lists, an array, or a frame of polars or pandas with
@@ -84,18 +81,29 @@ def agreement(
         categories: all values that can occur, in order; the values that do occur if left out.
         clusters: (items,) the source item of each item, where several items come from one; one without a label,
             or without labels each, is its own.
-        resamples, seed: the number of draws of the bootstrap, and their seed.
 
     Raises:
         CarbError: the ratings are not a table of at least two raters, or an option is wrong.
     """
     check_confidence(confidence)
-    check_resamples(resamples)
     if level not in ("nominal", "ordinal", "interval"):
         raise CarbError(f"level must be 'nominal', 'ordinal' or 'interval'; got '{level}'.")
     if weights not in (None, "linear", "quadratic"):
         raise CarbError(f"weights must be 'linear', 'quadratic' or None; got '{weights}'.")
     codes, values = encode(ratings, categories)
+    _check_shape(codes, ratings)
+    return agreement_of(codes, values, level, weights, confidence, clusters)
+
+
+def agreement_of(
+    codes: npt.NDArray[np.int64],
+    values: Sequence[Any],
+    level: Level = "nominal",
+    weights: Weighting | None = None,
+    confidence: float = 0.95,
+    clusters: Sequence[Any] | None = None,
+) -> Agreement:
+    """``agreement`` of ratings as ``encode`` gives them."""
     if level == "interval" and not all(isinstance(v, int | float) for v in values):
         raise CarbError("The interval level needs ratings that are numbers.")
     raters, size = codes.shape[1], len(values)
@@ -111,7 +119,9 @@ def agreement(
         of, found = np.unique(cluster[kept], return_inverse=True)
         together = np.zeros((len(of), units.shape[1]))
         np.add.at(together, found, units)
-        return _estimate(together, coefficient, confidence, resamples, seed)
+        value, low, high = jackknife_interval(together, coefficient, confidence)
+        limits = (None, None) if low == high or low is None or high is None else (max(low, -1.0), min(high, 1.0))
+        return Estimate(estimate=value, low=limits[0], high=limits[1])
 
     complete = pairable == len(codes) and len(set(counts.sum(1).tolist())) <= 1
     paired = (codes >= 0).all(1) & (raters == 2)
@@ -127,21 +137,6 @@ def agreement(
         krippendorff=interval_of(sums, some, krippendorff(level_distances(level, values))),
         gwet=interval_of(sums, some, gwet(size)),
     )
-
-
-def _estimate(units: Floats, coefficient: Coefficient, confidence: float, resamples: int, seed: int) -> Estimate:
-    if not len(units):
-        return Estimate()
-    value = float(coefficient(units.sum(0)))
-    if not math.isfinite(value):
-        return Estimate()
-    kinds, counts = kinds_of(units)
-    if len(units) < 2:
-        return Estimate(estimate=value)
-    draws = bootstrap_statistic(kinds, counts, coefficient, resamples, seed)
-    without = coefficient(units.sum(0) - kinds)
-    low, high = bca_interval(draws, value, without, confidence, counts=counts, expand=len(units)) or (None, None)
-    return Estimate(estimate=value, low=low, high=high)
 
 
 def encode(
@@ -176,6 +171,31 @@ def encode(
     place = {value: i for i, value in enumerate(values)}
     codes = [[-1 if is_missing(v) else place[_plain(v)] for v in row] for row in rows]
     return np.array(codes, dtype=np.int64).reshape(len(rows), len(rows[0]) if rows else 2), values
+
+
+def _check_shape(codes: npt.NDArray[np.int64], ratings: object) -> None:
+    """Refuse tables of which a column or the orientation is surely a mistake.
+
+    Raises:
+        CarbError: a column has another value in every row, as an id has; or there are many more raters than items, as
+            in a table of raters by items.
+    """
+    items, raters = codes.shape
+    names = list(getattr(ratings, "columns", range(raters)))
+    rated = codes >= 0
+    for column in range(raters):
+        own = codes[rated[:, column], column]
+        others = np.delete(codes, column, axis=1)
+        if len(own) >= 5 and len(np.unique(own)) == len(own) and not np.isin(own, others).any():
+            raise CarbError(
+                f"Column {names[column]!r} of ratings has another value in each of its {len(own)} rows, none of which "
+                "another rater gives: it looks like an id. Leave it out."
+            )
+    if raters > 10 and raters > 2 * items:
+        raise CarbError(
+            f"ratings has {items} rows and {raters} columns, that is, {items} items rated by {raters} raters each. If "
+            "it is a table of raters by items, transpose it; if not, give at least half as many items as raters."
+        )
 
 
 def _row(row: Any) -> list[Any]:

@@ -1,40 +1,28 @@
-"""Counts per group, and the cells, averages and gaps made of them."""
+"""Counts per group, and the cells and averages made of them."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import cached_property, lru_cache
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 import polars as pl
 
 from carb_data import CarbError
-from carb_metrics.cells import Cell, Gap, Totals
+from carb_metrics.cells import Cell, Totals
 from carb_metrics.clusters import Design, Ints, Units, cluster_of, design, is_clustered, number
 from carb_metrics.intervals import Floats, effective_n, normal_quantile, wilson
-from carb_metrics.outcomes import Errors
-from carb_metrics.resampling import percentile_interval, sum_by
+from carb_metrics.jackknife import sum_by
+from carb_metrics.outcome import Errors
 
 Weights = Mapping[Any, float]
 """Group key (a value, or a tuple of values in the order of ``by``, without the scorer) to weight."""
-
-CONTENDER = 2.0
-"""A group this many standard errors from the best (worst) may be the best (worst) in truth."""
-
-GAP_DRAWS = 2_000
-"""Draws behind the interval of the gap between the best and the worst group."""
 
 COUNTS = ("n", "ties", "errors")
 
 PRIOR = 2.0
 """Weight, in sets, of what all groups together show in the variance of one group."""
-
-
-@lru_cache(maxsize=8)
-def _normals(draws: int, count: int, seed: int) -> Floats:
-    """(draws, count) standard normal draws: the scorers of a report share them."""
-    return np.random.default_rng(seed).standard_normal((draws, count))
 
 
 class Tally:
@@ -62,6 +50,7 @@ class Tally:
         self.errors: Ints = sum_by(self.group[error], times[error], groups).astype(np.int64)
         with np.errstate(invalid="ignore"):
             self.accuracy: Floats = self.counts @ self.values / self.n
+            self.strict: Floats = self.counts @ (self.values == 1) / self.n
         self.apart = errors == "exclude"
         self.units: Units | None = None
         self.effect: Floats = np.ones(groups)
@@ -85,6 +74,9 @@ class Tally:
         missing = sorted({str(name) for name in named if name not in wanted})
         if missing:
             raise CarbError(f"weights has no entry for {', '.join(missing)}; each group of {self.keys} needs one.")
+        unknown = sorted(str(name) for name in wanted if name not in named)
+        if unknown and named:
+            raise CarbError(f"weights names {', '.join(unknown)}, which is no group of {self.keys} here.")
         weight = np.array([float(wanted[name]) for name in named])
         if not (np.isfinite(weight).all() and (weight >= 0).all()):
             raise CarbError("weights must be finite and not negative.")
@@ -129,6 +121,7 @@ class Tally:
                 *(column.cast(pl.String) if column.dtype != pl.Int64 else column for column in self.rows),
                 *(pl.Series(name, array, dtype=pl.Float64).fill_nan(None) for name, array in numbers.items()),
                 *(pl.Series(name, array, dtype=pl.Int64) for name, array in counts.items()),
+                pl.Series("strict", self.strict, dtype=pl.Float64).fill_nan(None),
             ]
         )
 
@@ -140,19 +133,19 @@ class Tally:
             variance = (counts @ self.values**2 / n - accuracy**2) / (n - 1)
         return effective_n(n, accuracy, variance)
 
-    def cell(self, rows: Ints, accuracy: float, effective: float) -> Cell:
+    def cell(self, rows: Ints, accuracy: float, strict: float, effective: float) -> Cell:
         """The cell of these groups together, with Wilson's interval at an effective sample size."""
         low, high = wilson(accuracy * effective, effective, self.confidence)
-        return self.cell_within(rows, accuracy, float(low), float(high))
+        return self.cell_within(rows, accuracy, strict, float(low), float(high))
 
-    def cell_within(self, rows: Ints, accuracy: float, low: float, high: float) -> Cell:
+    def cell_within(self, rows: Ints, accuracy: float, strict: float, low: float, high: float) -> Cell:
         """The cell of these groups together, with a given interval."""
         counts = {name: int(getattr(self, name)[rows].sum()) for name in COUNTS}
-        cell = Cell(accuracy=accuracy, low=min(low, accuracy), high=max(high, accuracy), **counts)
+        cell = Cell(accuracy=accuracy, strict=strict, low=min(low, accuracy), high=max(high, accuracy), **counts)
         return cell.with_errors_apart() if self.apart else cell
 
-    def totals(self, names: list[str], weight: Floats | None, resamples: int, seed: int) -> dict[str, Totals]:
-        """For each scorer, averages over its groups, which hold no set twice, and the gap between them."""
+    def totals(self, names: list[str], weight: Floats | None) -> dict[str, Totals]:
+        """For each scorer, averages over its groups, which hold no set twice."""
         of = np.zeros(len(self.n), dtype=np.int64)
         if self.scorer is not None:
             place = {name: number for number, name in enumerate(names)}
@@ -164,15 +157,11 @@ class Tally:
         if units is not None:  # of all scorers at once
             effects = {key: self.design(units, of, len(names), value) for key, value in given.items()}
         return {
-            name: self.totals_of(
-                np.flatnonzero(of == i), weight, {key: found.of(i) for key, found in effects.items()}, resamples, seed
-            )
+            name: self.totals_of(np.flatnonzero(of == i), weight, {key: one.of(i) for key, one in effects.items()})
             for i, name in enumerate(names)
         }
 
-    def totals_of(
-        self, rows: Ints, weight: Floats | None, effects: dict[str, Design], resamples: int, seed: int
-    ) -> Totals:
+    def totals_of(self, rows: Ints, weight: Floats | None, effects: dict[str, Design]) -> Totals:
         """``totals`` of the scorer that these groups belong to."""
         overall = self.overall(rows, effects.get("overall"))
         lacking, comparable = self.lacking(rows)
@@ -189,7 +178,6 @@ class Tally:
             overall=overall,
             macro=average("macro", np.ones(len(rows))),
             weighted=None if weight is None else average("weighted", weight[rows]),
-            gap=self.gap(rows, resamples, seed) if len(rows) > 1 else None,
             lacking=lacking,
         )
 
@@ -220,7 +208,7 @@ class Tally:
         if effects is not None:
             found = effects.effective_n(np.array([accuracy]), np.array([effective]), self.confidence)
             effective = float(found[0])
-        return self.cell(rows, accuracy, effective)
+        return self.cell(rows, accuracy, float(counts @ (self.values == 1) / n), effective)
 
     def variances(self, rows: Ints) -> Floats:
         """(rows,) variance of each group's accuracy, drawn towards that of all these groups.
@@ -262,71 +250,10 @@ class Tally:
             variance, freedom = variance * effects.effect[0], min(freedom, effects.freedom[0])
         centre = (accuracy * n + 1) / (n + 2)
         t = float(stdtrit(max(freedom, 1.0), 0.5 + self.confidence / 2))
-        return self.cell(rows, accuracy, centre * (1 - centre) / variance * (normal_quantile(self.confidence) / t) ** 2)
-
-    def covariance(self, rows: Ints) -> Floats:
-        """(groups, groups) covariance of the groups' accuracies, which shared clusters correlate."""
-        deviation = np.sqrt(self.variances(rows) * self.effect[rows])
-        if self.units is None:
-            return np.diag(deviation) ** 2
-        count = len(rows)
-        units = self.units.of(rows)
-        place = np.zeros(len(self.n), dtype=np.int64)
-        place[rows] = np.arange(count)
-        residual = units.credit - self.accuracy[units.group]
-        pair = units.cluster * count + place[units.group]
-        sums = sum_by(pair, residual, (int(units.cluster.max()) + 1) * count).reshape(-1, count)
-        together: Floats = sums.T @ sums
-        spread = np.sqrt(np.diag(together))
-        scale = np.divide(1.0, spread, out=np.zeros(count), where=spread > 1e-9)
-        correlation = together * scale * scale[:, None]
-        np.fill_diagonal(correlation, 1.0)
-        covariance: Floats = correlation * deviation * deviation[:, None]
-        return covariance
-
-    def gap(self, rows: Ints, draws: int, seed: int) -> Gap:
-        """Best minus worst group, with an interval that allows for having picked them by looking.
-
-        The upper limit is that of the two groups picked. Picking makes the gap too large, so the lower limit lets
-        every group within ``CONTENDER`` standard errors of the best (worst) compete in each draw; moment selection
-        after Andrews and Soares (2010), Econometrica 78:119-157. Where best and worst are clear it is the plain
-        normal interval; near ties it is conservative.
-        """
-        covariance = self.covariance(rows)
-        variance = np.diag(covariance)
-        accuracy = self.accuracy[rows]
-        best, worst = (rows[accuracy == pick].min() for pick in (accuracy.max(), accuracy.min()))
-        top, bottom = int(np.flatnonzero(rows == best)[0]), int(np.flatnonzero(rows == worst)[0])
-        # Standard errors of the difference between each group and the best, and the worst.
-        to_top, to_bottom = (np.sqrt(np.maximum(variance + variance[i] - 2 * covariance[i], 0)) for i in (top, bottom))
-        may_be_top = accuracy[top] - accuracy <= CONTENDER * to_top
-        may_be_bottom = accuracy - accuracy[bottom] <= CONTENDER * to_bottom
-        difference = float(accuracy[top] - accuracy[bottom])
-        above = below = normal_quantile(self.confidence) * float(to_top[bottom])
-        if may_be_top.sum() > 1 or may_be_bottom.sum() > 1:
-            # A little more than the covariance: groups that hold the same clusters leave it without a root.
-            noise = _normals(draws, len(rows), seed) @ np.linalg.cholesky(covariance + 1e-9 * np.diag(variance)).T
-            wide = noise[:, may_be_top].max(1) - noise[:, may_be_bottom].min(1)
-            above = float(percentile_interval(wide, self.confidence)[1])
-        low, high = difference - above, difference + below
-        if not 0 < difference < 1:  # Newcombe (1998), Statistics in Medicine 17:873-890, method 10
-            low, high = self.newcombe(best, worst)
-        return Gap(
-            best=self.names[best],
-            worst=self.names[worst],
-            difference=difference,
-            low=min(max(low, 0.0), difference),
-            high=max(min(high, 1.0), difference),
-        )
-
-    def newcombe(self, best: int, worst: int) -> tuple[float, float]:
-        """Limits of a difference of two proportions from their Wilson limits."""
-        pair = np.array([best, worst])
-        p, n = self.accuracy[pair], self.effective_n[pair]
-        low, high = wilson(p * n, n, self.confidence)
-        below = np.hypot(p[0] - low[0], high[1] - p[1])
-        above = np.hypot(high[0] - p[0], p[1] - low[1])
-        return float(p[0] - p[1] - below), float(p[0] - p[1] + above)
+        effective = centre * (1 - centre) / variance * (normal_quantile(self.confidence) / t) ** 2
+        # Near 0 and 1 the variance is mostly unseen, and these sets are worth no more than if all groups were alike.
+        most = 1 / ((weight**2 / self.n[rows]).sum() * (1.0 if effects is None else effects.effect[0]))
+        return self.cell(rows, accuracy, float(self.strict[rows] @ weight), min(effective, most))
 
     def pooled(self, weight: Floats | None) -> Totals:
         """Averages over the groups of several scorers, which judged the same items: linearised, clustered by item.
@@ -355,8 +282,11 @@ class Tally:
             rows = np.flatnonzero((weights > 0) & (self.n > 0))
             if not len(rows):
                 return Cell()
-            accuracy = float(self.accuracy[rows] @ weights[rows] / weights[rows].sum())
-            return self.cell_within(rows, accuracy, accuracy, accuracy).model_copy(update={"low": None, "high": None})
+            accuracy, strict = (
+                float(part[rows] @ weights[rows] / weights[rows].sum()) for part in (self.accuracy, self.strict)
+            )
+            found = self.cell_within(rows, accuracy, strict, accuracy, accuracy)
+            return found.model_copy(update={"low": None, "high": None})
 
         ones = np.ones(len(self.n))
         weighted = None if weight is None else cell(weight)

@@ -14,9 +14,8 @@ from carb_cli.options import Confidence, CultureFile, Json, add_cultures
 from carb_cli.output import Output, OutputPart
 from carb_cli.runs import dataset_of, find_scorer, only, scores_of
 from carb_data import CarbError, Dataset, ScoreTable
-from carb_metrics import Comparison, Equivalence, equivalence, main_sets
 from carb_metrics import compare as compare_tables
-from carb_metrics.rows import ComparedGroup
+from carb_metrics.rows import ComparedGroup, Comparison, Margin
 
 
 class Disagreement(OutputPart):
@@ -36,18 +35,12 @@ class Compared(Comparison, Output):
     """Output of ``carb compare --json``. Differences are those of accuracies, a minus b."""
 
     schema_: Literal["carb.compare/1"] = Field(default="carb.compare/1", alias="schema")
-    better: Literal["a", "b"] | None
-    """Null where the difference is not significant at the confidence asked for."""
     confidence: float
     errors_a: int
     """The number of compared sets on which a failed; they count as wrong."""
     errors_b: int
-    equivalence: Equivalence | None
-    """Two one-sided tests of "no worse" and "the same" up to the margin; null without `--margin`."""
     by_culture: tuple[ComparedGroup, ...]
-    """Over the main sets alone where there are mirrors."""
     by_domain: tuple[ComparedGroup, ...]
-    """Over all sets, mirrors included, as the whole comparison is."""
     items: tuple[Disagreement, ...]
     """The sets on which they differ most, by the difference of their margins."""
 
@@ -87,16 +80,13 @@ def compare(
     sets = _shared_sets(data_a, data_b)
     table_a = only(scores_of(folder_a), name_a).with_items(data_a)
     table_b = only(scores_of(folder_b), name_b).with_items(data_b)
-    whole = compare_tables(table_a, table_b, confidence=confidence)
-    significant = whole.p is not None and whole.p < 1 - confidence and whole.difference
+    whole = compare_tables(table_a, table_b, confidence=confidence, margin=margin, dataset=sets)
     found = Compared(
         **{**dict(whole), "a": name_a, "b": name_b},
-        better=("a" if whole.difference > 0 else "b") if significant and whole.difference else None,
         confidence=confidence,
         errors_a=_failed(table_a, table_b),
         errors_b=_failed(table_b, table_a),
-        equivalence=None if margin is None else equivalence(table_a, table_b, margin, alpha=1 - confidence),
-        by_culture=_groups(main_sets(table_a), main_sets(table_b), "culture", confidence),
+        by_culture=_groups(table_a, table_b, "culture", confidence),
         by_domain=_groups(table_a, table_b, "domain", confidence),
         items=_disagreements(table_a, table_b, sets)[:items],
     )
@@ -150,9 +140,9 @@ def _groups(a: ScoreTable, b: ScoreTable, key: str, confidence: float) -> tuple[
 
 
 def _disagreements(a: ScoreTable, b: ScoreTable, sets: Dataset) -> tuple[Disagreement, ...]:
-    from carb_metrics import margins
+    from carb_metrics import main_sets, margins
 
-    one, two = margins(a), margins(b)
+    one, two = (dict(margins(main_sets(table)).select("item_id", "margin").iter_rows()) for table in (a, b))
     found = [
         Disagreement(
             item_id=item.id,
@@ -176,18 +166,19 @@ def _show(found: Compared) -> None:
     short = labels([found.a, found.b])
     a, b = short[found.a], short[found.b]
     points = f"{_signed(found.difference)} points [{_signed(found.low)}, {_signed(found.high)}]"
-    display.say(f"a  {a}: {percent(found.accuracy_a)}%")
-    display.say(f"b  {b}: {percent(found.accuracy_b)}%")
-    display.say(f"a − b  {points}, {display.p_clause(found.p)} (McNemar, mid-p), {found.n} sets,")
-    display.say(f"       {found.only_a} won by a alone, {found.only_b} by b alone.")
+    display.say(f"a  {a}: {percent(found.accuracy_a)}%, {found.ties_a} ties; {percent(found.strict_a)}% if they lose")
+    display.say(f"b  {b}: {percent(found.accuracy_b)}%, {found.ties_b} ties; {percent(found.strict_b)}% if they lose")
+    which = "main sets" if found.counted == "main" else "sets"
+    display.say(f"a − b  {points}, {display.p_clause(found.p)} ({found.test}), {found.n} {which}.")
+    if (place := found.place_effect) is not None:
+        low, high = display.number(place.difference.low), display.number(place.difference.high)
+        display.say(
+            f"Place effect over {place.families} families: {display.number(place.a)} and {display.number(place.b)}, "
+            f"difference {display.number(place.difference.estimate)} [{low}, {high}], "
+            f"{display.p_clause(place.difference.p)}."
+        )
     if found.errors_a or found.errors_b:
         display.say(f"Sets on which a scorer failed count as wrong: {found.errors_a} of a, {found.errors_b} of b.")
-    main = sum(group.n for group in found.by_culture)
-    if main < found.n:
-        display.say(
-            f"All {found.n:,} sets count here, mirrors and other kinds included; the report counts the {main:,} main "
-            "sets alone, and so does the table of cultures."
-        )
     if found.better is not None:
         display.say(f"{found.better} is better; a difference like this is unlikely to be noise.")
     else:
@@ -196,10 +187,9 @@ def _show(found: Compared) -> None:
             display.say(f"About {found.more_sets:,} further sets would settle a difference of this size (80% power).")
         if found.detectable is not None:
             display.say(f"With {found.n} sets only a difference of {percent(found.detectable)} points or more shows.")
-    if found.equivalence is not None:
-        _show_equivalence(found.equivalence, found.confidence)
-    tables = (("Cultures", "main sets", found.by_culture), ("Domains", "all sets", found.by_domain))
-    for title, which, groups in tables:
+    if found.margin is not None:
+        _show_margin(found.margin, found.confidence)
+    for title, groups in (("Cultures", found.by_culture), ("Domains", found.by_domain)):
         columns = [title.lower()[:-1], "sets", "a %", "b %", "a − b", "interval", "p, Holm"]
         rows = [
             (
@@ -213,22 +203,20 @@ def _show(found: Compared) -> None:
             )
             for g in groups
         ]
-        display.table(
-            f"{title}{f' ({which})' * (main < found.n)}, most different first", columns, rows, right=columns[1:]
-        )
+        display.table(f"{title}, most different first", columns, rows, right=columns[1:])
     if found.items:
         shown = [(i.item_id, i.winner, f"{i.margin_a:+.2f}", f"{i.margin_b:+.2f}", i.prompt[:60]) for i in found.items]
         display.table("Sets on which they differ most", ["set", "won by", "margin a", "margin b", "prompt"], shown)
         display.say("Margins: chosen minus best rejected, in standard deviations of the scorer's scores within sets.")
 
 
-def _show_equivalence(found: Equivalence, confidence: float) -> None:
+def _show_margin(found: Margin, confidence: float) -> None:
     said = "a and b are equivalent" if found.equivalent else "a is no worse than b" if found.not_worse else None
-    margin, d = percent(found.margin), found.difference
+    margin = percent(found.margin)
     level = f"{100 * (2 * confidence - 1):.0f}%"
     display.say(
         f"Margin of {margin} points: {said or 'it is not shown that a is no worse than b'} "
-        f"(a − b {level} interval [{_signed(d.low)}, {_signed(d.high)}]; p of worse "
+        f"(a − b {level} interval [{_signed(found.low)}, {_signed(found.high)}]; p of worse "
         f"{display.p_value(found.p_not_worse)}, p of better {display.p_value(found.p_not_better)})."
     )
 

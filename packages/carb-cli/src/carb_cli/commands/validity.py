@@ -12,18 +12,8 @@ from carb_cli.labels import labels
 from carb_cli.options import Confidence, Json
 from carb_cli.output import print_json
 from carb_data import CarbError
-from carb_metrics import (
-    Correlation,
-    DependentCorrelations,
-    Estimate,
-    InfluenceRow,
-    UncertainCorrelation,
-    compare_correlations,
-    correlate,
-    correlate_uncertain,
-    fit_line,
-    leave_one_out,
-)
+from carb_metrics import correlate
+from carb_metrics.rows import Correlation, Estimate, Fit
 
 STEPS = 41
 """Points along the line of a figure."""
@@ -33,13 +23,8 @@ class Validity(Correlation):
     """How downstream results of n scorers go with their benchmark scores."""
 
     confidence: float
-    without: tuple[InfluenceRow, ...]
-    """The correlation without each scorer."""
-    against: dict[str, DependentCorrelations]
-    """Comparison with the column of ``--against``: does the benchmark (a) predict better than it (b)?"""
-    uncertain: UncertainCorrelation | None = None
-    """Pearson's r as measured and without errors of measurement, with scorers of one base model kept together; null
-    without a column ``benchmark_se``, ``downstream_se`` or ``base``."""
+    against: str | None
+    """The column of ``--against``, which ``rival`` compares the benchmark (a) with."""
 
 
 def validity(
@@ -69,15 +54,20 @@ def validity(
     required = ["benchmark", "downstream", *([] if against is None else [against])]
     points = read_points(file, required, ["covariate", "benchmark_se", "downstream_se"])
     x, y = points.columns["benchmark"], points.columns["downstream"]
-    found = Validity(
-        **dict(correlate(x, y, points.columns.get("covariate"), confidence)),
-        confidence=confidence,
-        without=leave_one_out(x, y, points.names).points,
-        against={} if against is None else {against: compare_correlations(x, points.columns[against], y, confidence)},
-        uncertain=_uncertain(points, confidence),
+    made = correlate(
+        x,
+        y,
+        points.columns.get("covariate"),
+        confidence,
+        x_error=points.columns.get("benchmark_se"),
+        y_error=points.columns.get("downstream_se"),
+        bases=points.bases,
+        against=None if against is None else points.columns[against],
+        labels=points.names,
     )
+    found = Validity(**dict(made), confidence=confidence, against=against)
     if figure is not None:
-        _draw(points, figure, confidence)
+        _draw(points, figure, made.fit, confidence)
     if json:
         print_json(found.model_dump(mode="json"))
         return
@@ -86,15 +76,7 @@ def validity(
         display.say(f"Written: {figure.resolve()}")
 
 
-def _uncertain(points: Points, confidence: float) -> UncertainCorrelation | None:
-    columns = points.columns
-    if points.bases is None and "benchmark_se" not in columns and "downstream_se" not in columns:
-        return None
-    errors = columns.get("benchmark_se"), columns.get("downstream_se")
-    return correlate_uncertain(columns["benchmark"], columns["downstream"], *errors, points.bases, confidence)
-
-
-def _draw(points: Points, figure: Path, confidence: float) -> None:
+def _draw(points: Points, figure: Path, line: Fit, confidence: float) -> None:
     """The points, and the line with its bands over their range."""
     from carb_cli.figures import charts, theme
 
@@ -103,7 +85,6 @@ def _draw(points: Points, figure: Path, confidence: float) -> None:
     short = labels(points.names)
     x, y = points.columns["benchmark"], points.columns["downstream"]
     rows = [{"name": short[name], "x": a, "y": b} for name, a, b in zip(points.names, x, y, strict=True)]
-    line = fit_line(x, y, confidence)
     band = [] if line.slope is None else line.predict(np.linspace(min(x), max(x), STEPS), confidence).to_dicts()
     theme.save_as(charts.regression(rows, band, x_title="benchmark", y_title="downstream"), figure)
 
@@ -122,26 +103,27 @@ def _show(found: Validity) -> None:
         sign = "+" if fit.slope >= 0 else "−"
         line = f"downstream = {fit.intercept:.4g} {sign} {abs(fit.slope):.4g} × benchmark"
         display.say(f"{line}, r² = {_number(fit.r2)}, {display.p_clause(fit.p)}")
-    known = sorted((row.pearson, row.label) for row in found.without if row.pearson is not None)
+    points = () if found.influence is None else found.influence.points
+    known = sorted((row.pearson, row.label) for row in points if row.pearson is not None)
     if known:
         (low, lowest), (high, highest) = known[0], known[-1]
         display.say(
             f"Leaving one out moves Pearson's r between {_number(low)} (without {lowest}) and {_number(high)} "
             f"(without {highest})."
         )
-    for name, other in found.against.items():
+    if (other := found.rival) is not None:
         difference, limits, p = _cells(other.difference)
         display.say(
-            f"Against {name}: r {_number(other.r_a)} and {_number(other.r_b)}, difference {difference} {limits}, "
-            f"p = {p} (Williams)."
+            f"Against {found.against}: r {_number(other.r_a)} and {_number(other.r_b)}, difference {difference} "
+            f"{limits}, p = {p} (Williams)."
         )
-    if (uncertain := found.uncertain) is not None:
-        observed, wide, _ = _cells(uncertain.observed)
-        corrected, limits, _ = _cells(uncertain.corrected)
+    if found.bases < found.n:
+        display.say(f"The interval of Pearson's r is over {found.bases} base models.")
+    if found.corrected is not None:
+        corrected, limits, _ = _cells(found.corrected)
+        known_shares = [_number(share) for share in (found.reliability_x, found.reliability_y) if share is not None]
         display.say(
-            f"With errors of measurement, over {uncertain.clusters} base models: r {observed} {wide} as measured, "
-            f"{corrected} {limits} without these errors (reliability {_number(uncertain.reliability_x)} and "
-            f"{_number(uncertain.reliability_y)})."
+            f"Without errors of measurement: r {corrected} {limits} (reliability {' and '.join(known_shares)})."
         )
 
 

@@ -9,7 +9,7 @@ import polars as pl
 
 from carb_cli.report.model import JudgesPart
 from carb_data import Dataset, ScoreTable, cultures
-from carb_metrics import judge_bias, margin_calibration
+from carb_metrics import calibration, judge_bias
 from carb_scorers.run import read_presentations
 
 
@@ -33,7 +33,7 @@ def judges(folders: Sequence[Path], dataset: Dataset, scores: ScoreTable, confid
     some = shown is not None and shown.height > 0
     return JudgesPart(
         bias=judge_bias(scores, shown if some else None, lengths, confidence),
-        calibration=margin_calibration(_rolled_up(scores), "culture", confidence),
+        calibration=calibration(_rolled_up(scores), "culture", confidence=confidence),
     )
 
 

@@ -18,13 +18,6 @@ from carb_cli.runs import dataset_of, only
 from carb_cli.selection import chance
 from carb_data import CarbError, Dataset, ScoreTable, is_main
 from carb_metrics import (
-    Breakdown,
-    Cell,
-    Consistency,
-    Failures,
-    FamilyReport,
-    Grouped,
-    Ranking,
     bon_accuracy,
     breakdown,
     cross_lingual_consistency,
@@ -36,7 +29,7 @@ from carb_metrics import (
     rank,
     surface_floor,
 )
-from carb_metrics.rows import ConsistencyRow
+from carb_metrics.rows import Breakdown, Cell, Consistency, ConsistencyRow, Failures, FamilyReport, Grouped, Ranking
 from carb_scorers.run import RunRecord, ScorerRecord
 
 

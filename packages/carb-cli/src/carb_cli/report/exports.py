@@ -5,9 +5,9 @@ from __future__ import annotations
 from carb_cli.display import percent, safe
 from carb_cli.report.model import Report
 from carb_cli.report.sections import leaderboard
-from carb_metrics.showing import latex_table as latex
-from carb_metrics.showing import markdown_escape
-from carb_metrics.showing import markdown_table as markdown
+from carb_metrics.show import latex_table as latex
+from carb_metrics.show import markdown_escape
+from carb_metrics.show import markdown_table as markdown
 
 
 def markdown_table(report: Report) -> str:

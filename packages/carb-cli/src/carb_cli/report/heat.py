@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from carb_metrics import Cell
+from carb_metrics.rows import Cell
 
 
 def heat(cell: Cell | None, chance: float | None) -> str:

@@ -21,7 +21,7 @@ from carb_cli.report.tables import (
     share,
     word,
 )
-from carb_metrics import Estimate
+from carb_metrics.rows import Estimate
 
 SHOWN = 12
 """Clusters and confusions that the section on failures shows."""

@@ -8,18 +8,21 @@ from typing import Any, Literal
 from pydantic import Field
 
 from carb_cli.output import Output, OutputPart
-from carb_metrics import (
+from carb_metrics.rows import (
     Cell,
+    ConsistencyRow,
     Estimate,
     Failures,
     FamilyReport,
     HumanLine,
     ItemRow,
     JudgeBias,
+    KindRow,
     MarginRow,
+    PairRow,
+    RankRow,
     SurfaceFloor,
 )
-from carb_metrics.rows import ConsistencyRow, KindRow, PairRow, RankRow
 from carb_scorers import ScorerSpec, Usage
 from carb_scorers.run import Machine
 

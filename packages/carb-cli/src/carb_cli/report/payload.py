@@ -24,8 +24,8 @@ from carb_cli.report.model import Report
 from carb_cli.report.shown import JudgeTexts, sent
 from carb_data import BonSet, Response, ScoreTable, is_main
 from carb_data import cultures as registry
-from carb_metrics import Cell
-from carb_metrics.outcomes import set_outcomes
+from carb_metrics.outcome import set_outcomes
+from carb_metrics.rows import Cell
 from carb_scorers.blind import blind
 
 TEXT_BUDGET = 2_200_000
@@ -184,7 +184,7 @@ def _outcomes(scores: ScoreTable, names: Sequence[str], items: Sequence[BonSet])
     letter = (
         pl.when(pl.col("error"))
         .then(pl.lit(FAILED))
-        .when(pl.col("credit") > 0)
+        .when(pl.col("credit") == 1)
         .then(pl.lit(WON))
         .when(pl.col("tied") > 0)
         .then(pl.lit(TIED))

@@ -10,7 +10,8 @@ import polars as pl
 from carb_cli.report.model import AgreementRow, PeoplePart
 from carb_cli.review.findings import Applied, line_beside
 from carb_data import ScoreTable
-from carb_metrics import Estimate, judge_vs_human
+from carb_metrics import judge_vs_human
+from carb_metrics.rows import Estimate
 
 
 def people(folders: Sequence[Path], fingerprint: str, scores: ScoreTable, confidence: float) -> PeoplePart:

@@ -23,7 +23,7 @@ from carb_cli.report.tables import (
     word,
 )
 from carb_cli.report.verdict import settled
-from carb_metrics import Cell, Estimate
+from carb_metrics.rows import Cell, Estimate
 
 KINDS = ("CC", "RC", "CL", "RP")
 WIDEST = 12
@@ -140,13 +140,16 @@ def pairs(report: Report) -> Section | None:
     return Section("pairs", "Which differences are settled?", finding, (table,))
 
 
+ABOVE = {True: "yes", False: "no", None: "cannot be shown here"}
+
+
 def floor(report: Report) -> Section | None:
     """How far the surface alone gets."""
     if report.floor is None:
         return None
     whole, tests = report.floor.overall, [test for test in report.floor.tests if not test.group]
     short = labels(report.scorers)
-    above = sum(test.above for test in tests)
+    above = sum(bool(test.above) for test in tests)
     finding = (
         f"The best predictor that reads nothing but the surface ({safe(short.get(whole.predictor, whole.predictor))}) "
         f"reaches {percent(whole.floor.accuracy)}% with ties shared"
@@ -159,7 +162,7 @@ def floor(report: Report) -> Section | None:
             (
                 scorer_cell(report, test.scorer), Shown(percent(test.accuracy), test.accuracy),
                 share(Estimate(**{k: getattr(test.difference, k) for k in ("estimate", "low", "high")})),
-                probability(test.p_adjusted), word("yes" if test.above else "no"),
+                probability(test.p_adjusted), word(ABOVE[test.above]),
             )
             for test in tests
         ],

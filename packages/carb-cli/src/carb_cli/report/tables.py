@@ -10,7 +10,7 @@ from carb_cli.display import interval, number, p_value, percent, safe
 from carb_cli.labels import labels
 from carb_cli.report.model import Report
 from carb_data import cultures
-from carb_metrics import Cell, Estimate
+from carb_metrics.rows import Cell, Estimate
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from carb_cli.display import interval, number, percent, safe
 from carb_cli.labels import labels
 from carb_cli.report.model import Report
-from carb_metrics import Estimate, FamilyRow
+from carb_metrics.rows import Estimate, FamilyRow
 
 POWER = (1.959964 + 0.841621) / 1.959964
 """Half a 95% interval times this is what is found four times in five."""
@@ -77,7 +77,7 @@ def _of_sets(report: Report) -> str:
     tests = [test for name in known if (test := report.floor.test(name)) is not None]
     if not tests:
         return f"{said}. Baselines read nothing but the surface, which reaches {floor} here."
-    above = sum(test.above for test in tests)
+    above = sum(bool(test.above) for test in tests)
     return f"{said}, and the surface alone reaches {floor}: {above} of {len(tests)} clearly above it."
 
 

@@ -16,7 +16,8 @@ from carb_cli.runs import dataset_of, only, scores_of
 from carb_data import BonSet, CarbError, Dataset, ScoreTable, content_hash, load
 from carb_data.models import Frozen
 from carb_data.validation import read_file
-from carb_metrics import Cell, Estimate, bon_accuracy, family_accuracy, main_sets
+from carb_metrics import bon_accuracy, family_accuracy, main_sets
+from carb_metrics.rows import Cell, Estimate
 from carb_scorers.run import RunRecord
 
 Relationship = Literal["author", "independent", "unknown"]
@@ -211,7 +212,7 @@ def check(folder: Path, candidates: Candidates) -> list[str]:
 def numbers(table: ScoreTable, dataset: Dataset) -> Numbers:
     """Every number of an entry, from its scores and the data set alone."""
     main = main_sets(table.with_items(dataset))
-    strict = bon_accuracy(main, by=("scorer",))
+    strict = bon_accuracy(main, by=("scorer",), ties="strict")
     name = str(table.frame["scorer"][0]) if len(table) else ""
     families = family_accuracy(table, dataset)
     read = None if families is None else families.of(name)

@@ -25,7 +25,8 @@ from carb_data import BonSet, CarbError, Dataset, Response, Votes
 from carb_data.models import Frozen
 from carb_data.set_checks import incomplete_families
 from carb_data.validation import read_file
-from carb_metrics import Estimate, HumanLine, agreement, human_line
+from carb_metrics import agreement, human_line
+from carb_metrics.rows import Estimate, HumanLine
 
 __all__ = ["Applied", "Board", "Findings", "Lines", "ReviewerRow", "apply", "board", "companion", "find", "line_beside"]
 

@@ -8,15 +8,65 @@ import numpy as np
 import polars as pl
 
 from carb_data import CarbError, Perturbation, ScoreTable
-from carb_metrics.cells import Estimate, Result
+from carb_metrics.cells import Estimate, Result, of_scorer, row_of
 from carb_metrics.clusters import share_interval
 from carb_metrics.intervals import Floats, check_confidence
-from carb_metrics.pairs import as_text, perturbed_pairs, within_item
-from carb_metrics.resampling import jackknife_interval, sum_by
-from carb_metrics.rows import KindRow, SpreadRow, of_scorer, row_of
+from carb_metrics.jackknife import jackknife_interval, sum_by
+from carb_metrics.outcome import Counted, as_text, counted_sets, rounded
 
 CAUSAL = Perturbation.CC.value
 SURFACE = (Perturbation.RC.value, Perturbation.CL.value, Perturbation.RP.value)
+
+AWAY = 0.1
+"""How far from 0 the base of a relative change must be, in standard deviations of the scorer's scores within sets."""
+
+STILL = 0.01
+"""Mean change under surface perturbations, in the same unit, below which nothing can be divided by it."""
+
+
+class KindRow(Result):
+    """How one kind of perturbation moves a scorer's scores. Null where it is not defined."""
+
+    scorer: str
+    perturbation: str
+    n: int
+    """Pairs of a text and its perturbed version that both have a score."""
+    errors: int
+    """Pairs that lack a score."""
+    spread: float | None
+    """Mean abs(change) in standard deviations of the scorer's scores within sets: the measure to compare scorers by."""
+    spread_low: float | None
+    spread_high: float | None
+    signed: float | None
+    """Mean change in the same unit."""
+    relative: float | None
+    """Mean of abs(change)/abs(score), the paper's measure; null where half of the scores or more are near 0."""
+    relative_low: float | None
+    relative_high: float | None
+    undefined: int
+    """Pairs whose original scores less than ``AWAY`` standard deviations from 0; ``relative`` leaves them out."""
+    flips: float | None
+    """Share of perturbations that change which response is on top."""
+    flips_low: float | None
+    flips_high: float | None
+    judged: int
+    """Pairs in sets without errors, on which ``flips`` rests."""
+    lost: int | None
+    """Judged sets that were won before the perturbation and are not after it."""
+    gained: int | None
+    """Judged sets that were not won before the perturbation and are after it."""
+
+
+class SpreadRow(Result):
+    """What the perturbations of one scorer say together."""
+
+    scorer: str
+    spread: float | None
+    """Standard deviation of its scores within sets, in units of its scores."""
+    ratio: float | None
+    """Causal-to-surface ratio."""
+    ratio_low: float | None
+    ratio_high: float | None
 
 
 class Sensitivity(Result):
@@ -25,6 +75,8 @@ class Sensitivity(Result):
     kinds: tuple[KindRow, ...]
     """A row per scorer and perturbation."""
     scorers: tuple[SpreadRow, ...]
+    counted: Counted = "all"
+    """Which sets count."""
 
     def ratio(self, scorer: str | None = None) -> Estimate:
         """Causal-to-surface ratio of one scorer, which may be left out when there is only one."""
@@ -34,32 +86,35 @@ class Sensitivity(Result):
         return Estimate(estimate=row.ratio, low=row.ratio_low, high=row.ratio_high)
 
 
-def perturbation_sensitivity(scores: ScoreTable, confidence: float = 0.95) -> Sensitivity:
+def perturbation_sensitivity(scores: ScoreTable, confidence: float = 0.95, *, mirrors: bool = False) -> Sensitivity:
     """How much CC, RC, CL and RP move a scorer's scores.
 
     CC changes the cultural concept and should move the score; RC, CL and RP change the surface and should not
     (Zhang et al., arXiv 2509.21798). Per perturbed response, Δ is its score minus its original's.
 
-    * *relative*: mean of abs(Δ)/abs(original score), the paper's measure. It depends on where a scorer's zero is, so
-      it compares scorers only where zero means the same, such as ratings from 1 to 10.
     * *spread*: mean abs(Δ) over the scorer's within-item spread, the pooled standard deviation of the unperturbed
-      scores of a set about their mean. Shifting or scaling all scores does not change it, so reward models compare.
+      scores of a set about their mean. Shifting or scaling all scores does not change it, so scorers compare.
+    * *relative*: mean of abs(Δ)/abs(original score), the paper's measure. It depends on where a scorer's zero is, so it
+      compares scorers only where zero means the same, such as ratings from 1 to 10, and explodes near 0, where it is
+      left out.
     * *ratio*: mean abs(Δ) under CC over the average of the means under RC, CL and RP (those that there are).
-      Above 1, the scorer heeds the concept more than the surface.
+      Above 1, the scorer heeds the concept more than the surface. Null where the surface does not move it.
     * *flips*: with the perturbed text in its original's place, is another response (or none, at a tie) on top?
 
-    Intervals are jackknife t intervals on logarithms (``resampling.jackknife_interval``) and, for flips, Wilson's;
-    both take source items, or else items, as the independent units. Null where undefined: no pairs, no spread, no
-    change at all.
+    Intervals are jackknife t intervals (``jackknife.jackknife_interval``; of the ratio, on its logarithm) and, for
+    flips, Wilson's; both take source items, or else items, as the independent units. Null where undefined: no pairs, no
+    spread.
 
     Args:
         scores: table with perturbed rows, of one or several scorers.
         confidence: The level of all intervals, a share such as 0.95.
+        mirrors: whether sets other than the main ones count too.
 
     Raises:
         CarbError: a perturbed row has no original in the table.
     """
     check_confidence(confidence)
+    scores, counted = counted_sets(scores, mirrors=mirrors)
     frame = as_text(scores)
     pairs = perturbed_pairs(frame).with_columns(_flips(frame))
     spreads = within_item(frame)
@@ -70,7 +125,7 @@ def perturbation_sensitivity(scores: ScoreTable, confidence: float = 0.95) -> Se
         found, ratio = _of_scorer(mine, spread, confidence)
         kinds += [row_of(KindRow, (name, *row)) for row in found]
         scorers.append(row_of(SpreadRow, (name, *ratio)))
-    return Sensitivity(kinds=tuple(kinds), scorers=tuple(scorers))
+    return Sensitivity(kinds=tuple(kinds), scorers=tuple(scorers), counted=counted)
 
 
 def _of_scorer(pairs: pl.DataFrame, spread: pl.DataFrame, confidence: float) -> tuple[list[tuple[object, ...]], Row]:
@@ -94,31 +149,42 @@ def _of_scorer(pairs: pl.DataFrame, spread: pl.DataFrame, confidence: float) -> 
         change = known["after"].to_numpy() - before
         total, count = sum_by(unit, np.abs(change), units), sum_by(unit, size=units)
         sums[kind] = total, count
-        nonzero = before != 0
-        relative = np.abs(change[nonzero] / before[nonzero])
-        share = np.column_stack([sum_by(unit[nonzero], relative, units), sum_by(unit[nonzero], size=units)])
+        away = np.abs(before) >= AWAY * (deviation or 0.0)
+        away &= before != 0
+        share = np.column_stack([sum_by(unit[away], np.abs(change[away] / before[away]), units),
+                                 sum_by(unit[away], size=units)])  # fmt: skip
         in_spread = np.column_stack([total, count, squares, freedom])
         rows.append(
             (
                 kind,
                 known.height,
                 every.height - known.height,
-                *jackknife_interval(share[share[:, 1] > 0], _mean, confidence, log=True),
-                int((~nonzero).sum()),
-                *(jackknife_interval(in_spread, mean_in_spread, confidence, log=True) if known.height else [None] * 3),
+                *(_from_0(jackknife_interval(in_spread, mean_in_spread, confidence)) if known.height else _NOTHING),
                 float(change.mean()) / deviation if known.height and deviation else None,
+                *(_from_0(jackknife_interval(share[share[:, 1] > 0], _mean, confidence))
+                  if 2 * away.sum() > len(away) else _NOTHING),
+                int((~away).sum()),
                 *_flip_share(every, confidence),
             )
-        )
+        )  # fmt: skip
     surface = [sums[kind] for kind in SURFACE if kind in sums and sums[kind][1].sum()]
-    ratio: tuple[float | None, float | None, float | None] = (None, None, None)
-    if CAUSAL in sums and surface:
+    ratio = _NOTHING
+    moved = np.mean([total.sum() / count.sum() for total, count in surface]) if surface else 0.0
+    if CAUSAL in sums and deviation is not None and moved >= STILL * deviation:
         columns = np.column_stack([column for pair in (sums[CAUSAL], *surface) for column in pair])
         ratio = jackknife_interval(columns[columns[:, 1::2].sum(1) > 0], causal_to_surface, confidence, log=True)
     return rows, (deviation, *ratio)
 
 
 Row = tuple[float | None, ...]
+Limits = tuple[float | None, float | None, float | None]
+_NOTHING: Limits = (None, None, None)
+
+
+def _from_0(found: Limits) -> Limits:
+    """Limits of what cannot be negative."""
+    estimate, low, high = found
+    return estimate, None if low is None else max(low, 0.0), high
 
 
 def _mean(sums: Floats) -> Floats:
@@ -151,7 +217,8 @@ def _flips(frame: pl.DataFrame) -> Sequence[pl.Series]:
     )
 
     def pick(column: str) -> pl.Expr:
-        top = pl.col("response_id").filter(pl.col(column) == pl.col(column).max())
+        level = rounded(pl.col(column))
+        top = pl.col("response_id").filter(level == level.max())
         return pl.when(top.len() == 1).then(top.first()).otherwise(pl.lit(""))
 
     chosen = pl.col("response_id").filter(pl.col("role") == "chosen").first()
@@ -182,3 +249,59 @@ def _flip_share(pairs: pl.DataFrame, confidence: float) -> tuple[object, ...]:
     lost = judged.filter(pl.col("won_before") & ~pl.col("won_after")).height
     gained = judged.filter(~pl.col("won_before") & pl.col("won_after")).height
     return (*share, judged.height, lost, gained)
+
+
+def perturbed_pairs(frame: pl.DataFrame) -> pl.DataFrame:
+    """Each perturbed row beside its original.
+
+    Args:
+        frame: A score table's frame as ``as_text`` gives it.
+
+    Returns:
+        The columns of the perturbed row (its score as ``after``), ``before`` and ``language_before`` of its original.
+
+    Raises:
+        CarbError: a perturbed row has no original in the table.
+    """
+    perturbed = frame.filter(pl.col("perturbation").is_not_null()).rename({"score": "after"})
+    originals = frame.filter(pl.col("perturbation").is_null()).select(
+        "scorer",
+        "item_id",
+        pl.col("response_id").alias("original"),
+        pl.col("score").alias("before"),
+        pl.col("language").alias("language_before"),
+        pl.lit(value=True).alias("found"),
+    )
+    pairs = perturbed.join(originals, on=["scorer", "item_id", "original"], how="left", maintain_order="left")
+    lost = pairs.filter(pl.col("found").is_null())
+    if lost.height:
+        row = lost.sort("scorer", "item_id", "response_id").row(0, named=True)
+        raise CarbError(
+            f"{lost.height} perturbed rows have no original in the table. First: scorer '{row['scorer']}', item "
+            f"'{row['item_id']}', response '{row['response_id']}' names the original '{row['original']}'. "
+            "Keep perturbed rows together with the rows of their sets."
+        )
+    if pairs.height != perturbed.height:
+        raise CarbError("A response id occurs twice within one set; was the table joined or concatenated twice?")
+    return pairs.drop("found").sort("scorer", "item_id", "response_id")
+
+
+def within_item(frame: pl.DataFrame) -> pl.DataFrame:
+    """Sums of squares of unperturbed scores within each set.
+
+    Returns:
+        ``scorer``, ``cluster``, ``squares`` (squared deviations from the set's mean) and ``freedom`` (scored
+        responses minus 1), a row per scorer and set with at least two scores.
+    """
+    scored = frame.filter(pl.col("perturbation").is_null() & pl.col("score").is_not_null())
+    score = pl.col("score")
+    return (
+        scored.group_by("scorer", "item_id")
+        .agg(
+            pl.col("cluster").first(),
+            ((score - score.mean()) ** 2).sum().alias("squares"),
+            (pl.len() - 1).cast(pl.Float64).alias("freedom"),
+        )
+        .filter(pl.col("freedom") > 0)
+        .sort("scorer", "item_id")
+    )

@@ -9,14 +9,41 @@ import numpy as np
 import polars as pl
 
 from carb_data import CarbError, Perturbation, ScoreTable
-from carb_metrics.cells import Result
-from carb_metrics.correlations import numbers
-from carb_metrics.intervals import Floats, check_confidence
-from carb_metrics.pairs import as_text, perturbed_pairs, within_item
-from carb_metrics.resampling import jackknife_interval
-from carb_metrics.rows import ConsistencyRow, LanguagePairRow, of_scorer, row_of
+from carb_metrics.cells import Result, of_scorer, row_of
+from carb_metrics.intervals import Floats, check_confidence, finite
+from carb_metrics.jackknife import jackknife_interval
+from carb_metrics.outcome import Counted, as_text, counted_sets
+from carb_metrics.perturbed import perturbed_pairs, within_item
 
 Unit = Literal["raw", "spread"]
+
+
+class LanguagePairRow(Result):
+    """Consistency between two languages."""
+
+    a: str
+    b: str
+    """``a`` comes before ``b`` in the alphabet."""
+    consistency: float | None
+    low: float | None
+    high: float | None
+    n: int
+
+
+class ConsistencyRow(Result):
+    """Mean of exp(−k·abs(difference)) over pairs of languages of the same content; 1 where language does not matter."""
+
+    scorer: str
+    consistency: float | None
+    low: float | None
+    high: float | None
+    n: int
+    """Pairs of languages of one content."""
+    k: float | None
+    """Steepness, per unit of the difference; null where it cannot be calibrated."""
+    spread: float | None
+    """Standard deviation of the scorer's scores within sets, in units of its scores."""
+    pairs: tuple[LanguagePairRow, ...]
 
 
 class Consistency(Result):
@@ -24,6 +51,8 @@ class Consistency(Result):
 
     unit: Unit
     scorers: tuple[ConsistencyRow, ...]
+    counted: Counted = "all"
+    """Which sets count."""
 
     def of(self, scorer: str) -> ConsistencyRow:
         """The row of one scorer.
@@ -51,6 +80,7 @@ def cross_lingual_consistency(
     unit: Unit = "spread",
     confidence: float = 0.95,
     *,
+    mirrors: bool = False,
     translations: bool = False,
 ) -> Consistency:
     """Mean of exp(−k·abs(Δ)) over pairs of languages, Δ the difference of scores of the same content.
@@ -66,6 +96,7 @@ def cross_lingual_consistency(
         unit: the unit of Δ: ``raw`` scores, or ``spread``: the scorer's within-item standard deviation, by which
             scorers of different scales compare.
         confidence: The level of the intervals, a share such as 0.95.
+        mirrors: whether sets other than the main ones count too.
         translations: whether to pair also the ``chosen`` of sets that share culture and ``source_item`` and differ in
             language; needs ``ScoreTable.with_items``. Only sound where such sets are translations of each other.
 
@@ -77,6 +108,7 @@ def cross_lingual_consistency(
         raise CarbError(f"k must be a number above 0; got {k}.")
     if unit not in ("raw", "spread"):
         raise CarbError(f"unit must be 'raw' or 'spread'; got '{unit}'.")
+    scores, counted = counted_sets(scores, mirrors=mirrors)
     frame = as_text(scores)
     if translations and "source_item" not in frame.columns:
         raise CarbError("translations need the column 'source_item'; add it with ScoreTable.with_items(dataset).")
@@ -96,7 +128,7 @@ def cross_lingual_consistency(
         )
         numbers = (name, *_mean(usable, confidence), usable.height, steep, spread)
         rows.append(row_of(ConsistencyRow, (*numbers, pairs)))
-    return Consistency(unit=unit, scorers=tuple(rows))
+    return Consistency(unit=unit, scorers=tuple(rows), counted=counted)
 
 
 def calibrate_k(differences: Floats, target: float = 0.5, scale: float = 1.0) -> float | None:
@@ -112,7 +144,7 @@ def calibrate_k(differences: Floats, target: float = 0.5, scale: float = 1.0) ->
     """
     if not 0 < target < 1:
         raise CarbError(f"target must lie between 0 and 1; got {target}.")
-    away = np.abs(numbers(differences, "differences")) / scale
+    away = np.abs(finite(differences, "differences")) / scale
     if not len(away) or (away == 0).mean() >= target:
         return None
     from scipy.optimize import brentq

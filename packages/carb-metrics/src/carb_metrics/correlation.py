@@ -1,0 +1,402 @@
+"""Does the benchmark predict what happens downstream, and does it do so better than another?"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+
+from carb_data import CarbError
+from carb_metrics.cells import Estimate, Result
+from carb_metrics.clusters import Ints, design, numbered
+from carb_metrics.coefficients import FEWEST, KINDS, Kind, coefficient, fisher_interval, is_constant, t_test
+from carb_metrics.intervals import Floats, check_confidence, finite, same_order
+
+__all__ = ["Correlation", "Fit", "Influence", "InfluenceRow", "Partial", "Rival", "correlate", "rival"]
+
+
+class Fit(Result):
+    """The least-squares line y = intercept + slope·x. All null where x is constant or fewer than two points are."""
+
+    slope: float | None = None
+    intercept: float | None = None
+    r2: float | None = None
+    """Share of the variance of y explained; null where y is constant."""
+    p: float | None = None
+    """Two-sided p of slope 0."""
+    slope_low: float | None = None
+    slope_high: float | None = None
+    n: int = 0
+    residual_sd: float | None = None
+    """Standard deviation of y about the line, with n−2 degrees of freedom; null for n < 5."""
+    mean_x: float | None = None
+    sxx: float | None = None
+    """Sum of squared deviations of x from its mean."""
+
+    def predict(self, x: npt.ArrayLike, confidence: float = 0.95) -> pl.DataFrame:
+        """The line with its confidence band and its prediction band.
+
+        Half widths ``t·s·sqrt(1/n + (x−x̄)²/Sxx)`` and ``t·s·sqrt(1 + 1/n + (x−x̄)²/Sxx)``; Draper and Smith (1998),
+        Applied Regression Analysis, 3rd ed..
+
+        Args:
+            x: (k,) the places at which to predict.
+            confidence: The level of both bands, a share such as 0.95.
+
+        Returns:
+            ``x``, ``y``, ``mean_low``, ``mean_high`` (where the line is), ``low``, ``high`` (where a new point is);
+            null where not defined.
+        """
+        check_confidence(confidence)
+        points = finite(x, "x")
+        slope, intercept, mean_x, sxx = self.slope, self.intercept, self.mean_x, self.sxx
+        columns: dict[str, Any] = {"x": points, **dict.fromkeys(("y", "mean_low", "mean_high", "low", "high"))}
+        if slope is not None and intercept is not None and mean_x is not None and sxx is not None:
+            y = columns["y"] = intercept + slope * points
+            if self.residual_sd is not None:
+                from scipy.special import stdtrit
+
+                scale = float(stdtrit(self.n - 2, 0.5 + confidence / 2)) * self.residual_sd
+                near = 1 / self.n + (points - mean_x) ** 2 / sxx
+                for name, spread in (("mean_", near), ("", 1 + near)):
+                    columns[f"{name}low"] = y - scale * np.sqrt(spread)
+                    columns[f"{name}high"] = y + scale * np.sqrt(spread)
+        schema = dict.fromkeys(columns, pl.Float64)
+        return pl.DataFrame({k: [None] * len(points) if v is None else v for k, v in columns.items()}, schema=schema)
+
+
+class Partial(Result):
+    """Correlations of x and y after what the covariates explain is taken out of both."""
+
+    pearson: Estimate
+    spearman: Estimate
+    """Partial correlation of the ranks of x, y and the covariates."""
+    covariates: int
+    """Number of independent covariates taken out."""
+
+
+class InfluenceRow(Result):
+    """What remains of a correlation without one point. Null where it is not defined."""
+
+    label: str
+    """The point that is left out."""
+    pearson: float | None
+    spearman: float | None
+    slope: float | None
+    cooks_distance: float | None
+    """Cook's distance of the point in the line through all points: ``e²·h / (2·s²·(1−h)²)`` with residual e, leverage h
+    and residual variance s² (Cook 1977, Technometrics 19:15-18); above 4/n is commonly looked at twice."""
+
+
+class Influence(Result):
+    """What remains of a correlation when one point is left out."""
+
+    points: tuple[InfluenceRow, ...]
+    pearson_low: float | None
+    """The lowest r that leaving one point out gives."""
+    pearson_high: float | None
+
+
+class Rival(Result):
+    """Two predictors, a and b, of one outcome over the same n points."""
+
+    n: int
+    r_a: float | None = None
+    """Correlation of a with the outcome."""
+    r_b: float | None = None
+    r_ab: float | None = None
+    """Correlation of the predictors."""
+    difference: Estimate = Estimate()
+    """r_a − r_b with Zou's interval; p is Williams's."""
+    williams_t: float | None = None
+
+
+class Correlation(Result):
+    """How x and y go together over n points."""
+
+    n: int
+    bases: int
+    """Base models: the points that are independent of one another; n without ``bases``."""
+    pearson: Estimate
+    """With ``bases`` its interval and p are over base models."""
+    spearman: Estimate
+    kendall: Estimate
+    """τ-b."""
+    fit: Fit
+    """y on x."""
+    reliability_x: float | None = None
+    """Share of the variance of x that is not error of measurement; null without ``x_error``."""
+    reliability_y: float | None = None
+    corrected: Estimate | None = None
+    """Pearson's r without the errors of measurement; null where none are given, empty where they are as large as the
+    differences between points."""
+    partial: Partial | None = None
+    """Null where no covariates were given."""
+    rival: Rival | None = None
+    """x (a) against another predictor (b); null where none was given."""
+    influence: Influence | None = None
+    """What leaving one point out does; null where no labels were given."""
+
+
+def correlate(
+    x: npt.ArrayLike,
+    y: npt.ArrayLike,
+    covariates: npt.ArrayLike | None = None,
+    confidence: float = 0.95,
+    *,
+    x_error: npt.ArrayLike | None = None,
+    y_error: npt.ArrayLike | None = None,
+    bases: Sequence[Any] | None = None,
+    against: npt.ArrayLike | None = None,
+    labels: Sequence[str] | None = None,
+) -> Correlation:
+    """Correlate two measurements of the same scorers, for example benchmark and downstream results.
+
+    Intervals are analytic (``coefficients.fisher_interval``). Scorers that stem from one base model are no independent
+    points: the variance of Pearson's artanh r then grows by the design effect of its influence function
+    (``clusters.design``), and t has the degrees of freedom that the base models leave. Errors of measurement draw r
+    towards 0; the correction is Spearman's (1904, American Journal of Psychology 15:72-101), r over the root of the
+    product of the reliabilities ``1 − mean(error²)/variance``, which are taken as known.
+
+    Args:
+        x: (n,) predictor, for example accuracies on a benchmark.
+        y: (n,) outcome, for example downstream scores.
+        covariates: (n,) or (n, k) the values that are held constant; they add ``.partial``.
+        confidence: The level of all intervals, a share such as 0.95.
+        x_error, y_error: (n,) standard errors of x and y; they add ``.corrected``. Without either, values are exact.
+        bases: (n,) the base model of each point; null entries stand alone, and all do if left out.
+        against: (n,) another predictor; it adds ``.rival``.
+        labels: (n,) names of the points; they add ``.influence``.
+
+    Returns:
+        Estimates that are null where they are not defined: fewer than two points, or x or y constant. Fewer than five
+        points, or base models, are described, not tested: p and limits are null. Limits also need a correlation short
+        of 1.
+
+    Raises:
+        CarbError: unequal lengths, a missing or infinite value, series of pandas in different orders, or an unknown
+            option.
+    """
+    check_confidence(confidence)
+    same_order(x=x, y=y, covariates=covariates, x_error=x_error, y_error=y_error, against=against)
+    xs = finite(x, "x")
+    n = len(xs)
+    ys = finite(y, "y", n)
+    if bases is not None and len(bases) != n:
+        raise CarbError(f"bases has {len(bases)} values where {n} are needed, one for each point.")
+    if labels is not None and len(labels) != n:
+        raise CarbError(f"labels has {len(labels)} entries for {n} points.")
+    base = numbered(bases, n)
+    found = {kind: _estimate(kind, xs, ys, confidence) for kind in KINDS}
+    if bases is not None:
+        found["pearson"] = _clustered(xs, ys, base, 1.0, confidence)
+    reliable = [
+        None if error is None else _reliability(values, finite(error, f"{name}_error", n))
+        for name, values, error in (("x", xs, x_error), ("y", ys, y_error))
+    ]
+    return Correlation(
+        n=n,
+        bases=int(base.max(initial=-1)) + 1,
+        fit=_fit_line(xs, ys, confidence),
+        reliability_x=reliable[0],
+        reliability_y=reliable[1],
+        corrected=None if reliable == [None, None] else _corrected(xs, ys, base, reliable, confidence),
+        partial=None if covariates is None else _partial(xs, ys, _matrix(covariates, n), confidence),
+        rival=None if against is None else _against(xs, finite(against, "against", n), ys, confidence),
+        influence=None if labels is None else _influence(xs, ys, [str(label) for label in labels]),
+        **found,
+    )
+
+
+def _estimate(kind: Kind, x: Floats, y: Floats, confidence: float) -> Estimate:
+    found = coefficient(kind, x, y)
+    if found is None:
+        return Estimate()
+    low, high = fisher_interval(found[0], len(x), kind, confidence) or (None, None)
+    return Estimate(estimate=found[0], low=low, high=high, p=found[1])
+
+
+def _clustered(x: Floats, y: Floats, base: Ints, shrink: float, confidence: float) -> Estimate:
+    """Pearson's r over ``shrink``, with an interval and p over base models."""
+    from scipy.special import stdtr, stdtrit
+
+    found = coefficient("pearson", x, y)
+    if found is None:
+        return Estimate()
+    r, n = found[0], len(x)
+    estimate, models = max(-1.0, min(1.0, r / shrink)), int(base.max()) + 1
+    if models < FEWEST or abs(r) > 1 - 1e-12:
+        return Estimate(estimate=estimate)
+    a, b = ((values - values.mean()) / values.std() for values in (x, y))
+    influence = a * b - r * (a**2 + b**2) / 2
+    effect, freedom = 1.0, float(n - 2)
+    if models < n and float(np.abs(influence).max()) > 1e-12:
+        clustered = design(base, influence)
+        effect, freedom = float(clustered.effect[0]), max(1.0, min(freedom, float(clustered.freedom[0]) - 1))
+    error = math.sqrt(effect / (n - 3))
+    # Without relatives this is Fisher's interval, whose quantile is the normal one.
+    quantile = float(stdtrit(freedom if models < n else 1e9, 0.5 + confidence / 2))
+    low, high = (math.tanh(math.atanh(r) + side * quantile * error) / shrink for side in (-1, 1))
+    p = 2 * float(stdtr(freedom, -abs(math.atanh(r)) / error)) if models < n else found[1]
+    return Estimate(estimate=estimate, low=max(-1.0, low), high=min(1.0, high), p=p)
+
+
+def _reliability(values: Floats, error: Floats) -> float | None:
+    if (error < 0).any():
+        raise CarbError("Standard errors cannot be negative.")
+    variance = float(values.var(ddof=1)) if len(values) > 1 else 0.0
+    return 1 - float((error**2).mean()) / variance if variance > 0 else None
+
+
+def _corrected(x: Floats, y: Floats, base: Ints, reliable: Sequence[float | None], confidence: float) -> Estimate:
+    shares = [1.0 if share is None else max(share, 0.0) for share in reliable]
+    shrink = math.sqrt(shares[0] * shares[1])
+    return Estimate() if shrink <= 0 else _clustered(x, y, base, shrink, confidence)
+
+
+def _fit_line(x: Floats, y: Floats, confidence: float) -> Fit:
+    """Ordinary least squares of y on x, with the t test and interval of the slope (n−2 degrees of freedom)."""
+    n = len(x)
+    if n < 2 or is_constant(x):
+        return Fit(n=n)
+    dx, dy = x - x.mean(), y - y.mean()
+    sxx = float(dx @ dx)
+    slope = float(dx @ dy) / sxx
+    found = coefficient("pearson", x, y)
+    extra: dict[str, float | None] = {}
+    if found is not None:
+        extra |= {"r2": found[0] ** 2, "p": found[1]}
+    if n >= FEWEST:
+        from scipy.special import stdtrit
+
+        deviation = math.sqrt(float(((dy - slope * dx) ** 2).sum()) / (n - 2))
+        half = float(stdtrit(n - 2, 0.5 + confidence / 2)) * deviation / math.sqrt(sxx)
+        extra |= {"residual_sd": deviation, "slope_low": slope - half, "slope_high": slope + half}
+    intercept = float(y.mean() - slope * x.mean())
+    return Fit.model_validate(
+        {"n": n, "slope": slope, "intercept": intercept, "mean_x": float(x.mean()), "sxx": sxx, **extra}
+    )
+
+
+def _matrix(covariates: npt.ArrayLike, n: int) -> Floats:
+    columns = np.asarray(covariates, dtype=object)
+    columns = columns[:, None] if columns.ndim == 1 else columns
+    if columns.ndim != 2:
+        raise CarbError(f"covariates must have shape (n,) or (n, k); got {columns.shape}.")
+    if not columns.shape[1]:
+        raise CarbError("covariates has no column; leave it out instead.")
+    return np.column_stack([finite(columns[:, i], f"covariates[:, {i}]", n) for i in range(columns.shape[1])])
+
+
+def _partial(x: Floats, y: Floats, z: Floats, confidence: float) -> Partial:
+    from scipy.stats import rankdata
+
+    taken = int(np.linalg.matrix_rank(z - z.mean(0))) if len(z) else 0
+    pearson = _partial_estimate(x, y, z, taken, "pearson", confidence)
+    if len(x):
+        x, y, z = rankdata(x), rankdata(y), rankdata(z, axis=0)
+    spearman = _partial_estimate(x, y, z, taken, "spearman", confidence)
+    return Partial(covariates=taken, pearson=pearson, spearman=spearman)
+
+
+def _partial_estimate(
+    x: Floats, y: Floats, z: Floats, taken: int, kind: Literal["pearson", "spearman"], confidence: float
+) -> Estimate:
+    """Pearson's r of the residuals on z; Fisher (1924), Metron 3:329-332: each covariate costs one point."""
+    if len(x) - taken < 2:
+        return Estimate()
+    basis = np.column_stack([np.ones(len(x)), z])
+    rests = []
+    for values in (x, y):
+        rest = values - basis @ np.linalg.lstsq(basis, values, rcond=None)[0]
+        if float(np.abs(rest).max()) <= 1e-10 * max(1e-300, float(np.abs(values - values.mean()).max())):
+            return Estimate()  # the covariates explain it all
+        rests.append(rest)
+    found = coefficient("pearson", *rests)
+    if found is None:
+        return Estimate()
+    limits = fisher_interval(found[0], len(x) - taken, kind, confidence) or (None, None)
+    return Estimate(estimate=found[0], low=limits[0], high=limits[1], p=t_test(found[0], len(x) - 2 - taken))
+
+
+def _influence(x: Floats, y: Floats, labels: Sequence[str]) -> Influence:
+    cook, rows = _cooks_distance(x, y), []
+    for i, label in enumerate(labels):
+        rest = np.arange(len(x)) != i
+        pearson, spearman = (coefficient(kind, x[rest], y[rest]) for kind in KINDS[:2])
+        rows.append(
+            InfluenceRow(
+                label=label,
+                pearson=None if pearson is None else pearson[0],
+                spearman=None if spearman is None else spearman[0],
+                slope=_fit_line(x[rest], y[rest], 0.95).slope,
+                cooks_distance=cook[i],
+            )
+        )
+    known = [row.pearson for row in rows if row.pearson is not None]
+    return Influence(points=tuple(rows), pearson_low=min(known, default=None), pearson_high=max(known, default=None))
+
+
+def _cooks_distance(x: Floats, y: Floats) -> list[float | None]:
+    line = _fit_line(x, y, 0.95)
+    if line.slope is None or line.intercept is None or line.mean_x is None or line.sxx is None or not line.residual_sd:
+        return [None] * len(x)
+    rest = y - line.intercept - line.slope * x
+    leverage = 1 / len(x) + (x - line.mean_x) ** 2 / line.sxx
+    with np.errstate(divide="ignore", invalid="ignore"):
+        distance = rest**2 * leverage / (2 * line.residual_sd**2 * (1 - leverage) ** 2)
+    return [float(d) if math.isfinite(d) and h < 1 - 1e-12 else None for d, h in zip(distance, leverage, strict=True)]
+
+
+def _against(a: Floats, b: Floats, outcome: Floats, confidence: float) -> Rival:
+    found = [coefficient("pearson", *pair) for pair in ((a, outcome), (b, outcome), (a, b))]
+    if any(part is None for part in found):
+        return Rival(n=len(a))
+    r_a, r_b, r_ab = (part[0] for part in found if part is not None)
+    return rival(r_a, r_b, r_ab, len(a), confidence)
+
+
+def rival(r_a: float, r_b: float, r_ab: float, n: int, confidence: float = 0.95) -> Rival:
+    """Test whether two predictors correlate differently with an outcome, from the three correlations.
+
+    "Benchmark A predicts better than B" is a claim about a difference of two correlations, which are dependent as they
+    share the outcome and the scorers. Williams's t has n−3 degrees of freedom (Williams 1959, JRSS B 21:396-399; given
+    in Steiger 1980, Psychological Bulletin 87:245-251). The interval is that of Zou (2007, Psychological Methods
+    12:399-413), from the intervals of both correlations.
+
+    Args:
+        r_a, r_b: correlations of the predictors with the outcome.
+        r_ab: correlation of the predictors.
+        n: points; the test needs four.
+        confidence: The level of the interval, a share such as 0.95.
+
+    Raises:
+        CarbError: the three cannot be correlations of the same data.
+    """
+    determinant = 1 - r_a**2 - r_b**2 - r_ab**2 + 2 * r_a * r_b * r_ab
+    if max(abs(r_a), abs(r_b), abs(r_ab)) > 1 or not determinant >= -1e-9:  # nor NaN
+        raise CarbError(f"No data has the correlations {r_a}, {r_b} and {r_ab} at once.")
+    result = Rival(n=n, r_a=r_a, r_b=r_b, r_ab=r_ab, difference=Estimate(estimate=r_a - r_b))
+    if n < 4 or max(abs(r_a), abs(r_b), abs(r_ab)) > 1 - 1e-12:
+        return result
+    mean = (r_a + r_b) / 2
+    scale = 2 * (n - 1) / (n - 3) * max(determinant, 0.0) + mean**2 * (1 - r_ab) ** 3
+    t = (r_a - r_b) * math.sqrt((n - 1) * (1 + r_ab) / scale)
+    low_a, high_a = fisher_interval(r_a, n, confidence=confidence) or (r_a, r_a)
+    low_b, high_b = fisher_interval(r_b, n, confidence=confidence) or (r_b, r_b)
+    # Asymptotic correlation of two correlations that share a variable (Pearson and Filon 1898; Steiger 1980).
+    product = r_ab * (1 - r_a**2 - r_b**2) - r_a * r_b / 2 * (1 - r_a**2 - r_b**2 - r_ab**2)
+    shared = product / ((1 - r_a**2) * (1 - r_b**2))
+    below = (r_a - low_a) ** 2 + (high_b - r_b) ** 2 - 2 * shared * (r_a - low_a) * (high_b - r_b)
+    above = (high_a - r_a) ** 2 + (r_b - low_b) ** 2 - 2 * shared * (high_a - r_a) * (r_b - low_b)
+    difference = Estimate(
+        estimate=r_a - r_b,
+        low=r_a - r_b - math.sqrt(max(below, 0.0)),
+        high=r_a - r_b + math.sqrt(max(above, 0.0)),
+        p=t_test(t / math.sqrt(n - 3 + t * t), n - 3),
+    )
+    return result.model_copy(update={"difference": difference, "williams_t": t})

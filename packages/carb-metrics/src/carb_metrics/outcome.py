@@ -1,0 +1,299 @@
+"""From scores to outcomes: which sets count, what is a tie, and what a tie earns. Everything that compares scores asks
+this module."""
+
+from __future__ import annotations
+
+from typing import Literal, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+
+from carb_data import CarbError, Dataset, ScoreTable
+from carb_metrics.clusters import cluster_of, number
+from carb_metrics.intervals import Floats
+
+Ints = npt.NDArray[np.int64]
+Ties = Literal["shared", "strict"]
+Errors = Literal["wrong", "exclude"]
+Counted = Literal["main", "all"]
+
+SET_KEYS = ("scorer", "culture", "domain", "language", "topic", "source_item", "mirrors", "kind", "item_id")
+"""Columns that a set has, and by which it can be grouped. ``language`` is that of ``chosen``. ``mirrors`` is the
+``family`` of the table, renamed because a culture's language has a family too."""
+
+DIGITS = 9
+"""Significant digits to which scores are rounded before they are compared: what differs less is floating noise."""
+
+RESPONSES = "_responses"
+"""Column of ``set_outcomes`` that tells which responses a set has: equal for the same ones, in any order."""
+
+_CONTROLS = ("control", "knowledge", "toxicity", "stereotype")
+"""Kinds without culture; the last three are names of older tables."""
+
+N = TypeVar("N", pl.Expr, pl.Series)
+
+
+def frame_of(scores: ScoreTable) -> pl.DataFrame:
+    """The frame of a table, or ``CarbError`` where something else is given, such as a frame."""
+    if not isinstance(scores, ScoreTable):
+        raise CarbError(f"Scores come as a carb_data.ScoreTable, not {type(scores).__name__}; use ScoreTable(frame).")
+    return scores.frame
+
+
+def polars_frame(frame: object, name: str) -> pl.DataFrame:
+    """The frame, or ``CarbError`` where it is not of polars."""
+    if not isinstance(frame, pl.DataFrame):
+        raise CarbError(f"{name} must be a frame of polars, not {type(frame).__name__}; see polars.from_pandas.")
+    return frame
+
+
+def rounded(score: N) -> N:
+    """Scores as they are compared: equal to ``DIGITS`` significant digits is a tie."""
+    return score.round_sig_figs(DIGITS)
+
+
+def main_sets(scores: ScoreTable) -> ScoreTable:
+    """The rows of sets that count for a culture's accuracy: no mirrors, and no controls.
+
+    A mirror asks about a place where another language is spoken, only to keep answers from winning by their looks;
+    controls have no culture. A table without ``ScoreTable.with_items``, or of controls alone, is given back as it is.
+    """
+    return counted_sets(scores, mirrors=False)[0]
+
+
+def counted_sets(scores: ScoreTable, *, mirrors: bool) -> tuple[ScoreTable, Counted]:
+    """The rows that count, and which they are: ``main`` sets, or ``all`` where asked for or where none is known."""
+    frame = frame_of(scores)
+    if mirrors or not {"mirror", "kind"} & set(frame.columns):
+        return scores, "all"
+    if "mirror" in frame.columns:
+        frame = frame.filter(~pl.col("mirror").fill_null(value=False))
+    if "kind" in frame.columns:
+        frame = frame.filter(~pl.col("kind").cast(pl.String).fill_null("").is_in(_CONTROLS))
+    if not frame.height:
+        return scores, "all"
+    return (ScoreTable(frame) if frame.height < scores.frame.height else scores), "main"
+
+
+def with_shares(frame: pl.DataFrame, *keys: str) -> pl.DataFrame:
+    """The rows with ``failed`` (a score of the set is missing), ``top``, and ``share``: the part of the pick that a
+    response gets, 1/k where k share the highest score, and null in a set that failed.
+
+    Args:
+        frame: a row per response, with ``score``.
+        keys: the columns that tell sets apart; ``scorer`` and ``item_id`` if left out.
+    """
+    sets = keys or ("scorer", "item_id")
+    frame = frame.with_columns(rounded(pl.col("score")).alias("_level"))
+    failed, top = pl.col("_level").is_null().any().over(sets), pl.col("_level") == pl.col("_level").max().over(sets)
+    frame = frame.with_columns(failed=failed, top=top.fill_null(value=False))  # apart: polars 1.26 nests no windows
+    share = pl.when(~pl.col("failed")).then(pl.col("top") / pl.col("top").sum().over(sets))
+    return frame.with_columns(share=share).drop("_level")
+
+
+def as_text(scores: ScoreTable) -> pl.DataFrame:
+    """The frame with String columns and ``cluster``: a name of all sets that a source item or a family connects."""
+    frame = frame_of(scores)
+    frame = frame.with_columns(pl.col(name).cast(pl.String) for name in frame.columns if name != "score")
+    keys = [name for name in ("source_item", "family") if name in frame.columns]
+    sets = frame.select("item_id", *keys).unique(maintain_order=True).rename({"family": "mirrors"}, strict=False)
+    names = sets.select("item_id", _number=pl.Series(cluster_of(sets), dtype=pl.Int64))
+    origin = pl.coalesce(*(pl.col(name) for name in keys), pl.lit("\0") + pl.col("item_id"))
+    names = names.join(frame.select("item_id", origin.alias("_origin")).unique(), on="item_id")
+    labels = names.group_by("_number").agg(pl.col("_origin").min().alias("cluster"))
+    labels = names.select("item_id", "_number").unique().join(labels, on="_number").drop("_number")
+    return frame.join(labels, on="item_id", how="left", maintain_order="left")
+
+
+def set_outcomes(scores: ScoreTable, ties: Ties = "shared") -> pl.DataFrame:
+    """A row per scorer and set.
+
+    A set is won when ``chosen`` scores above every ``rejected``. Perturbed rows are left out. A set in which any
+    score is null could not be judged: it is an error, without credit.
+
+    Args:
+        scores: The table of scores.
+        ties: ``shared`` gives 1 / (number of responses at the top), the expected credit when ties are broken at random;
+            ``strict`` gives no credit for sharing the highest score with ``rejected``.
+
+    Returns:
+        The columns of ``SET_KEYS`` that the table has, then ``RESPONSES``, ``credit`` (0 to 1), ``tied`` (how many
+        ``rejected`` share the highest score with ``chosen``; 0 is no tie) and ``error``.
+
+    Raises:
+        CarbError: a set does not have exactly one ``chosen`` and at least one ``rejected``, holds a response twice, has
+            other responses for another scorer, or ``ties`` is unknown.
+    """
+    return outcomes_of_frame(frame_of(scores), ties)
+
+
+def outcomes_of_frame(frame: pl.DataFrame, ties: Ties = "shared") -> pl.DataFrame:
+    """``set_outcomes`` of a frame with at least scorer, item_id, response_id, role, perturbation and score."""
+    if ties not in ("strict", "shared"):
+        raise CarbError(f"ties must be 'shared' or 'strict'; got '{ties}'.")
+    rows = frame.filter(pl.col("perturbation").is_null())
+    if "family" in rows.columns:
+        rows = rows.rename({"family": "mirrors"})
+    rows, starts = _adjacent(rows)
+    chosen = (rows["role"].cast(pl.String) == "chosen").to_numpy()
+    _check_roles(rows, starts, chosen)
+    heads = _heads(rows, starts, [key for key in SET_KEYS if key in rows.columns])
+    responses = _check_responses(rows, starts, heads)
+    score = rounded(rows["score"]).to_numpy()  # null becomes NaN
+    if not len(starts):
+        own = best = np.empty(0)
+        error, at_best = np.empty(0, dtype=bool), np.empty(0, dtype=np.int64)
+    else:
+        own = score[chosen]  # one per set, in order
+        others = np.where(chosen, -np.inf, score)
+        best = np.maximum.reduceat(others, starts)
+        level = others == np.repeat(best, np.diff(starts, append=len(rows)))
+        at_best = np.add.reduceat(level.astype(np.int64), starts)
+        error = np.isnan(own) | np.isnan(best)
+    tied = np.where(own == best, at_best, 0)  # false for an error: NaN equals nothing
+    share = np.where(tied > 0, 1 / (tied + 1), 0.0) if ties == "shared" else 0.0
+    if "language" in rows.columns:
+        heads = heads.with_columns(language=rows["language"].filter(pl.Series(chosen, dtype=pl.Boolean)))
+    return heads.select(
+        pl.all(),
+        pl.Series(RESPONSES, responses, dtype=pl.UInt64),
+        pl.Series("credit", np.where(own > best, 1.0, share), dtype=pl.Float64),
+        pl.Series("tied", tied, dtype=pl.Int64),
+        pl.Series("error", error, dtype=pl.Boolean),
+    )
+
+
+def _adjacent(rows: pl.DataFrame) -> tuple[pl.DataFrame, Ints]:
+    """The rows with those of one set next to each other, as scorers write them, and where each set starts."""
+    starts = _starts(rows)
+    if _heads(rows, starts, ["scorer", "item_id"]).is_duplicated().any():
+        rows = rows.sort("scorer", "item_id")
+        starts = _starts(rows)
+    return rows, starts
+
+
+def _heads(rows: pl.DataFrame, starts: Ints, columns: list[str]) -> pl.DataFrame:
+    """These columns of the first row of each set; a mask is several times faster than taking rows by number."""
+    first = np.zeros(rows.height, dtype=bool)
+    first[starts] = True
+    return rows.select(columns).filter(pl.Series(first, dtype=pl.Boolean))
+
+
+def _starts(rows: pl.DataFrame) -> Ints:
+    new = [pl.col(key).ne_missing(pl.col(key).shift()) for key in ("scorer", "item_id")]
+    return rows.select(pl.any_horizontal(new).arg_true()).to_series().to_numpy().astype(np.int64)
+
+
+def _check_roles(rows: pl.DataFrame, starts: Ints, chosen: npt.NDArray[np.bool_]) -> None:
+    """Raise ``CarbError`` where a set lacks a role or holds ``chosen`` twice."""
+    if not len(starts):
+        return
+    right = np.add.reduceat(chosen.astype(np.int64), starts)
+    size = np.diff(starts, append=len(rows))
+    bad = np.flatnonzero((right != 1) | (size < 2))
+    if len(bad):
+        first = bad[0]
+        row = rows.row(int(starts[first]), named=True)
+        raise CarbError(
+            f"{len(bad)} of {len(starts)} sets cannot be judged: a set needs exactly one 'chosen' and at least one "
+            f"'rejected' row. First: scorer '{row['scorer']}', item '{row['item_id']}' has {right[first]} chosen and "
+            f"{size[first] - right[first]} rejected. Was a part of the table filtered away, or joined twice?"
+        )
+
+
+def _check_responses(rows: pl.DataFrame, starts: Ints, heads: pl.DataFrame) -> npt.NDArray[np.uint64]:
+    """(sets,) a number that sets of the same responses share.
+
+    Raises:
+        CarbError: a set holds a response twice, or scorers were shown different responses of one item.
+    """
+    if not len(starts):
+        return np.empty(0, dtype=np.uint64)
+    code = rows["response_id"].cast(pl.String).hash().to_numpy()
+    size = np.diff(starts, append=len(rows))
+    of = np.repeat(np.arange(len(starts)), size)
+    for shift in range(1, int(size.max())):
+        twice = np.flatnonzero((code[shift:] == code[:-shift]) & (of[shift:] == of[:-shift]))
+        if len(twice):
+            row = rows.row(int(twice[0]), named=True)
+            raise CarbError(
+                f"Scorer '{row['scorer']}' has the response '{row['response_id']}' of item '{row['item_id']}' twice. "
+                "Was the table joined or concatenated twice?"
+            )
+    found: npt.NDArray[np.uint64] = np.add.reduceat(code, starts) + size.astype(np.uint64)
+    item = heads["item_id"].cast(pl.String).hash().to_numpy()
+    order = np.argsort(item, kind="stable")
+    differ = np.flatnonzero((item[order][1:] == item[order][:-1]) & (found[order][1:] != found[order][:-1]))
+    if len(differ):
+        one, other = (heads.row(int(order[differ[0] + k]), named=True) for k in (0, 1))
+        raise CarbError(
+            f"Scorers '{one['scorer']}' and '{other['scorer']}' have different responses for item '{one['item_id']}'. "
+            "Was a part of the table filtered away?"
+        )
+    return found
+
+
+def check_responses(scores: ScoreTable, dataset: Dataset) -> None:
+    """Refuse a table in which a set lacks a response that the data set has, or has another.
+
+    Raises:
+        CarbError: the first such set.
+    """
+    frame = frame_of(scores).filter(pl.col("perturbation").is_null())
+    shown = frame.group_by(pl.col("scorer", "item_id").cast(pl.String)).agg(pl.col("response_id").cast(pl.String))
+    known = {item.id: {one.id for one in item.responses} for item in dataset}
+    for scorer, item, responses in shown.sort("scorer", "item_id").iter_rows():
+        own = known.get(item, set(responses))
+        if set(responses) != own or len(responses) != len(own):
+            raise CarbError(
+                f"Scorer '{scorer}' has {len(responses)} responses of item '{item}' in the table, and the data set has "
+                f"{len(own)}. Was a part of the table filtered away, or joined twice?"
+            )
+
+
+def count_kinds(sets: pl.DataFrame, keys: list[str]) -> pl.DataFrame:
+    """How many sets are alike: ``keys``, ``credit``, ``tied`` (0 or 1), ``error`` and ``count``, a row per kind."""
+    kinds = sets.select(*keys, "credit", (pl.col("tied") > 0).cast(pl.Int64), "error")
+    return kinds.group_by(pl.all()).agg(pl.len().cast(pl.Int64).alias("count"))
+
+
+def credit_matrix(sets: pl.DataFrame) -> tuple[Floats, list[str], pl.DataFrame]:
+    """A row per scorer and a column per item, from a row per scorer and set.
+
+    Returns:
+        (scorers, items) credits, NaN where there is none; the scorers; a frame with ``item_id``, ``culture`` and
+        ``domain`` of the items.
+    """
+    item, names = number(sets, ("item_id",))
+    scorer, who = number(sets, ("scorer",))
+    credit = np.full((who.height, names.height), np.nan)
+    credit[scorer, item] = np.where(sets["error"].to_numpy(), np.nan, sets["credit"].to_numpy())
+    text = pl.col("item_id", "culture", "domain").cast(pl.String)
+    items = sets.select(text).unique("item_id", maintain_order=True).sort("item_id")
+    return credit, who["scorer"].cast(pl.String).to_list() if who.height else [], items
+
+
+def margins(scores: ScoreTable) -> pl.DataFrame:
+    """How clearly each scorer wins or loses each set.
+
+    Returns:
+        ``scorer``, ``item_id``, ``cluster``, ``culture``, ``domain``, ``language``; ``margin``, the score of chosen
+        minus that of the best rejected; ``lead``, the highest score minus the second highest; and ``right``, whether
+        chosen is alone at the top. Differences are in units of the scorer's own spread, the root mean square of its
+        scores' distances from their set's mean; a scorer whose scores never differ within a set has differences of 0.
+        Sets with a failed score are left out.
+    """
+    frame = as_text(scores).filter(pl.col("perturbation").is_null())
+    score = rounded(pl.col("score"))
+    sets = frame.group_by("scorer", "item_id", maintain_order=True).agg(
+        pl.col("cluster", "culture", "domain", "language").first(),
+        margin=score.filter(pl.col("role") == "chosen").first() - score.filter(pl.col("role") != "chosen").max(),
+        lead=score.max() - score.sort(descending=True).slice(1, 1).first(),
+        failed=score.null_count(),
+        spread=((score - score.mean()) ** 2).mean(),
+    )
+    sets = sets.filter(pl.col("failed") == 0)
+    unit = pl.col("spread").mean().sqrt().over("scorer")
+    unit = pl.when(unit > 0).then(unit).otherwise(1.0)
+    return sets.with_columns(pl.col("margin", "lead") / unit, right=pl.col("margin") > 0).drop("failed", "spread")

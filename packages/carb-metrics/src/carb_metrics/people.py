@@ -1,0 +1,238 @@
+"""What people say: the human line, and whether judges agree with people, culture by culture."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+
+from carb_data import CarbError, ScoreTable
+from carb_metrics.cells import Estimate, Frame, Result
+from carb_metrics.clusters import is_missing, numbered
+from carb_metrics.intervals import Floats, check_confidence, normal_quantile, wilson
+from carb_metrics.outcome import as_text, counted_sets, polars_frame, with_shares
+from carb_metrics.raters import agreement_of, encode
+
+__all__ = ["FEWEST_ANSWERS", "FEWEST_PEOPLE", "HumanLine", "MetaEvaluation", "human_line", "judge_vs_human"]
+
+FEWEST_PEOPLE, FEWEST_ANSWERS = 3, 30
+"""What a human line needs."""
+
+
+class HumanLine(Result):
+    """How often people pick the key; null without answers."""
+
+    share: float | None = None
+    low: float | None = None
+    """Lower confidence limit."""
+    high: float | None = None
+    """Upper confidence limit."""
+    answers: int = 0
+    people: int = 0
+    """Known people; each answer of an unknown one counts as a person of its own, and is in ``unknown``."""
+    unknown: int = 0
+    sets: int = 0
+    cultures: int | None = None
+    """Cultures of the answers; null where they were not given."""
+
+    @property
+    def enough(self) -> bool:
+        """Whether this is a line: at least ``FEWEST_PEOPLE`` people and ``FEWEST_ANSWERS`` answers. Fewer are an
+        anecdote, and belong beside no report."""
+        return self.people >= FEWEST_PEOPLE and self.answers >= FEWEST_ANSWERS
+
+
+def human_line(
+    agrees: npt.ArrayLike,
+    sets: Sequence[str],
+    people: Sequence[str | None],
+    confidence: float = 0.95,
+    *,
+    cultures: Sequence[str] | None = None,
+) -> HumanLine:
+    """Share of answers that are the key, with an interval over other people and other sets.
+
+    Answers of one person are alike, and so are answers to one set, so the variance is clustered both ways: that by set
+    plus that by person minus that by their pair (Cameron, Gelbach and Miller 2011, Journal of Business & Economic
+    Statistics 29:238-249), at least the larger of the first two. The interval is Wilson's at the sample size that has
+    this variance, with t at the degrees of freedom of the smaller number of clusters (Korn and Graubard 1998, Survey
+    Methodology 24:193-201). Where all answers are alike, each set counts once. With one person the interval is over
+    sets alone and says nothing of other people.
+
+    Args:
+        agrees: (answers,) 1 where the pick is the key, else 0.
+        sets: (answers,) the source item of each answer's set.
+        people: (answers,) who gave it; null or empty where that is not known.
+        cultures: (answers,) the culture of each answer's set, to be counted.
+        confidence: The level of the interval, a share such as 0.95.
+
+    Raises:
+        CarbError: lengths differ, or a value is neither 0 nor 1.
+    """
+    check_confidence(confidence)
+    credit = np.asarray(agrees, dtype=np.float64)
+    if not len(credit) == len(sets) == len(people) == (len(credit) if cultures is None else len(cultures)):
+        raise CarbError("agrees, sets, people and cultures must have the same length.")
+    if not np.isin(credit, (0, 1)).all():
+        raise CarbError("agrees must be 0 or 1.")
+    if not len(credit):
+        return HumanLine()
+    known = [None if is_missing(name) or name == "" else name for name in people]
+    of_set, of_person = numbered(sets, len(credit)), numbered(known, len(credit))
+    n, share = len(credit), float(credit.mean())
+    unknown = known.count(None)
+    told = {
+        "share": share,
+        "answers": n,
+        "people": int(of_person.max()) + 1 - unknown,
+        "unknown": unknown,
+        "sets": int(of_set.max()) + 1,
+        "cultures": None if cultures is None else len(set(cultures)),
+    }
+    residual = credit - share
+    pair = of_set * (of_person.max() + 1) + of_person
+    by_set, by_person, by_pair = (
+        _variance(residual, c) for c in (of_set, of_person, np.unique(pair, return_inverse=True)[1])
+    )
+    counts = [int(c.max()) + 1 for c in (of_set, of_person)]
+    usable = [(v, c) for v, c in zip((by_set, by_person), counts, strict=True) if c > 1]
+    if not usable:
+        return HumanLine.model_validate({**told, "low": 0.0, "high": 1.0})
+    variance = max(*(v for v, _ in usable), by_set + by_person - by_pair if len(usable) == 2 else 0.0)
+    clusters = min(c for _, c in usable) if variance > 1e-15 else counts[0]
+    effective = _effective_n(n, share, variance, clusters, confidence)
+    low, high = wilson(share * effective, effective, confidence)
+    return HumanLine.model_validate({**told, "low": float(low), "high": float(high)})
+
+
+def _effective_n(n: int, share: float, variance: float, clusters: int, confidence: float) -> float:
+    """``p(1−p)/variance``, at most ``n``, times (z/t)² for few clusters; the number of clusters without a variance."""
+    from scipy.special import stdtrit
+
+    if variance <= 1e-15:
+        return float(clusters)
+    shrink = normal_quantile(confidence) / float(stdtrit(clusters - 1, 0.5 + confidence / 2))
+    return float(min(share * (1 - share) / variance, n) * shrink**2)
+
+
+def _variance(residual: Floats, cluster: npt.NDArray[np.int64]) -> float:
+    """Variance of the mean with independent clusters (Cochran 1977, Sampling Techniques, 3rd ed., chapter 9A)."""
+    sums = np.bincount(cluster, residual)
+    count = len(sums)
+    return float((sums**2).sum() / len(residual) ** 2 * count / (count - 1)) if count > 1 else 0.0
+
+
+class MetaEvaluation(Result):
+    """Judges against people."""
+
+    by: tuple[str, ...]
+    groups: Frame
+    """A row per scorer and group: ``scorer``, the columns of ``by``, ``n`` (sets that the judge and a majority of
+    people decided), ``undecided`` (sets with people's picks and without either), then with ``_low`` and ``_high``:
+    ``percent``, ``kappa`` (Cohen) and ``ac1`` (Gwet) of the judge and the majority, and ``human_percent`` and
+    ``human_alpha`` (Krippendorff, nominal) of people among themselves: what can be hoped for."""
+
+
+def judge_vs_human(
+    scores: ScoreTable,
+    human: pl.DataFrame,
+    by: str | Sequence[str] = "culture",
+    confidence: float = 0.95,
+    *,
+    mirrors: bool = False,
+) -> MetaEvaluation:
+    """Compare the pick of each scorer with the majority of people, per culture, and people with each other.
+
+    A scorer's pick is the response of a set with the highest score; ties at the top and failed sets are undecided, as
+    are sets whose most frequent human pick is not unique. For chance-corrected coefficients the responses of a set are
+    categories by place: ``chosen`` first, then ``rejected`` in the order of their ids. Formulas and intervals are those
+    of ``agreement``, with sets of one source item or family kept together.
+
+    Args:
+        scores: table of one or several scorers; perturbed rows are left out.
+        human: a row per person and set: ``item_id``, ``rater``, ``response_id`` (the pick; null for none).
+        by: columns of the table that define groups; may be empty.
+        confidence: The level of the intervals, a share such as 0.95.
+        mirrors: whether sets other than the main ones count too.
+
+    Raises:
+        CarbError: a frame is not as described, or people picked a response that the table lacks.
+    """
+    keys = [by] if isinstance(by, str) else list(by)
+    frame = as_text(counted_sets(scores, mirrors=mirrors)[0]).filter(pl.col("perturbation").is_null())
+    if "scorer" in keys or any(key not in frame.columns for key in keys):
+        raise CarbError(f"by={keys}: each key must be a column of the table other than 'scorer'.")
+    polars_frame(human, "human")
+    missing = [name for name in ("item_id", "rater", "response_id") if name not in human.columns]
+    if missing:
+        raise CarbError(f"human lacks the columns {missing}; it needs item_id, rater and response_id.")
+    picks = human.select(pl.col("item_id", "rater", "response_id").cast(pl.String))
+    if picks.select("item_id", "rater").is_duplicated().any():
+        raise CarbError("human: a rater has two rows for one set.")
+    place = pl.struct(pl.col("role") != "chosen", "response_id").rank("ordinal").over("scorer", "item_id")
+    frame = frame.with_columns(place.cast(pl.Int64).alias("place"))
+    people = _people(picks, frame)
+    schema: dict[str, Any] = {
+        "scorer": pl.String,
+        **dict.fromkeys(keys, pl.String),
+        "n": pl.Int64,
+        "undecided": pl.Int64,
+    }
+    for name in ("percent", "kappa", "ac1", "human_percent", "human_alpha"):
+        schema |= dict.fromkeys((name, f"{name}_low", f"{name}_high"), pl.Float64)
+    judges = _judges(frame, keys).join(people, on="item_id")
+    rows = []
+    for group, part in sorted(judges.group_by("scorer", *keys), key=lambda pair: [str(v) for v in pair[0]]):
+        decided = part.filter(pl.col("place").is_not_null() & pl.col("majority").is_not_null()).sort("item_id")
+        pairs = decided.select("place", "majority").rows()
+        judged = encode(pairs, range(1, max(part["size"].to_list()) + 1))
+        found = agreement_of(*judged, confidence=confidence, clusters=decided["cluster"].to_list())
+        whole = part.sort("item_id")
+        among = encode(_table(whole["picks"].to_list()))
+        humans = agreement_of(*among, confidence=confidence, clusters=whole["cluster"].to_list())
+        cells = (found.percent, found.cohen, found.gwet, humans.percent, humans.krippendorff)
+        rows.append((*group, len(pairs), part.height - len(pairs), *(v for cell in cells for v in _limits(cell))))
+    return MetaEvaluation(by=tuple(keys), groups=pl.DataFrame(rows, schema=schema, orient="row"))
+
+
+def _people(picks: pl.DataFrame, frame: pl.DataFrame) -> pl.DataFrame:
+    """``item_id``, ``picks`` (places, sorted) and ``majority`` (place, null where not unique)."""
+    places = frame.select("item_id", "response_id", "place").unique(["item_id", "response_id"], maintain_order=True)
+    known = picks.filter(pl.col("response_id").is_not_null()).join(places, on="item_id", how="semi")
+    joined = known.join(places, on=["item_id", "response_id"], how="left")
+    lost = joined.filter(pl.col("place").is_null())
+    if lost.height:
+        row = lost.sort("item_id", "rater").row(0, named=True)
+        raise CarbError(f"human: item '{row['item_id']}' has no response '{row['response_id']}' in the table.")
+    mode = pl.col("place").mode()
+    return joined.group_by("item_id").agg(
+        pl.col("place").sort().alias("picks"),
+        pl.when(mode.len() == 1).then(mode.first()).alias("majority"),
+    )
+
+
+def _judges(frame: pl.DataFrame, keys: list[str]) -> pl.DataFrame:
+    """``scorer``, ``item_id``, keys, ``place`` of the pick (null where undecided) and ``size`` of the set."""
+    decided = ~pl.col("failed").any() & (pl.col("top").sum() == 1)
+    return (
+        with_shares(frame)
+        .group_by("scorer", "item_id")
+        .agg(
+            *(pl.col(key).first() for key in dict.fromkeys((*keys, "cluster"))),
+            pl.when(decided).then(pl.col("place").filter("top").first()).alias("place"),
+            pl.len().cast(pl.Int64).alias("size"),
+        )
+    )
+
+
+def _table(picks: list[list[int]]) -> list[list[int | None]]:
+    """Rows of equal length, padded with missing ratings; which person gave which does not matter here."""
+    width = max(2, *(len(row) for row in picks)) if picks else 2
+    return [[*row, *[None] * (width - len(row))] for row in picks]
+
+
+def _limits(cell: Estimate) -> tuple[float | None, float | None, float | None]:
+    return cell.estimate, cell.low, cell.high

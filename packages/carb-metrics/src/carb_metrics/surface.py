@@ -1,0 +1,183 @@
+"""What the surface of a response shows, and models that read nothing else."""
+
+from __future__ import annotations
+
+import math
+import re
+from functools import lru_cache
+from itertools import combinations
+from operator import add
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+
+from carb_data import Dataset, Registry
+from carb_data import cultures as default_cultures
+from carb_data.labels import label_pattern
+from carb_metrics.clusters import Ints
+from carb_metrics.intervals import Floats
+
+__all__ = ["assign_folds", "boosted", "oriented", "surface_features"]
+
+Bools = npt.NDArray[np.bool_]
+
+NAMES = (
+    "log length",
+    "words",
+    "digits",
+    "punctuation",
+    "capitals",
+    "full stop",
+    "like the others",
+    "like the prompt",
+    "language match",
+    "label mention",
+)
+"""The features. ``like the …`` are shares of common pairs of characters."""
+
+_READ = 300
+"""Characters of a text that similarities read."""
+_DIGIT = re.compile(r"\d")
+_MARK = re.compile(r"[^\w\s]")
+
+
+def surface_features(dataset: Dataset, cultures: Registry = default_cultures) -> pl.DataFrame:
+    """``item_id``, ``response_id`` and the features of every response but the perturbed ones.
+
+    ``label mention`` is 1 where the text names the set's culture, its country or its people in any of the ten languages
+    (``carb_data.labels``), or holds the registered name of the culture or of the one into which it rolls up.
+
+    Raises:
+        CarbError: a culture is not in the registry.
+    """
+    rows = []
+    labels = {culture: _labels(culture, cultures) for culture in {item.culture for item in dataset}}
+    for item in dataset:
+        named, language = labels[item.culture], item.language.partition("-")[0].lower()
+        prompt = _pieces(item.prompt_text)
+        pieces = {response.id: _pieces(response.text) for response in item.responses}
+        alike = {frozenset(pair): _overlap(*(pieces[key] for key in pair)) for pair in combinations(pieces, 2)}
+        for response in item.responses:
+            own, text = pieces[response.id], response.text
+            others = [alike[frozenset((response.id, key))] for key in pieces if key != response.id]
+            length = max(len(text), 1)
+            rows.append(
+                (
+                    item.id,
+                    response.id,
+                    math.log(length),
+                    float(len(text.split())),
+                    len(_DIGIT.findall(text)) / length,
+                    len(_MARK.findall(text)) / length,
+                    sum(map(str.isupper, text[:_READ])) / length,
+                    float(text[-1:] in ".!?。！？؟"),
+                    sum(others) / max(len(others), 1),
+                    _overlap(own, prompt),
+                    float(response.language.partition("-")[0].lower() == language),
+                    float(any(label.search(text) is not None for label in named)),
+                )
+            )
+    schema = {"item_id": pl.String, "response_id": pl.String, **dict.fromkeys(NAMES, pl.Float64)}
+    return pl.DataFrame(rows, schema=schema, orient="row")
+
+
+@lru_cache(maxsize=512)  # a report asks twice
+def _labels(culture: str, cultures: Registry) -> tuple[re.Pattern[str], ...]:
+    names = {cultures[culture].name, cultures.root(culture).name}
+    own = re.compile("|".join(rf"(?<!\w){re.escape(name)}(?!\w)" for name in sorted(names)), re.IGNORECASE)
+    return (label_pattern(culture), own) if culture in default_cultures else (own,)
+
+
+def _pieces(text: str) -> frozenset[str]:
+    """Pairs of neighbouring characters."""
+    read = text[:_READ].casefold()
+    return frozenset(map(add, read, read[1:]))
+
+
+def _overlap(a: frozenset[str], b: frozenset[str]) -> float:
+    """Shared share of two sets of pieces (Jaccard)."""
+    shared = len(a & b)
+    return shared / (len(a) + len(b) - shared) if a or b else 0.0
+
+
+def assign_folds(cluster: Ints, folds: int, seed: int) -> Ints | None:
+    """The fold of each row: clusters in random order, dealt in turn; null with fewer clusters than folds."""
+    clusters = int(cluster.max(initial=-1)) + 1
+    if clusters < folds:
+        return None
+    order = np.random.default_rng(seed).permutation(clusters)
+    return (order % folds)[cluster]
+
+
+def within_sets(x: Floats, number: Ints) -> Floats:
+    """(rows, 3 · columns) features; their distances from the set's mean, in standard deviations; ranks within the set.
+
+    Args:
+        x: (rows, columns) features.
+        number: (rows,) the set of each row; rows of one set are adjacent.
+    """
+    starts = np.flatnonzero(np.diff(np.concatenate([[-1], number])))
+    size = np.diff(starts, append=len(x))
+    away = x - (np.add.reduceat(x, starts) / size[:, None])[number]
+    spread = away.std(0)
+    away = away / np.where(spread > 1e-12, spread, 1.0)
+    below, level = np.zeros_like(away), np.zeros_like(away)
+    for shift in range(1, int(size.max(initial=1))):  # each row beside the others of its set
+        for one, other in ((slice(shift, None), slice(None, -shift)), (slice(None, -shift), slice(shift, None))):
+            same = (number[one] == number[other])[:, None]
+            below[one] += same & (away[other] < away[one] - 1e-9)
+            level[one] += same & (np.abs(away[other] - away[one]) <= 1e-9)
+    ranks = (below + level / 2) / np.maximum(size[number] - 1, 1)[:, None]
+    return np.column_stack([x, away, ranks])
+
+
+def oriented(column: Floats, right: Bools, number: Ints, fold: Ints) -> Floats:
+    """A feature with the sign that finds more right answers on the other folds, as the utility of each response."""
+    starts = np.flatnonzero(np.diff(np.concatenate([[-1], number])))
+    up, down = (credit_of(side * column, right, starts) for side in (1.0, -1.0))
+    utility = np.zeros(len(column))
+    of_set = fold[starts]
+    for part in range(int(fold.max()) + 1):
+        other = of_set != part
+        sign = 1.0 if up[other].sum() >= down[other].sum() else -1.0
+        utility[fold == part] = sign * column[fold == part]
+    return utility
+
+
+def credit_of(utility: Floats, right: Bools, starts: Ints) -> Floats:
+    """(sets,) 1/k where the right answer is among k at the top."""
+    size = np.diff(starts, append=len(right))
+    level = np.round(utility, 9)
+    top = level == np.repeat(np.maximum.reduceat(level, starts), size)
+    found: Floats = np.add.reduceat((top & right).astype(np.float64), starts) / np.add.reduceat(
+        top.astype(np.float64), starts
+    )
+    return found
+
+
+def boosted(x: Floats, kinds: Ints, target: Floats, fold: Ints) -> Floats:
+    """Gradient-boosted trees of ``target``, cross-validated: what each row gets from a fit on the other folds.
+
+    Trees find what one weight for each feature cannot: a sign of its own in each culture or language, and a length in
+    the middle.
+
+    Args:
+        x: (rows, columns) features.
+        kinds: (rows, columns) numbers of categories, at most 255 each, such as culture and language.
+        target: (rows,) what to predict.
+        fold: (rows,) the part of the cross-validation that each row belongs to.
+    """
+    from sklearn.ensemble import HistGradientBoostingRegressor  # type: ignore[import-untyped,unused-ignore]
+
+    both = np.column_stack([x, np.minimum(kinds, 254)])
+    categories = [False] * x.shape[1] + [True] * kinds.shape[1]
+    said = np.empty(len(x))
+    for part in range(int(fold.max()) + 1):
+        test = fold == part
+        model = HistGradientBoostingRegressor(
+            max_iter=60, learning_rate=0.15, max_leaf_nodes=15, min_samples_leaf=10, early_stopping=False,
+            categorical_features=categories, random_state=0,
+        )  # fmt: skip
+        said[test] = model.fit(both[~test], target[~test]).predict(both[test])
+    return said
