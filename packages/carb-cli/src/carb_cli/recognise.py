@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shlex
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote, urlsplit
@@ -47,7 +48,9 @@ def recognise(model: str) -> Recognised:
         own = " It needs code of its own: add trust_remote_code=true to the spec." if found.remote_code else ""
         return Recognised(spec=found.spec(), why=f"It is the published {found.kind} {found.id}.{own}")
     if Path(model).is_file() and not model.endswith(".gguf"):
-        raise CarbError(f"'{model}' is a file, and no model. To score it, name a model first: carb eval MODEL {model}")
+        raise CarbError(
+            f"'{model}' is a file, and no model. To score it, name a model first: carb eval MODEL {shlex.quote(model)}"
+        )
     config, has_template = _configuration(model)
     architectures = [str(name) for name in config.get("architectures") or ()]
     named = ", ".join(architectures) or "no architecture"

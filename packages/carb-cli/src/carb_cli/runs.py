@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 
 import polars as pl
@@ -42,6 +43,7 @@ def find_scorer(wanted: str) -> tuple[Path, str]:
         return Path(folder), found[0]
     listed = ", ".join(names)
     if not part:
-        raise CarbError(f"{folder} holds {len(names)} scorers; say which, as '{folder}#{names[0]}'. It holds {listed}.")
+        first = shlex.quote(f"{folder}#{names[0]}")
+        raise CarbError(f"{folder} holds {len(names)} scorers; say which, as {first}. It holds {listed}.")
     how = "No scorer" if not found else "More than one scorer"
     raise CarbError(f"{how} of {folder} is named '{part}'. It holds {listed}.")

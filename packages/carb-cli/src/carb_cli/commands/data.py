@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
@@ -247,7 +248,9 @@ def _write_sheet(out: Path, culture: str = "", language: str = "", **unknown: st
         raise CarbError(f"{out} is there already; give another name.")
     known = cultures[culture]
     write_template(out, culture=known.id, language=language or known.language, domains=list(Domain))
-    display.say(f"{out} written. Fill in a row for each set, then run: carb data check {out}")
+    display.say(
+        f"{out} written. Fill in a row for each set, then run: {shlex.join(['carb', 'data', 'check', str(out)])}"
+    )
 
 
 def _by_culture(built: BuildReport) -> list[list[object]]:

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 from cyclopts import Parameter
 
 from carb_cli import display
-from carb_cli.options import Confidence, CultureFile, RunFolder, add_cultures, bytes_of
+from carb_cli.options import Confidence, RunFolder, bytes_of
 from carb_cli.output import write
 from carb_cli.report.content import Runs, content, read_runs
 from carb_cli.report.model import Report
@@ -31,7 +31,6 @@ def report(
     latex: TextOption = None,
     texts: float = 2.2,
     confidence: Confidence = 0.95,
-    culture_file: CultureFile = (),
 ) -> None:
     """Show what runs found: a table here, --json for programs, --html for people.
 
@@ -62,7 +61,6 @@ def report(
         raise CarbError("Name at least one run folder, for example: carb report runs/first")
     if only is not None and only not in SECTIONS:
         raise CarbError(f"There is no section '{only}'. There are {', '.join(SECTIONS)}.")
-    add_cultures(culture_file)
     read = read_runs(runs)
     found = content(read, confidence=confidence)
     files = _files(found, read, only, html=html, figures=figures, texts=texts)

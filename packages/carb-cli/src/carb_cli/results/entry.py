@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import re
+import shlex
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
@@ -153,7 +154,8 @@ def found_in(results: Path) -> list[Path]:
     """
     found = sorted(path.parent for path in results.rglob(ENTRY)) if results.is_dir() else []
     if not found:
-        raise CarbError(f"{results} holds no entry. Make one with: carb results add runs/first --out {results}")
+        again = shlex.join(["carb", "results", "add", "runs/first", "--out", str(results)])
+        raise CarbError(f"{results} holds no entry. Make one with: {again}")
     return found
 
 

@@ -8,6 +8,7 @@ reviewers share one flush.
 from __future__ import annotations
 
 import queue
+import shlex
 import sqlite3
 import threading
 import time
@@ -86,7 +87,9 @@ def connect(path: Path, *, create: bool = False, schema: Sequence[str] = SCHEMA)
         CarbError: it is not there, not such a file, or of a newer version.
     """
     if not create and not path.is_file():
-        raise CarbError(f"There is no review file {path}. `carb review serve --data D --out {path}` makes one.")
+        raise CarbError(
+            f"There is no review file {path}. `carb review serve --data D --out {shlex.quote(str(path))}` makes one."
+        )
     if not path.parent.is_dir():
         raise CarbError(f"There is no folder {path.parent} to keep {path.name} in.")
     if create and not path.exists():
