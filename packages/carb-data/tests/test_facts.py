@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import statistics
 from collections import Counter
 from datetime import date
 from pathlib import Path
@@ -12,10 +11,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from carb_data import CarbError, DataError, Dataset, Fact, Family, Perturbation, cultures, is_main, load
+from carb_data import CarbError, DataError, Dataset, Fact, Family, is_main, load
 from carb_data.audit.bank import check_bank, main
 from carb_data.dataset import seed_folders
-from carb_data.family import Bank, expand_family, load_families, read_bank
+from carb_data.family import expand_family, load_families, read_bank
 
 FAN_PAGE = {"url": "https://www.akaqa.com/q", "title": "t", "accessed": "2026-01-01"}
 SEED_2_FOLDER = seed_folders()["carb-seed@2"]
@@ -161,24 +160,11 @@ def survey(percent: float, opposite: float | None) -> dict:
     return {"name": "A survey", "wave": "1", "question": "whether", "percent": percent, "opposite": opposite}
 
 
-@pytest.mark.parametrize(
-    ("value", "first", "second", "reason"),
-    [
-        ("one", (45, 35), None, "45% against 35.0 is no clear majority"),
-        ("one", (52, 31), None, None),
-        ("one", (61, None), None, None),
-        ("yes-no", (70, 30), None, "the second one's figures are needed"),
-        ("yes-no", (70, 30), (20, 75), None),
-        ("yes-no", (70, 30), (75, 20), "no clear majority for 'no'"),
-        ("no-yes", (55, 45), (75, 20), "no clear majority for 'no'"),
-    ],
-)
-def test_a_survey_fact_stands_for_a_clear_majority(tmp_path, value, first, second, reason):
-    figures = {"survey": survey(*first), "second": None if second is None else survey(*second)}
-    found = problems_of(
-        tmp_path, [fact("DE"), fact("AT", kind="survey", value=value, **figures), fact("CH"), fact("IT")]
-    )
-    assert (found == []) if reason is None else any(reason in one for one in found), found
+@pytest.mark.parametrize(("percent", "opposite", "clear"), [(45, 35, False), (52, 31, True), (61, None, True)])
+def test_a_survey_fact_stands_for_a_clear_majority(tmp_path, percent, opposite, clear):
+    said = fact("AT", kind="survey", survey=survey(percent, opposite))
+    found = problems_of(tmp_path, [fact("DE"), said, fact("CH"), fact("IT")])
+    assert (found == []) if clear else any("is no clear majority" in one for one in found)
 
 
 def texts(*given: str) -> list[dict]:
@@ -204,30 +190,6 @@ def test_what_is_wrong_with_a_family_is_said(tmp_path, change, reason):
     assert any(reason in found for found in problems_of(tmp_path, None, [family(**change)]))
 
 
-def test_a_place_has_one_of_four_values_of_two_joined_opinions(tmp_path):
-    def joined(code: str, value: str, **changes) -> dict:
-        return fact(code, value=value, **{"survey": survey(70, 30), "second": survey(70, 30), **changes})
-
-    facts = [fact("DE"), joined("AT", "yes-yes", also=["italian"]), joined("CH", "yes-yes", also=["german-at"]),
-             joined("IT", "yes-no", second=survey(30, 70))]  # fmt: skip
-    found = [reason for reason in problems_of(tmp_path, facts) if " says " in reason]
-    assert found == [
-        "toll.AT: 'german-ch' has 'yes-yes' by toll.CH, this fact says 'yes-yes'",
-        "toll.AT: 'italian' has 'yes-no' by toll.IT, this fact says 'yes-yes'",
-    ]
-
-
-@pytest.mark.parametrize(
-    ("share", "reasons"), [(34, []), (36, ["de-commonsense-toll: toll.AT and toll.IT are 24 points apart, not 25"])]
-)
-def test_opposed_opinions_of_a_family_are_far_apart(tmp_path, share, reasons):
-    def joined(code: str, value: str, percent: float) -> dict:
-        return fact(code, value=value, survey=survey(70, 30), second=survey(percent, 100 - percent))
-
-    facts = [fact("DE"), joined("AT", "yes-yes", 60), fact("CH"), joined("IT", "yes-no", share)]
-    assert problems_of(tmp_path, facts) == reasons
-
-
 def test_ids_are_unique(tmp_path):
     facts = [*(fact(code) for code in CODES), fact("DE")]
     found = problems_of(tmp_path, facts, [family(), family()])
@@ -242,23 +204,6 @@ def test_main_sets_are_those_of_the_cultures_that_speak_the_language():
     assert not is_main("singaporean", "en")  # lends answers; not a culture of the benchmark
 
 
-@pytest.fixture(scope="module")
-def seed() -> Bank:
-    problems = []
-    bank = read_bank(SEED_2_FOLDER, problems)
-    assert problems == []
-    return bank
-
-
-def test_the_content_of_the_second_version_keeps_its_rules(seed):
-    bank = seed
-    problems = check_bank(bank, today=max((line.content.source.accessed for line in bank.facts), default=TODAY))
-    assert problems == [], "\n" + "\n".join(map(str, problems))
-    sets = load("carb-seed@2")
-    assert len(sets) == sum(len(line.content.places) for line in bank.families)
-    assert all(item.culture in cultures for item in sets)
-
-
 def test_the_content_of_the_third_version_keeps_its_rules():
     bank = read_bank(seed_folders()["carb-seed@3"], problems := [])
     assert problems == []
@@ -268,82 +213,9 @@ def test_the_content_of_the_third_version_keeps_its_rules():
     assert all(fact.evidence is not None for fact in facts)
     sets = load("carb-seed@3")
     assert load("carb-seed").fingerprint == sets.fingerprint
+    assert all(r.source.fact and r.source.url for item in sets for r in (*item.responses, *item.perturbed))
     named = [item for item in sets if item.place == "named"]
     assert len(named) == sum(len(line.content.places) for line in bank.families)
-
-
-def test_the_figures_of_the_latest_wave_say_how_many_were_asked(seed):
-    found = [
-        (line.content.place, figures)
-        for line in seed.facts
-        for figures in (line.content.survey, line.content.second)
-        if figures is not None and figures.wave.startswith("7 ")
-    ]
-    assert [place for place, figures in found if figures.sample is None] == []
-    assert len({(place, figures.sample) for place, figures in found}) == len({place for place, _ in found})
-
-
-def edited(first: str, second: str) -> float:
-    """Levenshtein distance in characters over the length of the longer text."""
-    longest = max(len(first), len(second))
-    while first and second and first[0] == second[0]:
-        first, second = first[1:], second[1:]
-    while first and second and first[-1] == second[-1]:
-        first, second = first[:-1], second[:-1]
-    row = list(range(len(second) + 1))
-    for n, left in enumerate(first, 1):
-        previous, row = row, [n]
-        for m, right in enumerate(second, 1):
-            row.append(min(previous[m] + 1, row[-1] + 1, previous[m - 1] + (left != right)))
-    return row[-1] / longest
-
-
-@pytest.mark.parametrize("languages", ["en de es vi", "ru", "ar", "zh ja", "ko", "th", "en de es vi ru ar zh ja ko th"])
-def test_the_perturbed_versions_are_edited_alike(seed, languages):
-    """Otherwise a figure for CC, RC or RP measures how much of the text was changed."""
-    shares: dict[str, dict[str, float]] = {}
-    for line in seed.families:
-        family, given = line.content, line.content.perturbed
-        if given is not None and family.language in languages.split():
-            original = family.answers[0].text
-            shares[family.id] = {kind: edited(original, getattr(given, kind)) for kind in ("CC", "RC", "RP")}
-    medians = {kind: statistics.median(share[kind] for share in shares.values()) for kind in ("CC", "RC", "RP")}
-    worst = sorted(shares, key=lambda name: max(shares[name].values()) / min(shares[name].values()))[-5:]
-    shown = "; ".join(f"{name} {shares[name]}" for name in worst)
-    assert max(medians.values()) <= 1.5 * min(medians.values()), f"medians {medians}; least alike: {shown}"
-    assert max(share for each in shares.values() for share in each.values()) < 0.4, shown
-
-
-def test_every_text_names_the_fact_that_it_states(seed):
-    """A perturbed text states what its original does, but for CC, which states another place's fact of the topic."""
-    for item in load("carb-seed@2"):
-        stated = {one.id: one.source for one in item.responses}
-        for one in (*item.responses, *item.perturbed):
-            assert one.source is not None, (item.id, one.id)
-            fact = seed.by_id[one.source.fact]
-            assert (one.source.url, one.source.accessed) == (fact.source.url, fact.source.accessed), (item.id, one.id)
-            if one.perturbation is Perturbation.CC:
-                own = seed.by_id[stated[one.original].fact]
-                assert fact.topic == own.topic, (item.id, one.id)
-                assert fact.value != own.value, (item.id, one.id)
-            elif one.perturbation is not None:
-                assert one.source == stated[one.original], (item.id, one.id)
-
-
-def test_every_cell_has_four_perturbed_sets(seed):
-    found = Counter(
-        (line.content.language, line.content.domain.value)
-        for line in seed.families
-        if line.content.perturbed is not None
-    )
-    assert {cell: n for cell, n in found.items() if n < 4} == {}
-    assert len(found) == 40
-
-
-def test_the_card_states_what_the_command_prints(capsys):
-    card = (SEED_2_FOLDER / "README.md").read_text(encoding="utf-8").splitlines()
-    assert main(SEED_2_FOLDER) == 0
-    assert [line for line in capsys.readouterr().out.splitlines() if line not in card] == []
 
 
 def test_the_command_prints_every_problem_and_the_cells(tmp_path, capsys):

@@ -6,7 +6,7 @@ import itertools
 import re
 import sys
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from datetime import UTC, date, datetime
 from importlib import resources
 from pathlib import Path
@@ -31,11 +31,8 @@ REPLY_WORDS = (60, 200)
 """Words of a reply, in scripts that space words."""
 REPLY_CHARACTERS = (90, 700)
 """Characters of a reply, in scripts that do not."""
-APART = 25
-"""Percentage points between two places of a family that hold opposed opinions, at least."""
 MAJORITY = 55
 """Percent of all who were asked that a majority needs, at least, where a fact says what its pages are."""
-_JOINT = re.compile(r"(yes|no)-(yes|no)")
 _UNSPACED = {"zh", "ja", "th"}
 _YES_NO = re.compile(
     r"\W*(?:(?P<no>(?:no|nope|nein|нет|لا|không)\b|いいえ|いや|아니요|아뇨|不是|不用|不行|没有|ไม่)"
@@ -62,7 +59,6 @@ def check_bank(bank: Bank, *, today: date, registry: Registry = cultures) -> lis
         *_repeated(bank.facts),
         *_repeated(bank.families),
         *(_at(line, *found) for line in bank.facts for found in _fact_problems(line.content, today, registry, places)),
-        *(_at(line, *found) for line in bank.facts for found in _joint_problems(line.content, facts.values())),
         *(_at(line, *found) for line in bank.families for found in _family_problems(line.content, facts, registry)),
     ]
 
@@ -96,7 +92,8 @@ def _fact_problems(fact: Fact, today: date, registry: Registry, places: Collecti
         yield "source.accessed", f"{fact.source.accessed} is in the future"
     if fact.valid_until is not None and fact.valid_until < today:
         yield "valid_until", f"held until {fact.valid_until} only"
-    yield from _majority_problems(fact)
+    if fact.survey is not None and fact.survey.majority != "yes":
+        yield "survey", f"{fact.survey.percent:g}% against {fact.survey.opposite} is no clear majority"
     yield from _evidence_problems(fact)
     steps = _WITHOUT if fact.evidence is None else ("found",)
     yield from (("checked", _WITHOUT[step]) for step in steps if step not in fact.checked)
@@ -128,34 +125,6 @@ def _repositories(fact: Fact) -> bool:
     return len({urlsplit(page.url).path.split("/")[1] for page in pages}) == 2
 
 
-def _majority_problems(fact: Fact) -> Iterator[tuple[str, str]]:
-    """A fact must stand for a clear majority; one that joins two opinions, for the named side of both."""
-    survey, joint = fact.survey, _JOINT.fullmatch(fact.value)
-    if survey is None:
-        return
-    if joint is None:
-        if survey.majority != "yes":
-            yield "survey", f"{survey.percent:g}% against {survey.opposite} is no clear majority"
-        return
-    if fact.second is None:
-        yield "second", f"the value '{fact.value}' joins two opinions, so the second one's figures are needed"
-        return
-    for field, figures, side in (("survey", survey, joint[1]), ("second", fact.second, joint[2])):
-        if figures.majority != side:
-            yield field, f"{figures.percent:g}% against {figures.opposite} is no clear majority for '{side}'"
-
-
-def _joint_problems(fact: Fact, facts: Iterable[Fact]) -> Iterator[tuple[str, str]]:
-    """A place has one value of a fact that joins two opinions, so ``also`` must agree with the places' own facts."""
-    if _JOINT.fullmatch(fact.value) is None:
-        return
-    for other in facts:
-        if other.topic != fact.topic or other.culture == fact.culture:
-            continue
-        if (other.culture in fact.also) != (other.value == fact.value):
-            yield "also", f"'{other.culture}' has '{other.value}' by {other.id}, this fact says '{fact.value}'"
-
-
 def _family_problems(family: Family, facts: Mapping[str, Fact], registry: Registry) -> Iterator[tuple[str, str]]:
     absent = missing_facts(family, facts)
     if absent:
@@ -165,7 +134,6 @@ def _family_problems(family: Family, facts: Mapping[str, Fact], registry: Regist
     yield from (("answers", f"{fact.id} is bronze") for fact in own if fact.evidence == "bronze")
     yield from _topics(family, own)
     yield from _exclusion(family, own, registry)
-    yield from _opinions(own)
     if not any(is_main(place.culture, family.language, registry) for place in family.places):
         yield "places", f"no place belongs to the culture that speaks {family.language}"
     if len(family.places) > 1:
@@ -195,17 +163,6 @@ def _exclusion(family: Family, own: list[Fact], registry: Registry) -> Iterator[
             yield "answers", f"{other.id} has the value of {fact.id}, '{fact.value}'"
         elif other.holds_where(fact, parent):
             yield "answers", f"{other.id} holds in {fact.culture} too"
-
-
-def _opinions(own: list[Fact]) -> Iterator[tuple[str, str]]:
-    """Opposed opinions must be far apart, so that neither place is near the other's side."""
-    joined = [(fact, found) for fact in own if (found := _JOINT.fullmatch(fact.value)) is not None]
-    for (fact, side), (other, opposed) in itertools.combinations(joined, 2):
-        for n, figures, others in ((1, fact.survey, other.survey), (2, fact.second, other.second)):
-            if side[n] != opposed[n] and figures is not None and others is not None:
-                apart = round(abs(figures.percent - others.percent), 1)
-                if apart < APART:
-                    yield "answers", f"{fact.id} and {other.id} are {apart:g} points apart, not {APART}"
 
 
 def _giveaways(family: Family, registry: Registry) -> Iterator[tuple[str, str]]:
