@@ -15,16 +15,6 @@ Several = Parameter(negative=(), consume_multiple=True, show_default=False)
 Flag = Annotated[bool, Parameter(negative=(), show_default=False)]
 """A switch that is off unless it is given."""
 Json = Annotated[bool, Parameter(name="--json", negative=(), show_default=False, help="Print the result as JSON.")]
-Quiet = Annotated[bool, Parameter(name=["--quiet", "-q"], negative=(), show_default=False, help="Show no progress.")]
-CultureFile = Annotated[
-    tuple[Path, ...],
-    Parameter(
-        name="--culture-file",
-        negative=(),
-        show_default=False,
-        help="A file that defines further cultures; may be repeated.",
-    ),
-]
 
 RunFolder = Annotated[Path, Parameter(help="Folders that `carb run` wrote, all on the same data set.")]
 DataName = Annotated[str, Parameter(help="carb-seed, a path, or hf://owner/name.")]

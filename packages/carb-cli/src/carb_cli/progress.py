@@ -25,9 +25,9 @@ Report = Callable[[str, int, int, str], None]
 
 
 @contextmanager
-def progress(quiet: bool = False) -> Iterator[Report]:
+def progress() -> Iterator[Report]:
     """Progress of named tasks: bars on a terminal, a plain line every two seconds otherwise; none with --quiet."""
-    if quiet or invoked.quiet:
+    if invoked.quiet:
         yield lambda _task, _done, _total, _detail: None
     elif notes.is_terminal and not notes.is_dumb_terminal:
         with _bars() as show:
