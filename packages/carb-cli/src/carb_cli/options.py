@@ -30,10 +30,3 @@ def bytes_of(megabytes: float) -> int:
     if not 0 <= megabytes < math.inf:
         raise CarbError(f"--texts must be a number of megabytes, 0 or more; got {megabytes}.")
     return round(megabytes * 1e6)
-
-
-def add_cultures(paths: tuple[Path, ...]) -> None:
-    """Make the cultures of the user's files known to everything that follows."""
-    from carb_data import cultures
-
-    cultures.add(*paths)

@@ -2,23 +2,31 @@
 
 from __future__ import annotations
 
+import shlex
+from pathlib import Path
 from typing import Any, Literal
 
 import polars as pl
-from pydantic import Field
 
 from carb_cli import display
 from carb_cli.display import percent
 from carb_cli.labels import labels
-from carb_cli.options import Confidence, CultureFile, Json, add_cultures
-from carb_cli.output import Output, OutputPart
+from carb_cli.main import FAILED, OK
+from carb_cli.options import Confidence, Flag, Json
+from carb_cli.output import print_json
 from carb_cli.runs import dataset_of, find_scorer, only, scores_of
 from carb_data import CarbError, Dataset, ScoreTable
+from carb_data.models import Frozen
 from carb_metrics import compare as compare_tables
-from carb_metrics.rows import ComparedGroup, Comparison, Margin
+from carb_metrics import main_sets, margins, sets_needed
+from carb_metrics.rows import ComparedGroup, Comparison
+from carb_scorers.run import RunRecord
+
+PLANNED = (0.01, 0.02, 0.03, 0.05, 0.1)
+"""Differences of accuracies for which ``--plan`` says how many sets find them."""
 
 
-class Disagreement(OutputPart):
+class Disagreement(Frozen):
     """A set that one scorer wins and the other loses."""
 
     item_id: str
@@ -31,31 +39,19 @@ class Disagreement(OutputPart):
     margin_b: float
 
 
-class Compared(Comparison, Output):
-    """Output of ``carb compare --json``. Differences are those of accuracies, a minus b."""
-
-    schema_: Literal["carb.compare/1"] = Field(default="carb.compare/1", alias="schema")
-    confidence: float
-    errors_a: int
-    """The number of compared sets on which a failed; they count as wrong."""
-    errors_b: int
-    by_culture: tuple[ComparedGroup, ...]
-    by_domain: tuple[ComparedGroup, ...]
-    items: tuple[Disagreement, ...]
-    """The sets on which they differ most, by the difference of their margins."""
-
-
 def compare(
     a: str,
     b: str | None = None,
     *,
     items: int = 10,
     margin: float | None = None,
+    plan: Flag = False,
     confidence: Confidence = 0.95,
-    culture_file: CultureFile = (),
     json: Json = False,
-) -> None:
+) -> int:
     """Say which of two scorers is better, by how much, whether it is noise, and where they differ most.
+
+    Main sets count, with ties shared; the place effects are compared over the mirrored families that both scored.
 
     For example:
 
@@ -68,44 +64,61 @@ def compare(
         enough.
     b
         The other scorer, in the same form; without it, a must be a run of two scorers.
+    items
+        Number of sets to show, those on which both differ most.
     margin
         Largest difference of accuracies that does not matter, for example 0.02. With it the command says whether a is
         no worse than b by more than this, and whether both are equivalent.
-    items
-        Number of sets to show, those on which both differ most.
+    plan
+        Say how many sets would show differences of several sizes between such scorers, with a power of 80%.
     """
-    add_cultures(culture_file)
     (folder_a, name_a), (folder_b, name_b) = _both(a, b)
     data_a, data_b = dataset_of(folder_a), dataset_of(folder_b)
     sets = _shared_sets(data_a, data_b)
-    table_a = only(scores_of(folder_a), name_a).with_items(data_a)
-    table_b = only(scores_of(folder_b), name_b).with_items(data_b)
-    whole = compare_tables(table_a, table_b, confidence=confidence, margin=margin, dataset=sets)
-    found = Compared(
-        **{**dict(whole), "a": name_a, "b": name_b},
-        confidence=confidence,
-        errors_a=_failed(table_a, table_b),
-        errors_b=_failed(table_b, table_a),
-        by_culture=_groups(table_a, table_b, "culture", confidence),
-        by_domain=_groups(table_a, table_b, "domain", confidence),
-        items=_disagreements(table_a, table_b, sets)[:items],
-    )
+    one = only(scores_of(folder_a), name_a).with_items(data_a)
+    two = only(scores_of(folder_b), name_b).with_items(data_b)
+    found = compare_tables(one, two, confidence=confidence, margin=margin, dataset=sets)
+    groups = {
+        key: sorted(
+            compare_tables(one, two, key, confidence=confidence).groups, key=lambda g: (-abs(g.difference), g.key)
+        )
+        for key in ("culture", "domain")
+    }
+    differing = _disagreements(one, two, sets)[:items]
+    planned = _plan(found, confidence) if plan else []
     if json:
-        found.print()
-        return
-    _show(found)
+        print_json(
+            {
+                **found.model_dump(mode="json"),
+                "place_effect": _place_effect(found),
+                "errors_a": _failed(one, two),
+                "errors_b": _failed(two, one),
+                **{f"by_{key}": [group.model_dump() for group in rows] for key, rows in groups.items()},
+                "items": [item.model_dump() for item in differing],
+                "plan": [{"difference": difference, "sets": needed} for difference, needed in planned],
+            }
+        )
+        return FAILED if found.difference is None else OK
+    if found.difference is None:
+        display.say("A scorer failed on every set that both scored, or there is none: nothing can be compared.")
+        return FAILED
+    _show(found, _failed(one, two), _failed(two, one))
+    _show_groups(groups)
+    _show_items(differing)
+    if planned:
+        rows = [(percent(difference), "–" if needed is None else f"{needed:,}") for difference, needed in planned]
+        columns = ["difference, points", "sets"]
+        display.table("Sets that show a true difference with 80% power", columns, rows, right=columns)
+    return OK
 
 
-def _both(a: str, b: str | None) -> tuple[Any, Any]:
+def _both(a: str, b: str | None) -> tuple[tuple[Path, str], tuple[Path, str]]:
     if b is not None:
         return find_scorer(a), find_scorer(b)
-    from pathlib import Path
-
-    from carb_scorers.run import RunRecord
-
     names = [scorer.spec.name for scorer in RunRecord.read(Path(a)).scorers]
     if len(names) != 2:
-        raise CarbError(f"Name two scorers, for example: carb compare '{a}#{names[0]}' '{a}#{names[-1]}'")
+        example = shlex.join(["carb", "compare", f"{a}#{names[0]}", f"{a}#{names[-1]}"])
+        raise CarbError(f"Name two scorers, for example: {example}")
     return (Path(a), names[0]), (Path(a), names[1])
 
 
@@ -128,20 +141,33 @@ def _shared_sets(a: Dataset, b: Dataset) -> Dataset:
 
 
 def _failed(table: ScoreTable, other: ScoreTable) -> int:
-    """The number of sets of both on which the table's scorer failed."""
+    """The number of sets of both, mirrors included, on which the table's scorer failed."""
     ids, sets = pl.col("item_id").cast(pl.String), other.frame["item_id"].cast(pl.String).unique()
     failed = pl.col("perturbation").is_null() & pl.col("score").is_null() & ids.is_in(sets.to_list())
     return table.frame.filter(failed)["item_id"].n_unique()
 
 
-def _groups(a: ScoreTable, b: ScoreTable, key: str, confidence: float) -> tuple[ComparedGroup, ...]:
-    found = compare_tables(a, b, by=key, confidence=confidence).groups
-    return tuple(sorted(found, key=lambda group: (-abs(group.difference), group.key)))
+def _place_effect(found: Comparison) -> dict[str, Any] | None:
+    """The comparison over families, in the form of that over sets: ``n`` counts families."""
+    if (place := found.place_effect) is None:
+        return None
+    estimate = place.difference
+    limits = {"difference": estimate.estimate, "low": estimate.low, "high": estimate.high, "p": estimate.p}
+    return {"n": place.families, "a": place.a, "b": place.b, **limits, "better": place.better}
 
 
-def _disagreements(a: ScoreTable, b: ScoreTable, sets: Dataset) -> tuple[Disagreement, ...]:
-    from carb_metrics import main_sets, margins
+def _plan(found: Comparison, confidence: float) -> list[tuple[float, int | None]]:
+    """For each difference the number of sets that show it, where scorers differ as these do."""
+    discordance, effect = found.discordance, found.design_effect or 1.0
+    if discordance is None:
+        return []
+    return [
+        (size, sets_needed(size, max(size, discordance), alpha=1 - confidence, design_effect=effect))
+        for size in PLANNED
+    ]
 
+
+def _disagreements(a: ScoreTable, b: ScoreTable, sets: Dataset) -> list[Disagreement]:
     one, two = (dict(margins(main_sets(table)).select("item_id", "margin").iter_rows()) for table in (a, b))
     found = [
         Disagreement(
@@ -156,29 +182,32 @@ def _disagreements(a: ScoreTable, b: ScoreTable, sets: Dataset) -> tuple[Disagre
         for item in sets
         if item.id in one and item.id in two and (one[item.id] > 0) != (two[item.id] > 0)
     ]
-    return tuple(sorted(found, key=lambda d: (-abs(d.margin_a - d.margin_b), d.item_id)))
+    return sorted(found, key=lambda d: (-abs(d.margin_a - d.margin_b), d.item_id))
 
 
-def _show(found: Compared) -> None:
-    if found.a is None or found.b is None or found.difference is None or found.p is None:
-        display.say("The two runs have no sets to compare.")
-        return
-    short = labels([found.a, found.b])
-    a, b = short[found.a], short[found.b]
-    points = f"{_signed(found.difference)} points [{_signed(found.low)}, {_signed(found.high)}]"
-    display.say(f"a  {a}: {percent(found.accuracy_a)}%, {found.ties_a} ties; {percent(found.strict_a)}% if they lose")
-    display.say(f"b  {b}: {percent(found.accuracy_b)}%, {found.ties_b} ties; {percent(found.strict_b)}% if they lose")
-    which = "main sets" if found.counted == "main" else "sets"
-    display.say(f"a − b  {points}, {display.p_clause(found.p)} ({found.test}), {found.n} {which}.")
-    if (place := found.place_effect) is not None:
-        low, high = display.number(place.difference.low), display.number(place.difference.high)
+def _show(found: Comparison, errors_a: int, errors_b: int) -> None:
+    short = labels([found.a or "a", found.b or "b"])
+    for side, name, accuracy, strict, ties in (
+        ("a", found.a, found.accuracy_a, found.strict_a, found.ties_a),
+        ("b", found.b, found.accuracy_b, found.strict_b, found.ties_b),
+    ):
         display.say(
-            f"Place effect over {place.families} families: {display.number(place.a)} and {display.number(place.b)}, "
-            f"difference {display.number(place.difference.estimate)} [{low}, {high}], "
-            f"{display.p_clause(place.difference.p)}."
+            f"{side}  {short[name or side]}: {percent(accuracy)}% right with ties shared, {percent(strict)}% where a "
+            f"tie is a loss ({ties:,} ties)"
         )
-    if found.errors_a or found.errors_b:
-        display.say(f"Sets on which a scorer failed count as wrong: {found.errors_a} of a, {found.errors_b} of b.")
+    which = "main sets" if found.counted == "main" else "sets"
+    points = f"{_signed(found.difference)} points [{_signed(found.low)}, {_signed(found.high)}]"
+    display.say(f"a − b  {points}, {display.p_clause(found.p)} ({found.test}), {found.n:,} {which},")
+    display.say(f"       {found.only_a:,} won by a, {found.only_b:,} by b.")
+    if errors_a or errors_b:
+        display.say(f"Sets on which a scorer failed count as wrong: {errors_a:,} of a, {errors_b:,} of b.")
+    if (place := found.place_effect) is not None:
+        limits = f"[{display.number(place.difference.low)}, {display.number(place.difference.high)}]"
+        display.say(
+            f"Place effect: a {display.number(place.a)}, b {display.number(place.b)}, a − b "
+            f"{display.number(place.difference.estimate)} {limits}, {display.p_clause(place.difference.p)}, "
+            f"{place.families:,} families."
+        )
     if found.better is not None:
         display.say(f"{found.better} is better; a difference like this is unlikely to be noise.")
     else:
@@ -186,39 +215,33 @@ def _show(found: Compared) -> None:
         if found.more_sets:
             display.say(f"About {found.more_sets:,} further sets would settle a difference of this size (80% power).")
         if found.detectable is not None:
-            display.say(f"With {found.n} sets only a difference of {percent(found.detectable)} points or more shows.")
-    if found.margin is not None:
-        _show_margin(found.margin, found.confidence)
-    for title, groups in (("Cultures", found.by_culture), ("Domains", found.by_domain)):
-        columns = [title.lower()[:-1], "sets", "a %", "b %", "a − b", "interval", "p, Holm"]
+            display.say(f"With {found.n:,} sets only a difference of {percent(found.detectable)} points or more shows.")
+    if (margin := found.margin) is not None:
+        said = "a and b are equivalent" if margin.equivalent else "a is no worse than b" if margin.not_worse else None
+        display.say(
+            f"Margin of {percent(margin.margin)} points: {said or 'it is not shown that a is no worse than b'} "
+            f"(a − b within [{_signed(margin.low)}, {_signed(margin.high)}]; p of worse "
+            f"{display.p_value(margin.p_not_worse)}, p of better {display.p_value(margin.p_not_better)})."
+        )
+
+
+def _show_groups(groups: dict[str, list[ComparedGroup]]) -> None:
+    for key, found in groups.items():
+        columns = [key, "sets", "a %", "b %", "a − b", "interval", "p, Holm"]
         rows = [
-            (
-                g.key,
-                g.n,
-                percent(g.accuracy_a),
-                percent(g.accuracy_b),
-                _signed(g.difference),
-                f"[{_signed(g.low)}, {_signed(g.high)}]",
-                display.p_value(g.p_adjusted),
-            )
-            for g in groups
-        ]
-        display.table(f"{title}, most different first", columns, rows, right=columns[1:])
-    if found.items:
-        shown = [(i.item_id, i.winner, f"{i.margin_a:+.2f}", f"{i.margin_b:+.2f}", i.prompt[:60]) for i in found.items]
-        display.table("Sets on which they differ most", ["set", "won by", "margin a", "margin b", "prompt"], shown)
-        display.say("Margins: chosen minus best rejected, in standard deviations of the scorer's scores within sets.")
+            (g.key, g.n, percent(g.accuracy_a), percent(g.accuracy_b), _signed(g.difference),
+             f"[{_signed(g.low)}, {_signed(g.high)}]", display.p_value(g.p_adjusted))
+            for g in found
+        ]  # fmt: skip
+        display.table(f"{key.capitalize()}s, most different first", columns, rows, right=columns[1:])
 
 
-def _show_margin(found: Margin, confidence: float) -> None:
-    said = "a and b are equivalent" if found.equivalent else "a is no worse than b" if found.not_worse else None
-    margin = percent(found.margin)
-    level = f"{100 * (2 * confidence - 1):.0f}%"
-    display.say(
-        f"Margin of {margin} points: {said or 'it is not shown that a is no worse than b'} "
-        f"(a − b {level} interval [{_signed(found.low)}, {_signed(found.high)}]; p of worse "
-        f"{display.p_value(found.p_not_worse)}, p of better {display.p_value(found.p_not_better)})."
-    )
+def _show_items(items: list[Disagreement]) -> None:
+    if not items:
+        return
+    shown = [(i.item_id, i.winner, f"{i.margin_a:+.2f}", f"{i.margin_b:+.2f}", i.prompt[:60]) for i in items]
+    display.table("Sets on which they differ most", ["set", "won by", "margin a", "margin b", "prompt"], shown)
+    display.say("Margins: chosen minus best rejected, in standard deviations of the scorer's scores within sets.")
 
 
 def _signed(value: float | None) -> str:
