@@ -106,7 +106,7 @@ def test_a_perturbed_row_needs_its_original(make_table):
     lonely = ScoreTable(table.frame.filter(pl.col("perturbation").is_not_null()))
     with pytest.raises(CarbError, match="no original"):
         perturbation_sensitivity(lonely)
-    with pytest.raises(CarbError, match="occurs twice"):
+    with pytest.raises(CarbError, match="twice, in rows"):
         perturbation_sensitivity(ScoreTable(pl.concat([table.frame, table.frame])))
 
 

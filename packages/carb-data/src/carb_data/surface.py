@@ -80,6 +80,7 @@ def _of_answers(texts: tuple[str, ...], known: tuple[str, ...]) -> dict[str, Val
         "likeness of the others (words)": _among_others(by_words),
         "likeness of the others (3-grams)": _among_others(by_grams),
         "odd form": _oddness(texts, negated),
+        "final mark": tuple(float(text[-1:] in ".!?。！？؟") for text in texts),
         "negation": tuple(map(float, negated)),
         "negation alone": tuple(float(negated.count(flag) == 1) for flag in negated),
         "names of cultures": tuple(float(sum(_names(text, culture) for culture in known)) for text in texts),

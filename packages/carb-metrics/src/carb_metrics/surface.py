@@ -2,19 +2,12 @@
 
 from __future__ import annotations
 
-import math
-import re
-from functools import lru_cache
-from itertools import combinations
-from operator import add
-
 import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from carb_data import Dataset, Registry
-from carb_data import cultures as default_cultures
-from carb_data.labels import label_pattern
+from carb_data import Dataset
+from carb_data.surface import surface_features as features_of_set
 from carb_metrics.clusters import Ints
 from carb_metrics.intervals import Floats
 
@@ -23,82 +16,31 @@ __all__ = ["assign_folds", "boosted", "oriented", "surface_features"]
 Bools = npt.NDArray[np.bool_]
 
 NAMES = (
-    "log length",
+    "length",
     "words",
     "digits",
     "punctuation",
     "capitals",
-    "full stop",
-    "like the others",
-    "like the prompt",
-    "language match",
-    "label mention",
+    "final mark",
+    "likeness (3-grams)",
+    "overlap",
+    "language of the question",
+    "names the culture",
 )
-"""The features. ``like the …`` are shares of common pairs of characters."""
-
-_READ = 300
-"""Characters of a text that similarities read."""
-_DIGIT = re.compile(r"\d")
-_MARK = re.compile(r"[^\w\s]")
+"""The features of ``carb_data.surface`` that the floor combines."""
 
 
-def surface_features(dataset: Dataset, cultures: Registry = default_cultures) -> pl.DataFrame:
-    """``item_id``, ``response_id`` and the features of every response but the perturbed ones.
-
-    ``label mention`` is 1 where the text names the set's culture, its country or its people in any of the ten languages
-    (``carb_data.labels``), or holds the registered name of the culture or of the one into which it rolls up.
-
-    Raises:
-        CarbError: a culture is not in the registry.
-    """
+def surface_features(dataset: Dataset) -> pl.DataFrame:
+    """``item_id``, ``response_id`` and the features of every response but the perturbed ones."""
     rows = []
-    labels = {culture: _labels(culture, cultures) for culture in {item.culture for item in dataset}}
     for item in dataset:
-        named, language = labels[item.culture], item.language.partition("-")[0].lower()
-        prompt = _pieces(item.prompt_text)
-        pieces = {response.id: _pieces(response.text) for response in item.responses}
-        alike = {frozenset(pair): _overlap(*(pieces[key] for key in pair)) for pair in combinations(pieces, 2)}
-        for response in item.responses:
-            own, text = pieces[response.id], response.text
-            others = [alike[frozenset((response.id, key))] for key in pieces if key != response.id]
-            length = max(len(text), 1)
-            rows.append(
-                (
-                    item.id,
-                    response.id,
-                    math.log(length),
-                    float(len(text.split())),
-                    len(_DIGIT.findall(text)) / length,
-                    len(_MARK.findall(text)) / length,
-                    sum(map(str.isupper, text[:_READ])) / length,
-                    float(text[-1:] in ".!?。！？؟"),
-                    sum(others) / max(len(others), 1),
-                    _overlap(own, prompt),
-                    float(response.language.partition("-")[0].lower() == language),
-                    float(any(label.search(text) is not None for label in named)),
-                )
-            )
+        found = features_of_set(item)
+        rows += [
+            (item.id, response.id, *(found[name][place] for name in NAMES))
+            for place, response in enumerate(item.responses)
+        ]
     schema = {"item_id": pl.String, "response_id": pl.String, **dict.fromkeys(NAMES, pl.Float64)}
     return pl.DataFrame(rows, schema=schema, orient="row")
-
-
-@lru_cache(maxsize=512)  # a report asks twice
-def _labels(culture: str, cultures: Registry) -> tuple[re.Pattern[str], ...]:
-    names = {cultures[culture].name, cultures.root(culture).name}
-    own = re.compile("|".join(rf"(?<!\w){re.escape(name)}(?!\w)" for name in sorted(names)), re.IGNORECASE)
-    return (label_pattern(culture), own) if culture in default_cultures else (own,)
-
-
-def _pieces(text: str) -> frozenset[str]:
-    """Pairs of neighbouring characters."""
-    read = text[:_READ].casefold()
-    return frozenset(map(add, read, read[1:]))
-
-
-def _overlap(a: frozenset[str], b: frozenset[str]) -> float:
-    """Shared share of two sets of pieces (Jaccard)."""
-    shared = len(a & b)
-    return shared / (len(a) + len(b) - shared) if a or b else 0.0
 
 
 def assign_folds(cluster: Ints, folds: int, seed: int) -> Ints | None:
