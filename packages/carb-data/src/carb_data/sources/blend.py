@@ -15,25 +15,19 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from functools import cache
 from hashlib import sha256
 from itertools import combinations
 from pathlib import Path
 
 from carb_data.models import BonSet, Domain, Frozen, Response, Role
-from carb_data.sources.blend_files import PLACES
+from carb_data.sources.blend_files import PLACES, judged
 from carb_data.sources.blend_votes import Answers, Top
 from carb_data.sources.declaration import Declaration
 from carb_data.sources.source import Names, Skip
 
 __all__ = ["Options", "build"]
 
-_NAMES = re.compile(
-    r"\b(?:algeri|arab|assam|indian?\b|azerb|baku|chin(?:a|ese)|beijing|ethiopi|greek|greece|athen|indones|java|sunda|"
-    r"iran|persi|mexic|korea|seoul|pyongyang|niger|hausa|spain|spanish|españ|madrid|uk\b|brit|engl|london|us\b|usa\b|americ)"
-    r"|한국|조선|북한|남한|서울|평양",
-    re.IGNORECASE,
-)
-"""An answer of a family that names a place or its people tells where it is right."""
 _NOISY = "Northern_Nigeria"
 """Its English is noisy: "judge" stands for a dessert."""
 _NON_LATIN = frozenset({"ar", "as", "zh", "am", "el", "fa", "ko"})
@@ -72,7 +66,7 @@ def _families(
         for place in questions
         if isinstance(top := blend.tops[place, number], Top)
         and is_written_in(top.in_language(language), language)
-        and not _NAMES.search(top.in_language(language))
+        and not _names().search(top.in_language(language))
     ]
     tops.sort(key=lambda top: _digest(seed, number, top.place))
     apart = {(a.place, b.place): _exclude_each_other(blend, number, a, b) for a, b in combinations(tops, 2)}
@@ -132,6 +126,12 @@ def _exclude_each_other(blend: Answers, number: str, a: Top, b: Top) -> bool:
 
 def _digest(seed: int, *parts: str) -> bytes:
     return sha256("\0".join([str(seed), *parts]).encode()).digest()
+
+
+@cache
+def _names() -> re.Pattern[str]:
+    """What names a place or its people: an answer of a family with that tells where it is right."""
+    return re.compile(judged()["names_of_places"], re.IGNORECASE)
 
 
 def is_written_in(text: str, language: str) -> bool:

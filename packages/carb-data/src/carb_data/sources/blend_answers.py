@@ -15,22 +15,6 @@ from functools import cache
 from importlib import resources
 
 _ARTICLES = frozenset({"a", "an", "the"})
-_EMPTY_WORDS = frozenset(
-    re.findall(
-        r"\w+",
-        "of and in to with for on at or by from is as it day time s own one their they your you my his her its vs "
-        "versus against go going play playing watch watching make take have get do eat drink wear be up out very",
-    )
-)
-_NUMBERS_AND_DATES = frozenset(
-    re.findall(
-        r"\w+",
-        "zero one two three four five six seven eight nine ten "
-        "monday tuesday wednesday thursday friday saturday sunday "
-        "january february march april may june july august september october november december",
-    )
-)
-_COLOURS = frozenset(re.findall(r"\w+", "white black red green blue yellow brown grey gray pink purple"))
 _SHORTEST_CONTAINED = 3
 _STEM = 5
 
@@ -57,7 +41,7 @@ def is_number_or_date(text: str) -> bool:
     No set has one: whether a number is wrong depends on ranges, units, currencies and calendars.
     """
     words = re.findall(r"\w+", text.casefold())
-    return any(char.isdigit() for char in text) or bool(words and words[0] in _NUMBERS_AND_DATES)
+    return any(char.isdigit() for char in text) or bool(words and words[0] in _vocabulary().numbers_and_dates)
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +65,10 @@ class _Vocabulary:
     general: dict[str, frozenset[int]]
     special: dict[str, frozenset[int]]
     not_answers: frozenset[str]
+    empty: frozenset[str]
+    """Words that say nothing of what is meant."""
+    numbers_and_dates: frozenset[str]
+    colours: frozenset[str]
     longest: int
 
 
@@ -92,7 +80,9 @@ def _vocabulary() -> _Vocabulary:
     general = _index((n, [name]) for n, (name, _) in enumerate(kinds))
     special = _index((n, members) for n, (_, members) in enumerate(kinds))
     longest = max(phrase.count(" ") + 1 for table in (same, general, special) for phrase in table)
-    return _Vocabulary(same, general, special, frozenset(map(normalise, content["not_answers"])), longest)
+    not_answers = frozenset(map(normalise, content["not_answers"]))
+    empty, dates, colours = (frozenset(content[name]) for name in ("empty_words", "numbers_and_dates", "colours"))
+    return _Vocabulary(same, general, special, not_answers, empty, dates, colours, longest)
 
 
 def _index(groups: Iterable[tuple[int, Iterable[str]]]) -> dict[str, frozenset[int]]:
@@ -111,11 +101,11 @@ def is_answer(text: str) -> bool:
 
 def says_nothing(text: str, question: str) -> bool:
     """Whether an answer only repeats words of the question ("card game"), or is a colour that was not asked for."""
-    words = [word for word in normalise(text).split() if word not in _EMPTY_WORDS]
-    asked = set(normalise(question).split())
-    if words and all(word in asked for word in words):
-        return True
-    return bool(words) and all(word in _COLOURS for word in words) and asked.isdisjoint({"color", "colour"})
+    vocabulary, asked = _vocabulary(), set(normalise(question).split())
+    words = [word for word in normalise(text).split() if word not in vocabulary.empty]
+    if not words or all(word in asked for word in words):
+        return bool(words)
+    return all(word in vocabulary.colours for word in words) and asked.isdisjoint({"color", "colour"})
 
 
 def meaning(variants: Sequence[str]) -> Meaning:
@@ -123,7 +113,7 @@ def meaning(variants: Sequence[str]) -> Meaning:
     vocabulary = _vocabulary()
     forms = frozenset(form for form in map(normalise, variants) if form)
     phrases = {phrase for form in forms for phrase in _phrases(form.split(), vocabulary.longest)}
-    words = {word for form in forms for word in form.split()} - _EMPTY_WORDS
+    words = {word for form in forms for word in form.split()} - vocabulary.empty
     return Meaning(
         forms=forms,
         stems=frozenset(word[:_STEM] for word in words if not word[0].isdigit()),
@@ -134,7 +124,7 @@ def meaning(variants: Sequence[str]) -> Meaning:
 
 
 def _bare(form: str) -> str:
-    return " ".join(word for word in form.split() if word not in _EMPTY_WORDS)
+    return " ".join(word for word in form.split() if word not in _vocabulary().empty)
 
 
 def _phrases(words: list[str], longest: int) -> Iterable[str]:

@@ -7,13 +7,11 @@ answer that somebody gave in more than two places is wrong in none. Numbers, tim
 
 from __future__ import annotations
 
-import json
 import re
 from collections import Counter, defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
-from importlib import resources
 from pathlib import Path
 
 from carb_data.errors import CarbError
@@ -35,6 +33,7 @@ from carb_data.sources.blend_files import (
     check_places,
     find_folder,
     items_file,
+    judged,
     read_items,
     read_topics,
 )
@@ -49,16 +48,6 @@ _MOST_PLACES = 2
 people gave it, it may be right all the same, so that it is no wrong answer. Found by reading."""
 _WITHIN = ({"Indonesia", "West_Java"},)
 """Places that are part of another: what is said in one is often right in the other."""
-_OPEN_QUESTIONS = re.compile(
-    r"side job|underpaid|ready-to-eat|after.?school curricular|team-building|first salary|\bperks?\b|online resource|"
-    r"communicate remotely|extreme sport|type of vehicle|COVID-19|key milestones|snacks at shopping malls|housewarming|"
-    r"non-alcoholic drink|wedding venue|have with coffee|commuting time|average commute|skiing|activit|leisure|"
-    r"break time|\bdo (?:during|after|in|on|with|to)\b|usually do\b|bring with them|tradition is there|rainy weather|"
-    r"side dish|stew\b|private education|while watching|go after|cost-effective|typical gift|famous family",
-    re.IGNORECASE,
-)
-"""Questions that read as having several right answers in every place, or none."""
-_OPEN = "the question has several right answers everywhere"
 SEVERAL = ",;،、/"
 """Marks between several wordings in one."""
 
@@ -172,36 +161,30 @@ class Answers:
         if not clean(entry.en_answers) or not clean(entry.answers):
             return "the top answer is incomplete"
         shown = self.shown(entry.en_answers, "en")
-        unfit = _found_by_readers(place, number) or _unfit(item, entry, shown)
+        unfit = _unfit(place, number, item, entry, shown)
         if unfit is not None:
             return unfit
         return Top(place, entry, shown, self.shown(entry.answers, PLACES[place][1]), self.meanings[id(entry)])
 
 
-def _unfit(item: BlendQuestion, entry: Entry, shown: str) -> str | None:
+def _unfit(place: str, number: str, item: BlendQuestion, entry: Entry, shown: str) -> str | None:
     """Why an agreed answer makes no fair set."""
     wordings = clean(entry.en_answers)
+    if number in judged()["questions"] or _open_questions().search(item.en_question):
+        return "the question has several right answers everywhere"
+    if f"{place}/{number}" in judged()["answers"]:
+        return "readers found the agreed answer wrong or unclear"
     if not all(map(is_answer, wordings)):
         return "the top answer is a remark, not an answer"
     if any(map(is_number_or_date, wordings)):
         return "the answer is a number or a date"
-    if _OPEN_QUESTIONS.search(item.en_question):
-        return _OPEN
     return "the top answer says no more than the question" if says_nothing(shown, item.en_question) else None
 
 
-def _found_by_readers(place: str, number: str) -> str | None:
-    questions, answers = _read()
-    if number in questions:
-        return _OPEN
-    return "readers found the agreed answer wrong or unclear" if f"{place}/{number}" in answers else None
-
-
 @cache
-def _read() -> tuple[frozenset[str], frozenset[str]]:
-    """Questions, and a place's answers, that a reader of every question in use found unfair."""
-    content = json.loads((resources.files("carb_data") / "resources" / "blend_read.json").read_text("utf-8"))
-    return frozenset(content["questions"]), frozenset(content["answers"])
+def _open_questions() -> re.Pattern[str]:
+    """Words of questions that read as having several right answers in every place, or none."""
+    return re.compile("|".join(judged()["open_questions"]), re.IGNORECASE)
 
 
 def clean(variants: Sequence[str]) -> list[str]:

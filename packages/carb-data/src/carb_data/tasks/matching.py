@@ -11,28 +11,14 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Collection, Iterable
-from functools import lru_cache
+from functools import cache, lru_cache
+from importlib import resources
 
+from pydantic import Field, TypeAdapter
+
+from carb_data.models import Frozen
 from carb_data.sources.blend_answers import normalise
 
-_UNSPACED = frozenset({"zh", "ja", "th"})
-"""Written without spaces: compared as strings of characters."""
-_KEEPS_MARKS = frozenset({"as", "hi", "bn", "th", "ta", "te", "ml", "ne"})
-"""Marks are vowels there, not accents."""
-_SUFFIXING = frozenset({"ko", "az", "tr", "id", "su", "fi", "hu", "kk", "uz"})
-"""Words take endings: a word that goes on after the answer's word for a few characters still says it."""
-_ARTICLES = {
-    "es": frozenset({"el", "la", "los", "las", "lo", "un", "una", "unos", "unas"}),
-    "de": frozenset({"der", "die", "das", "den", "dem", "ein", "eine", "einen", "einem", "einer"}),
-    "el": frozenset({"ο", "η", "το", "οι", "τα", "του", "τησ", "των", "τον", "την", "ενα", "ενασ", "μια"}),
-}
-_PREFIXES = {"ar": re.compile(r"^(?:وال|بال|كال|فال|لل|ال)(?=\w{2})")}
-_KOREAN_PARTICLES = frozenset(
-    {
-        "이", "가", "은", "는", "을", "를", "의", "에", "도", "로", "와", "과", "만", "나", "랑", "야", "요",
-        "으로", "에서", "에게", "까지", "부터", "하고", "이나", "이랑", "이다", "입니다", "이에요", "예요", "라고",
-    }
-)  # fmt: skip
 MOST_PARTS = 3
 """Alternatives that a short answer may name, divided by commas and the like."""
 MOST_WORDS = 15
@@ -43,20 +29,40 @@ _DIVIDER = re.compile(r"[,;/|،؛、，；・·•\n]|\s[-–—]\s")
 _SHORT_PART = 4
 _LONGEST_ENDING = 3
 _SHORTEST_STEM = 4
-_LETTERS: dict[str, dict[int, str]] = {
-    "ar": str.maketrans({"أ": "ا", "إ": "ا", "آ": "ا", "ٱ": "ا", "ى": "ي", "ة": "ه", "ؤ": "و", "ئ": "ي"}),
-    "fa": str.maketrans({"ي": "ی", "ك": "ک", "ة": "ه", "أ": "ا", "إ": "ا", "\u200c": " "}),
-    "ha": str.maketrans(dict(zip("ɓɗƙƴ", "bdky", strict=True))),
-    "az": str.maketrans({"ı": "i"}),
-    "am": str.maketrans(dict(zip("ሐኀሠዐፀ", "ሀሀሰአጸ", strict=True))),
-}
-_NUMBER_WORDS = {
-    word: str(n) for n, word in enumerate(re.findall(r"\w+", "zero one two three four five six seven eight nine ten"))
-}
-
+_NUMBER_WORDS = ("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
 
 Words = tuple[str, ...]
 """The words of a text in the form in which they are compared."""
+
+
+class LanguageRules(Frozen):
+    """How the words of a language are compared: a row of ``answer_forms.json``."""
+
+    spaced: bool = True
+    """False for a language without spaces: its texts are compared as strings of characters."""
+    marks: bool = False
+    """Marks are vowels, not accents."""
+    articles: frozenset[str] = frozenset()
+    prefix: str = "(?!)"
+    """A regular expression that is taken from the beginning of words."""
+    letters: dict[str, str] = Field(default_factory=dict)
+    """Letters that are written in several ways, and the one that is compared."""
+    plurals: bool = False
+    """Whether the endings -es, -s and -e are taken from words."""
+    endings: bool = False
+    """Words take endings: a word that goes on after the answer's word for a few characters says it."""
+    particles: frozenset[str] = frozenset()
+    """What may follow an answer's word directly."""
+
+
+@cache
+def _all_rules() -> dict[str, LanguageRules]:
+    file = resources.files("carb_data") / "resources" / "answer_forms.json"
+    return TypeAdapter(dict[str, LanguageRules]).validate_json(file.read_bytes())
+
+
+def _rules(language: str) -> LanguageRules:
+    return _all_rules().get(language, LanguageRules())
 
 
 @lru_cache(maxsize=4096)
@@ -71,25 +77,21 @@ def form(text: str, language: str) -> Words:
     text = re.sub(r"(?<=\d)[,،٬](?=\d{3}(?!\d))", "", text)
     if language == "en":
         plain = normalise(text).split() or re.findall(r"\w+", text.casefold())  # the mark "A" is no article
-        return tuple(_number(_NUMBER_WORDS.get(word, word)) for word in plain)
-    text = text.casefold().translate(_LETTERS.get(language, {})).replace("ـ", "")
-    text = re.sub(r"['’`´]", "", text)
-    if language not in _KEEPS_MARKS:
-        bare = (char for char in unicodedata.normalize("NFD", text) if not unicodedata.combining(char))
-        text = unicodedata.normalize("NFC", "".join(bare)).translate(_LETTERS.get(language, {}))
-        words = re.findall(r"\w+", text)
+        return tuple(_number(str(_NUMBER_WORDS.index(word)) if word in _NUMBER_WORDS else word) for word in plain)
+    rules = _rules(language)
+    letters = str.maketrans(rules.letters)
+    text = re.sub(r"['’`´]", "", text.casefold().translate(letters))
+    if rules.marks:
+        text = unicodedata.normalize("NFC", re.sub("[\u0964\u0965]", " ", text))
+        words = re.findall(r"[\w\u0900-\u0fff\u200d]+", text)
     else:
-        words = re.findall(
-            r"[\w\u0900-\u0fff\u200d]+", unicodedata.normalize("NFC", re.sub("[\u0964\u0965]", " ", text))
-        )
-    if language in _UNSPACED:
+        bare = (char for char in unicodedata.normalize("NFD", text) if not unicodedata.combining(char))
+        words = re.findall(r"\w+", unicodedata.normalize("NFC", "".join(bare)).translate(letters))
+    if not rules.spaced:
         return ("".join(words),) if words else ()
-    if language in _PREFIXES:
-        words = [_PREFIXES[language].sub("", word) for word in words]
-    kept = [word for word in words if word not in _ARTICLES.get(language, ())] or words
-    if language in ("es", "de"):
-        kept = [_plural(word) for word in kept]
-    return tuple(_number(word) for word in kept)
+    words = [re.sub(rules.prefix, "", word) for word in words]
+    kept = [word for word in words if word not in rules.articles] or words
+    return tuple(_number(_singular(word) if rules.plurals else word) for word in kept)
 
 
 def says(response: Words, answer: Words, language: str) -> bool:
@@ -99,7 +101,7 @@ def says(response: Words, answer: Words, language: str) -> bool:
     """
     if not answer or not response:
         return False
-    if language in _UNSPACED:
+    if not _rules(language).spaced:
         return _string_said(response[0], answer[0])
     together = any(
         all(_same(response[start + i], word, language) for i, word in enumerate(answer))
@@ -117,7 +119,7 @@ def is_list(text: str, language: str) -> bool:
     sentence with commas is no list.
     """
     parts = [part for part in _DIVIDER.split(text) if part.strip()]
-    if language in _UNSPACED and not re.search(r"[A-Za-z]{3}", text):
+    if not _rules(language).spaced and not re.search(r"[A-Za-z]{3}", text):
         short = [part for part in parts if len(part.strip()) <= _SHORT_PART * 2]
         return len(short) > MOST_PARTS or len(text) > MOST_CHARACTERS
     short = [part for part in parts if len(part.split()) <= _SHORT_PART]
@@ -146,14 +148,13 @@ def _string_said(there: str, wanted: str) -> bool:
 
 
 def _same(there: str, wanted: str, language: str) -> bool:
-    if there == wanted:
-        return True
-    if language not in _SUFFIXING or not there.startswith(wanted) or wanted[-1].isdigit():
-        return False
+    rules = _rules(language)
+    if there == wanted or not there.startswith(wanted) or wanted[-1].isdigit():
+        return there == wanted
     ending = there[len(wanted) :]
-    if language == "ko":
-        return ending in _KOREAN_PARTICLES
-    return len(wanted) >= _SHORTEST_STEM and len(ending) <= _LONGEST_ENDING
+    return ending in rules.particles or (
+        rules.endings and len(wanted) >= _SHORTEST_STEM and len(ending) <= _LONGEST_ENDING
+    )
 
 
 def _digit(char: str) -> str:
@@ -167,7 +168,7 @@ def _number(word: str) -> str:
     return word.lstrip("0") or "0" if word.isdecimal() else word
 
 
-def _plural(word: str) -> str:
+def _singular(word: str) -> str:
     if len(word) > 4 and word.endswith("es"):
         return word[:-2]
     return word[:-1] if len(word) > 3 and word.endswith(("s", "e")) else word
