@@ -1,8 +1,8 @@
 """Adapters from public data sets and tables to sets: the folder ``declarations`` holds one file for each."""
 
-from carb_data.sources.source import Names, Skip, Source
 from carb_data.sources.source_build import BuildReport, RowCount, build, rows
-from carb_data.sources.source_registry import Sources, sources
+from carb_data.sources.source_interface import Names, Skip, Source
+from carb_data.sources.source_registry import sources
 
 __all__ = [
     "BuildReport",
@@ -10,7 +10,6 @@ __all__ = [
     "RowCount",
     "Skip",
     "Source",
-    "Sources",
     "build",
     "rows",
     "sources",

@@ -24,7 +24,7 @@ from carb_data.models import BonSet, Domain, Frozen, Response, Role
 from carb_data.sources.blend_files import PLACES, judged
 from carb_data.sources.blend_votes import Answers, Top
 from carb_data.sources.declaration import Declaration
-from carb_data.sources.source import Names, Skip
+from carb_data.sources.source_interface import Names, Skip
 
 __all__ = ["Options", "build"]
 

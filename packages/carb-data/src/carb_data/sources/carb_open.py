@@ -21,9 +21,9 @@ from carb_data.models import BonSet, Frozen, Group
 from carb_data.registry import cultures, is_main
 from carb_data.sources.balance import Excess, balanced, excess_over_chance
 from carb_data.sources.declaration import Declaration
-from carb_data.sources.source import Names, Skip
 from carb_data.sources.source_build import rows
 from carb_data.sources.source_files import fetchable
+from carb_data.sources.source_interface import Names, Skip
 
 __all__ = ["Options", "build", "cell"]
 

@@ -18,8 +18,8 @@ from carb_data.models import BonSet, Culture, Domain, Response, Role
 from carb_data.registry import cultures
 from carb_data.sources.countries import culture_id_of, find_country
 from carb_data.sources.declaration import Declaration
-from carb_data.sources.source import NoOptions as Options
-from carb_data.sources.source import Skip
+from carb_data.sources.source_interface import NoOptions as Options
+from carb_data.sources.source_interface import Skip
 from carb_data.validation import read_file
 
 __all__ = ["Options", "build"]

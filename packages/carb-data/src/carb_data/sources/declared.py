@@ -17,7 +17,7 @@ from carb_data.sources.countries import culture_id_of, find_country
 from carb_data.sources.declaration import Declaration, Part
 from carb_data.sources.declared_records import Record, fill, read_records
 from carb_data.sources.declared_rules import Left, Made, apply
-from carb_data.sources.source import Names, Skip
+from carb_data.sources.source_interface import Names, Skip
 
 __all__ = ["DeclaredOptions", "DeclaredRows"]
 

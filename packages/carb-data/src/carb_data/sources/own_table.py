@@ -11,7 +11,7 @@ from carb_data.errors import CarbError
 from carb_data.models import BonSet, Frozen
 from carb_data.shapes import read_rows
 from carb_data.sources.declaration import Declaration
-from carb_data.sources.source import Names
+from carb_data.sources.source_interface import Names
 
 __all__ = ["Options", "build"]
 

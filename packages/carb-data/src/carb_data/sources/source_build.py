@@ -12,8 +12,8 @@ from carb_data.errors import CarbError
 from carb_data.journal import write_whole
 from carb_data.models import BonSet, Frozen
 from carb_data.registry import Registry, cultures
-from carb_data.sources.source import Skip, Source
 from carb_data.sources.source_files import find_files
+from carb_data.sources.source_interface import Skip, Source
 from carb_data.sources.source_registry import sources
 from carb_data.validation import read_options
 

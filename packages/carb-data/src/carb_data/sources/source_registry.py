@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from functools import partial
 from importlib import metadata
 from pathlib import Path
@@ -12,7 +12,7 @@ from carb_data.errors import CarbError
 from carb_data.options import closest
 from carb_data.sources.declaration import Declaration, read_declaration, shipped
 from carb_data.sources.declared import DeclaredOptions, DeclaredRows
-from carb_data.sources.source import Source
+from carb_data.sources.source_interface import Source
 
 __all__ = ["Sources", "sources"]
 
@@ -20,30 +20,24 @@ ENTRY_POINTS = "carb.sources"
 """Entry-point group under which other distributions register a ``Source``."""
 
 
-class Sources:
+class Sources(Mapping[str, Source]):
     """Sources by name, or by the path of a ``.toml`` file that declares one.
 
-    Other distributions register theirs under the entry-point group ``carb.sources``, as ``module:attribute``, and a
-    script with ``add``.
+    Other distributions register theirs under the entry-point group ``carb.sources``, as ``module:attribute``. A script
+    gives its ``Source`` itself to ``build`` and ``rows``.
     """
-
-    def __init__(self) -> None:
-        self._added: dict[str, Source] = {}
-
-    def add(self, source: Source) -> None:
-        """Add a source, or replace the one of that name."""
-        self._added[source.name] = source
 
     def __iter__(self) -> Iterator[str]:
         own = (name for name, declaration in shipped().items() if declaration.yields_sets)
-        return iter(sorted({*self._added, *own, *_registered()}))
+        return iter(sorted({*own, *_registered()}))
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
 
     def __contains__(self, name: object) -> bool:
-        return name in set(self)
+        return any(name == known for known in self)
 
     def __getitem__(self, name: str) -> Source:
-        if name in self._added:
-            return self._added[name]
         if name.endswith(".toml"):
             return _declared(read_declaration(Path(name)))
         if (point := _registered().get(name)) is not None:
@@ -51,10 +45,10 @@ class Sources:
             if not isinstance(found, Source):
                 raise CarbError(f"The source '{name}' is registered as {point.value}, which is not a carb_data Source.")
             return found
-        if name in self:
-            return _declared(shipped()[name])
         names = list(self)
-        raise CarbError(f"There is no source '{name}'.{closest(name, names)} Known sources: {', '.join(names)}.")
+        if name not in names:
+            raise CarbError(f"There is no source '{name}'.{closest(name, names)} Known sources: {', '.join(names)}.")
+        return _declared(shipped()[name])
 
 
 def _registered() -> dict[str, metadata.EntryPoint]:

@@ -17,6 +17,7 @@ from __future__ import annotations
 import math
 import random
 import re
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -28,19 +29,13 @@ from carb_data.errors import CarbError
 from carb_data.models import BonSet, Domain, Frozen, Kind, Response, Role
 from carb_data.sources.countries import culture_id_of, find_country
 from carb_data.sources.declaration import Declaration
-from carb_data.sources.source import Names, Skip
 from carb_data.sources.source_files import read_text
+from carb_data.sources.source_interface import Names, Skip
 
 __all__ = ["Options", "build"]
 
 COUNTRY, WEIGHT = "B_COUNTRY_ALPHA", "W_WEIGHT"
-_COLUMNS_AT_ONCE = 24
 _REJECTED = 3
-_HEADING = re.compile(r"^(Q\d+[A-Z]?(?:_\d+)?)[ \t]*[-.:]?[ \t]+(\S.*)$", re.MULTILINE)
-_MARK = re.compile(r"(?<![\w.])(-?\d+)-?\.-[ \t]*")
-_FURNITURE = re.compile(
-    r"^\s*(?:\d+|.*World Values Survey.*|.*WVS[- ]?7.*codebook.*)\s*$", re.IGNORECASE | re.MULTILINE
-)
 
 
 class Options(Frozen):
@@ -59,6 +54,17 @@ class Options(Frozen):
 
 
 @dataclass(frozen=True, slots=True)
+class Question:
+    """One variable of the survey."""
+
+    variable: str
+    name: str
+    text: str
+    answers: dict[int, str]
+    """Code to label, without the negative codes of missing answers."""
+
+
+@dataclass(frozen=True, slots=True)
 class Shares:
     """The answers of one country to one question."""
 
@@ -73,6 +79,10 @@ class Shares:
         """The most frequent answer."""
         return max(self.share, key=lambda code: (self.share[code], -code))
 
+    def has_majority(self, options: Options) -> bool:
+        """Whether enough people answered, and more than the share asked for gave the most frequent answer."""
+        return self.people >= options.min_people and self.share[self.top] > options.majority
+
 
 def build(declaration: Declaration, path: Path, options: Options, seed: int) -> Iterator[BonSet | Skip]:
     """Yield a set or a skip for every question and country that a registered culture covers.
@@ -80,39 +90,37 @@ def build(declaration: Declaration, path: Path, options: Options, seed: int) -> 
     Countries that no culture covers, and questions that are in only one of the two files, are skips as a whole. The
     seed chooses the lending countries, the fillings and the order.
     """
-    data, codebook = _find(path)
-    questions = read_codebook(codebook)
-    frame, columns = _open(data)
-    usable: list[str] = []
+    frame, questions = _open(path)
+    columns, usable = set(frame.collect_schema().names()), []
     for variable in dict.fromkeys(options.questions or tuple(questions)):
-        reason = _defect(questions.get(variable), variable in columns)
-        if reason is None:
-            usable.append(variable)
+        if variable not in questions or variable not in columns:
+            yield Skip(source_id=variable, reason="the question is not in both the codebook and the data file")
+        elif not all(re.search(r"[^\W\d]{2}", label) for label in questions[variable].answers.values()):
+            yield Skip(source_id=variable, reason="the question is a scale without words for its answers")
         else:
-            yield Skip(source_id=variable, reason=reason)
+            usable.append(variable)
+    table = _answers(frame, usable)
     codes: list[str] = []
-    for code in _codes(frame, options.countries):
+    for code in _codes(table, options.countries):
         if culture_id_of(find_country(code)) is None:
             yield Skip(source_id=code, reason="no registered culture has this country among its regions")
         else:
             codes.append(code)
-    for start in range(0, len(usable), _COLUMNS_AT_ONCE):
-        batch = usable[start : start + _COLUMNS_AT_ONCE]
-        shares = _shares(frame, batch, questions)
-        for variable in batch:
-            for code in codes:
-                yield _make(declaration, questions[variable], code, shares[variable], options, seed)
+    for variable in usable:
+        shares = _shares(table, questions[variable])
+        for code in codes:
+            yield _make(declaration, questions[variable], code, shares, options, seed)
 
 
-def _defect(question: Question | None, in_data: bool) -> str | None:
-    if question is None:
-        return "the codebook has no such question"
-    if not in_data:
-        return "the data file has no such column"
-    return None if question.in_words else "the question is a scale without words for its answers"
+def _answers(frame: pl.LazyFrame, variables: Sequence[str]) -> pl.DataFrame:
+    """Country, weight and the codes of the answers, a row for each person: small, where the file is large."""
+    weight = pl.col(WEIGHT).cast(pl.Float64, strict=False).fill_null(1.0)
+    answers = (pl.col(name).cast(pl.Float64, strict=False).cast(pl.Int32) for name in variables)
+    table = frame.select(pl.col(COUNTRY).alias("code"), weight.alias("w"), *answers).collect(engine="streaming")
+    return table.filter(pl.col("code").is_not_null() & (pl.col("w") > 0))
 
 
-def _codes(frame: pl.LazyFrame, asked: Sequence[str]) -> list[str]:
+def _codes(table: pl.DataFrame, asked: Sequence[str]) -> list[str]:
     """The countries of the file that were asked for, as ISO 3166-1 alpha-3 codes."""
     selected = set()
     for name in asked:
@@ -120,17 +128,11 @@ def _codes(frame: pl.LazyFrame, asked: Sequence[str]) -> list[str]:
         if country is None:
             raise CarbError(f"wvs: '{name}' is not a country; give its English name or its ISO 3166 code.")
         selected.add(country.alpha3)
-    codes = frame.select(pl.col(COUNTRY).unique().sort()).collect(engine="streaming")[COUNTRY].drop_nulls()
-    return [code for code in codes.to_list() if not selected or code in selected]
+    return [code for code in table["code"].unique().sort().to_list() if not selected or code in selected]
 
 
 def _make(
-    declaration: Declaration,
-    question: Question,
-    code: str,
-    shares: Mapping[str, Shares],
-    options: Options,
-    seed: int,
+    declaration: Declaration, question: Question, code: str, shares: Mapping[str, Shares], options: Options, seed: int
 ) -> BonSet | Skip:
     country, culture = find_country(code), culture_id_of(find_country(code))
     random_ = random.Random(f"wvs:{seed}:{code}:{question.variable}")
@@ -151,11 +153,8 @@ def _make(
         )
         for letter, (answer, where) in zip(random_.sample("abcd", len(answers)), answers.items(), strict=True)
     ]
-    borrowed = "; ".join(
-        f"'{question.answers[answer]}' {shares[other].share[answer]:.0%} in {other}"
-        for answer, other in wrong.items()
-        if other is not None
-    )
+    lent = [(question.answers[n], shares[other].share[n], other) for n, other in wrong.items() if other is not None]
+    borrowed = "; ".join(f"'{text}' {share:.0%} in {other}" for text, share, other in lent)
     return BonSet(
         id=f"wvs/{code}/{question.variable}",
         culture=culture,
@@ -178,27 +177,22 @@ def _wrong_answers(
     here = shares.get(code)
     if here is None or here.people < options.min_people:
         return "too few people of the country answered"
-    if here.share[here.top] <= options.majority:
+    if not here.has_majority(options):
         return "no answer has a majority"
     level = options.alpha / max(1, 3 * (len(shares) - 1))
-    top = here.share[here.top]
     behind = [
         answer
         for answer in question.answers
-        if answer != here.top and lead_p_value(top, here.share.get(answer, 0.0), here.effective) < level
+        if answer != here.top
+        and lead_p_value(here.share[here.top], here.share.get(answer, 0.0), here.effective) < level
     ]
-    others = [other for other in sorted(shares) if other != code]
+    others = [other for other in sorted(shares) if other != code and shares[other].has_majority(options)]
     random_.shuffle(others)
     lent: dict[int, str | None] = {}
     for other in others:
         there = shares[other]
-        if (
-            there.top in behind
-            and there.people >= options.min_people
-            and there.share[there.top] > options.majority
-            and _differ(here, there, here.top, level)
-            and _differ(there, here, there.top, level)
-        ):
+        differ = _differ(here, there, here.top, level) and _differ(there, here, there.top, level)
+        if there.top in behind and differ:
             lent.setdefault(there.top, other)
     if not lent:
         return "no country with another majority answer differs significantly"
@@ -229,92 +223,63 @@ def _differ(more: Shares, less: Shares, answer: int, level: float) -> bool:
     return high > low and difference_p_value(high, more.effective, low, less.effective) < level
 
 
-def _shares(
-    frame: pl.LazyFrame, batch: Sequence[str], questions: Mapping[str, Question]
-) -> dict[str, dict[str, Shares]]:
-    """Variable to country code to shares, from one pass over the file."""
-    weight = pl.col(WEIGHT).cast(pl.Float64, strict=False).fill_null(1.0)
-    narrow = frame.select(COUNTRY, weight, *(pl.col(v).cast(pl.Float64, strict=False).cast(pl.Int32) for v in batch))
+def _shares(table: pl.DataFrame, question: Question) -> dict[str, Shares]:
+    """Country code to shares."""
     counts = (
-        narrow.unpivot(on=list(batch), index=[COUNTRY, WEIGHT])
-        .filter(pl.col("value").is_not_null() & pl.col(COUNTRY).is_not_null() & (pl.col(WEIGHT) > 0))
-        .group_by("variable", COUNTRY, "value")
-        .agg(pl.len().alias("n"), pl.col(WEIGHT).sum().alias("w"), (pl.col(WEIGHT) ** 2).sum().alias("w2"))
-        .collect(engine="streaming")
+        table.select("code", "w", pl.col(question.variable).alias("answer"))
+        .filter(pl.col("answer").is_in(list(question.answers)))
+        .group_by("code", "answer")
+        .agg(pl.len().alias("n"), pl.col("w").sum(), (pl.col("w") ** 2).sum().alias("squares"))
+        .sort("code", "answer")
     )
-    raw: dict[str, dict[str, dict[int, tuple[int, float, float]]]] = {variable: {} for variable in batch}
-    for variable, code, value, n, w, w2 in counts.sort("variable", COUNTRY, "value").iter_rows():
-        if value in questions[variable].answers:
-            raw[variable].setdefault(code, {})[value] = (n, w, w2)
-    return {variable: {code: _summed(cells) for code, cells in by.items()} for variable, by in raw.items()}
+    cells: dict[str, list[tuple[int, int, float, float]]] = defaultdict(list)
+    for code, *cell in counts.iter_rows():
+        cells[code].append((cell[0], cell[1], cell[2], cell[3]))
+    found = {}
+    for code, own in cells.items():
+        total = sum(w for _, _, w, _ in own)
+        share = {answer: w / total for answer, _, w, _ in own}
+        found[code] = Shares(share, sum(n for _, n, _, _ in own), total**2 / sum(squares for *_, squares in own))
+    return found
 
 
-def _summed(cells: dict[int, tuple[int, float, float]]) -> Shares:
-    total = sum(w for _, w, _ in cells.values())
-    squares = sum(w2 for _, _, w2 in cells.values())
-    share = {code: w / total for code, (_, w, _) in cells.items()}
-    return Shares(share, sum(n for n, _, _ in cells.values()), total**2 / squares)
-
-
-def _open(data: Path) -> tuple[pl.LazyFrame, set[str]]:
-    try:
-        with data.open(encoding="utf-8-sig", errors="replace") as file:
-            header = file.readline()
-        separator = max(",;\t", key=header.count)
-        frame = pl.scan_csv(data, separator=separator, infer_schema=False, encoding="utf8-lossy")
-        columns = set(frame.collect_schema().names())
-    except (OSError, pl.exceptions.PolarsError) as error:
-        raise CarbError(f"Cannot read the World Values Survey's {data}: {error}.") from None
-    if COUNTRY not in columns or WEIGHT not in columns:
-        raise CarbError(f"{data} is not the official CSV of wave 7: it lacks the column {COUNTRY} or {WEIGHT}.")
-    return frame, columns
-
-
-def _find(folder: Path) -> tuple[Path, Path]:
-    """The table and the codebook in a folder."""
+def _open(folder: Path) -> tuple[pl.LazyFrame, dict[str, Question]]:
+    """The table and the questions of the codebook in a folder."""
     books = sorted(folder.glob("*[Cc]odebook*.txt"))
     tables = [file for file in sorted(folder.glob("*.csv")) if "codebook" not in file.name.casefold()]
     if len(tables) != 1 or not books:
         found = ", ".join(file.name for file in (*tables, *books)) or "nothing"
         raise CarbError(
-            f"{folder} must be a folder with one CSV of the World Values Survey and the text of its "
-            f"codebook, as codebook.txt; found {found}."
+            f"{folder} must be a folder with one CSV of the World Values Survey and the text of its codebook, as "
+            f"codebook.txt; found {found}."
         )
-    return tables[0], books[0]
+    questions = parse_codebook(read_text(books[0], "the World Values Survey"))
+    if not questions:
+        raise CarbError(
+            f"{books[0]} is not the codebook of the World Values Survey: there is no variable such as 'Q1 ...' with "
+            "answers such as '1.- ...' in it. Give the text of the official PDF: pdftotext -layout."
+        )
+    try:
+        with tables[0].open(encoding="utf-8-sig", errors="replace") as file:
+            header = file.readline()
+        frame = pl.scan_csv(
+            tables[0], separator=max(",;\t", key=header.count), infer_schema=False, encoding="utf8-lossy"
+        )
+        columns = frame.collect_schema().names()
+    except (OSError, pl.exceptions.PolarsError) as error:
+        raise CarbError(f"Cannot read the World Values Survey's {tables[0]}: {error}.") from None
+    if COUNTRY not in columns or WEIGHT not in columns:
+        raise CarbError(f"{tables[0]} is not the official CSV of wave 7: it lacks the column {COUNTRY} or {WEIGHT}.")
+    return frame, questions
 
 
 # the codebook
 
-
-@dataclass(frozen=True, slots=True)
-class Question:
-    """One variable of the survey."""
-
-    variable: str
-    name: str
-    text: str
-    answers: dict[int, str]
-    """Code to label, without the negative codes of missing answers."""
-
-    @property
-    def in_words(self) -> bool:
-        """False for scales of which only the ends have words."""
-        return all(re.search(r"[^\W\d]{2}", label) for label in self.answers.values())
-
-
-def read_codebook(path: Path) -> dict[str, Question]:
-    """Questions by variable, from the text of the official PDF.
-
-    Raises:
-        CarbError: the file is not a codebook.
-    """
-    questions = parse_codebook(read_text(path, "the World Values Survey"))
-    if not questions:
-        raise CarbError(
-            f"{path} is not the codebook of the World Values Survey: there is no variable such as 'Q1 ...' followed by "
-            "answers such as '1.- ...' in it. Give the text of the official PDF: pdftotext -layout."
-        )
-    return questions
+_HEADING = re.compile(r"^(Q\d+[A-Z]?(?:_\d+)?)[ \t]*[-.:]?[ \t]+(\S.*)$", re.MULTILINE)
+_MARK = re.compile(r"(?<![\w.])(-?\d+)-?\.-[ \t]*")
+_FURNITURE = re.compile(
+    r"^\s*(?:\d+|.*World Values Survey.*|.*WVS[- ]?7.*codebook.*)\s*$", re.IGNORECASE | re.MULTILINE
+)
 
 
 def parse_codebook(text: str) -> dict[str, Question]:

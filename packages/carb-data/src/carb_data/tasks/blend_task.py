@@ -22,7 +22,7 @@ from carb_data.files import SUFFIXES
 from carb_data.models import Frozen
 from carb_data.sources import blend_files
 from carb_data.sources.blend_files import BlendQuestion
-from carb_data.sources.source import Names
+from carb_data.sources.source_interface import Names
 from carb_data.tasks.matching import Words, first_line, form, forms, is_list, names_many, says
 from carb_data.tasks.task import Task, TaskKind, TaskPrompt, evenly
 

@@ -15,8 +15,8 @@ from pydantic import BaseModel, Field, TypeAdapter
 from carb_data.errors import CarbError
 from carb_data.models import Frozen
 from carb_data.options import closest
-from carb_data.sources.source import Names
 from carb_data.sources.source_files import read_text
+from carb_data.sources.source_interface import Names
 from carb_data.tasks.task import AnswerPair, Judge, Task, TaskKind, TaskPrompt, evenly
 from carb_data.validation import read_file
 
