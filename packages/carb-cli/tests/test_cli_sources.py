@@ -1,4 +1,4 @@
-"""``carb data fetch`` from a server on the loopback, and ``carb data build --card``."""
+"""``carb data fetch`` from a server on the loopback."""
 
 from __future__ import annotations
 
@@ -88,21 +88,6 @@ def test_files_without_a_licence_are_fetched_only_after_consent(carb: Carb, tmp_
     accepted = carb("data", "fetch", "carb-sample", "--accept-no-licence", "--mirror", "http://127.0.0.1:1")
     assert accepted.code == 2
     assert "Cannot fetch http://127.0.0.1:1/AzureStarz/" in accepted.err
-
-
-def test_a_card_counts_what_was_built(carb: Carb, tmp_path: Path) -> None:
-    pytest.importorskip("sklearn", reason="needs the extra carb-data[checks]")
-    (tmp_path / "made.toml").write_text(SOURCE, encoding="utf-8")
-    (tmp_path / "rows.csv").write_text(TABLE, encoding="utf-8")
-    card = tmp_path / "card.md"
-    ended = carb(
-        "data", "build", tmp_path / "made.toml", "--source", tmp_path, "--out", tmp_path / "o.jsonl", "--card", card
-    )
-    assert ended.code == 0, ended.err
-    written = card.read_text(encoding="utf-8")
-    assert "2 sets, fingerprint" in written
-    assert "| German | 0 + 0 + 0 | 2 + 0 + 0 |" in written
-    assert "| MIT | 2 |" in written
 
 
 def test_what_was_built_is_shown_by_culture_with_its_varieties(carb: Carb, tmp_path: Path) -> None:
