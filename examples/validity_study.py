@@ -29,7 +29,7 @@ from pathlib import Path
 from statistics import NormalDist
 
 from carb_data import Dataset, ScoreTable
-from carb_metrics import bon_accuracy, family_accuracy, main_sets
+from carb_metrics import bon_accuracy, family_accuracy
 
 CARB = (sys.executable, "-m", "carb_cli")
 WIDTH = 2 * NormalDist().inv_cdf(0.975)
@@ -115,7 +115,7 @@ def carb(*command: str) -> bool:
 def scored(run: Path) -> dict[str, Column]:
     """The accuracies of a run's scorers with ties shared, and their place effects where there are mirrored families."""
     table, dataset = ScoreTable.load(run / "scores.parquet"), Dataset.load(run / "dataset.parquet", registry=None)
-    cells = bon_accuracy(main_sets(table.with_items(dataset)), by=("scorer",), ties="shared")
+    cells = bon_accuracy(table.with_items(dataset), by=("scorer",))
     names = cells.groups["scorer"].to_list()
     shares = [(name, cells.cell(name)) for name in names]
     found = {"accuracy": column((name, cell.accuracy, cell.low, cell.high) for name, cell in shares)}

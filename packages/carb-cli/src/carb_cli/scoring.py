@@ -21,7 +21,7 @@ from carb_cli.progress import Rates, label, progress
 from carb_cli.selection import SetOptions, chance, select
 from carb_data import CarbError, Dataset, ScoreTable, load
 from carb_data.extras import require
-from carb_metrics import bon_accuracy, main_sets
+from carb_metrics import bon_accuracy
 from carb_scorers import Progress
 from carb_scorers.evaluation import WINDOW
 from carb_scorers.run import RunRecord, run
@@ -147,8 +147,7 @@ def say_what_was_found(record: RunRecord, out: Path, dataset: Dataset) -> None:
     display.say(f"{number} scorer{'' if number == 1 else 's'}, {record.dataset.sets} sets, {errors} errors: {out}")
     if errors:
         display.say(f"Why items failed: {out / 'errors.jsonl'}; to try them again: --retry-errors")
-    main = main_sets(ScoreTable.load(out / "scores.parquet").with_items(dataset))
-    found = bon_accuracy(main, by=("scorer",), ties="shared")
+    found = bon_accuracy(ScoreTable.load(out / "scores.parquet").with_items(dataset), by=("scorer",))
     cells = {name: found.cell(name) for name in found.groups["scorer"].to_list()}
     short = labels(cells)
     for name, cell in cells.items():

@@ -230,7 +230,7 @@ def _best_of_n(row: Mapping[str, Any]) -> BonSet:
 
 def _figures(dataset: Dataset, run: Path, published: Mapping[str, float]) -> tuple[CheckedFigure, ...]:
     scores = scores_of(run).with_items(dataset)
-    cells = bon_accuracy(scores, by=("topic",))
+    cells = bon_accuracy(scores, by=("topic",), ties="strict", mirrors=True)
     names = {topic.lower().replace(" ", "-"): topic for topic in scores.frame["topic"].unique().to_list()}
     if missing := sorted(published.keys() - names.keys()):
         raise CarbError(f"The rows lack the subsets {', '.join(missing)}; they have {', '.join(sorted(names))}.")

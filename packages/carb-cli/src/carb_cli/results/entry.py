@@ -17,7 +17,7 @@ from carb_cli.runs import dataset_of, only, scores_of
 from carb_data import BonSet, CarbError, Dataset, ScoreTable, content_hash, load
 from carb_data.models import Frozen
 from carb_data.validation import read_file
-from carb_metrics import bon_accuracy, family_accuracy, main_sets
+from carb_metrics import bon_accuracy, family_accuracy
 from carb_metrics.rows import Cell, Estimate
 from carb_scorers.run import RunRecord
 
@@ -39,9 +39,7 @@ class Numbers(Frozen):
     failed: int
     """Sets with at least one response without a score."""
     accuracy: Cell
-    """Accuracy over the sets that count for a culture; a tie loses."""
-    shared: Cell
-    """The same, where a tie of k gives 1/k."""
+    """Accuracy over the main sets with ties shared; ``strict`` has the share where a tie is a loss."""
     row: Estimate | None
     """Share of the sets of mirrored families whose right answer is on top; null where the data set has none."""
     place_effect: Estimate | None
@@ -213,8 +211,6 @@ def check(folder: Path, candidates: Candidates) -> list[str]:
 
 def numbers(table: ScoreTable, dataset: Dataset) -> Numbers:
     """Every number of an entry, from its scores and the data set alone."""
-    main = main_sets(table.with_items(dataset))
-    strict = bon_accuracy(main, by=("scorer",), ties="strict")
     name = str(table.frame["scorer"][0]) if len(table) else ""
     families = family_accuracy(table, dataset)
     read = None if families is None else families.of(name)
@@ -222,8 +218,7 @@ def numbers(table: ScoreTable, dataset: Dataset) -> Numbers:
     return Numbers(
         sets=len(dataset),
         failed=failed,
-        accuracy=strict.cell(name),
-        shared=bon_accuracy(main, by=("scorer",), ties="shared").cell(name),
+        accuracy=bon_accuracy(table.with_items(dataset), by=("scorer",)).cell(name),
         row=None if read is None else read.row,
         place_effect=None if read is None else read.place_effect,
     )
