@@ -45,7 +45,13 @@ def made_up(count: int) -> Dataset:
         item = seed[number % len(seed)]
         responses = tuple(r.model_copy(update={"text": other(r.text, item.language)}) for r in item.responses)
         source = item.provenance.model_copy(update={"source_id": f"set-{number:05}"})
-        fields = {"id": f"set-{number:05}", "prompt": other(item.prompt, item.language), "responses": responses}
+        fields = {
+            "family": None,
+            "kind": None,
+            "id": f"set-{number:05}",
+            "prompt": other(item.prompt, item.language),
+            "responses": responses,
+        }
         fields["provenance"] = source
         made.append(BonSet.model_validate(item.model_copy(update=fields).model_dump()))
     return Dataset(made)

@@ -392,7 +392,7 @@ def test_the_numbers_of_the_browser_are_those_of_the_report(watched: Watched, re
     page = watched.ready(reports["seed"])
     rows = {
         name: float(accuracy)
-        for name, accuracy in zip(column(page, "#board", 2), column(page, "#board", 4), strict=True)
+        for name, accuracy in zip(column(page, "#board", 2), column(page, "#board", 5), strict=True)
     }
     sets = int(column(page, "#board", SETS)[0])
     for option in page.locator("#fail-scorer option").all():

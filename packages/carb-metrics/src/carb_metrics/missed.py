@@ -106,9 +106,8 @@ class _Judgement:
     """What one scorer does with one set: the share of its pick that each response gets."""
 
     picks: Mapping[str, float]
-
-    def missed(self, item: BonSet) -> bool:
-        return self.picks.get(item.chosen.id, 0.0) < 1.0
+    missed: bool
+    """Whether the right response is not picked, or not alone."""
 
 
 def failures(
@@ -140,7 +139,7 @@ def failures(
     good = _good(dataset, scores, scorers)
     judged = _judgements(items, scores, [one.scorer for one in good])
     complete = [key for key in items if all(key in judged[one.scorer] for one in good)]
-    missed = [key for key in complete if all(judged[one.scorer][key].missed(items[key]) for one in good)]
+    missed = [key for key in complete if all(judged[one.scorer][key].missed for one in good)]
     alone = _expected(items, complete, judged)
     groups: dict[tuple[str, str | None], list[str]] = defaultdict(list)
     for key in complete:
@@ -208,6 +207,7 @@ def _judgements(
 ) -> dict[str, dict[str, _Judgement]]:
     """Scorer to item to judgement; sets with a missing score are left out."""
     judged: dict[str, dict[str, _Judgement]] = {name: {} for name in scorers}
+    right = {key: item.chosen.id for key, item in items.items()}
     frame = scores.frame.filter(pl.col("perturbation").is_null()).with_columns(
         pl.col("scorer", "item_id", "response_id").cast(pl.String)
     )
@@ -215,7 +215,7 @@ def _judgements(
     grouped = picks.group_by("scorer", "item_id").agg("response_id", "share")
     for scorer, item, responses, shares in grouped.iter_rows():
         if item in items:
-            judged[scorer][item] = _Judgement(dict(zip(responses, shares, strict=True)))
+            judged[scorer][item] = _Judgement(dict(zip(responses, shares, strict=True)), responses != [right[item]])
     return judged
 
 
@@ -226,7 +226,7 @@ def _expected(
     count = Counter(items[key].culture for key in complete)
     shares: dict[str, list[float]] = defaultdict(list)
     for rows in judged.values():
-        wrong = Counter(items[key].culture for key in complete if rows[key].missed(items[key]))
+        wrong = Counter(items[key].culture for key in complete if rows[key].missed)
         for culture, number in count.items():
             shares[culture].append(wrong[culture] / number)
     return {key: prod(shares[items[key].culture]) for key in complete}
@@ -254,16 +254,20 @@ def _confusion(items: Mapping[str, BonSet], judged: Mapping[str, Mapping[str, _J
     offered: Counter[tuple[str, str]] = Counter()
     picked: dict[tuple[str, str], float] = defaultdict(float)
     expected: dict[tuple[str, str], float] = defaultdict(float)
+    others = {
+        key: (item.chosen.id, {r.id: (item.culture, r.culture or UNKNOWN) for r in item.rejected})
+        for key, item in items.items()
+    }
     for rows in judged.values():
         for key, judgement in rows.items():
-            item = items[key]
-            wrong = 1.0 - judgement.picks.get(item.chosen.id, 0.0)
-            for pair in {(item.culture, response.culture or UNKNOWN) for response in item.rejected}:
+            right, pairs = others[key]
+            wrong = 1.0 - judgement.picks.get(right, 0.0)
+            for pair in set(pairs.values()):
                 offered[pair] += 1
-            for response in item.rejected:
-                pair = item.culture, response.culture or UNKNOWN
-                picked[pair] += judgement.picks.get(response.id, 0.0)
-                expected[pair] += wrong / len(item.rejected)
+            if wrong:
+                for response, pair in pairs.items():
+                    picked[pair] += judgement.picks.get(response, 0.0)
+                    expected[pair] += wrong / len(pairs)
     found = [
         Confusion(
             culture=pair[0],

@@ -128,7 +128,6 @@ def _scorers(runs: Runs, scores: ScoreTable, ranking: Ranking, confidence: float
     """What was found about each scorer, the best first."""
     main = main_sets(scores)
     parts = breakdown(scores, confidence=confidence)
-    shared = bon_accuracy(main, by=("scorer",), ties="shared", confidence=confidence)
     sensitivity = perturbation_sensitivity(scores, confidence)
     consistency = cross_lingual_consistency(scores, confidence=confidence)
     kinds, groups = (_by_kind(runs, main, confidence, grouped=grouped) for grouped in (False, True))
@@ -137,7 +136,7 @@ def _scorers(runs: Runs, scores: ScoreTable, ranking: Ranking, confidence: float
             spec=record.spec,
             usage=record.usage,
             cost=record.cost,
-            shared=shared.cell(name),
+            label_mass=record.label_mass,
             rank=ranking.of(name).place,
             **_accuracies(parts.of(name) if len(runs.scorers) > 1 else parts),
             by_kind=kinds.get(name, {}),

@@ -99,7 +99,7 @@ def failures(report: Report) -> Section | None:
     good = len(found.good)
     finding = (
         f"{good} {'scorer is' if good == 1 else 'scorers are'} clearly better than chance. "
-        f"{'It misses' if good == 1 else 'All of them miss'} {found.missed:,} of {found.sets:,} sets, mirrors included"
+        f"{'It misses' if good == 1 else 'All of them miss'} {found.missed:,} of {found.sets:,} main sets"
         + (f"; were their misses independent, it would be {number(found.expected, 1)}." if good > 1 else ".")
         + (f" In {percent(found.same_answer)}% of these all take the same wrong answer." if good > 1 else "")
     )

@@ -60,12 +60,12 @@ class ScorerPart(OutputPart):
     spec: ScorerSpec
     usage: Usage
     cost: float | None
+    label_mass: float | None = None
+    """Median probability that the allowed answers hold together, where a judge's probabilities are read."""
     overall: Cell
     """Over the main sets, each with the same weight: the headline."""
     macro: Cell
     """Every culture × domain weighs the same."""
-    shared: Cell
-    """A tie of k gives 1/k."""
     rank: RankRow
     by_culture: Cells
     by_variety: Cells
@@ -84,6 +84,11 @@ class ScorerPart(OutputPart):
     """Mean change under CC over that under RC, CL and RP."""
     consistency: ConsistencyRow | None
     """Null where the data set has no text in two languages."""
+
+    @property
+    def kind(self) -> str:
+        """The kind of its spec; a scorer that is shown facts of a bank is a control."""
+        return "open-book control" if "facts" in self.spec.parameters else self.spec.kind
 
 
 class ItemsPart(OutputPart):
@@ -175,8 +180,10 @@ class Report(Output):
 
     @property
     def models(self) -> list[str]:
-        """The scorers that are no baselines; all of them where there is no model."""
-        return [name for name, part in self.scorers.items() if part.spec.kind != "baseline"] or list(self.scorers)
+        """The scorers that are no baselines and no controls; all of them where there is no model."""
+        kinds = {name: part.kind for name, part in self.scorers.items()}
+        found = [name for name, kind in kinds.items() if kind not in ("baseline", "open-book control")]
+        return found or list(self.scorers)
 
     def plain(self) -> dict[str, Any]:
         """The report in the form of ``report.json``."""

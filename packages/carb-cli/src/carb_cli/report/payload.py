@@ -107,7 +107,7 @@ def _named(
         {
             "name": name,
             "label": short[name],
-            "kind": part.spec.kind,
+            "kind": part.kind,
             "order": seed,
             "asked": told[name].asked if name in told else (),
             "sent": sent(part.spec, items),

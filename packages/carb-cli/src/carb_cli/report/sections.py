@@ -39,7 +39,7 @@ def sections(report: Report, only: str | None = None) -> list[Section]:
 def leaderboard(report: Report) -> Table:
     """The table of the first screen: place effect and accuracy of every scorer, and what they rest on."""
     families, kinds = report.families is not None, bool(report.dataset.kinds)
-    columns = ["rank", "<scorer", *["place effect", "row %"] * families, "accuracy %", "shared %"]
+    columns = ["rank", "<scorer", *["place effect", "row %"] * families, "accuracy %", "strict %"]
     columns += [*["culture %", "knowledge %"] * kinds, "sets", "ties", "errors"]
     rows = []
     for name, part in report.scorers.items():
@@ -48,7 +48,7 @@ def leaderboard(report: Report) -> Table:
         if report.families is not None:
             found = report.families.of(name)
             row += [estimate(found.place_effect), share(found.row)]
-        row += [share(cell), Shown(percent(part.shared.accuracy), part.shared.accuracy)]
+        row += [share(cell), Shown(percent(cell.strict), cell.strict)]
         if kinds:
             row += [share(group.get("culture", Cell())), share(group.get("knowledge", Cell()))]
         rows.append((*row, count(cell.n), count(cell.ties), count(cell.errors)))

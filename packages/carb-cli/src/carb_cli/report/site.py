@@ -98,7 +98,7 @@ def _csv(report: Report) -> str:
         read = [None, None] if found is None else [found.place_effect.estimate, found.row.estimate]
         shares = [part.by_domain[d].accuracy if d in part.by_domain else None for d in domains]
         limits = [cell.accuracy, cell.low, cell.high, cell.n, cell.errors]
-        writer.writerow([part.rank.rank, safe_name, part.spec.kind, *read, *limits, *shares])
+        writer.writerow([part.rank.rank, safe_name, part.kind, *read, *limits, *shares])
     return out.getvalue()
 
 

@@ -9,6 +9,8 @@ from carb_metrics.rows import Estimate, FamilyRow
 
 POWER = (1.959964 + 0.841621) / 1.959964
 """Half a 95% interval times this is what is found four times in five."""
+LEAST_MASS = 0.5
+"""Median probability of the allowed answers below which the verdict warns."""
 
 
 def verdict(report: Report) -> str:
@@ -104,4 +106,10 @@ def _of_failures(report: Report) -> str:
         elif cell.errors:
             share = percent(cell.errors / cell.n)
             said.append(f"{safe(short[name])} failed on {cell.errors:,} of {cell.n:,} sets ({share}%), counted wrong.")
+        mass = report.scorers[name].label_mass
+        if mass is not None and mass < LEAST_MASS:
+            said.append(
+                f"{safe(short[name])} puts only {percent(mass)}% of its probability on the allowed answers, so it may "
+                "not have understood how to answer."
+            )
     return " ".join(said)

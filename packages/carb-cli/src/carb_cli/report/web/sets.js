@@ -4,7 +4,7 @@ const ANY = "any", EVERY = "", SETS = "sets";
 
 const setList = (data, read) => {
   const list = $("#set-list"), more = $("#fail-more");
-  const models = data.scorers.map((one, index) => [one.kind, index]).filter(([kind]) => kind !== "baseline").map(([, index]) => index);
+  const models = data.scorers.map((one, index) => [one.kind, index]).filter(([kind]) => kind !== "baseline" && kind !== "open-book control").map(([, index]) => index);
   const group = models.length ? models : data.scorers.map((_, index) => index);
   const indexOf = new Map(data.scorers.map((one, index) => [one.name, index]));
   const named = data.scorers.map((one) => [one.name, one.label]);

@@ -1,0 +1,143 @@
+"""Failure analysis on sets whose answer is worked out by hand."""
+
+from math import comb
+
+import polars as pl
+import pytest
+
+from carb_data import BonSet, CarbError, Dataset, Provenance, Response, ScoreTable
+from carb_data.table import COLUMNS
+from carb_metrics.missed import UNKNOWN, failures
+
+PLACES = ("spanish-es", "spanish-mx", "thai", "japanese")
+
+
+def item(number, culture="spanish-es", topic="food"):
+    others = [place for place in PLACES if place != culture]
+    responses = [Response(id="c", text=f"right {number}", role="chosen", language="en", culture=culture)]
+    responses += [
+        Response(id=f"r{i}", text=f"of {place}", role="rejected", language="en", culture=place)
+        for i, place in enumerate(others)
+    ]
+    return BonSet(
+        id=f"{culture}-{topic}-{number}",
+        culture=culture,
+        domain="values",
+        topic=topic,
+        language="en",
+        prompt=f"Question {number}?",
+        responses=tuple(responses),
+        provenance=Provenance(source="test", license="CC0-1.0", method="authored"),
+    )
+
+
+def table(dataset, scorers):
+    """``scorers``: name to a function from a set to the ids of the responses at its top."""
+    rows = [
+        (
+            name,
+            s.id,
+            r.id,
+            str(r.role),
+            s.culture,
+            "values",
+            "en",
+            None,
+            None,
+            None if top is None else float(r.id in top),
+        )
+        for name, pick in scorers.items()
+        for s in dataset
+        for top in [pick(s)]
+        for r in s.responses
+    ]
+    return ScoreTable(pl.DataFrame(rows, schema=COLUMNS, orient="row"))
+
+
+def number(s):
+    return int(s.id.rpartition("-")[2])
+
+
+DATA = Dataset([*(item(n) for n in range(20)), *(item(n, "thai", "sport") for n in range(20))])
+
+
+def mostly(wrong, taken):
+    """Right but for the Spanish sets below ``wrong``, for which it takes ``taken``."""
+    return lambda s: {taken} if s.culture == "spanish-es" and number(s) < wrong else {"c"}
+
+
+class TestFailures:
+    @pytest.mark.parametrize("tie", ["family", "source_item"])
+    def test_ten_sets_of_one_origin_are_one_unit(self, tie):
+        """They are missed together: one of eleven units, and it lies in one of eleven places."""
+        origin = Provenance(source="test", source_id="q", license="CC0-1.0", method="authored")
+        one = {"family": "spoons"} if tie == "family" else {"provenance": origin}
+        data = Dataset(
+            [
+                *(item(n).model_copy(update=one) for n in range(10)),
+                *(item(n, "thai", "sport") for n in range(10)),
+            ]
+        )
+        found = failures(data, table(data, {"a": mostly(10, "r0")}), scorers=["a"], mirrors=True)
+        assert [(c.culture, c.missed, c.sets, c.p) for c in found.clusters] == [
+            ("spanish-es", 10, 10, pytest.approx(1 / 11))
+        ]
+
+    def test_what_all_miss_by_hand(self):
+        found = failures(DATA, table(DATA, {"a": mostly(6, "r0"), "b": mostly(4, "r0")}))
+        assert [one.scorer for one in found.good] == ["b", "a"]
+        assert (found.sets, found.missed, found.same_answer) == (40, 4, 1.0)
+        assert found.expected == pytest.approx(20 * (6 / 20) * (4 / 20))
+        (cluster,) = found.clusters
+        assert (cluster.culture, cluster.topic, cluster.missed, cluster.sets) == ("spanish-es", "food", 4, 20)
+        assert cluster.expected == pytest.approx(1.2)
+        assert cluster.p == pytest.approx(comb(20, 4) / comb(40, 4))
+        assert cluster.p_adjusted == cluster.p
+        first = cluster.examples[0]
+        assert (first.item_id, first.chosen, first.taken) == ("spanish-es-food-0", "right 0", "of spanish-mx")
+        assert (first.taken_culture, first.agree, len(cluster.examples)) == ("spanish-mx", 1.0, 3)
+
+    def test_the_mexican_answer_for_the_spanish_one(self):
+        found = failures(DATA, table(DATA, {"a": mostly(6, "r0"), "b": mostly(3, "r1")}))
+        first, second = found.confusion[:2]
+        assert (first.culture, first.taken, first.offered) == ("spanish-es", "spanish-mx", 40)
+        assert (first.picked, first.rate, first.expected) == (6, 6 / 40, pytest.approx(3))
+        assert (second.taken, second.picked) == ("thai", 3)
+        assert sum(c.picked for c in found.confusion) == 9
+        assert sum(c.expected for c in found.confusion) == pytest.approx(9)
+        assert {c.culture for c in found.confusion if c.picked} == {"spanish-es"}
+
+    def test_only_scorers_above_chance_are_good(self):
+        scores = table(DATA, {"a": mostly(4, "r0"), "blind": lambda s: {"c", "r0", "r1", "r2"}})
+        assert [one.scorer for one in failures(DATA, scores).good] == ["a"]
+        both = failures(DATA, scores, scorers=["a", "blind"])
+        assert both.missed == 4  # a tie is a miss
+        assert next(c for c in both.confusion if c.culture == "thai").picked == pytest.approx(20 / 4)
+        with pytest.raises(CarbError, match="No scorer here is better than chance"):
+            failures(DATA, table(DATA, {"blind": lambda s: {"r0"}}))
+        with pytest.raises(CarbError, match="named x"):
+            failures(DATA, scores, scorers=["x"])
+
+    def test_sets_with_a_failed_score_are_left_out(self):
+        scores = table(DATA, {"a": mostly(4, "r0"), "b": lambda s: None if number(s) == 0 else {"c"}})
+        found = failures(DATA, scores, scorers=["a", "b"])
+        assert (found.sets, found.missed, found.clusters) == (38, 0, ())
+        assert found.same_answer is None
+
+    def test_half_a_pick_and_unknown_cultures(self):
+        bare = item(0)
+        bare = bare.model_copy(
+            update={"responses": tuple(r.model_copy(update={"culture": None}) for r in bare.responses)}
+        )
+        data = Dataset([bare])
+        found = failures(data, table(data, {"a": lambda s: {"c", "r0"}}), scorers=["a"])
+        (only,) = found.confusion
+        assert (only.taken, only.offered, only.picked, only.expected) == (UNKNOWN, 1, 0.5, pytest.approx(0.5))
+        assert found.missed == 1
+
+    def test_without_topics(self):
+        data = Dataset([*(item(n) for n in range(10)), *(item(n, topic="sport") for n in range(10))])
+        scores = table(data, {"a": mostly(2, "r0")})
+        assert [c.topic for c in failures(data, scores).clusters] == ["food", "sport"]
+        (one,) = failures(data, scores, by_topic=False).clusters
+        assert (one.topic, one.missed, one.sets) == (None, 4, 20)
