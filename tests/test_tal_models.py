@@ -2,18 +2,26 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import pytest
 
+from carb_data import load
 from tal_rlvr import render_prompt
+from tal_rlvr.judge_prompts import PromptConfig
 from tal_rlvr.judge_rewards import VerdictRow
+from tal_rlvr.judgement import write_judgement
+from tal_rlvr.preferences import both_orders, pairs_from_set
+from tal_rlvr.reward_functions import CriteriaFunction, RewardConfig
 from tal_rlvr.verdict_logprobs import ModelVerdicts
 from tal_rlvr.verdict_tokens import encode_prompt, make_prompt, verdict_tokens
 
-pytest.importorskip("torch", reason="needs tal-rlvr[train]")
+pytest.importorskip("trl", reason="needs tal-rlvr[train]")
 
 import torch
 
 from small_models import cache_folder
+from tal_rlvr.trainer import training_rows
 
 FOLDERS = {name: cache_folder() / name for name in ("smollm2-135m", "gemma3-270m")}
 
@@ -46,9 +54,9 @@ def test_the_example_in_the_help_of_carb_train_can_learn(smollm, tmp_path):
     mix = {"sources": [{"form": "carb", "path": given["--data"]}]}
     config = load_config(given["--config"], {"model": str(smollm), "out": str(tmp_path), "mix": mix})
     run = TrainingRun(config)
-    parts, lengths = run.fit(checked_parts(config)[0])
+    parts, lengths = run.fit(checked_parts(config))
     assert lengths.train_pairs_fit == lengths.train_pairs > 1000
-    targets = [len(tokenised(run.tokenizer, [], text)["input_ids"]) for _, text in run._targets(parts.train)]
+    targets = [len(tokenised(run.tokenizer, [], text)["input_ids"]) for _, text in run._targets(parts.train, [])]
     assert len(targets) == 320
     assert max(targets) <= config.max_new_tokens
 
@@ -70,5 +78,33 @@ def test_verdict_log_probabilities_do_not_depend_on_neighbours_or_shared_prompts
     tokens, rows = rows_for(tokenizer)
     together = ModelVerdicts(model, tokens)(rows)
     for row, value in zip(rows, together, strict=True):
-        (alone,) = ModelVerdicts(model, tokens, share_prefix=False)([row])
+        (alone,) = ModelVerdicts(model, tokens)([row])
         assert value == pytest.approx(alone, abs=2e-4)
+
+
+EMPTY = {
+    "stock phrases": ("local fact", "people know it"),
+    "another language": ("地元の事実", "そこでは皆が知っている"),
+    "self-praise": ("expertise", "as a local I am never wrong"),
+    "the verdict paraphrased": ("quality", "what comes before the other is the one to take"),
+}
+
+
+@pytest.mark.parametrize("cheat", EMPTY)
+def test_a_real_reader_is_moved_towards_no_truth_by_criteria_that_say_nothing(loaded, cheat):
+    """Gemma 3 270M over 20 English pairs: 0.001, -0.002 and -0.002 nats (SE 0.002) for three such texts."""
+    model, tokenizer = loaded
+    sets = [item for item in load("carb-seed") if item.language == "en" and len(item.chosen.text) < 60]
+    rows = training_rows([both_orders(pairs_from_set(item)[0])[0] for item in sets[::5][:6]], tokenizer, PromptConfig())
+    function = CriteriaFunction(tokenizer, verdict_tokens(tokenizer), RewardConfig(clip="none"))
+    function.provider = ModelVerdicts(model, function.tokens)
+    text = write_judgement([(*EMPTY[cheat], 3, "A")], "It fits.", "A")
+    values = function(
+        prompts=[row["prompt"] for row in rows],
+        swapped_prompt=[row["swapped_prompt"] for row in rows],
+        responses=[row["responses"] for row in rows],
+        completion_ids=[tokenizer(text, add_special_tokens=False)["input_ids"]] * len(rows),
+        label=[row["label"] for row in rows],
+        trainer_state=SimpleNamespace(global_step=0),
+    )
+    assert abs(sum(values) / len(values)) < 0.1
