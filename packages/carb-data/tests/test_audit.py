@@ -58,6 +58,8 @@ def test_nothing_works_where_nothing_gives_the_answer_away():
         *(f"{side} {name}" for side in ("most", "least") for name in surface_features(fair(1)[0])),
     }
     assert len(report.hard) == 150
+    assert 0.3 < report.detectable < 0.5
+    assert audit(Dataset(fair(3)), learn=False).detectable is None
 
 
 @pytest.mark.parametrize(

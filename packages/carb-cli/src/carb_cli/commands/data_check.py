@@ -138,9 +138,10 @@ def _show_audit(found: AuditReport) -> None:
         rows = [_row(one, one.group or "") for one in parts[:SHOWN]]
         display.table("Attacks that work in a part", columns, rows, columns[2:5])
     if found.passed:
-        unseen = min((one.high for one in whole if one.high is not None), default=None)
-        could = "" if unseen is None else f" One that is right in up to {display.percent(unseen)}% could go unseen."
-        display.say(f"No attack works on these {found.sets:,} sets.{could}")
+        said = "not even one that is always right could be found out"
+        if found.detectable is not None:
+            said = f"one that is right in {display.percent(found.detectable)}% or more would have been found out"
+        display.say(f"No attack works on these {found.sets:,} sets; {said}.")
 
 
 def _row(one: Attack, group: str) -> tuple[str, ...]:

@@ -63,6 +63,9 @@ class AuditReport(Frozen):
     fingerprint: str
     attacks: tuple[Attack, ...]
     """Every attack at every level."""
+    detectable: float | None = None
+    """The smallest share of sets that an attack has to solve to be found out, over all or all main sets; null where
+    not even one that solves all would be."""
     hard: tuple[str, ...]
     """Ids of the sets that no working attack solves by itself. Complete mirrored families are among them: an attack
     that solves one set of a family fails in the others."""
@@ -120,6 +123,7 @@ def audit(
         mirrors=len(items) - len(mains),
         fingerprint=dataset.fingerprint,
         attacks=tuple(found),
+        detectable=_detectable(mains, len(set(together)), attacks),
         hard=_hard(items, mains, [values[name] for name in working]),
     )
 
@@ -171,6 +175,15 @@ def _interval(share: float, n: float, error: float) -> tuple[float, float]:
     low = beta.ppf(error / 2, wins, n - wins + 1) if wins > 0 else 0.0
     high = beta.ppf(1 - error / 2, wins + 1, n - wins) if wins < n else 1.0
     return float(low), float(high)
+
+
+def _detectable(items: Sequence[BonSet], n: int, attacks: int) -> float | None:
+    """The smallest share of ``n`` independent sets whose interval lies above chance."""
+    if not items:
+        return None
+    chance = statistics.fmean(1 / len(item.responses) for item in items)
+    shares = (wins / n for wins in range(int(chance * n), n + 1))
+    return next((share for share in shares if _interval(share, n, 0.05 / attacks)[0] > chance), None)
 
 
 def _effective(wins: Sequence[float], names: Sequence[str]) -> float:
