@@ -123,34 +123,6 @@ class TestBlend:
         assert task.grade("China/q1/zh", "peanuts") == 1
         assert task.grade("China/q1/zh", "花") == 0
 
-    def test_leaves_out_the_questions_of_another_benchmark(self, blend, tmp_path):
-        (tmp_path / "ids.txt").write_text("q1\n\n")
-        task = open_task(f"blend:{blend}?places=China,UK&without={tmp_path / 'ids.txt'}")
-        assert [prompt.id for prompt in task.prompts] == ["China/q2/en"]
-
-    def test_leaves_out_source_items(self, blend, tmp_path):
-        """As a run of policy optimisation lists what it was trained on."""
-        (tmp_path / "trained-on.txt").write_text("blend:q2\n")
-        task = open_task(f"blend:{blend}?places=China&without={tmp_path / 'trained-on.txt'}")
-        assert [prompt.id for prompt in task.prompts] == ["China/q1/en"]
-
-    def test_leaves_out_the_questions_of_a_data_set(self, blend, tmp_path):
-        item = {
-            "id": "x",
-            "culture": "chinese-cn",
-            "domain": "commonsense",
-            "language": "en",
-            "prompt": "?",
-            "responses": [
-                {"id": "a", "text": "x", "role": "chosen", "language": "en"},
-                {"id": "b", "text": "y", "role": "rejected", "language": "en"},
-            ],
-            "provenance": {"source": "blend", "source_id": "q1", "license": "x", "method": "human-vote"},
-        }
-        (tmp_path / "sets.jsonl").write_text(json.dumps(item) + "\n")
-        task = open_task(f"blend:{blend}?places=China,UK&without={tmp_path / 'sets.jsonl'}")
-        assert [prompt.id for prompt in task.prompts] == ["China/q2/en"]
-
     def test_distinct_asks_each_question_once(self, blend):
         task = open_task(f"blend:{blend}?places=China,UK&distinct=true")
         assert sorted(prompt.source_item for prompt in task.prompts) == ["blend:q1", "blend:q2"]
@@ -172,12 +144,9 @@ class TestBlend:
             ("blend:{path}?limit", "key=value"),
             ("blend:{path}/questions", "does not hold BLEnD"),
             ("blend:{path}?places=Greece", "questions/Greece_questions.csv"),
-            ("blend:{path}?places=UK&without={path}/ids.txt", "no questions left"),
-            ("blend:{path}?without=absent.txt", "absent.txt"),
         ],
     )
     def test_mistakes_are_told(self, blend, spec, told):
-        (blend / "ids.txt").write_text("q1")
         with pytest.raises(CarbError) as caught:
             open_task(spec.format(path=blend))
         assert told in str(caught.value)

@@ -16,9 +16,6 @@ from typing import Literal
 
 from pydantic import Field
 
-from carb_data.dataset import Dataset
-from carb_data.errors import CarbError
-from carb_data.files import SUFFIXES
 from carb_data.models import Frozen
 from carb_data.sources import blend_files
 from carb_data.sources.blend_files import BlendQuestion
@@ -39,8 +36,6 @@ class BlendTaskOptions(Frozen):
     """Ask the English question, or the one in the language of the place."""
     weighted: bool = False
     """Grade by the votes of the matched answer instead of by 0 and 1."""
-    without: Names = ()
-    """Leave out the questions of these: data sets (.jsonl, .parquet), or files with an id on each line."""
     distinct: bool = False
     """Ask each question of one place only, chosen by its id, so that no two prompts ask the same."""
     limit: int | None = Field(None, ge=1)
@@ -116,16 +111,14 @@ def open_blend(name: str, path: Path, read: BlendTaskOptions, _: object) -> Blen
     """
     blend_files.check_places(read.places)
     folder = blend_files.find_folder(path)
-    left_out = frozenset(number for place in read.without for number in read_ids(Path(place)))
     voted: dict[str, tuple[Voted, ...]] = {}
     prompts: list[TaskPrompt] = []
     for place in dict.fromkeys(read.places):
         topics = blend_files.read_topics(folder, place)
         for number, item in blend_files.read_items(folder, place).items():
             for prompt, answers in _questions(place, number, item, topics.get(number), read.language):
-                if number not in left_out:
-                    prompts.append(prompt)
-                    voted[prompt.id] = answers
+                prompts.append(prompt)
+                voted[prompt.id] = answers
     if read.distinct:
         prompts = _one_place_each(prompts)
     return BlendTask(name, evenly(prompts, read.limit), voted, weighted=read.weighted)
@@ -164,19 +157,3 @@ def _one_place_each(prompts: list[TaskPrompt]) -> list[TaskPrompt]:
     for prompt in sorted(prompts, key=lambda prompt: hashlib.sha256(prompt.id.encode()).digest()):
         first.setdefault(prompt.source_item, prompt)
     return [prompt for prompt in prompts if first[prompt.source_item] is prompt]
-
-
-def read_ids(path: Path) -> frozenset[str]:
-    """The ids of BLEnD's questions in a data set, or in a file with an id (or ``blend:ID``) on each line.
-
-    Raises:
-        CarbError: it cannot be read.
-    """
-    if path.suffix in SUFFIXES:
-        sets = Dataset.load(path, registry=None)
-        return frozenset(s.provenance.source_id or "" for s in sets if s.provenance.source == "blend")
-    try:
-        lines = path.read_text(encoding="utf-8").splitlines()
-    except OSError as error:
-        raise CarbError(f"Cannot read the ids in {path}: {error.strerror}.") from None
-    return frozenset(line.strip().removeprefix("blend:") for line in lines if line.strip())
