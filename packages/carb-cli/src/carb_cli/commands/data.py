@@ -43,7 +43,8 @@ def list_(*, json: Json = False) -> None:
         print_json({"datasets": datasets, "sources": known})
         return
     display.table("Data sets", ["name", "sets", "fingerprint"], [tuple(row.values()) for row in datasets], ["sets"])
-    display.table("Sources", ["name", "what it is"], [(row["name"], row["description"]) for row in known])
+    rows = [(row["name"], row["license"], row["description"]) for row in known]
+    display.table("Sources", ["name", "licence", "what it is"], rows)
     display.say(f"carb-seed is {list(seeds)[-1]}.")
     display.say("Next: carb data show carb-seed, or carb data build NAME --out FILE.jsonl")
 
