@@ -19,6 +19,7 @@ import tiny_models
 from carb_data import Dataset, load
 from carb_scorers import evaluate
 from tal_rlvr.judgement import write_judgement
+from tal_rlvr.layouts import read_pairs
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
 
@@ -148,6 +149,23 @@ def test_a_student_learns_what_its_teacher_prefers(teacher: str, tiny: Path, set
         if wide["item_id"][i] == wide["item_id"][j] and wanted[i] != wanted[j]
     ]  # fmt: skip
     assert sum(agree) / len(agree) > 0.9
+
+
+def test_a_judge_that_does_not_read_the_place_is_right_in_half_of_a_family_s_open_book_pairs(tmp_path: Path) -> None:
+    assert run("open_book_pairs.py", "--languages", "en", "--out", tmp_path / "pairs.jsonl").returncode == 0
+    rows = [json.loads(line) for line in (tmp_path / "pairs.jsonl").read_text(encoding="utf-8").splitlines()]
+    families: dict[str, list[dict[str, str]]] = {}
+    for row in rows:
+        families.setdefault(row["source_item"], []).append(row)
+    assert len(families) > 30
+    for own in families.values():
+        met = {(row["chosen"], row["rejected"]) for row in own}
+        assert {(rejected, chosen) for chosen, rejected in met} == met
+        assert len(met) == len(own) == 12  # every two of four answers, each right once
+        assert len({row["prompt"].split("\n\n")[0] for row in own}) == 1  # the same facts in the same order
+        assert own[0]["prompt"].count("\n") > 4
+    pairs = read_pairs("preference", str(tmp_path / "pairs.jsonl"))
+    assert {pair.culture for pair in pairs} == {"general"}
 
 
 def test_a_language_model_harness_gets_the_question_of_carb_run(sets: Path, tmp_path: Path) -> None:
