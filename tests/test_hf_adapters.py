@@ -99,6 +99,8 @@ class InternLM2ForRewardModel(LlamaPreTrainedModel):
         return SequenceClassifierOutputWithPast(logits=torch.gather(values, 1, ends))
 '''
 
+pytestmark = pytest.mark.real
+
 FORMS = {
     "LlamaForRewardModelWithGating": (GATED, "AutoModelForSequenceClassification", False),
     "Qwen2ForRewardModel": (DEEP, "AutoModel", True),

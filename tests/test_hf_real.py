@@ -23,7 +23,7 @@ from carb_scorers.models.hf_language import HFLanguageModel
 from carb_scorers.models.hf_loading import HFOptions, Loaded
 from carb_scorers.models.hf_loading import load as load_model
 
-pytestmark = pytest.mark.real_model
+pytestmark = [pytest.mark.real_model, pytest.mark.real]
 
 SPEC = ScorerSpec(name="s", kind="test")
 

@@ -119,6 +119,7 @@ def test_a_model_is_found_by_its_id_and_by_its_short_name(tmp_path: Path, monkey
     assert resolved("armorm-llama3-8b-v0.1", "classifier") == "armorm-llama3-8b-v0.1"
 
 
+@pytest.mark.real
 @pytest.mark.parametrize("model", distinct(OPEN), ids=lambda model: model.name)
 def test_the_number_of_parameters_is_what_transformers_makes(model: KnownModel) -> None:
     fields = REGISTRY.config(model) or {}
@@ -151,6 +152,7 @@ def small(model: KnownModel, place: Path, base: Path) -> Path:
     return place
 
 
+@pytest.mark.real
 @pytest.mark.parametrize("model", CLASSIFIERS, ids=lambda model: model.name)
 def test_a_classifier_of_the_published_configuration_scores_as_its_own_pass(
     model: KnownModel, tmp_path: Path, tmp_path_factory: Any
@@ -176,6 +178,7 @@ def test_a_classifier_of_the_published_configuration_scores_as_its_own_pass(
     assert len(set(result.scores.values())) == len(asked.candidates)
 
 
+@pytest.mark.real
 @pytest.mark.parametrize("model", WRITERS, ids=lambda model: model.name)
 def test_a_judge_of_the_published_configuration_is_asked_in_its_form(
     model: KnownModel, tmp_path: Path, tmp_path_factory: Any

@@ -29,6 +29,8 @@ def models(base: Path) -> Iterator[dict[str, Any]]:
     server.close()
 
 
+pytestmark = pytest.mark.real
+
 HERE = [(cell, backend) for cell in CELLS for backend in ("hf", "openai") if backend in cell.backends]
 
 
