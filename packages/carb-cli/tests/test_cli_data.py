@@ -52,7 +52,7 @@ def test_check_reports_findings_attacks_and_hard_sets(carb: Carb, tmp_path: Path
     assert len(load(hard)) == 0
     shown = carb("data", "check", path).out
     assert "From the answers alone" in shown
-    assert "Given away by" in shown
+    assert "Leaks: " in shown
 
 
 def test_check_asks_a_model_once_about_the_answers_that_a_family_shares(

@@ -24,22 +24,24 @@ _NAMES = {
 }  # fmt: skip
 """English names of languages, which stand in many tables where a tag should."""
 
-_TELLING_SCRIPTS = {
+_SCRIPTS = {
     "ar": ("ARABIC",),
     "ja": ("HIRAGANA", "KATAKANA", "CJK"),
     "ko": ("HANGUL",),
     "th": ("THAI",),
     "zh": ("CJK",),
 }
+"""Languages that their script identifies."""
 
 _LONGEST_WITHOUT_KANA = 8
 """Names and headings may do without kana; a Japanese sentence does not."""
 
-_SHORTEST_TOLD = 24
-"""Letters from which on the statistical detector is believed when it contradicts what a set declares."""
+_SHORTEST_DETECTED = 24
+"""Letters that a text must have before the statistical detector overrules the language that a set declares."""
 
-_FIELD = "ar az bn cs da de el en es fa fi fr ha he hi hu id it ja ko ms nb nl pl pt ro ru sv sw th tl tr uk ur vi zh"
-"""Languages told apart. Fewer than the detector knows: each one more costs memory and confuses short texts."""
+_DETECTED = frozenset(_NAMES.values()) | {"nb"}
+"""Languages that the detector chooses among. It supports more, but each costs memory and makes short texts ambiguous.
+"""
 
 
 def language_tag(name: str) -> str:
@@ -50,20 +52,19 @@ def language_tag(name: str) -> str:
 @cache
 def _detector() -> Any:
     lingua = require("lingua", package="carb-data", extra="checks")
-    wanted = set(_FIELD.split())
-    languages = [x for x in lingua.Language.all() if x.iso_code_639_1.name.lower() in wanted]
+    languages = [x for x in lingua.Language.all() if x.iso_code_639_1.name.lower() in _DETECTED]
     return lingua.LanguageDetectorBuilder.from_languages(*languages).build()
 
 
 @cache
-def _known() -> frozenset[str]:
+def _supported() -> frozenset[str]:
     lingua = require("lingua", package="carb-data", extra="checks")
     detectable = {str(language.iso_code_639_1.name).lower() for language in lingua.Language.all()}
-    return frozenset(_FIELD.split()) & detectable
+    return _DETECTED & detectable
 
 
 def detect(text: str) -> str | None:
-    """The most likely language as an ISO 639-1 code, or None where the text has no letters to tell by.
+    """The most likely language as an ISO 639-1 code, or null where the text has no letters.
 
     Raises:
         MissingExtraError: the detector is not installed.
@@ -76,32 +77,33 @@ def detect(text: str) -> str | None:
 def in_language(text: str, tag: str) -> bool:
     """Whether ``text`` is in the language of the BCP 47 ``tag``.
 
-    Texts without letters (numbers) belong to every language. Languages written in a script of their own are
-    told by the script, since short texts carry too little for a statistical detector; the others by the detector.
-    For a language that the detector does not know, a text counts as being in it.
+    A text without letters (a number) is in every language. A language with a script of its own is recognised by the
+    script, because short texts are too short for a statistical detector. Other languages are recognised by the
+    detector. Where the detector does not support a language, every text counts as being in it.
     """
-    told = _told_by_script(text, _primary(tag))
-    return detect(_one_line(text)) == _primary(tag) if told is None else told
+    by_script = _by_script(text, _primary(tag))
+    return detect(_one_line(text)) == _primary(tag) if by_script is None else by_script
 
 
 def in_languages(texts: Sequence[tuple[str, str]]) -> list[bool]:
     """``in_language`` for many pairs of text and tag at once, on all cores."""
-    told = [_told_by_script(text, _primary(tag)) for text, tag in texts]
-    asked = [place for place, answer in enumerate(told) if answer is None]
+    answers = [_by_script(text, _primary(tag)) for text, tag in texts]
+    asked = [place for place, answer in enumerate(answers) if answer is None]
     if asked:
         found = _detector().detect_languages_in_parallel_of([_one_line(texts[place][0]) for place in asked])
         for place, language in zip(asked, found, strict=True):
             code = None if language is None else str(language.iso_code_639_1.name).lower()
-            told[place] = code == _primary(texts[place][1])
-    return [bool(answer) for answer in told]
+            answers[place] = code == _primary(texts[place][1])
+    return [bool(answer) for answer in answers]
 
 
 def shows_another_language(text: str, tag: str) -> bool:
-    """Whether a text that is not taken for the language of ``tag`` is long enough, or of another script, to say so.
+    """Whether to report a text that ``in_language`` does not find in the language of ``tag``.
 
-    Names and single words are too little for a statistical detector: most of its answers about them are wrong.
+    It is reported when its script is another one, or when it is long enough for the detector. Most answers of the
+    detector about names and single words are wrong.
     """
-    return _told_by_script(text, _primary(tag)) is False or sum(map(str.isalpha, text)) >= _SHORTEST_TOLD
+    return _by_script(text, _primary(tag)) is False or sum(map(str.isalpha, text)) >= _SHORTEST_DETECTED
 
 
 def _primary(tag: str) -> str:
@@ -112,13 +114,13 @@ def _one_line(text: str) -> str:
     return re.sub(r"\s+", " ", text)
 
 
-def _told_by_script(text: str, language: str) -> bool | None:
-    """Whether the text is in the language, or None where the detector has to say."""
+def _by_script(text: str, language: str) -> bool | None:
+    """Whether the text is in the language, or null where the detector has to decide."""
     letters = [unicodedata.name(c, "") for c in text if c.isalpha()]
     if not letters or language == UNDETERMINED:
         return True
-    if language in _TELLING_SCRIPTS:
-        own = sum(name.startswith(_TELLING_SCRIPTS[language]) for name in letters)
+    if language in _SCRIPTS:
+        own = sum(name.startswith(_SCRIPTS[language]) for name in letters)
         if own * 2 <= len(letters):
             return False
         kana = any(name.startswith(("HIRAGANA", "KATAKANA")) for name in letters)
@@ -127,4 +129,4 @@ def _told_by_script(text: str, language: str) -> bool | None:
         return not (language == "zh" and kana)
     if any(name.startswith(("CJK", "HANGUL", "HIRAGANA", "KATAKANA", "THAI")) for name in letters):
         return False
-    return None if language in _known() else True
+    return None if language in _supported() else True

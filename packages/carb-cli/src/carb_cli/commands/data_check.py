@@ -104,7 +104,7 @@ def _show(found: CheckReport, hard: Dataset) -> None:
         _show_contamination(found.contamination)
     leaks = ", ".join(dict.fromkeys(leak.attack for leak in found.leaks))
     warnings = len(found.findings) - len(found.errors)
-    display.say(f"{len(found.errors)} errors, {warnings} warnings." + (f" Given away by: {leaks}." if leaks else ""))
+    display.say(f"{len(found.errors)} errors, {warnings} warnings." + (f" Leaks: {leaks}." if leaks else ""))
 
 
 def _show_findings(found: CheckReport) -> None:

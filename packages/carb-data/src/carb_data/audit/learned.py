@@ -22,7 +22,7 @@ FOLDS = 10
 LARGEST_TOPIC = 20
 """More source items than this in one language are no topic ("teachers' day") but a kind of question ("idioms")."""
 MOST_TEXTS = 40_000
-"""More answers than this are not needed to learn what gives the right one away; sets beyond are judged only."""
+"""Answers that a classifier is trained on, at most. Further sets are tested only."""
 
 
 def learned(items: Sequence[BonSet], name: str, *, seed: int = 0) -> list[list[float]]:
