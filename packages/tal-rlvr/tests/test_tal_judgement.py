@@ -11,7 +11,7 @@ from tal_rlvr import FormatError, Judgement, correctness_reward, parse_judgement
 from tal_rlvr.judge_prompts import holds_verdict
 from tal_rlvr.judgement import before_verdict, write_judgement
 from tal_rlvr.masking import MASK, copied_share, has_content, mask_verdict
-from tal_rlvr.verdicts import read_verdict
+from tal_rlvr.verdict_reading import read_verdict
 
 GOOD = """Criteria:
 - respect | elders are greeted first | weight 4 | meets B

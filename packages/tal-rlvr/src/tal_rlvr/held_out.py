@@ -16,7 +16,7 @@ from tal_rlvr.judgement import MARKER, VERDICTS, FormatError, Judgement, Verdict
 from tal_rlvr.masking import mask_verdict
 from tal_rlvr.preferences import OrderedPair
 from tal_rlvr.scorer import ThinkSettings, judge_prompt
-from tal_rlvr.verdicts import MARK, plain
+from tal_rlvr.verdict_reading import MARK, plain
 
 T = TypeVar("T")
 

@@ -11,7 +11,7 @@ from carb_data import CarbError, Culture, cultures
 from carb_data.models import Conversation, Frozen, as_text
 from carb_scorers.models.tokens import guarded
 from carb_scorers.templates import fill
-from tal_rlvr.verdicts import MARK, plain
+from tal_rlvr.verdict_reading import MARK, plain
 
 Message = dict[str, str]
 """A chat message: ``role`` and ``content``."""

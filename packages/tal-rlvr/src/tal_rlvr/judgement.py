@@ -23,8 +23,8 @@ from pydantic import Field
 from carb_data import CarbError
 from carb_data.models import Frozen
 from tal_rlvr.masking import has_content
-from tal_rlvr.verdicts import MARK, read_verdict
-from tal_rlvr.verdicts import Verdict as Verdict
+from tal_rlvr.verdict_reading import MARK, read_verdict
+from tal_rlvr.verdict_reading import Verdict as Verdict
 
 VERDICTS: tuple[Verdict, Verdict] = ("A", "B")
 MARKER = "Verdict:"

@@ -6,7 +6,7 @@ import re
 from functools import cache
 
 from tal_rlvr.judge_prompts import example_fields
-from tal_rlvr.verdicts import plain
+from tal_rlvr.verdict_reading import plain
 
 MASK = "_"
 """What stands in place of a letter or a statement of the verdict."""
