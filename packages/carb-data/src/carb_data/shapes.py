@@ -13,7 +13,6 @@ import io
 import math
 import re
 import shlex
-import zipfile
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -22,18 +21,16 @@ from typing import Any
 from pydantic import ValidationError
 
 from carb_data.errors import CarbError, DataError, MissingExtraError, Problem
-from carb_data.extras import require
 from carb_data.files import json_lines
 from carb_data.journal import write_whole
 from carb_data.language import UNDETERMINED, detect
 from carb_data.models import UNSPECIFIED, BonSet
 from carb_data.registry import Registry, cultures
+from carb_data.spreadsheet import SHAPE_SUFFIXES, Rows, read_cells
 from carb_data.validation import line_problems
 
 __all__ = ["SHAPE_SUFFIXES", "TEMPLATE", "is_table", "read_rows", "unsaid", "write_template"]
 
-SHAPE_SUFFIXES = (".csv", ".tsv", ".xlsx", ".jsonl")
-"""Endings of files whose rows are made into sets."""
 TEMPLATE = (
     "id",
     "culture",
@@ -63,8 +60,6 @@ _NAMES: Mapping[str, tuple[str, ...]] = {
 _REJECTED = re.compile(r"(?:rejected|wrong|incorrect|distractor)(?:[ _-]?answer)?[ _-]?\d*s?")
 _OPTION = re.compile(r"(?:option|choice)?[ _-]?([a-h])|(?:option|choice)[ _-]?([0-8])")
 _OPTION_LIST = ("options", "choices")
-_SEPARATORS = {",": "a comma", ";": "a semicolon", "\t": "a tab"}
-_Rows = list[tuple[int, dict[str, Any]]]
 _GIVEN = ("culture", "domain", "language")
 """Fields that may be given once for all rows."""
 _DETECTED = "language detected"
@@ -99,7 +94,7 @@ def read_rows(
     """
     path = Path(path)
     problems: list[Problem] = []
-    names, rows = _read(path, problems)
+    names, rows = read_cells(path, problems)
     if not rows:
         raise DataError(problems, _CORRECT) if problems else CarbError(f"{path} holds no rows.")
     shape = _shape(path, names, rows, columns or {})
@@ -173,83 +168,11 @@ def write_template(path: str | Path, *, culture: str, language: str, domains: Se
     write_whole(Path(path), text.getvalue().encode("utf-8-sig"))
 
 
-def _read(path: Path, problems: list[Problem]) -> tuple[list[str], _Rows]:
-    """Names of the columns, and the number and cells of each row.
-
-    Empty cells and empty rows are left out, and the defect of a bad row is appended to ``problems``.
-    """
-    suffix = path.suffix.lower()
-    if suffix not in SHAPE_SUFFIXES:
-        raise CarbError(f"{path}: unknown file type; tables are {', '.join(SHAPE_SUFFIXES)}.")
-    try:
-        return _objects(path, problems) if suffix == ".jsonl" else _cells(path, problems)
-    except OSError as error:
-        raise CarbError(f"Cannot read {path}: {error.strerror or error}.") from None
-    except UnicodeDecodeError:
-        raise CarbError(f"{path} is not text in UTF-8; save it as CSV UTF-8.") from None
-
-
-def _objects(path: Path, problems: list[Problem]) -> tuple[list[str], _Rows]:
-    rows: _Rows = []
-    for number, row in json_lines(path, problems):
-        if isinstance(row, dict):
-            rows.append((number, row))
-        else:
-            problems.append(Problem(str(path), number, "", "the line is not a JSON object"))
-    names = sorted({name for _, row in rows for name in row})
-    return names, [(n, {name: value for name, value in row.items() if value is not None}) for n, row in rows]
-
-
-def _lines(path: Path) -> tuple[Iterable[Sequence[Any]], str]:
-    text = path.read_text(encoding="utf-8-sig")
-    first = text.partition("\n")[0]
-    separator = "\t" if path.suffix.lower() == ".tsv" else max(",;\t", key=first.count)
-    return csv.reader(io.StringIO(text, newline=""), delimiter=separator, strict=True), separator
-
-
-def _cells(path: Path, problems: list[Problem]) -> tuple[list[str], _Rows]:
-    table, separator = (_sheet(path), "") if path.suffix.lower() == ".xlsx" else _lines(path)
-    heading: list[str] = []
-    rows: _Rows = []
-    number = width = 0
-    try:
-        for number, cells in enumerate(table, 1):
-            values = ["" if cell is None else str(cell).strip() for cell in cells]
-            used = max((place for place, value in enumerate(values, 1) if value), default=0)
-            if not used:
-                continue
-            if not heading:
-                heading, width = values[:used], len(values)
-                continue
-            if separator and len(values) > width:
-                used = len(values)  # what a comma shifted may end in an empty cell
-            if used > len(heading):
-                told = f"; put a text with {_SEPARATORS[separator]} in double quotes" if separator else ""
-                reason = f"has {used} cells, the heading has {len(heading)}{told}"
-                problems.append(Problem(str(path), number, "", reason))
-            else:
-                row = {name: value for name, value in zip(heading, values, strict=False) if name and value}
-                rows.append((number, row))
-    except csv.Error as error:
-        reason = f"{error}; close every double quote, and write one within a text twice"
-        problems.append(Problem(str(path), number + 1, "", reason))
-    return [name for name in heading if name], rows
-
-
-def _sheet(path: Path) -> Iterable[Sequence[Any]]:
-    library = require("openpyxl", package="carb-data", extra="excel")
-    try:
-        book = library.load_workbook(path, read_only=True, data_only=True)
-        return list(book.worksheets[0].iter_rows(values_only=True))
-    except (ValueError, KeyError, EOFError, zipfile.BadZipFile) as error:
-        raise CarbError(f"{path} is not a readable Excel file: {error}") from None
-
-
 def _plain(name: str) -> str:
     return name.strip().casefold().replace(" ", "_")
 
 
-def _shape(path: Path, names: Sequence[str], rows: _Rows, given: Mapping[str, str]) -> _Shape:
+def _shape(path: Path, names: Sequence[str], rows: Rows, given: Mapping[str, str]) -> _Shape:
     """The shape of the columns that hold something, or else of all."""
     plain = [_plain(name) for name in names]
     twice = next((name for name in names if plain.count(_plain(name)) > 1), None)
@@ -293,7 +216,7 @@ class _Shape:
             )
         self.path, self.pairs = path, pairs
 
-    def number_options(self, rows: _Rows, first: int | None) -> None:
+    def number_options(self, rows: Rows, first: int | None) -> None:
         """Find out the number of the first option: as given, as the columns are named, or as only one is possible."""
         if first is not None:
             self.first = first
