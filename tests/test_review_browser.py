@@ -229,6 +229,11 @@ def test_answers_survive_a_lost_connection_and_a_reload_without_one(device: Any,
         fill(page)
         save(page)
     page.locator("#sending", has_text="Not yet sent: 3").wait_for()
+    page.get_by_role("button", name="Back").click()
+    fill(page, best=1)
+    page.locator("button[type=submit]").click()
+    page.locator("input[value=best]:checked").wait_for(state="detached")
+    assert "Not yet sent: 3" in page.locator("#sending").inner_text()
     page.locator("fieldset[data-token] input[value=depends]").first.check()  # a draft
     page.reload()
     page.locator("fieldset[data-token] input[value=depends]:checked").wait_for()

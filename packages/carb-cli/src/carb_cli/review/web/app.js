@@ -61,7 +61,7 @@ function status() {
   const answered = new Set([...Object.keys(state?.revisions ?? {}), ...(device?.events().map((event) => event.item) ?? [])]);
   const n = Math.min(answered.size, state?.total ?? 0);
   document.getElementById("progress").textContent = state?.consent ? say("progress", { n: number(n), total: number(state.total) }) : "";
-  const waiting = sender ? sender.waiting().length : 0;
+  const waiting = new Set(sender?.waiting().map((event) => event.item)).size; // a changed answer counts once
   const parts = [];
   if (sender?.problem === "session") parts.push(say("session_over"));
   if (sender?.problem === "offline" && waiting) parts.push(say("offline"));
