@@ -44,9 +44,12 @@ async def read_probabilities(
     for labels, indices in by_labels.items():
         found = await model.next_logprobs([asks[i].prompt for i in indices], labels)
         for index, choices in zip(indices, found, strict=True):
-            logprobs = choices if isinstance(choices, Failure) else among_labels(choices, labels, least_mass)
-            if isinstance(choices, Failure) or isinstance(logprobs, Failure):
-                out[index] = Failure(logprobs.error, choices.usage) if isinstance(logprobs, Failure) else choices
+            if isinstance(choices, Failure):
+                out[index] = choices
+                continue
+            logprobs = among_labels(choices, labels, least_mass)
+            if isinstance(logprobs, Failure):
+                out[index] = logprobs
                 continue
             shares = [math.exp(logprobs[label]) for label in labels]
             if mode == "pointwise":
@@ -54,11 +57,11 @@ async def read_probabilities(
                 values: tuple[float, ...] = (rating,)
             else:
                 values = tuple(shares) if mode == "pairwise" else tuple(logprobs[label] for label in labels)
-            impossible = ScoreError(kind="non-finite", message="an answer has probability 0")
-            finite = all(map(math.isfinite, values))
-            out[index] = (
-                Read(values, choices.usage, mass=choices.mass) if finite else Failure(impossible, choices.usage)
-            )
+            if all(map(math.isfinite, values)):
+                out[index] = Read(values, choices.usage, mass=choices.mass)
+            else:
+                impossible = ScoreError(kind="non-finite", message="an answer has probability 0")
+                out[index] = Failure(impossible, choices.usage)
     return [out[index] for index in range(len(asks))]
 
 

@@ -34,7 +34,8 @@ def fitted(
     for prompt, answer in asked:
         key = conversation_key(prompt), answer
         if key not in known:
-            known[key] = _row(prompt, answer, make, sizes, limit)
+            made = _row(prompt, answer, make, sizes, limit)
+            known[key] = made
         out.append(known[key])
     return out
 
