@@ -130,8 +130,8 @@ def test_clusters_of_a_mean_are_labels_of_any_kind():
         (lambda t: paired_difference(SERIES, SERIES[::-1]), "a and b are of pandas and their indexes differ"),
         (lambda t: agreement(pandas.DataFrame({"id": range(9), "a": [0.5] * 9, "b": [1.5] * 9})), "looks like an id"),
         (lambda t: agreement([[1] * 30, [0] * 30]), "transpose it"),
-        (lambda t: bon_accuracy(doubled(t)), "has the response 'item-0-1' of item 'item-0' twice"),
-        (lambda t: rank(lost(t)), "have different responses for item 'item-0'"),
+        (lambda t: bon_accuracy(doubled(t)), "has response 'item-0-1' of item 'item-0' twice"),
+        (lambda t: rank(lost(t)), "has no row for response 'item-0-1'"),
         (
             lambda t: compare(t, ScoreTable(t.frame.filter(pl.col("response_id") != "item-2-3"))),
             "other responses",

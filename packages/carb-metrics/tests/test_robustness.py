@@ -140,19 +140,16 @@ def consistent(make_table, deltas, **kwargs):
 
 
 def test_consistency_by_hand(make_table):
-    result = cross_lingual_consistency(consistent(make_table, [1.0, -2.0]), k=0.5, unit="raw")
+    result = cross_lingual_consistency(consistent(make_table, [1.0, -2.0]), k=0.5)
+    unit = result.scorers[0].spread
     pairs = {("de", "en"): [1, 2], ("de", "fr"): [1, 1], ("en", "fr"): [2, 1]}
-    expected = {pair: np.exp(-0.5 * np.array(d)).mean() for pair, d in pairs.items()}
+    expected = {pair: np.exp(-0.5 * np.array(d) / unit).mean() for pair, d in pairs.items()}
     for pair in result.of("judge").pairs:
         assert pair.consistency == pytest.approx(expected[pair.a, pair.b])
         assert pair.n == 2
     row = result.scorers[0].model_dump()
     assert row["consistency"] == pytest.approx(np.mean(list(expected.values())))
     assert (row["n"], row["k"]) == (6, 0.5)
-    matrix = result.matrix("judge")
-    assert matrix["language"].to_list() == ["de", "en", "fr"]
-    assert matrix["fr"][0] == matrix["de"][2] == pytest.approx(expected["de", "fr"])
-    assert matrix["en"][1] == 1
 
 
 def test_consistency_in_spreads_does_not_depend_on_scale(make_table):
@@ -162,8 +159,6 @@ def test_consistency_in_spreads_does_not_depend_on_scale(make_table):
         one, two = (cross_lingual_consistency(t, k).scorers[0].model_dump() for t in (table, scaled))
         assert one["consistency"] == pytest.approx(two["consistency"])
         assert one["k"] == pytest.approx(two["k"])
-    raw = [cross_lingual_consistency(t, unit="raw").scorers[0].consistency for t in (table, scaled)]
-    assert raw[0] == pytest.approx(raw[1])
 
 
 def test_no_difference_is_full_consistency(make_table):
@@ -172,27 +167,16 @@ def test_no_difference_is_full_consistency(make_table):
     assert (row["consistency"], row["low"], row["high"]) == (1, 1, 1)
 
 
-def test_translations_of_a_set_can_be_paired(make_table):
-    table = make_table(SETS[:2], sources=["q1"])
-    english, thai = pl.col("item_id") == "item-0", pl.lit("th")
-    table = ScoreTable(table.frame.with_columns(language=pl.when(english).then("language").otherwise(thai)))
-    assert cross_lingual_consistency(table, 1.0, "raw").scorers[0].consistency is None
-    result = cross_lingual_consistency(table, 1.0, "raw", translations=True)
-    assert result.scorers[0].consistency == pytest.approx(math.exp(-1))
-    with pytest.raises(CarbError, match="with_items"):
-        cross_lingual_consistency(make_table(SETS), 1.0, translations=True)
-
-
 def test_degenerate_consistency_is_null(make_table):
     for table in (make_table(SETS), perturb(make_table([[1.0, 1.0]]), {"CL": lambda s: s}), make_table([])):
         result = cross_lingual_consistency(table)
         assert all(row.consistency is None for row in result.scorers)
         assert not any(row.pairs for row in result.scorers)
     with pytest.raises(CarbError, match="no scorer"):
-        result.matrix("nobody")
+        result.of("nobody")
 
 
-@pytest.mark.parametrize("wrong", [{"k": 0}, {"k": -1.0}, {"k": math.nan}, {"unit": "points"}, {"confidence": 0}])
+@pytest.mark.parametrize("wrong", [{"k": 0}, {"k": -1.0}, {"k": math.nan}, {"confidence": 0}])
 def test_consistency_checks_its_options(make_table, wrong):
     with pytest.raises(CarbError):
         cross_lingual_consistency(make_table(SETS), **wrong)
@@ -218,6 +202,6 @@ def test_coverage_of_consistency(make_table):
     for _ in range(rounds):
         sets = rng.normal(size=(80, 2))
         table = perturb(make_table(sets.tolist()), {"CL": (sets[:, 0] + rng.normal(size=80)).tolist()})
-        row = cross_lingual_consistency(table, 1.0, "raw").scorers[0].model_dump()
+        row = cross_lingual_consistency(table, 1.0).scorers[0].model_dump()
         hits += row["low"] <= truth <= row["high"]
     assert 0.93 <= hits / rounds <= 0.97

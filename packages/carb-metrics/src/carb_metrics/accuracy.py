@@ -12,7 +12,7 @@ from carb_data import cultures as default_cultures
 from carb_metrics.cells import Cell, Grouped, Result, Totals
 from carb_metrics.clusters import CLUSTER, with_clusters
 from carb_metrics.intervals import check_confidence
-from carb_metrics.outcome import RESPONSES, Counted, Errors, Ties, count_kinds, counted_sets, set_outcomes
+from carb_metrics.outcome import RESPONSES, Counted, Errors, Ties, counted_sets, set_outcomes
 from carb_metrics.tally import Tally, Weights
 
 __all__ = ["Breakdown", "bon_accuracy", "breakdown", "describe", "grouped_accuracy"]
@@ -54,9 +54,9 @@ def bon_accuracy(
 
     Returns:
         ``.overall`` (micro: sets weigh the same, the paper's headline), ``.macro`` (groups weigh the same),
-        ``.groups`` (a row per group), ``.of(scorer)`` for one scorer's part. Averages of a table with several
-        scorers are means over all its rows, clustered by item. Empty input gives null, and so do the averages over
-        groups of a scorer that lacks a group which another one has (``.lacking``).
+        ``.groups`` (a row per group), ``.of(scorer)`` for one scorer's part. A table with several
+        scorers has no averages of its own. Empty input gives null, and so do the averages over groups of a scorer that
+        lacks a group which another one has (``.lacking``).
 
     Raises:
         CarbError: unknown column or option, several scorers without ``scorer`` in ``by``, or malformed sets.
@@ -86,15 +86,13 @@ def grouped_accuracy(
     weight = tally.weights(weights)
 
     scorers = tally.totals(names, weight)
-    if len(names) > 1:
-        whole = tally.pooled(weight)
-    else:
-        whole = scorers[names[0]] if names else Totals(weighted=None if weights is None else Cell())
+    none = Totals(weighted=None if weights is None else Cell())  # nor is there one for several scorers together
+    whole = scorers[names[0]] if len(names) == 1 else none
     return Grouped(by=keys, groups=tally.frame(), scorers=scorers, errors=errors, **dict(whole))
 
 
 def _check_keys(sets: pl.DataFrame, keys: tuple[str, ...], names: list[str]) -> None:
-    known = [c for c in sets.columns if c not in ("credit", "tied", "error", "count", CLUSTER, RESPONSES)]
+    known = [c for c in sets.columns if c not in ("credit", "tied", "error", CLUSTER, RESPONSES)]
     unknown = [key for key in keys if key not in known]
     if unknown or len(set(keys)) < len(keys):
         extra = " Columns 'topic' and 'source_item' come from ScoreTable.with_items(dataset)."
@@ -134,14 +132,6 @@ class Breakdown(Result):
     by_script: Grouped
     """Script of the culture's language."""
 
-    def summary(self) -> str:
-        """Accuracy with its interval in a sentence, of each scorer."""
-        return self.by_culture.summary()
-
-    def _repr_html_(self) -> str:
-        """What a notebook shows: cultures and domains."""
-        return self.by_culture._repr_html_() + self.by_domain._repr_html_()
-
     def of(self, scorer: str) -> Breakdown:
         """The part of one scorer."""
         parts: dict[str, Any] = {name: part.of(scorer) for name, part in self if isinstance(part, Grouped)}
@@ -176,10 +166,7 @@ def breakdown(
     scores, counted = counted_sets(scores, mirrors=mirrors)
     sets = set_outcomes(scores, ties)
     has_topics = "topic" in sets.columns and sets["topic"].null_count() < sets.height
-    sets = with_clusters(sets)
-    if CLUSTER not in sets.columns:  # independent sets are all told by their number
-        sets = count_kinds(sets, ["scorer", "culture", "domain", *(["topic"] if has_topics else [])])
-    sets = describe(sets, registry)
+    sets = describe(with_clusters(sets), registry)
     several = ("scorer",) if sets["scorer"].n_unique() > 1 else ()
 
     def grouped(*keys: str) -> Grouped:

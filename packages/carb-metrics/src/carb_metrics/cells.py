@@ -9,12 +9,6 @@ import polars as pl
 from pydantic import BaseModel, ConfigDict, PlainSerializer, PrivateAttr
 
 from carb_data import CarbError
-from carb_metrics.show import html_table, latex_table, markdown_table
-
-
-def _percent(share: float | None) -> str:
-    return "–" if share is None else f"{100 * share:.1f}"
-
 
 Frame = Annotated[pl.DataFrame, PlainSerializer(lambda frame: frame.to_dicts(), return_type=list[dict[str, Any]])]
 """A polars frame as a field; ``model_dump`` gives it as a list of rows."""
@@ -132,40 +126,6 @@ class Grouped(Totals):
             errors=self.errors,
             counted=self.counted,
         )
-
-    def summary(self) -> str:
-        """Accuracy with its interval in a sentence, of all groups together or of each scorer."""
-        totals, which = self.scorers or {"": self}, "main sets" if self.counted == "main" else "sets"
-        parts = [
-            f"{f'{name}: ' if name else ''}{_percent(found.overall.accuracy)}% right "
-            f"[{_percent(found.overall.low)} – {_percent(found.overall.high)}] of {found.overall.n:,} {which}"
-            for name, found in totals.items()
-        ]
-        return "; ".join(parts) + "."
-
-    def markdown(self) -> str:
-        """The groups as a Markdown table."""
-        return markdown_table(*self._table())
-
-    def latex(self) -> str:
-        """The groups as a LaTeX ``tabular`` for booktabs."""
-        return latex_table(*self._table(), left=len(self.by))
-
-    def _repr_html_(self) -> str:
-        """What a notebook shows."""
-        return html_table(*self._table(), caption=self.summary())
-
-    def _table(self) -> tuple[list[str], list[list[str]]]:
-        rows = [
-            [
-                *(str(row[key]) for key in self.by),
-                _percent(row["accuracy"]),
-                "" if row["low"] is None else f"{_percent(row['low'])} – {_percent(row['high'])}",
-                *(str(row[key]) for key in ("n", "ties", "errors")),
-            ]
-            for row in self.groups.iter_rows(named=True)
-        ]
-        return [*self.by, "accuracy %", "interval", "sets", "ties", "errors"], rows
 
     def cell(self, *key: object) -> Cell:
         """The cell of one group, its key given in the order of ``by``; an empty cell where there is no such group."""

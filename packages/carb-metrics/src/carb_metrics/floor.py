@@ -16,7 +16,7 @@ from carb_metrics.accuracy import describe
 from carb_metrics.cells import Cell, Result
 from carb_metrics.clusters import Ints, cluster_of, share_interval
 from carb_metrics.intervals import Floats, check_confidence
-from carb_metrics.outcome import Counted, check_responses, counted_sets, outcomes_of_frame, rounded
+from carb_metrics.outcome import Counted, counted_sets, outcomes_of_frame, rounded
 from carb_metrics.paired import Paired, adjust, minimum_detectable_difference, paired_rows
 from carb_metrics.surface import NAMES, assign_folds, boosted, credit_of, oriented, surface_features, within_sets
 
@@ -145,7 +145,6 @@ def surface_floor(
     lost = scores.frame.filter(~pl.col("item_id").cast(pl.String).is_in([item.id for item in dataset]))
     if lost.height:
         raise CarbError(f"The data set has no set '{lost['item_id'][0]}', which the table scores.")
-    check_responses(scores, dataset)
     frame = scores.frame.filter(pl.col("perturbation").is_null())
     frame = frame.with_columns(pl.col(pl.Categorical, pl.Enum).cast(pl.String))
     names = sorted(frame["scorer"].unique().to_list())

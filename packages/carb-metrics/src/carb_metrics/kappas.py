@@ -41,14 +41,6 @@ def percent(sums: Floats) -> Floats:
     return _divide(sums[..., 1], sums[..., 0])
 
 
-def fleiss(sums: Floats) -> Floats:
-    """Fleiss' κ: chance is the sum of squared shares of the categories (Fleiss 1971)."""
-    size = _size(sums)
-    shares = sums[..., 2 + size : 2 + 2 * size]
-    chance = (_divide(shares, shares.sum(-1, keepdims=True)) ** 2).sum(-1)
-    return _beyond(percent(sums), chance)
-
-
 def gwet(size: int) -> Coefficient:
     """Gwet's AC1: chance is Σ π(1−π)/(q−1), π the mean share of each category over rated items (Gwet 2008)."""
 
@@ -99,14 +91,12 @@ def _ordinal(counts: Floats) -> Floats:
     return squared
 
 
-def cohen(size: int, weights: str | None) -> Coefficient:
-    """Cohen's κ: 1 − Σ w·p_ij / Σ w·p_i·p_j with disagreement weights w (Cohen 1960, 1968).
+def cohen(size: int) -> Coefficient:
+    """Cohen's κ: 1 − Σ w·p_ij / Σ w·p_i·p_j with w 1 where categories differ, else 0 (Cohen 1960).
 
     The sums are the cells of the size × size table of both raters' categories.
     """
-    place = np.arange(size, dtype=np.float64)
-    away = np.abs(place[:, None] - place[None, :])
-    weight = {None: (away > 0).astype(np.float64), "linear": away, "quadratic": away**2}[weights]
+    weight = 1.0 - np.eye(size)
 
     def coefficient(sums: Floats) -> Floats:
         table = sums.reshape(*sums.shape[:-1], size, size)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from typing import Literal
 
 import numpy as np
 import polars as pl
@@ -14,8 +13,6 @@ from carb_metrics.intervals import Floats, check_confidence, finite
 from carb_metrics.jackknife import jackknife_interval
 from carb_metrics.outcome import Counted, as_text, counted_sets
 from carb_metrics.perturbed import perturbed_pairs, within_item
-
-Unit = Literal["raw", "spread"]
 
 
 class LanguagePairRow(Result):
@@ -49,7 +46,6 @@ class ConsistencyRow(Result):
 class Consistency(Result):
     """Cross-lingual consistency: 1 where language does not matter."""
 
-    unit: Unit
     scorers: tuple[ConsistencyRow, ...]
     counted: Counted = "all"
     """Which sets count."""
@@ -62,26 +58,13 @@ class Consistency(Result):
         """
         return of_scorer(self.scorers, scorer)
 
-    def matrix(self, scorer: str) -> pl.DataFrame:
-        """Language × language, 1 on the diagonal, null where no content is in both languages.
-
-        Raises:
-            CarbError: there is no such scorer.
-        """
-        value = {(pair.a, pair.b): pair.consistency for pair in self.of(scorer).pairs}
-        languages = sorted({language for pair in value for language in pair})
-        columns = {b: [1.0 if a == b else value.get((min(a, b), max(a, b))) for a in languages] for b in languages}
-        return pl.DataFrame({"language": languages, **columns}, schema_overrides=dict.fromkeys(languages, pl.Float64))
-
 
 def cross_lingual_consistency(
     scores: ScoreTable,
     k: float | None = None,
-    unit: Unit = "spread",
     confidence: float = 0.95,
     *,
     mirrors: bool = False,
-    translations: bool = False,
 ) -> Consistency:
     """Mean of exp(−k·abs(Δ)) over pairs of languages, Δ the difference of scores of the same content.
 
@@ -91,36 +74,27 @@ def cross_lingual_consistency(
 
     Args:
         scores: table with CL rows, of one or several scorers.
-        k: the steepness, per unit of Δ, above 0. If left out it is calibrated for each scorer (``calibrate_k``), so
-            that 0.5 is what two *different* responses to one prompt reach.
-        unit: the unit of Δ: ``raw`` scores, or ``spread``: the scorer's within-item standard deviation, by which
-            scorers of different scales compare.
+        k: the steepness, for a Δ of one standard deviation of the scorer's scores within sets, above 0. If left out it
+            is calibrated for each scorer (``calibrate_k``): two *different* responses to one prompt reach 0.5.
         confidence: The level of the intervals, a share such as 0.95.
         mirrors: whether sets other than the main ones count too.
-        translations: whether to pair also the ``chosen`` of sets that share culture and ``source_item`` and differ in
-            language; needs ``ScoreTable.with_items``. Only sound where such sets are translations of each other.
 
     Raises:
-        CarbError: k is not above 0, the unit is unknown, ``source_item`` is missing, or a CL row lacks its original.
+        CarbError: k is not above 0, or a CL row lacks its original.
     """
     check_confidence(confidence)
     if k is not None and not (math.isfinite(k) and k > 0):
         raise CarbError(f"k must be a number above 0; got {k}.")
-    if unit not in ("raw", "spread"):
-        raise CarbError(f"unit must be 'raw' or 'spread'; got '{unit}'.")
     scores, counted = counted_sets(scores, mirrors=mirrors)
     frame = as_text(scores)
-    if translations and "source_item" not in frame.columns:
-        raise CarbError("translations need the column 'source_item'; add it with ScoreTable.with_items(dataset).")
-    differences = _content_pairs(frame, translations=translations)
+    differences = _content_pairs(frame)
     spreads = {name: math.sqrt(s / f) for name, s, f in _pooled(frame).rows() if s > 0}
     rows = []
     for name in frame["scorer"].unique().sort():
         mine, spread = differences.filter(pl.col("scorer") == name), spreads.get(name)
-        scale = 1.0 if unit == "raw" else spread
-        steep = k if k is not None else calibrate_k(_different_responses(frame, name), scale=scale or 1.0)
-        usable = mine if steep is not None and scale is not None else mine.clear()
-        value = pl.col("difference") * (-(steep or 0.0) / (scale or 1.0))
+        steep = k if k is not None else calibrate_k(_different_responses(frame, name), scale=spread or 1.0)
+        usable = mine if steep is not None and spread is not None else mine.clear()
+        value = pl.col("difference") * (-(steep or 0.0) / (spread or 1.0))
         usable = usable.with_columns(value.exp().alias("value"))
         pairs = tuple(
             row_of(LanguagePairRow, (a, b, *_mean(part, confidence), part.height))
@@ -128,7 +102,7 @@ def cross_lingual_consistency(
         )
         numbers = (name, *_mean(usable, confidence), usable.height, steep, spread)
         rows.append(row_of(ConsistencyRow, (*numbers, pairs)))
-    return Consistency(unit=unit, scorers=tuple(rows), counted=counted)
+    return Consistency(scorers=tuple(rows), counted=counted)
 
 
 def calibrate_k(differences: Floats, target: float = 0.5, scale: float = 1.0) -> float | None:
@@ -162,7 +136,7 @@ def calibrate_k(differences: Floats, target: float = 0.5, scale: float = 1.0) ->
     return math.exp(brentq(excess, low, high, xtol=1e-12))
 
 
-def _content_pairs(frame: pl.DataFrame, *, translations: bool) -> pl.DataFrame:
+def _content_pairs(frame: pl.DataFrame) -> pl.DataFrame:
     """``scorer``, ``cluster``, ``language_a`` < ``language_b``, ``difference`` (absolute), for every two languages."""
     crossed = perturbed_pairs(frame.filter((pl.col("perturbation") == Perturbation.CL.value).fill_null(value=True)))
     content = ["scorer", "item_id", "original"]
@@ -173,19 +147,6 @@ def _content_pairs(frame: pl.DataFrame, *, translations: bool) -> pl.DataFrame:
             crossed.select(*keys, "language", pl.col("after").alias("score")),
         ]
     )
-    if translations:
-        known = frame.filter(
-            (pl.col("role") == "chosen") & pl.col("perturbation").is_null() & pl.col("source_item").is_not_null()
-        )
-        name = pl.concat_str(pl.lit("\0"), "culture", pl.lit("\0"), "source_item")
-        versions = pl.concat(
-            [
-                versions,
-                known.select(
-                    "scorer", name.alias("item_id"), pl.lit("").alias("original"), "cluster", "language", "score"
-                ),
-            ]
-        )
     versions = (
         versions.drop_nulls("score")
         .unique(maintain_order=True)

@@ -13,7 +13,7 @@ from carb_data import BonSet, CarbError, Dataset, ScoreTable
 from carb_metrics.accuracy import bon_accuracy
 from carb_metrics.cells import Result
 from carb_metrics.clusters import cluster_of
-from carb_metrics.outcome import Counted, check_responses, counted_sets, with_shares
+from carb_metrics.outcome import Counted, counted_sets, with_shares
 from carb_metrics.paired import adjust
 
 __all__ = ["UNKNOWN", "Cluster", "Confusion", "Example", "Failures", "GoodScorer", "failures"]
@@ -134,7 +134,6 @@ def failures(
         CarbError: no scorer is good, one is unknown, or a set of the table lacks a response.
     """
     scores, counted = counted_sets(scores.with_items(dataset), mirrors=mirrors)
-    check_responses(scores, dataset)
     items = {item.id: item for item in dataset}
     good = _good(dataset, scores, scorers)
     judged = _judgements(items, scores, [one.scorer for one in good])

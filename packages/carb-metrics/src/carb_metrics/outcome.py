@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from carb_data import CarbError, Dataset, ScoreTable
+from carb_data import CarbError, ScoreTable
 from carb_metrics.clusters import cluster_of, number
 from carb_metrics.intervals import Floats
 
@@ -122,8 +122,7 @@ def set_outcomes(scores: ScoreTable, ties: Ties = "shared") -> pl.DataFrame:
         ``rejected`` share the highest score with ``chosen``; 0 is no tie) and ``error``.
 
     Raises:
-        CarbError: a set does not have exactly one ``chosen`` and at least one ``rejected``, holds a response twice, has
-            other responses for another scorer, or ``ties`` is unknown.
+        CarbError: a set does not have exactly one ``chosen`` and at least one ``rejected``, or ``ties`` is unknown.
     """
     return outcomes_of_frame(frame_of(scores), ties)
 
@@ -139,7 +138,8 @@ def outcomes_of_frame(frame: pl.DataFrame, ties: Ties = "shared") -> pl.DataFram
     chosen = (rows["role"].cast(pl.String) == "chosen").to_numpy()
     _check_roles(rows, starts, chosen)
     heads = _heads(rows, starts, [key for key in SET_KEYS if key in rows.columns])
-    responses = _check_responses(rows, starts, heads)
+    code = rows["response_id"].cast(pl.String).hash().to_numpy()
+    responses = np.add.reduceat(code, starts) if len(starts) else code[:0]
     score = rounded(rows["score"]).to_numpy()  # null becomes NaN
     if not len(starts):
         own = best = np.empty(0)
@@ -200,62 +200,6 @@ def _check_roles(rows: pl.DataFrame, starts: Ints, chosen: npt.NDArray[np.bool_]
             f"'rejected' row. First: scorer '{row['scorer']}', item '{row['item_id']}' has {right[first]} chosen and "
             f"{size[first] - right[first]} rejected. Was a part of the table filtered away, or joined twice?"
         )
-
-
-def _check_responses(rows: pl.DataFrame, starts: Ints, heads: pl.DataFrame) -> npt.NDArray[np.uint64]:
-    """(sets,) a number that sets of the same responses share.
-
-    Raises:
-        CarbError: a set holds a response twice, or scorers were shown different responses of one item.
-    """
-    if not len(starts):
-        return np.empty(0, dtype=np.uint64)
-    code = rows["response_id"].cast(pl.String).hash().to_numpy()
-    size = np.diff(starts, append=len(rows))
-    of = np.repeat(np.arange(len(starts)), size)
-    for shift in range(1, int(size.max())):
-        twice = np.flatnonzero((code[shift:] == code[:-shift]) & (of[shift:] == of[:-shift]))
-        if len(twice):
-            row = rows.row(int(twice[0]), named=True)
-            raise CarbError(
-                f"Scorer '{row['scorer']}' has the response '{row['response_id']}' of item '{row['item_id']}' twice. "
-                "Was the table joined or concatenated twice?"
-            )
-    found: npt.NDArray[np.uint64] = np.add.reduceat(code, starts) + size.astype(np.uint64)
-    item = heads["item_id"].cast(pl.String).hash().to_numpy()
-    order = np.argsort(item, kind="stable")
-    differ = np.flatnonzero((item[order][1:] == item[order][:-1]) & (found[order][1:] != found[order][:-1]))
-    if len(differ):
-        one, other = (heads.row(int(order[differ[0] + k]), named=True) for k in (0, 1))
-        raise CarbError(
-            f"Scorers '{one['scorer']}' and '{other['scorer']}' have different responses for item '{one['item_id']}'. "
-            "Was a part of the table filtered away?"
-        )
-    return found
-
-
-def check_responses(scores: ScoreTable, dataset: Dataset) -> None:
-    """Refuse a table in which a set lacks a response that the data set has, or has another.
-
-    Raises:
-        CarbError: the first such set.
-    """
-    frame = frame_of(scores).filter(pl.col("perturbation").is_null())
-    shown = frame.group_by(pl.col("scorer", "item_id").cast(pl.String)).agg(pl.col("response_id").cast(pl.String))
-    known = {item.id: {one.id for one in item.responses} for item in dataset}
-    for scorer, item, responses in shown.sort("scorer", "item_id").iter_rows():
-        own = known.get(item, set(responses))
-        if set(responses) != own or len(responses) != len(own):
-            raise CarbError(
-                f"Scorer '{scorer}' has {len(responses)} responses of item '{item}' in the table, and the data set has "
-                f"{len(own)}. Was a part of the table filtered away, or joined twice?"
-            )
-
-
-def count_kinds(sets: pl.DataFrame, keys: list[str]) -> pl.DataFrame:
-    """How many sets are alike: ``keys``, ``credit``, ``tied`` (0 or 1), ``error`` and ``count``, a row per kind."""
-    kinds = sets.select(*keys, "credit", (pl.col("tied") > 0).cast(pl.Int64), "error")
-    return kinds.group_by(pl.all()).agg(pl.len().cast(pl.Int64).alias("count"))
 
 
 def credit_matrix(sets: pl.DataFrame) -> tuple[Floats, list[str], pl.DataFrame]:

@@ -17,7 +17,6 @@ from carb_metrics.jackknife import jackknife_interval
 from carb_metrics.kappas import (
     Coefficient,
     cohen,
-    fleiss,
     gwet,
     krippendorff,
     level_distances,
@@ -26,7 +25,6 @@ from carb_metrics.kappas import (
 )
 
 Level = Literal["nominal", "ordinal", "interval"]
-Weighting = Literal["linear", "quadratic"]
 
 
 class Agreement(Result):
@@ -41,8 +39,6 @@ class Agreement(Result):
     """Share of pairs of ratings of the same item that are equal, averaged over items."""
     cohen: Estimate
     """Cohen's κ of two raters; null for more."""
-    fleiss: Estimate
-    """Fleiss' κ; null where items have different numbers of ratings."""
     krippendorff: Estimate
     """Krippendorff's α at the given level of measurement."""
     gwet: Estimate
@@ -52,21 +48,19 @@ class Agreement(Result):
 def agreement(
     ratings: npt.ArrayLike | Sequence[Sequence[Any]],
     level: Level = "nominal",
-    weights: Weighting | None = None,
     confidence: float = 0.95,
     *,
     categories: Sequence[Any] | None = None,
     clusters: Sequence[Any] | None = None,
 ) -> Agreement:
-    """Percent agreement, Cohen's κ, Fleiss' κ, Krippendorff's α and Gwet's AC1.
+    """Percent agreement, Cohen's κ, Krippendorff's α and Gwet's AC1.
 
     With p the observed agreement and e that expected by chance, κ and AC1 are (p − e)/(1 − e); α is 1 − D_o/D_e of
     disagreements. They differ in what chance does: Cohen's raters keep their own shares of categories (Cohen 1960,
-    Educational and Psychological Measurement 20:37-46; weighted: Cohen 1968, Psychological Bulletin 70:213-220),
-    Fleiss' draw from common shares (Fleiss 1971, Psychological Bulletin 76:378-382), Krippendorff's draw from the
-    ratings given, and ratings may be missing (Krippendorff 2011, "Computing Krippendorff's alpha-reliability"),
-    Gwet's guess only on hard items, which keeps AC1 stable where one category is frequent (Gwet 2008, British
-    Journal of Mathematical and Statistical Psychology 61:29-48).
+    Educational and Psychological Measurement 20:37-46), Krippendorff's draw from the ratings given, and ratings may be
+    missing (Krippendorff 2011, "Computing Krippendorff's alpha-reliability"), Gwet's guess only on hard items, which
+    keeps AC1 stable where one category is frequent (Gwet 2008, British Journal of Mathematical and Statistical
+    Psychology 61:29-48).
 
     Intervals are jackknife t intervals over items, or over whole clusters of them (``jackknife.jackknife_interval``).
     They are null where leaving an item out changes nothing, as with perfect agreement.
@@ -75,8 +69,6 @@ def agreement(
         ratings: (items, raters); None or NaN is a missing rating. Lists, an array, or a frame of polars or pandas with
             a column per rater. Numbers or texts; texts are in alphabetical order unless ``categories`` says otherwise.
         level: the level of measurement, for α: ``nominal``, ``ordinal``, or ``interval`` (numbers only).
-        weights: the weights of Cohen's κ: ``linear`` or ``quadratic`` in the places of categories; unweighted if left
-            out.
         confidence: The level of the intervals, a share such as 0.95.
         categories: all values that can occur, in order; the values that do occur if left out.
         clusters: (items,) the source item of each item, where several items come from one; one without a label,
@@ -88,18 +80,15 @@ def agreement(
     check_confidence(confidence)
     if level not in ("nominal", "ordinal", "interval"):
         raise CarbError(f"level must be 'nominal', 'ordinal' or 'interval'; got '{level}'.")
-    if weights not in (None, "linear", "quadratic"):
-        raise CarbError(f"weights must be 'linear', 'quadratic' or None; got '{weights}'.")
     codes, values = encode(ratings, categories)
     _check_shape(codes, ratings)
-    return agreement_of(codes, values, level, weights, confidence, clusters)
+    return agreement_of(codes, values, level, confidence, clusters)
 
 
 def agreement_of(
     codes: npt.NDArray[np.int64],
     values: Sequence[Any],
     level: Level = "nominal",
-    weights: Weighting | None = None,
     confidence: float = 0.95,
     clusters: Sequence[Any] | None = None,
 ) -> Agreement:
@@ -123,7 +112,6 @@ def agreement_of(
         limits = (None, None) if low == high or low is None or high is None else (max(low, -1.0), min(high, 1.0))
         return Estimate(estimate=value, low=limits[0], high=limits[1])
 
-    complete = pairable == len(codes) and len(set(counts.sum(1).tolist())) <= 1
     paired = (codes >= 0).all(1) & (raters == 2)
     both = codes[paired]
     table = (both[:, 0] * size + both[:, 1])[:, None] == np.arange(size * size)
@@ -132,8 +120,7 @@ def agreement_of(
         raters=raters,
         categories=tuple(values),
         percent=interval_of(sums, some, percent),
-        cohen=interval_of(table.astype(np.float64), paired, cohen(size, weights)),
-        fleiss=interval_of(sums, some, fleiss) if complete else Estimate(),
+        cohen=interval_of(table.astype(np.float64), paired, cohen(size)),
         krippendorff=interval_of(sums, some, krippendorff(level_distances(level, values))),
         gwet=interval_of(sums, some, gwet(size)),
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from carb_metrics.accuracy import Breakdown
-from carb_metrics.calibrated import BinRow, Calibration, Coverage, MarginRow
+from carb_metrics.calibrated import Calibration, Coverage, MarginRow
 from carb_metrics.cells import Cell, Estimate, Grouped, Result, Totals
 from carb_metrics.comparison import ComparedGroup, Comparison, Margin
 from carb_metrics.correlation import Correlation, Fit, Influence, InfluenceRow, Partial, Rival
@@ -22,7 +22,6 @@ from carb_metrics.raters import Agreement
 __all__ = [
     "Agreement",
     "BiasRow",
-    "BinRow",
     "Breakdown",
     "Calibration",
     "Cell",

@@ -1,12 +1,11 @@
-"""Tables of results: as HTML for notebooks, as Markdown, and as LaTeX for papers."""
+"""Tables as Markdown, and as LaTeX for papers."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from html import escape
 
-__all__ = ["html_table", "latex_escape", "latex_table", "markdown_escape", "markdown_table"]
+__all__ = ["latex_escape", "latex_table", "markdown_escape", "markdown_table"]
 
 Rows = Sequence[Sequence[str]]
 
@@ -49,11 +48,3 @@ def latex_table(head: Sequence[str], rows: Rows, left: int = 1) -> str:
     begin = r"\begin{tabular}{" + columns + "}"
     body = [begin, r"\toprule", line(head), r"\midrule", *map(line, rows), r"\bottomrule", r"\end{tabular}"]
     return "\n".join(body) + "\n"
-
-
-def html_table(head: Sequence[str], rows: Rows, caption: str = "") -> str:
-    """An HTML table of plain texts, which are escaped; it holds no script and no style."""
-    title = f"<caption>{escape(caption)}</caption>" if caption else ""
-    heads = "".join(f"<th>{escape(cell)}</th>" for cell in head)
-    body = "".join("<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in row) + "</tr>" for row in rows)
-    return f"<table>{title}<thead><tr>{heads}</tr></thead><tbody>{body}</tbody></table>"

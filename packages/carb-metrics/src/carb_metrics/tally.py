@@ -26,10 +26,7 @@ PRIOR = 2.0
 
 
 class Tally:
-    """Counts per group; every array has a place per row of ``rows``.
-
-    ``sets`` has a row per set, or, with a column ``count``, a row per kind of independent sets.
-    """
+    """Counts per group; every array has a place per row of ``rows``."""
 
     def __init__(self, sets: pl.DataFrame, keys: tuple[str, ...], errors: Errors, confidence: float) -> None:
         self.keys, self.confidence = keys, confidence
@@ -38,16 +35,15 @@ class Tally:
         self.scorer = self.rows["scorer"].cast(pl.String).to_numpy() if "scorer" in keys else None
         groups = int(self.group.max(initial=-1)) + 1
         credit, error = sets["credit"].to_numpy(), sets["error"].to_numpy()
-        times = sets["count"].to_numpy() if "count" in sets.columns else np.ones(len(error))
         self.counted = np.ones(len(error), dtype=bool) if errors == "wrong" else ~error
         self.values: Floats = sets["credit"].unique().sort().to_numpy()
         kind = self.group * len(self.values) + np.searchsorted(self.values, credit)
-        cells = sum_by(kind[self.counted], times[self.counted], groups * len(self.values))
+        cells = sum_by(kind[self.counted], size=groups * len(self.values))
         self.counts: Ints = cells.astype(np.int64).reshape(groups, len(self.values))
         self.n: Ints = self.counts.sum(1)
         tied = sets["tied"].to_numpy() > 0
-        self.ties: Ints = sum_by(self.group[tied], times[tied], groups).astype(np.int64)
-        self.errors: Ints = sum_by(self.group[error], times[error], groups).astype(np.int64)
+        self.ties: Ints = sum_by(self.group[tied], size=groups).astype(np.int64)
+        self.errors: Ints = sum_by(self.group[error], size=groups).astype(np.int64)
         with np.errstate(invalid="ignore"):
             self.accuracy: Floats = self.counts @ self.values / self.n
             self.strict: Floats = self.counts @ (self.values == 1) / self.n
@@ -55,7 +51,7 @@ class Tally:
         self.units: Units | None = None
         self.effect: Floats = np.ones(groups)
         self.effective_n = self.effective(self.counts, self.n, self.accuracy)
-        if "count" not in sets.columns and is_clustered(sets):
+        if is_clustered(sets):
             self.units = self.make_units()
             found = self.design(self.units, np.arange(groups), groups)
             self.effective_n = found.effective_n(self.accuracy, self.effective_n, confidence)
@@ -254,40 +250,3 @@ class Tally:
         # Near 0 and 1 the variance is mostly unseen, and these sets are worth no more than if all groups were alike.
         most = 1 / ((weight**2 / self.n[rows]).sum() * (1.0 if effects is None else effects.effect[0]))
         return self.cell(rows, accuracy, float(self.strict[rows] @ weight), min(effective, most))
-
-    def pooled(self, weight: Floats | None) -> Totals:
-        """Averages over the groups of several scorers, which judged the same items: linearised, clustered by item.
-
-        Without the items, that is, from counts, they have no interval.
-        """
-        if "count" in self.sets.columns:
-            return self.without_intervals(weight)
-        units = self.make_units() if self.units is None else self.units
-        every = np.arange(len(self.n))
-        rows, one = np.flatnonzero(self.n > 0), np.zeros(len(self.n), dtype=np.int64)
-
-        def average(given: Floats) -> Cell:
-            return self.average(rows, given[rows], self.design(units, one, 1, given))
-
-        return Totals(
-            overall=self.overall(every, self.design(units, one, 1)),
-            macro=average(np.ones(len(self.n))),
-            weighted=None if weight is None else average(weight),
-        )
-
-    def without_intervals(self, weight: Floats | None) -> Totals:
-        """``pooled`` from counts."""
-
-        def cell(weights: Floats) -> Cell:
-            rows = np.flatnonzero((weights > 0) & (self.n > 0))
-            if not len(rows):
-                return Cell()
-            accuracy, strict = (
-                float(part[rows] @ weights[rows] / weights[rows].sum()) for part in (self.accuracy, self.strict)
-            )
-            found = self.cell_within(rows, accuracy, strict, accuracy, accuracy)
-            return found.model_copy(update={"low": None, "high": None})
-
-        ones = np.ones(len(self.n))
-        weighted = None if weight is None else cell(weight)
-        return Totals(overall=cell(self.n.astype(np.float64)), macro=cell(ones), weighted=weighted)
