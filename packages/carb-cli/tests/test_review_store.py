@@ -16,7 +16,7 @@ from carb_cli.review.handing_out import next_items
 from carb_cli.review.opinions import Person, ReviewAnswer
 from carb_cli.review.recording import given as answers_given
 from carb_cli.review.recording import items, record
-from carb_cli.review.review_file import SCHEMA, Store, backup, connect, transaction
+from carb_cli.review.review_file import SCHEMA, ReviewStore, backup, connect, transaction
 from carb_data import CarbError
 from review_helpers import a_set, an_event, panel, picked, sets, truthful
 
@@ -206,7 +206,7 @@ def test_links_are_stored_hashed_expire_and_end(db: sqlite3.Connection, tmp_path
 def test_one_refused_job_harms_no_other(tmp_path: Path) -> None:
     path = tmp_path / "a.reviews"
     handing_out.create(path, THAI, "test").close()
-    store = Store(path)
+    store = ReviewStore(path)
     gate = threading.Event()
     waiting = store.submit(lambda db: gate.wait(10))  # so that the others come together
 
@@ -238,7 +238,7 @@ def test_one_refused_job_harms_no_other(tmp_path: Path) -> None:
 def test_a_full_disk_is_told_to_all_and_keeps_nothing(tmp_path: Path) -> None:
     path = tmp_path / "a.reviews"
     handing_out.create(path, THAI, "test").close()
-    store = Store(path)
+    store = ReviewStore(path)
     pages = store.submit(lambda db: db.execute("PRAGMA page_count").fetchone()[0]).result()
     store.submit(lambda db: db.execute(f"PRAGMA max_page_count={pages}").fetchone()).result()
     big = "x" * 200_000

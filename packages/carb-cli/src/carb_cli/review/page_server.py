@@ -26,7 +26,7 @@ from carb_cli.review.handing_out import setting
 from carb_cli.review.opinions import Event, Person
 from carb_cli.review.page_words import LANGUAGES, texts
 from carb_cli.review.recording import Recorded
-from carb_cli.review.review_file import Store
+from carb_cli.review.review_file import ReviewStore
 from carb_cli.review.reviewers import Who
 from carb_data import CarbError
 from carb_data.validation import first_defect
@@ -63,7 +63,7 @@ _WRONG_LINKS, _REQUESTS = 10, 600
 class _Service:
     """The interface of one review file."""
 
-    def __init__(self, store: Store, prefix: str, secure: bool) -> None:
+    def __init__(self, store: ReviewStore, prefix: str, secure: bool) -> None:
         from limits import RateLimitItemPerMinute
         from limits.storage import MemoryStorage
         from limits.strategies import MovingWindowRateLimiter
@@ -217,7 +217,7 @@ class _Service:
         return JSONResponse({"reason": str(error)}, status_code=422)
 
 
-def application(store: Store, *, port: int, public_url: str | None = None) -> Any:
+def application(store: ReviewStore, *, port: int, public_url: str | None = None) -> Any:
     """The ASGI application.
 
     Args:
@@ -330,7 +330,7 @@ def serve(path: Path, taken: socket.socket, public_url: str | None) -> None:
     """Serve until a signal ends it. No access log is written: it would say who answered when."""
     import uvicorn
 
-    store = Store(path)
+    store = ReviewStore(path)
     try:
         config = uvicorn.Config(
             application(store, port=taken.getsockname()[1], public_url=public_url),

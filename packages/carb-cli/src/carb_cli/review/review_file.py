@@ -20,7 +20,7 @@ from typing import Any, TypeVar
 
 from carb_data import CarbError
 
-__all__ = ["SCHEMA", "Store", "backup", "connect", "transaction"]
+__all__ = ["SCHEMA", "ReviewStore", "backup", "connect", "transaction"]
 
 T = TypeVar("T")
 APPLICATION = 0x43415242
@@ -159,7 +159,7 @@ def transaction(db: sqlite3.Connection) -> Iterator[sqlite3.Connection]:
     db.execute("COMMIT")
 
 
-class Store:
+class ReviewStore:
     """The file in the hands of one thread. ``run`` gives a job to it and answers after the commit."""
 
     def __init__(self, path: Path) -> None:
