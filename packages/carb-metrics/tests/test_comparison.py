@@ -18,28 +18,17 @@ from carb_metrics.paired import paired_rows
 WON, LOST, TIED, FAILED = [2.0, 1.0, 0.0, 1.0], [1.0, 2.0, 0.0, 1.0], [2.0, 2.0, 0.0, 2.0], [None, 1.0, 2.0, 3.0]
 
 
-@given(st.lists(st.floats(0, 1), max_size=8), st.sampled_from(["holm", "bh"]))
-def test_adjusted_p_values_equal_scipy_and_never_shrink(p, method):
-    found = adjust(p, method)
-    assert (found >= np.array(p) - 1e-12).all()
-    assert (found <= 1).all()
-    if p and method == "bh":
-        assert np.allclose(found, stats.false_discovery_control(p), atol=1e-10)
-
-
-@pytest.mark.parametrize(("method", "name"), [("holm", "holm"), ("bh", "fdr_bh")])
-def test_adjusted_p_values_equal_statsmodels(method, name):
+def test_adjusted_p_values_equal_statsmodels():
     multitest = pytest.importorskip("statsmodels.stats.multitest", reason="reference implementation")
     p = np.random.default_rng(0).uniform(0, 0.1, 40)
-    assert np.allclose(adjust(p, method), multitest.multipletests(p, method=name)[1], atol=1e-10, rtol=0)
+    assert np.allclose(adjust(p), multitest.multipletests(p, method="holm")[1], atol=1e-10, rtol=0)
 
 
 def test_adjust_keeps_gaps_and_checks_input():
     assert np.isnan(adjust([0.01, math.nan])[1])
     assert adjust([0.01, math.nan])[0] == 0.01
-    for wrong in ({"p": [2.0]}, {"p": [0.1], "method": "bonferoni"}):
-        with pytest.raises(CarbError):
-            adjust(**wrong)
+    with pytest.raises(CarbError, match="between 0 and 1"):
+        adjust([2.0])
 
 
 def test_compare_counts_pairs(make_table):
@@ -107,8 +96,6 @@ def test_compare_and_rank_refuse_nonsense(make_table):
         compare(two, table)
     with pytest.raises(CarbError, match="each key must"):
         compare(table, table, by="colour")
-    with pytest.raises(CarbError, match="method must"):
-        rank(two, correction="none")
 
 
 def test_clusters_widen_the_interval_and_weaken_the_test(make_table):

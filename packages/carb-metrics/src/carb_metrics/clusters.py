@@ -144,29 +144,11 @@ def with_clusters(sets: pl.DataFrame) -> pl.DataFrame:
 
 @dataclass(frozen=True)
 class Units:
-    """The sets that count, each with its group and its cluster, ordered by group; all arrays are (sets,)."""
+    """The sets that count, each with its group and its cluster; all arrays are (sets,)."""
 
     group: Ints
     cluster: Ints
     credit: Floats
-
-    @classmethod
-    def ordered(cls, group: Ints, cluster: Ints, credit: Floats) -> Units:
-        """Units from sets in any order."""
-        order = np.argsort(group, kind="stable")
-        return cls(group[order], cluster[order], credit[order])
-
-    def of(self, groups: Ints) -> Units:
-        """Only the sets of the given groups, which keep their numbers."""
-        if not len(groups):
-            return Units(self.group[:0], self.cluster[:0], self.credit[:0])
-        first, last = int(groups.min()), int(groups.max())
-        part = slice(*np.searchsorted(self.group, [first, last + 1]))
-        found = Units(self.group[part], self.cluster[part], self.credit[part])
-        if len(groups) == last + 1 - first:
-            return found
-        keep = np.isin(found.group, groups)
-        return Units(found.group[keep], found.cluster[keep], found.credit[keep])
 
 
 @dataclass(frozen=True)

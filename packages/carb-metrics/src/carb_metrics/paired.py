@@ -118,33 +118,25 @@ def mean_interval(
     return Estimate(estimate=limits[0], low=limits[1], high=limits[2])
 
 
-def adjust(p: npt.ArrayLike, method: str = "holm") -> Floats:
-    """p values corrected for their number.
+def adjust(p: npt.ArrayLike) -> Floats:
+    """p values corrected for their number: the chance of any false finding stays below the level.
 
-    ``holm``: the chance of any false finding stays below the level (Holm 1979, Scandinavian Journal of Statistics
-    6:65-70). ``bh``: the expected share of false findings does (Benjamini and Hochberg 1995, JRSS B 57:289-300).
+    Holm (1979), Scandinavian Journal of Statistics 6:65-70.
 
     Args:
         p: (tests,) the p values; NaN stays NaN and does not count as a test.
-        method: The correction: ``holm`` (Holm) or ``bh`` (Benjamini and Hochberg).
 
     Returns:
         (tests,) adjusted values, at most 1, in the given order.
     """
     values = np.asarray(p, dtype=np.float64)
-    if method not in ("holm", "bh"):
-        raise CarbError(f"method must be 'holm' or 'bh'; got '{method}'.")
     if ((values < 0) | (values > 1)).any():
         raise CarbError("p values lie between 0 and 1.")
     adjusted = np.full(len(values), np.nan)
     known = np.flatnonzero(~np.isnan(values))
     order = known[np.argsort(values[known], kind="stable")]
     count, place = len(order), np.arange(len(order))
-    if method == "holm":
-        steps = np.maximum.accumulate(values[order] * (count - place))
-    else:
-        steps = np.minimum.accumulate((values[order] * count / (place + 1))[::-1])[::-1]
-    adjusted[order] = np.minimum(steps, 1.0)
+    adjusted[order] = np.minimum(np.maximum.accumulate(values[order] * (count - place)), 1.0)
     return adjusted
 
 

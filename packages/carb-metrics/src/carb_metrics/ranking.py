@@ -86,7 +86,6 @@ def rank(
     *,
     errors: Errors = "wrong",
     mirrors: bool = False,
-    correction: str = "holm",
 ) -> Ranking:
     """Order scorers by accuracy, compare every pair, and bound every rank.
 
@@ -101,7 +100,6 @@ def rank(
     Args:
         scores: table of any number of scorers.
         ties, confidence, errors, mirrors: as for ``compare``.
-        correction: the correction of ``p_adjusted`` in ``.pairs``: ``holm`` or ``bh``.
     """
     check_confidence(confidence)
     scores, counted = counted_sets(scores, mirrors=mirrors)
@@ -121,7 +119,7 @@ def rank(
     p = [math.nan if pair.p is None else pair.p for pair in pairs]
     pairs = [
         pair.model_copy(update={"p_adjusted": None if math.isnan(value) else float(value)})
-        for pair, value in zip(pairs, adjust(p, correction), strict=True)
+        for pair, value in zip(pairs, adjust(p), strict=True)
     ]
     better = [pair for pair in pairs if (pair.difference or 0.0) > 0]
     settled = [

@@ -49,18 +49,16 @@ class Tally:
             self.strict: Floats = self.counts @ (self.values == 1) / self.n
         self.apart = errors == "exclude"
         self.units: Units | None = None
-        self.effect: Floats = np.ones(groups)
         self.effective_n = self.effective(self.counts, self.n, self.accuracy)
         if is_clustered(sets):
             self.units = self.make_units()
             found = self.design(self.units, np.arange(groups), groups)
             self.effective_n = found.effective_n(self.accuracy, self.effective_n, confidence)
-            self.effect = found.effect
 
     def make_units(self) -> Units:
         """The counted sets with their clusters."""
         cluster = cluster_of(self.sets)[self.counted]
-        return Units.ordered(self.group[self.counted], cluster, self.sets["credit"].to_numpy()[self.counted])
+        return Units(self.group[self.counted], cluster, self.sets["credit"].to_numpy()[self.counted])
 
     def weights(self, wanted: Weights | None) -> Floats | None:
         """A weight for each group, or ``CarbError`` where one is missing or not a weight."""
