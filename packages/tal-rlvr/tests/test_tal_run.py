@@ -58,8 +58,17 @@ save_steps = 1
     return path
 
 
-def test_a_run_leaves_a_model_that_scores_and_all_its_reports(config, tmp_path):
-    """With evaluation during training on pairs of their own, and the best checkpoint at the end."""
+def test_a_run_leaves_a_model_that_scores_and_all_its_reports(config, tmp_path, monkeypatch):
+    """With evaluation during training on pairs of their own, the best checkpoint at the end, one dtype throughout."""
+    from tal_rlvr import training_stages
+
+    opened, open_judge = [], training_stages.open_judge
+
+    def watched(name, model, options, settings):
+        opened.append(options["dtype"])
+        return open_judge(name, model, options, settings)
+
+    monkeypatch.setattr(training_stages, "open_judge", watched)
     during = {
         "eval_strategy": "steps", "eval_steps": 1, "per_device_eval_batch_size": 4,
         "load_best_model_at_end": True, "metric_for_best_model": "eval_reward",
@@ -71,6 +80,7 @@ def test_a_run_leaves_a_model_that_scores_and_all_its_reports(config, tmp_path):
     assert [stage.name for stage in result.stages] == ["before", "after"]
     assert result.steps == len(result.curve) == 2
     assert result.held_out_pairs == 2
+    assert opened == ["bfloat16" if torch.cuda.is_available() else "float32"] * 2
     assert json.loads((out / "result.json").read_text()) == result.model_dump(mode="json")
     assert [step for stage, step, values in logs if stage == "grpo" and "eval_reward" in values] == [1, 2]
     found = {step: values["eval_reward"] for _, step, values in logs if "eval_reward" in values}
