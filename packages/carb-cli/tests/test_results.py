@@ -147,8 +147,8 @@ def test_a_site_shows_the_newest_of_each_scorer(results: Path, carb: Carb, tmp_p
     index = (tmp_path / "site" / "index.html").read_text()
     assert index.count("<tbody>") == 1
     assert "--out again" in next((tmp_path / "site").glob("data-*.html")).read_text()
-    table = pl.read_csv(next((tmp_path / "site").glob("*.csv")))
-    assert sorted(table["scorer"].to_list()) == ["baseline:length", "baseline:random"]
+    found = json.loads(next((tmp_path / "site").glob("*.json")).read_text())
+    assert sorted(found["scorers"]) == ["baseline:length", "baseline:random"]
 
 
 def test_a_site_names_the_entries_whose_data_have_changed(results: Path, carb: Carb, tmp_path: Path) -> None:

@@ -158,7 +158,7 @@ def _gate(text: str) -> tuple[str, float]:
 def _passed(found: Report, scorer: str, measure: str, least: float) -> tuple[bool, str]:
     """Whether a scorer reaches the least value, and a sentence that says so with the interval."""
     if measure == "accuracy":
-        cell = found.scorers[scorer].shared
+        cell = found.scorers[scorer].overall
         value, low, high = cell.accuracy, cell.low, cell.high
     else:
         row = None if found.families is None else found.families.of(scorer)

@@ -104,10 +104,10 @@ def site(
     out: Path = Path("site"),
     data: Annotated[tuple[str, ...], Several] = (),
 ) -> None:
-    """Write a leaderboard site: a table for each data set, its report and CSV, and a page for each scorer.
+    """Write a leaderboard site: a table for each data set, and its report as HTML and JSON.
 
     The files need no server. Entries are checked as by `carb results check`; one that does not follow from its rows
-    stops the command. Entries on data that are not here, or have changed, are shown on their scorers' pages alone.
+    stops the command. Entries on data that are not here, or have changed, are named at the end of the page.
 
     For example:
 

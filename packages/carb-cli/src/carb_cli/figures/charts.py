@@ -65,32 +65,6 @@ def _panel(rows: Sequence[Row], key: str, axis: alt.X, mark: float | None) -> An
     return alt.layer(*layers).properties(width=WIDTH // 2, height={"step": STEP})
 
 
-def heat_map(rows: Sequence[Row], *, chance: float | None) -> Any:
-    """Accuracy by scorer and group as colour and number; colours part at chance.
-
-    Args:
-        rows: ``name``, ``group``, ``accuracy`` (or null).
-        chance: the accuracy of a random pick; null where it is not known.
-    """
-    groups = list(dict.fromkeys(row["group"] for row in rows))
-    middle = chance if chance is not None else 0.5
-    shown = [{**row, "text": "–" if row["accuracy"] is None else f"{100 * row['accuracy']:.0f}",
-              "dark": row["accuracy"] is not None and (row["accuracy"] > 0.72 or row["accuracy"] < middle * 0.25)}
-             for row in rows]  # fmt: skip
-    base = alt.Chart(_data(shown)).encode(
-        x=alt.X("group:N", sort=groups, title=None, axis=alt.Axis(labelAngle=-40, ticks=False, domain=False)),
-        y=_names(rows),
-    )
-    scale = alt.Scale(domain=[0, middle, 1], range=["#b8541f", "#f4f3ef", "#1f5a94"], interpolate="rgb")
-    cells = base.mark_rect().encode(
-        color=alt.Color("accuracy:Q", scale=scale, title="accuracy", legend=alt.Legend(format=".0%"))
-    )
-    text = base.mark_text(fontSize=10).encode(
-        text="text:N", color=alt.condition("datum.dark", alt.value("#ffffff"), alt.value("#1c1d1f"))
-    )
-    return themed(alt.layer(cells, text).properties(width={"step": 42}, height={"step": STEP}))
-
-
 def changes(rows: Sequence[Row], *, title: str) -> Any:
     """How much each kind of perturbation moves the scores.
 

@@ -11,9 +11,9 @@ import polars as pl
 
 from carb_cli.output import counts
 from carb_cli.report.behaviour import judges
+from carb_cli.report.headline import verdict
 from carb_cli.report.model import Cells, DatasetPart, ItemsPart, Report, RunPart, ScorerPart
 from carb_cli.report.reviewed import people
-from carb_cli.report.verdict import verdict
 from carb_cli.runs import dataset_of, only
 from carb_cli.selection import chance
 from carb_data import CarbError, Dataset, ScoreTable, is_main

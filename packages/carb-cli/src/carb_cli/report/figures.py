@@ -14,7 +14,6 @@ from carb_cli.figures import charts, theme
 from carb_cli.labels import labels
 from carb_cli.report.model import Report
 from carb_cli.report.sections import KINDS
-from carb_cli.report.tables import group_name
 
 Rows = list[dict[str, Any]]
 
@@ -32,13 +31,9 @@ class Figure:
 
 def figures(report: Report) -> Iterator[Figure]:
     """All charts that the content allows."""
-    rows, chance = place_rows(report), report.dataset.chance
+    rows = place_rows(report)
     says = f"Place effect and accuracy of {len(report.scorers)} scorers, with intervals; the table has the numbers."
     yield Figure("place-effect", says, charts.readings(rows, chance=place_chance(report)))
-    for key, name in (("culture", "cultures"), ("domain", "domains")):
-        cells = _group_rows(report, key)
-        says = f"Accuracy of each scorer by {key}; the table beside it has the numbers."
-        yield Figure(name, says, charts.heat_map(cells, chance=chance))
     if any(part.perturbation for part in report.scorers.values()):
         yield changes(report)
 
@@ -69,7 +64,8 @@ def place_rows(report: Report) -> Rows:
     short, rows = labels(report.scorers), []
     for name, part in report.scorers.items():
         cell = part.overall
-        share, effect = (cell.accuracy, cell.low, cell.high), (None, None, None)
+        share = (cell.accuracy, cell.low, cell.high)
+        effect: tuple[float | None, ...] = (None, None, None)
         if report.families is not None:
             found = report.families.of(name)
             share = (found.row.estimate, found.row.low, found.row.high)
@@ -97,14 +93,3 @@ def changes(report: Report) -> Figure:
     ]
     says = "Mean change of scores under the perturbations CC, RC, CL and RP, for each scorer, in its own spread."
     return Figure("perturbations", says, charts.changes(rows, title="change in standard deviations of the scorer"))
-
-
-def _group_rows(report: Report, key: str) -> Rows:
-    short, field = labels(report.scorers), f"by_{key}"
-    groups = sorted({group for part in report.scorers.values() for group in getattr(part, field)})
-    return [
-        {"name": short[name], "group": group_name(key, group), "accuracy": getattr(part, field)[group].accuracy}
-        for name, part in report.scorers.items()
-        for group in groups
-        if group in getattr(part, field)
-    ]

@@ -47,13 +47,13 @@ def people(report: Report) -> Section:
     tables = [Table("Human line", ("sets of", "the key %", "people", "answers", "sets"), rows)]
     if found.percent.estimate is not None:
         alike = (word("people with each other"), share(found.percent), estimate(found.agreement), word(""))
-        rows = [
+        compared = [
             (scorer_cell(report, row.scorer), share(row.percent), estimate(row.ac1), count(row.sets))
             for row in found.scorers
         ]
         columns = ("who", "same pick %", "beyond chance", "sets")
         note = "Beyond chance: Krippendorff's α for people, Gwet's AC1 for a scorer and the majority of people."
-        tables.append(Table("Agreement with people", columns, [alike, *rows], note))
+        tables.append(Table("Agreement with people", columns, [alike, *compared], note))
     return Section("people", title, said, tuple(tables))
 
 

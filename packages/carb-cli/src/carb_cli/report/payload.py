@@ -1,7 +1,7 @@
 """What the page's script needs: cells for the filters, and the sets with every scorer's scores.
 
 Outcomes and scores of all sets are always in it. Texts are added for as many sets as fit into a budget: first those
-that every model gets wrong, then the failures of each scorer in turn, then the sets that all win. What judges wrote
+that every model gets wrong, then other failures, then the sets that all win. What judges wrote
 comes after all texts, in the same order. The page says how many sets have their texts.
 """
 
@@ -198,27 +198,18 @@ def _outcomes(scores: ScoreTable, names: Sequence[str], items: Sequence[BonSet])
 
 
 def _order(outcomes: Sequence[str], is_model: Sequence[bool], items: Sequence[BonSet]) -> list[int]:
-    """All sets: first those that no model wins, then a failure of each scorer in turn, then those that all win.
+    """All sets: first those that no model wins, then those that some scorer does not win, then those that all win.
 
     Within that, by a hash of their id, so that every culture and domain comes up.
     """
-    shuffled = sorted(
-        range(len(items)), key=lambda place: hashlib.sha256(items[place].id.encode("utf-8", "replace")).digest()
-    )
-    models = [o for o, model in zip(outcomes, is_model, strict=True) if model] or list(outcomes)
-    taken = dict.fromkeys(place for place in shuffled if all(outcome[place] != WON for outcome in models))
-    turns = [o for o, model in zip(outcomes, is_model, strict=True) if model]
-    turns += [o for o, model in zip(outcomes, is_model, strict=True) if not model]
-    waiting = [iter([place for place in shuffled if outcome[place] != WON]) for outcome in turns]
-    while waiting:
-        still = []
-        for failures in waiting:
-            place = next((p for p in failures if p not in taken), None)
-            if place is not None:
-                taken[place] = None
-                still.append(failures)
-        waiting = still
-    return list(taken | dict.fromkeys(shuffled))
+    models = [o for o, model in zip(outcomes, is_model, strict=True) if model]
+
+    def place_of(place: int) -> tuple[bool, bool, bytes]:
+        won = [letters[place] == WON for letters in models]
+        hashed = hashlib.sha256(items[place].id.encode("utf-8", "replace")).digest()
+        return any(won), all(letters[place] == WON for letters in outcomes), hashed
+
+    return sorted(range(len(items)), key=place_of)
 
 
 def _scores(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import polars as pl
 
@@ -44,7 +45,7 @@ def people(folders: Sequence[Path], fingerprint: str, scores: ScoreTable, confid
     )
 
 
-def _agreement(found: Applied, scores: ScoreTable, confidence: float) -> dict[str, object]:
+def _agreement(found: Applied, scores: ScoreTable, confidence: float) -> dict[str, Any]:
     """Who of the people picked which answer is not kept, so the picks of a set are numbered; that changes no measure
     used here."""
     picks = [

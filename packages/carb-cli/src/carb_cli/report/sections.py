@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 
 from carb_cli.display import p_value, percent, safe
 from carb_cli.labels import labels
+from carb_cli.report.headline import settled
 from carb_cli.report.heat import heat, of_sign
 from carb_cli.report.key_sections import failures, items, people
 from carb_cli.report.model import Report
@@ -22,7 +23,6 @@ from carb_cli.report.tables import (
     share,
     word,
 )
-from carb_cli.report.verdict import settled
 from carb_metrics.rows import Cell, Estimate
 
 KINDS = ("CC", "RC", "CL", "RP")
@@ -130,9 +130,9 @@ def pairs(report: Report) -> Section | None:
             small = (f"p {p_value(row.p)}",)
             cells.append(Shown(text, value, small, of_sign(value, sure), link(report, whose=b, rival=a)))
         rows.append(tuple(cells))
-    sure = sum(row.p_adjusted is not None and row.p_adjusted < 1 - report.confidence for row in report.pairs)
+    settled_pairs = sum(row.p_adjusted is not None and row.p_adjusted < 1 - report.confidence for row in report.pairs)
     finding = (
-        f"{sure:,} of {len(report.pairs):,} differences are settled after correction over all pairs (coloured). A "
+        f"{settled_pairs:,} of {len(report.pairs):,} differences are settled after correction over all pairs (coloured). A "
         "number is the row's accuracy minus the column's, in points; it leads to the sets that the row's wins alone."
     )
     short = labels(report.scorers)

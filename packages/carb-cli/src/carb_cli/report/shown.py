@@ -58,7 +58,7 @@ def sent(spec: ScorerSpec, items: Iterable[BonSet]) -> dict[str, list[tuple[str,
     known = {key: value for key, value in spec.parameters.items() if key in JudgeOptions.model_fields}
     if spec.kind != "judge" or not known or "facts" in spec.parameters:
         return {}
-    found = {}
+    found: dict[str, list[tuple[str, str]]] = {}
     try:
         asks = form_of(JudgeOptions.model_validate(known)).asks
         for culture, language, size in {(item.culture, item.language, len(item.responses)) for item in items}:
@@ -67,7 +67,7 @@ def sent(spec: ScorerSpec, items: Iterable[BonSet]) -> dict[str, list[tuple[str,
                 request_id="shown", prompt="⟦Q⟧", candidates=given, culture=culture, language=language
             )
             turns = asks(request)[0].prompt.messages
-            found[f"{culture}/{language}/{size}"] = [(turn["role"], turn["content"]) for turn in turns]
+            found[f"{culture}/{language}/{size}"] = [(str(turn["role"]), turn["content"]) for turn in turns]
     except (CarbError, ValueError):  # the form, its rubric or its words are not here any more
         return {}
     return found

@@ -1,17 +1,15 @@
-"""A static site: a leaderboard for each data set, with its report and CSV file, from runs and entries."""
+"""A static site: a leaderboard for each data set, with its report, from runs and entries."""
 
 from __future__ import annotations
 
-import csv
 import hashlib
+import json
 import re
 from collections.abc import Iterator, Sequence
-from io import StringIO
 from pathlib import Path
 
 from carb_cli.output import write
 from carb_cli.report.content import Runs, content, merged, read_runs
-from carb_cli.report.model import Report
 from carb_cli.report.page import page, render
 from carb_cli.report.sections import leaderboard
 from carb_cli.report.shown import written
@@ -22,7 +20,7 @@ from carb_data import CarbError, content_hash
 def write_site(
     sources: Sequence[Path], site: Path, candidates: entries.Candidates, *, confidence: float, budget: int
 ) -> int:
-    """Write ``index.html`` with a leaderboard for each data set, and beside it their reports and CSV files.
+    """Write ``index.html`` with a leaderboard for each data set, and beside it their reports as HTML and JSON.
 
     Args:
         sources: folders that ``carb run`` wrote, and folders of entries.
@@ -43,7 +41,7 @@ def write_site(
         report = content(runs, confidence=confidence)
         stem = f"{_slug(_data_name(report.dataset.names))}-{key[:8]}"
         write(site / f"{stem}.html", render(report, runs, written(runs.folders), budget=budget))
-        write(site / f"{stem}.csv", _csv(report))
+        write(site / f"{stem}.json", json.dumps(report.plain(), ensure_ascii=False, indent=1) + "\n")
         boards.append((stem, report, leaderboard(report)))
     write(site / "index.html", page("index.html.jinja", ("sort.js",), boards=boards, gone=gone))
     return len(boards)
@@ -82,24 +80,6 @@ def _of_entries(source: Path, candidates: entries.Candidates, gone: list[str]) -
 def _sets_of(runs: Runs) -> str:
     hashes = sorted(content_hash(item) for item in runs.dataset)
     return hashlib.sha256("".join(hashes).encode()).hexdigest()
-
-
-def _csv(report: Report) -> str:
-    """The leaderboard as CSV; a text that a spreadsheet program would take for a formula begins with a quote."""
-    domains = list(report.dataset.domains)
-    out = StringIO()
-    writer = csv.writer(out, lineterminator="\n")
-    writer.writerow(
-        ["rank", "scorer", "kind", "place_effect", "row", "accuracy", "low", "high", "sets", "errors", *domains]
-    )
-    for name, part in report.scorers.items():
-        cell, found = part.overall, None if report.families is None else report.families.of(name)
-        safe_name = f"'{name}" if name[:1] in "=+-@\t\r" else name
-        read = [None, None] if found is None else [found.place_effect.estimate, found.row.estimate]
-        shares = [part.by_domain[d].accuracy if d in part.by_domain else None for d in domains]
-        limits = [cell.accuracy, cell.low, cell.high, cell.n, cell.errors]
-        writer.writerow([part.rank.rank, safe_name, part.kind, *read, *limits, *shares])
-    return out.getvalue()
 
 
 def _data_name(names: Sequence[str]) -> str:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass
 from urllib.parse import urlencode
 
 from carb_cli import display
@@ -42,7 +43,7 @@ class Table:
     title: str
     columns: tuple[str, ...]
     """A title that begins with ``<`` is of a column of words, aligned to the left; the first always is."""
-    rows: list[tuple[Shown, ...]] = field(default_factory=list)
+    rows: Sequence[Sequence[Shown]]
     note: str = ""
 
     def left(self, place: int) -> bool:
