@@ -107,7 +107,7 @@ class Place:
 
     def arguments(self, out: str, *more: str, scorers: list[str] = SCORERS) -> list[str]:
         data = ["--data", str(self.folder / "data.jsonl"), "--window", "5", "--quiet"]
-        return ["run", *data, *scorers, "--out", str(self.folder / out), *more]
+        return ["run", *data, *scorers, "--perturbed", "--out", str(self.folder / out), *more]
 
     def run(self, out: str, *more: str, **options: object) -> subprocess.CompletedProcess[str]:
         command = [sys.executable, "-m", "carb_cli", *self.arguments(out, *more)]
@@ -300,7 +300,7 @@ def test_a_changed_data_set_or_scorer_is_refused(place: Place) -> None:
     place.asked()
     other = Dataset(list(Dataset.load(place.folder / "data.jsonl"))[:-1])
     other.save(place.folder / "other.jsonl")
-    data = ["run", "--data", str(place.folder / "other.jsonl"), *SCORERS, "--window", "5", "--quiet"]
+    data = ["run", "--data", str(place.folder / "other.jsonl"), "--perturbed", *SCORERS, "--window", "5", "--quiet"]
     for arguments in (
         [*data, "--out", str(place.folder / out)],
         place.arguments(out, "--seed", "5"),
