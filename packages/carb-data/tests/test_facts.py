@@ -245,6 +245,15 @@ def test_a_family_may_ask_without_naming_its_places_too():
     assert len(Dataset(sets)) == 8
 
 
+def test_a_family_in_whole_replies_is_of_the_source_item_of_its_short_one():
+    by_id = {one.id: one for one in facts_of()}
+    short, whole = (
+        expand_family(Family.model_validate(family(id=f"de-commonsense-toll{end}")), by_id)[0] for end in ("", "-reply")
+    )
+    assert short.source_item == whole.source_item
+    assert short.family != whole.family
+
+
 def test_places_of_one_country_exclude_each_other():
     towns = {"fulda": "Foll!", "dieburg": "Äla!"}
     made = [Fact.model_validate(fact("DE", id=f"toll.DE-HE-{town}", value=call)) for town, call in towns.items()]
