@@ -132,7 +132,7 @@ def coverage(session: nox.Session) -> None:
 def examples(session: nox.Session) -> None:
     """The scripts on top of the packages, run small."""
     python = executable(dev(session), "python")
-    session.run(python, "-m", "pytest", "-m=not verl", "tests/test_examples.py", *session.posargs)
+    session.run(python, "-m", "pytest", ALL, "tests/test_examples.py", *session.posargs)
 
 
 @nox.session(python=False)
@@ -342,7 +342,6 @@ def gpu(session: nox.Session) -> None:
         "peft>=0.15",
         "datasets>=4.0",
         "torch==2.13.0",
-        "dockerfile==3.4.0",
     ]
     python = environment_of_its_own(session, "gpu", *needs, "setuptools", "uv")
     session.run(python, "-m", "pip", "install", "--quiet", "--no-build-isolation", "deepspeed==0.19.8")
