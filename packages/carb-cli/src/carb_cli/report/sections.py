@@ -130,9 +130,9 @@ def pairs(report: Report) -> Section | None:
             small = (f"p {p_value(row.p)}",)
             cells.append(Shown(text, value, small, of_sign(value, sure), link(report, whose=b, rival=a)))
         rows.append(tuple(cells))
-    settled_pairs = sum(row.p_adjusted is not None and row.p_adjusted < 1 - report.confidence for row in report.pairs)
+    certain = sum(row.p_adjusted is not None and row.p_adjusted < 1 - report.confidence for row in report.pairs)
     finding = (
-        f"{settled_pairs:,} of {len(report.pairs):,} differences are settled after correction over all pairs (coloured). A "
+        f"{certain:,} of {len(report.pairs):,} differences are settled after correction over all pairs (coloured). A "
         "number is the row's accuracy minus the column's, in points; it leads to the sets that the row's wins alone."
     )
     short = labels(report.scorers)
