@@ -202,6 +202,7 @@ def test_coverage_of_consistency(make_table):
     for _ in range(rounds):
         sets = rng.normal(size=(80, 2))
         table = perturb(make_table(sets.tolist()), {"CL": (sets[:, 0] + rng.normal(size=80)).tolist()})
-        row = cross_lingual_consistency(table, 1.0).scorers[0].model_dump()
+        spread = cross_lingual_consistency(table, 1.0).scorers[0].spread
+        row = cross_lingual_consistency(table, spread).scorers[0].model_dump()  # steepness 1 for each unit of scores
         hits += row["low"] <= truth <= row["high"]
     assert 0.93 <= hits / rounds <= 0.97
