@@ -22,7 +22,7 @@ from carb_scorers.models.shared_prefix import PrefixCache, common_prefix, output
 from carb_scorers.models.tokens import groups_of
 from carb_scorers.scorer import ScoreError, Usage
 
-ITEM_TOKENS = 256
+ITEM_TOKENS = 512
 """Padded tokens in a pass over several rows of one item, where items have passes of their own: short rows share one,
 and longer ones, in which padding would cost more than a pass, do not."""
 
