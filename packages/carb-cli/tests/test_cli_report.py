@@ -93,6 +93,9 @@ def test_json_has_the_promised_keys(found: dict[str, Any]) -> None:
         for key in ("by_culture", "by_domain", "by_culture_domain", "by_resource_class", "by_family", "by_script"):
             assert all(set(cell) == CELL for cell in scorer[key].values())
             assert sum(cell["n"] for cell in scorer[key].values()) == scorer["overall"]["n"] == 80
+        for key in ("by_kind", "by_kind_group"):
+            assert sum(cell["n"] for cell in scorer[key].values()) == 80
+        assert set(scorer["by_kind_group"]) == {"culture", "knowledge"}
     Report.model_validate(found)
 
 
