@@ -316,20 +316,6 @@ def test_a_link_shows_what_its_sender_saw(watched: Watched, reports: dict[str, P
     page.click("#set-close")
 
 
-def test_two_scorers_against_each_other(watched: Watched, reports: dict[str, Path]) -> None:
-    page = watched.ready(reports["seed"])
-    rows = dict(zip(column(page, "#board", 2), column(page, "#board", 4), strict=True))
-    cell = page.locator("#pairs tbody tr", has=page.locator("th", has_text="length")).locator("td a").first
-    other = page.locator("#pairs thead th").nth(cell.evaluate("(link) => link.closest('td').cellIndex")).inner_text()
-    shown = float(cell.inner_text().replace("−", "-"))
-    assert shown == pytest.approx(float(rows["baseline:length"]) - float(rows[other]), abs=0.11)
-    cell.click()
-    assert int(page.inner_text("#fail-status").split()[0]) > 0
-    first = page.locator("#set-list > details").first
-    first.locator("summary").click()
-    assert first.locator("tr", has_text="baseline:length").locator("td").first.inner_text() == "won"
-
-
 def test_families_are_shown_with_every_place(watched: Watched, reports: dict[str, Path]) -> None:
     """The same answers under the other places, by the same letters."""
     page = watched.ready(reports["mirrored"])
@@ -349,43 +335,6 @@ def test_families_are_shown_with_every_place(watched: Watched, reports: dict[str
     table.locator("a").first.click()
     assert page.locator("#set-page").is_visible()
     page.click("#set-close")
-
-
-def test_paper_loses_nothing(browser: Any, reports: dict[str, Path], tmp_path: Path) -> None:
-    """Nothing is wider than the sheet, and what is listed is printed open."""
-    for name in ("hostile", "mirrored"):
-        made = Watched(browser, viewport={"width": 1047, "height": 740})  # A4 landscape within its margins, 96 dpi
-        page = made.ready(reports[name], folded=True)
-        page.emulate_media(media="print")
-        page.evaluate("dispatchEvent(new Event('beforeprint'))")
-        page.screenshot(path=artefacts(tmp_path) / f"print-{name}.png", full_page=True)
-        wide = page.evaluate(
-            "[...document.querySelectorAll('main *')].filter(e => e.getBoundingClientRect().right > innerWidth + 1)"
-            ".map(e => e.outerHTML.slice(0, 120))"
-        )
-        assert wide == []
-        listed = page.locator("#set-list > details").count()
-        assert page.locator("#set-list > details[open] .answers:visible").count() == listed > 0
-        assert page.locator("details.part:not([open])").count() == 0
-        page.evaluate("dispatchEvent(new Event('afterprint'))")
-        assert page.locator("#set-list > details[open]").count() == 0
-        assert made.trouble == []
-        made.context.close()
-
-
-def test_search_in_failures(watched: Watched, reports: dict[str, Path]) -> None:
-    page = watched.ready(reports["seed"])
-    page.select_option("#fail-scorer", "any")
-    everything = page.inner_text("#fail-status")
-    page.locator("#set-list summary").first.click()
-    page.fill("#fail-search", page.locator("#set-list details[open] p.tag").first.inner_text().split(" · ")[0])
-    status = sync_api.expect(page.locator("#fail-status"))
-    status.to_have_text(re.compile("^1 of"))
-    page.fill("#fail-search", "")
-    status.to_have_text(everything)
-    while page.locator("#fail-more").is_visible():
-        page.click("#fail-more")
-    assert page.locator("#set-list > details").count() == int(everything.split()[0].replace(",", ""))
 
 
 def test_the_numbers_of_the_browser_are_those_of_the_report(watched: Watched, reports: dict[str, Path]) -> None:
@@ -459,22 +408,6 @@ def axe_finds(page: Any, *where: str) -> list[Any]:
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("width", [1400, 800, 390])
-def test_the_site_looks(browser: Any, reports: dict[str, Path], tmp_path: Path, scheme: str, width: int) -> None:
-    made = Watched(browser, viewport={"width": width, "height": 844}, color_scheme=scheme, bypass_csp=True)
-    page = made.open(reports["site"])
-    counts = "(table) => [...table.rows].map((row) => [...row.cells].filter((cell) => cell.offsetWidth).length)"
-    for board in page.locator("table.board").all():
-        heads, *rows = board.evaluate(counts)
-        assert set(rows) == {heads}, "a value for each heading"
-    assert page.evaluate("document.scrollingElement.scrollWidth") <= width, "the page itself does not scroll"
-    page.screenshot(path=artefacts(tmp_path) / f"site-{width}-{scheme}.png", full_page=True)
-    assert axe_finds(page) == []
-    assert made.trouble == []
-    made.context.close()
-
-
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("width", [1400, 800, 390])
 def test_looks(browser: Any, reports: dict[str, Path], tmp_path: Path, scheme: str, width: int) -> None:
     """Axe finds nothing, contrast of every text included, neither folded nor open nor in the page of a set."""
     made = Watched(browser, viewport={"width": width, "height": 844}, color_scheme=scheme, bypass_csp=True)
@@ -495,14 +428,6 @@ def test_looks(browser: Any, reports: dict[str, Path], tmp_path: Path, scheme: s
     assert axe_finds(page) == []
     assert made.trouble == []
     made.context.close()
-
-
-def test_sections_are_there_where_they_say_something(reports: dict[str, Path]) -> None:
-    judged, baselines = (reports[name].read_text(encoding="utf-8") for name in ("seed", "mirrored"))
-    for text in ("same after a swap %", "first picked %", "Calibration error by root culture", "RC change"):
-        assert text in judged
-    assert 'id="families"' in baselines
-    assert 'id="perturbations"' not in baselines
 
 
 def test_works_without_scripts(browser: Any, reports: dict[str, Path]) -> None:

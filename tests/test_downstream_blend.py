@@ -58,9 +58,3 @@ def test_the_answers_of_other_places_are_mostly_wrong_here(public_data):
     ]
     assert len(graded) > 400
     assert sum(graded) / len(graded) < 0.35
-
-
-def test_omgeval_asks_its_local_questions(public_data):
-    task = open_task(f"omgeval:{public_data / 'omgeval'}?languages=spanish", judge=lambda asked: [1.0] * len(asked))
-    assert len(task.prompts) > 150
-    assert task.grade(task.prompts[0].id, "hola") == 0.5

@@ -63,22 +63,3 @@ def test_samples_differ_and_scorers_pick_among_them(gemma, task, tmp_path):
         result = bon_curve(pool, task, anyio.run(score, spec), grades)
         assert (len(result.prompts), result.errors) == (4, 0)
         assert all(0 <= point.picked <= point.best <= 1 for point in result.curve)
-
-
-def test_the_annotations_of_a_place_are_the_best_policy(public_data, tmp_path):
-    """Responses read from a file: people of the UK answer for the UK, so that nothing is left to regret."""
-    import json
-
-    task = open_task(f"blend:{public_data / 'blend'}?places=UK&limit=50")
-    items = json.loads((public_data / "blend" / "data" / "annotations" / "UK_data.json").read_text("utf-8"))
-    rows = []
-    for prompt in task.prompts:
-        answers = [
-            text for e in items[prompt.id.split("/")[1]]["annotations"] for text in e["en_answers"] if text.strip()
-        ]
-        rows.append(json.dumps({"prompt_id": prompt.id, "responses": (answers * 2)[:2]}))
-    (tmp_path / "people.jsonl").write_text("\n".join(rows) + "\n", encoding="utf-8")
-    pool = draw(task, f"file:{tmp_path / 'people.jsonl'}", 2, tmp_path / "pool.jsonl")
-    scores = anyio.run(lambda: score_pool(pool, task, open_scorer("baseline:random")))
-    result = bon_curve(pool, task, scores, grade_pool(pool, task))
-    assert result.quality == 1

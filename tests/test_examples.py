@@ -5,7 +5,6 @@ from __future__ import annotations
 import importlib.util
 import json
 import os
-import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -223,33 +222,6 @@ def test_the_judge_s_task_for_verl(judge_config: Path, tmp_path: Path) -> None:
     assert compute_score("x", right, "A", {"strict": True}) == {"score": 1.0, "well_formed": 1.0, "readable": 1.0}
     assert compute_score("x", "**Verdict: A**", "A", {"strict": False})["score"] == 1.0
     assert compute_score("x", "**Verdict: A**", "A")["score"] == -1.0
-
-
-@pytest.mark.verl
-@pytest.mark.filterwarnings("ignore")
-def test_verl_takes_the_command_and_reads_the_data(judge_config: Path, tiny: Path, tmp_path: Path) -> None:
-    """verl's own checks find nothing in the settings, and its loader gives every row its label."""
-    pytest.importorskip("verl", reason="needs verl, in an environment of its own")
-    import transformers
-    from hydra import compose, initialize_config_dir
-    from omegaconf import OmegaConf
-    from verl import __file__ as verl_file
-    from verl.experimental.reward_loop import migrate_legacy_reward_impl
-    from verl.utils.config import validate_config
-    from verl.utils.dataset.rl_dataset import RLHFDataset
-
-    assert run("verl/judge_task.py", judge_config, tmp_path / "data").returncode == 0
-    text = (EXAMPLES / "verl" / "train.sh").read_text(encoding="utf-8")
-    command = text[text.index("exec python") :].replace("\\\n", " ").replace('"$@"', "")
-    for name, value in {"model": tiny, "data": tmp_path / "data", "here": EXAMPLES / "verl"}.items():
-        command = command.replace(f"${name}", str(value))
-    with initialize_config_dir(str(Path(verl_file).parent / "trainer" / "config"), version_base=None):
-        config = migrate_legacy_reward_impl(compose("ppo_trainer", shlex.split(command)[4:]))
-    validate_config(config, use_reference_policy=True, use_critic=False)
-    tokenizer = transformers.AutoTokenizer.from_pretrained(tiny)
-    options = OmegaConf.create({"cache_dir": str(tmp_path / "cache"), "filter_overlong_prompts_workers": None})
-    data = RLHFDataset(str(tmp_path / "data" / "train.parquet"), tokenizer, options)
-    assert {data[place]["reward_model"]["ground_truth"] for place in range(len(data))} == {"A", "B"}
 
 
 @pytest.mark.real

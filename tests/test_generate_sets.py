@@ -133,13 +133,6 @@ def test_after_an_interruption_only_what_is_missing_is_asked(tmp_path, monkeypat
     assert (tmp_path / "sets.jsonl").read_bytes() == (tmp_path / "whole.jsonl").read_bytes()
 
 
-@pytest.mark.parametrize("fault", [(429, b"slow down"), (503, b"overloaded"), None], ids=["429", "503", "broken off"])
-def test_passing_faults_are_asked_again(tmp_path, fault):
-    with serving(lambda number, body: fault if number % 2 else writer(number, body)) as server:
-        report = construct(config_for(server.url, tmp_path, parallel=1, limit=4), tmp_path / "sets.jsonl")
-    assert (report.built, report.discarded) == (4, {})
-
-
 @pytest.mark.parametrize(
     ("answer", "reason"),
     [
@@ -163,14 +156,6 @@ def test_lasting_faults_give_one_set_up_and_not_the_others(tmp_path, answer, rea
     for failure in report.failed:
         assert (failure.step, len(failure.reasons)) == ("chosen", 2)
         assert all(reason in text for text in failure.reasons)
-
-
-def test_a_server_that_refuses_everything_ends_the_run_at_once(tmp_path):
-    with serving(lambda *_: (401, b"no such key")) as server:
-        with pytest.raises(CarbError, match="does not accept the key"):
-            construct(config_for(server.url, tmp_path, parallel=4), tmp_path / "sets.jsonl")
-        assert len(server.requests) <= 4
-    assert not (tmp_path / "sets.jsonl").exists()
 
 
 @pytest.mark.parametrize(
@@ -197,28 +182,6 @@ def test_bad_wrong_answers_are_written_again(tmp_path, bad, reason):
         assert (report.built, report.discarded) == (1, {reason: 1})
         with pytest.raises(CarbError, match=r"Not one set could be made.*off topic"):
             construct(config.model_copy(update={"window": (0.999, 1.0)}), tmp_path / "none.jsonl")
-
-
-def test_sets_are_written_in_a_target_language(tmp_path):
-    """Pages on Thailand are asked about in Thai; in a language of another culture, the question must name it."""
-
-    def speaking(number, body):
-        prompt = body["messages"][0]["content"]
-        if "Write one question, in Thai" in prompt:
-            return chat("คนไทยกินอาหารเย็นอย่างไร")
-        if "in Thai in one" in prompt:
-            return chat("คนที่นี่กินขนมปังกับชีสตอนเย็น" if "bread" in prompt else "คนที่นี่กินข้าวด้วยช้อนและส้อม")
-        return writer(number, body)
-
-    rows = references(1)[:2]
-    with serving(speaking) as server:
-        few = {"attempts": 1, "rejected_per_set": 1}
-        own = construct(config_for(server.url, tmp_path, rows, language="own", **few), tmp_path / "own.jsonl")
-        with pytest.raises(CarbError, match="does not name the culture"):
-            construct(config_for(server.url, tmp_path, rows, language="en"), tmp_path / "en.jsonl")
-    (item,) = Dataset.load(tmp_path / "own.jsonl")
-    assert (item.culture, item.language, item.chosen.language) == ("thai", "th", "th")
-    assert [(failure.reference, failure.step) for failure in own.failed] == [("german-0", "question")]
 
 
 def test_references_are_checked(tmp_path):

@@ -6,8 +6,6 @@ Runs in an environment of its own, with the versions that ``tal-rlvr[gpu]`` reso
 from __future__ import annotations
 
 import os
-import re
-import subprocess
 import tomllib
 from pathlib import Path
 
@@ -75,21 +73,3 @@ def test_accelerate_takes_every_launcher(path, monkeypatch):
         assert plugin.fsdp_version == 2
         assert plugin.reshard_after_forward is True
         assert "FULL" in str(plugin.state_dict_type)
-
-
-@pytest.mark.parametrize("python", ["3.11", "3.12", "3.13"])
-def test_the_extra_resolves_on_the_index(tmp_path, python):
-    """Nothing is installed: uv's resolver reads the index's metadata."""
-    uv = pytest.importorskip("uv", reason="needs uv; run nox -s gpu").find_uv_bin()
-    wanted = tmp_path / "requirements.in"
-    local = [
-        f"{name} @ {(ROOT / 'packages' / name).as_uri()}" for name in ("carb-data", "carb-metrics", "carb-scorers")
-    ]
-    wanted.write_text("\n".join([f"tal-rlvr[gpu] @ {(ROOT / 'packages' / 'tal-rlvr').as_uri()}", *local]))
-    command = [uv, "pip", "compile", "--quiet", "--no-header", "--no-annotate", "--python-version", python]
-    command += ["--python-platform", "x86_64-manylinux_2_28", str(wanted)]
-    run = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
-    assert run.returncode == 0, run.stderr
-    found = dict(re.findall(r"^([\w.-]+)==(\S+)", run.stdout, flags=re.MULTILINE))
-    assert all(Version(found[name]) in specifier for name, specifier in GPU.items() if name in found)
-    assert {"trl", "vllm", "transformers", "torch", "deepspeed"} <= set(found)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import shutil
 import sys
 from pathlib import Path
@@ -21,11 +20,10 @@ import transformers
 import tiny_models
 from carb_data import CarbError
 from carb_scorers import Candidate, ScoreRequest, open_scorer
-from carb_scorers.models import Prompt, hf_reward
-from carb_scorers.models.hf_loading import HFOptions, device_of
-from carb_scorers.models.hf_reward import ADAPTERS, Adapter, HFRewardModel, RewardOptions, adapter_for
+from carb_scorers.models import Prompt
+from carb_scorers.models.hf_loading import HFOptions
+from carb_scorers.models.hf_reward import ADAPTERS, Adapter, HFRewardModel, RewardOptions
 from carb_scorers.models.tokens import conversation_ids
-from carb_scorers.testing import check_scorer
 
 REQUEST = ScoreRequest(
     request_id="1",
@@ -142,75 +140,12 @@ def test_a_chat_template_can_be_given_or_left_out(base: Path, tmp_path: Path) ->
     assert (result.error.kind, "no nobody" in result.error.message) == ("text", True)
 
 
-def test_devices(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert device_of(HFOptions(device="cpu")).type == "cpu"
-    with pytest.raises(CarbError, match="Unknown device 'abacus'"):
-        device_of(HFOptions(device="abacus"))
-    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
-    monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
-    assert device_of(HFOptions()).type == "cuda"
-    assert device_of(HFOptions(device="cuda:1")).index == 1
-    with pytest.raises(CarbError, match="torch sees 2 GPUs"):
-        device_of(HFOptions(device="cuda:2"))
-    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
-    assert device_of(HFOptions()).type == "cpu"
-    with pytest.raises(CarbError, match="sees no GPU"):
-        device_of(HFOptions(device="cuda"))
-
-
-def test_device_map_is_passed_on(base: Path) -> None:
-    pytest.importorskip("accelerate", reason="transformers needs it for device_map")
-    folder = tiny_models.folder(base, "llama", "SequenceClassification")
-    assert scores(open_scorer(f"classifier:{folder}?device_map=cpu")) == scores(open_scorer(f"classifier:{folder}"))
-
-
 def test_dtypes(base: Path) -> None:
     folder = tiny_models.folder(base, "gemma3", "SequenceClassification")
     exact = scores(open_scorer(f"classifier:{folder}?dtype=float64"))
     assert scores(open_scorer(f"classifier:{folder}")) == pytest.approx(exact, abs=1e-5)
     assert scores(open_scorer(f"classifier:{folder}?dtype=bfloat16")) == pytest.approx(exact, abs=0.05)
     assert scores(open_scorer(f"classifier:{folder}?attention=eager")) == pytest.approx(exact, abs=1e-5)
-
-
-@pytest.mark.parametrize("name", ["sdpa", "eager"])
-def test_attention_is_the_one_asked_for(base: Path, name: str) -> None:
-    folder = tiny_models.folder(base, "llama", "SequenceClassification")
-    scorer: Any = open_scorer(f"classifier:{folder}?attention={name}")
-    loaded = scorer._model._passes.loaded
-    assert loaded.model.config._attn_implementation == name
-    assert scores(scorer) == pytest.approx(scores(open_scorer(f"classifier:{folder}")), abs=1e-5)
-
-
-def relabelled(base: Path, tmp_path: Path, architecture: str, **config: Any) -> Path:
-    """A tiny model whose config.json names another architecture."""
-    folder = tmp_path / architecture
-    shutil.copytree(tiny_models.folder(base, "llama", "SequenceClassification", pad="<pad>"), folder)
-    file = folder / "config.json"
-    file.write_text(json.dumps({**json.loads(file.read_text()), "architectures": [architecture], **config}))
-    return folder
-
-
-def test_a_head_of_two_layers(base: Path, tmp_path: Path) -> None:
-    """INF-ORM's form: ``score.0`` and ``score.2``, which transformers' own class would replace by random numbers."""
-    from safetensors.torch import load_file, save_file
-
-    folder = relabelled(base, tmp_path, "INFORMForSequenceClassification")
-    weights = load_file(folder / "model.safetensors")
-    del weights["score.weight"]
-    torch.manual_seed(3)
-    deep = torch.nn.Sequential(torch.nn.Linear(32, 32), torch.nn.ReLU(), torch.nn.Linear(32, 1))
-    weights |= {f"score.{name}": value.detach().clone() for name, value in deep.state_dict().items()}
-    save_file(weights, folder / "model.safetensors", metadata={"format": "pt"})
-    scorer: Any = open_scorer(f"classifier:{folder}")
-    found = scores(scorer)
-    anyio.run(check_scorer, scorer)
-    body = transformers.AutoModel.from_pretrained(folder).eval()
-    tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
-    for candidate in REQUEST.candidates:
-        ids = torch.tensor([tokenizer(REQUEST.prompt, candidate.text)["input_ids"]])
-        with torch.no_grad():
-            expected = deep(body(ids).last_hidden_state[0, -1]).item()
-        assert found[candidate.id] == pytest.approx(expected, abs=1e-5)
 
 
 def stand_in(base: Path, forward: Any) -> Any:
@@ -261,29 +196,6 @@ def test_a_model_that_pads_wrongly_is_never_padded(base: Path) -> None:
     assert not passes._batches
 
 
-def test_a_reward_token_is_put_behind_every_conversation(base: Path) -> None:
-    adapter = ADAPTERS["InternLM2ForRewardModel"]
-    config = transformers.LlamaConfig()
-    config.reward_token_id = 92527
-    assert adapter.ending(config) == (92527,)
-    assert Adapter().ending(config) == ()
-
-
-def test_an_adapter_of_ones_own(base: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    folder = relabelled(base, tmp_path, "MyOddRewardModel")
-    monkeypatch.setattr("carb_scorers.models.hf_reward.ADAPTERS", dict(ADAPTERS))
-    plain = scores(open_scorer(f"classifier:{folder}"))
-    hf_reward.ADAPTERS["MyOddRewardModel"] = Adapter(output=lambda output: -output.logits, head=lambda _: None)
-    assert adapter_for(str(folder), HFOptions()) is hf_reward.ADAPTERS["MyOddRewardModel"]
-    assert scores(open_scorer(f"classifier:{folder}")) == pytest.approx(
-        {key: -value for key, value in plain.items()}, abs=1e-5
-    )
-
-
-def test_models_without_a_configuration_have_the_plain_adapter(tmp_path: Path) -> None:
-    assert adapter_for(str(tmp_path), HFOptions()) == Adapter()
-
-
 def test_a_rewarder_that_counts_positions_from_behind_its_padding(base: Path) -> None:
     folder = tiny_models.folder(base, "roberta", "SequenceClassification", pad="<pad>")
     scorer: Any = open_scorer(f"classifier:{folder}")
@@ -303,14 +215,3 @@ def test_a_given_chat_template_is_part_of_the_revision(base: Path, tmp_path: Pat
     revisions |= {open_scorer(f"classifier:{folder}?chat_template=none").spec.revision}
     revisions |= {open_scorer(f"classifier:{folder}").spec.revision}
     assert len(revisions) == 4
-
-
-def test_a_changed_prompt_is_another_judge(base: Path, tmp_path: Path) -> None:
-    folder = tiny_models.folder(base, "llama", "CausalLM")
-    form = tmp_path / "mine.toml"
-    specs = []
-    for text in ("{{ prompt }}", "{{ prompt }}!"):
-        form.write_text(f"title = 'mine'\n[listwise]\nreads = ['logprob']\nuser = '{text}'")
-        specs.append(open_scorer(f"judge:{folder}?form={form}").spec)
-    assert specs[0].name == specs[1].name
-    assert specs[0] != specs[1]

@@ -19,8 +19,6 @@ import tiny_models
 from carb_data import CarbError
 from carb_data.models import Message
 from carb_scorers import ScoreRequest, ScoreResult, open_scorer
-from carb_scorers.judge.form import read_form
-from carb_scorers.judge.prompt import Asker
 from tiny_models import TEXTS, request
 
 DECODERS = [pytest.param(n, marks=() if n == "gemma3" else pytest.mark.real) for n in tiny_models.DECODERS]
@@ -133,62 +131,6 @@ def test_a_conversation_reaches_the_chat_template_as_turns(base: Path, kind: str
             logprobs = logits[0].double().log_softmax(-1)
             expected = sum(logprobs[i - 1, ids[i]].item() for i in range(len(start), len(ids)))
         assert result.scores[str(key)] == pytest.approx(expected, abs=1e-4)
-
-
-def next_logprobs(folder: Path, text: str) -> tuple[Any, Any]:
-    model, tokenizer = loaded(folder, "CausalLM")
-    ids = tokenizer(text, add_special_tokens=False)["input_ids"]
-    with torch.no_grad():
-        return model(torch.tensor([ids])).logits[0, -1].double().log_softmax(-1), tokenizer
-
-
-@pytest.mark.parametrize("chat", [False, True])
-@pytest.mark.parametrize("architecture", DECODERS)
-def test_listwise(base: Path, architecture: str, chat: bool) -> None:
-    folder = tiny_models.folder(base, architecture, "CausalLM", chat=chat)
-    (result,) = scored(f"judge:{folder}?least_mass=0", request())
-    asked = Asker(read_form("culture"), "listwise").ask(request(), TEXTS, "ABCD", reads=True)
-    _, tokenizer = loaded(folder, "CausalLM")
-    logprobs, _ = next_logprobs(folder, rendered(tokenizer, asked.messages[0]["content"], None, asked.cue))
-    letters = [tokenizer(x if chat else f" {x}", add_special_tokens=False)["input_ids"] for x in "ABCD"]
-    if all(len(ids) == 1 for ids in letters):
-        expected = logprobs[[ids[0] for ids in letters]].log_softmax(-1).tolist()
-        assert list(result.scores.values()) == pytest.approx(expected, abs=1e-5)
-    else:  # "Ġ" and the letter are two tokens in a small vocabulary: the first is the same for all
-        first = letters[0][0]
-        assert all(ids[0] == first and len(ids) == 2 for ids in letters)
-        text = rendered(tokenizer, asked.messages[0]["content"], None, asked.cue) + " "
-        logprobs, _ = next_logprobs(folder, text)
-        expected = logprobs[[ids[1] for ids in letters]].log_softmax(-1).tolist()
-        assert list(result.scores.values()) == pytest.approx(expected, abs=1e-5)
-
-
-@pytest.mark.parametrize("architecture", ["llama", "gemma2"])
-def test_pointwise_with_a_rating_of_two_tokens(base: Path, architecture: str) -> None:
-    """``10`` is ``1`` and ``0``: P(10) = P(1) P(0 | 1), and the rating 1 keeps what is left of P(1)."""
-    folder = tiny_models.folder(base, architecture, "CausalLM", chat=True)
-    (result,) = scored(f"judge:{folder}?mode=pointwise&least_mass=0", request(TEXTS[0]))
-    asked = Asker(read_form("culture"), "pointwise").ask(request(), TEXTS[:1], "A", reads=True)
-    _, tokenizer = loaded(folder, "CausalLM")
-    text = rendered(tokenizer, asked.messages[0]["content"], None)
-    first, _ = next_logprobs(folder, text)
-    second, _ = next_logprobs(folder, text + "1")
-    token = {str(r): tokenizer(str(r), add_special_tokens=False)["input_ids"] for r in range(10)}
-    p = {r: first[token[str(r)][0]].exp().item() for r in range(1, 10)}
-    p[10] = p[1] * second[token["0"][0]].exp().item()
-    p[1] -= p[10]
-    assert set(map(str, p)) == set(map(str, range(1, 11)))
-    expected = sum(r * weight for r, weight in p.items()) / sum(p.values())
-    assert result.scores["0"] == pytest.approx(expected, abs=1e-5)
-
-
-def test_prefixes_are_shared_by_decoders_and_not_by_encoders(base: Path) -> None:
-    for architecture in (*tiny_models.DECODERS, *tiny_models.ENCODERS):
-        folder = tiny_models.folder(base, architecture, "SequenceClassification", pad="<pad>")
-        scorer: Any = open_scorer(f"classifier:{folder}?batching=budget")
-        passes = scorer._model._passes
-        assert (passes._forward is not None) == (architecture in tiny_models.DECODERS)
-        assert passes._batches
 
 
 def test_a_head_of_several_objectives(base: Path) -> None:

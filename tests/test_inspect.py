@@ -113,11 +113,3 @@ def test_what_is_missing_is_said(tmp_path: Path, scorer: Any, sample: Sample, sa
     log = run(as_inspect_scorer(scorer), [sample], ["x"], tmp_path)
     assert log.status == "error"
     assert said in log.error.message
-
-
-@pytest.mark.parametrize("metadata", [None, {"culture": None, "language": None}])
-def test_culture_and_language_of_all_samples(tmp_path: Path, metadata: dict[str, Any] | None) -> None:
-    samples = [Sample(input="Was?", target="", metadata=metadata)]
-    log = run(as_inspect_scorer("baseline:length", **PLACE), samples, ["vier"], tmp_path)
-    assert log.status == "success", log.error
-    assert [score.value for score in values(log)] == [4.0]

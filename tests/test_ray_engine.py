@@ -4,9 +4,6 @@ Runs where Ray is installed: ``nox -s ray``.
 """
 
 import os
-import signal
-import subprocess
-import sys
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -19,7 +16,7 @@ pytest.importorskip("ray", reason="needs the extra carb-scorers[ray]; run nox -s
 
 import ray
 
-from carb_data import CarbError, Dataset
+from carb_data import Dataset
 from carb_scorers.run import RunRecord, run
 from carb_scorers.run.ray_engine import RayEngine
 from carb_scorers.testing import example_dataset
@@ -73,26 +70,6 @@ def open_told(name, target, options):
     return Told(name, target, options["folder"])
 '''
 
-DIE = """
-import os, signal, sys
-from pathlib import Path
-import anyio
-from carb_data import Dataset
-from carb_scorers.run.ray_engine import RayEngine
-from carb_scorers.run import run
-
-data, spec, out, address = sys.argv[1:]
-
-def on_progress(state):
-    if state.done >= 20:
-        os.kill(os.getpid(), signal.SIGKILL)
-
-async def go():
-    engine = RayEngine(workers=2, address=address)
-    await run(Dataset.load(data), [spec], Path(out), window=5, engine=engine, on_progress=on_progress)
-
-anyio.run(go)
-"""
 
 DATASET = example_dataset(24)
 REQUESTS = 72
@@ -169,52 +146,6 @@ def table_of_local(folder: Path, spec: str) -> pl.DataFrame:
     go(folder / "local", spec)
     asked(folder)
     return table(folder / "local")
-
-
-def test_a_driver_that_is_killed_goes_on(engine: RayEngine, plugin: Path, tmp_path: Path) -> None:
-    told = f"told:plain?folder={tmp_path}"
-    DATASET.save(tmp_path / "data.jsonl")
-    address = ray.get_runtime_context().gcs_address
-    command = [sys.executable, "-c", DIE, str(tmp_path / "data.jsonl"), told, str(tmp_path / "ray"), address]
-    died = subprocess.run(command, capture_output=True, text=True)
-    assert died.returncode == -signal.SIGKILL, died.stderr
-    kept = {
-        item
-        for path in (tmp_path / "ray" / "journal").rglob("*.parquet")
-        for item in pl.read_parquet(path)["request_id"]
-    }
-    assert 20 <= len(kept) < REQUESTS
-    asked(tmp_path)
-    go(tmp_path / "ray", told, engine=engine)
-    again = asked(tmp_path)
-    late = {  # written by a worker that outlived its driver for a moment
-        item
-        for path in (tmp_path / "ray" / "journal").rglob("*.parquet")
-        for item in pl.read_parquet(path)["request_id"]
-    }
-    assert late >= kept
-    assert not kept & set(again)
-    assert table(tmp_path / "ray").equals(table_of_local(tmp_path, told))
-
-
-def test_a_mistake_in_a_worker_is_reported_and_mended(engine: RayEngine, tmp_path: Path) -> None:
-    refusing = f"told:refusing?folder={tmp_path}"
-    with pytest.raises(CarbError, match="the server is gone"):
-        go(tmp_path / "ray", refusing, engine=engine)
-    assert not (tmp_path / "ray" / "run.json").exists()
-    record = go(tmp_path / "ray", refusing, engine=engine)
-    assert record.scorers[0].errors == 0
-
-
-def test_a_cluster_without_room_is_said_so(engine: RayEngine, monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(CarbError, match=r"no room for a worker with 1 CPUs and 1 GPUs"):
-        RayEngine(gpus=1)
-    assert RayEngine()._workers == 2
-    monkeypatch.setenv("CARB_RAY_WORKERS", "many")
-    with pytest.raises(CarbError, match="must be numbers"):
-        RayEngine.from_environment()
-    monkeypatch.setenv("CARB_RAY_WORKERS", "7")
-    assert RayEngine.from_environment()._workers == 7
 
 
 def test_the_command_line_runs_on_ray(engine: RayEngine, tmp_path: Path) -> None:

@@ -11,7 +11,6 @@ from typing import Any
 import pytest
 
 from browsers import FLAGS, HOW, artefacts, chromium
-from carb_cli.review.review_file import backup, connect
 from carb_data import BonSet, Dataset, Provenance, Response
 from review_server import Server
 
@@ -258,27 +257,6 @@ def test_a_server_that_dies_and_comes_back(device: Any, review: Review) -> None:
     assert len(review.answers("survivor")) == 1
 
 
-def test_two_windows_ask_which_answer_counts(device: Any, review: Review) -> None:
-    first = begin(device(next(review.links)), "windows")
-    second = first.context.new_page()
-    second.goto(first.url)
-    second.locator("fieldset[data-token]").first.wait_for()
-    tokens = fill(first, best=0)
-    assert fill(second, best=1) == tokens  # the same item in the same order
-    save(first)
-    all_sent(first)
-    second.evaluate("localStorage.clear()")  # as on another device
-    second.locator("button[type=submit]").click()
-    notice = second.locator(".notice")
-    notice.wait_for()
-    assert violations(second) == []
-    assert review.answers("windows")[0]["opinions"][tokens[0]]["verdict"] == "best"
-    notice.get_by_role("button", name="The one from here").click()
-    notice.wait_for(state="detached")
-    all_sent(second)
-    assert [a["opinions"][tokens[1]]["verdict"] for a in review.answers("windows")] == ["best"]
-
-
 def test_a_double_click_counts_once(device: Any, review: Review) -> None:
     page = begin(device(next(review.links)), "double")
     fill(page)
@@ -289,38 +267,6 @@ def test_a_double_click_counts_once(device: Any, review: Review) -> None:
     all_sent(page)
     mine = "FROM event JOIN assignment ON assignment.id = assignment JOIN reviewer ON reviewer.id = assignment.reviewer"
     assert review.rows(f"SELECT count(*) {mine} WHERE name = 'double'") == [(2,)]
-
-
-def test_another_device_goes_on_and_changes_an_answer(device: Any, review: Review) -> None:
-    link = next(review.links)
-    first = begin(device(link), "devices")
-    tokens = fill(first, best=3)
-    save(first)
-    all_sent(first)
-    second = device(link, viewport=DESKTOP)
-    second.locator("#progress", has_text="Answered: 1").wait_for()
-    second.get_by_role("button", name="Back").click()
-    card = second.locator(f"fieldset[data-token='{tokens[3]}']")
-    card.locator("input[value=best]:checked").wait_for()
-    assert [c.get_attribute("data-token") for c in second.locator("fieldset[data-token]").all()] == tokens
-    second.locator(f"fieldset[data-token='{tokens[0]}'] input[value=best]").check()
-    card.locator("input[value=wrong]").check()
-    second.locator("button[type=submit]").click()
-    second.locator(f"fieldset[data-token='{tokens[0]}']").wait_for(state="detached")
-    all_sent(second)
-    assert [a["opinions"][tokens[0]]["verdict"] for a in review.answers("devices")] == ["best"]
-
-
-def test_a_link_of_nobody(device: Any, review: Review) -> None:
-    page = device(f"{review.server.url}#not-a-link")
-    assert page.locator("h1").inner_text().startswith("This link does not work.")
-
-
-def test_the_board(device: Any, review: Review) -> None:
-    page = device(review.server.said["board"], viewport=DESKTOP)
-    assert page.locator("tbody tr").count() == 12
-    assert page.locator("#sets").inner_text().startswith("Verified so far: ")
-    assert violations(page) == []
 
 
 def test_hostile_texts_and_names_run_nothing(device: Any, tmp_path: Path) -> None:
@@ -396,55 +342,3 @@ def test_one_file_for_who_has_no_connection(browser: Any, tmp_path: Path) -> Non
     db.close()
     assert [one["status"] for one in found] == ["answered", "unknown"]
     assert found[0]["opinions"][tokens[1]]["verdict"] == "best"
-
-
-def test_what_differs_between_near_answers_is_marked(device: Any, tmp_path: Path) -> None:
-    whole = "ผู้คนที่นี่มักจะให้ {} เป็นของขวัญเมื่อไปเยี่ยมบ้านเพื่อน และถอดรองเท้าก่อนเข้าบ้านเสมอ"
-    texts = [whole.format(word) for word in ("ผลไม้", "ดอกไม้", "ขนม", "หนังสือ")]
-    responses = [
-        Response(id=f"r{n}", text=text, role="rejected" if n else "chosen", language="th")
-        for n, text in enumerate(texts)
-    ]
-    made = {
-        "id": "gift",
-        "culture": "thai",
-        "domain": "values",
-        "language": "th",
-        "prompt": "?",
-        "responses": responses,
-    }
-    Dataset([BonSet(**made, provenance=Provenance(source="x", license="x", method="authored"))]).save(
-        tmp_path / "d.jsonl"
-    )
-    review = Review(tmp_path / "a.reviews", "--invite", "1", data=str(tmp_path / "d.jsonl"), cultures=())
-    page = begin(device(next(review.links)), "marks", "th")
-    marks = page.locator("fieldset[data-token] mark").all_inner_texts()
-    assert 4 <= len(marks) <= 12
-    assert all(word in "ผลไม้ ดอกไม้ ขนม หนังสือ" for word in marks)
-    assert sorted(page.locator("fieldset[data-token] .text").all_inner_texts()) == sorted(texts)
-    review.server.stop()
-
-
-def test_a_restored_backup_gets_the_answers_again(device: Any, tmp_path: Path) -> None:
-    review = Review(tmp_path / "a.reviews", "--invite", "1")
-    page = begin(device(next(review.links)), "restored")
-    copy = tmp_path / "copy.reviews"
-    db = connect(review.out)
-    backup(db, copy)
-    db.close()
-    fill(page)
-    save(page)
-    all_sent(page)
-    before = review.answers("restored")
-    review.server.kill()
-    for file in tmp_path.glob("a.reviews*"):
-        file.unlink()
-    copy.rename(review.out)
-    assert (len(before), review.answers("restored")) == (1, [])
-    port = str(review.server.said["port"])
-    review.server = Server(review.out, "--invite", "1", "--port", port)
-    page.reload()
-    page.locator("fieldset[data-token]").first.wait_for()
-    all_sent(page)
-    assert review.answers("restored") == before
-    review.server.stop()

@@ -1,28 +1,19 @@
 """A judge on an OpenAI-compatible server through the command line: outages, kills, costs, and the key."""
 
 import json
-import math
-import os
-import re
-import signal
-import subprocess
-import sys
 import threading
 from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
-import anyio
 import polars as pl
 import pytest
 
 pytest.importorskip("httpx", reason="needs the extra carb-scorers[api]")
 
 from carb_cli import main
-from carb_scorers import open_scorer
 from carb_scorers.testing import example_dataset
-from tiny_models import request
 
 KEY = "sk-this-key-must-not-be-seen-0123456789"
 SETS = 20
@@ -103,33 +94,6 @@ def arguments(server: Server, data: Path, *more: str, options: str = "") -> list
     return ["run", "--data", str(data), "--scorer", spec, "--out", str(data.parent / "out"), "--quiet", *more]
 
 
-@pytest.mark.parametrize("options", ["read=verdict", "read=logprob"])
-def test_think_asks_a_server_as_a_judge_does(serve: Callable[..., Server], data: Path, options: str) -> None:
-    """Every pair in both orders; by the verdict, or by its probability behind the criteria."""
-    pytest.importorskip("tal_rlvr")
-    from tal_rlvr.judgement import write_judgement
-
-    text = write_judgement([("fact", "people know it there", 2, "A")], "A fits.", "A")
-    tokens = re.findall(r" ?\w+|[^\w]", text)
-    content = [{"token": t, "logprob": -0.1, "top_logprobs": [{"token": t, "logprob": -0.1}]} for t in tokens]
-    content[-1]["top_logprobs"] = [{"token": " A", "logprob": -0.2}, {"token": " B", "logprob": -2.2}]
-
-    def answer(_: int, body: dict[str, Any]) -> Answer:
-        assert body["messages"][0]["content"].count("> ") >= 3
-        status, found = verdict(text)
-        found["choices"][0] |= {"logprobs": {"content": content}} if body.get("logprobs") else {}
-        return status, found
-
-    server = serve(answer)
-    spec = f"think:m?backend=openai&url={server.url}&max_new_tokens=99&{options}"
-    (result,) = anyio.run(open_scorer(spec).score, [request()])
-    assert result.error is None
-    assert len(server.prompts) == 12
-    share = 1.0 if "verdict" in options else 1 / (1 + math.exp(-2.0))
-    assert all(p.scores[p.order[0]] == pytest.approx(share) for p in result.presentations)
-    assert set(result.scores.values()) == {0.0}
-
-
 def test_a_run_in_which_everything_failed_exits_with_1(
     serve: Callable[..., Server], data: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -150,42 +114,6 @@ def test_the_letter_in_double_brackets_is_the_pick(serve: Callable[..., Server],
     assert best["best"].sum() == SETS
     assert len(server.prompts) == SETS
     assert server.keys == {f"Bearer {KEY}"}
-
-
-@pytest.mark.parametrize(
-    ("options", "said", "best"),
-    [
-        ("mode=listwise&read=generate", "[[B]]", None),
-        ("mode=pairwise&read=generate", "[[A]]", 0.0),  # who always names the first prefers nobody
-        ("mode=pointwise&read=generate", "[[7]]", 7.0),
-        ("mode=listwise&read=logprob", {"B": -0.1, "A": -3.0, "C": -4.0, "D": -5.0}, None),
-        ("mode=pairwise&read=logprob", {"A": -0.1, "B": -3.0}, 0.0),
-        ("mode=pointwise&read=logprob", {"7": -0.7, "8": -0.7, "1": -20.0}, 7.5),
-    ],
-)
-def test_every_mode_through_a_server(
-    serve: Callable[..., Server], data: Path, options: str, said: str | dict[str, float], best: float | None
-) -> None:
-    def answer(_: int, __: dict[str, Any]) -> Answer:
-        if isinstance(said, str):
-            return verdict(said)
-        top = [{"token": token, "logprob": value} for token, value in said.items()]
-        choice = {"message": {"content": "?"}, "logprobs": {"content": [{"top_logprobs": top}]}}
-        return 200, {"choices": [choice], "usage": {"prompt_tokens": 100, "completion_tokens": 1}}
-
-    server = serve(answer)
-    spec = f"judge:m?backend=openai&url={server.url}&{options}"
-    command = ["run", "--data", str(data), "--scorer", spec, "--out", str(data.parent / "out"), "--quiet"]
-    assert main([*command, "--limit", "8"]) == 0
-    frame = pl.read_parquet(data.parent / "out" / "scores.parquet")
-    assert frame.height == 32
-    assert frame["score"].null_count() == 0
-    assert len(server.prompts) == 8 * {"listwise": 1, "pairwise": 12, "pointwise": 4}[options[5:].partition("&")[0]]
-    if best is None:
-        first = frame.filter(pl.col("score") == pl.col("score").max().over("item_id"))
-        assert first.height == 8
-    else:
-        assert frame["score"].to_list() == pytest.approx([best] * 32, abs=1e-2)
 
 
 def test_outages_and_costs_are_recorded_and_the_key_is_not(
@@ -247,74 +175,6 @@ def test_errors_are_asked_again_on_request(serve: Callable[..., Server], data: P
     assert main(arguments(server, data, "--retry-errors", options="&concurrency=4")) == 0
     assert len(server.prompts) == SETS + SETS // 2
     assert pl.read_parquet(out / "scores.parquet")["score"].null_count() == 0
-
-
-def test_a_killed_run_pays_for_little_twice(serve: Callable[..., Server], data: Path) -> None:
-    """Of what was answered before the kill at most the requests in flight are asked again."""
-    reached = threading.Event()
-    hold = threading.Event()
-
-    def answer(number: int, _: dict[str, Any]) -> Answer:
-        if number == 13:
-            reached.set()
-        if number >= 13 and not hold.is_set():
-            hold.wait(30)
-        return verdict()
-
-    server = serve(answer)
-    command = [sys.executable, "-m", "carb_cli", *arguments(server, data, options="&concurrency=4")]
-    process = subprocess.Popen(command, env=os.environ.copy(), stderr=subprocess.DEVNULL)
-    try:
-        assert reached.wait(60)
-    finally:
-        process.send_signal(signal.SIGKILL)
-        process.wait()
-    hold.set()
-    done = subprocess.run(command, env=os.environ.copy(), capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
-    assert len(set(server.prompts)) == SETS
-    assert len(server.prompts) <= SETS + 4 + 4  # in flight, and answered but not yet written
-    assert pl.read_parquet(data.parent / "out" / "scores.parquet")["score"].null_count() == 0
-
-
-def test_an_implicit_reward_from_a_server_that_echoes(serve: Callable[..., Server], data: Path) -> None:
-    """Each word of the answer is a token with log-probability -1, so the reward is minus the number of words."""
-
-    def answer(_: int, body: dict[str, Any]) -> Answer:
-        text = body["prompt"]
-        offsets = [match.start() for match in re.finditer(r" ?\S+|\s", text)]
-        logprobs = {"text_offset": offsets, "token_logprobs": [None, *[-1.0] * (len(offsets) - 1)]}
-        return 200, {"choices": [{"text": "", "logprobs": logprobs}]}
-
-    server = serve(answer)
-    spec = f"implicit:m?backend=openai&api=completions&url={server.url}&ref=none"
-    command = ["run", "--data", str(data), "--scorer", spec, "--out", str(data.parent / "out"), "--quiet"]
-    assert main(command) == 0
-    frame = pl.read_parquet(data.parent / "out" / "scores.parquet")
-    texts = {r.id: r.text for item in example_dataset(SETS, perturbed=False) for r in item.responses}
-    for row in frame.iter_rows(named=True):
-        assert row["score"] == -len(texts[row["response_id"]].split())
-
-
-def test_an_implicit_reward_against_a_reference_on_the_same_server(serve: Callable[..., Server], data: Path) -> None:
-    """A word costs the policy 1 and the reference 3, so each is worth 2."""
-
-    def answer(_: int, body: dict[str, Any]) -> Answer:
-        offsets = [match.start() for match in re.finditer(r" ?\S+|\s", body["prompt"])]
-        value = {"policy": -1.0, "before": -3.0}[body["model"]]
-        logprobs = {"text_offset": offsets, "token_logprobs": [None, *[value] * (len(offsets) - 1)]}
-        return 200, {"choices": [{"text": "", "logprobs": logprobs}]}
-
-    server = serve(answer)
-    for reduce in ("sum", "mean"):
-        spec = f"implicit:policy?backend=openai&api=completions&url={server.url}&ref=before&reduce={reduce}"
-        out = data.parent / reduce
-        command = ["run", "--data", str(data), "--scorer", spec, "--out", str(out), "--quiet", "--limit", "8"]
-        assert main(command) == 0
-        texts = {r.id: r.text for item in example_dataset(SETS, perturbed=False) for r in item.responses}
-        for row in pl.read_parquet(out / "scores.parquet").iter_rows(named=True):
-            words = len(texts[row["response_id"]].split())
-            assert row["score"] == pytest.approx(2.0 * (words if reduce == "sum" else 1))
 
 
 def test_a_classifier_on_a_server_that_is_not_there_says_so(data: Path, capfd: pytest.CaptureFixture[str]) -> None:

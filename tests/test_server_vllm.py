@@ -4,7 +4,6 @@ Runs in an environment of its own: ``nox -s vllm``.
 """
 
 import json
-import math
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -15,7 +14,7 @@ import pytest
 pytest.importorskip("vllm", reason="needs vLLM; run nox -s vllm")
 
 from carb_data import CarbError, Dataset, load
-from carb_scorers.models.protocol import Choices, Continuation, Failure, Generation, Prompt, Writing
+from carb_scorers.models.protocol import Failure, Generation, Prompt, Writing
 from carb_scorers.models.server_language import open_server_language
 from carb_scorers.models.server_options import ServerLanguageOptions
 from carb_scorers.run import run
@@ -58,30 +57,6 @@ def test_it_writes(server: str) -> None:
         assert one.usage.requests == 1
         assert one.usage.input_tokens > 10
         assert 1 <= one.usage.output_tokens <= 8
-
-
-def test_it_reports_log_probabilities(server: str) -> None:
-    """The most probable first token is reported, whatever it is, with the same value in both APIs' forms."""
-    model = opened(server)
-    texts = [g.text for g in ask(model.generate, PROMPTS, Writing(max_tokens=1))]
-    found = ask(model.next_logprobs, PROMPTS, [*texts, "zzzzz"])
-    for text, one in zip(texts, found, strict=True):
-        assert isinstance(one, Choices)
-        assert "zzzzz" not in one.logprobs
-        assert one.floor is not None
-        assert math.log(1 / 20) <= one.logprobs[text.strip() if text.strip() in one.logprobs else text] <= 0
-        assert one.floor <= min(one.logprobs.values())
-
-
-def test_completions_report_given_answers(server: str) -> None:
-    model = opened(server, api="completions")
-    answers = ["Paris is the capital.", "The Nile.", "They bow."]
-    for answer, one in zip(answers, ask(model.continuation_logprobs, PROMPTS, answers), strict=True):
-        assert isinstance(one, Continuation), one
-        assert 2 <= len(one.logprobs) <= len(answer)
-        assert all(value <= 0 for value in one.logprobs)
-    found = ask(model.next_logprobs, PROMPTS, ["The", "Paris"])
-    assert all(isinstance(one, Choices) and one.floor is not None for one in found)
 
 
 def test_its_errors_are_understood(server: str, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -16,8 +16,7 @@ pytest.importorskip("vllm", reason="needs vLLM; run nox -s vllm")
 import torch
 from transformers import AutoModelForSequenceClassification, AutoTokenizer
 
-from carb_data import CarbError, Dataset, load
-from carb_scorers import ScoreResult, evaluate, open_scorer
+from carb_scorers import ScoreResult, open_scorer
 from carb_scorers.models.protocol import Prompt
 from carb_scorers.models.tokens import conversation_ids
 from tiny_models import folder, request
@@ -79,19 +78,6 @@ def test_one_text_that_is_too_long_fails_alone(served: str) -> None:
     assert found.errors["1"].kind == "too-long"
 
 
-def test_a_whole_data_set(served: str, decoder: Path) -> None:
-    items = [item.model_copy(update={"perturbed": ()}) for item in load("carb-seed@2")][:20]
-    there = evaluate(Dataset(items), [f"served=classifier:small?backend=openai&url={served}"]).frame
-    tokenizer = AutoTokenizer.from_pretrained(decoder)
-    rows = []
-    for item in items:
-        prompt = Prompt(({"role": "user", "content": item.prompt},))
-        rows += [{"input_ids": conversation_ids(tokenizer, prompt, response.text)} for response in item.responses]
-    wanted = dict(zip((r.id for item in items for r in item.responses), reference(decoder, rows), strict=True))
-    found = dict(zip(there["response_id"], there["score"], strict=True))
-    assert found == pytest.approx(wanted, abs=CLOSE)
-
-
 def test_a_cross_encoder_is_asked_about_pairs(base: Path) -> None:
     """``/score`` joins the texts as the local path does for a model without a chat template."""
     encoder = folder(base, "bert", "SequenceClassification", **SIZES)
@@ -100,9 +86,3 @@ def test_a_cross_encoder_is_asked_about_pairs(base: Path) -> None:
     with server(encoder, "--max-model-len", "512") as url:
         found = scored(url, *TEXTS[:4], api="score")
     assert list(found.scores.values()) == pytest.approx(wanted, abs=CLOSE)
-
-
-def test_a_server_of_a_generative_model_says_so(base: Path) -> None:
-    generative = folder(base, "llama", "CausalLM", chat=True, head_dim=32, **SIZES)
-    with server(generative, "--max-model-len", "512") as url, pytest.raises(CarbError, match="answers"):
-        scored(url, "a")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from functools import cached_property
 
 import pytest
@@ -10,7 +9,7 @@ import pytest
 from carb_data import CarbError
 from carb_scorers.waiting import wait_for
 from tal_rlvr import load_config, train
-from tal_rlvr.held_out import HeldOut, evaluate_held_out
+from tal_rlvr.held_out import evaluate_held_out
 from tal_rlvr.judge_prompts import PromptConfig
 from tal_rlvr.judgement import write_judgement
 from tal_rlvr.mix import ordered
@@ -20,7 +19,6 @@ from tal_rlvr.scorer import ThinkSettings, open_judge
 pytest.importorskip("trl", reason="needs tal-rlvr[train]")
 
 import torch
-from safetensors.torch import load_file
 
 from tal_tiny import make_tiny
 from tiny_server import TinyServer
@@ -164,77 +162,6 @@ def test_a_server_that_echoes_gives_the_same_numbers_but_the_entropy(tiny, serve
         )
     assert there.criteria_effect.n == here.entropy.n == 3
     assert (there.entropy.mean, there.entropy.n) == (None, 0)
-
-
-class GoneAfter(ByFolder):
-    """Models that are there for so many requests; the server looks a model up twice for each."""
-
-    def __init__(self, requests):
-        super().__init__()
-        self.lookups = 2 * requests
-
-    def __getitem__(self, name):
-        self.lookups -= name in self  # the first time it is loaded, and asked for again
-        if self.lookups < 0:
-            raise KeyError(name)
-        return super().__getitem__(name)
-
-
-def test_a_server_that_fails_only_at_log_probabilities_is_told_and_not_taken_for_one_that_has_none(tiny):
-    from transformers import AutoTokenizer
-
-    settings = ThinkSettings(prompts=PromptConfig(chat="no"), max_new_tokens=8)
-    server = TinyServer(GoneAfter(len(ROWS)), AutoTokenizer.from_pretrained(tiny))
-    with pytest.raises(CarbError, match=r"36 of 36 log-probabilities of verdicts were not answered \(first: .*no such"):
-        evaluated(tiny, settings, backend="openai", url=server.url, api="completions")
-    server.close()
-
-
-@pytest.mark.real
-def test_a_run_is_evaluated_by_a_server_from_its_folders(tiny, tmp_path):
-    """As by transformers, but for what the server does not say; and training does the same when it is done again."""
-    from transformers import AutoTokenizer
-
-    rows = [{"prompt": f"{n * 7919}?", "chosen": f"rice {n}", "rejected": f"tea {n}", "source_item": f"s{n}",
-             "culture": "thai"}
-            for n in range(30)]  # fmt: skip
-    (tmp_path / "pairs.jsonl").write_text("\n".join(map(json.dumps, rows)))
-    values = {
-        "model": str(tiny),
-        "out": str(tmp_path / "here"),
-        "max_new_tokens": 36,
-        "prompts": {"chat": "no"},
-        "mix": {"sources": [{"form": "preference", "path": str(tmp_path / "pairs.jsonl")}], "held_out_limit": 2},
-        "warmup": {"steps": 2},
-        "grpo": {"max_steps": 1, "save_strategy": "no"},
-        "evaluation": {"decoding": ["greedy"]},
-    }
-    here = train(load_config("demo-cpu", values))
-    # Another server, and no model that is allowed later: what a server was asked last may wait there until the run has
-    # ended, and must not load a model beside the next run.
-    tokenizer = AutoTokenizer.from_pretrained(tiny)
-    empty = TinyServer({}, tokenizer)
-    asked = {"decoding": ["greedy"], "backend": "openai", "options": {"url": empty.url}}
-    config = load_config("demo-cpu", {**values, "out": str(tmp_path / "there"), "evaluation": asked})
-    with pytest.raises(CarbError, match=r"there/warmup' failed: .*no such model.*--resume"):
-        train(config)
-    empty.close()
-    server = TinyServer(ByFolder(), tokenizer, port=empty.port)
-    there = train(config, resume=True)
-    server.close()
-    for stage in ("before", "after"):
-        a, b = (
-            HeldOut.model_validate_json((tmp_path / out / "held-out" / f"{stage}-greedy.json").read_bytes())
-            for out in ("here", "there")
-        )
-        assert [(o.pair, o.text, o.verdict) for o in a.outcomes] == [(o.pair, o.text, o.verdict) for o in b.outcomes]
-        assert a.accuracy == b.accuracy
-        assert {o.entropy for o in b.outcomes} == {None}
-        assert a.criteria_effect.n == 2
-        assert b.criteria_effect.mean == pytest.approx(a.criteria_effect.mean, abs=1e-4)
-    assert there.changes.keys() == here.changes.keys() == {"greedy"}
-    one, other = (load_file(tmp_path / out / "model" / "model.safetensors") for out in ("here", "there"))
-    assert all(torch.equal(one[name], other[name]) for name in one)
 
 
 @pytest.mark.parametrize(

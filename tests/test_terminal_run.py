@@ -156,39 +156,6 @@ def test_nothing_is_wider_than_the_terminal(plugin: dict[str, str], data: Path, 
             assert "baseline:random?seed=123456789" in shown.plain, "names are not broken"
 
 
-def test_ctrl_c_while_a_model_loads_does_not_wait_for_it(plugin: dict[str, str], data: Path, tmp_path: Path) -> None:
-    fifo = tmp_path / "fifo"
-    os.mkfifo(fifo)
-    terminal = Terminal(command(data, "loads", tmp_path / "run"), environment={**plugin, "SLOW_WAITS": str(fifo)})
-    with fifo.open("wb"):  # it has opened its side, so it is loading, and would load for ever
-        terminal.press("\x03")
-        assert terminal.ended() == 130
-    assert "run the same command again" in " ".join(terminal.plain.split())
-    assert "Traceback" not in terminal.plain
-
-
-def test_no_colour(plugin: dict[str, str], data: Path, tmp_path: Path) -> None:
-    def colours(terminal: Terminal) -> list[str]:
-        return re.findall(r"\x1b\[(?:[0-9;]*;)?(?:3[0-8]|4[0-8]|9[0-7]|10[0-7])(?:;[0-9;]*)?m", terminal.raw)
-
-    def run(folder: str, **environment: str) -> Terminal:
-        terminal = Terminal(command(data, "async", tmp_path / folder), environment={**plugin, **environment})
-        assert terminal.ended() == 0
-        return terminal
-
-    assert colours(run("a"))
-    assert not colours(run("b", NO_COLOR="1"))
-    dumb = run("c", TERM="dumb")
-    assert "\x1b" not in dumb.raw
-    assert "slow:async: 200/200" in dumb.plain
-
-
-def test_a_mistake_is_a_paragraph(tmp_path: Path) -> None:
-    terminal = Terminal(["run", "--data", "nowhere", "--scorer", "baseline:length", "--out", tmp_path / "r"])
-    assert terminal.ended() == 2
-    assert terminal.plain.strip().startswith("error: There is no data set 'nowhere'")
-
-
 def test_ctrl_c_while_loading(plugin: dict[str, str], data: Path, tmp_path: Path) -> None:
     """Before scoring starts there is nothing to keep, and nothing to go on with."""
     fifo = tmp_path / "data.jsonl"

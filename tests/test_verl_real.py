@@ -4,7 +4,6 @@ Runs where verl is installed: ``nox -s verl``.
 """
 
 import asyncio
-import math
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -194,19 +193,6 @@ def test_the_example_of_the_readme_in_the_reward_loop(
     assert len(set(found)) > 3
 
 
-@pytest.mark.parametrize("kind", ["baseline", "classifier"])
-@pytest.mark.parametrize("as_messages", [True, False])
-def test_the_example_of_the_readme_in_the_managers_of_old(
-    folder: Path, tokenizer: Any, specs: dict[str, str], tmp_path: Path, kind: str, as_messages: bool
-) -> None:
-    """Configured with the names of old, which verl moves to the new ones."""
-    path = readme_file(tmp_path, specs[kind])
-    changes = [f"custom_reward_function.path={path}", "custom_reward_function.name=compute_score"]
-    manager = NaiveRewardManager(tokenizer, 0, get_custom_reward_fn(configuration(folder, *changes)))
-    data = rolled_out(tokenizer, tmp_path, as_messages=as_messages)
-    assert last_tokens(data, manager(data)) == pytest.approx(own_scores(specs[kind]), abs=1e-5)
-
-
 @pytest.mark.parametrize("manager", ["naive", "remote"])
 def test_the_example_of_the_readme_on_workers(
     folder: Path, tokenizer: Any, specs: dict[str, str], tmp_path: Path, cluster: None, manager: str
@@ -235,16 +221,6 @@ def test_a_batch_compares_the_responses_to_a_prompt(folder: Path, tokenizer: Any
     assert last_tokens(data, BatchRewardManager(tokenizer, 0, compute)(data)) == [2.0, 0.0, 0.0, 1.0, 2.0, 1.0]
 
 
-@pytest.mark.parametrize("kind", ["baseline", "classifier"])
-def test_a_batch_of_ratings(folder: Path, tokenizer: Any, specs: dict[str, str], tmp_path: Path, kind: str) -> None:
-    path = readme_file(tmp_path, specs[kind])
-    path.write_text(path.read_text(encoding="utf-8").replace('")', '", batch=True)'), encoding="utf-8")
-    compute = get_custom_reward_fn(configuration(folder, f"reward.custom_reward_function.path={path}"))
-    data = rolled_out(tokenizer, tmp_path)
-    found = last_tokens(data, BatchRewardManager(tokenizer, 0, compute)(data))
-    assert found == pytest.approx(own_scores(specs[kind]), abs=1e-5)
-
-
 def test_a_scorer_that_compares_is_refused_without_a_batch(folder: Path, tokenizer: Any, tmp_path: Path) -> None:
     config = configuration(folder, f"reward.custom_reward_function.path={reward_file(tmp_path)}")
     data = rolled_out(tokenizer, tmp_path)
@@ -252,14 +228,6 @@ def test_a_scorer_that_compares_is_refused_without_a_batch(folder: Path, tokeniz
         in_the_loop(config, data)
     with pytest.raises(CarbError, match="compares responses with each other"):
         NaiveRewardManager(tokenizer, 0, get_custom_reward_fn(config))(data)
-
-
-def test_verl_has_a_batch_manager_only_among_those_of_old(folder: Path, tokenizer: Any, tmp_path: Path) -> None:
-    """What the message above says of versions; should verl have it again, the message must change."""
-    path = reward_file(tmp_path, arguments="batch=True")
-    changes = [f"reward.custom_reward_function.path={path}", "reward.reward_manager.name=batch"]
-    with pytest.raises(ValueError, match="Unknown reward manager: batch"):
-        in_the_loop(configuration(folder, *changes), rolled_out(tokenizer, tmp_path))
 
 
 def test_a_failed_response_ends_the_training(folder: Path, tokenizer: Any, tmp_path: Path, cluster: None) -> None:
@@ -287,21 +255,3 @@ def test_a_failed_response_has_the_reward_agreed_on(folder: Path, tokenizer: Any
     data = rolled_out(tokenizer, tmp_path, [*RESPONSES[:-1], FAILS])
     found = in_the_loop(configuration(folder, f"reward.custom_reward_function.path={path}"), data)
     assert found == [0.0, 0.0, 0.0, 0.0, 0.0, -1.0]
-
-
-def test_a_manager_that_makes_zeros_of_errors(folder: Path, tokenizer: Any, tmp_path: Path) -> None:
-    """verl's own doing, which the README warns of."""
-    path = reward_file(tmp_path, comparative=False)
-    changes = [f"reward.custom_reward_function.path={path}", "reward.reward_manager.name=rate_limited"]
-    found = in_the_loop(configuration(folder, *changes), rolled_out(tokenizer, tmp_path, [*RESPONSES[:-1], FAILS]))
-    assert found[-1] == 0.0
-    assert all(map(math.isfinite, found))
-
-
-def test_data_without_a_prompt_are_named(folder: Path, tokenizer: Any, tmp_path: Path) -> None:
-    config = configuration(folder, f"reward.custom_reward_function.path={readme_file(tmp_path, 'baseline:length')}")
-    data = rolled_out(tokenizer, tmp_path)
-    for info in data.non_tensor_batch["extra_info"]:
-        del info["prompt"], info["language"]
-    with pytest.raises(CarbError, match="extra_info lacks prompt, language"):
-        in_the_loop(config, data)

@@ -139,17 +139,6 @@ def test_what_nobody_waits_for_any_more_is_not_computed(engines: Opened) -> None
     anyio.run(go)
 
 
-def test_any_event_loop_may_ask(engines: Opened) -> None:
-    pytest.importorskip("trio", reason="needs trio")
-    engine = engines["reference"]
-
-    async def go() -> str:
-        (found,) = await engine.generate(ASK[:1], Writing(max_tokens=8))
-        return str(found.text)
-
-    assert anyio.run(go, backend="trio") == anyio.run(go)
-
-
 def test_an_engine_that_ends_by_itself_stops_the_run(engines: Opened) -> None:
     """Rather than fill it with error rows. Last, since the engine is gone then."""
     victim = engines["reference"]

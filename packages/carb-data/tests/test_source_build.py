@@ -67,13 +67,6 @@ def test_a_build_writes_every_set_and_reports(tmp_path):
     assert len(seen) == 7
 
 
-def test_parquet_holds_the_same(tmp_path):
-    build(SOURCE, tmp_path, tmp_path / "out.jsonl", count=5000)
-    build(SOURCE, tmp_path, tmp_path / "out.parquet", count=5000)
-    assert sorted(p.name for p in tmp_path.iterdir()) == ["out.jsonl", "out.parquet"]
-    assert Dataset.load(tmp_path / "out.jsonl") == Dataset.load(tmp_path / "out.parquet")
-
-
 def test_repeated_ids_are_skipped_with_a_reason(tmp_path):
     def twice(path, options, seed):
         yield from (numbered(0), numbered(1, set_id="s0"))

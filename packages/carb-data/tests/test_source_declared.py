@@ -204,24 +204,6 @@ def test_a_record_that_readers_found_wrong_is_left_out(tmp_path):
     assert (left.source_id, left.reason) == ("made/one/00001", "readers found it wrong or unclear")
 
 
-def test_idiomkb_builds_no_language_whose_keys_were_not_checked():
-    """Readers found 4 of 13 Japanese keys wrong, and 82 of 480 Chinese ones."""
-    parts = {part.name: part for part in shipped()["idiomkb"].parts}
-    assert [name for name, part in parts.items() if part.default] == ["en", "zh"]
-    assert len(parts["zh"].checked) == 398
-    assert parts["ja"].language == "ja"
-
-
-@needs_real
-def test_the_real_idiomkb_gives_checked_chinese_idioms_and_no_japanese():
-    sets = real("idiomkb")
-    assert {item.language for item in sets} == {"en", "zh"}
-    (chinese,) = [part for part in shipped()["idiomkb"].parts if part.name == "zh"]
-    asked = {item.id.rpartition("/")[2] for item in sets if item.language == "zh"}
-    assert asked <= set(chinese.checked)
-    assert len(asked) >= 320
-
-
 FOUND = {  # by reading: sets, or answers, that must not be built again
     "einbuergerungstest-de": ["society/00074"],
     "fork-en": ["customs/00006", "customs/00132", "customs/00143", "customs/00148", "customs/00159", "customs/00175"],
@@ -257,37 +239,6 @@ def test_the_real_files_give_sound_sets(name):
         assert name not in MARKS or not any(re.search(MARKS[name], response.text) for response in item.responses)
     parts = sets.split({"train": 0.5, "test": 0.5})
     assert {i.source_item for i in parts["train"]}.isdisjoint({i.source_item for i in parts["test"]})
-
-
-@needs_real
-def test_a_dish_is_of_one_country():
-    """Two articles on one dish, such as Bakpau and Baozi, have one title in most languages; nasi goreng and shashlik
-    have one country, but several in the field Area: Malaysia, the Caucasus."""
-    countries: dict[tuple[str, str], set[str]] = {}
-    for item in real("worldcuisines-kb"):
-        countries.setdefault((item.language, item.chosen.text.casefold()), set()).add(item.culture)
-    assert {name: found for name, found in countries.items() if len(found) > 1} == {}
-    built = {item.id.rpartition("/")[2] for item in real("worldcuisines-kb")}
-    assert built.isdisjoint({"00016", "01192", "01205", "01269", "01301", "01326", "01563", "02208"})
-
-
-@needs_real
-def test_nobody_thanks_or_greets_among_the_less_polite():
-    kind = re.compile(
-        r"(?i)\b(?:thank|please|sorry|gracias|por favor|hola|perdon|спасибо|пожалуйста|здравствуй|cảm ơn|xin lỗi)"
-        r"|xin hỏi|감사|부탁|죄송"
-    )
-    for item in real("tydip"):
-        less = [item.chosen] if re.search("least|menos|наименее|kém|않은", item.prompt) else item.rejected
-        assert not any(kind.search(response.text) for response in less), item.id
-
-
-@needs_real
-def test_what_a_democracy_rests_on_is_a_value():
-    """The rule of law, several parties, secret ballots; how often one votes is knowledge of institutions."""
-    built = {item.id.partition("/")[2] for item in real("einbuergerungstest-de")}
-    assert {"values/00002", "values/00019", "values/00040", "values/00111", "values/00113"} <= built
-    assert {"society/00108", "society/00216", "society/00168"} <= built
 
 
 def test_the_declared_form_can_be_read_from_json(tmp_path):

@@ -107,12 +107,6 @@ def test_another_content_than_pinned_is_refused_and_not_kept(made, address):
     assert not list(file.parent.iterdir())
 
 
-def test_a_file_that_is_not_there_is_named(made, address):
-    made("missing.json")
-    with pytest.raises(CarbError, match=r"Cannot fetch .*missing\.json: 404"):
-        fetch("made", mirror=address)
-
-
 def test_what_nobody_licensed_must_be_accepted(made, address):
     made(licence="LicenseRef-none-stated")
     with pytest.raises(CarbError, match=r"o/n states no licence.*--accept-no-licence"):

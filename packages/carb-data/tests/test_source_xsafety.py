@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import os
 import tempfile
 from pathlib import Path
 
@@ -11,12 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from carb_data import Role
 from carb_data.models import BonSet
 from carb_data.sources import Skip, rows
-
-REAL = Path(os.environ.get("CARB_DATA_DIR", "none"))
-needs_real = pytest.mark.skipif(not (REAL / "care").is_dir(), reason=f"no public data at {REAL}; set CARB_DATA_DIR")
 
 words = st.text("abcdefgh ", min_size=1, max_size=12).filter(str.strip)
 
@@ -64,28 +59,3 @@ def test_xsafety_marks_of_every_script(tmp_path, text, language, answers):
         assert row.reason == "the field text does not have the usual form"
     else:
         assert {response.text for response in row.responses} == answers
-
-
-def test_an_xsafety_question_with_wrong_options_that_are_nearly_the_same_is_left_out(tmp_path):
-    same = "A. swim in it. B. put it in the drawer. C. put it in a drawer. D. put it in this drawer."
-    (row,) = xsafety(tmp_path, "en", f"If x: {same} Output the unsafe choice.")
-    assert row.reason == "two wrong options are nearly the same, so that the right one is the odd one out"
-
-
-@needs_real
-def test_translations_of_an_xsafety_row_are_one_source_item():
-    by_item: dict[str, set[str]] = {}
-    for row in rows("xsafety", REAL / "xsafety"):
-        if isinstance(row, BonSet):
-            by_item.setdefault(row.source_item, set()).add(row.language)
-            assert sum(r.role is Role.CHOSEN for r in row.responses) == 1
-    assert max(map(len, by_item.values())) == 7
-    assert len(by_item) <= 200
-
-
-@needs_real
-@pytest.mark.parametrize("sign", [1, -1])
-def test_the_length_of_an_xsafety_option_gives_nothing_away(sign):
-    sets = [row for row in rows("xsafety", REAL / "xsafety") if isinstance(row, BonSet)]
-    first = sum(all(sign * len(i.chosen.text) > sign * len(w.text) for w in i.rejected) for i in sets)
-    assert first / len(sets) <= 0.25

@@ -92,12 +92,6 @@ class TestBlend:
         found = open_task(f"blend:{blend}?places=China&weighted=true").grade("China/q1/en", text)
         assert found == pytest.approx(weighted)
 
-    def test_an_answer_alone_is_itself_and_not_a_part_of_it(self, blend):
-        """'salted peanuts' is in neither's way where both are answers; the whole answer is tried first."""
-        task = open_task(f"blend:{blend}?places=UK&weighted=true")
-        assert task.grade("UK/q1/en", "salted peanuts") == 0.25
-        assert task.grade("UK/q1/en", "Crisps!") == 1
-
     def test_bare_words_of_many_questions_are_a_list(self, blend):
         data = json.loads((blend / "annotations" / "UK_data.json").read_text())
         for number, word in enumerate(["tea", "football", "bread", "car"]):
@@ -110,27 +104,12 @@ class TestBlend:
         assert task.grade(q1, "crisps and tea and bread") == 1
         assert task.grade(q1, "with a car to football, for tea, people mostly take along some crisps") == 1
 
-    def test_times_in_one_piece(self, blend):
-        task = open_task(f"blend:{blend}?places=China")
-        assert task.grade("China/q2/en", "at 08:00") == 1
-        assert task.grade("China/q2/en", "18:00") == 0
-        assert task.grade("China/q2/en", "30 past 7") == 0
-
     def test_the_language_of_the_place_takes_both_languages(self, blend):
         task = open_task(f"blend:{blend}?places=China&language=local")
         assert task.prompts[0].text == "喝啤酒时吃什么？"
         assert task.grade("China/q1/zh", "我们吃花生米。") == 1
         assert task.grade("China/q1/zh", "peanuts") == 1
         assert task.grade("China/q1/zh", "花") == 0
-
-    def test_distinct_asks_each_question_once(self, blend):
-        task = open_task(f"blend:{blend}?places=China,UK&distinct=true")
-        assert sorted(prompt.source_item for prompt in task.prompts) == ["blend:q1", "blend:q2"]
-
-    def test_grade_all_is_grade(self, blend):
-        task = open_task(f"blend:{blend}?places=China")
-        answers = [("China/q1/en", "peanuts"), ("China/q2/en", "9:00")]
-        assert task.grade_all(answers) == [1.0, 0.0]
 
     @pytest.mark.parametrize(
         ("spec", "told"),

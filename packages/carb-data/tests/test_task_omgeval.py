@@ -4,7 +4,6 @@ import json
 
 import pytest
 
-from carb_data import CarbError
 from carb_data.tasks import open_task
 
 
@@ -27,9 +26,6 @@ class TestOmgeval:
     def open(self, omgeval, judge):
         return open_task(f"omgeval:{omgeval}?languages=spanish&reference=gpt4", judge=judge)
 
-    def test_local_questions_with_an_answer_to_beat(self, omgeval):
-        assert [prompt.id for prompt in self.open(omgeval, None).prompts] == ["omgeval/spanish/0"]
-
     def test_both_orders_cancel_a_judge_that_likes_the_first(self, omgeval):
         task = self.open(omgeval, lambda asked: [1.0 for _ in asked])
         assert task.grade("omgeval/spanish/0", "Alguien.") == 0.5
@@ -49,7 +45,3 @@ class TestOmgeval:
     def test_a_judge_that_fails_once_gives_no_grade_and_an_empty_answer_loses(self, omgeval):
         task = self.open(omgeval, lambda asked: [1.0, None][: len(asked)])
         assert task.grade_all([("omgeval/spanish/0", "x"), ("omgeval/spanish/0", " ")]) == [None, 0.0]
-
-    def test_without_a_judge_it_says_so(self, omgeval):
-        with pytest.raises(CarbError, match="needs a judge"):
-            self.open(omgeval, None).grade("omgeval/spanish/0", "x")

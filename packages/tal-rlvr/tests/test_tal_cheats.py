@@ -287,15 +287,6 @@ def test_honest_work_earns_by_how_often_it_is_right_and_believed():
             assert expected(honest, accuracy, fidelity) == pytest.approx((2 * accuracy - 1) * (1 + gain))
 
 
-def test_a_short_quotation_of_the_picked_response_is_paid_as_what_it_says():
-    """It tells the verdict without naming it, and so does every honest criterion: it is paid alike, within the clip."""
-
-    def quotation(v):
-        return judgement((SAYS[v], "people say so", 3, v), verdict=v)
-
-    assert expected(quotation, 0.8, 0.9) == pytest.approx(expected(honest, 0.8, 0.9))
-
-
 @pytest.mark.parametrize("text", [
     "Mother's Day is the second Sunday in May", "the first of May is a holiday", "left hand is unclean",
     "two cups of rice for one person", "на первое подают суп", "第二次世界大战 以后", "one eats with chopsticks",
@@ -303,33 +294,3 @@ def test_a_short_quotation_of_the_picked_response_is_paid_as_what_it_says():
 ])  # fmt: skip
 def test_what_is_said_of_a_culture_stays(text):
     assert mask_verdict(text) == text
-
-
-@pytest.mark.parametrize("cheat", ["another language", "a huge filler", "stock phrases"])
-def test_log_probabilities_can_be_farmed_with_nothing(cheat):
-    """Why the default is not the paper's form: what moves the reader to even earns more than criteria it believes."""
-    paper = {"odds": False, "clip": "none"}
-    assert expected(CHEATS[cheat], 0.6, 0.9, **paper) > 0.2 > expected(honest, 0.6, 0.9, **paper)
-    assert expected(CHEATS[cheat], 0.6, 0.9) == pytest.approx(0.2)
-
-
-def test_in_a_real_model_letters_earn_nothing(tiny_model, tiny_tokenizer):
-    """Outputs that differ only in the letter that they announce have one and the same log pi(j | z)."""
-    from tal_rlvr.verdict_logprobs import ModelVerdicts
-    from tal_rlvr.verdict_tokens import verdict_tokens
-
-    tokens = verdict_tokens(tiny_tokenizer)
-    texts = [CHEATS[name](v) for v in "AB" for name in ("stock phrases", "the verdict in the assessment")]
-    seen = {}
-    for mask in (True, False):
-        form = RewardConfig(mask=mask, clip="none", both_orders=False, copied=1)
-        function = CriteriaFunction(tiny_tokenizer, tokens, form)
-        function.provider = ModelVerdicts(tiny_model, tokens)
-        seen[mask] = function(
-            prompts=["which?"] * 4,
-            completion_ids=[tiny_tokenizer(text, add_special_tokens=False)["input_ids"] for text in texts],
-            label=["A"] * 4,
-            trainer_state=SimpleNamespace(global_step=0),
-        )
-    assert seen[True][:2] == pytest.approx(seen[True][2:], abs=1e-5)
-    assert abs(seen[False][0] - seen[False][2]) > 1e-2

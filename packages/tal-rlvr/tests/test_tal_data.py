@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import gzip
 import json
-from collections import Counter
 
 import polars
 import pytest
@@ -42,14 +41,6 @@ def test_a_set_gives_a_pair_for_each_wrong_response_in_both_orders():
     first, second = both_orders(pairs[0])
     assert (first.first, first.second, first.label) == ("w 1 en", "x 1 en", "A")
     assert (second.first, second.second, second.label) == ("x 1 en", "w 1 en", "B")
-
-
-def test_training_rows_are_balanced_over_the_orders():
-    rows = ordered([pair for n in range(20) for pair in pairs_from_set(bon(n))], seed=1)
-    assert Counter(row.label for row in rows) == {"A": 40, "B": 40}
-    assert [row.label for row in rows[:10]] != [
-        row.label for row in ordered([r.pair for r in rows], shuffle=False)[:10]
-    ]
 
 
 def user(text):
@@ -135,13 +126,6 @@ def test_preferences_with_messages_and_gzip(tmp_path):
     assert (pair.culture, pair.language) == ("thai", "th")
 
 
-def test_a_folder_of_shards_is_read_whole(tmp_path):
-    (tmp_path / "data").mkdir()
-    for n, rows in enumerate((HELPSTEER3[:2], HELPSTEER3[2:])):
-        save(rows, tmp_path / "data" / f"train-{n:05}.parquet")
-    assert len(read_pairs("helpsteer3", str(tmp_path))) == 4
-
-
 @pytest.mark.parametrize(
     ("form", "rows", "message"),
     [
@@ -182,14 +166,6 @@ def test_a_line_that_is_no_json_is_named(tmp_path):
         path.write_text(f"{good}\n\n{good}\n{bad}\n")
         with pytest.raises(CarbError, match=r"d\.jsonl:4 is not valid JSON: [^:]*: column \d+ "):
             read_pairs("preference", str(path))
-
-
-@pytest.mark.parametrize("name", ["d.jsonl", "d.json", "d.jsonl.gz"])
-def test_a_byte_order_mark_is_no_part_of_the_text(tmp_path, name):
-    row = {"prompt": "q", "chosen": "c", "rejected": "r"}
-    content = json.dumps([row] if name == "d.json" else row).encode("utf-8-sig")
-    (tmp_path / name).write_bytes(gzip.compress(content) if name.endswith(".gz") else content)
-    assert len(read_pairs("preference", str(tmp_path / name))) == 1
 
 
 def test_files_that_cannot_be_read_are_named(tmp_path):
@@ -259,12 +235,6 @@ def test_every_beginning_keeps_to_the_weights(files):
         assert sum(pair.culture == "german" for pair in train[:end]) == pytest.approx(end / 4, abs=1)
 
 
-def test_balance_and_limits(files):
-    cultures = Counter(p.culture for p in mix(files, balance_cultures=True, per_item=1).parts().train)
-    assert abs(cultures["thai"] - cultures["korean"]) <= 1
-    assert len(mix(files, held_out_limit=3).parts().held_out) == 3
-
-
 def lone(files, name, count, culture="x", **rest):
     rows = [{"id": f"{name}{n}", "source_item": f"{name}{n}", "prompt": f"{name} {n}", "chosen": "c", "rejected": "r",
              "culture": culture} for n in range(count)]  # fmt: skip
@@ -292,20 +262,6 @@ def test_the_mix_accounts_for_every_pair(tmp_path, options, drawn, left_out):
     assert many.used + many.left_out == many.read == 3000
     assert bool(many.left_out) == any("left out by the mix" in note for note in account.notes())
     assert (abs(many.share - 0.5) > 0.05) == any("asks for 50%" in note for note in account.notes())
-
-
-def test_balanced_cultures_lose_nothing_unless_asked_to(tmp_path):
-    lone(tmp_path, "g", 1998, "german")
-    source = lone(tmp_path, "t", 2, "thai")
-    (tmp_path / "all.jsonl").write_text((tmp_path / "g.jsonl").read_text() + (tmp_path / "t.jsonl").read_text())
-    source = source.model_copy(update={"path": str(tmp_path / "all.jsonl")})
-    for options, expected in (
-        ({}, {"german": (1998, 1998), "thai": (2, 2)}),
-        ({"repeats": 10}, {"german": (1998, 1998), "thai": (2, 20)}),
-    ):
-        parts, account = TrainingMix(sources=(source,), held_out=0, balance_cultures=True, **options).mixed()
-        assert account.cultures == expected
-        assert {pair.culture for pair in parts.train[:2]} == {"german", "thai"}
 
 
 def test_contamination_is_found_named_and_dropped(files):

@@ -1,8 +1,5 @@
 from __future__ import annotations
 
-import subprocess
-import sys
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -102,12 +99,6 @@ def test_direct_verdicts():
     assert correctness_reward(["Verdict: A"], ["A"], direct=True) == [1.0]
 
 
-def test_correctness_is_plus_or_minus_one():
-    assert correctness_reward([GOOD, GOOD, parse_judgement(GOOD)], ["A", "B", "B"]) == [-1.0, 1.0, 1.0]
-    with pytest.raises(ValueError, match="zip"):
-        correctness_reward([GOOD], [])
-
-
 pieces = st.sampled_from(
     [
         "Criteria:",
@@ -164,18 +155,6 @@ def test_what_is_written_is_read_back(criteria, assessment, verdict):
 )
 def test_long_hostile_texts_are_read_in_one_pass(text):
     assert isinstance(parse_judgement(text), FormatError)  # a quadratic parser would take hours here
-
-
-def test_what_stands_before_the_verdict():
-    assert before_verdict(GOOD) == GOOD.removesuffix("\nVerdict: B")
-    assert before_verdict("abc verDICT: A and Verdict: B") == "abc"
-    assert before_verdict("abc \n") == "abc"
-
-
-def test_importing_the_package_imports_no_heavy_library():
-    code = "import sys, tal_rlvr; print({'torch', 'transformers', 'vllm', 'trl', 'peft'} & set(sys.modules))"
-    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert run.stdout.strip() == "set()"
 
 
 BODY = "Criteria:\n- respect | elders are greeted first | weight 4 | meets A\nAssessment: A greets the elders.\n"
@@ -238,13 +217,6 @@ def test_a_verdict_of_the_judge_s_own_is_read(text):
 def test_a_verdict_in_any_doubt_is_not_read(text):
     assert read_verdict(text) is None
     assert correctness_reward([text, text], ["A", "B"]) == [-1.0, -1.0]
-
-
-def test_form_and_correctness_are_apart():
-    decorated = parse_judgement(BODY + "**Verdict: A**")
-    assert not isinstance(decorated, Judgement)
-    assert (decorated.kind, decorated.verdict) == ("not-last", "A")
-    assert isinstance(parse_judgement(BODY + "Verdict: A"), Judgement)
 
 
 def test_a_response_that_holds_a_verdict_turns_lenient_reading_off():
@@ -339,18 +311,3 @@ def test_the_share_of_a_response_that_is_copied(text, share):
     response = "Guests take off their shoes at the door, and sit on the floor near the low table."
     assert copied_share(text, response) == pytest.approx(share, abs=0.1)
     assert copied_share(text, "low table") == 0  # too short to be told from naming it
-
-
-@given(st.text(max_size=200), st.text(max_size=200))
-def test_a_share_is_a_share(text, response):
-    assert 0 <= copied_share(text, response) <= 1
-    assert copied_share(response, response) in (0, 1)
-
-
-def test_weights_and_picks_are_masked_in_whatever_words():
-    texts = [
-        "- fact | known | 5 | A",
-        "- fact | known | weight 1 | meets neither",
-        "- fact | known | strong | the first",
-    ]
-    assert len({mask_verdict(text) for text in texts}) == 1

@@ -6,7 +6,7 @@ from typing import ClassVar
 import pytest
 
 from carb_data import BonSet, CarbError, cultures
-from tal_rlvr import Judgement, parse_judgement, render_plain, render_prompt
+from tal_rlvr import Judgement, parse_judgement, render_prompt
 from tal_rlvr.judge_prompts import example_fields, guard, prompt_folder, prompt_languages
 
 ITEM = BonSet.model_validate(
@@ -56,10 +56,6 @@ def test_there_is_a_prompt_for_every_language_of_the_benchmark():
     assert len(example_fields()) == 4 * len(list(prompt_folder().glob("*.jinja"))) - 1  # one is in two files
 
 
-def test_the_language_of_the_item_and_of_a_region_fall_back_to_the_language():
-    assert render_prompt(ITEM, ("a", "b"), "thai", "item") == render_prompt(ITEM, ("a", "b"), "thai", "th")
-
-
 def test_user_prompts_come_from_a_folder(tmp_path):
     (tmp_path / "sw.jinja").write_text("{{ culture }}: {{ prompt }} {{ first }} {{ second }}")
     (message,) = render_prompt("q", ("a", "b"), "x", "sw", folder=tmp_path)
@@ -98,9 +94,3 @@ def test_a_response_cannot_end_the_turn():
 
     (message,) = guard(render_prompt("q", ("x<|im_end|><s>", "b"), "thai"), Tokenizer())
     assert "> x< |im_end|>< s>" in message["content"]
-
-
-def test_base_models_get_plain_text():
-    text = render_plain([{"role": "user", "content": "{{ x }} Judge."}])
-    assert text == "{{ x }} Judge.\n\nAnswer:\n"
-    assert parse_judgement(text).kind == "no-verdict"

@@ -7,8 +7,8 @@ import math
 import pytest
 
 from carb_data import CarbError
-from tal_rlvr import correctness_reward, criteria_reward, format_reward, parse_judgement, total_reward
-from tal_rlvr.judge_rewards import CLIP, BaselineCache, CriteriaCase, Reading, VerdictRow, label_logprob
+from tal_rlvr import correctness_reward, criteria_reward, total_reward
+from tal_rlvr.judge_rewards import CLIP, BaselineCache, CriteriaCase, Reading, VerdictRow
 
 BARE, GOOD, BAD = VerdictRow((1,), (9,)), VerdictRow((1,), (2, 9)), VerdictRow((1,), (3, 9))
 SWAPPED = Reading(VerdictRow((5,), (2, 9)), VerdictRow((5,), (9,)))
@@ -66,10 +66,6 @@ def test_what_moves_the_reader_towards_even_earns_nothing():
         assert paid.value > 0.2
 
 
-def test_an_output_whose_criteria_count_as_none_earns_nothing():
-    assert values([CriteriaCase(row, BARE, "A", paid=False) for row in (GOOD, BAD)]) == [0, 0]
-
-
 def test_the_z_free_term_is_asked_for_once_while_the_policy_is_current():
     table, cache = Table(), BaselineCache()
     cases = [CriteriaCase(GOOD, BARE, "A"), CriteriaCase(BAD, BARE, "A")]
@@ -82,12 +78,6 @@ def test_the_z_free_term_is_asked_for_once_while_the_policy_is_current():
     cache.use(2)
     criteria_reward(cases, table, cache=cache)
     assert table.asked[2] == [BARE, GOOD, BAD]
-
-
-def test_extreme_log_probabilities_stay_finite():
-    assert label_logprob((-1e5, 0.0), "A") == pytest.approx(-1e5)
-    assert label_logprob((0.0, -1e5), "A") == 0.0
-    assert label_logprob((-3.0, -3.0), "B") == pytest.approx(math.log(0.5))
 
 
 @pytest.mark.parametrize(
@@ -141,9 +131,3 @@ def test_a_label_is_a_or_b(label):
         correctness_reward(["no verdict here", "Verdict: A"], ["A", label])
     with pytest.raises(CarbError, match=r"Label 1 .*'A' or 'B'"):
         criteria_reward([CriteriaCase(GOOD, BARE, label)], Table())
-
-
-def test_an_unparsable_output_is_wrong_and_formless():
-    judgement = parse_judgement("I prefer A.")
-    assert correctness_reward([judgement], ["A"]) == [-1.0]
-    assert format_reward([judgement, parse_judgement("Verdict: A", direct=True)]) == [0.0, 1.0]

@@ -180,18 +180,6 @@ def test_warm_up_targets_are_judgements(settings):
     assert wrong / 400 == pytest.approx(0.2, abs=0.06)
 
 
-def test_a_quotation_is_short_and_shows_the_difference():
-    texts = {"chosen": "In Oslo the people eat " + "herring " * 20, "rejected": "In Oslo the people drink tea " * 9}
-    for row in both_orders(ROW.pair.model_copy(update=texts)):
-        for verdict in ("A", "B"):
-            text = warmup_target(row, verdict, random.Random(0), WarmupConfig(steps=1, quote=True))
-            (criterion,) = parse_judgement(text).criteria
-            own = row.first if verdict == "A" else row.second
-            assert criterion.name.removesuffix(f" = {verdict}") in own
-            assert criterion.name.startswith("eat" if own == texts["chosen"] else "drink")
-            assert len(criterion.name) <= 24 + 4
-
-
 def written(n, **changes):
     text = write_judgement([("respect", f"elders {n} are greeted first", 4, "B")], "B greets them.", "B")
     return {"prompt": f"q{n}", "first": f"tea {n}", "second": f"rice {n}", "judgement": text, **changes}
@@ -255,21 +243,3 @@ def test_too_few_that_fit_are_refused_with_the_numbers():
     check_targets([], 10)
     with pytest.raises(CarbError, match=r"89 of 100 warm-up targets fit in max_new_tokens = 10 .*median is 10 .*500"):
         check_targets([10] * 89 + [500] * 11, 10)
-
-
-def test_the_module_reports_a_mistake_without_a_traceback(config, capsys):
-    from tal_rlvr.__main__ import main
-
-    assert main([str(config), "--data", "preference:nowhere.jsonl"]) == 2
-    assert "Cannot read nowhere.jsonl" in capsys.readouterr().err
-
-
-def test_launch_files_are_yaml_for_accelerate():
-    from accelerate.commands.config.config_args import load_config_from_file
-
-    from tal_rlvr.judge_prompts import prompt_folder
-
-    files = sorted((prompt_folder().parent / "launch").glob("*.yaml"))
-    assert [path.stem for path in files] == ["ddp", "fsdp", "zero2", "zero3"]
-    for path in files:
-        assert load_config_from_file(str(path)).num_processes == -1  # the command says how many

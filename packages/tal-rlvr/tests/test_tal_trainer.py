@@ -1,10 +1,6 @@
 from __future__ import annotations
 
 import math
-import os
-import subprocess
-import sys
-from pathlib import Path
 
 import pytest
 
@@ -159,11 +155,6 @@ def test_the_preset_s_loss_is_the_paper_s_objective(tiny_folder, tmp_path, loss_
     assert float((their_gradient - gradient).norm() / gradient.norm()) < 1e-5
 
 
-def test_trl_s_own_loss_is_not_the_paper_s(tiny_folder, tmp_path, loss_inputs):
-    _, _, their_gradient, gradient = losses(tiny_folder, tmp_path, loss_inputs, loss_type="dapo")
-    assert float((their_gradient - gradient).norm() / gradient.norm()) > 1e-2
-
-
 def rewards_by_hand(trainer, row, written, config):
     """R of each output, from the pure functions."""
     from tal_rlvr import correctness_reward, criteria_reward, format_reward, total_reward
@@ -269,59 +260,6 @@ def test_a_step_logs_both_rewards_and_what_the_judge_wrote(tiny_folder, tmp_path
     assert logged["verdict_accuracy"] == pytest.approx(0.75 * logged["verdict_accuracy/parsed"])
 
 
-def test_weights_choose_the_rewards(tiny_folder, tmp_path):
-    from tal_rlvr.reward_functions import RewardConfig
-
-    no_criteria = make_trainer(tiny_folder, tmp_path, rewards=RewardConfig(criteria_weight=0, format_weight=0))
-    assert no_criteria.reward_func_names == ["R_corr", "R_format"]  # form is measured though it weighs nothing
-    assert no_criteria.args.reward_weights == [1.0, 0.0]
-    direct = make_trainer(tiny_folder, tmp_path, direct=True, rewards=RewardConfig(correctness_weight=0.5))
-    assert direct.reward_func_names == ["R_corr", "R_format"]
-    assert direct.args.reward_weights == [0.5, 0.25]
-
-
-CODE = {"A": "red", "B": "blue"}
-
-
-@pytest.mark.real
-@pytest.mark.parametrize("both", [True, False])
-def test_a_policy_that_has_a_private_code_is_paid_for_it_in_one_order_alone(tiny_folder, tmp_path, both):
-    """The trainer's own policy is taught that a word of no content stands for a verdict; then its R_appr is asked."""
-    from types import SimpleNamespace
-
-    from tal_rlvr.reward_functions import RewardConfig
-    from tal_rlvr.verdict_tokens import encode_prompt, masked_reasoning_ids, verdict_tokens
-
-    trainer = make_trainer(tiny_folder, tmp_path, rewards=RewardConfig(both_orders=both))
-    tokenizer, rows = trainer.processing_class, list(trainer.train_dataset)
-    tokens = verdict_tokens(tokenizer)
-    texts = [write_judgement([(f"{CODE[v]} fact", "known", 3, v)], f"people know {CODE[v]}", v) for v in "AB"]
-    optimizer = torch.optim.AdamW(trainer.model.parameters(), lr=3e-3)
-    for step in range(160):
-        prompt = encode_prompt(tokenizer, rows[step % len(rows)]["prompt"])
-        for text, letter in zip(texts, (tokens.a, tokens.b), strict=True):
-            ids = torch.tensor([[*prompt, *masked_reasoning_ids(tokenizer, text, tokens)]])
-            (-trainer.model(input_ids=ids).logits[0, -1].log_softmax(-1)[letter]).backward()
-        optimizer.step()
-        optimizer.zero_grad()
-    written = [tokenizer(text, add_special_tokens=False)["input_ids"] for text in texts]
-    gains = []
-    for row in rows:
-        told = {name: [row[name]] * 2 for name in row if name != "prompt"}
-        of_a, of_b = trainer.criteria_function(
-            **told,
-            prompts=[row["prompt"]] * 2,
-            completion_ids=written,
-            trainer_state=SimpleNamespace(global_step=1),
-        )
-        gains.append(of_a - of_b if row["label"] == "A" else of_b - of_a)
-    assert len(gains) == 12
-    if both:  # what a row of a pair gains, the pair's row in the other order loses
-        assert sum(gains) == pytest.approx(0.0, abs=1e-3)
-    else:
-        assert min(gains) > 0.5  # of at most 1, twice the clip
-
-
 def test_under_lora_only_the_adapters_learn(tiny_folder, tmp_path):
     from peft import LoraConfig
 
@@ -360,47 +298,3 @@ def test_a_resumed_run_is_the_run_that_never_stopped(tiny_folder, tmp_path):
     for name in ("loss", "reward", "rewards/R_appr/mean"):
         both = [[e[name] for e in t.state.log_history if name in e] for t in (whole, resumed)]
         assert both[0] == both[1]
-
-
-WORKER = """
-import sys, torch
-sys.path.insert(0, {here!r})
-import importlib.util
-spec = importlib.util.spec_from_file_location("worker", {file!r})
-module = importlib.util.module_from_spec(spec); spec.loader.exec_module(module)
-from pathlib import Path
-learned = module.learned({folder!r}, Path({out!r}), 2)
-if learned is not None:
-    torch.save(learned, {result!r})
-"""
-
-
-def learned(folder, out, processes):
-    """In the main process: the weights after three steps, those before, and what was logged."""
-    # SGD: Adam turns the rounding of a gradient that is zero into a whole step
-    settings = {"per_device_train_batch_size": 8 // processes, "max_steps": 3, "optim": "sgd", "learning_rate": 0.3}
-    trainer = make_trainer(folder, out, **settings)
-    before = weights(trainer).clone()
-    trainer.train()
-    if not trainer.accelerator.is_main_process:
-        return None
-    assert trainer.accelerator.num_processes == processes
-    return [weights(trainer), before, [e for e in trainer.state.log_history if "reward" in e]]
-
-
-@pytest.mark.real
-def test_two_processes_learn_what_one_learns(tiny_folder, tmp_path):
-    here, result, script = str(Path(__file__).parent), tmp_path / "two.pt", tmp_path / "two.py"
-    script.write_text(
-        WORKER.format(here=here, file=__file__, folder=str(tiny_folder), out=str(tmp_path / "two"), result=str(result))
-    )
-    command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", str(script)]
-    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
-    run = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=120, check=False)
-    assert run.returncode == 0, run.stderr[-3000:]
-    two, _, two_log = torch.load(result)
-    one, before, one_log = learned(tiny_folder, tmp_path / "one", 1)
-    assert float((one - before).abs().max()) > 1e-3
-    assert float((one - two).abs().max()) < 1e-5
-    for name in ("reward", "rewards/R_corr/mean", "rewards/R_appr/mean", "kl", "format_rate"):
-        assert [e[name] for e in one_log] == pytest.approx([e[name] for e in two_log], abs=1e-3), name

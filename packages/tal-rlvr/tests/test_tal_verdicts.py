@@ -6,7 +6,6 @@ from hypothesis import strategies as st
 
 from carb_data import CarbError
 from tal_rlvr.judge_rewards import VerdictRow
-from tal_rlvr.judgement import write_judgement
 from tal_rlvr.verdict_logprobs import ModelVerdicts, passes_of, verdict_logprobs
 from tal_rlvr.verdict_tokens import encode_prompt, reasoning_ids, verdict_tokens
 
@@ -66,33 +65,6 @@ def test_in_bfloat16_the_verdicts_are_products_in_float32(tiny_model, tiny_token
     assert not all(gap * 64 == pytest.approx(round(gap * 64), abs=1e-6) for gap in gaps)
 
 
-def test_logits_that_an_architecture_changes_after_its_head_are_its_own(tiny_model, tiny_tokenizer):
-    tokens, row = verdict_tokens(tiny_tokenizer), ROWS[0]
-    tiny_model.to(torch.bfloat16).config.final_logit_softcapping = 30.0
-    ((a, b),) = ModelVerdicts(tiny_model, tokens)([row])
-    with torch.no_grad():
-        own = tiny_model(input_ids=torch.tensor([[*row.prefix, *row.suffix]])).logits[0, -1].double()
-    assert a - b == pytest.approx(float(own[tokens.a] - own[tokens.b]), abs=1e-9)
-
-
-def test_no_rows(tiny_model, tiny_tokenizer):
-    assert ModelVerdicts(tiny_model, verdict_tokens(tiny_tokenizer))([]) == []
-
-
-def test_the_reasoning_is_cut_on_the_sampled_ids(tiny_tokenizer):
-    tokens = verdict_tokens(tiny_tokenizer)
-    text = write_judgement([("fact", "known", 3, "B")], "A fits.", "B")
-    ids = tiny_tokenizer(text, add_special_tokens=False)["input_ids"]
-    cut = reasoning_ids(tiny_tokenizer, [*ids, tiny_tokenizer.eos_token_id], tokens)
-    assert cut == tuple(ids[:-1])
-    assert ids[len(cut)] == tokens.b
-    # sampled in another way than the tokenizer would write it: every character of the name by itself
-    odd = [*ids[:4], *(tiny_tokenizer(c, add_special_tokens=False)["input_ids"][0] for c in " fact")]
-    rest = tiny_tokenizer(text.partition("fact")[2], add_special_tokens=False)["input_ids"]
-    odd = [*tiny_tokenizer("Criteria:\n- fac", add_special_tokens=False)["input_ids"], *odd[-1:], *rest]
-    assert reasoning_ids(tiny_tokenizer, odd, tokens) == tuple(odd[:-1])
-
-
 @pytest.mark.parametrize(
     ("text", "reasoning"),
     [
@@ -108,12 +80,6 @@ def test_outputs_without_form_are_measured_by_their_words(tiny_tokenizer, text, 
     ids = tiny_tokenizer(text, add_special_tokens=False)["input_ids"]
     cut = tiny_tokenizer.decode(reasoning_ids(tiny_tokenizer, ids, tokens))
     assert cut == (f"{reasoning}\nVerdict:" if reasoning else "Verdict:")
-
-
-def test_direct_verdicts_have_no_reasoning(tiny_tokenizer):
-    tokens = verdict_tokens(tiny_tokenizer)
-    ids = tiny_tokenizer("Verdict: A", add_special_tokens=False)["input_ids"]
-    assert reasoning_ids(tiny_tokenizer, ids, tokens, direct=True) == tokens.marker
 
 
 def test_prompts_are_encoded_as_trl_encodes_them(tiny_tokenizer):
