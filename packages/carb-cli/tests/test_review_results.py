@@ -13,7 +13,7 @@ import pytest
 from carb_cli.review import handing_out
 from carb_cli.review.asked import ReviewItem
 from carb_cli.review.collecting import collect
-from carb_cli.review.findings import apply, find, line_beside
+from carb_cli.review.findings import WHOLE, apply, find, line_beside
 from carb_cli.review.opinions import ReviewAnswer
 from carb_cli.review.recording import given, items
 from carb_cli.selection import reviewable
@@ -41,10 +41,10 @@ def test_a_planted_panel_is_seen_through(tmp_path: Path) -> None:
     db = panel(tmp_path / "a", sets(60), behaviours, seed=1)
     found = find(db)
     db.close()
-    line = found.lines.overall
+    line = found.lines[WHOLE]
     assert line.low < (0.95 + 0.9 + 0.9 + 0.85 + 0.25) / 5 < line.high
     assert (line.answers, line.people, line.sets) == (300, 5, 60)
-    assert set(found.lines.by_domain) == {"commonsense", "values", "safety", "linguistics"}
+    assert {"/commonsense", "/values", "/safety", "/linguistics", "thai/", "thai/values"} <= set(found.lines)
     assert min(row.key for row in found.reviewers[:4]) > 0.8 > 0.4 > found.reviewers[4].key
     assert min(row.others for row in found.reviewers[:4]) > 0.6 > 0.4 > found.reviewers[4].others
     assert {(row.picks, row.pairs, row.chance) for row in found.reviewers} == {(60, 240, 0.25)}
@@ -75,9 +75,13 @@ def test_votes_marks_and_reasons(tmp_path: Path) -> None:
     assert made["set-3"] == dataset["set-3"]
     assert made["set-2"].provenance.notes == "verified by 3 native speakers (rules strict/1)"
     assert made["set-1"].provenance.notes is None
-    assert {one.set_id: one.verdict for one in applied.sets} == {"set-0": "retire", "set-1": "fix", "set-2": "keep"}
-    assert applied.sets[0].tally.comments == ("nobody asks this",) * 3
-    assert (applied.verified, applied.lines.overall.answers) == (1, 6)
+    assert {one.set_id: one.verdict for one in found.decisions if one.verdict != "open"} == {
+        "set-0": "retire",
+        "set-1": "fix",
+        "set-2": "keep",
+    }
+    assert found.sets[0].comments == ("nobody asks this",) * 3
+    assert (found.verdicts["keep"], found.lines[WHOLE].answers) == (1, 6)
     only, _ = apply(dataset, found, verified_only=True)
     assert [item.id for item in only] == ["set-2"]
     with pytest.raises(CarbError, match="other data"):
@@ -103,11 +107,11 @@ def test_the_line_travels_with_the_data(tmp_path: Path, carb: Carb) -> None:
     out = tmp_path / "verified.parquet"
     ended = carb("review", "apply", tmp_path / "a.reviews", "--data", tmp_path / "data.jsonl", "--out", out, "--json")
     assert ended.code == 0, ended.err
-    assert ended.json["verified"] == 4
+    assert ended.json["findings"]["verdicts"]["keep"] == 4
     beside = line_beside(out)
     assert beside is not None
     assert beside.fingerprint == load(out).fingerprint == ended.json["fingerprint"]
-    assert beside.lines.overall.share == 1
+    assert beside.findings.lines[WHOLE].share == 1
     assert line_beside(tmp_path / "data.jsonl") is None
     (tmp_path / "verified.review.json").write_text("{}")
     with pytest.raises(CarbError, match="not a valid result of"):

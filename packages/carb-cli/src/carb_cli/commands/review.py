@@ -246,9 +246,10 @@ def apply(
     if json:
         print_json(applied.model_dump(mode="json"))
         return
-    line, incomplete = applied.lines.overall, len(applied.incomplete)
-    retired = [one.set_id for one in applied.sets if one.verdict == "retire"]
-    display.say(f"{applied.kept} sets written to {out}, {applied.verified} of them verified; retired: {len(retired)}.")
+    line, incomplete = found.lines[findings.WHOLE], len(applied.incomplete)
+    display.say(
+        f"{applied.kept} sets written to {out}, {found.verdicts['keep']} of them verified; retired: {found.verdicts['retire']}."
+    )
     if incomplete:
         display.say(
             f"{incomplete} of their mirrored families {'lacks' if incomplete == 1 else 'lack'} the set of one of the "
@@ -259,7 +260,8 @@ def apply(
 
 def _show(found: findings.Findings) -> None:
     """Print what a review says, as tables."""
-    lines = [("all", found.lines.overall), *found.lines.by_culture_and_domain.items()]
+    parts = [(name, line) for name, line in found.lines.items() if "/" in name.strip("/")]
+    lines = [("all", found.lines[findings.WHOLE]), *parts]
     columns = ["sets of", "key picked %", "95% interval", "answers", "people", "sets"]
     rows = [(n, percent(v.share), interval(v.low, v.high), v.answers, v.people, v.sets) for n, v in lines]
     display.table("Human line", columns, rows, right=columns[1:])

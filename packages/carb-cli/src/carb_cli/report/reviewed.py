@@ -9,7 +9,7 @@ from typing import Any
 import polars as pl
 
 from carb_cli.report.model import AgreementRow, PeoplePart
-from carb_cli.review.findings import Applied, line_beside
+from carb_cli.review.findings import WHOLE, Applied, line_beside
 from carb_data import ScoreTable
 from carb_metrics import judge_vs_human
 from carb_metrics.rows import Estimate
@@ -31,15 +31,11 @@ def people(folders: Sequence[Path], fingerprint: str, scores: ScoreTable, confid
     found = next((one for folder in folders if (one := line_beside(folder / "dataset.parquet")) is not None), None)
     if found is None:
         return PeoplePart()
-    lines = found.lines
+    lines = found.findings.lines
     return PeoplePart(
-        line=lines.overall,
-        groups={
-            **{f"{culture}/": line for culture, line in lines.by_culture.items()},
-            **{f"/{domain}": line for domain, line in lines.by_domain.items()},
-            **lines.by_culture_and_domain,
-        },
-        cultures=sum(line.answers > 0 for line in lines.by_culture.values()),
+        line=lines[WHOLE],
+        groups={name: line for name, line in lines.items() if name != WHOLE},
+        cultures=sum(line.answers > 0 for name, line in lines.items() if name.endswith("/")),
         whole=found.fingerprint != fingerprint,
         **_agreement(found, scores, confidence),
     )
@@ -50,8 +46,8 @@ def _agreement(found: Applied, scores: ScoreTable, confidence: float) -> dict[st
     used here."""
     picks = [
         (one.set_id, f"{one.set_id} {number}", response)
-        for one in found.sets
-        for number, response in enumerate(option.response for option in one.tally.options for _ in range(option.best))
+        for one in found.findings.sets
+        for number, response in enumerate(option.response for option in one.options for _ in range(option.best))
     ]
     known = set(scores.frame["item_id"].cast(pl.String).unique())
     human = pl.DataFrame(

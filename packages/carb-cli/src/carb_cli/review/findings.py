@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import sqlite3
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Sequence
 from pathlib import Path
 from statistics import median
+from typing import Any
 
 from carb_cli.review import recording
 from carb_cli.review.handing_out import setting
@@ -17,7 +18,6 @@ from carb_cli.review.verdicts import (
     VERDICTS,
     Decision,
     SetTally,
-    Verdict,
     decide,
     tallies,
 )
@@ -28,20 +28,12 @@ from carb_data.validation import read_file
 from carb_metrics import agreement, human_line
 from carb_metrics.rows import Estimate, HumanLine
 
-__all__ = ["Applied", "Board", "Findings", "Lines", "ReviewerRow", "apply", "board", "companion", "find", "line_beside"]
+__all__ = ["WHOLE", "Applied", "Findings", "ReviewerRow", "apply", "board", "companion", "find", "line_beside"]
 
 SUFFIX = ".review.json"
 """Ending of the file beside a reviewed data set."""
-
-
-class Lines(Frozen):
-    """The human line, over all and in parts."""
-
-    overall: HumanLine
-    by_culture: dict[str, HumanLine]
-    by_domain: dict[str, HumanLine]
-    by_culture_and_domain: dict[str, HumanLine]
-    """Keys are culture/domain."""
+WHOLE = ""
+"""Name of the human line over all sets."""
 
 
 class AgreementPart(Frozen):
@@ -83,7 +75,9 @@ class Findings(Frozen):
     fingerprint: str
     rules: str
     """Name and version of the rules."""
-    lines: Lines
+    lines: dict[str, HumanLine]
+    """The human line over all (``WHOLE``), of each ``culture/``, ``/domain`` and ``culture/domain``. Retired sets count: it
+    is not raised by leaving out what people did not agree on."""
     agreement: AgreementPart
     reviewers: tuple[ReviewerRow, ...]
     verdicts: dict[str, int]
@@ -97,8 +91,6 @@ def find(db: sqlite3.Connection) -> Findings:
     """Everything that the answers in an open review file say so far."""
     answers = list(recording.given(db))
     counted = tallies(recording.items(db).values(), answers)
-    decisions = [decide(one) for one in counted]
-    verdicts = [decision.verdict for decision in decisions]
     people = db.execute("SELECT id, name, region FROM reviewer ORDER BY created, rowid")
     return Findings(
         data=setting(db, "data") or "",
@@ -107,10 +99,9 @@ def find(db: sqlite3.Connection) -> Findings:
         lines=_lines(answers),
         agreement=_agreement(answers),
         reviewers=tuple(_reviewer(row["id"], row["name"], row["region"], answers) for row in people),
-        verdicts={name: verdicts.count(name) for name in VERDICTS},
-        needed=sum(max(0, MIN_REVIEWS - one.reviews) for one in counted),
         sets=tuple(counted),
-        decisions=tuple(decisions),
+        decisions=tuple(decide(one) for one in counted),
+        **_needs(counted),
     )
 
 
@@ -124,19 +115,13 @@ def _line(answers: Sequence[GivenAnswer]) -> HumanLine:
     )
 
 
-def _lines(answers: Sequence[GivenAnswer]) -> Lines:
-    def parts(*fields: str) -> dict[str, HumanLine]:
-        groups: dict[str, list[GivenAnswer]] = defaultdict(list)
-        for one in answers:
-            groups["/".join(getattr(one.item, name) for name in fields)].append(one)
-        return {name: _line(groups[name]) for name in sorted(groups)}
-
-    return Lines(
-        overall=_line(answers),
-        by_culture=parts("culture"),
-        by_domain=parts("domain"),
-        by_culture_and_domain=parts("culture", "domain"),
-    )
+def _lines(answers: Sequence[GivenAnswer]) -> dict[str, HumanLine]:
+    groups: dict[str, list[GivenAnswer]] = defaultdict(list)
+    for one in answers:
+        culture, domain = one.item.culture, one.item.domain
+        for name in (WHOLE, f"{culture}/", f"/{domain}", f"{culture}/{domain}"):
+            groups[name].append(one)
+    return {name: _line(groups[name]) for name in sorted({*groups, WHOLE})}
 
 
 def _agreement(answers: Sequence[GivenAnswer]) -> AgreementPart:
@@ -182,29 +167,8 @@ def _mean(values: Sequence[float]) -> float | None:
     return sum(values) / len(values) if values else None
 
 
-class ReviewerProgress(Frozen):
-    """A reviewer's progress."""
-
-    name: str
-    answered: int
-    of: int
-    last: float | None
-    """When the last answer came, in seconds since 1970; null before the first."""
-
-
-class Board(Frozen):
-    """The progress of a review, which the organiser's page shows."""
-
-    data: str
-    reviewers: tuple[ReviewerProgress, ...]
-    verdicts: dict[str, int]
-    """Sets by verdict of the strict rules: keep, fix, retire, open."""
-    needed: int
-    """Reviews that open sets still need."""
-
-
-def board(db: sqlite3.Connection) -> Board:
-    """The progress so far."""
+def board(db: sqlite3.Connection) -> dict[str, Any]:
+    """The progress so far, which the organiser's page shows: who answered how much, and what the sets need."""
     total = db.execute("SELECT count(*) FROM item").fetchone()[0]
     rows = db.execute(
         "SELECT reviewer.name, count(DISTINCT answer.assignment) AS answered, max(event.server_time) AS last "
@@ -212,24 +176,19 @@ def board(db: sqlite3.Connection) -> Board:
         "LEFT JOIN answer ON answer.assignment = assignment.id LEFT JOIN event ON event.assignment = assignment.id "
         "GROUP BY reviewer.id ORDER BY reviewer.created, reviewer.rowid"
     )
-    people = tuple(ReviewerProgress(name=r["name"], answered=r["answered"], of=total, last=r["last"]) for r in rows)
-    found = tallies(recording.items(db).values(), recording.given(db))
-    verdicts = [decide(one).verdict for one in found]
-    return Board(
-        data=setting(db, "data") or "",
-        reviewers=people,
-        verdicts={name: verdicts.count(name) for name in VERDICTS},
-        needed=sum(max(0, MIN_REVIEWS - one.reviews) for one in found),
-    )
+    counted = tallies(recording.items(db).values(), recording.given(db))
+    return {
+        "data": setting(db, "data") or "",
+        "reviewers": [dict(row) | {"of": total} for row in rows],
+        **_needs(counted),
+    }
 
 
-class SetVerdict(Frozen):
-    """A set that people looked at, with what they said and proposed."""
-
-    set_id: str
-    verdict: Verdict
-    reasons: tuple[str, ...]
-    tally: SetTally
+def _needs(counted: Sequence[SetTally]) -> dict[str, Any]:
+    """How many sets have which verdict, and how many reviews open ones need."""
+    verdicts = Counter(decide(one).verdict for one in counted)
+    needed = sum(max(0, MIN_REVIEWS - one.reviews) for one in counted)
+    return {"verdicts": {name: verdicts[name] for name in VERDICTS}, "needed": needed}
 
 
 class Applied(Frozen):
@@ -237,20 +196,12 @@ class Applied(Frozen):
 
     fingerprint: str
     """Fingerprint of the reviewed data set that was written."""
-    original: str
-    """Fingerprint of the data set that was reviewed."""
-    rules: str
     kept: int
     """Sets written; retired ones are not."""
-    verified: int
     incomplete: tuple[str, ...] = ()
     """Mirrored families of the written sets that lack the set of one of their answers: accuracy over families leaves
     them out."""
-    lines: Lines
-    """The human line on the sets that were reviewed, retired ones included: it is not raised by leaving out what
-    people did not agree on."""
-    sets: tuple[SetVerdict, ...]
-    """Every set that is not open."""
+    findings: Findings
 
 
 def apply(dataset: Dataset, findings: Findings, *, verified_only: bool = False) -> tuple[Dataset, Applied]:
@@ -275,20 +226,8 @@ def apply(dataset: Dataset, findings: Findings, *, verified_only: bool = False) 
         for item in dataset
         if (decided[item.id].verdict if item.id in decided else "open") in wanted
     )
-    return made, Applied(
-        fingerprint=made.fingerprint,
-        original=dataset.fingerprint,
-        rules=findings.rules,
-        kept=len(made),
-        incomplete=tuple(str(made[one.item_id].family) for one in incomplete_families(made)),
-        verified=findings.verdicts["keep"],
-        lines=findings.lines,
-        sets=tuple(
-            SetVerdict(set_id=one.set_id, verdict=one.verdict, reasons=one.reasons, tally=counted[one.set_id])
-            for one in findings.decisions
-            if one.verdict != "open"
-        ),
-    )
+    incomplete = tuple(str(made[one.item_id].family) for one in incomplete_families(made))
+    return made, Applied(fingerprint=made.fingerprint, kept=len(made), incomplete=incomplete, findings=findings)
 
 
 def _voted(item: BonSet, counted: SetTally, decision: Decision, rules: str) -> BonSet:

@@ -191,7 +191,7 @@ class _Service:
         def job(db: sqlite3.Connection) -> dict[str, Any]:
             if reviewers.who(db, session) != Who(None):
                 raise _RefusalError(401, "Open the organiser's link again.")
-            return board(db).model_dump(mode="json")
+            return board(db)
 
         return JSONResponse(await self._store.run(job))
 
