@@ -67,7 +67,7 @@ def test_votes_marks_and_reasons(tmp_path: Path) -> None:
     dataset = sets(4)
     db = panel(tmp_path / "a", dataset, [told] * 3)
     found = find(db)
-    made, applied = apply(dataset, found)
+    made, _ = apply(dataset, found)
     assert [item.id for item in made] == ["set-1", "set-2", "set-3"]
     votes = {r.id: (r.votes.asked, r.votes.right) for r in made["set-2"].responses}
     assert votes == {"r0": (3, 3), "r1": (3, 0), "r2": (3, 0), "r3": (3, 0)}

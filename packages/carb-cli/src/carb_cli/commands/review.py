@@ -247,9 +247,8 @@ def apply(
         print_json(applied.model_dump(mode="json"))
         return
     line, incomplete = found.lines[findings.WHOLE], len(applied.incomplete)
-    display.say(
-        f"{applied.kept} sets written to {out}, {found.verdicts['keep']} of them verified; retired: {found.verdicts['retire']}."
-    )
+    verified, retired = found.verdicts["keep"], found.verdicts["retire"]
+    display.say(f"{applied.kept} sets written to {out}, {verified} of them verified; retired: {retired}.")
     if incomplete:
         display.say(
             f"{incomplete} of their mirrored families {'lacks' if incomplete == 1 else 'lack'} the set of one of the "
@@ -260,8 +259,8 @@ def apply(
 
 def _show(found: findings.Findings) -> None:
     """Print what a review says, as tables."""
-    parts = [(name, line) for name, line in found.lines.items() if "/" in name.strip("/")]
-    lines = [("all", found.lines[findings.WHOLE]), *parts]
+    cells = [(name, line) for name, line in found.lines.items() if "/" in name.strip("/")]
+    lines = [("all", found.lines[findings.WHOLE]), *cells]
     columns = ["sets of", "key picked %", "95% interval", "answers", "people", "sets"]
     rows = [(n, percent(v.share), interval(v.low, v.high), v.answers, v.people, v.sets) for n, v in lines]
     display.table("Human line", columns, rows, right=columns[1:])
