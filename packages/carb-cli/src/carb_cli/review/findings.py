@@ -76,8 +76,8 @@ class Findings(Frozen):
     rules: str
     """Name and version of the rules."""
     lines: dict[str, HumanLine]
-    """The human line over all (``WHOLE``), of each ``culture/``, ``/domain`` and ``culture/domain``. Retired sets count:
-    it is not raised by leaving out what people did not agree on."""
+    """The human line over all (``WHOLE``), and of each ``culture/``, ``/domain`` and ``culture/domain``. Retired sets
+    count: it is not raised by leaving out what people did not agree on."""
     agreement: AgreementPart
     reviewers: tuple[ReviewerRow, ...]
     verdicts: dict[str, int]
