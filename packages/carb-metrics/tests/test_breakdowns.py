@@ -25,17 +25,11 @@ def test_each_grouping_holds_every_set_once(make_table):
     result = breakdown(table)
     assert result.overall == bon_accuracy(table).overall
     for name, part in result:
-        if name not in ("counted", "overall", "by_topic"):
+        if name not in ("counted", "overall"):
             assert part.groups["n"].sum() == 4, name
             assert part.overall == result.overall, name
     assert result.by_resource_class.groups["resource_class"].to_list() == [3, 4, 5]
     assert result.by_culture_domain.by == ("culture", "domain")
-    assert result.by_topic is None
-
-
-def test_topics_are_broken_down_where_known(make_table):
-    result = breakdown(make_table([WON, LOST], topics=["food", "law"]))
-    assert result.by_topic.cell("values", "food").accuracy == 1
 
 
 def test_several_scorers_at_once_equal_each_alone(make_table):
@@ -60,7 +54,6 @@ def test_a_breakdown_dumps_to_json(make_table):
     dumped = json.loads(breakdown(make_table([WON, LOST], cultures=["thai", "german"])).model_dump_json())
     assert dumped["by_culture"]["groups"][0]["culture"] == "german"
     assert dumped["by_culture"]["counted"] == "all"
-    assert dumped["by_topic"] is None
 
 
 def test_an_unknown_culture_is_named(make_table):

@@ -81,7 +81,7 @@ def test_paired_differences(name, gain, say):
         whole = rng.choice([-1.0, 0.0, 1.0], len(sizes), p=chances)
         own = rng.choice([-1.0, 0.0, 1.0], len(cluster), p=chances)
         d = np.where((rng.random(len(sizes)) < 0.5)[cluster], whole[cluster], own)
-        (found,) = paired_rows(d[None], None if "independent" in name else cluster, 0.95)
+        (found,) = paired_rows(d[None], cluster, 0.95)
         hits += found.low <= gain <= found.high
         rejected += found.p < 0.05
     say(f"| {name} | difference {gain} | covered {hits / ROUNDS:.3f} | p < .05 in {rejected / ROUNDS:.3f} |")

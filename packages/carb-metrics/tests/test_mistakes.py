@@ -137,10 +137,6 @@ def test_clusters_of_a_mean_are_labels_of_any_kind():
             "other responses",
         ),
         (lambda t: compare(t, ScoreTable(t.frame.with_columns(culture=pl.lit("thai")))), "another culture"),
-        (
-            lambda t: bon_accuracy(t, "culture", weights={"arabic": 1, "thia": 2}),
-            "weights names thia",
-        ),
     ],
 )
 def test_a_mistake_is_named_in_the_words_of_the_caller(make_table, call, message):

@@ -55,23 +55,10 @@ def test_a_scorer_that_lacks_a_culture_has_no_macro_average(make_table):
     whole = make_table([WON, LOST, WON, WON], scorer="whole", cultures=["thai", "german"])
     part = make_table([WON, LOST, WON, WON], scorer="part", cultures=["thai", "german"])
     part = ScoreTable(part.frame.filter(pl.col("culture") == "thai"))
-    found = bon_accuracy(ScoreTable.concat([whole, part]), by=("scorer", "culture"), weights={"thai": 1, "german": 2})
+    found = bon_accuracy(ScoreTable.concat([whole, part]), by=("scorer", "culture"))
     assert found.of("whole").macro.accuracy == 0.75
-    assert found.of("whole").lacking == ()
     assert found.of("part").macro.accuracy is None
-    assert found.of("part").weighted.accuracy is None
-    assert found.of("part").lacking == (("german",),)
     assert found.of("part").overall.accuracy == 1.0
-
-
-def test_errors_are_shares_of_all_sets(make_table):
-    failed = [None, None, None, None]
-    table = make_table([WON, failed, failed, failed])
-    assert bon_accuracy(table, errors="exclude").overall.error_rate == 0.75
-    assert bon_accuracy(table, by="culture", errors="exclude").cell("arabic").error_rate == 0.75
-    assert bon_accuracy(table).overall.error_rate == 0.75
-    dead = bon_accuracy(make_table([failed] * 4), errors="exclude").overall
-    assert (dead.accuracy, dead.n, dead.errors, dead.error_rate) == (None, 0, 4, 1.0)
 
 
 @pytest.mark.parametrize(("won", "n"), [(5, 3), (-1, 3), (1, -2)])

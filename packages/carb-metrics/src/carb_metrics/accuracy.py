@@ -12,8 +12,8 @@ from carb_data import cultures as default_cultures
 from carb_metrics.cells import Cell, Grouped, Result, Totals
 from carb_metrics.clusters import CLUSTER, with_clusters
 from carb_metrics.intervals import check_confidence
-from carb_metrics.outcome import RESPONSES, Counted, Errors, Ties, counted_sets, set_outcomes
-from carb_metrics.tally import Tally, Weights
+from carb_metrics.outcome import RESPONSES, Counted, Ties, counted_sets, set_outcomes
+from carb_metrics.tally import Tally
 
 __all__ = ["Breakdown", "bon_accuracy", "breakdown", "describe", "grouped_accuracy"]
 
@@ -24,9 +24,7 @@ def bon_accuracy(
     ties: Ties = "shared",
     confidence: float = 0.95,
     *,
-    errors: Errors = "wrong",
     mirrors: bool = False,
-    weights: Weights | None = None,
 ) -> Grouped:
     """Did ``chosen`` outscore every ``rejected``? Per group and overall, with intervals.
 
@@ -36,7 +34,7 @@ def bon_accuracy(
     Single cells carry Wilson's interval, on an effective sample size where credits are fractions or where several
     sets stem from one source item or one family (``ScoreTable.with_items``); see ``clusters.design``. So do averages
     over groups, at the effective sample size of a variance that small groups cannot pretend away
-    (``Tally.variances``). Both were simulated: ``benchmarks/coverage.py``.
+    (``Tally.variances``).
 
     Args:
         scores: the table. With several scorers in it, ``by`` must hold ``scorer``.
@@ -45,50 +43,34 @@ def bon_accuracy(
         ties: ``shared``: sharing the highest score with ``rejected`` earns 1 / (number of responses at the top);
             ``strict``: it is a loss. ``Cell.strict`` has the second beside the first.
         confidence: The level of all intervals, a share such as 0.95.
-        errors: ``wrong``: a set that could not be judged is a loss; ``exclude``: it is left out of ``n``. Either
-            way ``errors`` counts it.
         mirrors: whether sets other than the main ones (``main_sets``) count too. A table without
             ``ScoreTable.with_items`` tells no mirrors, and all its sets count.
-        weights: the weights of a third average, ``.weighted``, by group key (without the scorer); they need not sum
-            to 1, and every group needs one.
 
     Returns:
         ``.overall`` (micro: sets weigh the same, the paper's headline), ``.macro`` (groups weigh the same),
         ``.groups`` (a row per group), ``.of(scorer)`` for one scorer's part. A table with several
-        scorers has no averages of its own. Empty input gives null, and so do the averages over groups of a scorer that
-        lacks a group which another one has (``.lacking``).
+        scorers has no averages of its own. Empty input gives null, and so does the macro average of a scorer that lacks
+        a group which another one has.
 
     Raises:
         CarbError: unknown column or option, several scorers without ``scorer`` in ``by``, or malformed sets.
     """
     scores, counted = counted_sets(scores, mirrors=mirrors)
     sets = set_outcomes(scores, ties)
-    found = grouped_accuracy(sets, by, confidence, errors=errors, weights=weights)
+    found = grouped_accuracy(sets, by, confidence)
     return found.model_copy(update={"counted": counted})
 
 
-def grouped_accuracy(
-    sets: pl.DataFrame,
-    by: str | Sequence[str] = (),
-    confidence: float = 0.95,
-    *,
-    errors: Errors = "wrong",
-    weights: Weights | None = None,
-) -> Grouped:
+def grouped_accuracy(sets: pl.DataFrame, by: str | Sequence[str] = (), confidence: float = 0.95) -> Grouped:
     """``bon_accuracy`` on a row per set, as ``set_outcomes`` gives it, possibly with further columns to group by."""
     keys = (by,) if isinstance(by, str) else tuple(by)
     check_confidence(confidence)
-    if errors not in ("wrong", "exclude"):
-        raise CarbError(f"errors must be 'wrong' or 'exclude'; got '{errors}'.")
     names = sorted(sets["scorer"].unique().cast(pl.String).to_list())
     _check_keys(sets, keys, names)
-    tally = Tally(sets, keys, errors, confidence)
-    weight = tally.weights(weights)
-
-    scorers = tally.totals(names, weight)
-    none = Totals(weighted=None if weights is None else Cell())  # nor is there one for several scorers together
-    whole = scorers[names[0]] if len(names) == 1 else none
-    return Grouped(by=keys, groups=tally.frame(), scorers=scorers, errors=errors, **dict(whole))
+    tally = Tally(sets, keys, confidence)
+    scorers = tally.totals(names)
+    whole = scorers[names[0]] if len(names) == 1 else Totals()  # there is none for several scorers together
+    return Grouped(by=keys, groups=tally.frame(), scorers=scorers, **dict(whole))
 
 
 def _check_keys(sets: pl.DataFrame, keys: tuple[str, ...], names: list[str]) -> None:
@@ -123,8 +105,6 @@ class Breakdown(Result):
     by_domain: Grouped
     by_culture_domain: Grouped
     """Keys ``culture`` (rolled up) and ``domain``."""
-    by_topic: Grouped | None
-    """Keys ``domain`` and ``topic``; null where the table has no topics (``ScoreTable.with_items`` adds them)."""
     by_resource_class: Grouped
     """Resource class of the culture's language, 0 to 5 (Joshi et al. 2020)."""
     by_family: Grouped
@@ -136,7 +116,7 @@ class Breakdown(Result):
         """The part of one scorer."""
         parts: dict[str, Any] = {name: part.of(scorer) for name, part in self if isinstance(part, Grouped)}
         overall = self.by_domain.of(scorer).overall
-        return Breakdown(counted=self.counted, overall=overall, **{"by_topic": None, **parts})
+        return Breakdown(counted=self.counted, overall=overall, **parts)
 
 
 def breakdown(
@@ -145,10 +125,9 @@ def breakdown(
     ties: Ties = "shared",
     confidence: float = 0.95,
     *,
-    errors: Errors = "wrong",
     mirrors: bool = False,
 ) -> Breakdown:
-    """Accuracy by culture, variety, domain, culture × domain, topic, resource class, family and script.
+    """Accuracy by culture, variety, domain, culture × domain, resource class, family and script.
 
     Cells and intervals are those of ``bon_accuracy``. A set about a variety (``spanish-mx``) counts for the culture
     into which it rolls up (``spanish``), whose language, script, family and resource class it takes; it stays
@@ -157,7 +136,7 @@ def breakdown(
     Args:
         scores: the table, of one or several scorers.
         cultures: the registry that describes them; a plain list of cultures must hold all parents too.
-        ties, confidence, errors, mirrors: as for ``bon_accuracy``.
+        ties, confidence, mirrors: as for ``bon_accuracy``.
 
     Raises:
         CarbError: a culture of the table is not in the registry, or the sets are malformed.
@@ -165,13 +144,12 @@ def breakdown(
     registry = cultures if isinstance(cultures, Registry) else Registry(cultures)
     scores, counted = counted_sets(scores, mirrors=mirrors)
     sets = set_outcomes(scores, ties)
-    has_topics = "topic" in sets.columns and sets["topic"].null_count() < sets.height
     sets = describe(with_clusters(sets), registry)
     several = ("scorer",) if sets["scorer"].n_unique() > 1 else ()
 
     def grouped(*keys: str) -> Grouped:
         keys = (*several, *keys)
-        found = grouped_accuracy(sets, keys, confidence, errors=errors)
+        found = grouped_accuracy(sets, keys, confidence)
         return found.model_copy(update={"counted": counted})
 
     by_domain = grouped("domain")
@@ -182,7 +160,6 @@ def breakdown(
         by_variety=grouped("culture", "variety"),
         by_domain=by_domain,
         by_culture_domain=grouped("culture", "domain"),
-        by_topic=grouped("domain", "topic") if has_topics else None,
         by_resource_class=grouped("resource_class"),
         by_family=grouped("family"),
         by_script=grouped("script"),

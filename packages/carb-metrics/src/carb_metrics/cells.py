@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import Annotated, Any, Literal, Protocol, TypeVar
 
 import polars as pl
-from pydantic import BaseModel, ConfigDict, PlainSerializer, PrivateAttr
+from pydantic import BaseModel, ConfigDict, PlainSerializer
 
 from carb_data import CarbError
 
@@ -54,25 +54,6 @@ class Cell(Result):
     """Sets that could not be judged, because a score is missing."""
     strict: float | None = None
     """Share of sets won outright: the accuracy where a tie earns nothing."""
-    _apart: bool = PrivateAttr(default=False)
-    """Errors are not part of ``n``."""
-
-    @property
-    def tie_rate(self) -> float | None:
-        """``ties / n``; null for an empty cell."""
-        return None if self.ties is None or not self.n else self.ties / self.n
-
-    def with_errors_apart(self) -> Cell:
-        """This cell, whose errors are not part of ``n``."""
-        cell = self.model_copy()
-        cell._apart = True
-        return cell
-
-    @property
-    def error_rate(self) -> float | None:
-        """Errors as a share of all sets, whether or not errors are part of ``n``; null without any set."""
-        total = self.n + (self.errors or 0) * self._apart
-        return None if self.errors is None or not total else self.errors / total
 
 
 class Totals(Result):
@@ -81,12 +62,7 @@ class Totals(Result):
     overall: Cell = Cell()
     """Micro average: every set weighs the same. The paper's headline."""
     macro: Cell = Cell()
-    """Every group weighs the same."""
-    weighted: Cell | None = None
-    """Groups weighed as the caller asked; null where no weights were given."""
-    lacking: tuple[tuple[Any, ...], ...] = ()
-    """Groups of the table in which this scorer has no set that counts. Where another scorer has one, ``macro`` and
-    ``weighted`` are null: an average over fewer groups must not stand beside that of all groups."""
+    """Every group weighs the same. Null for a scorer without sets in a group of another one."""
 
 
 class Grouped(Totals):
@@ -98,8 +74,6 @@ class Grouped(Totals):
     """A row per group: the columns of ``by``, then the fields of ``Cell``."""
     scorers: dict[str, Totals] = {}
     """The averages of each scorer alone."""
-    errors: Literal["wrong", "exclude"] = "wrong"
-    """How errors were counted: as lost, or not as part of ``n``."""
     counted: Literal["main", "all"] = "all"
     """Which sets count."""
 
@@ -120,10 +94,7 @@ class Grouped(Totals):
             groups=groups,
             overall=totals.overall,
             macro=totals.macro,
-            weighted=totals.weighted,
-            lacking=totals.lacking,
             scorers={scorer: totals},
-            errors=self.errors,
             counted=self.counted,
         )
 
@@ -132,8 +103,7 @@ class Grouped(Totals):
         if len(key) != len(self.by):
             raise CarbError(f"A group here is named by {self.by}; got {key}.")
         found = self.groups.filter(*(pl.col(name).eq_missing(value) for name, value in zip(self.by, key, strict=True)))
-        cell = Cell(**found.select(*Cell.model_fields).row(0, named=True)) if found.height else Cell()
-        return cell.with_errors_apart() if self.errors == "exclude" else cell
+        return Cell(**found.select(*Cell.model_fields).row(0, named=True)) if found.height else Cell()
 
 
 class _OfScorer(Protocol):

@@ -21,10 +21,7 @@ TIES = ("source_item", "mirrors")
 """Columns whose values tie sets together."""
 
 CLUSTER = "_cluster"
-"""Column that keeps ``cluster_of`` where it is needed again and again; only clustered sets have it."""
-
-_DENSE = 4_000_000
-"""Pairs of a mean and a cluster that are counted in a table; more are sorted."""
+"""Column that keeps ``cluster_of`` where it is needed again and again."""
 
 PSEUDO = 2.0
 """Weight, in clusters, of the worst case (all sets of a cluster alike) in a design effect."""
@@ -120,35 +117,9 @@ def _codes(column: pl.Series) -> Ints:
     return result
 
 
-def is_clustered(sets: pl.DataFrame) -> bool:
-    """Do several sets of one scorer belong to one cluster?"""
-    if CLUSTER in sets.columns:
-        return True
-    return any(name.removesuffix("_b") in TIES for name in sets.columns) and CLUSTER in with_clusters(sets).columns
-
-
-def holds_several(sets: pl.DataFrame, cluster: Ints) -> bool:
-    """``is_clustered`` where the clusters are known."""
-    if "scorer" in sets.columns:
-        cluster = _codes(sets["scorer"]) * (int(cluster.max(initial=0)) + 1) + cluster
-    if int(cluster.max(initial=0)) < _DENSE:
-        return int(np.bincount(cluster).max(initial=0)) > 1
-    return len(np.unique(cluster)) < len(cluster)
-
-
 def with_clusters(sets: pl.DataFrame) -> pl.DataFrame:
-    """The sets with their clusters in a column of their own, where several of one scorer's share one."""
-    cluster = cluster_of(sets)
-    return sets.with_columns(pl.Series(CLUSTER, cluster, dtype=pl.Int64)) if holds_several(sets, cluster) else sets
-
-
-@dataclass(frozen=True)
-class Units:
-    """The sets that count, each with its group and its cluster; all arrays are (sets,)."""
-
-    group: Ints
-    cluster: Ints
-    credit: Floats
+    """The sets with their clusters in a column of their own, for several calls of ``cluster_of``."""
+    return sets.with_columns(pl.Series(CLUSTER, cluster_of(sets), dtype=pl.Int64))
 
 
 @dataclass(frozen=True)
@@ -159,6 +130,8 @@ class Design:
     """Variance over that of as many independent sets, at least 1."""
     freedom: Floats
     """Degrees of freedom of that variance: infinite where no two sets share a cluster."""
+    clusters: Ints
+    """Clusters of a mean."""
 
     def shrink(self, confidence: float) -> Floats:
         """Factor ``(z/t)²`` by which few degrees of freedom reduce an effective sample size."""
@@ -170,7 +143,8 @@ class Design:
 
     def of(self, mean: int) -> Design:
         """That of one of the means."""
-        return Design(self.effect[mean : mean + 1], self.freedom[mean : mean + 1])
+        one = slice(mean, mean + 1)
+        return Design(self.effect[one], self.freedom[one], self.clusters[one])
 
     def effective_n(self, accuracy: Floats, independent: Floats, confidence: float) -> Floats:
         """(means,) effective sample size of each accuracy.
@@ -200,7 +174,7 @@ def design(
     losses say little of the large ones: the effect is at least ``1 + ρ·(Σ w_c²/Σ w² − 1)`` with the analysis of
     variance's intracluster correlation ρ, which all clusters estimate together (Kish 1965, Survey Sampling, section
     5.4; Donner 1986, International Statistical Review 54:67-82). Degrees of freedom are
-    ``W²/Σ w_c² − 1``: what equally large clusters would leave.
+    ``W²/Σ w_c² − 1``: what equally large clusters would leave. A mean without two sets in one cluster has no effect.
 
     Args:
         cluster: (sets,) the cluster of each set.
@@ -211,51 +185,26 @@ def design(
     """
     of = np.zeros(len(cluster), dtype=np.int64) if mean is None else mean
     count = int(cluster.max(initial=0)) + 1
-    parts: list[Floats | None] = [None, residual]
-    if weight is not None:
-        parts = [weight, weight * residual, *parts]
-    group, summed = _by_pair(of * count + cluster if means > 1 else cluster, parts, means, count)
-    share, total, size, plain = *summed[:2], *summed[-2:]
+    pairs, pair = np.unique(of * count + cluster, return_inverse=True)
+    group = pairs // count
+    each = np.ones(len(residual)) if weight is None else weight
+    parts = (each, each * residual, np.ones(len(each)), residual)
+    sums: list[Floats] = [np.bincount(pair, part, len(pairs)).astype(np.float64) for part in parts]
+    share, total, size, plain = sums
     clusters, whole = np.bincount(group, minlength=means), np.bincount(group, share, means)
     squares = np.bincount(group, share**2, means)
     with np.errstate(divide="ignore", invalid="ignore"):
         spread = np.bincount(group, (total / (1 - share / whole[group])) ** 2, means) * (clusters - 1) / clusters
         square: Floats = np.bincount(of, residual**2, means).astype(np.float64, copy=False)
-        alone = square if weight is None else np.bincount(of, (weight * residual) ** 2, means)
-        alike = squares / (whole if weight is None else np.bincount(of, weight**2, means))
+        alone = np.bincount(of, (each * residual) ** 2, means)
+        alike = squares / np.bincount(of, each**2, means)
         blended = (clusters * spread / alone + PSEUDO * alike) / (clusters + PSEUDO)
         known = (clusters > 1) & (alone > 1e-12)
         common = 1 + (np.asarray(alike, dtype=np.float64) - 1) * _correlation(size, plain, square, group, means)
-        effect = np.maximum(np.where(known, np.fmax(blended, common), alike), 1.0)
-        freedom = np.where(alike > 1 + 1e-9, np.maximum(whole**2 / squares - 1, 1.0), np.inf)
-    return Design(effect=np.nan_to_num(effect, nan=1.0), freedom=np.nan_to_num(freedom, nan=np.inf, posinf=np.inf))
-
-
-def _by_pair(key: Ints, parts: list[Floats | None], means: int, count: int) -> tuple[Ints, list[Floats]]:
-    """Sums over the sets of each pair of a mean and a cluster.
-
-    Args:
-        key: (sets,) ``mean · count + cluster`` of each set.
-        parts: what to add up, (sets,) each; null counts the sets. Pairs whose first sum is 0 are left out.
-        means: the number of means that are estimated.
-        count: the number of clusters.
-
-    Returns:
-        (pairs,) the mean of each pair, in order, and the sums, (pairs,) each.
-    """
-    if means * count <= max(len(key), 1):
-        sums = [np.bincount(key, part, means * count) for part in parts]
-        pairs = np.arange(means * count)
-    else:  # a table would be mostly empty; rows are nearly in order already, which a stable sort makes use of
-        order = np.argsort(key, kind="stable")
-        key = key[order]
-        starts = np.flatnonzero(np.diff(key, prepend=-1))
-        sums = [
-            np.diff(starts, append=len(key)) if part is None else np.add.reduceat(part[order], starts) for part in parts
-        ]
-        pairs = key[starts]
-    there = sums[0] > 0
-    return pairs[there] // count, [part[there].astype(np.float64, copy=False) for part in sums]
+        shared = alike > 1 + 1e-9  # false for NaN: a mean of nothing
+        effect = np.where(shared, np.maximum(np.where(known, np.fmax(blended, common), alike), 1.0), 1.0)
+        freedom = np.where(shared, np.maximum(whole**2 / squares - 1, 1.0), np.inf)
+    return Design(effect, freedom, clusters)
 
 
 def _correlation(size: Floats, total: Floats, square: Floats, group: Ints, means: int) -> Floats:
@@ -288,11 +237,8 @@ def share_interval(credit: Floats, cluster: Ints, confidence: float) -> tuple[fl
     """
     if not len(credit):
         return None, None, None
-    number_of = np.unique(cluster, return_inverse=True)[1]
-    n, share = np.array([len(credit)]), np.array([credit.mean()])
-    effective = n.astype(np.float64)
-    if number_of.max() + 1 < len(credit):
-        effective = design(number_of, credit - share[0]).effective_n(share, effective, confidence)
+    share, n = np.array([credit.mean()]), np.array([float(len(credit))])
+    effective = design(cluster, credit - share).effective_n(share, n, confidence)
     low, high = wilson(share * effective, effective, confidence)
     return float(share[0]), float(low[0]), float(high[0])
 
@@ -317,7 +263,7 @@ class Means:
     """Degrees of freedom of ``error``."""
 
 
-def means(values: Floats, cluster: Ints | None, confidence: float, bounds: tuple[float, float] | None = None) -> Means:
+def means(values: Floats, cluster: Ints, confidence: float, bounds: tuple[float, float] | None = None) -> Means:
     """Means of rows of values, with the one interval and the one test of means that the package has: t of the clusters.
 
     Where values are bounded, two clusters of average size are added, one at each bound, so that values which are all
@@ -327,7 +273,7 @@ def means(values: Floats, cluster: Ints | None, confidence: float, bounds: tuple
 
     Args:
         values: (rows, units), NaN where a row has no such unit.
-        cluster: (units,) the cluster of each unit by number; null where all are independent.
+        cluster: (units,) the cluster of each unit by number.
         confidence: the level of the intervals, between 0 and 1.
         bounds: the least and the largest value that there can be; null for any, which needs two units.
     """
@@ -337,22 +283,17 @@ def means(values: Floats, cluster: Ints | None, confidence: float, bounds: tuple
     known, rows = values[row, unit], len(values)
     n = np.bincount(row, minlength=rows)
     total, square = np.bincount(row, known, rows), np.bincount(row, known**2, rows)
-    effect, freedom, clusters = np.ones(rows), np.full(rows, math.inf), n.astype(np.float64)
     with np.errstate(divide="ignore", invalid="ignore"):
         mean: Floats = np.where(n > 0, total / n, np.nan)
-        if cluster is not None and len(known):
-            of = cluster[unit]
-            found = design(of, known - mean[row], mean=row, means=rows)
-            effect, freedom = found.effect, found.freedom
-            count = int(cluster.max()) + 1
-            clusters = np.bincount(np.unique(row * count + of) // count, minlength=rows).astype(np.float64)
+        found = design(cluster[unit], known - mean[row], mean=row, means=rows)
+        effect = found.effect
         low, high = bounds or (0.0, 0.0)
-        added = np.zeros(rows) if bounds is None else n / clusters
+        added = np.zeros(rows) if bounds is None else n / found.clusters
         whole = n + 2 * added
         centre = (total + added * (low + high)) / whole
         spread = np.maximum((square + added * (low**2 + high**2)) / whole - centre**2, 0.0)
         error = np.sqrt(spread / (whole if bounds is not None else n - 1) * effect)
-        freedom = np.where(np.isinf(freedom), whole - 1, freedom)
+        freedom = np.where(np.isinf(found.freedom), whole - 1, found.freedom)
         half = stdtrit(np.maximum(freedom, 1.0), 0.5 + confidence / 2) * error
         p = np.where(error > 0, 2 * stdtr(np.maximum(freedom, 1.0), -np.abs(centre) / error), (centre == 0) * 1.0)
         lower, upper = np.minimum(centre - half, mean), np.maximum(centre + half, mean)

@@ -11,10 +11,10 @@ import polars as pl
 
 from carb_data import CarbError, Dataset, ScoreTable
 from carb_metrics.cells import Result
-from carb_metrics.clusters import TIES, Ints, cluster_of, is_clustered, means, number
+from carb_metrics.clusters import TIES, Ints, cluster_of, means, number
 from carb_metrics.families import PlaceComparison, compare_families
 from carb_metrics.intervals import Floats, check_confidence
-from carb_metrics.outcome import RESPONSES, Counted, Errors, counted_sets, set_outcomes
+from carb_metrics.outcome import RESPONSES, Counted, counted_sets, set_outcomes
 from carb_metrics.outcome import Ties as TieRule
 from carb_metrics.paired import Paired, adjust, minimum_detectable_difference, paired_rows, sets_needed
 
@@ -114,7 +114,6 @@ def compare(
     ties: TieRule = "shared",
     confidence: float = 0.95,
     *,
-    errors: Errors = "wrong",
     mirrors: bool = False,
     margin: float | None = None,
     dataset: Dataset | None = None,
@@ -128,8 +127,7 @@ def compare(
         a: table of one scorer.
         b: table of another, on the same sets (matched by ``item_id``).
         by: columns that define groups, as for ``bon_accuracy``.
-        ties, confidence, errors, mirrors: as for ``bon_accuracy``; with ``exclude`` a set is left out when either
-            scorer failed on it.
+        ties, confidence, mirrors: as for ``bon_accuracy``.
         margin: the largest difference of accuracies that does not matter, above 0 and below 1. With it two one-sided
             tests say whether a is no worse than b, or both are the same (Schuirmann 1987, Journal of Pharmacokinetics
             and Biopharmaceutics 15:657-680): a large p alone does not show that.
@@ -145,7 +143,7 @@ def compare(
         raise CarbError(f"confidence must be above 0.5 where a margin is given; got {confidence}.")
     keys = (by,) if isinstance(by, str) else tuple(by)
     (first, counted), (second, _) = (counted_sets(table, mirrors=mirrors) for table in (a, b))
-    both, names, unpaired = _join(first, second, keys, ties, errors)
+    both, names, unpaired = _join(first, second, keys, ties)
     pairs = _Pairs(both, keys, confidence)
     return Comparison(
         a=names[0],
@@ -162,7 +160,7 @@ def compare(
 
 
 def _join(
-    a: ScoreTable, b: ScoreTable, keys: tuple[str, ...], ties: TieRule, errors: Errors
+    a: ScoreTable, b: ScoreTable, keys: tuple[str, ...], ties: TieRule
 ) -> tuple[pl.DataFrame, list[str | None], int]:
     """The sets that both scored, the names of both, and how many sets only one scored."""
     left, right = set_outcomes(a, ties), set_outcomes(b, ties)
@@ -188,8 +186,6 @@ def _join(
                 f"The two tables are not about the same sets: {differ.height} items have {what} in the second table, "
                 f"the first is '{differ['item_id'][0]}'."
             )
-    if errors == "exclude":
-        both = both.filter(~pl.col("error") & ~pl.col("error_b"))
     return both, names, unpaired
 
 
@@ -210,7 +206,7 @@ class _Pairs:
         self.both, self.keys, self.confidence = both, keys, confidence
         self.a, self.b = both["credit"].to_numpy(), both["credit_b"].to_numpy()
         self.d: Floats = self.a - self.b
-        self.cluster: Ints | None = cluster_of(both) if is_clustered(both) else None
+        self.cluster = cluster_of(both)
 
     def groups(self) -> tuple[ComparedGroup, ...]:
         if not self.keys:
@@ -256,7 +252,7 @@ class _Pairs:
             "low": whole.low,
             "high": whole.high,
             "p": whole.p,
-            "test": TESTS[self.cluster is not None],
+            "test": TESTS[len(np.unique(self.cluster)) < len(self.d)],
             "better": ("a" if (whole.estimate or 0.0) > 0 else "b") if settled else None,
             "design_effect": whole.design_effect,
             **_planning(whole, float((self.d**2).mean()), self.confidence),
@@ -280,7 +276,7 @@ class _Pairs:
         )
 
 
-def _one_sided(d: Floats, cluster: Ints | None, shift: float) -> float:
+def _one_sided(d: Floats, cluster: Ints, shift: float) -> float:
     """p of the hypothesis that the mean of ``d`` is ``−shift`` or less."""
     from scipy.special import stdtr
 

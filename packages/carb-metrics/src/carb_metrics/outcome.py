@@ -17,7 +17,6 @@ __all__ = ["set_outcomes"]
 
 Ints = npt.NDArray[np.int64]
 Ties = Literal["shared", "strict"]
-Errors = Literal["wrong", "exclude"]
 Counted = Literal["main", "all"]
 
 SET_KEYS = ("scorer", "culture", "domain", "language", "topic", "source_item", "mirrors", "kind", "item_id")

@@ -69,11 +69,11 @@ def paired_difference(
         raise CarbError(f"a and b must be lists of the same length; their shapes are {first.shape} and {second.shape}.")
     if bounded and ((first < 0) | (first > 1) | (second < 0) | (second > 1)).any():
         raise CarbError(_OUTSIDE)
-    cluster = None if clusters is None else numbered(clusters, len(first), "pairs")
+    cluster = numbered(clusters, len(first), "pairs")
     return paired_rows((first - second)[None], cluster, confidence, bounded=bounded)[0]
 
 
-def paired_rows(d: Floats, cluster: Ints | None, confidence: float, *, bounded: bool = True) -> list[Paired]:
+def paired_rows(d: Floats, cluster: Ints, confidence: float, *, bounded: bool = True) -> list[Paired]:
     """``paired_difference`` for each row of differences, NaN where a row has no such pair."""
     found = means(d, cluster, confidence, (-1.0, 1.0) if bounded else None)
     rows = zip(found.n, found.estimate, found.low, found.high, found.p, found.effect, strict=True)
@@ -112,8 +112,7 @@ def mean_interval(
     check_confidence(confidence)
     if bounded and ((x < 0) | (x > 1)).any():
         raise CarbError(_OUTSIDE)
-    cluster = None if clusters is None else numbered(clusters, len(x), "values")
-    found = means(x[None], cluster, confidence, (0.0, 1.0) if bounded else None)
+    found = means(x[None], numbered(clusters, len(x), "values"), confidence, (0.0, 1.0) if bounded else None)
     limits = [None if math.isnan(part[0]) else float(part[0]) for part in (found.estimate, found.low, found.high)]
     return Estimate(estimate=limits[0], low=limits[1], high=limits[2])
 

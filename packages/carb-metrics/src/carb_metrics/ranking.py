@@ -11,9 +11,9 @@ import polars as pl
 from carb_data import ScoreTable
 from carb_metrics.accuracy import grouped_accuracy
 from carb_metrics.cells import Cell, Result, of_scorer
-from carb_metrics.clusters import CLUSTER, Ints, number, with_clusters
+from carb_metrics.clusters import cluster_of, number, with_clusters
 from carb_metrics.intervals import Floats, check_confidence
-from carb_metrics.outcome import Counted, Errors, Ties, counted_sets, set_outcomes
+from carb_metrics.outcome import Counted, Ties, counted_sets, set_outcomes
 from carb_metrics.paired import adjust, paired_rows
 
 
@@ -84,7 +84,6 @@ def rank(
     ties: Ties = "shared",
     confidence: float = 0.95,
     *,
-    errors: Errors = "wrong",
     mirrors: bool = False,
 ) -> Ranking:
     """Order scorers by accuracy, compare every pair, and bound every rank.
@@ -99,18 +98,16 @@ def rank(
 
     Args:
         scores: table of any number of scorers.
-        ties, confidence, errors, mirrors: as for ``compare``.
+        ties, confidence, mirrors: as for ``compare``.
     """
     check_confidence(confidence)
     scores, counted = counted_sets(scores, mirrors=mirrors)
     sets = with_clusters(set_outcomes(scores, ties))
-    found = grouped_accuracy(sets, "scorer", confidence, errors=errors)
+    found = grouped_accuracy(sets, "scorer", confidence)
     cells = {name: found.of(name).overall for name in found.scorers}
-    silent = [
-        name for name, cell in cells.items() if cell.accuracy is None or (errors == "wrong" and cell.errors == cell.n)
-    ]
+    silent = [name for name, cell in cells.items() if cell.errors == cell.n]
     names = sorted(cells.keys() - silent, key=lambda name: (-(cells[name].accuracy or 0.0), name))
-    matrix = _Matrix(sets.filter(pl.col("scorer").cast(pl.String).is_in(names)), names, errors)
+    matrix = _Matrix(sets.filter(pl.col("scorer").cast(pl.String).is_in(names)), names)
     pairs = [
         _better_first(names[i], names[j], pair)
         for i in range(len(names) - 1)
@@ -155,19 +152,14 @@ def _better_first(a: str, b: str, found: PairRow) -> PairRow:
 class _Matrix:
     """Credits of scorers (rows) on sets (columns), NaN where there is none."""
 
-    def __init__(self, sets: pl.DataFrame, names: list[str], errors: Errors) -> None:
+    def __init__(self, sets: pl.DataFrame, names: list[str]) -> None:
         item, _ = number(sets, ("item_id",))
         place = {name: i for i, name in enumerate(names)}
         scorer = sets["scorer"].cast(pl.String).replace_strict(place, return_dtype=pl.Int64).to_numpy().astype(np.int64)
-        credit = sets["credit"].to_numpy()
-        if errors == "exclude":
-            credit = np.where(sets["error"].to_numpy(), np.nan, credit)
         self.credit: Floats = np.full((len(names), item.max(initial=-1) + 1), np.nan)
-        self.credit[scorer, item] = credit
-        self.cluster: Ints | None = None
-        if CLUSTER in sets.columns:
-            self.cluster = np.zeros(self.credit.shape[1], dtype=np.int64)
-            self.cluster[item] = sets[CLUSTER].to_numpy()
+        self.credit[scorer, item] = sets["credit"].to_numpy()
+        self.cluster = np.zeros(self.credit.shape[1], dtype=np.int64)
+        self.cluster[item] = cluster_of(sets)
 
     def pairs(self, i: int, confidence: float) -> list[PairRow]:
         """A scorer and each later one, without names."""
