@@ -65,7 +65,7 @@ def main() -> int:
         for task, asked in given.task.items():
             out = given.out / "bon" / f"{policy}-{task}"
             sampled = ("--policy", spec, "--task", asked, "--n", str(given.n), "--scorer", *given.scorer)
-            if carb("bon", *sampled, "--out", str(out), *(["--judge", given.judge] if given.judge else [])):
+            if carb("bon", *sampled, "--out", str(out)):
                 outcomes[f"{policy} {task}"] = picked(out)
             else:
                 failed.append(f"best of {given.n}, {policy} on {task}")
@@ -88,7 +88,6 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--benchmark", nargs="+", required=True, type=pair, metavar="NAME=DATA")
     parser.add_argument("--policy", nargs="+", required=True, type=pair, metavar="NAME=SPEC")
     parser.add_argument("--task", nargs="+", required=True, type=pair, metavar="NAME=SPEC")
-    parser.add_argument("--judge", help="scorer that compares answers, for tasks that need one")
     parser.add_argument("--base", nargs="*", default=[], type=pair, metavar="SCORER=BASE")
     parser.add_argument("--limit", type=int, help="sets of each benchmark; all by default")
     parser.add_argument("--n", type=int, default=16, help="samples of each prompt")

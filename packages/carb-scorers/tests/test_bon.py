@@ -6,8 +6,8 @@ import anyio
 import pytest
 
 from carb_data import CarbError
-from carb_data.tasks import AnswerPair, TaskPrompt
-from carb_scorers.bon import bon_curve, collect, grade_pool, judge_from, open_policy, score_pool
+from carb_data.tasks import TaskPrompt
+from carb_scorers.bon import bon_curve, collect, grade_pool, open_policy, score_pool
 from carb_scorers.bon.policy import PolicySpec, Sample, is_over, policy_prompts, tidy
 from carb_scorers.scorer import ScoreResult, ScorerSpec, failed
 
@@ -28,9 +28,6 @@ class CountTask:
 
     def grade(self, prompt_id, text):
         return None if text == "?" else float(text) / 10
-
-    def grade_all(self, answers):
-        return [self.grade(*answer) for answer in answers]
 
 
 class CountingPolicy:
@@ -326,25 +323,3 @@ class TestPolicies:
         with pytest.raises(CarbError) as caught:
             open_policy(spec.format(file=file))
         assert told in str(caught.value)
-
-
-def test_a_scorer_judges_two_answers():
-    prompt = CountTask(1).prompts[0]
-
-    def number(text):
-        if text == "x":
-            raise ValueError
-        return float(text)
-
-    judge = judge_from(FunctionScorer(number))
-    asked = [AnswerPair(prompt, "3", "2"), AnswerPair(prompt, "2", "3"), AnswerPair(prompt, "2", "2.0")]
-    assert judge([*asked, AnswerPair(prompt, "x", "1")]) == [1.0, 0.0, 0.5, None]
-
-
-def test_verdicts_are_kept(tmp_path):
-    prompt = CountTask(1).prompts[0]
-    asked = [AnswerPair(prompt, "3", "2"), AnswerPair(prompt, "2", "3"), AnswerPair(prompt, "3", "2")]
-    scorer = FunctionScorer(float)
-    assert judge_from(scorer, tmp_path)(asked) == [1.0, 0.0, 1.0]
-    assert judge_from(scorer, tmp_path)([*asked, AnswerPair(prompt, "1", "2")]) == [1.0, 0.0, 1.0, 0.0]
-    assert len(scorer.requests) == 3

@@ -1,4 +1,4 @@
-"""A policy and a judge behind an OpenAI-compatible server, here a small one on the loopback."""
+"""A policy behind an OpenAI-compatible server, here a small one on the loopback."""
 
 import json
 import re
@@ -9,9 +9,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 import anyio
 import pytest
 
-from carb_data.tasks import TaskPrompt, open_task
-from carb_scorers import open_scorer
-from carb_scorers.bon import collect, judge_from, open_policy
+from carb_data.tasks import TaskPrompt
+from carb_scorers.bon import collect, open_policy
 
 pytest.importorskip("httpx", reason="needs the extra carb-scorers[api]")
 
@@ -27,9 +26,6 @@ class Task:
 
     def grade(self, prompt_id, text):
         return None
-
-    def grade_all(self, answers):
-        return [None for _ in answers]
 
 
 @contextmanager
@@ -126,42 +122,3 @@ def test_a_line_break_before_the_first_word_does_not_end_an_answer(tmp_path):
     seeds = [(body["messages"][-1]["content"], body["seed"]) for body in bodies]
     assert len(seeds) == 6  # an answer that is empty to its end is taken as it is
     assert len(set(seeds)) == 3
-
-
-@pytest.fixture
-def omgeval(tmp_path):
-    """OMGEval's form with one question, whose published answer is neither the best nor the worst."""
-    (tmp_path / "data").mkdir()
-    (tmp_path / "model_outputs" / "spanish").mkdir(parents=True)
-    (tmp_path / "data" / "OMGEval_Spanish_local.txt").write_text("\u00bfQu\u00e9?\n", encoding="utf-8")
-    rows = [{"instruction": "\u00bfQu\u00e9?", "output": "worth 5", "generator": "m"}]
-    (tmp_path / "model_outputs" / "spanish" / "gpt4.json").write_text(json.dumps(rows), encoding="utf-8")
-    return f"omgeval:{tmp_path}?languages=spanish&reference=gpt4"
-
-
-@pytest.mark.parametrize(
-    ("verdict", "grades"),
-    [
-        (lambda first, second: "A" if first > second else "B", [1.0, 0.0]),
-        (lambda *_: "A", [0.5, 0.5]),  # a judge that likes what it sees first
-        (lambda *_: None, [None, None]),
-    ],
-)
-def test_an_open_answer_is_judged_in_both_orders(omgeval, tmp_path, verdict, grades):
-    """Any OpenAI-compatible judge compares each answer with the published one twice, each way once."""
-
-    def answer(body):
-        worths = [int(worth) for worth in re.findall(r"worth (\d)", body["messages"][-1]["content"])]
-        letter = verdict(*worths)
-        return "I cannot say." if letter is None else f"Because. [[{letter}]]"
-
-    with serving(answer) as (url, bodies):
-        scorer = open_scorer(f"judge:any?backend=openai&url={url}&mode=pairwise&read=generate&orders=one")
-        task = open_task(omgeval, judge=judge_from(scorer, tmp_path / "kept"))
-        key = task.prompts[0].id
-        assert task.grade_all([(key, "worth 7"), (key, "worth 3")]) == grades
-        seen = [re.findall(r"worth (\d)", body["messages"][-1]["content"]) for body in bodies]
-        assert sorted(seen) == [["3", "5"], ["5", "3"], ["5", "7"], ["7", "5"]]
-        assert task.grade(key, "worth 7") == grades[0]
-        assert len(bodies) == 4  # verdicts are kept
-        anyio.run(scorer.aclose)

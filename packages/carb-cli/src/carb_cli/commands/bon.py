@@ -27,7 +27,6 @@ from carb_scorers.bon import (
     bon_curve,
     collect,
     grade_pool,
-    judge_from,
     open_policy,
     score_pool,
 )
@@ -41,7 +40,6 @@ def bon(
     task: str | None = None,
     prompts: Path | None = None,
     n: int = 16,
-    judge: str | None = None,
     shots: bool = True,
     retry_errors: Flag = False,
     seed: int = 0,
@@ -62,13 +60,11 @@ def bon(
     scorer
         [NAME=]KIND:TARGET?key=value&...; may be repeated. Without a scorer the samples are only drawn and graded.
     task
-        The task, which says what is asked and how it is graded: blend:PATH or omgeval:PATH.
+        The task, which says what is asked and how it is graded: blend:PATH.
     prompts
         A .jsonl file with prompts (id, prompt, culture, language) in place of a task; nothing is graded then.
     n
         Number of samples for each prompt.
-    judge
-        The scorer that compares answers, for tasks that need one.
     shots
         Show the task's examples to the policy.
     retry_errors
@@ -78,12 +74,7 @@ def bon(
     """
     if (task is None) == (prompts is None):
         raise CarbError("Give either --task or --prompts.")
-    if prompts is not None and judge is not None:
-        raise CarbError("--judge grades a --task; with --prompts nothing is graded.")
-    asked = open_task(
-        task if task is not None else f"prompts:{prompts}",
-        judge=None if judge is None else judge_from(open_scorer(judge), out / "judgements"),
-    )
+    asked = open_task(task if task is not None else f"prompts:{prompts}")
     with progress() as report:
         pool = anyio.run(_collect, policy, asked, n, out / "samples.jsonl", shots, retry_errors, report).first(n)
         grades = grade_pool(pool, asked)

@@ -74,7 +74,7 @@ def _bin(item: BonSet) -> _Bin:
 
 
 def _units(options: Options, seed: int) -> Iterator[_Unit]:
-    open_names = [name for name, source in fetchable().items() if source.yields_sets and source.in_carb_open]
+    open_names = [name for name, source in fetchable().items() if source.in_carb_open]
     for name in options.sources or open_names:
         families: dict[str, _Unit] = defaultdict(list)
         for row in rows(name, seed=seed):

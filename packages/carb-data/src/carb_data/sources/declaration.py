@@ -242,11 +242,6 @@ class Declaration(Frozen):
     """False for a source that reads what other sources read."""
 
     @property
-    def yields_sets(self) -> bool:
-        """False where its files are read by a task alone."""
-        return bool(self.parts or self.reader)
-
-    @property
     def needs_consent(self) -> bool:
         """Whether nobody granted a licence, so that a user judges whether the data may be used."""
         return self.license == "LicenseRef-none-stated"

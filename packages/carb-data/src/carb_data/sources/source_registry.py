@@ -28,8 +28,7 @@ class Sources(Mapping[str, Source]):
     """
 
     def __iter__(self) -> Iterator[str]:
-        own = (name for name, declaration in shipped().items() if declaration.yields_sets)
-        return iter(sorted({*own, *_registered()}))
+        return iter(sorted({*shipped(), *_registered()}))
 
     def __len__(self) -> int:
         return sum(1 for _ in self)

@@ -21,7 +21,7 @@ from carb_data.sources import blend_files
 from carb_data.sources.blend_files import BlendQuestion
 from carb_data.sources.source_interface import Names
 from carb_data.tasks.matching import Words, first_line, form, forms, is_list, names_many, says
-from carb_data.tasks.task import Task, TaskKind, TaskPrompt, evenly
+from carb_data.tasks.task import Task, TaskPrompt, evenly
 
 _MOST_WITHOUT_ANSWER = 2
 _MOST_UNKNOWING = 4
@@ -98,7 +98,7 @@ class BlendTask(Task):
         return says(said, answer, language)
 
 
-def open_blend(name: str, path: Path, read: BlendTaskOptions, _: object) -> BlendTask:
+def open_blend(name: str, path: Path, read: BlendTaskOptions) -> BlendTask:
     """Open ``blend:PATH?places=US,UK&language=english&weighted=true``.
 
     Args:
@@ -122,9 +122,6 @@ def open_blend(name: str, path: Path, read: BlendTaskOptions, _: object) -> Blen
     if read.distinct:
         prompts = _one_place_each(prompts)
     return BlendTask(name, evenly(prompts, read.limit), voted, weighted=read.weighted)
-
-
-TASK = TaskKind(BlendTaskOptions, open_blend)
 
 
 def _questions(

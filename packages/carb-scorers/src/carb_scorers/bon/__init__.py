@@ -10,7 +10,7 @@ from carb_scorers.bon.curve import (
     pick_weights,
 )
 from carb_scorers.bon.policy import Policy, PolicyPrompt, PolicySpec, Sample, open_policy, policy_prompts
-from carb_scorers.bon.sample_pool import PoolScores, SamplePool, collect, grade_pool, judge_from, score_pool
+from carb_scorers.bon.sample_pool import PoolScores, SamplePool, collect, grade_pool, score_pool
 
 __all__ = [
     "BonResult",
@@ -27,7 +27,6 @@ __all__ = [
     "collect",
     "expected_pick",
     "grade_pool",
-    "judge_from",
     "open_policy",
     "pick_weights",
     "policy_prompts",

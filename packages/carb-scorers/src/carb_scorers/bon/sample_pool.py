@@ -12,15 +12,14 @@ from typing import Literal
 from carb_data import CarbError
 from carb_data.journal import OtherHeadError, Store
 from carb_data.models import Frozen
-from carb_data.tasks import AnswerPair, Judge, Task
+from carb_data.tasks import Task
 from carb_scorers.bon.policy import Policy, PolicySpec, Sample, policy_prompts
 from carb_scorers.evaluation import WINDOW, OnProgress, ProgressCounter, score_all
 from carb_scorers.run.score_journal import JournalHead, ScoreJournal
 from carb_scorers.scorer import Candidate, Scorer, ScoreRequest, ScoreResult, ScorerSpec
 from carb_scorers.spec import identity, kinds, provider
-from carb_scorers.waiting import wait_for
 
-__all__ = ["PoolHead", "PoolScores", "SamplePool", "collect", "grade_pool", "judge_from", "score_pool"]
+__all__ = ["PoolHead", "PoolScores", "SamplePool", "collect", "grade_pool", "score_pool"]
 
 SAMPLED_AT_ONCE = 8
 """Prompts sampled between two writes."""
@@ -119,15 +118,11 @@ async def collect(
 
 def grade_pool(pool: SamplePool, task: Task) -> dict[str, tuple[float | None, ...]]:
     """The task's grade of every sample; each distinct text is graded once. An empty answer is worth 0."""
-    asked = [
-        (key, text)
-        for key, row in pool.samples.items()
-        for text in dict.fromkeys(sample.text for sample in row if sample.text.strip())
-    ]
-    grades: dict[tuple[str, str], float | None] = dict(zip(asked, task.grade_all(asked), strict=True))
-    return {
-        key: tuple(grades[key, s.text] if s.text.strip() else 0.0 for s in row) for key, row in pool.samples.items()
-    }
+    grades: dict[str, tuple[float | None, ...]] = {}
+    for key, row in pool.samples.items():
+        worth = {text: task.grade(key, text) if text.strip() else 0.0 for text in {sample.text for sample in row}}
+        grades[key] = tuple(worth[sample.text] for sample in row)
+    return grades
 
 
 class PoolScores(Frozen):
@@ -201,31 +196,6 @@ async def score_pool(
     return PoolScores(scorer=scorer.spec, scores=scores, errors=errors)
 
 
-def judge_from(scorer: Scorer, folder: Path | None = None) -> Judge:
-    """The judge of a task that compares answers: it prefers what a scorer scores higher, of two in the given order.
-
-    Meant for a pairwise or listwise judge that shows the candidates as they come (``orders=one``); a comparison
-    whose scoring failed is null.
-
-    Args:
-        scorer: any scorer; left open.
-        folder: the folder of the journal that keeps every verdict, so that none is asked for twice; null keeps nothing.
-    """
-
-    def judge(comparisons: Sequence[AnswerPair]) -> list[float | None]:
-        names = [_comparison(one) for one in comparisons]
-        requests = {
-            name: _request(name, one.prompt.text, (one.first, one.second), one.prompt.culture, one.prompt.language)
-            for name, one in zip(names, comparisons, strict=True)
-        }
-        with ScoreJournal(folder, _journal_head(scorer.spec, "comparisons", 0)) as journal:
-            missing = [request for name, request in requests.items() if name not in journal.results]
-            wait_for(score_all, scorer, missing, journal.append)
-            return [_share(journal.results[name]) for name in names]
-
-    return judge
-
-
 def _journal_head(spec: ScorerSpec, fingerprint: str, seed: int) -> JournalHead:
     own = f"carb-scorers {version('carb-scorers')}"
     other = provider(spec.kind) if spec.kind in kinds() else own
@@ -245,15 +215,3 @@ def _distinct(prompt_id: str, texts: Sequence[str], seed: int) -> list[str]:
 def _request(name: str, prompt: str, texts: Sequence[str], culture: str, language: str) -> ScoreRequest:
     candidates = tuple(Candidate(id=str(place), text=text) for place, text in enumerate(texts, 1))
     return ScoreRequest(request_id=name, prompt=prompt, candidates=candidates, culture=culture, language=language)
-
-
-def _comparison(one: AnswerPair) -> str:
-    content = json.dumps([one.prompt.id, one.prompt.text, one.first, one.second])
-    return f"comparison-{hashlib.sha256(content.encode()).hexdigest()[:32]}"
-
-
-def _share(result: ScoreResult) -> float | None:
-    if not result.complete:
-        return None
-    first, second = result.scores["1"], result.scores["2"]
-    return 0.5 if first == second else float(first > second)

@@ -1,4 +1,7 @@
-"""What a fact bank and its families must keep, checked at once: ``python -m carb_data.audit.bank [FOLDER]``."""
+"""What a fact bank of the seed and its families must keep, checked at once, for the seed's authors.
+
+Usage: python benchmarks/check_seed.py [FOLDER]
+"""
 
 from __future__ import annotations
 
@@ -8,7 +11,6 @@ import sys
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping
 from datetime import UTC, date, datetime
-from importlib import resources
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -19,13 +21,11 @@ from carb_data.family import Bank, Family, missing_facts, read_bank
 from carb_data.labels import names_culture
 from carb_data.registry import Registry, cultures, is_main
 
-__all__ = ["check_bank", "main"]
-
 LENGTHS = 1.25
 """How many times the mean length an answer may have at most; at least, the inverse."""
 _WITHOUT = {"found": "nobody found it on its page", "reread": "nobody but its author has read it"}
 """What a fact lacks without a step of ``Fact.checked``. Its readers say it; no program can see it."""
-REFUSED = frozenset((resources.files("carb_data") / "resources" / "refused.txt").read_text("utf-8").split())
+REFUSED = frozenset(Path(__file__).with_name("refused.txt").read_text("utf-8").split())
 """Hosts that prove nothing: shops, fan pages, content farms, copies of wikis, shorteners of links."""
 REPLY_WORDS = (60, 200)
 """Words of a reply, in scripts that space words."""

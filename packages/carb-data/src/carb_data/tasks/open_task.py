@@ -1,7 +1,9 @@
-"""Prompts of the user's own, without grades: a scorer can pick, and nobody says what the pick is worth."""
+"""Open a task by its spec: BLEnD's questions, or prompts of the user's own, which nobody grades."""
 
 from __future__ import annotations
 
+import re
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
@@ -9,8 +11,13 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from carb_data.errors import CarbError, DataError, Problem
 from carb_data.files import json_lines
 from carb_data.models import Frozen, Identifier, LanguageTag, Text
-from carb_data.tasks.task import Task, TaskKind, TaskPrompt, evenly
-from carb_data.validation import line_problems
+from carb_data.options import closest, read_query
+from carb_data.sources.source_files import find_files
+from carb_data.tasks.blend_task import BlendTaskOptions, open_blend
+from carb_data.tasks.task import Task, TaskPrompt, evenly
+from carb_data.validation import line_problems, read_options
+
+__all__ = ["open_task"]
 
 
 class PromptOptions(Frozen):
@@ -48,7 +55,7 @@ class PromptTask(Task):
         return
 
 
-def open_prompts(name: str, path: Path, read: PromptOptions, _: object) -> PromptTask:
+def open_prompts(name: str, path: Path, read: PromptOptions) -> PromptTask:
     """Open ``prompts:FILE``: JSON Lines with ``id``, ``prompt``, ``culture``, ``language`` and perhaps ``topic``.
 
     Data sets have these fields, so that their prompts can be used; their responses are not read.
@@ -76,4 +83,33 @@ def open_prompts(name: str, path: Path, read: PromptOptions, _: object) -> Promp
     return PromptTask(name, evenly(list(prompts.values()), read.limit), read)
 
 
-TASK = TaskKind(PromptOptions, open_prompts)
+_KINDS: Mapping[str, tuple[type[Frozen], Callable[..., Task]]] = {
+    "blend": (BlendTaskOptions, open_blend),
+    "prompts": (PromptOptions, open_prompts),
+}
+"""Kind of task to its options, and the function of the spec, the path and these that opens it."""
+
+
+def open_task(spec: str) -> Task:
+    """Open the task that a spec string describes, ``KIND:PATH?key=value&…``.
+
+    Args:
+        spec: the task's spec, for example ``blend:?places=US,UK&weighted=true&limit=80``. An empty path stands for the
+            files that ``carb data fetch`` got, or those in ``CARB_DATA_DIR``.
+
+    Raises:
+        CarbError: unknown kind or option, or files that are not the task's.
+    """
+    match = re.fullmatch(r"([a-z][a-z0-9-]*):([^?]*)(?:\?(.*))?", spec.strip(), flags=re.DOTALL)
+    if match is None:
+        raise CarbError(f"'{spec}' is not a task; write KIND:PATH?key=value&..., with one of {', '.join(_KINDS)}.")
+    kind, path, query = match.groups()
+    if kind not in _KINDS:
+        raise CarbError(f"Unknown task kind '{kind}'.{closest(kind, _KINDS)} Known kinds: {', '.join(_KINDS)}.")
+    owner = f"Task '{spec.strip()}'"
+    form, opened = _KINDS[kind]
+    options = read_options(form, owner, read_query(query, owner))
+    found = opened(spec.strip(), Path(path).expanduser() if path else find_files(kind), options)
+    if not found.prompts:
+        raise CarbError(f"{owner} has no questions left; loosen its options.")
+    return found
