@@ -142,11 +142,11 @@ def test_one_text_that_is_too_long_costs_its_neighbours_nothing(base: Path, kind
     columns = {"culture": ["thai"] * 8, "language": ["th"] * 8}
     rewards = as_trl_reward(scorer)(["What?"] * 8, group, **columns)
     assert [reward is None for reward in rewards] == [text == LONG for text in group]
-    infos = [{"prompt": "What?", "culture": "thai", "language": "th"}] * 8
-    verl = as_verl_reward(scorer, batch=True, when_failed=-9.0)(
-        data_sources=["x"] * 8, solution_strs=group, ground_truths=[""] * 8, extra_infos=infos
-    )
-    assert verl == [-9.0 if reward is None else pytest.approx(reward, abs=1e-5) for reward in rewards]
+    info = {"prompt": "What?", "culture": "thai", "language": "th"}
+    verl = as_verl_reward(scorer, when_failed=-9.0)
+    assert [verl("x", text, "", info) for text in group] == [
+        -9.0 if reward is None else pytest.approx(reward, abs=1e-5) for reward in rewards
+    ]
 
 
 @pytest.mark.parametrize("kind", ["classifier", "implicit", "judge"])

@@ -26,7 +26,7 @@ from verl.experimental.reward_loop import RewardLoopManager, RewardLoopWorker, m
 from verl.experimental.reward_loop.reward_manager import RateLimitedRewardManager
 from verl.trainer.ppo.reward import get_custom_reward_fn
 from verl.utils.dataset.rl_dataset import RLHFDataset, collate_fn
-from verl.workers.reward_manager import BatchRewardManager, NaiveRewardManager
+from verl.workers.reward_manager import NaiveRewardManager
 
 import tiny_models
 from carb_data import CarbError
@@ -214,17 +214,10 @@ def test_the_example_of_the_readme_on_workers(
     assert last_tokens(data, rewards) == pytest.approx(own_scores(specs["classifier"]), abs=1e-5)
 
 
-def test_a_batch_compares_the_responses_to_a_prompt(folder: Path, tokenizer: Any, tmp_path: Path) -> None:
-    path = reward_file(tmp_path, arguments="batch=True")
-    compute = get_custom_reward_fn(configuration(folder, f"reward.custom_reward_function.path={path}"))
-    data = rolled_out(tokenizer, tmp_path)
-    assert last_tokens(data, BatchRewardManager(tokenizer, 0, compute)(data)) == [2.0, 0.0, 0.0, 1.0, 2.0, 1.0]
-
-
-def test_a_scorer_that_compares_is_refused_without_a_batch(folder: Path, tokenizer: Any, tmp_path: Path) -> None:
+def test_a_scorer_that_compares_is_refused(folder: Path, tokenizer: Any, tmp_path: Path) -> None:
     config = configuration(folder, f"reward.custom_reward_function.path={reward_file(tmp_path)}")
     data = rolled_out(tokenizer, tmp_path)
-    with pytest.raises(CarbError, match=r"compares responses with each other.*mode=pointwise.*batch=True"):
+    with pytest.raises(CarbError, match=r"compares responses with each other.*mode=pointwise"):
         in_the_loop(config, data)
     with pytest.raises(CarbError, match="compares responses with each other"):
         NaiveRewardManager(tokenizer, 0, get_custom_reward_fn(config))(data)

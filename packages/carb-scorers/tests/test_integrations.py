@@ -191,15 +191,10 @@ def test_trl_rewards_do_not_depend_on_batch_or_order() -> None:
 INFO = {"prompt": "Was?", **PLACE}
 
 
-def test_verls_signatures() -> None:
+def test_verls_signature() -> None:
     one = as_verl_reward(Fake())
     assert one(data_source="d", solution_str="vier", ground_truth=None, extra_info=INFO) == 4.0
     assert one("d", "vier", "unused", {**INFO, "prompt": [{"role": "user", "content": "Was?"}]}, num_turns=1) == 4.0
-    many = as_verl_reward(Fake(comparative=True), batch=True)
-    scores = many(
-        data_sources=["d"] * 2, solution_strs=["vier", "fünf!"], ground_truths=[None] * 2, extra_infos=[INFO] * 2
-    )
-    assert scores == [4.0, 5.0]
 
 
 def test_verls_threads_share_one_scorer_and_one_event_loop(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -238,12 +233,6 @@ def test_what_is_opened_here_is_opened_again_elsewhere() -> None:
     assert there.name == "baseline:length"
 
 
-def test_verls_lists_are_of_one_length() -> None:
-    many = as_verl_reward(Fake(comparative=True), batch=True)
-    with pytest.raises(CarbError, match="2 responses and 1 extra_info"):
-        many(["", ""], ["a", "b"], ["", ""], [INFO])
-
-
 def test_verl_needs_the_prompt() -> None:
     one = as_verl_reward(Fake())
     with pytest.raises(CarbError, match="lacks prompt, culture;"):
@@ -262,8 +251,8 @@ def test_verl_gets_no_made_up_reward() -> None:
     assert as_verl_reward(Fake(), when_failed=-1.0)("d", "bad", None, INFO) == -1.0
 
 
-def test_a_scorer_that_compares_needs_a_batch() -> None:
-    with pytest.raises(CarbError, match=r"mode=pointwise.*batch=True"):
+def test_a_scorer_that_compares_is_refused_by_verl() -> None:
+    with pytest.raises(CarbError, match="mode=pointwise"):
         as_verl_reward(Fake(comparative=True))("d", "vier", None, INFO)
 
 

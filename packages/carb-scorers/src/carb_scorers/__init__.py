@@ -1,7 +1,7 @@
 """Every kind of reward model behind one blind, batch-invariant scorer contract."""
 
 from carb_scorers.evaluation import Progress, evaluate, evaluate_async
-from carb_scorers.integrations import as_trl_reward
+from carb_scorers.integrations import as_inspect_scorer, as_trl_reward, as_verl_reward
 from carb_scorers.scorer import (
     Candidate,
     Presentation,
@@ -25,7 +25,9 @@ __all__ = [
     "Scorer",
     "ScorerSpec",
     "Usage",
+    "as_inspect_scorer",
     "as_trl_reward",
+    "as_verl_reward",
     "best_of_n",
     "evaluate",
     "evaluate_async",

@@ -25,7 +25,7 @@ from carb_scorers.scorer import UNDETERMINED, UNKNOWN
 from carb_scorers.spec import ASKED_WITHOUT_CULTURE
 from carb_scorers.texts import Opened, Scored, Text, score_together
 
-__all__ = ["RewardServer", "bind", "serve"]
+__all__ = ["LOOPBACK", "RewardServer", "bind", "serve"]
 
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
 LARGEST = 8 * 1024 * 1024

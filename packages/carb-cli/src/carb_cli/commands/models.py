@@ -97,15 +97,12 @@ def models(
 
 
 def _facts(model: KnownModel) -> dict[str, Any]:
-    """What is known of a model, with what follows from its configuration."""
-    registry = known_models()
+    """What is known of a model, with what follows from that."""
     return {
         "name": model.name,
         "kind": model.kind,
         **model.model_dump(mode="json"),
-        "config": registry.config(model),
-        "parameters": registry.parameters(model),
-        "bfloat16_bytes": registry.memory(model),
+        "bfloat16_bytes": model.memory,
     }
 
 
@@ -149,7 +146,6 @@ def _show(model: KnownModel) -> None:
         "architecture": f"{model.architecture or 'not known'}, {_billions(row['parameters'], 1)} billion parameters",
         "memory": f"{_billions(row['bfloat16_bytes'], 0)} GB in bfloat16; a run needs some more",
         "licence": f"{_licence(row)} {model.licence_source or ''}",
-        "not confirmed": ", ".join(model.unconfirmed),
         "note": model.note,
     }
     display.pairs(model.id, {name: value for name, value in shown.items() if value})

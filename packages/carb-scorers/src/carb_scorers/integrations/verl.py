@@ -1,13 +1,12 @@
 """A scorer as a custom reward function of verl (``reward.custom_reward_function.path`` and ``.name``).
 
 verl calls ``compute_score(data_source, solution_str, ground_truth, extra_info)``, since 0.7 from many threads at once
-on each of ``reward.num_workers`` processes; up to 0.6 with ``reward_model.reward_manager=batch`` with their plurals.
-Neither has the prompt, so it must be in ``extra_info``.
+on each of ``reward.num_workers`` processes. It does not give the prompt, so that must be in ``extra_info``.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from carb_data import CarbError
@@ -20,44 +19,21 @@ class NoRewardError(RuntimeError):
     """A response could not be scored, and no reward was agreed on for that."""
 
 
-def as_verl_reward(
-    scorer: Scorer | str, *, batch: bool = False, when_failed: float | None = None, seed: int = 0
-) -> Callable[..., Any]:
+def as_verl_reward(scorer: Scorer | str, *, when_failed: float | None = None, seed: int = 0) -> Callable[..., float]:
     """A scorer as verl's ``compute_score``.
 
     Args:
         scorer: a spec string (opened when first called) or a ``Scorer``.
-        batch: whether the function is for verl's batch reward manager, which its trainers have up to 0.6: lists in, a
-            list out. Responses to the same prompt are then compared with each other, which scorers that compare
-            (judges) need.
         when_failed: reward of a response that could not be scored. verl has no missing rewards, so without this
             such a response ends the training with ``NoRewardError`` rather than be given a made-up number; but
             verl's managers ``rate_limited`` and ``prime`` make a reward of 0 of any error.
         seed: seed of the order in which responses are presented.
 
     Returns:
-        ``compute_score(data_source, solution_str, ground_truth, extra_info=None, **_)``, or its plural. Both need
-        ``prompt`` (a text or messages), ``culture`` and ``language`` in ``extra_info``; data source and ground truth
-        are not used.
+        ``compute_score(data_source, solution_str, ground_truth, extra_info=None, **_)``. It needs ``prompt`` (a
+        text or messages), ``culture`` and ``language`` in ``extra_info``; data source and ground truth are not used.
     """
     opened = Opened(scorer)
-
-    def score(responses: Sequence[str], infos: Sequence[Mapping[str, Any] | None]) -> list[float]:
-        if len(responses) != len(infos):
-            raise CarbError(f"verl gave {len(responses)} responses and {len(infos)} extra_info; they go together.")
-        texts = [_text(response, info) for response, info in zip(responses, infos, strict=True)]
-        used = opened.get()
-        if used.spec.comparative and not batch:
-            raise CarbError(
-                f"'{opened.name}' compares responses with each other, and verl gives them one by one: use a scorer "
-                f"that rates each alone (for a judge mode=pointwise), or up to verl 0.6 "
-                f"as_verl_reward(..., batch=True) with reward_model.reward_manager=batch."
-            )
-
-        async def ask() -> list[Scored]:
-            return await score_texts(used, texts, seed=seed)
-
-        return [_reward(one, when_failed) for one in wait_together(ask)]
 
     def compute_score(
         data_source: Any,  # noqa: ARG001 - verl's signature
@@ -66,18 +42,21 @@ def as_verl_reward(
         extra_info: Mapping[str, Any] | None = None,
         **_: Any,
     ) -> float:
-        return score([solution_str], [extra_info])[0]
+        text = _text(solution_str, extra_info)
+        used = opened.get()
+        if used.spec.comparative:
+            raise CarbError(
+                f"'{opened.name}' compares responses with each other, and verl gives them one by one: use a scorer "
+                f"that rates each alone (for a judge mode=pointwise)."
+            )
 
-    def compute_scores(
-        data_sources: Sequence[Any],  # noqa: ARG001
-        solution_strs: Sequence[str],
-        ground_truths: Sequence[Any],  # noqa: ARG001
-        extra_infos: Sequence[Mapping[str, Any] | None],
-        **_: Any,
-    ) -> list[float]:
-        return score(solution_strs, extra_infos)
+        async def ask() -> list[Scored]:
+            return await score_texts(used, [text], seed=seed)
 
-    return compute_scores if batch else compute_score
+        (scored,) = wait_together(ask)
+        return _reward(scored, when_failed)
+
+    return compute_score
 
 
 def _text(response: str, info: Mapping[str, Any] | None) -> Text:

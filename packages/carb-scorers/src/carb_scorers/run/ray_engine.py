@@ -21,6 +21,8 @@ from carb_scorers.run.local_engine import open_any
 from carb_scorers.scorer import Scorer, ScoreRequest, ScoreResult, ScorerSpec
 from carb_scorers.waiting import wait_for
 
+__all__ = ["RayEngine"]
+
 _results = TypeAdapter(list[ScoreResult])
 
 

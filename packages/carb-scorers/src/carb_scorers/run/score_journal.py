@@ -20,7 +20,7 @@ from carb_data.journal import OtherHeadError, Store, read_store
 from carb_data.models import Frozen
 from carb_scorers.scorer import ScoreResult, ScorerSpec, Usage
 
-__all__ = ["read_journal"]
+__all__ = ["OtherRunError", "read_journal"]
 
 
 class OtherRunError(CarbError):
