@@ -40,8 +40,8 @@ ALL = "-m="
 """Takes the tests that a plain run leaves out."""
 RELEASING = ["build", "twine"]
 ISOLATED_EXTRAS = {
-    "carb-data": ["checks", "construct", "datasets", "fetch", "hf", "pdf"],
-    "carb-scorers": ["api", "language", "hf"],
+    "carb-data": ["checks", "excel", "fetch", "hf"],
+    "carb-scorers": ["api", "language", "hf", "serve"],
     "tal-rlvr": ["train"],
     "carb-cli": ["all"],
 }
