@@ -133,26 +133,3 @@ def test_other_packages_are_used_by_their_public_names_alone(module: str) -> Non
         if any(part.startswith("_") for part in used.split(".")) or name not in exported(used)
     ]
     assert wrong == []
-
-
-@pytest.mark.parametrize("module", MODULES)
-def test_a_public_name_is_one_that_its_module_has(module: str) -> None:
-    folder = ROOT / "packages" / module.replace("_", "-") / "src" / module
-    for path in sorted(folder.rglob("*.py")):
-        tree = ast.parse(path.read_text(encoding="utf-8"))
-        dotted = ".".join([module, *path.relative_to(folder).with_suffix("").parts]).removesuffix(".__init__")
-        bound = {
-            name
-            for node in ast.walk(tree)
-            for name in (
-                [node.name]
-                if isinstance(node, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef)
-                else [alias.asname or alias.name for alias in node.names]
-                if isinstance(node, ast.Import | ast.ImportFrom)
-                else [node.id]
-                if isinstance(node, ast.Name)
-                else []
-            )
-        }
-        lazy = {"__getattr__"} <= bound
-        assert lazy or exported(dotted) <= bound, path

@@ -6,7 +6,6 @@ import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
-from urllib.parse import unquote
 
 import anyio
 import pytest
@@ -211,23 +210,6 @@ def test_the_policy_is_strict(watched: Watched, reports: dict[str, Path]) -> Non
     watched.requests.remove("https://example.org/x.png")  # asked for by this test, and refused by the policy
 
 
-def test_sorting_by_mouse_and_keyboard(watched: Watched, reports: dict[str, Path]) -> None:
-    page = watched.ready(reports["seed"])
-    head = page.locator("#board thead th", has_text="accuracy")
-    head.locator("button").click()
-    assert head.get_attribute("aria-sort") == "descending"
-    values = [float(text) for text in column(page, "#board", 4)]
-    assert values == sorted(values, reverse=True)
-    head.locator("button").press("Enter")
-    assert head.get_attribute("aria-sort") == "ascending"
-    assert [float(text) for text in column(page, "#board", 4)] == sorted(values)
-    name = page.locator("#board thead th", has_text="scorer")
-    name.locator("button").press("Space")
-    assert head.get_attribute("aria-sort") is None
-    names = column(page, "#board", 2)
-    assert names == sorted(names)
-
-
 def test_the_leaderboard_filters(watched: Watched, reports: dict[str, Path]) -> None:
     page = watched.ready(reports["seed"])
     whole = column(page, "#board", 4)
@@ -284,59 +266,6 @@ def test_the_failure_browser(watched: Watched, reports: dict[str, Path]) -> None
     assert prompt.evaluate("element => getComputedStyle(element).direction") == "rtl"
 
 
-def test_a_link_shows_what_its_sender_saw(watched: Watched, reports: dict[str, Path]) -> None:
-    page = watched.ready(reports["seed"])
-    page.select_option("#lead-culture", "thai")
-    page.select_option("#fail-domain", "values")
-    assert page.input_value("#lead-domain") == "values", "one choice, wherever it is made"
-    assert page.url.endswith("#culture=thai&domain=values")
-    page.locator("#set-list > details summary").first.click()
-    page.locator("#set-list details[open] a", has_text="Link to this set").click()
-    item = page.url.partition("set=")[2]
-    assert item
-    assert page.locator("#set-page").is_visible()
-    page.keyboard.press("Escape")
-    sync_api.expect(page.locator("#set-page")).to_be_hidden()
-    assert page.url.endswith("#culture=thai&domain=values")
-    page.go_back()
-    sync_api.expect(page.locator("#set-page")).to_be_visible()
-    for expected in ("#culture=thai&domain=values", "#culture=thai", ""):
-        page.go_back()
-        assert page.url.partition("#")[2] == expected.removeprefix("#")
-    assert page.input_value("#lead-culture") == ""
-    assert "hidden" not in page.inner_text("#lead-status")
-    page.goto(f"{reports['seed'].as_uri()}#set={item}&culture=thai")
-    page.locator("html[data-ready=yes]").wait_for(state="attached")
-    item = unquote(item)
-    assert item in page.inner_text("#set-body")
-    page.click("#set-after")
-    assert item not in page.inner_text("#set-body")
-    page.evaluate("location.hash = 'set=nobody'")
-    sync_api.expect(page.locator("#set-body")).to_contain_text("no set of the id nobody")
-    page.click("#set-close")
-
-
-def test_families_are_shown_with_every_place(watched: Watched, reports: dict[str, Path]) -> None:
-    """The same answers under the other places, by the same letters."""
-    page = watched.ready(reports["mirrored"])
-    page.select_option("#fail-scorer", "sets")
-    page.select_option("#fail-sets", "main")
-    listed = page.locator("#set-list > details")
-    for number in range(listed.count()):  # sets of one place come without a table of the others
-        first = listed.nth(number)
-        first.locator("summary").click()
-        if first.locator("table.scores").count() > 1:
-            break
-    table = first.locator("table.scores").nth(1)
-    places = table.locator("tbody tr").count()
-    assert places == 4
-    right = table.locator("tbody td:nth-child(2)").all_inner_texts()
-    assert sorted(right) == ["A", "B", "C", "D"]
-    table.locator("a").first.click()
-    assert page.locator("#set-page").is_visible()
-    page.click("#set-close")
-
-
 def test_the_numbers_of_the_browser_are_those_of_the_report(watched: Watched, reports: dict[str, Path]) -> None:
     page = watched.ready(reports["seed"])
     rows = {
@@ -391,13 +320,6 @@ def test_the_site(watched: Watched, reports: dict[str, Path]) -> None:
     link.click()
     page.locator("html[data-ready=yes]").wait_for(state="attached")
     watched.requests.remove(target)
-
-
-@pytest.mark.parametrize("width", [1400, 800, 390])
-def test_hostile_names_widen_nothing(watched: Watched, reports: dict[str, Path], width: int) -> None:
-    watched.page.set_viewport_size({"width": width, "height": 844})
-    page = watched.ready(reports["hostile"])
-    assert page.evaluate("document.scrollingElement.scrollWidth") <= width, "the page itself does not scroll sideways"
 
 
 def axe_finds(page: Any, *where: str) -> list[Any]:

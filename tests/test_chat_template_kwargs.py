@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
-import anyio
 import pytest
 
 pytest.importorskip("torch", reason="needs the extra carb-scorers[hf]")
 
-from carb_scorers import open_scorer
 from carb_scorers.models.protocol import Prompt
 from carb_scorers.models.templating import TemplateOptions, set_chat_template
 from carb_scorers.models.tokens import answer_ids, conversation_ids, prompt_ids
-from tiny_models import CHAT, folder, request, tokenizer
+from tiny_models import CHAT, tokenizer
 
 THINKING = CHAT.replace(
     "<|assistant|>\n{% endif %}",
@@ -39,26 +36,3 @@ def test_the_template_gets_them_wherever_it_is_used() -> None:
     assert prompt_ids(made(chat_template_kwargs='{"enable_thinking": true}'), PROMPT) == prompt_ids(plain, PROMPT)
     assert conversation_ids(changed, PROMPT, "Rice.") == conversation_ids(plain, PROMPT, "Rice.")  # no turn is open
     assert answer_ids(changed, "Rice.", end_of_turn=True) == answer_ids(plain, "Rice.", end_of_turn=True)
-
-
-def test_a_judge_with_them_is_another_judge(base: Path, tmp_path: Path) -> None:
-    """Its score is that of the template with the empty thought written into it, and its spec says so."""
-    model = folder(base, "llama", "CausalLM", chat=True)
-    thinking, silent = tmp_path / "thinking.jinja", tmp_path / "silent.jinja"
-    thinking.write_text(THINKING, encoding="utf-8")
-    silent.write_text(CHAT.replace("<|assistant|>\n{%", "<|assistant|>\n<think></think>{%"), encoding="utf-8")
-
-    def scores(template: Path, **more: str) -> dict[str, float]:
-        options = "&".join(f"{name}={value}" for name, value in more.items())
-        scorer = open_scorer(f"judge:{model}?chat_template={template}&{options}".rstrip("&"))
-        assert scorer.spec.parameters["chat_template_kwargs"] == more.get("chat_template_kwargs", "{}")
-
-        async def go() -> dict[str, float]:
-            (found,) = await scorer.score([request()])
-            return found.scores
-
-        return anyio.run(go)
-
-    without = scores(thinking, chat_template_kwargs=OFF)
-    assert without == scores(silent)
-    assert without != scores(thinking)

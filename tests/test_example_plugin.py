@@ -61,11 +61,3 @@ def test_the_command_line_runs_it_by_name(installed: dict[str, str], tmp_path: P
         assert done.returncode == 2
         assert said in done.stderr
         assert "Traceback" not in done.stderr
-
-
-def test_without_it_the_kind_is_unknown(tmp_path: Path) -> None:
-    pytest.importorskip("carb_cli")
-    command = [sys.executable, "-m", "carb_cli", "run", "--data", "carb-seed@2", "--out", str(tmp_path)]
-    done = subprocess.run([*command, "--scorer", "overlap:words"], capture_output=True, text=True)
-    assert done.returncode == 2
-    assert "Unknown scorer kind 'overlap'" in done.stderr

@@ -134,31 +134,6 @@ def test_after_an_interruption_only_what_is_missing_is_asked(tmp_path, monkeypat
 
 
 @pytest.mark.parametrize(
-    ("answer", "reason"),
-    [
-        ((400, b"prompt too long"), "400: prompt too long"),
-        ((200, b'{"choices": []}'), "does not have the form of /chat/completions"),
-        (chat(None), "empty"),
-        ((200, b"<html>"), "JSON"),
-        (chat("People eat rice", "length"), "cut off at max_new_tokens"),
-        (chat("Abends isst man hier meistens Brot mit Käse und Wurst."), "not in the prompt's language"),
-    ],
-)
-def test_lasting_faults_give_one_set_up_and_not_the_others(tmp_path, answer, reason):
-    def failing(number, body):
-        spoiled = "(1)" in body["messages"][0]["content"] and body["model"] == "strong"
-        return answer if spoiled else writer(number, body)
-
-    with serving(failing) as server:
-        report = construct(config_for(server.url, tmp_path, attempts=2), tmp_path / "sets.jsonl")
-    assert report.built == 5
-    assert [failure.reference for failure in report.failed] == [f"{culture}-1" for culture in FOODS]
-    for failure in report.failed:
-        assert (failure.step, len(failure.reasons)) == ("chosen", 2)
-        assert all(reason in text for text in failure.reasons)
-
-
-@pytest.mark.parametrize(
     ("bad", "reason"),
     [
         ("Many people eat.", "length"),

@@ -65,23 +65,6 @@ class LlamaForRewardModelWithGating(LlamaPreTrainedModel):
         return Output(rewards=rewards, score=(weights * rewards).sum(-1))
 '''
 
-DEEP = '''
-class Qwen2ForRewardModel(LlamaPreTrainedModel):
-    """Qwen2.5-Math-RM's form: a head of two layers, loaded by ``AutoModel``."""
-
-    def __init__(self, config):
-        super().__init__(config)
-        self.model = LlamaModel(config)
-        size = config.hidden_size
-        self.score = nn.Sequential(nn.Linear(size, size), nn.ReLU(), nn.Linear(size, 1))
-        self.post_init()
-
-    def forward(self, input_ids=None, attention_mask=None, **kwargs):
-        states = self.model(input_ids=input_ids, attention_mask=attention_mask).last_hidden_state
-        last = attention_mask.sum(-1) - 1
-        return SequenceClassifierOutputWithPast(logits=self.score(states)[torch.arange(len(last)), last])
-'''
-
 VALUE = '''
 class InternLM2ForRewardModel(LlamaPreTrainedModel):
     """InternLM2-Reward's form: a value head, read where the reward token stands."""
@@ -103,7 +86,6 @@ pytestmark = pytest.mark.real
 
 FORMS = {
     "LlamaForRewardModelWithGating": (GATED, "AutoModelForSequenceClassification", False),
-    "Qwen2ForRewardModel": (DEEP, "AutoModel", True),
     "InternLM2ForRewardModel": (VALUE, "AutoModel", True),
 }
 REWARD_TOKEN = 7

@@ -18,7 +18,7 @@ import tiny_models
 from carb_scorers.models import hf_writing as writing
 from carb_scorers.models.hf_language import open_language_model
 from carb_scorers.models.hf_loading import HFOptions
-from carb_scorers.models.protocol import Failure, Generation, Prompt, Turn, Watch, Writing
+from carb_scorers.models.protocol import Generation, Prompt, Turn, Watch, Writing
 
 QUESTIONS = ["What do people eat?", "Was essen die Leute zum Neujahr, und warum?", "年夜饭", "?"]
 
@@ -84,41 +84,6 @@ def test_draws_follow_the_softmax() -> None:
     counts = torch.bincount(drawn, minlength=4).double()
     expected = rows * (logits.double() / 0.7).softmax(-1)
     assert float(((counts - expected) ** 2 / expected).sum()) < 16.27
-
-
-def test_room_is_left_for_the_answer(base: Path) -> None:
-    model = opened(base, max_length=60)
-
-    async def run() -> Any:
-        return await model.generate(prompts("a", "a " * 40), Writing(20))
-
-    good, bad = anyio.run(run)
-    assert isinstance(good, Generation)
-    assert isinstance(bad, Failure)
-    assert bad.error.kind == "too-long"
-
-
-def test_out_of_memory_writes_smaller_batches(base: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    expected = write(opened(base), prompts())
-    inner, sizes = writing.write_rows, []
-
-    def generate(model: Any, tokenizer: Any, rows: Any, *rest: Any) -> Any:
-        sizes.append(len(rows))
-        if len(rows) > 1 or len(rows[0]) > 50:
-            raise torch.OutOfMemoryError("CUDA out of memory.")
-        return inner(model, tokenizer, rows, *rest)
-
-    monkeypatch.setattr(writing, "write_rows", generate)
-    assert write(opened(base), prompts()) == expected
-    assert sizes[0] == 4
-
-    async def run() -> Any:
-        return await opened(base).generate(prompts("?", "a long one " * 20), Writing(5))
-
-    good, bad = anyio.run(run)
-    assert isinstance(good, Generation)
-    assert isinstance(bad, Failure)
-    assert bad.error.kind == "out-of-memory"
 
 
 def test_a_watched_word_has_the_probability_that_a_forward_pass_gives(base: Path) -> None:

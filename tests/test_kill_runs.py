@@ -8,7 +8,6 @@ asked, which shows whether anything is scored twice.
 import json
 import os
 import random
-import resource
 import signal
 import subprocess
 import sys
@@ -83,7 +82,6 @@ sys.exit(code)
 
 SCORERS = ["--scorer", "told:window", "--scorer", "baseline:length", "--scorer", "told:served"]
 SETS = 12
-REQUESTS = SETS * 3
 
 
 class Place:
@@ -169,32 +167,6 @@ def test_kill_9_at_random_points(place: Place) -> None:
         assert place.table(out).equals(place.table("whole"))
         assert not list((place.folder / out).glob(".partial*"))
         assert json.loads((place.folder / out / "run.json").read_text())["scorers"][0]["errors"] == 0
-
-
-def test_a_full_disk_is_a_user_error(place: Place) -> None:
-    """A limit on the size of files stands for the full disk: writing fails in the middle of a line."""
-    out = "full"
-    seen = set()
-    for size in (3000, 6000, 9000):
-
-        def limit(size: int = size) -> None:
-            resource.setrlimit(resource.RLIMIT_FSIZE, (size, size))
-
-        result = place.run(out, preexec_fn=limit)
-        asked = place.asked()
-        assert result.returncode == 2, result.stderr
-        assert "Cannot write" in result.stderr
-        assert "same command again" in result.stderr.replace("\n", " ")
-        assert "Traceback" not in result.stderr
-        assert not (place.folder / out / "run.json").exists()
-        kept = place.journaled(out, "window")
-        assert kept > seen or len(kept) == REQUESTS
-        assert not seen & {key for key in asked if asked[key] > 1}
-        seen = kept
-    result = place.run(out)
-    assert result.returncode == 0, result.stderr
-    assert not seen & {key for key, times in place.asked().items() if times > 1}
-    assert place.table(out).equals(place.table("whole"))
 
 
 def test_two_processes_cannot_write_one_run(place: Place) -> None:

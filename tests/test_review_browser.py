@@ -245,30 +245,6 @@ def test_answers_survive_a_lost_connection_and_a_reload_without_one(device: Any,
     assert len(review.answers("offline")) == 3
 
 
-def test_a_server_that_dies_and_comes_back(device: Any, review: Review) -> None:
-    page = begin(device(next(review.links)), "survivor")
-    review.server.kill()
-    fill(page)
-    save(page)
-    page.locator("#sending", has_text="Not yet sent: 1").wait_for()
-    review.start_again()
-    page.evaluate("dispatchEvent(new Event('online'))")
-    all_sent(page)
-    assert len(review.answers("survivor")) == 1
-
-
-def test_a_double_click_counts_once(device: Any, review: Review) -> None:
-    page = begin(device(next(review.links)), "double")
-    fill(page)
-    page.locator("button[type=submit]").dblclick()
-    all_sent(page)
-    page.get_by_role("button", name="I don't know").dblclick()
-    page.locator("#progress", has_text="Answered: 2").wait_for()
-    all_sent(page)
-    mine = "FROM event JOIN assignment ON assignment.id = assignment JOIN reviewer ON reviewer.id = assignment.reviewer"
-    assert review.rows(f"SELECT count(*) {mine} WHERE name = 'double'") == [(2,)]
-
-
 def test_hostile_texts_and_names_run_nothing(device: Any, tmp_path: Path) -> None:
     responses = [
         Response(id=f"r{n}", text=f"{text} {n}", role="rejected" if n else "chosen", language="ar")

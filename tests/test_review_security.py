@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-import uuid
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -92,22 +91,6 @@ def test_other_bodies_are_refused(server: Server, local: str, body: bytes) -> No
     visitor.enter()
     for path in ("api/events", "api/next", "api/person"):
         assert visitor.call(path, body)[0] == 422, path
-
-
-def test_one_bad_event_stops_no_other(server: Server, local: str) -> None:
-    visitor = client(local, server.links[4])
-    visitor.enter()
-    first, second = visitor.items(2)
-    long = event(second)
-    long["answer"] |= {"comment": "x" * 3000}
-    bad = [None, 7, {"id": "x"}, event(first) | {"extra": 1}, event(first) | {"item": "0" * 20}, long]
-    bad.append(event(first) | {"id": str(uuid.uuid4()), "device_time": "soon"})
-    wrong_clock = event(second) | {"device_time": -1e18, "active_ms": 86_400_000}
-    status, found = visitor.call("api/events", {"events": [*bad, event(first), wrong_clock]})
-    assert status == 200
-    assert [one["state"] for one in found] == ["refused"] * 7 + ["kept", "kept"]
-    assert all(one["reason"] for one in found[:7])
-    assert visitor.call("api/events", {"events": [event(first) | {"shown": ["x" * 600_000]}]})[0] == 413
 
 
 def test_a_link_can_be_replaced_while_serving(server: Server, local: str) -> None:

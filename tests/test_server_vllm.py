@@ -3,21 +3,17 @@
 Runs in an environment of its own: ``nox -s vllm``.
 """
 
-import json
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
-import anyio
 import pytest
 
 pytest.importorskip("vllm", reason="needs vLLM; run nox -s vllm")
 
-from carb_data import CarbError, Dataset, load
+from carb_data import CarbError
 from carb_scorers.models.protocol import Failure, Generation, Prompt, Writing
 from carb_scorers.models.server_language import open_server_language
 from carb_scorers.models.server_options import ServerLanguageOptions
-from carb_scorers.run import run
 from carb_scorers.spec import read_options
 from small_models import model_folder
 from vllm_small import run as ask
@@ -71,25 +67,3 @@ def test_its_errors_are_understood(server: str, monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setenv("OPENAI_API_KEY", "sk-wrong-wrong-wrong")
     with pytest.raises(CarbError, match="does not accept the key"):
         ask(opened(server).generate, PROMPTS[:1], Writing(max_tokens=4))
-
-
-@pytest.fixture(scope="module")
-def items() -> Dataset:
-    english = [item for item in load("carb-seed@2") if item.language == "en"][:3]
-    return Dataset(item.model_copy(update={"perturbed": ()}) for item in english)
-
-
-def test_a_run_records_what_it_cost_and_not_the_key(server: str, items: Dataset, tmp_path: Path) -> None:
-    spec = f"judge:small?backend=openai&url={server}&mode=listwise&read=generate&price_in=1&price_out=2"
-
-    async def go() -> None:
-        await run(items, [spec], tmp_path)
-
-    anyio.run(go)
-    (scorer,) = json.loads((tmp_path / "run.json").read_text())["scorers"]
-    usage = scorer["usage"]
-    assert usage["requests"] == 3
-    assert usage["input_tokens"] > 300
-    assert scorer["cost"] == pytest.approx((usage["input_tokens"] + 2 * usage["output_tokens"]) / 1e6)
-    for path in tmp_path.rglob("*"):
-        assert not path.is_file() or KEY.encode() not in path.read_bytes()

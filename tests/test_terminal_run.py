@@ -133,29 +133,6 @@ def test_the_second_ctrl_c_does_not_wait(plugin: dict[str, str], data: Path, tmp
     assert set(asked(tmp_path).values()) == {1}
 
 
-def drawn(terminal: Terminal) -> list[str]:
-    """The lines without prose, which the terminal wraps."""
-    return [line for line in terminal.lines if not line.startswith(("500 of", "A tie", "Chance", "Next:", "Surface"))]
-
-
-@pytest.mark.parametrize("columns", [60, 140])
-def test_nothing_is_wider_than_the_terminal(plugin: dict[str, str], data: Path, tmp_path: Path, columns: int) -> None:
-    scorers = ["baseline:random?seed=123456789", "slow:async"]
-    run = ["run", "--data", data, "--scorer", *scorers, "--out", "run"]
-    terminal = Terminal(run, columns=columns, environment=plugin, folder=tmp_path)
-    assert terminal.ended() == 0
-    assert max(map(len, drawn(terminal))) <= columns
-    assert "items/s" in terminal.plain
-    assert "tokens/s" in terminal.plain
-    assert "0 errors" in terminal.plain
-    for arguments in (["report", "run"], ["--help"], ["run", "--help"], ["data", "list"]):
-        shown = Terminal(arguments, columns=columns, folder=tmp_path)
-        assert shown.ended() == 0
-        assert max(map(len, drawn(shown))) <= columns
-        if arguments == ["report", "run"]:
-            assert "baseline:random?seed=123456789" in shown.plain, "names are not broken"
-
-
 def test_ctrl_c_while_loading(plugin: dict[str, str], data: Path, tmp_path: Path) -> None:
     """Before scoring starts there is nothing to keep, and nothing to go on with."""
     fifo = tmp_path / "data.jsonl"

@@ -123,16 +123,6 @@ def rolled_out(tokenizer: Any, folder: Path, responses: list[str] = RESPONSES, *
     return DataProto.from_dict(tensors=tensors, non_tensors=others)
 
 
-def last_tokens(data: Any, rewards: Any) -> list[float]:
-    """The rewards at the last token of each response; all other places must hold nothing."""
-    front = data.batch["prompts"].shape[1]
-    places = data.batch["attention_mask"][:, front:].sum(1) - 1
-    found = rewards[torch.arange(len(places)), places].tolist()
-    assert rewards.shape == data.batch["responses"].shape
-    assert (rewards != 0).sum() == sum(value != 0 for value in found)
-    return found
-
-
 def in_the_loop(config: Any, data: Any) -> list[float]:
     """What a worker of verl's reward loop gives, all responses at once."""
 
@@ -193,27 +183,6 @@ def test_the_example_of_the_readme_in_the_reward_loop(
     assert len(set(found)) > 3
 
 
-@pytest.mark.parametrize("manager", ["naive", "remote"])
-def test_the_example_of_the_readme_on_workers(
-    folder: Path, tokenizer: Any, specs: dict[str, str], tmp_path: Path, cluster: None, manager: str
-) -> None:
-    """As in training: processes of their own, each with a scorer of its own, and rewards at the last tokens."""
-    path = readme_file(tmp_path, specs["classifier"])
-    changes = [
-        f"reward.custom_reward_function.path={path}",
-        f"reward.reward_manager.name={manager}",
-        f"reward.num_workers={2 if manager == 'naive' else 1}",
-    ]
-    data = rolled_out(tokenizer, tmp_path)
-    workers = RewardLoopManager(configuration(folder, *changes))
-    try:
-        rewards = workers.compute_rm_score(data).batch["rm_scores"]
-    finally:
-        for worker in workers.reward_loop_workers:
-            ray.kill(worker)
-    assert last_tokens(data, rewards) == pytest.approx(own_scores(specs["classifier"]), abs=1e-5)
-
-
 def test_a_scorer_that_compares_is_refused(folder: Path, tokenizer: Any, tmp_path: Path) -> None:
     config = configuration(folder, f"reward.custom_reward_function.path={reward_file(tmp_path)}")
     data = rolled_out(tokenizer, tmp_path)
@@ -241,10 +210,3 @@ def test_a_failed_response_ends_the_training(folder: Path, tokenizer: Any, tmp_p
             workers.compute_rm_score(data)
     finally:
         ray.kill(workers.reward_loop_workers[0])
-
-
-def test_a_failed_response_has_the_reward_agreed_on(folder: Path, tokenizer: Any, tmp_path: Path) -> None:
-    path = reward_file(tmp_path, comparative=False, arguments="when_failed=-1.0")
-    data = rolled_out(tokenizer, tmp_path, [*RESPONSES[:-1], FAILS])
-    found = in_the_loop(configuration(folder, f"reward.custom_reward_function.path={path}"), data)
-    assert found == [0.0, 0.0, 0.0, 0.0, 0.0, -1.0]

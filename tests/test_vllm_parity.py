@@ -124,21 +124,6 @@ def test_short_answers_do_not_wait_for_a_long_one(engines: Opened) -> None:
     assert done == ["short", "short", "long"]
 
 
-def test_what_nobody_waits_for_any_more_is_not_computed(engines: Opened) -> None:
-    engine = engines["reference"]
-
-    async def go() -> None:
-        async with anyio.create_task_group() as group:
-            group.start_soon(engine.generate, ASK, LONG)
-            await engine.generate(ASK[:1], Writing(max_tokens=1))
-            assert engine._engine._llm.output_processor.has_unfinished_requests()
-            group.cancel_scope.cancel()
-        await engine.generate(ASK[:1], Writing(max_tokens=1))
-        assert not engine._engine._llm.output_processor.has_unfinished_requests()
-
-    anyio.run(go)
-
-
 def test_an_engine_that_ends_by_itself_stops_the_run(engines: Opened) -> None:
     """Rather than fill it with error rows. Last, since the engine is gone then."""
     victim = engines["reference"]

@@ -66,17 +66,6 @@ def test_length_picks_the_longest(carb, task, tmp_path):
     assert json.loads((tmp_path / "o" / "bon.json").read_text())["random"] == found["random"]
 
 
-def test_own_prompts_are_picked_and_not_graded(carb, tmp_path):
-    (tmp_path / "p.jsonl").write_text('{"id": "a", "prompt": "Why?", "culture": "thai", "language": "th"}\n')
-    (tmp_path / "r.jsonl").write_text('{"prompt_id": "a", "responses": ["x", "xyz"]}\n')
-    call = ["bon", "--policy", f"file:{tmp_path / 'r.jsonl'}", "--prompts", tmp_path / "p.jsonl", "--n", 2]
-    done = carb(*call, "--scorer", "baseline:length", "--out", tmp_path / "o", "--json")
-    assert done.code == 0, done.err
-    assert done.json["scorers"][0]["quality"] is None
-    assert done.json["scorers"][0]["ungraded"] == 1
-    assert json.loads((tmp_path / "o" / "picks.jsonl").read_text())["text"] == "xyz"
-
-
 @pytest.mark.parametrize(
     ("change", "told"),
     [
@@ -94,11 +83,3 @@ def test_wrong_use(carb, task, tmp_path, change, told):
     done = carb("bon", *(part for flag, value in flags.items() if value is not None for part in (flag, value)))
     assert done.code == 2
     assert told in done.err
-
-
-def test_bad_prompts_are_all_told(carb, tmp_path):
-    good = '{"id": "a", "prompt": "Why?", "culture": "thai", "language": "th"}\n'
-    (tmp_path / "p.jsonl").write_text("{}\n" + good + good + "nonsense\n")
-    done = carb("bon", "--policy", "file:x", "--prompts", tmp_path / "p.jsonl", "--out", tmp_path / "o")
-    assert done.code == 2
-    assert all(part in done.err for part in ("p.jsonl:1", "p.jsonl:3: id: 'a' is there already", "p.jsonl:4"))

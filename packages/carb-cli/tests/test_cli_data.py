@@ -6,11 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from carb_data import Dataset, ScoreTable, cultures, load
+from carb_data import Dataset, load
 from carb_data.files import to_json
-from carb_data.registry import Registry
-from carb_scorers import evaluate
-from cli_helpers import Carb, small_dataset, small_set, write_culture, write_lines
+from cli_helpers import Carb, small_dataset, small_set, write_lines
 
 
 def test_list(carb: Carb) -> None:
@@ -26,12 +24,6 @@ def test_show_counts_every_set_once(carb: Carb, data_file: Path) -> None:
     assert found["fingerprint"] == small_dataset().fingerprint
     assert found["licenses"] == {"CC0-1.0": 12}
     assert "japanese 6, thai 6" in carb("data", "show", data_file).out
-
-
-def test_check_of_the_form_alone(carb: Carb, data_file: Path) -> None:
-    ended = carb("data", "check", data_file, "--form-only")
-    assert (ended.code, ended.err) == (0, "")
-    assert "12 sets, all valid" in ended.out
 
 
 def test_check_reports_findings_attacks_and_hard_sets(carb: Carb, tmp_path: Path) -> None:
@@ -53,26 +45,6 @@ def test_check_reports_findings_attacks_and_hard_sets(carb: Carb, tmp_path: Path
     shown = carb("data", "check", path).out
     assert "From the answers alone" in shown
     assert "Leaks: " in shown
-
-
-def test_check_asks_a_model_once_about_the_answers_that_a_family_shares(
-    carb: Carb, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    pytest.importorskip("sklearn", reason="needs the extra carb-data[checks]")
-    family = [item for item in load("carb-seed@2") if item.family == "ko-safety-alcohol-allowance"]
-    Dataset(family).save(tmp_path / "family.jsonl")
-    asked: list[int] = []
-
-    def counted(dataset: Dataset, scorers: list[str]) -> ScoreTable:
-        asked.append(len(dataset))
-        return evaluate(dataset, scorers)
-
-    monkeypatch.setattr("carb_scorers.evaluate", counted)
-    ended = carb("data", "check", tmp_path / "family.jsonl", "--model", "baseline:length", "--json")
-    rows = {a["attack"]: a for a in ended.json["audit"]["attacks"] if a["level"] == "all"}
-    assert (ended.code, len(family), asked) == (0, 4, [1])
-    assert rows["baseline:length"]["accuracy"] == rows["most length"]["accuracy"] == 0.25
-    assert len(ended.json["audit"]["hard"]) == 4
 
 
 def test_check_against_training_data(carb: Carb, data_file: Path, tmp_path: Path) -> None:
@@ -115,21 +87,6 @@ def test_check_reports_every_defect_and_exits_with_1(carb: Carb, tmp_path: Path)
     assert "4 problems in the data" in plain.out
 
 
-def test_a_file_without_sets_is_not_valid(carb: Carb, tmp_path: Path) -> None:
-    (tmp_path / "empty.jsonl").write_text("", encoding="utf-8")
-    ended = carb("data", "check", tmp_path / "empty.jsonl")
-    assert ended.code == 2
-    assert "holds no sets" in ended.err
-
-
-def test_a_sheet_to_fill_in(carb: Carb, tmp_path: Path) -> None:
-    sheet = tmp_path / "new" / "thai.csv"
-    assert carb("data", "build", "sheet", "--out", sheet, "-o", "culture=thai").code == 0
-    assert sheet.read_text("utf-8-sig").splitlines()[1].startswith("thai-commonsense-1,thai,commonsense,th,")
-    for wrong in (["-o", "culture=thai"], [], ["-o", "culture=thai", "-o", "colour=red"]):
-        assert carb("data", "build", "sheet", "--out", sheet, *wrong).code == 2
-
-
 def test_split_by_source_item(carb: Carb, data_file: Path, tmp_path: Path) -> None:
     ended = carb(
         "data", "split", data_file, "--out", tmp_path / "parts", "--train", 0.5, "--dev", 0, "--test", 0.5, "--json"
@@ -140,30 +97,7 @@ def test_split_by_source_item(carb: Carb, data_file: Path, tmp_path: Path) -> No
     assert Dataset(together).fingerprint == load(data_file).fingerprint
 
 
-def test_split_of_bad_fractions(carb: Carb, data_file: Path, tmp_path: Path) -> None:
-    ended = carb("data", "split", data_file, "--out", tmp_path, "--train", 0.9)
-    assert ended.code == 2
-    assert "sum to 1" in ended.err
-
-
 def test_build_of_an_unknown_source(carb: Carb, tmp_path: Path) -> None:
     ended = carb("data", "build", "blendd", "--source", tmp_path, "--out", tmp_path / "x.jsonl")
     assert ended.code == 2
     assert "Did you mean 'blend'?" in ended.err
-
-
-def test_build_option_without_value(carb: Carb, tmp_path: Path) -> None:
-    ended = carb("data", "build", "blend", "--source", tmp_path, "--out", tmp_path / "x.jsonl", "-o", "places")
-    assert ended.code == 2
-    assert "name=value" in ended.err
-
-
-def test_culture_file(carb: Carb, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cultures, "_known", dict(cultures._known))
-    monkeypatch.setattr(cultures, "_shown", dict(cultures._shown))
-    path = tmp_path / "swahili.jsonl"
-    Dataset([small_set(1, culture="swahili")]).save(path)
-    assert carb("data", "check", path, "--form-only").code == 1
-    extra = write_culture(tmp_path / "cultures.json", "swahili")
-    assert carb("data", "check", path, "--form-only", "--culture-file", extra).code == 0
-    assert isinstance(cultures, Registry)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import shlex
 from pathlib import Path
 
 import pytest
@@ -27,27 +25,6 @@ def test_without_a_model_it_explains_itself(carb: Carb) -> None:
     assert Path("runs/eval-baselines-carb-seed-40/report.html").is_file()
 
 
-def test_other_sets_of_the_same_data_have_a_folder_of_their_own(carb: Carb) -> None:
-    arguments = ["eval", "--limit", "8", "--no-open", "--quiet"]
-    assert carb(*arguments).code == 0
-    assert carb(*arguments, "--cultures", "thai").code == 0
-    ended = carb(*arguments, "--cultures", "thai", "--out", "runs/eval-baselines-carb-seed-8")
-    assert ended.code == 2
-    assert "--fresh" in ended.err
-    assert carb(*arguments, "--cultures", "thai", "--out", "runs/eval-baselines-carb-seed-8", "--fresh").code == 0
-
-
-def test_a_scorer_on_a_file_of_ones_own(carb: Carb, data_file: Path) -> None:
-    pytest.importorskip("lingua", reason="needs the extra carb-scorers[language]")
-    arguments = ["eval", "mine=baseline:random?seed=3", data_file, "--json", "--out", "here"]
-    found = carb(*arguments).json
-    assert found["scorer"] == "mine"
-    assert "mine" in found["report"]["scorers"]
-    assert Path(found["html"]).is_file()
-    assert found["verdict"]
-    assert carb(*arguments).json["report"]["scorers"]["mine"] == found["report"]["scorers"]["mine"]  # it resumes
-
-
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
@@ -61,28 +38,6 @@ def test_mistakes_are_found_before_any_work(carb: Carb, arguments: list[str], sa
     assert ended.code == 2
     assert said in ended.err
     assert not Path("runs").exists()
-
-
-def test_the_command_that_it_names_can_be_given(carb: Carb, data_file: Path) -> None:
-    pytest.importorskip("lingua", reason="needs the extra carb-scorers[language]")
-    shown = carb("eval", "baseline:length", data_file, "--no-open", "--quiet").out
-    (line,) = [line for line in shown.splitlines() if line.startswith("  carb run ")]
-    ended = carb(*shlex.split(line)[1:], "--quiet")
-    assert ended.code == 0, ended
-
-
-def test_the_command_that_it_names_scores_the_same(carb: Carb) -> None:
-    pytest.importorskip("lingua", reason="needs the extra carb-scorers[language]")
-    some = ["--limit", "4", "--cultures", "thai", "--domains", "values"]
-    for perturbed in ([], ["--perturbed"]):
-        arguments = ["eval", "baseline:length", "carb-seed@2", *some, *perturbed, "--no-open", "--quiet"]
-        shown = carb(*arguments, "--out", f"here{len(perturbed)}").out
-        (line,) = [line for line in shown.splitlines() if line.startswith("  carb run ")]
-        found = shlex.split(line)
-        assert found[-len([*some, *perturbed]) :] == [*some, *perturbed]
-        assert carb(*found[1:], "--fresh", "--quiet").code == 0
-        here, mine = (json.loads(Path(f, "run.json").read_text()) for f in (f"here{len(perturbed)}", "runs/mine"))
-        assert here["dataset"]["fingerprint"] == mine["dataset"]["fingerprint"]
 
 
 def test_a_gate_for_ci(carb: Carb) -> None:

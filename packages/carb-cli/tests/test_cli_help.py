@@ -51,20 +51,6 @@ def test_examples_can_be_pasted_from_a_narrow_terminal(
     assert "--culture-file" in ended.out, "what every command takes is said below"
 
 
-def test_a_wide_terminal_shows_a_paragraph_as_one_line(carb: Carb, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("COLUMNS", "2000")
-    for command in ("eval", "models", "results check"):
-        said, _, options = carb(*command.split(), "--help").out.partition("╭")
-        prose = [part for part in said.split("\n\n") if not part.lstrip("\n").startswith((" ", "* ", "- "))]
-        assert all("\n" not in part.strip() for part in prose)
-        assert [line for line in options.splitlines() if re.match(r"│ {9,}", line)] == []
-
-
-def test_every_option_that_takes_a_scorer_shows_that_it_may_be_named(carb: Carb) -> None:
-    for command in ("eval", "run", "bon", "models"):
-        assert "[NAME=]KIND:TARGET" in carb(command, "--help").out.replace("\n", " ")
-
-
 @pytest.mark.parametrize("command", sorted(set(EVERY) - NEEDS_PUBLIC_DATA - SERVES - NEEDS_A_SERVER))
 def test_examples_run(
     carb: Carb, command: str, finished_run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -96,10 +82,3 @@ def test_all_commands_are_listed(carb: Carb) -> None:
         assert all(f" {name} " in listed for name in commands)
     script = application().generate_completion(shell="bash")
     assert all(name in script for name in (*COMMANDS, *(name for commands, _ in GROUPS.values() for name in commands)))
-
-
-def test_completion_is_installed_where_asked(carb: Carb, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("HOME", str(tmp_path))
-    monkeypatch.delenv("ZSH_CUSTOM", raising=False)
-    assert carb("--install-completion", "--shell", "bash").code == 0
-    assert any(path.is_file() for path in tmp_path.rglob("carb*"))

@@ -7,7 +7,6 @@ import dataclasses
 import gzip
 import json
 import re
-from collections.abc import Mapping
 from html import unescape
 from pathlib import Path
 from typing import Any
@@ -15,16 +14,14 @@ from urllib.parse import parse_qs
 
 import polars as pl
 import pytest
-from rich.console import Console
 
-from carb_cli import display
 from carb_cli.commands.report import show
 from carb_cli.report.content import Runs, content, read_runs
 from carb_cli.report.model import Report
 from carb_cli.report.page import csp_hash, render
-from carb_cli.report.payload import DIGITS, payload
+from carb_cli.report.payload import DIGITS
 from carb_cli.report.sections import SECTIONS, sections
-from carb_cli.report.shown import JudgeTexts, sent
+from carb_cli.report.shown import sent
 from carb_cli.runs import only
 from carb_data import BonSet, Dataset, ScoreTable
 from carb_data.models import Citation
@@ -60,10 +57,6 @@ def unpack(page: str) -> dict[str, Any]:
     data = json.loads(gzip.decompress(base64.b64decode(packed[1])))
     texts = data["texts"]
     return data | {key: [row[n] for row in texts["rows"]] for n, key in enumerate(texts["keys"])}
-
-
-def payload_of(runs: Runs, written: Mapping[str, JudgeTexts] | None = None, **options: int) -> dict[str, Any]:
-    return json.loads(gzip.decompress(base64.b64decode(payload(content(runs), runs, written, **options).encoded)))
 
 
 def rescored(runs: Runs, score: pl.Expr) -> Runs:
@@ -140,22 +133,6 @@ def test_families_are_read_whole_and_stand_first(carb: Carb, tmp_path: Path) -> 
     assert {"scorer", "group", "families", "row", "column", "place_effect", "matching"} <= set(row.model_dump())
 
 
-@pytest.mark.parametrize("whole", [2, 0])
-def test_a_family_without_the_set_of_an_answer_is_left_out_and_said(carb: Carb, tmp_path: Path, whole: int) -> None:
-    kept = [item for n in range(whole) for item in small_family(n)]
-    run = run_of(carb, tmp_path, *kept, *small_family(8)[:2], *small_family(9)[:3])
-    ended = carb("report", run, "--only", "families", "--html", tmp_path / "r.html")
-    assert ended.code == 0, ended.err
-    assert "Left out: 2 families" in ended.out
-    assert ("2 incomplete left out" in carb("report", run).out) == (whole > 0)
-    text = (tmp_path / "r.html").read_text(encoding="utf-8")
-    assert f'data-v="{whole}">{whole}<small>2 left out' in text
-    rows = carb("report", run, "--json", "-").json["families"]["rows"]
-    assert {(row["families"], row["incomplete"], row["chance"]) for row in rows} == {
-        (whole, 2, 0.25 if whole else None)
-    }
-
-
 def test_one_section_is_shown_alone(carb: Carb, finished_run: Path, found: dict[str, Any], tmp_path: Path) -> None:
     made = {section.name: section for section in sections(content(read_runs([finished_run])))}
     assert set(made) <= set(SECTIONS)
@@ -171,11 +148,6 @@ def test_one_section_is_shown_alone(carb: Carb, finished_run: Path, found: dict[
     wrong = carb("report", finished_run, "--only", "nothing")
     assert wrong.code == 2
     assert "families, pairs, floor" in wrong.err
-
-
-def test_nobody_has_checked_the_key_until_somebody_has(report: Report, page: str) -> None:
-    assert report.people.line is None
-    assert "Nobody has checked the key" in page
 
 
 def test_the_verdict_tells_models_from_baselines_and_names_failures(report: Report, finished_run: Path) -> None:
@@ -230,14 +202,6 @@ def test_forms_for_programs_and_papers(carb: Carb, finished_run: Path, found: di
     assert all(f"Written: {folder / name}" in ended.out for name in files.values())
 
 
-def test_several_runs_are_one_report(carb: Carb, data_file: Path, tmp_path: Path) -> None:
-    carb("run", "--data", data_file, "--scorer", "baseline:length", "--out", tmp_path / "a")
-    carb("run", "--data", data_file, "--scorer", "baseline:random", "--out", tmp_path / "b")
-    found = carb("report", tmp_path / "a", tmp_path / "b", "--json", "-").json
-    assert set(found["scorers"]) == {"baseline:length", "baseline:random"}
-    assert [run["folder"] for run in found["runs"]] == ["a", "b"]
-
-
 def test_figures_are_svg_and_png(carb: Carb, finished_run: Path, tmp_path: Path) -> None:
     ended = carb("report", finished_run, "--figures", tmp_path / "f", "--html", tmp_path / "r.html")
     assert ended.code == 0, ended.err
@@ -269,18 +233,6 @@ def test_the_page_holds_nothing_that_its_policy_would_stop(page: str) -> None:
     assert len(re.findall(r' id="([^"]*)"', body)) == len(set(re.findall(r' id="([^"]*)"', body)))
 
 
-def test_the_same_runs_make_the_same_page_with_commands_for_a_shell(
-    page: str, carb: Carb, finished_run: Path, tmp_path: Path, report: Report
-) -> None:
-    carb("report", finished_run, "--html", tmp_path / "again.html")
-    assert (tmp_path / "again.html").read_text(encoding="utf-8") == page
-    runs = read_runs([finished_run])
-    run = report.runs[0].model_copy(update={"command": ("carb", "run", "--out", "a b; rm -r c")})
-    assert "<code>carb run --out &#39;a b; rm -r c&#39;</code>" in render(
-        report.model_copy(update={"runs": (run,)}), runs
-    )
-
-
 def test_all_outcomes_and_scores_are_in_the_page(page: str, found: dict[str, Any], finished_run: Path) -> None:
     data, runs = unpack(page), read_runs([finished_run])
     assert [scorer["name"] for scorer in data["scorers"]] == list(found["scorers"])
@@ -304,31 +256,6 @@ def test_all_outcomes_and_scores_are_in_the_page(page: str, found: dict[str, Any
 
 def _won(known: dict[tuple[str, str, str], float], name: str, item: BonSet) -> bool:
     return known[name, item.id, item.chosen.id] > max(known[name, item.id, wrong.id] for wrong in item.rejected)
-
-
-def test_filters_offer_only_what_has_main_sets(carb: Carb, tmp_path: Path) -> None:
-    run = ("run", "--data", "carb-seed@2", "--limit", "20", "--scorer", "baseline:length")
-    assert carb(*run, "--out", tmp_path / "run").code == 0
-    runs = read_runs([tmp_path / "run"])
-    found, cells = content(runs), payload_of(runs)["cells"]
-    rows = found.scorers["baseline:length"].by_variety
-    varieties = [key for key in rows if key.split("/")[0] != key.split("/")[1]]
-    assert len(varieties) > 5
-    assert all(cells[f"{key.split('/')[1]}/"][0][3] == rows[key].n for key in varieties)
-    assert all(cell[3] > 0 for row in cells.values() for cell in row)
-    assert len({item.culture for item in runs.dataset}) > len([key for key in cells if key.endswith("/")])
-
-
-def test_the_texts_that_fit_are_in_the_page_and_the_rest_is_said(finished_run: Path, report: Report) -> None:
-    runs = read_runs([finished_run])
-    made = [payload(report, runs, budget=budget) for budget in (10_000, 20_000, 40_000)]
-    assert 0 < made[0].embedded < made[1].embedded < made[2].embedded
-    fixed = len(payload(report, runs, budget=0).encoded)
-    for one, budget in zip(made, (10_000, 20_000, 40_000), strict=True):
-        assert len(one.encoded) <= budget + fixed + 10_000, "sizes are known after every sixteenth set"
-    text = render(report, runs, budget=10_000)
-    assert f"The texts of {made[0].embedded} sets are in this file" in text
-    assert len(unpack(text)["ids"]) == 80, "outcomes are there for all"
 
 
 def test_long_texts_are_cut_with_their_length(carb: Carb, tmp_path: Path) -> None:
@@ -386,18 +313,6 @@ def test_a_judge_is_shown_with_its_first_question_word_for_word() -> None:
     assert sent(ScorerSpec(name="judge:m", **{**known, "parameters": {"form": "gone.toml"}}), [item]) == {}
 
 
-def test_texts_go_before_what_judges_wrote(finished_run: Path) -> None:
-    """Long rationales do not push sets off the page."""
-    runs = read_runs([finished_run])
-    noise = {
-        item.id: "".join(chr(0x4E00 + (7919 * n * k) % 20000) for k in range(900))
-        for n, item in enumerate(runs.dataset)
-    }
-    data = payload_of(runs, {"baseline:label": JudgeTexts(noise)}, budget=60_000)
-    assert len(data["texts"]["at"]) == 80
-    assert 0 < len(data["rationales"]) < 80
-
-
 def test_site(carb: Carb, finished_run: Path, data_file: Path, tmp_path: Path) -> None:
     carb("run", "--data", data_file, "--scorer", "baseline:length", "--out", tmp_path / "other")
     ended = carb("results", "site", finished_run, tmp_path / "other", "--out", tmp_path / "site")
@@ -406,24 +321,3 @@ def test_site(carb: Carb, finished_run: Path, data_file: Path, tmp_path: Path) -
     links = re.findall(r'<a href="([^"#]*)"', index)
     assert len(links) == 4, "a report as HTML and as JSON of each"
     assert all((tmp_path / "site" / link).is_file() for link in links)
-
-
-def test_rows_of_a_narrow_terminal_break_between_their_cells(
-    capsys: pytest.CaptureFixture[str], monkeypatch: Any
-) -> None:
-    monkeypatch.setattr(display, "console", Console(width=30))
-    columns = ["scorer", "accuracy %", "95%", "sets"]
-    display.table("Leaderboard", columns, [("one", 25.0, "14.4 – 42.9", 42), ("x" * 40, 1, "", 2)], right=columns[1:])
-    assert [line.rstrip() for line in capsys.readouterr().out.splitlines()] == [
-        "Leaderboard",
-        "  one · accuracy % 25.0",
-        "    95% 14.4 – 42.9 · sets 42",
-        f"  {'x' * 28}",
-        f"  {'x' * 12}",
-        "    accuracy % 1 · sets 2",
-    ]
-
-
-def test_differences_have_a_minus_sign_and_no_negative_zero() -> None:
-    assert display.interval(-0.417, -0.0001) == "−41.7 – 0.0"
-    assert display.percent(None) == "–"

@@ -11,10 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from carb_cli import main as main_module
-from carb_cli.progress import Rates, duration, progress
 from carb_cli.selection import SetOptions, select, spread
-from carb_data import BonSet, CarbError, Dataset, Response, ScoreTable, load
+from carb_data import BonSet, CarbError, Dataset, ScoreTable
 from carb_scorers import ScoreRequest, ScoreResult
 from carb_scorers.baseline import TextRule
 from cli_helpers import Carb, small_dataset, small_set
@@ -43,50 +41,6 @@ def test_the_same_command_again_scores_nothing_twice(carb: Carb, data_file: Path
     assert ScoreTable.load(tmp_path / "r" / "scores.parquet") == first
 
 
-def test_piped_progress_is_plain_lines(carb: Carb, data_file: Path, tmp_path: Path) -> None:
-    ended = carb("run", "--data", data_file, "--scorer", "baseline:length", "--out", tmp_path / "r")
-    assert "\x1b" not in ended.err + ended.out
-    assert "\r" not in ended.err + ended.out
-    assert ended.err.splitlines()[-1].startswith("baseline:length: 12/12")
-    assert "0 errors" in ended.err
-
-
-def test_progress_without_a_total_ends_with_its_last_state(capsys: pytest.CaptureFixture[str]) -> None:
-    with progress() as report:
-        for built in range(199):
-            report("build x", built, 0, "built")
-    lines = capsys.readouterr().err.splitlines()
-    assert lines[0] == "build x: 0 built"
-    assert lines[-1] == "build x: 198 built"
-
-
-def test_quiet_shows_no_progress(carb: Carb, data_file: Path, tmp_path: Path) -> None:
-    ended = carb("run", "--data", data_file, "--scorer", "baseline:length", "--out", tmp_path / "r", "-q")
-    assert ended.err == ""
-
-
-def test_several_data_sets(carb: Carb, data_file: Path, tmp_path: Path) -> None:
-    more = tmp_path / "more.jsonl"
-    Dataset([small_set(100), small_set(101)]).save(more)
-    ended = carb(
-        "run", "--data", data_file, "--data", more, "--scorer", "baseline:length", "--out", tmp_path / "r", "--json"
-    )
-    assert ended.json["dataset"]["sets"] == 14
-    assert ended.json["dataset"]["names"] == [str(data_file), str(more)]
-
-
-def test_filters(carb: Carb, data_file: Path, tmp_path: Path) -> None:
-    only = ("--cultures", "thai", "korean", "--domains", "values", "--limit", 3)
-    more = [small_set(n, culture=c, domain="values") for n, c in enumerate(["korean", "korean", "german"], 20)]
-    Dataset([*small_dataset(), *more]).save(data_file)
-    carb("run", "--data", data_file, "--scorer", "baseline:length", *only, "--out", tmp_path / "r")
-    frame = ScoreTable.load(tmp_path / "r" / "scores.parquet").frame
-    assert frame["item_id"].n_unique() == 3
-    assert set(frame["culture"]) == {"thai", "korean"}
-    assert set(frame["domain"]) == {"values"}
-    assert frame["perturbation"].null_count() == frame.height
-
-
 @pytest.mark.parametrize("limit", [1, 5, 20, 200])
 def test_limit_is_spread_evenly_over_cultures_languages_and_domains(limit: int) -> None:
     """Cultures and domains come in blocks, as in a file: a few sets hold as many of each as they can."""
@@ -105,27 +59,6 @@ def test_limit_is_spread_evenly_over_cultures_languages_and_domains(limit: int) 
         assert max(counted.values()) - (min(counted.values()) if len(counted) == most else 0) <= 1
 
 
-def test_few_sets_of_the_seed_hold_many_languages() -> None:
-    seed = load("carb-seed")
-    assert len({item.language for item in spread(seed, 8)}) == 2, "two families"
-    assert len({item.language for item in spread(seed, 80)}) == 10
-
-
-def test_rates_do_not_count_what_was_done_before() -> None:
-    now = 0.0
-    rates = Rates(clock=lambda: now)
-    assert rates.detail("a", 100, 300, 2, 0) == "100 done before, 2 errors"
-    now = 10.0
-    assert rates.detail("a", 150, 300, 3, 5000) == "5.0 items/s, 500 tokens/s, 30 s left, 3 errors"
-    now = 40.0
-    assert rates.detail("a", 300, 300, 3, 20000) == "5.0 items/s, 500 tokens/s, 3 errors"
-
-
-@pytest.mark.parametrize(("seconds", "said"), [(0.4, "0 s"), (59.4, "59 s"), (61, "1 min 01 s"), (7500, "2 h 05 min")])
-def test_durations(seconds: float, said: str) -> None:
-    assert duration(seconds) == said
-
-
 def test_as_a_process(tmp_path: Path) -> None:
     """The command as a process: an encoding that cannot show a text is no error, and NO_COLOR is kept."""
     small_dataset().save(tmp_path / "d.jsonl")
@@ -134,26 +67,6 @@ def test_as_a_process(tmp_path: Path) -> None:
     ended = subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
     assert (ended.returncode, ended.stderr) == (0, "")
     assert "\x1b" not in ended.stdout
-
-
-def test_a_reader_that_has_seen_enough_is_no_failure(finished_run: Path) -> None:
-    command = [sys.executable, "-m", "carb_cli", "report", str(finished_run)]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
-        assert process.stdout is not None
-        assert process.stderr is not None
-        process.stdout.close()
-        assert process.stderr.read() == b""
-        assert process.wait(60) == 0
-
-
-def test_interrupted(carb: Carb, monkeypatch: pytest.MonkeyPatch) -> None:
-    def stop(*_: object) -> None:
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(sys.modules[main_module.__module__], "application", stop)
-    ended = carb("data", "list")
-    assert ended.code == 130
-    assert "Interrupted" in ended.err
 
 
 def _mirrored(number: int) -> BonSet:
@@ -191,19 +104,6 @@ def test_a_limit_keeps_families_whole() -> None:
         assert set(counted.values()) <= {4}
     assert len(spread(dataset, 30)) == 18
     assert len(spread(dataset, 9)) == 9
-
-
-def test_a_folder_says_that_only_the_perturbed_texts_are_different(carb: Carb, tmp_path: Path) -> None:
-    changed = Response(id="p", text="right answer!", role="chosen", language="en", perturbation="RP", original="r0")
-    Dataset([small_set(n, perturbed=(changed,)) for n in range(4)]).save(tmp_path / "d.jsonl")
-    command = ["run", "--data", tmp_path / "d.jsonl", "--scorer", "baseline:length", "--out", tmp_path / "r"]
-    assert carb(*command).code == 0
-    ended = carb(*command, "--perturbed")
-    assert ended.code == 2
-    assert "holds a run of the same sets without perturbed texts. To go on with it, leave --perturbed out" in ended.err
-    assert carb(*command, "--perturbed", "--fresh").code == 0
-    assert "sets with perturbed texts. To go on with it, add --perturbed" in carb(*command).err
-    assert "another data set" in carb(*command, "--limit", 2).err
 
 
 def test_a_scorer_without_any_score_has_no_verdict(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import numpy as np
@@ -66,34 +65,6 @@ def test_json_agrees_with_scipy(carb: Carb, points: Path) -> None:
     assert found["rival"] is None
 
 
-def test_against_another_benchmark(carb: Carb, points: Path) -> None:
-    found = carb("validity", points, "--against", "other", "--json").json["rival"]
-    assert found["difference"]["estimate"] == pytest.approx(found["r_a"] - found["r_b"])
-    assert "Against other" in carb("validity", points, "--against", "other").out
-
-
-@pytest.mark.parametrize("suffix", ["svg", "png"])
-def test_figure(carb: Carb, points: Path, tmp_path: Path, suffix: str) -> None:
-    file = tmp_path / f"figure.{suffix}"
-    assert carb("validity", points, "--figure", file).code == 0
-    start = file.read_bytes()[:8]
-    assert start == b"\x89PNG\r\n\x1a\n" if suffix == "png" else start.startswith(b"<svg")
-
-
-def test_figure_of_another_kind(carb: Carb, points: Path, tmp_path: Path) -> None:
-    assert ".svg or .png" in carb("validity", points, "--figure", tmp_path / "figure.pdf").err
-
-
-@pytest.mark.parametrize("rows", [0, 1, 2, 3])
-def test_few_points_give_null_not_nonsense(carb: Carb, tmp_path: Path, rows: int) -> None:
-    columns = {"scorer": list("abc")[:rows], "benchmark": [0.1, 0.2, 0.3][:rows], "downstream": [1, 3, 2][:rows]}
-    file = write_csv(tmp_path / "few.csv", columns)
-    found = carb("validity", file, "--json").json
-    assert found["n"] == rows
-    assert found["pearson"]["low"] is None
-    assert carb("validity", file).code == 0
-
-
 @pytest.mark.parametrize(
     ("text", "said"),
     [
@@ -114,25 +85,3 @@ def test_mistakes_in_the_file(carb: Carb, tmp_path: Path, text: str, said: str) 
     assert ended.code == 2
     assert said in ended.err
     assert str(file) in ended.err
-
-
-def test_errors_and_base_models_are_taken_into_account(carb, tmp_path):
-    lines = ["scorer,benchmark,downstream,benchmark_se,downstream_se,base"]
-    lines += [
-        f"s{i},{0.3 + 0.05 * i + 0.02 * (i % 3)},{0.4 + 0.03 * i - 0.02 * (i % 2)},0.03,0.02,b{i // 2}"
-        for i in range(12)
-    ]
-    (tmp_path / "points.csv").write_text("\n".join(lines) + "\n")
-    ended = carb("validity", str(tmp_path / "points.csv"), "--json")
-    assert ended.code == 0, ended.err
-    found = json.loads(ended.out)
-    assert found["bases"] == 6
-    assert found["corrected"]["estimate"] > found["pearson"]["estimate"]
-    assert "Without errors of measurement" in carb("validity", str(tmp_path / "points.csv")).out
-
-
-def test_one_reward_model_is_too_few_and_the_command_says_so(carb: Carb, tmp_path: Path) -> None:
-    path = write_csv(tmp_path / "one.csv", {"scorer": ["a"], "benchmark": [0.5], "downstream": [0.4]})
-    out = carb("validity", path).out
-    assert "1 reward model " in out
-    assert "No correlation can be computed" in out

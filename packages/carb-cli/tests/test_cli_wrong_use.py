@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
 import sys
 from pathlib import Path
 
@@ -11,7 +9,7 @@ import pytest
 
 from carb_data import install_line
 from carb_data.files import to_json
-from cli_helpers import Carb, Ended, small_dataset, small_set
+from cli_helpers import Carb, Ended, small_set
 
 
 def clear(ended: Ended, *parts: str) -> None:
@@ -36,34 +34,6 @@ def test_no_arguments_show_help(carb: Carb) -> None:
     ended = carb()
     assert ended.code == 0
     assert "Usage: carb COMMAND" in ended.out
-
-
-def test_names_that_the_locale_cannot_read(tmp_path: Path) -> None:
-    """LC_ALL=C and a file name outside ASCII."""
-    small_dataset(2).save(tmp_path / "é.jsonl")
-    locale = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
-    command = [
-        sys.executable,
-        "-m",
-        "carb_cli",
-        "run",
-        "--data",
-        "é.jsonl",
-        "--scorer",
-        "baseline:length",
-        "--out",
-        "r",
-    ]
-    ended = subprocess.run(command, cwd=tmp_path, env=os.environ | locale, capture_output=True, text=True, check=False)
-    assert ended.returncode == 2
-    assert "Traceback" not in ended.stderr
-    assert "PYTHONUTF8=1" in ended.stderr
-    ended = subprocess.run(command, cwd=tmp_path, env=os.environ | locale | {"PYTHONUTF8": "1"}, check=False)
-    assert ended.returncode == 0, "the advice helps"
-
-
-def test_version(carb: Carb) -> None:
-    assert carb("--version").out.strip().count(".") == 2
 
 
 def test_unknown_command_and_missing_option(carb: Carb) -> None:
@@ -121,20 +91,11 @@ def test_no_such_data(run) -> None:
     clear(run("carb-sed"), "There is no data set 'carb-sed'", "Did you mean 'carb-seed'?")
 
 
-def test_missing_model(run, data_file: Path, tmp_path: Path) -> None:
-    pytest.importorskip("transformers", reason="needs the extra carb-scorers[hf]")
-    clear(run(data_file, f"classifier:{tmp_path / 'no-model'}"), str(tmp_path / "no-model"))
-
-
 def test_missing_extra(run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     for module in ("torch", "transformers"):
         monkeypatch.setitem(sys.modules, module, None)
     (tmp_path / "model").mkdir()
     clear(run("carb-seed@2", f"classifier:{tmp_path / 'model'}"), install_line("carb-scorers", "hf"))
-
-
-def test_out_is_a_file(carb: Carb, data_file: Path) -> None:
-    clear(carb("run", "--data", data_file, "--scorer", "baseline:length", "--out", data_file), str(data_file))
 
 
 def test_the_folder_holds_another_run(run, data_file: Path) -> None:
@@ -148,26 +109,6 @@ def test_report_of_no_run(carb: Carb, tmp_path: Path) -> None:
     clear(carb("report"), "Name at least one run folder")
 
 
-def test_report_into_a_place_that_cannot_be_written(carb: Carb, finished_run: Path, data_file: Path) -> None:
-    ended = carb("report", finished_run, "--html", data_file / "report.html")
-    assert ended.code == 2
-    assert str(data_file) in ended.err
-
-
-def test_reports_of_different_data(carb: Carb, run, finished_run: Path, data_file: Path, tmp_path: Path) -> None:
-    assert run(data_file).code == 0
-    clear(carb("report", finished_run, tmp_path / "out"), "different data sets")
-
-
-def test_the_same_scorer_twice(carb: Carb, finished_run: Path) -> None:
-    clear(carb("report", finished_run, finished_run), "baseline:random", "leave one of them out")
-
-
-def test_a_damaged_run_record(carb: Carb, tmp_path: Path) -> None:
-    (tmp_path / "run.json").write_text("{}")
-    clear(carb("report", tmp_path), "run.json is not a run record")
-
-
 def test_a_damaged_score_table(carb: Carb, run, data_file: Path, tmp_path: Path) -> None:
     assert run(data_file).code == 0
     (tmp_path / "out" / "scores.parquet").write_bytes(b"not parquet")
@@ -178,28 +119,3 @@ def test_errors_cannot_steer_the_terminal(run) -> None:
     ended = run("carb\x1b[2J\u202eseed")
     clear(ended, "carb\\x1b[2J\\u202eseed")
     assert "\x1b" not in ended.err
-
-
-def test_a_run_record_that_is_cut_off(carb: Carb, run, data_file: Path, tmp_path: Path) -> None:
-    assert run(data_file).code == 0
-    record = tmp_path / "out" / "run.json"
-    record.write_text(record.read_text(encoding="utf-8")[:100], encoding="utf-8")
-    ended = carb("report", tmp_path / "out")
-    clear(ended, str(record.name), "is not a run record", "Give the same command again")
-    assert "pydantic" not in ended.err
-
-
-@pytest.mark.parametrize("size", ["nan", "inf", "-1"])
-def test_texts_of_no_size(carb: Carb, finished_run: Path, tmp_path: Path, size: str) -> None:
-    clear(carb("report", finished_run, f"--texts={size}", "--html", tmp_path / "x.html"), "--texts", size)
-    clear(carb("results", "site", finished_run, f"--texts={size}", "--out", tmp_path / "site"), "--texts", size)
-
-
-def test_a_terminal_of_no_width_shows_all(finished_run: Path) -> None:
-    command = [sys.executable, "-m", "carb_cli", "report", str(finished_run)]
-    widths = [os.environ | {"COLUMNS": "0"}, {k: v for k, v in os.environ.items() if k != "COLUMNS"}]
-    first, second = (
-        subprocess.run(command, env=env, capture_output=True, text=True, check=True).stdout for env in widths
-    )
-    assert "baseline:length" in first
-    assert first == second

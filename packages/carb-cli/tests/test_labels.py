@@ -9,28 +9,6 @@ part = st.text(st.sampled_from("ab-"), min_size=1, max_size=2)
 path = st.lists(part | st.sampled_from(["checkpoint", "model"]), min_size=1, max_size=4).map("/".join)
 
 
-def test_a_path_is_cut_to_what_tells_it_from_the_others() -> None:
-    found = labels(["classifier:/x/run-a/checkpoint", "classifier:/x/run-b/checkpoint", "judge:/x/run-a/checkpoint"])
-    assert list(found.values()) == [
-        "classifier:run-a/checkpoint",
-        "classifier:run-b/checkpoint",
-        "judge:run-a/checkpoint",
-    ]
-    assert list(labels(["classifier:orgA/rm-8b", "classifier:orgB/rm-8b"]).values()) == [
-        "classifier:orgA/rm-8b",
-        "classifier:orgB/rm-8b",
-    ]
-    assert labels(["classifier:orgA/rm-8b"]) == {"classifier:orgA/rm-8b": "classifier:rm-8b"}
-
-
-def test_a_folder_name_that_says_nothing_shows_its_parent() -> None:
-    assert labels(["think:/x/thai/model"]) == {"think:/x/thai/model": "think:thai/model"}
-    assert labels(["classifier:/x/a/checkpoint-100?dtype=bfloat16"]) == {
-        "classifier:/x/a/checkpoint-100?dtype=bfloat16": "classifier:a/checkpoint-100?dtype=bfloat16"
-    }
-    assert labels(["judge:model"]) == {"judge:model": "judge:model"}
-
-
 def test_hostile_and_long_names() -> None:
     names = ["judge:" + "x" * 100, "judge:" + "x" * 101, "baseline:length", "x\u202ey\x1b"]
     found = labels(names)

@@ -52,17 +52,6 @@ def test_the_users_word_wins(tmp_path: Path) -> None:
     assert recognise("baseline:length").spec == "baseline:length"
 
 
-def test_a_published_model_is_asked_in_its_own_way(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    assert recognise("rm-r1-qwen2.5-instruct-7b").spec == "judge:gaotang/RM-R1-Qwen2.5-Instruct-7B?form=rm-r1"
-    assert recognise("gaotang/RM-R1-Qwen2.5-Instruct-7B").spec == "judge:gaotang/RM-R1-Qwen2.5-Instruct-7B?form=rm-r1"
-    armo = recognise("RLHFlow/ArmoRM-Llama3-8B-v0.1")
-    assert armo.spec == "classifier:RLHFlow/ArmoRM-Llama3-8B-v0.1"
-    assert "trust_remote_code=true" in armo.why
-    folder = model(tmp_path / "rm-r1-qwen2.5-instruct-7b", "LlamaForSequenceClassification")
-    assert recognise(Path(folder).name).spec == f"classifier:{Path(folder).name}"
-
-
 @pytest.mark.parametrize(
     ("architecture", "said"), [("BertForTokenClassification", "classifier:"), (None, "no architecture")]
 )
@@ -128,9 +117,3 @@ def test_a_server_with_one_model(server: str) -> None:
 def test_a_server_that_does_not_say_which(server: str, said: str) -> None:
     with pytest.raises(CarbError, match=said):
         recognise(server)
-
-
-def test_a_server_that_is_not_there() -> None:
-    pytest.importorskip("httpx", reason="needs the extra carb-scorers[api]")
-    with pytest.raises(CarbError, match="Cannot read the list of models"):
-        recognise("http://127.0.0.1:9/v1")

@@ -17,8 +17,8 @@ from carb_cli.review.findings import WHOLE, apply, find, line_beside
 from carb_cli.review.opinions import ReviewAnswer
 from carb_cli.review.recording import given, items
 from carb_cli.selection import reviewable
-from carb_data import CarbError, Dataset, load
-from cli_helpers import Carb, small_family
+from carb_data import CarbError, load
+from cli_helpers import Carb
 from review_helpers import Behaviour, an_event, panel, picked, sets, truthful
 
 
@@ -89,18 +89,6 @@ def test_votes_marks_and_reasons(tmp_path: Path) -> None:
     db.close()
 
 
-def test_a_family_that_loses_a_set_is_named(tmp_path: Path, carb: Carb) -> None:
-    def told(_: random.Random, name: str, item: ReviewItem) -> ReviewAnswer | None:
-        return ReviewAnswer(status="objected") if item.set_id == "f1-2" else picked(item, item.key)
-
-    dataset = Dataset(item for n in range(3) for item in small_family(n))
-    dataset.save(tmp_path / "data.jsonl")
-    panel(tmp_path / "a.reviews", dataset, [told] * 3).close()
-    call = ("review", "apply", tmp_path / "a.reviews", "--data", tmp_path / "data.jsonl", "--out", tmp_path / "v.jsonl")
-    assert (carb(*call, "--json").json["kept"], carb(*call, "--json").json["incomplete"]) == (11, ["f1"])
-    assert "1 of their mirrored families lacks the set of one of the answers" in carb(*call).out
-
-
 def test_the_line_travels_with_the_data(tmp_path: Path, carb: Carb) -> None:
     sets(4).save(tmp_path / "data.jsonl")
     panel(tmp_path / "a.reviews", load(tmp_path / "data.jsonl"), [truthful(1)] * 3).close()
@@ -158,19 +146,6 @@ def test_other_files_are_told_from_answers(tmp_path: Path, text: str, carb: Carb
     assert "x.json" in ended.err
 
 
-def test_an_answer_that_fits_no_item_is_named_and_the_others_count(tmp_path: Path, carb: Carb) -> None:
-    db = handing_out.create(tmp_path / "a", sets(2), "test")
-    item, other = items(db).values()
-    db.close()
-    content = saved(item, picked(item, item.key), str(uuid.uuid4()))
-    content["events"].append(an_event(other, picked(item, item.key)).model_dump(mode="json") | {"shown": item.tokens})
-    (tmp_path / "x.json").write_text(json.dumps(content))
-    ended = carb("review", "collect", tmp_path / "a", tmp_path / "x.json", "--json")
-    assert ended.code == 1
-    assert ended.json["new"] == 1
-    assert "order shown" in ended.json["refused"][0]
-
-
 def test_the_human_line_stands_in_the_report(tmp_path: Path, carb: Carb, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     sets(8).save("data.jsonl")
@@ -196,22 +171,6 @@ def test_the_human_line_stands_in_the_report(tmp_path: Path, carb: Carb, monkeyp
     assert decided == {"baseline:length": 0, "baseline:random": 8}, "ties at the top are no pick"
     assert "Nobody has checked the key" in carb("report", "runs/data", "--only", "people", "--html", "other.html").out
     assert "Nobody has checked the key" in (tmp_path / "other.html").read_text()
-
-
-def test_a_part_of_a_reviewed_data_set_has_the_line_of_the_whole(
-    tmp_path: Path, carb: Carb, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    sets(8).save("data.jsonl")
-    panel(tmp_path / "a.reviews", load("data.jsonl"), [truthful(1)] * 3).close()
-    assert carb("review", "apply", "a.reviews", "--data", "data.jsonl", "--out", "verified.jsonl").code == 0
-    run = ("run", "--data", "verified.jsonl", "--scorer", "baseline:length", "--out", "part", "--limit", "4")
-    assert carb(*run).code == 0
-    assert "of the whole reviewed data set" in carb("report", "part", "--html", "part.html").out
-    assert "on the whole reviewed data set" in (tmp_path / "part.html").read_text()
-    (tmp_path / "verified.jsonl").write_bytes((tmp_path / "data.jsonl").read_bytes())  # no longer what was reviewed
-    assert carb(*run, "--fresh").code == 0
-    assert "pick the key" not in carb("report", "part").out
 
 
 def test_people_are_asked_about_the_place_where_they_live_in_a_language_that_they_read(

@@ -138,34 +138,6 @@ def test_an_older_file_is_upgraded_and_kept(tmp_path: Path) -> None:
         connect(path)
 
 
-def test_a_failing_upgrade_changes_nothing(tmp_path: Path) -> None:
-    path = tmp_path / "a.reviews"
-    panel(path, THAI, [truthful(1)]).close()
-    with pytest.raises(CarbError, match="cannot be used"):
-        connect(path, schema=(*SCHEMA, "CREATE TABLE extra (a); CREATE TABLE item (a)"))
-    same = connect(path)
-    assert not same.execute("SELECT 1 FROM sqlite_schema WHERE name = 'extra'").fetchone()
-    same.close()
-
-
-def test_other_files_are_refused(tmp_path: Path) -> None:
-    other = tmp_path / "other.db"
-    with sqlite3.connect(other) as made:
-        made.execute("CREATE TABLE mine (a)")
-    made.close()
-    with pytest.raises(CarbError, match="another program"):
-        connect(other)
-    (tmp_path / "text").write_text("no database at all, but long enough to be seen as one" * 40)
-    with pytest.raises(CarbError, match="cannot be used"):
-        connect(tmp_path / "text")
-    with pytest.raises(CarbError, match="no review file"):
-        connect(tmp_path / "absent")
-    path = tmp_path / "a.reviews"
-    handing_out.create(path, THAI, "test").close()
-    with pytest.raises(CarbError, match="other data"):
-        handing_out.create(path, sets(5), "test")
-
-
 def test_forgotten_means_gone_from_the_bytes(tmp_path: Path) -> None:
     path = tmp_path / "a.reviews"
     db = panel(path, THAI, [truthful(1), truthful(1)])
@@ -247,24 +219,6 @@ def test_a_full_disk_is_told_to_all_and_keeps_nothing(tmp_path: Path) -> None:
         future.result()
     assert store.submit(lambda db: handing_out.setting(db, "big")).result() is None
     store.close()
-
-
-def test_a_file_of_the_first_form_keeps_its_answers(tmp_path: Path) -> None:
-    path = tmp_path / "a.reviews"
-    old = connect(path, create=True, schema=SCHEMA[:1])
-    item = next(items_of(THAI))
-    answer = picked(item, item.key)
-    with transaction(old):
-        old.execute("INSERT INTO reviewer (id, name, created) VALUES ('r', 'Noi', 0)")
-        old.execute(
-            "INSERT INTO item VALUES (?, 's', 'choice', 'thai', 'values', 1, ?)", (item.id, item.model_dump_json())
-        )
-        old.execute("INSERT INTO assignment VALUES (1, ?, 'r', '[]', 'random', 0.5, 0)", (item.id,))
-        old.execute("INSERT INTO answer VALUES (1, 1, ?, '[]', 0, 1)", (answer.model_dump_json(),))
-    old.close()
-    new = connect(path)
-    assert [given.answer for given in answers_given(new)] == [answer]
-    new.close()
 
 
 @settings(max_examples=25, deadline=None)

@@ -117,16 +117,6 @@ def test_a_family_is_immune_as_a_whole_and_its_main_set_is_not():
     assert report.hard == tuple(item.id for item in sets)  # what solves one set of a family fails in the others
 
 
-def test_sets_of_one_kind_are_no_topic():
-    """Folds by "idioms" would test on nothing or hide what is common to all of a source."""
-    sets = [
-        changed(item.model_copy(update={"topic": "idioms"}), lambda text, right: f"zephyr {text}" if right else text)
-        for item in fair(100)
-    ]
-    rows = {row.attack: row for row in audit(Dataset(sets)).attacks if row.level == "all"}
-    assert rows["bag of words"].accuracy == 1
-
-
 def test_sets_of_one_source_item_count_together():
     random_ = random.Random(5)
     origins = [Provenance(source="t", source_id=str(n), license="x", method="authored") for n in range(12)]
@@ -142,24 +132,6 @@ def test_sets_of_one_source_item_count_together():
     assert first.high - first.low > 0.4  # twelve source items, though there are 240 sets
 
 
-def test_a_model_joins_as_a_further_attack():
-    sets = fair(150)
-    keys = {item.id: [float(r.role is Role.CHOSEN) for r in item.responses] for item in sets}
-    report = audit(Dataset(sets), more={"likelihood": lambda some: [keys[item.id] for item in some]}, learn=False)
-    assert {attack.attack for attack in report.working} == {"likelihood"}
-    assert report.working[0].accuracy == 1
-
-
-def test_sets_of_two_are_measured_against_a_half():
-    pairs = [
-        item.model_copy(update={"responses": (item.chosen, item.rejected[0])[:: 1 if n % 2 else -1]})
-        for n, item in enumerate(fair(80))
-    ]
-    report = audit(Dataset(pairs))
-    assert {attack.chance for attack in report.attacks} == {0.5}
-    assert report.passed
-
-
 def test_the_correction_keeps_false_alarms_rare():
     alarms = sum(not audit(Dataset(fair(40, seed)), learn=False).passed for seed in range(12))
     assert alarms <= 2
@@ -169,17 +141,3 @@ def test_no_attack_works_on_the_seed():
     report = audit(load("carb-seed"))
     assert {attack.level for attack in report.attacks} == {"all", "main", "domain", "culture"}
     assert report.working == ()
-
-
-@pytest.mark.parametrize("topic", ["t{}-and-t{}", "one"])
-def test_topics_that_join_all_sets_hide_no_marker(topic):
-    """Joined to one group they would leave nothing to train on, and any marker would pass."""
-    sets = [
-        changed(
-            item.model_copy(update={"topic": topic.format(n, n + 1)}),
-            lambda text, right: f"zephyr {text}" if right else text,
-        )
-        for n, item in enumerate(fair(20 if topic == "one" else 60))
-    ]
-    rows = {row.attack: row for row in audit(Dataset(sets)).attacks if row.level == "all"}
-    assert rows["bag of words"].works

@@ -7,7 +7,7 @@ import pytest
 pytest.importorskip("lingua", reason="needs the extra 'checks'")
 pytest.importorskip("numpy", reason="needs the extra 'checks'")
 
-from carb_data import BonSet, Dataset, Domain, Perturbation, Role, load
+from carb_data import BonSet, Dataset, Perturbation, Role, load
 from carb_data.audit.attacks import _interval
 from carb_data.check import check
 
@@ -38,28 +38,6 @@ def test_a_prompt_that_comes_again_is_an_error_and_a_close_one_a_warning():
         ("error", "duplicate", second.id, "prompt"),
         ("warning", "near-duplicate", third.id, "prompt"),
     ]
-
-
-def test_prompts_of_one_source_item_may_be_alike_and_of_two_cultures_are_only_a_warning():
-    first, second = GERMAN[:2]
-    sibling = second.model_copy(update={"prompt": first.prompt, "provenance": first.provenance})
-    elsewhere = second.model_copy(update={"prompt": first.prompt, "culture": "english"})
-    assert not check(Dataset([first, sibling])).findings
-    report = check(Dataset([first, elsewhere]))
-    assert [(f.severity, f.check) for f in report.findings if f.field == "prompt"] == [("warning", "duplicate")]
-    assert report.passed
-
-
-def test_marks_within_numbers_make_another_answer():
-    item = GERMAN[0]
-    texts = [
-        "Man schreibt 1.234.567,5.",
-        "Man schreibt 1,234,567.5.",
-        "Man schreibt 12,34,567.5.",
-        "Man schreibt 1’234’567.5.",
-    ]
-    report = check(Dataset([with_texts(item, texts)]))
-    assert [f for f in report.findings if f.check == "duplicate"] == []
 
 
 def test_a_response_that_is_right_and_wrong_at_once_is_an_error():
@@ -99,53 +77,10 @@ def test_perturbations_are_held_to_their_definition(kind, changes, severity, mes
     assert message in finding.message
 
 
-def test_a_perturbation_that_changed_nothing_is_an_error():
-    item = next(item for item in GERMAN if item.perturbed)
-    report = check(Dataset([changed(item, Perturbation.RP, text=item.chosen.text + "!")]))
-    assert ["the same text" in f.message for f in report.findings] == [True]
-
-
-def leak(dataset: Dataset, feature: str, culture: str | None = None):
-    (found,) = [
-        a for a in check(dataset).audit.attacks if (a.attack, a.group) == (feature, culture) and a.level != "domain"
-    ]
-    return found
-
-
-def test_length_that_gives_the_answer_away_is_seen():
-    def stretch(item: BonSet) -> BonSet:
-        return with_texts(item, [r.text + " gewiss" * 9 * (r.role is Role.CHOSEN) for r in item.responses])
-
-    longer = Dataset(stretch(item) for item in GERMAN)
-    assert leak(longer, "most length").accuracy == 1
-    assert leak(longer, "most length").works
-    assert leak(longer, "least length").accuracy == 0
-    assert not leak(longer, "least length").works
-    assert leak(longer, "most length", "german").accuracy == 1
-
-
-def test_position_and_counts():
-    ordered = Dataset(item.model_copy(update={"responses": (item.chosen, *item.rejected)}) for item in GERMAN)
-    report = check(ordered)
-    assert leak(ordered, "least position").works
-    assert sum(n for row in report.balance.values() for n in row.values()) == len(GERMAN)
-    assert set(report.balance["german-de"]) == set(Domain)
-    assert report.licenses == {"Apache-2.0": len(GERMAN)}
-    assert report.sources == {"carb-seed": len(GERMAN)}
-    assert report.fingerprint == ordered.fingerprint
-
-
 def test_interval_by_hand():
     # Clopper and Pearson: 0 of n gives an upper limit of 1 - (a/2)^(1/n).
     assert _interval(0.0, 20, 0.05) == pytest.approx((0.0, 1 - 0.025 ** (1 / 20)))
     assert _interval(1.0, 20, 0.05) == pytest.approx((0.025 ** (1 / 20), 1.0))
-
-
-def test_ties_share_the_win():
-    item = GERMAN[0]
-    found = leak(Dataset([with_texts(item, ["aaaa ja", "bbbb ja", "cccc ja", "dddd ja"])]), "most length")
-    assert found.accuracy == found.chance == 0.25
-    assert not found.works
 
 
 def test_an_empty_data_set_gives_null_and_not_nought():

@@ -60,38 +60,11 @@ def test_the_index_finds_exactly_what_counting_finds(indexed, streamed, threshol
     assert found == pytest.approx(by_hand(indexed, streamed, threshold))
 
 
-def test_boilerplate_is_no_evidence():
-    towns = [f"{a}{b}ville" for a in "bdfgklmnprst" for b in ("andon", "ertol", "iscum", "olpat", "urgen")]
-    texts = [f"what is the most popular dish in the town of {town}" for town in towns]
-    assert len(texts) > COMMON
-    found = by_index(texts, texts, 0.7)
-    assert found == pytest.approx(by_hand(texts, texts, 0.7))
-    assert set(found) == {(n, n) for n in range(len(texts))} | {
-        key for key in found if towns[key[0]][1:] in towns[key[1]]
-    }
-    assert by_index(texts[:4], texts, 0.7).keys() >= {
-        (0, n) for n in range(30)
-    }  # few texts: nothing is boilerplate yet
-
-
-def test_very_many_equal_texts_cost_no_more_than_one():
-    item = SEED[0]
-    sets = [item.model_copy(update={"id": str(n)}) for n in range(3_000)]
-    report = check_contamination((sets[0].prompt for _ in range(30_000)), sets)
-    assert report.counts["exact"] == 3_000
-    assert len(report.train_positions) == 30_000
-
-
 @given(text=st.text(st.characters(exclude_categories=["Cs"]), max_size=30))
 def test_normal_form_is_stable_and_blind_to_case_and_punctuation(text):
     assert normalise(normalise(text)) == normalise(text)
     assert normalise(f"  {text} !") == normalise(text)
     assert not normalise(text).startswith(" ")
-
-
-def test_normal_form():
-    assert normalise("  Ｈello,\n World!\u200b ﬁne… 日本 ") == "helloworldfine日本"
-    assert normalise("\ud800") == ""
 
 
 def half(seed: Dataset) -> tuple[Dataset, Dataset]:
@@ -134,13 +107,6 @@ def test_every_kind_of_overlap_is_found_with_its_place():
     assert check_contamination(rest, test).clean
 
 
-def test_training_on_the_test_set_itself_is_seen_in_full():
-    seed = SEED
-    report = check_contamination(iter(seed), seed)
-    assert set(report.contaminated) == {item.id for item in seed}
-    assert report.counts["source"] == len(seed)
-
-
 def test_short_answers_are_no_evidence_but_short_prompts_are():
     item = SEED[0]
     short = item.model_copy(
@@ -152,18 +118,6 @@ def test_short_answers_are_no_evidence_but_short_prompts_are():
     )
     assert check_contamination(["rice 0", "rice 1"], [short]).clean
     assert check_contamination(["rice"], [short]).counts["exact"] == 1
-
-
-def test_plain_texts_are_named_by_position():
-    report = check_contamination(["b", "c"], ["a", "b"])
-    assert [(o.item_id, o.field, o.kind) for o in report.overlaps] == [("1", "text", "exact")]
-
-
-def test_nothing_against_nothing_is_clean():
-    assert check_contamination([], []).clean
-    assert check_contamination(["a"], []).clean
-    assert check_contamination([], ["a"]).clean
-    assert check_contamination(["", "!?"], ["", "..."]).clean
 
 
 @pytest.mark.parametrize("options", [{"threshold": 0}, {"threshold": 1.1}])

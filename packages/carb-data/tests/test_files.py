@@ -10,8 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from carb_data import BonSet, CarbError, DataError, Dataset, cultures, load
-from carb_data.files import VERSION, canonical, to_json
+from carb_data import BonSet, CarbError, DataError, Dataset
 
 VALID = {
     "id": "s1",
@@ -50,27 +49,6 @@ def test_what_is_saved_is_loaded_again(suffix, dataset):
         loaded = Dataset.load(path, registry=None)
     assert loaded == dataset
     assert loaded.fingerprint == dataset.fingerprint
-
-
-@given(item=st.from_type(BonSet))
-def test_one_set_is_one_line_without_empty_fields(item):
-    line = to_json(item)
-    assert "\n" not in line
-    assert "\r" not in line
-    assert None not in json.loads(line).values()
-    assert json.loads(line).pop("schema") == VERSION
-    content = json.loads(line)
-    del content["schema"]
-    assert BonSet.model_validate(content) == item
-
-
-@given(item=st.from_type(BonSet), data=st.data())
-def test_canonical_content_ignores_the_order_of_keys_and_responses(item, data):
-    content = json.loads(to_json(item))
-    content = dict(data.draw(st.permutations(list(content.items()))))
-    content["responses"] = data.draw(st.permutations(content["responses"]))
-    del content["schema"]
-    assert canonical(BonSet.model_validate(content)) == canonical(item)
 
 
 def test_every_bad_line_is_reported_with_its_place_and_reason(tmp_path):
@@ -116,12 +94,6 @@ def test_bytes_that_are_not_utf8_are_a_problem_of_their_line(tmp_path):
     assert "utf-8" in problem.reason.lower() or "unicode" in problem.reason.lower()
 
 
-def test_a_byte_order_mark_is_no_defect(tmp_path):
-    path = tmp_path / "windows.jsonl"
-    path.write_bytes(b"\xef\xbb\xbf" + with_changes().encode() + b"\r\n")
-    assert len(Dataset.load(path)) == 1
-
-
 def test_a_parquet_row_is_reported_by_number(tmp_path):
     path = tmp_path / "sets.parquet"
     good = BonSet.model_validate(VALID)
@@ -130,28 +102,6 @@ def test_a_parquet_row_is_reported_by_number(tmp_path):
     (problem,) = problems_of(path)
     assert (problem.line, problem.field) == (2, "culture")
     assert "klingon" in problem.reason
-
-
-def test_parquet_with_other_columns_is_reported_and_not_a_crash(tmp_path):
-    import polars as pl
-
-    path = tmp_path / "other.parquet"
-    pl.DataFrame({"question": ["q"]}).write_parquet(path)
-    assert {problem.line for problem in problems_of(path)} == {1}
-
-
-@pytest.mark.parametrize("name", ["not.parquet", "empty.parquet"])
-def test_a_file_that_is_no_parquet_is_a_plain_error(tmp_path, name):
-    path = tmp_path / name
-    path.write_bytes(b"" if name.startswith("empty") else b"PAR0 is nothing" * 9)
-    with pytest.raises(CarbError, match="not a readable Parquet file"):
-        Dataset.load(path)
-
-
-def test_a_file_without_sets_is_an_empty_data_set(tmp_path):
-    path = tmp_path / "empty.jsonl"
-    path.write_text("\n\n")
-    assert len(Dataset.load(path)) == 0
 
 
 def test_other_file_types_and_missing_files_are_refused(tmp_path):
@@ -180,13 +130,6 @@ def test_the_error_message_lists_the_first_problems_and_counts_the_rest(tmp_path
     assert len(caught.value.problems) == 50 * 7 + 20
     assert "and 7 more" in str(caught.value)
     assert f"{path}:1: id: is missing (also in 49 more lines: 2, 3, 4, …)" in str(caught.value)
-
-
-def test_without_a_registry_any_culture_is_accepted(tmp_path):
-    path = tmp_path / "new.jsonl"
-    path.write_text(with_changes(culture="wolof"), encoding="utf-8")
-    assert Dataset.load(path, registry=None)[0].culture == "wolof"
-    assert "wolof" not in cultures
 
 
 CHAT = [
@@ -239,28 +182,6 @@ def test_rows_of_the_first_version_are_read_and_those_of_a_later_one_are_refused
     assert "install a newer carb-data" in problem.reason
 
 
-def test_more_right_votes_than_people_are_a_defect(tmp_path):
-    chosen, rejected = VALID["responses"]
-    path = tmp_path / "votes.jsonl"
-    path.write_text(with_changes(responses=[{**chosen, "votes": {"asked": 3, "right": 4}}, rejected]), encoding="utf-8")
-    assert "responses.0.votes.right" in {problem.field for problem in problems_of(path)}
-
-
-@pytest.mark.parametrize("name", ["sets.JSONL", "sets.jsonl.gz", "SETS.Jsonl.GZ", "sets.PARQUET"])
-def test_packed_files_and_capital_endings_are_read_in_folders_as_well(tmp_path, name):
-    one = Dataset([BonSet.model_validate(VALID)])
-    one.save(tmp_path / "inner" / name)
-    assert Dataset.load(tmp_path) == Dataset.load(tmp_path / "inner" / name) == one
-
-
-def test_a_torn_packed_file_is_a_plain_error(tmp_path):
-    path = tmp_path / "sets.jsonl.gz"
-    Dataset([BonSet.model_validate(VALID)]).save(path)
-    path.write_bytes(path.read_bytes()[:-12])
-    with pytest.raises(CarbError, match="Cannot read"):
-        Dataset.load(path)
-
-
 def test_a_flipped_bit_in_a_parquet_file_is_never_a_traceback(tmp_path):
     path = tmp_path / "sets.parquet"
     Dataset([BonSet.model_validate({**VALID, "id": f"s{n}"}) for n in range(20)]).save(path)
@@ -273,17 +194,6 @@ def test_a_flipped_bit_in_a_parquet_file_is_never_a_traceback(tmp_path):
         except CarbError:
             refused += 1
     assert refused
-
-
-def test_the_parquet_that_the_datasets_library_makes_of_the_seed_is_read(tmp_path):
-    """The library turns responses with different fields into a list of JSON texts."""
-    library = pytest.importorskip("datasets", reason="needs the extra 'datasets'")
-    seed = load("carb-seed@2")
-    path, packed = tmp_path / "sets.jsonl", tmp_path / "sets.parquet"
-    seed.save(path)
-    rows = library.load_dataset("json", data_files=str(path), split="train", cache_dir=str(tmp_path / "cache"))
-    rows.to_parquet(str(packed))
-    assert Dataset.load(packed).fingerprint == seed.fingerprint
 
 
 def test_a_right_answer_that_is_also_a_wrong_one_is_refused(tmp_path):

@@ -50,16 +50,12 @@ def test_the_label_is_found_in_every_language(culture, text):
     ("culture", "text"),
     [
         ("english", "Please call us tomorrow"),
-        ("english", "She was at the ukulele concert"),
         ("thai", "ส้มตำเป็นอาหารที่มีรสเผ็ด"),
         ("japanese", "中国の料理"),
-        ("thai", "タイトルは短い"),
         ("chinese", "على صينية أمام المدعوّين"),
         ("german", "Sie sagt es deutlich"),
-        ("spanish", "Me gusta el chile picante"),
         ("arabic", "قطرة ماء تقطر من الصنبور"),
         ("arabic", "ذهب إلى المصرف وفتح مصراع الباب"),
-        ("arabic", "دفع العربة أمامه"),
         ("arabic", "ركبنا القطار إلى الضاحية"),
     ],
 )

@@ -37,14 +37,6 @@ def test_shapes_are_known_by_their_columns(tmp_path, name, text):
     assert (item.culture, item.domain, item.language) == ("thai", "values", "en")
 
 
-def test_chat_messages_stay_a_conversation(tmp_path):
-    turns = [{"role": "user", "content": "a"}, {"role": "assistant", "content": "b"}, {"role": "user", "content": "c"}]
-    row = {"messages": turns, "chosen": [{"role": "assistant", "content": "now"}], "rejected": "then"}
-    (item,) = read_rows(write(tmp_path / "a.jsonl", json.dumps(row)), defaults=SAID)
-    assert [turn.role for turn in item.prompt] == ["user", "assistant", "user"]
-    assert item.chosen.text == "now"
-
-
 def test_a_mapping_says_what_the_names_do_not(tmp_path):
     path = write(tmp_path / "a.csv", "Frage,richtig,falsch\nWann?,jetzt,nie\n")
     with pytest.raises(
@@ -71,11 +63,6 @@ def test_every_bad_row_is_named_with_its_number(tmp_path):
     assert [(p.line, p.field) for p in caught.value.problems] == [
         (3, "prompt"), (4, "rejected"), (6, "chosen"), (7, "culture"), (8, "domain"), (9, "rejected")
     ]  # fmt: skip
-
-
-def test_a_key_that_is_no_option_is_named(tmp_path):
-    with pytest.raises(DataError, match="'E' is none of the options"):
-        read_rows(write(tmp_path / "a.csv", "question,A,B,answer\nq,x,y,E\n"), defaults=SAID)
 
 
 def test_the_template_is_read_back_once_filled_in(tmp_path):
@@ -111,17 +98,6 @@ def test_a_file_without_rows_or_in_another_encoding_is_a_plain_error(tmp_path, n
     (tmp_path / name).write_bytes(b"prompt,\xff\xfe\n")
     with pytest.raises(CarbError, match="UTF-8"):
         read_rows(tmp_path / name)
-
-
-def test_what_some_rows_lack_is_said_with_all_else_that_is_wrong(tmp_path):
-    text = "prompt,chosen,rejected,culture\nWhen?,now,then,austria\nWhere?,here,here,\nWho?,I,you,german-at\n"
-    with pytest.raises(DataError) as caught:
-        load(write(tmp_path / "my sets.csv", text))
-    first, second, third, last = str(caught.value).splitlines()[1:]
-    assert "my sets.csv:2: culture: unknown culture 'austria'. Did you mean 'german-at'?" in first
-    assert second.endswith("sets.csv:3: culture: is empty")
-    assert third.endswith("sets.csv:3: rejected: two answers are the same")
-    assert last.endswith("One value for all rows without one: --culture.")
 
 
 @pytest.mark.parametrize("name", ["a.csv", "a.jsonl"])
@@ -169,13 +145,6 @@ def test_a_comma_without_quotes_is_a_bad_row_and_shifts_nothing(tmp_path, source
         load(write(tmp_path / "b.csv", text))
 
 
-def test_cells_under_no_name_are_bad_only_where_the_heading_has_ended(tmp_path):
-    (item,) = read_rows(write(tmp_path / "a.csv", ",prompt,chosen,rejected,,\n0,q,a,b,,\n"), defaults=SAID)
-    assert item.chosen.text == "a"
-    with pytest.raises(DataError, match=r"b\.csv:3: has 5 cells, the heading has 4"):
-        read_rows(write(tmp_path / "b.csv", ",prompt,chosen,rejected,,\n0,q,a,b,,\n1,q,a,b,c,\n"), defaults=SAID)
-
-
 @pytest.mark.parametrize("cell", ['"own', '"own" book'])
 def test_a_lost_quote_swallows_no_rows(tmp_path, cell):
     text = f"{_SHEET}{_ROW}{_ROW.replace('a-2', 'a-1').replace('own', cell)}{_ROW.replace('a-2', 'a-3')}"
@@ -187,16 +156,6 @@ def test_a_lost_quote_swallows_no_rows(tmp_path, cell):
 def test_a_column_that_occurs_twice_is_refused(tmp_path, names):
     with pytest.raises(CarbError, match=r"a\.csv: two columns have the name '[Rr]ejected"):
         read_rows(write(tmp_path / "a.csv", f"{names}\nq,a,b,c\n"), defaults=SAID)
-
-
-def test_a_value_beside_an_excel_sheet_is_a_bad_row_and_an_empty_cell_is_not(tmp_path):
-    library = pytest.importorskip("openpyxl", reason="needs the extra 'excel'")
-    book = library.Workbook()
-    for row in (["prompt", "chosen", "rejected"], ["q", "a", "b", None, " "], ["q", "a", "b", None, "c"]):
-        book.active.append(row)
-    book.save(tmp_path / "a.xlsx")
-    with pytest.raises(DataError, match=r"^1 problem.*\n.*a\.xlsx:3: has 5 cells, the heading has 3"):
-        read_rows(tmp_path / "a.xlsx", defaults=SAID)
 
 
 def _choices(path, *rows, options=("w0", "w1", "w2", "w3")):
@@ -231,23 +190,6 @@ def test_numbers_that_may_count_from_0_or_from_1_are_refused_until_it_is_said(tm
         read_rows(_choices(path, 4, 0), defaults=SAID)
 
 
-def test_a_number_names_the_column_of_that_number(tmp_path):
-    text = "question,option 0,option 1,option 2,label\nq,w0,w1,w2,1\n"
-    (item,) = read_rows(write(tmp_path / "a.csv", text), defaults=SAID)
-    assert (item.chosen.text, len(item.rejected)) == ("w1", 2)
-    text = "question,A,B,C,D,answer\nq,w0,w1,w2,,3\n"  # a fourth option is empty, so that 3 counts from 1
-    (item,) = read_rows(write(tmp_path / "b.csv", text), defaults=SAID)
-    assert item.chosen.text == "w2"
-
-
-def test_a_key_that_is_the_text_of_one_option_and_the_number_of_another_is_refused(tmp_path):
-    path = _choices(tmp_path / "a.jsonl", 2, options=["3", "1", "2"])
-    (item,) = read_rows(path, defaults=SAID)
-    assert item.chosen.text == "2"
-    with pytest.raises(DataError, match="answer: '2' is the text of one option and the number or letter of another"):
-        read_rows(path, defaults=SAID, count_from=1)
-
-
 _NO_TEXT = "must be a text, a finite number or messages"
 
 
@@ -255,17 +197,12 @@ _NO_TEXT = "must be a text, a finite number or messages"
     ("fields", "problem"),
     [
         ({"rejected": []}, "rejected: every wrong answer is empty"),
-        ({"rejected": [{"text": "no"}, {"text": "never"}]}, f"rejected: {_NO_TEXT}"),
         ({"rejected": ["no", ["never"]]}, f"rejected: {_NO_TEXT}"),
         ({"chosen": {"text": "Yes"}}, f"chosen: {_NO_TEXT}"),
-        ({"chosen": ["Yes"]}, f"chosen: {_NO_TEXT}"),
         ({"chosen": []}, f"chosen: {_NO_TEXT}"),
-        ({"chosen": True}, f"chosen: {_NO_TEXT}"),
         ({"chosen": float("nan")}, f"chosen: {_NO_TEXT}"),
-        ({"chosen": [{"role": "assistant", "content": ["Yes"]}]}, f"chosen: {_NO_TEXT}"),
         ({"id": {"n": 1}}, f"id: {_NO_TEXT}"),
         ({"culture": ["thai"]}, f"culture: {_NO_TEXT}"),
-        ({"domain": 1}, "domain: "),
         ({"prompt": "Q\ud800"}, "Invalid JSON: "),
     ],
 )
@@ -275,12 +212,6 @@ def test_what_is_no_text_is_a_bad_row(tmp_path, fields, problem):
     with pytest.raises(DataError) as caught:
         read_rows(write(tmp_path / "a.jsonl", text))
     assert f"a.jsonl:2: {problem}" in str(caught.value)
-
-
-def test_numbers_are_texts(tmp_path):
-    row = {"id": 0, "prompt": "q", "chosen": 1, "rejected": [0, 2.5], **SAID}
-    (item,) = read_rows(write(tmp_path / "a.jsonl", json.dumps(row)))
-    assert (item.id, item.chosen.text, {r.text for r in item.rejected}) == ("0", "1", {"0", "2.5"})
 
 
 @pytest.mark.parametrize("key", ["²", "9" * 5000])
@@ -299,25 +230,3 @@ def test_a_line_of_jsonl_ends_only_at_a_line_feed_and_every_bad_line_is_named(tm
         (3, "Invalid JSON"),
         (4, "the line is not a JSON object"),
     ]
-
-
-@pytest.mark.parametrize("name", ["dup.csv", "dup.jsonl"])
-def test_an_id_that_occurs_twice_is_a_bad_row(tmp_path, name):
-    lines = [{"id": "a", "prompt": prompt, "chosen": "x", "rejected": "y"} for prompt in ("p", "q")]
-    csv = "id,prompt,chosen,rejected\na,p,x,y\na,q,x,y\n"
-    path = write(tmp_path / name, csv if name.endswith("csv") else "\n".join(map(json.dumps, lines)))
-    first = 2 if name.endswith("csv") else 1
-    with pytest.raises(DataError, match=rf"{name}:{first + 1}: id: 'a' is the id of an earlier row, {first}\n"):
-        read_rows(path, defaults=SAID)
-
-
-def test_a_sheet_that_is_not_filled_in_says_which_cells_are_empty(tmp_path):
-    path = tmp_path / "thai.csv"
-    write_template(path, culture="thai", language="th", domains=["values", "safety"])
-    with pytest.raises(DataError) as caught:
-        load(path)
-    assert [(p.line, p.field, p.reason) for p in caught.value.problems] == [
-        (line, field, "is empty") for line in (2, 3) for field in ("prompt", "chosen")
-    ]
-    with pytest.raises(DataError, match=r"b\.csv:2: chosen: is empty"):
-        read_rows(write(tmp_path / "b.csv", "prompt,chosen,rejected\nq,,b\n"), defaults=SAID)

@@ -50,27 +50,6 @@ def test_a_word_that_stands_in_right_answers_alone_leaves_hardly_a_set():
     assert len(drawn(marked)) == 1
 
 
-def test_half_of_the_sets_with_a_marker_leaves_as_many_of_them_as_chance_allows():
-    items = plain_sets(120)
-    for n in range(0, 120, 2):
-        items[n] = made(n, [f"{items[n].chosen.text} indeed", *(r.text for r in items[n].rejected)])
-    ahead = excess_over_chance(items)
-    got = drawn(items)
-    assert sum(ahead[item.id][1] for item in got) <= 1
-    marked = sum(item.chosen.text.endswith("indeed") for item in got)
-    assert 0 < marked <= len(got) / 4 + 1
-    assert len(got) > 50
-
-
-def test_what_the_question_shares_with_the_answer_is_balanced_as_well():
-    shared = [
-        made(n, [r.text for r in item.responses], question=f"About {item.chosen.text}:")
-        for n, item in enumerate(plain_sets(40))
-    ]
-    assert all(overlap == 0.75 for overlap, _ in excess_over_chance(shared).values())
-    assert len(drawn(shared)) == 1
-
-
 @given(st.lists(st.tuples(st.sampled_from([0.75, -0.25, 0.25]), st.sampled_from([0.5, -0.5, 0.0])), max_size=40))
 def test_no_attack_is_ever_more_than_a_set_ahead(rows):
     items = [made(n, ["a", "b", "c", "d"]) for n in range(len(rows))]

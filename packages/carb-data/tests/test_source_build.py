@@ -112,17 +112,6 @@ def test_mistakes_are_named(tmp_path):
         rows(Source("plain", "", "x", make), tmp_path, a=1)
 
 
-def test_every_registered_source_opens():
-    for name in sources:
-        source = sources[name]
-        assert source.name == name
-        assert source.description
-        for field in source.options.model_fields.values():
-            assert field.description
-            assert not field.is_required()
-        assert not {"seed", "registry", "skips", "progress", "name", "path", "out"} & set(source.options.model_fields)
-
-
 def test_others_may_register_sources(monkeypatch):
     point = metadata.EntryPoint("bad", "carb_data.errors:CarbError", "carb.sources")
     monkeypatch.setattr(metadata, "entry_points", lambda group: [point] if group == point.group else [])

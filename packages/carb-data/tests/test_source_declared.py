@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import json
 import os
 import re
 import tempfile
@@ -189,17 +188,6 @@ def test_what_ships_is_declared_completely(name):
         assert all(culture in cultures for culture in part.cultures.values())
 
 
-def test_a_record_that_readers_found_wrong_is_left_out(tmp_path):
-    head = HEAD + 'left_out = ["00001"]\n'
-    records = [["one", "a", "b", "c", "1"], ["two", "a", "b", "c", "1"]]
-    (tmp_path / "made.toml").write_text(head + OPTIONS, encoding="utf-8")
-    with (tmp_path / "made.csv").open("w", encoding="utf-8", newline="") as file:
-        csv.writer(file).writerows([["q", "a", "b", "c", "k"], *records])
-    left, item = rows(str(tmp_path / "made.toml"), tmp_path)
-    assert isinstance(item, BonSet)
-    assert (left.source_id, left.reason) == ("made/one/00001", "readers found it wrong or unclear")
-
-
 FOUND = {  # by reading: sets, or answers, that must not be built again
     "einbuergerungstest-de": ["society/00074"],
     "isannlp-dialect-th": ["nangrong/00095", "nangrong/00230", "nangrong/00300"],
@@ -231,18 +219,3 @@ def test_the_real_files_give_sound_sets(name):
         assert name not in MARKS or not any(re.search(MARKS[name], response.text) for response in item.responses)
     parts = sets.split({"train": 0.5, "test": 0.5})
     assert {i.source_item for i in parts["train"]}.isdisjoint({i.source_item for i in parts["test"]})
-
-
-def test_the_declared_form_can_be_read_from_json(tmp_path):
-    (tmp_path / "x.json").write_text(json.dumps({"held": [{"q": ["a", "b"], "votes": {"x": 3, "y": 1}}]}))
-    head = HEAD.replace('"csv"', '"json"\nrecords = "held"\nexplode = "votes"').replace("*.csv", "*.json")
-    rule = """[parts.make]
-rule = "contrast"
-prompt = "{q.1}?"
-answer = "{entry}"
-count = 1
-right = [{ field = "value", least = 2 }]
-wrong = [{ field = "value", most = 1 }]"""
-    (tmp_path / "made.toml").write_text(head + rule)
-    (row,) = rows(str(tmp_path / "made.toml"), tmp_path)
-    assert (row.prompt, row.chosen.text, row.rejected[0].text) == ("b?", "x", "y")

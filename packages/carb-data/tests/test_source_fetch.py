@@ -5,14 +5,13 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from pathlib import Path
 from threading import Thread
 from typing import ClassVar
 
 import pytest
 
 from carb_data import CarbError
-from carb_data.sources import rows, source_files
+from carb_data.sources import source_files
 from carb_data.sources.declaration import Declaration, shipped
 from carb_data.sources.source_files import fetch, fetchable, find_files
 
@@ -31,9 +30,6 @@ class Server(BaseHTTPRequestHandler):
     def do_GET(self) -> None:
         cls = type(self)
         cls.asked.append(self.path)
-        if "missing" in self.path:
-            self.send_error(404)
-            return
         self.send_response(200)
         self.send_header("Content-Length", str(len(CONTENT)))
         self.end_headers()
@@ -130,14 +126,3 @@ def test_every_source_states_its_licence_and_where_its_files_come_from():
         assert len({file.place for file in files}) == len(files)
     with pytest.raises(CarbError, match="Did you mean 'blend'"):
         fetch("blendd")
-
-
-def test_a_source_without_files_says_what_to_run(tmp_path, monkeypatch):
-    monkeypatch.setenv("CARB_CACHE", str(tmp_path))
-    monkeypatch.setenv("CARB_DATA_DIR", str(tmp_path / "nothing"))
-    with pytest.raises(CarbError, match="Run: carb data fetch blend"):
-        list(rows("blend"))
-    with pytest.raises(CarbError, match="--source PATH"):
-        list(rows("wvs"))
-    (tmp_path / "nothing" / "more" / "tydip").mkdir(parents=True)
-    assert find_files("tydip") == Path(tmp_path / "nothing" / "more" / "tydip")

@@ -127,17 +127,6 @@ def test_a_close_vote_is_no_difference(tmp_path):
     assert {row.reason for row in got} == {"no country with another majority answer differs significantly"}
 
 
-def test_weights_count_and_cost_certainty(tmp_path):
-    heavy = people("EGY", {1: 50}, weight=8.0) + people("EGY", {2: 150, 3: 10, 4: 10})
-    write(tmp_path, heavy + people("JPN", {1: 20, 2: 340, 3: 30, 4: 10}) + people("MEX", {3: 400}))
-    (row,) = [r for r in rows("wvs", tmp_path, questions="Q1", countries="EGY") if isinstance(r, BonSet)]
-    assert row.chosen.text == "Always"
-    uneven = people("EGY", {1: 1}, weight=400.0) + people("EGY", {2: 150, 3: 50})
-    write(tmp_path, uneven + people("JPN", {2: 400}) + people("MEX", {3: 400}))
-    (skip,) = rows("wvs", tmp_path, questions="Q1", countries="EGY")
-    assert skip.reason == "no country with another majority answer differs significantly"
-
-
 shares = st.lists(st.integers(0, 300), min_size=4, max_size=4)
 
 

@@ -92,18 +92,6 @@ class TestBlend:
         found = open_task(f"blend:{blend}?places=China&weighted=true").grade("China/q1/en", text)
         assert found == pytest.approx(weighted)
 
-    def test_bare_words_of_many_questions_are_a_list(self, blend):
-        data = json.loads((blend / "annotations" / "UK_data.json").read_text())
-        for number, word in enumerate(["tea", "football", "bread", "car"]):
-            data[f"w{number}"] = {**data["q1"], "annotations": [entry([word], [word], 3)]}
-        (blend / "annotations" / "UK_data.json").write_text(json.dumps(data))
-        task = open_task(f"blend:{blend}?places=UK&limit=1")
-        q1 = "UK/q1/en"
-        assert task.grade(q1, "crisps tea football bread car") == 0
-        assert task.grade(q1, "crisps and tea and football and bread") == 0
-        assert task.grade(q1, "crisps and tea and bread") == 1
-        assert task.grade(q1, "with a car to football, for tea, people mostly take along some crisps") == 1
-
     def test_the_language_of_the_place_takes_both_languages(self, blend):
         task = open_task(f"blend:{blend}?places=China&language=local")
         assert task.prompts[0].text == "喝啤酒时吃什么？"
@@ -115,13 +103,10 @@ class TestBlend:
         ("spec", "told"),
         [
             ("blend", "is not a task"),
-            ("blnd:{path}", "Did you mean 'blend'"),
             ("blend:{path}?places=Chian", "Did you mean 'China'"),
             ("blend:{path}?weihted=true", "did you mean 'weighted'"),
-            ("blend:{path}?limit=0", "got '0'"),
             ("blend:{path}?limit=1&limit=2", "twice"),
             ("blend:{path}?limit", "key=value"),
-            ("blend:{path}/questions", "does not hold BLEnD"),
             ("blend:{path}?places=Greece", "questions/Greece_questions.csv"),
         ],
     )

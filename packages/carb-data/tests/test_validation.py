@@ -7,7 +7,7 @@ from pydantic import TypeAdapter
 
 from carb_data import CarbError
 from carb_data.models import Frozen
-from carb_data.validation import parse_file, read_file, validate
+from carb_data.validation import read_file, validate
 
 
 class _Inner(Frozen):
@@ -57,21 +57,3 @@ def test_a_broken_file_is_said_with_its_place(tmp_path, name, text, said):
     (tmp_path / name).write_text(text, encoding="utf-8", errors="surrogatepass")
     with pytest.raises(CarbError, match=said):
         read_file(_Form, tmp_path / name, "form")
-
-
-def test_an_absent_file_is_said(tmp_path):
-    for name in ("a.toml", "a.json"):
-        with pytest.raises(CarbError, match=r"Cannot read the form .*: No such file"):
-            read_file(_Form, tmp_path / name, "form")
-    with pytest.raises(CarbError, match="Cannot read the form"):
-        parse_file(tmp_path, "form")
-    (tmp_path / "b.json").write_text("[1]")
-    with pytest.raises(CarbError, match=r"b\.json must hold a JSON object, not a list"):
-        parse_file(tmp_path / "b.json", "form")
-
-
-@pytest.mark.parametrize(("name", "text"), [("a.toml", "size = 1"), ("a.json", '{"size": 1}')])
-def test_a_byte_order_mark_is_no_defect(tmp_path, name, text):
-    (tmp_path / name).write_text(text, encoding="utf-8-sig")
-    assert read_file(_Form, tmp_path / name, "form").size == 1
-    assert parse_file(tmp_path / name, "form") == {"size": 1}

@@ -33,10 +33,6 @@ def test_a_tie_earns_its_share_and_is_no_win(make_table):
     assert cell.strict == bon_accuracy(table, ties="strict").overall.accuracy == 0.5
 
 
-def test_a_tie_among_rejected_is_no_tie(make_table):
-    assert bon_accuracy(make_table([[2.0, 1.0, 1.0], [1.0, 2.0, 2.0]])).overall.ties == 0
-
-
 def test_micro_weighs_sets_and_macro_weighs_groups(make_table):
     table = make_table([WON, WON, WON, LOST], cultures=["thai", "thai", "thai", "german"])
     result = bon_accuracy(table, by="culture")
@@ -44,12 +40,6 @@ def test_micro_weighs_sets_and_macro_weighs_groups(make_table):
     assert result.macro.accuracy == 0.5
     assert result.groups.columns == ["culture", "accuracy", "low", "high", "n", "ties", "errors", "strict"]
     assert result.groups["culture"].to_list() == ["german", "thai"]
-
-
-def test_groups_that_leave_nothing_to_chance_still_have_a_width(make_table):
-    macro = bon_accuracy(make_table([WON] * 4, cultures=["thai", "german"]), by="culture").macro
-    assert macro.accuracy == macro.high == 1
-    assert 0 < macro.low < 1
 
 
 def test_perturbed_rows_never_count(make_table):
@@ -106,19 +96,6 @@ def test_sets_that_lack_a_role_or_hold_it_twice_are_refused(make_table):
             bon_accuracy(ScoreTable(broken))
 
 
-@given(some_sets, ties)
-def test_bounds(make_table, sets, how):
-    cell = bon_accuracy(make_table(sets), ties=how).overall
-    assert 0 <= cell.low <= cell.accuracy <= cell.high <= 1
-    assert 0 <= cell.ties + cell.errors <= cell.n == len(sets)
-
-
-@given(some_sets)
-def test_sharing_ties_never_costs(make_table, sets):
-    cell = bon_accuracy(make_table(sets)).overall
-    assert cell.strict <= cell.accuracy + 1e-12
-
-
 @given(some_sets, ties, st.randoms(use_true_random=False))
 def test_order_of_rows_and_names_of_groups_do_not_matter(make_table, sets, how, random):
     table = make_table(sets, cultures=["thai", "german", "arabic"])
@@ -135,13 +112,6 @@ def test_order_of_rows_and_names_of_groups_do_not_matter(make_table, sets, how, 
 def test_monotone_transforms_change_nothing(make_table, sets, how):
     moved = [[None if v is None else math.exp(v) * 3 - 5 for v in values] for values in sets]
     assert bon_accuracy(make_table(moved), ties=how) == bon_accuracy(make_table(sets), ties=how)
-
-
-def test_categorical_columns_are_welcome(make_table):
-    table = make_table([WON, LOST, TIED], cultures=["thai", "german"])
-    text = ["scorer", "item_id", "role", "culture", "domain"]
-    categorical = ScoreTable(table.frame.with_columns(pl.col(text).cast(pl.Categorical)))
-    assert bon_accuracy(categorical, by="culture") == bon_accuracy(table, by="culture")
 
 
 def test_sets_of_one_source_item_are_not_independent(make_table):

@@ -71,27 +71,6 @@ def test_alpha_equals_krippendorff(ratings, level):
     assert found == pytest.approx(expected, abs=1e-10)
 
 
-@given(gaps, st.randoms(use_true_random=False))
-def test_bounds_and_invariances(ratings, random):
-    found = agreement(ratings)
-    shuffled = [random.sample(row, len(row)) for row in random.sample(ratings, len(ratings))]
-    renamed = [[None if v is None else "abcd"[v - 1] for v in row] for row in ratings]
-    for name in COEFFICIENTS:
-        part = getattr(found, name)
-        if part.estimate is None:
-            assert (part.low, part.high) == (None, None)
-            continue
-        assert part.estimate <= 1 + 1e-12
-        for other in (agreement(shuffled), agreement(renamed)):
-            assert getattr(other, name).estimate == pytest.approx(part.estimate, abs=1e-12)
-
-
-def test_perfect_agreement():
-    found = agreement([[1, 1], [2, 2], [1, 1]])
-    assert all(getattr(found, name).estimate == 1 for name in COEFFICIENTS)
-    assert found.cohen.low is None
-
-
 @pytest.mark.parametrize("ratings", [[], [[1, None]], [[None, None]], [[1, 1], [1, 1]]])
 def test_what_is_not_defined_is_null(ratings):
     found = agreement(ratings)

@@ -126,12 +126,6 @@ def test_readings_equal_their_definitions():
     assert read_matrices(tied[None])[0, 1] == pytest.approx((3 + 1) / 2 / 3)  # two matchings of the same sum share
 
 
-def test_many_answers_are_matched_too():
-    scores = np.eye(9)[None] * 2 + np.random.default_rng(0).normal(size=(1, 9, 9)) / 10
-    assert read_matrices(scores)[0, 1] == 1.0
-    assert read_matrices(np.ones((1, 9, 9)))[0].tolist() == pytest.approx([1 / 9, 1 / 9, 0.0])
-
-
 def test_a_scorer_that_knows_the_place_is_told_from_one_that_likes_the_answer():
     dataset = Dataset(item for i in range(30) for item in family(i))
     knows = family_accuracy(scored(dataset, lambda _, r: float(r.role.value == "chosen")), dataset).of("s")
@@ -148,15 +142,6 @@ def test_a_scorer_that_knows_the_place_is_told_from_one_that_likes_the_answer():
     assert row.row.estimate == 0.25  # by rows there is nothing to see
     assert (row.column.estimate, row.matching.estimate) == (1.0, 1.0)
     assert row.place_effect.estimate == pytest.approx(np.sqrt(3))
-
-
-def test_listwise_scores_are_read_as_they_are():
-    """Log-probabilities over the answers of a set: a place lowers all its answers alike."""
-    dataset = Dataset(item for i in range(12) for item in family(i))
-    rng = np.random.default_rng(1)
-    rows = {item.id: np.log(rng.dirichlet(np.ones(4) + 3 * np.eye(4)[int(item.id[-1])])) for item in dataset}
-    row = family_accuracy(scored(dataset, lambda s, r: float(rows[s.id][int(r.id[-1])])), dataset).of("s")
-    assert row.place_effect.low > 0
 
 
 def test_families_of_a_source_item_are_one_unit():
@@ -231,11 +216,6 @@ def test_a_failed_set_earns_nothing_and_hides_no_family():
     assert (row.column.estimate, row.place_effect.estimate) == pytest.approx((1.0, np.sqrt(3)))
 
 
-def test_data_without_families_have_no_family_accuracy():
-    dataset = Dataset(family(0)[:1])
-    assert family_accuracy(scored(dataset, lambda *_: 1.0), dataset) is None
-
-
 @settings(max_examples=40)
 @given(st.integers(2, 5), st.integers(1, 4), st.lists(st.integers(0, 4), min_size=1), st.permutations(range(5)))
 def test_a_family_that_lacks_the_set_of_an_answer_is_left_out(answers, keep, dropped, taste):
@@ -268,9 +248,3 @@ def test_where_every_family_is_incomplete_nothing_is_said_of_chance():
     for row in (found.of("s"), found.of("s", "commonsense")):
         assert (row.families, row.incomplete, row.judged, row.clusters, row.sets, row.errors) == (0, 3, 0, 0, 0, 0)
         assert (row.chance, row.row.estimate, row.row.p, row.place_effect.estimate) == (None,) * 4
-
-
-def test_a_failed_set_makes_no_family_incomplete():
-    dataset = Dataset(item for i in range(2) for item in family(i))
-    row = family_accuracy(scored(dataset, lambda s, _: None if s.id == "f0-0" else 1.0), dataset).of("s")
-    assert (row.families, row.incomplete, row.errors) == (2, 0, 1)

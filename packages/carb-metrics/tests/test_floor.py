@@ -6,7 +6,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from carb_data import BonSet, CarbError, Dataset, Response, ScoreTable
+from carb_data import BonSet, Dataset, Response, ScoreTable
 from carb_data.table import COLUMNS
 from carb_metrics import surface_floor
 from carb_metrics.outcome import outcomes_of_frame
@@ -118,37 +118,6 @@ def test_the_floor_of_a_choice_is_that_of_its_sets_alone():
     assert [row.group for row in varieties.rows[1:]] == [{"variety": v} for v in ("spanish-ar", "spanish-mx", "thai")]
 
 
-@pytest.mark.parametrize(
-    ("by", "says"), [("culture", r"such as \['culture'\]"), (["colour"], "'colour' is not a column")]
-)
-def test_a_wrong_grouping_is_refused(by, says):
-    dataset = world(8)
-    with pytest.raises(CarbError, match=says):
-        surface_floor(table(dataset, guesses=lambda _, r: len(r.text)), dataset, by=by)
-
-
-def test_without_baselines_the_features_find_the_shortcut():
-    dataset = world(seed=3)
-    rng = np.random.default_rng(2)
-    scores = table(dataset, reads_language=lambda _, r: (r.language == "ko") + 1e-6 * rng.random())
-    found = surface_floor(scores, dataset, by=())
-    assert found.overall.predictors["language of the question"] > 0.35
-    assert not found.test("reads_language").above
-
-
-def test_without_a_shortcut_the_floor_is_near_chance():
-    rng, floors = np.random.default_rng(4), []
-    for seed in range(4):
-        dataset = Dataset(
-            item.model_copy(
-                update={"responses": tuple(r.model_copy(update={"language": "ko"}) for r in item.responses)}
-            )
-            for item in world(120, seed)
-        )
-        floors.append(surface_floor(table(dataset, guesses=lambda *_: rng.random()), dataset, by=()).overall.floor)
-    assert all(0.25 <= cell.accuracy < 0.38 for cell in floors)
-
-
 def mixture(kind: str, sets: int = 400, seed: int = 5) -> tuple[Dataset, ScoreTable]:
     """A scorer made of surface cues that no single weight of a feature is, and the data in which it is often right."""
     rng, found, scores = np.random.default_rng(seed), [], {}
@@ -187,40 +156,6 @@ def test_a_mixture_of_surface_cues_is_no_understanding(kind):
     assert test.accuracy > 0.75
     assert found.overall.predictors["all surface features"] > 0.55
     assert test.above is False
-
-
-@pytest.mark.coverage
-@pytest.mark.parametrize("sets", [11, 50, 100, 200, 400, 800])
-def test_how_much_of_a_mixture_the_floor_learns(sets, say):
-    for kind in ("a sign for each culture", "length and language", "the middle length"):
-        above, floors, own = 0, [], []
-        for seed in range(5):
-            dataset, scores = mixture(kind, sets, seed)
-            found = surface_floor(scores, dataset, by=())
-            above += bool(found.test("mixes").above)
-            floors.append(found.overall.floor.accuracy)
-            own.append(found.test("mixes").accuracy)
-        say(f"{sets} sets, {kind}: floor {np.mean(floors):.2f}, the mixture {np.mean(own):.2f}, above in {above} of 5")
-        assert above <= 1
-
-
-def test_few_sets_say_that_nothing_can_be_shown_here():
-    dataset = world(22)
-    rng = np.random.default_rng(1)
-    scores = table(dataset, understands=lambda _, r: 2 * (r.role.value == "chosen") + rng.normal())
-    found = surface_floor(scores, dataset)
-    assert not found.overall.learnable
-    assert {test.above for test in found.tests} == {None}
-
-
-def test_luck_is_no_predictor():
-    """A random baseline that happens to be right is not what the surface reaches."""
-    dataset = world(24)
-    scores = table(dataset, baseline__random=lambda _, r: r.role.value == "chosen", guesses=lambda _, r: len(r.id))
-    found = surface_floor(scores, dataset)
-    assert all("baseline:random" not in row.predictors for row in found.rows)
-    assert found.overall.floor.accuracy < 1
-    assert found.test("baseline:random") is None
 
 
 def test_nothing_has_no_floor():

@@ -7,7 +7,7 @@ import pytest
 
 from carb_data import BonSet, CarbError, Dataset, Provenance, Response, ScoreTable
 from carb_data.table import COLUMNS
-from carb_metrics.missed import UNKNOWN, failures
+from carb_metrics.missed import failures
 
 PLACES = ("spanish-es", "spanish-mx", "thai", "japanese")
 
@@ -117,27 +117,3 @@ class TestFailures:
             failures(DATA, table(DATA, {"blind": lambda s: {"r0"}}))
         with pytest.raises(CarbError, match="named x"):
             failures(DATA, scores, scorers=["x"])
-
-    def test_sets_with_a_failed_score_are_left_out(self):
-        scores = table(DATA, {"a": mostly(4, "r0"), "b": lambda s: None if number(s) == 0 else {"c"}})
-        found = failures(DATA, scores, scorers=["a", "b"])
-        assert (found.sets, found.missed, found.clusters) == (38, 0, ())
-        assert found.same_answer is None
-
-    def test_half_a_pick_and_unknown_cultures(self):
-        bare = item(0)
-        bare = bare.model_copy(
-            update={"responses": tuple(r.model_copy(update={"culture": None}) for r in bare.responses)}
-        )
-        data = Dataset([bare])
-        found = failures(data, table(data, {"a": lambda s: {"c", "r0"}}), scorers=["a"])
-        (only,) = found.confusion
-        assert (only.taken, only.offered, only.picked, only.expected) == (UNKNOWN, 1, 0.5, pytest.approx(0.5))
-        assert found.missed == 1
-
-    def test_without_topics(self):
-        data = Dataset([*(item(n) for n in range(10)), *(item(n, topic="sport") for n in range(10))])
-        scores = table(data, {"a": mostly(2, "r0")})
-        assert [c.topic for c in failures(data, scores).clusters] == ["food", "sport"]
-        (one,) = failures(data, scores, by_topic=False).clusters
-        assert (one.topic, one.missed, one.sets) == (None, 4, 20)

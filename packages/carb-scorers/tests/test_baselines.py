@@ -3,9 +3,8 @@
 import pytest
 
 from carb_data import CarbError
-from carb_scorers import Candidate, ScoreRequest, best_of_n, evaluate, open_scorer, score
-from carb_scorers.baseline import label_rule, length_rule, random_rule
-from carb_scorers.testing import example_dataset
+from carb_scorers import Candidate, ScoreRequest, best_of_n, open_scorer, score
+from carb_scorers.baseline import label_rule, random_rule
 
 REQUEST = ScoreRequest(
     request_id="a", prompt="Was?", candidates=(Candidate(id="1", text="x"),), culture="german", language="de"
@@ -21,16 +20,6 @@ def test_random_is_a_function_of_prompt_and_text() -> None:
     values = [rule(REQUEST, str(i)) for i in range(4000)]
     assert all(0 <= v < 1 for v in values)
     assert abs(sum(values) / len(values) - 0.5) < 0.02  # standard deviation of the mean: 0.0046
-
-
-def test_random_picks_the_right_one_by_chance() -> None:
-    frame = evaluate(example_dataset(2000, perturbed=False), ["baseline:random"]).frame
-    best = frame.sort("score", descending=True).group_by("item_id").first()
-    assert 0.2 < (best["role"] == "chosen").mean() < 0.3
-
-
-def test_length_counts_characters() -> None:
-    assert length_rule(REQUEST, "天地玄黄") == 4.0
 
 
 def test_label_looks_for_the_culture() -> None:

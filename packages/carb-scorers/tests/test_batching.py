@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -20,11 +19,6 @@ def test_batches_hold_every_row_once_within_the_budget(lengths: list[int], budge
         assert len(batch) == 1 or longest * len(batch) <= budget
     firsts = [lengths[batch[0]] for batch in batches]
     assert firsts == sorted(firsts, reverse=True)
-
-
-def test_a_budget_is_at_least_one_token() -> None:
-    with pytest.raises(ValueError, match="at least 1"):
-        token_budget_batches([1], 0)
 
 
 @given(rows)

@@ -8,7 +8,7 @@ import pytest
 from carb_data import CarbError
 from carb_data.tasks import TaskPrompt
 from carb_scorers.bon import bon_curve, collect, grade_pool, open_policy, score_pool
-from carb_scorers.bon.policy import PolicySpec, Sample, is_over, policy_prompts, tidy
+from carb_scorers.bon.policy import PolicySpec, Sample, tidy
 from carb_scorers.scorer import ScoreResult, ScorerSpec, failed
 
 
@@ -95,20 +95,6 @@ class TestCollecting:
         assert len(policy.asked) == len(set(policy.asked)) == 24
         assert draw(tmp_path / "pool.jsonl", 4, policy=policy) == small
 
-    def test_a_policy_may_want_no_examples(self, tmp_path):
-        """``hf:MODEL?shots=false`` is as good as ``--no-shots``."""
-
-        class Shown(CountingPolicy):
-            async def sample(self, prompts, indices):
-                self.turns = [len(prompt.prompt.messages) for prompt in prompts]
-                return await super().sample(prompts, indices)
-
-        for wanted, turns in ((True, 3), (False, 1)):
-            policy = Shown()
-            policy.spec = policy.spec.model_copy(update={"parameters": {"shots": wanted}})
-            draw(tmp_path / f"{wanted}.jsonl", 1, policy=policy)
-            assert policy.turns == [turns] * 3
-
     def test_a_torn_line_is_drawn_again(self, tmp_path):
         path = tmp_path / "pool.jsonl"
         whole = draw(path)
@@ -118,22 +104,6 @@ class TestCollecting:
         assert draw(path, policy=policy) == whole
         assert len(policy.asked) == 8 * 3  # the samples of one write are there all or not at all
         assert path.read_bytes() == content
-
-    def test_a_stop_in_the_middle_costs_a_window_at_most(self, tmp_path):
-        class Stops(CountingPolicy):
-            async def sample(self, prompts, indices):
-                if len(self.asked) >= 16 * 2:
-                    raise KeyboardInterrupt
-                return await super().sample(prompts, indices)
-
-        task = CountTask(40)
-        policy = Stops()
-        with pytest.raises(KeyboardInterrupt):
-            draw(tmp_path / "pool.jsonl", 2, task, policy)
-        again = CountingPolicy()
-        pool = draw(tmp_path / "pool.jsonl", 2, task, again)
-        assert not set(again.asked) & set(policy.asked)
-        assert pool == draw(tmp_path / "other.jsonl", 2, task)
 
     def test_failed_samples_are_rows_and_can_be_asked_again(self, tmp_path):
         path = tmp_path / "pool.jsonl"
@@ -157,13 +127,6 @@ class TestCollecting:
             draw(path, task=CountTask(4))
         with pytest.raises(CarbError, match="other prompts"):
             draw(path, shots=False)
-
-    def test_what_is_no_pool_is_told(self, tmp_path):
-        (tmp_path / "x").write_text("{}\n")
-        with pytest.raises(CarbError, match="does not say what the file holds"):
-            draw(tmp_path / "x")
-        with pytest.raises(CarbError, match="at least one sample"):
-            draw(tmp_path / "new.jsonl", 0)
 
 
 class TestScoring:
@@ -230,11 +193,6 @@ class TestOutcome:
         assert (last.picked, last.best, last.regret, last.gain) == pytest.approx((0, 0.7, 0.7, -0.3))
         assert result.quality == 0
 
-    def test_a_perfect_scorer_regrets_nothing(self, tmp_path):
-        result = self.run(tmp_path, float)
-        assert [point.regret for point in result.curve] == pytest.approx([0, 0, 0], abs=1e-12)
-        assert [point.picked for point in result.curve] == sorted(point.picked for point in result.curve)
-
     def test_what_does_not_count_is_counted(self, tmp_path):
         class Unsure(CountingPolicy):
             def one(self, prompt, index):
@@ -257,25 +215,8 @@ class TestOutcome:
         assert result.quality is None
         assert result.curve == ()
 
-    def test_sizes_beyond_the_pool_are_a_mistake(self, tmp_path):
-        task = CountTask()
-        pool = draw(tmp_path / "pool.jsonl", 4, task)
-        scores = score(pool, task, FunctionScorer(float))
-        with pytest.raises(CarbError, match="Best-of-8"):
-            bon_curve(pool, task, scores, grade_pool(pool, task), sizes=(1, 8))
-
 
 class TestPolicies:
-    def test_prompts_show_instruction_and_examples_first(self):
-        prompt = policy_prompts(CountTask(1))[0].prompt
-        assert [(m["role"], m["content"]) for m in prompt.messages] == [
-            ("user", "Count.\n\nQuestion: 1?"),
-            ("assistant", "Answer: 1"),
-            ("user", "Question: Question 0"),
-        ]
-        (only,) = policy_prompts(CountTask(1), shots=False)[0].prompt.messages
-        assert only["content"] == "Count.\n\nQuestion: Question 0"
-
     @pytest.mark.parametrize(
         ("text", "one_line", "tidied"),
         [
@@ -289,13 +230,6 @@ class TestPolicies:
     )
     def test_answers_are_tidied(self, text, one_line, tidied):
         assert tidy(text, one_line=one_line) == tidied
-
-    @pytest.mark.parametrize(
-        ("text", "over"),
-        [("x", False), ("x\n", True), ("\n\n x", False), ("Answer:\n", False), (" Answer:\nx\ny", True), ("", False)],
-    )
-    def test_a_line_is_over_behind_its_words(self, text, over):
-        assert is_over(text) == over
 
     def test_responses_from_a_file(self, tmp_path):
         file = tmp_path / "responses.jsonl"

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from carb_data import CarbError
-from carb_scorers.bon.curve import expected_pick, pick_weights, sizes_up_to
+from carb_scorers.bon.curve import expected_pick, pick_weights
 
 
 def brute_force(scores, qualities, n):
@@ -34,26 +34,6 @@ def test_equals_brute_force_over_all_subsets(case):
     assert expected_pick(scores, qualities, n) == pytest.approx(brute_force(scores, qualities, n), abs=1e-12)
 
 
-@given(st.lists(st.floats(allow_nan=False), min_size=1, max_size=16), st.data())
-def test_weights_are_shares(scores, data):
-    n = data.draw(st.integers(1, len(scores)))
-    weights = pick_weights(scores, n)
-    assert sum(weights) == pytest.approx(1)
-    assert min(weights) >= 0
-
-
-def test_by_hand():
-    """Four samples, two of which are drawn: the best is in 3 of 6 pairs, the second wins 2, the third 1."""
-    assert pick_weights([4, 3, 2, 1], 2) == pytest.approx([3 / 6, 2 / 6, 1 / 6, 0])
-    assert pick_weights([1, 2, 2, 0], 2) == pytest.approx([1 / 6, 2.5 / 6, 2.5 / 6, 0])
-
-
-def test_one_is_the_mean_and_all_is_the_best():
-    assert expected_pick([5, 1, 3], [0.2, 0.4, 0.9], 1) == pytest.approx(0.5)
-    assert expected_pick([5, 1, 3], [0.2, 0.4, 0.9], 3) == pytest.approx(0.2)
-    assert expected_pick([1, 1, 1], [0.2, 0.4, 0.9], 3) == pytest.approx(0.5)
-
-
 def test_the_curve_of_the_quality_itself_never_falls():
     quality = [0, 1, 0, 0, 1, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0]
     curve = [expected_pick(quality, quality, n) for n in (1, 2, 4, 8, 16)]
@@ -65,12 +45,6 @@ def test_the_curve_of_the_quality_itself_never_falls():
 def test_a_size_beyond_the_pool_is_a_mistake(n):
     with pytest.raises(CarbError, match="has 3"):
         pick_weights([1, 2, 3], n)
-
-
-def test_sizes():
-    assert sizes_up_to(16) == (1, 2, 4, 8, 16)
-    assert sizes_up_to(10) == (1, 2, 4, 8, 10)
-    assert sizes_up_to(1) == (1,)
 
 
 def test_a_score_that_is_not_a_number_is_refused():

@@ -6,8 +6,7 @@ from collections.abc import Sequence
 import anyio
 import pytest
 
-from carb_data import CarbError
-from carb_scorers import Candidate, ScoreError, ScoreRequest, ScoreResult, ScorerSpec, Usage, open_scorer
+from carb_scorers import Candidate, ScoreError, ScoreRequest, ScoreResult, ScorerSpec, Usage
 from carb_scorers.classifier import ClassifierScorer
 from carb_scorers.implicit import ImplicitOptions, ImplicitScorer
 from carb_scorers.models.protocol import Continuation, Failure, Prompt, Reward
@@ -44,12 +43,6 @@ class FakeRewards:
 
 def classified(*requests: ScoreRequest) -> list[ScoreResult]:
     return anyio.run(ClassifierScorer(SPEC, FakeRewards()).score, requests)
-
-
-def test_rewards_are_scores() -> None:
-    one, other = classified(request("a", "abc"), request("ab", request_id="2"))
-    assert (one.scores, other.scores) == ({"c0": 1.0, "c1": 3.0}, {"c0": 2.0})
-    assert one.usage == Usage(input_tokens=2)
 
 
 @pytest.mark.parametrize("value", ["nan", "inf", "-inf"])
@@ -126,29 +119,3 @@ def test_failures_of_either_model() -> None:
         part, good = anyio.run(implicit(*models).score, [request("a", "b"), request("a", request_id="2")])
         assert good.scores == part.scores == {"c0": 0.0}
         assert part.errors == {"c1": ScoreError(kind="text", message="no")}
-
-
-def test_the_end_of_the_turn_is_an_option() -> None:
-    policy = FakePolicy(-1.0)
-    anyio.run(implicit(policy).score, [request("a")])
-    anyio.run(implicit(policy, end_of_turn=False).score, [request("a")])
-    assert policy.ends == [True, False]
-
-
-def test_both_models_are_closed() -> None:
-    policy, reference = FakePolicy(-1.0), FakePolicy(-1.0)
-    anyio.run(implicit(policy, reference).aclose)
-    assert (policy.closed, reference.closed) == (1, 1)
-
-
-@pytest.mark.parametrize(
-    ("spec", "message"),
-    [
-        ("classifier:m?backend=nowhere", "no such backend here. Choose one of: "),
-        ("implicit:m?backend=nowhere", "no such backend"),
-        ("implicit:m?reduce=max", "reduce: .*got 'max'"),
-    ],
-)
-def test_wrong_use(spec: str, message: str) -> None:
-    with pytest.raises(CarbError, match=message):
-        open_scorer(spec)

@@ -69,12 +69,6 @@ def test_a_request_has_no_place_for_a_label() -> None:
         Candidate.model_validate({"id": "1", "text": "x", "role": "chosen"})
 
 
-def test_candidate_ids_are_unique() -> None:
-    twice = (Candidate(id="1", text="x"), Candidate(id="1", text="y"))
-    with pytest.raises(ValidationError, match="unique"):
-        ScoreRequest(request_id="a", prompt="p", candidates=twice, culture="english", language="en")
-
-
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), -float("inf"), None])
 def test_scores_are_finite(value: float | None) -> None:
     with pytest.raises(ValidationError):
@@ -100,8 +94,3 @@ def test_whatever_a_model_writes_survives_the_journal(text: str, score: float) -
             failed(request, "parse", broken),
         ):
             assert ScoreResult.model_validate_json(result.model_dump_json()) == result
-
-
-def test_usage_adds_up() -> None:
-    usage = Usage(input_tokens=1, output_tokens=2, requests=3) + Usage(input_tokens=10, output_tokens=20, requests=30)
-    assert usage == Usage(input_tokens=11, output_tokens=22, requests=33)

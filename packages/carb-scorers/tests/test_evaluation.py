@@ -1,9 +1,6 @@
 """How scorers are fed: windows, requests in flight, and what happens when a scorer fails."""
 
-import asyncio
-import math
 from collections.abc import Sequence
-from typing import Any
 
 import anyio
 import pytest
@@ -11,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from carb_data import CarbError
-from carb_scorers import Progress, ScoreRequest, ScoreResult, ScorerSpec, evaluate, evaluate_async
+from carb_scorers import ScoreRequest, ScoreResult, ScorerSpec, evaluate, evaluate_async
 from carb_scorers.evaluation import score_all, score_window
 from carb_scorers.testing import example_dataset, example_requests
 
@@ -139,36 +136,6 @@ def test_what_was_scored_is_kept_when_a_mistake_or_ctrl_c_ends_it() -> None:
         assert sorted(r.request_id for r in found) == sorted(key for (key,) in scorer.calls)
 
 
-@pytest.mark.parametrize("scorer", [Fake(), Slow()], ids=["windows", "in flight"])
-def test_a_mistake_while_keeping_results_is_passed_on_as_it_is(scorer: Fake) -> None:
-    def refuse(_: Sequence[ScoreResult]) -> None:
-        raise CarbError("the disk is full")
-
-    async def go() -> None:
-        await score_all(scorer, REQUESTS, refuse, window=8)
-
-    with pytest.raises(CarbError, match="disk is full"):
-        anyio.run(go)
-    assert len(scorer.calls) < 40
-
-
-def test_a_cancelled_evaluation_ends() -> None:
-    async def go() -> list[ScoreResult]:
-        found: list[ScoreResult] = []
-        with anyio.CancelScope() as scope:
-
-            def keep(part: Sequence[ScoreResult]) -> None:
-                found.extend(part)
-                if len(found) > 10:
-                    scope.cancel()
-
-            await score_all(Slow(), REQUESTS, keep)
-        assert scope.cancelled_caught
-        return found
-
-    assert 10 < len(anyio.run(go)) < 40
-
-
 @pytest.mark.parametrize(
     "answer",
     [None, [], "x", [None] * 3, [{"request_id": "set-0", "scores": {"1": 1.0}}] * 3, 7],
@@ -181,56 +148,3 @@ def test_nonsense_becomes_error_rows(answer: object) -> None:
 
     results = anyio.run(score_window, Nonsense(), REQUESTS[:3])
     assert all(r.error is not None for r in results)
-
-
-def test_scores_that_are_no_numbers_are_error_rows() -> None:
-    class Nan(Fake):
-        async def score(self, requests: Sequence[ScoreRequest]) -> list[ScoreResult]:
-            return [
-                ScoreResult(request_id=r.request_id, scores={c.id: math.nan for c in r.candidates}) for r in requests
-            ]
-
-    assert all(r.error is not None for r in anyio.run(score_window, Nan(), REQUESTS[:3]))
-
-
-def test_progress_counts_items_and_errors() -> None:
-    seen: list[Progress] = []
-    evaluate(example_dataset(10, perturbed=False), [Fake(bad=[3])], window=4, on_progress=seen.append)
-    assert [(p.done, p.errors) for p in seen] == [(4, 1), (8, 1), (10, 1)]
-    assert all(p.total == 10 and p.scorer == "fake" for p in seen)
-
-
-def test_names_are_unique_and_scorers_a_list() -> None:
-    with pytest.raises(CarbError, match="Two scorers are named 'fake'"):
-        evaluate(example_dataset(1), [Fake(), Fake()])
-    with pytest.raises(CarbError, match="must be a list"):
-        evaluate(example_dataset(1), "baseline:length")
-
-
-def test_given_scorers_stay_open() -> None:
-    scorer = Fake()
-    evaluate(example_dataset(1), [scorer])
-    assert scorer.closed == 0
-
-
-def test_it_can_be_called_where_an_event_loop_runs():
-    """As in a notebook, whose cells run inside asyncio."""
-    dataset = example_dataset(3)
-
-    async def cell():
-        return evaluate(dataset, ["baseline:length"])
-
-    assert asyncio.run(cell()).frame.equals(evaluate(dataset, ["baseline:length"]).frame)
-
-
-@pytest.mark.parametrize("window", [0, -1])
-@pytest.mark.parametrize("scorer", [Fake, Slow])
-def test_a_window_holds_at_least_one_request(window: int, scorer: type[Fake]) -> None:
-    with pytest.raises(CarbError, match=f"window .*at least 1, got {window}"):
-        evaluate(example_dataset(), [scorer()], window=window)
-
-
-@pytest.mark.parametrize("wrong", [5, None, Fake])
-def test_what_is_no_scorer_is_named(wrong: Any) -> None:
-    with pytest.raises(CarbError, match=rf"{type(wrong).__name__}.*baseline:length"):
-        evaluate(example_dataset(), [wrong])

@@ -9,9 +9,9 @@ import pytest
 from carb_data import CarbError
 from carb_scorers import Candidate, ScoreRequest, ScoreResult, ScorerSpec, Usage, open_scorer
 from carb_scorers.judge import JudgeOptions, JudgeScorer, form_names, form_of, form_text, read_form
-from carb_scorers.judge.form import MODES, Mode
+from carb_scorers.judge.form import Mode
 from carb_scorers.judge.judge import with_defaults
-from carb_scorers.judge.verdict import VerdictError, parse_pick, parse_rating
+from carb_scorers.judge.verdict import parse_pick, parse_rating
 from carb_scorers.models.protocol import Generation, Prompt
 
 PUBLISHED = ["mr3", "mr3-binary", "prometheus", "rewardbench2", "rm-r1", "rm-r1-reasoning", "skywork-critic"]
@@ -133,49 +133,16 @@ def test_the_verdict_of_a_published_layout_is_found(form: str, mode: Mode, text:
     [
         ("mr3", '{"explanation": "Mostly.", "score": "4"}', 4.0),
         ("mr3", "{'explanation': 'Mostly.', 'score': 2}", 2.0),
-        ("mr3-binary", '{"explanation": "Wrong.", "score": "false"}', 0.0),
         ("mr3-binary", '{"explanation": "Right.", "score": true}', 1.0),
         ("prometheus", "Feedback: Fine. [RESULT] 5", 5.0),
-        ("prometheus", "Feedback: Fine. [RESULT] (3)", 3.0),
         ("prometheus", "Feedback: A score of 2 would be too low. Score: 4", 4.0),
         ("prometheus", "Feedback: Fine. [SCORE] 4", 4.0),
-        ("prometheus", "Feedback: Fine. Result: [2]", 2.0),
         ("prometheus", "Feedback: Fine. 4/5", 4.0),
         ("prometheus", "Feedback: Fine. [RESULT] 4/5", 4.0),
     ],
 )
 def test_the_rating_of_a_published_layout_is_found(form: str, text: str, rating: float) -> None:
     assert parse_rating(text, read_form(form).wording("pointwise")) == rating
-
-
-@pytest.mark.parametrize(
-    ("form", "text"),
-    [
-        ("rm-r1", "[[A]]"),
-        ("rm-r1", "<answer>[[A]]</answer> or <answer>[[B]]</answer>"),
-        ("mr3", '{"explanation": "A tie."}'),
-        ("prometheus", "Response A is better."),
-        ("prometheus", "[RESULT] C"),
-    ],
-)
-def test_a_text_without_a_verdict_is_none(form: str, text: str) -> None:
-    with pytest.raises(VerdictError):
-        parse_pick(text, "AB", read_form(form).wording("pairwise"))
-
-
-def test_a_rating_off_the_scale_is_no_rating() -> None:
-    for text in ("[RESULT] 6", "[RESULT] 0"):
-        with pytest.raises(VerdictError, match="no number from 1 to 5"):
-            parse_rating(text, read_form("prometheus").wording("pointwise"))
-
-
-def test_the_options_of_a_form_hold_where_the_user_gives_none() -> None:
-    assert with_defaults({"form": "rm-r1"}) == {
-        "form": "rm-r1", "mode": "pairwise", "read": "generate", "max_tokens": "8192", "temperature": "0.0",
-    }  # fmt: skip
-    assert with_defaults({"form": "rm-r1", "max_tokens": "50"})["max_tokens"] == "50"
-    assert with_defaults({}) == {"mode": "listwise", "read": "logprob"}
-    assert with_defaults({"form": "mr3", "mode": "pointwise"})["read"] == "generate"
 
 
 def test_a_rubric_of_ones_own(tmp_path: Path) -> None:
@@ -230,19 +197,6 @@ def test_what_is_wrong_with_a_file_is_said_by_field(tmp_path: Path, content: str
     assert said in str(raised.value)
 
 
-@pytest.mark.parametrize(
-    ("options", "said"),
-    [
-        ("form=rm-r2", "There is no form 'rm-r2'. Did you mean 'rm-r1'?"),
-        ("form=rm-r1&mode=listwise", "has no mode=listwise; it has pairwise"),
-        ("form=rm-r1&read=logprob", "form=rm-r1 is read with read=generate alone"),
-    ],
-)
-def test_wrong_use_of_a_form_is_told_before_a_model_is_loaded(options: str, said: str, tmp_path: Path) -> None:
-    with pytest.raises(CarbError, match=said.replace("?", r"\?")):
-        open_scorer(f"judge:{tmp_path}?{options}")
-
-
 def test_templates_cannot_reach_python(tmp_path: Path) -> None:
     form = tmp_path / "evil.toml"
     form.write_text("title = 'x'\n[listwise]\nuser = '{{ prompt.__class__.__mro__[1].__subclasses__() }}'")
@@ -251,27 +205,3 @@ def test_templates_cannot_reach_python(tmp_path: Path) -> None:
     form.write_text("title = 'x'\n[listwise]\nuser = '{{ candidate }}'")
     with pytest.raises(CarbError, match="It may use candidates, count, culture"):
         open_scorer(f"judge:{tmp_path}?form={form}")
-
-
-@pytest.mark.parametrize("name", form_names())
-def test_a_published_form_says_that_its_words_are_our_own(name: str) -> None:
-    """``carb models`` prints the note: a figure from it is not the published figure."""
-    form = read_form(name)
-    if form.source is not None:
-        assert "in our own words" in str(form.note)
-        assert "Figures from this form may therefore differ from the published ones." in str(form.note)
-
-
-def test_every_mode_is_a_field_of_a_form() -> None:
-    assert [mode for mode in MODES if mode in type(read_form("culture")).model_fields] == list(MODES)
-
-
-def test_the_example_of_the_documentation_is_a_form(tmp_path: Path) -> None:
-    page = Path(__file__).parents[3] / "docs" / "how-to" / "known-models.md"
-    if not page.is_file():  # ``nox -s isolation`` runs these tests beside an installed wheel
-        pytest.skip("the documentation is not beside the package")
-    form = tmp_path / "elders.toml"
-    form.write_text(page.read_text(encoding="utf-8").partition("```toml\n")[2].partition("```")[0])
-    result, writer = judged(str(form), {"A": "Both are fine. WINNER: A", "B": "WINNER: B"})
-    assert max(result.scores, key=lambda key: result.scores[key]) == "second"
-    assert "What an elder of Thai culture" in writer.asked[0].messages[-1]["content"]

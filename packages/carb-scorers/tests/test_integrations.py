@@ -1,8 +1,6 @@
 """Scorers in other projects, without the other projects: what they are asked and what they give back."""
 
-import asyncio
 import math
-import pickle
 import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -14,12 +12,10 @@ import anyio.to_thread
 import pytest
 
 from carb_data import CarbError
-from carb_data.models import Message
 from carb_scorers import ScoreRequest, ScoreResult, ScorerSpec, best_of_n, open_scorer, score, texts
 from carb_scorers.integrations import as_trl_reward, as_verl_reward
 from carb_scorers.integrations.verl import NoRewardError
 from carb_scorers.scorer import failed
-from carb_scorers.texts import Opened, as_prompt
 
 PLACE = {"culture": "german", "language": "de"}
 
@@ -59,38 +55,11 @@ def test_best_of_n_picks_what_the_scorer_likes_best() -> None:
     assert scorer.closed == 0
 
 
-def test_best_of_n_hides_the_order_that_it_was_given() -> None:
-    responses = [f"answer {letter}" for letter in "abcdefgh"]
-    shown = set()
-    for given in (responses, responses[::-1]):
-        scorer = Fake()
-        best_of_n(scorer, "Was?", given, **PLACE)
-        shown.add(tuple(c.text for c in scorer.requests[0].candidates))
-    assert len(shown) == 1
-    assert shown != {tuple(responses)}
-
-
 def test_best_of_n_makes_nothing_up_when_scoring_fails() -> None:
     pick = best_of_n(Fake(), "Was?", ["gut", "bad"], **PLACE)
     assert (pick.index, pick.response, pick.scores) == (None, None, (None, None))
     assert pick.error is not None
     assert pick.error.kind == "parse"
-
-
-def test_best_of_n_opens_specs_and_works_inside_event_loops() -> None:
-    assert best_of_n("baseline:length", "Was?", ["a", "bb"], **PLACE).index == 1
-
-    async def inside() -> int | None:
-        return best_of_n("baseline:length", "Was?", ["aaa", "bb"], **PLACE).index
-
-    assert asyncio.run(inside()) == 0
-    assert anyio.run(inside) == 0
-
-
-def test_best_of_n_needs_no_culture() -> None:
-    scorer = Fake()
-    assert best_of_n(scorer, "Was?", ["a", "bb"]).index == 1
-    assert (scorer.requests[0].culture, scorer.requests[0].language) == ("unknown", "und")
 
 
 @pytest.mark.parametrize("responses", [[], "a text"])
@@ -122,62 +91,9 @@ def test_trl_rewards_of_texts_with_columns() -> None:
     assert [r.culture for r in scorer.requests] == ["german", "english"]
 
 
-def test_trl_rewards_of_conversations() -> None:
-    scorer = Fake()
-    prompt = [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "Was?"}]
-    completions = [
-        [{"role": "assistant", "content": "eins"}],
-        [
-            {"role": "assistant", "content": "zwei", "tool_calls": []},
-            {"role": "tool", "content": "a long result"},
-            {"role": "assistant", "content": [{"type": "text", "text": "drei"}]},
-        ],
-    ]
-    rewards = as_trl_reward(scorer, culture="german", language="de")(prompts=[prompt] * 2, completions=completions)
-    assert rewards == [4.0, 10.0]
-    assert scorer.requests[0].prompt == tuple(Message.model_validate(turn) for turn in prompt)
-
-
 def test_trl_rewards_need_to_know_the_culture() -> None:
     with pytest.raises(CarbError, match=r"column 'culture'.*as_trl_reward\(culture="):
         as_trl_reward("baseline:length")(prompts=["a"], completions=["b"])
-
-
-def test_a_null_in_a_column_takes_the_constant() -> None:
-    """It became the text 'None'."""
-    batch: dict[str, Any] = {"prompts": ["a", "b"], "completions": ["x", "y"]}
-    columns = {"culture": ["german", None], "language": [None, "de"]}
-    scorer = Fake()
-    as_trl_reward(scorer, culture="thai", language="th")(**batch, **columns)
-    assert [(r.culture, r.language) for r in scorer.requests] == [("german", "th"), ("thai", "de")]
-    with pytest.raises(CarbError, match="needs the culture"):
-        as_trl_reward(Fake(), language="th")(**batch, **columns)
-    alone = Fake()
-    alone.spec = alone.spec.model_copy(update={"kind": "classifier"})
-    as_trl_reward(alone)(**batch, **columns)
-    assert [(r.culture, r.language) for r in alone.requests] == [("german", "und"), ("unknown", "de")]
-
-
-@pytest.mark.parametrize(
-    ("changed", "message"),
-    [
-        ({"culture": "german"}, r"'culture' must.*2 prompts"),
-        ({"culture": "xy"}, r"'culture' must.*2 prompts"),
-        ({"culture": None}, r"'culture' must.*2 prompts"),
-        ({"language": ["de"]}, r"'language' .*2 prompts"),
-        ({"completions": ["x"]}, r"'completions' .*2 prompts"),
-    ],
-)
-def test_trl_columns_are_as_long_as_the_prompts(changed: dict[str, Any], message: str) -> None:
-    batch = {"prompts": ["a", "b"], "completions": ["x", "y"], "culture": ["german"] * 2, "language": ["de"] * 2}
-    with pytest.raises(CarbError, match=message):
-        as_trl_reward(Fake())(**batch | changed)
-
-
-def test_trl_rewards_open_their_scorer_when_first_called() -> None:
-    reward = as_trl_reward("baseline:no-such", **PLACE)
-    with pytest.raises(CarbError, match="Unknown baseline"):
-        reward(prompts=["a"], completions=["b"])
 
 
 def test_trl_rewards_do_not_depend_on_batch_or_order() -> None:
@@ -224,15 +140,6 @@ def test_verls_threads_share_one_scorer_and_one_event_loop(monkeypatch: pytest.M
     assert len(set(loops)) == 1
 
 
-def test_what_is_opened_here_is_opened_again_elsewhere() -> None:
-    here = Opened("baseline:length")
-    scorer = here.get()
-    assert here.get() is scorer
-    there = pickle.loads(pickle.dumps(here))
-    assert there.get() is not scorer
-    assert there.name == "baseline:length"
-
-
 def test_verl_needs_the_prompt() -> None:
     one = as_verl_reward(Fake())
     with pytest.raises(CarbError, match="lacks prompt, culture;"):
@@ -256,58 +163,11 @@ def test_a_scorer_that_compares_is_refused_by_verl() -> None:
         as_verl_reward(Fake(comparative=True))("d", "vier", None, INFO)
 
 
-def test_prompts_of_messages() -> None:
-    assert as_prompt("x") == "x"
-    assert as_prompt([{"role": "user", "content": "x"}]) == "x"
-    assert as_prompt([{"role": "user", "content": None}]) == ""
-    turns = [{"role": "user", "content": "x"}, {"role": "assistant", "content": "y"}]
-    assert as_prompt(turns) == "user: x\n\nassistant: y"  # the answer was begun: no conversation that asks
-    asked = as_prompt([{"role": "system", "content": "s"}, *turns, {"role": "user", "content": "z"}])
-    assert [(m.role, m.content) for m in asked if isinstance(m, Message)] == [
-        ("system", "s"),
-        ("user", "x"),
-        ("assistant", "y"),
-        ("user", "z"),
-    ]
-    for wrong in (7, [1], {"content": "x"}):
-        with pytest.raises(CarbError, match="Expected a text"):
-            as_prompt(wrong)
-
-
-def test_a_classifier_is_asked_without_a_culture() -> None:
-    scorer = Fake()
-    scorer.spec = scorer.spec.model_copy(update={"kind": "classifier"})
-    assert as_trl_reward(scorer)(prompts=["Was?"], completions=["vier"]) == [4.0]
-    assert (scorer.requests[0].culture, scorer.requests[0].language) == ("unknown", "und")
-
-
 def test_scores_of_loose_texts() -> None:
     assert score("baseline:length", ["Was?", "Wo?", "Was?"], ["eins", "da", "drei!"]) == [4.0, 2.0, 5.0]
     assert score("baseline:length", [], []) == []
     with pytest.raises(CarbError, match="as many responses"):
         score("baseline:length", ["Was?"], [])
-
-
-def test_a_conversation_is_given_as_messages_or_as_turns() -> None:
-    """Dictionaries were a TypeError."""
-    messages = [{"role": "system", "content": "s"}, {"role": "user", "content": "z"}]
-    turns = tuple(Message.model_validate(message) for message in messages)
-    for prompt in (messages, turns, list(turns)):
-        scorer = Fake()
-        assert score(scorer, [prompt], ["vier"]) == [4.0]
-        assert best_of_n(scorer, prompt, ["vier"]).index == 0
-        assert [request.prompt for request in scorer.requests] == [turns, turns]
-    with pytest.raises(CarbError, match="Expected a text"):
-        score(Fake(), [7], ["vier"])
-
-
-def test_arrays_are_lists() -> None:
-    np = pytest.importorskip("numpy", reason="arrays are numpy's")
-    responses = np.array(["vier", "fünf!"])
-    assert best_of_n(Fake(), "Was?", responses).index == 1
-    assert score(Fake(), np.array(["Was?"] * 2), responses) == [4.0, 5.0]
-    columns = {name: np.array([value] * 2) for name, value in PLACE.items()}
-    assert as_trl_reward(Fake())(np.array(["Was?"] * 2), responses, **columns) == [4.0, 5.0]
 
 
 WRONG: Any = None
@@ -317,15 +177,11 @@ WRONG: Any = None
     ("call", "message"),
     [
         (lambda: score(Fake(), ["p"], [WRONG]), "Response 1: response: must be a text"),
-        (lambda: score(Fake(), ["p", "p"], ["a", WRONG]), "Response 2: response: must be a text"),
         (lambda: best_of_n(Fake(), "p", [WRONG, "a"]), "Response 1: response: must be a text"),
         (lambda: score(Fake(), ["p"], ["a"], culture=WRONG), "Response 1: culture: must be a text"),
-        (lambda: best_of_n(Fake(), "p", ["a"], language=WRONG), "Response 1: language: must be a text"),
         (lambda: score(Fake(), ["p"], WRONG), "as many responses"),
-        (lambda: best_of_n(Fake(), "p", WRONG), "list of at least one"),
         (lambda: score(WRONG, ["p"], ["a"]), r"NoneType.*baseline:length"),
         (lambda: best_of_n(WRONG, "p", ["a"]), r"NoneType.*baseline:length"),
-        (lambda: as_trl_reward(WRONG), r"NoneType.*baseline:length"),
         (lambda: as_verl_reward(WRONG), r"NoneType.*baseline:length"),
     ],
 )

@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-import json
-
 import anyio
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from carb_data import CarbError, DataError
 from carb_data.facts import Fact
-from carb_data.models import Message
 from carb_scorers import Candidate, ScoreRequest, open_scorer
 from carb_scorers.open_book import HEADING, FactSearch, OpenBookScorer
 from carb_scorers.scorer import UNKNOWN, ScoreResult, ScorerSpec
@@ -56,18 +51,6 @@ def test_the_fact_of_the_place_and_the_topic_is_shown():
     assert library().shown(request(culture=UNKNOWN)) == request(culture=UNKNOWN)
 
 
-def test_a_conversation_gets_the_facts_before_its_last_turn():
-    turns = (
-        Message(role="user", content="Hello"),
-        Message(role="assistant", content="Yes?"),
-        Message(role="user", content="What about the motorway?"),
-    )
-    shown = library().shown(request(prompt=turns)).prompt
-    assert shown[:2] == turns[:2]
-    assert shown[2].content.startswith(HEADING)
-    assert shown[2].content.endswith("What about the motorway?")
-
-
 @given(st.lists(st.text(min_size=1), min_size=2, max_size=4, unique=True), st.permutations(FACTS))
 def test_what_is_found_depends_on_neither_the_candidates_nor_the_order_of_the_facts(texts, facts):
     plain, other = request(), request(texts=texts).model_copy(update={"request_id": "other"})
@@ -106,15 +89,3 @@ def test_every_kind_takes_the_option(tmp_path):
     path.write_text("\n".join(found.model_dump_json() for found in FACTS))
     assert open_scorer(f"baseline:length?facts={path}").spec.parameters["facts"] == str(path)
     assert open_scorer("baseline:length?facts=carb-seed@2").spec.parameters["facts"] == "carb-seed@2"
-
-
-def test_a_bank_that_is_not_there_is_named():
-    with pytest.raises(CarbError, match="no facts in nowhere"):
-        open_scorer("baseline:length?facts=nowhere")
-
-
-def test_a_bad_line_of_facts_is_named(tmp_path):
-    path = tmp_path / "facts.jsonl"
-    path.write_text(json.dumps({"id": "no"}))
-    with pytest.raises(DataError, match=r"facts\.jsonl"):
-        open_scorer(f"baseline:length?facts={path}")

@@ -95,15 +95,6 @@ def test_a_key_is_not_sent_in_the_clear_unless_it_was_named(key: str) -> None:
         assert header(url), url
 
 
-def test_a_proxy_is_not_asked_about_this_machine(
-    serve: Callable[..., Server], key: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("HTTP_PROXY", "http://127.0.0.1:1")
-    monkeypatch.setenv("ALL_PROXY", "http://127.0.0.1:1")
-    monkeypatch.delenv("NO_PROXY", raising=False)
-    assert isinstance(ask(model(serve([chat()]).url))[0], Generation)
-
-
 @pytest.mark.parametrize(
     "url",
     ["", "api.openai.com", "ftp://x/v1", "http://", "file:///etc/passwd", "http://x/v1?key=1", "http://[x/v1"],

@@ -9,12 +9,12 @@ import pytest
 
 from carb_data import CarbError
 from carb_scorers import Candidate, ScoreRequest, open_scorer
-from carb_scorers.models.protocol import Choices, Continuation, Failure, Generation, Watch
+from carb_scorers.models.protocol import Choices, Failure
 
 pytest.importorskip("httpx", reason="needs the extra carb-scorers[api]")
 
 from carb_scorers.models.server_language import ServerLanguageModel
-from openai_server import Server, ask, chat, model, prompts, reply
+from openai_server import Server, chat, model, prompts, reply
 
 REQUEST = ScoreRequest(
     request_id="1", prompt="?", candidates=(Candidate(id="1", text="x"),), culture="thai", language="th"
@@ -113,28 +113,6 @@ def test_a_server_that_cannot_say_what_follows_a_digit(serve: Callable[..., Serv
     assert "read=generate" in found.error.message
 
 
-def test_the_probability_of_a_watched_word_in_what_is_written(serve: Callable[..., Server]) -> None:
-    steps = [("A", "B"), ("Verdict", "x"), (":", "x"), (" B", " A"), ("\n", "x")]
-    tops = [[{"token": own, "logprob": -0.2}, {"token": other, "logprob": -3.0}] for own, other in steps]
-    content = [{"token": own, "top_logprobs": top} for (own, _), top in zip(steps, tops, strict=True)]
-    server = serve([chat("AVerdict: B\n", logprobs={"content": content})])
-    (found,) = ask(model(server.url), watch=Watch(after="Verdict:", words=("A", "B")))
-    assert isinstance(found, Generation)
-    assert found.choices is not None
-    assert found.choices.logprobs == {"B": -0.2, "A": -3.0}
-
-
-def test_log_probabilities_from_the_completions_api(serve: Callable[..., Server]) -> None:
-    tops = {" A": -0.25, " B": -1.5, "\n": -3.0}
-    server = serve([{"choices": [{"text": " A", "logprobs": {"tokens": [" A"], "top_logprobs": [tops]}}]}])
-    found = choices(model(server.url, api="completions"), "A", "B", "C")
-    assert isinstance(found, Choices)
-    assert (found.logprobs, found.floor) == ({"A": -0.25, "B": -1.5}, -3.0)
-    assert server.paths == ["/v1/completions"]
-    assert server.bodies[0]["prompt"] == "Question 0?\nAnswer:"
-    assert server.bodies[0]["logprobs"] == 20
-
-
 def test_a_server_without_log_probabilities_is_said_so(serve: Callable[..., Server]) -> None:
     with pytest.raises(CarbError, match="read=generate"):
         choices(model(serve([chat()]).url), "A")
@@ -157,40 +135,6 @@ def test_nonsense_in_log_probabilities_is_a_failure(serve: Callable[..., Server]
     assert found.error.kind == "http"
 
 
-def continuation(opened: ServerLanguageModel, answer: str) -> Continuation | Failure:
-    async def go() -> Continuation | Failure:
-        (found,) = await opened.continuation_logprobs(prompts(), [answer])
-        return found
-
-    return anyio.run(go)
-
-
-def test_log_probabilities_of_a_given_answer(serve: Callable[..., Server]) -> None:
-    """Question 0?⏎Answer: is 19 characters; the answer's two tokens start there, and one more was generated."""
-    logprobs = {"text_offset": [0, 11, 19, 23, 28], "token_logprobs": [None, -1.0, -0.5, -0.25, -9.0]}
-    server = serve([{"choices": [{"text": "...", "logprobs": logprobs}]}])
-    found = continuation(model(server.url, api="completions"), "red hats")
-    assert isinstance(found, Continuation)
-    assert found.logprobs == (-0.5, -0.25)
-    body = server.bodies[0]
-    assert body["prompt"] == "Question 0?\nAnswer: red hats"
-    assert (body["echo"], body["max_tokens"]) == (True, 1)
-
-
-def test_tokens_across_the_border_are_a_failure(serve: Callable[..., Server]) -> None:
-    logprobs = {"text_offset": [0, 17, 23], "token_logprobs": [None, -0.5, -0.25]}
-    found = continuation(
-        model(serve([{"choices": [{"text": "", "logprobs": logprobs}]}]).url, api="completions"), "red hats"
-    )
-    assert isinstance(found, Failure)
-    assert found.error.kind == "tokens"
-
-
-def test_a_chat_server_has_no_log_probabilities_of_given_answers(serve: Callable[..., Server]) -> None:
-    with pytest.raises(CarbError, match="api=completions"):
-        continuation(model(serve([chat()]).url), "x")
-
-
 def test_what_is_not_reported_is_bounded_by_what_is_left(serve: Callable[..., Server]) -> None:
     """The bound was the least that is reported, however little probability was left: two letters tied, or turned."""
     found = choices(model(serve([top(("A", math.log(0.6)), ("B", math.log(0.399)))]).url), "A", "B", "C")
@@ -198,26 +142,3 @@ def test_what_is_not_reported_is_bounded_by_what_is_left(serve: Callable[..., Se
     assert found.floor is not None
     assert math.exp(found.floor) == pytest.approx(0.001)
     assert found.mass == pytest.approx(0.999)
-
-
-def test_one_reported_letter_is_too_few(serve: Callable[..., Server]) -> None:
-    """One reported token made four letters uniform."""
-    scorer = open_scorer(f"judge:m?backend=openai&mode=pairwise&url={serve([top(('A', -0.1), ('the', -3.0))]).url}")
-    two = REQUEST.model_copy(update={"candidates": (*REQUEST.candidates, Candidate(id="2", text="y"))})
-    (result,) = anyio.run(scorer.score, [two])
-    assert result.error is not None
-    assert result.error.kind == "logprobs"
-
-
-def test_llama_cpp_answers_completions_in_the_form_of_chats(serve: Callable[..., Server]) -> None:
-    reported = top(("A", -0.5), ("B", -2.0))["choices"][0]["logprobs"]
-    found = choices(
-        model(serve([{"choices": [{"text": " A", "logprobs": reported}]}]).url, api="completions"), "A", "B"
-    )
-    assert isinstance(found, Choices)
-    assert found.logprobs == {"A": -0.5, "B": -2.0}
-
-
-def test_what_a_server_says_it_is_stands_in_the_usage(serve: Callable[..., Server]) -> None:
-    (found,) = ask(model(serve([chat() | {"model": "m-2026-01", "system_fingerprint": "fp_7"}]).url))
-    assert found.usage.served == ("m-2026-01 fp_7",)

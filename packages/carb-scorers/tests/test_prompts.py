@@ -6,7 +6,6 @@ from pathlib import Path
 import pytest
 
 from carb_data import CarbError, cultures
-from carb_data.models import Message
 from carb_scorers import Candidate, ScoreRequest
 from carb_scorers.judge import read_form
 from carb_scorers.judge.form import Mode
@@ -71,20 +70,6 @@ def test_every_prompt_in_every_language(mode: Mode, prompt: str, language: str) 
     assert (name in asked(asker, request())) == (prompt == "culture")
 
 
-def test_verdicts_are_asked_for_in_double_brackets() -> None:
-    for language in LANGUAGES:
-        words = read_words(language)
-        assert "[[X]]" in words["reply_verdict_letter"]
-        assert "[[N]]" in words["reply_verdict_number"]
-
-
-def test_the_items_own_language() -> None:
-    asker = asker_of("listwise", "culture", "item")
-    assert asked(asker, request(language="zh-Hans")) == asked(asker_of("listwise", "culture", "zh"), request())
-    with pytest.raises(CarbError, match="no prompt phrases in the language 'sw'"):
-        asked(asker, request(language="sw"))
-
-
 def test_a_user_adds_a_language_or_changes_one(tmp_path: Path) -> None:
     own = {**read_words("en"), "question": "Swali", "cultures": {"swahili": "ya Kiswahili"}}
     (tmp_path / "sw.json").write_text(json.dumps(own))
@@ -99,22 +84,11 @@ def test_a_user_adds_a_language_or_changes_one(tmp_path: Path) -> None:
         read_words("de", str(tmp_path))
 
 
-def test_a_culture_without_a_translation_keeps_its_name() -> None:
-    assert "Algeria" in asked(asker_of("listwise", "culture", "ja"), request(culture="arabic-dz"))
-    assert "somewhere-else" in asked(asker_of("listwise", "culture", "ja"), request(culture="somewhere-else"))
-
-
 @pytest.mark.parametrize("mode", MODES)
 def test_a_request_without_a_culture_is_not_asked_about_one(mode: Mode) -> None:
     nowhere = request(culture="unknown", language="und")
     assert asked(asker_of(mode, "culture", "en"), nowhere) == asked(asker_of(mode, "plain", "en"), nowhere)
     assert "unknown" not in asked(asker_of(mode, "culture", "en"), nowhere)
-
-
-def test_a_judge_reads_a_conversation_with_its_roles() -> None:
-    turns = [Message(role="system", content="S"), Message(role="user", content="Q")]
-    talk = request().model_copy(update={"prompt": tuple(turns)})
-    assert "system: S\n\nuser: Q" in asked(asker_of("listwise", "culture", "en"), talk)
 
 
 def test_texts_are_never_template_code() -> None:

@@ -140,26 +140,6 @@ def test_a_scorer_that_raises_gives_error_rows(tmp_path: Path) -> None:
     assert table(tmp_path).filter(pl.col("scorer") == "bug")["score"].null_count() == 60
 
 
-def test_a_scorer_that_does_not_close_keeps_its_results(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    class Stuck(Counting):
-        async def aclose(self) -> None:
-            raise RuntimeError("stuck")
-
-    monkeypatch.setattr("carb_scorers.run.local_engine.open_scorer", lambda _: Stuck("baseline:length"))
-    with pytest.warns(UserWarning, match="did not close: RuntimeError: stuck"):
-        record = go(tmp_path, "baseline:length")
-    assert record.scorers[0].errors == 0
-
-
-def test_a_third_partys_bug_while_opening_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def broken(_: str) -> Scorer:
-        raise KeyError("weights")
-
-    monkeypatch.setattr("carb_scorers.run.local_engine.open_scorer", broken)
-    with pytest.raises(CarbError, match="cannot be opened: KeyError: 'weights'"):
-        go(tmp_path, "baseline:length")
-
-
 def test_errors_are_kept_until_they_are_to_be_retried(tmp_path: Path) -> None:
     bad = ["set-2", "set-5"]
     record = go(tmp_path, Counting(errors=bad))
@@ -201,15 +181,6 @@ def test_a_changed_run_is_refused_unless_fresh(tmp_path: Path, change: dict[str,
     assert scorer.asked
 
 
-def test_a_changed_scorer_is_refused_unless_fresh(tmp_path: Path) -> None:
-    go(tmp_path, Counting())
-    changed = Counting()
-    changed.spec = changed.spec.model_copy(update={"revision": "other weights"})
-    with pytest.raises(CarbError, match="another scorer for 'counting'"):
-        go(tmp_path, changed)
-    go(tmp_path, changed, fresh=True)
-
-
 def test_a_folder_keeps_the_scorers_of_earlier_runs(tmp_path: Path) -> None:
     counting = Counting()
     go(tmp_path, counting, Counting("other"), seed=3)
@@ -223,68 +194,12 @@ def test_a_folder_keeps_the_scorers_of_earlier_runs(tmp_path: Path) -> None:
     assert len(counting.asked) == len(set(counting.asked)), "nothing was asked twice"
 
 
-def test_errors_of_earlier_scorers_stay(tmp_path: Path) -> None:
-    broken = Counting("broken")
-    go(tmp_path / "trial", broken)
-    broken.errors = set(broken.asked[:2])
-    go(tmp_path / "r", broken)
-    errors = tmp_path / "r" / "errors.jsonl"
-    # A line separator ends no line.
-    errors.write_text(errors.read_text().replace("no answer", "a server said\u2028no", 1))
-    before = errors.read_text()
-    go(tmp_path / "r", "baseline:length")
-    assert errors.read_text() == before != ""
-
-
-def test_scores_of_another_version_are_not_mixed_in(tmp_path: Path) -> None:
-    go(tmp_path, Counting())
-    path = tmp_path / "run.json"
-    record = json.loads(path.read_text())
-    record["versions"]["carb-scorers"] = "0.0.1"
-    path.write_text(json.dumps(record))
-    other = Counting("other")
-    with pytest.raises(CarbError, match=r"made by carb-scorers 0\.0\.1"):
-        go(tmp_path, other)
-    assert other.asked == [], "it is said before anything is paid for"
-    assert table(tmp_path)["scorer"].unique().to_list() == ["counting"]
-
-
 def test_a_changed_version_is_refused_unless_fresh(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     go(tmp_path, "baseline:length")
     monkeypatch.setattr("carb_scorers.run.execute.version", lambda _: "99")
     with pytest.raises(CarbError, match="another version"):
         go(tmp_path, "baseline:length")
     go(tmp_path, "baseline:length", fresh=True)
-
-
-def test_a_scorer_may_be_added(tmp_path: Path) -> None:
-    first, second = Counting("first"), Counting("second")
-    go(tmp_path, first)
-    go(tmp_path, first, second)
-    assert (len(first.asked), len(second.asked)) == (30, 30)
-    assert set(table(tmp_path)["scorer"]) == {"first", "second"}
-
-
-@pytest.mark.parametrize("specs", [["baseline:length", "baseline:length"], ["baseline:random?seed=0"] * 2])
-def test_scorers_are_named_once(tmp_path: Path, specs: list[str]) -> None:
-    with pytest.raises(CarbError, match="twice"):
-        go(tmp_path / "out", *specs)
-    assert not (tmp_path / "out").exists()
-
-
-def test_a_misspelt_spec_is_found_before_any_work(tmp_path: Path) -> None:
-    scorer = Counting()
-    with pytest.raises(CarbError, match="Unknown scorer kind"):
-        go(tmp_path, scorer, "jugde:x")
-    assert scorer.asked == []
-
-
-def test_an_unfinished_run_has_no_record(tmp_path: Path) -> None:
-    with pytest.raises(CarbError, match="no finished run"):
-        RunRecord.read(tmp_path)
-    (tmp_path / "run.json").write_text("{}")
-    with pytest.raises(CarbError, match="not a run record"):
-        RunRecord.read(tmp_path)
 
 
 class Failing(Counting):
@@ -296,21 +211,6 @@ class Failing(Counting):
         if self.broken:
             return [failed(r, "http", "404: an HTML login page") for r in requests]
         return list(await super().score(requests))
-
-
-def test_a_scorer_that_only_fails_is_stopped_and_its_errors_are_not_kept(tmp_path: Path) -> None:
-    many = example_dataset(STOP_AFTER, perturbed=False)
-    scorer = Failing("broken")
-
-    async def go_on() -> RunRecord:
-        return await run(many, [scorer], tmp_path, window=4)
-
-    with pytest.raises(CarbError, match=rf"no answer to {STOP_AFTER} requests in a row .*login page"):
-        anyio.run(go_on)
-    assert not (tmp_path / "run.json").exists()
-    scorer.broken = False
-    record = anyio.run(go_on)
-    assert (record.scorers[0].errors, record.scorers[0].items) == (0, STOP_AFTER)
 
 
 def test_a_server_that_dies_in_the_middle_stops_the_run_and_its_errors_are_not_kept(tmp_path: Path) -> None:
@@ -330,19 +230,3 @@ def test_a_server_that_dies_in_the_middle_stops_the_run_and_its_errors_are_not_k
     record = go(tmp_path, again, dataset=many)
     assert record.scorers[0].errors == 0
     assert len(again.asked) == 2 * STOP_AFTER
-
-
-def test_verdicts_that_cannot_be_read_stop_nothing(tmp_path: Path) -> None:
-    many = example_dataset(2 * STOP_AFTER, perturbed=False)
-
-    class Mute(Counting):
-        async def score(self, requests: Sequence[ScoreRequest]) -> list[ScoreResult]:
-            return [failed(r, "parse", "no verdict") for r in requests]
-
-    assert go(tmp_path, Mute(), dataset=many).scorers[0].errors == 2 * STOP_AFTER
-
-
-def test_a_few_requests_without_an_answer_are_error_rows(tmp_path: Path) -> None:
-    asked = [f"set-{number}" for number in range(10)]
-    record = go(tmp_path, Counting(errors=asked), dataset=example_dataset(10, perturbed=False))
-    assert record.scorers[0].errors == 10

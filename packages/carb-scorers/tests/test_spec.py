@@ -19,7 +19,6 @@ from carb_scorers.spec import (
     ENTRY_POINTS,
     ParsedSpec,
     identity,
-    kinds,
     parse_spec,
     provider,
     read_options,
@@ -40,10 +39,6 @@ def test_a_spec_survives_being_written_and_read(kind: str, target: str, options:
     assert parse_spec(str(spec)) == spec
 
 
-def test_options_are_put_in_order() -> None:
-    assert str(parse_spec("judge:m?b=2&a=1")) == "judge:m?a=1&b=2"
-
-
 def test_a_name_of_the_users_own() -> None:
     spec = parse_spec("my 8B, v2=judge:m?mode=pairwise&retries=3")
     assert (spec.name, spec.kind, spec.target) == ("my 8B, v2", "judge", "m")
@@ -51,29 +46,15 @@ def test_a_name_of_the_users_own() -> None:
     assert open_scorer("short one=baseline:length").spec.name == "short one"
 
 
-@pytest.mark.parametrize("name", ["", " ", "-x", "a" * 65, "a\nb"])
-def test_what_is_no_name(name: str) -> None:
-    with pytest.raises(CarbError, match="cannot be a scorer's name"):
-        parse_spec(f"{name}=baseline:length")
-
-
-def test_a_url_stays_readable() -> None:
-    spec = "judge:m?backend=openai&url=http://127.0.0.1:8000/v1"
-    assert str(parse_spec(spec)) == spec
-
-
 @pytest.mark.parametrize(
     ("spec", "said"),
     [
         ("length", "KIND:TARGET"),
         (":length", "KIND:TARGET"),
-        ("baseline:", "KIND:TARGET"),
         ("", "KIND:TARGET"),
         ("baseline:length?seed", "key=value"),
-        ("baseline:random?seed=1&seed=2", "twice"),
         ("bseline:length", "Did you mean 'baseline'"),
         ("baseline:lenght", "There are random, length"),
-        ("baseline:length?seed=1", "'seed' is unknown"),
         ("baseline:random?sede=1", "did you mean 'seed'"),
         ("baseline:random?seed=x", "got 'x'"),
     ],
@@ -112,11 +93,6 @@ def test_how_a_server_is_asked_is_no_part_of_a_scorers_name() -> None:
     )
     assert identity(one) == identity(two)
     assert identity(one).parameters == {"mode": "listwise"}
-
-
-def test_kinds_name_their_package() -> None:
-    assert {"baseline", "classifier", "judge", "implicit"} <= set(kinds())
-    assert provider("baseline").startswith("carb-scorers ")
 
 
 @pytest.fixture

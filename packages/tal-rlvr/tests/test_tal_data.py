@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import gzip
 import json
 
 import polars
@@ -8,11 +7,10 @@ import pytest
 
 from carb_data import BonSet, CarbError, Dataset
 from tal_rlvr import MixSource, TrainingMix, check_contamination, load_config, presets
-from tal_rlvr.judge_prompts import PromptConfig
 from tal_rlvr.layouts import read_pairs
-from tal_rlvr.mix import Parts, ordered
+from tal_rlvr.mix import Parts
 from tal_rlvr.mix_check import report_contamination
-from tal_rlvr.preferences import Pair, both_orders, pairs_from_set
+from tal_rlvr.preferences import both_orders, pairs_from_set
 from tal_rlvr.reward_functions import PAPER_REWARDS
 
 
@@ -112,20 +110,6 @@ def test_care(read):
     assert [(p.chosen, p.culture) for p in read("care", earlier)] == [("y", "arabic")]
 
 
-def test_preferences_with_messages_and_gzip(tmp_path):
-    row = {
-        "prompt": [user("q")],
-        "chosen": [{"role": "assistant", "content": "c"}],
-        "rejected": "r",
-        "source_item": "s",
-    }
-    path = tmp_path / "d.json.gz"
-    path.write_bytes(gzip.compress(json.dumps([row]).encode()))
-    (pair,) = read_pairs("preference", str(path), culture="thai", language="th")
-    assert (pair.prompt, pair.chosen, pair.rejected, pair.source_item) == ("q", "c", "r", "s")
-    assert (pair.culture, pair.language) == ("thai", "th")
-
-
 @pytest.mark.parametrize(
     ("form", "rows", "message"),
     [
@@ -178,26 +162,6 @@ def test_files_that_cannot_be_read_are_named(tmp_path):
     (tmp_path / "empty").mkdir()
     with pytest.raises(CarbError, match=r"holds no \.jsonl"):
         read_pairs("care", str(tmp_path / "empty"))
-
-
-class Plain:
-    chat_template = None
-    all_special_tokens = ()
-
-
-@pytest.mark.parametrize("style", ["full", "compact"])
-def test_a_pair_of_no_culture_asks_for_no_local(style):
-    pytest.importorskip("trl", reason="needs tal-rlvr[train]")
-    from tal_rlvr.trainer import training_rows
-
-    pairs = [Pair(id="p", source_item="p", prompt="q", chosen="c", rejected="r", culture=culture, language=language)
-             for culture in ("general", "thai") for language in ("en", "zh", "nl")]  # fmt: skip
-    rows = training_rows(ordered(pairs, shuffle=False), Plain(), PromptConfig(language="item", style=style))
-    texts = [row["prompt"] for row in rows]
-    assert not any("general" in text for text in texts)
-    assert all(("Thai" in text) == (n >= len(texts) // 2) for n, text in enumerate(texts))
-    assert rows[0]["swapped_prompt"] == rows[1]["prompt"]
-    assert rows[0]["responses"] == ["c", "r"]
 
 
 @pytest.fixture

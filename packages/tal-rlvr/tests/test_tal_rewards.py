@@ -8,7 +8,7 @@ import pytest
 
 from carb_data import CarbError
 from tal_rlvr import correctness_reward, criteria_reward, total_reward
-from tal_rlvr.judge_rewards import CLIP, BaselineCache, CriteriaCase, Reading, VerdictRow
+from tal_rlvr.judge_rewards import CLIP, CriteriaCase, Reading, VerdictRow
 
 BARE, GOOD, BAD = VerdictRow((1,), (9,)), VerdictRow((1,), (2, 9)), VerdictRow((1,), (3, 9))
 SWAPPED = Reading(VerdictRow((5,), (2, 9)), VerdictRow((5,), (9,)))
@@ -64,20 +64,6 @@ def test_what_moves_the_reader_towards_even_earns_nothing():
         (paid,) = criteria_reward([case], lambda rows: [reader[row] for row in rows], odds=False)
         assert fair.value == pytest.approx(0)
         assert paid.value > 0.2
-
-
-def test_the_z_free_term_is_asked_for_once_while_the_policy_is_current():
-    table, cache = Table(), BaselineCache()
-    cases = [CriteriaCase(GOOD, BARE, "A"), CriteriaCase(BAD, BARE, "A")]
-    cache.use(1)
-    first = criteria_reward(cases, table, cache=cache)
-    assert table.asked == [[BARE, GOOD, BAD]]
-    cache.use(1)
-    assert criteria_reward(cases, table, cache=cache) == first
-    assert table.asked[1] == [GOOD, BAD]
-    cache.use(2)
-    criteria_reward(cases, table, cache=cache)
-    assert table.asked[2] == [BARE, GOOD, BAD]
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,6 @@ from tal_rlvr.judgement import Judgement, write_judgement
 from tal_rlvr.lengths import check_targets, fitting
 from tal_rlvr.mix import Parts
 from tal_rlvr.preferences import Pair, both_orders
-from tal_rlvr.train_config import load_config
 from tal_rlvr.warmup import WarmupConfig, read_targets, repeated, warmup_rows, warmup_target
 
 torch = pytest.importorskip("torch", reason="needs tal-rlvr[train]")
@@ -97,44 +96,6 @@ def test_a_run_leaves_a_model_that_scores_and_all_its_reports(config, tmp_path, 
     anyio.run(scorer.aclose)
     with pytest.raises(CarbError, match="finished run"):
         train(config)
-
-
-@pytest.mark.real
-def test_adapters_are_merged_into_a_whole_model(config, tiny_folder):
-    from safetensors.torch import load_file
-
-    result = train(config, overrides={"lora": {"r": 2}, "grpo": {"save_strategy": "no"}})
-    base, trained = (load_file(f"{folder}/model.safetensors") for folder in (tiny_folder, result.model))
-    assert {name: w.shape for name, w in trained.items()} == {name: w.shape for name, w in base.items()}
-    moved = {name for name in base if not torch.equal(base[name], trained[name])}
-    assert moved
-    assert not any("embed" in name or "norm" in name for name in moved)  # adapters are on linear layers
-
-
-def test_a_revision_is_trained_and_is_what_kl_is_measured_from(config, tmp_path, monkeypatch, save_model):
-    """A hub with two revisions of a model: the trained one is the one that was asked for."""
-    import huggingface_hub.constants
-    from safetensors.torch import load_file
-
-    from tal_rlvr.training_stages import TrainingRun
-
-    hub = tmp_path / "hub" / "models--some--tiny"
-    (hub / "refs").mkdir(parents=True)
-    for name, commit, seed in (("main", "a" * 40, 0), ("older", "b" * 40, 1)):
-        (hub / "refs" / name).write_text(commit)
-        save_model(hub / "snapshots" / commit, seed=seed)
-    monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_CACHE", str(tmp_path / "hub"))
-    given = {"model": "some/tiny", "revision": "b" * 40, "warmup": {"steps": 0}}
-    given["grpo"] = {"max_steps": 1, "learning_rate": 0.0, "save_strategy": "no", "per_device_train_batch_size": 4}
-    loaded = load_config(config, given)
-    run = TrainingRun(loaded)
-    folder, curve, _ = run.reinforce("some/tiny", loaded.mix.parts())
-    kept = load_file(folder / "model.safetensors")
-    asked, newest = (load_file(hub / "snapshots" / (c * 40) / "model.safetensors") for c in "ba")
-    assert all(torch.equal(kept[name], asked[name]) for name in kept)
-    assert not all(torch.equal(kept[name], newest[name]) for name in kept)
-    assert curve[0]["kl"] == pytest.approx(0, abs=1e-6)
-    assert loaded.backend_options("some/tiny")["revision"] == "b" * 40
 
 
 def test_contaminated_training_data_stops_a_run_before_it_starts(config, tmp_path):
@@ -223,15 +184,6 @@ PARTS = Parts([sized(n) for n in range(1, 101)], [sized(n) for n in (10, 200)])
 
 def count(rows):
     return [len(row.pair.prompt.split()) for row in rows]
-
-
-def test_pairs_that_do_not_fit_are_left_out_and_counted():
-    kept, lengths = fitting(PARTS, count, max_new_tokens=10, context=105)
-    assert [len(part) for part in kept] == [95, 1, 0]
-    assert (lengths.room, lengths.train_pairs, lengths.train_pairs_fit, lengths.too_long) == (95, 100, 95, 5)
-    assert (lengths.held_out_pairs, lengths.held_out_pairs_fit, lengths.longest_prompt) == (2, 1, 200)
-    assert len(fitting(PARTS, count, max_new_tokens=10, context=None, max_prompt_tokens=20)[0].train) == 20
-    assert fitting(PARTS, count, max_new_tokens=10, context=None)[1].room is None
 
 
 def test_too_few_that_fit_are_refused_with_the_numbers():

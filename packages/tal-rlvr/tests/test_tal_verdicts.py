@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from carb_data import CarbError
 from tal_rlvr.judge_rewards import VerdictRow
 from tal_rlvr.verdict_logprobs import ModelVerdicts, passes_of, verdict_logprobs
-from tal_rlvr.verdict_tokens import encode_prompt, reasoning_ids, verdict_tokens
+from tal_rlvr.verdict_tokens import encode_prompt, verdict_tokens
 
 torch = pytest.importorskip("torch", reason="needs tal-rlvr[train]")
 
@@ -63,23 +63,6 @@ def test_in_bfloat16_the_verdicts_are_products_in_float32(tiny_model, tiny_token
     exact = [state.float() @ weight.T for state in states]
     assert gaps == pytest.approx([float(a - b) for a, b in exact], abs=1e-4)
     assert not all(gap * 64 == pytest.approx(round(gap * 64), abs=1e-6) for gap in gaps)
-
-
-@pytest.mark.parametrize(
-    ("text", "reasoning"),
-    [
-        ("just words", "just words"),
-        ("words Verdict: A and Verdict: B", "words"),
-        ("Criteria:\nVerdict: A\n", "Criteria:"),
-        ("", ""),
-        ("Verdict: A", ""),
-    ],
-)
-def test_outputs_without_form_are_measured_by_their_words(tiny_tokenizer, text, reasoning):
-    tokens = verdict_tokens(tiny_tokenizer)
-    ids = tiny_tokenizer(text, add_special_tokens=False)["input_ids"]
-    cut = tiny_tokenizer.decode(reasoning_ids(tiny_tokenizer, ids, tokens))
-    assert cut == (f"{reasoning}\nVerdict:" if reasoning else "Verdict:")
 
 
 def test_prompts_are_encoded_as_trl_encodes_them(tiny_tokenizer):
