@@ -45,11 +45,11 @@ def test_people_and_judges_are_compared_by_source_item(make_table):
         schema=["item_id", "rater", "response_id"],
         orient="row",
     )
-    apart = judge_vs_human(make_table(sets), human).groups.row(0, named=True)
+    apart = judge_vs_human(make_table(sets), human).rows[0].percent
     sources = [f"q{i // 6}" for i in range(72)]
-    together = judge_vs_human(make_table(sets, sources=sources), human).groups.row(0, named=True)
-    assert apart["percent"] == together["percent"]
-    assert together["percent_high"] - together["percent_low"] > 1.8 * (apart["percent_high"] - apart["percent_low"])
+    together = judge_vs_human(make_table(sets, sources=sources), human).rows[0].percent
+    assert apart.estimate == together.estimate
+    assert together.high - together.low > 1.8 * (apart.high - apart.low)
 
 
 @pytest.mark.coverage

@@ -12,8 +12,7 @@ from carb_data import CarbError, ScoreTable
 from carb_metrics.cells import Estimate, Result
 from carb_metrics.clusters import Ints
 from carb_metrics.intervals import Floats, check_confidence
-from carb_metrics.jackknife import jackknife_interval, sum_by
-from carb_metrics.outcome import counted_sets, margins
+from carb_metrics.outcome import Counted, counted_sets, margins
 from carb_metrics.paired import mean_interval
 from carb_metrics.surface import assign_folds
 
@@ -21,7 +20,6 @@ __all__ = ["Calibration", "Coverage", "MarginRow", "calibration", "reliability"]
 
 SIMULATIONS = 1000
 BINS = 10
-_STEPS = 25
 
 
 class Calibration(Result):
@@ -30,12 +28,8 @@ class Calibration(Result):
     n: int
     ece: float | None = None
     """Expected calibration error: mean distance of confidence and accuracy over bins, weighted by their cases."""
-    ece_if_calibrated: float | None = None
-    """What a perfectly calibrated judge with the same confidences gets on average: chance alone makes ECE positive."""
     p: float | None = None
     """Share of perfectly calibrated judges with an ECE at least this large."""
-    brier: Estimate = Estimate()
-    """Mean squared distance of confidence and being right, with its t interval."""
 
 
 class Coverage(Result):
@@ -53,17 +47,13 @@ class MarginRow(Result):
     group: str | None
     """Value of ``by``; null for all sets."""
     n: int
-    intercept: float | None = None
-    """Log-odds of being right where the two highest scores are equal."""
-    slope: float | None = None
-    """Change of the log-odds for each spread of the scorer's scores between the two."""
     calibration: Calibration | None = None
     """Of the probabilities that the logistic curve of *all* sets of the scorer gives to the sets of this group, each
     fitted without the set's own fold: whether a margin means the same here as elsewhere."""
     coverage: tuple[Coverage, ...] = ()
     """Accuracy by share of sets answered, from the surest tenth of the sets to all of them."""
-    area: float | None = None
-    """Mean risk (1 − accuracy) over all coverages: the area under the risk–coverage curve."""
+    counted: Counted = "all"
+    """Which sets count."""
 
 
 def calibration(
@@ -98,7 +88,7 @@ def calibration(
     check_confidence(confidence)
     if by not in (None, "culture", "domain", "language"):
         raise CarbError(f"by must be 'culture', 'domain', 'language' or left out; got '{by}'.")
-    scores = counted_sets(scores, mirrors=mirrors)[0]
+    scores, counted = counted_sets(scores, mirrors=mirrors)
     sets = margins(scores).with_columns(pl.col("right").cast(pl.Float64)).sort("scorer", "item_id")
     rows = []
     for key, mine in sorted(sets.group_by("scorer", maintain_order=True), key=lambda pair: str(pair[0][0])):
@@ -110,7 +100,7 @@ def calibration(
         for group, where in groups:
             part, own = mine.filter(pl.Series(where)), None if said is None else said[where]
             found = _row(part, own, np.unique(cluster[where], return_inverse=True)[1], confidence, seed)
-            rows.append(found.model_copy(update={"scorer": str(key[0]), "group": group}))
+            rows.append(found.model_copy(update={"scorer": str(key[0]), "group": group, "counted": counted}))
     return tuple(rows)
 
 
@@ -118,23 +108,18 @@ def _row(part: pl.DataFrame, said: Floats | None, cluster: Ints, confidence: flo
     lead, right = part["lead"].to_numpy(), part["right"].to_numpy()
     if not len(lead):
         return MarginRow(scorer="", group=None, n=0)
-    intercept, slope = _logistic(lead, right)
     order = np.argsort(-lead, kind="stable")
     coverage = []
     for tenth in range(1, 11):
         kept = order[: max(1, math.ceil(len(order) * tenth / 10))]
         accuracy = mean_interval(right[kept], cluster[kept], confidence)
         coverage.append(Coverage(coverage=len(kept) / len(order), accuracy=accuracy))
-    risk = 1 - np.cumsum(right[order]) / np.arange(1, len(order) + 1)
     return MarginRow(
         scorer="",
         group=None,
         n=len(lead),
-        intercept=intercept,
-        slope=slope,
-        calibration=None if said is None else reliability(said, right, cluster, confidence, seed),
+        calibration=None if said is None else reliability(said, right, cluster, seed),
         coverage=tuple(coverage),
-        area=float(risk.mean()),
     )
 
 
@@ -144,43 +129,33 @@ def _fitted(sets: pl.DataFrame, cluster: Ints, folds: int, seed: int) -> Floats 
     fold = assign_folds(cluster, folds, seed)
     if fold is None:
         return None
+    from sklearn.linear_model import LogisticRegression  # type: ignore[import-untyped,unused-ignore]
+
     said = np.empty(len(lead))
     for part in range(folds):
-        intercept, slope = _logistic(lead[fold != part], right[fold != part])
-        said[fold == part] = 1 / (1 + np.exp(-(intercept + slope * lead[fold == part])))
+        here = fold == part
+        known = right[~here]
+        if known.min() == known.max():
+            said[here] = (known.sum() + 1) / (len(known) + 2)  # no curve fits answers that are all alike
+            continue
+        model = LogisticRegression(C=100).fit(lead[~here, None], known)
+        said[here] = model.predict_proba(lead[here, None])[:, 1]
     return said
 
 
-def _logistic(x: Floats, y: Floats) -> tuple[float, float]:
-    """Intercept and slope by Newton's method, with a small ridge that keeps separated data finite."""
-    basis = np.column_stack([np.ones(len(x)), x])
-    weight = np.zeros(2)
-    for _ in range(_STEPS):
-        p = 1 / (1 + np.exp(-np.clip(basis @ weight, -30, 30)))
-        slope = basis.T @ (y - p) - 0.01 * weight
-        curve = (basis * (p * (1 - p))[:, None]).T @ basis + 0.01 * np.eye(2)
-        step = np.linalg.solve(curve, slope)
-        weight = weight + np.clip(step, -3, 3)
-        if np.abs(step).max() < 1e-8:
-            break
-    return float(weight[0]), float(weight[1])
-
-
-def reliability(said: Floats, right: Floats, cluster: Ints, confidence: float = 0.95, seed: int = 0) -> Calibration:
-    """Expected calibration error over bins of equally many cases, and Brier score.
+def reliability(said: Floats, right: Floats, cluster: Ints, seed: int = 0) -> Calibration:
+    """Expected calibration error over bins of equally many cases.
 
     ECE = Σ n_b/n·abs(accuracy_b − confidence_b) (Naeini, Cooper and Hauskrecht 2015, AAAI; Guo et al. 2017, ICML).
-    Estimated from finite data it is above 0 even for a perfect judge, so it comes with what such a judge would get on
-    average and a p by simulation (consistency resampling; Bröcker and Smith 2007, Weather and Forecasting 22:651-661),
-    not with an interval. Where cases share clusters, p turns the signs of whole clusters' distances between being right
-    and confidence (Cameron, Gelbach and Miller 2008, Review of Economics and Statistics 90:414-427). Brier score: Brier
-    (1950), Monthly Weather Review 78:1-3.
+    Estimated from finite data it is above 0 even for a perfect judge, so it comes with a p by simulation (consistency
+    resampling; Bröcker and Smith 2007, Weather and Forecasting 22:651-661), not with an interval. Where cases share
+    clusters, p turns the signs of whole clusters' distances between being right and confidence (Cameron, Gelbach and
+    Miller 2008, Review of Economics and Statistics 90:414-427).
 
     Args:
         said: (n,) probabilities of being right, 0 to 1, at least one.
         right: (n,) 1 where it was right, else 0.
         cluster: (n,) the cluster of each case, by number.
-        confidence: the level of the intervals.
         seed: the seed of the simulation.
     """
     edges = np.percentile(said, np.linspace(0, 100, BINS + 1))
@@ -191,22 +166,12 @@ def reliability(said: Floats, right: Floats, cluster: Ints, confidence: float = 
     accuracy = np.bincount(bin_of, right, BINS)[used] / n[used]
     ece = float(np.abs(accuracy - mean_said) @ n[used] / len(said))
     rng = np.random.default_rng(seed)
-    perfect = _binned((rng.random((SIMULATIONS, len(said))) < said) - said, bin_of)
-    against = perfect
     if int(cluster.max()) + 1 < len(cluster):
         signs = 2.0 * rng.integers(0, 2, (SIMULATIONS, int(cluster.max()) + 1)) - 1
         against = _binned(signs[:, cluster] * (right - said), bin_of)
-    units = np.column_stack([sum_by(cluster, (said - right) ** 2), sum_by(cluster)])
-    brier, low, high = jackknife_interval(units, lambda sums: sums[..., 0] / sums[..., 1], confidence)
-    if low is not None and high is not None:
-        low, high = max(low, 0.0), min(high, 1.0)
-    return Calibration(
-        n=len(said),
-        ece=ece,
-        ece_if_calibrated=float(perfect.mean()),
-        p=float((1 + (against >= ece - 1e-12).sum()) / (1 + SIMULATIONS)),
-        brier=Estimate(estimate=brier, low=low, high=high),
-    )
+    else:
+        against = _binned((rng.random((SIMULATIONS, len(said))) < said) - said, bin_of)
+    return Calibration(n=len(said), ece=ece, p=float((1 + (against >= ece - 1e-12).sum()) / (1 + SIMULATIONS)))
 
 
 def _binned(residual: Floats, bin_of: Ints) -> Floats:

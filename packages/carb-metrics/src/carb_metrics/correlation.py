@@ -16,7 +16,7 @@ from carb_metrics.clusters import Ints, design, numbered
 from carb_metrics.coefficients import FEWEST, KINDS, Kind, coefficient, fisher_interval, is_constant, t_test
 from carb_metrics.intervals import Floats, check_confidence, finite, same_order
 
-__all__ = ["Correlation", "Fit", "Influence", "InfluenceRow", "Partial", "Rival", "correlate", "rival"]
+__all__ = ["Correlation", "Fit", "LeftOut", "Partial", "Rival", "correlate", "rival"]
 
 
 class Fit(Result):
@@ -79,26 +79,11 @@ class Partial(Result):
     """Number of independent covariates taken out."""
 
 
-class InfluenceRow(Result):
-    """What remains of a correlation without one point. Null where it is not defined."""
+class LeftOut(Result):
+    """What remains of a correlation without one point."""
 
     label: str
-    """The point that is left out."""
     pearson: float | None
-    spearman: float | None
-    slope: float | None
-    cooks_distance: float | None
-    """Cook's distance of the point in the line through all points: ``e²·h / (2·s²·(1−h)²)`` with residual e, leverage h
-    and residual variance s² (Cook 1977, Technometrics 19:15-18); above 4/n is commonly looked at twice."""
-
-
-class Influence(Result):
-    """What remains of a correlation when one point is left out."""
-
-    points: tuple[InfluenceRow, ...]
-    pearson_low: float | None
-    """The lowest r that leaving one point out gives."""
-    pearson_high: float | None
 
 
 class Rival(Result):
@@ -138,8 +123,8 @@ class Correlation(Result):
     """Null where no covariates were given."""
     rival: Rival | None = None
     """x (a) against another predictor (b); null where none was given."""
-    influence: Influence | None = None
-    """What leaving one point out does; null where no labels were given."""
+    influence: tuple[LeftOut, ...] | None = None
+    """Pearson's r without each point; null where no labels were given."""
 
 
 def correlate(
@@ -207,7 +192,7 @@ def correlate(
         corrected=None if reliable == [None, None] else _corrected(xs, ys, base, reliable, confidence),
         partial=None if covariates is None else _partial(xs, ys, _matrix(covariates, n), confidence),
         rival=None if against is None else _against(xs, finite(against, "against", n), ys, confidence),
-        influence=None if labels is None else _influence(xs, ys, [str(label) for label in labels]),
+        influence=None if labels is None else _left_out(xs, ys, labels),
         **found,
     )
 
@@ -323,33 +308,13 @@ def _partial_estimate(
     return Estimate(estimate=found[0], low=limits[0], high=limits[1], p=t_test(found[0], len(x) - 2 - taken))
 
 
-def _influence(x: Floats, y: Floats, labels: Sequence[str]) -> Influence:
-    cook, rows = _cooks_distance(x, y), []
+def _left_out(x: Floats, y: Floats, labels: Sequence[str]) -> tuple[LeftOut, ...]:
+    rows = []
     for i, label in enumerate(labels):
         rest = np.arange(len(x)) != i
-        pearson, spearman = (coefficient(kind, x[rest], y[rest]) for kind in KINDS[:2])
-        rows.append(
-            InfluenceRow(
-                label=label,
-                pearson=None if pearson is None else pearson[0],
-                spearman=None if spearman is None else spearman[0],
-                slope=_fit_line(x[rest], y[rest], 0.95).slope,
-                cooks_distance=cook[i],
-            )
-        )
-    known = [row.pearson for row in rows if row.pearson is not None]
-    return Influence(points=tuple(rows), pearson_low=min(known, default=None), pearson_high=max(known, default=None))
-
-
-def _cooks_distance(x: Floats, y: Floats) -> list[float | None]:
-    line = _fit_line(x, y, 0.95)
-    if line.slope is None or line.intercept is None or line.mean_x is None or line.sxx is None or not line.residual_sd:
-        return [None] * len(x)
-    rest = y - line.intercept - line.slope * x
-    leverage = 1 / len(x) + (x - line.mean_x) ** 2 / line.sxx
-    with np.errstate(divide="ignore", invalid="ignore"):
-        distance = rest**2 * leverage / (2 * line.residual_sd**2 * (1 - leverage) ** 2)
-    return [float(d) if math.isfinite(d) and h < 1 - 1e-12 else None for d, h in zip(distance, leverage, strict=True)]
+        found = coefficient("pearson", x[rest], y[rest])
+        rows.append(LeftOut(label=str(label), pearson=None if found is None else found[0]))
+    return tuple(rows)
 
 
 def _against(a: Floats, b: Floats, outcome: Floats, confidence: float) -> Rival:

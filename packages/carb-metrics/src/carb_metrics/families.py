@@ -15,7 +15,7 @@ from carb_metrics.cells import Estimate, Result
 from carb_metrics.clusters import Ints, cluster_of
 from carb_metrics.flips import flipped
 from carb_metrics.intervals import Floats, check_confidence
-from carb_metrics.outcome import frame_of, rounded, with_shares
+from carb_metrics.outcome import Counted, frame_of, rounded, with_shares
 
 __all__ = ["FamilyReport", "FamilyRow", "PlaceComparison", "compare_families", "family_accuracy"]
 
@@ -85,6 +85,8 @@ class FamilyReport(Result):
 
     by: str | None
     rows: tuple[FamilyRow, ...]
+    counted: Counted = "all"
+    """Mirrors always count: they are what is read."""
 
     def of(self, scorer: str, group: str | None = None) -> FamilyRow:
         """The row of one scorer and group.

@@ -12,12 +12,10 @@ from carb_metrics.cells import Estimate, Result, of_scorer
 from carb_metrics.clusters import PSEUDO, Ints, number, share_interval
 from carb_metrics.intervals import Floats, check_confidence
 from carb_metrics.jackknife import jackknife_interval, sum_by
-from carb_metrics.outcome import as_text, counted_sets, polars_frame, rounded
+from carb_metrics.outcome import Counted, as_text, counted_sets, polars_frame, rounded
 
 PRESENTATIONS = ("scorer", "item_id", "order_id", "response_id", "position", "score")
 """Columns of ``presentations``."""
-
-_SHARES = ("swap_consistency", "self_agreement")
 
 
 class BiasRow(Result):
@@ -31,22 +29,15 @@ class BiasRow(Result):
     errors: int | None = None
     """Presentations that could not be judged."""
     position_p: float | None = None
-    """p of the test that every position is picked alike often: chi-squared, or Hotelling's over source items."""
-    swap_consistency: float | None = None
+    """p of the test that every position is picked alike often."""
+    swap_consistency: Estimate = Estimate()
     """Share of pairs of presentations of one set in different orders that have the same pick."""
-    swap_consistency_low: float | None = None
-    swap_consistency_high: float | None = None
     swap_pairs: int | None = None
-    self_agreement: float | None = None
+    self_agreement: Estimate = Estimate()
     """The same share for pairs in the same order, that is, for a question asked twice."""
-    self_agreement_low: float | None = None
-    self_agreement_high: float | None = None
     self_pairs: int | None = None
-    length_r: float | None = None
+    length: Estimate = Estimate()
     """Partial correlation of score and length within sets, given the role."""
-    length_r_low: float | None = None
-    length_r_high: float | None = None
-    length_p: float | None = None
 
 
 class PositionRow(Result):
@@ -70,6 +61,8 @@ class JudgeBias(Result):
     scorers: tuple[BiasRow, ...]
     positions: tuple[PositionRow, ...]
     """A row per scorer and position."""
+    counted: Counted = "all"
+    """Which sets count."""
 
     def of(self, scorer: str) -> BiasRow:
         """The row of one scorer.
@@ -78,11 +71,6 @@ class JudgeBias(Result):
             CarbError: there is no such scorer.
         """
         return of_scorer(self.scorers, scorer)
-
-    def length(self, scorer: str) -> Estimate:
-        """The length bias of one scorer."""
-        row = self.of(scorer)
-        return Estimate(estimate=row.length_r, low=row.length_r_low, high=row.length_r_high, p=row.length_p)
 
 
 def judge_bias(
@@ -125,11 +113,11 @@ def judge_bias(
     """
     check_confidence(confidence)
     known = as_text(scores).filter(pl.col("perturbation").is_null())
-    main = counted_sets(scores, mirrors=mirrors)[0].frame["item_id"].cast(pl.String).unique()
-    frame = known.filter(pl.col("item_id").is_in(main.to_list()))
+    scores, counted = counted_sets(scores, mirrors=mirrors)
+    frame = known.join(as_text(scores).select("item_id").unique(), on="item_id", how="semi")
     names = frame["scorer"].unique().sort().to_list()
     picks = None if presentations is None else _picks(presentations, known)
-    picks = None if picks is None else picks.filter(pl.col("item_id").is_in(main.to_list()))
+    picks = None if picks is None else picks.join(frame.select("item_id").unique(), on="item_id", how="semi")
     rows: list[BiasRow] = []
     positions: list[PositionRow] = []
     for name in names:
@@ -140,9 +128,9 @@ def judge_bias(
             positions += [PositionRow.model_validate({"scorer": name, **position}) for position in found]
             row |= {"position_p": p, **_consistency(mine, confidence)}
         if lengths is not None:
-            row |= _length(frame.filter(pl.col("scorer") == name), lengths, confidence)
+            row["length"] = _length(frame.filter(pl.col("scorer") == name), lengths, confidence)
         rows.append(BiasRow.model_validate(row))
-    return JudgeBias(scorers=tuple(rows), positions=tuple(positions))
+    return JudgeBias(scorers=tuple(rows), positions=tuple(positions), counted=counted)
 
 
 def _picks(presentations: pl.DataFrame, frame: pl.DataFrame) -> pl.DataFrame:
@@ -191,12 +179,10 @@ def _picks(presentations: pl.DataFrame, frame: pl.DataFrame) -> pl.DataFrame:
 
 
 def _positions(picks: pl.DataFrame, confidence: float) -> tuple[list[dict[str, object]], float | None]:
-    """Picks per position (0 is first), and the p of a chi-squared test of fit (Pearson 1900)."""
+    """Picks per position (0 is first), and the p of ``_position_p``."""
     decided = picks.filter(pl.col("place").is_not_null())
     if not decided.height:
         return [], None
-    from scipy.special import chdtrc
-
     size, place = decided["size"].to_numpy(), decided["place"].to_numpy()
     cluster, _ = number(decided, ("cluster",))
     most = int(size.max())
@@ -207,16 +193,11 @@ def _positions(picks: pl.DataFrame, confidence: float) -> tuple[list[dict[str, o
         share, low, high = share_interval((place == position).astype(np.float64), cluster, confidence)
         limits = {"share": share, "low": low, "high": high, "expected": float(expected[position] / len(size))}
         rows.append({"position": position, "picks": int(seen[position]), **limits})
-    if most < 2:
-        return rows, None
-    if int(cluster.max()) + 1 < len(cluster):
-        return rows, _clustered_positions(size, place, cluster, most)
-    statistic = float(((seen - expected) ** 2 / expected).sum())
-    return rows, float(chdtrc(most - 1, statistic))
+    return rows, _position_p(size, place, cluster, most)
 
 
-def _clustered_positions(size: Ints, place: Ints, cluster: Ints, most: int) -> float | None:
-    """p of equal picks when presentations of one source item are dependent: Hotelling's T² of its cluster totals.
+def _position_p(size: Ints, place: Ints, cluster: Ints, most: int) -> float | None:
+    """p of equal picks, where presentations of one source item are dependent: Hotelling's T² of cluster totals.
 
     With k independent positions and C clusters, ``T²·(C−k)/(k(C−1))`` is compared with F of k and C−k degrees of
     freedom (Hotelling 1931, Annals of Mathematical Statistics 2:360-378). The covariance is
@@ -226,7 +207,7 @@ def _clustered_positions(size: Ints, place: Ints, cluster: Ints, most: int) -> f
     from scipy.special import fdtrc
 
     clusters, positions, free = int(cluster.max()) + 1, np.arange(most), most - 1
-    if clusters <= free:
+    if clusters <= free or not free:
         return None
     expected = (positions < size[:, None]) / size[:, None]
     away = (place[:, None] == positions) - expected
@@ -254,11 +235,11 @@ def _consistency(picks: pl.DataFrame, confidence: float) -> dict[str, object]:
         cluster, _ = number(part, ("cluster",))
         same = (part["pick"] == part["pick_b"]).cast(pl.Float64).to_numpy()
         share, low, high = share_interval(same, cluster, confidence)
-        result |= {name: share, f"{name}_low": low, f"{name}_high": high, count: part.height}
+        result |= {name: Estimate(estimate=share, low=low, high=high), count: part.height}
     return result
 
 
-def _length(frame: pl.DataFrame, lengths: pl.DataFrame, confidence: float) -> dict[str, object]:
+def _length(frame: pl.DataFrame, lengths: pl.DataFrame, confidence: float) -> Estimate:
     joined = _with_lengths(frame.filter(pl.col("score").is_not_null()), lengths).sort("item_id", "response_id")
     own = (pl.col("role") == "chosen").cast(pl.Float64).alias("own")
     joined = joined.with_columns(own)
@@ -267,20 +248,12 @@ def _length(frame: pl.DataFrame, lengths: pl.DataFrame, confidence: float) -> di
     )
     cluster, _ = number(centred, ("cluster",))
     s, v, c = (centred[name].to_numpy() for name in ("score", "length", "own"))
-    return dict(
-        zip(
-            ("length_r", "length_r_low", "length_r_high", "length_p"),
-            _partial(s, v, c, cluster, confidence),
-            strict=True,
-        )
-    )
+    return _partial(s, v, c, cluster, confidence)
 
 
-def _partial(s: Floats, v: Floats, c: Floats, cluster: Ints, confidence: float) -> tuple[float | None, ...]:
+def _partial(s: Floats, v: Floats, c: Floats, cluster: Ints, confidence: float) -> Estimate:
     """Partial correlation of s and v given c, all centred; low, high and p by the jackknife on artanh r."""
     units = np.column_stack([sum_by(cluster, product) for product in (s * s, v * v, c * c, s * v, s * c, v * c)])
-    if not len(units):
-        return None, None, None, None
 
     def z(sums: Floats) -> Floats:
         ss, vv, cc, sv, sc, vc = np.moveaxis(sums, -1, 0)
@@ -292,21 +265,18 @@ def _partial(s: Floats, v: Floats, c: Floats, cluster: Ints, confidence: float) 
             result: Floats = np.arctanh(np.clip(r, -1, 1))
         return result
 
-    total = units.sum(0)
-    whole = float(z(total))
+    whole = float(z(units.sum(0)))
     if math.isnan(whole):
-        return None, None, None, None
-    if math.isinf(whole):
-        return math.copysign(1.0, whole), None, None, None
+        return Estimate()
     _, low, high = jackknife_interval(units, z, confidence)
     if low is None or high is None:
-        return math.tanh(whole), None, None, None
+        return Estimate(estimate=math.tanh(whole))
     from scipy.special import stdtr, stdtrit
 
     freedom = len(units) - 1
     error = (high - low) / 2 / float(stdtrit(freedom, 0.5 + confidence / 2))
     p = 2 * float(stdtr(freedom, -abs(whole) / error)) if error > 0 else None
-    return math.tanh(whole), math.tanh(low), math.tanh(high), p
+    return Estimate(estimate=math.tanh(whole), low=math.tanh(low), high=math.tanh(high), p=p)
 
 
 def _with_lengths(frame: pl.DataFrame, lengths: pl.DataFrame) -> pl.DataFrame:

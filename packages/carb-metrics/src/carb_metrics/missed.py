@@ -2,24 +2,23 @@
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from math import comb, prod
+from collections.abc import Sequence
 
 import polars as pl
 
-from carb_data import BonSet, CarbError, Dataset, ScoreTable
+from carb_data import CarbError, Dataset, ScoreTable
 from carb_metrics.accuracy import bon_accuracy
 from carb_metrics.cells import Result
-from carb_metrics.clusters import cluster_of
-from carb_metrics.outcome import Counted, counted_sets, with_shares
+from carb_metrics.outcome import Counted, as_text, counted_sets, with_shares
 from carb_metrics.paired import adjust
 
-__all__ = ["UNKNOWN", "Cluster", "Confusion", "Example", "Failures", "GoodScorer", "failures"]
+__all__ = ["UNKNOWN", "Cluster", "Confusion", "Example", "Failures", "failures"]
 
 UNKNOWN = "unknown"
 """Stands for the culture of a response that names none."""
+
+EXAMPLES = 3
+"""Sets that are shown of each cluster."""
 
 
 class Example(Result):
@@ -27,11 +26,8 @@ class Example(Result):
 
     item_id: str
     prompt: str
-    chosen: str
     taken: str
     """The wrong answer that most of them take."""
-    taken_culture: str
-    """The culture in which that answer would be right."""
     agree: float
     """Share of the good scorers that take it."""
 
@@ -72,19 +68,11 @@ class Confusion(Result):
     """``picked``, if each miss took any of its set's wrong answers with equal chance."""
 
 
-class GoodScorer(Result):
-    """A scorer that counts as good."""
-
-    scorer: str
-    accuracy: float
-    """Accuracy as in the report: ties share, and a failed set is wrong."""
-    low: float
-
-
 class Failures(Result):
     """What all good scorers miss, and whose answer they take for whose."""
 
-    good: tuple[GoodScorer, ...]
+    good: tuple[str, ...]
+    """The scorers that count as good, the best first."""
     counted: Counted = "all"
     """Which sets count."""
     sets: int
@@ -101,202 +89,123 @@ class Failures(Result):
     """Highest rate over expected first."""
 
 
-@dataclass(frozen=True)
-class _Judgement:
-    """What one scorer does with one set: the share of its pick that each response gets."""
-
-    picks: Mapping[str, float]
-    missed: bool
-    """Whether the right response is not picked, or not alone."""
-
-
-def failures(
-    dataset: Dataset,
-    scores: ScoreTable,
-    *,
-    scorers: Sequence[str] = (),
-    examples: int = 3,
-    by_topic: bool = True,
-    mirrors: bool = False,
-) -> Failures:
+def failures(dataset: Dataset, scores: ScoreTable, *, mirrors: bool = False) -> Failures:
     """Find what all good scorers miss, and whose answer they take for whose.
+
+    Good are the scorers whose accuracy, as the report shows it, is above chance with its whole 95% interval.
 
     Args:
         dataset: the sets that were scored.
-        scores: scores of one or more scorers on these sets.
-        scorers: the scorers that count as good; by default those whose accuracy, as the report shows it, is above
-            chance with its whole 95% interval. A tie with a wrong answer is a miss.
-        examples: number of examples to keep of each cluster.
-        by_topic: whether to make clusters of culture and topic instead of culture alone.
+        scores: scores of one or more scorers on these sets. A tie with a wrong answer is a miss.
         mirrors: whether sets other than the main ones count too.
 
     Raises:
-        CarbError: no scorer is good, one is unknown, or a set of the table lacks a response.
+        CarbError: no scorer is good, or a set of the table lacks a response.
     """
     scores, counted = counted_sets(scores.with_items(dataset), mirrors=mirrors)
-    items = {item.id: item for item in dataset}
-    good = _good(dataset, scores, scorers)
-    judged = _judgements(items, scores, [one.scorer for one in good])
-    complete = [key for key in items if all(key in judged[one.scorer] for one in good)]
-    missed = [key for key in complete if all(judged[one.scorer][key].missed for one in good)]
-    alone = _expected(items, complete, judged)
-    groups: dict[tuple[str, str | None], list[str]] = defaultdict(list)
-    for key in complete:
-        groups[items[key].culture, items[key].topic if by_topic else None].append(key)
-    gone = set(missed)
-    origins = _origins([items[key] for key in complete])
-    units = {group: _units(keys, gone, origins) for group, keys in groups.items()}
-    marked, total = sum(sum(each) for each in units.values()), sum(map(len, units.values()))
-    found = []
-    for (culture, topic), keys in groups.items():
-        here = [key for key in keys if key in gone]
-        if here:
-            own = units[culture, topic]
-            found.append((culture, topic, here, keys, _hypergeometric(sum(own), len(own), marked, total)))
-    adjusted = adjust([p for *_, p in found])
-    clusters = [
-        Cluster(
-            culture=culture,
-            topic=topic,
-            missed=len(here),
-            sets=len(keys),
-            expected=sum(alone[key] for key in keys),
-            p=p,
-            p_adjusted=float(corrected),
-            examples=tuple(_example(items[key], judged, key) for key in here[:examples]),
-        )
-        for (culture, topic, here, keys, p), corrected in zip(found, adjusted, strict=True)
-    ]
-    same = [_example(items[key], judged, key).agree == 1.0 for key in missed]
+    good = _good(dataset, scores)
+    picks = _picks(dataset, scores, good)
+    sets = _judged_by_all(picks, good)
+    missed = sets.filter("missed")["item_id"]
+    taken = _taken(picks.filter(pl.col("item_id").is_in(missed.to_list())), len(good))
     return Failures(
         counted=counted,
         good=good,
-        sets=len(complete),
+        sets=sets.height,
         missed=len(missed),
-        expected=sum(alone.values()),
-        same_answer=sum(same) / len(same) if same else None,
-        clusters=tuple(sorted(clusters, key=lambda c: (-c.missed, c.culture, c.topic or ""))),
-        confusion=_confusion(items, judged),
+        expected=float(sets["alone"].sum()),
+        same_answer=None if not len(missed) else sum(one.agree == 1.0 for one in taken.values()) / len(missed),
+        clusters=_clusters(sets, taken),
+        confusion=_confusion(picks),
     )
 
 
-def _good(dataset: Dataset, scores: ScoreTable, wanted: Sequence[str]) -> tuple[GoodScorer, ...]:
-    cells = bon_accuracy(scores, by=("scorer",), mirrors=True).groups
-    known = {row["scorer"]: row for row in cells.to_dicts()}
-    unknown = [name for name in wanted if name not in known]
-    if unknown:
-        raise CarbError(f"No scorer here is named {', '.join(unknown)}. There are {', '.join(sorted(known))}.")
+def _good(dataset: Dataset, scores: ScoreTable) -> tuple[str, ...]:
     chance = sum(1 / len(item.responses) for item in dataset) / max(len(dataset), 1)
-    kept = [
-        row
-        for name, row in known.items()
-        if (name in wanted if wanted else row["low"] is not None and row["low"] > chance)
-    ]
-    if not kept:
+    cells = bon_accuracy(scores, by=("scorer",), mirrors=True).groups.filter(pl.col("low") > chance)
+    if not cells.height:
         raise CarbError(
-            f"No scorer here is better than chance ({100 * chance:.0f}%), so what all good ones miss says "
-            f"nothing. Name the scorers to look at (--scorer)."
+            f"No scorer here is better than chance ({100 * chance:.0f}%), so what all good ones miss says nothing."
         )
-    kept.sort(key=lambda row: (-row["accuracy"], row["scorer"]))
-    return tuple(GoodScorer(scorer=row["scorer"], accuracy=row["accuracy"], low=row["low"]) for row in kept)
+    return tuple(cells.sort("accuracy", "scorer", descending=[True, False])["scorer"])
 
 
-def _judgements(
-    items: Mapping[str, BonSet], scores: ScoreTable, scorers: Iterable[str]
-) -> dict[str, dict[str, _Judgement]]:
-    """Scorer to item to judgement; sets with a missing score are left out."""
-    judged: dict[str, dict[str, _Judgement]] = {name: {} for name in scorers}
-    right = {key: item.chosen.id for key, item in items.items()}
-    frame = scores.frame.filter(pl.col("perturbation").is_null()).with_columns(
-        pl.col("scorer", "item_id", "response_id").cast(pl.String)
-    )
-    picks = with_shares(frame.filter(pl.col("scorer").is_in(sorted(judged)))).filter(pl.col("share") > 0)
-    grouped = picks.group_by("scorer", "item_id").agg("response_id", "share")
-    for scorer, item, responses, shares in grouped.iter_rows():
-        if item in items:
-            judged[scorer][item] = _Judgement(dict(zip(responses, shares, strict=True)), responses != [right[item]])
-    return judged
-
-
-def _expected(
-    items: Mapping[str, BonSet], complete: Sequence[str], judged: Mapping[str, Mapping[str, _Judgement]]
-) -> dict[str, float]:
-    """For each set the chance that all miss it, were misses independent within its culture."""
-    count = Counter(items[key].culture for key in complete)
-    shares: dict[str, list[float]] = defaultdict(list)
-    for rows in judged.values():
-        wrong = Counter(items[key].culture for key in complete if rows[key].missed)
-        for culture, number in count.items():
-            shares[culture].append(wrong[culture] / number)
-    return {key: prod(shares[items[key].culture]) for key in complete}
-
-
-def _example(item: BonSet, judged: Mapping[str, Mapping[str, _Judgement]], key: str) -> Example:
-    taken: dict[str, float] = defaultdict(float)
-    for rows in judged.values():
-        for response, share in rows[key].picks.items():
-            if response != item.chosen.id:
-                taken[response] += share
-    most = max(sorted(taken), key=lambda response: taken[response])
-    wrong = next(response for response in item.responses if response.id == most)
-    return Example(
-        item_id=item.id,
-        prompt=item.prompt_text,
-        chosen=item.chosen.text,
-        taken=wrong.text,
-        taken_culture=wrong.culture or UNKNOWN,
-        agree=taken[most] / len(judged),
-    )
-
-
-def _confusion(items: Mapping[str, BonSet], judged: Mapping[str, Mapping[str, _Judgement]]) -> tuple[Confusion, ...]:
-    offered: Counter[tuple[str, str]] = Counter()
-    picked: dict[tuple[str, str], float] = defaultdict(float)
-    expected: dict[tuple[str, str], float] = defaultdict(float)
-    others = {
-        key: (item.chosen.id, {r.id: (item.culture, r.culture or UNKNOWN) for r in item.rejected})
-        for key, item in items.items()
-    }
-    for rows in judged.values():
-        for key, judgement in rows.items():
-            right, pairs = others[key]
-            wrong = 1.0 - judgement.picks.get(right, 0.0)
-            for pair in set(pairs.values()):
-                offered[pair] += 1
-            if wrong:
-                for response, pair in pairs.items():
-                    picked[pair] += judgement.picks.get(response, 0.0)
-                    expected[pair] += wrong / len(pairs)
-    found = [
-        Confusion(
-            culture=pair[0],
-            taken=pair[1],
-            offered=number,
-            picked=picked[pair],
-            rate=picked[pair] / number,
-            expected=expected[pair],
-        )
-        for pair, number in offered.items()
+def _picks(dataset: Dataset, scores: ScoreTable, good: Sequence[str]) -> pl.DataFrame:
+    """A row per good scorer, set without a failed score, and response: ``share`` of the pick, whether it is ``right``,
+    and ``taken``, the culture whose answer it is."""
+    rows = [
+        (item.id, item.prompt_text, response.id, response.text, response.culture or UNKNOWN)
+        for item in dataset
+        for response in item.responses
     ]
+    known = pl.DataFrame(rows, schema=["item_id", "prompt", "response_id", "text", "taken"], orient="row")
+    frame = as_text(scores).filter(pl.col("perturbation").is_null() & pl.col("scorer").is_in(good))
+    frame = with_shares(frame).filter(~pl.col("failed")).with_columns(right=pl.col("role") == "chosen")
+    return frame.join(known, on=["item_id", "response_id"], maintain_order="left")
+
+
+def _judged_by_all(picks: pl.DataFrame, good: Sequence[str]) -> pl.DataFrame:
+    """A row per set that all good scorers judged: whether all ``missed`` it, and ``alone``, the chance that all would,
+    were their misses independent within its culture."""
+    judged = picks.filter("right").with_columns(missed=pl.col("share") < 1)
+    judged = judged.filter(pl.len().over("item_id") == len(good))
+    rates = judged.group_by("culture", "scorer").agg(pl.col("missed").mean())
+    rates = rates.group_by("culture").agg(alone=pl.col("missed").product())
+    sets = judged.group_by("item_id", maintain_order=True).agg(
+        pl.col("culture", "topic", "cluster").first(), pl.col("missed").all()
+    )
+    return sets.join(rates, on="culture", maintain_order="left")
+
+
+def _taken(picks: pl.DataFrame, good: int) -> dict[str, Example]:
+    """The wrong answer that most scorers take, by set."""
+    wrong = picks.filter(~pl.col("right")).group_by("item_id", "prompt", "response_id", "text").agg(
+        pl.col("share").sum()
+    )  # fmt: skip
+    most = wrong.sort("share", "response_id", descending=[True, False]).unique("item_id", keep="first")
+    return {
+        row["item_id"]: Example(
+            item_id=row["item_id"], prompt=row["prompt"], taken=row["text"], agree=row["share"] / good
+        )
+        for row in most.iter_rows(named=True)
+    }
+
+
+def _clusters(sets: pl.DataFrame, taken: dict[str, Example]) -> tuple[Cluster, ...]:
+    from scipy.stats import hypergeom
+
+    group = ("culture", "topic")
+    units = sets.group_by(*group, "cluster").agg(missed=pl.col("missed").mean() >= 0.5)
+    marked, total = int(units["missed"].sum()), units.height
+    drawn = {key: (int(part["missed"].sum()), part.height) for key, part in units.group_by(*group)}
+    found = []
+    for key, part in sets.group_by(*group, maintain_order=True):
+        here = part.filter("missed")["item_id"].to_list()
+        if here:
+            hits, size = drawn[key]
+            found.append((key, part, here, float(hypergeom.sf(hits - 1, total, marked, size))))
+    clusters = [
+        Cluster(
+            culture=key[0],
+            topic=key[1],
+            missed=len(here),
+            sets=part.height,
+            expected=float(part["alone"].sum()),
+            p=p,
+            p_adjusted=float(corrected),
+            examples=tuple(taken[item] for item in here[:EXAMPLES]),
+        )
+        for (key, part, here, p), corrected in zip(found, adjust([p for *_, p in found]), strict=True)
+    ]
+    return tuple(sorted(clusters, key=lambda c: (-c.missed, c.culture, c.topic or "")))
+
+
+def _confusion(picks: pl.DataFrame) -> tuple[Confusion, ...]:
+    wrong = picks.filter(~pl.col("right")).with_columns(expected=pl.col("share").mean().over("scorer", "item_id"))
+    pairs = wrong.group_by("culture", "taken").agg(
+        offered=pl.struct("scorer", "item_id").n_unique(),
+        picked=pl.col("share").sum(),
+        expected=pl.col("expected").sum(),
+    )
+    found = [Confusion(rate=row["picked"] / row["offered"], **row) for row in pairs.iter_rows(named=True)]
     return tuple(sorted(found, key=lambda c: (-(c.picked / c.expected if c.expected else 0), c.culture, c.taken)))
-
-
-def _origins(sets: Sequence[BonSet]) -> dict[str, int]:
-    """The cluster of each set, by its id."""
-    ties = {"source_item": [item.source_item for item in sets], "mirrors": [item.family for item in sets]}
-    frame = pl.DataFrame({"item_id": [item.id for item in sets], **ties}, schema_overrides={"mirrors": pl.String})
-    return dict(zip(frame["item_id"], cluster_of(frame).tolist(), strict=True))
-
-
-def _units(keys: Sequence[str], missed: Collection[str], origins: Mapping[str, int]) -> list[bool]:
-    """Whether each cluster among some sets is missed."""
-    found: dict[int, list[bool]] = defaultdict(list)
-    for key in keys:
-        found[origins[key]].append(key in missed)
-    return [2 * sum(each) >= len(each) for each in found.values()]
-
-
-def _hypergeometric(hits: int, drawn: int, marked: int, total: int) -> float:
-    """Chance of ``hits`` or more marked ones among ``drawn`` of ``total`` with ``marked`` marked ones."""
-    ways = sum(comb(marked, k) * comb(total - marked, drawn - k) for k in range(hits, min(drawn, marked) + 1))
-    return ways / comb(total, drawn)

@@ -3,20 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import polars as pl
 
 from carb_data import CarbError, ScoreTable
-from carb_metrics.cells import Estimate, Frame, Result
+from carb_metrics.cells import Estimate, Result
 from carb_metrics.clusters import is_missing, numbered
 from carb_metrics.intervals import Floats, check_confidence, normal_quantile, wilson
-from carb_metrics.outcome import as_text, counted_sets, polars_frame, with_shares
+from carb_metrics.outcome import Counted, as_text, counted_sets, polars_frame, with_shares
 from carb_metrics.raters import agreement_of, encode
 
-__all__ = ["FEWEST_ANSWERS", "FEWEST_PEOPLE", "HumanLine", "MetaEvaluation", "human_line", "judge_vs_human"]
+__all__ = [
+    "FEWEST_ANSWERS",
+    "FEWEST_PEOPLE",
+    "HumanLine",
+    "JudgedRow",
+    "MetaEvaluation",
+    "human_line",
+    "judge_vs_human",
+]
 
 FEWEST_PEOPLE, FEWEST_ANSWERS = 3, 30
 """What a human line needs."""
@@ -125,15 +132,34 @@ def _variance(residual: Floats, cluster: npt.NDArray[np.int64]) -> float:
     return float((sums**2).sum() / len(residual) ** 2 * count / (count - 1)) if count > 1 else 0.0
 
 
+class JudgedRow(Result):
+    """A judge against people, and people among themselves: what can be hoped for."""
+
+    scorer: str
+    group: tuple[str, ...]
+    """The values of ``by``."""
+    n: int
+    """Sets that the judge and a majority of people decided."""
+    undecided: int
+    """Sets with people's picks that one of both did not decide."""
+    percent: Estimate
+    """The judge and the majority: share of sets with the same pick."""
+    kappa: Estimate
+    """The same beyond chance (Cohen)."""
+    ac1: Estimate
+    """The same beyond chance (Gwet)."""
+    human_percent: Estimate
+    human_alpha: Estimate
+    """Krippendorff's."""
+
+
 class MetaEvaluation(Result):
     """Judges against people."""
 
-    by: tuple[str, ...]
-    groups: Frame
-    """A row per scorer and group: ``scorer``, the columns of ``by``, ``n`` (sets that the judge and a majority of
-    people decided), ``undecided`` (sets with people's picks and without either), then with ``_low`` and ``_high``:
-    ``percent``, ``kappa`` (Cohen) and ``ac1`` (Gwet) of the judge and the majority, and ``human_percent`` and
-    ``human_alpha`` (Krippendorff, nominal) of people among themselves: what can be hoped for."""
+    rows: tuple[JudgedRow, ...]
+    """A row per scorer and group, in their order."""
+    counted: Counted = "all"
+    """Which sets count."""
 
 
 def judge_vs_human(
@@ -162,7 +188,8 @@ def judge_vs_human(
         CarbError: a frame is not as described, or people picked a response that the table lacks.
     """
     keys = [by] if isinstance(by, str) else list(by)
-    frame = as_text(counted_sets(scores, mirrors=mirrors)[0]).filter(pl.col("perturbation").is_null())
+    scores, counted = counted_sets(scores, mirrors=mirrors)
+    frame = as_text(scores).filter(pl.col("perturbation").is_null())
     if "scorer" in keys or any(key not in frame.columns for key in keys):
         raise CarbError(f"by={keys}: each key must be a column of the table other than 'scorer'.")
     polars_frame(human, "human")
@@ -175,27 +202,30 @@ def judge_vs_human(
     place = pl.struct(pl.col("role") != "chosen", "response_id").rank("ordinal").over("scorer", "item_id")
     frame = frame.with_columns(place.cast(pl.Int64).alias("place"))
     people = _people(picks, frame)
-    schema: dict[str, Any] = {
-        "scorer": pl.String,
-        **dict.fromkeys(keys, pl.String),
-        "n": pl.Int64,
-        "undecided": pl.Int64,
-    }
-    for name in ("percent", "kappa", "ac1", "human_percent", "human_alpha"):
-        schema |= dict.fromkeys((name, f"{name}_low", f"{name}_high"), pl.Float64)
     judges = _judges(frame, keys).join(people, on="item_id")
     rows = []
-    for group, part in sorted(judges.group_by("scorer", *keys), key=lambda pair: [str(v) for v in pair[0]]):
+    for (scorer, *group), part in sorted(judges.group_by("scorer", *keys), key=lambda pair: [str(v) for v in pair[0]]):
         decided = part.filter(pl.col("place").is_not_null() & pl.col("majority").is_not_null()).sort("item_id")
         pairs = decided.select("place", "majority").rows()
-        judged = encode(pairs, range(1, max(part["size"].to_list()) + 1))
-        found = agreement_of(*judged, confidence=confidence, clusters=decided["cluster"].to_list())
+        codes, values = encode(pairs, range(1, max(part["size"].to_list()) + 1))
+        found = agreement_of(codes, len(values), confidence, decided["cluster"].to_list())
         whole = part.sort("item_id")
-        among = encode(_table(whole["picks"].to_list()))
-        humans = agreement_of(*among, confidence=confidence, clusters=whole["cluster"].to_list())
-        cells = (found.percent, found.cohen, found.gwet, humans.percent, humans.krippendorff)
-        rows.append((*group, len(pairs), part.height - len(pairs), *(v for cell in cells for v in _limits(cell))))
-    return MetaEvaluation(by=tuple(keys), groups=pl.DataFrame(rows, schema=schema, orient="row"))
+        codes, values = encode(_table(whole["picks"].to_list()))
+        humans = agreement_of(codes, len(values), confidence, whole["cluster"].to_list())
+        rows.append(
+            JudgedRow(
+                scorer=scorer,
+                group=tuple(str(value) for value in group),
+                n=len(pairs),
+                undecided=part.height - len(pairs),
+                percent=found.percent,
+                kappa=found.cohen,
+                ac1=found.gwet,
+                human_percent=humans.percent,
+                human_alpha=humans.krippendorff,
+            )
+        )
+    return MetaEvaluation(rows=tuple(rows), counted=counted)
 
 
 def _people(picks: pl.DataFrame, frame: pl.DataFrame) -> pl.DataFrame:
@@ -232,7 +262,3 @@ def _table(picks: list[list[int]]) -> list[list[int | None]]:
     """Rows of equal length, padded with missing ratings; which person gave which does not matter here."""
     width = max(2, *(len(row) for row in picks)) if picks else 2
     return [[*row, *[None] * (width - len(row))] for row in picks]
-
-
-def _limits(cell: Estimate) -> tuple[float | None, float | None, float | None]:
-    return cell.estimate, cell.low, cell.high

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Literal, cast
+from functools import partial
+from typing import Any, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -13,18 +14,7 @@ from carb_data import CarbError
 from carb_metrics.cells import Estimate, Result
 from carb_metrics.clusters import is_missing, numbered
 from carb_metrics.intervals import Floats, check_confidence
-from carb_metrics.jackknife import jackknife_interval
-from carb_metrics.kappas import (
-    Coefficient,
-    cohen,
-    gwet,
-    krippendorff,
-    level_distances,
-    percent,
-    unit_sums,
-)
-
-Level = Literal["nominal", "ordinal", "interval"]
+from carb_metrics.jackknife import Statistic, jackknife_interval
 
 
 class Agreement(Result):
@@ -32,45 +22,39 @@ class Agreement(Result):
 
     items: int
     """Items with at least two ratings, on which all coefficients but Cohen's rest."""
-    raters: int
-    categories: tuple[Any, ...]
-    """The values that occur, in order."""
     percent: Estimate
     """Share of pairs of ratings of the same item that are equal, averaged over items."""
     cohen: Estimate
     """Cohen's κ of two raters; null for more."""
     krippendorff: Estimate
-    """Krippendorff's α at the given level of measurement."""
+    """Krippendorff's α of categories without order."""
     gwet: Estimate
     """Gwet's AC1."""
 
 
 def agreement(
     ratings: npt.ArrayLike | Sequence[Sequence[Any]],
-    level: Level = "nominal",
     confidence: float = 0.95,
     *,
     categories: Sequence[Any] | None = None,
     clusters: Sequence[Any] | None = None,
 ) -> Agreement:
-    """Percent agreement, Cohen's κ, Krippendorff's α and Gwet's AC1.
+    """Percent agreement, Cohen's κ, Krippendorff's nominal α and Gwet's AC1.
 
-    With p the observed agreement and e that expected by chance, κ and AC1 are (p − e)/(1 − e); α is 1 − D_o/D_e of
-    disagreements. They differ in what chance does: Cohen's raters keep their own shares of categories (Cohen 1960,
-    Educational and Psychological Measurement 20:37-46), Krippendorff's draw from the ratings given, and ratings may be
-    missing (Krippendorff 2011, "Computing Krippendorff's alpha-reliability"), Gwet's guess only on hard items, which
-    keeps AC1 stable where one category is frequent (Gwet 2008, British Journal of Mathematical and Statistical
-    Psychology 61:29-48).
+    All but the first are (p − e)/(1 − e) with p the observed agreement and e that expected by chance. They differ in
+    what chance does: Cohen's raters keep their own shares of categories (Cohen 1960, Educational and Psychological
+    Measurement 20:37-46), Krippendorff's draw from the ratings given, and ratings may be missing (Krippendorff 2011,
+    "Computing Krippendorff's alpha-reliability"), Gwet's guess only on hard items, which keeps AC1 stable where one
+    category is frequent (Gwet 2008, British Journal of Mathematical and Statistical Psychology 61:29-48).
 
     Intervals are jackknife t intervals over items, or over whole clusters of them (``jackknife.jackknife_interval``).
     They are null where leaving an item out changes nothing, as with perfect agreement.
 
     Args:
         ratings: (items, raters); None or NaN is a missing rating. Lists, an array, or a frame of polars or pandas with
-            a column per rater. Numbers or texts; texts are in alphabetical order unless ``categories`` says otherwise.
-        level: the level of measurement, for α: ``nominal``, ``ordinal``, or ``interval`` (numbers only).
+            a column per rater. Numbers or texts.
         confidence: The level of the intervals, a share such as 0.95.
-        categories: all values that can occur, in order; the values that do occur if left out.
+        categories: all values that can occur; the values that do occur if left out.
         clusters: (items,) the source item of each item, where several items come from one; one without a label,
             or without labels each, is its own.
 
@@ -78,52 +62,77 @@ def agreement(
         CarbError: the ratings are not a table of at least two raters, or an option is wrong.
     """
     check_confidence(confidence)
-    if level not in ("nominal", "ordinal", "interval"):
-        raise CarbError(f"level must be 'nominal', 'ordinal' or 'interval'; got '{level}'.")
     codes, values = encode(ratings, categories)
     _check_shape(codes, ratings)
-    return agreement_of(codes, values, level, confidence, clusters)
+    return agreement_of(codes, len(values), confidence, clusters)
 
 
 def agreement_of(
-    codes: npt.NDArray[np.int64],
-    values: Sequence[Any],
-    level: Level = "nominal",
-    confidence: float = 0.95,
-    clusters: Sequence[Any] | None = None,
+    codes: npt.NDArray[np.int64], size: int, confidence: float = 0.95, clusters: Sequence[Any] | None = None
 ) -> Agreement:
-    """``agreement`` of ratings as ``encode`` gives them."""
-    if level == "interval" and not all(isinstance(v, int | float) for v in values):
-        raise CarbError("The interval level needs ratings that are numbers.")
-    raters, size = codes.shape[1], len(values)
-    counts = (codes[:, :, None] == np.arange(size)).sum(1)
-    some = counts.sum(1) >= 1
-    rated = counts[some].astype(np.float64)
-    sums = unit_sums(rated)
-    pairable = int((rated.sum(1) >= 2).sum())
-
+    """``agreement`` of ratings as ``encode`` gives them, with ``size`` categories."""
+    raters = codes.shape[1]
+    chosen = (codes[:, :, None] == np.arange(size)).astype(np.float64)
+    counts = chosen.sum(1)
+    m = counts.sum(1)
+    some, paired = m >= 1, m >= 2
     cluster = numbered(clusters, len(codes), "items")
 
-    def interval_of(units: Floats, kept: npt.NDArray[np.bool_], coefficient: Coefficient) -> Estimate:
+    def interval_of(kept: npt.NDArray[np.bool_], coefficient: Statistic, *columns: Floats) -> Estimate:
         of, found = np.unique(cluster[kept], return_inverse=True)
+        units = np.column_stack(columns)[kept]
         together = np.zeros((len(of), units.shape[1]))
         np.add.at(together, found, units)
         value, low, high = jackknife_interval(together, coefficient, confidence)
         limits = (None, None) if low == high or low is None or high is None else (max(low, -1.0), min(high, 1.0))
         return Estimate(estimate=value, low=limits[0], high=limits[1])
 
-    paired = (codes >= 0).all(1) & (raters == 2)
-    both = codes[paired]
-    table = (both[:, 0] * size + both[:, 1])[:, None] == np.arange(size * size)
+    equal = (counts * (counts - 1)).sum(1)
+    share_equal = equal / np.where(paired, m * (m - 1), 1)
+    both = (codes >= 0).all(1) & (raters == 2)
+    same = (chosen[:, 0] * chosen[:, 1]).sum(1)
+    usable = counts * paired[:, None]
     return Agreement(
-        items=pairable,
-        raters=raters,
-        categories=tuple(values),
-        percent=interval_of(sums, some, percent),
-        cohen=interval_of(table.astype(np.float64), paired, cohen(size)),
-        krippendorff=interval_of(sums, some, krippendorff(level_distances(level, values))),
-        gwet=interval_of(sums, some, gwet(size)),
+        items=int(paired.sum()),
+        percent=interval_of(some, lambda sums: _divide(sums[..., 1], sums[..., 0]), paired, share_equal),
+        cohen=interval_of(both, partial(_cohen, size), both, same, chosen[:, 0], chosen[:, 1]),
+        krippendorff=interval_of(some, _krippendorff, equal / np.where(paired, m - 1, 1), usable),
+        gwet=interval_of(some, _gwet, paired, share_equal, counts / np.where(some, m, 1)[:, None]),
     )
+
+
+def _cohen(size: int, sums: Floats) -> Floats:
+    """From sums of: items, items with the same category from both, each rater's counts of the categories."""
+    n, first, second = sums[..., 0], sums[..., 2 : 2 + size], sums[..., 2 + size :]
+    return _beyond(_divide(sums[..., 1], n), _divide((first * second).sum(-1), n**2))
+
+
+def _krippendorff(sums: Floats) -> Floats:
+    """From sums of: equal ordered pairs of ratings over m − 1, counts of the categories."""
+    same, counts = sums[..., 0], sums[..., 1:]
+    n = counts.sum(-1)
+    return _beyond(_divide(same, n), _divide((counts * (counts - 1)).sum(-1), n * (n - 1)))
+
+
+def _gwet(sums: Floats) -> Floats:
+    """From sums of: items with two ratings, their shares of equal pairs, shares of the categories.
+
+    Chance is Σ π(1−π)/(q−1), π the mean share of each of q categories over rated items.
+    """
+    rated = sums[..., 2:]
+    share = _divide(rated, rated.sum(-1, keepdims=True))
+    chance = (share * (1 - share)).sum(-1) / max(rated.shape[-1] - 1, 1)
+    return _beyond(_divide(sums[..., 1], sums[..., 0]), chance)
+
+
+def _beyond(observed: Floats, chance: Floats) -> Floats:
+    return _divide(observed - chance, 1 - chance)
+
+
+def _divide(above: Floats, below: Floats) -> Floats:
+    with np.errstate(divide="ignore", invalid="ignore"):
+        ratio: Floats = np.where(np.abs(below) > 1e-12, above / below, np.nan)
+    return ratio
 
 
 def encode(

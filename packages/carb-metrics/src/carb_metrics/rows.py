@@ -6,15 +6,15 @@ from carb_metrics.accuracy import Breakdown
 from carb_metrics.calibrated import Calibration, Coverage, MarginRow
 from carb_metrics.cells import Cell, Estimate, Grouped, Result, Totals
 from carb_metrics.comparison import ComparedGroup, Comparison, Margin
-from carb_metrics.correlation import Correlation, Fit, Influence, InfluenceRow, Partial, Rival
+from carb_metrics.correlation import Correlation, Fit, LeftOut, Partial, Rival
 from carb_metrics.families import FamilyReport, FamilyRow, PlaceComparison
 from carb_metrics.floor import FloorRow, FloorTest, SurfaceFloor
 from carb_metrics.items import ItemAnalysis, ItemRow, PickShare
 from carb_metrics.judges import BiasRow, JudgeBias, PositionRow
 from carb_metrics.languages import Consistency, ConsistencyRow, LanguagePairRow
-from carb_metrics.missed import Cluster, Confusion, Example, Failures, GoodScorer
+from carb_metrics.missed import Cluster, Confusion, Example, Failures
 from carb_metrics.paired import Paired
-from carb_metrics.people import HumanLine, MetaEvaluation
+from carb_metrics.people import HumanLine, JudgedRow, MetaEvaluation
 from carb_metrics.perturbed import KindRow, Sensitivity, SpreadRow
 from carb_metrics.ranking import PairRow, RankedRow, Ranking, RankRow
 from carb_metrics.raters import Agreement
@@ -41,16 +41,15 @@ __all__ = [
     "Fit",
     "FloorRow",
     "FloorTest",
-    "GoodScorer",
     "Grouped",
     "HumanLine",
-    "Influence",
-    "InfluenceRow",
     "ItemAnalysis",
     "ItemRow",
     "JudgeBias",
+    "JudgedRow",
     "KindRow",
     "LanguagePairRow",
+    "LeftOut",
     "Margin",
     "MarginRow",
     "MetaEvaluation",

@@ -103,8 +103,7 @@ def _show(found: Validity) -> None:
         sign = "+" if fit.slope >= 0 else "−"
         line = f"downstream = {fit.intercept:.4g} {sign} {abs(fit.slope):.4g} × benchmark"
         display.say(f"{line}, r² = {_number(fit.r2)}, {display.p_clause(fit.p)}")
-    points = () if found.influence is None else found.influence.points
-    known = sorted((row.pearson, row.label) for row in points if row.pearson is not None)
+    known = sorted((row.pearson, row.label) for row in found.influence or () if row.pearson is not None)
     if known:
         (low, lowest), (high, highest) = known[0], known[-1]
         display.say(

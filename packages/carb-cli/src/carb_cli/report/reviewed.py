@@ -12,7 +12,6 @@ from carb_cli.report.model import AgreementRow, PeoplePart
 from carb_cli.review.findings import WHOLE, Applied, line_beside
 from carb_data import ScoreTable
 from carb_metrics import judge_vs_human
-from carb_metrics.rows import Estimate
 
 
 def people(folders: Sequence[Path], fingerprint: str, scores: ScoreTable, confidence: float) -> PeoplePart:
@@ -55,18 +54,9 @@ def _agreement(found: Applied, scores: ScoreTable, confidence: float) -> dict[st
     )
     if not human.height:
         return {}
-    rows = judge_vs_human(scores, human, (), confidence).groups.to_dicts()
-
-    def estimate(row: dict[str, float | None], name: str) -> Estimate:
-        return Estimate(estimate=row[name], low=row[f"{name}_low"], high=row[f"{name}_high"])
-
+    rows = judge_vs_human(scores, human, (), confidence).rows
     return {
-        "percent": estimate(rows[0], "human_percent"),
-        "agreement": estimate(rows[0], "human_alpha"),
-        "scorers": tuple(
-            AgreementRow(
-                scorer=row["scorer"], sets=row["n"], percent=estimate(row, "percent"), ac1=estimate(row, "ac1")
-            )
-            for row in rows
-        ),
+        "percent": rows[0].human_percent,
+        "agreement": rows[0].human_alpha,
+        "scorers": tuple(AgreementRow(scorer=row.scorer, sets=row.n, percent=row.percent, ac1=row.ac1) for row in rows),
     }

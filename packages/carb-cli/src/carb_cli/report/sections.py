@@ -257,16 +257,14 @@ def judges(report: Report) -> Section | None:
     bias, known = [], report.judges.bias
     first = {row.scorer: row for row in known.positions if row.position == 0}
     for row in known.scorers:
-        if row.scorer not in report.models or (row.length_r is None and row.scorer not in first):
+        if row.scorer not in report.models or (row.length.estimate is None and row.scorer not in first):
             continue
         one = first.get(row.scorer)
-        swap = Estimate(estimate=row.swap_consistency, low=row.swap_consistency_low, high=row.swap_consistency_high)
         at_first = Estimate() if one is None else Estimate(estimate=one.share, low=one.low, high=one.high)
-        length = Estimate(estimate=row.length_r, low=row.length_r_low, high=row.length_r_high)
         even = None if one is None else one.expected
         bias.append((
-            scorer_cell(report, row.scorer), estimate(length), share(at_first), Shown(percent(even), even),
-            probability(row.position_p), share(swap), Shown(percent(row.self_agreement), row.self_agreement),
+            scorer_cell(report, row.scorer), estimate(row.length), share(at_first), Shown(percent(even), even),
+            probability(row.position_p), share(row.swap_consistency), share(row.self_agreement),
         ))  # fmt: skip
     columns = ("scorer", "length r", "first picked %", "even picking %", "position p", "same after a swap %")
     tables = [Table("Position and length", (*columns, "same when asked again %"), bias)]
