@@ -7,7 +7,7 @@ import pytest
 
 from carb_data import BonSet, CarbError, Dataset, Provenance, Response, ScoreTable
 from carb_data.table import COLUMNS
-from carb_metrics.missed import failures
+from carb_metrics.missed import UNKNOWN, failures
 
 PLACES = ("spanish-es", "spanish-mx", "thai", "japanese")
 
