@@ -1,4 +1,8 @@
-"""World Values Survey: what most people of a country answered, against what most people of other countries did.
+"""A source in Python, the World Values Survey: what most people of a country answered, against those of others.
+
+    python examples/wvs_source.py FOLDER --out wvs.jsonl
+
+An installed package registers ``SOURCE`` under the entry point ``carb.sources``; ``carb data build wvs`` finds it then.
 
 For files that a user supplies: the official CSV of wave 7 ("WVS Cross-National Wave 7 csv") and the text of the
 official codebook (``pdftotext -layout``). They may not be redistributed, nor may sets made from them.
@@ -12,11 +16,15 @@ ch. 3) with the effective sample size of Kish 1965, Survey Sampling, at a level 
 question (Bonferroni).
 """
 
+# ruff: noqa: T201 - a script, which prints
+
 from __future__ import annotations
 
+import argparse
 import math
 import random
 import re
+import sys
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -26,20 +34,21 @@ import polars as pl
 from pydantic import Field
 
 from carb_data.errors import CarbError
-from carb_data.models import BonSet, Domain, Frozen, Kind, Response, Role
+from carb_data.models import BonSet, Domain, Frozen, Kind, Provenance, Response, Role
+from carb_data.sources import Names, Skip, Source
+from carb_data.sources import build as build_source
 from carb_data.sources.countries import culture_id_of, find_country
-from carb_data.sources.declaration import Declaration
 from carb_data.sources.source_files import read_text
-from carb_data.sources.source_interface import Names, Skip
 
-__all__ = ["Options", "build"]
-
+NAME = "wvs"
+LICENSE = "LicenseRef-WVS-no-redistribution"
+URL = "https://www.worldvaluessurvey.org/WVSDocumentationWV7.jsp"
 COUNTRY, WEIGHT = "B_COUNTRY_ALPHA", "W_WEIGHT"
 _REJECTED = 3
 
 
-class Options(Frozen):
-    """Options of ``wvs``."""
+class WvsOptions(Frozen):
+    """WvsOptions of ``wvs``."""
 
     countries: Names = ()
     """Countries to build sets for, by name or code; empty for all."""
@@ -79,12 +88,12 @@ class Shares:
         """The most frequent answer."""
         return max(self.share, key=lambda code: (self.share[code], -code))
 
-    def has_majority(self, options: Options) -> bool:
+    def has_majority(self, options: WvsOptions) -> bool:
         """Whether enough people answered, and more than the share asked for gave the most frequent answer."""
         return self.people >= options.min_people and self.share[self.top] > options.majority
 
 
-def build(declaration: Declaration, path: Path, options: Options, seed: int) -> Iterator[BonSet | Skip]:
+def wvs_rows(path: Path, options: WvsOptions, seed: int) -> Iterator[BonSet | Skip]:
     """Yield a set or a skip for every question and country that a registered culture covers.
 
     Countries that no culture covers, and questions that are in only one of the two files, are skips as a whole. The
@@ -109,7 +118,7 @@ def build(declaration: Declaration, path: Path, options: Options, seed: int) -> 
     for variable in usable:
         shares = _shares(table, questions[variable])
         for code in codes:
-            yield _make(declaration, questions[variable], code, shares, options, seed)
+            yield _make(questions[variable], code, shares, options, seed)
 
 
 def _answers(frame: pl.LazyFrame, variables: Sequence[str]) -> pl.DataFrame:
@@ -131,9 +140,7 @@ def _codes(table: pl.DataFrame, asked: Sequence[str]) -> list[str]:
     return [code for code in table["code"].unique().sort().to_list() if not selected or code in selected]
 
 
-def _make(
-    declaration: Declaration, question: Question, code: str, shares: Mapping[str, Shares], options: Options, seed: int
-) -> BonSet | Skip:
+def _make(question: Question, code: str, shares: Mapping[str, Shares], options: WvsOptions, seed: int) -> BonSet | Skip:
     country, culture = find_country(code), culture_id_of(find_country(code))
     random_ = random.Random(f"wvs:{seed}:{code}:{question.variable}")
     wrong = _wrong_answers(question, code, shares, options, random_)
@@ -163,15 +170,21 @@ def _make(
         language="en",
         prompt=f"{question.text}\n\nHow would most people in {country.name} answer?",
         responses=tuple(sorted(responses, key=lambda response: response.id)),
-        provenance=declaration.provenance(
-            question.variable, f"{here.share[here.top]:.0%} of {here.people} people in {code}; {borrowed}."
+        provenance=Provenance(
+            source=NAME,
+            source_id=question.variable,
+            license=LICENSE,
+            url=URL,
+            method="human-vote",
+            notes=f"{here.share[here.top]:.0%} of {here.people} people in {code}; {borrowed}.",
+            tier="human-voted",
         ),
         kind=Kind.VALUE,
     )
 
 
 def _wrong_answers(
-    question: Question, code: str, shares: Mapping[str, Shares], options: Options, random_: random.Random
+    question: Question, code: str, shares: Mapping[str, Shares], options: WvsOptions, random_: random.Random
 ) -> dict[int, str | None] | str:
     """Three answers, each with the country whose majority gives it or None for a filling; or why there are none."""
     here = shares.get(code)
@@ -311,3 +324,23 @@ def _divide(mark: re.Pattern[str], text: str) -> Iterator[tuple[re.Match[str], s
 
 def _joined(text: str) -> str:
     return " ".join(text.split())
+
+
+SOURCE = Source(
+    NAME, "World Values Survey: a country's majority answer against those of others", LICENSE, wvs_rows, WvsOptions
+)
+
+
+def main() -> int:
+    """Build the sets of a folder."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("folder", type=Path, help="with the official CSV and the text of the codebook")
+    parser.add_argument("--out", type=Path, required=True)
+    given = parser.parse_args()
+    built = build_source(SOURCE, given.folder, given.out)
+    print(f"{built.built} sets in {given.out}; skipped: {built.reasons}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
