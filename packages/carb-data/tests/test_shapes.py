@@ -8,7 +8,6 @@ import pytest
 
 from carb_data import CarbError, DataError, Dataset, load
 from carb_data.shapes import read_rows, unsaid, write_template
-from carb_data.sources import rows
 
 SAID = {"culture": "thai", "domain": "values", "language": "en"}
 
@@ -37,20 +36,10 @@ def test_shapes_are_known_by_their_columns(tmp_path, name, text):
     assert (item.culture, item.domain, item.language) == ("thai", "values", "en")
 
 
-def test_a_mapping_says_what_the_names_do_not(tmp_path):
+def test_columns_of_no_shape_are_named(tmp_path):
     path = write(tmp_path / "a.csv", "Frage,richtig,falsch\nWann?,jetzt,nie\n")
-    with pytest.raises(
-        CarbError, match=r"Frage, falsch, richtig.*data build table --source .*a\.csv -o columns=prompt:NAME"
-    ):
+    with pytest.raises(CarbError, match=r"Frage, falsch, richtig\) are neither .* Rename them"):
         read_rows(path, defaults=SAID)
-    said = {"prompt": "Frage", "chosen": "richtig", "rejected_1": "falsch"}
-    (item,) = read_rows(path, columns=said, defaults=SAID)
-    assert (item.prompt, item.chosen.text, [r.text for r in item.rejected]) == ("Wann?", "jetzt", ["nie"])
-    path = write(tmp_path / "b.csv", "Frage,richtig,wrong\nWann?,jetzt,nie\n")
-    (item,) = rows("table", path, columns="prompt:Frage,chosen:richtig", **SAID)
-    assert item.chosen.text == "jetzt"
-    with pytest.raises(CarbError, match="no column 'Fragen'"):
-        read_rows(path, columns={"prompt": "Fragen"}, defaults=SAID)
 
 
 def test_every_bad_row_is_named_with_its_number(tmp_path):
@@ -164,28 +153,23 @@ def _choices(path, *rows, options=("w0", "w1", "w2", "w3")):
 
 
 @pytest.mark.parametrize(
-    ("keys", "said", "right"),
+    ("keys", "right"),
     [
-        ([1, 0, "3"], None, ["w1", "w0", "w3"]),
-        ([1, 4], None, ["w0", "w3"]),
-        ([1], 0, ["w1"]),
-        (["1", "b", "w3", "๒"], 1, ["w0", "w1", "w3", "w1"]),
+        ([1, 0, "3"], ["w1", "w0", "w3"]),
+        ([1, 4], ["w0", "w3"]),
+        (["1", "b", "w3", "๔"], ["w0", "w1", "w3", "w3"]),
     ],
 )
-def test_a_number_counts_from_where_the_file_shows_or_the_user_says(tmp_path, keys, said, right):
-    sets = read_rows(_choices(tmp_path / "a.jsonl", *keys), defaults=SAID, count_from=said)
+def test_a_number_counts_from_where_the_file_shows(tmp_path, keys, right):
+    sets = read_rows(_choices(tmp_path / "a.jsonl", *keys), defaults=SAID)
     assert [item.chosen.text for item in sets] == right
     assert [len(item.rejected) for item in sets] == [3] * len(sets)
 
 
-def test_numbers_that_may_count_from_0_or_from_1_are_refused_until_it_is_said(tmp_path):
+def test_numbers_that_may_count_from_0_or_from_1_are_refused(tmp_path):
     path = _choices(tmp_path / "a.jsonl", 1, "2", "a")
-    with pytest.raises(CarbError, match=r"count from 0 or from 1.*build table --source .*a\.jsonl -o count_from="):
+    with pytest.raises(CarbError, match=r"count from 0 or from 1\. Write letters"):
         read_rows(path, defaults=SAID)
-    assert [item.chosen.text for item in rows("table", path, count_from=0, **SAID)] == ["w1", "w2", "w0"]
-    assert [item.chosen.text for item in rows("table", path, count_from=1, **SAID)] == ["w0", "w1", "w0"]
-    with pytest.raises(DataError, match=r"a\.jsonl:2: answer: '0' is none of the options"):
-        read_rows(_choices(path, 4, 0), defaults=SAID, count_from=1)
     with pytest.raises(DataError, match=r"a\.jsonl:1: answer: '4' is none of the options"):
         read_rows(_choices(path, 4, 0), defaults=SAID)
 

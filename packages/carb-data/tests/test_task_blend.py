@@ -92,13 +92,6 @@ class TestBlend:
         found = open_task(f"blend:{blend}?places=China&weighted=true").grade("China/q1/en", text)
         assert found == pytest.approx(weighted)
 
-    def test_the_language_of_the_place_takes_both_languages(self, blend):
-        task = open_task(f"blend:{blend}?places=China&language=local")
-        assert task.prompts[0].text == "喝啤酒时吃什么？"
-        assert task.grade("China/q1/zh", "我们吃花生米。") == 1
-        assert task.grade("China/q1/zh", "peanuts") == 1
-        assert task.grade("China/q1/zh", "花") == 0
-
     @pytest.mark.parametrize(
         ("spec", "told"),
         [

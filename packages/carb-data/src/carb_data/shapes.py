@@ -12,7 +12,6 @@ import hashlib
 import io
 import math
 import re
-import shlex
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -72,21 +71,15 @@ _NO_WRONG = "every wrong answer is empty"
 def read_rows(
     path: str | Path,
     *,
-    columns: Mapping[str, str] | None = None,
     defaults: Mapping[str, str] | None = None,
     registry: Registry | None = cultures,
-    count_from: int | None = None,
 ) -> list[BonSet]:
     """The sets of a table.
 
     Args:
         path: a ``.csv``, ``.tsv``, ``.xlsx`` (its first sheet) or ``.jsonl`` file with a row a set.
-        columns: field to column where the names do not say it: ``{"prompt": "Frage", "chosen": "richtig"}``. By default
-            columns are found by their names.
         defaults: fields of rows without their own: ``{"culture": "thai", "domain": "values", "language": "th"}``.
         registry: cultures that may occur; null accepts any.
-        count_from: the number of the first option, 0 or 1, where answers are numbers. By default the columns' names or
-            the answers show it: a 0, or a number as high as there are options.
 
     Raises:
         DataError: with every row that makes no set; rows count from 1, the heading of a table being row 1.
@@ -97,8 +90,8 @@ def read_rows(
     names, rows = read_cells(path, problems)
     if not rows:
         raise DataError(problems, _CORRECT) if problems else CarbError(f"{path} holds no rows.")
-    shape = _shape(path, names, rows, columns or {})
-    shape.number_options(rows, count_from)
+    shape = _shape(path, names, rows)
+    shape.number_options(rows)
     sets: list[BonSet] = []
     seen: dict[str, int] = {}
     for number, row in rows:
@@ -172,7 +165,7 @@ def _plain(name: str) -> str:
     return name.strip().casefold().replace(" ", "_")
 
 
-def _shape(path: Path, names: Sequence[str], rows: Rows, given: Mapping[str, str]) -> _Shape:
+def _shape(path: Path, names: Sequence[str], rows: Rows) -> _Shape:
     """The shape of the columns that hold something, or else of all."""
     plain = [_plain(name) for name in names]
     twice = next((name for name in names if plain.count(_plain(name)) > 1), None)
@@ -180,24 +173,19 @@ def _shape(path: Path, names: Sequence[str], rows: Rows, given: Mapping[str, str
         raise CarbError(f"{path}: two columns have the name '{twice}'; give each its own.")
     filled = {name for _, row in rows for name in row}
     try:
-        return _Shape(path, sorted(filled), given)
+        return _Shape(path, sorted(filled))
     except CarbError:
-        return _Shape(path, sorted(names), given)
+        return _Shape(path, sorted(names))
 
 
 class _Shape:
     """Which column holds what."""
 
-    def __init__(self, path: Path, names: Sequence[str], given: Mapping[str, str]) -> None:
-        absent = [column for column in given.values() if column not in names]
-        if absent:
-            raise CarbError(f"{path} has no column '{absent[0]}'; it has {', '.join(names)}.")
+    def __init__(self, path: Path, names: Sequence[str]) -> None:
         plain = {_plain(name): name for name in names}
         self.column = {field: plain[o] for field, others in _NAMES.items() for o in reversed(others) if o in plain}
-        wrong = [column for field, column in given.items() if _REJECTED.fullmatch(field)]
-        self.column |= {field: column for field, column in given.items() if not _REJECTED.fullmatch(field)}
-        taken = {*self.column.values(), *wrong}
-        self.rejected = wrong + [n for low, n in plain.items() if _REJECTED.fullmatch(low) and n not in taken]
+        taken = {*self.column.values()}
+        self.rejected = [n for low, n in plain.items() if _REJECTED.fullmatch(low) and n not in taken]
         options = [(m, n) for low, n in plain.items() if (m := _OPTION.fullmatch(low)) and n not in taken]
         letters = {ord(m.group(1)) - ord("a"): n for m, n in options if m.group(1)}
         numbers = {int(m.group(2)): n for m, n in options if m.group(2)}
@@ -210,24 +198,20 @@ class _Shape:
         if "prompt" not in self.column or not (pairs or choices):
             raise CarbError(
                 f"{path}: its columns ({', '.join(names)}) are neither prompt, chosen, rejected… nor question, A, B, "
-                "C, D, answer. Rename them, or say which is which: "
-                f"carb data build table --source {shlex.quote(str(path))} "
-                "-o columns=prompt:NAME,chosen:NAME,rejected_1:NAME --out sets.jsonl"
+                "C, D, answer. Rename them."
             )
         self.path, self.pairs = path, pairs
 
-    def number_options(self, rows: Rows, first: int | None) -> None:
-        """Find out the number of the first option: as given, as the columns are named, or as only one is possible."""
-        if first is not None:
-            self.first = first
+    def number_options(self, rows: Rows) -> None:
+        """Find out the number of the first option: as the columns are named, or as only one is possible."""
         if self.first is not None or self.pairs:
             return
         possible = [firsts for _, row in rows if (firsts := self._firsts(row))]
         sure = [firsts[0] for firsts in possible if len(firsts) == 1]
         if possible and not sure:
             raise CarbError(
-                f"{self.path}: its answers are numbers that can count from 0 or from 1. Say the number of the first "
-                f"option: carb data build table --source {shlex.quote(str(self.path))} -o count_from=0 --out sets.jsonl"
+                f"{self.path}: its answers are numbers that can count from 0 or from 1. Write letters (A, B, …) or the "
+                "texts of the right options in their place."
             )
         self.first = min(sure, default=None)
 

@@ -26,21 +26,24 @@ from carb_data.sources.blend_votes import Answers, Top
 from carb_data.sources.declaration import Declaration
 from carb_data.sources.source_interface import Names, Skip
 
-__all__ = ["Options", "build"]
+__all__ = ["OPTIONS", "build"]
 
 _NOISY = "Northern_Nigeria"
 """Its English is noisy: "judge" stands for a dessert."""
 _NON_LATIN = frozenset({"ar", "as", "zh", "am", "el", "fa", "ko"})
 
 
-class Options(Frozen):
-    """Options of ``blend``."""
+class BlendOptions(Frozen):
+    """BlendOptions of ``blend``."""
 
     places: Names = tuple(place for place in PLACES if place != _NOISY)
     """Places to ask about; by default all but Northern_Nigeria, whose English is noisy."""
 
 
-def build(declaration: Declaration, path: Path, options: Options, seed: int) -> Iterator[BonSet | Skip]:
+OPTIONS = BlendOptions
+
+
+def build(declaration: Declaration, path: Path, options: BlendOptions, seed: int) -> Iterator[BonSet | Skip]:
     """Yield the sets of every family, or a skip for a question of which none can be made.
 
     The seed chooses among the groups of places that a question allows.

@@ -25,7 +25,7 @@ from carb_data.sources.source_build import rows
 from carb_data.sources.source_files import fetchable
 from carb_data.sources.source_interface import Names, Skip
 
-__all__ = ["Options", "build", "cell"]
+__all__ = ["OPTIONS", "build", "cell"]
 
 _LEAKS = "left out for balance: the words of its answers or of its question tell the right answer"
 
@@ -36,8 +36,8 @@ _Unit = list[BonSet]
 """A family, or a set that belongs to none."""
 
 
-class Options(Frozen):
-    """Options of ``carb-open``."""
+class OpenOptions(Frozen):
+    """OpenOptions of ``carb-open``."""
 
     sources: Names = ()
     """Sources to draw from besides the seed; by default all open ones."""
@@ -45,7 +45,10 @@ class Options(Frozen):
     """Most sets of a cell; as many mirrors, such as English sets of families, may be beside."""
 
 
-def build(_: Declaration, path: Path, options: Options, seed: int) -> Iterator[BonSet | Skip]:  # noqa: ARG001
+OPTIONS = OpenOptions
+
+
+def build(_: Declaration, path: Path, options: OpenOptions, seed: int) -> Iterator[BonSet | Skip]:  # noqa: ARG001
     """Yield the seed, and what the cells take of each source; the rest as skips.
 
     The seed drives the sources, and which of their sets are taken. The path has no effect: ``find_files`` finds theirs.
@@ -73,7 +76,7 @@ def _bin(item: BonSet) -> _Bin:
     return *cell(item), item.family is None or is_main(item.culture, item.language)
 
 
-def _units(options: Options, seed: int) -> Iterator[_Unit]:
+def _units(options: OpenOptions, seed: int) -> Iterator[_Unit]:
     open_names = [name for name, source in fetchable().items() if source.in_carb_open]
     for name in options.sources or open_names:
         families: dict[str, _Unit] = defaultdict(list)

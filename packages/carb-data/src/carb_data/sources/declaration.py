@@ -166,8 +166,6 @@ class Part(Frozen):
     clean: tuple[tuple[Pattern, str], ...] = ()
     """Regular expressions and what takes the place of what they find, in every field."""
     where: tuple[Condition, ...] = ()
-    checked: tuple[str, ...] = ()
-    """Numbers (``#``) of the only records to take, which a reader found right; empty for all."""
     left_out: tuple[str, ...] = ()
     """Numbers (``#``) of records that readers found wrong or unclear."""
     forbid: Pattern | None = None
@@ -189,8 +187,6 @@ class Part(Frozen):
     domain: Domain
     topic: Template = ""
     kind: ReadKind | None = None
-    default: bool = True
-    """Whether it is built when no part is named."""
     make: Annotated[OptionsAsGiven | Contrast | Mirrored, Field(discriminator="rule")]
 
 
@@ -237,7 +233,7 @@ class Declaration(Frozen):
     parts: tuple[Part, ...] = ()
     reader: str = ""
     """Where no rule makes the sets, the module that does: its ``build(declaration, path, options, seed)`` is like
-    ``Source.rows``, and ``Options`` are its options."""
+    ``Source.rows``, and ``OPTIONS`` the model of its options."""
     has_files: bool = True
     """False for a source that reads what other sources read."""
 

@@ -8,29 +8,18 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from carb_data.errors import CarbError
 from carb_data.joined import Joined
-from carb_data.models import BonSet, Frozen, Response, Role
-from carb_data.options import closest
+from carb_data.models import BonSet, Response, Role
 from carb_data.registry import cultures
 from carb_data.sources.countries import culture_id_of, find_country
 from carb_data.sources.declaration import Declaration, Part
 from carb_data.sources.declared_records import Record, fill, read_records
 from carb_data.sources.declared_rules import Left, Made, apply
-from carb_data.sources.source_interface import Names, Skip
+from carb_data.sources.source_interface import Skip
 
-__all__ = ["DeclaredOptions", "DeclaredRows"]
+__all__ = ["DeclaredRows"]
 
 _LETTERS = "abcdefgh"
-
-
-class DeclaredOptions(Frozen):
-    """Options of a declared source."""
-
-    parts: Names = ()
-    """Parts to build, by name; by default those that are sound enough."""
-    languages: Names = ()
-    """Languages to build, as en; by default all."""
 
 
 @dataclass(frozen=True)
@@ -39,12 +28,12 @@ class DeclaredRows:
 
     declaration: Declaration
 
-    def __call__(self, path: Path, options: DeclaredOptions, seed: int) -> Iterator[BonSet | Skip]:
-        """Yield a set or a skip for every record of the parts asked for."""
+    def __call__(self, path: Path, _: object, seed: int) -> Iterator[BonSet | Skip]:
+        """Yield a set or a skip for every record."""
         name = self.declaration.name
         made: list[tuple[Part, Made]] = []
         items = Joined()
-        for part in _asked(self.declaration, options):
+        for part in self.declaration.parts:
             records = [(number, _placed(part, record)) for number, record in read_records(path, part, name)]
             for one in apply(part, records, seed):
                 if isinstance(one, Left):
@@ -97,23 +86,6 @@ def _order(name: str, part: Part, one: Made, family: str | None, seed: int) -> S
 
 def _key(part: Part, key: str) -> str:
     return f"{part.space or part.name}/{key}"
-
-
-def _asked(declaration: Declaration, options: DeclaredOptions) -> list[Part]:
-    names = [part.name for part in declaration.parts]
-    languages = sorted({part.language for part in declaration.parts})
-    for what, asked, known in (("part", options.parts, names), ("language", options.languages, languages)):
-        for name in asked:
-            if name not in known:
-                raise CarbError(
-                    f"{declaration.name} has no {what} '{name}'.{closest(name, known)} It has {', '.join(known)}."
-                )
-    if options.parts:
-        return [part for part in declaration.parts if part.name in options.parts]
-    if not options.languages:
-        return [part for part in declaration.parts if part.default]
-    parts = [part for part in declaration.parts if part.language in options.languages]
-    return [part for part in parts if part.default] or parts
 
 
 def _placed(part: Part, record: Record | str) -> Record | str:

@@ -11,7 +11,7 @@ from pathlib import Path
 from carb_data.errors import CarbError
 from carb_data.options import closest
 from carb_data.sources.declaration import Declaration, read_declaration, shipped
-from carb_data.sources.declared import DeclaredOptions, DeclaredRows
+from carb_data.sources.declared import DeclaredRows
 from carb_data.sources.source_interface import Source
 
 __all__ = ["Sources", "sources"]
@@ -57,9 +57,9 @@ def _registered() -> dict[str, metadata.EntryPoint]:
 def _declared(source: Declaration) -> Source:
     given = source.name, source.description, source.license
     if not source.reader:
-        return Source(*given, DeclaredRows(source), DeclaredOptions)
+        return Source(*given, DeclaredRows(source))
     module = importlib.import_module(source.reader)
-    return Source(*given, partial(module.build, source), module.Options, source.has_files)
+    return Source(*given, partial(module.build, source), module.OPTIONS, source.has_files)
 
 
 sources = Sources()

@@ -12,7 +12,6 @@ import hashlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
 
 from pydantic import Field
 
@@ -32,8 +31,6 @@ class BlendTaskOptions(Frozen):
 
     places: Names = blend_files.LISTED
     """Places whose questions are asked; by default those of the ten listed cultures."""
-    language: Literal["english", "local"] = "english"
-    """Ask the English question, or the one in the language of the place."""
     weighted: bool = False
     """Grade by the votes of the matched answer instead of by 0 and 1."""
     distinct: bool = False
@@ -47,8 +44,8 @@ class Voted:
     """One answer that people gave."""
 
     votes: int
-    forms: frozenset[tuple[str, Words]]
-    """``(language, form)`` of each wording: those of the place, then the English ones."""
+    forms: frozenset[Words]
+    """The form of each wording."""
 
 
 class BlendTask(Task):
@@ -70,10 +67,8 @@ class BlendTask(Task):
         self.prompts = prompts
         self._voted = voted
         self._weighted = weighted
-        self._words: dict[str, set[str]] = {}
-        for language, words in (one for every in voted.values() for answer in every for one in answer.forms):
-            if len(words) == 1:
-                self._words.setdefault(language, set()).add(words[0])
+        every = {words for answers in voted.values() for answer in answers for words in answer.forms}
+        self._words = {words[0] for words in every if len(words) == 1}
 
     def grade(self, prompt_id: str, text: str) -> float:
         """1, or the share of the most votes, where the first line of a text says a human answer; else 0.
@@ -82,24 +77,17 @@ class BlendTask(Task):
         that it contains is. A list of many things is no answer.
         """
         line, voted = first_line(text), self._voted[prompt_id]
-        for says_it in (self._is, self._contains):
-            for answer in voted:
-                if any(says_it(line, *wording) for wording in answer.forms):
-                    return answer.votes / voted[0].votes if self._weighted else 1.0
-        return 0.0
-
-    def _is(self, line: str, language: str, answer: Words) -> bool:
-        return form(line, language) == answer
-
-    def _contains(self, line: str, language: str, answer: Words) -> bool:
-        said = form(line, language)
-        if is_list(line, language) or names_many(said, self._words.get(language, ())):
-            return False
-        return says(said, answer, language)
+        said = form(line)
+        found = next((answer for answer in voted if said in answer.forms), None)
+        if found is None and not is_list(line) and not names_many(said, self._words):
+            found = next((answer for answer in voted if any(says(said, wording) for wording in answer.forms)), None)
+        if found is None:
+            return 0.0
+        return found.votes / voted[0].votes if self._weighted else 1.0
 
 
 def open_blend(name: str, path: Path, read: BlendTaskOptions) -> BlendTask:
-    """Open ``blend:PATH?places=US,UK&language=english&weighted=true``.
+    """Open ``blend:PATH?places=US,UK&weighted=true``.
 
     Args:
         name: The spec.
@@ -116,7 +104,7 @@ def open_blend(name: str, path: Path, read: BlendTaskOptions) -> BlendTask:
     for place in dict.fromkeys(read.places):
         topics = blend_files.read_topics(folder, place)
         for number, item in blend_files.read_items(folder, place).items():
-            for prompt, answers in _questions(place, number, item, topics.get(number), read.language):
+            for prompt, answers in _questions(place, number, item, topics.get(number)):
                 prompts.append(prompt)
                 voted[prompt.id] = answers
     if read.distinct:
@@ -125,27 +113,25 @@ def open_blend(name: str, path: Path, read: BlendTaskOptions) -> BlendTask:
 
 
 def _questions(
-    place: str, number: str, item: BlendQuestion, topic: str | None, language: str
+    place: str, number: str, item: BlendQuestion, topic: str | None
 ) -> Iterator[tuple[TaskPrompt, tuple[Voted, ...]]]:
     """The question with its answers, where it counts."""
     nothing = item.idks.get("no-answer", 0) + item.idks.get("not-applicable", 0)
-    culture, local = blend_files.PLACES[place]
-    spoken, text = ("en", item.en_question) if language == "english" else (local, item.question)
-    if nothing > _MOST_WITHOUT_ANSWER or item.idks.get("idk", 0) > _MOST_UNKNOWING or not text.strip():
+    text = item.en_question.strip()
+    if nothing > _MOST_WITHOUT_ANSWER or item.idks.get("idk", 0) > _MOST_UNKNOWING or not text:
         return
-    voted = []
-    for entry in sorted(item.annotations, key=lambda entry: -entry.count):
-        wordings = {("en", found) for found in forms(entry.en_answers, "en")}
-        if spoken != "en":
-            wordings |= {(spoken, found) for found in forms(entry.answers, spoken)}
-        if wordings:
-            voted.append(Voted(entry.count, frozenset(wordings)))
+    ranked = sorted(item.annotations, key=lambda entry: -entry.count)
+    voted = tuple(Voted(entry.count, frozenset(found)) for entry in ranked if (found := forms(entry.en_answers)))
     if voted:
-        name, source_item = f"{place}/{number}/{spoken}", f"blend:{number}"
         prompt = TaskPrompt(
-            id=name, text=text.strip(), culture=culture, language=spoken, topic=topic, source_item=source_item
+            id=f"{place}/{number}/en",
+            text=text,
+            culture=blend_files.PLACES[place][0],
+            language="en",
+            topic=topic,
+            source_item=f"blend:{number}",
         )
-        yield prompt, tuple(voted)
+        yield prompt, voted
 
 
 def _one_place_each(prompts: list[TaskPrompt]) -> list[TaskPrompt]:
