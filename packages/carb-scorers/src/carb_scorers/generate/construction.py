@@ -8,9 +8,10 @@ from __future__ import annotations
 import json
 import random
 from collections import Counter
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, Self
 
 from pydantic import Field, model_validator
 
@@ -21,16 +22,13 @@ from carb_data.language import in_language
 from carb_data.models import CultureId, Frozen, Identifier, LanguageTag, Text
 from carb_data.validation import read_file
 from carb_scorers.generate.instructions import Instructions, fill
-from carb_scorers.generate.writers import Answer, Writers, WritingError, clean, derived_seed, similarity, work_off
-from carb_scorers.scorer import Usage
+from carb_scorers.generate.writers import GivenUpError, Writers, derived_seed, similarity, work_off
 from carb_scorers.waiting import wait_for
 
 __all__ = ["ConstructConfig", "ConstructReport", "Reference", "construct", "plan_construction", "read_construct_config"]
 
 Progress = Callable[[int, int, int], None]
 """``(sets done, sets to make, sets given up)``."""
-_Check = Callable[[str], Awaitable[str | None]]
-"""A text to the reason to write it again, or null."""
 
 
 class Reference(Frozen):
@@ -60,9 +58,9 @@ class ConstructConfig(Frozen):
     """``provenance.source`` of the sets, and the beginning of their ids."""
     references: Path
     """A ``.jsonl`` file of ``Reference`` rows; relative to the config file."""
-    language: LanguageTag | Literal["own"] | None = None
-    """Language of the sets: a BCP 47 tag, ``own`` for the main language of each culture, or by default the language of
-    each reference. In a named language that is not the culture's own, a question must name the culture."""
+    language: LanguageTag | None = None
+    """Language of the sets (BCP 47); by default the language of each reference. In a named language that is not the
+    culture's own, a question must name the culture."""
     question: str
     """Writes the question from the reference, where the reference has none."""
     chosen: str
@@ -81,8 +79,6 @@ class ConstructConfig(Frozen):
     """Sets in work at a time."""
     limit: Annotated[int, Field(ge=1)] | None = None
     """Take only the first so many references."""
-    license: str | None = None
-    """Licence of the sets; that of the reference where not given."""
     seed: int = 0
     instructions: Instructions = Instructions()
 
@@ -127,8 +123,6 @@ class ConstructReport(Frozen):
     """Reason to number of references that no set could be made from."""
     discarded: dict[str, int]
     """Reason to number of texts that were written again, most frequent first."""
-    usage: dict[str, Usage]
-    """What this run asked, by model."""
     cost: float
     """Cost of this run's calls by the prices in the models' specs."""
 
@@ -177,10 +171,13 @@ async def _construct(config: ConstructConfig, out: Path, store: Path, progress: 
     references, usable, unused = _usable(config)
     results: dict[int, BonSet | FailedSet] = {}
     async with Writers(store) as writers:
-        maker = _Maker(config, writers, references)
 
         async def work(job: tuple[int, Reference]) -> None:
-            results[job[0]] = await maker.make(job[1])
+            number, reference = job
+            try:
+                results[number] = await _make(reference, references, config, writers)
+            except GivenUpError as failure:
+                results[number] = FailedSet(reference=reference.id, step=failure.step, reasons=failure.reasons)
             if progress is not None:
                 given_up = sum(isinstance(result, FailedSet) for result in results.values())
                 progress(len(results), len(usable), given_up)
@@ -201,8 +198,7 @@ async def _construct(config: ConstructConfig, out: Path, store: Path, progress: 
         counts=dict(sorted(Counter(f"{item.culture} / {item.domain}" for item in sets).items())),
         failed=tuple(failed),
         unused=unused,
-        discarded=dict(maker.discarded.most_common()),
-        usage=dict(sorted(writers.usage.items())),
+        discarded=dict(writers.discarded.most_common()),
         cost=writers.cost,
     )
 
@@ -230,167 +226,119 @@ def _usable(config: ConstructConfig) -> tuple[list[Reference], list[Reference], 
     return references, usable, {reason: count for reason, count in unused.items() if count}
 
 
-class _GivenUpError(Exception):
-    """No attempt gave a usable text."""
+async def _make(
+    reference: Reference, references: Sequence[Reference], config: ConstructConfig, writers: Writers
+) -> BonSet:
+    """A set from a reference.
 
-    def __init__(self, step: str, reasons: Sequence[str]) -> None:
-        super().__init__(step)
-        self.step, self.reasons = step, tuple(reasons)
+    Raises:
+        GivenUpError: a text of it did not pass in any attempt.
+    """
+    language = config.language or reference.language
+    steps: list[dict[str, Any]] = []
 
+    async def write(
+        step: str, requests: Sequence[tuple[str, str, Reference]], fault: Callable[[str], str | None]
+    ) -> tuple[str, Reference]:
+        """A text that passes, and the reference that it follows; what went into it is added to ``steps``."""
+        key = (config.seed, reference.id, step)
+        asked = [(model, prompt) for model, prompt, _ in requests]
+        text, attempt, reasons = await writers.until(step, asked, key, config.attempts, fault)
+        model, prompt, source = requests[min(attempt, len(requests) - 1)]
+        made = {"step": step, "model": model, "seed": derived_seed(*key, attempt), "reference": source.id}
+        steps.append({**made, "prompt": prompt, "discarded": reasons})
+        return text, source
 
-class _Maker:
-    """Makes one set after the other from references."""
+    def told(template: str, other: Reference, question: str = "") -> str:
+        return fill(template, culture=other.culture, language=language, reference=other.text, question=question)
 
-    def __init__(self, config: ConstructConfig, writers: Writers, references: Sequence[Reference]) -> None:
-        self.discarded: Counter[str] = Counter()
-        self._config, self._writers, self._references = config, writers, references
+    def plain(text: str) -> str | None:
+        return _language_fault(text, language)
 
-    async def make(self, reference: Reference) -> BonSet | FailedSet:
-        """A set, or why there is none."""
-        try:
-            return await self._make(reference)
-        except _GivenUpError as failure:
-            return FailedSet(reference=reference.id, step=failure.step, reasons=failure.reasons)
-
-    async def _make(self, reference: Reference) -> BonSet:
-        config, template = self._config, self._config.instructions
-        language = _target_language(config, reference)
-        steps: list[dict[str, Any]] = []
-
-        def given(other: Reference, question: str = "") -> dict[str, str]:
-            return {"culture": other.culture, "language": language, "reference": other.text, "question": question}
-
-        async def plain(text: str) -> str | None:
-            return _language_fault(text, language)
-
-        question = reference.question or ""
-        if _needs_question(config, reference):
-            ask = (config.question, fill(template.question, **given(reference)), reference)
-            question = await self._write(reference, "question", [ask], self._question_check(reference), steps)
-        right = (config.chosen, fill(template.answer, **given(reference, question)), reference)
-        chosen = await self._write(reference, "chosen", [right], plain, steps)
-        texts, homes = [chosen], [reference]
-        candidates = mismatched(reference, self._references, config.seed)
-        pool = _shuffled(config.rejected, config.seed, reference.id, "pool")
-        for place in range(config.rejected_per_set):
-            used = {home.root for home in homes}
-            fresh = [one for one in candidates if one.root not in used] or candidates
-            wrong = [
-                (
-                    pool[(place + attempt) % len(pool)],
-                    fill(template.answer, **given(fresh[attempt % len(fresh)], question)),
-                    fresh[attempt % len(fresh)],
-                )
-                for attempt in range(config.attempts)
-            ]
-            texts.append(
-                await self._write(reference, f"rejected-{place + 1}", wrong, self._wrong_check(texts, language), steps)
-            )
-            homes.append(next(one for one in candidates if one.id == steps[-1]["reference"]))
-        return self._assemble(reference, question, list(zip(texts, homes, steps[-len(texts) :], strict=True)), steps)
-
-    async def _write(
-        self,
-        reference: Reference,
-        step: str,
-        requests: Sequence[tuple[str, str, Reference]],
-        check: _Check,
-        steps: list[dict[str, Any]],
-    ) -> str:
-        """Write a text until it passes; what went into it is added to ``steps``.
-
-        Args:
-            reference: The set's own reference.
-            step: The name of what is written.
-            requests: Model, prompt and reference of each attempt; the last one serves for all further ones.
-            check: Gives the reason to write a text again.
-            steps: The record of the set so far.
-
-        Raises:
-            _GivenUpError: with the reason of every attempt.
-        """
-        reasons: list[str] = []
-        for attempt in range(self._config.attempts):
-            model, prompt, source = requests[min(attempt, len(requests) - 1)]
-            seed = derived_seed(self._config.seed, reference.id, step, attempt)
-            text, reason = "", None
-            try:
-                answer: Answer = await self._writers.write(model, prompt, seed)
-                text = clean(answer.text)
-                reason = await check(text) if answer.finished else "cut off at max_new_tokens"
-            except WritingError as error:
-                reason = f"the model failed: {error}"
-            if reason is None:
-                made = {"step": step, "model": model, "seed": seed, "reference": source.id, "prompt": prompt}
-                steps.append({**made, "discarded": list(reasons)})
-                return text
-            reasons.append(reason)
-            self.discarded[reason.partition(":")[0]] += 1
-        raise _GivenUpError(step, reasons)
-
-    def _question_check(self, reference: Reference) -> _Check:
-        language = _target_language(self._config, reference)
-        own = reference.root in cultures and _primary(cultures[reference.root].language) == _primary(language)
-        named = self._config.language is not None and not own and is_known(reference.culture, language)
-
-        async def check(text: str) -> str | None:
-            reason = _language_fault(text, language)
-            if reason is None and named and not names_culture(text, reference.culture):
-                return "the question does not name the culture"
-            return reason
-
-        return check
-
-    def _wrong_check(self, earlier: Sequence[str], language: str) -> _Check:
-        config, others = self._config, tuple(earlier)
-
-        async def check(text: str) -> str | None:
-            reason = _language_fault(text, language)
-            if reason is not None:
-                return reason
-            if not 1 / config.length_ratio <= len(text) / len(others[0]) <= config.length_ratio:
-                return f"length: {len(text)} characters beside {len(others[0])}"
-            near = [similarity(other, text) for other in others]
-            if near[0] < config.window[0]:
-                return f"off topic: similarity {near[0]:.3f}"
-            if max(near) > config.window[1]:
-                return f"nearly the same as another answer: similarity {max(near):.3f}"
-            return None
-
-        return check
-
-    def _assemble(
-        self, reference: Reference, question: str, answers: Sequence[tuple[str, Reference, dict[str, Any]]], steps: Any
-    ) -> BonSet:
-        config, language = self._config, _target_language(self._config, reference)
-        responses = [
-            Response(
-                id=f"r{n}" if n else "c",
-                text=text,
-                role=Role.REJECTED if n else Role.CHOSEN,
-                language=language,
-                culture=home.culture,
-                generator=step["model"],
-            )
-            for n, (text, home, step) in enumerate(answers)
+    question = reference.question or ""
+    if _needs_question(config, reference):
+        ask = (config.question, told(config.instructions.question, reference), reference)
+        question, _ = await write("question", [ask], lambda text: _question_fault(text, reference, config))
+    answer = config.instructions.answer
+    answers = [await write("chosen", [(config.chosen, told(answer, reference, question), reference)], plain)]
+    candidates = mismatched(reference, references, config.seed)
+    pool = _shuffled(config.rejected, config.seed, reference.id, "pool")
+    for place in range(config.rejected_per_set):
+        used = {home.root for _, home in answers}
+        fresh = [one for one in candidates if one.root not in used] or candidates
+        homes = [fresh[attempt % len(fresh)] for attempt in range(config.attempts)]
+        wrong = [
+            (pool[(place + attempt) % len(pool)], told(answer, home, question), home)
+            for attempt, home in enumerate(homes)
         ]
-        return BonSet(
-            id=f"{config.name}/{reference.id}",
-            culture=reference.culture,
-            domain=reference.domain,
-            topic=reference.topic,
+        fault = partial(_wrong_fault, others=[text for text, _ in answers], config=config, language=language)
+        answers.append(await write(f"rejected-{place + 1}", wrong, fault))
+    return _assembled(reference, question, answers, steps, config)
+
+
+def _question_fault(text: str, reference: Reference, config: ConstructConfig) -> str | None:
+    """The reason to write a question again, or null."""
+    language = config.language or reference.language
+    own = reference.root in cultures and _primary(cultures[reference.root].language) == _primary(language)
+    named = config.language is not None and not own and is_known(reference.culture, language)
+    reason = _language_fault(text, language)
+    if reason is None and named and not names_culture(text, reference.culture):
+        return "the question does not name the culture"
+    return reason
+
+
+def _wrong_fault(text: str, others: Sequence[str], config: ConstructConfig, language: str) -> str | None:
+    """The reason to write a wrong answer again, or null; the first of the other answers is the right one."""
+    reason = _language_fault(text, language)
+    if reason is not None:
+        return reason
+    if not 1 / config.length_ratio <= len(text) / len(others[0]) <= config.length_ratio:
+        return f"length: {len(text)} characters beside {len(others[0])}"
+    near = [similarity(other, text) for other in others]
+    if near[0] < config.window[0]:
+        return f"off topic: similarity {near[0]:.3f}"
+    if max(near) > config.window[1]:
+        return f"nearly the same as another answer: similarity {max(near):.3f}"
+    return None
+
+
+def _assembled(
+    reference: Reference,
+    question: str,
+    answers: Sequence[tuple[str, Reference]],
+    steps: Sequence[dict[str, Any]],
+    config: ConstructConfig,
+) -> BonSet:
+    language = config.language or reference.language
+    written = zip(answers, steps[-len(answers) :], strict=True)
+    responses = [
+        Response(
+            id=f"r{n}" if n else "c",
+            text=text,
+            role=Role.REJECTED if n else Role.CHOSEN,
             language=language,
-            prompt=question,
-            responses=tuple(_shuffled(responses, config.seed, reference.id, "order")),
-            provenance=Provenance(
-                source=config.name,
-                source_id=reference.provenance.source_id or reference.id,
-                license=config.license or reference.provenance.license,
-                url=reference.provenance.url,
-                method="generated",
-                notes=json.dumps({"reference_source": reference.provenance.source, "steps": steps}, ensure_ascii=False),
-            ),
+            culture=home.culture,
+            generator=step["model"],
         )
+        for n, ((text, home), step) in enumerate(written)
+    ]
+    return BonSet(
+        id=f"{config.name}/{reference.id}",
+        culture=reference.culture,
+        domain=reference.domain,
+        topic=reference.topic,
+        language=language,
+        prompt=question,
+        responses=tuple(_shuffled(responses, config.seed, reference.id, "order")),
+        provenance=Provenance(
+            source=config.name,
+            source_id=reference.provenance.source_id or reference.id,
+            license=reference.provenance.license,
+            url=reference.provenance.url,
+            method="generated",
+            notes=json.dumps({"reference_source": reference.provenance.source, "steps": steps}, ensure_ascii=False),
+        ),
+    )
 
 
 def mismatched(reference: Reference, references: Sequence[Reference], seed: int) -> list[Reference]:
@@ -406,16 +354,9 @@ def mismatched(reference: Reference, references: Sequence[Reference], seed: int)
     return [one for _, one in sorted(order, key=lambda entry: entry[0])]
 
 
-def _target_language(config: ConstructConfig, reference: Reference) -> str:
-    """The language in which a reference's set is written."""
-    if config.language == "own":
-        return cultures[reference.culture].language if reference.culture in cultures else reference.language
-    return config.language or reference.language
-
-
 def _needs_question(config: ConstructConfig, reference: Reference) -> bool:
     """Whether the question is to be written: the reference has none, or one in another language."""
-    return reference.question is None or _primary(_target_language(config, reference)) != _primary(reference.language)
+    return reference.question is None or _primary(config.language or reference.language) != _primary(reference.language)
 
 
 def _language_fault(text: str, language: str) -> str | None:

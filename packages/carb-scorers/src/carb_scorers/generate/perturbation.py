@@ -13,8 +13,7 @@ from carb_data.language import in_language
 from carb_data.models import Frozen
 from carb_data.ngrams import normalise
 from carb_scorers.generate.instructions import Instructions, fill
-from carb_scorers.generate.writers import Writers, WritingError, clean, derived_seed, similarity, work_off
-from carb_scorers.scorer import Usage
+from carb_scorers.generate.writers import GivenUpError, Writers, similarity, work_off
 from carb_scorers.waiting import wait_for
 
 __all__ = ["FailedVersion", "PerturbReport", "perturb"]
@@ -51,8 +50,6 @@ class PerturbReport(Frozen):
     """Reason to number of versions that were not asked for."""
     failures: tuple[FailedVersion, ...]
     """In the order of the data set; ``made``, ``skipped`` and these sum to all that could be asked for."""
-    usage: dict[str, Usage]
-    """What this run asked, by model."""
     cost: float
     """Cost of this run's calls by the prices in the model's spec."""
 
@@ -124,19 +121,19 @@ def perturb(
     made: dict[tuple[str, str], Response] = {}
     failed: dict[_Job, tuple[str, ...]] = {}
 
-    def keep(job: _Job, outcome: Response | tuple[str, ...]) -> None:
-        if isinstance(outcome, Response):
-            made[job.item.id, job.response_id] = outcome
-        else:
-            failed[job] = outcome
-        if progress is not None:
-            progress(len(made) + len(failed), len(jobs), len(failed))
-
     async def write_all(told: Instructions) -> Writers:
         async with Writers(store) as writers:
 
             async def work(job: _Job) -> None:
-                keep(job, await _written(job, writers, model, told, attempts, seed))
+                prompt = _prompt(job, told)
+                key = (seed, job.item.id, job.response_id)
+                try:
+                    text, *_ = await writers.until(job.kind, [(model, prompt)], key, attempts, lambda t: _fault(job, t))
+                    made[job.item.id, job.response_id] = job.version(text, model)
+                except GivenUpError as failure:
+                    failed[job] = failure.reasons
+                if progress is not None:
+                    progress(len(made) + len(failed), len(jobs), len(failed))
 
             await work_off(jobs, work, parallel)
         return writers
@@ -151,7 +148,6 @@ def perturb(
             for job in jobs
             if job in failed
         ),
-        usage=writers.usage,
         cost=writers.cost,
     )
 
@@ -192,10 +188,7 @@ def _with_versions(item: BonSet, new: Sequence[Response]) -> BonSet:
     return item.model_copy(update={"perturbed": (*kept, *new)}) if new else item
 
 
-async def _written(
-    job: _Job, writers: Writers, model: str, told: Instructions, attempts: int, seed: int
-) -> Response | tuple[str, ...]:
-    """A version that passed its checks, or the reason of every attempt."""
+def _prompt(job: _Job, told: Instructions) -> str:
     templates = {
         Perturbation.CL: told.translate,
         Perturbation.RP: told.paraphrase,
@@ -203,25 +196,13 @@ async def _written(
         Perturbation.RC: told.remove_name,
     }
     item = job.item
-    prompt = fill(
+    return fill(
         templates[job.kind],
         culture=item.culture,
         language=job.language,
         text=item.chosen.text,
         question=item.prompt_text,
     )
-    reasons: list[str] = []
-    for attempt in range(attempts):
-        try:
-            answer = await writers.write(model, prompt, derived_seed(seed, item.id, job.response_id, attempt))
-            text = clean(answer.text)
-            reason = _fault(job, text) if answer.finished else "cut off at max_new_tokens"
-        except WritingError as error:
-            text, reason = "", f"the model failed: {error}"
-        if reason is None:
-            return job.version(text, model)
-        reasons.append(reason)
-    return tuple(reasons)
 
 
 def _fault(job: _Job, text: str) -> str | None:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Awaitable, Callable, Iterable
+from collections import Counter
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Self, TypeVar
 
@@ -24,10 +25,9 @@ from carb_scorers.models.protocol import (
     Writing,
     read_backend_options,
 )
-from carb_scorers.scorer import Usage
 from carb_scorers.spec import parse_spec
 
-__all__ = ["Answer", "Writers", "clean", "derived_seed", "similarity", "work_off"]
+__all__ = ["GivenUpError", "Writers", "clean", "derived_seed", "similarity", "work_off"]
 
 _Job = TypeVar("_Job")
 
@@ -58,8 +58,12 @@ class StoreHead(Frozen):
     format: str = "carb.answers/1"
 
 
-class WritingError(Exception):
-    """One request failed for good: what it was for is given up, the others go on."""
+class GivenUpError(Exception):
+    """No attempt gave a usable text: what it was for is given up, the others go on."""
+
+    def __init__(self, step: str, reasons: Sequence[str]) -> None:
+        super().__init__(step)
+        self.step, self.reasons = step, tuple(reasons)
 
 
 class Writers:
@@ -67,22 +71,55 @@ class Writers:
 
     def __init__(self, store: Path | None) -> None:
         """Open the store of the answers; null keeps them in memory."""
-        self.usage: dict[str, Usage] = {}
-        """What this run asked, by model."""
         self.cost = 0.0
         """Cost of this run's calls by ``price_in`` and ``price_out`` of the models' specs."""
+        self.discarded: Counter[str] = Counter()
+        """Reason to number of texts that were written again."""
         self._store = Store(store, StoreHead(), Answer, lambda answer: answer.key)
         self._writers: dict[str, tuple[LanguageModel, Any]] = {}
 
-    async def write(self, spec: str, prompt: str, seed: int) -> Answer:
-        """A text from the store, or else from the model.
+    async def until(
+        self,
+        step: str,
+        requests: Sequence[tuple[str, str]],
+        key: Sequence[object],
+        attempts: int,
+        fault: Callable[[str], str | None],
+    ) -> tuple[str, int, list[str]]:
+        """Write a text until it passes.
+
+        Args:
+            step: The name of what is written.
+            requests: Model and prompt of each attempt; the last pair serves for all further ones.
+            key: The parts from which the seed of each attempt is derived, besides its number.
+            attempts: The number of times that the text is written before it is given up.
+            fault: The function that gives the reason to write a text again, or null.
+
+        Returns:
+            The text, the number of its attempt from 0, and the reasons against earlier ones.
 
         Raises:
-            WritingError: This request failed, after all retries.
+            GivenUpError: with the reason of every attempt.
             CarbError: Every request will fail: a wrong key, an unknown model.
         """
-        name = parse_spec(spec).name
-        key = _key(name, prompt, seed)
+        reasons: list[str] = []
+        for attempt in range(attempts):
+            model, prompt = requests[min(attempt, len(requests) - 1)]
+            answer = await self._answer(model, prompt, derived_seed(*key, attempt))
+            if isinstance(answer, Failure):
+                reason: str | None = f"the model failed: {answer.error.message}"
+            else:
+                text = clean(answer.text)
+                reason = fault(text) if answer.finished else "cut off at max_new_tokens"
+                if reason is None:
+                    return text, attempt, reasons
+            reasons.append(reason or "")
+            self.discarded[reasons[-1].partition(":")[0]] += 1
+        raise GivenUpError(step, reasons)
+
+    async def _answer(self, spec: str, prompt: str, seed: int) -> Answer | Failure:
+        """A text from the store, or else from the model."""
+        key = _key(parse_spec(spec).name, prompt, seed)
         kept = self._store.values.get(key)
         if kept is not None:
             return kept
@@ -92,17 +129,13 @@ class Writers:
         stop = ("\n",) if options.one_line else ()
         writing = Writing(options.max_new_tokens, options.temperature, seed, stop)
         (found,) = await model.generate([Prompt((Turn(role="user", content=prompt),), bare=True)], writing)
-        self._count(name, found.usage, options)
+        for tokens, price in ((found.usage.input_tokens, "price_in"), (found.usage.output_tokens, "price_out")):
+            self.cost += tokens * (getattr(options, price, None) or 0.0) / 1e6
         if isinstance(found, Failure):
-            raise WritingError(found.error.message)
+            return found
         answer = Answer(key=key, text=found.text, finished=found.finished)
         self._store.append([answer])
         return answer
-
-    def _count(self, name: str, usage: Usage, options: object) -> None:
-        self.usage[name] = self.usage.get(name, Usage()) + usage
-        for tokens, price in ((usage.input_tokens, "price_in"), (usage.output_tokens, "price_out")):
-            self.cost += tokens * (getattr(options, price, None) or 0.0) / 1e6
 
     async def __aenter__(self) -> Self:
         return self
