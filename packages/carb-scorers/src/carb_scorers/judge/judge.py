@@ -53,8 +53,6 @@ class JudgeOptions(Frozen):
     prompt_language: str = "en"
     """Language of the instructions (BCP 47), or ``item`` for the language of each item. Only the forms ``culture`` and
     ``plain`` are translated."""
-    words: str | None = None
-    """Folder of ``LANGUAGE.json`` files with instructions in further languages; see the shipped ``en.json``."""
     max_tokens: int = Field(default=512, ge=1)
     """Longest answer in tokens with ``read=generate``."""
     temperature: float = Field(default=0.0, ge=0.0)
@@ -178,7 +176,7 @@ def _asker(options: JudgeOptions) -> Asker:
             rubric = Path(options.rubric).expanduser().read_text(encoding="utf-8")
         except (OSError, UnicodeDecodeError) as error:
             raise CarbError(f"rubric={options.rubric} cannot be read: {error}.") from None
-    return Asker(form, options.mode, options.prompt_language, options.words, rubric)
+    return Asker(form, options.mode, options.prompt_language, rubric)
 
 
 def with_defaults(options: Mapping[str, str]) -> dict[str, str]:
@@ -246,7 +244,7 @@ def open_judge(name: str, target: str, options: Mapping[str, str]) -> Scorer:
 def _prompt_hash(asker: Asker) -> str:
     """A hash of what is asked and, in a language that is known from the start, of its phrases, since a changed prompt
     makes another judge."""
-    words = {} if asker.language == "item" else read_words(asker.language, asker.words)
+    words = {} if asker.language == "item" else read_words(asker.language)
     other = None if asker.form.without_culture is None else read_form(asker.form.without_culture)
     asked = [f.model_dump(include={"rubric", asker.mode}) for f in (asker.form, other) if f is not None]
     return hashlib.sha256(json.dumps([asked, words, asker.rubric], sort_keys=True).encode()).hexdigest()

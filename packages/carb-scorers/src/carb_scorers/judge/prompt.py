@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from functools import cache
 from importlib import resources
 from importlib.resources.abc import Traversable
-from pathlib import Path
 from typing import Any
 
 from carb_data import CarbError, cultures
@@ -30,14 +29,12 @@ class Asker:
         form: what is asked; it has the mode.
         mode: which of the form's wordings is used.
         language: BCP 47 tag of the phrases that a wording uses, or ``item`` for each item's own language.
-        words: folder of phrases; see ``read_words``.
         rubric: criteria in the place of the form's own, as Jinja text; ``None`` keeps those.
     """
 
     form: FormFile
     mode: Mode
     language: str = "en"
-    words: str | None = None
     rubric: str | None = None
 
     @property
@@ -71,7 +68,7 @@ class Asker:
             form = read_form(form.without_culture)
         wording = form.wording(self.mode)
         language = request.language if self.language == "item" else self.language
-        words = read_words(language, self.words)
+        words = read_words(language)
         scale = [(wording.scale[0], _phrase(words["worst"], {})), (wording.scale[1], _phrase(words["best"], {}))]
         first, last = scale[::-1] if falling else scale
         terms = {
@@ -108,51 +105,37 @@ def _phrase(text: str, terms: dict[str, Any]) -> str:
 
 
 @cache
-def read_words(language: str, folder: str | None = None) -> dict[str, Any]:
+def read_words(language: str) -> dict[str, Any]:
     """The phrases of a language, for prompts that ask in it.
 
     Args:
         language: BCP 47 tag; ``zh-Hans`` falls back to ``zh``.
-        folder: the folder of files ``LANGUAGE.json`` that come before the shipped ones, or add languages.
 
     Returns:
         Phrase name to Jinja text, and under ``cultures`` culture id to its name in that language.
 
     Raises:
-        CarbError: no file of that language, or one that lacks a phrase.
+        CarbError: the language has no phrases.
     """
     tag = language
     while tag:
-        for place in (Path(folder).expanduser(), _folder() / "words") if folder else (_folder() / "words",):
-            file = place / f"{tag}.json"
-            if file.is_file():
-                return _words(file)
+        file = _folder() / f"{tag}.json"
+        if file.is_file():
+            return dict(json.loads(file.read_text(encoding="utf-8")))
         tag = tag.rpartition("-")[0]
     raise CarbError(
         f"There are no prompt phrases in the language '{language}' (there are: {', '.join(word_languages())}). Use "
-        f"prompt_language=en, or put {language}.json into a folder and name it with words=FOLDER."
+        f"prompt_language=en, or write a form in that language and name it with form=FILE."
     )
 
 
 def word_languages() -> list[str]:
-    """Languages whose phrases are shipped."""
-    return sorted(entry.name.removesuffix(".json") for entry in (_folder() / "words").iterdir())
+    """Languages that have phrases."""
+    return sorted(entry.name.removesuffix(".json") for entry in _folder().iterdir())
 
 
 def _folder() -> Traversable:
-    return resources.files("carb_scorers") / "prompts"
-
-
-def _words(file: Traversable) -> dict[str, Any]:
-    try:
-        words = json.loads(file.read_text(encoding="utf-8"))
-    except ValueError as error:
-        raise CarbError(f"{file}: not JSON: {error}") from None
-    needed = json.loads((_folder() / "words" / "en.json").read_text(encoding="utf-8"))
-    missing = [name for name in needed if name != "cultures" and not isinstance(words.get(name), str)]
-    if missing:
-        raise CarbError(f"{file} lacks the phrases {', '.join(missing)}; the shipped en.json has them all.")
-    return dict(words)
+    return resources.files("carb_scorers") / "prompts" / "words"
 
 
 def _culture_name(culture: str, words: dict[str, Any]) -> str:

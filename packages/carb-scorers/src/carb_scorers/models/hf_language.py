@@ -54,10 +54,7 @@ class HFLanguageModel:
         self._passes.close()
 
     async def generate(self, prompts: Sequence[Prompt], writing: Writing) -> list[Generation | Failure]:
-        """See ``LanguageModel``. Greedy texts are the same in any batch, but for ties within rounding.
-
-        Where a prompt is given several times, its answers are written together behind one reading of it.
-        """
+        """See ``LanguageModel``. Greedy texts are the same in any batch, but for ties within rounding."""
         seeds = seeds_for(prompts, writing)
 
         def row_of(prompt: Prompt, _: str) -> list[Row]:

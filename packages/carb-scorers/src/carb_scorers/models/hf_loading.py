@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import copy
 import gc
 import hashlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import lru_cache
 from pathlib import Path
 from typing import Any, Literal
 
@@ -87,7 +85,7 @@ def load(target: str, options: HFOptions, loader: Loader) -> Loaded:
     failures = (OSError, ValueError, RuntimeError, ImportError, _safetensors_error())
     try:
         with quiet():
-            tokenizer = copy.copy(_tokenizer(name, options.revision, options.trust_remote_code, _age(Path(name))))
+            tokenizer = transformers.AutoTokenizer.from_pretrained(name, **source)
             model, info = _loader(transformers, loader, name, source).from_pretrained(
                 name,
                 dtype=_dtype(torch, options.dtype, where),
@@ -196,18 +194,6 @@ def _dtype(torch: Any, wanted: str, device: Any) -> Any:
     if wanted == "auto":
         return torch.float32 if device.type == "cpu" else "auto"
     return getattr(torch, wanted)
-
-
-@lru_cache(maxsize=1)
-def _tokenizer(name: str, revision: str | None, trust_remote_code: bool, _age: int) -> Any:
-    """Kept for the next scorer of the same model: a vocabulary of 262k takes longer to read than the weights."""
-    transformers = require("transformers", package="carb-scorers", extra="hf")
-    return transformers.AutoTokenizer.from_pretrained(name, revision=revision, trust_remote_code=trust_remote_code)
-
-
-def _age(folder: Path) -> int:
-    """When a local folder's files last changed, in nanoseconds."""
-    return max((path.stat().st_mtime_ns for path in folder.glob("*")), default=0) if folder.is_dir() else 0
 
 
 def _position_limit(model: Any) -> int | None:

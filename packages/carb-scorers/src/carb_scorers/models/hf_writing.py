@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from carb_data.extras import require
@@ -14,24 +14,9 @@ from carb_scorers.models.shared_prefix import token_budget_batches
 from carb_scorers.models.tokens import watched_ids, watched_place
 from carb_scorers.scorer import Usage
 
-__all__ = ["Written", "write_rows"]
+__all__ = ["generate"]
 
 Tokens = tuple[int, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Written:
-    """What a model wrote behind one row."""
-
-    ids: tuple[int, ...]
-    """Sampled ids, the one that ended the text included."""
-    text: str
-    finished: bool
-    """``False`` where ``max_tokens`` cut the text off."""
-    choices: Choices | None = None
-    """Probabilities of the watched words, as ``Generation.choices``."""
-    entropy: float | None = None
-    """As ``Generation.entropy``."""
 
 
 def generate(
@@ -57,8 +42,9 @@ def generate(
         i: Failure(row.error, usage) for i, (row, usage) in enumerate(encoded) if isinstance(row, Failure)
     }
     rows = {i: row for i, (row, _) in enumerate(encoded) if not isinstance(row, Failure)}
-    while waiting := {i: row for i, row in rows.items() if i not in out}:
-        for chosen in _batches(waiting, writing.max_tokens, budget):
+    while waiting := [i for i in rows if i not in out]:
+        for batch in token_budget_batches([len(rows[i]) + writing.max_tokens for i in waiting], budget):
+            chosen = [waiting[i] for i in batch]
             check_cancelled()
             written = _attempt(loaded, [rows[i] for i in chosen], [seeds[i] for i in chosen], writing)
             longest = max(len(rows[i]) for i in chosen) + writing.max_tokens
@@ -71,27 +57,13 @@ def generate(
                     out[index] = Failure(out_of_memory(longest), usage)
                 else:
                     one = written[place]
-                    spent = usage + Usage(output_tokens=len(one.ids))
-                    out[index] = Generation(one.text, spent, one.finished, one.choices, one.entropy)
+                    out[index] = replace(one, usage=usage + one.usage)
     return [out[index] for index in range(len(encoded))]
-
-
-def _batches(rows: Mapping[int, Tokens], more: int, budget: int) -> list[list[int]]:
-    """Rows that are written together: the copies of one row by themselves, so that nothing stands beside them."""
-    copies: dict[Tokens, list[int]] = {}
-    for index, row in rows.items():
-        copies.setdefault(row, []).append(index)
-    found = []
-    single = [own[0] for own in copies.values() if len(own) == 1]
-    for group in (single, *(own for own in copies.values() if len(own) > 1)):
-        lengths = [len(rows[i]) + more for i in group]
-        found += [[group[i] for i in batch] for batch in token_budget_batches(lengths, budget)]
-    return found
 
 
 def _attempt(
     loaded: Loaded, rows: Sequence[Sequence[int]], seeds: Sequence[int], writing: Writing
-) -> list[Written] | None:
+) -> list[Generation] | None:
     """What is written behind each row; ``None`` where memory ran out."""
     torch = require("torch", package="carb-scorers", extra="hf")
     try:
@@ -105,13 +77,13 @@ def _attempt(
 
 def write_rows(
     model: Any, tokenizer: Any, rows: Sequence[Sequence[int]], seeds: Sequence[int], writing: Writing
-) -> list[Written]:
+) -> list[Generation]:
     """Continue rows of tokens, all in one batch padded on the left.
 
     Args:
         model: a causal language model of transformers, in evaluation mode.
         tokenizer: The tokenizer of the model.
-        rows: the token ids of each row. Copies of one row are read once.
+        rows: the token ids of each row.
         seeds: The seed for each row; without effect where writing is greedy.
         writing: The settings of writing; its seed has no effect here.
 
@@ -141,31 +113,18 @@ def write_rows(
             attention_mask=mask.to(model.device),
             generation_config=config,
             logits_processor=processors,
-            **_read_once(model, ids, len({tuple(row) for row in rows})),
             **({"stop_strings": list(writing.stop), "tokenizer": tokenizer} if writing.stop else {}),
         )[:, width:].tolist()
     return [_finish(tokenizer, line, tokens, ends, writing, notes) for line, tokens in enumerate(written)]
 
 
-def _read_once(model: Any, ids: Any, different: int) -> dict[str, Any]:
-    """Keys and values of what several copies of a row have in common, computed for one of them."""
-    if different > 1 or len(ids) == 1 or ids.shape[1] == 1:
-        return {}
-    output = model.base_model(input_ids=ids[:1, :-1].to(model.device), use_cache=True)
-    cache: Any = getattr(output, "past_key_values", None)
-    if not hasattr(cache, "batch_repeat_interleave"):
-        return {}  # an architecture without keys and values reads each copy
-    cache.batch_repeat_interleave(len(ids))
-    return {"past_key_values": cache}
-
-
 def _finish(
     tokenizer: Any, line: int, tokens: Sequence[int], ends: Sequence[int], writing: Writing, notes: _Notes
-) -> Written:
+) -> Generation:
     end = next((place for place, token in enumerate(tokens) if token in ends), None)
     text = str(tokenizer.decode(tokens if end is None else tokens[:end], skip_special_tokens=True))
     cut = min((text.index(word) for word in writing.stop if word in text), default=None)
-    kept = tuple(tokens if end is None else tokens[: end + 1])
+    kept = tokens if end is None else tokens[: end + 1]
     watch = writing.watch
     place = None if watch is None else watched_place(tokenizer, watch, kept)
     choices = None
@@ -173,7 +132,13 @@ def _finish(
         choices = Choices(dict(zip(watch.words, notes.watched[place][line].tolist(), strict=True)))
     measured = [float(step[line]) for step in notes.entropies[: len(kept)]]
     entropy = sum(measured) / len(measured) if measured else None
-    return Written(kept, text[:cut], end is not None or cut is not None, choices, entropy)
+    return Generation(
+        text=text[:cut],
+        usage=Usage(output_tokens=len(kept)),
+        finished=end is not None or cut is not None,
+        choices=choices,
+        entropy=entropy,
+    )
 
 
 class _Notes:

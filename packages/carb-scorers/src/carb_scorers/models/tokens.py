@@ -6,7 +6,6 @@ import math
 import re
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import groupby
 from typing import Any, TypeVar
 from weakref import WeakKeyDictionary
 
@@ -272,16 +271,7 @@ def _controls(tokenizer: Any) -> re.Pattern[str]:
     template = str(tokenizer.chat_template)
     known = _PATTERNS.get(tokenizer)
     if known is None or known[0] != template:
-        known = _PATTERNS[tokenizer] = (template, re.compile(_one_of(sorted(_control_tokens(tokenizer))) or r"(?!)"))
+        longest_first = sorted(_control_tokens(tokenizer), key=lambda token: (-len(token), token))
+        pattern = re.compile("|".join(map(re.escape, longest_first)) or r"(?!)")
+        known = _PATTERNS[tokenizer] = (template, pattern)
     return known[1]
-
-
-def _one_of(words: Sequence[str]) -> str:
-    """A pattern for the longest of some words that stands somewhere, in time that does not grow with their number:
-    what they begin with is written once."""
-    found = []
-    for first, group in groupby(sorted({word for word in words if word}), key=lambda word: word[0]):
-        tails = [word[1:] for word in group]
-        rest = _one_of(tails)
-        found.append(re.escape(first) + (f"(?:{rest})" + ("?" if "" in tails else "") if rest else ""))
-    return "|".join(found)
