@@ -19,6 +19,8 @@ import tiny_models
 from carb_data import CarbError
 from carb_data.models import Message
 from carb_scorers import ScoreRequest, ScoreResult, open_scorer
+from carb_scorers.models import Prompt, Turn
+from carb_scorers.models.tokens import conversation_ids
 from tiny_models import TEXTS, request
 
 DECODERS = [pytest.param(n, marks=() if n == "gemma3" else pytest.mark.real) for n in tiny_models.DECODERS]
@@ -145,10 +147,12 @@ def test_a_head_of_several_objectives(base: Path) -> None:
     with pytest.raises(CarbError, match=r"has 3 outputs \(right, kind, short\)"):
         open_scorer(f"classifier:{folder}")
     each = [scored(f"classifier:{folder}?objective={name}", request())[0].scores for name in ("right", "kind", "2")]
-    (mixed,) = scored(f"classifier:{folder}?weights=0.5,-1,2", request())
-    for key, value in mixed.scores.items():
-        assert value == pytest.approx(0.5 * each[0][key] - each[1][key] + 2 * each[2][key], abs=1e-6)
+    model = transformers.AutoModelForSequenceClassification.from_pretrained(folder).eval()
+    tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
+    for candidate in request().candidates:
+        ids = conversation_ids(tokenizer, Prompt((Turn(role="user", content=str(request().prompt)),)), candidate.text)
+        with torch.no_grad():
+            own = model(torch.tensor([ids])).logits[0]
+        assert [scores[candidate.id] for scores in each] == pytest.approx(own.tolist(), abs=1e-5)
     with pytest.raises(CarbError, match="no output 'long'"):
         open_scorer(f"classifier:{folder}?objective=long")
-    with pytest.raises(CarbError, match="got 2 weights"):
-        open_scorer(f"classifier:{folder}?weights=1,2")

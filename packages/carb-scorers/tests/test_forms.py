@@ -145,18 +145,6 @@ def test_the_rating_of_a_published_layout_is_found(form: str, text: str, rating:
     assert parse_rating(text, read_form(form).wording("pointwise")) == rating
 
 
-def test_a_rubric_of_ones_own(tmp_path: Path) -> None:
-    rubric = tmp_path / "rubric.txt"
-    rubric.write_text("Politeness in {{ culture }} eyes.")
-    answers = {letter: f"[RESULT] {letter}" for letter in "AB"}
-    _, writer = judged("prometheus", answers, rubric=str(rubric))
-    assert "###Score Rubric:\nPoliteness in Thai eyes." in writer.asked[0].messages[-1]["content"]
-    with pytest.raises(CarbError, match="form=rm-r1 has no rubric"):
-        judged("rm-r1", answers, rubric=str(rubric))
-    with pytest.raises(CarbError, match="cannot be read"):
-        judged("mr3", answers, rubric=str(tmp_path / "none.txt"))
-
-
 def test_a_judge_of_ones_own_is_a_file(tmp_path: Path) -> None:
     form = tmp_path / "mine.toml"
     form.write_text(

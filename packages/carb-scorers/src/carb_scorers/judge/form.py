@@ -91,7 +91,7 @@ class FormFile(Frozen):
     without_culture: str | None = None
     """Name of the form that asks where an item's culture is not known; by default the form itself."""
     rubric: Template | None = None
-    """Criteria, which the wordings insert as ``{{ rubric }}``; ``rubric=FILE`` puts others in their place."""
+    """Criteria, which the wordings insert as ``{{ rubric }}``."""
     defaults: Mapping[str, str | int | float] = Field(default={})
     """Options of ``judge:`` that hold where the user gives no others, such as ``max_tokens``."""
     listwise: Wording | None = None

@@ -7,7 +7,6 @@ import json
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from pathlib import Path
 from typing import Literal
 
 from pydantic import Field
@@ -48,8 +47,6 @@ class JudgeOptions(Frozen):
     form: str = "culture"
     """What the judge is shown and how its verdict is found: the name of a shipped form (``carb models``), or
     the path of a form file."""
-    rubric: str | None = None
-    """File with criteria (Jinja) that take the place of the form's own."""
     prompt_language: str = "en"
     """Language of the instructions (BCP 47), or ``item`` for the language of each item. Only the forms ``culture`` and
     ``plain`` are translated."""
@@ -168,15 +165,7 @@ def _asker(options: JudgeOptions) -> Asker:
     wording = form.wording(options.mode)
     if options.read not in wording.reads:
         raise CarbError(f"form={options.form} is read with {' or '.join(f'read={x}' for x in wording.reads)} alone.")
-    rubric = None
-    if options.rubric is not None:
-        if form.rubric is None:
-            raise CarbError(f"form={options.form} has no rubric, so rubric= has nothing to replace.")
-        try:
-            rubric = Path(options.rubric).expanduser().read_text(encoding="utf-8")
-        except (OSError, UnicodeDecodeError) as error:
-            raise CarbError(f"rubric={options.rubric} cannot be read: {error}.") from None
-    return Asker(form, options.mode, options.prompt_language, rubric)
+    return Asker(form, options.mode, options.prompt_language)
 
 
 def with_defaults(options: Mapping[str, str]) -> dict[str, str]:
@@ -247,7 +236,7 @@ def _prompt_hash(asker: Asker) -> str:
     words = {} if asker.language == "item" else read_words(asker.language)
     other = None if asker.form.without_culture is None else read_form(asker.form.without_culture)
     asked = [f.model_dump(include={"rubric", asker.mode}) for f in (asker.form, other) if f is not None]
-    return hashlib.sha256(json.dumps([asked, words, asker.rubric], sort_keys=True).encode()).hexdigest()
+    return hashlib.sha256(json.dumps([asked, words], sort_keys=True).encode()).hexdigest()
 
 
 def _check_prompts(asker: Asker, options: JudgeOptions) -> None:

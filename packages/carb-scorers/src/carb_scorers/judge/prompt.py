@@ -29,13 +29,11 @@ class Asker:
         form: what is asked; it has the mode.
         mode: which of the form's wordings is used.
         language: BCP 47 tag of the phrases that a wording uses, or ``item`` for each item's own language.
-        rubric: criteria in the place of the form's own, as Jinja text; ``None`` keeps those.
     """
 
     form: FormFile
     mode: Mode
     language: str = "en"
-    rubric: str | None = None
 
     @property
     def wording(self) -> Wording:
@@ -88,8 +86,8 @@ class Asker:
             "words": phrases,
             "reads": reads,
         }
-        if (rubric := self.rubric or form.rubric) is not None:
-            fields["rubric"] = fill(rubric, fields, f"The rubric of '{form.title}'").strip()
+        if form.rubric is not None:
+            fields["rubric"] = fill(form.rubric, fields, f"The rubric of '{form.title}'").strip()
         fields["prompt"] = as_text(request.prompt)
         parts: list[tuple[Any, str | None]] = [("system", wording.system), ("user", wording.user)]
         messages = tuple(

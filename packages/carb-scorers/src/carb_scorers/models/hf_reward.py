@@ -10,8 +10,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from pydantic import field_validator
-
 from carb_data import CarbError
 from carb_data.extras import require
 from carb_scorers.models.hf_loading import HFOptions, Loaded, Loader, load, quiet, uncollected
@@ -27,13 +25,6 @@ class RewardOptions(HFOptions):
 
     objective: str | None = None
     """The name or number of the output that is the score, for a head with several outputs."""
-    weights: tuple[float, ...] | None = None
-    """The weights of the outputs in the score, for a head with several, such as ``0.3,0.7``."""
-
-    @field_validator("weights", mode="before")
-    @classmethod
-    def _numbers(cls, value: object) -> object:
-        return value.split(",") if isinstance(value, str) else value
 
 
 def _logits(output: Any) -> Any:
@@ -139,7 +130,7 @@ class HFRewardModel:
         self.model = target
         self.revision: str | None = loaded.revision
         self._tokenizer = loaded.tokenizer
-        self._weights = _weights(target, model, adapter, options)
+        self._place = _place(target, model, adapter, options)
         self._ending = adapter.ending(model.config)
         head = adapter.head(model)
         self._passes = Passes(
@@ -162,8 +153,7 @@ class HFRewardModel:
             return [Row((*conversation_ids(self._tokenizer, prompt, answer), *self._ending))]
 
         def read(outputs: Any, rows: Sequence[Row]) -> list[float]:  # noqa: ARG001 - one signature for all readers
-            values = outputs[:, -1].double().cpu()
-            found: list[float] = (values * values.new_tensor(self._weights)).sum(-1).tolist()
+            found: list[float] = outputs[:, -1, self._place].double().tolist()
             return found
 
         def reward(found: Sequence[float], usage: Usage) -> Reward:
@@ -177,35 +167,30 @@ def open_reward_model(target: str, options: RewardOptions) -> HFRewardModel:
     """Load ``target``.
 
     Raises:
-        CarbError: see ``load``; or the head has several outputs and neither ``objective`` nor ``weights`` says
-            which counts.
+        CarbError: see ``load``; or the head has several outputs and ``objective`` does not say which
+            counts.
     """
     model_source(target)  # a typing error is told before torch is imported, which takes seconds
     adapter = adapter_for(target, options)
     return HFRewardModel(target, load(target, options, adapter.loader), adapter, options)
 
 
-def _weights(target: str, model: Any, adapter: Adapter, options: RewardOptions) -> tuple[float, ...]:
+def _place(target: str, model: Any, adapter: Adapter, options: RewardOptions) -> int:
+    """The place of the output that is the score."""
     labels = adapter.outputs or int(model.config.num_labels)
     names = [str(name) for _, name in sorted((getattr(model.config, "id2label", None) or {}).items())]
     names = names if len(names) == labels else [str(i) for i in range(labels)]
-    if options.weights is not None:
-        if len(options.weights) != labels:
-            raise CarbError(
-                f"'{target}' has {labels} outputs ({', '.join(names)}), got {len(options.weights)} weights."
-            )
-        return options.weights
     if options.objective is not None:
         found = [i for i, name in enumerate(names) if options.objective in (name, str(i))]
         if len(found) != 1:
             raise CarbError(f"'{target}' has no output '{options.objective}'; there are {', '.join(names)}.")
-        return tuple(float(i == found[0]) for i in range(labels))
+        return found[0]
     if labels != 1:
         raise CarbError(
             f"'{target}' has {labels} outputs ({', '.join(names)}). A reward is one number: choose one with "
-            f"objective=NAME, or weigh all with weights=0.5,0.5,..."
+            f"objective=NAME."
         )
-    return (1.0,)
+    return 0
 
 
 REWARD_MODEL = BackendKind(RewardOptions, open_reward_model)
