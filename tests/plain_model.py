@@ -58,7 +58,7 @@ class Plain:
         return f"<|user|>\n{prompt.messages[0]['content']}<|end|>\n<|assistant|>\n"
 
     def asked_local(self, first: str, second: str) -> str:
-        (message,) = render_prompt(QUESTION, (first, second), ASKED.culture, "en", form="direct")
+        (message,) = render_prompt(QUESTION, (first, second), ASKED.culture, "en", direct=True)
         return f"<|user|>\n{message['content']}<|end|>\n<|assistant|>\n"
 
     def written(self, text: str) -> str:
@@ -267,6 +267,8 @@ def scored(cell: Cell, place: str, found: dict[str, Any], *more: str) -> ScoreRe
         more: further options of the spec.
     """
     options = [cell.options.format(reference=found["folders"]["reference"]), *more]
+    if cell.kind == "judge":
+        options.append("least_mass=0")  # the letters of a random model hold next to nothing
     if any(option.startswith("url=") for option in more):
         options += {"implicit": ["api=completions"], "judge": ["top_logprobs=640"]}.get(cell.kind, [])
     (result,) = anyio.run(open_scorer(f"{cell.kind}:{place}?{'&'.join(filter(None, options))}").score, [ASKED])

@@ -180,7 +180,7 @@ def _runner(engine: EngineName) -> Callable[..., Awaitable[RunRecord]]:
     from carb_scorers.run.ray_engine import RayEngine
 
     async def run_on_ray(*arguments: Any, **options: Any) -> RunRecord:
-        engine = RayEngine.from_environment()
+        engine = RayEngine()
         try:
             return await run(*arguments, **options, engine=engine)
         finally:

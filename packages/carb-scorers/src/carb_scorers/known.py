@@ -45,8 +45,6 @@ class KnownModel(Frozen):
     """The architecture as ``config.json`` names it; ``None`` where it is not known here."""
     parameters: Annotated[int, Field(ge=1)] | None = None
     """How many parameters it has; ``None`` for models behind a provider's API."""
-    head: str | None = None
-    """How a classifier's score is read."""
     remote_code: bool = False
     """Whether it needs Python code that comes with it (``trust_remote_code=true``)."""
     licence: str | None = None

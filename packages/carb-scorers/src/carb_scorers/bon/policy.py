@@ -92,8 +92,6 @@ class PolicyOptions(Frozen):
     temperature: Annotated[float, Field(ge=0)] = 1.0
     max_new_tokens: Annotated[int, Field(ge=1)] = 256
     sampling_seed: int = 0
-    shots: bool = True
-    """Show the task's examples before the question."""
 
 
 def policy_prompts(task: Task, *, shots: bool = True) -> list[PolicyPrompt]:

@@ -81,7 +81,7 @@ async def collect(
         task: the task whose prompts are asked.
         n: the number of samples for each prompt.
         path: the JSON Lines file of the samples; it is made where it does not exist.
-        shots: whether to show the task's examples, unless the policy was opened with ``shots=false``.
+        shots: whether to show the task's examples before the question.
         retry_errors: whether to ask again for samples that failed.
         on_samples: the function that is called after each write.
 
@@ -90,7 +90,7 @@ async def collect(
     """
     if n < 1:
         raise CarbError(f"A pool needs at least one sample for each prompt; got {n}.")
-    prompts = policy_prompts(task, shots=shots and policy.spec.parameters.get("shots", True) is not False)
+    prompts = policy_prompts(task, shots=shots)
     described = [[p.id, list(p.prompt.messages), p.prompt.cue, p.one_line] for p in prompts]
     fingerprint = hashlib.sha256(json.dumps(described, ensure_ascii=True).encode()).hexdigest()
     head = PoolHead(policy=policy.spec, task=task.name, prompts=fingerprint)

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Iterable, Iterator, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any, TypeVar
 
 import anyio.to_thread
 from pydantic import TypeAdapter
@@ -23,6 +23,7 @@ from carb_scorers.waiting import wait_for
 
 __all__ = ["RayEngine"]
 
+_N = TypeVar("_N", int, float)
 _results = TypeAdapter(list[ScoreResult])
 
 
@@ -88,52 +89,33 @@ class RayEngine:
 
     name = "ray"
 
-    def __init__(
-        self, *, workers: int | None = None, cpus: float = 1.0, gpus: float = 0.0, address: str | None = None
-    ) -> None:
-        """Join or start a cluster.
+    def __init__(self, *, workers: int | None = None, cpus: float | None = None, gpus: float | None = None) -> None:
+        """Join the cluster that the environment variable ``RAY_ADDRESS`` names, or start one that ends with the engine.
 
         Args:
-            workers: the number of actors for each scorer; null means as many as the cluster has room for.
-            cpus: the number of CPUs of each worker.
-            gpus: the number of GPUs of each worker.
-            address: address of the cluster, as ``ray.init`` takes it; null means the environment variable
-                ``RAY_ADDRESS``, or else a cluster of this machine alone, which ends with the engine.
+            workers: the number of actors for each scorer; null means ``CARB_RAY_WORKERS`` of the environment, or else
+                as many as the cluster has room for.
+            cpus: the number of CPUs of each worker; null means ``CARB_RAY_CPUS``, or else 1.
+            gpus: the number of GPUs of each worker; null means ``CARB_RAY_GPUS``, or else 0.
 
         Raises:
             MissingExtraError: Ray is not installed.
-            CarbError: there is no cluster at the address, or it has no room for a worker.
+            CarbError: there is no cluster at the address, it has no room for a worker, or a variable is no number.
         """
         os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
         self._ray = require("ray", package="carb-scorers", extra="ray")
         self._data = require("ray.data", package="carb-scorers", extra="ray")
+        workers = _number("CARB_RAY_WORKERS", 0, int) if workers is None else workers
+        cpus = _number("CARB_RAY_CPUS", 1.0, float) if cpus is None else cpus
+        gpus = _number("CARB_RAY_GPUS", 0.0, float) if gpus is None else gpus
         self._started = not self._ray.is_initialized()
         if self._started:
             try:
-                self._ray.init(address=address, include_dashboard=False, log_to_driver=False, logging_level="ERROR")
+                self._ray.init(include_dashboard=False, log_to_driver=False, logging_level="ERROR")
             except (ConnectionError, RuntimeError, ValueError) as error:
-                raise CarbError(f"No Ray cluster at {address or os.environ.get('RAY_ADDRESS')}: {error}") from None
+                raise CarbError(f"No Ray cluster at {os.environ.get('RAY_ADDRESS')}: {error}") from None
         self._resources = {"num_cpus": cpus, "num_gpus": gpus}
         self._workers = workers or self._room(cpus, gpus)
-
-    @classmethod
-    def from_environment(cls) -> RayEngine:
-        """As ``CARB_RAY_WORKERS``, ``CARB_RAY_CPUS`` and ``CARB_RAY_GPUS`` (the latter two per worker) say.
-
-        Raises:
-            CarbError: one of them is not a number, and see above.
-        """
-        given = {name: os.environ.get(f"CARB_RAY_{name.upper()}") for name in ("workers", "cpus", "gpus")}
-        try:
-            numbers = {name: float(value) for name, value in given.items() if value}
-        except ValueError:
-            raise CarbError("CARB_RAY_WORKERS, CARB_RAY_CPUS and CARB_RAY_GPUS must be numbers.") from None
-        workers = numbers.get("workers")
-        return cls(
-            workers=None if workers is None else int(workers),
-            cpus=numbers.get("cpus", 1.0),
-            gpus=numbers.get("gpus", 0.0),
-        )
 
     async def open(self, given: Scorer | str) -> RaySession:
         """Learn from a worker what the scorer is; the driver need not be able to hold the model."""
@@ -176,6 +158,14 @@ class RayEngine:
         """End a cluster that was started here."""
         if self._started:
             await anyio.to_thread.run_sync(self._ray.shutdown)
+
+
+def _number(variable: str, default: _N, read: Callable[[str], _N]) -> _N:
+    """A number from the environment."""
+    try:
+        return read(os.environ.get(variable) or str(default))
+    except ValueError:
+        raise CarbError(f"The environment variable {variable} must be a number.") from None
 
 
 def _describe(given: str) -> tuple[str, str]:
