@@ -16,7 +16,7 @@ from urllib.parse import urlsplit
 
 from carb_data.dataset import SEED, seed_folders
 from carb_data.errors import Problem
-from carb_data.facts import Fact, Line
+from carb_data.facts import Fact, Line, Survey
 from carb_data.family import Bank, Family, missing_facts, read_bank
 from carb_data.labels import names_culture
 from carb_data.registry import Registry, cultures, is_main
@@ -92,7 +92,7 @@ def _fact_problems(fact: Fact, today: date, registry: Registry, places: Collecti
         yield "source.accessed", f"{fact.source.accessed} is in the future"
     if fact.valid_until is not None and fact.valid_until < today:
         yield "valid_until", f"held until {fact.valid_until} only"
-    if fact.survey is not None and fact.survey.majority != "yes":
+    if fact.survey is not None and not _is_clear(fact.survey):
         yield "survey", f"{fact.survey.percent:g}% against {fact.survey.opposite} is no clear majority"
     yield from _evidence_problems(fact)
     steps = _WITHOUT if fact.evidence is None else ("found",)
@@ -109,6 +109,12 @@ def _evidence_problems(fact: Fact) -> Iterator[tuple[str, str]]:
         yield "second_source", "two independent pages are on two sites"
     if fact.survey is not None and (fact.survey.percent < MAJORITY or fact.survey.opposite is None):
         yield "survey", f"{fact.survey.percent:g}% of all who were asked is less than {MAJORITY}%"
+
+
+def _is_clear(survey: Survey) -> bool:
+    """Whether the opinion has a clear majority, 60% or 20 points ahead; an unknown opposite is everybody else."""
+    other = 100 - survey.percent if survey.opposite is None else survey.opposite
+    return survey.percent >= 60 or survey.percent - other >= 20
 
 
 def _host(url: str) -> str:

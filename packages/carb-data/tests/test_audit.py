@@ -9,8 +9,7 @@ import pytest
 pytest.importorskip("sklearn", reason="needs the extra 'checks'")
 
 from carb_data import BonSet, Dataset, Provenance, Response, Role, load
-from carb_data.audit import audit
-from carb_data.audit.learned import LEARNED
+from carb_data.audit import LEARNED, audit
 from carb_data.surface import surface_features
 
 WORDS = ("amber", "birch", "cedar", "delta", "ember", "fjord", "grove", "heron", "islet", "jetty", "knoll", "larch")

@@ -8,7 +8,7 @@ pytest.importorskip("lingua", reason="needs the extra 'checks'")
 pytest.importorskip("numpy", reason="needs the extra 'checks'")
 
 from carb_data import BonSet, Dataset, Perturbation, Role, load
-from carb_data.audit.attacks import _interval
+from carb_data.audit import _interval
 from carb_data.check import check
 
 GERMAN = load("carb-seed@2").filter(

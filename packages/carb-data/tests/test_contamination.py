@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 pytest.importorskip("numpy", reason="needs the extra 'checks'")
 
-from carb_data import BonSet, CarbError, Dataset, check_contamination, load
+from carb_data import BonSet, Dataset, check_contamination, load
 from carb_data.ngrams import COMMON, LEAST, LENGTH, LENGTH_SYLLABIC, NgramIndex, normalise
 
 SEED = load("carb-seed@2").filter(lambda item: item.family is None)
@@ -118,12 +118,6 @@ def test_short_answers_are_no_evidence_but_short_prompts_are():
     )
     assert check_contamination(["rice 0", "rice 1"], [short]).clean
     assert check_contamination(["rice"], [short]).counts["exact"] == 1
-
-
-@pytest.mark.parametrize("options", [{"threshold": 0}, {"threshold": 1.1}])
-def test_thresholds_out_of_range_are_refused(options):
-    with pytest.raises(CarbError, match="threshold"):
-        check_contamination([], [], **options)
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ import json
 import pytest
 
 from carb_data import CarbError, DataError, Dataset, load
-from carb_data.shapes import read_rows, unsaid, write_template
+from carb_data.shapes import read_rows, unsaid
 
 SAID = {"culture": "thai", "domain": "values", "language": "en"}
 
@@ -52,16 +52,6 @@ def test_every_bad_row_is_named_with_its_number(tmp_path):
     assert [(p.line, p.field) for p in caught.value.problems] == [
         (3, "prompt"), (4, "rejected"), (6, "chosen"), (7, "culture"), (8, "domain"), (9, "rejected")
     ]  # fmt: skip
-
-
-def test_the_template_is_read_back_once_filled_in(tmp_path):
-    path = tmp_path / "thai.csv"
-    write_template(path, culture="thai", language="th", domains=["values"])
-    sheet = path.read_text(encoding="utf-8-sig").rstrip().removesuffix(",,,,,,")
-    write(path, sheet + ",ถาม,ถูก,ผิด,ไม่ใช่,,https://example.org/page\n")
-    (item,) = load(path)
-    assert (item.id, item.culture, item.chosen.text, len(item.rejected)) == ("thai-values-1", "thai", "ถูก", 2)
-    assert item.provenance.url == "https://example.org/page"
 
 
 def test_an_excel_sheet_is_read(tmp_path):

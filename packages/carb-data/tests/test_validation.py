@@ -28,14 +28,6 @@ def test_every_defect_is_said_with_its_field_and_value():
     )
 
 
-def test_options_are_named_as_the_user_writes_them():
-    class Flags(Frozen):
-        max_size: int
-
-    with pytest.raises(CarbError, match="--max-size is missing"):
-        validate(Flags, {}, "These options are not right", prefix="--")
-
-
 def test_a_long_value_is_not_repeated_and_many_defects_are_cut():
     with pytest.raises(CarbError) as caught:
         validate(TypeAdapter(list[int]), ["x" * 1000] * 50, "The list is not right")

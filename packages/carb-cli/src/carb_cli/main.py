@@ -37,7 +37,7 @@ DATA_COMMANDS = {
     "list": (f"{_COMMANDS}.data:list_", "List the data sets and sources that can be used here."),
     "show": (f"{_COMMANDS}.data:show", "Describe a data set."),
     "check": (f"{_COMMANDS}.data_check:check", "Check a data set: form, sets, attacks without the question, copies."),
-    "build": (f"{_COMMANDS}.data:build", "Build a data set from a public source, or an empty sheet to fill in."),
+    "build": (f"{_COMMANDS}.data:build", "Build a data set from a public source."),
     "fetch": (f"{_COMMANDS}.data:fetch", "Fetch the published files of open sources."),
     "split": (f"{_COMMANDS}.data:split", "Divide a data set by source item."),
     "construct": (f"{_COMMANDS}.construct:construct", "Write sets from reference texts with language models."),

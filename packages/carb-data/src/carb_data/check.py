@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
-from carb_data.audit.attacks import Attack, AuditReport, audit
+from carb_data.audit import Attack, AuditReport, audit
 from carb_data.dataset import Dataset
 from carb_data.models import BonSet, Domain, Frozen
 from carb_data.overlap import ContaminationReport, check_contamination

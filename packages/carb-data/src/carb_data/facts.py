@@ -45,17 +45,6 @@ class Survey(Frozen):
     sample: Annotated[int, Field(ge=1)] | None = None
     """How many people were asked."""
 
-    @property
-    def majority(self) -> Literal["yes", "no"] | None:
-        """The side of a clear majority, 60% or 20 points ahead; None where there is none.
-
-        Where the opposite share is unknown, everybody else counts as opposed.
-        """
-        other = 100 - self.percent if self.opposite is None else self.opposite
-        if self.percent >= 60 or self.percent - other >= 20:
-            return "yes"
-        return "no" if other >= 60 or other - self.percent >= 20 else None
-
 
 class Fact(Frozen):
     """One thing that holds in one place, and the page that states it: what a set's answers follow."""

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from carb_data.errors import CarbError
 from carb_data.models import BonSet, Frozen
 from carb_data.ngrams import Match, NgramIndex
 
@@ -20,8 +19,6 @@ MIN_BYTES = 32
 """A response shorter than this says nothing by itself: many items may be answered 'rice'. UTF-8 bytes of the
 normalised text, since a Han character (3 bytes) tells more than a Latin letter (1 byte)."""
 EXCERPT = 160
-PROGRESS_EVERY = 1000
-"""Training entries between two reports of progress."""
 
 Evidence = Literal["source", "exact", "near"]
 _STRENGTH: dict[Evidence, int] = {"source": 2, "exact": 1, "near": 0}
@@ -55,7 +52,7 @@ class ContaminationReport(Frozen):
     train_texts: int
     test_items: int
     test_texts: int
-    """Texts looked for: prompts, and responses of ``min_bytes`` or more."""
+    """Texts looked for: prompts, and responses of ``MIN_BYTES`` or more."""
     threshold: float
     overlaps: tuple[Overlap, ...]
     """Overlaps found, at most one for each text of the test data, in the order of the test data."""
@@ -101,36 +98,25 @@ class _TrainText:
 def check_contamination(
     train: Iterable[str | BonSet],
     test: Iterable[BonSet | str],
-    *,
-    threshold: float = THRESHOLD,
-    min_bytes: int = MIN_BYTES,
-    progress: Callable[[int], None] | None = None,
 ) -> ContaminationReport:
     """Look for the test items in the training data: by source item, exact text and n-grams.
 
     ``train`` is streamed, so its size does not matter to memory; ``test`` is held and indexed. Every match at or above
-    the threshold is found (there is no sampling), and none below is reported.
+    ``THRESHOLD`` is found (there is no sampling), and none below is reported.
 
     Args:
         train: texts (a prompt, a document, a conversation), or sets, whose prompt and responses are each one text.
-        test: sets, or plain texts.
-        threshold: least share, in (0, 1], of a test text's distinct character n-grams in one training text.
-        min_bytes: responses shorter than this, in UTF-8 bytes, are not looked for; prompts always are.
-        progress: the function that is called now and then with the number of training texts read.
-
-    Raises:
-        CarbError: the threshold is out of range.
+        test: sets, or plain texts. Responses shorter than ``MIN_BYTES`` are not looked for; prompts always are.
     """
-    if not 0 < threshold <= 1:
-        raise CarbError(f"threshold must be in (0, 1]; got {threshold}.")
-    finder = _Finder(list(test), threshold, min_bytes)
-    finder.read(train, progress)
+    finder = _Finder(list(test))
+    for match in finder.index.matches(finder.stream(train)):
+        finder.keep_all(match)
     return ContaminationReport(
         train_entries=finder.entries,
         train_texts=finder.train_texts,
         test_items=finder.items,
         test_texts=len(finder.texts),
-        threshold=threshold,
+        threshold=THRESHOLD,
         overlaps=tuple(finder.found[place] for place in sorted(finder.found)),
         train_positions=tuple(sorted(finder.positions)),
     )
@@ -139,10 +125,10 @@ def check_contamination(
 class _Finder:
     """The indexed test texts, and the strongest overlap found so far for each."""
 
-    def __init__(self, test: list[BonSet | str], threshold: float, least: int) -> None:
+    def __init__(self, test: list[BonSet | str]) -> None:
         self.items = len(test)
         self.entries = self.train_texts = 0
-        self.texts = [text for place, entry in enumerate(test) for text in _texts(entry, place, least)]
+        self.texts = [text for place, entry in enumerate(test) for text in _texts(entry, place)]
         self.found: dict[int, Overlap] = {}
         self.positions: set[int] = set()
         self._now = _TrainText(0, None, "")  # what the index reads
@@ -152,13 +138,10 @@ class _Finder:
             if text.field == "source_item":
                 self._sources.setdefault(text.text, []).append(place)
         self._places = [place for place, text in enumerate(self.texts) if text.field != "source_item"]
-        self._index = NgramIndex([self.texts[place].text for place in self._places], threshold)
+        self.index = NgramIndex([self.texts[place].text for place in self._places], THRESHOLD)
 
-    def read(self, train: Iterable[str | BonSet], progress: Callable[[int], None] | None) -> None:
-        for match in self._index.matches(self._stream(train, progress)):
-            self._keep_all(match, self._now)
-
-    def _stream(self, train: Iterable[str | BonSet], progress: Callable[[int], None] | None) -> Iterator[str]:
+    def stream(self, train: Iterable[str | BonSet]) -> Iterator[str]:
+        """The training texts; what shares a source item with the test data is kept on the way."""
         for position, entry in enumerate(train):
             self.entries += 1
             texts: tuple[str, ...] = (entry,) if isinstance(entry, str) else _all_texts(entry)
@@ -170,17 +153,16 @@ class _Finder:
                 self._now = _TrainText(position, name, text)
                 self.train_texts += 1
                 yield text
-            if progress is not None and self.entries % PROGRESS_EVERY == 0:
-                progress(self.train_texts)
 
-    def _keep_all(self, match: Match, entry: _TrainText) -> None:
+    def keep_all(self, match: Match) -> None:
         """For every test text that is the same, unless an earlier training text was as strong evidence for them."""
+        entry = self._now
         strength = (_STRENGTH["exact" if match.exact else "near"], match.containment)
         if self._strongest.get(match.indexed, (-1, 0.0)) >= strength:
             self.positions.add(entry.position)
             return
         self._strongest[match.indexed] = strength
-        for position in self._index.copies(match.indexed):
+        for position in self.index.copies(match.indexed):
             self._keep(self._places[position], "exact" if match.exact else "near", match.containment, entry)
 
     def _keep(self, place: int, kind: Evidence, score: float, entry: _TrainText) -> None:
@@ -202,7 +184,7 @@ class _Finder:
 
 def sharing(items: Sequence[BonSet]) -> Iterator[tuple[BonSet, BonSet]]:
     """Pairs of sets of which one holds a text of the other, or nearly, as ``check_contamination`` would find."""
-    owners = [(item, text.text) for item in items for text in _texts(item, 0, MIN_BYTES) if text.field != "source_item"]
+    owners = [(item, text.text) for item in items for text in _texts(item, 0) if text.field != "source_item"]
     index = NgramIndex([text for _, text in owners], THRESHOLD)
     everything = [(item, text) for item in items for text in _all_texts(item)]
     for match in index.matches(text for _, text in everything):
@@ -210,14 +192,14 @@ def sharing(items: Sequence[BonSet]) -> Iterator[tuple[BonSet, BonSet]]:
             yield owners[position][0], everything[match.streamed][0]
 
 
-def _texts(entry: BonSet | str, place: int, least: int) -> Iterator[_Text]:
+def _texts(entry: BonSet | str, place: int) -> Iterator[_Text]:
     if isinstance(entry, str):
         yield _Text(str(place), "text", entry)
         return
     yield _Text(entry.id, "source_item", entry.source_item)
     yield _Text(entry.id, "prompt", entry.prompt_text)
     for response in (*entry.responses, *entry.perturbed):
-        if len(response.text.encode("utf-8", "replace")) >= least:
+        if len(response.text.encode("utf-8", "replace")) >= MIN_BYTES:
             yield _Text(entry.id, response.id, response.text)
 
 

@@ -7,9 +7,7 @@ for it, culture and domain are ``unspecified``, and the language is detected; ``
 
 from __future__ import annotations
 
-import csv
 import hashlib
-import io
 import math
 import re
 from collections import Counter
@@ -21,28 +19,13 @@ from pydantic import ValidationError
 
 from carb_data.errors import CarbError, DataError, MissingExtraError, Problem
 from carb_data.files import json_lines
-from carb_data.journal import write_whole
 from carb_data.language import UNDETERMINED, detect
 from carb_data.models import UNSPECIFIED, BonSet
 from carb_data.registry import Registry, cultures
 from carb_data.spreadsheet import SHAPE_SUFFIXES, Rows, read_cells
 from carb_data.validation import line_problems
 
-__all__ = ["SHAPE_SUFFIXES", "TEMPLATE", "is_table", "read_rows", "unsaid", "write_template"]
-
-TEMPLATE = (
-    "id",
-    "culture",
-    "domain",
-    "language",
-    "topic",
-    "prompt",
-    "chosen",
-    "rejected_1",
-    "rejected_2",
-    "rejected_3",
-    "source",
-)
+__all__ = ["SHAPE_SUFFIXES", "is_table", "read_rows", "unsaid"]
 
 _NAMES: Mapping[str, tuple[str, ...]] = {
     "prompt": ("prompt", "question", "instruction", "input", "query", "messages", "conversation"),
@@ -150,15 +133,6 @@ class _RowError(Exception):
     def __init__(self, *defects: tuple[str, str]) -> None:
         super().__init__(defects)
         self.defects = defects
-
-
-def write_template(path: str | Path, *, culture: str, language: str, domains: Sequence[str]) -> None:
-    """Write a CSV sheet with the columns of a set and a row to fill in for each domain."""
-    text = io.StringIO(newline="")
-    table = csv.writer(text)
-    table.writerow(TEMPLATE)
-    table.writerows([f"{culture}-{domain}-1", culture, domain, language, *[""] * 7] for domain in domains)
-    write_whole(Path(path), text.getvalue().encode("utf-8-sig"))
 
 
 def _plain(name: str) -> str:

@@ -51,9 +51,6 @@ def validate(
     content: object,
     owner: str,
     hint: str = "",
-    *,
-    known: Iterable[str] = (),
-    prefix: str = "",
 ) -> _M:
     """Validate content against a model.
 
@@ -62,8 +59,6 @@ def validate(
         content: Python values, or the bytes of a JSON file.
         owner: The beginning of the message, such as ``study.toml is not a study``.
         hint: A sentence that says what to do; none by default.
-        known: Field names to suggest for an unknown one; by default the model's own.
-        prefix: What the user writes before a field's name; ``--`` for an option of a command.
 
     Raises:
         CarbError: Names every field that is unknown, missing or wrong, with the value that was given.
@@ -73,8 +68,8 @@ def validate(
     try:
         return adapter.validate_json(content) if isinstance(content, bytes) else adapter.validate_python(content)
     except ValidationError as error:
-        names = known or (form.model_fields if model else ())  # type: ignore[union-attr]  # ``model`` says that it is a class
-        told = defects(error, known=names, prefix=prefix)
+        names = form.model_fields if model else ()  # type: ignore[union-attr]  # ``model`` says that it is a class
+        told = defects(error, known=names)
         end = "" if told.endswith("?") else "."
         raise CarbError(f"{owner}: {told}{end}" + (f" {hint}" if hint else "")) from None
 
@@ -140,16 +135,15 @@ def line_problems(path: str | Path, line: int, error: ValidationError) -> Iterat
         yield Problem(str(path), line, field, reason)
 
 
-def defects(error: ValidationError, *, known: Iterable[str] = (), prefix: str = "") -> str:
+def defects(error: ValidationError, *, known: Iterable[str] = ()) -> str:
     """Every defect, ``field: reason, got value``, joined by semicolons.
 
     Args:
         error: The error that pydantic raised.
         known: Field names to suggest for an unknown one.
-        prefix: What the user writes before a field's name; ``--`` for an option of a command.
     """
     names, found = list(known), list(_each(error))
-    told = [_sentence(*each, names, prefix) for each in found[:SHOWN_PROBLEMS]]
+    told = [_sentence(*each, names) for each in found[:SHOWN_PROBLEMS]]
     return "; ".join([*told, f"and {len(found) - len(told)} more"] if len(found) > len(told) else told)
 
 
@@ -216,14 +210,13 @@ def _each(error: ValidationError) -> Iterator[tuple[str, str, dict[str, Any]]]:
         yield field, reason, dict(detail)
 
 
-def _sentence(field: str, reason: str, detail: dict[str, Any], known: list[str], prefix: str) -> str:
-    name = prefix + (field.replace("_", "-") if prefix else field)
+def _sentence(field: str, reason: str, detail: dict[str, Any], known: list[str]) -> str:
     if detail["type"] == "missing":
-        return f"{name} is missing"
+        return f"{field} is missing"
     if detail["type"] == "extra_forbidden":
         close = difflib.get_close_matches(str(detail["loc"][-1]), known, n=1)
         return f"'{field}' is unknown" + (f", did you mean '{close[0]}'?" if close else "")
     value = detail["input"]
     shown = isinstance(value, str | int | float) and len(repr(value)) <= _LONGEST_VALUE
     told = f"{reason}, got {value!r}" if shown else reason
-    return f"{name}: {told}" if field else told
+    return f"{field}: {told}" if field else told

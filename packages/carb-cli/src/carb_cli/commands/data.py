@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
@@ -16,15 +15,12 @@ from carb_cli.output import counts, print_json
 from carb_cli.progress import Report, progress
 from carb_data import CarbError, Domain, cultures, load
 from carb_data.dataset import SEED, seed_folders
-from carb_data.shapes import unsaid, write_template
+from carb_data.shapes import unsaid
 from carb_data.sources import build as build_source
 from carb_data.sources import sources
 from carb_data.sources.source_build import BuildReport
 from carb_data.sources.source_files import ADDRESS, fetchable
 from carb_data.sources.source_files import fetch as fetch_source
-
-SHEET = "sheet"
-"""What ``carb data build`` calls an empty table to fill in."""
 
 
 def list_(*, json: Json = False) -> None:
@@ -203,8 +199,7 @@ def build(
     Parameters
     ----------
     name
-        The source; `carb data list` shows them. Or a .toml file that declares one. Or sheet, an empty table to fill
-        in: carb data build sheet --out thai.csv -o culture=thai
+        The source; `carb data list` shows them. Or a .toml file that declares one.
     source
         Folder or file that holds the source's data. By default, what `carb data fetch` got, or a folder of the
         source's name in CARB_DATA_DIR.
@@ -218,9 +213,6 @@ def build(
         An option of the source, as name=value; may be repeated.
     """
     options: dict[str, Any] = _options(option)
-    if name == SHEET:
-        _write_sheet(out, **options)
-        return
     with progress() as report:
         result = build_source(
             name,
@@ -237,21 +229,6 @@ def build(
     columns = [*map(str, Domain), "all"]
     display.table(f"Built {result.built} sets in {out}", ["culture", *columns], _by_culture(result), columns)
     display.table(f"Skipped {result.skipped}", ["reason", "n"], list(result.reasons.items()), ["n"])
-
-
-def _write_sheet(out: Path, culture: str = "", language: str = "", **unknown: str) -> None:
-    """Write a CSV sheet with the columns of a set; what is there already is not overwritten."""
-    if unknown or not culture:
-        raise CarbError("A sheet takes -o culture=ID, and -o language=TAG where it is not the culture's main language.")
-    if out.suffix.lower() != ".csv":
-        raise CarbError(f"{out}: the sheet is a .csv file.")
-    if out.exists():
-        raise CarbError(f"{out} is there already; give another name.")
-    known = cultures[culture]
-    write_template(out, culture=known.id, language=language or known.language, domains=list(Domain))
-    display.say(
-        f"{out} written. Fill in a row for each set, then run: {shlex.join(['carb', 'data', 'check', str(out)])}"
-    )
 
 
 def _by_culture(built: BuildReport) -> list[list[object]]:

@@ -134,10 +134,6 @@ class Mirrored(_Rule):
     answer: Template
     size: int = Field(4, ge=2)
     group: Template = ""
-    content: tuple[Template, ...] = ()
-    """Texts of which two answers of a family must share no content word; without it the answers themselves."""
-    near: Template = ""
-    """Items that share a word or character of this come together first: they are harder to tell apart."""
     ratio: float = Field(1.8, ge=1)
     """How many times the shortest answer the longest one of a family may be."""
     hidden: Template = ""

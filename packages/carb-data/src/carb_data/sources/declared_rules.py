@@ -216,10 +216,7 @@ def _distinct(items: Sequence[Item]) -> list[Item]:
 
 def _mirrored(part: Part, rule: Mirrored, items: Sequence[Item], seed: int) -> Iterator[Made | Left]:
     """Make families of items whose answers differ in content and are of like length."""
-    texts = {
-        item.number: [fill(template, item.record) for template in rule.content or (rule.answer,)] for item in items
-    }
-    units = {number: frozenset[str]().union(*map(_units, own)) for number, own in texts.items()}
+    units = {item.number: _units(item.text) for item in items}
     common, dull = _common(units.values(), _COMMON), _common(units.values(), _TELLING)
     groups: dict[str, list[Item]] = defaultdict(list)
     seen: set[tuple[str, str]] = set()
@@ -243,15 +240,14 @@ def _families(
     part: Part, rule: Mirrored, members: Sequence[Item], content: Mapping[str, frozenset[str]], seed: int
 ) -> Iterator[Made | Left]:
     free = {item.number: item for item in members}
-    near = _Near(rule, members)
     for item in members:
         if free.pop(item.number, None) is None:
             continue
         family = [item]
-        for other in (*near.to(item), *list(free.values())[:_SCANNED]):
+        for other in list(free.values())[:_SCANNED]:
             if len(family) == rule.size:
                 break
-            if other.number in free and _fits(rule, other, family, content):
+            if _fits(rule, other, family, content):
                 family.append(free.pop(other.number))
         if len(family) == rule.size:
             yield from _asked_in_turn(part, family, seed)
@@ -278,22 +274,6 @@ def _asked_in_turn(part: Part, family: Sequence[Item], seed: int) -> Iterator[Ma
     for one in shown:
         answers = (one.text, *(other.text for other in shown if other is not one))
         yield Made(one, _question(part, one), answers, keys, family=name)
-
-
-class _Near:
-    """Items that share a word or a character, the rarest first."""
-
-    def __init__(self, rule: Mirrored, members: Sequence[Item]) -> None:
-        self._units = {i.number: _units(fill(rule.near, i.record)) if rule.near else frozenset[str]() for i in members}
-        self._having: dict[str, list[Item]] = defaultdict(list)
-        for item in members:
-            for unit in self._units[item.number]:
-                self._having[unit].append(item)
-
-    def to(self, item: Item) -> list[Item]:
-        """The items that share something with ``item``, itself among them."""
-        rare = sorted(self._units[item.number], key=lambda unit: (len(self._having[unit]), unit))
-        return [other for unit in rare for other in self._having[unit][:_SCANNED]]
 
 
 def _units(text: str) -> frozenset[str]:
