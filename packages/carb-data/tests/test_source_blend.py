@@ -98,9 +98,9 @@ def plain(**changes) -> dict:
     return {place: {"q": changes.get(place) or item(place, ([own[place]], 4))} for place in USED}
 
 
-def test_a_plain_question_gives_a_family_of_four_and_one_of_two_that_share_a_language():
+def test_a_plain_question_gives_a_family_of_four():
     made = [row for row in all_rows(plain()) if isinstance(row, BonSet)]
-    assert Counter(row.family for row in made) == {"blend/q/en/1": 4, "blend/q/es/1": 2}
+    assert Counter(row.family for row in made) == {"blend/q/en/1": 4}
     assert "hausa" not in {r.culture for row in made for r in row.responses}
     assert {response.votes.right for row in made for response in row.rejected} == {0}
     assert {row.chosen.votes.right for row in made} == {4}
@@ -175,8 +175,7 @@ def test_families_ask_the_same_answers_about_each_place(data, seed):
         if isinstance(row, BonSet):
             families.setdefault(row.family, []).append(row)
     for sets in families.values():
-        size = 4 if sets[0].language == "en" else 2
-        assert len(sets) == size
+        assert len(sets) == 4
         assert len({tuple((r.id, r.text) for r in item.responses) for item in sets}) == 1
         assert {item.chosen.id for item in sets} == {r.id for r in sets[0].responses}
         assert len({item.source_item for item in sets}) == 1
@@ -189,12 +188,12 @@ def test_families_ask_the_same_answers_about_each_place(data, seed):
 def test_the_real_files_give_families_whose_wrong_answers_nobody_gave(tmp_path):
     files = {place: json.loads((REAL / f"data/annotations/{place}_data.json").read_bytes()) for place in PLACES}
     report = build("blend", REAL, tmp_path / "blend.jsonl")
-    assert report.built == 508
+    assert report.built == 444
     assert report.licenses == ("CC-BY-SA-4.0",)
     sets = Dataset.load(tmp_path / "blend.jsonl")
     for one in sets:
         check_wrong_answers(one, one.chosen.id, files[one.chosen.id][one.id.split("/")[1]])
     families = Counter(one.family for one in sets)
-    assert set(families.values()) == {2, 4}
+    assert set(families.values()) == {4}
     parts = sets.split({"train": 0.5, "test": 0.5})
     assert not {s.source_item for s in parts["train"]} & {s.source_item for s in parts["test"]}

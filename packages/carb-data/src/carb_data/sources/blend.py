@@ -4,8 +4,8 @@ Myung et al. 2024, BLEnD: A Benchmark for LLMs on Everyday Knowledge in Diverse 
 Datasets and Benchmarks, arXiv:2406.09948.
 
 It gives mirrored families: the agreed answers of several places are asked about each of them, and each time another one
-is right. A scorer that does not read the place is right in one set of N, by arithmetic. A family has four places in
-English; in a language that two places share, two.
+is right. A scorer that does not read the place is right in one set of N, by arithmetic. A family has four places and
+asks in English.
 
 Five people not giving an answer does not make it false: some rejected answers are merely less typical. ``blend_votes``
 holds the guards against one that is right after all.
@@ -30,7 +30,8 @@ __all__ = ["OPTIONS", "build"]
 
 _NOISY = "Northern_Nigeria"
 """Its English is noisy: "judge" stands for a dessert."""
-_NON_LATIN = frozenset({"ar", "as", "zh", "am", "el", "fa", "ko"})
+_SIZE = 4
+"""Places of a family."""
 
 
 class BlendOptions(Frozen):
@@ -50,33 +51,25 @@ def build(declaration: Declaration, path: Path, options: BlendOptions, seed: int
     """
     places = tuple(dict.fromkeys(options.places))
     blend = Answers(path, places)
-    speakers: dict[str, list[str]] = {}
-    for place in places:
-        if PLACES[place][1] != "en":
-            speakers.setdefault(PLACES[place][1], []).append(place)
-    groups = [("en", places, 4), *((language, tuple(own), 2) for language, own in speakers.items() if len(own) > 1)]
     for number in sorted({number for place in places for number in blend.items[place]}):
-        for language, own, size in groups:
-            yield from _families(blend, declaration, number, language, own, size, seed)
+        yield from _families(blend, declaration, number, places, seed)
 
 
 def _families(
-    blend: Answers, declaration: Declaration, number: str, language: str, places: Sequence[str], size: int, seed: int
+    blend: Answers, declaration: Declaration, number: str, places: Sequence[str], seed: int
 ) -> Iterator[BonSet | Skip]:
-    questions = _questions(blend, number, language, places)
+    questions = _questions(blend, number, places)
     tops = [
         top
         for place in questions
-        if isinstance(top := blend.tops[place, number], Top)
-        and is_written_in(top.in_language(language), language)
-        and not _names().search(top.in_language(language))
+        if isinstance(top := blend.tops[place, number], Top) and not _names().search(top.text)
     ]
     tops.sort(key=lambda top: _digest(seed, number, top.place))
     apart = {(a.place, b.place): _exclude_each_other(blend, number, a, b) for a, b in combinations(tops, 2)}
     made = 0
-    while group := next((g for g in combinations(tops, size) if _all_apart(g, apart)), None):
+    while group := next((g for g in combinations(tops, _SIZE) if _all_apart(g, apart)), None):
         made += 1
-        family = f"blend/{number}/{language}/{made}"
+        family = f"blend/{number}/en/{made}"
         shown = sorted(group, key=lambda top: _digest(seed, family, top.place))
         for top in group:
             yield BonSet(
@@ -84,14 +77,14 @@ def _families(
                 culture=PLACES[top.place][0],
                 domain=Domain.COMMONSENSE,
                 topic=blend.topics[top.place].get(number),
-                language=language,
+                language="en",
                 prompt=questions[top.place],
                 responses=tuple(
                     Response(
                         id=one.place,
-                        text=one.in_language(language),
+                        text=one.text,
                         role=Role.CHOSEN if one is top else Role.REJECTED,
-                        language=language,
+                        language="en",
                         culture=PLACES[one.place][0],
                         generator="human",
                         votes=one.votes_in(top.place),
@@ -103,14 +96,12 @@ def _families(
             )
         tops = [top for top in tops if top not in group]
     if not made:
-        no_group = f"no {size} places agree on answers that exclude each other"
-        yield Skip(source_id=number, reason=no_group if tops else "no place agrees on an answer", language=language)
+        no_group = f"no {_SIZE} places agree on answers that exclude each other"
+        yield Skip(source_id=number, reason=no_group if tops else "no place agrees on an answer", language="en")
 
 
-def _questions(blend: Answers, number: str, language: str, places: Sequence[str]) -> dict[str, str]:
+def _questions(blend: Answers, number: str, places: Sequence[str]) -> dict[str, str]:
     """The question for each place; where the places' questions differ in more than the name, those of the most."""
-    if language != "en":
-        return {place: q for place in places if (i := blend.items[place].get(number)) and (q := i.question.strip())}
     forms: dict[str, dict[str, str]] = {}
     for place in places:
         item = blend.items[place].get(number)
@@ -135,8 +126,3 @@ def _digest(seed: int, *parts: str) -> bytes:
 def _names() -> re.Pattern[str]:
     """What names a place or its people: an answer of a family with that tells where it is right."""
     return re.compile(judged()["names_of_places"], re.IGNORECASE)
-
-
-def is_written_in(text: str, language: str) -> bool:
-    """Whether a text can be of a language: not Latin letters in one of another script."""
-    return language not in _NON_LATIN or not any("a" <= char <= "z" for char in text.casefold())

@@ -59,13 +59,7 @@ class Top:
     place: str
     entry: Entry
     text: str
-    local: str
-    """The answer in the language of the place."""
     meaning: Meaning
-
-    def in_language(self, language: str) -> str:
-        """The wording in English or in the language of the place."""
-        return self.text if language == "en" else self.local
 
     def votes_in(self, place: str) -> Votes:
         """How many of the people asked in ``place`` gave the answer: none where it is another place's."""
@@ -97,7 +91,7 @@ class Answers:
         for place, items in self.items.items():
             for number, item in items.items():
                 for entry in item.annotations:
-                    if self.shown(entry.en_answers, "en"):
+                    if self.shown(entry.en_answers):
                         self.meanings[id(entry)] = meaning(clean(entry.en_answers))
                         self.thesaurus.learn(self.meanings[id(entry)].forms)
                         for form in self.meanings[id(entry)].forms:
@@ -120,17 +114,15 @@ class Answers:
         given = (self.meanings.get(id(entry)) for entry in self.items[place][number].annotations)
         return not any(answer and may_agree(top.meaning, answer, self.thesaurus) for answer in given)
 
-    def _count_wordings(self) -> Counter[tuple[str, str]]:
-        wordings: Counter[tuple[str, str]] = Counter()
-        for place, items in self.items.items():
+    def _count_wordings(self) -> Counter[str]:
+        wordings: Counter[str] = Counter()
+        for items in self.items.values():
             for item in items.values():
                 for entry in item.annotations:
-                    wordings.update({("en", text.casefold()) for text in clean(entry.en_answers)})
-                    if PLACES[place][1] != "en":
-                        wordings.update({(PLACES[place][1], text.casefold()) for text in clean(entry.answers)})
+                    wordings.update({text.casefold() for text in clean(entry.en_answers)})
         return wordings
 
-    def shown(self, variants: Sequence[str], language: str) -> str:
+    def shown(self, variants: Sequence[str]) -> str:
         """The wording that a set shows; empty when there is none.
 
         The first one that the people's answer was recorded with, since later ones are looser; but not one that occurs
@@ -139,7 +131,7 @@ class Answers:
         """
         whole = clean(variants)
         single = [text for text in whole if not any(mark in text for mark in SEVERAL)] or whole
-        known = [text for text in single if self.frequency[language, text.casefold()] > 1]
+        known = [text for text in single if self.frequency[text.casefold()] > 1]
         return next(iter(known or single), "")
 
     def _top(self, place: str, number: str, item: BlendQuestion) -> Top | str:
@@ -160,11 +152,11 @@ class Answers:
         entry = first[0]
         if not clean(entry.en_answers) or not clean(entry.answers):
             return "the top answer is incomplete"
-        shown = self.shown(entry.en_answers, "en")
+        shown = self.shown(entry.en_answers)
         unfit = _unfit(place, number, item, entry, shown)
         if unfit is not None:
             return unfit
-        return Top(place, entry, shown, self.shown(entry.answers, PLACES[place][1]), self.meanings[id(entry)])
+        return Top(place, entry, shown, self.meanings[id(entry)])
 
 
 def _unfit(place: str, number: str, item: BlendQuestion, entry: Entry, shown: str) -> str | None:
