@@ -74,7 +74,7 @@ def main() -> int:
             file = given.out / "points" / f"{benchmark}--{outcome}.csv".replace(" ", "-")
             write_points(file, column, downstream, given.base)
             print(f"\n{benchmark} against {outcome}: {file}", flush=True)
-            carb("validity", str(file), "--figure", str(file.with_suffix(".svg")))
+            carb("validity", str(file))
     for part in failed:
         print(f"not measured: {part}", file=sys.stderr)
     return 1 if failed else 0

@@ -146,7 +146,7 @@ class Watched:
         """The page when its script has done its work, with every section open unless it is to stay ``folded``."""
         page = self.open(path)
         page.locator("html[data-ready]").wait_for(state="attached")
-        assert page.evaluate("document.documentElement.dataset.ready") == "yes", page.inner_text("#lead-status")
+        assert page.evaluate("document.documentElement.dataset.ready") == "yes", page.inner_text("#fail-status")
         if not folded:
             page.evaluate("document.querySelectorAll('details.part').forEach((part) => { part.open = true; })")
         return page
@@ -164,7 +164,7 @@ def watched(browser: Any, reports: dict[str, Path]) -> Iterator[Watched]:
     made.context.close()
 
 
-SETS = 8
+SETS = 7
 """Column of the number of sets in a table without families."""
 
 
@@ -210,27 +210,6 @@ def test_the_policy_is_strict(watched: Watched, reports: dict[str, Path]) -> Non
     watched.requests.remove("https://example.org/x.png")  # asked for by this test, and refused by the policy
 
 
-def test_the_leaderboard_filters(watched: Watched, reports: dict[str, Path]) -> None:
-    page = watched.ready(reports["seed"])
-    whole = column(page, "#board", 4)
-    page.select_option("#lead-culture", "thai")
-    page.select_option("#lead-domain", "values")
-    sets = int(page.inner_text("#lead-status").split()[1])
-    assert 0 < sets < 40
-    assert set(column(page, "#board", SETS)) == {str(sets)}
-    assert set(column(page, "#board", 1)) == {""}, "ranks are of all sets"
-    page.select_option("#lead-kind", "judge")
-    assert column(page, "#board", 2) == ["first"]
-    for select in ("#lead-culture", "#lead-domain", "#lead-kind"):
-        page.select_option(select, "")
-    assert column(page, "#board", 4) == whole
-    for select in ("#lead-culture", "#lead-domain"):
-        for option in page.locator(f"{select} option").all():
-            page.select_option(select, option.get_attribute("value"))
-            assert "On " in page.inner_text("#lead-status"), "every choice that is offered has main sets"
-        page.select_option(select, "")
-
-
 def test_the_failure_browser(watched: Watched, reports: dict[str, Path]) -> None:
     page = watched.ready(reports["seed"])
     page.select_option("#fail-scorer", "first")
@@ -270,7 +249,7 @@ def test_the_numbers_of_the_browser_are_those_of_the_report(watched: Watched, re
     page = watched.ready(reports["seed"])
     rows = {
         name: float(accuracy)
-        for name, accuracy in zip(column(page, "#board", 2), column(page, "#board", 5), strict=True)
+        for name, accuracy in zip(column(page, "#board", 2), column(page, "#board", 4), strict=True)
     }
     sets = int(column(page, "#board", SETS)[0])
     for option in page.locator("#fail-scorer option").all():
@@ -356,7 +335,7 @@ def test_works_without_scripts(browser: Any, reports: dict[str, Path]) -> None:
     made = Watched(browser, viewport={"width": 1280, "height": 900}, java_script_enabled=False)
     page = made.open(reports["seed"])
     assert page.locator("#board tbody tr").count() == 4
-    assert not page.locator("#lead-controls").is_visible()
+    assert not page.locator("#fail-controls").is_visible()
     page.locator("#floor summary").click()
     assert page.locator("#floor table").first.is_visible()
     page.locator("#sets summary").click()

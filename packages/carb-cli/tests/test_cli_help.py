@@ -19,7 +19,7 @@ EVERY = {name: place for name, (place, _) in COMMANDS.items()} | {
     f"{group} {name}": place for group, (commands, _) in GROUPS.items() for name, (place, _) in commands.items()
 }
 DOWNSTREAM = "scorer,benchmark,downstream\na,0.7,0.5\nb,0.6,0.45\nc,0.72,0.55\nd,0.5,0.43\ne,0.4,0.3\n"
-NEEDS_PUBLIC_DATA = {"bon", "data build", "data fetch", "models"}
+NEEDS_PUBLIC_DATA = {"bon", "data build", "data fetch"}
 SERVES = {"review serve", "serve"}
 NEEDS_A_SERVER = {"data perturb"}
 

@@ -18,8 +18,8 @@ import pytest
 from carb_cli.commands.report import show
 from carb_cli.report.content import Runs, content, read_runs
 from carb_cli.report.model import Report
-from carb_cli.report.page import csp_hash, render
-from carb_cli.report.payload import DIGITS
+from carb_cli.report.page import csp_hash, failure_note, render
+from carb_cli.report.payload import payload
 from carb_cli.report.sections import SECTIONS, sections
 from carb_cli.report.shown import sent
 from carb_cli.runs import only
@@ -54,9 +54,7 @@ def page(finished_run: Path, tmp_path_factory: pytest.TempPathFactory) -> str:
 def unpack(page: str) -> dict[str, Any]:
     packed = re.search(r'<script type="text/plain" id="payload">([A-Za-z0-9+/=]*)</script>', page)
     assert packed is not None
-    data = json.loads(gzip.decompress(base64.b64decode(packed[1])))
-    texts = data["texts"]
-    return data | {key: [row[n] for row in texts["rows"]] for n, key in enumerate(texts["keys"])}
+    return json.loads(gzip.decompress(base64.b64decode(packed[1])))
 
 
 def rescored(runs: Runs, score: pl.Expr) -> Runs:
@@ -202,18 +200,6 @@ def test_forms_for_programs_and_papers(carb: Carb, finished_run: Path, found: di
     assert all(f"Written: {folder / name}" in ended.out for name in files.values())
 
 
-def test_figures_are_svg_and_png(carb: Carb, finished_run: Path, tmp_path: Path) -> None:
-    ended = carb("report", finished_run, "--figures", tmp_path / "f", "--html", tmp_path / "r.html")
-    assert ended.code == 0, ended.err
-    names = {path.stem for path in (tmp_path / "f").iterdir()}
-    assert names == {"place-effect", "perturbations"}
-    for name in names:
-        assert (tmp_path / "f" / f"{name}.svg").read_text(encoding="utf-8").startswith("<svg")
-        assert (tmp_path / "f" / f"{name}.png").read_bytes().startswith(b"\x89PNG")
-    assert "baseline:random" in (tmp_path / "f" / "place-effect.svg").read_text(encoding="utf-8")
-    assert '<figure tabindex="0"><svg role="img"' in (tmp_path / "r.html").read_text(encoding="utf-8")
-
-
 def test_the_page_holds_nothing_that_its_policy_would_stop(page: str) -> None:
     style = re.search(r"<style>(.*?)</style>", page, flags=re.DOTALL)
     script = re.search(r"<script>(.*?)</script>", page, flags=re.DOTALL)
@@ -233,29 +219,39 @@ def test_the_page_holds_nothing_that_its_policy_would_stop(page: str) -> None:
     assert len(re.findall(r' id="([^"]*)"', body)) == len(set(re.findall(r' id="([^"]*)"', body)))
 
 
-def test_all_outcomes_and_scores_are_in_the_page(page: str, found: dict[str, Any], finished_run: Path) -> None:
+def test_outcomes_and_scores_are_in_the_page(page: str, found: dict[str, Any], finished_run: Path) -> None:
     data, runs = unpack(page), read_runs([finished_run])
     assert [scorer["name"] for scorer in data["scorers"]] == list(found["scorers"])
-    assert data["ids"] == [item.id for item in runs.dataset]
+    sets = {one["id"]: one for one in data["sets"]}
+    assert sets.keys() == {item.id for item in runs.dataset}, "every set has a page"
     table = runs.scores.frame.filter(pl.col("perturbation").is_null())
     known = {(s, i, r): v for s, i, r, v in table.select("scorer", "item_id", "response_id", "score").iter_rows()}
     for number, name in enumerate(found["scorers"]):
-        letters, cell = data["outcomes"][number], found["scorers"][name]["overall"]
+        letters, cell = [one["outcomes"][number] for one in sets.values()], found["scorers"][name]["overall"]
         assert (letters.count("w"), letters.count("t"), letters.count("e")) == (
             sum(_won(known, name, item) for item in runs.dataset), cell["ties"], cell["errors"],
         )  # fmt: skip
-        digits, (low, high) = data["scores"][number], data["scales"][number]
-        steps = [DIGITS.index(a) * 92 + DIGITS.index(b) for a, b in zip(digits[::2], digits[1::2], strict=True)]
-        shown = [low + (high - low) * step / (92**2 - 1) for step in steps]
-        true = [known[name, item.id, a.id] for item in runs.dataset for a in (item.chosen, *item.rejected)]
-        assert max(abs(a - b) for a, b in zip(shown, true, strict=True)) <= (high - low) / 92**2
-    failing = {i for letters in data["outcomes"] for i, letter in enumerate(letters) if letter != "w"}
-    assert set(data["texts"]["at"][: len(failing)]) == failing, "failures come first"
-    assert sorted(data["texts"]["at"]) == list(range(80)), "and every set has a page"
+        for item in runs.dataset:
+            true = [known[name, item.id, one.id] for one in (item.chosen, *item.rejected)]
+            assert sets[item.id]["scores"][number] == pytest.approx(true, rel=1e-4)
+    failing = ["w" * len(found["scorers"]) != one["outcomes"] for one in data["sets"]]
+    assert failing == sorted(failing, reverse=True), "failures come first"
 
 
 def _won(known: dict[tuple[str, str, str], float], name: str, item: BonSet) -> bool:
     return known[name, item.id, item.chosen.id] > max(known[name, item.id, wrong.id] for wrong in item.rejected)
+
+
+def test_the_sets_that_fit_are_in_the_page_and_the_rest_is_said(finished_run: Path, report: Report) -> None:
+    """What judges wrote takes no room from the sets."""
+    runs = read_runs([finished_run])
+    made = [payload(report, runs, most=most) for most in (1_000, 4_000, 100_000)]
+    assert 0 < made[0].embedded < made[1].embedded < made[2].embedded == made[2].sets == 80
+    assert f"{made[0].embedded} sets are in this file" in failure_note(made[0])
+    told = {"baseline:label": JudgeTexts({item.id: "word " * 200 for item in runs.dataset})}
+    data = payload_of(runs, told, most=50_000)
+    assert len(data["sets"]) == 80
+    assert sum(bool(one["written"]) for one in data["sets"]) == 50
 
 
 def test_long_texts_are_cut_with_their_length(carb: Carb, tmp_path: Path) -> None:
@@ -263,7 +259,7 @@ def test_long_texts_are_cut_with_their_length(carb: Carb, tmp_path: Path) -> Non
     ended = carb("report", run, "--html", tmp_path / "r.html")
     assert ended.code == 0, ended.err
     text = (tmp_path / "r.html").read_text(encoding="utf-8")
-    assert max(length for prompt in unpack(text)["prompt"] for _, length, _ in prompt) == 1_000_000
+    assert max(length for one in unpack(text)["sets"] for _, length, _ in one["prompt"]) == 1_000_000
     assert len(text) < 200_000
 
 
@@ -288,13 +284,13 @@ def test_a_set_shows_what_a_judge_was_given_and_wrote(carb: Carb, tmp_path: Path
     data = unpack((tmp_path / "r.html").read_text(encoding="utf-8"))
     judge = next(n for n, one in enumerate(data["scorers"]) if one["name"] == "baseline:label")
     assert data["scorers"][judge]["asked"] == [[0, 1, 2, 3], [3, 2, 1, 0]]
-    assert data["rationales"] == {str(n): {str(judge): f"because of {key}"} for n, key in enumerate(data["ids"])}
-    place = data["texts"]["at"].index(data["ids"].index("set-1"))
-    assert [(role, text) for text, _, role in data["prompt"][place]] == [
+    assert all(one["written"] == {str(judge): f"because of {one['id']}"} for one in data["sets"])
+    shown = next(one for one in data["sets"] if one["id"] == "set-1")
+    assert [(role, text) for text, _, role in shown["prompt"]] == [
         ("system", "Be brief."), ("user", "What?"),
     ]  # fmt: skip
-    assert sorted(data["orders"][place][0]) == [0, 1, 2, 3]
-    assert data["answers"][place][0][-1] == "food.TH · A page · https://example.org/fact"
+    assert sorted(shown["orders"][0]) == [0, 1, 2, 3]
+    assert shown["answers"][0][-1] == "food.TH · A page · https://example.org/fact"
 
 
 def test_a_judge_is_shown_with_its_first_question_word_for_word() -> None:

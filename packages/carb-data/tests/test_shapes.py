@@ -92,9 +92,15 @@ def test_a_table_without_culture_domain_and_language_loads(tmp_path, name):
     (item,) = load(path)
     assert (item.culture, item.domain, item.language) == ("unspecified", "unspecified", "de")
     assert unsaid([item]) == [
-        "No culture in 1 sets: results by culture leave them out; --culture sets one for all.",
-        "No domain in 1 sets: results by domain leave them out; --domain sets one for all.",
-        "Languages were detected: de 1; --language sets one for all.",
+        (
+            "No culture in 1 sets: results by culture leave them out. To set one for all, "
+            "score them with carb eval or carb run and --culture."
+        ),
+        (
+            "No domain in 1 sets: results by domain leave them out. To set one for all, "
+            "score them with carb eval or carb run and --domain."
+        ),
+        "Languages were detected: de 1. To set one for all, score them with carb eval or carb run and --language.",
     ]
     (item,) = load(path, culture="thai", domain="values", language="English")
     assert (item.culture, item.domain, item.language) == ("thai", "values", "en")

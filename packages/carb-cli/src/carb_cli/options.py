@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import math
 from pathlib import Path
 from typing import Annotated
 
 from cyclopts import Parameter
-
-from carb_data import CarbError
 
 Several = Parameter(negative=(), consume_multiple=True, show_default=False)
 """An option that takes several values, after one another or by being repeated."""
@@ -19,14 +16,3 @@ Json = Annotated[bool, Parameter(name="--json", negative=(), show_default=False,
 RunFolder = Annotated[Path, Parameter(help="Folders that `carb run` wrote, all on the same data set.")]
 DataName = Annotated[str, Parameter(help="carb-seed, a path, or hf://owner/name.")]
 Confidence = Annotated[float, Parameter(help="Confidence of the intervals, between 0 and 1.")]
-
-
-def bytes_of(megabytes: float) -> int:
-    """The bytes of ``--texts``.
-
-    Raises:
-        CarbError: it is no size.
-    """
-    if not 0 <= megabytes < math.inf:
-        raise CarbError(f"--texts must be a number of megabytes, 0 or more; got {megabytes}.")
-    return round(megabytes * 1e6)

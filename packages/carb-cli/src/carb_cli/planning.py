@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 import math
-from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
+
+from pydantic import ValidationError
 
 from carb_cli import display
 from carb_cli.labels import labels
+from carb_cli.output import counts
 from carb_data import BonSet, CarbError, Dataset
 from carb_data.models import Frozen
+from carb_scorers.blind import blind
+from carb_scorers.judge import Form, JudgeOptions, form_of
 from carb_scorers.spec import ParsedSpec, parse_spec, provider
 
 BYTES_PER_TOKEN = 4
 """UTF-8 bytes of text in a token, about what large multilingual vocabularies pack, and more than they need for Thai."""
-INSTRUCTION_TOKENS = 120
-"""What a judge's prompt adds to the question and the answers."""
-OUTPUT_TOKENS = 512
-"""Tokens that a judge who writes may write in a call, where the spec sets no ``max_tokens``."""
 
 
 class ScorerPlan(Frozen):
@@ -96,15 +96,10 @@ def plan_run(data: Sequence[str], dataset: Dataset, scorers: Sequence[str]) -> R
         sets=len(dataset),
         responses=sum(len(item.responses) for item in dataset),
         perturbed=sum(len(item.perturbed) for item in dataset),
-        cultures=_counts(item.culture for item in dataset),
-        domains=_counts(str(item.domain) for item in dataset),
+        cultures=counts(item.culture for item in dataset),
+        domains=counts(str(item.domain) for item in dataset),
         scorers=tuple(_plan_scorer(parse_spec(spec), dataset) for spec in scorers),
     )
-
-
-def tokens(text: str) -> int:
-    """Estimate of the tokens of a text."""
-    return -(-len(text.encode("utf-8", "replace")) // BYTES_PER_TOKEN)
 
 
 def _plan_scorer(spec: ParsedSpec, dataset: Dataset) -> ScorerPlan:
@@ -113,29 +108,32 @@ def _plan_scorer(spec: ParsedSpec, dataset: Dataset) -> ScorerPlan:
         return ScorerPlan(scorer=spec.name, calls=0, input_tokens=0, output_tokens=0)
     if spec.kind not in ("classifier", "implicit", "judge", "think"):
         return ScorerPlan(scorer=spec.name)
-    calls = input_tokens = 0
-    for number, size in _calls(spec, dataset):
-        calls += number
-        input_tokens += number * size
-    writes = spec.kind == "think" or (spec.kind == "judge" and spec.options.get("read") == "generate")
-    longest = _number(spec, "max_tokens", OUTPUT_TOKENS)
-    output_tokens = calls * (int(longest or 0) if writes else int(spec.kind == "judge"))
-    prices = _number(spec, "price_in"), _number(spec, "price_out")
+    prices = _price(spec, "price_in"), _price(spec, "price_out")
+    judge = _judge(spec) if spec.kind in ("judge", "think") else None
+    if judge is None:
+        twice = spec.kind == "implicit" and spec.options.get("ref", "none") != "none"
+        asked = [tokens for item in dataset for tokens in _rated(item)] * (2 if twice else 1)
+    else:
+        form = form_of(judge)
+        asked = [tokens for item in dataset for tokens in _judged(form, item)]
+    calls, input_tokens = len(asked), sum(asked)
+    longest = 0 if judge is None else judge.max_tokens if judge.read == "generate" else 1
+    output_tokens = calls * longest
     cost = None
     if spec.options.get("backend") == "openai" and prices != (None, None):
         cost = (input_tokens * (prices[0] or 0.0) + output_tokens * (prices[1] or 0.0)) / 1e6
     return ScorerPlan(scorer=spec.name, calls=calls, input_tokens=input_tokens, output_tokens=output_tokens, cost=cost)
 
 
-def _number(spec: ParsedSpec, option: str, default: float | None = None) -> float | None:
-    """An option of a spec as a number.
+def _price(spec: ParsedSpec, option: str) -> float | None:
+    """A price in a spec; null where it has none.
 
     Raises:
-        CarbError: it is none, negative or infinite.
+        CarbError: it is no number, negative or infinite.
     """
     text = spec.options.get(option)
     try:
-        value = default if text is None else float(text)
+        value = None if text is None else float(text)
     except ValueError:
         raise CarbError(f"Scorer '{spec}': {option}={text} is not a number.") from None
     if value is not None and not 0 <= value < math.inf:
@@ -143,40 +141,40 @@ def _number(spec: ParsedSpec, option: str, default: float | None = None) -> floa
     return value
 
 
-def _calls(spec: ParsedSpec, dataset: Dataset) -> Iterator[tuple[int, int]]:
-    """``(number of calls, tokens of each)``."""
-    mode = "pairwise" if spec.kind == "think" else spec.options.get("mode", "listwise")
-    compares = spec.kind == "think" or (spec.kind == "judge" and mode != "pointwise")
-    orders = spec.options.get("orders", "both" if mode == "pairwise" else "one")
-    each = 2 if spec.kind == "judge" and orders != "one" else 1
-    if spec.kind == "implicit":
-        each = 1 if spec.options.get("ref", "none") == "none" else 2
-    for item in dataset:
-        prompt = tokens(item.prompt_text) + (INSTRUCTION_TOKENS if spec.kind in ("judge", "think") else 0)
-        if not compares:
-            for response in (*item.responses, *item.perturbed):
-                yield each, prompt + tokens(response.text)
-            continue
-        for texts in _shown_together(item):
-            if mode == "pairwise":
-                turns = 1 if orders == "one" else 2
-                yield from ((turns, prompt + a + b) for i, a in enumerate(texts) for b in texts[i + 1 :])
-            else:
-                yield {"rotated": len(texts), "both": 2}.get(orders, 1), prompt + sum(texts)
+def _rated(item: BonSet) -> Iterator[int]:
+    """The tokens that a scorer reads in each call that sees one answer."""
+    for response in (*item.responses, *item.perturbed):
+        yield _tokens(item.prompt_text) + _tokens(response.text)
 
 
-def _shown_together(item: BonSet) -> Iterator[list[int]]:
-    """Tokens of the candidates of each request: a perturbed text takes the place of its original."""
-    sizes = {r.id: tokens(r.text) for r in item.responses}
-    yield list(sizes.values())
-    for variant in item.perturbed:
-        assert variant.original is not None
-        yield list({**sizes, variant.original: tokens(variant.text)}.values())
+def _judged(form: Form, item: BonSet) -> Iterator[int]:
+    """The tokens that a judge reads in each call."""
+    for blinded in blind(item, seed=0, comparative=not form.alone):
+        request = blinded.request
+        parts = [(one,) for one in request.candidates] if form.alone else [request.candidates]
+        for part in parts:
+            for ask in form.asks(request.model_copy(update={"candidates": part})):
+                yield sum(_tokens(turn["content"]) for turn in ask.prompt.messages)
 
 
-def _counts(values: Iterable[str]) -> dict[str, int]:
-    """How often each value is there, in the order of the values."""
-    return dict(sorted(Counter(values).items()))
+def _judge(spec: ParsedSpec) -> JudgeOptions:
+    """The options of a judge; a Think-as-Locals judge is asked as one that writes about pairs.
+
+    Raises:
+        CarbError: an option has no such value.
+    """
+    preset = {"mode": "pairwise", "read": "generate", "orders": "both"} if spec.kind == "think" else {}
+    given = {name: value for name, value in spec.options.items() if name in JudgeOptions.model_fields}
+    try:
+        return JudgeOptions.model_validate({**preset, **given})
+    except ValidationError as error:
+        first = error.errors()[0]
+        raise CarbError(f"Scorer '{spec}': {'.'.join(map(str, first['loc']))}: {first['msg']}.") from None
+
+
+def _tokens(text: str) -> int:
+    """Estimate of the tokens of a text."""
+    return -(-len(text.encode("utf-8", "replace")) // BYTES_PER_TOKEN)
 
 
 def _listed(numbers: dict[str, int]) -> str:

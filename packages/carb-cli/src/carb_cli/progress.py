@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from rich.markup import escape
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Column
 
 from carb_cli.display import notes, safe
@@ -56,6 +56,7 @@ def _bars() -> Iterator[Report]:
         TextColumn("{task.description}", table_column=Column(no_wrap=True, max_width=28 if wide else 20)),
         *([BarColumn(bar_width=None)] if wide else []),
         MofNCompleteColumn(table_column=Column(no_wrap=True)),
+        TimeRemainingColumn(compact=True),
         TextColumn("{task.fields[detail]}", table_column=Column(no_wrap=True)),
     ]
     with Progress(*columns, console=notes, expand=wide) as bars:
@@ -67,49 +68,6 @@ def _bars() -> Iterator[Report]:
             bars.update(known[task], completed=done, total=total or None, detail=escape(safe(detail)))
 
         yield show
-
-
-class Rates:
-    """Items and tokens per second, and the time left, of one scorer after another.
-
-    What was done before the first call (results found in a journal) does not count towards the rates.
-    """
-
-    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
-        self._clock = clock
-        self._start: dict[str, tuple[float, int, int]] = {}
-
-    def detail(self, task: str, done: int, total: int, errors: int, tokens: int) -> str:
-        """One line: items/s, tokens/s, errors, time left."""
-        now = self._clock()
-        began, first, first_tokens = self._start.setdefault(task, (now, done, tokens))
-        seconds = now - began
-        parts = []
-        if seconds > 0 and done > first:
-            per_second = (done - first) / seconds
-            parts.append(f"{_number(per_second)} items/s")
-            if tokens > first_tokens:
-                parts.append(f"{_number((tokens - first_tokens) / seconds)} tokens/s")
-            if done < total:
-                parts.append(f"{duration((total - done) / per_second)} left")
-        elif first and done == first:
-            parts.append(f"{first} done before")
-        parts.append(f"{errors} error{'' if errors == 1 else 's'}")
-        return ", ".join(parts)
-
-
-def _number(value: float) -> str:
-    return f"{value:,.0f}" if value >= 10 else f"{value:.1f}"
-
-
-def duration(seconds: float) -> str:
-    """A span of time as people say it: ``45 s``, ``3 min 20 s``, ``2 h 05 min``."""
-    whole = round(seconds)
-    if whole < 60:
-        return f"{whole} s"
-    if whole < 3600:
-        return f"{whole // 60} min {whole % 60:02} s"
-    return f"{whole // 3600} h {whole % 3600 // 60:02} min"
 
 
 def label(scorer: str, width: int = 28) -> str:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
+import os
 import shlex
-from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import replace
+import signal
+import sys
+import threading
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Literal
 
@@ -13,19 +16,17 @@ import anyio
 
 from carb_cli import display
 from carb_cli.display import percent
-from carb_cli.interrupts import graceful
 from carb_cli.labels import labels
-from carb_cli.main import FAILED, OK, command_line
+from carb_cli.main import FAILED, INTERRUPTED, OK, command_line
 from carb_cli.output import write
-from carb_cli.progress import Rates, label, progress
-from carb_cli.selection import SetOptions, chance, select
-from carb_data import CarbError, Dataset, ScoreTable, load
+from carb_cli.progress import label, progress
+from carb_cli.selection import chance
+from carb_data import Dataset, ScoreTable, load
 from carb_data.extras import require
 from carb_metrics import bon_accuracy
 from carb_scorers import Progress
 from carb_scorers.evaluation import WINDOW
 from carb_scorers.run import RunRecord, run
-from carb_scorers.run.score_journal import OtherRunError
 
 EngineName = Literal["local", "ray"]
 FAILED_SHARE = 0.1
@@ -40,13 +41,12 @@ def score(
     scorers: Sequence[str],
     out: Path,
     *,
-    options: SetOptions | None = None,
     seed: int = 0,
     window: int = WINDOW,
     engine: EngineName = "local",
     fresh: bool = False,
     retry_errors: bool = False,
-) -> RunRecord | None:
+) -> RunRecord:
     """Score a data set into a folder; what the folder holds already is not scored again.
 
     Args:
@@ -54,7 +54,6 @@ def score(
         dataset: the sets to score.
         scorers: the scorers' specs.
         out: folder of the run.
-        options: the options that chose the sets, for the message where the folder holds other sets.
         seed: seed of the order in which candidates are presented.
         window: number of requests that a scorer gets at once.
         engine: where the scorers run.
@@ -62,76 +61,57 @@ def score(
         retry_errors: whether to ask again for items that failed.
 
     Returns:
-        The record of the finished run; null where the user stopped it.
+        The record of the finished run.
     """
-    run_scorers = _runner(engine)
     arguments = command_line()
-    rates = Rates()
-    begun: dict[str, int] = {}
-    with (
-        progress() as report,
-        graceful(
-            "Stopping after the requests that are being scored; press Ctrl-C again to stop at once.",
-            lambda: _say_how_to_go_on(out, arguments),
-        ) as stop,
-    ):
+    with progress() as report, _going_on_later(out, arguments):
 
         def on_progress(state: Progress) -> None:
-            # A scorer may load its model at its first batch; the last batch of one is followed by the next's loading.
-            stop.loading = state.done in (begun.setdefault(state.scorer, state.done), state.total)
-            detail = rates.detail(state.scorer, state.done, state.total, state.errors, state.tokens)
-            report(label(state.scorer), state.done, state.total, detail)
-            stop.check()
+            errors = f"{state.errors} error{'' if state.errors == 1 else 's'}"
+            report(label(state.scorer), state.done, state.total, errors)
 
-        async def work() -> RunRecord | None:
-            loop = asyncio.get_running_loop()
-            with anyio.CancelScope() as scope:
-                stop.on_ask = lambda: loop.call_soon_threadsafe(scope.cancel)
-                return await run_scorers(
-                    dataset,
-                    scorers,
-                    out,
-                    names=data,
-                    seed=seed,
-                    window=window,
-                    fresh=fresh,
-                    retry_errors=retry_errors,
-                    command=arguments,
-                    on_progress=on_progress,
-                )
-            return None
+        async def work() -> RunRecord:
+            return await _runner(engine)(
+                dataset,
+                scorers,
+                out,
+                names=data,
+                seed=seed,
+                window=window,
+                fresh=fresh,
+                retry_errors=retry_errors,
+                command=arguments,
+                on_progress=on_progress,
+            )
 
-        record: RunRecord | None = None
-        try:
-            record = anyio.run(work)
-        except OtherRunError:
-            _refuse_for_perturbed_texts(data, out, options)
-            raise
-        except BaseException:  # KeyboardInterrupt, alone or in a group
-            if not stop.asked:
-                raise
-    if record is None:
-        _say_how_to_go_on(out, arguments)
-    else:
-        _keep_the_review(data, out, record)
+        record = anyio.run(work)
+    _keep_the_review(data, out, record)
     return record
 
 
-def _refuse_for_perturbed_texts(data: Sequence[str], out: Path, options: SetOptions | None) -> None:
-    """Name the reason where a folder holds the same sets and only differs in whether perturbed texts are scored.
+@contextmanager
+def _going_on_later(out: Path, arguments: Sequence[str]) -> Iterator[None]:
+    """Within, Ctrl-C says how to go on and ends the process at once.
 
-    Raises:
-        CarbError: that is the reason.
+    A model that computes in a thread, or that is being loaded, would not listen. What was scored is in the journal,
+    which a process may leave at any moment.
     """
-    if options is None or not (out / "run.json").is_file():
+
+    def leave(_signal: int, _frame: Any) -> None:
+        display.notes.show_cursor(True)
+        again = shlex.join(part for part in arguments if part != "--fresh")
+        display.note(f"Stopped. What was scored is kept in {out}. To go on, run the same command again:\n  {again}")
+        sys.stderr.flush()
+        os._exit(INTERRUPTED)
+
+    if threading.current_thread() is not threading.main_thread():
+        yield
         return
-    held = RunRecord.read(out).dataset.fingerprint
-    if select(data, replace(options, perturbed=not options.perturbed)).fingerprint == held:
-        has, do = ("without", "leave --perturbed out") if options.perturbed else ("with", "add --perturbed")
-        raise CarbError(
-            f"{out} holds a run of the same sets {has} perturbed texts. To go on with it, {do}. Else choose another "
-            f"--out, or discard the old results with --fresh."
-        )
+    before = signal.signal(signal.SIGINT, leave)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def exit_code(record: RunRecord) -> int:
@@ -202,9 +182,3 @@ def _keep_the_review(data: Sequence[str], out: Path, record: RunRecord) -> None:
     review = line_beside(path) if len(data) == 1 else None  # of several data sets it would be one's line
     if review is not None and review.fingerprint in (record.dataset.fingerprint, load(path).fingerprint):
         write(kept, companion(path).read_bytes())
-
-
-def _say_how_to_go_on(out: Path, arguments: Sequence[str]) -> None:
-    again = shlex.join(part for part in arguments if part != "--fresh")
-    display.note(f"Stopped. What was scored is kept in {out}. To go on, run the same command again:")
-    display.note(f"  {again}")

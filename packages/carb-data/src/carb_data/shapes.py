@@ -119,12 +119,17 @@ def unsaid(sets: Iterable[BonSet]) -> list[str]:
     for field, what in (("culture", "by culture"), ("domain", "by domain")):
         count = sum(getattr(item, field) == UNSPECIFIED for item in items)
         if count:
-            found.append(f"No {field} in {count:,} sets: results {what} leave them out; --{field} sets one for all.")
+            found.append(f"No {field} in {count:,} sets: results {what} leave them out. {_fill(field)}")
     told = Counter(item.language for item in items if item.provenance.notes == _DETECTED)
     if told:
         named = ", ".join(f"{language} {count:,}" for language, count in told.most_common())
-        found.append(f"Languages were detected: {named}; --language sets one for all.")
+        found.append(f"Languages were detected: {named}. {_fill('language')}")
     return found
+
+
+def _fill(field: str) -> str:
+    """What a user can do where the sets do not say a field."""
+    return f"To set one for all, score them with carb eval or carb run and --{field}."
 
 
 class _RowError(Exception):

@@ -46,7 +46,6 @@ def doctor(*, json: Json = False) -> None:
         "machine": _machine(),
         "packages": {name: installed(name) for name in PACKAGES},
         "extras": extras(),
-        "caches": {str(path): _bytes(path) for path in _caches()},
         "keys": keys(os.environ),
     }
     if json:
@@ -60,10 +59,6 @@ def doctor(*, json: Json = False) -> None:
         for extra in found["extras"]
     ]
     display.table("Extras", ["what for", "state", "how to install"], rows)
-    display.pairs(
-        "Caches",
-        {path: "not there yet" if size is None else display.size(size) for path, size in found["caches"].items()},
-    )
     display.pairs(
         "Keys in the environment", {name: "set" if there else "not set" for name, there in found["keys"].items()}
     )
@@ -156,16 +151,3 @@ def _memory() -> str:
         return "unknown"
     match = re.search(r"^MemAvailable:\s+(\d+) kB", text, flags=re.MULTILINE)
     return display.size(int(match[1]) * 1024) if match else "unknown"
-
-
-def _caches() -> tuple[Path, ...]:
-    """Where models and data sets are kept."""
-    home = Path(os.environ.get("HF_HOME", Path.home() / ".cache" / "huggingface"))
-    return Path(os.environ.get("HF_HUB_CACHE", home / "hub")), home / "datasets"
-
-
-def _bytes(path: Path) -> int | None:
-    """Size of a folder's files; null where it is not there."""
-    if not path.is_dir():
-        return None
-    return sum(file.stat().st_size for file in path.rglob("*") if file.is_file() and not file.is_symlink())

@@ -10,9 +10,9 @@ from typing import Annotated, Any
 from cyclopts import Parameter
 
 from carb_cli import display
-from carb_cli.options import Confidence, RunFolder, bytes_of
+from carb_cli.options import Confidence, RunFolder
 from carb_cli.output import write
-from carb_cli.report.content import Runs, content, read_runs
+from carb_cli.report.content import content, read_runs
 from carb_cli.report.model import Report
 from carb_cli.report.sections import SECTIONS, leaderboard, sections
 from carb_data import CarbError
@@ -26,10 +26,8 @@ def report(
     only: str | None = None,
     json: Annotated[Path | None, Parameter(name="--json", allow_leading_hyphen=True, show_default=False)] = None,
     html: PathOption = None,
-    figures: PathOption = None,
     md: TextOption = None,
     latex: TextOption = None,
-    texts: float = 2.2,
     confidence: Confidence = 0.95,
 ) -> None:
     """Show what runs found: a table here, --json for programs, --html for people.
@@ -48,14 +46,10 @@ def report(
         Write the content as JSON to this file; - for stdout, and then nothing else is printed.
     html
         Write one self-contained HTML file.
-    figures
-        Write every chart as SVG and PNG into this folder.
     md
         Write the leaderboard as a Markdown table to this file; - for stdout.
     latex
         Write the leaderboard as a LaTeX table to this file; - for stdout.
-    texts
-        Megabytes of the HTML file that the texts of the sets may take; 2.2 by default.
     """
     if not runs:
         raise CarbError("Name at least one run folder, for example: carb report runs/first")
@@ -63,7 +57,12 @@ def report(
         raise CarbError(f"There is no section '{only}'. There are {', '.join(SECTIONS)}.")
     read = read_runs(runs)
     found = content(read, confidence=confidence)
-    files = _files(found, read, only, html=html, figures=figures, texts=texts)
+    files = []
+    if html is not None:
+        from carb_cli.report.page import render
+        from carb_cli.report.shown import written
+
+        files.append(write(html, render(found, read, written(read.folders), only=only)))
     printed = False
     for path, text in _texts(found, only, json=json, md=md, latex=latex):
         if str(path) != "-":
@@ -93,23 +92,6 @@ def _texts(
         yield md, markdown_table(found)
     if latex is not None:
         yield latex, latex_table(found)
-
-
-def _files(
-    found: Report, read: Runs, only: str | None, *, html: Path | None, figures: Path | None, texts: float
-) -> list[Path]:
-    written = []
-    if html is not None:
-        from carb_cli.report.page import render
-        from carb_cli.report.shown import written as shown
-
-        written.append(write(html, render(found, read, shown(read.folders), budget=bytes_of(texts), only=only)))
-    if figures is not None:
-        from carb_cli.report.figures import save
-
-        save(found, figures)
-        written.append(figures)
-    return written
 
 
 def _part(found: Report, only: str | None) -> dict[str, Any]:

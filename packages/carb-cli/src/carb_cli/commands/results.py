@@ -12,9 +12,6 @@ from carb_cli.output import print_json
 from carb_cli.results import entry as entries
 from carb_data import CarbError, load
 
-TEXTS = 2_200_000
-"""Bytes of each report that the texts of the sets may take."""
-
 
 def add(
     *runs: Path,
@@ -129,5 +126,5 @@ def site(
     if not sources:
         raise CarbError("Name at least one folder, for example: carb results site results --out site")
     candidates = entries.Candidates([load(name) for name in data])
-    pages = write_site(sources, out, candidates, confidence=0.95, budget=TEXTS)
+    pages = write_site(sources, out, candidates, confidence=0.95)
     display.say(f"Written: {(out / 'index.html').resolve()} and {pages} report{'' if pages == 1 else 's'}")

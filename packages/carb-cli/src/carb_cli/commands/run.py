@@ -9,7 +9,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from carb_cli import display
-from carb_cli.main import INTERRUPTED, OK
+from carb_cli.main import OK
 from carb_cli.options import Flag, Json, Several
 from carb_cli.output import Output, print_json
 from carb_cli.planning import plan_run
@@ -80,15 +80,12 @@ def run(
         dataset,
         scorer,
         out,
-        options=sets,
         seed=seed,
         window=window,
         engine=engine,
         fresh=fresh,
         retry_errors=retry_errors,
     )
-    if record is None:
-        return INTERRUPTED
     if json:
         RunOutput(out=str(out), **record.model_dump()).print()
     else:

@@ -4,19 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import numpy as np
-
 from carb_cli import display
-from carb_cli.csvs import Points, read_points
-from carb_cli.labels import labels
+from carb_cli.csvs import read_points
 from carb_cli.options import Confidence, Json
 from carb_cli.output import print_json
-from carb_data import CarbError
 from carb_metrics import correlate
-from carb_metrics.rows import Correlation, Estimate, Fit
-
-STEPS = 41
-"""Points along the line of a figure."""
+from carb_metrics.rows import Correlation, Estimate
 
 
 class Validity(Correlation):
@@ -31,7 +24,6 @@ def validity(
     file: Path,
     *,
     against: str | None = None,
-    figure: Path | None = None,
     confidence: Confidence = 0.95,
     json: Json = False,
 ) -> None:
@@ -39,7 +31,7 @@ def validity(
 
     For example:
 
-        carb validity downstream.csv --figure validity.svg
+        carb validity downstream.csv
 
     Parameters
     ----------
@@ -48,8 +40,6 @@ def validity(
         benchmark_se and downstream_se (standard errors), and base (the model that it was made from).
     against
         The column with the scores of another benchmark, to say which of both predicts better.
-    figure
-        Write the points with the fitted line and its bands to this .svg or .png file.
     """
     required = ["benchmark", "downstream", *([] if against is None else [against])]
     points = read_points(file, required, ["covariate", "benchmark_se", "downstream_se"])
@@ -66,27 +56,10 @@ def validity(
         labels=points.names,
     )
     found = Validity(**dict(made), confidence=confidence, against=against)
-    if figure is not None:
-        _draw(points, figure, made.fit, confidence)
     if json:
         print_json(found.model_dump(mode="json"))
         return
     _show(found)
-    if figure is not None:
-        display.say(f"Written: {figure.resolve()}")
-
-
-def _draw(points: Points, figure: Path, line: Fit, confidence: float) -> None:
-    """The points, and the line with its bands over their range."""
-    from carb_cli.figures import charts, theme
-
-    if figure.suffix not in (".svg", ".png"):
-        raise CarbError(f"{figure}: figures are written as .svg or .png.")
-    short = labels(points.names)
-    x, y = points.columns["benchmark"], points.columns["downstream"]
-    rows = [{"name": short[name], "x": a, "y": b} for name, a, b in zip(points.names, x, y, strict=True)]
-    band = [] if line.slope is None else line.predict(np.linspace(min(x), max(x), STEPS), confidence).to_dicts()
-    theme.save_as(charts.regression(rows, band, x_title="benchmark", y_title="downstream"), figure)
 
 
 def _show(found: Validity) -> None:

@@ -1,9 +1,8 @@
 """The report as one self-contained HTML file.
 
-Charts are drawn when the page is made, as SVG in it, and the tables are plain HTML, so that the page says all it has
-to say without a script. A small script of our own, named by its hash in the Content-Security-Policy, adds sorting,
-filters and the page of each set; the policy allows nothing else, no evaluation of strings and no request. Vega's own
-bundle would have added 0.8 MB and needs ``unsafe-eval`` or an interpreter.
+The chart is SVG that the template draws, and the tables are plain HTML, so that the page says all it has to say
+without a script. A small script of our own, named by its hash in the Content-Security-Policy, adds sorting,
+filters and the page of each set; the policy allows nothing else, no evaluation of strings and no request.
 """
 
 from __future__ import annotations
@@ -15,6 +14,7 @@ from collections.abc import Mapping, Sequence
 from functools import cache
 from importlib import resources
 from importlib.metadata import version
+from math import ceil, floor
 from typing import Any
 
 from jinja2 import Environment, FunctionLoader, Template
@@ -23,13 +23,12 @@ from markupsafe import Markup
 from carb_cli.display import number, p_value, percent, safe
 from carb_cli.labels import labels
 from carb_cli.report.content import Runs
-from carb_cli.report.figures import inline, place_chance, place_rows, reach
 from carb_cli.report.model import Report
-from carb_cli.report.payload import TEXT_BUDGET, Payload, payload
-from carb_cli.report.sections import sections
+from carb_cli.report.payload import Payload, payload
+from carb_cli.report.sections import leaderboard, sections
 from carb_cli.report.shown import JudgeTexts
 
-SCRIPTS = ("sort.js", "base.js", "address.js", "leaderboard.js", "set.js", "sets.js", "start.js")
+SCRIPTS = ("sort.js", "base.js", "address.js", "set.js", "sets.js", "start.js")
 
 
 def render(
@@ -37,7 +36,6 @@ def render(
     runs: Runs,
     written: Mapping[str, JudgeTexts] | None = None,
     *,
-    budget: int = TEXT_BUDGET,
     only: str | None = None,
 ) -> str:
     """The page. Every text in it that is not ours is escaped.
@@ -46,24 +44,54 @@ def render(
         report: the content of the page.
         runs: the runs that the report was made from.
         written: what judges wrote, by scorer.
-        budget: bytes of the page that the texts of the sets may take.
         only: the one section to show below the first screen; null for all.
     """
-    data = payload(report, runs, written, budget=budget)
+    data = payload(report, runs, written)
     return page(
         "page.html.jinja",
         SCRIPTS,
         report=report,
         short=labels(report.scorers),
         level=f"{100 * report.confidence:.4g}%",
-        chart=place_rows(report),
-        chance=place_chance(report),
-        reach=reach(report),
+        chart=_chart(report),
+        chance=_chance(report),
+        reach=_reach(report),
+        board=leaderboard(report),
         sections=sections(report, only),
-        figures=inline(report),
         failure_note=failure_note(data),
         payload=Markup(data.encoded),  # noqa: S704 - base64
     )
+
+
+def _chance(report: Report) -> float | None:
+    """Chance of the row accuracy of families, or without families of accuracy."""
+    if report.families is None:
+        return report.dataset.chance
+    return next((row.chance for row in report.families.rows if row.group is None), None)
+
+
+def _chart(report: Report) -> list[dict[str, Any]]:
+    """For each scorer the two numbers of the first chart with their limits: the share of right answers on top under
+    the place (accuracy, without families), and the place effect."""
+    short, rows = labels(report.scorers), []
+    for name, part in report.scorers.items():
+        cell = part.overall
+        share = (cell.accuracy, cell.low, cell.high)
+        effect: tuple[float | None, ...] = (None, None, None)
+        if report.families is not None:
+            found = report.families.of(name)
+            share = (found.row.estimate, found.row.low, found.row.high)
+            effect = (found.place_effect.estimate, found.place_effect.low, found.place_effect.high)
+        rows.append(
+            {"name": short[name], "whole": name, "model": name in report.models, "share": share, "effect": effect}
+        )
+    return rows
+
+
+def _reach(report: Report) -> tuple[float, float]:
+    """The ends of the axis of place effects: quarters that leave no limit out, and 0 to a half at least."""
+    limits = [limit for row in _chart(report) for limit in row["effect"] if limit is not None]
+    return floor(4 * min([-0.25, *limits])) / 4, ceil(4 * max([0.5, *limits])) / 4
 
 
 def page(name: str, scripts: Sequence[str], /, **fields: object) -> str:
@@ -102,10 +130,7 @@ def failure_note(data: Payload) -> str:
     """How many failures there are, and how much of the sets is in the file."""
     said = f"{data.failures:,} of {data.sets:,} sets are not won by every scorer."
     if data.embedded < data.sets:
-        said += (
-            f" The texts of {data.embedded:,} sets are in this file, those first that no model wins; the others are "
-            f"listed without texts (carb report --texts MEGABYTES takes in more)."
-        )
+        said += f" {data.embedded:,} sets are in this file, those first that no model wins."
     return said
 
 

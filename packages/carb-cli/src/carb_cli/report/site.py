@@ -17,9 +17,7 @@ from carb_cli.results import entry as entries
 from carb_data import CarbError, content_hash
 
 
-def write_site(
-    sources: Sequence[Path], site: Path, candidates: entries.Candidates, *, confidence: float, budget: int
-) -> int:
+def write_site(sources: Sequence[Path], site: Path, candidates: entries.Candidates, *, confidence: float) -> int:
     """Write ``index.html`` with a leaderboard for each data set, and beside it their reports as HTML and JSON.
 
     Args:
@@ -27,7 +25,6 @@ def write_site(
         site: the folder to write.
         candidates: data sets among which those of the entries must be.
         confidence: level of the intervals, between 0 and 1.
-        budget: bytes of a report that the texts of its sets may take.
 
     Returns:
         The number of reports.
@@ -40,7 +37,7 @@ def write_site(
     for key, runs in found.items():
         report = content(runs, confidence=confidence)
         stem = f"{_slug(_data_name(report.dataset.names))}-{key[:8]}"
-        write(site / f"{stem}.html", render(report, runs, written(runs.folders), budget=budget))
+        write(site / f"{stem}.html", render(report, runs, written(runs.folders)))
         write(site / f"{stem}.json", json.dumps(report.plain(), ensure_ascii=False, indent=1) + "\n")
         boards.append((stem, report, leaderboard(report)))
     write(site / "index.html", page("index.html.jinja", ("sort.js",), boards=boards, gone=gone))

@@ -1,5 +1,5 @@
 // What is chosen stands in the address, after the #: a link shows what its sender saw, and the back button works.
-const CHOICES = ["culture", "domain", "kind", "whose", "rival", "how", "sets", "find", "set"];
+const CHOICES = ["culture", "domain", "whose", "rival", "how", "sets", "find", "set"];
 const chosen = Object.fromEntries(CHOICES.map((name) => [name, ""]));
 const watchers = [];
 

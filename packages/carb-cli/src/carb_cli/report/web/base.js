@@ -7,7 +7,6 @@ const make = (tag, attributes = {}, ...children) => {
   element.append(...children);
   return element;
 };
-const percent = (share) => (share === null ? "–" : (100 * share).toFixed(1));
 const count = (number) => number.toLocaleString("en");
 const plural = (number, word) => `${count(number)} ${word}${number === 1 ? "" : "s"}`;
 const fill = (select, pairs) => select.append(...pairs.map(([value, text]) => {
@@ -21,9 +20,7 @@ const unpack = async () => {
   if (typeof DecompressionStream === "undefined") throw new Error("this browser is too old to unpack the data");
   const bytes = Uint8Array.from(atob($("#payload").textContent), (character) => character.charCodeAt(0));
   const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip"));
-  const data = JSON.parse(await new Response(stream).text());
-  data.texts.keys.forEach((key, index) => { data.texts[key] = data.texts.rows.map((row) => row[index]); });
-  return data;
+  return JSON.parse(await new Response(stream).text());
 };
 
 // Characters that would steer the line are shown as what they are.

@@ -37,5 +37,4 @@
       });
     });
   }
-  window.carbSort = sortBy;
 })();

@@ -7,16 +7,14 @@ addEventListener("hashchange", unfold);
 unfold();
 const start = async () => {
   const data = await unpack();
-  const read = reader(data);
   readAddress();
-  leaderboard(data);
-  setPage(data, read, setList(data, read));
+  setPage(data, setList(data));
   showChoices();
   listenToAddress();
   if (["whose", "rival", "how", "find"].some((name) => chosen[name]) && !chosen.set) showSets();
   document.documentElement.dataset.ready = "yes";
 };
 start().catch((error) => {
-  $("#lead-status").textContent = `The filters and the list of sets are off: ${error.message}. All tables are complete.`;
+  $("#fail-status").textContent = `The list of sets is off: ${error.message}. All tables are complete.`;
   document.documentElement.dataset.ready = "no";
 });
