@@ -21,7 +21,7 @@ from carb_cli.report.model import Report
 from carb_cli.report.page import csp_hash, failure_note, render
 from carb_cli.report.payload import payload
 from carb_cli.report.sections import SECTIONS, sections
-from carb_cli.report.shown import sent
+from carb_cli.report.shown import JudgeTexts, sent
 from carb_cli.runs import only
 from carb_data import BonSet, Dataset, ScoreTable
 from carb_data.models import Citation
@@ -249,7 +249,7 @@ def test_the_sets_that_fit_are_in_the_page_and_the_rest_is_said(finished_run: Pa
     assert 0 < made[0].embedded < made[1].embedded < made[2].embedded == made[2].sets == 80
     assert f"{made[0].embedded} sets are in this file" in failure_note(made[0])
     told = {"baseline:label": JudgeTexts({item.id: "word " * 200 for item in runs.dataset})}
-    data = payload_of(runs, told, most=50_000)
+    data = json.loads(gzip.decompress(base64.b64decode(payload(report, runs, told, most=50_000).encoded)))
     assert len(data["sets"]) == 80
     assert sum(bool(one["written"]) for one in data["sets"]) == 50
 
