@@ -19,7 +19,9 @@ def test_a_model_folder_is_evaluated_as_what_it_is(
 
     folder = tiny_models.folder(base, name, head, chat=True)
     out = tmp_path / "run"
-    assert main(["eval", str(folder), "--limit", "4", "--quiet", "--no-open", "--out", str(out)]) == 0
+    code = main(["eval", str(folder), "--limit", "4", "--quiet", "--no-open", "--out", str(out)])
     printed = capsys.readouterr().out
+    # The letters of a random judge may hold too little of the probability to be read.
+    assert code == ("failed on every set" in printed)
     assert f"{kind}:" in printed
     assert (out / "report.html").is_file()
