@@ -196,7 +196,7 @@ def test_a_folder_keeps_the_scorers_of_earlier_runs(tmp_path: Path) -> None:
 
 def test_a_changed_version_is_refused_unless_fresh(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     go(tmp_path, "baseline:length")
-    monkeypatch.setattr("carb_scorers.run.execute.version", lambda _: "99")
+    monkeypatch.setattr("carb_scorers.spec.version", lambda _: "99")
     with pytest.raises(CarbError, match="another version"):
         go(tmp_path, "baseline:length")
     go(tmp_path, "baseline:length", fresh=True)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable, Sequence
-from importlib.metadata import version
 from pathlib import Path
 from typing import Literal
 
@@ -15,9 +14,8 @@ from carb_data.models import Frozen
 from carb_data.tasks import Task
 from carb_scorers.bon.policy import Policy, PolicySpec, Sample, policy_prompts
 from carb_scorers.evaluation import WINDOW, OnProgress, ProgressCounter, score_all
-from carb_scorers.run.score_journal import JournalHead, ScoreJournal
+from carb_scorers.run.score_journal import ScoreJournal, journal_head
 from carb_scorers.scorer import Candidate, Scorer, ScoreRequest, ScoreResult, ScorerSpec
-from carb_scorers.spec import identity, kinds, provider
 
 __all__ = ["PoolHead", "PoolScores", "SamplePool", "collect", "grade_pool", "score_pool"]
 
@@ -171,7 +169,7 @@ async def score_pool(
         if len(texts.get(prompt.id, ())) > 1
     ]
     tally = ProgressCounter(scorer.spec.name, len(requests), on_progress)
-    with ScoreJournal(folder, _journal_head(scorer.spec, pool.fingerprint, seed)) as journal:
+    with ScoreJournal(folder, journal_head(scorer.spec, fingerprint=pool.fingerprint, seed=seed)) as journal:
         missing = [request for request in requests if request.request_id not in journal.results]
         tally.add(journal.results.values(), spent=False)
 
@@ -194,13 +192,6 @@ async def score_pool(
             by_text = {text: result.scores[str(place)] for place, text in enumerate(texts[key], 1)}
         scores[key] = tuple(by_text.get(sample.text, float("-inf")) for sample in row)
     return PoolScores(scorer=scorer.spec, scores=scores, errors=errors)
-
-
-def _journal_head(spec: ScorerSpec, fingerprint: str, seed: int) -> JournalHead:
-    own = f"carb-scorers {version('carb-scorers')}"
-    other = provider(spec.kind) if spec.kind in kinds() else own
-    made_by = own if other == own else f"{own}, {other}"
-    return JournalHead(fingerprint=fingerprint, seed=seed, spec=identity(spec), version=made_by)
 
 
 def _distinct(prompt_id: str, texts: Sequence[str], seed: int) -> list[str]:

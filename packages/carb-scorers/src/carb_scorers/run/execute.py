@@ -8,7 +8,6 @@ from collections.abc import Iterator, Sequence, Set
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from importlib.metadata import version
 from pathlib import Path
 from statistics import median
 
@@ -29,9 +28,9 @@ from carb_scorers.run.record import (
     cost,
     installed_versions,
 )
-from carb_scorers.run.score_journal import JournalHead, OtherRunError, ScoreJournal, check_journals
+from carb_scorers.run.score_journal import OtherRunError, ScoreJournal, check_journals, journal_head
 from carb_scorers.scorer import TRANSPORT, Scorer, ScoreResult, ScorerSpec
-from carb_scorers.spec import check_given, identity, open_scorer, parse_spec, provider
+from carb_scorers.spec import check_given, open_scorer, parse_spec, provider
 
 __all__ = ["run"]
 
@@ -225,9 +224,7 @@ def _labels(scorers: Sequence[Scorer | str]) -> list[str]:
 async def _score(dataset: Dataset, given: Scorer | str, folder: Path, options: _Options) -> _Outcome:
     session = await options.engine.open(given)
     try:
-        head = JournalHead(
-            fingerprint=dataset.fingerprint, seed=options.seed, spec=identity(session.spec), version=_version(given)
-        )
+        head = journal_head(session.spec, fingerprint=dataset.fingerprint, seed=options.seed)
         with ScoreJournal(folder / JOURNAL, head) as journal:
             blinded = requests_for(dataset, session.spec, options.seed)
             kept = {key: r for key, r in journal.results.items() if r.complete or not options.retry_errors}
@@ -291,12 +288,6 @@ def _error_rows(scorer: str, blinded: Blinded, result: ScoreResult) -> list[Erro
         ErrorRow(scorer=scorer, item_id=blinded.item_id, response_id=key, kind=error.kind, message=error.message)
         for key, error in (*whole, *((blinded.recorded[key], error) for key, error in result.errors.items()))
     ]
-
-
-def _version(given: Scorer | str) -> str:
-    own = f"carb-scorers {version('carb-scorers')}"
-    other = provider(parse_spec(given).kind) if isinstance(given, str) else own
-    return own if other == own else f"{own}, {other}"
 
 
 def _report(mistakes: Sequence[tuple[str, CarbError]], total: int, out: Path) -> None:

@@ -19,6 +19,7 @@ from carb_data import CarbError
 from carb_data.journal import OtherHeadError, Store, read_store
 from carb_data.models import Frozen
 from carb_scorers.scorer import ScoreResult, ScorerSpec, Usage
+from carb_scorers.spec import identity, kinds, provider
 
 __all__ = ["OtherRunError", "read_journal"]
 
@@ -43,6 +44,14 @@ class JournalHead(Frozen):
     spec: ScorerSpec
     version: str
     """Versions of carb-scorers and of the package that provides the scorer."""
+
+
+def journal_head(spec: ScorerSpec, *, fingerprint: str, seed: int) -> JournalHead:
+    """The head of a scorer's journal; prices and the like are no part of it."""
+    own = provider("baseline")
+    other = provider(spec.kind) if spec.kind in kinds() else own
+    made_by = own if other == own else f"{own}, {other}"
+    return JournalHead(fingerprint=fingerprint, seed=seed, spec=identity(spec), version=made_by)
 
 
 def journal_path(folder: Path, scorer: str) -> Path:
