@@ -12,7 +12,6 @@ from scipy import stats
 
 from carb_data import CarbError, ScoreTable
 from carb_metrics import (
-    agreement,
     bon_accuracy,
     compare,
     correlate,
@@ -82,7 +81,6 @@ def test_a_missing_or_infinite_number_is_a_mistake(call, message):
         (lambda t: judge_bias(t, lengths=pandas.DataFrame({"length": [1]})), "lengths must be a frame of polars"),
         (lambda t: correlate(SERIES, SERIES[::-1]), "x and y are of pandas and their indexes differ"),
         (lambda t: paired_difference(SERIES, SERIES[::-1]), "a and b are of pandas and their indexes differ"),
-        (lambda t: agreement(pandas.DataFrame({"id": range(9), "a": [0.5] * 9, "b": [1.5] * 9})), "looks like an id"),
         (lambda t: bon_accuracy(doubled(t)), "has response 'item-0-1' of item 'item-0' twice"),
         (
             lambda t: compare(t, ScoreTable(t.frame.filter(pl.col("response_id") != "item-2-3"))),

@@ -43,7 +43,6 @@ def test_the_human_line_covers(sets: int, people: int, spread: float) -> None:
 def test_the_human_line_at_the_edges() -> None:
     assert human_line([], [], []).model_dump() == {
         "share": None, "low": None, "high": None, "answers": 0, "people": 0, "unknown": 0, "sets": 0,
-        "cultures": None,
     }  # fmt: skip
     alone = human_line([1], ["s"], ["p"])
     assert (alone.share, alone.low, alone.high) == (1, 0, 1)
@@ -53,8 +52,7 @@ def test_the_human_line_at_the_edges() -> None:
     assert not alone.enough
     assert (all_right.enough, all_right.people, all_right.answers) == (False, 2, 40)
     names = [[f"{kind}{n // 2 if kind == 's' else n % 4}" for n in range(40)] for kind in "sp"]
-    line = human_line([1] * 40, *names, cultures=["thai"] * 40)
-    assert (line.enough, line.cultures) == (True, 1)
+    assert human_line([1] * 40, *names).enough
     unknown = human_line([1, 0, 1, 1], ["s", "s", "t", "t"], ["p", None, "", None])
     assert (unknown.people, unknown.unknown) == (1, 3)  # not one person of three answers
     with pytest.raises(CarbError, match="0 or 1"):

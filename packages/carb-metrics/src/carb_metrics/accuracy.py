@@ -15,8 +15,6 @@ from carb_metrics.intervals import check_confidence
 from carb_metrics.outcome import RESPONSES, Counted, Ties, counted_sets, set_outcomes
 from carb_metrics.tally import Tally
 
-__all__ = ["Breakdown", "bon_accuracy", "breakdown", "describe", "grouped_accuracy"]
-
 
 def bon_accuracy(
     scores: ScoreTable,
@@ -122,7 +120,6 @@ class Breakdown(Result):
 def breakdown(
     scores: ScoreTable,
     cultures: Registry | Iterable[Culture] = default_cultures,
-    ties: Ties = "shared",
     confidence: float = 0.95,
     *,
     mirrors: bool = False,
@@ -136,14 +133,14 @@ def breakdown(
     Args:
         scores: the table, of one or several scorers.
         cultures: the registry that describes them; a plain list of cultures must hold all parents too.
-        ties, confidence, mirrors: as for ``bon_accuracy``.
+        confidence, mirrors: as for ``bon_accuracy``.
 
     Raises:
         CarbError: a culture of the table is not in the registry, or the sets are malformed.
     """
     registry = cultures if isinstance(cultures, Registry) else Registry(cultures)
     scores, counted = counted_sets(scores, mirrors=mirrors)
-    sets = set_outcomes(scores, ties)
+    sets = set_outcomes(scores)
     sets = describe(with_clusters(sets), registry)
     several = ("scorer",) if sets["scorer"].n_unique() > 1 else ()
 

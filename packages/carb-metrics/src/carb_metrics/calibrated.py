@@ -16,10 +16,9 @@ from carb_metrics.outcome import Counted, counted_sets, margins
 from carb_metrics.paired import mean_interval
 from carb_metrics.surface import assign_folds
 
-__all__ = ["Calibration", "Coverage", "MarginRow", "calibration", "reliability"]
-
 SIMULATIONS = 1000
 BINS = 10
+FOLDS = 5
 
 
 class Calibration(Result):
@@ -62,8 +61,6 @@ def calibration(
     confidence: float = 0.95,
     *,
     mirrors: bool = False,
-    folds: int = 5,
-    seed: int = 0,
 ) -> tuple[MarginRow, ...]:
     """From how clearly a scorer picks to the probability that it is right, and what leaving unclear sets out brings.
 
@@ -76,8 +73,6 @@ def calibration(
         by: a column that defines groups (``culture``, ``domain``, ``language``), or null.
         confidence: The level of all intervals, a share such as 0.95.
         mirrors: whether sets other than the main ones count too.
-        folds: The number of folds of the cross-validation.
-        seed: The seed by which sets are put into folds, and of the simulated p.
 
     Returns:
         for each scorer a row of all sets, then a row for each group.
@@ -93,18 +88,18 @@ def calibration(
     rows = []
     for key, mine in sorted(sets.group_by("scorer", maintain_order=True), key=lambda pair: str(pair[0][0])):
         cluster = np.unique(mine["cluster"].to_numpy(), return_inverse=True)[1]
-        said = _fitted(mine, cluster, folds, seed)
+        said = _fitted(mine, cluster)
         groups: list[tuple[str | None, npt.NDArray[np.bool_]]] = [(None, np.ones(mine.height, dtype=bool))]
         if by is not None:
             groups += [(str(value), (mine[by] == value).to_numpy()) for value in mine[by].unique().sort()]
         for group, where in groups:
             part, own = mine.filter(pl.Series(where)), None if said is None else said[where]
-            found = _row(part, own, np.unique(cluster[where], return_inverse=True)[1], confidence, seed)
+            found = _row(part, own, np.unique(cluster[where], return_inverse=True)[1], confidence)
             rows.append(found.model_copy(update={"scorer": str(key[0]), "group": group, "counted": counted}))
     return tuple(rows)
 
 
-def _row(part: pl.DataFrame, said: Floats | None, cluster: Ints, confidence: float, seed: int) -> MarginRow:
+def _row(part: pl.DataFrame, said: Floats | None, cluster: Ints, confidence: float) -> MarginRow:
     lead, right = part["lead"].to_numpy(), part["right"].to_numpy()
     if not len(lead):
         return MarginRow(scorer="", group=None, n=0)
@@ -118,21 +113,21 @@ def _row(part: pl.DataFrame, said: Floats | None, cluster: Ints, confidence: flo
         scorer="",
         group=None,
         n=len(lead),
-        calibration=None if said is None else reliability(said, right, cluster, seed),
+        calibration=None if said is None else reliability(said, right, cluster),
         coverage=tuple(coverage),
     )
 
 
-def _fitted(sets: pl.DataFrame, cluster: Ints, folds: int, seed: int) -> Floats | None:
+def _fitted(sets: pl.DataFrame, cluster: Ints) -> Floats | None:
     """(sets,) the probability of being right, fitted on the other folds; null with too few source items."""
     lead, right = sets["lead"].to_numpy(), sets["right"].to_numpy()
-    fold = assign_folds(cluster, folds, seed)
+    fold = assign_folds(cluster, FOLDS, seed=0)
     if fold is None:
         return None
     from sklearn.linear_model import LogisticRegression  # type: ignore[import-untyped,unused-ignore]
 
     said = np.empty(len(lead))
-    for part in range(folds):
+    for part in range(FOLDS):
         here = fold == part
         known = right[~here]
         if known.min() == known.max():

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Annotated, Any, Literal, Protocol, TypeVar
+from typing import Annotated, Any, Generic, Literal, TypeVar
 
 import polars as pl
 from pydantic import BaseModel, ConfigDict, PlainSerializer
@@ -35,6 +35,35 @@ class Estimate(Result):
     """Upper confidence limit."""
     p: float | None = None
     """Two-sided p value of the hypothesis that the number is 0; null where none is made."""
+
+
+class ScorerRow(Result):
+    """What was found of one scorer."""
+
+    scorer: str
+
+
+R = TypeVar("R", bound=ScorerRow)
+
+
+class Scorers(Result, Generic[R]):
+    """What was found of each scorer."""
+
+    scorers: tuple[R, ...]
+    counted: Literal["main", "all"] = "all"
+    """Which sets count."""
+
+    def of(self, scorer: str) -> R:
+        """The row of one scorer.
+
+        Raises:
+            CarbError: there is no such scorer.
+        """
+        for row in self.scorers:
+            if row.scorer == scorer:
+                return row
+        known = ", ".join(row.scorer for row in self.scorers) or "none"
+        raise CarbError(f"There is no scorer '{scorer}' here; there are: {known}.")
 
 
 class Cell(Result):
@@ -106,28 +135,7 @@ class Grouped(Totals):
         return Cell(**found.select(*Cell.model_fields).row(0, named=True)) if found.height else Cell()
 
 
-class _OfScorer(Protocol):
-    @property
-    def scorer(self) -> str: ...
-
-
-R = TypeVar("R", bound=_OfScorer)
 K = TypeVar("K", bound=Result)
-
-
-def of_scorer(rows: Iterable[R], scorer: str) -> R:
-    """The row of one scorer.
-
-    Raises:
-        CarbError: no row is of this scorer.
-    """
-    known = list(rows)
-    for row in known:
-        if row.scorer == scorer:
-            return row
-    raise CarbError(
-        f"There is no scorer '{scorer}' here; there are: {', '.join(row.scorer for row in known) or 'none'}."
-    )
 
 
 def row_of(kind: type[K], values: Iterable[object]) -> K:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from functools import lru_cache
+from itertools import permutations
 from typing import Literal
 
 import numpy as np
@@ -67,11 +68,7 @@ def _exact_rank_p(x: Floats, y: Floats) -> float:
 @lru_cache(maxsize=2)
 def _orders(n: int) -> npt.NDArray[np.int8]:
     """(n!, n) all orders of n places."""
-    orders = np.zeros((1, 1), dtype=np.int8)
-    for size in range(2, n + 1):
-        places = [np.insert(orders, place, size - 1, axis=1) for place in range(size)]
-        orders = np.concatenate(places)
-    return orders
+    return np.array(list(permutations(range(n))), dtype=np.int8)
 
 
 def _pearson(x: Floats, y: Floats) -> float:

@@ -15,10 +15,7 @@ from carb_metrics.clusters import TIES, Ints, cluster_of, means, number
 from carb_metrics.families import PlaceComparison, compare_families
 from carb_metrics.intervals import Floats, check_confidence
 from carb_metrics.outcome import RESPONSES, Counted, counted_sets, set_outcomes
-from carb_metrics.outcome import Ties as TieRule
 from carb_metrics.paired import Paired, adjust, minimum_detectable_difference, paired_rows, sets_needed
-
-__all__ = ["ComparedGroup", "Comparison", "Margin", "compare"]
 
 TESTS = {False: "t test of paired differences over sets", True: "t test of paired differences over source items"}
 """The test of a pair, by whether sets are clustered. There is no other."""
@@ -111,7 +108,6 @@ def compare(
     a: ScoreTable,
     b: ScoreTable,
     by: str | Sequence[str] = (),
-    ties: TieRule = "shared",
     confidence: float = 0.95,
     *,
     mirrors: bool = False,
@@ -127,7 +123,7 @@ def compare(
         a: table of one scorer.
         b: table of another, on the same sets (matched by ``item_id``).
         by: columns that define groups, as for ``bon_accuracy``.
-        ties, confidence, mirrors: as for ``bon_accuracy``.
+        confidence, mirrors: as for ``bon_accuracy``.
         margin: the largest difference of accuracies that does not matter, above 0 and below 1. With it two one-sided
             tests say whether a is no worse than b, or both are the same (Schuirmann 1987, Journal of Pharmacokinetics
             and Biopharmaceutics 15:657-680): a large p alone does not show that.
@@ -143,7 +139,7 @@ def compare(
         raise CarbError(f"confidence must be above 0.5 where a margin is given; got {confidence}.")
     keys = (by,) if isinstance(by, str) else tuple(by)
     (first, counted), (second, _) = (counted_sets(table, mirrors=mirrors) for table in (a, b))
-    both, names, unpaired = _join(first, second, keys, ties)
+    both, names, unpaired = _join(first, second, keys)
     pairs = _Pairs(both, keys, confidence)
     return Comparison(
         a=names[0],
@@ -159,11 +155,9 @@ def compare(
     )
 
 
-def _join(
-    a: ScoreTable, b: ScoreTable, keys: tuple[str, ...], ties: TieRule
-) -> tuple[pl.DataFrame, list[str | None], int]:
+def _join(a: ScoreTable, b: ScoreTable, keys: tuple[str, ...]) -> tuple[pl.DataFrame, list[str | None], int]:
     """The sets that both scored, the names of both, and how many sets only one scored."""
-    left, right = set_outcomes(a, ties), set_outcomes(b, ties)
+    left, right = set_outcomes(a), set_outcomes(b)
     names = [_only_scorer(sets) for sets in (left, right)]
     if "scorer" in keys or any(key not in left.columns for key in keys):
         raise CarbError(f"by={list(keys)}: each key must be a column of the table other than 'scorer'.")

@@ -16,8 +16,6 @@ from carb_metrics.clusters import Ints, design, numbered
 from carb_metrics.coefficients import FEWEST, KINDS, Kind, coefficient, fisher_interval, is_constant, t_test
 from carb_metrics.intervals import Floats, check_confidence, finite, same_order
 
-__all__ = ["Correlation", "Fit", "LeftOut", "Partial", "Rival", "correlate", "rival"]
-
 
 class Fit(Result):
     """The least-squares line y = intercept + slope·x. All null where x is constant or fewer than two points are."""

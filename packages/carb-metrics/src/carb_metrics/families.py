@@ -17,8 +17,6 @@ from carb_metrics.flips import flipped
 from carb_metrics.intervals import Floats, check_confidence
 from carb_metrics.outcome import Counted, frame_of, rounded, with_shares
 
-__all__ = ["FamilyReport", "FamilyRow", "PlaceComparison", "compare_families", "family_accuracy"]
-
 READINGS = ("row", "column", "matching", "place_effect")
 
 GROUPS = ("domain", "language", "topic", "kind")

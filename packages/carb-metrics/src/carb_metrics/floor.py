@@ -20,8 +20,6 @@ from carb_metrics.outcome import Counted, counted_sets, outcomes_of_frame, round
 from carb_metrics.paired import Paired, adjust, minimum_detectable_difference, paired_rows
 from carb_metrics.surface import NAMES, assign_folds, boosted, credit_of, oriented, surface_features, within_sets
 
-__all__ = ["CHANCE", "COMBINED", "COPIED", "FloorRow", "FloorTest", "SurfaceFloor", "surface_floor"]
-
 CHANCE = "chance"
 """The floor where no surface predictor is better than a random pick."""
 COMBINED = "all surface features"
@@ -100,7 +98,6 @@ def surface_floor(
     *,
     mirrors: bool = False,
     cultures: Registry | Iterable[Culture] = default_cultures,
-    baselines: Sequence[str] | None = None,
     folds: int = 5,
     seed: int = 0,
 ) -> SurfaceFloor | None:
@@ -124,8 +121,6 @@ def surface_floor(
         confidence: The level of intervals and tests, a share such as 0.95.
         mirrors: whether sets other than the main ones count too.
         cultures: the registry that says which culture a variety rolls up into.
-        baselines: scorers that are predictors and not tested; by default those whose name begins with ``baseline:``.
-            ``baseline:random`` is neither, since chance stands for it.
         folds: The number of folds of the cross-validation.
         seed: The seed by which sets are put into folds.
 
@@ -151,7 +146,7 @@ def surface_floor(
     if not names:
         return None
     data = _Data(frame, dataset, by, cultures, folds, seed)
-    surface = [n for n in names if n.startswith("baseline:")] if baselines is None else list(baselines)
+    surface = [name for name in names if name.startswith("baseline:")]
     tested = [name for name in names if name not in surface]
     credit = data.predictors([name for name in surface if name != RANDOM])
     own = _credits(frame, tested, data.sets)

@@ -11,26 +11,13 @@ import polars as pl
 from carb_data import ScoreTable
 from carb_metrics.cells import Result
 from carb_metrics.intervals import Floats, check_confidence
-from carb_metrics.outcome import Counted, counted_sets, credit_matrix, frame_of, set_outcomes, with_shares
+from carb_metrics.outcome import Counted, as_text, counted_sets, credit_matrix, set_outcomes, with_shares
 from carb_metrics.paired import adjust
-
-__all__ = ["ATTRACTIVE", "FEWEST_SCORERS", "NEGATIVE", "ItemAnalysis", "ItemRow", "PickShare", "item_analysis"]
 
 FEWEST_SCORERS = 10
 """Scorers that a flag needs. With fewer, items can be sorted by difficulty or discrimination, and none is flagged."""
 NEGATIVE, ATTRACTIVE = "negative discrimination", "good scorers prefer a wrong answer"
 """The flags of an item."""
-
-
-class PickShare(Result):
-    """How often one answer is picked."""
-
-    response_id: str
-    role: str
-    share: float
-    """Share of scorers that pick it; a tie at the top is divided."""
-    good: float | None
-    """The same among the better half of scorers; null with fewer than four."""
 
 
 class ItemRow(Result):
@@ -46,7 +33,6 @@ class ItemRow(Result):
     discrimination: float | None
     """Correlation, over scorers, of the credit here with the accuracy on all other items; null with fewer than five
     scorers or where all earn the same."""
-    picks: tuple[PickShare, ...]
     p_adjusted: float | None
     """The smaller p behind the flags, corrected over the tests of all items (Holm); null without a test."""
     flags: tuple[str, ...]
@@ -60,13 +46,9 @@ class ItemAnalysis(Result):
     counted: Counted = "all"
     """Which sets count."""
 
-    def flagged(self) -> tuple[ItemRow, ...]:
-        """Items with any flag."""
-        return tuple(item for item in self.items if item.flags)
-
 
 def item_analysis(scores: ScoreTable, confidence: float = 0.95, *, mirrors: bool = False) -> ItemAnalysis:
-    """Difficulty, discrimination and pick rates of every item, and flags that number does not explain.
+    """Difficulty and discrimination of every item, and flags that number does not explain.
 
     Discrimination is the corrected item-total correlation (Lord and Novick 1968, Statistical Theories of Mental Test
     Scores, chapter 15). An item is flagged where it is below 0 (one-sided t test), and where more of the better half of
@@ -83,20 +65,19 @@ def item_analysis(scores: ScoreTable, confidence: float = 0.95, *, mirrors: bool
     """
     check_confidence(confidence)
     scores, counted = counted_sets(scores, mirrors=mirrors)
-    credit, scorers, items = credit_matrix(set_outcomes(scores, "shared"))
+    credit, scorers, items = credit_matrix(set_outcomes(scores).filter(~pl.col("error")))
     known = ~np.isnan(credit)
     corrected = discrimination(credit)
     ability = np.nansum(credit, axis=1) / np.maximum(known.sum(1), 1)
     good = ability >= np.median(ability) if len(scorers) > 3 else np.zeros(len(scorers), dtype=bool)
-    picks = _picks(scores, {name for name, kept in zip(scorers, good, strict=True) if kept})
+    picks = _picks(scores, [name for name, kept in zip(scorers, good, strict=True) if kept])
     counts = known.sum(0)
-    tests = np.array([_tests(corrected[i], int(counts[i]), picks.get(name, ()), int(known[good, i].sum()))
-                      for i, name in enumerate(items["item_id"])]).reshape(-1, 2)  # fmt: skip
-    adjusted = adjust(tests.ravel()).reshape(-1, 2)
+    tests = [
+        _tests(corrected[i], int(counts[i]), *picks.get(name, (0.0, ()))) for i, name in enumerate(items["item_id"])
+    ]
+    adjusted = adjust(np.ravel(tests)).reshape(-1, 2)
     rows = []
-    for place, (item_id, culture, domain) in enumerate(items.iter_rows()):
-        if not counts[place]:
-            continue
+    for place, (item_id, culture, domain) in enumerate(items.select("item_id", "culture", "domain").iter_rows()):
         value, p = corrected[place], adjusted[place]
         rows.append(
             ItemRow(
@@ -106,7 +87,6 @@ def item_analysis(scores: ScoreTable, confidence: float = 0.95, *, mirrors: bool
                 n=int(counts[place]),
                 difficulty=float(np.nanmean(credit[:, place])),
                 discrimination=None if math.isnan(value) else float(value),
-                picks=picks.get(item_id, ()),
                 p_adjusted=None if np.isnan(p).all() else float(np.nanmin(p)),
                 flags=tuple(flag for flag, one in zip((NEGATIVE, ATTRACTIVE), p, strict=True) if one < 1 - confidence),
             )
@@ -132,7 +112,7 @@ def discrimination(credit: Floats) -> Floats:
     return found
 
 
-def _tests(correlation: float, n: int, picks: Sequence[PickShare], good: int) -> tuple[float, float]:
+def _tests(correlation: float, n: int, right: float, wrong: Sequence[float]) -> tuple[float, float]:
     """p of a discrimination below 0, and of a wrong answer that good scorers prefer; NaN where there is no test."""
     if n < FEWEST_SCORERS:
         return math.nan, math.nan
@@ -142,22 +122,18 @@ def _tests(correlation: float, n: int, picks: Sequence[PickShare], good: int) ->
     if not math.isnan(correlation):
         freedom = n - 2
         negative = float(stdtr(freedom, correlation * math.sqrt(freedom / max(1 - correlation**2, 1e-12))))
-    right = sum(pick.good or 0.0 for pick in picks if pick.role == "chosen") * good
-    wrong = [(pick.good or 0.0) * good for pick in picks if pick.role != "chosen"]
     most = math.floor(max(wrong, default=0.0) + 1e-9)
     either = most + math.ceil(right - 1e-9)
     attractive = 1.0 if not most else min(1.0, len(wrong) * float(bdtr(either - most, either, 0.5)))
     return negative, attractive
 
 
-def _picks(scores: ScoreTable, good: set[str]) -> dict[str, tuple[PickShare, ...]]:
-    """The share of scorers that pick each answer of an item."""
-    frame = frame_of(scores).filter(pl.col("perturbation").is_null())
-    frame = frame.with_columns(pl.col("scorer", "item_id", "response_id", "role").cast(pl.String))
-    frame = with_shares(frame).filter(~pl.col("failed"))
-    better = pl.col("share").filter(pl.col("scorer").is_in(sorted(good))).mean() if good else pl.lit(None, pl.Float64)
-    rows = frame.group_by("item_id", "response_id", "role").agg(pl.col("share").mean(), better.alias("good"))
-    found: dict[str, list[PickShare]] = {}
-    for item_id, response_id, role, share, among in rows.sort("item_id", "role", "response_id").iter_rows():
-        found.setdefault(item_id, []).append(PickShare(response_id=response_id, role=role, share=share, good=among))
-    return {item: tuple(picks) for item, picks in found.items()}
+def _picks(scores: ScoreTable, good: Sequence[str]) -> dict[str, tuple[float, list[float]]]:
+    """For each item, how many of these scorers pick the right answer, and how many pick each wrong one."""
+    frame = as_text(scores).filter(pl.col("perturbation").is_null() & pl.col("scorer").is_in(good))
+    rows = with_shares(frame).filter(~pl.col("failed")).group_by("item_id", "response_id", "role").agg(
+        pl.col("share").sum()
+    )  # fmt: skip
+    share, right = pl.col("share"), pl.col("role") == "chosen"
+    found = rows.group_by("item_id").agg(right=share.filter(right).sum(), wrong=share.filter(~right))
+    return {item: (own, others) for item, own, others in found.iter_rows()}

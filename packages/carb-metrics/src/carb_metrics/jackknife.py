@@ -11,8 +11,6 @@ import numpy.typing as npt
 
 from carb_metrics.intervals import Floats, check_confidence
 
-__all__ = ["Statistic", "jackknife_interval", "sum_by"]
-
 Statistic = Callable[[Floats], Floats]
 """(..., sums) to (...): a number made of sums over units; NaN where it is not defined."""
 

@@ -8,20 +8,19 @@ import numpy as np
 import polars as pl
 
 from carb_data import CarbError, ScoreTable
-from carb_metrics.cells import Estimate, Result, of_scorer
+from carb_metrics.cells import Estimate, Result, ScorerRow, Scorers
 from carb_metrics.clusters import PSEUDO, Ints, number, share_interval
 from carb_metrics.intervals import Floats, check_confidence
 from carb_metrics.jackknife import jackknife_interval, sum_by
-from carb_metrics.outcome import Counted, as_text, counted_sets, polars_frame, rounded
+from carb_metrics.outcome import as_text, counted_sets, polars_frame, rounded
 
 PRESENTATIONS = ("scorer", "item_id", "order_id", "response_id", "position", "score")
 """Columns of ``presentations``."""
 
 
-class BiasRow(Result):
+class BiasRow(ScorerRow):
     """How one judge behaves apart from being right. Null where the input does not tell."""
 
-    scorer: str
     presentations: int | None = None
     """Presentations of a set that were judged without error."""
     undecided: int | None = None
@@ -55,22 +54,11 @@ class PositionRow(Result):
     """The share if position did not matter."""
 
 
-class JudgeBias(Result):
+class JudgeBias(Scorers[BiasRow]):
     """Biases of judges. Everything that the input does not tell is null."""
 
-    scorers: tuple[BiasRow, ...]
     positions: tuple[PositionRow, ...]
     """A row per scorer and position."""
-    counted: Counted = "all"
-    """Which sets count."""
-
-    def of(self, scorer: str) -> BiasRow:
-        """The row of one scorer.
-
-        Raises:
-            CarbError: there is no such scorer.
-        """
-        return of_scorer(self.scorers, scorer)
 
 
 def judge_bias(

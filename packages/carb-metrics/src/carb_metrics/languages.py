@@ -8,10 +8,10 @@ import numpy as np
 import polars as pl
 
 from carb_data import CarbError, Perturbation, ScoreTable
-from carb_metrics.cells import Result, of_scorer, row_of
+from carb_metrics.cells import Result, ScorerRow, Scorers, row_of
 from carb_metrics.intervals import Floats, check_confidence, finite
 from carb_metrics.jackknife import jackknife_interval
-from carb_metrics.outcome import Counted, as_text, counted_sets
+from carb_metrics.outcome import as_text, counted_sets
 from carb_metrics.perturbed import perturbed_pairs, within_item
 
 
@@ -27,10 +27,9 @@ class LanguagePairRow(Result):
     n: int
 
 
-class ConsistencyRow(Result):
+class ConsistencyRow(ScorerRow):
     """Mean of exp(−k·abs(difference)) over pairs of languages of the same content; 1 where language does not matter."""
 
-    scorer: str
     consistency: float | None
     low: float | None
     high: float | None
@@ -43,20 +42,8 @@ class ConsistencyRow(Result):
     pairs: tuple[LanguagePairRow, ...]
 
 
-class Consistency(Result):
+class Consistency(Scorers[ConsistencyRow]):
     """Cross-lingual consistency: 1 where language does not matter."""
-
-    scorers: tuple[ConsistencyRow, ...]
-    counted: Counted = "all"
-    """Which sets count."""
-
-    def of(self, scorer: str) -> ConsistencyRow:
-        """The row of one scorer.
-
-        Raises:
-            CarbError: there is no such scorer.
-        """
-        return of_scorer(self.scorers, scorer)
 
 
 def cross_lingual_consistency(

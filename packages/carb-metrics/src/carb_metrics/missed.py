@@ -12,8 +12,6 @@ from carb_metrics.cells import Result
 from carb_metrics.outcome import Counted, as_text, counted_sets, with_shares
 from carb_metrics.paired import adjust
 
-__all__ = ["UNKNOWN", "Cluster", "Confusion", "Example", "Failures", "failures"]
-
 UNKNOWN = "unknown"
 """Stands for the culture of a response that names none."""
 

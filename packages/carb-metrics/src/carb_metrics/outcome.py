@@ -13,8 +13,6 @@ from carb_data import CarbError, ScoreTable
 from carb_metrics.clusters import cluster_of, number
 from carb_metrics.intervals import Floats
 
-__all__ = ["set_outcomes"]
-
 Ints = npt.NDArray[np.int64]
 Ties = Literal["shared", "strict"]
 Counted = Literal["main", "all"]
@@ -207,15 +205,14 @@ def credit_matrix(sets: pl.DataFrame) -> tuple[Floats, list[str], pl.DataFrame]:
     """A row per scorer and a column per item, from a row per scorer and set.
 
     Returns:
-        (scorers, items) credits, NaN where there is none; the scorers; a frame with ``item_id``, ``culture`` and
-        ``domain`` of the items.
+        (scorers, items) credits, NaN where there is none; the scorers; a row of ``sets`` for each item.
     """
     item, names = number(sets, ("item_id",))
     scorer, who = number(sets, ("scorer",))
     credit = np.full((who.height, names.height), np.nan)
-    credit[scorer, item] = np.where(sets["error"].to_numpy(), np.nan, sets["credit"].to_numpy())
-    text = pl.col("item_id", "culture", "domain").cast(pl.String)
-    items = sets.select(text).unique("item_id", maintain_order=True).sort("item_id")
+    credit[scorer, item] = sets["credit"].to_numpy()
+    items = sets.with_columns(pl.col("item_id", "culture", "domain").cast(pl.String))
+    items = items.unique("item_id", maintain_order=True).sort("item_id")
     return credit, who["scorer"].cast(pl.String).to_list() if who.height else [], items
 
 

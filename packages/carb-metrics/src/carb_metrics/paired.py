@@ -15,16 +15,6 @@ from carb_metrics.cells import Estimate, Result
 from carb_metrics.clusters import Ints, means, numbered
 from carb_metrics.intervals import Floats, check_alpha, check_confidence, finite, same_order
 
-__all__ = [
-    "Paired",
-    "adjust",
-    "mean_interval",
-    "minimum_detectable_difference",
-    "paired_difference",
-    "paired_rows",
-    "sets_needed",
-]
-
 _OUTSIDE = "Values must lie between 0 and 1; for others give bounded=False."
 
 

@@ -13,17 +13,7 @@ from carb_metrics.cells import Estimate, Result
 from carb_metrics.clusters import is_missing, numbered
 from carb_metrics.intervals import Floats, check_confidence, normal_quantile, wilson
 from carb_metrics.outcome import Counted, as_text, counted_sets, polars_frame, with_shares
-from carb_metrics.raters import agreement_of, encode
-
-__all__ = [
-    "FEWEST_ANSWERS",
-    "FEWEST_PEOPLE",
-    "HumanLine",
-    "JudgedRow",
-    "MetaEvaluation",
-    "human_line",
-    "judge_vs_human",
-]
+from carb_metrics.raters import agreement
 
 FEWEST_PEOPLE, FEWEST_ANSWERS = 3, 30
 """What a human line needs."""
@@ -42,8 +32,6 @@ class HumanLine(Result):
     """Known people; each answer of an unknown one counts as a person of its own, and is in ``unknown``."""
     unknown: int = 0
     sets: int = 0
-    cultures: int | None = None
-    """Cultures of the answers; null where they were not given."""
 
     @property
     def enough(self) -> bool:
@@ -57,8 +45,6 @@ def human_line(
     sets: Sequence[str],
     people: Sequence[str | None],
     confidence: float = 0.95,
-    *,
-    cultures: Sequence[str] | None = None,
 ) -> HumanLine:
     """Share of answers that are the key, with an interval over other people and other sets.
 
@@ -73,7 +59,6 @@ def human_line(
         agrees: (answers,) 1 where the pick is the key, else 0.
         sets: (answers,) the source item of each answer's set.
         people: (answers,) who gave it; null or empty where that is not known.
-        cultures: (answers,) the culture of each answer's set, to be counted.
         confidence: The level of the interval, a share such as 0.95.
 
     Raises:
@@ -81,8 +66,8 @@ def human_line(
     """
     check_confidence(confidence)
     credit = np.asarray(agrees, dtype=np.float64)
-    if not len(credit) == len(sets) == len(people) == (len(credit) if cultures is None else len(cultures)):
-        raise CarbError("agrees, sets, people and cultures must have the same length.")
+    if not len(credit) == len(sets) == len(people):
+        raise CarbError("agrees, sets and people must have the same length.")
     if not np.isin(credit, (0, 1)).all():
         raise CarbError("agrees must be 0 or 1.")
     if not len(credit):
@@ -97,7 +82,6 @@ def human_line(
         "people": int(of_person.max()) + 1 - unknown,
         "unknown": unknown,
         "sets": int(of_set.max()) + 1,
-        "cultures": None if cultures is None else len(set(cultures)),
     }
     residual = credit - share
     pair = of_set * (of_person.max() + 1) + of_person
@@ -136,8 +120,6 @@ class JudgedRow(Result):
     """A judge against people, and people among themselves: what can be hoped for."""
 
     scorer: str
-    group: tuple[str, ...]
-    """The values of ``by``."""
     n: int
     """Sets that the judge and a majority of people decided."""
     undecided: int
@@ -157,7 +139,7 @@ class MetaEvaluation(Result):
     """Judges against people."""
 
     rows: tuple[JudgedRow, ...]
-    """A row per scorer and group, in their order."""
+    """A row per scorer, in their order."""
     counted: Counted = "all"
     """Which sets count."""
 
@@ -165,12 +147,11 @@ class MetaEvaluation(Result):
 def judge_vs_human(
     scores: ScoreTable,
     human: pl.DataFrame,
-    by: str | Sequence[str] = "culture",
     confidence: float = 0.95,
     *,
     mirrors: bool = False,
 ) -> MetaEvaluation:
-    """Compare the pick of each scorer with the majority of people, per culture, and people with each other.
+    """Compare the pick of each scorer with the majority of people, and people with each other.
 
     A scorer's pick is the response of a set with the highest score; ties at the top and failed sets are undecided, as
     are sets whose most frequent human pick is not unique. For chance-corrected coefficients the responses of a set are
@@ -180,18 +161,14 @@ def judge_vs_human(
     Args:
         scores: table of one or several scorers; perturbed rows are left out.
         human: a row per person and set: ``item_id``, ``rater``, ``response_id`` (the pick; null for none).
-        by: columns of the table that define groups; may be empty.
         confidence: The level of the intervals, a share such as 0.95.
         mirrors: whether sets other than the main ones count too.
 
     Raises:
         CarbError: a frame is not as described, or people picked a response that the table lacks.
     """
-    keys = [by] if isinstance(by, str) else list(by)
     scores, counted = counted_sets(scores, mirrors=mirrors)
     frame = as_text(scores).filter(pl.col("perturbation").is_null())
-    if "scorer" in keys or any(key not in frame.columns for key in keys):
-        raise CarbError(f"by={keys}: each key must be a column of the table other than 'scorer'.")
     polars_frame(human, "human")
     missing = [name for name in ("item_id", "rater", "response_id") if name not in human.columns]
     if missing:
@@ -202,20 +179,18 @@ def judge_vs_human(
     place = pl.struct(pl.col("role") != "chosen", "response_id").rank("ordinal").over("scorer", "item_id")
     frame = frame.with_columns(place.cast(pl.Int64).alias("place"))
     people = _people(picks, frame)
-    judges = _judges(frame, keys).join(people, on="item_id")
+    judges = _judges(frame).join(people, on="item_id")
     rows = []
-    for (scorer, *group), part in sorted(judges.group_by("scorer", *keys), key=lambda pair: [str(v) for v in pair[0]]):
+    for (scorer,), part in sorted(judges.group_by("scorer"), key=lambda pair: str(pair[0][0])):
         decided = part.filter(pl.col("place").is_not_null() & pl.col("majority").is_not_null()).sort("item_id")
         pairs = decided.select("place", "majority").rows()
-        codes, values = encode(pairs, range(1, max(part["size"].to_list()) + 1))
-        found = agreement_of(codes, len(values), confidence, decided["cluster"].to_list())
+        places = range(1, max(part["size"].to_list()) + 1)
+        found = agreement(pairs, confidence, categories=places, clusters=decided["cluster"].to_list())
         whole = part.sort("item_id")
-        codes, values = encode(_table(whole["picks"].to_list()))
-        humans = agreement_of(codes, len(values), confidence, whole["cluster"].to_list())
+        humans = agreement(_table(whole["picks"].to_list()), confidence, clusters=whole["cluster"].to_list())
         rows.append(
             JudgedRow(
                 scorer=scorer,
-                group=tuple(str(value) for value in group),
                 n=len(pairs),
                 undecided=part.height - len(pairs),
                 percent=found.percent,
@@ -244,14 +219,14 @@ def _people(picks: pl.DataFrame, frame: pl.DataFrame) -> pl.DataFrame:
     )
 
 
-def _judges(frame: pl.DataFrame, keys: list[str]) -> pl.DataFrame:
-    """``scorer``, ``item_id``, keys, ``place`` of the pick (null where undecided) and ``size`` of the set."""
+def _judges(frame: pl.DataFrame) -> pl.DataFrame:
+    """``scorer``, ``item_id``, ``cluster``, ``place`` of the pick (null where undecided) and ``size`` of the set."""
     decided = ~pl.col("failed").any() & (pl.col("top").sum() == 1)
     return (
         with_shares(frame)
         .group_by("scorer", "item_id")
         .agg(
-            *(pl.col(key).first() for key in dict.fromkeys((*keys, "cluster"))),
+            pl.col("cluster").first(),
             pl.when(decided).then(pl.col("place").filter("top").first()).alias("place"),
             pl.len().cast(pl.Int64).alias("size"),
         )

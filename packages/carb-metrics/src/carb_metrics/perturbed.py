@@ -8,11 +8,11 @@ import numpy as np
 import polars as pl
 
 from carb_data import CarbError, Perturbation, ScoreTable
-from carb_metrics.cells import Estimate, Result, of_scorer, row_of
+from carb_metrics.cells import Estimate, Result, ScorerRow, Scorers, row_of
 from carb_metrics.clusters import share_interval
 from carb_metrics.intervals import Floats, check_confidence
 from carb_metrics.jackknife import jackknife_interval, sum_by
-from carb_metrics.outcome import Counted, as_text, counted_sets, rounded
+from carb_metrics.outcome import as_text, counted_sets, rounded
 
 CAUSAL = Perturbation.CC.value
 SURFACE = (Perturbation.RC.value, Perturbation.CL.value, Perturbation.RP.value)
@@ -57,10 +57,9 @@ class KindRow(Result):
     """Judged sets that were not won before the perturbation and are after it."""
 
 
-class SpreadRow(Result):
+class SpreadRow(ScorerRow):
     """What the perturbations of one scorer say together."""
 
-    scorer: str
     spread: float | None
     """Standard deviation of its scores within sets, in units of its scores."""
     ratio: float | None
@@ -69,20 +68,17 @@ class SpreadRow(Result):
     ratio_high: float | None
 
 
-class Sensitivity(Result):
+class Sensitivity(Scorers[SpreadRow]):
     """How scores move under perturbation."""
 
     kinds: tuple[KindRow, ...]
     """A row per scorer and perturbation."""
-    scorers: tuple[SpreadRow, ...]
-    counted: Counted = "all"
-    """Which sets count."""
 
     def ratio(self, scorer: str | None = None) -> Estimate:
         """Causal-to-surface ratio of one scorer, which may be left out when there is only one."""
         if scorer is None and len(self.scorers) != 1:
             raise CarbError(f"Name one of the scorers {[row.scorer for row in self.scorers]}.")
-        row = self.scorers[0] if scorer is None else of_scorer(self.scorers, scorer)
+        row = self.scorers[0] if scorer is None else self.of(scorer)
         return Estimate(estimate=row.ratio, low=row.ratio_low, high=row.ratio_high)
 
 

@@ -5,15 +5,14 @@ from __future__ import annotations
 import math
 from collections import Counter
 
-import numpy as np
 import polars as pl
 
 from carb_data import ScoreTable
 from carb_metrics.accuracy import grouped_accuracy
-from carb_metrics.cells import Cell, Result, of_scorer
-from carb_metrics.clusters import cluster_of, number, with_clusters
+from carb_metrics.cells import Cell, Result, ScorerRow, Scorers
+from carb_metrics.clusters import Ints, cluster_of, with_clusters
 from carb_metrics.intervals import Floats, check_confidence
-from carb_metrics.outcome import Counted, Ties, counted_sets, set_outcomes
+from carb_metrics.outcome import counted_sets, credit_matrix, set_outcomes
 from carb_metrics.paired import adjust, paired_rows
 
 
@@ -31,10 +30,9 @@ class RankRow(Result):
         return "–" if self.rank is None else f"{self.rank} [{self.low}–{self.high}]"
 
 
-class RankedRow(Result):
+class RankedRow(ScorerRow):
     """A scorer and its place."""
 
-    scorer: str
     cell: Cell
     """Its accuracy over all its sets."""
     place: RankRow
@@ -59,33 +57,17 @@ class PairRow(Result):
     """``p`` corrected over all pairs."""
 
 
-class Ranking(Result):
-    """Scorers in order of accuracy."""
+class Ranking(Scorers[RankedRow]):
+    """Scorers in order of accuracy, the best first; equals share a rank.
 
-    scorers: tuple[RankedRow, ...]
-    """Best first; equals share a rank. A scorer that could be judged on no set was not measured: it has no rank and
-    stands last."""
+    A scorer that could be judged on no set was not measured: it has no rank and stands last.
+    """
+
     pairs: tuple[PairRow, ...]
     """A row per pair of ranked scorers."""
-    counted: Counted = "all"
-    """Which sets count."""
-
-    def of(self, scorer: str) -> RankedRow:
-        """The row of one scorer.
-
-        Raises:
-            CarbError: there is no such scorer.
-        """
-        return of_scorer(self.scorers, scorer)
 
 
-def rank(
-    scores: ScoreTable,
-    ties: Ties = "shared",
-    confidence: float = 0.95,
-    *,
-    mirrors: bool = False,
-) -> Ranking:
+def rank(scores: ScoreTable, confidence: float = 0.95, *, mirrors: bool = False) -> Ranking:
     """Order scorers by accuracy, compare every pair, and bound every rank.
 
     Each pair is compared as ``compare`` does, on the sets that both scored. A scorer's rank is 1 + the number of
@@ -98,20 +80,21 @@ def rank(
 
     Args:
         scores: table of any number of scorers.
-        ties, confidence, mirrors: as for ``compare``.
+        confidence, mirrors: as for ``compare``.
     """
     check_confidence(confidence)
     scores, counted = counted_sets(scores, mirrors=mirrors)
-    sets = with_clusters(set_outcomes(scores, ties))
+    sets = with_clusters(set_outcomes(scores))
     found = grouped_accuracy(sets, "scorer", confidence)
     cells = {name: found.of(name).overall for name in found.scorers}
     silent = [name for name, cell in cells.items() if cell.errors == cell.n]
     names = sorted(cells.keys() - silent, key=lambda name: (-(cells[name].accuracy or 0.0), name))
-    matrix = _Matrix(sets.filter(pl.col("scorer").cast(pl.String).is_in(names)), names)
+    credit, order, items = credit_matrix(sets.filter(pl.col("scorer").cast(pl.String).is_in(names)))
+    credit = credit[[order.index(name) for name in names]]
     pairs = [
         _better_first(names[i], names[j], pair)
         for i in range(len(names) - 1)
-        for j, pair in enumerate(matrix.pairs(i, confidence), i + 1)
+        for j, pair in enumerate(_pairs(credit, cluster_of(items), i, confidence), i + 1)
     ]
     p = [math.nan if pair.p is None else pair.p for pair in pairs]
     pairs = [
@@ -149,34 +132,22 @@ def _better_first(a: str, b: str, found: PairRow) -> PairRow:
     return found.model_copy(update={"a": b, "b": a, **turned, "low": -found.high, "high": -found.low})
 
 
-class _Matrix:
-    """Credits of scorers (rows) on sets (columns), NaN where there is none."""
-
-    def __init__(self, sets: pl.DataFrame, names: list[str]) -> None:
-        item, _ = number(sets, ("item_id",))
-        place = {name: i for i, name in enumerate(names)}
-        scorer = sets["scorer"].cast(pl.String).replace_strict(place, return_dtype=pl.Int64).to_numpy().astype(np.int64)
-        self.credit: Floats = np.full((len(names), item.max(initial=-1) + 1), np.nan)
-        self.credit[scorer, item] = sets["credit"].to_numpy()
-        self.cluster = np.zeros(self.credit.shape[1], dtype=np.int64)
-        self.cluster[item] = cluster_of(sets)
-
-    def pairs(self, i: int, confidence: float) -> list[PairRow]:
-        """A scorer and each later one, without names."""
-        d = self.credit[i] - self.credit[i + 1 :]
-        above, below = (d > 0).sum(1), (d < 0).sum(1)  # false for NaN
-        return [
-            PairRow(
-                a="",
-                b="",
-                n=one.n,
-                only_a=int(more) if one.n else None,
-                only_b=int(less) if one.n else None,
-                difference=one.estimate,
-                low=one.low,
-                high=one.high,
-                p=one.p,
-                p_adjusted=None,
-            )
-            for one, more, less in zip(paired_rows(d, self.cluster, confidence), above, below, strict=True)
-        ]
+def _pairs(credit: Floats, cluster: Ints, i: int, confidence: float) -> list[PairRow]:
+    """A scorer and each later one, without names."""
+    d = credit[i] - credit[i + 1 :]
+    above, below = (d > 0).sum(1), (d < 0).sum(1)  # false for NaN
+    return [
+        PairRow(
+            a="",
+            b="",
+            n=one.n,
+            only_a=int(more) if one.n else None,
+            only_b=int(less) if one.n else None,
+            difference=one.estimate,
+            low=one.low,
+            high=one.high,
+            p=one.p,
+            p_adjusted=None,
+        )
+        for one, more, less in zip(paired_rows(d, cluster, confidence), above, below, strict=True)
+    ]

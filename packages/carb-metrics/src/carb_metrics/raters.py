@@ -62,15 +62,7 @@ def agreement(
         CarbError: the ratings are not a table of at least two raters, or an option is wrong.
     """
     check_confidence(confidence)
-    codes, values = encode(ratings, categories)
-    _check_shape(codes, ratings)
-    return agreement_of(codes, len(values), confidence, clusters)
-
-
-def agreement_of(
-    codes: npt.NDArray[np.int64], size: int, confidence: float = 0.95, clusters: Sequence[Any] | None = None
-) -> Agreement:
-    """``agreement`` of ratings as ``encode`` gives them, with ``size`` categories."""
+    codes, size = encode(ratings, categories)
     raters = codes.shape[1]
     chosen = (codes[:, :, None] == np.arange(size)).astype(np.float64)
     counts = chosen.sum(1)
@@ -137,11 +129,11 @@ def _divide(above: Floats, below: Floats) -> Floats:
 
 def encode(
     ratings: npt.ArrayLike | Sequence[Sequence[Any]], categories: Sequence[Any] | None = None
-) -> tuple[npt.NDArray[np.int64], list[Any]]:
+) -> tuple[npt.NDArray[np.int64], int]:
     """Ratings as places in the list of categories, −1 for missing.
 
     Returns:
-        (items, raters) places, and the categories in order.
+        (items, raters) places, and the number of categories.
 
     Raises:
         CarbError: rows differ in length, there are fewer than two raters, or a rating is not a category.
@@ -166,32 +158,7 @@ def encode(
         raise CarbError(f"categories must name each rating once; not named: {sorted(map(str, unknown))}.")
     place = {value: i for i, value in enumerate(values)}
     codes = [[-1 if is_missing(v) else place[_plain(v)] for v in row] for row in rows]
-    return np.array(codes, dtype=np.int64).reshape(len(rows), len(rows[0]) if rows else 2), values
-
-
-def _check_shape(codes: npt.NDArray[np.int64], ratings: object) -> None:
-    """Refuse tables of which a column or the orientation is surely a mistake.
-
-    Raises:
-        CarbError: a column has another value in every row, as an id has; or there are many more raters than items, as
-            in a table of raters by items.
-    """
-    items, raters = codes.shape
-    names = list(getattr(ratings, "columns", range(raters)))
-    rated = codes >= 0
-    for column in range(raters):
-        own = codes[rated[:, column], column]
-        others = np.delete(codes, column, axis=1)
-        if len(own) >= 5 and len(np.unique(own)) == len(own) and not np.isin(own, others).any():
-            raise CarbError(
-                f"Column {names[column]!r} of ratings has another value in each of its {len(own)} rows, none of which "
-                "another rater gives: it looks like an id. Leave it out."
-            )
-    if raters > 10 and raters > 2 * items:
-        raise CarbError(
-            f"ratings has {items} rows and {raters} columns, that is, {items} items rated by {raters} raters each. If "
-            "it is a table of raters by items, transpose it; if not, give at least half as many items as raters."
-        )
+    return np.array(codes, dtype=np.int64).reshape(len(rows), len(rows[0]) if rows else 2), len(values)
 
 
 def _row(row: Any) -> list[Any]:

@@ -9,7 +9,7 @@ from carb_metrics.comparison import ComparedGroup, Comparison, Margin
 from carb_metrics.correlation import Correlation, Fit, LeftOut, Partial, Rival
 from carb_metrics.families import FamilyReport, FamilyRow, PlaceComparison
 from carb_metrics.floor import FloorRow, FloorTest, SurfaceFloor
-from carb_metrics.items import ItemAnalysis, ItemRow, PickShare
+from carb_metrics.items import ItemAnalysis, ItemRow
 from carb_metrics.judges import BiasRow, JudgeBias, PositionRow
 from carb_metrics.languages import Consistency, ConsistencyRow, LanguagePairRow
 from carb_metrics.missed import Cluster, Confusion, Example, Failures
@@ -56,7 +56,6 @@ __all__ = [
     "PairRow",
     "Paired",
     "Partial",
-    "PickShare",
     "PlaceComparison",
     "PositionRow",
     "RankRow",

@@ -11,8 +11,6 @@ from carb_data.surface import surface_features as features_of_set
 from carb_metrics.clusters import Ints
 from carb_metrics.intervals import Floats
 
-__all__ = ["assign_folds", "boosted", "oriented", "surface_features"]
-
 Bools = npt.NDArray[np.bool_]
 
 NAMES = (
