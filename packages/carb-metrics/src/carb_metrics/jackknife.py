@@ -21,6 +21,12 @@ def sum_by(index: npt.NDArray[Any], values: npt.ArrayLike | None = None, size: i
     return sums
 
 
+def ratio(sums: Floats) -> Floats:
+    """The first sum over the second."""
+    found: Floats = sums[..., 0] / sums[..., 1]
+    return found
+
+
 def jackknife_interval(
     units: Floats, statistic: Statistic, confidence: float = 0.95, *, log: bool = False
 ) -> tuple[float | None, float | None, float | None]:

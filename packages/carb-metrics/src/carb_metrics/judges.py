@@ -9,10 +9,11 @@ import polars as pl
 
 from carb_data import CarbError, ScoreTable
 from carb_metrics.cells import Estimate, Result, ScorerRow, Scorers
-from carb_metrics.clusters import PSEUDO, Ints, number, share_interval
+from carb_metrics.clusters import Ints, means, number, share_interval
 from carb_metrics.intervals import Floats, check_confidence
 from carb_metrics.jackknife import jackknife_interval, sum_by
 from carb_metrics.outcome import as_text, counted_sets, polars_frame, rounded
+from carb_metrics.paired import adjust
 
 PRESENTATIONS = ("scorer", "item_id", "order_id", "response_id", "position", "score")
 """Columns of ``presentations``."""
@@ -71,8 +72,7 @@ def judge_bias(
 ) -> JudgeBias:
     """Position bias, consistency under order swaps, self-agreement, and length bias.
 
-    A score table holds one score per response and not the order in which a judge saw them, so what depends on order
-    comes from ``presentations``: each time that a judge was shown a set is one presentation.
+    What depends on order comes from ``presentations``: each time that a judge was shown a set is one.
 
     * *position*: the pick of a presentation is the response with the highest score in it. If candidates come in random
       order, an unbiased judge picks every position alike often, however good it is.
@@ -92,7 +92,7 @@ def judge_bias(
         presentations: a row per response shown: ``scorer``, ``item_id``, ``order_id`` (any text that tells the
             presentations of one set apart), ``response_id``, ``position`` (whole number, in the order shown),
             ``score`` (null where judging failed).
-        lengths: ``response_id``, ``length`` in any unit, and ``item_id`` where response ids repeat between sets.
+        lengths: ``item_id``, ``response_id``, and ``length`` in any unit.
         confidence: The level of all intervals, a share such as 0.95.
         mirrors: whether sets other than the main ones count too; presentations of sets that do not are left out.
 
@@ -167,46 +167,22 @@ def _picks(presentations: pl.DataFrame, frame: pl.DataFrame) -> pl.DataFrame:
 
 
 def _positions(picks: pl.DataFrame, confidence: float) -> tuple[list[dict[str, object]], float | None]:
-    """Picks per position (0 is first), and the p of ``_position_p``."""
+    """Picks per position (0 is first), and the smallest p of a position, corrected for their number."""
     decided = picks.filter(pl.col("place").is_not_null())
     if not decided.height:
         return [], None
     size, place = decided["size"].to_numpy(), decided["place"].to_numpy()
     cluster, _ = number(decided, ("cluster",))
-    most = int(size.max())
-    expected = np.array([(1 / size[size > position]).sum() for position in range(most)])
-    seen = np.bincount(place, minlength=most)
-    rows: list[dict[str, object]] = []
-    for position in range(most):
-        share, low, high = share_interval((place == position).astype(np.float64), cluster, confidence)
-        limits = {"share": share, "low": low, "high": high, "expected": float(expected[position] / len(size))}
-        rows.append({"position": position, "picks": int(seen[position]), **limits})
-    return rows, _position_p(size, place, cluster, most)
-
-
-def _position_p(size: Ints, place: Ints, cluster: Ints, most: int) -> float | None:
-    """p of equal picks, where presentations of one source item are dependent: Hotelling's T² of cluster totals.
-
-    With k independent positions and C clusters, ``T²·(C−k)/(k(C−1))`` is compared with F of k and C−k degrees of
-    freedom (Hotelling 1931, Annals of Mathematical Statistics 2:360-378). The covariance is
-    averaged with that of clusters whose presentations are all alike, as in ``clusters.design``. Null where there are
-    too few clusters.
-    """
-    from scipy.special import fdtrc
-
-    clusters, positions, free = int(cluster.max()) + 1, np.arange(most), most - 1
-    if clusters <= free or not free:
-        return None
+    positions = np.arange(int(size.max()))
+    picked = (place[:, None] == positions).astype(np.float64)
     expected = (positions < size[:, None]) / size[:, None]
-    away = (place[:, None] == positions) - expected
-    totals = np.stack([np.bincount(cluster, column, clusters) for column in away.T], axis=1)
-    held = np.bincount(cluster)
-    share = expected.mean(0)
-    alike = float((held**2).mean()) * (np.diag(share) - np.outer(share, share))
-    spread = (clusters * np.cov(totals, rowvar=False) + PSEUDO * alike) / (clusters + PSEUDO)
-    mean = totals.mean(0)
-    statistic = float(clusters * mean @ np.linalg.pinv(spread, rcond=1e-9, hermitian=True) @ mean)
-    return float(fdtrc(free, clusters - free, statistic * (clusters - free) / (free * (clusters - 1))))
+    rows: list[dict[str, object]] = []
+    for position in positions:
+        share, low, high = share_interval(picked[:, position], cluster, confidence)
+        limits = {"share": share, "low": low, "high": high, "expected": float(expected[:, position].mean())}
+        rows.append({"position": int(position), "picks": int(picked[:, position].sum()), **limits})
+    p = adjust(means((picked - expected).T, cluster, confidence, (-1.0, 1.0)).p)
+    return rows, float(p.min()) if len(positions) > 1 else None
 
 
 def _consistency(picks: pl.DataFrame, confidence: float) -> dict[str, object]:
@@ -274,11 +250,9 @@ def _with_lengths(frame: pl.DataFrame, lengths: pl.DataFrame) -> pl.DataFrame:
         CarbError: a column is missing or not numeric, a response has no row or several, or a value is missing.
     """
     polars_frame(lengths, "lengths")
-    if not {"response_id", "length"} <= set(lengths.columns) or not lengths.schema["length"].is_numeric():
-        raise CarbError(f"lengths needs 'response_id' and 'length', a number; it has {lengths.columns}.")
-    keys = ["item_id", "response_id"] if "item_id" in lengths.columns else ["response_id"]
-    if len(keys) == 1 and frame.select("item_id", "response_id").unique()["response_id"].is_duplicated().any():
-        raise CarbError("Response ids repeat between sets, so lengths needs the column 'item_id' as well.")
+    if not {"item_id", "response_id", "length"} <= set(lengths.columns) or not lengths.schema["length"].is_numeric():
+        raise CarbError(f"lengths needs 'item_id', 'response_id' and 'length', a number; it has {lengths.columns}.")
+    keys = ["item_id", "response_id"]
     table = lengths.select(pl.col(keys).cast(pl.String), pl.col("length").cast(pl.Float64))
     if table.select(keys).is_duplicated().any():
         raise CarbError(f"lengths holds a response twice; each {keys} must be unique.")

@@ -10,7 +10,7 @@ import polars as pl
 from carb_data import CarbError, Perturbation, ScoreTable
 from carb_metrics.cells import Result, ScorerRow, Scorers, row_of
 from carb_metrics.intervals import Floats, check_confidence, finite
-from carb_metrics.jackknife import jackknife_interval
+from carb_metrics.jackknife import jackknife_interval, ratio
 from carb_metrics.outcome import as_text, counted_sets
 from carb_metrics.perturbed import perturbed_pairs, within_item
 
@@ -165,5 +165,5 @@ def _pooled(frame: pl.DataFrame) -> pl.DataFrame:
 def _mean(part: pl.DataFrame, confidence: float) -> tuple[float | None, float | None, float | None]:
     sums = part.group_by("cluster").agg(pl.col("value").sum(), pl.len().cast(pl.Float64)).sort("cluster")
     units = sums.select("value", "len").to_numpy()
-    mean, low, high = jackknife_interval(units, lambda s: s[..., 0] / s[..., 1], confidence)
+    mean, low, high = jackknife_interval(units, ratio, confidence)
     return mean, None if low is None else max(0.0, low), None if high is None else min(1.0, high)

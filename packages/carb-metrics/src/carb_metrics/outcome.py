@@ -13,6 +13,8 @@ from carb_data import CarbError, ScoreTable
 from carb_metrics.clusters import cluster_of, number
 from carb_metrics.intervals import Floats
 
+__all__ = ["set_outcomes"]
+
 Ints = npt.NDArray[np.int64]
 Ties = Literal["shared", "strict"]
 Counted = Literal["main", "all"]

@@ -11,7 +11,7 @@ from carb_data import CarbError, Perturbation, ScoreTable
 from carb_metrics.cells import Estimate, Result, ScorerRow, Scorers, row_of
 from carb_metrics.clusters import share_interval
 from carb_metrics.intervals import Floats, check_confidence
-from carb_metrics.jackknife import jackknife_interval, sum_by
+from carb_metrics.jackknife import jackknife_interval, ratio, sum_by
 from carb_metrics.outcome import as_text, counted_sets, rounded
 
 CAUSAL = Perturbation.CC.value
@@ -157,19 +157,19 @@ def _of_scorer(pairs: pl.DataFrame, spread: pl.DataFrame, confidence: float) -> 
                 every.height - known.height,
                 *(_from_0(jackknife_interval(in_spread, mean_in_spread, confidence)) if known.height else _NOTHING),
                 float(change.mean()) / deviation if known.height and deviation else None,
-                *(_from_0(jackknife_interval(share[share[:, 1] > 0], _mean, confidence))
+                *(_from_0(jackknife_interval(share[share[:, 1] > 0], ratio, confidence))
                   if 2 * away.sum() > len(away) else _NOTHING),
                 int((~away).sum()),
                 *_flip_share(every, confidence),
             )
         )  # fmt: skip
     surface = [sums[kind] for kind in SURFACE if kind in sums and sums[kind][1].sum()]
-    ratio = _NOTHING
+    causal = _NOTHING
     moved = np.mean([total.sum() / count.sum() for total, count in surface]) if surface else 0.0
     if CAUSAL in sums and deviation is not None and moved >= STILL * deviation:
         columns = np.column_stack([column for pair in (sums[CAUSAL], *surface) for column in pair])
-        ratio = jackknife_interval(columns[columns[:, 1::2].sum(1) > 0], causal_to_surface, confidence, log=True)
-    return rows, (deviation, *ratio)
+        causal = jackknife_interval(columns[columns[:, 1::2].sum(1) > 0], causal_to_surface, confidence, log=True)
+    return rows, (deviation, *causal)
 
 
 Row = tuple[float | None, ...]
@@ -183,25 +183,17 @@ def _from_0(found: Limits) -> Limits:
     return estimate, None if low is None else max(low, 0.0), high
 
 
-def _mean(sums: Floats) -> Floats:
-    with np.errstate(divide="ignore", invalid="ignore"):
-        mean: Floats = sums[..., 0] / sums[..., 1]
-    return mean
-
-
 def mean_in_spread(sums: Floats) -> Floats:
     """(..., 4) to (...): sums of abs(Δ), of pairs, of squares within sets and of their degrees of freedom."""
-    with np.errstate(divide="ignore", invalid="ignore"):
-        mean: Floats = sums[..., 0] / sums[..., 1] / np.sqrt(sums[..., 2] / sums[..., 3])
+    mean: Floats = ratio(sums) / np.sqrt(sums[..., 2] / sums[..., 3])
     return mean
 
 
 def causal_to_surface(sums: Floats) -> Floats:
     """(..., 2 kinds) to (...): sums of abs(Δ) and of pairs for CC, and then for each surface kind."""
-    with np.errstate(divide="ignore", invalid="ignore"):
-        means = sums[..., 0::2] / sums[..., 1::2]
-        ratio: Floats = means[..., 0] / means[..., 1:].mean(-1)
-    return ratio
+    means = sums[..., 0::2] / sums[..., 1::2]
+    found: Floats = means[..., 0] / means[..., 1:].mean(-1)
+    return found
 
 
 def _flips(frame: pl.DataFrame) -> Sequence[pl.Series]:
