@@ -14,11 +14,10 @@ from carb_metrics.clusters import Ints
 from carb_metrics.intervals import Floats, check_confidence
 from carb_metrics.outcome import Counted, counted_sets, margins
 from carb_metrics.paired import mean_interval
-from carb_metrics.surface import assign_folds
+from carb_metrics.surface import FOLDS, assign_folds
 
 SIMULATIONS = 1000
 BINS = 10
-FOLDS = 5
 
 
 class Calibration(Result):
@@ -121,7 +120,7 @@ def _row(part: pl.DataFrame, said: Floats | None, cluster: Ints, confidence: flo
 def _fitted(sets: pl.DataFrame, cluster: Ints) -> Floats | None:
     """(sets,) the probability of being right, fitted on the other folds; null with too few source items."""
     lead, right = sets["lead"].to_numpy(), sets["right"].to_numpy()
-    fold = assign_folds(cluster, FOLDS, seed=0)
+    fold = assign_folds(cluster)
     if fold is None:
         return None
     from sklearn.linear_model import LogisticRegression  # type: ignore[import-untyped,unused-ignore]

@@ -10,15 +10,14 @@ from typing import Literal
 import numpy as np
 import polars as pl
 
-from carb_data import CarbError, Culture, Dataset, Registry, ScoreTable
-from carb_data import cultures as default_cultures
+from carb_data import CarbError, Dataset, ScoreTable, cultures
 from carb_metrics.accuracy import describe
 from carb_metrics.cells import Cell, Result
 from carb_metrics.clusters import Ints, cluster_of, share_interval
 from carb_metrics.intervals import Floats, check_confidence
 from carb_metrics.outcome import Counted, counted_sets, outcomes_of_frame, rounded
 from carb_metrics.paired import Paired, adjust, minimum_detectable_difference, paired_rows
-from carb_metrics.surface import NAMES, assign_folds, boosted, credit_of, oriented, surface_features, within_sets
+from carb_metrics.surface import FOLDS, NAMES, assign_folds, boosted, credit_of, oriented, surface_features, within_sets
 
 CHANCE = "chance"
 """The floor where no surface predictor is better than a random pick."""
@@ -97,9 +96,6 @@ def surface_floor(
     confidence: float = 0.95,
     *,
     mirrors: bool = False,
-    cultures: Registry | Iterable[Culture] = default_cultures,
-    folds: int = 5,
-    seed: int = 0,
 ) -> SurfaceFloor | None:
     """The best surface predictor that the data admit, and the paired test of each scorer against it.
 
@@ -120,9 +116,6 @@ def surface_floor(
             variety (``spanish-mx``) counts for the ``culture`` into which it rolls up.
         confidence: The level of intervals and tests, a share such as 0.95.
         mirrors: whether sets other than the main ones count too.
-        cultures: the registry that says which culture a variety rolls up into.
-        folds: The number of folds of the cross-validation.
-        seed: The seed by which sets are put into folds.
 
     Returns:
         null for an empty table.
@@ -132,8 +125,6 @@ def surface_floor(
             column, or a culture is not in the registry.
     """
     check_confidence(confidence)
-    if folds < 2:
-        raise CarbError(f"folds must be at least 2; got {folds}.")
     if isinstance(by, str):
         raise CarbError(f"by takes a sequence of columns, such as ['{by}']; got the string '{by}'.")
     scores, counted = counted_sets(scores.with_items(dataset), mirrors=mirrors)
@@ -145,7 +136,7 @@ def surface_floor(
     names = sorted(frame["scorer"].unique().to_list())
     if not names:
         return None
-    data = _Data(frame, dataset, by, cultures, folds, seed)
+    data = _Data(frame, dataset, by)
     surface = [name for name in names if name.startswith("baseline:")]
     tested = [name for name in names if name not in surface]
     credit = data.predictors([name for name in surface if name != RANDOM])
@@ -174,21 +165,13 @@ def surface_floor(
 class _Data:
     """The sets and their features, in the order of items and responses."""
 
-    def __init__(
-        self,
-        frame: pl.DataFrame,
-        dataset: Dataset,
-        by: Sequence[str],
-        cultures: Registry | Iterable[Culture],
-        folds: int,
-        seed: int,
-    ) -> None:
+    def __init__(self, frame: pl.DataFrame, dataset: Dataset, by: Sequence[str]) -> None:
         self.frame = frame
         one = frame.unique(["item_id", "response_id"], maintain_order=True).sort("item_id", "response_id")
         self.one = one
         sets = outcomes_of_frame(one.with_columns(scorer=pl.lit(""))).sort("item_id")
         if by:
-            sets = describe(sets, cultures if isinstance(cultures, Registry) else Registry(cultures)).sort("item_id")
+            sets = describe(sets, cultures).sort("item_id")
         unknown = [column for column in by if column not in sets.columns]
         if unknown:
             raise CarbError(f"by: '{unknown[0]}' is not a column of the table.")
@@ -200,19 +183,19 @@ class _Data:
             surface_features(dataset), on=["item_id", "response_id"], how="left", maintain_order="left"
         )
         self.columns = {name: known[name].to_numpy() for name in NAMES}
-        self.together, self.fold = self._folds(folds, seed)
+        self.together, self.fold = self._folds()
 
-    def _folds(self, folds: int, seed: int) -> tuple[Literal["topics", "source items"] | None, Ints | None]:
+    def _folds(self) -> tuple[Literal["topics", "source items"] | None, Ints | None]:
         """What is kept together, and the fold of each row; with topics where that leaves several groups for a fold."""
         if "topic" in self.sets.columns:
             ties = self.sets.select(
                 "item_id", mirrors=pl.col("topic"), source_item=pl.Series(self.cluster).cast(pl.String)
             )
             found = cluster_of(ties)
-            if int(found.max(initial=-1)) + 1 >= 3 * folds and np.bincount(found).max() <= len(found) / folds:
-                of_set = assign_folds(found, folds, seed)
+            if int(found.max(initial=-1)) + 1 >= 3 * FOLDS and np.bincount(found).max() <= len(found) / FOLDS:
+                of_set = assign_folds(found)
                 return "topics", None if of_set is None else of_set[self.number]
-        of_set = assign_folds(np.unique(self.cluster, return_inverse=True)[1], folds, seed)
+        of_set = assign_folds(np.unique(self.cluster, return_inverse=True)[1])
         return (None, None) if of_set is None else ("source items", of_set[self.number])
 
     def scores_of(self, scorer: str) -> Floats | None:

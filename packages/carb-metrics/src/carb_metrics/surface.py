@@ -41,13 +41,17 @@ def surface_features(dataset: Dataset) -> pl.DataFrame:
     return pl.DataFrame(rows, schema=schema, orient="row")
 
 
-def assign_folds(cluster: Ints, folds: int, seed: int) -> Ints | None:
+FOLDS = 5
+"""Parts of a cross-validation."""
+
+
+def assign_folds(cluster: Ints) -> Ints | None:
     """The fold of each row: clusters in random order, dealt in turn; null with fewer clusters than folds."""
     clusters = int(cluster.max(initial=-1)) + 1
-    if clusters < folds:
+    if clusters < FOLDS:
         return None
-    order = np.random.default_rng(seed).permutation(clusters)
-    return (order % folds)[cluster]
+    order = np.random.default_rng(0).permutation(clusters)
+    return (order % FOLDS)[cluster]
 
 
 def within_sets(x: Floats, number: Ints) -> Floats:
