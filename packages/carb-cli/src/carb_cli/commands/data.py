@@ -134,7 +134,7 @@ def fetch(
     """Fetch the published files of open sources, pinned and checked, so that `carb data build` finds them.
 
     The files are kept in the cache folder: CARB_CACHE, by default ~/.cache/carb. What is there with the right sha256
-    is not fetched again. Without names, the sources that can be fetched are listed with their licences.
+    is not fetched again.
 
     For example:
 
@@ -149,19 +149,10 @@ def fetch(
     mirror
         Address to use in place of GitHub's, before /owner/name/commit/path.
     """
-    known = {name: (source, source.published) for name, source in fetchable().items() if source.published is not None}
+    known = {name: source for name, source in fetchable().items() if source.published is not None}
     if not names:
-        rows = [
-            (name, source.license, sum(file.bytes for file in published.files) // 1024, published.repository)
-            for name, (source, published) in known.items()
-        ]
-        if json:
-            print_json({"fetched": []})
-            return
-        display.table("Open sources", ["name", "licence", "KiB", "repository"], rows, right=["KiB"])
-        display.say("Next: carb data fetch NAME")
-        return
-    licensed = [name for name, (source, _) in known.items() if accept_no_licence or not source.needs_consent]
+        raise CarbError(f"Name sources to fetch, or all: {', '.join(known)}. carb data list has their licences.")
+    licensed = [name for name, source in known.items() if accept_no_licence or not source.needs_consent]
     found = []
     for name in licensed if names == ("all",) else names:
         with progress() as report:

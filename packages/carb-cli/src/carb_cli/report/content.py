@@ -10,27 +10,28 @@ from typing import Any
 import polars as pl
 
 from carb_cli.output import counts
-from carb_cli.report.behaviour import judges
 from carb_cli.report.headline import verdict
-from carb_cli.report.model import Cells, DatasetPart, ItemsPart, Report, RunPart, ScorerPart
+from carb_cli.report.model import Cells, DatasetPart, ItemsPart, JudgesPart, Report, RunPart, ScorerPart
 from carb_cli.report.reviewed import people
 from carb_cli.runs import dataset_of, only
 from carb_cli.selection import chance
-from carb_data import CarbError, Dataset, ScoreTable, is_main
+from carb_data import CarbError, Dataset, ScoreTable, cultures, is_main
 from carb_metrics import (
     bon_accuracy,
     breakdown,
+    calibration,
     cross_lingual_consistency,
     failures,
     family_accuracy,
     item_analysis,
+    judge_bias,
     main_sets,
     perturbation_sensitivity,
     rank,
     surface_floor,
 )
 from carb_metrics.rows import Breakdown, Cell, Consistency, ConsistencyRow, Failures, FamilyReport, Grouped, Ranking
-from carb_scorers.run import RunRecord, ScorerRecord
+from carb_scorers.run import RunRecord, ScorerRecord, read_presentations
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +112,7 @@ def content(runs: Runs, *, confidence: float = 0.95) -> Report:
         floor=surface_floor(main, runs.dataset, confidence=confidence),
         failures=_failures(runs),
         items=_items(main, confidence) if len(runs.scorers) > 1 else None,
-        judges=judges(runs.folders, runs.dataset, main, confidence),
+        judges=_judges(runs.folders, runs.dataset, main, confidence),
         people=people(runs.folders, runs.records[0].dataset.fingerprint, main, confidence),
         runs=tuple(
             RunPart(folder=folder.resolve().name, **{n: getattr(record, n) for n in _RECORDED})
@@ -229,6 +230,37 @@ def _items(scores: ScoreTable, confidence: float) -> ItemsPart | None:
         flags=counts(flag for item in found.items for flag in item.flags),
         rows=tuple(telling[:MOST_ITEMS]),
     )
+
+
+def _judges(folders: Sequence[Path], dataset: Dataset, scores: ScoreTable, confidence: float) -> JudgesPart:
+    """How the scorers behave apart from being right: bias of position and length, and calibration.
+
+    Args:
+        folders: the runs; in those without a journal, such as entries of a leaderboard, nothing tells of positions.
+        dataset: the sets that they scored.
+        scores: the scores of the main sets.
+        confidence: the confidence level of all intervals, between 0 and 1.
+    """
+    kept = scores.frame["item_id"].cast(pl.String).unique().to_list()
+    parts = [read_presentations(folder) for folder in folders if (folder / "journal").is_dir()]
+    shown = pl.concat(parts).filter(pl.col("item_id").is_in(kept)) if parts else None
+    lengths = pl.DataFrame(
+        [(s.id, r.id, len(r.text)) for s in dataset for r in (*s.responses, *s.perturbed)],
+        schema={"item_id": pl.String, "response_id": pl.String, "length": pl.Int64},
+        orient="row",
+    )
+    some = shown is not None and shown.height > 0
+    return JudgesPart(
+        bias=judge_bias(scores, shown if some else None, lengths, confidence),
+        calibration=calibration(_rolled_up(scores), "culture", confidence=confidence),
+    )
+
+
+def _rolled_up(scores: ScoreTable) -> ScoreTable:
+    """Each variety under the culture for which it counts, as in ``breakdown``."""
+    ids = scores.frame["culture"].unique().cast(pl.String).to_list()
+    roots = {name: cultures.root(name).id for name in ids if name in cultures}
+    return ScoreTable(scores.frame.with_columns(pl.col("culture").cast(pl.String).replace(roots)))
 
 
 def _dataset(runs: Runs) -> DatasetPart:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from carb_cli.display import number, percent
-from carb_cli.report.heat import of_share
 from carb_cli.report.model import Report
 from carb_cli.report.tables import (
     Section,
@@ -16,6 +15,7 @@ from carb_cli.report.tables import (
     figure,
     group_name,
     link,
+    of_share,
     probability,
     scorer_cell,
     share,

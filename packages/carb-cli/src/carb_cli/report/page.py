@@ -28,7 +28,7 @@ from carb_cli.report.payload import Payload, payload
 from carb_cli.report.sections import leaderboard, sections
 from carb_cli.report.shown import JudgeTexts
 
-SCRIPTS = ("sort.js", "base.js", "address.js", "set.js", "sets.js", "start.js")
+SCRIPTS = ("sort.js", "base.js", "address.js", "set.js", "sets.js")
 
 
 def render(

@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterator
 from carb_cli.display import p_value, percent, safe
 from carb_cli.labels import labels
 from carb_cli.report.headline import settled
-from carb_cli.report.heat import heat, of_sign
 from carb_cli.report.key_sections import failures, items, people
 from carb_cli.report.model import Report
 from carb_cli.report.tables import (
@@ -17,7 +16,9 @@ from carb_cli.report.tables import (
     count,
     estimate,
     group_name,
+    heat,
     link,
+    of_sign,
     probability,
     scorer_cell,
     share,
