@@ -99,7 +99,7 @@ def test_shared_passes_agree_within_1e5(
 
 
 @pytest.mark.parametrize("kind", ["classifier", "implicit", "judge"])
-@pytest.mark.parametrize("architecture", ["llama", "gemma3"])
+@pytest.mark.parametrize("architecture", [pytest.param("llama", marks=pytest.mark.real), "gemma3"])
 @relaxed
 @given(asked=several)
 def test_bfloat16_agrees_within_its_bound(base: Path, kind: str, architecture: str, asked: list[ScoreRequest]) -> None:
@@ -113,7 +113,7 @@ def test_bfloat16_agrees_within_its_bound(base: Path, kind: str, architecture: s
     assert difference(alone, shared) <= 0.05
 
 
-@pytest.mark.parametrize("architecture", ["llama", "gemma3", "bert"])
+@pytest.mark.parametrize("architecture", [pytest.param("llama", marks=pytest.mark.real), "gemma3", "bert"])
 @relaxed
 @given(asked=several)
 def test_padding_side_and_pad_token_change_nothing(base: Path, architecture: str, asked: list[ScoreRequest]) -> None:
@@ -141,7 +141,7 @@ def test_the_contract_is_kept(base: Path, kind: str, architecture: str, head: st
 
 
 @pytest.mark.parametrize("mode", ["listwise", "pairwise", "pointwise"])
-@pytest.mark.parametrize("architecture", ["llama", "gemma2"])
+@pytest.mark.parametrize("architecture", ["llama", pytest.param("gemma2", marks=pytest.mark.real)])
 def test_every_mode_keeps_the_contract(base: Path, mode: str, architecture: str) -> None:
     folder = tiny_models.folder(base, architecture, "CausalLM")
     for options in (f"mode={mode}&orders=rotated", f"mode={mode}&batching=budget"):
