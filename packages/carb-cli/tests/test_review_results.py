@@ -148,7 +148,7 @@ def test_other_files_are_told_from_answers(tmp_path: Path, text: str, carb: Carb
 
 def test_the_human_line_stands_in_the_report(tmp_path: Path, carb: Carb, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    sets(8).save("data.jsonl")
+    sets(12).save("data.jsonl")
     panel(tmp_path / "a.reviews", load("data.jsonl"), [truthful(1)] * 3).close()
     assert carb("review", "apply", "a.reviews", "--data", "data.jsonl", "--out", "verified.jsonl").code == 0
     for data in ("verified", "data"):
@@ -159,18 +159,29 @@ def test_the_human_line_stands_in_the_report(tmp_path: Path, carb: Carb, monkeyp
     seen = carb("report", "runs/verified", "--only", "people", "--json", "report.json", "--html", "report.html").out
     people = json.loads((tmp_path / "report.json").read_text())["people"]
     line = people["line"]
-    assert (line["share"], line["high"], line["people"], line["sets"]) == (1.0, 1.0, 3, 8)
-    who = "3 people of 1 culture gave 24 answers on 8 sets; they pick the key in 100.0%."
+    assert (line["share"], line["high"], line["people"], line["sets"]) == (1.0, 1.0, 3, 12)
+    who = "3 people of 1 culture gave 36 answers on 12 sets; they pick the key in 100.0%."
     assert who in seen
     assert who in (tmp_path / "report.html").read_text()
     assert f"the key in 100.0% [{100 * line['low']:.1f}" in carb("report", "runs/verified").out
     assert {key.count("/") for key in people["groups"]} == {1}
-    assert people["groups"]["thai/"]["answers"] == 24
+    assert people["groups"]["thai/"]["answers"] == 36
     assert people["percent"]["estimate"] == 1.0
     decided = {row["scorer"]: row["sets"] for row in people["scorers"]}
-    assert decided == {"baseline:length": 0, "baseline:random": 8}, "ties at the top are no pick"
+    assert decided == {"baseline:length": 0, "baseline:random": 12}, "ties at the top are no pick"
     assert "Nobody has checked the key" in carb("report", "runs/data", "--only", "people", "--html", "other.html").out
     assert "Nobody has checked the key" in (tmp_path / "other.html").read_text()
+
+
+def test_few_answers_are_no_line(tmp_path: Path, carb: Carb, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    sets(12).save("data.jsonl")
+    panel(tmp_path / "a.reviews", load("data.jsonl"), [truthful(1)]).close()
+    assert carb("review", "apply", "a.reviews", "--data", "data.jsonl", "--out", "verified.jsonl").code == 0
+    assert carb("run", "--data", "verified.jsonl", "--scorer", "baseline:length", "--out", "run").code == 0
+    seen = " ".join(carb("report", "run", "--only", "people").out.split())
+    assert "1 person of 1 culture gave 12 answers on 12 sets: too few for a human line." in seen
+    assert "pick the key" not in seen
 
 
 def test_people_are_asked_about_the_place_where_they_live_in_a_language_that_they_read(

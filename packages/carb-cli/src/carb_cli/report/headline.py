@@ -86,7 +86,7 @@ def _of_sets(report: Report) -> str:
 def _of_people(report: Report) -> str:
     """How often people pick the key, where enough of them were asked."""
     line = report.people.line
-    if line is None or line.share is None:
+    if line is None or not line.enough:
         return ""
     of_all = " of the whole reviewed data set" if report.people.whole else ""
     return (

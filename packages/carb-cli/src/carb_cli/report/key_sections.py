@@ -37,13 +37,14 @@ def people(report: Report) -> Section:
     who += f"{'culture' if found.cultures == 1 else 'cultures'} gave {line.answers:,} answers on {line.sets:,} sets"
     of_all = ", on the whole reviewed data set" if found.whole else ""
     said = f"{who}{of_all}; they pick the key in {percent(line.share)}%"
-    said = f"{who}{of_all}: too few for a human line." if line.share is None else f"{said}."
+    said = f"{said}." if line.enough else f"{who}{of_all}: too few for a human line."
     rows = [
         (word(_group(key)), share(Estimate(estimate=one.share, low=one.low, high=one.high)), count(one.people),
          count(one.answers), count(one.sets))
         for key, one in {"/": line, **found.groups}.items()
         if key.startswith("/") or key.endswith("/")
     ]  # fmt: skip
+    rows = rows if line.enough else []
     tables = [Table("Human line", ("sets of", "the key %", "people", "answers", "sets"), rows)]
     if found.percent.estimate is not None:
         alike = (word("people with each other"), share(found.percent), estimate(found.agreement), word(""))
