@@ -37,7 +37,13 @@ BUDGETS = {
     "kilobytes of the five wheels": 3_000,
     "lines of examples": 2_500,
 }
-CEILINGS: dict[str, int] = {}
+CEILINGS = {
+    "source lines under packages/*/src": 34_732,
+    "- carb-data": 6_972,
+    "- carb-scorers": 9_344,
+    "- carb-metrics": 5_063,
+    "- carb-cli": 9_378,
+}
 """Where a budget is not met yet: the number of today, which the next change may lower and none may pass."""
 
 
