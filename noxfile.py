@@ -278,7 +278,7 @@ def vllm(session: nox.Session) -> None:
     python = environment_of_its_own(session, "vllm", *needs, without=broken)
     editable(session, python, "carb-data", "carb-metrics", "carb-scorers[api]", "tal-rlvr")
     session.run(executable(dev(session), "python"), "tests/small_models.py", "smollm2-135m", silent=True, stderr=None)
-    tests = [f"tests/test_{name}.py" for name in ("vllm_backend", "vllm_parity", "server_vllm", "server_vllm_rewards")]
+    tests = [f"tests/test_{name}.py" for name in ("vllm_backend", "vllm_parity", "server_vllm")]
     lenient = ["-W", "ignore::pytest.PytestUnraisableExceptionWarning"]  # vLLM leaves ZeroMQ contexts open at its end
     session.run(python, "-m", "pytest", ALL, *lenient, *tests, *session.posargs)
 
