@@ -15,6 +15,7 @@ from urllib.parse import parse_qs
 import polars as pl
 import pytest
 
+from carb_cli import display
 from carb_cli.commands.report import show
 from carb_cli.report.content import Runs, content, read_runs
 from carb_cli.report.model import Report
@@ -167,7 +168,10 @@ def test_the_verdict_tells_models_from_baselines_and_names_failures(report: Repo
     assert "failed on 8 of 80 sets (10.0%)" in content(rescored(models, pl.when(~lost).then("score"))).verdict
 
 
-def test_a_scorer_without_a_score_is_not_ranked(finished_run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_scorer_without_a_score_is_not_ranked(
+    finished_run: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(display.console, "width", display.PIPED_WIDTH)
     gone = "baseline:length"
     failed = rescored(read_runs([finished_run]), pl.when(pl.col("scorer") != gone).then(pl.col("score")))
     report = content(failed)

@@ -1,6 +1,6 @@
 """A source in Python, the World Values Survey: what most people of a country answered, against those of others.
 
-    python examples/wvs_source.py FOLDER --out wvs.jsonl
+    python examples/wvs/wvs_source.py FOLDER --out wvs.jsonl
 
 An installed package registers ``SOURCE`` under the entry point ``carb.sources``; ``carb data build wvs`` finds it then.
 
@@ -21,7 +21,6 @@ question (Bonferroni).
 from __future__ import annotations
 
 import argparse
-import math
 import random
 import re
 import sys
@@ -32,18 +31,17 @@ from pathlib import Path
 
 import polars as pl
 from pydantic import Field
+from wvs_files import Question, answers_of, difference_p_value, lead_p_value, open_survey
 
 from carb_data.errors import CarbError
 from carb_data.models import BonSet, Domain, Frozen, Kind, Provenance, Response, Role
 from carb_data.sources import Names, Skip, Source
 from carb_data.sources import build as build_source
 from carb_data.sources.countries import culture_id_of, find_country
-from carb_data.sources.source_files import read_text
 
 NAME = "wvs"
 LICENSE = "LicenseRef-WVS-no-redistribution"
 URL = "https://www.worldvaluessurvey.org/WVSDocumentationWV7.jsp"
-COUNTRY, WEIGHT = "B_COUNTRY_ALPHA", "W_WEIGHT"
 _REJECTED = 3
 
 
@@ -60,17 +58,6 @@ class WvsOptions(Frozen):
     """Level of the tests, before correction."""
     min_people: int = Field(200, ge=1)
     """Answers that a country must have given to a question."""
-
-
-@dataclass(frozen=True, slots=True)
-class Question:
-    """One variable of the survey."""
-
-    variable: str
-    name: str
-    text: str
-    answers: dict[int, str]
-    """Code to label, without the negative codes of missing answers."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +86,7 @@ def wvs_rows(path: Path, options: WvsOptions, seed: int) -> Iterator[BonSet | Sk
     Countries that no culture covers, and questions that are in only one of the two files, are skips as a whole. The
     seed chooses the lending countries, the fillings and the order.
     """
-    frame, questions = _open(path)
+    frame, questions = open_survey(path)
     columns, usable = set(frame.collect_schema().names()), []
     for variable in dict.fromkeys(options.questions or tuple(questions)):
         if variable not in questions or variable not in columns:
@@ -108,7 +95,7 @@ def wvs_rows(path: Path, options: WvsOptions, seed: int) -> Iterator[BonSet | Sk
             yield Skip(source_id=variable, reason="the question is a scale without words for its answers")
         else:
             usable.append(variable)
-    table = _answers(frame, usable)
+    table = answers_of(frame, usable)
     codes: list[str] = []
     for code in _codes(table, options.countries):
         if culture_id_of(find_country(code)) is None:
@@ -119,14 +106,6 @@ def wvs_rows(path: Path, options: WvsOptions, seed: int) -> Iterator[BonSet | Sk
         shares = _shares(table, questions[variable])
         for code in codes:
             yield _make(questions[variable], code, shares, options, seed)
-
-
-def _answers(frame: pl.LazyFrame, variables: Sequence[str]) -> pl.DataFrame:
-    """Country, weight and the codes of the answers, a row for each person: small, where the file is large."""
-    weight = pl.col(WEIGHT).cast(pl.Float64, strict=False).fill_null(1.0)
-    answers = (pl.col(name).cast(pl.Float64, strict=False).cast(pl.Int32) for name in variables)
-    table = frame.select(pl.col(COUNTRY).alias("code"), weight.alias("w"), *answers).collect(engine="streaming")
-    return table.filter(pl.col("code").is_not_null() & (pl.col("w") > 0))
 
 
 def _codes(table: pl.DataFrame, asked: Sequence[str]) -> list[str]:
@@ -215,22 +194,6 @@ def _wrong_answers(
     return dict(wrong) if len(wrong) == _REJECTED else "fewer than three answers are significantly behind"
 
 
-def difference_p_value(share: float, effective: float, other_share: float, other_effective: float) -> float:
-    """Two-sided p of the z test that two independent proportions are equal, pooled; 1 where nothing varies."""
-    pooled = (share * effective + other_share * other_effective) / (effective + other_effective)
-    variance = pooled * (1 - pooled) * (1 / effective + 1 / other_effective)
-    return 1.0 if variance <= 0 else math.erfc(abs(share - other_share) / math.sqrt(2 * variance))
-
-
-def lead_p_value(share: float, behind: float, effective: float) -> float:
-    """Two-sided p of the z test that two answers of one sample are equally frequent.
-
-    The variance of p1 - p2 in a multinomial sample is (p1 + p2 - (p1 - p2)^2) / n; under the hypothesis, (p1 + p2) / n.
-    """
-    variance = (share + behind) / effective
-    return 1.0 if variance <= 0 else math.erfc(abs(share - behind) / math.sqrt(2 * variance))
-
-
 def _differ(more: Shares, less: Shares, answer: int, level: float) -> bool:
     high, low = more.share.get(answer, 0.0), less.share.get(answer, 0.0)
     return high > low and difference_p_value(high, more.effective, low, less.effective) < level
@@ -254,76 +217,6 @@ def _shares(table: pl.DataFrame, question: Question) -> dict[str, Shares]:
         share = {answer: w / total for answer, _, w, _ in own}
         found[code] = Shares(share, sum(n for _, n, _, _ in own), total**2 / sum(squares for *_, squares in own))
     return found
-
-
-def _open(folder: Path) -> tuple[pl.LazyFrame, dict[str, Question]]:
-    """The table and the questions of the codebook in a folder."""
-    books = sorted(folder.glob("*[Cc]odebook*.txt"))
-    tables = [file for file in sorted(folder.glob("*.csv")) if "codebook" not in file.name.casefold()]
-    if len(tables) != 1 or not books:
-        found = ", ".join(file.name for file in (*tables, *books)) or "nothing"
-        raise CarbError(
-            f"{folder} must be a folder with one CSV of the World Values Survey and the text of its codebook, as "
-            f"codebook.txt; found {found}."
-        )
-    questions = parse_codebook(read_text(books[0], "the World Values Survey"))
-    if not questions:
-        raise CarbError(
-            f"{books[0]} is not the codebook of the World Values Survey: there is no variable such as 'Q1 ...' with "
-            "answers such as '1.- ...' in it. Give the text of the official PDF: pdftotext -layout."
-        )
-    try:
-        with tables[0].open(encoding="utf-8-sig", errors="replace") as file:
-            header = file.readline()
-        frame = pl.scan_csv(
-            tables[0], separator=max(",;\t", key=header.count), infer_schema=False, encoding="utf8-lossy"
-        )
-        columns = frame.collect_schema().names()
-    except (OSError, pl.exceptions.PolarsError) as error:
-        raise CarbError(f"Cannot read the World Values Survey's {tables[0]}: {error}.") from None
-    if COUNTRY not in columns or WEIGHT not in columns:
-        raise CarbError(f"{tables[0]} is not the official CSV of wave 7: it lacks the column {COUNTRY} or {WEIGHT}.")
-    return frame, questions
-
-
-# the codebook
-
-_HEADING = re.compile(r"^(Q\d+[A-Z]?(?:_\d+)?)[ \t]*[-.:]?[ \t]+(\S.*)$", re.MULTILINE)
-_MARK = re.compile(r"(?<![\w.])(-?\d+)-?\.-[ \t]*")
-_FURNITURE = re.compile(
-    r"^\s*(?:\d+|.*World Values Survey.*|.*WVS[- ]?7.*codebook.*)\s*$", re.IGNORECASE | re.MULTILINE
-)
-
-
-def parse_codebook(text: str) -> dict[str, Question]:
-    """Questions by variable. A variable without two substantive answers is left out."""
-    text = _FURNITURE.sub("", text.replace("\r\n", "\n"))
-    questions: dict[str, Question] = {}
-    for heading, block in _divide(_HEADING, text):
-        answers: dict[int, str] = {}
-        parts = list(_divide(_MARK, block))
-        for mark, label in parts:
-            last = mark is parts[-1][0]  # what follows the last answer is the next heading of the document
-            label = _joined(label.strip().split("\n")[0] if last else label)
-            if int(mark.group(1)) >= 0 and label:
-                answers.setdefault(int(mark.group(1)), label)
-        asked = _joined(block[: parts[0][0].start()]) if parts else ""
-        name = _joined(heading.group(2))
-        if len(answers) >= 2:
-            questions.setdefault(heading.group(1), Question(heading.group(1), name, asked or name, answers))
-    return questions
-
-
-def _divide(mark: re.Pattern[str], text: str) -> Iterator[tuple[re.Match[str], str]]:
-    """Every match with the text from it to the next one."""
-    found = list(mark.finditer(text))
-    ends = [match.start() for match in found[1:]] + [len(text)]
-    for match, end in zip(found, ends, strict=False):
-        yield match, text[match.end() : end]
-
-
-def _joined(text: str) -> str:
-    return " ".join(text.split())
 
 
 SOURCE = Source(
