@@ -151,6 +151,7 @@ def test_a_family_asks_for_each_of_its_answers_once(records):
 
 
 def test_surface_attacks_earn_exactly_chance_on_families(tmp_path):
+    pytest.importorskip("scipy", reason="needs the extra 'checks'")
     records = [[f"thing{n}", f"{chr(97 + n % 26) * (3 + n % 5)}{n} {chr(98 + n % 25) * 4}"] for n in range(60)]
     sets = [row for row in made(tmp_path, MIRRORED, ["q", "text"], records) if isinstance(row, BonSet)]
     whole = [attack for attack in audit(Dataset(sets), learn=False).attacks if attack.level == "all"]

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 
 import numpy as np
-import pandas
 import polars as pl
 import pytest
 from scipy import stats
@@ -25,6 +24,7 @@ from carb_metrics.correlation import rival
 from carb_metrics.languages import calibrate_k
 
 WON, LOST = [1.0, 0.0, 0.0, 0.0], [0.0, 1.0, 0.0, 0.0]
+pandas = pytest.importorskip("pandas", reason="a frame that is not polars'")
 SERIES = pandas.Series([1.0, 0.0, 1.0], index=list("abc"))
 
 

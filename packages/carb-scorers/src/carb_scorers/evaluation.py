@@ -170,7 +170,7 @@ async def evaluate_async(
                 raise CarbError(f"Two scorers are named '{scorer.spec.name}'; give each a name of its own.")
             names.add(scorer.spec.name)
             tables.append(await _evaluate_one(dataset, scorer, seed, window, on_progress))
-    return ScoreTable.concat(tables)
+    return ScoreTable.concat(tables).with_items(dataset)
 
 
 async def _evaluate_one(
@@ -209,7 +209,8 @@ def evaluate(
         on_progress: the function that is called after each window.
 
     Returns:
-        A row per scorer and response, perturbed ones included; ``score`` is null where scoring failed.
+        A row per scorer and response, perturbed ones included; ``score`` is null where scoring failed. It has the
+        columns of ``with_items``, so that main sets and mirrors are told apart as in the command.
 
     Raises:
         CarbError: a spec is wrong, something is given that is no scorer, a model or extra is missing, two scorers

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import carb_cli.review._extra  # noqa: F401  # isort: skip  # before starlette: names the missing extra
 import json
 import socket
 import sqlite3
