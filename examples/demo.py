@@ -16,7 +16,7 @@ from carb_cli import main as carb
 from carb_data import BonSet, Dataset, load
 
 SEED = "carb-seed"
-FAMILIES = 24
+FAMILIES = 16
 """How many fit into three minutes of two cores: what costs is the probability of each token of each answer."""
 BASELINES = ["baseline:random", "baseline:length", "baseline:language", "baseline:label"]
 
