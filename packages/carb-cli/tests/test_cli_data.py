@@ -48,7 +48,7 @@ def test_check_reports_findings_attacks_and_hard_sets(carb: Carb, tmp_path: Path
 
 
 def test_check_against_training_data(carb: Carb, data_file: Path, tmp_path: Path) -> None:
-    pytest.importorskip("sklearn", reason="needs the extra carb-data[checks]")
+    pytest.importorskip("lingua", reason="needs the extra carb-data[checks]")
     train = tmp_path / "train.txt"
     train.write_text("Nothing of note.\nQuestion 3?\n")
     ended = carb("data", "check", data_file, "--against", train, "--json")

@@ -14,6 +14,7 @@ TRAIN = ("train", "--config", "demo-cpu", "--model", "m", "--data", "carb-seed@2
 
 
 def test_perturb_by_a_model_that_is_not_there(carb: Carb, data_file: Path, tmp_path: Path) -> None:
+    pytest.importorskip("httpx", reason="needs the extra carb-scorers[api]")
     command = ("data", "perturb", data_file, "--kinds", "CL", "--out", tmp_path / "p.jsonl")
     assert "--model" in carb(*command).err
     ended = carb(*command, "--model", "openai:m?url=http://127.0.0.1:9/v1&retries=0", "--languages", "de")

@@ -109,6 +109,7 @@ def test_a_limit_keeps_families_whole() -> None:
 def test_a_scorer_without_any_score_has_no_verdict(
     carb: Carb, data_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    pytest.importorskip("lingua", reason="needs the extra carb-scorers[language]")
     given = TextRule.score
 
     async def fail(self: TextRule, requests: list[ScoreRequest]) -> list[ScoreResult]:
