@@ -38,9 +38,9 @@ BUDGETS = {
     "lines of examples": 2_500,
 }
 CEILINGS = {
-    "source lines under packages/*/src": 34_754,
+    "source lines under packages/*/src": 34_752,
     "- carb-data": 6_972,
-    "- carb-scorers": 9_345,
+    "- carb-scorers": 9_343,
     "- carb-metrics": 5_063,
     "- carb-cli": 9_388,
 }

@@ -33,3 +33,11 @@ def test_a_plan_scores_nothing(carb: Carb, tmp_path: Path) -> None:
     assert judge["cost"] == pytest.approx((2 * judge["input_tokens"] + 10 * judge["output_tokens"]) / 1e6)
     assert "nothing was scored" in carb(*command).out
     assert carb(*command, "--json").json["perturbed"] == 0
+
+
+@pytest.mark.parametrize("wrong", ["read=genrate", "price_in=inf", "price_out=-1", "price_in=free"])
+def test_a_plan_finds_a_wrong_option(carb: Carb, tmp_path: Path, wrong: str) -> None:
+    spec = f"judge:m?backend=openai&{wrong}"
+    ended = carb("run", "--data", "carb-seed", "--limit", 4, "--scorer", spec, "--out", tmp_path / "r", "--dry-run")
+    assert ended.code == 2
+    assert wrong.partition("=")[0] in ended.err

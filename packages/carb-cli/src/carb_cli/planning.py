@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Sequence
+from typing import TypeVar
 
-from pydantic import ValidationError
+from pydantic import BaseModel
 
 from carb_cli import display
 from carb_cli.labels import labels
 from carb_cli.output import counts
-from carb_data import BonSet, CarbError, Dataset
+from carb_data import BonSet, Dataset
 from carb_data.models import Frozen
 from carb_scorers.blind import blind
 from carb_scorers.judge import Form, JudgeOptions, form_of
-from carb_scorers.spec import ParsedSpec, parse_spec, provider
+from carb_scorers.models.server_options import ServerOptions
+from carb_scorers.spec import ParsedSpec, parse_spec, provider, read_options
+
+_O = TypeVar("_O", bound=BaseModel)
 
 BYTES_PER_TOKEN = 4
 """UTF-8 bytes of text in a token, about what large multilingual vocabularies pack, and more than they need for Thai."""
@@ -108,7 +111,7 @@ def _plan_scorer(spec: ParsedSpec, dataset: Dataset) -> ScorerPlan:
         return ScorerPlan(scorer=spec.name, calls=0, input_tokens=0, output_tokens=0)
     if spec.kind not in ("classifier", "implicit", "judge", "think"):
         return ScorerPlan(scorer=spec.name)
-    prices = _price(spec, "price_in"), _price(spec, "price_out")
+    prices = _named(ServerOptions, spec, "price_in", "price_out")
     judge = _judge(spec) if spec.kind in ("judge", "think") else None
     if judge is None:
         twice = spec.kind == "implicit" and spec.options.get("ref", "none") != "none"
@@ -120,25 +123,9 @@ def _plan_scorer(spec: ParsedSpec, dataset: Dataset) -> ScorerPlan:
     longest = 0 if judge is None else judge.max_tokens if judge.read == "generate" else 1
     output_tokens = calls * longest
     cost = None
-    if spec.options.get("backend") == "openai" and prices != (None, None):
-        cost = (input_tokens * (prices[0] or 0.0) + output_tokens * (prices[1] or 0.0)) / 1e6
+    if spec.options.get("backend") == "openai" and (prices.price_in, prices.price_out) != (None, None):
+        cost = (input_tokens * (prices.price_in or 0.0) + output_tokens * (prices.price_out or 0.0)) / 1e6
     return ScorerPlan(scorer=spec.name, calls=calls, input_tokens=input_tokens, output_tokens=output_tokens, cost=cost)
-
-
-def _price(spec: ParsedSpec, option: str) -> float | None:
-    """A price in a spec; null where it has none.
-
-    Raises:
-        CarbError: it is no number, negative or infinite.
-    """
-    text = spec.options.get(option)
-    try:
-        value = None if text is None else float(text)
-    except ValueError:
-        raise CarbError(f"Scorer '{spec}': {option}={text} is not a number.") from None
-    if value is not None and not 0 <= value < math.inf:
-        raise CarbError(f"Scorer '{spec}': {option} must be 0 or more, got {value:g}.")
-    return value
 
 
 def _rated(item: BonSet) -> Iterator[int]:
@@ -158,18 +145,18 @@ def _judged(form: Form, item: BonSet) -> Iterator[int]:
 
 
 def _judge(spec: ParsedSpec) -> JudgeOptions:
-    """The options of a judge; a Think-as-Locals judge is asked as one that writes about pairs.
+    """The options of a judge; a Think-as-Locals judge is asked as one that writes about pairs."""
+    preset = {"mode": "pairwise", "read": "generate", "orders": "both"} if spec.kind == "think" else {}
+    return _named(JudgeOptions, spec, *JudgeOptions.model_fields, **preset)
+
+
+def _named(model: type[_O], spec: ParsedSpec, *names: str, **preset: str) -> _O:
+    """Those of a spec's options that have these names; the other ones are left to whoever opens the scorer.
 
     Raises:
         CarbError: an option has no such value.
     """
-    preset = {"mode": "pairwise", "read": "generate", "orders": "both"} if spec.kind == "think" else {}
-    given = {name: value for name, value in spec.options.items() if name in JudgeOptions.model_fields}
-    try:
-        return JudgeOptions.model_validate({**preset, **given})
-    except ValidationError as error:
-        first = error.errors()[0]
-        raise CarbError(f"Scorer '{spec}': {'.'.join(map(str, first['loc']))}: {first['msg']}.") from None
+    return read_options(model, spec.name, preset | {name: spec.options[name] for name in names if name in spec.options})
 
 
 def _tokens(text: str) -> int:

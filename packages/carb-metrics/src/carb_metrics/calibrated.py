@@ -46,8 +46,8 @@ class MarginRow(Result):
     """Value of ``by``; null for all sets."""
     n: int
     calibration: Calibration | None = None
-    """Of the probabilities that the logistic curve of *all* sets of the scorer gives to the sets of this group, each
-    fitted without the set's own fold: whether a margin means the same here as elsewhere."""
+    """Calibration of the probabilities that the logistic curve of *all* sets of the scorer gives to the sets of this
+    group, each fitted without the set's own fold: whether a margin means the same here as elsewhere."""
     coverage: tuple[Coverage, ...] = ()
     """Accuracy by share of sets answered, from the surest tenth of the sets to all of them."""
     counted: Counted = "all"

@@ -36,10 +36,6 @@ class TextRule:
         """Nothing to give back."""
 
 
-class _NoOptions(Frozen):
-    pass
-
-
 class _RandomOptions(Frozen):
     seed: int = 0
 
@@ -78,7 +74,7 @@ def open_baseline(name: str, target: str, options: Mapping[str, str]) -> Scorer:
         seed = read_options(_RandomOptions, name, options).seed
         parameters, rule = {"seed": seed}, random_rule(seed)
     else:
-        read_options(_NoOptions, name, options)
+        read_options(Frozen, name, options)  # takes none
         rules = {"length": length_rule, "language": language_rule, "label": label_rule}
         if target not in rules:
             near = closest(target, ["random", *rules])

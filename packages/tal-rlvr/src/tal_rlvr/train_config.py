@@ -56,7 +56,7 @@ class TrainConfig(Frozen):
     revision: str | None = None
     """Commit, tag or branch of ``model`` on the hub; null means the newest."""
     dtype: Literal["float32", "bfloat16"] = "float32"
-    """Of the weights in training. Every evaluation reads them in bfloat16 on a GPU and in float32 on a CPU."""
+    """Type of the weights in training. Every evaluation reads them in bfloat16 on a GPU and in float32 on a CPU."""
     out: Path
     """Folder for the checkpoints, the trained model and the reports."""
     seed: int = 0

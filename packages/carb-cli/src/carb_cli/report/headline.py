@@ -35,14 +35,11 @@ def _of_families(report: Report) -> str:
     if settled(found, report.confidence):
         how = "reads the place" if (found.estimate or 0.0) > 0 else "reads the place the wrong way round"
         return f"{name} {how}: its place effect is {size}, and {row}"
-    nobody = name if len(rows) == 1 else f"No {'model' if _has_models(report) else 'scorer'}"
+    models = any(part.spec.kind != "baseline" for part in report.scorers.values())
+    nobody = name if len(rows) == 1 else f"No {'model' if models else 'scorer'}"
     whose = "its place effect is" if len(rows) == 1 else f"the largest place effect, of {name}, is"
     shown = f"{nobody} is {'not ' * (len(rows) == 1)}shown to read the place"
     return f"{shown}: {whose} {size}{_power(found)}, and {row}"
-
-
-def _has_models(report: Report) -> bool:
-    return any(part.spec.kind != "baseline" for part in report.scorers.values())
 
 
 def _families(row: FamilyRow) -> str:

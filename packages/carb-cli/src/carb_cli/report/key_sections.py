@@ -106,7 +106,8 @@ def failures(report: Report) -> Section | None:
     )
     where = [
         (word(group_name("culture", c.culture)), word(c.topic or ""), count(c.missed), count(c.sets),
-         figure(c.expected, 1), probability(c.p_adjusted), _example(report, c.examples))
+         figure(c.expected, 1), probability(c.p_adjusted),
+         _example(report, [(one.item_id, one.prompt) for one in c.examples]))
         for c in found.clusters[:SHOWN]
     ]  # fmt: skip
     taken = [
@@ -124,9 +125,9 @@ def failures(report: Report) -> Section | None:
     return Section("failures", title, finding, tuple(table for table in tables if table.rows))
 
 
-def _example(report: Report, examples: Sequence[object]) -> Shown:
+def _example(report: Report, examples: Sequence[tuple[str, str]]) -> Shown:
     if not examples:
         return word("")
-    one = examples[0]
-    text = " ".join(one.prompt.split())  # type: ignore[attr-defined]
-    return word(text if len(text) <= 90 else f"{text[:89]}…", link=link(report, set=one.item_id))  # type: ignore[attr-defined]
+    item_id, prompt = examples[0]
+    text = " ".join(prompt.split())
+    return word(text if len(text) <= 90 else f"{text[:89]}…", link=link(report, set=item_id))

@@ -103,7 +103,7 @@ def _length(item: BonSet) -> int:
 def _named(
     report: Report, told: Mapping[str, JudgeTexts], seeds: Sequence[int], items: Sequence[BonSet]
 ) -> list[dict[str, Any]]:
-    """Of each scorer its names, its kind, which order of candidates it was given, and what it was asked."""
+    """Each scorer's names, its kind, the order in which it was given the candidates, and what it was asked."""
     short = labels(report.scorers)
     return [
         {

@@ -135,7 +135,7 @@ def _questions(
 
 
 def _one_place_each(prompts: list[TaskPrompt]) -> list[TaskPrompt]:
-    """Of the prompts that ask the same, the one with the lowest hash of its id."""
+    """One prompt for each question: the one whose id has the lowest hash."""
     first: dict[str, TaskPrompt] = {}
     for prompt in sorted(prompts, key=lambda prompt: hashlib.sha256(prompt.id.encode()).digest()):
         first.setdefault(prompt.source_item, prompt)

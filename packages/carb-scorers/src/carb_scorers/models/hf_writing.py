@@ -148,7 +148,7 @@ class _Notes:
         self._tokens = list(watched)
         self._measure = entropies
         self.watched: list[Any] = []
-        """Of each step the watched tokens' log-probabilities, up to a constant of the row, ``(rows, watched)``."""
+        """The watched tokens' log-probabilities at each step, up to a constant of the row, ``(rows, watched)``."""
         self.entropies: list[Any] = []
 
     def __call__(self, input_ids: Any, scores: Any) -> Any:  # noqa: ARG002 - transformers' signature

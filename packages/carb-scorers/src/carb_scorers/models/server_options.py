@@ -13,6 +13,8 @@ from carb_data import CarbError
 from carb_data.models import Frozen
 from carb_data.validation import JsonObject
 
+__all__ = ["ServerOptions"]
+
 _OPENAI = "https://api.openai.com/v1"
 
 
@@ -29,9 +31,9 @@ class ServerOptions(Frozen):
     chat_template_kwargs: JsonObject = "{}"
     """A JSON object of variables for the server's chat template, such as ``{"enable_thinking": false}``. vLLM, SGLang
     and llama.cpp take it; other servers may ignore or refuse it."""
-    price_in: Annotated[float, Field(ge=0)] | None = None
+    price_in: Annotated[float, Field(ge=0, allow_inf_nan=False)] | None = None
     """Price of a million input tokens, in any currency. ``run.json`` then holds the cost of the run."""
-    price_out: Annotated[float, Field(ge=0)] | None = None
+    price_out: Annotated[float, Field(ge=0, allow_inf_nan=False)] | None = None
     """Price of a million output tokens, in the currency of ``price_in``."""
     concurrency: Annotated[int, Field(ge=1)] = 8
     """How many requests may be under way at once."""

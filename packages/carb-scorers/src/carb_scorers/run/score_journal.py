@@ -103,7 +103,7 @@ class ScoreJournal:
         self._store.close()
 
     def _better(self, new: ScoreResult, old: ScoreResult) -> bool:
-        """Of several results of a request the first with all scores counts, else the last of those with most."""
+        """The first result with all scores counts; where none has all, the last of those with the most."""
         replaces = _prefers(new, old)
         lost = old if replaces else new
         self._replaced += lost.usage or Usage()
