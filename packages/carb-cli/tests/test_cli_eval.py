@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from threading import Thread
 
 import pytest
 
+from carb_data import load
 from cli_helpers import Carb
 
 
@@ -51,6 +57,45 @@ def test_a_gate_for_ci(carb: Carb) -> None:
     ended = carb(*command, "place_efect=0.1")
     assert ended.code == 2
     assert "Did you mean 'place_effect'?" in ended.err
+
+
+@contextmanager
+def _unsure_server() -> Iterator[str]:
+    """Knows the key, and fails on every second family: what a model looks like that answers only where it is sure."""
+    items = [item for item in load("carb-seed") if item.family is not None]
+    sure = set(sorted({str(item.family) for item in items})[::2])
+    key = {item.prompt: item.chosen.text for item in items if item.family in sure}
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            asked = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+            right = key.get(asked["text_1"])
+            answer = json.dumps({"data": [{"score": float(asked["text_2"] == right)}]}).encode()
+            self.send_response(400 if right is None else 200)
+            self.send_header("Content-Length", str(len(answer)))
+            self.end_headers()
+            self.wfile.write(answer)
+
+        def log_message(self, *_: object) -> None:
+            """Say nothing."""
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        Thread(target=server.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{server.server_port}"
+        server.shutdown()
+
+
+def test_a_gate_counts_families_that_failed_as_zero(carb: Carb) -> None:
+    pytest.importorskip("httpx", reason="needs the extra carb-scorers[api]")
+    with _unsure_server() as url:
+        spec = f"sure=classifier:m?backend=openai&api=score&retries=0&url={url}"
+        ended = carb(
+            "eval", spec, "--limit", 200, "--no-open", "--quiet", "--out", "o", "--fail-below", "place_effect=1"
+        )
+    assert ended.code == 1, ended
+    assert "which rests on 21 of 41 families" in ended.out
+    assert "families without a failure" in ended.out
+    assert "with 0 for those that failed, is below 1" in ended.out
 
 
 def test_a_strangers_table_needs_nothing_but_the_texts(carb: Carb) -> None:

@@ -28,6 +28,8 @@ def _of_families(report: Report) -> str:
     best = max(rows, key=lambda row: row.place_effect.estimate or 0.0)
     name, found = safe(labels(report.scorers)[best.scorer]), best.place_effect
     size = f"{number(found.estimate)} [{number(found.low)}, {number(found.high)}]"
+    if best.judged < best.families:
+        size += f" (over the {best.judged:,} of {best.families:,} families without a failure)"
     row = (
         f"the right answer is on top in {percent(best.row.estimate)}% [{interval(best.row.low, best.row.high)}] of the "
         f"sets of {_families(best)}, by chance in {percent(best.chance)}%."
