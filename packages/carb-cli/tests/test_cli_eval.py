@@ -85,7 +85,7 @@ def _unsure_server() -> Iterator[str]:
         server.shutdown()
 
 
-def test_a_gate_counts_families_that_failed_as_zero(carb: Carb) -> None:
+def test_a_family_that_failed_counts_as_zero_in_gate_verdict_and_entry(carb: Carb) -> None:
     pytest.importorskip("httpx", reason="needs the extra carb-scorers[api]")
     with _unsure_server() as url:
         spec = f"sure=classifier:m?backend=openai&api=score&retries=0&url={url}"
@@ -93,9 +93,13 @@ def test_a_gate_counts_families_that_failed_as_zero(carb: Carb) -> None:
             "eval", spec, "--limit", 200, "--no-open", "--quiet", "--out", "o", "--fail-below", "place_effect=1"
         )
     assert ended.code == 1, ended
-    assert "which rests on 21 of 41 families" in ended.out
-    assert "families without a failure" in ended.out
-    assert "with 0 for those that failed, is below 1" in ended.out
+    assert "20 of 41 families have a failure and count 0" in ended.out
+    assert carb("results", "add", "o", "--out", "results").code == 0
+    entries = [json.loads(path.read_text(encoding="utf-8")) for path in Path("results").rglob("entry.json")]
+    numbers = {entry["run"]["scorers"][0]["spec"]["name"]: entry["numbers"] for entry in entries}
+    effect = numbers["sure"]["place_effect"]
+    assert effect["estimate"] < 1
+    assert f"place_effect {effect['estimate']:.3f} [" in ended.out
 
 
 def test_a_strangers_table_needs_nothing_but_the_texts(carb: Carb) -> None:

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from carb_data import BonSet, Dataset, Response, ScoreTable
-from carb_metrics import bon_accuracy, breakdown, family_accuracy, main_sets
+from carb_metrics import bon_accuracy, breakdown, compare, family_accuracy, main_sets
 from carb_metrics.clusters import cluster_of
 from carb_metrics.families import read_matrices
 from carb_metrics.outcome import set_outcomes
@@ -213,7 +213,25 @@ def test_a_failed_set_earns_nothing_and_hides_no_family():
     row = family_accuracy(table, dataset).of("s")
     assert (row.errors, row.families, row.judged) == (1, 3, 2)
     assert row.row.estimate == pytest.approx((0.75 + 1 + 1) / 3)
-    assert (row.column.estimate, row.place_effect.estimate) == pytest.approx((1.0, np.sqrt(3)))
+    assert (row.column.estimate, row.matching.estimate) == pytest.approx((2 / 3, 2 / 3))
+    assert row.place_effect.estimate == pytest.approx(2 / 3 * np.sqrt(3))
+    silent = family_accuracy(scored(dataset, lambda *_: None), dataset).of("s")
+    assert (silent.judged, silent.place_effect.estimate, silent.column.estimate) == (0, None, None)
+
+
+def test_who_fails_where_it_is_unsure_is_no_better_in_a_comparison_than_alone():
+    """A scorer that knows half of the families and fails on the rest, beside one that knows the same half and guesses
+    the rest: neither is better."""
+    dataset = Dataset(item for i in range(20) for item in family(i))
+    sure = scored(dataset, lambda s, r: float(r.role == "chosen") if int(s.family[1:]) % 2 else None, "sure")
+    guesses = scored(dataset, lambda s, r: float(r.role == "chosen" and int(s.family[1:]) % 2), "guesses")
+    found = compare(sure, guesses, dataset=dataset).place_effect
+    assert found.families == 20
+    for side, table, name in ((found.a, sure, "sure"), (found.b, guesses, "guesses")):
+        assert side == pytest.approx(family_accuracy(table, dataset).of(name).place_effect.estimate)
+        assert side == pytest.approx(np.sqrt(3) / 2)
+    assert (found.difference.estimate, found.difference.p, found.better) == (0.0, 1.0, None)
+    assert compare(scored(dataset, lambda *_: None, "silent"), guesses, dataset=dataset).place_effect is None
 
 
 @settings(max_examples=40)

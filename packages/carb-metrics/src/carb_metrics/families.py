@@ -12,7 +12,7 @@ import polars as pl
 
 from carb_data import CarbError, Dataset, ScoreTable
 from carb_metrics.cells import Estimate, Result
-from carb_metrics.clusters import Ints, cluster_of
+from carb_metrics.clusters import Bools, Ints, cluster_of
 from carb_metrics.flips import flipped
 from carb_metrics.intervals import Floats, check_confidence
 from carb_metrics.outcome import Counted, frame_of, rounded, with_shares
@@ -45,7 +45,8 @@ class FamilyRow(Result):
     incomplete: int
     """Other families, which are left out: a scorer that does not read the place earns something else than 1/N there."""
     judged: int
-    """Complete families without a failed score; ``column``, ``matching`` and ``place_effect`` rest on them."""
+    """Complete families without a failed score. The others earn 0 in ``column``, ``matching`` and ``place_effect``,
+    which are null where every family failed."""
     clusters: int
     """Groups of complete families that no source item connects: the units of intervals and tests."""
     sets: int
@@ -69,7 +70,7 @@ class PlaceComparison(Result):
     """The place effects of two scorers on the same families."""
 
     families: int
-    """Families that both scored without a failure."""
+    """Complete families of both; one in which a scorer failed is 0 for it, as in ``family_accuracy``."""
     a: float
     b: float
     difference: Estimate
@@ -106,9 +107,9 @@ def family_accuracy(
     The sets of a family have the same question and answers and differ in the place; each place makes another answer
     right. A scorer that gives an answer the same score under every place, whatever it likes in it, earns exactly 1/N by
     rows, columns and matching, and its place effect is exactly 0. That holds where every set shows the same answers and
-    each of them is right in a scored set (one that failed counts); other families are left out and counted. Where
-    several places share a right answer, each answer weighs the same, and their scores are averaged before the matrix
-    is read.
+    each of them is right in a scored set (one that failed counts); other families are left out and counted. A family
+    with a failed score earns 0 in column, matching and place effect, so that nobody gains by failing. Where several
+    places share a right answer, each answer weighs the same, and their scores are averaged before the matrix is read.
 
     The units of intervals and tests are families, or groups of families that a source item connects. ``p`` is that of
     the studentised sign-flip test over these units (Fisher 1935, The Design of Experiments, section 21): all flips for
@@ -178,7 +179,9 @@ class _Read:
     family: pl.DataFrame
     """``family``, ``answers``, ``sets``; ordered by name."""
     values: Floats
-    """(families, readings), NaN where a score is missing."""
+    """(families, readings), 0 where a score is missing."""
+    judged: Bools
+    """(families,) whether no score is missing."""
     cluster: Ints
     """(families,) families that a source item connects have one number."""
     incomplete: int
@@ -200,9 +203,11 @@ def _read(frame: pl.DataFrame) -> _Read | None:
         (pl.col("shown") == pl.col("answers")) & (pl.col("responses") == pl.col("shown") * pl.col("sets"))
     )
     sets = sets.join(family.select("family"), on="family", how="semi").sort("item_id")
-    values = np.column_stack([family["row"].to_numpy(), _readings(frame, family)])
+    whole = _readings(frame, family)
+    judged = ~np.isnan(whole[:, 0])
+    values = np.column_stack([family["row"].to_numpy(), np.nan_to_num(whole)])
     cluster = _clusters(sets, family["family"].to_list())
-    return _Read(family, values, cluster, every.height - family.height, int(sets["failed"].sum()))
+    return _Read(family, values, judged, cluster, every.height - family.height, int(sets["failed"].sum()))
 
 
 def _row(scorer: str, group: str | None, frame: pl.DataFrame, confidence: float) -> FamilyRow | None:
@@ -211,12 +216,14 @@ def _row(scorer: str, group: str | None, frame: pl.DataFrame, confidence: float)
         return None
     n = found.family["answers"].to_numpy()
     estimates = _estimates(found.values, n, found.cluster, confidence)
+    if not found.judged.any():
+        estimates[1:] = [Estimate()] * 3
     return FamilyRow(
         scorer=scorer,
         group=group,
         families=found.family.height,
         incomplete=found.incomplete,
-        judged=int((~np.isnan(found.values[:, -1])).sum()),
+        judged=int(found.judged.sum()),
         clusters=int(found.cluster.max(initial=-1)) + 1,
         sets=int(found.family["sets"].sum()),
         errors=found.errors,
@@ -226,19 +233,19 @@ def _row(scorer: str, group: str | None, frame: pl.DataFrame, confidence: float)
 
 
 def compare_families(a: ScoreTable, b: ScoreTable, dataset: Dataset, confidence: float) -> PlaceComparison | None:
-    """The place effects of two scorers over the families that both scored completely; null without any."""
+    """The place effects of two scorers over the families that are complete in both tables; null where a scorer failed
+    in all of them, or there is none."""
     first, second = (_read(_cells(table, dataset)) for table in (a, b))
     if first is None or second is None:
         return None
     places = [{name: i for i, name in enumerate(one.family["family"])} for one in (first, second)]
     shared = [name for name in places[0] if name in places[1]]
     rows = [[place[name] for name in shared] for place in places]
-    effects = np.array([one.values[row, -1] for one, row in zip((first, second), rows, strict=True)])
-    known = ~np.isnan(effects).any(0)
-    if not known.any():
+    if not (first.judged[rows[0]].any() and second.judged[rows[1]].any()):
         return None
-    effects, answers = effects[:, known], first.family["answers"].to_numpy()[rows[0]][known]
-    cluster, most = first.cluster[rows[0]][known], 2 * float(np.sqrt(answers.max() - 1.0))
+    effects = np.array([one.values[row, -1] for one, row in zip((first, second), rows, strict=True)])
+    answers = first.family["answers"].to_numpy()[rows[0]]
+    cluster, most = first.cluster[rows[0]], 2 * float(np.sqrt(answers.max() - 1.0))
     d = effects[0] - effects[1]
     found = flipped(d, np.zeros(len(d)), 2 / (answers - 1.0), cluster, confidence, (-most, most))
     settled = found.p is not None and found.p < 1 - confidence
@@ -321,7 +328,7 @@ def _estimates(values: Floats, n: npt.NDArray[np.int64], cluster: Ints, confiden
     """Each reading with its interval and p.
 
     Args:
-        values: (families, readings), NaN where a family has none; the last is the place effect.
+        values: (families, readings); the last is the place effect.
         n: (families,) answers of each family.
         cluster: (families,) the cluster of each family.
         confidence: the level of the intervals.
@@ -329,17 +336,16 @@ def _estimates(values: Floats, n: npt.NDArray[np.int64], cluster: Ints, confiden
     chance = 1 / n
     found = []
     for i, name in enumerate(READINGS):
-        known = ~np.isnan(values[:, i])
         effect = name == "place_effect"
         most = float(np.sqrt(n.max(initial=2) - 1.0))
         found.append(
             flipped(
-                values[known, i],
-                np.zeros(int(known.sum())) if effect else chance[known],
+                values[:, i],
+                np.zeros(len(n)) if effect else chance,
                 # Of an effect, that of scores which are exchangeable between places; of shares, between that and the
                 # variance of families which are all right or all wrong.
-                (1 / (n - 1.0) if effect else chance * (1 - chance) / np.sqrt(n))[known],
-                cluster[known],
+                1 / (n - 1.0) if effect else chance * (1 - chance) / np.sqrt(n),
+                cluster,
                 confidence,
                 (-most, most) if effect else (0.0, 1.0),
             )

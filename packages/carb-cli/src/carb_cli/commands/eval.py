@@ -152,12 +152,7 @@ def _gate(text: str) -> tuple[str, float]:
 
 
 def _passed(found: Report, scorer: str, measure: str, least: float) -> tuple[bool, str]:
-    """Whether a scorer reaches the least value, and a sentence that says so with the interval.
-
-    A failed set earns nothing in accuracy and row. So a family with a failure counts 0 in the place effect here: a
-    server that fails where it is unsure does not pass by the rest.
-    """
-    reached, rests = None, ""
+    """Whether a scorer reaches the least value, and a sentence that says so with the interval."""
     if measure == "accuracy":
         cell = found.scorers[scorer].overall
         value, low, high = cell.accuracy, cell.low, cell.high
@@ -165,15 +160,8 @@ def _passed(found: Report, scorer: str, measure: str, least: float) -> tuple[boo
         row = None if found.families is None else found.families.of(scorer)
         reading = Estimate() if row is None else getattr(row, measure)
         value, low, high = reading.estimate, reading.low, reading.high
-        if measure == "place_effect" and row is not None and value is not None and row.judged < row.families:
-            reached = min(value, value * row.judged / row.families)
-            rests = (
-                f", which rests on {row.judged:,} of {row.families:,} families and is {display.number(reached, 3)} "
-                "with 0 for those that failed,"
-            )
-    reached = value if reached is None else reached
-    passed = reached is not None and reached >= least
-    shown = f"{display.number(value, 3)} [{display.number(low, 3)}, {display.number(high, 3)}]{rests}"
+    passed = value is not None and value >= least
+    shown = f"{display.number(value, 3)} [{display.number(low, 3)}, {display.number(high, 3)}]"
     how = "is not below" if passed else "is below"
     return passed, f"{measure} {shown} {how} {least:g}: --fail-below {'passed' if passed else 'failed'}."
 

@@ -29,7 +29,7 @@ def _of_families(report: Report) -> str:
     name, found = safe(labels(report.scorers)[best.scorer]), best.place_effect
     size = f"{number(found.estimate)} [{number(found.low)}, {number(found.high)}]"
     if best.judged < best.families:
-        size += f" (over the {best.judged:,} of {best.families:,} families without a failure)"
+        size += f" ({best.families - best.judged:,} of {best.families:,} families have a failure and count 0)"
     row = (
         f"the right answer is on top in {percent(best.row.estimate)}% [{interval(best.row.low, best.row.high)}] of the "
         f"sets of {_families(best)}, by chance in {percent(best.chance)}%."

@@ -69,7 +69,7 @@ def families(report: Report) -> Section | None:
             scorer_cell(report, name), estimate(row.place_effect), probability(row.place_effect.p), share(row.row),
             probability(row.row.p), share(row.column), share(row.matching),
             count(row.families, *[f"{row.incomplete:,} left out"] * bool(row.incomplete),
-                  *[f"place effect of {row.judged:,}"] * (row.judged < row.families)), count(row.errors),
+                  *[f"{row.families - row.judged:,} with a failure"] * (row.judged < row.families)), count(row.errors),
         ))  # fmt: skip
     note = (
         ""
