@@ -58,7 +58,7 @@ import os, signal, sys
 from carb_cli import main
 
 left = int(sys.argv.pop(1))
-engine = ("execute.py", "journal.py", "evaluation.py", "record.py", "local_engine.py")
+engine = ("execute.py", "journal.py", "evaluation.py", "record.py")
 
 def count(frame, event, argument):
     global left

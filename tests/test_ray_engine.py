@@ -16,9 +16,8 @@ pytest.importorskip("ray", reason="needs the extra carb-scorers[ray]; run nox -s
 
 import ray
 
-from carb_data import Dataset
-from carb_scorers.run import RunRecord, run
-from carb_scorers.run.ray_engine import RayEngine
+from carb_data import CarbError
+from carb_scorers.run import Engine, RunRecord, run
 from carb_scorers.testing import example_dataset
 
 # What Ray warns of is not ours to change.
@@ -86,29 +85,31 @@ def plugin(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-@pytest.fixture(scope="module")
-def engine(plugin: Path) -> Iterator[RayEngine]:
+@pytest.fixture(scope="module", autouse=True)
+def two_workers(plugin: Path) -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("PYTHONPATH", os.pathsep.join([str(plugin), os.environ.get("PYTHONPATH", "")]))
         patch.setenv("RAY_USAGE_STATS_ENABLED", "0")
+        patch.setenv("CARB_RAY_CPUS", "0.5")
+        patch.setenv("CARB_RAY_WORKERS", "2")
         patch.syspath_prepend(plugin)
         ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False, logging_level="ERROR")
-        yield RayEngine(workers=2, cpus=0.5)
+        yield
         ray.shutdown()
 
 
-def go(out: Path, *specs: str, engine: RayEngine | None = None, dataset: Dataset = DATASET) -> RunRecord:
+def go(out: Path, *specs: str, engine: Engine = "local") -> RunRecord:
     async def score() -> RunRecord:
-        return await run(dataset, specs, out, window=5, engine=engine)
+        return await run(DATASET, specs, out, window=5, engine=engine)
 
     return anyio.run(score)
 
 
-def asked(folder: Path) -> Counter[str]:
-    """What all workers were asked since the last call of this."""
-    found: Counter[str] = Counter()
+def asked(folder: Path) -> list[Counter[str]]:
+    """What each worker was asked since the last call of this."""
+    found = []
     for path in folder.glob("asked-*"):
-        found.update(path.read_text().splitlines())
+        found.append(Counter(path.read_text().splitlines()))
         path.unlink()
     return found
 
@@ -117,42 +118,38 @@ def table(out: Path) -> pl.DataFrame:
     return pl.read_parquet(out / "scores.parquet")
 
 
-def test_the_table_is_that_of_a_local_run(engine: RayEngine, tmp_path: Path) -> None:
+def test_the_table_is_that_of_a_local_run(tmp_path: Path) -> None:
     told = f"told:plain?folder={tmp_path}"
-    record = go(tmp_path / "ray", "baseline:random", told, engine=engine)
-    once = asked(tmp_path)
-    assert (len(once), set(once.values())) == (REQUESTS, {1})  # nothing is lost, so nothing is done twice
-    assert record.engine == "ray"
+    record = go(tmp_path / "ray", "baseline:random", told, engine="ray")
+    workers = asked(tmp_path)
+    assert len(workers) == 2
+    assert set(sum(workers, Counter()).values()) == {1}
+    assert sum(workers, Counter()).total() == REQUESTS
     local = go(tmp_path / "local", "baseline:random", told)
-    assert local.engine == "local"
+    assert (record.engine, local.engine) == ("ray", "local")
     assert table(tmp_path / "ray").equals(table(tmp_path / "local"))
     assert [s.spec for s in record.scorers] == [s.spec for s in local.scorers]
-    parts = list((tmp_path / "ray" / "journal").rglob("*.parquet"))
-    assert len(parts) == 15 + 5  # windows of 72 and 24 requests
 
 
-def test_a_worker_that_is_killed_costs_no_result(engine: RayEngine, tmp_path: Path) -> None:
+def test_a_worker_that_is_killed_costs_no_result(tmp_path: Path) -> None:
     mortal = f"told:mortal?folder={tmp_path}"
-    record = go(tmp_path / "ray", mortal, engine=engine)
+    record = go(tmp_path / "ray", mortal, engine="ray")
     assert (tmp_path / "killed").exists()
     assert record.scorers[0].errors == 0
-    twice = {key for key, times in asked(tmp_path).items() if times > 1}
+    twice = {key for key, times in sum(asked(tmp_path), Counter()).items() if times > 1}
     assert "set-13" in twice
-    assert len(twice) <= 10  # the windows that the killed worker had
-    assert table(tmp_path / "ray").equals(table_of_local(tmp_path, mortal))
-
-
-def table_of_local(folder: Path, spec: str) -> pl.DataFrame:
-    go(folder / "local", spec)
-    asked(folder)
-    return table(folder / "local")
-
-
-def test_the_command_line_runs_on_ray(engine: RayEngine, tmp_path: Path) -> None:
-    pytest.importorskip("carb_cli")
-    from carb_cli import main
-
-    arguments = ["run", "--data", "carb-seed@2", "--limit", "12", "--scorer", "baseline:random", "--quiet"]
-    assert main([*arguments, "--out", str(tmp_path / "ray"), "--engine", "ray"]) == 0
-    assert main([*arguments, "--out", str(tmp_path / "local")]) == 0
+    assert len(twice) <= 3  # the share of one window that the killed worker had
+    go(tmp_path / "local", mortal)
     assert table(tmp_path / "ray").equals(table(tmp_path / "local"))
+
+
+def test_mistakes_are_told_and_a_bug_costs_one_item(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(CarbError, match="the server is gone"):
+        go(tmp_path / "stopped", f"told:refusing?folder={tmp_path}", engine="ray")
+    with pytest.raises(CarbError, match="/no/such/folder"):
+        go(tmp_path / "absent", "judge:/no/such/folder", engine="ray")
+    record = go(tmp_path / "buggy", f"told:buggy?folder={tmp_path}", engine="ray")
+    assert (record.scorers[0].errors, record.scorers[0].items) == (1, REQUESTS)
+    monkeypatch.setenv("CARB_RAY_CPUS", "64")
+    with pytest.raises(CarbError, match="no room"):
+        go(tmp_path / "large", "baseline:random", engine="ray")

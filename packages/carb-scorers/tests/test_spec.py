@@ -14,7 +14,7 @@ from carb_data import CarbError, MissingExtraError, install_line
 from carb_data.models import Frozen
 from carb_scorers import ScorerSpec, open_scorer
 from carb_scorers.integrations import as_inspect_scorer
-from carb_scorers.run.ray_engine import RayEngine
+from carb_scorers.run.ray_engine import RayScorer
 from carb_scorers.spec import (
     ENTRY_POINTS,
     ParsedSpec,
@@ -102,8 +102,10 @@ def registered(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     folder.mkdir()
     (folder / "METADATA").write_text("Metadata-Version: 2.1\nName: third\nVersion: 1.2\n")
     points = ["fine = third_kinds:fine", "broken = third_kinds:nothing", "absent = no_such_module:x", "odd = sys:path"]
+    points.append("strict = third_kinds:strict")
     (folder / "entry_points.txt").write_text("\n".join([f"[{ENTRY_POINTS}]", *points]))
-    (tmp_path / "third_kinds.py").write_text("def fine(name, target, options):\n    return (name, target, options)\n")
+    code = "def fine(name, target, options):\n    return (name, target, options)\n"
+    (tmp_path / "third_kinds.py").write_text(code + "def strict(name):\n    return name\n")
     monkeypatch.syspath_prepend(tmp_path)
     yield tmp_path
     sys.modules.pop("third_kinds", None)
@@ -114,7 +116,7 @@ def test_other_packages_register_kinds(registered: Path) -> None:
     assert provider("fine") == "third 1.2"
 
 
-@pytest.mark.parametrize("kind", ["broken", "absent", "odd"])
+@pytest.mark.parametrize("kind", ["broken", "absent", "odd", "strict"])
 def test_a_broken_plugin_is_named(registered: Path, kind: str) -> None:
     with pytest.raises(CarbError, match=kind):
         open_scorer(f"{kind}:x")
@@ -135,7 +137,7 @@ def test_two_packages_with_one_kind_are_refused(registered: Path, monkeypatch: p
         ("vllm", "vllm", lambda: open_scorer("judge:m?backend=vllm")),
         ("vllm", "vllm", lambda: open_scorer("classifier:m?backend=vllm")),
         ("httpx", "api", lambda: open_scorer("judge:m?backend=openai&read=generate&url=http://127.0.0.1:1/v1")),
-        ("ray", "ray", RayEngine),
+        ("ray", "ray", lambda: RayScorer("baseline:length")),
         ("inspect_ai", "inspect", lambda: as_inspect_scorer("baseline:length")),
     ],
 )

@@ -7,10 +7,10 @@ import shlex
 import signal
 import sys
 import threading
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import anyio
 
@@ -22,13 +22,11 @@ from carb_cli.output import write
 from carb_cli.progress import label, progress
 from carb_cli.selection import chance
 from carb_data import Dataset, ScoreTable, load
-from carb_data.extras import require
 from carb_metrics import bon_accuracy
 from carb_scorers import Progress
 from carb_scorers.evaluation import WINDOW
-from carb_scorers.run import RunRecord, run
+from carb_scorers.run import Engine, RunRecord, run
 
-EngineName = Literal["local", "ray"]
 FAILED_SHARE = 0.1
 """Share of failed requests above which a run counts as failed."""
 LEAST_MASS = 0.5
@@ -43,7 +41,7 @@ def score(
     *,
     seed: int = 0,
     window: int = WINDOW,
-    engine: EngineName = "local",
+    engine: Engine = "local",
     fresh: bool = False,
     retry_errors: bool = False,
 ) -> RunRecord:
@@ -71,7 +69,7 @@ def score(
             report(label(state.scorer), state.done, state.total, errors)
 
         async def work() -> RunRecord:
-            return await _runner(engine)(
+            return await run(
                 dataset,
                 scorers,
                 out,
@@ -80,6 +78,7 @@ def score(
                 window=window,
                 fresh=fresh,
                 retry_errors=retry_errors,
+                engine=engine,
                 command=arguments,
                 on_progress=on_progress,
             )
@@ -147,27 +146,6 @@ def say_what_was_found(record: RunRecord, out: Path, dataset: Dataset) -> None:
     which = f" Shares are of the {counted:,} main sets." if counted < len(dataset) else ""
     by_chance = percent(chance(dataset))
     display.say(f"Chance is {by_chance}%; ties are shared; brackets are 95% intervals.{which}")
-
-
-def _runner(engine: EngineName) -> Callable[..., Awaitable[RunRecord]]:
-    """The function that scores, called as ``carb_scorers.run.run``.
-
-    Raises:
-        CarbError: the engine's extra is not installed.
-    """
-    if engine == "local":
-        return run
-    from carb_scorers.run.ray_engine import RayEngine
-
-    async def run_on_ray(*arguments: Any, **options: Any) -> RunRecord:
-        engine = RayEngine()
-        try:
-            return await run(*arguments, **options, engine=engine)
-        finally:
-            await engine.aclose()
-
-    require("ray", package="carb-scorers", extra="ray")
-    return run_on_ray
 
 
 def _keep_the_review(data: Sequence[str], out: Path, record: RunRecord) -> None:

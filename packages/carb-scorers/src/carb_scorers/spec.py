@@ -108,11 +108,11 @@ def open_scorer(spec: str) -> Scorer:
     options = dict(parsed.options)
     bank = options.pop("facts", None)
     if bank is None:
-        return _opener(parsed.kind)(parsed.name, parsed.target, options)
+        return _opened(parsed, options)
     from carb_scorers.open_book import OpenBookScorer, search_of
 
     search = search_of(bank)  # a bank that is not there is found before a model is loaded
-    return OpenBookScorer(_opener(parsed.kind)(parsed.name, parsed.target, options), bank, search)
+    return OpenBookScorer(_opened(parsed, options), bank, search)
 
 
 def check_given(scorer: object) -> None:
@@ -149,6 +149,17 @@ def provider(kind: str) -> str:
         return f"carb-scorers {version('carb-scorers')}"
     point = _registered(kind)
     return point.value if point.dist is None else f"{point.dist.name} {point.dist.version}"
+
+
+def _opened(spec: ParsedSpec, options: Mapping[str, str]) -> Scorer:
+    """What a kind opens; a third party's mistake becomes a message, since it must not end a whole run."""
+    opener = _opener(spec.kind)
+    try:
+        return opener(spec.name, spec.target, options)
+    except CarbError:
+        raise
+    except Exception as error:
+        raise CarbError(f"'{spec}' cannot be opened: {type(error).__name__}: {error}") from error
 
 
 def _opener(kind: str) -> Opener:

@@ -13,10 +13,10 @@ from carb_cli.main import OK
 from carb_cli.options import Flag, Json, Several
 from carb_cli.output import Output, print_json
 from carb_cli.planning import plan_run
-from carb_cli.scoring import EngineName, exit_code, say_what_was_found, score
+from carb_cli.scoring import exit_code, say_what_was_found, score
 from carb_cli.selection import EVERY_SET, SetOptions, select
 from carb_scorers.evaluation import WINDOW
-from carb_scorers.run import RunRecord
+from carb_scorers.run import Engine, RunRecord
 
 
 class RunOutput(Output, RunRecord):
@@ -34,7 +34,7 @@ def run(
     sets: SetOptions = EVERY_SET,
     seed: int = 0,
     window: int = WINDOW,
-    engine: EngineName = "local",
+    engine: Engine = "local",
     fresh: Flag = False,
     retry_errors: Flag = False,
     dry_run: Flag = False,

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import platform
 import shutil
-from collections.abc import Iterator, Sequence, Set
-from contextlib import contextmanager
+import warnings
+from collections.abc import AsyncIterator, Iterator, Sequence, Set
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from statistics import median
+from typing import Literal
 
 import polars as pl
 from filelock import FileLock, Timeout
@@ -17,8 +19,7 @@ from filelock import FileLock, Timeout
 from carb_data import CarbError, Dataset, ScoreTable
 from carb_data.journal import DiskError, write_whole
 from carb_scorers.blind import Blinded, unblind
-from carb_scorers.evaluation import WINDOW, OnProgress, ProgressCounter, requests_for
-from carb_scorers.run.local_engine import Engine, LocalEngine
+from carb_scorers.evaluation import WINDOW, OnProgress, ProgressCounter, requests_for, score_all
 from carb_scorers.run.record import (
     DatasetRecord,
     ErrorRow,
@@ -32,7 +33,9 @@ from carb_scorers.run.score_journal import OtherRunError, ScoreJournal, check_jo
 from carb_scorers.scorer import TRANSPORT, Scorer, ScoreResult, ScorerSpec
 from carb_scorers.spec import check_given, open_scorer, parse_spec, provider
 
-__all__ = ["run"]
+__all__ = ["Engine", "run"]
+
+Engine = Literal["local", "ray"]
 
 STOP_AFTER = 32
 """Requests in a row that get no answer, before a scorer is stopped."""
@@ -53,7 +56,7 @@ async def run(
     retry_errors: bool = False,
     command: Sequence[str] = (),
     on_progress: OnProgress | None = None,
-    engine: Engine | None = None,
+    engine: Engine = "local",
 ) -> RunRecord:
     """Score a data set into a folder; the same call goes on after any interruption.
 
@@ -77,15 +80,15 @@ async def run(
             like any other, so that resuming ends with the table of an uninterrupted run.
         command: The command line, for the record.
         on_progress: A function that is called after each window. By default nothing is called.
-        engine: The place where the scorers run. The default is this process. The table is the same everywhere,
-            and a run may go on with another engine than it began with.
+        engine: Where the scorers run: in this process, or on a Ray cluster. The table is the same, and a run may go on
+            with another engine than it began with.
 
     Raises:
         CarbError: a spec is wrong, a model is missing, the disk is full, another process writes into the folder,
             or it holds results of another data set, seed, scorer or version.
     """
     labels = _labels(scorers)
-    options = _Options(engine or LocalEngine(), seed, window, retry_errors, on_progress)
+    options = _Options(engine, seed, window, retry_errors, on_progress)
     outcomes: list[_Outcome] = []
     mistakes: list[tuple[str, CarbError]] = []
     with _locked(out, fresh=fresh):
@@ -113,7 +116,7 @@ async def run(
             scorers=tuple(outcome.record for outcome in outcomes),
             seed=seed,
             window=window,
-            engine=options.engine.name,
+            engine=engine,
             python=platform.python_version(),
             versions=installed_versions(),
             machine=Machine.current(),
@@ -222,13 +225,12 @@ def _labels(scorers: Sequence[Scorer | str]) -> list[str]:
 
 
 async def _score(dataset: Dataset, given: Scorer | str, folder: Path, options: _Options) -> _Outcome:
-    session = await options.engine.open(given)
-    try:
-        head = journal_head(session.spec, fingerprint=dataset.fingerprint, seed=options.seed)
+    async with _opened(given, options.engine) as scorer:
+        head = journal_head(scorer.spec, fingerprint=dataset.fingerprint, seed=options.seed)
         with ScoreJournal(folder / JOURNAL, head) as journal:
-            blinded = requests_for(dataset, session.spec, options.seed)
+            blinded = requests_for(dataset, scorer.spec, options.seed)
             kept = {key: r for key, r in journal.results.items() if r.complete or not options.retry_errors}
-            tally = ProgressCounter(session.spec.name, len(blinded), options.on_progress)
+            tally = ProgressCounter(scorer.spec.name, len(blinded), options.on_progress)
             tally.add(kept.values(), spent=False)
             unanswered: list[ScoreResult] = []
 
@@ -242,16 +244,38 @@ async def _score(dataset: Dataset, given: Scorer | str, folder: Path, options: _
                         unanswered.clear()
                 if len(unanswered) >= STOP_AFTER:
                     journal.append(ready)
-                    raise _no_answers(session.spec.name, unanswered)
+                    raise _no_answers(scorer.spec.name, unanswered)
                 journal.append(ready)
                 tally.add(results)  # last: whoever looks at the progress may stop the run, and nothing is lost then
 
             missing = [b.request for b in blinded if b.request.request_id not in kept]
-            await session.score(missing, keep, window=options.window)
+            await score_all(scorer, missing, keep, window=options.window)
             journal.append(unanswered)
-            return _outcome(dataset, session.spec, blinded, journal)
+            return _outcome(dataset, scorer.spec, blinded, journal)
+
+
+@asynccontextmanager
+async def _opened(given: Scorer | str, engine: Engine) -> AsyncIterator[Scorer]:
+    """A scorer, opened from its spec and closed in the end; one that is given open stays open."""
+    if not isinstance(given, str):
+        if engine == "ray":
+            raise CarbError("Workers on other machines open their own scorers: give spec strings, not Scorer objects.")
+        yield given
+        return
+    scorer = _on_ray(given) if engine == "ray" else open_scorer(given)
+    try:
+        yield scorer
     finally:
-        await session.aclose()
+        try:
+            await scorer.aclose()
+        except Exception as error:  # that it cannot be closed is no reason to lose its results
+            warnings.warn(f"'{scorer.spec.name}' did not close: {type(error).__name__}: {error}", stacklevel=2)
+
+
+def _on_ray(spec: str) -> Scorer:
+    from carb_scorers.run.ray_engine import RayScorer
+
+    return RayScorer(spec)
 
 
 def _no_answers(name: str, failed: Sequence[ScoreResult]) -> CarbError:

@@ -1,184 +1,108 @@
-"""Scorers on a Ray cluster: a pool of actors per scorer, fed by Ray Data; the run keeps what they send back.
-
-A window of requests is one task. Ray gives a task that was lost with its worker to another one, so a window may be
-scored twice, and is kept once.
-"""
+"""A scorer on a Ray cluster: its copies on several workers share each window of requests."""
 
 from __future__ import annotations
 
 import math
 import os
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any, TypeVar
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import anyio.to_thread
-from pydantic import TypeAdapter
 
 from carb_data import CarbError
 from carb_data.extras import require
-from carb_scorers.evaluation import OnResults, score_all
-from carb_scorers.run.local_engine import open_any
-from carb_scorers.scorer import Scorer, ScoreRequest, ScoreResult, ScorerSpec
+from carb_scorers.evaluation import score_all
+from carb_scorers.scorer import ScoreRequest, ScoreResult, ScorerSpec
+from carb_scorers.texts import Opened
 from carb_scorers.waiting import wait_for
 
-__all__ = ["RayEngine"]
 
-_N = TypeVar("_N", int, float)
-_results = TypeAdapter(list[ScoreResult])
-
-
-class RayWorker:
-    """What an actor does: score a window."""
+class Copy:
+    """What a worker runs."""
 
     def __init__(self, spec: str) -> None:
-        self._spec = spec
-        self._scorer: Scorer | None = None
+        self._opened = Opened(spec)
 
-    def __call__(self, batch: dict[str, Any]) -> dict[str, list[str]]:
-        """Score the requests of one window.
-
-        Args:
-            batch: a batch with the column ``request``, which holds JSON.
-
-        Returns:
-            One row: the results (JSON), and a user's mistake where there was one.
-        """
-        requests = [ScoreRequest.model_validate_json(line) for line in batch["request"]]
-        try:
-            results = wait_for(self._score, requests)
-        except CarbError as error:
-            return {"results": ["[]"], "mistake": [str(error)]}
-        return {"results": [_results.dump_json(results, exclude_defaults=True).decode()], "mistake": [""]}
-
-    async def _score(self, requests: Sequence[ScoreRequest]) -> list[ScoreResult]:
-        if self._scorer is None:
-            self._scorer = open_any(self._spec)
+    def score(self, requests: Sequence[ScoreRequest]) -> tuple[ScorerSpec, list[ScoreResult]]:
+        """What the scorer is, and its results in any order."""
         results: list[ScoreResult] = []
-        await score_all(self._scorer, requests, results.extend, window=len(requests))
-        return results
-
-
-class RaySession:
-    """A scorer that workers open, each for itself."""
-
-    def __init__(self, engine: RayEngine, given: str, spec: ScorerSpec) -> None:
-        self.spec = spec
-        self._engine = engine
-        self._given = given
-
-    async def score(self, requests: Sequence[ScoreRequest], on_results: OnResults, *, window: int) -> None:
-        """See ``Session``."""
-        if not requests:
-            return
-        windows = [requests[start : start + window] for start in range(0, len(requests), window)]
-        rows = self._engine.rows(windows, self._given)
         try:
-            while (row := await anyio.to_thread.run_sync(next, rows, None)) is not None:
-                if row["mistake"]:
-                    raise CarbError(row["mistake"])
-                on_results(_results.validate_json(row["results"]))
-        finally:
-            del rows  # ends what is still running
-
-    async def aclose(self) -> None:
-        """Workers end with their pool."""
+            scorer = self._opened.get()
+            wait_for(lambda: score_all(scorer, requests, results.extend))
+        except CarbError as error:
+            raise CarbError(str(error)) from None  # an error with fields of its own may not survive the way back
+        return scorer.spec, results
 
 
-class RayEngine:
-    """A Ray cluster, joined by its address or started here."""
+class RayScorer:
+    """A scorer behind the contract of every scorer; the machine that asks need not be able to hold the model.
 
-    name = "ray"
+    Ray restarts a worker that died and gives it its share of the window again: that may be scored twice, and counts
+    once.
+    """
 
-    def __init__(self, *, workers: int | None = None, cpus: float | None = None, gpus: float | None = None) -> None:
-        """Join the cluster that the environment variable ``RAY_ADDRESS`` names, or start one that ends with the engine.
+    def __init__(self, spec: str) -> None:
+        """Join the cluster that the environment variable ``RAY_ADDRESS`` names, or start one that ends with us.
 
-        Args:
-            workers: the number of actors for each scorer; null means ``CARB_RAY_WORKERS`` of the environment, or else
-                as many as the cluster has room for.
-            cpus: the number of CPUs of each worker; null means ``CARB_RAY_CPUS``, or else 1.
-            gpus: the number of GPUs of each worker; null means ``CARB_RAY_GPUS``, or else 0.
+        ``CARB_RAY_WORKERS`` says how many copies to open, by default as many as the cluster has room for;
+        ``CARB_RAY_CPUS`` and ``CARB_RAY_GPUS`` say what each needs, by default 1 and 0.
 
         Raises:
             MissingExtraError: Ray is not installed.
-            CarbError: there is no cluster at the address, it has no room for a worker, or a variable is no number.
+            CarbError: there is no cluster at the address, it has no room for a worker, a variable is no number, or
+                the scorer cannot be opened.
         """
         os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
         self._ray = require("ray", package="carb-scorers", extra="ray")
-        self._data = require("ray.data", package="carb-scorers", extra="ray")
-        workers = _number("CARB_RAY_WORKERS", 0, int) if workers is None else workers
-        cpus = _number("CARB_RAY_CPUS", 1.0, float) if cpus is None else cpus
-        gpus = _number("CARB_RAY_GPUS", 0.0, float) if gpus is None else gpus
-        self._started = not self._ray.is_initialized()
-        if self._started:
+        if not self._ray.is_initialized():
             try:
                 self._ray.init(include_dashboard=False, log_to_driver=False, logging_level="ERROR")
             except (ConnectionError, RuntimeError, ValueError) as error:
                 raise CarbError(f"No Ray cluster at {os.environ.get('RAY_ADDRESS')}: {error}") from None
-        self._resources = {"num_cpus": cpus, "num_gpus": gpus}
-        self._workers = workers or self._room(cpus, gpus)
+        needs = {"num_cpus": _number("CARB_RAY_CPUS", 1), "num_gpus": _number("CARB_RAY_GPUS", 0)}
+        room = _room(self._ray.cluster_resources(), cpus=needs["num_cpus"], gpus=needs["num_gpus"])
+        count = min(int(_number("CARB_RAY_WORKERS", room)), room)
+        copy = self._ray.remote(**needs, max_restarts=-1, max_task_retries=-1)(Copy)
+        self._copies = [copy.remote(spec) for _ in range(count)]
+        ((found, _),) = self._get([self._copies[0].score.remote([])])
+        self.spec: ScorerSpec = found.model_copy(update={"in_flight": None})
 
-    async def open(self, given: Scorer | str) -> RaySession:
-        """Learn from a worker what the scorer is; the driver need not be able to hold the model."""
-        if not isinstance(given, str):
-            raise CarbError("Workers on other machines open their own scorers: give spec strings, not Scorer objects.")
-        describe = self._ray.remote(**self._resources, max_retries=3)(_describe)
-        spec, mistake = await anyio.to_thread.run_sync(self._ray.get, describe.remote(given))
-        if mistake:
-            raise CarbError(mistake)
-        return RaySession(self, given, ScorerSpec.model_validate_json(spec))
+    async def score(self, requests: Sequence[ScoreRequest]) -> list[ScoreResult]:
+        """See ``Scorer``."""
+        shares = [requests[number :: len(self._copies)] for number in range(len(self._copies))]
+        asked = [copy.score.remote(share) for copy, share in zip(self._copies, shares, strict=True) if share]
+        found = await anyio.to_thread.run_sync(self._get, asked, abandon_on_cancel=True)
+        results = {result.request_id: result for _, share in found for result in share}
+        return [results[request.request_id] for request in requests]
 
-    def rows(self, windows: Iterable[Sequence[ScoreRequest]], spec: str) -> Iterator[dict[str, str]]:
-        """Score windows; a row for each, in the order in which they are done.
-
-        Ray Data restarts workers and gives their tasks to others for as long as that takes.
-        """
-        pyarrow = require("pyarrow", package="carb-scorers", extra="ray")
-        blocks = [pyarrow.table({"request": [r.model_dump_json() for r in window]}) for window in windows]
-        context = self._data.DataContext.get_current()
-        context.enable_progress_bars = False
-        context.print_on_execution_start = False
-        scored = self._data.from_arrow(blocks).map_batches(
-            RayWorker,
-            fn_constructor_args=(spec,),
-            batch_size=None,  # a block is a window
-            compute=self._data.ActorPoolStrategy(size=max(1, min(self._workers, len(blocks)))),
-            **self._resources,
-        )
-        yield from scored.iter_rows()
-
-    def _room(self, cpus: float, gpus: float) -> int:
-        cluster = self._ray.cluster_resources()
-        shares = [cluster.get(name, 0.0) / share for name, share in (("CPU", cpus), ("GPU", gpus)) if share > 0]
-        room = math.floor(min(shares, default=1.0))
-        if room < 1:
-            raise CarbError(f"The Ray cluster has no room for a worker with {cpus:g} CPUs and {gpus:g} GPUs.")
-        return room
+    def _get(self, asked: Sequence[Any]) -> Sequence[tuple[ScorerSpec, list[ScoreResult]]]:
+        try:
+            got: Sequence[tuple[ScorerSpec, list[ScoreResult]]] = self._ray.get(asked)
+        except self._ray.exceptions.RayTaskError as error:
+            if isinstance(error.cause, CarbError):
+                raise CarbError(str(error.cause)) from None
+            raise
+        return got
 
     async def aclose(self) -> None:
-        """End a cluster that was started here."""
-        if self._started:
-            await anyio.to_thread.run_sync(self._ray.shutdown)
+        """End the workers."""
+        for copy in self._copies:
+            self._ray.kill(copy)
+        self._copies = []
 
 
-def _number(variable: str, default: _N, read: Callable[[str], _N]) -> _N:
+def _room(cluster: Mapping[str, float], *, cpus: float, gpus: float) -> int:
+    """How many workers a cluster can hold."""
+    shares = [cluster.get(name, 0.0) / share for name, share in (("CPU", cpus), ("GPU", gpus)) if share > 0]
+    room = math.floor(min(shares, default=1.0))
+    if room < 1:
+        raise CarbError(f"The Ray cluster has no room for a worker with {cpus:g} CPUs and {gpus:g} GPUs.")
+    return room
+
+
+def _number(variable: str, default: float) -> float:
     """A number from the environment."""
     try:
-        return read(os.environ.get(variable) or str(default))
+        return float(os.environ.get(variable) or default)
     except ValueError:
         raise CarbError(f"The environment variable {variable} must be a number.") from None
-
-
-def _describe(given: str) -> tuple[str, str]:
-    """A scorer's spec (JSON), or the user's mistake that keeps it from being opened."""
-
-    async def describe() -> str:
-        scorer = open_any(given)
-        try:
-            return scorer.spec.model_dump_json()
-        finally:
-            await scorer.aclose()
-
-    try:
-        return wait_for(describe), ""
-    except CarbError as error:
-        return "", str(error)
