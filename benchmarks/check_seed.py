@@ -167,8 +167,15 @@ def _exclusion(family: Family, own: list[Fact], registry: Registry) -> Iterator[
         parent = registry[fact.culture].parent if fact.culture in registry else None
         if other.value == fact.value:
             yield "answers", f"{other.id} has the value of {fact.id}, '{fact.value}'"
-        elif other.holds_where(fact, parent):
+        elif _holds_where(other, fact, parent):
             yield "answers", f"{other.id} holds in {fact.culture} too"
+
+
+def _holds_where(fact: Fact, other: Fact, parent: str | None) -> bool:
+    """Whether a fact holds in the place of another one of its topic, whose culture belongs to ``parent``."""
+    if fact.culture == other.culture and "-" not in fact.place:
+        return True
+    return not {other.culture, other.place.lower(), parent}.isdisjoint(fact.also)
 
 
 def _giveaways(family: Family, registry: Registry) -> Iterator[tuple[str, str]]:

@@ -106,7 +106,6 @@ def mirrored(count: int) -> list[BonSet]:
 def test_a_family_is_immune_as_a_whole_and_its_main_set_is_not():
     sets = mirrored(60)
     report = audit(Dataset(sets))
-    assert report.mirrors == 180
     whole = [attack for attack in report.attacks if attack.level == "all"]
     for attack in whole:
         assert attack.accuracy == pytest.approx(0.25, abs=1e-12), attack.attack

@@ -68,10 +68,6 @@ class Attack(Frozen):
 class AuditReport(Frozen):
     """What attacks on the answers alone got out of a data set."""
 
-    sets: int
-    mirrors: int
-    """Sets of families that count for no culture's accuracy."""
-    fingerprint: str
     attacks: tuple[Attack, ...]
     """Every attack at every level."""
     detectable: float | None = None
@@ -130,9 +126,6 @@ def audit(
         found += [row for name, rows in values.items() for row in _rows(name, level, mains, rows, together, attacks)]
     working = list(dict.fromkeys(row.attack for row in found if row.works and row.level in ("all", "main")))
     return AuditReport(
-        sets=len(items),
-        mirrors=len(items) - len(mains),
-        fingerprint=dataset.fingerprint,
         attacks=tuple(found),
         detectable=_detectable(mains, len(set(together)), attacks),
         hard=_hard(items, mains, [values[name] for name in working]),
@@ -162,15 +155,17 @@ def _rows(
         places.setdefault(_group(item, level), []).append(place)
     found = []
     for group, own in sorted(places.items(), key=str):
-        fields = {"attack": name, "level": level, "group": group, "n": len(own)}
-        if not own:
-            found.append(Attack(**fields, accuracy=None, low=None, high=None, chance=None))  # type: ignore[arg-type]
-            continue
-        wins = [_win(items[n], values[n]) for n in own]
-        accuracy = statistics.fmean(wins)
-        low, high = _interval(accuracy, _effective(wins, [together[n] for n in own]), 0.05 / (attacks * len(places)))
-        chance = statistics.fmean(1 / len(item.responses) for item in (items[n] for n in own))
-        found.append(Attack(**fields, accuracy=accuracy, low=low, high=high, chance=chance))  # type: ignore[arg-type]
+        accuracy = low = high = chance = None
+        if own:
+            wins = [_win(items[n], values[n]) for n in own]
+            chance = statistics.fmean(1 / len(items[n].responses) for n in own)
+            accuracy = statistics.fmean(wins)
+            effective = _effective(wins, [together[n] for n in own])
+            low, high = _interval(accuracy, effective, 0.05 / (attacks * len(places)))
+        attack = Attack(
+            attack=name, level=level, group=group, accuracy=accuracy, low=low, high=high, chance=chance, n=len(own)
+        )
+        found.append(attack)
     return found
 
 

@@ -2,16 +2,35 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import chain
+from typing import Literal
 
 from carb_data.audit import Attack, AuditReport, audit
 from carb_data.dataset import Dataset
-from carb_data.models import BonSet, Domain, Frozen
+from carb_data.labels import is_known, names_culture
+from carb_data.language import in_languages, shows_another_language
+from carb_data.models import BonSet, Frozen, Perturbation, Response, Role
+from carb_data.ngrams import NgramIndex, normalise
 from carb_data.overlap import ContaminationReport, check_contamination
-from carb_data.set_checks import Finding, find
 
-__all__ = ["CheckReport", "Finding", "check"]
+__all__ = ["CheckReport", "Finding", "check", "incomplete_families"]
+
+NEAR = 0.85
+"""Share of a prompt's n-grams that makes two prompts near-duplicates."""
+
+
+class Finding(Frozen):
+    """One thing about one set that is wrong, or that deserves a look."""
+
+    severity: Literal["error", "warning"]
+    """``error``: the set contradicts itself or another one; ``warning``: likely a mistake, for a person to decide."""
+    check: Literal["duplicate", "near-duplicate", "language", "perturbation", "family"]
+    item_id: str
+    field: str
+    """``prompt``, ``family`` or the id of a response."""
+    message: str
 
 
 class CheckReport(Frozen):
@@ -25,12 +44,6 @@ class CheckReport(Frozen):
     """What attacks on the answers alone got."""
     contamination: ContaminationReport | None
     """What the texts it was checked against have of it; null where none were given."""
-    balance: dict[str, dict[str, int]]
-    """Number of sets by culture and domain."""
-    licenses: dict[str, int]
-    """Number of sets under each licence, most frequent first."""
-    sources: dict[str, int]
-    """Number of sets from each source, most frequent first."""
 
     @property
     def errors(self) -> tuple[Finding, ...]:
@@ -67,17 +80,145 @@ def check(
         MissingExtraError: a library of the extra ``checks`` is not installed.
     """
     items = list(dataset)
-    cells = Counter((item.culture, item.domain) for item in items)
+    order = {item.id: place for place, item in enumerate(items)}
+    found = [*_duplicates(items), *_wrong_languages(items), *_bad_perturbations(items), *incomplete_families(items)]
     return CheckReport(
         sets=len(dataset),
         fingerprint=dataset.fingerprint,
-        findings=tuple(find(items)),
+        findings=tuple(sorted(found, key=lambda finding: order[finding.item_id])),
         audit=audit(dataset, more=more, seed=seed),
         contamination=None if against is None else check_contamination(against, items),
-        balance={
-            culture: {domain.value: cells[culture, domain] for domain in Domain}
-            for culture in sorted({item.culture for item in items})
-        },
-        licenses=dict(Counter(item.provenance.license for item in items).most_common()),
-        sources=dict(Counter(item.provenance.source for item in items).most_common()),
     )
+
+
+def _duplicates(items: Sequence[BonSet]) -> Iterator[Finding]:
+    """Prompts that come again, and responses of one set that say the same in the same words.
+
+    The same prompt twice is an error, unless the sets come from one source item (and so never part in a split). Each
+    set is compared with all earlier ones and reported once, with the closest.
+    """
+    for item in items:
+        yield from _repeated_responses(item)
+    closest: dict[int, tuple[float, bool, int]] = {}
+    index = NgramIndex([item.prompt_text for item in items], NEAR)
+    for match in index.matches(item.prompt_text for item in items):
+        first = index.copies(match.indexed)[0]
+        early, late = sorted((first, match.streamed))
+        if early != late and items[early].source_item != items[late].source_item:
+            closest[late] = max(closest.get(late, (0.0, False, 0)), (match.containment, match.exact, early))
+    for late, (share, exact, early) in sorted(closest.items()):
+        same = exact and items[early].culture == items[late].culture
+        yield Finding(
+            severity="error" if same else "warning",
+            check="duplicate" if exact else "near-duplicate",
+            item_id=items[late].id,
+            field="prompt",
+            message=f"the same prompt as '{items[early].id}', which has another source item"
+            if exact
+            else f"shares {share:.0%} of the n-grams of '{items[early].id}'",
+        )
+
+
+_NUMBER = re.compile(r"\d(?:[^\w\s]?[\u00a0\u202f ]?\d)+")
+
+
+def _repeated_responses(item: BonSet) -> Iterator[Finding]:
+    seen: dict[str, Response] = {}
+    for response in item.responses:
+        # 1.234,5 and 1,234.5 are two answers: marks within numbers count.
+        text = " ".join([normalise(response.text) or response.text, *_NUMBER.findall(response.text)])
+        if text in seen:
+            against = Role.CHOSEN in (seen[text].role, response.role)
+            yield Finding(
+                severity="error",
+                check="duplicate",
+                item_id=item.id,
+                field=response.id,
+                message=f"the same text as '{seen[text].id}'"
+                + (", but the one is right and the other wrong" * against),
+            )
+        seen.setdefault(text, response)
+
+
+def _wrong_languages(items: Sequence[BonSet]) -> Iterator[Finding]:
+    """Prompts and responses that the detector does not take for their declared language."""
+    texts = {
+        (item.id, field): (text, language)
+        for item in items
+        for field, text, language in chain(
+            [("prompt", item.prompt_text, item.language)],
+            ((r.id, r.text, r.language) for r in (*item.responses, *item.perturbed)),
+        )
+    }
+    pairs = list(dict.fromkeys(texts.values()))
+    spoken = dict(zip(pairs, in_languages(pairs), strict=True))
+    for (item_id, field), (text, language) in texts.items():
+        if not spoken[text, language] and shows_another_language(text, language):
+            yield Finding(
+                severity="warning",
+                check="language",
+                item_id=item_id,
+                field=field,
+                message=f"declared as '{language}', but does not look like it",
+            )
+
+
+def _bad_perturbations(items: Sequence[BonSet]) -> Iterator[Finding]:
+    """Perturbed texts that did not change what they should have, or did change what they should not."""
+    for item in items:
+        originals = {response.id: response for response in item.responses}
+        for response in item.perturbed:
+            assert response.original is not None
+            for severity, message in _perturbation_faults(item, originals[response.original], response):
+                yield Finding(
+                    severity="error" if severity else "warning",
+                    check="perturbation",
+                    item_id=item.id,
+                    field=response.id,
+                    message=f"{response.perturbation}: {message}",
+                )
+
+
+def _perturbation_faults(item: BonSet, original: Response, changed: Response) -> Iterator[tuple[bool, str]]:
+    """Whether it is an error, and what is wrong."""
+    if normalise(original.text) == normalise(changed.text):
+        yield True, "the same text as its original"
+        return
+    named = names_culture(original.text, item.culture)
+    names = names_culture(changed.text, item.culture)
+    if changed.perturbation is Perturbation.RC:
+        if not named:
+            yield False, "its original does not name the culture"
+        if names:
+            yield True, "still names the culture"
+    elif named and not names and is_known(item.culture, changed.language):
+        yield False, "no longer names the culture"
+    same_language = changed.language.partition("-")[0] == original.language.partition("-")[0]
+    if changed.perturbation is Perturbation.CL and same_language:
+        yield True, "in the language of its original"
+    if changed.perturbation is not Perturbation.CL and not same_language:
+        yield True, f"in another language ('{changed.language}') than its original"
+
+
+def incomplete_families(items: Iterable[BonSet]) -> Iterator[Finding]:
+    """Families in which an answer is right in no set, or is missing from one. Each is reported at its first set."""
+    families: dict[str, list[BonSet]] = {}
+    for item in items:
+        if item.family is not None:
+            families.setdefault(item.family, []).append(item)
+    for name, sets in families.items():
+        shown = [{response.text for response in item.responses} for item in sets]
+        right = {response.text for item in sets for response in item.responses if response.role is Role.CHOSEN}
+        if never := len(set.union(*shown) - right):
+            what = f"lacks sets: {never} of its {never + len(right)} answers are right in none"
+        elif any(texts != right for texts in shown):
+            what = "has sets that show different answers"
+        else:
+            continue
+        yield Finding(
+            severity="warning",
+            check="family",
+            item_id=sets[0].id,
+            field="family",
+            message=f"'{name}' {what}; accuracy over families leaves it out",
+        )

@@ -90,17 +90,6 @@ class Fact(Frozen):
         """The place in its id: a code of ISO 3166, and a town where it is smaller."""
         return self.id.partition(".")[2]
 
-    def holds_where(self, other: Fact, parent: str | None = None) -> bool:
-        """Whether this fact holds in the place of another one.
-
-        Args:
-            other: A fact of the same topic.
-            parent: The culture to which the other fact's culture belongs.
-        """
-        if self.culture == other.culture and "-" not in self.place:
-            return True
-        return not {other.culture, other.place.lower(), parent}.isdisjoint(self.also)
-
 
 _M = TypeVar("_M", bound=BaseModel)
 

@@ -22,8 +22,8 @@ from carb_cli.review.verdicts import (
     tallies,
 )
 from carb_data import BonSet, CarbError, Dataset, Response, Votes
+from carb_data.check import incomplete_families
 from carb_data.models import Frozen
-from carb_data.set_checks import incomplete_families
 from carb_data.validation import read_file
 from carb_metrics import agreement, human_line
 from carb_metrics.rows import Estimate, HumanLine
