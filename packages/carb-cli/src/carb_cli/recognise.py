@@ -13,6 +13,7 @@ from carb_data import CarbError
 from carb_data.extras import require
 from carb_data.models import Frozen
 from carb_scorers.known import find
+from carb_scorers.models.gguf_file import has_chat_template
 from carb_scorers.spec import kinds
 
 _SPEC = re.compile(r"(?:[^=:?#]+=)?([a-z][a-z0-9_-]*):")
@@ -33,9 +34,9 @@ def recognise(model: str) -> Recognised:
     """Say which scorer fits a model.
 
     Args:
-        model: A folder, a hub id ``owner/name``, a published model's short name (``carb models``), the address
-            of a server that speaks OpenAI's API (``http://127.0.0.1:8000/v1``), or a spec string, which is taken as it
-            is.
+        model: A folder, a GGUF file, a hub id ``owner/name``, a published model's short name (``carb models``), the
+            address of a server that speaks OpenAI's API (``http://127.0.0.1:8000/v1``), or a spec string, which is
+            taken as it is.
 
     Raises:
         CarbError: There is no such model, or its configuration does not say what it is.
@@ -47,21 +48,18 @@ def recognise(model: str) -> Recognised:
     if not Path(model).expanduser().exists() and (found := find(model)) is not None:
         own = " It needs code of its own: add trust_remote_code=true to the spec." if found.remote_code else ""
         return Recognised(spec=found.spec(), why=f"It is the published {found.kind} {found.id}.{own}")
-    if Path(model).is_file() and not model.endswith(".gguf"):
-        raise CarbError(
-            f"'{model}' is a file, and no model. To score it, name a model first: carb eval MODEL {shlex.quote(model)}"
-        )
+    if Path(model).expanduser().is_file():
+        if not model.endswith(".gguf"):
+            asked = f"carb eval MODEL {shlex.quote(model)}"
+            raise CarbError(f"'{model}' is a file, and no model. To score it, name a model first: {asked}")
+        return _writer(model, "GGUF", has_chat_template(Path(model).expanduser()))
     config, has_template = _configuration(model)
     architectures = [str(name) for name in config.get("architectures") or ()]
     named = ", ".join(architectures) or "no architecture"
     if any(name.endswith(_HEADS) for name in architectures):
         return _as("classifier", model, f"Its configuration names {named}: a scalar head rates each answer.")
     if any(name.endswith(_WRITERS) for name in architectures):
-        if has_template:
-            return _as("judge", model, f"It is a chat model ({named}): it picks one of the answers, by probability.")
-        return _as(
-            "implicit", model, f"It is a base model ({named}, no chat template): its likelihood rates each answer."
-        )
+        return _writer(model, named, has_template)
     raise CarbError(
         f"The configuration of '{model}' names {named}, which says neither classifier nor language model. Say what it "
         f"is: classifier:{model}, judge:{model} or implicit:{model}?ref=none."
@@ -70,6 +68,12 @@ def recognise(model: str) -> Recognised:
 
 def _as(kind: str, model: str, why: str) -> Recognised:
     return Recognised(spec=f"{kind}:{model}" + ("?ref=none" if kind == "implicit" else ""), why=why)
+
+
+def _writer(model: str, named: str, has_template: bool) -> Recognised:
+    if has_template:
+        return _as("judge", model, f"It is a chat model ({named}): it picks one of the answers, by probability.")
+    return _as("implicit", model, f"It is a base model ({named}, no chat template): its likelihood rates each answer.")
 
 
 def _server(url: str) -> Recognised:

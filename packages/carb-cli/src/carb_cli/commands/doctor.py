@@ -23,6 +23,7 @@ WHAT_FOR = {
     ("carb-data", "fetch"): "getting public sources",
     ("carb-scorers", "inspect"): "scorers inside Inspect",
     ("carb-scorers", "hf"): "classifiers, judges and implicit rewards on transformers",
+    ("carb-scorers", "gguf"): "models in one GGUF file",
     ("carb-scorers", "api"): "judges behind an OpenAI-compatible server",
     ("carb-scorers", "vllm"): "judges and classifiers on vLLM",
     ("carb-scorers", "serve"): "serving a scorer as a reward over HTTP",

@@ -5,8 +5,9 @@ from __future__ import annotations
 import gc
 import hashlib
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext, redirect_stderr
 from dataclasses import dataclass
+from io import StringIO
 from pathlib import Path
 from typing import Any, Literal
 
@@ -14,6 +15,7 @@ from pydantic import Field
 
 from carb_data import CarbError
 from carb_data.extras import require
+from carb_scorers.models.gguf_file import gguf_arguments, gguf_revision
 from carb_scorers.models.source import model_source
 from carb_scorers.models.templating import TemplateOptions, set_chat_template
 
@@ -29,7 +31,7 @@ class HFOptions(TemplateOptions):
     revision: str | None = None
     """Commit, tag or branch on the hub; by default the main branch."""
     dtype: Literal["auto", "float32", "bfloat16", "float16", "float64"] = "auto"
-    """``auto``: the dtype of the weights on a GPU, float32 on a CPU."""
+    """``auto``: float32 on a CPU; on a GPU the dtype of the weights, or bfloat16 for those of a GGUF file."""
     device: str = "auto"
     """``auto``: the first GPU where there is one, else the CPU; or ``cpu``, ``cuda``, ``cuda:1``."""
     device_map: str | None = None
@@ -66,7 +68,7 @@ def load(target: str, options: HFOptions, loader: Loader) -> Loaded:
     """Load a model and its tokenizer in evaluation mode.
 
     Args:
-        target: folder or hub id.
+        target: folder, hub id or GGUF file.
         options: the options of the backend (``HFOptions``).
         loader: The class that loads the model, for example ``"AutoModelForCausalLM"``.
 
@@ -77,31 +79,36 @@ def load(target: str, options: HFOptions, loader: Loader) -> Loaded:
     """
     torch = require("torch", package="carb-scorers", extra="hf")
     transformers = require("transformers", package="carb-scorers", extra="hf")
-    name = model_source(target)
+    name = model_source(target, gguf=True)
     source = {"revision": options.revision, "trust_remote_code": options.trust_remote_code}
     where = device_of(options)
-    placed = {} if options.device_map is None else {"device_map": options.device_map}
-    attention = {} if options.attention == "auto" else {"attn_implementation": options.attention}
-    failures = (OSError, ValueError, RuntimeError, ImportError, _safetensors_error())
+    placed: dict[str, Any] = {} if options.device_map is None else {"device_map": options.device_map}
+    if options.attention != "auto":
+        placed["attn_implementation"] = options.attention
+    packed = Path(name) if name.endswith(".gguf") else None
+    failures = (OSError, ValueError, RuntimeError, ImportError, KeyError, _safetensors_error())
     try:
-        with quiet():
+        with quiet(), nullcontext() if packed is None else redirect_stderr(StringIO()):  # a bar that no setting hides
+            if packed is not None:
+                source |= gguf_arguments(packed)
+                placed["quantization_config"] = transformers.GgufConfig(dequantize=True)
+                name = str(packed.parent)
             tokenizer = transformers.AutoTokenizer.from_pretrained(name, **source)
             model, info = _loader(transformers, loader, name, source).from_pretrained(
                 name,
-                dtype=_dtype(torch, options.dtype, where),
+                dtype=_dtype(torch, options.dtype, where, packed is not None),
                 use_safetensors=True,
                 output_loading_info=True,
                 **placed,
-                **attention,
                 **source,
             )
-            if not placed:
+            if options.device_map is None:
                 model.to(where)
     except failures as error:
         reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
         raise CarbError(
             f"Cannot load the model '{target}': {reason} Give a local folder or a hub id owner/name whose weights "
-            f"are in safetensors format."
+            f"are in safetensors format, or a GGUF file."
         ) from None
     if (own := _code_of_its_own(model, loader)) and not options.trust_remote_code:
         raise CarbError(
@@ -117,7 +124,8 @@ def load(target: str, options: HFOptions, loader: Loader) -> Loaded:
     model.eval()
     template = set_chat_template(tokenizer, options)
     limit = options.max_length or _position_limit(model) or 1_000_000
-    return Loaded(model, tokenizer, revision_of(model.config, name) + template, limit)
+    revision = revision_of(model.config, name) if packed is None else gguf_revision(packed)
+    return Loaded(model, tokenizer, revision + template, limit)
 
 
 def device_of(options: HFOptions) -> Any:
@@ -190,10 +198,12 @@ def _safetensors_error() -> type[Exception]:
     return error
 
 
-def _dtype(torch: Any, wanted: str, device: Any) -> Any:
-    if wanted == "auto":
-        return torch.float32 if device.type == "cpu" else "auto"
-    return getattr(torch, wanted)
+def _dtype(torch: Any, wanted: str, device: Any, packed: bool) -> Any:
+    if wanted != "auto":
+        return getattr(torch, wanted)
+    if device.type == "cpu":
+        return torch.float32
+    return torch.bfloat16 if packed else "auto"
 
 
 def _position_limit(model: Any) -> int | None:
