@@ -1,15 +1,22 @@
 """Pools, their scores and what the pick is worth, with policies and scorers made for the tests."""
 
 import json
+from fractions import Fraction
+from itertools import combinations
 
 import anyio
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from carb_data import CarbError
 from carb_data.tasks import TaskPrompt
-from carb_scorers.bon import bon_curve, collect, grade_pool, open_policy, score_pool
-from carb_scorers.bon.policy import PolicySpec, Sample, tidy
-from carb_scorers.scorer import ScoreResult, ScorerSpec, failed
+from carb_scorers.bon import bon_curve, expected_pick, grade_pool, pick_weights, sample, samples, score_pool
+from carb_scorers.bon.samples import tidy
+from carb_scorers.generate.writers import derived_seed
+from carb_scorers.models import Generation
+from carb_scorers.models.protocol import Failure
+from carb_scorers.scorer import ScoreError, ScoreResult, ScorerSpec, failed
 
 
 class CountTask:
@@ -30,23 +37,27 @@ class CountTask:
         return None if text == "?" else float(text) / 10
 
 
-class CountingPolicy:
+class CountingModel:
     """Sample i of prompt p is (7i + p) mod 10; it remembers what it was asked."""
 
-    def __init__(self, name="count", fail=()):
-        self.spec = PolicySpec(name=name, kind="test", model="count", revision="1")
+    model, revision, in_flight = "count", "1", None
+
+    def __init__(self, fail=()):
         self.asked = []
         self.fail = fail
 
-    async def sample(self, prompts, indices):
-        self.asked += [(prompt.id, index) for prompt in prompts for index in indices]
-        found = [(prompt.id, index, self.one(int(prompt.id[1:]), index)) for prompt in prompts for index in indices]
-        return [Sample(prompt_id=key, index=index, **fields) for key, index, fields in found]
+    async def generate(self, prompts, writing):
+        places = []
+        for prompt, seed in zip(prompts, writing.seed, strict=True):
+            number = int(prompt.messages[-1]["content"].rpartition(" ")[2])
+            places.append((number, next(i for i in range(99) if derived_seed(0, i) == seed)))
+        self.asked += places
+        return [self.one(*place) for place in places]
 
     def one(self, prompt, index):
         if (prompt, index) in self.fail:
-            return {"error": "http: gone", "finished": False}
-        return {"text": str((7 * index + prompt) % 10)}
+            return Failure(ScoreError(kind="http", message="gone"))
+        return Generation(f"Answer: {(7 * index + prompt) % 10}")
 
     async def aclose(self):
         pass
@@ -76,63 +87,74 @@ class FunctionScorer:
         pass
 
 
-def draw(path, n=8, task=None, policy=None, **options):
-    task, policy = task or CountTask(), policy or CountingPolicy()
-    return anyio.run(lambda: collect(policy, task, n, path, **options))
+@pytest.fixture
+def draw(monkeypatch, tmp_path):
+    def draw(n=8, task=None, model=None, file="pool.jsonl", **options):
+        model = model or CountingModel()
+        monkeypatch.setattr(samples, "open_writer", lambda spec, kind: (model, kind()))
+        return anyio.run(lambda: sample("hf:count", task or CountTask(), n, tmp_path / file, **options))
+
+    return draw
 
 
 def score(pool, task, scorer, folder=None):
     return anyio.run(lambda: score_pool(pool, task, scorer, folder))
 
 
-class TestCollecting:
-    def test_samples_are_drawn_once_and_extended(self, tmp_path):
-        policy = CountingPolicy()
-        small = draw(tmp_path / "pool.jsonl", 4, policy=policy)
+class TestSampling:
+    def test_samples_are_drawn_once_and_extended(self, draw):
+        model = CountingModel()
+        small = draw(4, model=model)
         assert [s.text for s in small.samples["p1"]] == ["1", "8", "5", "2"]
-        large = draw(tmp_path / "pool.jsonl", 8, policy=policy)
-        assert large.first(4) == small
-        assert len(policy.asked) == len(set(policy.asked)) == 24
-        assert draw(tmp_path / "pool.jsonl", 4, policy=policy) == small
+        large = draw(8, model=model)
+        assert {key: row[:4] for key, row in large.samples.items()} == small.samples
+        assert len(model.asked) == len(set(model.asked)) == 24
+        assert draw(4, model=model) == small
 
-    def test_a_torn_line_is_drawn_again(self, tmp_path):
+    def test_a_torn_line_is_drawn_again(self, draw, tmp_path):
         path = tmp_path / "pool.jsonl"
-        whole = draw(path)
+        whole = draw()
         content = path.read_bytes()
         path.write_bytes(content[:-20])
-        policy = CountingPolicy()
-        assert draw(path, policy=policy) == whole
-        assert len(policy.asked) == 8 * 3  # the samples of one write are there all or not at all
+        model = CountingModel()
+        assert draw(model=model) == whole
+        assert len(model.asked) == 8 * 3  # the samples of one write are there all or not at all
         assert path.read_bytes() == content
 
-    def test_failed_samples_are_rows_and_can_be_asked_again(self, tmp_path):
-        path = tmp_path / "pool.jsonl"
-        pool = draw(path, 4, policy=CountingPolicy(fail={(1, 2)}))
+    def test_failed_samples_are_rows_and_can_be_asked_again(self, draw):
+        pool = draw(4, model=CountingModel(fail={(1, 2)}))
         assert pool.errors == 1
         assert pool.samples["p1"][2].error == "http: gone"
-        policy = CountingPolicy()
-        assert draw(path, 4, policy=policy).errors == 1
-        assert policy.asked == []
-        assert draw(path, 4, policy=policy, retry_errors=True).errors == 0
-        assert policy.asked == [("p1", 2)]
+        model = CountingModel()
+        assert draw(4, model=model).errors == 1
+        assert model.asked == []
+        assert draw(4, model=model, retry_errors=True).errors == 0
+        assert model.asked == [(1, 2)]
 
-    def test_another_policy_or_task_is_refused(self, tmp_path):
-        path = tmp_path / "pool.jsonl"
-        draw(path)
-        other = CountingPolicy()
-        other.spec = other.spec.model_copy(update={"revision": "2"})
-        with pytest.raises(CarbError, match="another policy"):
-            draw(path, policy=other)
-        with pytest.raises(CarbError, match="other prompts"):
-            draw(path, task=CountTask(4))
-        with pytest.raises(CarbError, match="other prompts"):
-            draw(path, shots=False)
+    def test_another_model_or_task_is_refused(self, draw):
+        draw()
+        other = CountingModel()
+        other.revision = "2"
+        with pytest.raises(CarbError, match="revision differ"):
+            draw(model=other)
+        with pytest.raises(CarbError, match="prompts differ"):
+            draw(task=CountTask(4))
+        with pytest.raises(CarbError, match="prompts differ"):
+            draw(shots=False)
+
+    def test_an_answer_that_stops_before_its_first_word_is_asked_again(self, draw):
+        class Breaks(CountingModel):
+            async def generate(self, prompts, writing):
+                found = await super().generate(prompts, writing)
+                return [Generation("\n") for _ in found] if writing.stop else found
+
+        assert [s.text for s in draw(2, model=Breaks()).samples["p1"]] == ["1", "8"]
 
 
 class TestScoring:
-    def test_a_scorer_sees_each_distinct_text_once_and_nothing_else(self, tmp_path):
+    def test_a_scorer_sees_each_distinct_text_once_and_nothing_else(self, draw):
         task, scorer = CountTask(1), FunctionScorer(float)
-        pool = draw(tmp_path / "pool.jsonl", 16, task)
+        pool = draw(16, task)
         scores = score(pool, task, scorer)
         (request,) = scorer.requests
         assert request.prompt == "Question 0"
@@ -140,80 +162,79 @@ class TestScoring:
         assert [c.id for c in request.candidates] == [str(n) for n in range(1, 11)]
         assert scores.scores["p0"] == tuple(float(s.text) for s in pool.samples["p0"])
 
-    def test_scores_are_kept_and_resumed(self, tmp_path):
+    def test_scores_are_kept_and_resumed(self, draw, tmp_path):
         task, scorer = CountTask(), FunctionScorer(float)
-        pool = draw(tmp_path / "pool.jsonl", task=task)
+        pool = draw(task=task)
         first = score(pool, task, scorer, tmp_path / "scores")
         assert score(pool, task, scorer, tmp_path / "scores") == first
         assert len(scorer.requests) == 3
 
-    def test_a_failed_prompt_has_no_scores(self, tmp_path):
+    def test_a_failed_prompt_has_no_scores(self, draw):
         def only_even(text):
             if text == "1":
                 raise ValueError("odd")
             return float(text)
 
         task = CountTask()
-        pool = draw(tmp_path / "pool.jsonl", 1, task)
+        pool = draw(1, task)
         assert score(pool, task, FunctionScorer(only_even)).errors == {}  # one answer leaves nothing to ask
-        pool = draw(tmp_path / "pool.jsonl", 2, task)
+        pool = draw(2, task)
         scores = score(pool, task, FunctionScorer(only_even))
         assert scores.errors == {"p1": "test: odd"}
         assert set(scores.scores) == {"p0", "p2"}
 
-    def test_empty_answers_are_not_shown_and_rank_last(self, tmp_path):
-        class Mute(CountingPolicy):
+    def test_empty_answers_are_not_shown_and_rank_last(self, draw):
+        class Mute(CountingModel):
             def one(self, prompt, index):
-                return {"text": "" if index % 2 else str(index)}
+                return Generation("" if index % 2 else str(index))
 
         task, scorer = CountTask(1), FunctionScorer(lambda text: -float(text))
-        pool = draw(tmp_path / "pool.jsonl", 4, task, Mute())
+        pool = draw(4, task, Mute())
         scores = score(pool, task, scorer)
         assert [c.text for c in scorer.requests[0].candidates if not c.text] == []
         assert scores.scores["p0"] == (0.0, float("-inf"), -2.0, float("-inf"))
-        result = bon_curve(pool, task, scores, grade_pool(pool, task))
-        assert result.prompts[0].pick == 0
+        assert bon_curve(pool, task, scores, grade_pool(pool, task)).curve[-1].picked == 0
 
 
 class TestOutcome:
-    def run(self, tmp_path, function, n=4, task=None, policy=None):
-        task = task or CountTask()
-        pool = draw(tmp_path / "pool.jsonl", n, task, policy)
-        return bon_curve(pool, task, score(pool, task, FunctionScorer(function)), grade_pool(pool, task))
+    @pytest.fixture
+    def result(self, draw):
+        def result(function, n=4, task=None, model=None):
+            task = task or CountTask()
+            pool = draw(n, task, model)
+            return bon_curve(pool, task, score(pool, task, FunctionScorer(function)), grade_pool(pool, task))
 
-    def test_by_hand(self, tmp_path):
+        return result
+
+    def test_by_hand(self, result):
         """Prompt 0 has 0, 7, 4, 1; the scorer likes small numbers, so it picks the worst."""
-        result = self.run(tmp_path, lambda text: -float(text), task=CountTask(1))
-        (outcome,) = result.prompts
-        assert [point.n for point in result.curve] == [1, 2, 4]
+        found = result(lambda text: -float(text), task=CountTask(1))
+        (outcome,) = found.prompts
+        assert [point.n for point in found.curve] == [1, 2, 4]
         assert outcome.picked == pytest.approx((0.3, (0 * 3 + 0.1 * 2 + 0.4) / 6, 0.0))
         assert outcome.best == pytest.approx((0.3, (0.7 * 3 + 0.4 * 2 + 0.1) / 6, 0.7))
-        assert (outcome.pick, outcome.mean) == (0, pytest.approx(0.3))
-        last = result.curve[-1]
-        assert (last.picked, last.best, last.regret, last.gain) == pytest.approx((0, 0.7, 0.7, -0.3))
-        assert result.quality == 0
+        last = found.curve[-1]
+        assert (last.picked, last.best, last.regret) == pytest.approx((0, 0.7, 0.7))
 
-    def test_what_does_not_count_is_counted(self, tmp_path):
-        class Unsure(CountingPolicy):
+    def test_what_does_not_count_is_counted(self, result):
+        class Unsure(CountingModel):
             def one(self, prompt, index):
-                return {"text": "?"} if (prompt, index) == (0, 1) else super().one(prompt, index)
+                return Generation("?") if (prompt, index) == (0, 1) else super().one(prompt, index)
 
         def not_nine(text):
             if text == "9":
                 raise ValueError
             return 0.0
 
-        result = self.run(tmp_path, not_nine, task=CountTask(4), policy=Unsure(fail={(1, 0)}))
-        assert (result.ungraded, result.short, result.errors) == (1, 1, 1)  # prompt 2 has 2, 9, 6, 3
-        assert [outcome.prompt_id for outcome in result.prompts] == ["p3"]
+        found = result(not_nine, task=CountTask(4), model=Unsure(fail={(1, 0)}))
+        assert (found.ungraded, found.short, found.errors) == (1, 1, 1)  # prompt 2 has 2, 9, 6, 3
+        assert [outcome.prompt_id for outcome in found.prompts] == ["p3"]
 
-    def test_nothing_counts_gives_null(self, tmp_path):
+    def test_nothing_counts_gives_an_empty_curve(self, result):
         def never(text):
             raise ValueError
 
-        result = self.run(tmp_path, never)
-        assert result.quality is None
-        assert result.curve == ()
+        assert result(never).curve == ()
 
 
 class TestPolicies:
@@ -236,24 +257,74 @@ class TestPolicies:
         rows = [{"prompt_id": "p0", "responses": ["1", "2"]}, {"prompt": "Question  1", "text": "Answer: 3\nx"}]
         rows.append({"prompt_id": "p0", "text": "4"})
         file.write_text("".join(json.dumps(row) + "\n" for row in rows))
-        policy = open_policy(f"file:{file}")
-        pool = draw(tmp_path / "pool.jsonl", 3, CountTask(2), policy)
+        pool = anyio.run(sample, f"file:{file}", CountTask(2), 3, tmp_path / "pool.jsonl")
         assert [s.text for s in pool.samples["p0"]] == ["1", "2", "4"]
         assert [(s.text, s.error is None) for s in pool.samples["p1"]] == [("3", True), ("", False), ("", False)]
 
     @pytest.mark.parametrize(
         ("content", "spec", "told"),
         [
-            ("{}\n", "file:{file}", "responses.jsonl:1"),
-            ('{"prompt_id": "a", "text": 1}\n', "file:{file}", "must be text"),
+            ("{}\n", "file:{file}", "needs prompt_id"),
+            ('{"prompt_id": "a", "text": 1}\n', "file:{file}", "must be a text"),
             ("", "file:{file}?x=1", "takes no options"),
             ("", "file:{file}.absent", "Cannot read the responses"),
-            ("", "gpt:x", "Unknown policy kind 'gpt'"),
+            ("", "gpt:x", "cannot write; name a language model as hf, openai, vllm"),
         ],
     )
     def test_mistakes_are_told(self, tmp_path, content, spec, told):
         file = tmp_path / "responses.jsonl"
         file.write_text(content)
         with pytest.raises(CarbError) as caught:
-            open_policy(spec.format(file=file))
+            anyio.run(sample, spec.format(file=file), CountTask(2), 3, tmp_path / "pool.jsonl")
         assert told in str(caught.value)
+
+    def test_each_sample_of_a_server_has_its_seed_and_a_refusal_is_an_error_row(self, serve, tmp_path):
+        pytest.importorskip("httpx", reason="needs the extra carb-scorers[api]")
+        from openai_server import chat, reply
+
+        def script(_, body):
+            refused = "Question 2" in body["messages"][-1]["content"]
+            said = f"Answer: seed {body['seed']}\nand more"
+            return reply({"error": {"message": "no"}}, 400) if refused else chat(said)
+
+        server = serve(script)
+        spec = f"openai:painter?url={server.url}&temperature=0.7&max_new_tokens=9"
+        pool = anyio.run(sample, spec, CountTask(), 3, tmp_path / "pool.jsonl")
+        texts = [sample.text for key in ("p0", "p1") for sample in pool.samples[key]]
+        assert len(set(texts)) == 6
+        assert all(text.startswith("seed ") and "\n" not in text for text in texts)
+        assert all(sample.error for sample in pool.samples["p2"])
+        first = server.bodies[0]
+        assert (first["model"], first["max_tokens"], first["temperature"], first["stop"]) == ("painter", 9, 0.7, ["\n"])
+        assert [m["role"] for m in first["messages"]] == ["user", "assistant", "user"]
+
+
+def brute_force(scores, qualities, n):
+    """Mean quality of the pick over every subset of n; those who share the highest score share the pick."""
+    total = Fraction(0)
+    subsets = list(combinations(range(len(scores)), n))
+    for subset in subsets:
+        top = max(scores[i] for i in subset)
+        winners = [i for i in subset if scores[i] == top]
+        total += sum(Fraction(qualities[i]) for i in winners) / len(winners)
+    return float(total / len(subsets))
+
+
+@settings(max_examples=300, deadline=None)
+@given(
+    st.lists(st.tuples(st.integers(-2, 3), st.integers(0, 6)), min_size=1, max_size=8).flatmap(
+        lambda pairs: st.tuples(st.just(pairs), st.integers(1, len(pairs)))
+    )
+)
+def test_the_estimator_equals_brute_force_over_all_subsets(case):
+    pairs, n = case
+    scores, qualities = zip(*pairs, strict=True)
+    assert expected_pick(scores, qualities, n) == pytest.approx(brute_force(scores, qualities, n), abs=1e-12)
+
+
+def test_sizes_beyond_the_pool_and_scores_that_are_no_numbers_are_refused():
+    for n in (0, 4):
+        with pytest.raises(CarbError, match="has 3"):
+            pick_weights([1, 2, 3], n)
+    with pytest.raises(CarbError, match="NaN"):
+        pick_weights([1.0, float("nan"), 0.5], 2)

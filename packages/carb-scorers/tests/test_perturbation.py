@@ -13,7 +13,6 @@ pytest.importorskip("sklearn", reason="needs carb-data[checks]")
 from carb_data import BonSet, CarbError, Dataset, Perturbation, load
 from carb_data.labels import names_culture
 from carb_scorers.generate import perturb, writers
-from carb_scorers.generate.writers import WriterOptions
 from carb_scorers.models.protocol import Failure, Generation
 from carb_scorers.scorer import ScoreError
 
@@ -65,7 +64,7 @@ class FakeModel:
 def model(monkeypatch):
     def use(**options) -> FakeModel:
         fake = FakeModel(**options)
-        monkeypatch.setattr(writers, "_open_writer", lambda spec: (fake, WriterOptions()))
+        monkeypatch.setattr(writers, "open_writer", lambda spec, options: (fake, options()))
         return fake
 
     return use

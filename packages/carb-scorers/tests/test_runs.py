@@ -12,8 +12,8 @@ from carb_data import CarbError, Dataset
 from carb_data.table import COLUMNS
 from carb_scorers import Scorer, ScoreRequest, ScoreResult, ScorerSpec, Usage, evaluate
 from carb_scorers.run import RunRecord, run
-from carb_scorers.run.execute import STOP_AFTER
 from carb_scorers.run.record import cost
+from carb_scorers.run.score_journal import STOP_AFTER
 from carb_scorers.scorer import failed
 from carb_scorers.testing import example_dataset
 

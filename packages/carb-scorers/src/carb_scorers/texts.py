@@ -6,7 +6,7 @@ import hashlib
 import math
 import threading
 import warnings
-from collections.abc import Mapping, Sequence, Sized
+from collections.abc import Iterable, Mapping, Sequence, Sized
 from dataclasses import dataclass
 
 from pydantic import TypeAdapter, ValidationError
@@ -112,7 +112,7 @@ def _grouped(texts: Sequence[Text], seed: int, call: int) -> dict[_Asked, ScoreR
         own = groups.setdefault((text.prompt, text.culture, text.language), [])
         if text.response not in own:
             own.append(text.response)
-    return {key: _request(f"{call}-{number}", *key, own, seed) for number, (key, own) in enumerate(groups.items())}
+    return {key: request_about(f"{call}-{number}", *key, own, seed) for number, (key, own) in enumerate(groups.items())}
 
 
 def _read(texts: Sequence[Text], grouped: dict[_Asked, ScoreRequest], results: dict[str, ScoreResult]) -> list[Scored]:
@@ -125,9 +125,11 @@ def _read(texts: Sequence[Text], grouped: dict[_Asked, ScoreRequest], results: d
     return [found[(text.prompt, text.culture, text.language), text.response] for text in texts]
 
 
-def _request(
-    name: str, prompt: str | Conversation, culture: str, language: str, responses: Sequence[str], seed: int
+def request_about(
+    name: str, prompt: str | Conversation, culture: str, language: str, responses: Iterable[str], seed: int
 ) -> ScoreRequest:
+    """A request about different responses, in an order that depends on the seed, the prompt and their texts alone."""
+
     def place(text: str) -> bytes:
         return hashlib.sha256(f"{seed}\0{as_text(prompt)}\0{text}".encode("utf-8", "surrogatepass")).digest()
 

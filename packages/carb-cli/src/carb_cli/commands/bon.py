@@ -14,22 +14,12 @@ from carb_cli.display import percent
 from carb_cli.labels import labels
 from carb_cli.options import Flag, Json, Several
 from carb_cli.output import print_json, write
-from carb_cli.progress import Report, label, progress
+from carb_cli.progress import label, progress
 from carb_data import CarbError
 from carb_data.tasks import Task, open_task
 from carb_metrics import mean_interval
 from carb_scorers import open_scorer
-from carb_scorers.bon import (
-    BonResult,
-    Grades,
-    PoolScores,
-    SamplePool,
-    bon_curve,
-    collect,
-    grade_pool,
-    open_policy,
-    score_pool,
-)
+from carb_scorers.bon import BonResult, Grades, PoolScores, SamplePool, bon_curve, grade_pool, sample, score_pool
 
 
 def bon(
@@ -76,11 +66,37 @@ def bon(
         raise CarbError("Give either --task or --prompts.")
     asked = open_task(task if task is not None else f"prompts:{prompts}")
     with progress() as report:
-        pool = anyio.run(_collect, policy, asked, n, out / "samples.jsonl", shots, retry_errors, report).first(n)
+
+        async def draw() -> SamplePool:
+            return await sample(
+                policy,
+                asked,
+                n,
+                out / "samples.jsonl",
+                shots=shots,
+                retry_errors=retry_errors,
+                on_samples=lambda done, total: report("samples", done, total, "prompts"),
+            )
+
+        async def scored(spec: str) -> PoolScores:
+            opened = open_scorer(spec)
+            try:
+                return await score_pool(
+                    pool,
+                    asked,
+                    opened,
+                    out / "scores",
+                    seed=seed,
+                    on_progress=lambda p: report(label(p.scorer), p.done, p.total, f"{p.errors} errors"),
+                )
+            finally:
+                await opened.aclose()
+
+        pool = anyio.run(draw)
         grades = grade_pool(pool, asked)
-        scored = [anyio.run(_score, pool, asked, spec, out / "scores", seed, report) for spec in dict.fromkeys(scorer)]
-    write(out / "picks.jsonl", _picks(pool, asked, scored, grades))
-    result = _result(out, policy, pool, asked, scored, grades)
+        scores = [anyio.run(scored, spec) for spec in dict.fromkeys(scorer)]
+    write(out / "picks.jsonl", _picks(pool, scores, grades))
+    result = _result(policy, pool, asked, scores, grades) | {"out": str(out), "n": n}
     write(out / "bon.json", json_module.dumps(result, ensure_ascii=False, indent=1) + "\n")
     if json:
         print_json(result)
@@ -88,64 +104,31 @@ def bon(
         _show(result)
 
 
-async def _collect(
-    policy: str, task: Task, n: int, file: Path, shots: bool, retry_errors: bool, report: Report
-) -> SamplePool:
-    def told(done: int, total: int) -> None:
-        report("samples", done, total, "prompts")
-
-    opened = open_policy(policy)
-    try:
-        return await collect(opened, task, n, file, shots=shots, retry_errors=retry_errors, on_samples=told)
-    finally:
-        await opened.aclose()
-
-
-async def _score(pool: SamplePool, task: Task, spec: str, folder: Path, seed: int, report: Report) -> PoolScores:
-    scorer = open_scorer(spec)
-    try:
-        return await score_pool(
-            pool,
-            task,
-            scorer,
-            folder,
-            seed=seed,
-            on_progress=lambda p: report(label(p.scorer), p.done, p.total, f"{p.errors} errors"),
-        )
-    finally:
-        await scorer.aclose()
-
-
-def _picks(pool: SamplePool, task: Task, scored: Sequence[PoolScores], grades: Grades) -> str:
+def _picks(pool: SamplePool, scored: Sequence[PoolScores], grades: Grades) -> str:
     """A line for each scorer and prompt: the sample with the highest score, the first of several."""
     lines = []
-    for scores in scored:
-        for prompt in task.prompts:
-            values = scores.scores.get(prompt.id)
-            row = pool.samples[prompt.id]
+    for one in scored:
+        for key, row in pool.samples.items():
+            values = one.scores.get(key)
             if values is None or any(sample.error is not None for sample in row):
                 continue
-            place = max(range(len(row)), key=lambda i: (values[i], -i))
-            pick = {"scorer": scores.scorer.name, "prompt_id": prompt.id, "index": place, "text": row[place].text}
+            place = values.index(max(values))
             score = values[place] if values[place] > float("-inf") else None
-            lines.append(json_module.dumps({**pick, "score": score, "grade": grades[prompt.id][place]}) + "\n")
+            pick = {"scorer": one.scorer, "prompt_id": key, "index": place, "text": row[place].text}
+            lines.append(json_module.dumps({**pick, "score": score, "grade": grades[key][place]}) + "\n")
     return "".join(lines)
 
 
-def _result(
-    out: Path, policy: str, pool: SamplePool, task: Task, scored: Sequence[PoolScores], grades: Grades
-) -> dict[str, Any]:
+def _result(policy: str, pool: SamplePool, task: Task, scored: Sequence[PoolScores], grades: Grades) -> dict[str, Any]:
     """The content of ``bon.json``; qualities are null where nothing is graded."""
     rows = [
         [grade for grade in grades[key] if grade is not None]
         for key, row in pool.samples.items()
-        if all(sample.error is None for sample in row) and all(grade is not None for grade in grades[key])
+        if all(sample.error is None for sample in row) and None not in grades[key]
     ]
     return {
-        "out": str(out),
         "policy": policy,
         "task": task.name,
-        "n": min(len(row) for row in pool.samples.values()),
         "prompts": len(task.prompts),
         "failed_samples": pool.errors,
         "random": sum(sum(row) / len(row) for row in rows) / len(rows) if rows else None,
@@ -159,16 +142,12 @@ def _picked(found: BonResult) -> dict[str, Any]:
     values, items = [p.picked[-1] for p in found.prompts], [p.source_item for p in found.prompts]
     mean = mean_interval(values, items, bounded=all(0 <= value <= 1 for value in values))
     return {
-        "scorer": found.scorer,
+        **found.model_dump(),
         "quality": mean.estimate,
         "low": mean.low,
         "high": mean.high,
         "regret": found.curve[-1].regret if found.curve else None,
-        "curve": [point.model_dump() for point in found.curve],
         "prompts": len(found.prompts),
-        "errors": found.errors,
-        "short": found.short,
-        "ungraded": found.ungraded,
     }
 
 
@@ -191,4 +170,4 @@ def _show(found: Mapping[str, Any]) -> None:
     lost = sum(one["errors"] + one["short"] + one["ungraded"] for one in found["scorers"])
     if lost and graded:
         display.say(f"{lost} times a prompt does not count (failed samples, scores or grades); see bon.json.")
-    display.say(f"Written: {found['out']}/bon.json, picks.jsonl, samples.jsonl")
+    display.say(f"Written to {found['out']}: bon.json, picks.jsonl and what was sampled and scored")

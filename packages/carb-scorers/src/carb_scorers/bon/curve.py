@@ -10,13 +10,16 @@ and for the best of n the pass@k estimator of Chen et al. 2021 (arXiv:2107.03374
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from math import comb, isnan
 
 from carb_data import CarbError
 from carb_data.models import Frozen
 from carb_data.tasks import Task
-from carb_scorers.bon.sample_pool import PoolScores, SamplePool
+from carb_scorers.bon.pick import PoolScores
+from carb_scorers.bon.samples import Grades, SamplePool
+
+__all__ = ["BonResult", "CurvePoint", "PromptOutcome", "bon_curve", "expected_pick", "pick_weights"]
 
 
 def pick_weights(scores: Sequence[float], n: int) -> list[float]:
@@ -60,29 +63,16 @@ def expected_pick(scores: Sequence[float], qualities: Sequence[float], n: int) -
     return sum(w * q for w, q in zip(pick_weights(scores, n), qualities, strict=True))
 
 
-def sizes_up_to(n: int) -> tuple[int, ...]:
-    """1, 2, 4, 8, … up to n, and n itself."""
-    found = [1]
-    while found[-1] * 2 <= n:
-        found.append(found[-1] * 2)
-    return (*found, n) if found[-1] != n else tuple(found)
-
-
 class PromptOutcome(Frozen):
     """One prompt."""
 
     prompt_id: str
     source_item: str
     """Prompts that share it are not independent."""
-    culture: str
     picked: tuple[float, ...]
     """Expected quality of the pick at each n of the curve."""
     best: tuple[float, ...]
     """Expected quality of the best of n."""
-    mean: float
-    """Mean quality of the pool."""
-    pick: int
-    """Index of the sample picked from the whole pool; the first of several with the highest score."""
 
 
 class CurvePoint(Frozen):
@@ -90,25 +80,19 @@ class CurvePoint(Frozen):
 
     n: int
     picked: float
-    """Quality of the pick."""
+    """Quality of the pick; at n = 1 that of a random sample."""
     best: float
     """Quality of the best available."""
     regret: float
     """``best − picked``."""
-    gain: float
-    """``picked`` minus the quality of a random sample."""
 
 
 class BonResult(Frozen):
-    """Best-of-N of one scorer on one policy's samples for one task."""
+    """Best-of-n of one scorer on one policy's samples for one task."""
 
     scorer: str
-    policy: str
-    task: str
-    n: int
-    """Samples of each prompt."""
     curve: tuple[CurvePoint, ...]
-    """Points of the curve at n = 1, 2, 4, … N; empty if no prompt counts."""
+    """Points of the curve at n = 1, 2, 4, … and the pool's size; empty if no prompt counts."""
     prompts: tuple[PromptOutcome, ...]
     """Outcomes of the prompts that count."""
     errors: int
@@ -118,70 +102,47 @@ class BonResult(Frozen):
     ungraded: int
     """Prompts with an answer that the task could not grade; they do not count."""
 
-    @property
-    def quality(self) -> float | None:
-        """Mean quality of the pick from the whole pool; null where no prompt counts."""
-        return self.curve[-1].picked if self.curve else None
 
-
-Grades = Mapping[str, tuple[float | None, ...]]
-"""Prompt id to a grade for each sample."""
-
-
-def bon_curve(
-    pool: SamplePool, task: Task, scores: PoolScores, grades: Grades, sizes: Sequence[int] | None = None
-) -> BonResult:
+def bon_curve(pool: SamplePool, task: Task, scores: PoolScores, grades: Grades) -> BonResult:
     """The curve of one scorer.
 
-    Exact over all subsets of each pool (``curve``); for a scorer that compares answers, the scores within a subset
-    are those that it gave within the whole pool.
+    Exact over all subsets of each pool (``expected_pick``); for a scorer that compares answers, the scores within a
+    subset are those that it gave within the whole pool.
 
     Args:
-        pool: the samples, the same number N for each prompt.
-        task: the task whose prompts the pool answers; it names each prompt's culture.
+        pool: the samples, the same number for each prompt.
+        task: the task whose prompts the pool answers.
         scores: the scores of the pool's samples, from ``score_pool``.
         grades: the grades of the pool's samples, from ``grade_pool``.
-        sizes: the n of the curve; 1, 2, 4, … N by default.
 
     Raises:
-        CarbError: the pool is empty, or an n is larger than it.
+        CarbError: the pool is empty.
     """
-    n = min((len(row) for row in pool.samples.values()), default=0)
-    wanted = tuple(sizes or sizes_up_to(max(n, 1)))
-    if n < max(wanted):
-        raise CarbError(f"Best-of-{max(wanted)} needs a pool of at least as many samples; this one has {n}.")
+    sizes = _sizes_up_to(min((len(row) for row in pool.samples.values()), default=0))
     outcomes: list[PromptOutcome] = []
     short = ungraded = errors = 0
     for prompt in task.prompts:
-        row = pool.samples.get(prompt.id, ())
-        if not row or any(sample.error is not None for sample in row):
-            short += 1
-            continue
-        if prompt.id not in scores.scores:
-            errors += 1
-            continue
+        row = pool.samples[prompt.id]
         quality = [grade for grade in grades[prompt.id] if grade is not None]
-        if len(quality) < len(row):
+        if any(sample.error is not None for sample in row):
+            short += 1
+        elif prompt.id not in scores.scores:
+            errors += 1
+        elif len(quality) < len(row):
             ungraded += 1
-            continue
-        values = scores.scores[prompt.id]
-        outcomes.append(
-            PromptOutcome(
-                prompt_id=prompt.id,
-                source_item=prompt.source_item,
-                culture=prompt.culture,
-                picked=tuple(expected_pick(values, quality, size) for size in wanted),
-                best=tuple(expected_pick(quality, quality, size) for size in wanted),
-                mean=sum(quality) / len(quality),
-                pick=max(range(len(row)), key=lambda i: (values[i], -i)),
+        else:
+            values = scores.scores[prompt.id]
+            outcomes.append(
+                PromptOutcome(
+                    prompt_id=prompt.id,
+                    source_item=prompt.source_item,
+                    picked=tuple(expected_pick(values, quality, n) for n in sizes),
+                    best=tuple(expected_pick(quality, quality, n) for n in sizes),
+                )
             )
-        )
     return BonResult(
-        scorer=scores.scorer.name,
-        policy=pool.head.policy.name,
-        task=task.name,
-        n=n,
-        curve=_curve(outcomes, wanted),
+        scorer=scores.scorer,
+        curve=tuple(_point(outcomes, place, n) for place, n in enumerate(sizes)) if outcomes else (),
         prompts=tuple(outcomes),
         errors=errors,
         short=short,
@@ -189,14 +150,12 @@ def bon_curve(
     )
 
 
-def _curve(outcomes: Sequence[PromptOutcome], sizes: Sequence[int]) -> tuple[CurvePoint, ...]:
-    if not outcomes:
-        return ()
-    count = len(outcomes)
-    mean = sum(outcome.mean for outcome in outcomes) / count
-    points = []
-    for place, n in enumerate(sizes):
-        picked = sum(outcome.picked[place] for outcome in outcomes) / count
-        best = sum(outcome.best[place] for outcome in outcomes) / count
-        points.append(CurvePoint(n=n, picked=picked, best=best, regret=best - picked, gain=picked - mean))
-    return tuple(points)
+def _point(outcomes: Sequence[PromptOutcome], place: int, n: int) -> CurvePoint:
+    picked = sum(outcome.picked[place] for outcome in outcomes) / len(outcomes)
+    best = sum(outcome.best[place] for outcome in outcomes) / len(outcomes)
+    return CurvePoint(n=n, picked=picked, best=best, regret=best - picked)
+
+
+def _sizes_up_to(n: int) -> list[int]:
+    """1, 2, 4, 8, … up to n, and n itself."""
+    return sorted({2**power for power in range(n.bit_length())} | {n})

@@ -27,9 +27,10 @@ from carb_scorers.models.protocol import (
 )
 from carb_scorers.spec import parse_spec
 
-__all__ = ["GivenUpError", "Writers", "clean", "derived_seed", "similarity", "work_off"]
+__all__ = ["GivenUpError", "Writers", "clean", "derived_seed", "open_writer", "similarity", "work_off"]
 
 _Job = TypeVar("_Job")
+_Options = TypeVar("_Options", bound=Frozen)
 
 
 class WriterOptions(Frozen):
@@ -124,7 +125,7 @@ class Writers:
         if kept is not None:
             return kept
         if spec not in self._writers:
-            self._writers[spec] = _open_writer(spec)
+            self._writers[spec] = open_writer(spec, WriterOptions)
         model, options = self._writers[spec]
         stop = ("\n",) if options.one_line else ()
         writing = Writing(options.max_new_tokens, options.temperature, seed, stop)
@@ -197,10 +198,22 @@ def _key(*parts: object) -> str:
     return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
 
 
-def _open_writer(spec: str) -> tuple[LanguageModel, Any]:
+def open_writer(spec: str, options: type[_Options]) -> tuple[LanguageModel, _Options]:
+    """Open a language model from its spec, ``hf:MODEL?temperature=0.8``.
+
+    Args:
+        spec: The spec.
+        options: The options that it takes beside its backend's.
+
+    Returns:
+        The model, and the options with the backend's among them.
+
+    Raises:
+        CarbError: An unknown kind, option or model, or a missing extra.
+    """
     parsed = parse_spec(spec)
     if parsed.kind not in LANGUAGE_MODELS:
         raise CarbError(f"'{spec}' cannot write; name a language model as {', '.join(LANGUAGE_MODELS)}:MODEL.")
     given = {**parsed.options, "backend": parsed.kind}
-    options, kind = read_backend_options(WriterOptions, LANGUAGE_MODELS, str(parsed), given)
-    return kind.open(parsed.target, options), options
+    read, kind = read_backend_options(options, LANGUAGE_MODELS, str(parsed), given)
+    return kind.open(parsed.target, read), read

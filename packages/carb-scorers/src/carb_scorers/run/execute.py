@@ -19,7 +19,7 @@ from filelock import FileLock, Timeout
 from carb_data import CarbError, Dataset, ScoreTable
 from carb_data.journal import DiskError, write_whole
 from carb_scorers.blind import Blinded, unblind
-from carb_scorers.evaluation import WINDOW, OnProgress, ProgressCounter, requests_for, score_all
+from carb_scorers.evaluation import WINDOW, OnProgress, requests_for
 from carb_scorers.run.record import (
     DatasetRecord,
     ErrorRow,
@@ -29,16 +29,19 @@ from carb_scorers.run.record import (
     cost,
     installed_versions,
 )
-from carb_scorers.run.score_journal import OtherRunError, ScoreJournal, check_journals, journal_head
-from carb_scorers.scorer import TRANSPORT, Scorer, ScoreResult, ScorerSpec
+from carb_scorers.run.score_journal import (
+    OtherRunError,
+    ScoreJournal,
+    check_journals,
+    journal_head,
+    score_missing,
+)
+from carb_scorers.scorer import Scorer, ScoreResult, ScorerSpec, Usage
 from carb_scorers.spec import check_given, open_scorer, parse_spec, provider
 
 __all__ = ["Engine", "run"]
 
 Engine = Literal["local", "ray"]
-
-STOP_AFTER = 32
-"""Requests in a row that get no answer, before a scorer is stopped."""
 
 JOURNAL = "journal"
 """The folder of the journals within a run's folder."""
@@ -64,7 +67,7 @@ async def run(
     scored) and ``journal/``. What is in the journal is not asked again. The folder keeps the scorers of earlier runs
     into it: those that are not named now stay in its record and its table as they are.
 
-    A scorer that cannot go on (a user's mistake, a server that is gone for good, ``STOP_AFTER`` requests in a row
+    A scorer that cannot go on (a user's mistake, a server that is gone for good, too many requests in a row
     without an answer) does not keep the others from their work: all are tried, then the mistakes are reported together
     and no ``run.json`` is written.
 
@@ -229,29 +232,15 @@ async def _score(dataset: Dataset, given: Scorer | str, folder: Path, options: _
         head = journal_head(scorer.spec, fingerprint=dataset.fingerprint, seed=options.seed)
         with ScoreJournal(folder / JOURNAL, head) as journal:
             blinded = requests_for(dataset, scorer.spec, options.seed)
-            kept = {key: r for key, r in journal.results.items() if r.complete or not options.retry_errors}
-            tally = ProgressCounter(scorer.spec.name, len(blinded), options.on_progress)
-            tally.add(kept.values(), spent=False)
-            unanswered: list[ScoreResult] = []
-
-            def keep(results: Sequence[ScoreResult]) -> None:
-                """Keep results; those without an answer only once it is known that the server is not gone."""
-                ready = []
-                for result in results:
-                    unanswered.append(result)
-                    if result.error is None or result.error.kind not in TRANSPORT:
-                        ready += unanswered
-                        unanswered.clear()
-                if len(unanswered) >= STOP_AFTER:
-                    journal.append(ready)
-                    raise _no_answers(scorer.spec.name, unanswered)
-                journal.append(ready)
-                tally.add(results)  # last: whoever looks at the progress may stop the run, and nothing is lost then
-
-            missing = [b.request for b in blinded if b.request.request_id not in kept]
-            await score_all(scorer, missing, keep, window=options.window)
-            journal.append(unanswered)
-            return _outcome(dataset, scorer.spec, blinded, journal)
+            results = await score_missing(
+                scorer,
+                [b.request for b in blinded],
+                journal,
+                window=options.window,
+                retry_errors=options.retry_errors,
+                on_progress=options.on_progress,
+            )
+            return _outcome(dataset, scorer.spec, blinded, results, journal.spent)
 
 
 @asynccontextmanager
@@ -278,17 +267,9 @@ def _on_ray(spec: str) -> Scorer:
     return RayScorer(spec)
 
 
-def _no_answers(name: str, failed: Sequence[ScoreResult]) -> CarbError:
-    error = failed[-1].error
-    assert error is not None
-    return CarbError(
-        f"'{name}' got no answer to {len(failed)} requests in a row (the last: {error.kind}: {error.message}). None of "
-        f"these errors was kept. Correct what is wrong and run the same command again."
-    )
-
-
-def _outcome(dataset: Dataset, spec: ScorerSpec, blinded: Sequence[Blinded], journal: ScoreJournal) -> _Outcome:
-    results = [journal.results[b.request.request_id] for b in blinded]
+def _outcome(
+    dataset: Dataset, spec: ScorerSpec, blinded: Sequence[Blinded], results: Sequence[ScoreResult], spent: Usage
+) -> _Outcome:
     masses = [result.label_mass for result in results if result.label_mass is not None]
     return _Outcome(
         unblind(dataset, spec.name, zip(blinded, results, strict=True)),
@@ -298,8 +279,8 @@ def _outcome(dataset: Dataset, spec: ScorerSpec, blinded: Sequence[Blinded], jou
             errors=sum(not result.complete for result in results),
             scored=sum(len(result.scores) for result in results),
             label_mass=median(masses) if masses else None,
-            usage=journal.spent,
-            cost=cost(spec, journal.spent),
+            usage=spent,
+            cost=cost(spec, spent),
         ),
         tuple(row for b, result in zip(blinded, results, strict=True) for row in _error_rows(spec.name, b, result)),
     )

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Self
 
@@ -18,10 +18,14 @@ from pydantic import ValidationError
 from carb_data import CarbError
 from carb_data.journal import OtherHeadError, Store, read_store
 from carb_data.models import Frozen
-from carb_scorers.scorer import ScoreResult, ScorerSpec, Usage
+from carb_scorers.evaluation import WINDOW, OnProgress, ProgressCounter, score_all
+from carb_scorers.scorer import TRANSPORT, Scorer, ScoreRequest, ScoreResult, ScorerSpec, Usage
 from carb_scorers.spec import identity, kinds, provider
 
 __all__ = ["OtherRunError", "read_journal"]
+
+STOP_AFTER = 32
+"""Requests in a row that get no answer, before a scorer is stopped."""
 
 
 class OtherRunError(CarbError):
@@ -108,6 +112,64 @@ class ScoreJournal:
         lost = old if replaces else new
         self._replaced += lost.usage or Usage()
         return replaces
+
+
+async def score_missing(
+    scorer: Scorer,
+    requests: Sequence[ScoreRequest],
+    journal: ScoreJournal,
+    *,
+    window: int = WINDOW,
+    retry_errors: bool = False,
+    on_progress: OnProgress | None = None,
+) -> list[ScoreResult]:
+    """Score what a journal has no result of, and keep each result as it comes.
+
+    Args:
+        scorer: any scorer; left open.
+        requests: all requests, each with an id of its own.
+        journal: the scorer's journal of these requests.
+        window: as for ``score_all``.
+        retry_errors: whether to ask again where a candidate has no score.
+        on_progress: the function that is called whenever results have come.
+
+    Returns:
+        A result for each request, in order.
+
+    Raises:
+        CarbError: ``STOP_AFTER`` requests in a row got no answer, of which none is kept; or as ``score_all``.
+    """
+    name = scorer.spec.name
+    kept = {key: result for key, result in journal.results.items() if result.complete or not retry_errors}
+    tally = ProgressCounter(name, len(requests), on_progress)
+    tally.add(kept.values(), spent=False)
+    unanswered: list[ScoreResult] = []
+
+    def keep(results: Sequence[ScoreResult]) -> None:
+        """Keep results; those without an answer only once it is known that the server is not gone."""
+        ready = []
+        for result in results:
+            unanswered.append(result)
+            if result.error is None or result.error.kind not in TRANSPORT:
+                ready += unanswered
+                unanswered.clear()
+        journal.append(ready)
+        if len(unanswered) >= STOP_AFTER:
+            raise _no_answers(name, unanswered)
+        tally.add(results)  # last: whoever looks at the progress may stop the run, and nothing is lost then
+
+    await score_all(scorer, [r for r in requests if r.request_id not in kept], keep, window=window)
+    journal.append(unanswered)
+    return [journal.results[request.request_id] for request in requests]
+
+
+def _no_answers(name: str, failed: Sequence[ScoreResult]) -> CarbError:
+    error = failed[-1].error
+    assert error is not None
+    return CarbError(
+        f"'{name}' got no answer to {len(failed)} requests in a row (the last: {error.kind}: {error.message}). None of "
+        f"these errors was kept. Correct what is wrong and run the same command again."
+    )
 
 
 def check_journals(folder: Path, *, fingerprint: str, seed: int) -> None:

@@ -1,0 +1,258 @@
+"""Samples: drawn once from a language model and kept on disk, or read from a file of responses; graded by a task."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Annotated, Literal, Self
+
+from pydantic import BaseModel, Field, JsonValue, model_validator
+
+from carb_data import CarbError, DataError, Problem
+from carb_data.facts import read_lines
+from carb_data.journal import Store
+from carb_data.models import Frozen
+from carb_data.tasks import Task, TaskPrompt
+from carb_scorers.generate.writers import derived_seed, open_writer
+from carb_scorers.judge.verdict import without_thinking
+from carb_scorers.models.protocol import Failure, Generation, LanguageModel, Prompt, Turn, Writing
+from carb_scorers.scorer import Writable
+from carb_scorers.spec import OPERATIONAL, parse_spec
+
+__all__ = ["Sample", "SamplePool", "grade_pool", "sample"]
+
+SAMPLED_AT_ONCE = 8
+"""Prompts sampled between two writes."""
+OnSamples = Callable[[int, int], None]
+"""``(prompts done, prompts in all)``."""
+Grades = dict[str, tuple[float | None, ...]]
+"""Prompt id to a grade for each sample."""
+
+_BEFORE_ANSWER = re.compile(r"^\s*Answer:\s*")
+
+
+class PolicyOptions(Frozen):
+    """Options of a model that samples, beside its backend's."""
+
+    backend: str = "hf"
+    temperature: Annotated[float, Field(ge=0)] = 1.0
+    max_new_tokens: Annotated[int, Field(ge=1)] = 256
+    sampling_seed: int = 0
+
+
+class Sample(Frozen):
+    """One answer, or why there is none."""
+
+    prompt_id: str
+    index: int = Field(ge=0)
+    text: Writable = ""
+    error: str | None = None
+
+
+class PoolHead(Frozen):
+    """The first line of a file of samples: what they belong to."""
+
+    format: Literal["carb.samples/3"] = "carb.samples/3"
+    model: str
+    revision: str | None
+    options: dict[str, JsonValue]
+    prompts: str
+    """sha256 of all prompts as the model got them."""
+
+
+class SamplePool(Frozen):
+    """The samples of one policy for one task."""
+
+    samples: dict[str, tuple[Sample, ...]]
+    """Prompt id to its samples by index, 0 to n-1; in the order of the task."""
+
+    @property
+    def fingerprint(self) -> str:
+        """sha256 of what a scorer is shown: prompt ids and texts, whatever order they were drawn in."""
+        content = [[key, [sample.text for sample in row]] for key, row in sorted(self.samples.items())]
+        return _sha256(content)
+
+    @property
+    def errors(self) -> int:
+        """Samples that failed."""
+        return sum(sample.error is not None for row in self.samples.values() for sample in row)
+
+
+async def sample(
+    policy: str,
+    task: Task,
+    n: int,
+    path: Path,
+    *,
+    shots: bool = True,
+    retry_errors: bool = False,
+    on_samples: OnSamples | None = None,
+) -> SamplePool:
+    """n answers to every prompt of a task.
+
+    A model draws them into a file. The same call goes on after any interruption: a file with fewer samples is
+    extended, one with more is read, and nothing is drawn twice, since an answer depends on the model, the prompt and
+    its index alone. A failed answer has an ``error``; it is never an exception.
+
+    Args:
+        policy: ``hf:MODEL?temperature=0.8&max_new_tokens=16``, ``vllm:MODEL``, ``openai:MODEL?url=…``, or
+            ``file:PATH`` for responses that were sampled elsewhere.
+        task: the task whose prompts are asked.
+        n: the number of samples for each prompt.
+        path: the JSON Lines file of a model's samples; it is made where it does not exist.
+        shots: whether to show the task's examples before the question.
+        retry_errors: whether to ask again for samples that failed.
+        on_samples: the function that is called after each write.
+
+    Raises:
+        CarbError: an unknown kind, option or model, or a missing extra; or the file holds samples of another policy
+            or other prompts, is no such file, or cannot be read or written.
+    """
+    if n < 1:
+        raise CarbError(f"Best-of-n needs at least one sample for each prompt; got {n}.")
+    parsed = parse_spec(policy)
+    if parsed.kind == "file":
+        if parsed.options:
+            raise CarbError(f"Policy '{policy}': a file takes no options.")
+        return read_responses(parsed.target, task, n)
+    model, options = open_writer(policy, PolicyOptions)
+    try:
+        prompts = {prompt.id: chat(task, prompt, shots=shots) for prompt in task.prompts}
+        known = {key: value for key, value in options.model_dump(mode="json").items() if key not in OPERATIONAL}
+        asked = _sha256([[key, list(p.messages), p.cue, task.one_line] for key, p in prompts.items()])
+        head = PoolHead(model=parsed.target, revision=model.revision, options=known, prompts=asked)
+        told = on_samples or (lambda *_: None)
+        with Store(path, head, Sample, lambda sample: (sample.prompt_id, sample.index)) as store:
+            have = {key for key, known in store.values.items() if known.error is None or not retry_errors}
+            lacking = {key: [i for i in range(n) if (key, i) not in have] for key in prompts}
+            waiting = [key for key in prompts if lacking[key]]
+            told(len(prompts) - len(waiting), len(prompts))
+            for start in range(0, len(waiting), SAMPLED_AT_ONCE):
+                now = [(key, i) for key in waiting[start : start + SAMPLED_AT_ONCE] for i in lacking[key]]
+                store.append(await _draw(model, options, prompts, now, one_line=task.one_line))
+                told(len(prompts) - len(waiting[start + SAMPLED_AT_ONCE :]), len(prompts))
+            return SamplePool(samples={key: tuple(store.values[key, i] for i in range(n)) for key in prompts})
+    finally:
+        await model.aclose()
+
+
+def chat(task: Task, prompt: TaskPrompt, *, shots: bool) -> Prompt:
+    """A task's prompt as a chat: instruction and examples as earlier turns, then the question.
+
+    For a model without a chat template the turns become paragraphs "Question: …" and "Answer: …".
+    """
+    turns: list[Turn] = []
+    for question, answer in task.shots if shots else ():
+        turns.append({"role": "user", "content": f"Question: {question}"})
+        turns.append({"role": "assistant", "content": f"Answer: {answer}"})
+    turns.append({"role": "user", "content": f"Question: {prompt.text}"})
+    if task.instruction:
+        turns[0] = {"role": "user", "content": f"{task.instruction}\n\n{turns[0]['content']}"}
+    return Prompt(tuple(turns), cue="\n\nAnswer:")
+
+
+async def _draw(
+    model: LanguageModel,
+    options: PolicyOptions,
+    prompts: dict[str, Prompt],
+    places: Sequence[tuple[str, int]],
+    *,
+    one_line: bool,
+) -> list[Sample]:
+    """The samples of some places, each a prompt's id and an index."""
+
+    async def write(places: Sequence[tuple[str, int]], *stop: str) -> dict[tuple[str, int], Generation | Failure]:
+        seeds = tuple(derived_seed(options.sampling_seed, index) for _, index in places)
+        writing = Writing(options.max_new_tokens, options.temperature, seeds, stop)
+        written = await model.generate([prompts[key] for key, _ in places], writing) if places else []
+        return dict(zip(places, written, strict=True))
+
+    def is_mute(answer: Generation | Failure) -> bool:
+        return isinstance(answer, Generation) and not tidy(answer.text, one_line=one_line)
+
+    answers = await write(places, *(["\n"] if one_line else []))
+    if one_line:  # what stopped before its first word is asked again, to its own end
+        answers |= await write([place for place in places if is_mute(answers[place])])
+    samples = []
+    for (key, index), answer in answers.items():
+        if isinstance(answer, Failure):
+            error = f"{answer.error.kind}: {answer.error.message}"[:500]
+            samples.append(Sample(prompt_id=key, index=index, error=error))
+        else:
+            samples.append(Sample(prompt_id=key, index=index, text=tidy(answer.text, one_line=one_line)))
+    return samples
+
+
+def tidy(text: str, *, one_line: bool) -> str:
+    """An answer without thinking, the word that led to it and white space around it; its first line where asked."""
+    text = _BEFORE_ANSWER.sub("", without_thinking(text)).strip()
+    return text.splitlines()[0].strip() if one_line and text else text
+
+
+class _Responses(BaseModel):
+    """A line of a file of responses; other fields are not read."""
+
+    prompt_id: str | None = None
+    prompt: str | None = None
+    text: str | None = None
+    responses: tuple[str, ...] = ()
+
+    @model_validator(mode="after")
+    def _says_both(self) -> Self:
+        if (self.prompt_id or self.prompt) is None or not (self.responses or self.text is not None):
+            raise ValueError("needs prompt_id (or prompt) and text or responses")
+        return self
+
+
+def read_responses(file: str, task: Task, n: int) -> SamplePool:
+    """The first n responses to each prompt: JSON Lines with ``prompt_id`` and ``text`` or ``responses``.
+
+    In place of ``prompt_id`` there may be ``prompt``, the question's text.
+
+    Raises:
+        CarbError: it cannot be read, or a line is something else; all are told.
+    """
+    path = Path(file).expanduser()
+    problems: list[Problem] = []
+    answers: dict[str | None, list[str]] = {}
+    try:
+        for line in read_lines([path], _Responses, problems):
+            row = line.content
+            key = row.prompt_id if row.prompt_id is not None else _words(row.prompt or "")
+            answers.setdefault(key, []).extend(row.responses or [row.text or ""])
+    except OSError as error:
+        raise CarbError(f"Cannot read the responses in {path}: {error.strerror}.") from None
+    if problems:
+        raise DataError(problems)
+
+    def row_of(prompt: TaskPrompt) -> tuple[Sample, ...]:
+        texts = answers.get(prompt.id) or answers.get(_words(prompt.text)) or []
+        samples = [
+            Sample(prompt_id=prompt.id, index=index, text=tidy(text, one_line=task.one_line))
+            for index, text in enumerate(texts[:n])
+        ]
+        error = f"the file has {len(texts)} responses to this prompt"
+        samples += [Sample(prompt_id=prompt.id, index=index, error=error) for index in range(len(texts), n)]
+        return tuple(samples)
+
+    return SamplePool(samples={prompt.id: row_of(prompt) for prompt in task.prompts})
+
+
+def _words(text: str) -> str:
+    return "text:" + " ".join(text.split())
+
+
+def grade_pool(pool: SamplePool, task: Task) -> Grades:
+    """The task's grade of every sample; each distinct text is graded once. An empty answer is worth 0."""
+    grades: Grades = {}
+    for key, row in pool.samples.items():
+        worth = {text: task.grade(key, text) if text.strip() else 0.0 for text in {sample.text for sample in row}}
+        grades[key] = tuple(worth[sample.text] for sample in row)
+    return grades
+
+
+def _sha256(content: object) -> str:
+    return hashlib.sha256(json.dumps(content, ensure_ascii=True).encode()).hexdigest()
