@@ -77,7 +77,7 @@ class Client:
         status, text = self.call("api/enter", {"token": self.token})
         assert status == 200, text
         assert self.call("api/person", {"consent": 1, "language": "th"})[0] == 200
-        return self.call("api/me")[1]
+        return self.call("api/me", {})[1]
 
     def items(self, count: int) -> list[dict[str, Any]]:
         status, found = self.call("api/next", {"count": count})

@@ -270,8 +270,6 @@ def test_hostile_texts_and_names_run_nothing(device: Any, tmp_path: Path) -> Non
     page.locator("textarea[name=comment]").fill(HOSTILE[0])
     save(page)
     all_sent(page)
-    board = device(review.server.said["board"])
-    assert HOSTILE[1] in board.locator("tbody").inner_text()
     review.server.stop()
 
 

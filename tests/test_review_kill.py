@@ -75,7 +75,7 @@ def test_no_acknowledged_answer_is_lost(tmp_path: Path, seed: int) -> None:
                 assert status == 200
                 assert {one["state"] for one in found} <= {"kept", "known"}
                 acknowledged.append(sender.unsure[0]["id"])
-            revisions[place] = client.call("api/me")[1]["revisions"]
+            revisions[place] = client.call("api/me", {})[1]["revisions"]
     server.stop()
     with sqlite3.connect(out) as db:
         kept = [row[0] for row in db.execute("SELECT id FROM event")]

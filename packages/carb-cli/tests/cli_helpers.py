@@ -106,7 +106,7 @@ def write_review(path: Path) -> None:
     from uuid import uuid4
 
     from carb_cli.review import handing_out
-    from carb_cli.review.recording import items
+    from carb_cli.review.handing_out import items
     from carb_data import load
 
     db = handing_out.create(path, load("carb-seed").filter(cultures=["thai"]), "carb-seed")

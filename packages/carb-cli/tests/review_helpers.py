@@ -8,10 +8,10 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from carb_cli.review import handing_out, reviewers
-from carb_cli.review.asked import ReviewItem
-from carb_cli.review.opinions import Event, Opinion, Person, ReviewAnswer
-from carb_cli.review.recording import items, record
+from carb_cli.review import handing_out
+from carb_cli.review.asking import Event, Opinion, Person, ReviewAnswer, ReviewItem
+from carb_cli.review.handing_out import items
+from carb_cli.review.recording import record
 from carb_cli.review.review_file import transaction
 from carb_data import BonSet, Dataset, Provenance, Response
 
@@ -84,9 +84,10 @@ def panel(
     with transaction(db):
         for place, (name, behaviour) in enumerate(zip(names, behaviours, strict=True)):
             region = regions[place] if regions else ""
-            reviewers.introduce(db, name, Person(consent=1, region=region))
+            handing_out.introduce(db, name, Person(consent=1, region=region))
             for item in known.values():
                 answer = behaviour(rng, name, item)
                 if answer is not None:
-                    assert record(db, name, an_event(item, answer, active_ms=rng.randrange(5_000, 60_000))).done
+                    event = an_event(item, answer, active_ms=rng.randrange(5_000, 60_000))
+                    assert record(db, name, event).state == "kept"
     return db

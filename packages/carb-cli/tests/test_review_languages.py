@@ -6,8 +6,7 @@ import re
 
 import pytest
 
-from carb_cli.review.offline_page import organisers_kit
-from carb_cli.review.page_words import LANGUAGES, language_of, texts
+from carb_cli.review.page_parts import LANGUAGES, language_of, organisers_kit, texts
 from carb_data import cultures
 
 SCRIPTS = {

@@ -11,11 +11,10 @@ from pathlib import Path
 import pytest
 
 from carb_cli.review import handing_out
-from carb_cli.review.asked import ReviewItem
-from carb_cli.review.collecting import collect
+from carb_cli.review.asking import ReviewAnswer, ReviewItem
 from carb_cli.review.findings import WHOLE, apply, find, line_beside
-from carb_cli.review.opinions import ReviewAnswer
-from carb_cli.review.recording import given, items
+from carb_cli.review.handing_out import items
+from carb_cli.review.recording import collect, given
 from carb_cli.selection import reviewable
 from carb_data import CarbError, load
 from cli_helpers import Carb
@@ -75,7 +74,7 @@ def test_votes_marks_and_reasons(tmp_path: Path) -> None:
     assert made["set-3"] == dataset["set-3"]
     assert made["set-2"].provenance.notes == "verified by 3 native speakers (rules strict/1)"
     assert made["set-1"].provenance.notes is None
-    assert {one.set_id: one.verdict for one in found.decisions if one.verdict != "open"} == {
+    assert {one.set_id: one.verdict for one in found.sets if one.verdict != "open"} == {
         "set-0": "retire",
         "set-1": "fix",
         "set-2": "keep",

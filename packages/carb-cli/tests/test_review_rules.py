@@ -8,10 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from carb_cli.review.asked import items_of
-from carb_cli.review.opinions import Opinion, ReviewAnswer
+from carb_cli.review.asking import Opinion, ReviewAnswer, items_of
+from carb_cli.review.findings import SetTally, tally
 from carb_cli.review.recording import GivenAnswer
-from carb_cli.review.verdicts import SetTally, decide, tally
 from review_helpers import a_set, picked
 
 ITEM = next(items_of([a_set(0)]))
@@ -51,26 +50,25 @@ STILTED = ReviewAnswer(
     ],
 )
 def test_the_strict_rules(answers: list[ReviewAnswer], verdict: str) -> None:
-    decision = decide(of(*answers))
-    assert decision.verdict == verdict
-    assert bool(decision.reasons) == (verdict != "keep")
+    counted = of(*answers)
+    assert counted.verdict == verdict
+    assert bool(counted.reasons) == (verdict != "keep")
 
 
 @given(st.lists(st.sampled_from([AGREE, AGAINST, TOO, DEPENDS, UNKNOWN, OBJECTED, STILTED]), max_size=12))
 def test_a_tally_adds_up_in_any_order(answers: list[ReviewAnswer]) -> None:
     one, two = of(*answers), of(*reversed(answers))
-    assert decide(one) == decide(two)
+    assert (one.verdict, one.reasons) == (two.verdict, two.reasons)
     assert one.reviews + one.unknown == len(answers)
-    assert one.picks + one.objections == one.reviews
+    assert one.picks + answers.count(OBJECTED) == one.reviews
     for option in one.options:
         assert option.best + option.right + option.wrong + option.depends == one.picks
-    shares = [one.objected, one.key_picked, one.key_wrong, one.other_right, one.depends, one.unnatural]
-    assert all(s is None or 0 <= s <= 1 for s in shares)
+    assert all(s is None or 0 <= s <= 1 for s in one.shares.values())
 
 
 @given(st.integers(3, 12), st.data())
 def test_more_agreement_never_makes_a_verdict_worse(reviewers: int, data: st.DataObject) -> None:
     rank = {"retire": 0, "fix": 1, "keep": 2}
     against = data.draw(st.integers(0, reviewers))
-    found = [rank[decide(of(*[AGAINST] * n, *[AGREE] * (reviewers - n))).verdict] for n in range(against, -1, -1)]
+    found = [rank[of(*[AGAINST] * n, *[AGREE] * (reviewers - n)).verdict] for n in range(against, -1, -1)]
     assert all(a <= b for a, b in pairwise(found))

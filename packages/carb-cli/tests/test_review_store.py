@@ -10,12 +10,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from carb_cli.review import handing_out, reviewers
-from carb_cli.review.asked import items_of
-from carb_cli.review.handing_out import next_items
-from carb_cli.review.opinions import Person, ReviewAnswer
+from carb_cli.review import auth, handing_out
+from carb_cli.review.asking import Event, Person, ReviewAnswer, items_of
+from carb_cli.review.handing_out import items, next_items
 from carb_cli.review.recording import given as answers_given
-from carb_cli.review.recording import items, record
+from carb_cli.review.recording import record
 from carb_cli.review.review_file import SCHEMA, ReviewStore, backup, connect, transaction
 from carb_data import CarbError
 from review_helpers import a_set, an_event, panel, picked, sets, truthful
@@ -39,7 +38,7 @@ def test_what_is_shown_does_not_say_which_answer_is_the_key() -> None:
     one = next(items_of([a_set(1)]))
     moved = a_set(1, responses=tuple(reversed(a_set(1).responses)))
     shown = str(one.shown)
-    assert set(one.shown) == {"id", "kind", "language", "turns", "options"}
+    assert set(one.shown) == {"id", "language", "turns", "options"}
     assert not any(f"'r{n}'" in shown for n in range(4))
     assert next(items_of([moved])).shown == one.shown  # the order in the data set leaves no trace
     assert one.key is not None
@@ -131,7 +130,7 @@ def test_an_older_file_is_upgraded_and_kept(tmp_path: Path) -> None:
     assert [(g.reviewer, g.answer) for g in answers_given(after)] == wanted
     assert {row["dialect"] for row in after.execute("SELECT dialect FROM reviewer")} == {""}
     after.close()
-    old = connect(tmp_path / "a.reviews.version2")  # the copy from before
+    old = connect(tmp_path / "a.reviews.version3")  # the copy from before
     assert len(list(answers_given(old))) == len(wanted)
     old.close()
     with pytest.raises(CarbError, match="newer carb"):
@@ -143,36 +142,55 @@ def test_forgotten_means_gone_from_the_bytes(tmp_path: Path) -> None:
     db = panel(path, THAI, [truthful(1), truthful(1)])
     first, second = ids(db)
     with transaction(db):
-        reviewers.introduce(db, first, Person(consent=1, name="Somchai-the-first", region="Isan-region"))
-    assert reviewers.forget(db, "Somchai-the-first") == 4
+        handing_out.introduce(db, first, Person(consent=1, name="Somchai-the-first", region="Isan-region"))
+    assert handing_out.forget(db, "Somchai-the-first") == 4
     assert {g.reviewer for g in answers_given(db)} == {second}
     for file in tmp_path.iterdir():
         assert b"Somchai-the-first" not in file.read_bytes()
         assert b"Isan-region" not in file.read_bytes()
         assert first.encode() not in file.read_bytes()
     with pytest.raises(CarbError, match="no reviewer 'Somchai"):
-        reviewers.forget(db, "Somchai-the-first")
+        handing_out.forget(db, "Somchai-the-first")
     db.close()
 
 
 def test_links_are_stored_hashed_expire_and_end(db: sqlite3.Connection, tmp_path: Path) -> None:
     name = ids(db)[0]
     with transaction(db):
-        token = reviewers.make_link(db, name)
-        session = reviewers.enter(db, token)
+        token = auth.make_link(db, name)
+        session = auth.enter(db, token)
         assert session is not None
-        assert reviewers.who(db, session) == reviewers.Who(name)
-        assert reviewers.enter(db, token[:-1]) is None
+        assert auth.reviewer_of(db, session) == name
+        assert auth.enter(db, token[:-1]) is None
     db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
     for file in tmp_path.iterdir():
         assert token.encode() not in file.read_bytes()
         assert session.encode() not in file.read_bytes()
     with transaction(db):
-        reviewers.revoke(db, name)
-        assert reviewers.who(db, session) is None
-        assert reviewers.enter(db, token) is None
-        late = reviewers.make_link(db, name, days=-1)
-        assert reviewers.enter(db, late) is None
+        late = auth.make_link(db, name, days=-1)
+        assert auth.reviewer_of(db, session) is None
+        assert auth.enter(db, token) is None
+        assert auth.enter(db, late) is None
+
+
+def test_links_that_had_ended_stay_so_in_an_upgraded_file(tmp_path: Path) -> None:
+    path = tmp_path / "a.reviews"
+    before = connect(path, create=True, schema=SCHEMA[:2])
+    before.execute("INSERT INTO reviewer (id, name, created) VALUES ('me', 'me', 0)")
+    for token, whose, revoked in (("right", "me", None), ("ended", "me", 1.0), ("board", None, None)):
+        values = (auth.hashed(token), whose, revoked)
+        before.execute("INSERT INTO link (hash, reviewer, created, expires, revoked) VALUES (?, ?, 0, 1e12, ?)", values)
+    item = next(items_of(THAI))
+    values = (item.id, item.set_id, item.model_dump_json().replace("{", '{"kind": "choice", ', 1))
+    before.execute("INSERT INTO item VALUES (?, ?, 'choice', 'thai', 'values', ?)", values)
+    before.close()
+    after = connect(path)
+    assert [auth.enter(after, token) is not None for token in ("right", "ended", "board")] == [True, False, False]
+    assert handing_out.items(after) == {item.id: item}
+    sent = an_event(item, picked(item, item.key)).model_dump(mode="json") | {"device_time": 1.5}
+    with transaction(after):
+        assert record(after, "me", Event.model_validate(sent)).state == "kept"
+    after.close()
 
 
 def test_one_refused_job_harms_no_other(tmp_path: Path) -> None:
@@ -217,7 +235,7 @@ def test_a_full_disk_is_told_to_all_and_keeps_nothing(tmp_path: Path) -> None:
     future = store.submit(lambda db: db.execute("INSERT INTO project VALUES ('big', ?)", (big,)))
     with pytest.raises(sqlite3.OperationalError, match="full"):
         future.result()
-    assert store.submit(lambda db: handing_out.setting(db, "big")).result() is None
+    assert store.submit(lambda db: handing_out.setting(db, "big")).result() == ""
     store.close()
 
 
@@ -228,16 +246,15 @@ def test_everybody_is_asked_each_item_once(
 ) -> None:
     db = handing_out.create(tmp_path_factory.mktemp("p") / "a", sets(9), "test", per_set=per_set)
     handing_out.invite(db, 2)
-    how, known = handing_out.hand_out(db), items(db)
     for name in ids(db):
         asked: list[str] = []
         with transaction(db):
-            while got := next_items(db, known, name, how, batch):
-                assert [i.id for i, _ in next_items(db, known, name, how, len(got))] == [i.id for i, _ in got]
+            while got := next_items(db, name, batch):
+                assert [i.id for i, _ in next_items(db, name, len(got))] == [i.id for i, _ in got]
                 for item, shown in got:
                     assert sorted(shown) == sorted(item.tokens)
                     answer = picked(item, item.key)
-                    assert record(db, name, an_event(item, answer)).done
+                    assert record(db, name, an_event(item, answer)).state == "kept"
                     asked.append(item.id)
         assert len(asked) == len(set(asked))
         if per_set != 1:

@@ -25,7 +25,7 @@ from carb_scorers.scorer import UNDETERMINED, UNKNOWN
 from carb_scorers.spec import ASKED_WITHOUT_CULTURE
 from carb_scorers.texts import Opened, Scored, Text, score_together
 
-__all__ = ["LOOPBACK", "RewardServer", "bind", "serve"]
+__all__ = ["LOOPBACK", "RewardServer", "bind", "serve", "take_port"]
 
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
 LARGEST = 8 * 1024 * 1024
@@ -276,11 +276,20 @@ def bind(host: str, port: int, *, token: str | None) -> socket.socket:
             f"--host {host} opens the scorer to other machines. Put a token into a variable of the environment and "
             "name it with --token-env."
         )
+    return take_port(host, port)
+
+
+def take_port(host: str, port: int) -> socket.socket:
+    """A socket that listens; who comes before the server is ready waits.
+
+    Raises:
+        CarbError: the port is taken, or cannot be had.
+    """
     taken = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET, socket.SOCK_STREAM)
     taken.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         taken.bind((host, port))
-        taken.listen(512)
+        taken.listen(2048)
     except OSError as error:
         taken.close()
         raise CarbError(f"Cannot listen at {host}:{port}: {error.strerror}. Name another --port.") from None

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import sqlite3
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing
 from pathlib import Path
+from shlex import quote
 from typing import Annotated, Any
 
 from cyclopts import Parameter
@@ -16,9 +15,9 @@ from carb_cli.display import interval, percent
 from carb_cli.options import DataName, Json, Several
 from carb_cli.output import print_json
 from carb_cli.output import write as write_file
-from carb_cli.review import collecting, findings, handing_out, reviewers
+from carb_cli.review import auth, findings, handing_out, recording
 from carb_cli.review import review_file as files
-from carb_cli.review.asked import items_of
+from carb_cli.review.asking import items_of
 from carb_cli.selection import reviewable
 from carb_data import CarbError, load
 from carb_data.extras import require
@@ -72,8 +71,7 @@ def serve(
     public_url
         Address at which a proxy offers the page to others, for example https://example.org/review.
     """
-    for module in ("uvicorn", "starlette", "limits"):
-        require(module, package="carb-cli", extra="review")
+    require("uvicorn", package="carb-cli", extra="review")
     from carb_cli.review import page_server
 
     sets = reviewable(data, culture, language)
@@ -81,18 +79,16 @@ def serve(
         db = handing_out.create(out, sets, data, per_set=per_set)
         page = page_server.address(taken.getsockname()[1], public_url)
         links = {name: f"{page}#{token}" for name, token in handing_out.invite(db, invite)}
-        with files.transaction(db):
-            board = f"{page}board#{reviewers.make_link(db, None)}"
         db.close()
         if json:
-            print_json({"address": page, "port": taken.getsockname()[1], "board": board, "links": links})
+            print_json({"address": page, "port": taken.getsockname()[1], "links": links})
         else:
-            _show_links(links, board, reachable=public_url is not None)
+            _show_links(out, links, reachable=public_url is not None)
         sys.stdout.flush()
         page_server.serve(out, taken, public_url)
 
 
-def _show_links(links: dict[str, str], board: str, *, reachable: bool) -> None:
+def _show_links(out: Path, links: dict[str, str], *, reachable: bool) -> None:
     for name, link in links.items():
         display.say(f"{name}: {link}")
     if links:
@@ -104,7 +100,7 @@ def _show_links(links: dict[str, str], board: str, *, reachable: bool) -> None:
             "These links open on this machine alone, and on no phone. For others, put a proxy in front and name its "
             "address with --public-url, or send the file of `carb review page`."
         )
-    display.say(f"Your progress board: {board}")
+    display.say(f"How far people are: `carb review apply {quote(str(out))}`, at any time.")
     display.say("The page is served until you press Ctrl-C; the same command goes on later.")
 
 
@@ -131,8 +127,7 @@ def page(
     out
         The .html file to write.
     """
-    from carb_cli.review.offline_page import organisers_kit, single_file
-    from carb_cli.review.page_words import language_of
+    from carb_cli.review.page_parts import language_of, organisers_kit, single_file
 
     if out.suffix != ".html":
         raise CarbError(f"{out}: the page is written as .html.")
@@ -178,13 +173,13 @@ def collect(
     if not answers and forget is None and renew is None:
         raise CarbError("Name at least one file, for example: carb review collect thai.reviews answers.json")
     said: dict[str, Any] = {}
-    with opened(reviews) as db:
+    with closing(files.connect(reviews)) as db:
         if forget is not None:
-            said["forgotten"] = reviewers.forget(db, forget)
+            said["forgotten"] = handing_out.forget(db, forget)
         if renew is not None:
             with files.transaction(db):
-                said["link"] = f"{url.rstrip('/')}/#{reviewers.make_link(db, reviewers.named(db, renew))}"
-        found = collecting.collect(db, answers)
+                said["link"] = f"{url.rstrip('/')}/#{auth.make_link(db, handing_out.named(db, renew))}"
+        found = recording.collect(db, answers)
     said |= found.model_dump(mode="json")
     if json:
         print_json(said)
@@ -231,7 +226,7 @@ def apply(
     verified_only
         Write only sets that were verified.
     """
-    with opened(reviews) as db:
+    with closing(files.connect(reviews)) as db:
         found = findings.find(db)
     if out is None:
         if json:
@@ -265,25 +260,11 @@ def _show(found: findings.Findings) -> None:
     rows = [(n, percent(v.share), interval(v.low, v.high), v.answers, v.people, v.sets) for n, v in lines]
     display.table("Human line", columns, rows, right=columns[1:])
     columns = ["picks agree", "value", "95% interval"]
-    parts = {
-        "percent": found.agreement.percent,
-        "Krippendorff's α × 100": found.agreement.krippendorff,
-        "Gwet's AC1 × 100": found.agreement.gwet,
-    }
-    coefficients = [(name, percent(e.estimate), interval(e.low, e.high)) for name, e in parts.items()]
-    display.table(f"Agreement on {found.agreement.sets} sets", columns, coefficients, right=columns[1:])
-    columns = [
-        "reviewer",
-        "region",
-        "answered",
-        "picks",
-        "key %",
-        "others %",
-        "pairs",
-        "chance %",
-        "seconds",
-        "first %",
-    ]
+    if (made := found.agreement) is not None:
+        parts = {"percent": made.percent, "Krippendorff's α × 100": made.krippendorff, "Gwet's AC1 × 100": made.gwet}
+        coefficients = [(name, percent(e.estimate), interval(e.low, e.high)) for name, e in parts.items()]
+        display.table(f"Agreement on {made.items} sets", columns, coefficients, right=columns[1:])
+    counts = ["answered", "picks", "key %", "others %", "pairs", "chance %", "seconds", "first %"]
     people = [
         (
             *(r.name, r.region, r.answered, r.picks, percent(r.key), percent(r.others), r.pairs, percent(r.chance)),
@@ -292,21 +273,12 @@ def _show(found: findings.Findings) -> None:
         )
         for r in found.reviewers
     ]
-    display.table(
-        "Reviewers: how often their pick is the key, and another person's", columns, people, right=columns[2:]
-    )
+    title = "Reviewers: how often their pick is the key, and another person's"
+    display.table(title, ["reviewer", "region", *counts], people, right=counts)
     verdicts = ", ".join(f"{name}: {count}" for name, count in found.verdicts.items())
     display.say(f"Sets by the rules {found.rules}: {verdicts}. Reviews still needed: {found.needed}.")
-    shown = [(d.set_id, d.verdict, "; ".join(d.reasons)) for d in found.decisions if d.verdict in ("fix", "retire")]
+    shown = [
+        (one.set_id, one.verdict, "; ".join(one.reasons)) for one in found.sets if one.verdict in ("fix", "retire")
+    ]
     if shown:
         display.table("To fix or retire", ["set", "verdict", "reasons"], shown)
-
-
-@contextmanager
-def opened(reviews: Path) -> Iterator[sqlite3.Connection]:
-    """The review file, closed at the end."""
-    db = files.connect(reviews)
-    try:
-        yield db
-    finally:
-        db.close()

@@ -1,6 +1,6 @@
 """Review by native speakers: a page that works on a phone, one SQLite file, and a data set with people's votes.
 
-From a data set to votes: ``asked`` (what is shown, without the key), ``handing_out`` (what is asked next),
-``page_server`` and ``offline_page`` (where people answer), ``recording`` and ``review_file`` (where answers stay),
-``verdicts`` and ``findings`` (what they say). ``opinions`` is the form of an answer everywhere.
+From a data set to votes: ``asking`` (what is shown, without the key, and the form of an answer), ``handing_out``
+(people, and what each is asked next), ``auth`` (who gets in), ``page_server`` and ``page_parts`` (where people answer),
+``recording`` and ``review_file`` (where answers stay), ``findings`` (what they say).
 """

@@ -4,45 +4,161 @@ from __future__ import annotations
 
 import sqlite3
 from collections import Counter, defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from statistics import median
-from typing import Any
+from typing import Literal, NamedTuple
 
-from carb_cli.review import recording
-from carb_cli.review.handing_out import setting
+from carb_cli.review import handing_out, recording
+from carb_cli.review.asking import ReviewItem
 from carb_cli.review.recording import GivenAnswer
-from carb_cli.review.verdicts import (
-    MIN_REVIEWS,
-    RULES_NAME,
-    VERDICTS,
-    Decision,
-    SetTally,
-    decide,
-    tallies,
-)
 from carb_data import BonSet, CarbError, Dataset, Response, Votes
 from carb_data.check import incomplete_families
 from carb_data.models import Frozen
 from carb_data.validation import read_file
 from carb_metrics import agreement, human_line
-from carb_metrics.rows import Estimate, HumanLine
+from carb_metrics.rows import Agreement, HumanLine
 
-__all__ = ["WHOLE", "Applied", "Findings", "ReviewerRow", "apply", "board", "companion", "find", "line_beside"]
+__all__ = ["WHOLE", "Applied", "Findings", "SetTally", "apply", "companion", "find", "line_beside", "tally"]
 
-SUFFIX = ".review.json"
-"""Ending of the file beside a reviewed data set."""
+Verdict = Literal["keep", "fix", "retire", "open"]
+VERDICTS: tuple[Verdict, ...] = ("keep", "fix", "retire", "open")
 WHOLE = ""
 """Name of the human line over all sets."""
 
 
-class AgreementPart(Frozen):
-    """Do reviewers pick the same answer? Nominal, over sets with two picks or more."""
+class OptionTally(Frozen):
+    """Verdicts on one answer, in numbers of reviewers."""
 
-    sets: int
-    percent: Estimate
-    krippendorff: Estimate
-    gwet: Estimate
+    response: str
+    """Id of the response."""
+    best: int
+    right: int
+    """Reviewers who say that it is right here too; ``best`` is not counted again."""
+    wrong: int
+    depends: int
+    unnatural: int
+    on: dict[str, int]
+    """What ``depends`` depends on: region, generation, religion or other."""
+    which: tuple[str, ...] = ()
+    """The reviewers' words for what it depends on."""
+    better: tuple[str, ...] = ()
+    """Better wordings that were offered."""
+
+
+class SetTally(Frozen):
+    """Answers to one set, and its verdict."""
+
+    set_id: str
+    reviews: int
+    """Reviewers who picked an answer or objected to the question."""
+    picks: int
+    """Reviewers who picked an answer."""
+    unknown: int
+    """Reviewers who do not know; they count nowhere else."""
+    options: tuple[OptionTally, ...]
+    sources: tuple[str, ...] = ()
+    comments: tuple[str, ...] = ()
+    shares: dict[str, float | None]
+    """What the rules look at; null where nobody was counted. ``objected`` is a share of the reviews, the others are
+    shares of the picks. ``other_right``, ``depends`` and ``unnatural`` are those of the answer with the largest."""
+    verdict: Verdict
+    """``keep``: verified; ``open``: too few reviews."""
+    reasons: tuple[str, ...]
+    """Every rule that applies, also those of a milder verdict."""
+
+
+def tally(item: ReviewItem, answers: Iterable[GivenAnswer]) -> SetTally:
+    """Count the answers to one item."""
+    found = [given.answer for given in answers]
+    picked = [answer for answer in found if answer.status == "answered"]
+    objections = sum(answer.status == "objected" for answer in found)
+    options = []
+    for token in item.tokens:
+        opinions = [answer.opinions[token] for answer in picked]
+        verdicts = Counter(str(opinion.verdict) for opinion in opinions)
+        options.append(
+            OptionTally(
+                response=item.responses[token],
+                best=verdicts["best"],
+                right=verdicts["right"],
+                wrong=verdicts["wrong"],
+                depends=verdicts["depends"],
+                unnatural=sum(not opinion.natural for opinion in opinions),
+                on=dict(sorted(Counter(on for opinion in opinions for on in opinion.on).items())),
+                which=tuple(opinion.which for opinion in opinions if opinion.which),
+                better=tuple(opinion.better for opinion in opinions if opinion.better),
+            )
+        )
+    key = next(option for option, token in zip(options, item.tokens, strict=True) if token == item.key)
+    others = [option for option in options if option is not key]
+    n = len(picked)
+
+    def share(count: int, of: int = n) -> float | None:
+        return count / of if of else None
+
+    shares = {
+        "objected": share(objections, n + objections),
+        "key_picked": share(key.best),
+        "key_wrong": share(key.wrong),
+        "other_right": share(max(option.best + option.right for option in others)),
+        "depends": share(max(option.depends for option in options)),
+        "unnatural": share(max(option.unnatural for option in options)),
+    }
+    verdict, reasons = _decide(n + objections, shares)
+    return SetTally(
+        set_id=item.set_id,
+        reviews=n + objections,
+        picks=n,
+        unknown=sum(answer.status == "unknown" for answer in found),
+        options=tuple(options),
+        sources=tuple(answer.source for answer in found if answer.source),
+        comments=tuple(answer.comment for answer in found if answer.comment),
+        shares=shares,
+        verdict=verdict,
+        reasons=reasons,
+    )
+
+
+class Rule(NamedTuple):
+    """A set whose share is at least, or below, a border gets the verdict, with the reason."""
+
+    verdict: Literal["fix", "retire"]
+    share: str
+    """A share of ``SetTally.shares``; the rule does not apply where it is null."""
+    border: float
+    reason: str
+    below: bool = False
+
+    def applies(self, shares: Mapping[str, float | None]) -> bool:
+        """Does the rule apply to a set?"""
+        value = shares[self.share]
+        return value is not None and (value < self.border if self.below else value >= self.border)
+
+
+RULES = (
+    Rule("retire", "objected", 0.5, "half of the reviewers or more say that the question itself is wrong"),
+    Rule("retire", "key_picked", 0.5, "fewer than half of the picks are the key", below=True),
+    Rule("retire", "key_wrong", 0.34, "a third of the reviewers or more find the key wrong here"),
+    Rule("fix", "objected", 0.2, "a fifth of the reviewers or more say that the question itself is wrong"),
+    Rule("fix", "key_picked", 0.75, "fewer than three quarters of the picks are the key", below=True),
+    Rule("fix", "other_right", 0.34, "a third of the reviewers or more find a wrong answer right here too"),
+    Rule("fix", "depends", 0.34, "a third of the reviewers or more say that it depends"),
+    Rule("fix", "unnatural", 0.34, "a third of the reviewers or more find that a text does not read naturally"),
+)
+RULES_NAME = "strict/1"
+"""Written beside every verdict; another number where a rule changes."""
+MIN_REVIEWS = 3
+"""Reviews that a set needs before it can be kept, fixed or retired; below that it stays open."""
+
+
+def _decide(reviews: int, shares: Mapping[str, float | None]) -> tuple[Verdict, tuple[str, ...]]:
+    """Verdict and reasons: ``retire`` before ``fix`` before ``keep``; ``open`` below the number of reviews."""
+    if reviews < MIN_REVIEWS:
+        return "open", (f"reviews still needed: {MIN_REVIEWS - reviews}",)
+    hit = [rule for rule in RULES if rule.applies(shares)]
+    worst: Verdict = "retire" if any(rule.verdict == "retire" for rule in hit) else "fix"
+    return worst if hit else "keep", tuple(rule.reason for rule in hit)
 
 
 class ReviewerRow(Frozen):
@@ -78,30 +194,34 @@ class Findings(Frozen):
     lines: dict[str, HumanLine]
     """The human line over all (``WHOLE``), and of each ``culture/``, ``/domain`` and ``culture/domain``. Retired sets
     count: it is not raised by leaving out what people did not agree on."""
-    agreement: AgreementPart
+    agreement: Agreement | None
+    """Do reviewers pick the same answer? Over sets with two picks or more; null with fewer than two people."""
     reviewers: tuple[ReviewerRow, ...]
     verdicts: dict[str, int]
     needed: int
     """Reviews that open sets still need."""
     sets: tuple[SetTally, ...]
-    decisions: tuple[Decision, ...]
 
 
 def find(db: sqlite3.Connection) -> Findings:
     """Everything that the answers in an open review file say so far."""
     answers = list(recording.given(db))
-    counted = tallies(recording.items(db).values(), answers)
+    given = defaultdict(list)
+    for one in answers:
+        given[one.item.id].append(one)
+    counted = [tally(item, given[id_]) for id_, item in handing_out.items(db).items()]
+    verdicts = Counter(one.verdict for one in counted)
     people = db.execute("SELECT id, name, region FROM reviewer ORDER BY created, rowid")
     return Findings(
-        data=setting(db, "data") or "",
-        fingerprint=setting(db, "fingerprint") or "",
+        data=handing_out.setting(db, "data"),
+        fingerprint=handing_out.setting(db, "fingerprint"),
         rules=RULES_NAME,
         lines=_lines(answers),
         agreement=_agreement(answers),
         reviewers=tuple(_reviewer(row["id"], row["name"], row["region"], answers) for row in people),
+        verdicts={name: verdicts[name] for name in VERDICTS},
+        needed=sum(max(0, MIN_REVIEWS - one.reviews) for one in counted),
         sets=tuple(counted),
-        decisions=tuple(decide(one) for one in counted),
-        **_needs(counted),
     )
 
 
@@ -124,7 +244,7 @@ def _lines(answers: Sequence[GivenAnswer]) -> dict[str, HumanLine]:
     return {name: _line(groups[name]) for name in sorted({*groups, WHOLE})}
 
 
-def _agreement(answers: Sequence[GivenAnswer]) -> AgreementPart:
+def _agreement(answers: Sequence[GivenAnswer]) -> Agreement | None:
     """Picks by the answer's place in the item's own order, which is random and so means the same on every set."""
     cells = {(one.item.id, one.reviewer): one for one in answers if one.answer.best is not None}
     people = sorted({name for _, name in cells})
@@ -133,10 +253,9 @@ def _agreement(answers: Sequence[GivenAnswer]) -> AgreementPart:
         found = [cells.get((id_, name)) for name in people]
         rows.append([None if one is None else one.item.tokens.index(str(one.answer.best)) for one in found])
     if len(people) < 2:
-        return AgreementPart(sets=0, percent=Estimate(), krippendorff=Estimate(), gwet=Estimate())
+        return None
     size = max(len(one.item.tokens) for one in cells.values())
-    made = agreement(rows, categories=list(range(size)))
-    return AgreementPart(sets=made.items, percent=made.percent, krippendorff=made.krippendorff, gwet=made.gwet)
+    return agreement(rows, categories=list(range(size)))
 
 
 def _reviewer(id_: str, name: str, region: str, answers: Sequence[GivenAnswer]) -> ReviewerRow:
@@ -167,30 +286,6 @@ def _mean(values: Sequence[float]) -> float | None:
     return sum(values) / len(values) if values else None
 
 
-def board(db: sqlite3.Connection) -> dict[str, Any]:
-    """The progress so far, which the organiser's page shows: who answered how much, and what the sets need."""
-    total = db.execute("SELECT count(*) FROM item").fetchone()[0]
-    rows = db.execute(
-        "SELECT reviewer.name, count(DISTINCT answer.assignment) AS answered, max(event.server_time) AS last "
-        "FROM reviewer LEFT JOIN assignment ON assignment.reviewer = reviewer.id "
-        "LEFT JOIN answer ON answer.assignment = assignment.id LEFT JOIN event ON event.assignment = assignment.id "
-        "GROUP BY reviewer.id ORDER BY reviewer.created, reviewer.rowid"
-    )
-    counted = tallies(recording.items(db).values(), recording.given(db))
-    return {
-        "data": setting(db, "data") or "",
-        "reviewers": [dict(row) | {"of": total} for row in rows],
-        **_needs(counted),
-    }
-
-
-def _needs(counted: Sequence[SetTally]) -> dict[str, Any]:
-    """How many sets have which verdict, and how many reviews open ones need."""
-    verdicts = Counter(decide(one).verdict for one in counted)
-    needed = sum(max(0, MIN_REVIEWS - one.reviews) for one in counted)
-    return {"verdicts": {name: verdicts[name] for name in VERDICTS}, "needed": needed}
-
-
 class Applied(Frozen):
     """The file beside a reviewed data set."""
 
@@ -216,21 +311,20 @@ def apply(dataset: Dataset, findings: Findings, *, verified_only: bool = False) 
         CarbError: the review is of another data set.
     """
     counted = {one.set_id: one for one in findings.sets}
-    decided = {one.set_id: one for one in findings.decisions}
     unknown = sorted(set(counted) - {item.id for item in dataset})
     if unknown:
         raise CarbError(f"The review is of other data: it has sets that --data has not, such as {unknown[0]}.")
     wanted = ("keep",) if verified_only else ("keep", "fix", "open")
     made = Dataset(
-        _voted(item, counted[item.id], decided[item.id], findings.rules) if item.id in counted else item
+        _voted(item, counted[item.id], findings.rules) if item.id in counted else item
         for item in dataset
-        if (decided[item.id].verdict if item.id in decided else "open") in wanted
+        if (counted[item.id].verdict if item.id in counted else "open") in wanted
     )
     incomplete = tuple(str(made[one.item_id].family) for one in incomplete_families(made))
     return made, Applied(fingerprint=made.fingerprint, kept=len(made), incomplete=incomplete, findings=findings)
 
 
-def _voted(item: BonSet, counted: SetTally, decision: Decision, rules: str) -> BonSet:
+def _voted(item: BonSet, counted: SetTally, rules: str) -> BonSet:
     if not counted.picks:
         return item
     found = {option.response: option for option in counted.options}
@@ -240,7 +334,7 @@ def _voted(item: BonSet, counted: SetTally, decision: Decision, rules: str) -> B
         return response.model_copy(update={"votes": Votes(asked=counted.picks, right=option.best + option.right)})
 
     update: dict[str, object] = {"responses": tuple(map(with_votes, item.responses))}
-    if decision.verdict == "keep":
+    if counted.verdict == "keep":
         mark = f"verified by {counted.reviews} native speakers (rules {rules})"
         notes = "; ".join(part for part in (item.provenance.notes, mark) if part)
         update["provenance"] = item.provenance.model_copy(update={"notes": notes})
@@ -249,7 +343,7 @@ def _voted(item: BonSet, counted: SetTally, decision: Decision, rules: str) -> B
 
 def companion(path: Path) -> Path:
     """Path of the file beside a reviewed data set."""
-    return path.with_name(f"{path.stem}{SUFFIX}")
+    return path.with_suffix(".review.json")
 
 
 def line_beside(path: Path) -> Applied | None:

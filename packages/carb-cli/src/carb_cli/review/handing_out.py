@@ -1,4 +1,4 @@
-"""A review as a whole: made from a data set, opened again, and handed out item by item."""
+"""A review as a whole: made from a data set, with its people, and handed out to them item by item."""
 
 from __future__ import annotations
 
@@ -7,30 +7,18 @@ import json
 import random
 import secrets
 import sqlite3
-from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 
-from carb_cli.review import recording, reviewers
-from carb_cli.review.asked import ReviewItem, items_of
-from carb_cli.review.page_words import language_of
+from carb_cli.review import auth
+from carb_cli.review.asking import Person, ReviewItem, items_of
+from carb_cli.review.page_parts import language_of
 from carb_cli.review.review_file import connect, now, transaction
 from carb_data import CarbError, Dataset
 
-__all__ = ["HandOut", "create", "hand_out", "invite", "next_items", "setting"]
+__all__ = ["admit", "create", "forget", "introduce", "invite", "item", "items", "named", "next_items", "setting"]
 
 LEASE_SECONDS = 3600.0
 """How long an item that was handed out but not answered counts as taken."""
-
-
-@dataclass(frozen=True)
-class HandOut:
-    """How a review is handed out."""
-
-    seed: int
-    """Seed of each reviewer's order."""
-    per_set: int | None
-    """Reviewers wanted for each item; null for all of them."""
 
 
 def create(path: Path, dataset: Dataset, name: str, *, per_set: int | None = None) -> sqlite3.Connection:
@@ -59,49 +47,117 @@ def create(path: Path, dataset: Dataset, name: str, *, per_set: int | None = Non
     }
     with transaction(db):
         before = setting(db, "fingerprint")
-        if before is not None and before != dataset.fingerprint:
+        if before not in ("", dataset.fingerprint):
             raise CarbError(f"{path} is a review of other data ({setting(db, 'data')}); name another --out.")
         db.executemany("INSERT OR IGNORE INTO project VALUES (?, ?)", made.items())
-        recording.add_items(db, items_of(dataset))
+        db.executemany(
+            "INSERT OR IGNORE INTO item (id, set_id, content) VALUES (?, ?, ?)",
+            [(i.id, i.set_id, i.model_dump_json()) for i in items_of(dataset)],
+        )
     return db
 
 
-def setting(db: sqlite3.Connection, name: str) -> str | None:
-    """A stored setting of the review."""
+def setting(db: sqlite3.Connection, name: str) -> str:
+    """A stored setting of the review; empty where it is not set."""
     row = db.execute("SELECT value FROM project WHERE name = ?", (name,)).fetchone()
-    return None if row is None else str(row["value"])
+    return "" if row is None else str(row["value"])
 
 
-def hand_out(db: sqlite3.Connection) -> HandOut:
-    """How this review is handed out."""
-    per_set = setting(db, "per_set")
-    return HandOut(seed=int(setting(db, "seed") or 0), per_set=int(per_set) if per_set else None)
+def items(db: sqlite3.Connection) -> dict[str, ReviewItem]:
+    """All items by id."""
+    rows = db.execute("SELECT id, content FROM item ORDER BY rowid")
+    return {row["id"]: ReviewItem.model_validate_json(row["content"]) for row in rows}
+
+
+def item(db: sqlite3.Connection, id_: str) -> ReviewItem | None:
+    """An item by id."""
+    row = db.execute("SELECT content FROM item WHERE id = ?", (id_,)).fetchone()
+    return None if row is None else ReviewItem.model_validate_json(row["content"])
 
 
 def invite(db: sqlite3.Connection, count: int) -> list[tuple[str, str]]:
-    """Add reviewers up to a number, and make a link for each new one.
+    """Add reviewers called ``reviewer N`` until there are ``count``, and make a link for each new one.
 
     Returns:
         Name and token of each new reviewer.
     """
     made = []
     with transaction(db):
-        for id_ in reviewers.add_reviewers(db, count):
-            name = db.execute("SELECT name FROM reviewer WHERE id = ?", (id_,)).fetchone()["name"]
-            made.append((name, reviewers.make_link(db, id_)))
+        while (number := db.execute("SELECT count(*) + 1 FROM reviewer").fetchone()[0]) <= count:
+            id_ = secrets.token_hex(8)
+            name = _add(db, id_, f"reviewer {number}")
+            made.append((name, auth.make_link(db, id_)))
     return made
 
 
-def shown_order(item: ReviewItem) -> tuple[str, ...]:
-    """A random order of the answers."""
-    tokens = list(item.tokens)
-    random.SystemRandom().shuffle(tokens)
-    return tuple(tokens)
+def admit(db: sqlite3.Connection, reviewer: str, person: Person) -> None:
+    """Make a reviewer who answered elsewhere known."""
+    if db.execute("SELECT 1 FROM reviewer WHERE id = ?", (reviewer,)).fetchone() is None:
+        _add(db, reviewer, person.name or "reviewer")
+    introduce(db, reviewer, person.model_copy(update={"name": ""}))
 
 
-def next_items(
-    db: sqlite3.Connection, known: Mapping[str, ReviewItem], reviewer: str, how: HandOut, count: int
-) -> list[tuple[ReviewItem, tuple[str, ...]]]:
+def _add(db: sqlite3.Connection, id_: str, wanted: str) -> str:
+    """Add a person under the wanted name; one that is taken gets a number."""
+    name, number = wanted, 1
+    while db.execute("SELECT 1 FROM reviewer WHERE name = ?", (name,)).fetchone():
+        number += 1
+        name = f"{wanted} {number}"
+    db.execute("INSERT INTO reviewer (id, name, created) VALUES (?, ?, ?)", (id_, name, now()))
+    return name
+
+
+def introduce(db: sqlite3.Connection, reviewer: str, person: Person) -> None:
+    """Store what a reviewer says of themselves.
+
+    Raises:
+        CarbError: somebody else has this name.
+    """
+    if person.name:
+        taken = db.execute("SELECT 1 FROM reviewer WHERE name = ? AND id != ?", (person.name, reviewer)).fetchone()
+        if taken:
+            raise CarbError("This name is taken by another reviewer; choose another.")
+        db.execute("UPDATE reviewer SET name = ? WHERE id = ?", (person.name, reviewer))
+    db.execute(
+        "UPDATE reviewer SET region = ?, language = ?, consent = ?, consented = coalesce(consented, ?) WHERE id = ?",
+        (person.region, person.language, person.consent, now(), reviewer),
+    )
+
+
+def named(db: sqlite3.Connection, name: str) -> str:
+    """The id of a reviewer by name or id.
+
+    Raises:
+        CarbError: there is none.
+    """
+    row = db.execute("SELECT id FROM reviewer WHERE name = ? OR id = ?", (name, name)).fetchone()
+    if row is None:
+        names = [r["name"] for r in db.execute("SELECT name FROM reviewer ORDER BY name LIMIT 20")]
+        raise CarbError(f"There is no reviewer '{name}'. There are: {', '.join(names) or 'none'}.")
+    return str(row["id"])
+
+
+def forget(db: sqlite3.Connection, name: str) -> int:
+    """Remove a person with all answers, events, links and sessions; then empty the log and rewrite the file.
+
+    Not called within a transaction. Backups made before keep what they have.
+
+    Returns:
+        How many answers went with the person.
+    """
+    with transaction(db):
+        id_ = named(db, name)
+        answers = db.execute(
+            "SELECT count(*) FROM answer JOIN assignment ON assignment.id = answer.assignment WHERE reviewer = ?",
+            (id_,),
+        ).fetchone()[0]
+        db.execute("DELETE FROM reviewer WHERE id = ?", (id_,))
+    db.execute("VACUUM")
+    db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    return int(answers)
+
+
+def next_items(db: sqlite3.Connection, reviewer: str, count: int) -> list[tuple[ReviewItem, tuple[str, ...]]]:
     """Hand out the next items: first those handed out before and not answered, then new ones, each with its order.
 
     Each reviewer has a random order of their own. What is handed out never depends on what anybody answered, so a
@@ -109,43 +165,36 @@ def next_items(
 
     Args:
         db: the file, in a transaction.
-        known: all items by id.
         reviewer: id of the reviewer.
-        how: the reviews wanted for each set, and the seed.
         count: largest number of items to return.
     """
     rows = db.execute(
-        "SELECT assignment.item, assignment.shown, answer.revision FROM assignment "
-        "LEFT JOIN answer ON answer.assignment = assignment.id WHERE reviewer = ? ORDER BY assignment.id",
-        (reviewer,),
-    ).fetchall()
-    seen = {row["item"] for row in rows}
-    waiting = [(known[row["item"]], tuple(json.loads(row["shown"]))) for row in rows if row["revision"] is None]
-    chosen = waiting[:count]
-    db.executemany(
-        "UPDATE assignment SET lease = ? WHERE item = ? AND reviewer = ?",
-        [(now() + LEASE_SECONDS, item.id, reviewer) for item, _ in chosen],
+        "SELECT content, assignment.shown FROM assignment JOIN item ON item.id = assignment.item "
+        "LEFT JOIN answer ON answer.assignment = assignment.id "
+        "WHERE reviewer = ? AND answer.assignment IS NULL ORDER BY assignment.id LIMIT ?",
+        (reviewer, count),
     )
-    if len(chosen) == count or len(seen) == len(known):
-        return chosen
-    taken = _taken(db, reviewer) if how.per_set else {}
-    left = [
-        item
-        for item in known.values()
-        if item.id not in seen and (how.per_set is None or taken.get(item.id, 0) < how.per_set)
-    ]
-    left.sort(key=lambda item: (taken.get(item.id, 0), _place(how.seed, reviewer, item.id)))
-    for item in left[: count - len(chosen)]:
-        shown = shown_order(item)
-        db.execute(
-            "INSERT INTO assignment (item, reviewer, shown, lease) VALUES (?, ?, ?, ?)",
-            (item.id, reviewer, json.dumps(shown), now() + LEASE_SECONDS),
-        )
-        chosen.append((item, shown))
+    chosen = [(ReviewItem.model_validate_json(row["content"]), tuple(json.loads(row["shown"]))) for row in rows]
+    seed, per_set = setting(db, "seed"), setting(db, "per_set")
+    taken = _taken(db, reviewer) if per_set else {}
+    unseen = "SELECT id FROM item WHERE id NOT IN (SELECT item FROM assignment WHERE reviewer = ?)"
+    left = [row["id"] for row in db.execute(unseen, (reviewer,))]
+    if per_set:
+        left = [id_ for id_ in left if taken.get(id_, 0) < int(per_set)]
+    left.sort(key=lambda id_: (taken.get(id_, 0), _place(seed, reviewer, id_)))
+    for id_ in left[: count - len(chosen)]:
+        new = item(db, id_)
+        assert new is not None
+        chosen.append((new, tuple(random.SystemRandom().sample(new.tokens, len(new.tokens)))))
+    db.executemany(
+        "INSERT INTO assignment (item, reviewer, shown, lease) VALUES (?, ?, ?, ?) "
+        "ON CONFLICT (item, reviewer) DO UPDATE SET lease = excluded.lease",
+        [(one.id, reviewer, json.dumps(shown), now() + LEASE_SECONDS) for one, shown in chosen],
+    )
     return chosen
 
 
-def _place(seed: int, reviewer: str, item: str) -> bytes:
+def _place(seed: str, reviewer: str, item: str) -> bytes:
     """Where an item stands in the order of a reviewer."""
     return hashlib.blake2b(f"{seed}\0{reviewer}\0{item}".encode(), digest_size=8).digest()
 

@@ -1,18 +1,23 @@
-"""Recording answers: each event once, never over a newer answer, and nothing acknowledged before it is kept."""
+"""Recording answers, from the page or from files: each event once, never over a newer answer."""
 
 from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from pathlib import Path
+from typing import Annotated, Any, Literal
 
-from carb_cli.review.asked import ReviewItem
-from carb_cli.review.opinions import Event, ReviewAnswer, mismatch
-from carb_cli.review.review_file import now
+from pydantic import StringConstraints
 
-__all__ = ["GivenAnswer", "Recorded", "add_items", "given", "items", "record"]
+from carb_cli.review import handing_out
+from carb_cli.review.asking import Event, Person, ReviewAnswer, ReviewItem, mismatch
+from carb_cli.review.review_file import now, transaction
+from carb_data.models import Frozen
+from carb_data.validation import read_file
+
+__all__ = ["Collected", "GivenAnswer", "Recorded", "collect", "given", "record"]
 
 
 @dataclass(frozen=True)
@@ -27,11 +32,6 @@ class Recorded:
     answer: dict[str, Any] | None = None
     """The newer answer, on a conflict."""
 
-    @property
-    def done(self) -> bool:
-        """Is the event in the file?"""
-        return self.state in ("kept", "known")
-
 
 @dataclass(frozen=True)
 class GivenAnswer:
@@ -44,27 +44,7 @@ class GivenAnswer:
     active_ms: int
 
 
-def add_items(db: sqlite3.Connection, found: Iterable[ReviewItem]) -> None:
-    """Add items that the file has not."""
-    rows = [(i.id, i.set_id, i.kind, i.culture, i.domain, i.model_dump_json()) for i in found]
-    db.executemany("INSERT OR IGNORE INTO item VALUES (?, ?, ?, ?, ?, ?)", rows)
-
-
-def items(db: sqlite3.Connection) -> dict[str, ReviewItem]:
-    """All items by id."""
-    rows = db.execute("SELECT id, content FROM item WHERE kind = 'choice' ORDER BY rowid")
-    return {row["id"]: ReviewItem.model_validate_json(row["content"]) for row in rows}
-
-
-def item(db: sqlite3.Connection, id_: str) -> ReviewItem | None:
-    """An item by id."""
-    row = db.execute("SELECT content FROM item WHERE id = ? AND kind = 'choice'", (id_,)).fetchone()
-    return None if row is None else ReviewItem.model_validate_json(row["content"])
-
-
-def record(
-    db: sqlite3.Connection, reviewer: str, event: Event, known: Mapping[str, ReviewItem] | None = None
-) -> Recorded:
+def record(db: sqlite3.Connection, reviewer: str, event: Event) -> Recorded:
     """Keep an event of a reviewer, in a transaction of the caller.
 
     The same id counts once. ``base`` is the revision that the reviewer saw: an event on an older one than the current
@@ -74,7 +54,6 @@ def record(
         db: the file, in a transaction.
         reviewer: id of the reviewer.
         event: the answer, with its own id and the revision that the reviewer saw.
-        known: all items, where the caller has them; else the item is read from the file.
     """
     before = db.execute(
         "SELECT assignment.reviewer, answer.revision FROM event JOIN assignment ON assignment.id = event.assignment "
@@ -85,7 +64,7 @@ def record(
         if before["reviewer"] != reviewer:
             return Recorded("refused", reason="this event belongs to another reviewer")
         return Recorded("known", before["revision"])
-    asked = item(db, event.item) if known is None else known.get(event.item)
+    asked = handing_out.item(db, event.item)
     if asked is None:
         return Recorded("refused", reason="this item is not, or no longer, part of the review")
     reason = mismatch(event, asked)
@@ -106,12 +85,10 @@ def record(
     revision = event.base + 1
     payload = event.answer.model_dump_json()
     db.execute(
-        "INSERT INTO event (id, assignment, base, revision, payload, shown, active_ms, device_time, server_time) "
-        "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
-        (
-            str(event.id), row["id"], event.base, revision, payload, shown, event.active_ms, event.device_time, now(),
-        ),
-    )  # fmt: skip
+        "INSERT INTO event (id, assignment, base, revision, payload, shown, active_ms, server_time) "
+        "VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+        (str(event.id), row["id"], event.base, revision, payload, shown, event.active_ms, now()),
+    )
     db.execute(
         "INSERT INTO answer VALUES (?, ?, ?, ?, ?) ON CONFLICT (assignment) DO UPDATE SET "
         "revision = excluded.revision, payload = excluded.payload, shown = excluded.shown, "
@@ -123,11 +100,11 @@ def record(
 
 def given(db: sqlite3.Connection) -> Iterator[GivenAnswer]:
     """All current answers of people who consented."""
-    known = items(db)
+    known = handing_out.items(db)
     rows = db.execute(
         "SELECT assignment.item, assignment.reviewer, answer.payload, answer.shown, answer.active_ms "
         "FROM answer JOIN assignment ON assignment.id = answer.assignment "
-        "JOIN item ON item.id = assignment.item WHERE kind = 'choice' ORDER BY assignment.reviewer, item.rowid"
+        "JOIN item ON item.id = assignment.item ORDER BY assignment.reviewer, item.rowid"
     )
     for row in rows:
         yield GivenAnswer(
@@ -137,3 +114,53 @@ def given(db: sqlite3.Connection) -> Iterator[GivenAnswer]:
             shown=tuple(json.loads(row["shown"])),
             active_ms=row["active_ms"],
         )
+
+
+class SavedAnswers(Frozen):
+    """The file that the page saves."""
+
+    form: Literal["carb.review.answers/1"]
+    reviewer: Annotated[str, StringConstraints(pattern=r"^[0-9a-f-]{16,36}$")]
+    person: Person
+    events: tuple[Event, ...]
+
+
+class Collected(Frozen):
+    """What became of the answers of files."""
+
+    files: int
+    reviewers: int
+    """Different people in the files."""
+    new: int
+    """Answers that were added or changed."""
+    known: int
+    """Answers that had been collected before."""
+    newer: int
+    """Answers left as they are, since a newer one of the same person is there."""
+    refused: tuple[str, ...] = ()
+    """Answers that fit no item, with the place and the reason."""
+
+
+def collect(db: sqlite3.Connection, paths: Sequence[Path]) -> Collected:
+    """Add the answers of files; a file that was collected before adds nothing.
+
+    Raises:
+        CarbError: a file is not one of answers, with what is wrong; then nothing of any file is added.
+    """
+    outcomes: list[tuple[str, Recorded]] = []
+    people = set()
+    with transaction(db):
+        for path in paths:
+            saved = read_file(SavedAnswers, path, "file of answers that the review page saved")
+            handing_out.admit(db, saved.reviewer, saved.person)
+            outcomes += [(f"{path.name}: {e.id}", record(db, saved.reviewer, e)) for e in saved.events]
+            people.add(saved.reviewer)
+    states = [outcome.state for _, outcome in outcomes]
+    return Collected(
+        files=len(paths),
+        reviewers=len(people),
+        new=states.count("kept"),
+        known=states.count("known"),
+        newer=states.count("conflict"),
+        refused=tuple(f"{where}: {outcome.reason}" for where, outcome in outcomes if outcome.state == "refused"),
+    )

@@ -71,6 +71,19 @@ SCHEMA: tuple[str, ...] = (
     ALTER TABLE answer DROP COLUMN agrees;
     UPDATE item SET content = json_remove(content, '$.perturbation');
     """,
+    """
+    DELETE FROM assignment WHERE item IN (SELECT id FROM item WHERE kind != 'choice');
+    DELETE FROM item WHERE kind != 'choice';
+    ALTER TABLE item DROP COLUMN kind;
+    ALTER TABLE item DROP COLUMN culture;
+    ALTER TABLE item DROP COLUMN domain;
+    UPDATE item SET content = json_remove(content, '$.kind');
+    DELETE FROM link WHERE revoked IS NOT NULL OR reviewer IS NULL;
+    ALTER TABLE link DROP COLUMN revoked;
+    ALTER TABLE link DROP COLUMN used;
+    ALTER TABLE reviewer DROP COLUMN age;
+    ALTER TABLE event DROP COLUMN device_time;
+    """,
 )
 """Step n changes a file from version n to n + 1 (``user_version``). A released step never changes; add another."""
 

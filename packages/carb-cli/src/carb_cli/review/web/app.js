@@ -5,7 +5,6 @@ const main = document.getElementById("main");
 const pack = document.getElementById("pack") ? JSON.parse(document.getElementById("pack").textContent) : null;
 const RIGHT_TO_LEFT = ["ar"];
 const NAMES = { ar: "العربية", de: "Deutsch", en: "English", es: "Español", ja: "日本語", ko: "한국어", ru: "Русский", th: "ไทย", vi: "Tiếng Việt", zh: "中文" };
-const AGES = ["", "18-24", "25-34", "35-44", "45-54", "55-64", "65+"];
 const ON = ["region", "generation", "religion", "other"];
 let words = {}, state = null, device = null, sender = null, items = [], view = null;
 
@@ -43,13 +42,6 @@ function button(key, action, kind = "") {
 
 function field(key, input) {
   return make("label", { className: "field" }, make("span", { textContent: say(key) }), input);
-}
-
-function select(name, options, chosen, action) {
-  const made = make("select", { name, on: { change: action ?? (() => {}) } });
-  for (const [value, text] of options)
-    made.append(make("option", { value, textContent: text, selected: value === chosen, lang: value in NAMES ? value : "" }));
-  return made;
 }
 
 function choice(name, value, key, type = "radio", checked = false) {
@@ -110,12 +102,13 @@ async function speak(language) {
   document.documentElement.dir = RIGHT_TO_LEFT.includes(language) ? "rtl" : "ltr";
   document.title = say("title");
   const names = Object.entries(NAMES).filter(([name]) => !pack || name in pack.texts);
-  const chooser = select("language", names, language, async (event) => {
+  const options = names.map(([value, name]) => make("option", { value, textContent: name, selected: value === language, lang: value }));
+  const chosen = async (event) => {
     await speak(event.target.value);
     if (state.consent) await introduce({});
     else consent();
-  });
-  chooser.setAttribute("aria-label", say("language"));
+  };
+  const chooser = make("select", { name: "language", "aria-label": say("language"), on: { change: chosen } }, ...options);
   document.getElementById("language").replaceChildren(chooser);
   const guide = make("ol", {}, ...[1, 2, 3, 4, 5, 6, 7].map((n) => make("li", { textContent: say(`guide_${n}`) })));
   document.getElementById("footer").replaceChildren(
@@ -130,7 +123,6 @@ function consent() {
   const agree = make("input", { type: "checkbox", name: "agree" });
   const name = make("input", { type: "text", name: "name", maxLength: 80, value: state.name, autocomplete: "off", dir: "auto" });
   const region = make("input", { type: "text", name: "region", maxLength: 80, value: state.region, autocomplete: "off", dir: "auto" });
-  const age = select("age", AGES.map((value) => [value, value || say("no_answer")]), state.age);
   const problem = make("p", { className: "problem", role: "alert" });
   const form = make("form", { noValidate: true, on: { submit: async (event) => {
     event.preventDefault();
@@ -140,20 +132,20 @@ function consent() {
       return;
     }
     try {
-      await introduce({ name: name.value, region: region.value, age: age.value });
+      await introduce({ name: name.value, region: region.value });
     } catch (error) {
       problem.textContent = error instanceof Refused ? error.message : say("offline");
     }
   } } },
   make("label", { className: "tick" }, agree, make("span", { textContent: say("consent_agree") })),
-  field("name", name), field("region", region), field("age", age), problem,
+  field("name", name), field("region", region), problem,
   make("div", { className: "row" }, make("button", { type: "submit", className: "first", textContent: say("start") })));
   show(make("h1", { textContent: say("consent_title") }), ...texts, form);
 }
 
 async function introduce(changes) {
-  const { name, region, age, language } = { ...state, ...changes };
-  const person = { name, region, age, language, consent: 1 };
+  const { name, region, language } = { ...state, ...changes };
+  const person = { name, region, language, consent: 1 };
   if (pack) Object.assign(state, person);
   else Object.assign(state, await ask("api/person", person, state.reviewer));
   remember();
@@ -335,7 +327,7 @@ function store(answer) {
   if (!view) return; // a second click
   const { item, event, base: revision } = view;
   clock();
-  device.keep({ id: event, item: item.id, shown: item.shown, base: revision, answer, device_time: Date.now() / 1000, active_ms: Math.min(Math.round(view.active), 86400000) });
+  device.keep({ id: event, item: item.id, shown: item.shown, base: revision, answer, active_ms: Math.min(Math.round(view.active), 86400000) });
   device.remove(`draft:${item.id}`);
   if (!items.some((one) => one.id === item.id)) items.push(item);
   view = null;
@@ -351,8 +343,8 @@ function clock() {
 }
 
 function saveFile() {
-  const { name, region, age, language, consent, reviewer } = state;
-  const content = { form: "carb.review.answers/1", reviewer, person: { name, region, age, language, consent }, events: device.events().map(plain) };
+  const { name, region, language, consent, reviewer } = state;
+  const content = { form: "carb.review.answers/1", reviewer, person: { name, region, language, consent }, events: device.events().map(plain) };
   const url = URL.createObjectURL(new Blob([JSON.stringify(content, null, 1)], { type: "application/json" }));
   make("a", { href: url, download: `answers-${reviewer.slice(0, 8)}.json` }).click();
   setTimeout(() => URL.revokeObjectURL(url), 60000);
@@ -372,7 +364,7 @@ function loadButton() {
 
 async function startFile() {
   device = new Device(pack.fingerprint.slice(0, 16));
-  const fresh = { reviewer: uuid(), name: "", region: "", age: "", language: pack.language, consent: null, total: pack.items.length, revisions: {} };
+  const fresh = { reviewer: uuid(), name: "", region: "", language: pack.language, consent: null, total: pack.items.length, revisions: {} };
   state = { ...(device.read("state") ?? fresh), total: pack.items.length };
   const shuffle = () => shuffled(pack.items).map((item) => ({ ...item, shown: shuffled(item.shown) }));
   items = device.read("items") ?? [];
@@ -391,7 +383,7 @@ async function startServer() {
   }
   const shared = new Device("shared");
   try {
-    state = await ask("api/me");
+    state = await ask("api/me", {});
     shared.write("reviewer", state.reviewer);
   } catch (error) {
     if (error instanceof Refused) throw error;

@@ -79,8 +79,8 @@ function shuffled(list) {
 }
 
 // The fields of an answer that are sent and saved; the others are this device's own notes.
-function plain({ id, item, shown, base, answer, device_time, active_ms }) {
-  return { id, item, shown, base, answer, device_time, active_ms };
+function plain({ id, item, shown, base, answer, active_ms }) {
+  return { id, item, shown, base, answer, active_ms };
 }
 
 class Refused extends Error {
@@ -93,7 +93,7 @@ class Refused extends Error {
 async function ask(path, body, reviewer) {
   const headers = { "Content-Type": "application/json" };
   if (reviewer) headers["X-Reviewer"] = reviewer;
-  const options = body === undefined ? { headers } : { method: "POST", headers, body: JSON.stringify(body) };
+  const options = body === undefined ? {} : { method: "POST", headers, body: JSON.stringify(body) };
   const response = await fetch(path, options); // throws without a connection
   const found = await response.json().catch(() => ({}));
   if (!response.ok) throw new Refused(response.status, found.reason ?? String(response.status));

@@ -7,7 +7,7 @@ addEventListener("install", (event) => event.waitUntil(caches.open(NAME).then((c
 addEventListener("activate", (event) => event.waitUntil(clients.claim()));
 addEventListener("fetch", (event) => {
   const { pathname } = new URL(event.request.url);
-  if (event.request.method !== "GET" || pathname.includes("/api/") || pathname.endsWith("/board")) return;
+  if (event.request.method !== "GET" || pathname.includes("/api/")) return;
   const fresh = fetch(event.request).then((response) => {
     if (response.ok) {
       const copy = response.clone();

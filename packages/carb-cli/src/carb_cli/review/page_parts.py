@@ -1,4 +1,4 @@
-"""The review page as one file that works from a disk, without a server and without a network."""
+"""What the page is made of: its words in the ten languages of the benchmark, and the page as one file for a disk."""
 
 from __future__ import annotations
 
@@ -6,17 +6,37 @@ import base64
 import hashlib
 import json
 from collections.abc import Iterable
+from functools import cache
 from html import escape
 from importlib import resources
 
-from carb_cli.review.asked import ReviewItem
-from carb_cli.review.page_words import LANGUAGES, language_of, texts
+from carb_cli.review.asking import ReviewItem
+from carb_data import cultures
 
-__all__ = ["organisers_kit", "single_file"]
+__all__ = ["LANGUAGES", "language_of", "organisers_kit", "part", "single_file", "texts"]
 
+LANGUAGES = ("ar", "de", "en", "es", "ja", "ko", "ru", "th", "vi", "zh")
 MINUTES = 0.75
 """That a person takes for one question, as a plan."""
 _KIT = ("people", "time", "consent", "pay", "say", "after", "file")
+
+
+@cache
+def part(name: str) -> str:
+    """The text of a file of the page."""
+    return (resources.files("carb_cli.review") / name).read_text("utf-8")
+
+
+def texts(language: str) -> dict[str, str]:
+    """The catalogue of a language, by key."""
+    found: dict[str, str] = json.loads(part(f"texts/{language}.json"))
+    return found
+
+
+def language_of(culture: str) -> str:
+    """The language of the page for a culture: the culture's own, or English where there is no catalogue of it."""
+    found = cultures[culture].language.partition("-")[0]
+    return found if found in LANGUAGES else "en"
 
 
 def single_file(items: Iterable[ReviewItem], fingerprint: str) -> str:
@@ -36,13 +56,13 @@ def single_file(items: Iterable[ReviewItem], fingerprint: str) -> str:
         "texts": {language: texts(language) for language in LANGUAGES},
     }
     pack = json.dumps(content, ensure_ascii=False).replace("<", "\\u003c").replace("\u2028", "\\u2028")
-    script = f"{_part('device.js')}\n{_part('app.js').replace(_STRICT, '', 1)}"
-    style = _part("review.css")
+    script = f"{part('web/device.js')}\n{part('web/app.js')}"
+    style = part("web/review.css")
     policy = (
         f"default-src 'none'; script-src '{_hash(script)}'; style-src '{_hash(style)}'; base-uri 'none'; "
         "form-action 'none'"
     )
-    page = _part("review.html")
+    page = part("web/review.html")
     meta = '<meta charset="utf-8">'
     page = page.replace(meta, f'{meta}\n<meta http-equiv="Content-Security-Policy" content="{policy}">')
     page = page.replace('<link rel="stylesheet" href="review.css">', f"<style>{style}</style>")
@@ -55,31 +75,24 @@ def organisers_kit(language: str, questions: int) -> str:
     """One page for the person who organises a review: whom to ask, how long it takes, what to say, what happens.
 
     Args:
-        language: one of ``page_words.LANGUAGES``.
+        language: one of ``LANGUAGES``.
         questions: how many questions each person is asked.
     """
     words = texts(language)
     numbers = {"n": str(questions), "minutes": str(max(1, round(questions * MINUTES)))}
     points = []
-    for part in _KIT:
-        text = words[f"kit_{part}"]
+    for point in _KIT:
+        text = words[f"kit_{point}"]
         for name, value in numbers.items():
             text = text.replace(f"{{{name}}}", value)
         points.append(f"<li>{escape(text)}</li>")
-    title = escape(words["kit_title"])
+    title, style = escape(words["kit_title"]), part("web/review.css")
     direction = "rtl" if language == "ar" else "ltr"
     return (
         f'<!doctype html>\n<html lang="{language}" dir="{direction}"><head><meta charset="utf-8">'
-        f'<meta name="viewport" content="width=device-width"><title>{title}</title><style>{_part("review.css")}</style>'
+        f'<meta name="viewport" content="width=device-width"><title>{title}</title><style>{style}</style>'
         f"</head><body><h1>{title}</h1><ol>{''.join(points)}</ol></body></html>\n"
     )
-
-
-_STRICT = '"use strict";\n'
-
-
-def _part(name: str) -> str:
-    return (resources.files("carb_cli.review") / "web" / name).read_text("utf-8")
 
 
 def _hash(text: str) -> str:

@@ -1,0 +1,200 @@
+"""What a reviewer is asked, under names that do not say which answer is the key, and the form of an answer.
+
+One schema serves the page, the stored file and the offline page.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable, Iterator
+from typing import Annotated, Any, Literal, Self
+from uuid import UUID
+
+from pydantic import Field, StringConstraints, model_validator
+
+from carb_data import BonSet, Dataset
+from carb_data.models import Frozen
+
+__all__ = ["Event", "Opinion", "Option", "Person", "ReviewAnswer", "ReviewItem", "items_of", "mismatch"]
+
+LONGEST = 2000
+"""Characters of a free text."""
+Verdict = Literal["best", "right", "wrong", "depends"]
+Depends = Literal["region", "generation", "religion", "other"]
+Words = Annotated[str, StringConstraints(max_length=LONGEST, strip_whitespace=True)]
+Short = Annotated[str, StringConstraints(max_length=80, strip_whitespace=True)]
+Token = Annotated[str, StringConstraints(pattern=r"^[a-z0-9]{1,16}$")]
+
+
+class ShownTurn(Frozen):
+    """A part of the question; a plain prompt is one turn of the user."""
+
+    role: str
+    text: str
+
+
+class Option(Frozen):
+    """One answer as it is shown."""
+
+    token: str
+    """Its name for the page and the stored answers, made from its text alone."""
+    text: str
+    language: str
+
+
+class ReviewItem(Frozen):
+    """One thing to review. ``shown`` is all that a reviewer's page receives of it."""
+
+    id: str
+    """Hash of what is shown: a changed text is another item."""
+    set_id: str
+    culture: str
+    domain: str
+    language: str
+    source_item: str
+    turns: tuple[ShownTurn, ...]
+    options: tuple[Option, ...]
+    """The answers in the order of their tokens, so that the place says nothing."""
+    responses: dict[str, str]
+    """Token to response id; never shown."""
+    key: str
+    """Token of the chosen response; never shown."""
+
+    @property
+    def shown(self) -> dict[str, Any]:
+        """What the page receives."""
+        return self.model_dump(mode="json", include={"id", "language", "turns", "options"})
+
+    @property
+    def tokens(self) -> tuple[str, ...]:
+        """The tokens of the answers, in the item's own order."""
+        return tuple(option.token for option in self.options)
+
+
+def items_of(dataset: Dataset | Iterable[BonSet]) -> Iterator[ReviewItem]:
+    """The items of a data set, one for each set."""
+    for item in dataset:
+        texts = sorted(item.responses, key=lambda r: (_digest(r.text), r.id))
+        tokens = _tokens([r.text for r in texts])
+        named = dict(sorted(zip(tokens, texts, strict=True)))
+        options = tuple(Option(token=token, text=r.text, language=r.language) for token, r in named.items())
+        turns = _turns(item.prompt)
+        parts = [t.model_dump() for t in turns], [o.model_dump() for o in options]
+        shown = [item.id, "choice", item.culture, item.language, *parts]
+        yield ReviewItem(
+            id=_digest(json.dumps(shown, ensure_ascii=False, sort_keys=True))[:20],
+            set_id=item.id,
+            culture=item.culture,
+            domain=str(item.domain),
+            language=item.language,
+            source_item=item.family or item.source_item,
+            turns=turns,
+            options=options,
+            responses={token: r.id for token, r in named.items()},
+            key=next(token for token, r in named.items() if r.id == item.chosen.id),
+        )
+
+
+def _turns(prompt: Any) -> tuple[ShownTurn, ...]:
+    """The prompt as turns: it is a text, or a conversation of messages."""
+    if isinstance(prompt, str):
+        return (ShownTurn(role="user", text=prompt),)
+    return tuple(ShownTurn(role=str(message.role), text=str(message.content)) for message in prompt)
+
+
+def _tokens(texts: list[str]) -> list[str]:
+    """A short name for each text, made from the text and, where two are alike, from its place."""
+    found: list[str] = []
+    for place, text in enumerate(texts):
+        token = _digest(text)[:8]
+        found.append(token if token not in found else _digest(f"{text}\0{place}")[:8])
+    return found
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+class Opinion(Frozen):
+    """What a reviewer says of one answer."""
+
+    verdict: Verdict
+    """``best`` here; another one ``right`` here too, ``wrong`` here, or it ``depends``."""
+    on: tuple[Depends, ...] = ()
+    """What the answer depends on."""
+    which: Words = ""
+    """Which region, generation or religion, in the reviewer's words."""
+    natural: bool = True
+    """Whether it reads naturally; false only if the reviewer said no."""
+    better: Words = ""
+    """A better wording."""
+
+    @model_validator(mode="after")
+    def _only_what_depends_says_on_what(self) -> Self:
+        if (self.on or self.which) and self.verdict != "depends":
+            raise ValueError("only an answer that depends says on what")
+        if self.verdict == "depends" and not self.on:
+            raise ValueError("say on what it depends: region, generation, religion or other")
+        return self
+
+
+class ReviewAnswer(Frozen):
+    """What a reviewer says of one item."""
+
+    status: Literal["answered", "unknown", "objected"]
+    """``unknown``: I do not know; ``objected``: the question itself is wrong."""
+    opinions: dict[Token, Opinion] = Field(default_factory=dict, max_length=16)
+    """Opinions by token of the option; complete for ``answered``, else empty."""
+    source: Words = ""
+    """A link to a page that states this, or its title."""
+    comment: Words = ""
+
+    @property
+    def best(self) -> str | None:
+        """Token of the answer that was picked as best here."""
+        return next((token for token, opinion in self.opinions.items() if opinion.verdict == "best"), None)
+
+
+class Event(Frozen, extra="ignore"):
+    """One saved answer. It is kept for ever, and the same event counts once, however often it arrives.
+
+    Fields that pages of older versions still send are passed over, here and in ``Person``.
+    """
+
+    id: UUID
+    """Drawn by the page."""
+    item: Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{20}$")]
+    shown: tuple[Token, ...] = Field(max_length=16)
+    """The order in which the answers were on the screen."""
+    base: Annotated[int, Field(ge=0, le=1_000_000)]
+    """The revision that the reviewer saw; 0 for a first answer."""
+    answer: ReviewAnswer
+    active_ms: Annotated[int, Field(ge=0, le=86_400_000)] = 0
+    """Milliseconds in which the item was on the screen."""
+
+
+class Person(Frozen, extra="ignore"):
+    """What a reviewer says of themselves; only the consent is needed."""
+
+    name: Short = ""
+    """A pseudonym; empty keeps the given one."""
+    region: Short = ""
+    language: Annotated[str, StringConstraints(pattern=r"^[a-z]{0,3}$")] = ""
+    """Language in which the page is shown."""
+    consent: Annotated[int, Field(ge=1)]
+    """Version of the consent text that was agreed to."""
+
+
+def mismatch(event: Event, item: ReviewItem) -> str | None:
+    """Why an event cannot be an answer to an item; null where it can."""
+    answer = event.answer
+    if sorted(event.shown) != sorted(item.tokens):
+        return "the order shown does not name the answers of this item"
+    if answer.status != "answered":
+        return "an item that was not answered has no opinions" if answer.opinions else None
+    if set(answer.opinions) != set(item.tokens):
+        return "give a verdict on each answer"
+    if [opinion.verdict for opinion in answer.opinions.values()].count("best") != 1:
+        return "pick exactly one answer as best, and give a verdict on each other one"
+    return None
