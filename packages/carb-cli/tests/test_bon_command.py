@@ -70,7 +70,7 @@ def test_length_picks_the_longest(carb, task, tmp_path):
     ("change", "told"),
     [
         ({"--task": None}, "either --task or --prompts"),
-        ({"--task": "bland:x"}, "Did you mean 'blend'"),
+        ({"--task": "bland:x"}, "write blend:PATH"),
         ({"--policy": "file:absent.jsonl"}, "Cannot read the responses"),
         ({"--n": "0"}, "at least one sample"),
         ({"--scorer": "baseline:lenght"}, "Unknown baseline"),

@@ -109,6 +109,21 @@ class TestBlend:
         assert told in str(caught.value)
 
 
+def test_own_prompts_are_read_and_not_graded(tmp_path):
+    line = {"id": "a", "prompt": "How?", "culture": "thai", "language": "th", "responses": []}
+    file = tmp_path / "p.jsonl"
+    file.write_text(json.dumps(line), encoding="utf-8")
+    task = open_task(f"prompts:{file}")
+    assert [(prompt.id, prompt.text, prompt.source_item) for prompt in task.prompts] == [("a", "How?", "prompts:a")]
+    assert task.grade("a", "so") is None
+    file.write_text(f"{json.dumps(line)}\n{json.dumps(line)}\n{{}}\n", encoding="utf-8")
+    with pytest.raises(CarbError, match=r"(?s)p.jsonl:2: id: 'a' is there already.*p.jsonl:3: prompt: is missing"):
+        open_task(f"prompts:{file}")
+    for spec, told in (("prompts:none.jsonl", "Cannot read the prompts"), (f"prompts:{file}?limit=1", "no options")):
+        with pytest.raises(CarbError, match=told):
+            open_task(spec)
+
+
 def test_evenly_takes_from_every_culture_in_order():
     prompts = [
         TaskPrompt(id=f"{culture}{n}", text="x", culture=culture, language="en", source_item=str(n))

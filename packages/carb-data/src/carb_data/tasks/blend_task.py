@@ -8,7 +8,6 @@ weighted one the votes of the matched answer over those of the most voted. ``mat
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -33,8 +32,6 @@ class BlendTaskOptions(Frozen):
     """Places whose questions are asked; by default those of the ten listed cultures."""
     weighted: bool = False
     """Grade by the votes of the matched answer instead of by 0 and 1."""
-    distinct: bool = False
-    """Ask each question of one place only, chosen by its id, so that no two prompts ask the same."""
     limit: int | None = Field(None, ge=1)
     """Ask only this many, spread evenly over the places."""
 
@@ -63,8 +60,7 @@ class BlendTask(Task):
     def __init__(
         self, name: str, prompts: tuple[TaskPrompt, ...], voted: dict[str, tuple[Voted, ...]], *, weighted: bool
     ) -> None:
-        self.name = name
-        self.prompts = prompts
+        super().__init__(name, prompts)
         self._voted = voted
         self._weighted = weighted
         every = {words for answers in voted.values() for answer in answers for words in answer.forms}
@@ -107,8 +103,6 @@ def open_blend(name: str, path: Path, read: BlendTaskOptions) -> BlendTask:
             for prompt, answers in _questions(place, number, item, topics.get(number)):
                 prompts.append(prompt)
                 voted[prompt.id] = answers
-    if read.distinct:
-        prompts = _one_place_each(prompts)
     return BlendTask(name, evenly(prompts, read.limit), voted, weighted=read.weighted)
 
 
@@ -132,11 +126,3 @@ def _questions(
             source_item=f"blend:{number}",
         )
         yield prompt, voted
-
-
-def _one_place_each(prompts: list[TaskPrompt]) -> list[TaskPrompt]:
-    """One prompt for each question: the one whose id has the lowest hash."""
-    first: dict[str, TaskPrompt] = {}
-    for prompt in sorted(prompts, key=lambda prompt: hashlib.sha256(prompt.id.encode()).digest()):
-        first.setdefault(prompt.source_item, prompt)
-    return [prompt for prompt in prompts if first[prompt.source_item] is prompt]

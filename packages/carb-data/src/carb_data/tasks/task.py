@@ -25,11 +25,8 @@ class TaskPrompt(Frozen):
 
 
 class Task:
-    """A downstream task."""
+    """A downstream task. This one grades nothing."""
 
-    name: str
-    """The spec that opens it again."""
-    prompts: tuple[TaskPrompt, ...]
     instruction: str = ""
     """How to answer, told to a policy before the question; a scorer does not see it."""
     shots: tuple[tuple[str, str], ...] = ()
@@ -37,13 +34,18 @@ class Task:
     one_line: bool = False
     """Answers are one line: a policy stops at the end of it."""
 
-    def grade(self, prompt_id: str, text: str) -> float | None:
+    def __init__(self, name: str, prompts: tuple[TaskPrompt, ...]) -> None:
+        """Make a task of prompts; its name is the spec that opens it again."""
+        self.name = name
+        self.prompts = prompts
+
+    def grade(self, prompt_id: str, text: str) -> float | None:  # noqa: ARG002 - nothing is graded here
         """The worth of an answer, between 0 and 1; null where none can be given. Pure: the same text, the same grade.
 
         Raises:
             KeyError: there is no such prompt.
         """
-        raise NotImplementedError
+        return None
 
 
 def evenly(prompts: Sequence[TaskPrompt], limit: int | None) -> tuple[TaskPrompt, ...]:
