@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from pydantic import Field
 
-from carb_data import CarbError, Dataset, cultures
+from carb_data import CarbError, Dataset
 from carb_data.files import to_json
 from carb_data.models import BonSet, Frozen
 from carb_data.sources import Names, Skip, Source, build, rows, sources
@@ -53,11 +53,8 @@ def test_a_build_writes_every_set_and_reports(tmp_path):
         SOURCE, tmp_path, tmp_path / "a" / "out.jsonl", skips=tmp_path / "skips.jsonl", count="5",
         progress=lambda built, skipped: seen.append((built, skipped)),
     )  # fmt: skip
-    assert report.built == len(Dataset.load(tmp_path / "a" / "out.jsonl")) == sum(c.rows for c in report.counts) == 5
-    assert [(c.culture, c.domain, c.language, c.rows) for c in report.counts] == [
-        ("german", "values", "th", 2),
-        ("thai", "values", "th", 3),
-    ]
+    assert report.built == len(Dataset.load(tmp_path / "a" / "out.jsonl")) == 5
+    assert report.counts == {"german": {"values": 2}, "thai": {"values": 3}}
     assert report.reasons == {"odd": 2}
     assert report.skipped == 2
     assert report.licenses == ("CC0-1.0",)
@@ -93,8 +90,6 @@ def test_a_failed_build_leaves_the_old_file(tmp_path):
 def test_an_unknown_culture_ends_the_build(tmp_path):
     with pytest.raises(CarbError, match="unknown culture 'atlantis'"):
         build(SOURCE, tmp_path, tmp_path / "out.jsonl", cultures="atlantis")
-    assert build(SOURCE, tmp_path, tmp_path / "out.jsonl", cultures="atlantis", registry=None).built == 3
-    assert "atlantis" not in cultures
 
 
 def test_mistakes_are_named(tmp_path):

@@ -16,10 +16,10 @@ from hypothesis import strategies as st
 from carb_data import CarbError, Dataset
 from carb_data.audit import audit
 from carb_data.models import BonSet
+from carb_data.ngrams import plain
 from carb_data.registry import cultures
 from carb_data.sources import Skip, rows, sources
 from carb_data.sources.declaration import read_declaration, shipped
-from carb_data.sources.grouping import plain
 
 REAL = Path(os.environ.get("CARB_DATA_DIR", "none"))
 needs_real = pytest.mark.skipif(not (REAL / "more").is_dir(), reason="no public data; set CARB_DATA_DIR")

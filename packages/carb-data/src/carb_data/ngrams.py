@@ -7,12 +7,13 @@ stands inside a longer training text: there the Jaccard similarity is near 0 and
 from __future__ import annotations
 
 import math
+import re
 import unicodedata
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-__all__ = ["NgramIndex", "normalise"]
+__all__ = ["NgramIndex", "normalise", "plain"]
 
 LENGTH = 8
 """Characters in an n-gram."""
@@ -56,6 +57,11 @@ def normalise(text: str) -> str:
     """The text as it is compared: NFKC, case folded, without punctuation, spaces and marks that may be left out."""
     folded = unicodedata.normalize("NFKC", text).casefold()
     return unicodedata.normalize("NFC", folded.translate(_CHARACTERS))
+
+
+def plain(text: str) -> str:
+    """The words of a text as they are compared: NFKC, case folded, punctuation and white space as single spaces."""
+    return " ".join(re.findall(r"[^\W_]+", unicodedata.normalize("NFKC", text).casefold()))
 
 
 def ngrams(text: str) -> set[str]:

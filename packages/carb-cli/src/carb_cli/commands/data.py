@@ -226,9 +226,9 @@ def _by_culture(built: BuildReport) -> list[list[object]]:
     """A row per culture, its varieties with it; places that belong to none of the listed cultures share the last."""
     listed = {culture.id for culture in cultures}
     found: dict[str, Counter[str]] = {}
-    for count in built.counts:
-        root = cultures.root(count.culture).id if count.culture in cultures else count.culture
-        found.setdefault(root if root in listed else "elsewhere", Counter())[count.domain] += count.rows
+    for culture, domains in built.counts.items():
+        root = cultures.root(culture).id
+        found.setdefault(root if root in listed else "elsewhere", Counter()).update(domains)
     return [
         [name, *(found[name][domain] for domain in Domain), found[name].total()]
         for name in sorted(found, key=lambda name: (name == "elsewhere", name))

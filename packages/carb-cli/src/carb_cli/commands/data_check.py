@@ -141,7 +141,7 @@ def _show_audit(found: AuditReport) -> None:
         said = "not even one that is always right could be found out"
         if found.detectable is not None:
             said = f"one that is right in {display.percent(found.detectable)}% or more would have been found out"
-        display.say(f"No attack works on these {found.sets:,} sets; {said}.")
+        display.say(f"No attack works on these sets; {said}.")
 
 
 def _row(one: Attack, group: str) -> tuple[str, ...]:

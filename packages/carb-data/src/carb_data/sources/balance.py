@@ -8,7 +8,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 
 from carb_data.models import BonSet, Role
-from carb_data.sources.grouping import plain
+from carb_data.ngrams import plain
 from carb_data.surface import overlap
 
 __all__ = ["Excess", "balanced", "excess_over_chance"]

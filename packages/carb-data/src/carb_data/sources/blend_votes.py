@@ -17,6 +17,7 @@ from pathlib import Path
 from carb_data.errors import CarbError
 from carb_data.joined import Joined
 from carb_data.models import Votes
+from carb_data.ngrams import plain
 from carb_data.sources.blend_answers import (
     Meaning,
     Thesaurus,
@@ -37,7 +38,6 @@ from carb_data.sources.blend_files import (
     read_items,
     read_topics,
 )
-from carb_data.sources.grouping import plain
 
 _MIN_VOTES = 2
 _MAX_UNKNOWING = 2

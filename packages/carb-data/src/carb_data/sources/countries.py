@@ -7,10 +7,9 @@ from dataclasses import dataclass
 from functools import cache
 from importlib import resources
 
-from carb_data.models import Culture
-from carb_data.registry import Registry, cultures
+from carb_data.registry import cultures
 
-__all__ = ["culture_id_of", "find_country"]
+__all__ = ["culture_of_country", "find_country"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,19 +40,18 @@ def find_country(text: str) -> Country | None:
     return _table().get(_key(text))
 
 
-def culture_id_of(country: Country | None, registry: Registry = cultures) -> str | None:
-    """The most specific registered culture that names the country among its regions; ``None`` if there is none.
+def culture_of_country(text: str) -> str | None:
+    """The id of the most specific culture that names the country among its regions; ``None`` if there is none.
 
     Most specific is the one with the fewest regions: ``spanish-mx`` before ``spanish`` for Mexico. A culture that a
     user adds with the region of a country therefore gets that country's items from every source.
+
+    Args:
+        text: the country, as ``find_country`` reads it.
     """
+    country = find_country(text)
     if country is None:
         return None
-    found = [culture for culture in _with_varieties(registry, list(registry)) if country.alpha2 in culture.regions]
+    known = [culture for listed in cultures for culture in (listed, *cultures.varieties(listed.id))]
+    found = [culture for culture in known if country.alpha2 in culture.regions]
     return min(((len(culture.regions), culture.id) for culture in found), default=(0, None))[1]
-
-
-def _with_varieties(registry: Registry, listed: list[Culture]) -> list[Culture]:
-    """Cultures with their varieties, and the varieties of these in turn."""
-    below = [variety for culture in listed for variety in registry.varieties(culture.id)]
-    return [*listed, *(_with_varieties(registry, below) if below else [])]

@@ -5,74 +5,68 @@ from __future__ import annotations
 import json
 import random
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from carb_data.joined import Joined
 from carb_data.models import BonSet, Response, Role
 from carb_data.registry import cultures
-from carb_data.sources.countries import culture_id_of, find_country
+from carb_data.sources.countries import culture_of_country
 from carb_data.sources.declaration import Declaration, Part
 from carb_data.sources.declared_records import Record, fill, read_records
 from carb_data.sources.declared_rules import Left, Made, apply
 from carb_data.sources.source_interface import Skip
 
-__all__ = ["DeclaredRows"]
+__all__ = ["declared_rows"]
 
 _LETTERS = "abcdefgh"
 
 
-@dataclass(frozen=True)
-class DeclaredRows:
-    """Makes the sets of a declaration; a ``Source.rows``."""
+def declared_rows(declaration: Declaration, path: Path, _: object, seed: int) -> Iterator[BonSet | Skip]:
+    """Yield a set or a skip for every record of a declaration: its ``Source.rows``."""
+    name = declaration.name
+    made: list[tuple[Part, Made]] = []
+    items = Joined()
+    for part in declaration.parts:
+        records = [(number, _placed(part, record)) for number, record in read_records(path, part, name)]
+        for one in apply(part, records, seed):
+            if isinstance(one, Left):
+                culture = part.culture if part.culture in cultures else None
+                place = f"{name}/{part.name}/{one.number}"
+                yield Skip(source_id=place, reason=one.reason, culture=culture, language=part.language)
+                continue
+            made.append((part, one))
+            for key in one.keys:
+                items.join(_key(part, one.keys[0]), _key(part, key))
+    for part, one in made:
+        yield _set(declaration, part, one, items.name(_key(part, one.keys[0])), seed)
 
-    declaration: Declaration
 
-    def __call__(self, path: Path, _: object, seed: int) -> Iterator[BonSet | Skip]:
-        """Yield a set or a skip for every record."""
-        name = self.declaration.name
-        made: list[tuple[Part, Made]] = []
-        items = Joined()
-        for part in self.declaration.parts:
-            records = [(number, _placed(part, record)) for number, record in read_records(path, part, name)]
-            for one in apply(part, records, seed):
-                if isinstance(one, Left):
-                    culture = part.culture if part.culture in cultures else None
-                    place = f"{name}/{part.name}/{one.number}"
-                    yield Skip(source_id=place, reason=one.reason, culture=culture, language=part.language)
-                    continue
-                made.append((part, one))
-                for key in one.keys:
-                    items.join(_key(part, one.keys[0]), _key(part, key))
-        for part, one in made:
-            yield self._set(part, one, items.name(_key(part, one.keys[0])), seed)
-
-    def _set(self, part: Part, one: Made, source_id: str, seed: int) -> BonSet:
-        name = self.declaration.name
-        family = None if one.family is None else f"{name}/{part.name}/{one.family}"
-        human = "human" if self.declaration.method != "generated" else None
-        responses = [
-            Response(
-                id=letter,
-                text=one.answers[n],
-                role=Role.REJECTED if n else Role.CHOSEN,
-                language=part.language,
-                generator=human,
-            )
-            for letter, n in zip(_LETTERS, _order(name, part, one, family, seed), strict=False)
-        ]
-        return BonSet(
-            id=f"{name}/{part.name}/{one.asked.number}",
-            culture=one.asked.record["culture"],
-            domain=part.domain,
-            topic=fill(part.topic, one.asked.record) or None,
+def _set(declaration: Declaration, part: Part, one: Made, source_id: str, seed: int) -> BonSet:
+    name = declaration.name
+    family = None if one.family is None else f"{name}/{part.name}/{one.family}"
+    human = "human" if declaration.method != "generated" else None
+    responses = [
+        Response(
+            id=letter,
+            text=one.answers[n],
+            role=Role.REJECTED if n else Role.CHOSEN,
             language=part.language,
-            prompt=one.prompt,
-            responses=tuple(responses),
-            provenance=self.declaration.provenance(source_id),
-            family=family,
-            kind=part.kind,
+            generator=human,
         )
+        for letter, n in zip(_LETTERS, _order(name, part, one, family, seed), strict=False)
+    ]
+    return BonSet(
+        id=f"{name}/{part.name}/{one.asked.number}",
+        culture=one.asked.record["culture"],
+        domain=part.domain,
+        topic=fill(part.topic, one.asked.record) or None,
+        language=part.language,
+        prompt=one.prompt,
+        responses=tuple(responses),
+        provenance=declaration.provenance(source_id),
+        family=family,
+        kind=part.kind,
+    )
 
 
 def _order(name: str, part: Part, one: Made, family: str | None, seed: int) -> Sequence[int]:
@@ -96,7 +90,7 @@ def _placed(part: Part, record: Record | str) -> Record | str:
     if part.names and label not in part.names:
         return "its class has no name in the language"
     name = part.cultures.get(label) or fill(part.culture, record)
-    culture = name if name in cultures else culture_id_of(find_country(name))
+    culture = name if name in cultures else culture_of_country(name)
     if culture is None:
         return "its country belongs to no registered culture"
     return record | {"culture": culture, "name": part.names.get(label, "")}

@@ -12,9 +12,9 @@ from functools import cached_property
 from hashlib import sha256
 from itertools import combinations, pairwise
 
+from carb_data.ngrams import plain
 from carb_data.sources.declaration import Condition, Contrast, Mirrored, OptionsAsGiven, Part
 from carb_data.sources.declared_records import Record, fill
-from carb_data.sources.grouping import of_mixed_length, plain
 
 __all__ = ["Left", "Made", "apply"]
 
@@ -194,7 +194,7 @@ def _draw(
         ranked = [item for item in others if item.plain != one.plain]
         if rule.near:
             ranked.sort(key=lambda item: fill(rule.near, item.record) != near)
-        three = _distinct(of_mixed_length(len(one.text), _distinct(ranked), lambda i: len(i.text), rule.count, random_))
+        three = _distinct(_of_mixed_length(len(one.text), _distinct(ranked), rule.count, random_))
         if len(three) < rule.count:
             yield Left(one.number, f"fewer than {rule.count} items of the other class are left in its group")
         else:
@@ -205,6 +205,20 @@ def _draw(
             yield Made(one, prompt, tuple(item.text for item in (one, *three)), keys)
     for item in (*right, *(wrong if rule.reverse else ())):
         yield Left(item.number, "no items of the other class are left in its group")
+
+
+def _of_mixed_length(own: int, ranked: Sequence[Item], count: int, random_: random.Random) -> list[Item]:
+    """Choose ``count`` of ``ranked``, best first, so that the length of the right answer tells nothing.
+
+    How many of the chosen are longer than the right answer, which has ``own`` characters, is drawn evenly from 0 to
+    ``count``, as far as there are enough of either: neither the longest nor the shortest nor the middle answer is right
+    more often than by chance.
+    """
+    longer = [other for other in ranked if len(other.text) > own]
+    others = [other for other in ranked if len(other.text) <= own]
+    wanted = random_.randint(0, count)
+    wanted = max(min(wanted, len(longer)), count - len(others))
+    return [*longer[:wanted], *others[: count - wanted]][:count]
 
 
 def _distinct(items: Sequence[Item]) -> list[Item]:

@@ -1,9 +1,12 @@
-"""Build a file of sets from a source, and say what was built and what was skipped."""
+"""The sources by name, and how a file of sets is built from one: what was built, and what was skipped and why."""
 
 from __future__ import annotations
 
+import importlib
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
+from functools import partial
+from importlib import metadata
 from pathlib import Path
 from typing import Any
 
@@ -11,22 +14,64 @@ from carb_data.dataset import Dataset
 from carb_data.errors import CarbError
 from carb_data.journal import write_whole
 from carb_data.models import BonSet, Frozen
-from carb_data.registry import Registry, cultures
+from carb_data.options import closest
+from carb_data.registry import cultures
+from carb_data.sources.declaration import Declaration, read_declaration, shipped
+from carb_data.sources.declared import declared_rows
 from carb_data.sources.source_files import find_files
 from carb_data.sources.source_interface import Skip, Source
-from carb_data.sources.source_registry import sources
 from carb_data.validation import read_options
 
-__all__ = ["BuildReport", "RowCount", "build", "rows"]
+__all__ = ["BuildReport", "Sources", "build", "rows", "sources"]
+
+ENTRY_POINTS = "carb.sources"
+"""Entry-point group under which other distributions register a ``Source``."""
 
 
-class RowCount(Frozen):
-    """How many sets were built for one culture, domain and language."""
+class Sources(Mapping[str, Source]):
+    """Sources by name, or by the path of a ``.toml`` file that declares one.
 
-    culture: str
-    domain: str
-    language: str
-    rows: int
+    Other distributions register theirs under the entry-point group ``carb.sources``, as ``module:attribute``. A script
+    gives its ``Source`` itself to ``build`` and ``rows``.
+    """
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(sorted({*shipped(), *_registered()}))
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
+
+    def __contains__(self, name: object) -> bool:
+        return any(name == known for known in self)
+
+    def __getitem__(self, name: str) -> Source:
+        if name.endswith(".toml"):
+            return _declared(read_declaration(Path(name)))
+        if (point := _registered().get(name)) is not None:
+            found = point.load()
+            if not isinstance(found, Source):
+                raise CarbError(f"The source '{name}' is registered as {point.value}, which is not a carb_data Source.")
+            return found
+        names = list(self)
+        if name not in names:
+            raise CarbError(f"There is no source '{name}'.{closest(name, names)} Known sources: {', '.join(names)}.")
+        return _declared(shipped()[name])
+
+
+def _registered() -> dict[str, metadata.EntryPoint]:
+    return {point.name: point for point in metadata.entry_points(group=ENTRY_POINTS)}
+
+
+def _declared(source: Declaration) -> Source:
+    given = source.name, source.description, source.license
+    if not source.reader:
+        return Source(*given, partial(declared_rows, source))
+    module = importlib.import_module(source.reader)
+    return Source(*given, partial(module.build, source), module.OPTIONS, source.has_files)
+
+
+sources = Sources()
+"""The registry."""
 
 
 class BuildReport(Frozen):
@@ -39,8 +84,8 @@ class BuildReport(Frozen):
     options: dict[str, Any]
     built: int
     skipped: int
-    counts: tuple[RowCount, ...]
-    """Sorted by culture, domain, language; they sum to ``built``."""
+    counts: dict[str, dict[str, int]]
+    """Number of sets by culture and domain; they sum to ``built``."""
     reasons: dict[str, int]
     """Reason to number of skipped items, most frequent first; they sum to ``skipped``."""
     licenses: tuple[str, ...]
@@ -61,22 +106,20 @@ def rows(
     Raises:
         CarbError: unknown source or option, or ``path`` does not hold the source.
     """
-    source = name if isinstance(name, Source) else sources[name]
-    chosen = _options(source, options)
-    place = _place(source, path)
-    if not place.exists():
-        raise CarbError(f"There is nothing at {place}; give the folder or file that holds the data of '{source.name}'.")
+    source, place, chosen = _opened(name, path, options)
     return source.rows(place, chosen, seed)
 
 
-def _options(source: Source, given: Mapping[str, Any]) -> Frozen:
-    return read_options(source.options, f"Source '{source.name}'", given)
-
-
-def _place(source: Source, path: str | Path | None) -> Path:
-    if path is not None:
-        return Path(path)
-    return find_files(source.name) if source.has_files else Path()
+def _opened(name: str | Source, path: str | Path | None, options: Mapping[str, Any]) -> tuple[Source, Path, Frozen]:
+    """The source, where its files are, and its options."""
+    source = name if isinstance(name, Source) else sources[name]
+    chosen = read_options(source.options, f"Source '{source.name}'", options)
+    if path is None:
+        path = find_files(source.name) if source.has_files else Path()
+    place = Path(path)
+    if not place.exists():
+        raise CarbError(f"There is nothing at {place}; give the folder or file that holds the data of '{source.name}'.")
+    return source, place, chosen
 
 
 def build(
@@ -85,7 +128,6 @@ def build(
     out: str | Path,
     *,
     seed: int = 0,
-    registry: Registry | None = cultures,
     skips: str | Path | None = None,
     progress: Callable[[int, int], None] | None = None,
     **options: Any,
@@ -99,7 +141,6 @@ def build(
         path: the file or folder that holds the source's data; None for where ``find_files`` finds it.
         out: a ``.jsonl`` or ``.parquet`` file.
         seed: the seed of every random choice; the same seed gives the same file.
-        registry: cultures that may occur; ``None`` accepts any.
         skips: a ``.jsonl`` file for every skipped item with its reason.
         progress: the function that is called after each source item with the numbers built and skipped so far.
         options: the source's own options.
@@ -108,20 +149,19 @@ def build(
         CarbError: unknown source or option, ``path`` does not hold the source, a culture is not registered, or
             nothing at all could be built.
     """
-    source = name if isinstance(name, Source) else sources[name]
-    place, out = _place(source, path), Path(out)
+    source, place, chosen = _opened(name, path, options)
+    out = Path(out)
     if out.suffix not in (".jsonl", ".parquet"):
         raise CarbError(f"{out}: unknown file type; sets are written to a .jsonl or .parquet file.")
     made: dict[str, BonSet] = {}
     skipped: list[Skip] = []
-    for row in rows(source, place, seed=seed, **options):
+    for row in source.rows(place, chosen, seed):
         if isinstance(row, Skip):
             skipped.append(row)
         elif row.id in made:
             skipped.append(Skip(source_id=row.id, reason="repeated id", culture=row.culture, language=row.language))
         else:
-            if registry is not None:
-                _ = registry[row.culture]  # an unknown culture ends the build with what to do
+            _ = cultures[row.culture]  # an unknown culture ends the build with what to do
             made[row.id] = row
         if progress is not None:
             progress(len(made), len(skipped))
@@ -132,19 +172,18 @@ def build(
     write_whole(out, Dataset(made.values()).save)
     if skips is not None:
         write_whole(Path(skips), "".join(skip.model_dump_json(exclude_none=True) + "\n" for skip in skipped))
-    counts = Counter((item.culture, item.domain.value, item.language) for item in made.values())
+    counts: dict[str, Counter[str]] = {}
+    for item in made.values():
+        counts.setdefault(item.culture, Counter())[item.domain.value] += 1
     return BuildReport(
         source=source.name,
         path=str(place),
         out=str(out),
         seed=seed,
-        options=_options(source, options).model_dump(mode="json"),
+        options=chosen.model_dump(mode="json"),
         built=len(made),
         skipped=len(skipped),
-        counts=tuple(
-            RowCount(culture=culture, domain=domain, language=language, rows=n)
-            for (culture, domain, language), n in sorted(counts.items())
-        ),
+        counts={culture: dict(counts[culture]) for culture in sorted(counts)},
         reasons=dict(reasons),
         licenses=tuple(sorted({item.provenance.license for item in made.values()})),
     )
