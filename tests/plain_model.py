@@ -82,34 +82,15 @@ def listwise(plain: Plain, orders: list[list[int]]) -> list[float]:
     return [sum(values) / len(values) for values in found]
 
 
-def strengths(wins: dict[tuple[int, int], float]) -> list[float]:
-    """The maximum of Σ w log σ(s_i - s_j) - 0.05 Σ s², by a general optimiser."""
-    s = torch.zeros(len(TEXTS), dtype=torch.float64, requires_grad=True)
-    search = torch.optim.LBFGS(
-        [s], max_iter=500, tolerance_grad=1e-13, tolerance_change=1e-16, line_search_fn="strong_wolfe"
-    )
-
-    def loss() -> Any:
-        search.zero_grad()
-        fit = sum(w * torch.nn.functional.logsigmoid(s[i] - s[j]) for (i, j), w in wins.items())
-        value = 0.05 * (s * s).sum() - fit
-        value.backward()
-        return value
-
-    search.step(loss)
-    return s.detach().tolist()
-
-
 def pairwise(share: Callable[[int, int], float], *, both: bool) -> list[float]:
     """Scores of the texts from the share with which the first of two, by their places, wins."""
-    wins: dict[tuple[int, int], float] = {}
-
+    shares: list[list[float]] = [[] for _ in TEXTS]
     for i, j in combinations(range(3), 2):
         for a, b in ((i, j), (j, i)) if both else ((i, j),):
             won = share(a, b)
-            wins[a, b] = wins.get((a, b), 0.0) + won
-            wins[b, a] = wins.get((b, a), 0.0) + 1 - won
-    return strengths(wins)
+            shares[a].append(won)
+            shares[b].append(1 - won)
+    return [sum(won) / len(won) for won in shares]
 
 
 def pointwise(plain: Plain, *, both: bool) -> list[float]:

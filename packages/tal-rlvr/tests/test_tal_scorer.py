@@ -71,7 +71,7 @@ def test_verdicts_over_all_pairs_become_a_ranking(scorer, monkeypatch):
     (result,) = anyio.run(scorer.score, [REQUEST])
     assert result.error is None
     assert sorted(result.scores, key=result.scores.get) == ["2", "4", "6", "9"]
-    assert sum(result.scores.values()) == pytest.approx(0)
+    assert sorted(result.scores.values()) == pytest.approx([0, 1 / 3, 2 / 3, 1])
     assert result.rationale.count("Verdict:") == 12
     assert scorer.spec.kind == "think"
 
@@ -79,7 +79,7 @@ def test_verdicts_over_all_pairs_become_a_ranking(scorer, monkeypatch):
 def test_a_judge_that_always_says_a_gives_everyone_the_same(scorer, monkeypatch):
     monkeypatch.setattr(HFLanguageModel, "generate", says(lambda _: judgement("A")))
     (result,) = anyio.run(scorer.score, [REQUEST])
-    assert list(result.scores.values()) == pytest.approx([0, 0, 0, 0])
+    assert list(result.scores.values()) == [0.5] * 4
 
 
 def test_outputs_without_form_are_an_error_row(scorer, monkeypatch):

@@ -13,7 +13,7 @@ from pydantic import Field
 from carb_data.models import Frozen, as_text
 from carb_data.validation import read_file
 from carb_scorers import Candidate, ScoreError, Scorer, ScoreRequest, ScorerSpec
-from carb_scorers.judge import Ask, Form, JudgeScorer, Read, among_labels, pair_strengths, pairwise_asks
+from carb_scorers.judge import Ask, Form, JudgeScorer, Read, among_labels, pairwise_asks
 from carb_scorers.models import Failure, Generation, LanguageModel, Prompt, Watch, Writing
 from carb_scorers.models.protocol import LANGUAGE_MODELS, read_backend_options
 from carb_scorers.scorer import UNKNOWN
@@ -56,7 +56,7 @@ def think_form(settings: ThinkSettings, options: ThinkOptions) -> Form:
     def asks(request: ScoreRequest) -> list[Ask]:
         return pairwise_asks(request, partial(_ask, settings), orders=options.orders)
 
-    return Form(asks, partial(_read, settings, reads=options.read == "logprob"), pair_strengths)
+    return Form(asks, partial(_read, settings, reads=options.read == "logprob"))
 
 
 def _ask(settings: ThinkSettings, request: ScoreRequest, first: Candidate, second: Candidate) -> Ask:

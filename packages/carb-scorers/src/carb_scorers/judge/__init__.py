@@ -1,9 +1,8 @@
 """Generative judges: a language model that says which answer is right, in several ways of asking and reading."""
 
-from carb_scorers.judge.bradley_terry import strengths
 from carb_scorers.judge.form import FormFile, form_names, form_text, read_form
 from carb_scorers.judge.judge import Form, JudgeOptions, JudgeScorer, form_of, open_judge
-from carb_scorers.judge.orders import Ask, pair_strengths, pairwise_asks
+from carb_scorers.judge.orders import Ask, pairwise_asks
 from carb_scorers.judge.prompt import Asker
 from carb_scorers.judge.reading import Read, among_labels
 from carb_scorers.judge.verdict import VerdictError, parse_pick, parse_rating
@@ -22,10 +21,8 @@ __all__ = [
     "form_of",
     "form_text",
     "open_judge",
-    "pair_strengths",
     "pairwise_asks",
     "parse_pick",
     "parse_rating",
     "read_form",
-    "strengths",
 ]

@@ -14,20 +14,22 @@ from pydantic import Field
 from carb_data import CarbError
 from carb_data.models import Frozen
 from carb_scorers.judge.form import Mode, read_form
-from carb_scorers.judge.orders import (
-    Ask,
-    Combine,
-    listwise_asks,
-    mean_scores,
-    pair_strengths,
-    pairwise_asks,
-    pointwise_asks,
-)
+from carb_scorers.judge.orders import Ask, listwise_asks, mean_scores, pairwise_asks, pointwise_asks
 from carb_scorers.judge.prompt import Asker, read_words
 from carb_scorers.judge.reading import Read, read_probabilities, read_verdicts
 from carb_scorers.known import resolved
 from carb_scorers.models.protocol import LANGUAGE_MODELS, Failure, LanguageModel, Writing, read_backend_options
-from carb_scorers.scorer import Candidate, Presentation, Scorer, ScoreRequest, ScoreResult, ScorerSpec, Usage, failed
+from carb_scorers.scorer import (
+    Candidate,
+    Presentation,
+    ScoreError,
+    Scorer,
+    ScoreRequest,
+    ScoreResult,
+    ScorerSpec,
+    Usage,
+    failed,
+)
 
 
 class JudgeOptions(Frozen):
@@ -69,10 +71,6 @@ class Form:
     """The prompts that an item needs."""
     read: Callable[[LanguageModel, Sequence[Ask]], Awaitable[Sequence[Read | Failure]]]
     """How the model is asked, and how what comes back is read."""
-    combine: Combine = mean_scores
-    """How the presentations of an item become its scores."""
-    alone: bool = False
-    """Each candidate is judged by itself, so that one fails without the others."""
 
 
 class JudgeScorer:
@@ -92,41 +90,47 @@ class JudgeScorer:
 
     async def score(self, requests: Sequence[ScoreRequest]) -> list[ScoreResult]:
         """See ``Scorer``. All prompts of all requests are asked at once."""
-        parts = [(number, part) for number, request in enumerate(requests) for part in self._parts(request)]
         asked = [
-            [replace(ask, prompt=replace(ask.prompt, group=number)) for ask in self._form.asks(part)]
-            for number, part in parts
+            [replace(ask, prompt=replace(ask.prompt, group=number)) for ask in self._form.asks(request)]
+            for number, request in enumerate(requests)
         ]
         answers = iter(await self._form.read(self._model, [ask for asks in asked for ask in asks]))
-        found: list[list[ScoreResult]] = [[] for _ in requests]
-        for (number, part), asks in zip(parts, asked, strict=True):
-            found[number].append(self._result(part, asks, [next(answers) for _ in asks]))
-        return [_joined(request, own) for request, own in zip(requests, found, strict=True)]
+        return [
+            _result(request, [(ask, next(answers)) for ask in asks])
+            for request, asks in zip(requests, asked, strict=True)
+        ]
 
-    def _parts(self, request: ScoreRequest) -> list[ScoreRequest]:
-        """What is asked about by itself: the item, or each of its candidates."""
-        if not self._form.alone:
-            return [request]
-        return [request.model_copy(update={"candidates": (candidate,)}) for candidate in request.candidates]
 
-    def _result(self, request: ScoreRequest, asks: Sequence[Ask], answers: Sequence[Read | Failure]) -> ScoreResult:
-        usage = sum((answer.usage for answer in answers), Usage())
-        presentations, texts, masses = [], [], []
-        for ask, answer in zip(asks, answers, strict=True):
-            if isinstance(answer, Failure):
-                # One order is missing: what is left would count a preference for a position as a verdict.
-                return failed(request, answer.error.kind, answer.error.message, usage)
+def _result(request: ScoreRequest, answered: Sequence[tuple[Ask, Read | Failure]]) -> ScoreResult:
+    """What the answers about an item amount to. A candidate that is always shown alone fails alone."""
+    ids = [candidate.id for candidate in request.candidates]
+    usage = sum((answer.usage for _, answer in answered), Usage())
+    errors: dict[str, ScoreError] = {}
+    for ask, answer in answered:
+        if isinstance(answer, Failure):
+            # Of several, one order is missing: what is left would count a preference for a position as a verdict.
+            for key in ask.order if len(ask.order) == 1 else ids:
+                errors.setdefault(key, answer.error)
+    if errors and len(errors) == len(ids):
+        first = next(iter(errors.values()))
+        return failed(request, first.kind, first.message, usage)
+    presentations, texts, masses = [], [], []
+    for ask, answer in answered:
+        if isinstance(answer, Read) and errors.keys().isdisjoint(ask.order):
             presentations.append(Presentation(order=ask.order, scores=dict(zip(ask.order, answer.values, strict=True))))
             texts += [f"{ask.note}{answer.text}"] if answer.text else []
             masses += [] if answer.mass is None else [answer.mass]
-        return ScoreResult(
-            request_id=request.request_id,
-            scores=self._form.combine(presentations, [candidate.id for candidate in request.candidates]),
-            rationale="\n\n".join(texts) or None,
-            usage=usage,
-            presentations=() if self._form.alone and len(presentations) == 1 else tuple(presentations),
-            label_mass=min(masses, default=None),
-        )
+    scores = mean_scores(presentations, [key for key in ids if key not in errors])
+    alone = all(len(shown.order) == 1 for shown in presentations)
+    return ScoreResult(
+        request_id=request.request_id,
+        scores=scores,
+        errors=errors,
+        rationale="\n\n".join(texts) or None,
+        usage=usage,
+        presentations=() if alone and len(presentations) == len(scores) else tuple(presentations),
+        label_mass=min(masses, default=None),
+    )
 
 
 def form_of(options: JudgeOptions) -> Form:
@@ -155,8 +159,6 @@ def form_of(options: JudgeOptions) -> Form:
         partial(read_probabilities, mode=mode, wording=wording, least_mass=options.least_mass)
         if reads
         else partial(read_verdicts, mode=mode, wording=wording, writing=writing),
-        pair_strengths if mode == "pairwise" else mean_scores,
-        alone=mode == "pointwise",
     )
 
 
@@ -181,26 +183,6 @@ def with_defaults(options: Mapping[str, str]) -> dict[str, str]:
     if wording is not None:
         merged.setdefault("read", wording.reads[0])
     return merged
-
-
-def _joined(request: ScoreRequest, parts: Sequence[ScoreResult]) -> ScoreResult:
-    """One result for an item from those of its candidates."""
-    if len(parts) == 1:
-        return parts[0]
-    usage = sum((part.usage for part in parts if part.usage is not None), Usage())
-    errors = {c.id: part.error for c, part in zip(request.candidates, parts, strict=True) if part.error is not None}
-    if len(errors) == len(parts):
-        first = next(iter(errors.values()))
-        return failed(request, first.kind, first.message, usage)
-    return ScoreResult(
-        request_id=request.request_id,
-        scores={key: score for part in parts for key, score in part.scores.items()},
-        errors=errors,
-        rationale="\n\n".join(part.rationale for part in parts if part.rationale) or None,
-        usage=usage,
-        presentations=tuple(shown for part in parts for shown in part.presentations),
-        label_mass=min((part.label_mass for part in parts if part.label_mass is not None), default=None),
-    )
 
 
 def open_judge(name: str, target: str, options: Mapping[str, str]) -> Scorer:

@@ -5,6 +5,7 @@ The orders of candidates, and the swap of a pair, are in ``presented_orders``.
 
 from __future__ import annotations
 
+import math
 import string
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -12,7 +13,6 @@ from itertools import combinations
 from typing import Literal
 
 from carb_data import CarbError
-from carb_scorers.judge.bradley_terry import strengths
 from carb_scorers.judge.prompt import Asker
 from carb_scorers.models.protocol import Prompt
 from carb_scorers.scorer import Candidate, Presentation, ScoreRequest
@@ -33,10 +33,6 @@ class Ask:
     """The allowed answers: a letter for each candidate, or the ratings."""
     note: str = ""
     """Text that stands before what is written, in the result's rationale."""
-
-
-Combine = Callable[[Sequence[Presentation], Sequence[str]], dict[str, float]]
-"""From what each presentation said, and the candidates' ids, to their scores."""
 
 
 def presented_orders(ids: tuple[str, ...], orders: Orders) -> list[tuple[str, ...]]:
@@ -74,26 +70,21 @@ def pairwise_asks(
 
 
 def pointwise_asks(request: ScoreRequest, asker: Asker, *, reads: bool, orders: Orders) -> list[Ask]:
-    """A candidate alone. Nothing stands beside it; what can be shown in both orders is the scale of ratings."""
-    (candidate,) = request.candidates
+    """Each candidate alone. Nothing stands beside it; what can be shown in both orders is the scale of ratings."""
     ratings = tuple(asker.wording.ratings)
     return [
         Ask((candidate.id,), asker.ask(request, [candidate.text], "A", reads=reads, falling=falling), ratings)
+        for candidate in request.candidates
         for falling in ((False,) if orders == "one" else (False, True))
     ]
 
 
 def mean_scores(presentations: Sequence[Presentation], ids: Sequence[str]) -> dict[str, float]:
-    """The mean over the orders shown."""
-    return {key: sum(shown.scores[key] for shown in presentations) / len(presentations) for key in ids}
+    """Each candidate's mean over the presentations that show it; over pairs, the share of them that it won.
 
-
-def pair_strengths(presentations: Sequence[Presentation], ids: Sequence[str]) -> dict[str, float]:
-    """Strengths by Bradley and Terry from the shares with which each of two won."""
-    place = {key: number for number, key in enumerate(ids)}
-    wins = [[0.0] * len(ids) for _ in ids]
-    for shown in presentations:
-        first, second = shown.order
-        wins[place[first]][place[second]] += shown.scores[first]
-        wins[place[second]][place[first]] += shown.scores[second]
-    return dict(zip(ids, strengths(wins), strict=True))
+    Every two candidates of an item are compared equally often, so the shares rank them as the strengths of Bradley and
+    Terry would (Ford 1957, "Solution of a Ranking Problem from Binary Comparisons", American Mathematical Monthly 64).
+    """
+    values = {key: [shown.scores[key] for shown in presentations if key in shown.scores] for key in ids}
+    # An exact sum: candidates that won the same shares, in whatever order, have the same score.
+    return {key: math.fsum(own) / len(own) if own else 0.0 for key, own in values.items()}
