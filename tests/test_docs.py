@@ -24,6 +24,7 @@ PAGES = sorted(
 )
 
 
+@pytest.mark.filterwarnings("ignore:.*gradient_checkpointing.*is deprecated:FutureWarning")  # of TRL itself
 @pytest.mark.parametrize("name", PAGES)
 def test_every_code_block_runs(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
@@ -37,6 +38,11 @@ def test_every_code_block_runs(
     for path in re.findall(r"model: (\S+)", notes):
         (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / path).symlink_to(request.getfixturevalue("gemma"))
+    for path in re.findall(r"policy: (\S+)", notes):
+        import tiny_models
+
+        small = tiny_models.folder(tmp_path / "models", "llama", "CausalLM", chat=True, pad="<pad>")
+        (tmp_path / path).symlink_to(small)
     monkeypatch.chdir(tmp_path)
     page = Page(tmp_path, main)
     for block in found:

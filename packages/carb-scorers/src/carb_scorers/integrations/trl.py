@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
+from pathlib import Path
 from typing import Any
 
+import anyio.to_thread
+
 from carb_data import CarbError
+from carb_scorers.integrations.reward_scale import read_scale
 from carb_scorers.scorer import UNDETERMINED, UNKNOWN, Scorer
 from carb_scorers.spec import ASKED_WITHOUT_CULTURE
 from carb_scorers.texts import Opened, Text, as_prompt, is_list, score_texts, text_of
@@ -15,13 +20,20 @@ from carb_scorers.waiting import wait_for
 class TRLReward:
     """Called by the trainer with a batch; gives a reward for each completion, ``None`` where scoring failed."""
 
-    def __init__(self, scorer: Scorer | str, culture: str | None, language: str | None, seed: int) -> None:
+    def __init__(
+        self, scorer: Scorer | str, culture: str | None, language: str | None, seed: int, scale: str | Path
+    ) -> None:
         self._opened = Opened(scorer)
         self._constants = {"culture": culture, "language": language}
         self._seed = seed
+        self._scale = read_scale(scale, self._opened.name)
         self.__name__ = self._opened.name
 
-    def __call__(
+    def __call__(self, *arguments: Any, **columns: Any) -> list[float | None]:
+        """``rewards``, waited for."""
+        return wait_for(partial(self.rewards, *arguments, **columns))
+
+    async def rewards(
         self,
         prompts: Sequence[object],
         completions: Sequence[object],
@@ -49,11 +61,10 @@ class TRLReward:
             Text(as_prompt(prompt), _answer(completion), culture, language)
             for prompt, completion, culture, language in zip(prompts, completions, cultures, languages, strict=True)
         ]
-
-        async def score() -> list[float | None]:
-            return [one.score for one in await score_texts(self._opened.get(), texts, seed=self._seed)]
-
-        rewards = wait_for(score)
+        used = await anyio.to_thread.run_sync(self._opened.get)
+        scores = [one.score for one in await score_texts(used, texts, seed=self._seed)]
+        scale = self._scale
+        rewards = scores if scale is None else [None if score is None else scale(score) for score in scores]
         if log_metric is not None and rewards:
             log_metric(f"rewards/{self.__name__}/failed", sum(reward is None for reward in rewards) / len(rewards))
         return rewards
@@ -73,6 +84,14 @@ class TRLReward:
         return [constant if value is None else str(value) for value in given]
 
 
+class AsyncTRLReward(TRLReward):
+    """Awaited by the trainer, which asks its asynchronous rewards all at once."""
+
+    async def __call__(self, *arguments: Any, **columns: Any) -> list[float | None]:  # type: ignore[override]
+        """``rewards``."""
+        return await self.rewards(*arguments, **columns)
+
+
 def _answer(completion: object) -> str:
     """The assistant's words; of several turns (with tool calls between) all of its own."""
     if isinstance(completion, str) or not isinstance(completion, Sequence):
@@ -82,7 +101,13 @@ def _answer(completion: object) -> str:
 
 
 def as_trl_reward(
-    scorer: Scorer | str, *, culture: str | None = None, language: str | None = None, seed: int = 0
+    scorer: Scorer | str,
+    *,
+    culture: str | None = None,
+    language: str | None = None,
+    seed: int = 0,
+    scale: str | Path = "raw",
+    awaited: bool = False,
 ) -> TRLReward:
     """A scorer as a reward function for ``GRPOTrainer`` and its kin.
 
@@ -95,9 +120,16 @@ def as_trl_reward(
         culture: culture of the prompts that have none in a column ``culture`` of the data.
         language: language of the prompts that have none in a column ``language`` of the data.
         seed: seed of the order in which completions are presented.
+        scale: ``raw`` for the scorer's own numbers; or the ``scores.parquet`` of a run of it, by whose median and
+            spread a reward is put between 0 and 1.
+        awaited: whether the function is asynchronous, which suits a scorer on a server; by default it is not.
 
     Returns:
         A function ``(prompts, completions, **columns) -> list of rewards``. A completion that could not be scored
         gets ``None``, which TRL leaves out of the group's mean.
+
+    Raises:
+        CarbError: the file of the scale is not there, or has no spread.
     """
-    return TRLReward(scorer, culture, language, seed)
+    kind = AsyncTRLReward if awaited else TRLReward
+    return kind(scorer, culture, language, seed, scale)

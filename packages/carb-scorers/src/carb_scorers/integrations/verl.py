@@ -1,15 +1,18 @@
 """A scorer as a custom reward function of verl (``reward.custom_reward_function.path`` and ``.name``).
 
 verl calls ``compute_score(data_source, solution_str, ground_truth, extra_info)``, since 0.7 from many threads at once
-on each of ``reward.num_workers`` processes. It does not give the prompt, so that must be in ``extra_info``.
+on each of ``reward.num_workers`` processes. Its manager ``batch`` calls it with lists instead, which hold whole groups.
+verl does not give the prompt, so that must be in ``extra_info``.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from carb_data import CarbError
+from carb_scorers.integrations.reward_scale import RewardScale, read_scale
 from carb_scorers.scorer import Scorer
 from carb_scorers.texts import Opened, Scored, Text, as_prompt, score_texts
 from carb_scorers.waiting import wait_together
@@ -19,7 +22,9 @@ class NoRewardError(RuntimeError):
     """A response could not be scored, and no reward was agreed on for that."""
 
 
-def as_verl_reward(scorer: Scorer | str, *, when_failed: float | None = None, seed: int = 0) -> Callable[..., float]:
+def as_verl_reward(
+    scorer: Scorer | str, *, when_failed: float | None = None, seed: int = 0, scale: str | Path = "raw"
+) -> Callable[..., Any]:
     """A scorer as verl's ``compute_score``.
 
     Args:
@@ -28,33 +33,47 @@ def as_verl_reward(scorer: Scorer | str, *, when_failed: float | None = None, se
             such a response ends the training with ``NoRewardError`` rather than be given a made-up number; but
             verl's managers ``rate_limited`` and ``prime`` make a reward of 0 of any error.
         seed: seed of the order in which responses are presented.
+        scale: as for ``as_trl_reward``.
 
     Returns:
-        ``compute_score(data_source, solution_str, ground_truth, extra_info=None, **_)``. It needs ``prompt`` (a
-        text or messages), ``culture`` and ``language`` in ``extra_info``; data source and ground truth are not used.
+        ``compute_score(data_source, solution_str, ground_truth, extra_info=None, **_) -> float``, which verl's manager
+        ``batch`` calls as ``compute_score(solution_strs=..., extra_infos=..., ...) -> list of floats``: responses to
+        the same prompt then share a request, which a scorer that compares (a judge) needs. It needs ``prompt`` (a text
+        or messages), ``culture`` and ``language`` in ``extra_info``; data source and ground truth are not used.
+
+    Raises:
+        CarbError: the file of the scale is not there, or has no spread.
     """
     opened = Opened(scorer)
+    scaled = read_scale(scale, opened.name)
 
-    def compute_score(
-        data_source: Any,  # noqa: ARG001 - verl's signature
-        solution_str: str,
-        ground_truth: Any,  # noqa: ARG001
-        extra_info: Mapping[str, Any] | None = None,
-        **_: Any,
-    ) -> float:
-        text = _text(solution_str, extra_info)
-        used = opened.get()
-        if used.spec.comparative:
-            raise CarbError(
-                f"'{opened.name}' compares responses with each other, and verl gives them one by one: use a scorer "
-                f"that rates each alone (for a judge mode=pointwise)."
-            )
+    def rewards(responses: Sequence[str], infos: Sequence[Mapping[str, Any] | None]) -> list[float]:
+        texts = [_text(response, info) for response, info in zip(responses, infos, strict=True)]
 
         async def ask() -> list[Scored]:
-            return await score_texts(used, [text], seed=seed)
+            return await score_texts(opened.get(), texts, seed=seed)
 
-        (scored,) = wait_together(ask)
-        return _reward(scored, when_failed)
+        return [_reward(scored, when_failed, scaled) for scored in wait_together(ask)]
+
+    def compute_score(
+        data_source: Any = None,  # noqa: ARG001 - verl's signature
+        solution_str: str | None = None,
+        ground_truth: Any = None,  # noqa: ARG001
+        extra_info: Mapping[str, Any] | None = None,
+        *,
+        solution_strs: Sequence[str] | None = None,
+        extra_infos: Sequence[Mapping[str, Any] | None] = (),
+        **_: Any,
+    ) -> float | list[float]:
+        if solution_strs is not None:
+            return rewards(solution_strs, extra_infos)
+        if opened.get().spec.comparative:
+            raise CarbError(
+                f"'{opened.name}' compares responses with each other, and verl gave one alone: set "
+                f"reward_manager=batch, which gives whole groups, or take a scorer that rates each alone (for a judge "
+                f"mode=pointwise)."
+            )
+        return rewards([solution_str or ""], [extra_info])[0]
 
     return compute_score
 
@@ -71,9 +90,9 @@ def _plain(prompt: Any) -> Any:
     return prompt if isinstance(prompt, str) or not isinstance(prompt, Iterable) else list(prompt)
 
 
-def _reward(scored: Scored, when_failed: float | None) -> float:
+def _reward(scored: Scored, when_failed: float | None, scaled: RewardScale | None) -> float:
     if scored.score is not None:
-        return scored.score
+        return scored.score if scaled is None else scaled(scored.score)
     if when_failed is not None:
         return when_failed
     error = scored.error
