@@ -25,8 +25,8 @@ class Block:
     language: str
     text: str
     note: str
-    """The comment right above it: ``not run: WHY``, ``needs: public data``, ``model: PATH``, ``policy: PATH``, or none of
-    these."""
+    """The comment right above it: ``not run: WHY``, ``needs: public data``, ``model: PATH``, ``policy: PATH``, or
+    nothing of this."""
     file: str | None
     """The file that it is the content of."""
 

@@ -28,6 +28,8 @@ class Recognised(Frozen):
     """Spec string of the scorer."""
     why: str
     """What in the model says so, as a sentence."""
+    chat: str | None = None
+    """The model, where it is a chat model that can be asked in several ways; null for everything else."""
 
 
 def recognise(model: str) -> Recognised:
@@ -72,7 +74,8 @@ def _as(kind: str, model: str, why: str) -> Recognised:
 
 def _writer(model: str, named: str, has_template: bool) -> Recognised:
     if has_template:
-        return _as("judge", model, f"It is a chat model ({named}): it picks one of the answers, by probability.")
+        why = f"It is a chat model ({named}): it picks one of the answers, by probability."
+        return _as("judge", model, why).model_copy(update={"chat": model})
     return _as("implicit", model, f"It is a base model ({named}, no chat template): its likelihood rates each answer.")
 
 

@@ -20,6 +20,7 @@ from carb_cli.main import FAILED, OK
 from carb_cli.options import Flag, Json
 from carb_cli.output import print_json, write
 from carb_cli.planning import RunPlan, plan_run
+from carb_cli.probing import WAYS, Mode, probe, why
 from carb_cli.recognise import Recognised, recognise
 from carb_cli.report.content import content, read_runs
 from carb_cli.report.model import Report
@@ -48,6 +49,7 @@ def eval_(
     *,
     out: Path | None = None,
     sets: SetOptions = EVERY_SET,
+    mode: Mode | None = None,
     fresh: Flag = False,
     dry_run: Flag = False,
     fail_below: str | None = None,
@@ -76,6 +78,9 @@ def eval_(
     out
         Folder of the run and its report. Default: runs/eval- with the names of model and data, and what limits the
         sets.
+    mode
+        How a chat model is asked. By default a few families are asked in each way first, and the one that reads the
+        place best is taken.
     fresh
         Discard what the folder holds. By default the run goes on from it.
     dry_run
@@ -88,11 +93,11 @@ def eval_(
         Open the report in the browser. By default it is opened where the output is a terminal.
     """
     gate = None if fail_below is None else _gate(fail_below)
-    asked = None if model is None else recognise(model)
-    dataset = select([data], sets)
-    scorers = QUICK if asked is None else (asked.spec, *(b for b in BASELINES if b != asked.spec))
     some = [part.removeprefix("--") for part in sets.arguments() if part not in ("--limit", "--cultures", "--domains")]
     folder = out or Path("runs") / "-".join(map(_slug, ("eval", model or "baselines", data, *some)))
+    asked = None if model is None else _asked(recognise(model), mode, folder, fresh=fresh, dry_run=dry_run)
+    dataset = select([data], sets)
+    scorers = QUICK if asked is None else (asked.spec, *(b for b in BASELINES if b != asked.spec))
     plan = plan_run([data], dataset, scorers)
     if dry_run:
         print_json(plan.model_dump()) if json else plan.show()
@@ -129,6 +134,24 @@ def eval_(
     if said:
         display.say(said)
     return code
+
+
+def _asked(found: Recognised, mode: Mode | None, folder: Path, *, fresh: bool, dry_run: bool) -> Recognised:
+    """A model with the way in which it is asked.
+
+    Raises:
+        CarbError: a way is named for what is no chat model in this process.
+    """
+    if found.chat is None:
+        if mode is not None:
+            raise CarbError(f"--mode {mode} is for a chat model that is opened here; this is asked as {found.spec}.")
+        return found
+    if mode is not None:
+        return Recognised(spec=WAYS[mode].format(model=found.chat), why=f"It is a chat model, asked by {mode}.")
+    if dry_run:
+        return found
+    asked = probe(found.chat, folder / "probe", fresh=fresh)
+    return Recognised(spec=asked[0].spec, why=why(asked))
 
 
 def _gate(text: str) -> tuple[str, float]:
