@@ -14,9 +14,8 @@ pytest.importorskip("lingua", reason="needs carb-data[checks]")
 
 from carb_data import CarbError, DataError, Dataset, Domain
 from carb_data.journal import Journal
-from carb_scorers.generate import ConstructConfig, Reference, construct, plan_construction, read_construct_config
+from carb_scorers.generate import ConstructConfig, Reference, construct, read_construct_config, writers
 from carb_scorers.generate.construction import mismatched
-from carb_scorers.generate.instructions import Instructions, fill
 from carb_scorers.generate.writers import clean
 from writing_server import chat, serving
 
@@ -70,19 +69,19 @@ def test_sets_are_made_by_the_method_and_paid_once(tmp_path, monkeypatch):
     seen = []
     with serving(writer) as server:
         config = config_for(server.url, tmp_path)
-        planned = plan_construction(config)
         report = construct(config, tmp_path / "sets.jsonl", progress=lambda *numbers: seen.append(numbers))
         asked = len(server.requests)
         first = (tmp_path / "sets.jsonl").read_bytes()
-        again = construct(config.model_copy(update={"parallel": 1}), tmp_path / "sets.jsonl")
-        assert len(server.requests) == asked == planned["least_calls"] == 50
+        monkeypatch.setattr(writers, "AT_ONCE", 1)
+        again = construct(config, tmp_path / "sets.jsonl")
+        assert len(server.requests) == asked == 50
         assert {headers["Authorization"] for _, headers in server.requests} == {"Bearer sk-very-secret"}
     assert again.cost == 0
     assert (tmp_path / "sets.jsonl").read_bytes() == first
     assert "sk-very-secret" not in "".join(path.read_text() for path in tmp_path.iterdir()) + repr(report)
     dataset = Dataset.load(tmp_path / "sets.jsonl")
-    assert report.built == len(dataset) == 10
-    assert report.counts == planned["sets"] == {f"{culture} / commonsense": 2 for culture in sorted(FOODS)}
+    assert len(dataset) == 10
+    assert report.made == {f"{culture} / commonsense": 2 for culture in sorted(FOODS)}
     assert report.cost == pytest.approx(50 * (100 * 1.0 + 10 * 10.0) / 1e6)
     assert seen[-1] == (10, 10, 0)
     for item in dataset:
@@ -109,7 +108,8 @@ def test_after_an_interruption_only_what_is_missing_is_asked(tmp_path, monkeypat
         return writer(number, body)
 
     with serving(counting) as server:
-        config = config_for(server.url, tmp_path, limit=2, parallel=1)
+        monkeypatch.setattr(writers, "AT_ONCE", 1)
+        config = config_for(server.url, tmp_path, limit=2)
         construct(config, tmp_path / "whole.jsonl")
         needed = len(paid)
         paid.clear()
@@ -141,7 +141,8 @@ def test_after_an_interruption_only_what_is_missing_is_asked(tmp_path, monkeypat
         ("{chosen}", "nearly the same as another answer"),
     ],
 )
-def test_bad_wrong_answers_are_written_again(tmp_path, bad, reason):
+def test_bad_wrong_answers_are_written_again(tmp_path, monkeypatch, bad, reason):
+    monkeypatch.setattr(writers, "AT_ONCE", 1)
     first: Counter[object] = Counter()
 
     def spoiled(number, body):
@@ -152,9 +153,9 @@ def test_bad_wrong_answers_are_written_again(tmp_path, bad, reason):
         return writer(number, body)
 
     with serving(spoiled) as server:
-        config = config_for(server.url, tmp_path, limit=1, parallel=1, window=(0.45, 0.98))
+        config = config_for(server.url, tmp_path, limit=1, window=(0.45, 0.98))
         report = construct(config, tmp_path / "sets.jsonl")
-        assert (report.built, report.discarded) == (1, {reason: 1})
+        assert (sum(report.made.values()), report.discarded) == (1, {reason: 1})
         with pytest.raises(CarbError, match=r"Not one set could be made.*off topic"):
             construct(config.model_copy(update={"window": (0.999, 1.0)}), tmp_path / "none.jsonl")
 
@@ -165,12 +166,12 @@ def test_references_are_checked(tmp_path):
     with serving(writer) as server:
         config = config_for(server.url, tmp_path, [known, *references(1)[1:], lone])
         report = construct(config, tmp_path / "sets.jsonl")
-    assert report.unused == {"no reference of another culture in its domain": 1}
+    assert report.skipped == {"no reference of another culture in its domain": 1}
     assert Dataset.load(tmp_path / "sets.jsonl")["constructed/thai-0"].prompt == "What is eaten at night?"
     good = known.model_dump_json()
     config.references.write_text(f'{good}\n{{"id": "x"}}\nnonsense\n{good}\n')
     with pytest.raises(DataError) as caught:
-        plan_construction(config)
+        construct(config, tmp_path / "sets.jsonl")
     assert {problem.line for problem in caught.value.problems} == {2, 3, 4}
 
     def at(culture: str, topic: str) -> Reference:
@@ -187,8 +188,6 @@ window = [0.1, 0.9]
 question = "openai:m?url=http://localhost:8000/v1"
 chosen = "hf:folder?one_line=true"
 rejected = ["openai:m?url=http://localhost:8000/v1"]
-[instructions]
-question = "Ask in $language about: $reference"
 """
 
 
@@ -198,8 +197,6 @@ question = "Ask in $language about: $reference"
         ("", "", None),
         ("references", "reference", "is unknown, did you mean 'references'"),
         ("[0.1, 0.9]", "[0.9, 0.1]", "smaller one first"),
-        ("$language about", "$tongue about", r"unknown fields \['tongue'\]"),
-        ("$language about", "$ about", "a '\\$' must be followed"),
         ("window =", "window", "is not TOML"),
     ],
 )
@@ -212,9 +209,6 @@ def test_a_config(tmp_path, old, new, reason):
         read_construct_config(tmp_path / "c.toml")
 
 
-def test_texts_are_never_read_as_fields_and_quotes_around_them_go():
-    text = fill(Instructions().answer, culture="c", language="l", question="$reference $$ {x}", reference="$question")
-    assert "$reference $$ {x}" in text
-    assert "\n$question\n" in text
+def test_quotes_around_an_answer_go():
     for raw, said in [('  "a b" ', "a b"), ("“a”", "a"), ("「あ」", "あ"), ('"a" and "b"', '"a" and "b"'), ('"', '"')]:
         assert clean(raw) == said

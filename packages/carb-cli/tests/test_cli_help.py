@@ -13,7 +13,7 @@ import pytest
 
 from carb_cli.main import COMMANDS, GROUPS, application
 from carb_data import load
-from cli_helpers import Carb, write_construct_config, write_review
+from cli_helpers import Carb, write_review
 
 EVERY = {name: place for name, (place, _) in COMMANDS.items()} | {
     f"{group} {name}": place for group, (commands, _) in GROUPS.items() for name, (place, _) in commands.items()
@@ -21,7 +21,7 @@ EVERY = {name: place for name, (place, _) in COMMANDS.items()} | {
 DOWNSTREAM = "scorer,benchmark,downstream\na,0.7,0.5\nb,0.6,0.45\nc,0.72,0.55\nd,0.5,0.43\ne,0.4,0.3\n"
 NEEDS_PUBLIC_DATA = {"bon", "data build", "data fetch"}
 SERVES = {"review serve", "serve"}
-NEEDS_A_SERVER = {"data perturb"}
+NEEDS_A_SERVER = {"data construct", "data perturb"}
 
 
 def examples(command: str) -> list[str]:
@@ -61,7 +61,6 @@ def test_examples_run(
     (tmp_path / "downstream.csv").write_text(DOWNSTREAM)
     (tmp_path / "train.txt").write_text("A text about something else.\n")
     load("carb-seed")[:8].save(tmp_path / "my-sets.jsonl")
-    write_construct_config(tmp_path)
     for name in {word for line in examples(command) for word in shlex.split(line) if word.endswith(".reviews")}:
         write_review(tmp_path / name)
     if command in ("results check", "results site"):

@@ -13,6 +13,7 @@ pytest.importorskip("sklearn", reason="needs carb-data[checks]")
 from carb_data import BonSet, CarbError, Dataset, Perturbation, load
 from carb_data.labels import names_culture
 from carb_scorers.generate import perturb, writers
+from carb_scorers.generate.perturbation import ATTEMPTS
 from carb_scorers.models.protocol import Failure, Generation
 from carb_scorers.scorer import ScoreError
 
@@ -70,10 +71,10 @@ def model(monkeypatch):
     return use
 
 
-def test_what_an_author_wrote_passes_and_is_kept_or_replaced(model, tmp_path):
+def test_what_an_author_wrote_passes_and_is_kept(model, tmp_path):
     fake = model()
     made, report = perturb(bare(GERMAN), ["CL", "RP", "CC", "RC"], "hf:fake", store=tmp_path / "s.jsonl")
-    assert report.made["RP"] == len(GERMAN), report.failures
+    assert report.made["RP"] == len(GERMAN), report.given_up
     assert set(report.made) == {"CL", "RP", "CC", "RC"}
     for before, after in zip(GERMAN, made, strict=True):
         texts = {(r.perturbation, r.language): r for r in after.perturbed}
@@ -87,9 +88,6 @@ def test_what_an_author_wrote_passes_and_is_kept_or_replaced(model, tmp_path):
     kept, report = perturb(GERMAN, ["RP"], "hf:fake")
     assert (kept, report.made) == (GERMAN, {})
     assert report.skipped == {"RP: there already": len(GERMAN)}
-    replaced, report = perturb(GERMAN, ["RP"], "hf:fake", replace=True)
-    assert report.made["RP"] > 0
-    assert [len(item.perturbed) for item in replaced] == [len(item.perturbed) for item in GERMAN]
 
 
 WRONG = {reworded(item): item.rejected[0].text for item in GERMAN}
@@ -117,11 +115,11 @@ SAME = {reworded(item): item.chosen.text.upper() + "!" for item in GERMAN}
 def test_what_fails_its_check_is_written_again_and_then_listed(model, kind, spoil, reason):
     fake = model(spoil=spoil)
     some = GERMAN[:4]
-    made, report = perturb(bare(some), [kind], "hf:fake", attempts=2)
+    made, report = perturb(bare(some), [kind], "hf:fake")
     assert (made, report.made) == (bare(some), {})
-    assert [len(failure.reasons) for failure in report.failures] == [2] * len(some)
-    assert any(reason in text for failure in report.failures for text in failure.reasons)
-    assert set(fake.asked.values()) == {2}
+    assert [len(failure.reasons) for failure in report.given_up] == [ATTEMPTS] * len(some)
+    assert any(reason in text for failure in report.given_up for text in failure.reasons)
+    assert set(fake.asked.values()) == {ATTEMPTS}
 
 
 def test_wrong_use_is_a_plain_error():
@@ -129,4 +127,4 @@ def test_wrong_use_is_a_plain_error():
         with pytest.raises(CarbError, match="Unknown perturbations"):
             perturb(GERMAN, kinds, "hf:fake")
     with pytest.raises(CarbError, match="cannot write"):
-        perturb(GERMAN[:1], ["RP"], "baseline:length", replace=True)
+        perturb(bare(GERMAN[:1]), ["RP"], "baseline:length")

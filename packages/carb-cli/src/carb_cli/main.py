@@ -40,8 +40,8 @@ DATA_COMMANDS = {
     "build": (f"{_COMMANDS}.data:build", "Build a data set from a public source."),
     "fetch": (f"{_COMMANDS}.data:fetch", "Fetch the published files of open sources."),
     "split": (f"{_COMMANDS}.data:split", "Divide a data set by source item."),
-    "construct": (f"{_COMMANDS}.construct:construct", "Write sets from reference texts with language models."),
-    "perturb": (f"{_COMMANDS}.perturb:perturb", "Add perturbed versions of the right answers."),
+    "construct": (f"{_COMMANDS}.generate:construct", "Write sets from reference texts with language models."),
+    "perturb": (f"{_COMMANDS}.generate:perturb", "Add perturbed versions of the right answers."),
 }
 REVIEW_COMMANDS = {
     "serve": (f"{_COMMANDS}.review:serve", "Let native speakers review a data set in a page from this machine."),

@@ -18,17 +18,20 @@ from pydantic import Field, model_validator
 from carb_data import BonSet, CarbError, DataError, Dataset, Domain, Problem, Provenance, Response, Role, cultures
 from carb_data.facts import read_lines
 from carb_data.labels import is_known, names_culture
-from carb_data.language import in_language
 from carb_data.models import CultureId, Frozen, Identifier, LanguageTag, Text
 from carb_data.validation import read_file
-from carb_scorers.generate.instructions import Instructions, fill
-from carb_scorers.generate.writers import GivenUpError, Writers, derived_seed, similarity, work_off
-from carb_scorers.waiting import wait_for
+from carb_scorers.generate.instructions import for_answer, for_question
+from carb_scorers.generate.writers import (
+    Progress,
+    WriteReport,
+    Writers,
+    derived_seed,
+    plain_fault,
+    similarity,
+    write_all,
+)
 
-__all__ = ["ConstructConfig", "ConstructReport", "Reference", "construct", "plan_construction", "read_construct_config"]
-
-Progress = Callable[[int, int, int], None]
-"""``(sets done, sets to make, sets given up)``."""
+__all__ = ["ConstructConfig", "Reference", "construct", "read_construct_config"]
 
 
 class Reference(Frozen):
@@ -75,12 +78,9 @@ class ConstructConfig(Frozen):
     rejected_per_set: Annotated[int, Field(ge=1)] = 3
     attempts: Annotated[int, Field(ge=1)] = 4
     """How often a text is written before the set is given up."""
-    parallel: Annotated[int, Field(ge=1)] = 8
-    """Sets in work at a time."""
     limit: Annotated[int, Field(ge=1)] | None = None
     """Take only the first so many references."""
     seed: int = 0
-    instructions: Instructions = Instructions()
 
     @model_validator(mode="after")
     def _window_is_one(self) -> Self:
@@ -99,108 +99,42 @@ def read_construct_config(path: Path) -> ConstructConfig:
     return config.model_copy(update={"references": path.parent / config.references})
 
 
-class FailedSet(Frozen):
-    """A set that could not be made."""
+def construct(config: ConstructConfig, out: Path, *, progress: Progress | None = None) -> WriteReport:
+    """Make sets from references and write them to ``out``; say what was made.
 
-    reference: str
-    """Id of the reference."""
-    step: str
-    reasons: tuple[str, ...]
-    """One for each attempt."""
-
-
-class ConstructReport(Frozen):
-    """What a construction made and what it cost."""
-
-    out: str
-    references: int
-    built: int
-    counts: dict[str, int]
-    """Sets built by ``culture / domain``."""
-    failed: tuple[FailedSet, ...]
-    """Sets that could not be made, in the order of the references."""
-    unused: dict[str, int]
-    """Reason to number of references that no set could be made from."""
-    discarded: dict[str, int]
-    """Reason to number of texts that were written again, most frequent first."""
-    cost: float
-    """Cost of this run's calls by the prices in the models' specs."""
-
-
-def plan_construction(config: ConstructConfig) -> dict[str, Any]:
-    """The sets that ``construct`` would make, and between how many calls; no model is asked.
-
-    Raises:
-        DataError: with every line that is no reference.
-        CarbError: The references cannot be read.
-    """
-    references, usable, unused = _usable(config)
-    asked = sum(_needs_question(config, one) for one in usable)
-    least = asked + len(usable) * (1 + config.rejected_per_set)
-    return {
-        "references": len(references),
-        "sets": dict(sorted(Counter(f"{one.culture} / {one.domain}" for one in usable).items())),
-        "unused": unused,
-        "least_calls": least,
-        "most_calls": least * config.attempts,
-    }
-
-
-def construct(
-    config: ConstructConfig, out: Path, *, store: Path | None = None, progress: Progress | None = None
-) -> ConstructReport:
-    """Make sets from references and write them to ``out``.
-
-    Every answer of a model is in the store before it is used: after an interruption the same call goes on where it
-    stopped, asks for nothing twice, and ends with the same file. ``out`` appears, or is replaced, when all is done.
+    Every answer of a model is in ``OUT.answers.jsonl`` before it is used: after an interruption the same call goes on
+    where it stopped, asks for nothing twice, and ends with the same file. ``out`` appears, or is replaced, when all is
+    done.
 
     Args:
         config: The references, the models and the limits of similarity.
         out: A ``.jsonl`` or ``.parquet`` file.
-        store: The file of answers; by default ``OUT.answers.jsonl`` beside ``out``.
-        progress: The function that is called after each set.
+        progress: The function that is called after each set with the numbers of sets done, to do, and given up.
 
     Raises:
         CarbError: Unreadable references, a model that refuses every request, or not one set could be made.
         MissingExtraError: An extra that a model or the language detector needs is not installed.
     """
-    return wait_for(_construct, config, out, store or Path(f"{out}.answers.jsonl"), progress)
+    references, usable, skipped = _usable(config)
 
+    async def make(reference: Reference, writers: Writers) -> BonSet:
+        return await _make(reference, references, config, writers)
 
-async def _construct(config: ConstructConfig, out: Path, store: Path, progress: Progress | None) -> ConstructReport:
-    references, usable, unused = _usable(config)
-    results: dict[int, BonSet | FailedSet] = {}
-    async with Writers(store) as writers:
-
-        async def work(job: tuple[int, Reference]) -> None:
-            number, reference = job
-            try:
-                results[number] = await _make(reference, references, config, writers)
-            except GivenUpError as failure:
-                results[number] = FailedSet(reference=reference.id, step=failure.step, reasons=failure.reasons)
-            if progress is not None:
-                given_up = sum(isinstance(result, FailedSet) for result in results.values())
-                progress(len(results), len(usable), given_up)
-
-        await work_off(enumerate(usable), work, config.parallel)
-    ordered = [result for _, result in sorted(results.items())]
-    sets = [result for result in ordered if isinstance(result, BonSet)]
-    failed = [result for result in ordered if isinstance(result, FailedSet)]
+    jobs = [(reference.id, reference) for reference in usable]
+    sets, report = write_all(
+        jobs,
+        make,
+        Path(f"{out}.answers.jsonl"),
+        progress,
+        count=lambda item: f"{item.culture} / {item.domain}",
+        skipped=skipped,
+    )
     if not sets:
-        reasons = Counter(reason for failure in failed for reason in failure.reasons).most_common(3)
-        why = "; ".join(f"{reason} ({count})" for reason, count in reasons) or str(unused)
+        reasons = Counter(reason for failure in report.given_up for reason in failure.reasons).most_common(3)
+        why = "; ".join(f"{reason} ({count})" for reason, count in reasons) or str(skipped)
         raise CarbError(f"Not one set could be made: {why}. No file was written.")
     Dataset(sets).save(out)
-    return ConstructReport(
-        out=str(out),
-        references=len(references),
-        built=len(sets),
-        counts=dict(sorted(Counter(f"{item.culture} / {item.domain}" for item in sets).items())),
-        failed=tuple(failed),
-        unused=unused,
-        discarded=dict(writers.discarded.most_common()),
-        cost=writers.cost,
-    )
+    return report
 
 
 def _usable(config: ConstructConfig) -> tuple[list[Reference], list[Reference], dict[str, int]]:
@@ -242,35 +176,30 @@ async def _make(
     ) -> tuple[str, Reference]:
         """A text that passes, and the reference that it follows; what went into it is added to ``steps``."""
         key = (config.seed, reference.id, step)
-        asked = [(model, prompt) for model, prompt, _ in requests]
-        text, attempt, reasons = await writers.until(step, asked, key, config.attempts, fault)
-        model, prompt, source = requests[min(attempt, len(requests) - 1)]
+        text, attempt, reasons = await writers.until(step, [(m, p) for m, p, _ in requests], key, fault)
+        model, prompt, source = requests[attempt]
         made = {"step": step, "model": model, "seed": derived_seed(*key, attempt), "reference": source.id}
         steps.append({**made, "prompt": prompt, "discarded": reasons})
         return text, source
 
-    def told(template: str, other: Reference, question: str = "") -> str:
-        return fill(template, culture=other.culture, language=language, reference=other.text, question=question)
-
-    def plain(text: str) -> str | None:
-        return _language_fault(text, language)
-
     question = reference.question or ""
     if _needs_question(config, reference):
-        ask = (config.question, told(config.instructions.question, reference), reference)
-        question, _ = await write("question", [ask], lambda text: _question_fault(text, reference, config))
-    answer = config.instructions.answer
-    answers = [await write("chosen", [(config.chosen, told(answer, reference, question), reference)], plain)]
+        asked = for_question(reference.text, culture=reference.culture, language=language)
+        asks = [(config.question, asked, reference)] * config.attempts
+        question, _ = await write("question", asks, lambda text: _question_fault(text, reference, config))
+
+    def told(source: Reference) -> str:
+        return for_answer(source.text, question, language=language)
+
+    right = [(config.chosen, told(reference), reference)] * config.attempts
+    answers = [await write("chosen", right, partial(plain_fault, language=language))]
     candidates = mismatched(reference, references, config.seed)
     pool = _shuffled(config.rejected, config.seed, reference.id, "pool")
     for place in range(config.rejected_per_set):
         used = {home.root for _, home in answers}
         fresh = [one for one in candidates if one.root not in used] or candidates
         homes = [fresh[attempt % len(fresh)] for attempt in range(config.attempts)]
-        wrong = [
-            (pool[(place + attempt) % len(pool)], told(answer, home, question), home)
-            for attempt, home in enumerate(homes)
-        ]
+        wrong = [(pool[(place + attempt) % len(pool)], told(home), home) for attempt, home in enumerate(homes)]
         fault = partial(_wrong_fault, others=[text for text, _ in answers], config=config, language=language)
         answers.append(await write(f"rejected-{place + 1}", wrong, fault))
     return _assembled(reference, question, answers, steps, config)
@@ -281,7 +210,7 @@ def _question_fault(text: str, reference: Reference, config: ConstructConfig) ->
     language = config.language or reference.language
     own = reference.root in cultures and _primary(cultures[reference.root].language) == _primary(language)
     named = config.language is not None and not own and is_known(reference.culture, language)
-    reason = _language_fault(text, language)
+    reason = plain_fault(text, language)
     if reason is None and named and not names_culture(text, reference.culture):
         return "the question does not name the culture"
     return reason
@@ -289,11 +218,9 @@ def _question_fault(text: str, reference: Reference, config: ConstructConfig) ->
 
 def _wrong_fault(text: str, others: Sequence[str], config: ConstructConfig, language: str) -> str | None:
     """The reason to write a wrong answer again, or null; the first of the other answers is the right one."""
-    reason = _language_fault(text, language)
+    reason = plain_fault(text, language, beside=others[0], ratio=config.length_ratio)
     if reason is not None:
         return reason
-    if not 1 / config.length_ratio <= len(text) / len(others[0]) <= config.length_ratio:
-        return f"length: {len(text)} characters beside {len(others[0])}"
     near = [similarity(other, text) for other in others]
     if near[0] < config.window[0]:
         return f"off topic: similarity {near[0]:.3f}"
@@ -357,12 +284,6 @@ def mismatched(reference: Reference, references: Sequence[Reference], seed: int)
 def _needs_question(config: ConstructConfig, reference: Reference) -> bool:
     """Whether the question is to be written: the reference has none, or one in another language."""
     return reference.question is None or _primary(config.language or reference.language) != _primary(reference.language)
-
-
-def _language_fault(text: str, language: str) -> str | None:
-    if not text:
-        return "empty"
-    return None if in_language(text, language) else "not in the prompt's language"
 
 
 def _shuffled(items: Sequence[Any], *key: object) -> list[Any]:

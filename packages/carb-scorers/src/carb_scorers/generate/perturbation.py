@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from carb_data import BonSet, CarbError, Dataset, Perturbation, Response
 from carb_data.labels import is_known, names_culture
-from carb_data.language import in_language
-from carb_data.models import Frozen
 from carb_data.ngrams import normalise
-from carb_scorers.generate.instructions import Instructions, fill
-from carb_scorers.generate.writers import GivenUpError, Writers, similarity, work_off
-from carb_scorers.waiting import wait_for
+from carb_scorers.generate.instructions import for_version
+from carb_scorers.generate.writers import Progress, WriteReport, Writers, plain_fault, similarity, write_all
 
-__all__ = ["FailedVersion", "PerturbReport", "perturb"]
+__all__ = ["perturb"]
 
 WORDING: Mapping[Perturbation, tuple[float, float]] = {
     Perturbation.CC: (0.3, 0.998),
@@ -29,29 +26,8 @@ MOST_UNCHANGED = 0.2
 changed concept is."""
 LENGTH_RATIO = 1.6
 """How many times longer or shorter than its original a text in the same language may be, in characters."""
-
-
-class FailedVersion(Frozen):
-    """A version that could not be made; nothing was added to the set in its place."""
-
-    item_id: str
-    perturbation: Perturbation
-    language: str
-    reasons: tuple[str, ...]
-    """One for each attempt."""
-
-
-class PerturbReport(Frozen):
-    """What was made, left out and failed."""
-
-    made: dict[str, int]
-    """Number of new texts by perturbation."""
-    skipped: dict[str, int]
-    """Reason to number of versions that were not asked for."""
-    failures: tuple[FailedVersion, ...]
-    """In the order of the data set; ``made``, ``skipped`` and these sum to all that could be asked for."""
-    cost: float
-    """Cost of this run's calls by the prices in the model's spec."""
+ATTEMPTS = 4
+"""How often a text is written before it is given up."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,14 +62,10 @@ def perturb(
     model: str,
     *,
     languages: Sequence[str] = ("en",),
-    instructions: Instructions | None = None,
-    attempts: int = 4,
-    replace: bool = False,
     seed: int = 0,
     store: Path | None = None,
-    parallel: int = 8,
-    progress: Callable[[int, int, int], None] | None = None,
-) -> tuple[Dataset, PerturbReport]:
+    progress: Progress | None = None,
+) -> tuple[Dataset, WriteReport]:
     """Add perturbed versions of ``chosen`` to the sets of a data set.
 
     Each is checked: the language that it should be in, the culture's name gone (RC) or kept (CC, RP, CL), not the
@@ -105,51 +77,39 @@ def perturb(
         kinds: The kinds of perturbations to make: any of ``CC``, ``RC``, ``CL``, ``RP``.
         model: Spec of the model that writes, such as ``openai:MODEL?url=…``.
         languages: The BCP 47 tags of the languages into which CL translates.
-        instructions: Templates for each kind; by default those of the package.
-        attempts: The number of times that a text is written before it is given up.
-        replace: Whether to make versions again that a set has already.
         seed: The seed from which the model's seeds are derived.
         store: The file of the model's answers: a second run pays only for what is missing. Null keeps no file.
-        parallel: The number of texts in work at a time.
-        progress: The function that is called with the numbers of versions done, to do, and failed.
+        progress: The function that is called with the numbers of versions done, to do, and given up.
 
     Raises:
         CarbError: An unknown kind, or a model that refuses every request.
         MissingExtraError: An extra that the model or the checks need is not installed.
     """
-    jobs, skipped = _jobs(dataset, _kinds(kinds), languages, replace)
-    made: dict[tuple[str, str], Response] = {}
-    failed: dict[_Job, tuple[str, ...]] = {}
+    jobs, skipped = _jobs(dataset, _kinds(kinds), languages)
 
-    async def write_all(told: Instructions) -> Writers:
-        async with Writers(store) as writers:
+    async def make(job: _Job, writers: Writers) -> tuple[str, Response]:
+        item = job.item
+        asked = for_version(job.kind, item.chosen.text, culture=item.culture, language=job.language)
+        key = (seed, item.id, job.response_id)
+        text, *_ = await writers.until(job.kind, [(model, asked)] * ATTEMPTS, key, lambda text: _fault(job, text))
+        return item.id, job.version(text, model)
 
-            async def work(job: _Job) -> None:
-                prompt = _prompt(job, told)
-                key = (seed, job.item.id, job.response_id)
-                try:
-                    text, *_ = await writers.until(job.kind, [(model, prompt)], key, attempts, lambda t: _fault(job, t))
-                    made[job.item.id, job.response_id] = job.version(text, model)
-                except GivenUpError as failure:
-                    failed[job] = failure.reasons
-                if progress is not None:
-                    progress(len(made) + len(failed), len(jobs), len(failed))
-
-            await work_off(jobs, work, parallel)
-        return writers
-
-    writers = wait_for(write_all, instructions or Instructions())
-    new = Dataset(_with_versions(item, [v for (name, _), v in made.items() if name == item.id]) for item in dataset)
-    return new, PerturbReport(
-        made=dict(sorted(Counter(str(response.perturbation) for response in made.values()).items())),
-        skipped=dict(skipped),
-        failures=tuple(
-            FailedVersion(item_id=job.item.id, perturbation=job.kind, language=job.language, reasons=failed[job])
-            for job in jobs
-            if job in failed
-        ),
-        cost=writers.cost,
+    written, report = write_all(
+        [(f"{job.item.id} {job.response_id}", job) for job in jobs],
+        make,
+        store,
+        progress,
+        count=lambda made: str(made[1].perturbation),
+        skipped=skipped,
     )
+    made: dict[str, list[Response]] = {}
+    for name, version in written:
+        made.setdefault(name, []).append(version)
+    new = Dataset(
+        item.model_copy(update={"perturbed": (*item.perturbed, *made[item.id])}) if item.id in made else item
+        for item in dataset
+    )
+    return new, report
 
 
 def _kinds(kinds: Collection[str]) -> list[Perturbation]:
@@ -160,9 +120,7 @@ def _kinds(kinds: Collection[str]) -> list[Perturbation]:
     return [kind for kind in Perturbation if kind.value in kinds]
 
 
-def _jobs(
-    dataset: Dataset, kinds: Sequence[Perturbation], languages: Sequence[str], replace: bool
-) -> tuple[list[_Job], Counter[str]]:
+def _jobs(dataset: Dataset, kinds: Sequence[Perturbation], languages: Sequence[str]) -> tuple[list[_Job], Counter[str]]:
     jobs: list[_Job] = []
     skipped: Counter[str] = Counter()
     for item in dataset:
@@ -174,54 +132,28 @@ def _jobs(
                     skipped["RC: the answer does not name the culture"] += 1
                 elif kind is Perturbation.CL and language.partition("-")[0] == own.partition("-")[0]:
                     skipped["CL: the set is in that language"] += 1
-                elif (kind, language) in present and not replace:
+                elif (kind, language) in present:
                     skipped[f"{kind}: there already"] += 1
                 else:
                     jobs.append(_Job(item, kind, language))
     return jobs, skipped
 
 
-def _with_versions(item: BonSet, new: Sequence[Response]) -> BonSet:
-    replaced = {(r.perturbation, r.language, r.original) for r in new}
-    ids = {r.id for r in new}
-    kept = [r for r in item.perturbed if (r.perturbation, r.language, r.original) not in replaced and r.id not in ids]
-    return item.model_copy(update={"perturbed": (*kept, *new)}) if new else item
-
-
-def _prompt(job: _Job, told: Instructions) -> str:
-    templates = {
-        Perturbation.CL: told.translate,
-        Perturbation.RP: told.paraphrase,
-        Perturbation.CC: told.change_concept,
-        Perturbation.RC: told.remove_name,
-    }
-    item = job.item
-    return fill(
-        templates[job.kind],
-        culture=item.culture,
-        language=job.language,
-        text=item.chosen.text,
-        question=item.prompt_text,
-    )
-
-
 def _fault(job: _Job, text: str) -> str | None:
     """What keeps a text from being the version, or null."""
     item, original = job.item, job.item.chosen.text
-    if not text:
-        return "empty"
     if normalise(text) == normalise(original):
         return "the same text as its original"
-    if not in_language(text, job.language):
-        return f"not in '{job.language}'"
+    same_language = None if job.kind is Perturbation.CL else original
+    reason = plain_fault(text, job.language, beside=same_language, ratio=LENGTH_RATIO)
+    if reason is not None:
+        return reason
     names = names_culture(text, item.culture)
     if job.kind is Perturbation.RC and names:
         return "still names the culture"
     named = names_culture(original, item.culture) and is_known(item.culture, job.language)
     if job.kind is not Perturbation.RC and named and not names:
         return "no longer names the culture"
-    if job.kind is not Perturbation.CL and not 1 / LENGTH_RATIO <= len(text) / len(original) <= LENGTH_RATIO:
-        return f"length: {len(text)} characters beside {len(original)}"
     if any(normalise(text) == normalise(wrong.text) for wrong in item.rejected):
         return "the same text as a rejected answer"
     if job.kind is Perturbation.RP and (share := unchanged_share(original, text)) > MOST_UNCHANGED:

@@ -5,9 +5,11 @@ from __future__ import annotations
 import hashlib
 import json
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import AsyncExitStack
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, Any, Self, TypeVar
+from typing import Annotated, Any, TypeVar
 
 import anyio
 from pydantic import Field
@@ -15,6 +17,7 @@ from pydantic import Field
 from carb_data import CarbError
 from carb_data.extras import require
 from carb_data.journal import Store
+from carb_data.language import in_language
 from carb_data.models import Frozen
 from carb_scorers.models.protocol import (
     LANGUAGE_MODELS,
@@ -26,10 +29,16 @@ from carb_scorers.models.protocol import (
     read_backend_options,
 )
 from carb_scorers.spec import parse_spec
+from carb_scorers.waiting import wait_for
 
-__all__ = ["GivenUpError", "Writers", "clean", "derived_seed", "open_writer", "similarity", "work_off"]
+__all__ = ["Progress", "WriteReport", "Writers", "derived_seed", "open_writer", "plain_fault", "write_all"]
 
+AT_ONCE = 8
+"""Things in work at a time."""
+Progress = Callable[[int, int, int], None]
+"""``(done, to do, given up)``."""
 _Job = TypeVar("_Job")
+_Made = TypeVar("_Made")
 _Options = TypeVar("_Options", bound=Frozen)
 
 
@@ -59,6 +68,32 @@ class StoreHead(Frozen):
     format: str = "carb.answers/1"
 
 
+class GivenUp(Frozen):
+    """What could not be made, since no attempt gave a usable text."""
+
+    name: str
+    """Id of the reference, or of the set and the version."""
+    step: str
+    """The text that could not be written: ``question``, ``rejected-1``, ``RP`` and so on."""
+    reasons: tuple[str, ...]
+    """One for each attempt."""
+
+
+class WriteReport(Frozen):
+    """What was made, left out and given up, and what it cost."""
+
+    made: dict[str, int]
+    """Number of sets by ``culture / domain``, or of new texts by perturbation."""
+    skipped: dict[str, int]
+    """Reason to number of references or versions that were not tried."""
+    given_up: tuple[GivenUp, ...]
+    """In the order in which they were to be made; ``made``, ``skipped`` and these sum to all."""
+    discarded: dict[str, int]
+    """Reason to number of texts that were written again, most frequent first."""
+    cost: float
+    """Cost of this run's calls by ``price_in`` and ``price_out`` of the models' specs."""
+
+
 class GivenUpError(Exception):
     """No attempt gave a usable text: what it was for is given up, the others go on."""
 
@@ -67,33 +102,25 @@ class GivenUpError(Exception):
         self.step, self.reasons = step, tuple(reasons)
 
 
+@dataclass
 class Writers:
-    """The models of a run behind one store. An async context manager: it closes what it opened."""
+    """The models of a run, opened when they are first asked, behind one store."""
 
-    def __init__(self, store: Path | None) -> None:
-        """Open the store of the answers; null keeps them in memory."""
-        self.cost = 0.0
-        """Cost of this run's calls by ``price_in`` and ``price_out`` of the models' specs."""
-        self.discarded: Counter[str] = Counter()
-        """Reason to number of texts that were written again."""
-        self._store = Store(store, StoreHead(), Answer, lambda answer: answer.key)
-        self._writers: dict[str, tuple[LanguageModel, Any]] = {}
+    store: Store[StoreHead, Answer, str]
+    opened: AsyncExitStack
+    discarded: Counter[str] = field(default_factory=Counter)
+    cost: float = 0.0
+    models: dict[str, tuple[LanguageModel, Any]] = field(default_factory=dict)
 
     async def until(
-        self,
-        step: str,
-        requests: Sequence[tuple[str, str]],
-        key: Sequence[object],
-        attempts: int,
-        fault: Callable[[str], str | None],
+        self, step: str, requests: Sequence[tuple[str, str]], key: Sequence[object], fault: Callable[[str], str | None]
     ) -> tuple[str, int, list[str]]:
         """Write a text until it passes.
 
         Args:
             step: The name of what is written.
-            requests: Model and prompt of each attempt; the last pair serves for all further ones.
+            requests: Model and prompt of each attempt.
             key: The parts from which the seed of each attempt is derived, besides its number.
-            attempts: The number of times that the text is written before it is given up.
             fault: The function that gives the reason to write a text again, or null.
 
         Returns:
@@ -104,8 +131,7 @@ class Writers:
             CarbError: Every request will fail: a wrong key, an unknown model.
         """
         reasons: list[str] = []
-        for attempt in range(attempts):
-            model, prompt = requests[min(attempt, len(requests) - 1)]
+        for attempt, (model, prompt) in enumerate(requests):
             answer = await self._answer(model, prompt, derived_seed(*key, attempt))
             if isinstance(answer, Failure):
                 reason: str | None = f"the model failed: {answer.error.message}"
@@ -121,12 +147,13 @@ class Writers:
     async def _answer(self, spec: str, prompt: str, seed: int) -> Answer | Failure:
         """A text from the store, or else from the model."""
         key = _key(parse_spec(spec).name, prompt, seed)
-        kept = self._store.values.get(key)
+        kept = self.store.values.get(key)
         if kept is not None:
             return kept
-        if spec not in self._writers:
-            self._writers[spec] = open_writer(spec, WriterOptions)
-        model, options = self._writers[spec]
+        if spec not in self.models:
+            self.models[spec] = open_writer(spec, WriterOptions)
+            self.opened.push_async_callback(self.models[spec][0].aclose)
+        model, options = self.models[spec]
         stop = ("\n",) if options.one_line else ()
         writing = Writing(options.max_new_tokens, options.temperature, seed, stop)
         (found,) = await model.generate([Prompt((Turn(role="user", content=prompt),), bare=True)], writing)
@@ -135,41 +162,72 @@ class Writers:
         if isinstance(found, Failure):
             return found
         answer = Answer(key=key, text=found.text, finished=found.finished)
-        self._store.append([answer])
+        self.store.append([answer])
         return answer
 
-    async def __aenter__(self) -> Self:
-        return self
 
-    async def __aexit__(self, *_: object) -> None:
-        for model, _options in self._writers.values():
-            await model.aclose()
-        self._store.close()
+def write_all(
+    jobs: Sequence[tuple[str, _Job]],
+    make: Callable[[_Job, Writers], Awaitable[_Made]],
+    store: Path | None,
+    progress: Progress | None,
+    *,
+    count: Callable[[_Made], str],
+    skipped: Mapping[str, int],
+) -> tuple[list[_Made], WriteReport]:
+    """Do jobs, several at a time. Every answer of a model is in the store before it is used.
 
+    Args:
+        jobs: A name and what ``make`` gets for each.
+        make: The function that does a job; it raises ``GivenUpError`` where it cannot.
+        store: The file of the models' answers, from which the same call goes on; null keeps them in memory.
+        progress: The function that is called after each job.
+        count: The function that says under which name the report counts what was made.
+        skipped: What the report says of what is no job.
 
-async def work_off(jobs: Iterable[_Job], work: Callable[[_Job], Awaitable[None]], parallel: int) -> None:
-    """Do all jobs, ``parallel`` of them at a time.
+    Returns:
+        What was made, in the order of the jobs, and the report.
 
     Raises:
         CarbError: A job met something that ends the run; the others are stopped.
     """
-    waiting = iter(jobs)
+    made: dict[int, _Made] = {}
+    given_up: dict[int, GivenUp] = {}
     fatal: list[CarbError] = []
+    waiting = iter(enumerate(jobs))
 
-    async def worker() -> None:
-        for job in waiting:
+    async def work(writers: Writers, scope: anyio.CancelScope) -> None:
+        for number, (name, job) in waiting:
             try:
-                await work(job)
+                made[number] = await make(job, writers)
+            except GivenUpError as failure:
+                given_up[number] = GivenUp(name=name, step=failure.step, reasons=failure.reasons)
             except CarbError as error:
                 fatal.append(error)
-                group.cancel_scope.cancel()
+                scope.cancel()
                 return
+            if progress is not None:
+                progress(len(made) + len(given_up), len(jobs), len(given_up))
 
-    async with anyio.create_task_group() as group:
-        for _ in range(parallel):
-            group.start_soon(worker)
+    async def run() -> Writers:
+        with Store(store, StoreHead(), Answer, lambda answer: answer.key) as kept:
+            async with AsyncExitStack() as opened, anyio.create_task_group() as group:
+                writers = Writers(kept, opened)
+                for _ in range(AT_ONCE):
+                    group.start_soon(work, writers, group.cancel_scope)
+        return writers
+
+    writers = wait_for(run)
     if fatal:
         raise fatal[0]
+    done = [made[number] for number in sorted(made)]
+    return done, WriteReport(
+        made=dict(sorted(Counter(map(count, done)).items())),
+        skipped=dict(skipped),
+        given_up=tuple(given_up[number] for number in sorted(given_up)),
+        discarded=dict(writers.discarded.most_common()),
+        cost=writers.cost,
+    )
 
 
 def derived_seed(*parts: object) -> int:
@@ -184,6 +242,24 @@ def clean(text: str) -> str:
         if len(text) > 1 and text[0] == opening and text[-1] == closing and opening not in text[1:-1]:
             text = text[1:-1].strip()
     return text
+
+
+def plain_fault(text: str, language: str, *, beside: str | None = None, ratio: float = 1.0) -> str | None:
+    """The reason to write a text again, or null.
+
+    Args:
+        text: The text.
+        language: The BCP 47 tag of the language that it should be in.
+        beside: The text whose length it should have; null for any length.
+        ratio: How many times longer or shorter it may be, in characters.
+    """
+    if not text:
+        return "empty"
+    if not in_language(text, language):
+        return f"not in '{language}'"
+    if beside is not None and not 1 / ratio <= len(text) / len(beside) <= ratio:
+        return f"length: {len(text)} characters beside {len(beside)}"
+    return None
 
 
 def similarity(first: str, second: str) -> float:
