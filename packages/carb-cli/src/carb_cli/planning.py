@@ -118,7 +118,7 @@ def _plan_scorer(spec: ParsedSpec, dataset: Dataset) -> ScorerPlan:
         asked = [tokens for item in dataset for tokens in _rated(item)] * (2 if twice else 1)
     else:
         form = form_of(judge)
-        asked = [tokens for item in dataset for tokens in _judged(form, item)]
+        asked = [tokens for item in dataset for tokens in _judged(form, item, comparative=judge.mode != "pointwise")]
     calls, input_tokens = len(asked), sum(asked)
     longest = 0 if judge is None else judge.max_tokens if judge.read == "generate" else 1
     output_tokens = calls * longest
@@ -134,14 +134,11 @@ def _rated(item: BonSet) -> Iterator[int]:
         yield _tokens(item.prompt_text) + _tokens(response.text)
 
 
-def _judged(form: Form, item: BonSet) -> Iterator[int]:
+def _judged(form: Form, item: BonSet, *, comparative: bool) -> Iterator[int]:
     """The tokens that a judge reads in each call."""
-    for blinded in blind(item, seed=0, comparative=not form.alone):
-        request = blinded.request
-        parts = [(one,) for one in request.candidates] if form.alone else [request.candidates]
-        for part in parts:
-            for ask in form.asks(request.model_copy(update={"candidates": part})):
-                yield sum(_tokens(turn["content"]) for turn in ask.prompt.messages)
+    for blinded in blind(item, seed=0, comparative=comparative):
+        for ask in form.asks(blinded.request):
+            yield sum(_tokens(turn["content"]) for turn in ask.prompt.messages)
 
 
 def _judge(spec: ParsedSpec) -> JudgeOptions:
