@@ -44,8 +44,8 @@ CELLS = (
     Cell("judge", "listwise, read, rotated", "mode=listwise&orders=rotated"),
     Cell("judge", "pairwise, read", "mode=pairwise"),
     Cell("judge", "pairwise, read, one order", "mode=pairwise&orders=one"),
-    Cell("judge", "pointwise, read", "mode=pointwise"),
-    Cell("judge", "pointwise, read, both scales", "mode=pointwise&orders=both"),
+    Cell("judge", "pointwise, read", "mode=pointwise", ("hf", "vllm")),  # the tokenizer splits 10
+    Cell("judge", "pointwise, read, both scales", "mode=pointwise&orders=both", ("hf", "vllm")),
     Cell("judge", "listwise, written", "mode=listwise&read=generate&max_tokens=8"),
     Cell("judge", "pairwise, written", "mode=pairwise&read=generate&max_tokens=8"),
     Cell("judge", "pointwise, written", "mode=pointwise&read=generate&max_tokens=8"),

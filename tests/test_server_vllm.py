@@ -12,7 +12,7 @@ pytest.importorskip("vllm", reason="needs vLLM; run nox -s vllm")
 
 from carb_data import CarbError
 from carb_scorers.models.protocol import Failure, Generation, Prompt, Writing
-from carb_scorers.models.server_language import open_server_language
+from carb_scorers.models.server_language import ServerLanguageModel
 from carb_scorers.models.server_options import ServerLanguageOptions
 from carb_scorers.spec import read_options
 from small_models import model_folder
@@ -42,7 +42,7 @@ def key(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def opened(url: str, **options: str) -> Any:
-    return open_server_language("small", read_options(ServerLanguageOptions, "test", {"url": url, **options}))
+    return ServerLanguageModel("small", read_options(ServerLanguageOptions, "test", {"url": url, **options}))
 
 
 def test_it_writes(server: str) -> None:
@@ -61,7 +61,7 @@ def test_its_errors_are_understood(server: str, monkeypatch: pytest.MonkeyPatch)
     assert isinstance(good, Generation)
     assert isinstance(bad, Failure)
     assert bad.error.kind == "too-long"
-    other = open_server_language("no-such-model", read_options(ServerLanguageOptions, "test", {"url": server}))
+    other = ServerLanguageModel("no-such-model", read_options(ServerLanguageOptions, "test", {"url": server}))
     with pytest.raises(CarbError, match=r"404.*model"):
         ask(other.generate, PROMPTS[:1], Writing(max_tokens=4))
     monkeypatch.setenv("OPENAI_API_KEY", "sk-wrong-wrong-wrong")

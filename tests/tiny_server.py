@@ -83,8 +83,7 @@ class TinyServer:
         return list(self._tokenizer(text, add_special_tokens=False)["input_ids"])
 
     def chat_completions(self, body: dict[str, Any]) -> dict[str, Any]:
-        going_on = body.get("continue_final_message", False)
-        template = {"add_generation_prompt": not going_on, "continue_final_message": going_on, "tokenize": False}
+        template = {"add_generation_prompt": True, "tokenize": False}
         ids = self.ids(self._tokenizer.apply_chat_template(body["messages"], **template))
         model = self._models[body["model"]]
         written = greedy(model, ids, body["max_tokens"], self._tokenizer.eos_token_id)

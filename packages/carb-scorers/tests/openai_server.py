@@ -13,7 +13,7 @@ import anyio
 
 from carb_scorers.models.protocol import Failure, Generation, Prompt, Writing
 from carb_scorers.models.server_client import Clock as SystemClock
-from carb_scorers.models.server_language import ServerLanguageModel, open_server_language
+from carb_scorers.models.server_language import ServerLanguageModel
 from carb_scorers.models.server_options import ServerLanguageOptions
 from carb_scorers.spec import read_options
 
@@ -156,7 +156,7 @@ def drip(handler: BaseHTTPRequestHandler) -> None:
 
 def model(url: str, clock: SystemClock | None = None, **options: object) -> ServerLanguageModel:
     read = read_options(ServerLanguageOptions, "test", {"url": url, **options})
-    return open_server_language("m", read, clock=clock or Clock())
+    return ServerLanguageModel("m", read, clock or Clock())
 
 
 def prompts(count: int = 1) -> list[Prompt]:

@@ -35,7 +35,6 @@ def test_the_key_is_sent_and_seen_nowhere(
         repr(opened),
         repr(vars(opened)),
         repr(vars(opened._endpoint)),
-        repr(vars(opened._endpoint._line)),
         str(opened._endpoint._options),
     ]
     found = ask(opened, 3)
@@ -87,7 +86,7 @@ def test_a_missing_key_is_said_so(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_a_key_is_not_sent_in_the_clear_unless_it_was_named(key: str) -> None:
     def header(url: str, **options: str) -> dict[str, str]:
-        return model(url, **options)._endpoint._line._key.header()
+        return model(url, **options)._endpoint._key.header()
 
     assert header("http://node7:8000/v1") == {}
     assert header("http://node7:8000/v1", key_env="OPENAI_API_KEY")

@@ -88,7 +88,11 @@ def test_requests_at_a_time_are_bounded(serve: Callable[..., Server]) -> None:
 
 BAD = {
     "redirect": (reply(b"", 307, Location="http://127.0.0.1:1/elsewhere"), "http", "redirects to"),
-    "html": (reply(b"<!doctype html><title>Log in</title>", 200), "http", "not a JSON object: <!doctype html>"),
+    "html": (
+        reply(b"<!doctype html><title>Log in</title>", 200, Content_Type="text/html"),
+        "http",
+        "not a JSON object (text/html, 36 bytes)",
+    ),
     "empty": (reply(b""), "http", "not a JSON object"),
     "list": (reply([1, 2]), "http", "not a JSON object"),
     "deep": (reply(b"[" * 100_000), "http", "not a JSON object"),

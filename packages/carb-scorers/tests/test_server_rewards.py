@@ -42,14 +42,13 @@ def answer(api: str, value: float) -> dict[str, Any]:
     """What vLLM 0.32 answers on each path."""
     row: dict[str, dict[str, Any]] = {
         "classify": {"label": "LABEL_0", "probs": [value], "num_classes": 1},
-        "pooling": {"object": "pooling", "data": [value]},
         "score": {"object": "score", "score": value},
     }
     usage = {"prompt_tokens": 9, "total_tokens": 9}
     return {"id": "x", "object": "list", "data": [{"index": 0, **row[api]}], "usage": usage}
 
 
-APIS = ("classify", "pooling", "score")
+APIS = ("classify", "score")
 
 
 @pytest.mark.parametrize("api", APIS)

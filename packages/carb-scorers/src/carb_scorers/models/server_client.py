@@ -14,9 +14,10 @@ import anyio
 from anyio import CapacityLimiter
 
 from carb_data import CarbError
+from carb_data.extras import require
 from carb_scorers.models.protocol import Failure
-from carb_scorers.models.server_exchange import Connection, FinalError, TransientError
-from carb_scorers.models.server_options import ServerOptions, key_of
+from carb_scorers.models.server_exchange import RequestError, Secret, read_answer, read_body, shown
+from carb_scorers.models.server_options import ServerOptions, is_this_machine, key_of
 from carb_scorers.scorer import ScoreError, Usage
 
 _FIRST_WAIT, _LONGEST_WAIT = 0.5, 30.0
@@ -64,7 +65,8 @@ class Endpoint:
 
     def __init__(self, options: ServerOptions, clock: Clock | None = None, *, url: str | None = None) -> None:
         self.url = (url or options.url).rstrip("/")
-        self._line = Connection(self.url, key_of(options), options.timeout, options.concurrency)
+        self._key = Secret(key_of(options))
+        self._httpx = require("httpx", package="carb-scorers", extra="api")
         self._options = options
         self._clock = clock or Clock()
         self._jitter = random.Random()
@@ -94,14 +96,12 @@ class Endpoint:
                     async with opened.running:
                         while (pause := self._paused_until - self._clock.now()) > 0:
                             await self._clock.sleep(pause)
-                        answer = await self._line.send(opened.client, path, body, proven=self._succeeded is not None)
-                except FinalError as error:
-                    return _failure(error, attempt)
-                except TransientError as error:
+                        answer = await self._send(opened.client, path, body)
+                except RequestError as error:
                     backoff = min(_LONGEST_WAIT, _FIRST_WAIT * 2.0 ** min(attempt - 1, 10))
                     wait = max(error.after, backoff * self._jitter.uniform(0.5, 1.0))
-                    if not self._tries_again(error, attempt, began, wait):
-                        return _failure(error, attempt)
+                    if not (error.again and self._tries_again(error, attempt, began, wait)):
+                        return Failure(ScoreError(kind=error.kind, message=error.message), Usage(requests=attempt))
                     self._paused_until = max(self._paused_until, self._clock.now() + error.after)
                     await self._clock.sleep(wait)
                 else:
@@ -115,7 +115,27 @@ class Endpoint:
             message = f"the server's answer does not have the form of {path} ({reason})"
             return Failure(ScoreError(kind="http", message=message), usage)
 
-    def _tries_again(self, error: TransientError, attempt: int, began: float, wait: float) -> bool:
+    async def _send(self, client: Any, path: str, body: Mapping[str, Any]) -> dict[str, Any]:
+        """Send a request once; see ``read_answer``."""
+        httpx, timeout = self._httpx, self._options.timeout
+        content = json.dumps(body, ensure_ascii=False).encode("utf-8", "replace")
+        try:
+            with anyio.fail_after(timeout):
+                async with client.stream("POST", f"{self.url}{path}", content=content) as response:
+                    found = await read_body(response)
+        except httpx.ConnectTimeout:
+            raise RequestError("connection", "no connection in time", again=True, overloaded=True) from None
+        except (TimeoutError, httpx.TimeoutException):
+            raise RequestError("timeout", f"no answer within {timeout:g} seconds", again=True) from None
+        except (httpx.TransportError, httpx.StreamError) as error:
+            gone = isinstance(error, httpx.ConnectError)
+            message = shown(self._key, str(error) or type(error).__name__)
+            raise RequestError("connection", message, again=True, overloaded=gone) from None
+        except (httpx.HTTPError, httpx.InvalidURL) as error:
+            raise RequestError("http", shown(self._key, str(error))) from None
+        return read_answer(self.url, self._key, response, found, proven=self._succeeded is not None)
+
+    def _tries_again(self, error: RequestError, attempt: int, began: float, wait: float) -> bool:
         """The retry policy: whether a request that failed is tried again.
 
         A request at fault (500, a timeout, a lost connection) is given up after its retries. Where the server is at
@@ -152,7 +172,7 @@ class Endpoint:
     async def _connected(self) -> AsyncIterator[_Open]:
         loop = anyio.lowlevel.current_token()
         if self._open is None or self._open.loop != loop:
-            self._open = _Open(self._line.connect(), CapacityLimiter(self._options.concurrency), loop)
+            self._open = _Open(self._client(), CapacityLimiter(self._options.concurrency), loop)
         opened = self._open
         opened.users += 1
         try:
@@ -165,9 +185,16 @@ class Endpoint:
                 with anyio.CancelScope(shield=True):
                     await opened.client.aclose()
 
-
-def _failure(error: FinalError | TransientError, attempts: int) -> Failure:
-    return Failure(ScoreError(kind=error.kind, message=error.message), Usage(requests=attempts))
+    def _client(self) -> Any:
+        httpx, most = self._httpx, self._options.concurrency
+        headers = {"Content-Type": "application/json", "Accept": "application/json", "User-Agent": "carb-scorers"}
+        return httpx.AsyncClient(
+            headers={**headers, **self._key.header()},
+            timeout=httpx.Timeout(self._options.timeout, pool=None),
+            limits=httpx.Limits(max_connections=most, max_keepalive_connections=most),
+            follow_redirects=False,  # the key would go along
+            trust_env=not is_this_machine(self.url),  # a proxy has no business between a machine and itself
+        )
 
 
 def _usage(answer: Mapping[str, Any], attempts: int) -> Usage:
@@ -195,18 +222,14 @@ async def gather(calls: Sequence[Callable[[], Any]]) -> list[Any]:
         CarbError: the first that a call raises, as it is; the others are cancelled.
     """
     values: dict[int, Any] = {}
-    stopped: list[CarbError] = []  # kept here, since a task group would wrap it
 
     async def run(place: int, call: Callable[[], Any]) -> None:
-        try:
-            values[place] = await call()
-        except CarbError as error:
-            stopped.append(error)
-            group.cancel_scope.cancel()
+        values[place] = await call()
 
-    async with anyio.create_task_group() as group:
-        for place, call in enumerate(calls):
-            group.start_soon(run, place, call)
-    if stopped:
-        raise stopped[0]
+    try:
+        async with anyio.create_task_group() as group:
+            for place, call in enumerate(calls):
+                group.start_soon(run, place, call)
+    except BaseExceptionGroup as errors:
+        raise next((error for error in errors.exceptions if isinstance(error, CarbError)), errors) from None
     return [values[place] for place in range(len(calls))]

@@ -17,7 +17,6 @@ from carb_scorers.models.protocol import (
     Failure,
     Generation,
     Prompt,
-    Turn,
     Watch,
     Writing,
     plain_text,
@@ -28,21 +27,27 @@ from carb_scorers.models.server_options import ServerLanguageOptions
 from carb_scorers.models.tokens import guarded_unseen
 from carb_scorers.scorer import ScoreError, Usage
 
-__all__ = ["ServerLanguageModel", "open_server_language"]
+__all__ = ["ServerLanguageModel"]
 
 T = TypeVar("T")
 
-_NEGLIGIBLE = -14.0
-"""Log-probability of a string below which it does not matter what follows it: a rating moves by less than 1e-5."""
+_NEGLIGIBLE = 1e-3
+"""Probability of a string below which it does not matter what follows it: a rating from 1 to 10 moves by 0.01."""
 
 Step = tuple[str, list[tuple[str, float]]]
 """A token, and the most probable tokens in its place with their log-probabilities."""
 
 
 class ServerLanguageModel:
-    """A language model behind a server. ``in_flight`` requests may be asked for at once."""
+    """A language model behind a server. Nothing is sent before it is asked.
+
+    Raises:
+        CarbError: the URL is not one, the key is missing, an option has no use, or httpx is not installed.
+    """
 
     def __init__(self, model: str, options: ServerLanguageOptions, clock: Clock | None = None) -> None:
+        if options.api == "completions" and json.loads(options.chat_template_kwargs):
+            raise CarbError("chat_template_kwargs= needs api=chat: with api=completions no chat template is used.")
         self.model = model
         self.revision: str | None = None  # what a server says about that is in ``Usage.served``
         self.in_flight: int | None = options.concurrency
@@ -53,98 +58,30 @@ class ServerLanguageModel:
         top = options.top_logprobs
         self._with_logprobs = {"logprobs": True, "top_logprobs": top} if self._chat else {"logprobs": top}
         self._reports_logprobs = False
-        self._split: dict[str, bool] = {}
 
     async def generate(self, prompts: Sequence[Prompt], writing: Writing) -> list[Generation | Failure]:
         """See ``LanguageModel``. A seed is sent where the temperature is above 0; not all servers use it."""
-        common: dict[str, Any] = {"max_tokens": writing.max_tokens, "temperature": writing.temperature}
-        if writing.stop:
-            common["stop"] = list(writing.stop)
-        if writing.watch is not None:
-            common |= self._with_logprobs
+        common = {
+            "max_tokens": writing.max_tokens,
+            "temperature": writing.temperature,
+            "stop": list(writing.stop) or None,
+            **({} if writing.watch is None else self._with_logprobs),
+        }
         seeds = [{"seed": own} if writing.temperature > 0 else {} for own in seeds_for(prompts, writing)]
         read = partial(self._generation, writing.watch)
-        return await gather(
-            [partial(self._ask, self._body(p, common | own), read) for p, own in zip(prompts, seeds, strict=True)]
-        )
+        return await gather([partial(self._ask, p, common | own, read) for p, own in zip(prompts, seeds, strict=True)])
 
     async def next_logprobs(self, prompts: Sequence[Prompt], wanted: Sequence[str]) -> list[Choices | Failure]:
         """See ``LanguageModel``. A string counts where it is a token of its own, with or without a space before it.
 
         Where one string begins another (``1`` and ``10``) and the server reports no token for the longer one, its
-        tokenizer may split it, and the shorter one's token would carry the probability of both. The server is then
-        asked for the token behind the shorter one.
+        tokenizer may split it, and the shorter one's token would carry the probability of both: a failure.
 
         Raises:
             CarbError: the server reports no log-probabilities.
         """
-        return await gather([partial(self._next, prompt, wanted) for prompt in prompts])
-
-    async def _next(self, prompt: Prompt, wanted: Sequence[str]) -> Choices | Failure:
         fields = {"max_tokens": 1, "temperature": 0.0, **self._with_logprobs}
-        found: Choices | Failure = await self._ask(self._body(prompt, fields), partial(self._choices, wanted))
-        if isinstance(found, Failure):
-            return found
-        logprobs, usage = dict(found.logprobs), found.usage
-        for short in wanted:
-            longer = [word for word in wanted if word != short and word.startswith(short) and word not in logprobs]
-            if logprobs.get(short, -math.inf) < _NEGLIGIBLE or not longer:
-                continue
-            split = await self._splits(longer[0], short, fields)
-            if split is False:
-                continue
-            rests = [word[len(short) :] for word in longer]
-            behind = split if isinstance(split, Failure) else await self._behind(prompt, short, rests, fields)
-            usage += behind.usage
-            if isinstance(behind, Failure):
-                message = (
-                    f"the server reports '{short}' and not {', '.join(longer)}, and does not say what follows "
-                    f"'{short}' ({behind.error.message}); use read=generate, or backend=vllm or backend=hf"
-                )
-                return Failure(ScoreError(kind="logprobs", message=message), usage)
-            for word, rest in zip(longer, rests, strict=True):
-                if (value := behind.logprobs.get(rest, behind.floor)) is not None:
-                    logprobs[word] = logprobs[short] + value
-            apart = math.fsum(map(math.exp, behind.logprobs.values()))
-            logprobs[short] += math.log1p(-apart) if apart < 1.0 else -math.inf
-        return Choices(logprobs, floor=found.floor, mass=math.fsum(map(math.exp, logprobs.values())), usage=usage)
-
-    async def _splits(self, word: str, short: str, fields: Mapping[str, Any]) -> bool | Failure:
-        """Whether the server's tokenizer has no token for a word, as far as one can see when the model repeats it.
-
-        Asked once, of the model and not of an item, so that no score depends on what was asked before. A failure where
-        the word is split, and the server does not go on with an answer that begins with ``short``: some take it for a
-        whole turn and say nothing. One that goes on reads a token more, or the model writes the rest of the word.
-        """
-        if word not in self._split:
-            said = f"Repeat this and write nothing else: {word}"
-            repeat = Prompt((Turn(role="user", content=said),), cue=f"\n{word}\n{word}\n")
-            found = await self._ask(self._body(repeat, fields), partial(self._choices, [word]))
-            if isinstance(found, Failure):
-                return found
-            if self._chat and word not in found.logprobs:
-                rest = word[len(short) :]
-                behind = await self._behind(repeat, short, [rest], fields)
-                if isinstance(behind, Failure):
-                    return behind
-                likely = behind.logprobs.get(rest, -math.inf) > math.log(0.5)
-                if not likely and behind.usage.input_tokens - found.usage.input_tokens != 1:
-                    message = "it does not go on with an answer that has begun"
-                    return Failure(ScoreError(kind="logprobs", message=message), behind.usage)
-            self._split[word] = word not in found.logprobs
-        return self._split[word]
-
-    async def _behind(
-        self, prompt: Prompt, answer: str, rests: Sequence[str], fields: Mapping[str, Any]
-    ) -> Choices | Failure:
-        """Log-probabilities of what may stand behind an answer that has begun; for chats an extension of vLLM's."""
-        body = self._body(prompt, fields)
-        if self._chat:
-            turns = [*body["messages"], {"role": "assistant", "content": answer}]
-            body |= {"messages": turns, "add_generation_prompt": False, "continue_final_message": True}
-        else:
-            body |= {"prompt": f"{guarded_unseen(plain_text(prompt))} {answer}"}
-        return await self._ask(body, partial(self._choices, rests, exact=True))
+        return await gather([partial(self._ask, prompt, fields, partial(self._choices, wanted)) for prompt in prompts])
 
     async def continuation_logprobs(
         self,
@@ -168,22 +105,20 @@ class ServerLanguageModel:
             start, answer = guarded_unseen(plain_text(prompt)), guarded_unseen(answer)
             text = start + (answer if answer[:1].isspace() or start[-1:].isspace() else f" {answer}")
             fields = {"prompt": text, "max_tokens": 1, "temperature": 0.0, "logprobs": 1, "echo": True}
-            calls.append(partial(self._ask, self._body(prompt, fields), partial(_continuation, len(start), len(text))))
+            calls.append(partial(self._ask, prompt, fields, partial(_continuation, len(start), len(text))))
         return await gather(calls)
 
     async def aclose(self) -> None:
         """Nothing is held between calls."""
 
-    def _body(self, prompt: Prompt, fields: Mapping[str, Any]) -> dict[str, Any]:
-        turns = [{**turn, "content": guarded_unseen(turn["content"])} for turn in prompt.messages]
-        asked = {"messages": turns, **self._variables} if self._chat else {"prompt": guarded_unseen(plain_text(prompt))}
-        return {"model": self.model, **asked, **fields, **self._extra}
-
     async def _ask(
-        self, body: Mapping[str, Any], read: Callable[[Mapping[str, Any], Usage], T | Failure]
+        self, prompt: Prompt, fields: Mapping[str, Any], read: Callable[[Mapping[str, Any], Usage], T | Failure]
     ) -> T | Failure:
         """Ask, and read the answer's first choice."""
+        turns = [{**turn, "content": guarded_unseen(turn["content"])} for turn in prompt.messages]
+        asked = {"messages": turns, **self._variables} if self._chat else {"prompt": guarded_unseen(plain_text(prompt))}
         path = "/chat/completions" if self._chat else "/completions"
+        body = {"model": self.model, **asked, **fields, **self._extra}
         return await self._endpoint.ask(path, body, lambda answer, usage: read(answer["choices"][0], usage))
 
     def _generation(self, watch: Watch | None, choice: Mapping[str, Any], usage: Usage) -> Generation | Failure:
@@ -207,10 +142,17 @@ class ServerLanguageModel:
         self._reports_logprobs = True
         return steps
 
-    def _choices(
-        self, wanted: Sequence[str], choice: Mapping[str, Any], usage: Usage, *, exact: bool = False
-    ) -> Choices | Failure:
-        return _among(self._steps(choice)[0][1], wanted, usage, exact=exact)
+    def _choices(self, wanted: Sequence[str], choice: Mapping[str, Any], usage: Usage) -> Choices | Failure:
+        found = _among(self._steps(choice)[0][1], wanted, usage)
+        for short, value in found.logprobs.items():
+            longer = [word for word in wanted if word.startswith(short) and word not in found.logprobs]
+            if longer and math.exp(value) >= _NEGLIGIBLE:
+                message = (
+                    f"the server reports '{short}' and not {', '.join(longer)}, which may begin with the same token; "
+                    f"use read=generate, a scale that ends before {longer[0]}, or backend=vllm or backend=hf"
+                )
+                return Failure(ScoreError(kind="logprobs", message=message), usage)
+        return found
 
     def _watched(self, watch: Watch, choice: Mapping[str, Any]) -> Choices | None:
         steps = self._steps(choice)
@@ -221,14 +163,14 @@ class ServerLanguageModel:
         return None
 
 
-def _among(tokens: Sequence[tuple[str, float]], wanted: Sequence[str], usage: Usage, *, exact: bool = False) -> Choices:
+def _among(tokens: Sequence[tuple[str, float]], wanted: Sequence[str], usage: Usage) -> Choices:
     """Log-probabilities of strings that are whole tokens: a token ``10`` is not among those of ``1``.
 
     One that is not reported is at most as probable as the last that is, and as all that is left.
     """
     found = {}
     for word in wanted:
-        same = [value for token, value in tokens if (token == word if exact else token.strip() == word.strip())]
+        same = [value for token, value in tokens if token.strip() == word.strip()]
         if same:
             top = max(same)
             found[word] = top + math.log(math.fsum(math.exp(value - top) for value in same)) if top > -math.inf else top
@@ -277,17 +219,4 @@ def _continuation(start: int, end: int, choice: Mapping[str, Any], usage: Usage)
     return Continuation(tuple(_logprob(values[place]) for place in places), usage)
 
 
-def open_server_language(
-    target: str, options: ServerLanguageOptions, *, clock: Clock | None = None
-) -> ServerLanguageModel:
-    """Open ``backend=openai``; nothing is sent yet.
-
-    Raises:
-        CarbError: the URL is not one, the key is missing, an option has no use, or httpx is not installed.
-    """
-    if options.api == "completions" and json.loads(options.chat_template_kwargs):
-        raise CarbError("chat_template_kwargs= needs api=chat: with api=completions no chat template is used.")
-    return ServerLanguageModel(target, options, clock)
-
-
-LANGUAGE_MODEL = BackendKind(ServerLanguageOptions, open_server_language)
+LANGUAGE_MODEL = BackendKind(ServerLanguageOptions, ServerLanguageModel)

@@ -62,9 +62,9 @@ class ServerRewardOptions(ServerOptions):
 
     url: str
     """Base URL of a vLLM server, with or without its version: ``http://127.0.0.1:8000/v1``."""
-    api: Literal["classify", "pooling", "score"] = "classify"
-    """``classify``, ``pooling``: the server's chat template puts question and response together. ``score``: no
-    template; they are a pair of texts, as for cross-encoders."""
+    api: Literal["classify", "score"] = "classify"
+    """``classify``: the server's chat template puts question and response together. ``score``: no template; they are a
+    pair of texts, as for cross-encoders."""
 
 
 def key_of(options: ServerOptions) -> str | None:

@@ -1,4 +1,4 @@
-"""Classifiers on a vLLM server: ``/classify``, ``/pooling`` and ``/score``."""
+"""Classifiers on a vLLM server: ``/classify`` and ``/score``."""
 
 from __future__ import annotations
 
@@ -16,14 +16,20 @@ from carb_scorers.scorer import Usage
 
 
 class ServerRewardModel:
-    """See ``RewardModel``. Each candidate is a request of its own, and fails alone."""
+    """See ``RewardModel``. Each candidate is a request of its own, and fails alone. Nothing is sent before it is asked.
+
+    Raises:
+        CarbError: the URL is not one, the key is missing, an option has no use, or httpx is not installed.
+    """
 
     def __init__(self, model: str, options: ServerRewardOptions, clock: Clock | None = None) -> None:
+        if options.api == "score" and json.loads(options.chat_template_kwargs):
+            raise CarbError("chat_template_kwargs= needs api=classify: with api=score no template is used.")
         self.model = model
         self.revision: str | None = None  # a server does not say
         self.in_flight: int | None = options.concurrency
         self._api = options.api
-        root = options.url.rstrip("/").removesuffix("/v1")  # two of the three paths stand beside it
+        root = options.url.rstrip("/").removesuffix("/v1")  # a path may stand beside it
         self._endpoint = Endpoint(options, clock, url=root)
         self._extra: dict[str, Any] = json.loads(options.body)
         self._variables: dict[str, Any] = json.loads(options.chat_template_kwargs)
@@ -59,28 +65,10 @@ class ServerRewardModel:
 
     def _reward(self, answer: Mapping[str, Any], usage: Usage) -> Reward:
         row = answer["data"][0]
-        outputs = row["probs"] if self._api == "classify" else row["data"] if self._api == "pooling" else row["score"]
-        while isinstance(outputs, list):
-            if isinstance(outputs[0], list):
-                outputs = outputs[-1]  # a head at every token: the reward is what it says at the last one
-            elif len(outputs) == 1:
-                outputs = outputs[0]
-            else:
-                raise CarbError(
-                    f"'{self.model}' has {len(outputs)} outputs, and backend=openai reads one; use backend=hf."
-                )
-        return Reward(float(outputs), usage)
+        outputs = row["probs"] if self._api == "classify" else [row["score"]]
+        if len(outputs) > 1:
+            raise CarbError(f"'{self.model}' has {len(outputs)} outputs, and backend=openai reads one; use backend=hf.")
+        return Reward(float(outputs[0]), usage)
 
 
-def open_server_rewards(target: str, options: ServerRewardOptions, *, clock: Clock | None = None) -> ServerRewardModel:
-    """Open ``classifier:MODEL?backend=openai``; nothing is sent yet.
-
-    Raises:
-        CarbError: the URL is not one, the key is missing, an option has no use, or httpx is not installed.
-    """
-    if options.api == "score" and json.loads(options.chat_template_kwargs):
-        raise CarbError("chat_template_kwargs= needs api=classify or api=pooling: with api=score no template is used.")
-    return ServerRewardModel(target, options, clock)
-
-
-REWARD_MODEL = BackendKind(ServerRewardOptions, open_server_rewards)
+REWARD_MODEL = BackendKind(ServerRewardOptions, ServerRewardModel)
