@@ -188,10 +188,9 @@ def test_the_command_prints_every_problem_and_the_cells(tmp_path, capsys):
     assert "4 facts, 4 of them used by families, 1 families, 3 main sets, 1 mirrors; 8" in printed
 
 
-def test_a_family_in_whole_replies_is_of_the_source_item_of_its_short_one():
+def test_a_family_in_whole_replies_or_traditional_script_is_of_the_source_item_of_its_short_one():
     by_id = {one.id: one for one in facts_of()}
-    short, whole = (
-        expand_family(Family.model_validate(family(id=f"de-commonsense-toll{end}")), by_id)[0] for end in ("", "-reply")
-    )
-    assert short.source_item == whole.source_item
-    assert short.family != whole.family
+    ends = ("", "-reply", "-hant", "-reply-hant")
+    sets = [expand_family(Family.model_validate(family(id=f"de-commonsense-toll{e}")), by_id)[0] for e in ends]
+    assert len({one.source_item for one in sets}) == 1
+    assert len({one.family for one in sets}) == len(ends)

@@ -42,6 +42,8 @@ _IMPLIED = "+implied"
 """What the id of a family has behind it in its sets whose questions do not name the place."""
 _REPLY = "-reply"
 """What the id of a family has behind it that asks and answers what another one does, in whole replies."""
+_HANT = "-hant"
+"""What the id of a family has behind it that says in traditional script what another one says in simplified script."""
 
 
 class Place(Frozen):
@@ -169,8 +171,8 @@ def expand_family(family: Family, facts: Mapping[str, Fact]) -> tuple[BonSet, ..
     """The sets of a family: one a place, with the same answers under the same ids.
 
     Where its places have implied questions, as many sets follow that ask these. They are a family of their own, whose
-    id ends in ``+implied``, of the same source item: a split keeps both together. So are the families ``ID`` and
-    ``ID-reply``, which follow the same facts.
+    id ends in ``+implied``, of the same source item: a split keeps both together. So are the families ``ID``,
+    ``ID-reply``, ``ID-hant`` and ``ID-reply-hant``, which follow the same facts.
 
     The order of the answers comes from a hash of the family and the fact: it is the same in every set of the family,
     so that the position of the right answer says nothing.
@@ -204,7 +206,7 @@ def _set(family: Family, position: int, naming: Naming, facts: Mapping[str, Fact
         perturbed=_perturbed(family, facts),
         provenance=Provenance(
             source="carb-seed",
-            source_id=family.id.removesuffix(_REPLY),
+            source_id=family.id.removesuffix(_HANT).removesuffix(_REPLY),
             license="Apache-2.0",
             url=facts[answer.fact].source.url,
             method="authored",
