@@ -38,7 +38,7 @@ def test_no_arguments_show_help(carb: Carb) -> None:
 
 def test_unknown_command_and_missing_option(carb: Carb) -> None:
     clear(carb("reprot"), "reprot", "report")
-    clear(carb("run", "--data", "carb-seed"), "--scorer")
+    clear(carb("run", "--data", "carb-seed"), "--out")
     clear(carb("run", "carb-seed", "baseline:length"), "--data requires an argument", "such as --data FILE")
 
 

@@ -130,7 +130,7 @@ def interval(low: float | None, high: float | None) -> str:
     return "" if low is None or high is None else f"{percent(low)} – {percent(high)}"
 
 
-def size(number: int) -> str:
+def size(number: float) -> str:
     """Bytes as people say them: ``512 MB``, ``23.4 GB``."""
     value = float(number)
     for unit in ("B", "kB", "MB"):

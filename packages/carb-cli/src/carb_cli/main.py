@@ -139,6 +139,8 @@ class Invocation:
     arguments: tuple[str, ...] = ()
     quiet: bool = False
     """Whether progress is not shown."""
+    culture_files: tuple[str, ...] = ()
+    """Files that define further cultures."""
 
 
 invoked = Invocation()
@@ -228,6 +230,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _run(arguments: Sequence[str]) -> int:
     rest, files, invoked.quiet = _for_every_command(arguments)
+    invoked.culture_files = tuple(files)
     if files:
         from carb_data import cultures
 

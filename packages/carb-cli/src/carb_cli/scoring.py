@@ -61,8 +61,7 @@ def score(
     Returns:
         The record of the finished run.
     """
-    arguments = command_line()
-    with progress() as report, _going_on_later(out, arguments):
+    with progress() as report, _going_on_later(out):
 
         def on_progress(state: Progress) -> None:
             errors = f"{state.errors} error{'' if state.errors == 1 else 's'}"
@@ -79,7 +78,7 @@ def score(
                 fresh=fresh,
                 retry_errors=retry_errors,
                 engine=engine,
-                command=arguments,
+                command=command_line(),
                 on_progress=on_progress,
             )
 
@@ -89,7 +88,7 @@ def score(
 
 
 @contextmanager
-def _going_on_later(out: Path, arguments: Sequence[str]) -> Iterator[None]:
+def _going_on_later(out: Path) -> Iterator[None]:
     """Within, Ctrl-C says how to go on and ends the process at once.
 
     A model that computes in a thread, or that is being loaded, would not listen. What was scored is in the journal,
@@ -98,8 +97,7 @@ def _going_on_later(out: Path, arguments: Sequence[str]) -> Iterator[None]:
 
     def leave(_signal: int, _frame: Any) -> None:
         display.notes.show_cursor(True)
-        again = shlex.join(part for part in arguments if part != "--fresh")
-        display.note(f"Stopped. What was scored is kept in {out}. To go on, run the same command again:\n  {again}")
+        say_how_to_go_on(out)
         sys.stderr.flush()
         os._exit(INTERRUPTED)
 
@@ -111,6 +109,12 @@ def _going_on_later(out: Path, arguments: Sequence[str]) -> Iterator[None]:
         yield
     finally:
         signal.signal(signal.SIGINT, before)
+
+
+def say_how_to_go_on(out: Path) -> None:
+    """Say where the work is kept when the command that is being run was stopped."""
+    again = shlex.join(part for part in command_line() if part != "--fresh")
+    display.note(f"Stopped. What was scored is kept in {out}. To go on, run the same command again:\n  {again}")
 
 
 def exit_code(record: RunRecord) -> int:

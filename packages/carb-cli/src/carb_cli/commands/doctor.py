@@ -7,10 +7,10 @@ import platform
 import re
 from collections.abc import Mapping
 from importlib import metadata
-from pathlib import Path
 from typing import Any
 
 from carb_cli import display
+from carb_cli.machine import free_memory, gpus
 from carb_cli.options import Json
 from carb_cli.output import print_json
 from carb_data import install_line
@@ -107,12 +107,15 @@ def _machine() -> dict[str, str]:
     from carb_data.sources import sources
     from carb_scorers.spec import kinds
 
+    free = free_memory()
+    memory = "unknown" if free is None else display.size(free)
+    cards = [f"{gpu.name} ({display.size(gpu.free)} free of {display.size(gpu.total)})" for gpu in gpus()]
     return {
         "Python": f"{platform.python_version()} ({platform.python_implementation()})",
-        "system": f"{platform.system()} {platform.machine()}, {os.cpu_count() or 1} cores, {_memory()} memory free",
+        "system": f"{platform.system()} {platform.machine()}, {os.cpu_count() or 1} cores, {memory} memory free",
         "PyTorch": _torch(),
         "vLLM": installed("vllm") or "not installed",
-        "GPUs": _gpus(),
+        "GPUs": ", ".join(cards) or "none: models run on the CPU",
         "scorers": ", ".join(kinds()),
         "sources": ", ".join(sources),
     }
@@ -127,28 +130,3 @@ def _torch() -> str:
     except Exception as error:  # a broken installation is what doctor is there to find
         return f"{version}, broken: {type(error).__name__}: {error}"
     return f"{version}, CUDA {torch.version.cuda or 'absent'}"
-
-
-def _gpus() -> str:
-    none = "none: models run on the CPU"
-    try:
-        import torch
-
-        names = []
-        for number in range(torch.cuda.device_count()):
-            free, total = torch.cuda.mem_get_info(number)
-            name = torch.cuda.get_device_name(number)
-            names.append(f"{name} ({display.size(free)} free of {display.size(total)})")
-        return ", ".join(names) or none
-    except Exception:  # no torch, or a driver that fails: there is no GPU to use
-        return none
-
-
-def _memory() -> str:
-    """Main memory that a new process could use, where the system says it."""
-    try:
-        text = Path("/proc/meminfo").read_text(encoding="ascii")
-    except OSError:
-        return "unknown"
-    match = re.search(r"^MemAvailable:\s+(\d+) kB", text, flags=re.MULTILINE)
-    return display.size(int(match[1]) * 1024) if match else "unknown"

@@ -3,22 +3,26 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from carb_cli import display
-from carb_cli.options import Json
+from carb_cli.options import Flag, Json
 from carb_cli.output import print_json
 from carb_data import CarbError
 from carb_data.options import closest
 from carb_scorers.judge import form_names, form_text, read_form
 from carb_scorers.known import KnownModel, find, known_models
 
+LARGEST = 20 * 10**9
+"""Bytes of the weights of a model that a suite does not hold any more: 10 billion parameters in bfloat16."""
+
 
 def models(
     name: str | None = None,
     /,
     *,
+    suite: Flag = False,
     json: Json = False,
 ) -> None:
     """List published reward models and the forms in which judges are asked, or show one.
@@ -29,11 +33,18 @@ def models(
 
         carb models prometheus
 
+        carb models --suite
+
     Parameters
     ----------
     name
         A model's short name or hub id, to show what is known of it, or a judge's form, to print its file.
+    suite
+        Print a suite for carb run --suite: the classifiers with less than 10 billion parameters.
     """
+    if suite:
+        sys.stdout.write("\n".join(_tables()))
+        return
     if name is None:
         _list(json=json)
         return
@@ -46,6 +57,14 @@ def models(
         near = closest(name.lower(), [*names, *form_names()])
         raise CarbError(f"'{name}' is no known model or form.{near} `carb models` lists all.")
     print_json(_facts(model)) if json else _show(model)
+
+
+def _tables() -> Iterator[str]:
+    """The tables of a suite. A fifth is added to the weights' size, for activations."""
+    for model in known_models().models:
+        if model.kind != "classifier" or model.memory is None or model.memory >= LARGEST:
+            continue
+        yield f'[[model]]\nname = "{model.name}"\nspec = "{model.spec()}"\nmemory_gb = {1.2 * model.memory / 1e9:.1f}\n'
 
 
 def _facts(model: KnownModel) -> dict[str, Any]:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import json as json_module
-from collections.abc import Iterator
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
 from cyclopts import Parameter
 
 from carb_cli import display
-from carb_cli.options import Confidence, RunFolder
+from carb_cli.options import Confidence, RunFolder, TextFile
 from carb_cli.output import write
 from carb_cli.report.content import content, read_runs
 from carb_cli.report.model import Report
@@ -18,7 +18,6 @@ from carb_cli.report.sections import SECTIONS, leaderboard, sections
 from carb_data import CarbError
 
 PathOption = Annotated[Path | None, Parameter(show_default=False)]
-TextOption = Annotated[Path | None, Parameter(allow_leading_hyphen=True, show_default=False)]
 
 
 def report(
@@ -26,8 +25,8 @@ def report(
     only: str | None = None,
     json: Annotated[Path | None, Parameter(name="--json", allow_leading_hyphen=True, show_default=False)] = None,
     html: PathOption = None,
-    md: TextOption = None,
-    latex: TextOption = None,
+    md: TextFile = None,
+    latex: TextFile = None,
     confidence: Confidence = 0.95,
 ) -> None:
     """Show what runs found: a table here, --json for programs, --html for people.
@@ -55,21 +54,14 @@ def report(
         raise CarbError("Name at least one run folder, for example: carb report runs/first")
     if only is not None and only not in SECTIONS:
         raise CarbError(f"There is no section '{only}'. There are {', '.join(SECTIONS)}.")
-    read = read_runs(runs)
+    read = read_runs(finished(runs))
     found = content(read, confidence=confidence)
-    files = []
+    files, printed = save(found, only, json=json, md=md, latex=latex)
     if html is not None:
         from carb_cli.report.page import render
         from carb_cli.report.shown import written
 
         files.append(write(html, render(found, read, written(read.folders), only=only)))
-    printed = False
-    for path, text in _texts(found, only, json=json, md=md, latex=latex):
-        if str(path) != "-":
-            files.append(write(path, text))
-            continue
-        display.console.file.write(text)
-        printed = True
     if printed:
         return
     if only is None:
@@ -80,18 +72,35 @@ def report(
         display.say(f"Written: {path.resolve()}")
 
 
-def _texts(
-    found: Report, only: str | None, *, json: Path | None, md: Path | None, latex: Path | None
-) -> Iterator[tuple[Path, str]]:
-    """The text of each file that was asked for."""
+def finished(folders: Sequence[Path]) -> list[Path]:
+    """Those of several folders that hold a finished run; the others are named. All of them where none does."""
+    found = [folder for folder in folders if (folder / "run.json").is_file()]
+    for folder in folders if found else ():
+        if folder not in found:
+            display.note(f"Left out, because it holds no finished run: {folder}.")
+    return found or list(folders)
+
+
+def save(
+    found: Report, only: str | None = None, *, json: Path | None = None, md: Path | None, latex: Path | None
+) -> tuple[list[Path], bool]:
+    """Write the files that were asked for; returns them, and whether one of them was stdout."""
     from carb_cli.report.exports import latex_table, markdown_table
 
+    texts: list[tuple[Path, str]] = []
     if json is not None:
-        yield json, json_module.dumps(_part(found, only), ensure_ascii=str(json) == "-", indent=1) + "\n"
+        texts.append((json, json_module.dumps(_part(found, only), ensure_ascii=str(json) == "-", indent=1) + "\n"))
     if md is not None:
-        yield md, markdown_table(found)
+        texts.append((md, markdown_table(found)))
     if latex is not None:
-        yield latex, latex_table(found)
+        texts.append((latex, latex_table(found)))
+    for path, text in texts:
+        if str(path) == "-":
+            display.console.file.write(text)
+        else:
+            write(path, text)
+    files = [path for path, _ in texts if str(path) != "-"]
+    return files, len(files) < len(texts)
 
 
 def _part(found: Report, only: str | None) -> dict[str, Any]:

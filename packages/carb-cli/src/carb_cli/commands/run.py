@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 import shlex
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Literal
 
 from pydantic import Field
 
 from carb_cli import display
-from carb_cli.main import OK
-from carb_cli.options import Flag, Json, Several
+from carb_cli.commands.report import save, show
+from carb_cli.main import FAILED, OK, invoked
+from carb_cli.options import Flag, Json, Several, TextFile
 from carb_cli.output import Output, print_json
 from carb_cli.planning import plan_run
+from carb_cli.report.content import content, read_runs
 from carb_cli.scoring import exit_code, say_what_was_found, score
 from carb_cli.selection import EVERY_SET, SetOptions, select
+from carb_cli.suite import SuiteModel, read_suite, run_suite
+from carb_data import CarbError
 from carb_scorers.evaluation import WINDOW
 from carb_scorers.run import Engine, RunRecord
 
@@ -29,7 +34,8 @@ class RunOutput(Output, RunRecord):
 def run(
     *,
     data: Annotated[tuple[str, ...], Several],
-    scorer: Annotated[tuple[str, ...], Several],
+    scorer: Annotated[tuple[str, ...], Several] = (),
+    suite: Path | None = None,
     out: Path,
     sets: SetOptions = EVERY_SET,
     seed: int = 0,
@@ -38,6 +44,8 @@ def run(
     fresh: Flag = False,
     retry_errors: Flag = False,
     dry_run: Flag = False,
+    md: TextFile = None,
+    latex: TextFile = None,
     json: Json = False,
 ) -> int:
     """Score a data set with reward models. The same command goes on after any interruption.
@@ -54,8 +62,12 @@ def run(
         carb-seed, a path, or hf://owner/name; may be repeated.
     scorer
         [NAME=]KIND:TARGET?key=value&..., for example baseline:length or mine=judge:path/to/model; may be repeated.
+    suite
+        TOML file with a table [[model]] for each of many models, in place of --scorer: name, spec, and perhaps
+        revision, memory_gb and gpus. Each runs in a process of its own, on a GPU of its own where there are any. What
+        does not fit or fails is named, and the command ends with 1.
     out
-        Folder for run.json, scores.parquet, errors.jsonl and the journal.
+        Folder for run.json, scores.parquet, errors.jsonl and the journal; of a suite, for such a folder a model.
     seed
         Seed of the order in which candidates are presented.
     window
@@ -69,12 +81,30 @@ def run(
     dry_run
         Say what would be done, with the calls, an estimate of the tokens and the cost, and do nothing else. The cost
         needs price_in and price_out (per million tokens) in the spec.
+    md
+        Write the leaderboard as a Markdown table to this file; - for stdout.
+    latex
+        Write the leaderboard as a LaTeX table to this file; - for stdout.
     """
+    if bool(scorer) == (suite is not None):
+        raise CarbError("Give either --scorer or --suite, for example: --scorer baseline:length")
+    if suite is not None and engine != "local":
+        raise CarbError("--suite shares out this machine. On a Ray cluster, give each model a `carb run` of its own.")
+    models = () if suite is None else read_suite(suite)
     dataset = select(data, sets)
     if dry_run:
-        plan = plan_run(data, dataset, scorer)
+        plan = plan_run(data, dataset, scorer or [str(model.scorer) for model in models])
         print_json(plan.model_dump()) if json else plan.show()
         return OK
+    if models:
+        given = ["--seed", str(seed), "--window", str(window), *sets.arguments()]
+        given += ["--fresh"] * fresh + ["--retry-errors"] * retry_errors
+        given += [part for file in invoked.culture_files for part in ("--culture-file", file)]
+
+        def arguments(model: SuiteModel, folder: Path) -> list[str]:
+            return ["run", "--data", *data, "--scorer", str(model.scorer), "--out", str(folder), *given]
+
+        return _show(run_suite(models, dataset, out, arguments), out, md=md, latex=latex, json=json)
     record = score(
         data,
         dataset,
@@ -92,3 +122,21 @@ def run(
         say_what_was_found(record, out, dataset)
         display.say(f"Next: {shlex.join(['carb', 'report', str(out), '--html', 'report.html'])}")
     return exit_code(record)
+
+
+def _show(found: Mapping[str, str | None], out: Path, *, md: Path | None, latex: Path | None, json: bool) -> int:
+    """Print one table of a suite, and what was not scored."""
+    folders = [out / name for name in found if (out / name / "run.json").is_file()]
+    report = content(read_runs(folders)) if folders else None
+    files, printed = ([], False) if report is None else save(report, md=md, latex=latex)
+    if json:
+        models = [{"name": name, "out": str(out / name), "why": why} for name, why in found.items()]
+        print_json({"models": models, "report": None if report is None else report.plain()})
+    elif report is not None and not printed:
+        show(report)
+    for path in files:
+        display.note(f"Written: {path.resolve()}")
+    failed = [(name, why) for name, why in found.items() if why is not None]
+    if failed and not json:
+        display.table("Not scored", ["model", "why"], failed)
+    return FAILED if failed else OK

@@ -1,0 +1,53 @@
+"""What a model can use of this machine: main memory and GPUs."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+from contextlib import suppress
+from pathlib import Path
+
+from carb_data.models import Frozen
+
+_ASK = ("nvidia-smi", "--query-gpu=index,uuid,name,memory.free,memory.total", "--format=csv,noheader,nounits")
+_MIB = 1024 * 1024
+
+
+class Gpu(Frozen):
+    """A GPU that this process may use."""
+
+    id: str
+    """How CUDA_VISIBLE_DEVICES names it, in the order of the PCI bus."""
+    name: str
+    free: int
+    """Bytes of its memory that nobody uses now."""
+    total: int
+
+
+def gpus() -> list[Gpu]:
+    """The GPUs that nvidia-smi lists, as far as CUDA_VISIBLE_DEVICES allows them; none where it is missing or fails."""
+    try:
+        told = subprocess.run(_ASK, capture_output=True, text=True, check=True).stdout  # noqa: S603  # fixed words
+    except (OSError, subprocess.CalledProcessError):
+        return []
+    found: dict[str, Gpu] = {}
+    for line in told.splitlines():
+        with suppress(ValueError):  # a line of another form, or memory that the driver does not say
+            index, uuid, name, free, total = line.split(", ")
+            one = Gpu(id=index, name=name, free=int(free) * _MIB, total=int(total) * _MIB)
+            found |= {index: one, uuid: one.model_copy(update={"id": uuid})}
+    allowed = os.environ.get("CUDA_VISIBLE_DEVICES")
+    names = [name for name in found if name.isdigit()] if allowed is None else allowed.split(",")
+    return [found[name] for name in names if name in found]
+
+
+def free_memory() -> int | None:
+    """Bytes of main memory that a new process could use, within the limit of a container; null where nobody says."""
+    known: list[int] = []
+    with suppress(OSError):
+        meminfo = Path("/proc/meminfo").read_text(encoding="ascii")
+        known += [1024 * int(kilobytes) for kilobytes in re.findall(r"(?m)^MemAvailable:\s+(\d+) kB", meminfo)]
+    with suppress(OSError, ValueError):  # "max" where there is no limit
+        known.append(int(Path("/sys/fs/cgroup/memory.max").read_text(encoding="ascii")))
+    return min(known, default=None)

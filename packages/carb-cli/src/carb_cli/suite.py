@@ -1,0 +1,244 @@
+"""A suite: many models over one data set, each in a process of its own, so that one that dies takes nothing with it."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from contextlib import asynccontextmanager, contextmanager
+from importlib.metadata import version
+from pathlib import Path
+from typing import Annotated, BinaryIO
+
+import anyio
+from pydantic import Field, StringConstraints
+
+from carb_cli import display
+from carb_cli.machine import Gpu, free_memory, gpus
+from carb_cli.main import FAILED, OK
+from carb_cli.progress import PLAIN_EVERY, Report, progress
+from carb_cli.scoring import exit_code, say_how_to_go_on
+from carb_data import CarbError, Dataset
+from carb_data.models import Frozen
+from carb_data.validation import parse_file, validate
+from carb_scorers.run import RunRecord
+from carb_scorers.spec import ParsedSpec, parse_spec, provider
+
+LOG = "log.txt"
+"""What a model's process said, in its folder."""
+_HINT = "A table takes name (letters, digits and . _ @ -), spec, and perhaps revision, memory_gb and gpus."
+
+
+class SuiteModel(Frozen):
+    """A table ``[[model]]`` of a suite."""
+
+    name: Annotated[str, StringConstraints(pattern=r"^\w[\w.@-]*$", max_length=64)]
+    """The scorer's name in tables, and that of its folder."""
+    spec: str
+    revision: str | None = None
+    """Commit, tag or branch on the hub; by default that of the spec."""
+    memory_gb: Annotated[float, Field(gt=0)] | None = None
+    """What the model needs, over all its GPUs, in units of 10^9 bytes; by default nothing is checked."""
+    gpus: Annotated[int, Field(ge=0)] | None = None
+    """By default one where there are any; none for baselines and for models behind a server."""
+
+    @property
+    def scorer(self) -> ParsedSpec:
+        """What is scored."""
+        parsed = parse_spec(self.spec)
+        pinned = {} if self.revision is None else {"revision": self.revision}
+        return parsed.model_copy(update={"given": self.name, "options": parsed.options | pinned})
+
+    def wanted(self, there: Sequence[Gpu]) -> int:
+        """How many GPUs it takes."""
+        if self.gpus is not None:
+            return self.gpus
+        elsewhere = self.scorer.kind == "baseline" or self.scorer.options.get("backend") == "openai"
+        return 0 if elsewhere or not there else 1
+
+
+def read_suite(path: Path) -> tuple[SuiteModel, ...]:
+    """Read a suite.
+
+    Raises:
+        CarbError: it is no TOML, or a table is wrong; the message names the file, the table and the field.
+    """
+    content = parse_file(path, "suite")
+    tables = content.pop("model", [])
+    if content:
+        raise CarbError(f"{path}: '{next(iter(content))}' is unknown. A suite has tables [[model]]. {_HINT}")
+    if not isinstance(tables, list) or not tables:
+        raise CarbError(f"{path} has no table [[model]]. {_HINT} `carb models --suite` writes an example.")
+    models: dict[str, SuiteModel] = {}
+    for number, table in enumerate(tables, 1):
+        place = f"{path}, table {number} of [[model]]"
+        model = validate(SuiteModel, table, place, _HINT)
+        try:
+            provider(model.scorer.kind)
+        except CarbError as error:
+            raise CarbError(f"{place}: spec: {error}") from None
+        if parse_spec(model.spec).given is not None:
+            raise CarbError(f"{place}: spec: leave out the name in '{model.spec}'; it stands in the field name.")
+        if model.name.lower() in models:
+            raise CarbError(f"{place}: name: '{model.name}' is taken by an earlier table; give it another one.")
+        models[model.name.lower()] = model
+    return tuple(models.values())
+
+
+def unfit(model: SuiteModel, there: Sequence[Gpu]) -> str | None:
+    """Why a model cannot run on this machine, with the numbers; null where it can."""
+    number = model.wanted(there)
+    needed = (model.memory_gb or 0.0) * 1e9
+    if number == 0:
+        free = free_memory()
+        if free is None or needed <= free:
+            return None
+        return f"it needs {display.size(needed)} of memory; {display.size(free)} are free"
+    if len([gpu for gpu in there if gpu.free >= needed / number]) >= number:
+        return None
+    have = " and ".join(display.size(gpu.free) for gpu in there) or "none"
+    return (
+        f"it needs {display.size(needed)} on {number} GPU{'s' * (number > 1)}; the {len(there)} GPUs here have {have} "
+        "free. For several GPUs: gpus = 2, and tensor_parallel=2 (vLLM) or device_map=auto in the spec"
+    )
+
+
+def run_suite(
+    models: Sequence[SuiteModel], dataset: Dataset, out: Path, arguments: Callable[[SuiteModel, Path], list[str]]
+) -> dict[str, str | None]:
+    """Score a data set with each model, in a folder of ``out`` that has its name.
+
+    What a folder holds already is not scored again. Models wait for a GPU; without GPUs they take turns.
+
+    Args:
+        models: the models.
+        dataset: the sets that ``arguments`` name.
+        out: the folder of the suite.
+        arguments: the arguments of ``carb`` that score a model into its folder.
+
+    Returns:
+        For each model why it was not scored as it should be; null where it was.
+    """
+    there = gpus()
+    turns = _Turns(there)
+    found: dict[str, str | None] = {}
+
+    async def one(model: SuiteModel, report: Report) -> None:
+        command = arguments(model, out / model.name)
+        if _is_done(model, out / model.name, command, dataset):
+            found[model.name] = None
+            return
+        async with turns.taken(model) as taken:
+            found[model.name] = unfit(model, there)
+            if found[model.name] is None:
+                visible = {"CUDA_DEVICE_ORDER": "PCI_BUS_ID", "CUDA_VISIBLE_DEVICES": ",".join(g.id for g in taken)}
+                environment = {**os.environ, **(visible if there else {})}
+                found[model.name] = await _scored(model.name, out / model.name, command, environment, report)
+
+    async def work() -> None:
+        with progress() as report:
+            async with anyio.create_task_group() as group:
+                for model in models:
+                    group.start_soon(one, model, report)
+
+    out.mkdir(parents=True, exist_ok=True)
+    with _stopping(out):
+        anyio.run(work)
+    return {model.name: found[model.name] for model in models}
+
+
+def _is_done(model: SuiteModel, folder: Path, arguments: Sequence[str], dataset: Dataset) -> bool:
+    """Whether the same command has scored the same sets. A model in a folder may have changed, and is asked again."""
+    try:
+        record = RunRecord.read(folder)
+    except CarbError:
+        return False
+    same = record.command == ("carb", *arguments) and record.dataset.fingerprint == dataset.fingerprint
+    same = same and record.versions.get("carb-scorers") == version("carb-scorers")
+    return same and exit_code(record) == OK and not Path(model.scorer.target).exists()
+
+
+class _Turns:
+    """The GPUs that no model has. Models that need none take turns."""
+
+    def __init__(self, there: Sequence[Gpu]) -> None:
+        self._there = there
+        self._free = sorted(there, key=lambda gpu: gpu.free)
+        self._given_back = anyio.Condition()
+        self._without_gpu = anyio.Lock()
+
+    @asynccontextmanager
+    async def taken(self, model: SuiteModel) -> AsyncIterator[list[Gpu]]:
+        """Within, the model has its GPUs, the smallest that suffice; none where it needs none or cannot have them."""
+        number = model.wanted(self._there)
+        if number == 0 or unfit(model, self._there):
+            async with self._without_gpu:
+                yield []
+            return
+        each = (model.memory_gb or 0.0) * 1e9 / number
+        async with self._given_back:
+            while len(large := [gpu for gpu in self._free if gpu.free >= each]) < number:
+                await self._given_back.wait()
+            mine = large[:number]
+            self._free = [gpu for gpu in self._free if gpu not in mine]
+        yield mine
+        async with self._given_back:
+            self._free = sorted([*self._free, *mine], key=lambda gpu: gpu.free)
+            self._given_back.notify_all()
+
+
+async def _scored(
+    name: str, folder: Path, arguments: Sequence[str], environment: dict[str, str], report: Report
+) -> str | None:
+    """Score with one model in a process of its own; returns why it did not end well."""
+    said, shown = "", ""
+    log = folder / LOG
+    with _opened(log) as file:
+        start = file.tell()
+        command = [sys.executable, "-m", "carb_cli", *arguments]
+        process = await anyio.open_process(
+            command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=file, env=environment
+        )
+        async with process:
+            while process.returncode is None:
+                with anyio.move_on_after(PLAIN_EVERY):
+                    await process.wait()
+                said = log.read_bytes()[start:].decode("utf-8", "replace").strip()
+                line = said.rpartition("\n")[2]
+                if line != shown and (counted := re.fullmatch(r".*: (\d+)/(\d+) ?(.*)", line)):
+                    report(name, int(counted[1]), int(counted[2]), counted[3])
+                shown = line
+    return _why(process.returncode, said, folder)
+
+
+def _opened(log: Path) -> BinaryIO:
+    log.parent.mkdir(parents=True, exist_ok=True)
+    return log.open("ab")
+
+
+def _why(code: int, said: str, folder: Path) -> str | None:
+    if code == OK:
+        return None
+    if code < 0:
+        ended = signal.Signals(-code).name
+        return f"its process was ended by {ended}" + (", perhaps for want of memory" if ended == "SIGKILL" else "")
+    if code == FAILED and "Traceback" not in said:
+        return f"more than a tenth of its requests failed: {folder / 'errors.jsonl'}"
+    errors = re.findall(r"^error: (.*(?:\n.+)*)", said, flags=re.MULTILINE)
+    return errors[-1] if errors else f"{said.rpartition(chr(10))[2]} ({folder / LOG})"
+
+
+@contextmanager
+def _stopping(out: Path) -> Iterator[None]:
+    """Within, SIGTERM is as Ctrl-C, which stops the models' processes, and either says how to go on."""
+    before = signal.signal(signal.SIGTERM, lambda *_: signal.raise_signal(signal.SIGINT))
+    try:
+        yield
+    except KeyboardInterrupt:
+        say_how_to_go_on(out)
+        raise
+    finally:
+        signal.signal(signal.SIGTERM, before)

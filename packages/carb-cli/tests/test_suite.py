@@ -1,0 +1,222 @@
+"""``carb run --suite``: a process for each model, which may fail alone."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import tomllib
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from carb_cli.suite import read_suite
+from carb_data import CarbError
+from carb_scorers.known import known_models
+from carb_scorers.run import RunRecord
+from cli_helpers import Carb
+
+PLUGIN = '''
+"""Scorers whose target says what goes wrong; each leaves a file with what it was asked and which GPUs it saw."""
+
+import os
+from pathlib import Path
+from signal import SIGKILL
+
+from carb_data import CarbError
+from carb_scorers import ScoreResult, ScorerSpec
+
+HERE = Path(__file__).parent
+
+
+class Frail:
+    def __init__(self, name, target):
+        self.spec = ScorerSpec(name=name, kind="frail", comparative=False, in_flight=1)
+        self.target = target
+
+    async def score(self, requests):
+        results = []
+        for request in requests:
+            with open(HERE / f"{self.spec.name}.asked", "a") as file:
+                file.write(f"{request.request_id}\\n")
+            scores = {c.id: float(len(c.text)) for c in request.candidates}
+            results.append(ScoreResult(request_id=request.request_id, scores=scores))
+        (HERE / f"{self.spec.name}.gpus").write_text(os.environ.get("CUDA_VISIBLE_DEVICES", "all"))
+        if self.target == "waits":
+            with open(HERE / "fifo", "w") as fifo:
+                fifo.write("here\\n")
+                fifo.flush()
+                open(HERE / "never").read()
+        if self.target in ("r", "w"):  # the reader and the writer wait for each other, once
+            open(HERE / "meeting", self.target).close()
+            self.target = ""
+        died = HERE / "died"
+        if self.target == "dies" and len((HERE / "dies.asked").read_text().split()) > 4 and not died.exists():
+            died.touch()
+            os.kill(os.getpid(), SIGKILL)
+        return results
+
+    async def aclose(self):
+        """Nothing to give back."""
+
+
+def open_frail(name, target, options):
+    if target == "gone":
+        raise CarbError("There are no weights.")
+    return Frail(name, target)
+'''
+
+
+@pytest.fixture
+def plugin(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The folder of a package that registers the kind ``frail``, here and in the processes that begin here."""
+    folder = tmp_path / "plugin"
+    about = folder / "frail-1.0.dist-info"
+    about.mkdir(parents=True)
+    (folder / "frail_scorer.py").write_text(PLUGIN)
+    (about / "METADATA").write_text("Metadata-Version: 2.1\nName: frail\nVersion: 1.0\n")
+    (about / "entry_points.txt").write_text("[carb.scorers]\nfrail = frail_scorer:open_frail\n")
+    monkeypatch.syspath_prepend(str(folder))
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join(filter(None, [str(folder), os.environ.get("PYTHONPATH")])))
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    return folder
+
+
+def suite(folder: Path, **tables: str) -> Path:
+    path = folder / "suite.toml"
+    path.write_text("".join(f'[[model]]\nname = "{name}"\n{lines}\n' for name, lines in tables.items()))
+    return path
+
+
+def test_what_can_be_scored_is_scored_and_the_rest_is_named(
+    carb: Carb, plugin: Path, data_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", "")  # no nvidia-smi
+    tables = {
+        "short": 'spec = "baseline:length"',
+        "gone": 'spec = "frail:gone"',
+        "huge": 'spec = "baseline:random"\nmemory_gb = 1e6',
+        "dies": 'spec = "frail:dies"',
+    }
+    out = tmp_path / "out"
+    command = ["run", "--data", data_file, "--suite", suite(tmp_path, **tables), "--out", out, "--window", "4"]
+    first = carb(*command, "--json")
+    assert first.code == 1
+    why = {model["name"]: model["why"] for model in first.json["models"]}
+    assert why["short"] is None
+    assert why["gone"] == "There are no weights."
+    assert "needs 1000000.0 GB of memory" in why["huge"]
+    assert "SIGKILL" in why["dies"]
+    assert list(first.json["report"]["scorers"]) == ["short"]
+    assert not (out / "huge").exists()
+    assert "There are no weights." in (out / "gone" / "log.txt").read_text()
+    kept = RunRecord.read(out / "short")
+
+    again = carb(*command, "--md", tmp_path / "table.md", "--latex", "-")
+    assert again.code == 1, "two were not scored"
+    assert "There are no weights." in again.out
+    assert "SIGKILL" not in again.out
+    assert "tabular" in again.out
+    assert "| dies |" in (tmp_path / "table.md").read_text()
+    assert RunRecord.read(out / "short") == kept, "what is finished is not scored again"
+    asked = Counter((plugin / "dies.asked").read_text().split())
+    assert sum(asked.values()) - len(asked) <= 4, "no more than the window that was under way is asked again"
+
+    report = carb("report", *sorted(out.iterdir()), "--json", "-")
+    assert report.code == 0
+    assert sorted(json.loads(report.out)["scorers"]) == ["dies", "short"]
+    assert f"Left out, because it holds no finished run: {out / 'gone'}." in report.err
+
+
+def test_gpus_are_shared_out(
+    carb: Carb, plugin: Path, data_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two models that wait for each other have a GPU each at the same time; a third takes both."""
+    tool = tmp_path / "bin" / "nvidia-smi"
+    tool.parent.mkdir()
+    rows = [f"{n}, GPU-{n}, Test GPU, {free}, 24000" for n, free in enumerate((9000, 20000, 23000))]
+    tool.write_text("#!/bin/sh\n" + "".join(f"echo '{row}'\n" for row in rows))
+    tool.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tool.parent}{os.pathsep}{os.environ['PATH']}")
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "1,GPU-2")
+    os.mkfifo(plugin / "meeting")
+    tables = {
+        "reads": 'spec = "frail:r"\nmemory_gb = 18',
+        "writes": 'spec = "frail:w"\nmemory_gb = 22',
+        "both": 'spec = "frail:x"\ngpus = 2\nmemory_gb = 38.5',
+        "big": 'spec = "frail:x"\nmemory_gb = 30',
+        "none": 'spec = "baseline:length"',
+    }
+    path = suite(tmp_path, **tables)
+    ended = carb("run", "--data", data_file, "--suite", path, "--out", tmp_path / "out", "--window", 100, "--json")
+    assert ended.code == 1
+    why = {model["name"]: model["why"] for model in ended.json["models"]}
+    assert {name for name, reason in why.items() if reason is not None} == {"big"}
+    assert "needs 30.0 GB on 1 GPU; the 2 GPUs here have 21.0 GB and 24.1 GB free" in why["big"]
+    saw = {name: (plugin / f"{name}.gpus").read_text() for name in ("reads", "writes", "both")}
+    assert saw == {"reads": "1", "writes": "GPU-2", "both": "1,GPU-2"}
+
+
+def test_ctrl_c_stops_the_children(plugin: Path, data_file: Path, tmp_path: Path) -> None:
+    for name in ("fifo", "never"):
+        os.mkfifo(plugin / name)
+    path = suite(tmp_path, waits='spec = "frail:waits"', later='spec = "baseline:length"')
+    command = [sys.executable, "-m", "carb_cli", "run", "--data", str(data_file), "--suite", str(path)]
+    process = subprocess.Popen(
+        [*command, "--out", str(tmp_path / "out")], stderr=subprocess.PIPE, text=True, start_new_session=True
+    )
+    with (plugin / "fifo").open() as fifo:
+        assert fifo.readline() == "here\n"
+        process.send_signal(signal.SIGINT)  # to the parent alone
+        assert fifo.read() == "", "the child is gone"
+    _, said = process.communicate()
+    assert process.returncode == 130, said
+    assert "run the same command again" in said
+    assert not (tmp_path / "out" / "later").exists()
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("[[model]", ("suite.toml is not TOML", "line 1")),
+        ("", ("suite.toml has no table [[model]]",)),
+        ('[[models]]\nname = "a"', ("suite.toml", "'models' is unknown", "[[model]]")),
+        ('[[model]]\nname = "a"\nspec = "baseline:length"\n[[model]]\nname = "b"', ("table 2", "spec is missing")),
+        ('[[model]]\nname = "a"\nspec = "baseline:length"\ngpu = 2', ("table 1", "'gpu' is unknown", "'gpus'")),
+        ('[[model]]\nname = "../a"\nspec = "baseline:length"', ("table 1", "name", "letters")),
+        ('[[model]]\nname = "a"\nspec = "length"', ("table 1", "spec", "KIND:TARGET")),
+        ('[[model]]\nname = "a"\nspec = "b=baseline:length"', ("table 1", "spec", "name")),
+        (2 * '[[model]]\nname = "a"\nspec = "baseline:length"\n', ("table 2", "name", "'a'", "another")),
+    ],
+)
+def test_a_wrong_suite(carb: Carb, data_file: Path, tmp_path: Path, text: str, said: tuple[str, ...]) -> None:
+    path = tmp_path / "suite.toml"
+    path.write_text(text)
+    ended = carb("run", "--data", data_file, "--suite", path, "--out", tmp_path / "out")
+    assert ended.code == 2
+    assert all(part in ended.err for part in said), ended.err
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_suite_from_the_registry(carb: Carb, tmp_path: Path) -> None:
+    path = tmp_path / "mine.toml"
+    path.write_text(carb("models", "--suite").out)
+    models = read_suite(path)
+    small = [m for m in known_models().models if m.kind == "classifier" and (m.parameters or 1e10) < 1e10]
+    assert [model.spec for model in models] == [model.spec() for model in small]
+    assert all(model.memory_gb > 2 * known.parameters / 1e9 for model, known in zip(models, small, strict=True))
+    assert tomllib.loads(path.read_text()).keys() == {"model"}
+
+
+def test_a_suite_or_scorers(carb: Carb, data_file: Path, tmp_path: Path) -> None:
+    path = suite(tmp_path, a='spec = "baseline:length"')
+    both = carb("run", "--data", data_file, "--suite", path, "--scorer", "baseline:length", "--out", tmp_path / "out")
+    assert (both.code, carb("run", "--data", data_file, "--out", tmp_path / "out").code) == (2, 2)
+    assert "--scorer or --suite" in both.err
+    plan = carb("run", "--data", data_file, "--suite", path, "--out", tmp_path / "out", "--dry-run", "--json")
+    assert [scorer["scorer"] for scorer in plan.json["scorers"]] == ["a"]
+    with pytest.raises(CarbError, match=r"Cannot read the suite .*none\.toml"):
+        read_suite(tmp_path / "none.toml")
