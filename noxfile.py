@@ -1,8 +1,8 @@
 """Development sessions.
 
 ``tests``, ``lint``, ``types``, ``isolation``, ``docs`` and ``size`` pass with every change; ``demo``, ``real``,
-``coverage``, ``browser``, ``lowest``, ``build`` and ``bench`` with a release; and there is one session for each library
-that needs an environment of its own.
+``coverage``, ``browser``, ``lowest``, ``build``, ``rehearsal`` and ``bench`` with a release; and there is one session
+for each library that needs an environment of its own.
 
 Sessions that run the whole workspace share one environment, ``.nox/dev``, which is made once and remade when
 ``constraints.txt`` or a package's ``pyproject.toml`` changes. pip is used throughout, with pinned versions.
@@ -248,6 +248,21 @@ def build(session: nox.Session) -> None:
         session.run(python, "-m", "build", "--no-isolation", "--outdir", str(out), f"packages/{package}")
         session.run(python, "-m", "twine", "check", "--strict", *map(str, sorted(out.iterdir())))
         session.run(python, "tests/check_release.py", package, *map(str, sorted(out.iterdir())))
+
+
+@nox.session(python=False)
+def rehearsal(session: nox.Session) -> None:
+    """A release before it is one: the wheels from an index, installed into nothing, and the guide's five walks.
+
+    The lowest Python runs everything; the highest that is here runs what needs no torch, whose build it may lack.
+    """
+    python = executable(dev(session), "python")
+    found = wheels(session, PACKAGES[0])
+    model = session.run(python, "tests/small_models.py", "gemma3-270m", silent=True, stderr=None)
+    rehearse = [python, "tests/rehearse_release.py"]
+    session.run(*rehearse, "python3.11", str(found), "[all]", model.strip().splitlines()[-1])
+    highest = next(name for name in ("python3.14", "python3.13", "python3.12") if shutil.which(name))
+    session.run(*rehearse, highest, str(found))
 
 
 def environment_of_its_own(session: nox.Session, name: str, *needs: str, without: Sequence[str] = ()) -> str:

@@ -129,6 +129,33 @@ def test_the_divergence_is_that_of_the_next_tokens(tiny: Path) -> None:
     assert divergence(start, start, [{"ids": ([5, 6], [7, 8])}], 1.0) == 0
 
 
+def test_the_power_of_a_test_of_two_arms_comes_from_a_pilots_variances(tmp_path: Path) -> None:
+    import numpy as np
+
+    power = module("open_book_power.py")
+    draw = np.random.default_rng(0)
+    seed, family, rest = (
+        draw.normal(0, sd, shape) for sd, shape in ((0.1, (400, 1)), (0.2, (1, 400)), (0.3, (400, 400)))
+    )
+    found = power.variances(seed + family + rest)
+    assert (found.seed, found.family, found.rest) == pytest.approx((0.01, 0.04, 0.09), rel=0.2)
+    parts = power.Variances(0.002, 0.0, 0.03)
+    assert power.share_found(parts, 0.0, 5, 64, draw) <= 0.06
+    few, many = (power.share_found(parts, 0.08, seeds, 64, draw) for seeds in (3, 8))
+    assert few < many
+    places = [(s, i, arm) for s in range(3) for i in range(5) for arm in ("a", "b")]
+    verdicts = ["AB"[(s + i + (arm == "b")) % 3 == 0] for s, i, arm in places]
+    rows = [
+        {"seed": s, "arm": arm, "source_item": f"i{i}", "label": "A", "verdict": verdict}
+        for (s, i, arm), verdict in zip(places, verdicts, strict=True)
+    ]
+    pl.DataFrame(rows).write_csv(tmp_path / "pilot.csv")
+    done = run("open_book_power.py", tmp_path / "pilot.csv", "--arms", "a", "b")
+    assert done.returncode == 0, done.stderr
+    assert "Pilot: 3 seeds, 5 families; " in done.stdout
+    assert run("open_book_power.py", tmp_path / "pilot.csv", "--arms", "a", "c").returncode == 1
+
+
 @pytest.mark.real
 @pytest.mark.parametrize("teacher", ["labels", "baseline:length"])
 def test_a_student_learns_what_its_teacher_prefers(teacher: str, tiny: Path, sets: Path, tmp_path: Path) -> None:

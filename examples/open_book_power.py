@@ -1,0 +1,116 @@
+"""How many seeds and families a test of two training arms needs: simulated from the variances of a pilot.
+
+    python examples/open_book_power.py pilot.csv --arms correct both --effect 0.08
+
+The pilot has a row per verdict: ``seed, arm, source_item, label, verdict``. An arm's accuracy in a source item (a
+family) is the share of verdicts that equal the label. The difference of two arms in one seed and one family is
+
+    d = effect + seed + family + rest,
+
+whose three variances come from the pilot's two-way table (Searle, Casella and McCulloch 1992, Variance Components,
+section 4.3). Each design is then drawn many times and tested as the registration would: the mean over seeds and
+families against a variance that counts both, with Satterthwaite's degrees of freedom. Power at no effect is its size.
+"""
+
+# ruff: noqa: T201 - a script, which prints
+
+from __future__ import annotations
+
+import argparse
+import sys
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+from scipy import stats
+
+Floats = npt.NDArray[np.float64]
+SEEDS, FAMILIES = (3, 5, 8), (16, 32, 64, 128)
+DRAWS = 4000
+
+
+class Variances(NamedTuple):
+    """Of a difference between two arms."""
+
+    seed: float
+    family: float
+    rest: float
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("pilot", help="CSV with seed, arm, source_item, label, verdict")
+    parser.add_argument("--arms", nargs=2, required=True, metavar=("CONTROL", "TREATED"))
+    parser.add_argument("--effect", type=float, default=0.08, help="difference in accuracy that should be found")
+    parser.add_argument("--seed", type=int, default=0)
+    given = parser.parse_args()
+    found = differences(pl.read_csv(given.pilot), *given.arms)
+    parts = variances(found)
+    estimate, low, high, _ = interval(found[None])
+    print(
+        f"Pilot: {found.shape[0]} seeds, {found.shape[1]} families; {estimate[0]:+.3f} [{low[0]:+.3f}, {high[0]:+.3f}]."
+    )
+    print(f"Variances: seed {parts.seed:.4f}, family {parts.family:.4f}, rest {parts.rest:.4f}.")
+    draw = np.random.default_rng(given.seed)
+    for seeds in SEEDS:
+        for families in FAMILIES:
+            size, power = (share_found(parts, effect, seeds, families, draw) for effect in (0.0, given.effect))
+            print(f"{seeds} seeds, {families:3} families: power {power:.2f} at {given.effect:+.2f}, {size:.3f} at 0")
+    return 0
+
+
+def differences(rows: pl.DataFrame, control: str, treated: str) -> Floats:
+    """(seeds, families) accuracy of the treated arm less that of the control, over what both have."""
+    right = rows.with_columns(right=(pl.col("label") == pl.col("verdict")).fill_null(False).cast(pl.Float64))
+    kept = right.filter(pl.col("arm").is_in([control, treated]) & pl.col("seed").is_not_null())
+    means = kept.group_by("seed", "source_item", "arm").agg(pl.col("right").mean())
+    wide = means.pivot("arm", index=["seed", "source_item"], values="right")
+    if {control, treated} - set(wide.columns):
+        sys.exit(f"The pilot has the arms {', '.join(sorted(set(rows['arm'])))}.")
+    table = wide.with_columns(d=pl.col(treated) - pl.col(control)).pivot("source_item", index="seed", values="d")
+    found = table.drop("seed").cast(pl.Float64).to_numpy()
+    return found[:, ~np.isnan(found).any(0)]
+
+
+def squares(d: Floats) -> tuple[Floats, Floats, Floats]:
+    """Mean squares of seeds, families and the rest, over the last two axes."""
+    seeds, families = d.shape[-2:]
+    by_seed, by_family, mean = d.mean(-1), d.mean(-2), d.mean((-2, -1))
+    rest = d - by_seed[..., :, None] - by_family[..., None, :] + mean[..., None, None]
+    return (
+        families * by_seed.var(-1, ddof=1),
+        seeds * by_family.var(-1, ddof=1),
+        (rest**2).sum((-2, -1)) / ((seeds - 1) * (families - 1)),
+    )
+
+
+def variances(d: Floats) -> Variances:
+    """The components of a (seeds, families) table; a negative estimate is 0."""
+    seeds, families = d.shape
+    by_seed, by_family, rest = (float(one) for one in squares(d))
+    return Variances(max(0.0, by_seed - rest) / families, max(0.0, by_family - rest) / seeds, rest)
+
+
+def interval(d: Floats) -> tuple[Floats, Floats, Floats, npt.NDArray[np.bool_]]:
+    """Mean, 95% limits, and whether 0 lies outside, of (draws, seeds, families) tables."""
+    seeds, families = d.shape[-2:]
+    by_seed, by_family, rest = squares(d)
+    # No less than either factor alone says: the difference of mean squares may come out below both.
+    total = np.maximum.reduce([by_seed + by_family - rest, by_seed, by_family])
+    parts = by_seed**2 / (seeds - 1) + by_family**2 / (families - 1)
+    df = np.divide(total**2, parts, out=np.full_like(total, float(seeds - 1)), where=parts > 0)
+    half = stats.t.ppf(0.975, df) * np.sqrt(total / (seeds * families))
+    mean = d.mean((-2, -1))
+    return mean, mean - half, mean + half, (mean - half > 0) | (mean + half < 0)
+
+
+def share_found(parts: Variances, effect: float, seeds: int, families: int, draw: np.random.Generator) -> float:
+    """The share of simulated tests that find something."""
+    shapes = {"seed": (DRAWS, seeds, 1), "family": (DRAWS, 1, families), "rest": (DRAWS, seeds, families)}
+    d = effect + sum(draw.normal(0, np.sqrt(getattr(parts, name)), shape) for name, shape in shapes.items())
+    return float(interval(d)[3].mean())
+
+
+if __name__ == "__main__":
+    sys.exit(main())
