@@ -53,7 +53,6 @@ def test_a_judge_that_always_picks_the_first(make_table):
     assert row["self_pairs"] == 60 - swapped
     assert row["self_agreement"]["estimate"] == 1
     assert row["swap_consistency"]["estimate"] == pytest.approx((same - row["self_pairs"]) / swapped)
-    assert row["presentations"] == 120
 
 
 def test_what_is_not_given_is_null(make_table):
@@ -175,7 +174,7 @@ def test_judges_against_people(make_table):
     assert (row.n, row.undecided) == (3, 1)
     expected = agreement([[1, 1], [3, 3], [1, 2]], categories=[1, 2, 3])
     assert row.percent.estimate == pytest.approx(2 / 3)
-    assert (row.kappa, row.ac1) == (expected.cohen, expected.gwet)
+    assert row.ac1 == expected.gwet
     among = agreement([[1, 1, 2], [3, 3, 3], [2, 2, 1], [1, 2, None]])
     assert row.human_percent.estimate == pytest.approx(among.percent.estimate)
     assert row.human_alpha.estimate == pytest.approx(among.krippendorff.estimate)

@@ -10,8 +10,9 @@ import re
 import statistics
 import unicodedata
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import lru_cache
+from itertools import combinations
 
 from carb_data.labels import names_culture
 from carb_data.models import BonSet
@@ -66,8 +67,7 @@ def _of_answers(texts: tuple[str, ...], known: tuple[str, ...]) -> dict[str, Val
     middle = statistics.median(lengths)
     negated = [_NO.search(text) is not None for text in texts]
     words, grams = [_words(text) for text in texts], [_grams(text) for text in texts]
-    by_words = [[_jaccard(one, other) for other in words] for one in words]
-    by_grams = [[_cosine(one, other) for other in grams] for one in grams]
+    by_words, by_grams = _table(words, _jaccard), _table(grams, _cosine)
     return {
         "length": tuple(math.log(max(length, 1)) for length in lengths),
         "distance from the middle length": tuple(abs(length - middle) for length in lengths),
@@ -97,6 +97,14 @@ def _words(text: str) -> Counter[str]:
     """Words; pairs of characters where the script does not space words."""
     found = Counter(re.findall(r"\w+", text.casefold()))
     return found if len(found) > 1 else _grams(text, 2)
+
+
+def _table(parts: Sequence[Counter[str]], likeness: Callable[[Counter[str], Counter[str]], float]) -> list[list[float]]:
+    """How alike every two answers are; each pair is compared once, and an answer with itself never."""
+    table = [[0.0] * len(parts) for _ in parts]
+    for one, other in combinations(range(len(parts)), 2):
+        table[one][other] = table[other][one] = likeness(parts[one], parts[other])
+    return table
 
 
 def _jaccard(one: Counter[str], other: Counter[str]) -> float:

@@ -9,10 +9,10 @@ import polars as pl
 
 from carb_data import CarbError, Culture, Registry, ScoreTable
 from carb_data import cultures as default_cultures
-from carb_metrics.cells import Cell, Grouped, Result, Totals
+from carb_metrics.cells import Cell, Grouped, OfSets, Totals
 from carb_metrics.clusters import CLUSTER, with_clusters
 from carb_metrics.intervals import check_confidence
-from carb_metrics.outcome import RESPONSES, Counted, Ties, counted_sets, set_outcomes
+from carb_metrics.outcome import RESPONSES, Ties, counted_sets, set_outcomes
 from carb_metrics.tally import Tally
 
 
@@ -85,21 +85,17 @@ def _check_keys(sets: pl.DataFrame, keys: tuple[str, ...], names: list[str]) -> 
         )
 
 
-class Breakdown(Result):
+class Breakdown(OfSets):
     """Accuracies by group, one ``Grouped`` for each way of grouping.
 
     ``scorer`` is the first key of every grouping when the table holds several scorers, and absent otherwise. Averages
     over all of several scorers have no interval where sets are independent; ``of`` gives each scorer's own.
     """
 
-    counted: Counted = "all"
-    """Which sets count."""
     overall: Cell
     """All counted sets, each with the same weight."""
     by_culture: Grouped
     """Varieties counted with the culture into which they roll up."""
-    by_variety: Grouped
-    """Keys ``culture`` (rolled up) and ``variety``: each culture id as the sets name it."""
     by_domain: Grouped
     by_culture_domain: Grouped
     """Keys ``culture`` (rolled up) and ``domain``."""
@@ -124,11 +120,11 @@ def breakdown(
     *,
     mirrors: bool = False,
 ) -> Breakdown:
-    """Accuracy by culture, variety, domain, culture × domain, resource class, family and script.
+    """Accuracy by culture, domain, culture × domain, resource class, family and script.
 
     Cells and intervals are those of ``bon_accuracy``. A set about a variety (``spanish-mx``) counts for the culture
-    into which it rolls up (``spanish``), whose language, script, family and resource class it takes; it stays
-    visible in ``by_variety``.
+    into which it rolls up (``spanish``), whose language, script, family and resource class it takes.
+    ``bon_accuracy(by="culture")`` counts varieties apart.
 
     Args:
         scores: the table, of one or several scorers.
@@ -154,7 +150,6 @@ def breakdown(
         counted=counted,
         overall=by_domain.overall,
         by_culture=grouped("culture"),
-        by_variety=grouped("culture", "variety"),
         by_domain=by_domain,
         by_culture_domain=grouped("culture", "domain"),
         by_resource_class=grouped("resource_class"),

@@ -9,10 +9,10 @@ import numpy.typing as npt
 import polars as pl
 
 from carb_data import CarbError, ScoreTable
-from carb_metrics.cells import Estimate, Result
+from carb_metrics.cells import Estimate, OfSets, Result
 from carb_metrics.clusters import Ints
 from carb_metrics.intervals import Floats, check_confidence
-from carb_metrics.outcome import Counted, counted_sets, margins
+from carb_metrics.outcome import counted_sets, margins
 from carb_metrics.paired import mean_interval
 from carb_metrics.surface import FOLDS, assign_folds
 
@@ -38,7 +38,7 @@ class Coverage(Result):
     accuracy: Estimate
 
 
-class MarginRow(Result):
+class MarginRow(OfSets):
     """What the confidence of a scorer says of being right."""
 
     scorer: str
@@ -50,8 +50,6 @@ class MarginRow(Result):
     group, each fitted without the set's own fold: whether a margin means the same here as elsewhere."""
     coverage: tuple[Coverage, ...] = ()
     """Accuracy by share of sets answered, from the surest tenth of the sets to all of them."""
-    counted: Counted = "all"
-    """Which sets count."""
 
 
 def calibration(
@@ -93,28 +91,29 @@ def calibration(
             groups += [(str(value), (mine[by] == value).to_numpy()) for value in mine[by].unique().sort()]
         for group, where in groups:
             part, own = mine.filter(pl.Series(where)), None if said is None else said[where]
-            found = _row(part, own, np.unique(cluster[where], return_inverse=True)[1], confidence)
-            rows.append(found.model_copy(update={"scorer": str(key[0]), "group": group, "counted": counted}))
+            lead, right = part["lead"].to_numpy(), part["right"].to_numpy()
+            units = np.unique(cluster[where], return_inverse=True)[1]
+            rows.append(
+                MarginRow(
+                    scorer=str(key[0]),
+                    group=group,
+                    n=part.height,
+                    calibration=None if own is None else reliability(own, right, units),
+                    coverage=_coverage(lead, right, units, confidence),
+                    counted=counted,
+                )
+            )
     return tuple(rows)
 
 
-def _row(part: pl.DataFrame, said: Floats | None, cluster: Ints, confidence: float) -> MarginRow:
-    lead, right = part["lead"].to_numpy(), part["right"].to_numpy()
-    if not len(lead):
-        return MarginRow(scorer="", group=None, n=0)
+def _coverage(lead: Floats, right: Floats, cluster: Ints, confidence: float) -> tuple[Coverage, ...]:
     order = np.argsort(-lead, kind="stable")
-    coverage = []
+    found = []
     for tenth in range(1, 11):
         kept = order[: max(1, math.ceil(len(order) * tenth / 10))]
         accuracy = mean_interval(right[kept], cluster[kept], confidence)
-        coverage.append(Coverage(coverage=len(kept) / len(order), accuracy=accuracy))
-    return MarginRow(
-        scorer="",
-        group=None,
-        n=len(lead),
-        calibration=None if said is None else reliability(said, right, cluster),
-        coverage=tuple(coverage),
-    )
+        found.append(Coverage(coverage=len(kept) / len(order), accuracy=accuracy))
+    return tuple(found)
 
 
 def _fitted(sets: pl.DataFrame, cluster: Ints) -> Floats | None:

@@ -37,6 +37,16 @@ class Estimate(Result):
     """Two-sided p value of the hypothesis that the number is 0; null where none is made."""
 
 
+Counted = Literal["main", "all"]
+
+
+class OfSets(Result):
+    """What was found on some sets."""
+
+    counted: Counted = "all"
+    """Which sets count."""
+
+
 class ScorerRow(Result):
     """What was found of one scorer."""
 
@@ -46,12 +56,10 @@ class ScorerRow(Result):
 R = TypeVar("R", bound=ScorerRow)
 
 
-class Scorers(Result, Generic[R]):
+class Scorers(OfSets, Generic[R]):
     """What was found of each scorer."""
 
     scorers: tuple[R, ...]
-    counted: Literal["main", "all"] = "all"
-    """Which sets count."""
 
     def of(self, scorer: str) -> R:
         """The row of one scorer.
@@ -94,7 +102,7 @@ class Totals(Result):
     """Every group weighs the same. Null for a scorer without sets in a group of another one."""
 
 
-class Grouped(Totals):
+class Grouped(Totals, OfSets):
     """Accuracies of groups, and their averages."""
 
     by: tuple[str, ...] = ()
@@ -103,8 +111,6 @@ class Grouped(Totals):
     """A row per group: the columns of ``by``, then the fields of ``Cell``."""
     scorers: dict[str, Totals] = {}
     """The averages of each scorer alone."""
-    counted: Literal["main", "all"] = "all"
-    """Which sets count."""
 
     def of(self, scorer: str) -> Grouped:
         """The part of one scorer: its groups (without the column ``scorer``) and its own averages.

@@ -10,11 +10,11 @@ import numpy as np
 import polars as pl
 
 from carb_data import CarbError, Dataset, ScoreTable
-from carb_metrics.cells import Result
+from carb_metrics.cells import OfSets, Result
 from carb_metrics.clusters import TIES, Ints, cluster_of, means, number
 from carb_metrics.families import PlaceComparison, compare_families
 from carb_metrics.intervals import Floats, check_confidence
-from carb_metrics.outcome import RESPONSES, Counted, counted_sets, set_outcomes
+from carb_metrics.outcome import RESPONSES, counted_sets, set_outcomes
 from carb_metrics.paired import Paired, adjust, minimum_detectable_difference, paired_rows, sets_needed
 
 TESTS = {False: "t test of paired differences over sets", True: "t test of paired differences over source items"}
@@ -54,13 +54,11 @@ class Margin(Result):
     equivalent: bool
 
 
-class Comparison(Result):
+class Comparison(OfSets):
     """Two scorers on the same sets. Differences are those of accuracies, ``a`` minus ``b``."""
 
     a: str | None
     b: str | None
-    counted: Counted = "all"
-    """Which sets count."""
     n: int
     """Sets that both scored."""
     unpaired: int

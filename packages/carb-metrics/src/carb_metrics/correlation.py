@@ -8,7 +8,6 @@ from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
-import polars as pl
 
 from carb_data import CarbError
 from carb_metrics.cells import Estimate, Result
@@ -29,42 +28,6 @@ class Fit(Result):
     slope_low: float | None = None
     slope_high: float | None = None
     n: int = 0
-    residual_sd: float | None = None
-    """Standard deviation of y about the line, with n−2 degrees of freedom; null for n < 5."""
-    mean_x: float | None = None
-    sxx: float | None = None
-    """Sum of squared deviations of x from its mean."""
-
-    def predict(self, x: npt.ArrayLike, confidence: float = 0.95) -> pl.DataFrame:
-        """The line with its confidence band and its prediction band.
-
-        Half widths ``t·s·sqrt(1/n + (x−x̄)²/Sxx)`` and ``t·s·sqrt(1 + 1/n + (x−x̄)²/Sxx)``; Draper and Smith (1998),
-        Applied Regression Analysis, 3rd ed..
-
-        Args:
-            x: (k,) the places at which to predict.
-            confidence: The level of both bands, a share such as 0.95.
-
-        Returns:
-            ``x``, ``y``, ``mean_low``, ``mean_high`` (where the line is), ``low``, ``high`` (where a new point is);
-            null where not defined.
-        """
-        check_confidence(confidence)
-        points = finite(x, "x")
-        slope, intercept, mean_x, sxx = self.slope, self.intercept, self.mean_x, self.sxx
-        columns: dict[str, Any] = {"x": points, **dict.fromkeys(("y", "mean_low", "mean_high", "low", "high"))}
-        if slope is not None and intercept is not None and mean_x is not None and sxx is not None:
-            y = columns["y"] = intercept + slope * points
-            if self.residual_sd is not None:
-                from scipy.special import stdtrit
-
-                scale = float(stdtrit(self.n - 2, 0.5 + confidence / 2)) * self.residual_sd
-                near = 1 / self.n + (points - mean_x) ** 2 / sxx
-                for name, spread in (("mean_", near), ("", 1 + near)):
-                    columns[f"{name}low"] = y - scale * np.sqrt(spread)
-                    columns[f"{name}high"] = y + scale * np.sqrt(spread)
-        schema = dict.fromkeys(columns, pl.Float64)
-        return pl.DataFrame({k: [None] * len(points) if v is None else v for k, v in columns.items()}, schema=schema)
 
 
 class Partial(Result):
@@ -258,11 +221,8 @@ def _fit_line(x: Floats, y: Floats, confidence: float) -> Fit:
 
         deviation = math.sqrt(float(((dy - slope * dx) ** 2).sum()) / (n - 2))
         half = float(stdtrit(n - 2, 0.5 + confidence / 2)) * deviation / math.sqrt(sxx)
-        extra |= {"residual_sd": deviation, "slope_low": slope - half, "slope_high": slope + half}
-    intercept = float(y.mean() - slope * x.mean())
-    return Fit.model_validate(
-        {"n": n, "slope": slope, "intercept": intercept, "mean_x": float(x.mean()), "sxx": sxx, **extra}
-    )
+        extra |= {"slope_low": slope - half, "slope_high": slope + half}
+    return Fit.model_validate({"n": n, "slope": slope, "intercept": float(y.mean() - slope * x.mean()), **extra})
 
 
 def _matrix(covariates: npt.ArrayLike, n: int) -> Floats:

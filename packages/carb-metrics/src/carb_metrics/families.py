@@ -15,7 +15,7 @@ from carb_metrics.cells import Estimate, Result
 from carb_metrics.clusters import Bools, Ints, cluster_of
 from carb_metrics.flips import flipped
 from carb_metrics.intervals import Floats, check_confidence
-from carb_metrics.outcome import Counted, frame_of, rounded, with_shares
+from carb_metrics.outcome import frame_of, rounded, with_shares
 
 READINGS = ("row", "column", "matching", "place_effect")
 
@@ -84,8 +84,6 @@ class FamilyReport(Result):
 
     by: str | None
     rows: tuple[FamilyRow, ...]
-    counted: Counted = "all"
-    """Mirrors always count: they are what is read."""
 
     def of(self, scorer: str, group: str | None = None) -> FamilyRow:
         """The row of one scorer and group.

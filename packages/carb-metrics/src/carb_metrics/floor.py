@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from itertools import combinations
 from typing import Literal
 
 import numpy as np
@@ -12,10 +11,10 @@ import polars as pl
 
 from carb_data import CarbError, Dataset, ScoreTable, cultures
 from carb_metrics.accuracy import describe
-from carb_metrics.cells import Cell, Result
+from carb_metrics.cells import Cell, OfSets, Result
 from carb_metrics.clusters import Ints, cluster_of, share_interval
 from carb_metrics.intervals import Floats, check_confidence
-from carb_metrics.outcome import Counted, counted_sets, outcomes_of_frame, rounded
+from carb_metrics.outcome import counted_sets, outcomes_of_frame, rounded
 from carb_metrics.paired import Paired, adjust, minimum_detectable_difference, paired_rows
 from carb_metrics.surface import FOLDS, NAMES, assign_folds, boosted, credit_of, oriented, surface_features, within_sets
 
@@ -36,7 +35,7 @@ class FloorRow(Result):
     """The best surface predictor of some sets. Ties are shared, and it is at least chance."""
 
     group: dict[str, str]
-    """Column to value, for each column that the sets were chosen by; empty for all sets."""
+    """The column by which the sets were chosen, and its value; empty for all sets."""
     predictor: str
     """A baseline of the table, a feature, ``all surface features``, or ``chance``."""
     floor: Cell
@@ -68,16 +67,14 @@ class FloorTest(Result):
     because there are too few sets to learn the floor from or to find a difference."""
 
 
-class SurfaceFloor(Result):
+class SurfaceFloor(OfSets):
     """The floor, and the test of every scorer against it."""
 
     rows: tuple[FloorRow, ...]
-    """All sets first, then each value of each column, then each combination."""
+    """All sets first, then each value of each column."""
     tests: tuple[FloorTest, ...]
     folds: Literal["topics", "source items"] | None
     """What the cross-validation keeps together, beside families; null where there are too few sets to learn from."""
-    counted: Counted
-    """Which sets count."""
 
     @property
     def overall(self) -> FloorRow:
@@ -111,9 +108,9 @@ def surface_floor(
     Args:
         scores: table of the scorers, baselines among them or not.
         dataset: the sets that were scored, for the texts.
-        by: columns of the table, or ``variety``. Each value of each column, and each combination of values, gets a
-            floor of its own; without columns there is the floor of all sets alone. As in ``breakdown``, a set about a
-            variety (``spanish-mx``) counts for the ``culture`` into which it rolls up.
+        by: columns of the table, or ``variety``. Each value of each column gets a floor of its own; without columns
+            there is the floor of all sets alone. As in ``breakdown``, a set about a variety (``spanish-mx``) counts for
+            the ``culture`` into which it rolls up.
         confidence: The level of intervals and tests, a share such as 0.95.
         mirrors: whether sets other than the main ones count too.
 
@@ -238,13 +235,12 @@ class _Data:
 
 
 def _groups(sets: pl.DataFrame, by: Sequence[str]) -> Iterable[tuple[dict[str, str], Ints]]:
-    """Each choice of values for some of the columns, and the places of its sets."""
+    """Each value of each column, and the places of its sets; all sets first."""
     yield {}, np.arange(sets.height)
-    texts = sets.select(pl.int_range(pl.len()).alias("_place"), *(pl.col(c).cast(pl.String) for c in by))
-    for count in range(1, len(by) + 1):
-        for columns in combinations(by, count):
-            for *values, places in texts.group_by(columns).agg("_place").sort(columns).drop_nulls().iter_rows():
-                yield dict(zip(columns, values, strict=True)), np.array(places)
+    for column in by:
+        texts = sets.select(pl.int_range(pl.len()).alias("_place"), pl.col(column).cast(pl.String))
+        for value, places in texts.group_by(column).agg("_place").sort(column).drop_nulls().iter_rows():
+            yield {column: value}, np.array(places)
 
 
 def _floor(group: dict[str, str], credit: dict[str, Floats], cluster: Ints, confidence: float) -> FloorRow:

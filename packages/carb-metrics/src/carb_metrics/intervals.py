@@ -22,13 +22,6 @@ def check_confidence(confidence: float) -> float:
     return confidence
 
 
-def check_alpha(alpha: float, below: float = 1.0) -> float:
-    """Give ``alpha``, the level of a test, back, or raise ``CarbError`` where it is not between 0 and ``below``."""
-    if not 0 < alpha < below:
-        raise CarbError(f"alpha must lie between 0 and {below:g}, for example 0.05; got {alpha}.")
-    return alpha
-
-
 def normal_quantile(confidence: float) -> float:
     """Two-sided critical value of the standard normal: 1.96 for 0.95."""
     return NormalDist().inv_cdf(0.5 + check_confidence(confidence) / 2)

@@ -22,12 +22,6 @@ PRESENTATIONS = ("scorer", "item_id", "order_id", "response_id", "position", "sc
 class BiasRow(ScorerRow):
     """How one judge behaves apart from being right. Null where the input does not tell."""
 
-    presentations: int | None = None
-    """Presentations of a set that were judged without error."""
-    undecided: int | None = None
-    """Presentations with a tie at the top, among those judged."""
-    errors: int | None = None
-    """Presentations that could not be judged."""
     position_p: float | None = None
     """p of the test that every position is picked alike often."""
     swap_consistency: Estimate = Estimate()
@@ -187,11 +181,7 @@ def _positions(picks: pl.DataFrame, confidence: float) -> tuple[list[dict[str, o
 
 def _consistency(picks: pl.DataFrame, confidence: float) -> dict[str, object]:
     judged = picks.filter(~pl.col("error"))
-    result: dict[str, object] = {
-        "presentations": judged.height,
-        "undecided": judged.filter(pl.col("place").is_null()).height,
-        "errors": picks.height - judged.height,
-    }
+    result: dict[str, object] = {}
     pairs = judged.join(judged, on=["item_id", "shown"], suffix="_b").filter(pl.col("order_id") < pl.col("order_id_b"))
     swapped = pl.col("order") != pl.col("order_b")
     for name, count, which in (("swap_consistency", "swap_pairs", swapped), ("self_agreement", "self_pairs", ~swapped)):

@@ -8,23 +8,14 @@ import numpy as np
 import polars as pl
 
 from carb_data import CarbError, Perturbation, ScoreTable
-from carb_metrics.cells import Result, ScorerRow, Scorers, row_of
-from carb_metrics.intervals import Floats, check_confidence, finite
+from carb_metrics.cells import ScorerRow, Scorers, row_of
+from carb_metrics.intervals import Floats, check_confidence
 from carb_metrics.jackknife import jackknife_interval, ratio
 from carb_metrics.outcome import as_text, counted_sets
 from carb_metrics.perturbed import perturbed_pairs, within_item
 
-
-class LanguagePairRow(Result):
-    """Consistency between two languages."""
-
-    a: str
-    b: str
-    """``a`` comes before ``b`` in the alphabet."""
-    consistency: float | None
-    low: float | None
-    high: float | None
-    n: int
+HALF = 0.5
+"""What two different responses to one prompt average, where k is calibrated."""
 
 
 class ConsistencyRow(ScorerRow):
@@ -39,7 +30,6 @@ class ConsistencyRow(ScorerRow):
     """Steepness, per unit of the difference; null where it cannot be calibrated."""
     spread: float | None
     """Standard deviation of the scorer's scores within sets, in units of its scores."""
-    pairs: tuple[LanguagePairRow, ...]
 
 
 class Consistency(Scorers[ConsistencyRow]):
@@ -79,40 +69,31 @@ def cross_lingual_consistency(
     rows = []
     for name in frame["scorer"].unique().sort():
         mine, spread = differences.filter(pl.col("scorer") == name), spreads.get(name)
-        steep = k if k is not None else calibrate_k(_different_responses(frame, name), scale=spread or 1.0)
+        steep = k if k is not None else calibrate_k(_different_responses(frame, name) / (spread or 1.0))
         usable = mine if steep is not None and spread is not None else mine.clear()
         value = pl.col("difference") * (-(steep or 0.0) / (spread or 1.0))
         usable = usable.with_columns(value.exp().alias("value"))
-        pairs = tuple(
-            row_of(LanguagePairRow, (a, b, *_mean(part, confidence), part.height))
-            for (a, b), part in sorted(usable.group_by("language_a", "language_b"))
-        )
-        numbers = (name, *_mean(usable, confidence), usable.height, steep, spread)
-        rows.append(row_of(ConsistencyRow, (*numbers, pairs)))
+        rows.append(row_of(ConsistencyRow, (name, *_mean(usable, confidence), usable.height, steep, spread)))
     return Consistency(scorers=tuple(rows), counted=counted)
 
 
-def calibrate_k(differences: Floats, target: float = 0.5, scale: float = 1.0) -> float | None:
-    """The k at which exp(−k·abs(Δ)/scale) averages ``target`` over reference differences.
+def calibrate_k(differences: Floats) -> float | None:
+    """The k at which exp(−k·abs(Δ)) averages ``HALF`` over reference differences.
 
     Args:
         differences: (n,) differences that should count as large, such as those between different responses.
-        target: average to reach, between the share of zero differences and 1.
-        scale: unit of the differences.
 
     Returns:
-        k; null where no k reaches the target, as when most differences are zero or there are none.
+        k; null where no k reaches it, as when most differences are zero or there are none.
     """
-    if not 0 < target < 1:
-        raise CarbError(f"target must lie between 0 and 1; got {target}.")
-    away = np.abs(finite(differences, "differences")) / scale
-    if not len(away) or (away == 0).mean() >= target:
+    away = np.abs(differences)
+    if not len(away) or (away == 0).mean() >= HALF:
         return None
     from scipy.optimize import brentq
 
     def excess(log_k: float) -> float:
         with np.errstate(under="ignore"):
-            return float(np.exp(-math.exp(log_k) * away).mean()) - target
+            return float(np.exp(-math.exp(log_k) * away).mean()) - HALF
 
     centre = -math.log(float(away[away > 0].mean()))
     low, high = centre - 1, centre + 1
@@ -124,7 +105,7 @@ def calibrate_k(differences: Floats, target: float = 0.5, scale: float = 1.0) ->
 
 
 def _content_pairs(frame: pl.DataFrame) -> pl.DataFrame:
-    """``scorer``, ``cluster``, ``language_a`` < ``language_b``, ``difference`` (absolute), for every two languages."""
+    """``scorer``, ``cluster``, ``difference`` (absolute), for every two languages of one content."""
     crossed = perturbed_pairs(frame.filter((pl.col("perturbation") == Perturbation.CL.value).fill_null(value=True)))
     content = ["scorer", "item_id", "original"]
     keys = [*content, "cluster"]
@@ -144,8 +125,6 @@ def _content_pairs(frame: pl.DataFrame) -> pl.DataFrame:
     return both.select(
         "scorer",
         "cluster",
-        pl.col("language").alias("language_a"),
-        "language_b",
         (pl.col("score") - pl.col("score_b")).abs().alias("difference"),
     ).sort(pl.all())
 

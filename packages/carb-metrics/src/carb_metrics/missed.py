@@ -8,8 +8,8 @@ import polars as pl
 
 from carb_data import CarbError, Dataset, ScoreTable
 from carb_metrics.accuracy import bon_accuracy
-from carb_metrics.cells import Result
-from carb_metrics.outcome import Counted, as_text, counted_sets, with_shares
+from carb_metrics.cells import OfSets, Result
+from carb_metrics.outcome import as_text, counted_sets, with_shares
 from carb_metrics.paired import adjust
 
 UNKNOWN = "unknown"
@@ -24,10 +24,6 @@ class Example(Result):
 
     item_id: str
     prompt: str
-    taken: str
-    """The wrong answer that most of them take."""
-    agree: float
-    """Share of the good scorers that take it."""
 
 
 class Cluster(Result):
@@ -66,13 +62,11 @@ class Confusion(Result):
     """``picked``, if each miss took any of its set's wrong answers with equal chance."""
 
 
-class Failures(Result):
+class Failures(OfSets):
     """What all good scorers miss, and whose answer they take for whose."""
 
     good: tuple[str, ...]
     """The scorers that count as good, the best first."""
-    counted: Counted = "all"
-    """Which sets count."""
     sets: int
     """Number of counted sets that all good scorers judged."""
     missed: int
@@ -104,16 +98,17 @@ def failures(dataset: Dataset, scores: ScoreTable, *, mirrors: bool = False) -> 
     good = _good(dataset, scores)
     picks = _picks(dataset, scores, good)
     sets = _judged_by_all(picks, good)
-    missed = sets.filter("missed")["item_id"]
-    taken = _taken(picks.filter(pl.col("item_id").is_in(missed.to_list())), len(good))
+    missed = sets.filter("missed")["item_id"].to_list()
+    wrong = picks.filter(~pl.col("right") & pl.col("item_id").is_in(missed))
+    taken = wrong.group_by("item_id", "response_id").agg(pl.col("share").sum())
     return Failures(
         counted=counted,
         good=good,
         sets=sets.height,
         missed=len(missed),
         expected=float(sets["alone"].sum()),
-        same_answer=None if not len(missed) else sum(one.agree == 1.0 for one in taken.values()) / len(missed),
-        clusters=_clusters(sets, taken),
+        same_answer=taken.filter(pl.col("share") == len(good)).height / len(missed) if missed else None,
+        clusters=_clusters(sets, {item.id: item.prompt_text for item in dataset}),
         confusion=_confusion(picks),
     )
 
@@ -131,12 +126,8 @@ def _good(dataset: Dataset, scores: ScoreTable) -> tuple[str, ...]:
 def _picks(dataset: Dataset, scores: ScoreTable, good: Sequence[str]) -> pl.DataFrame:
     """A row per good scorer, set without a failed score, and response: ``share`` of the pick, whether it is ``right``,
     and ``taken``, the culture whose answer it is."""
-    rows = [
-        (item.id, item.prompt_text, response.id, response.text, response.culture or UNKNOWN)
-        for item in dataset
-        for response in item.responses
-    ]
-    known = pl.DataFrame(rows, schema=["item_id", "prompt", "response_id", "text", "taken"], orient="row")
+    rows = [(item.id, response.id, response.culture or UNKNOWN) for item in dataset for response in item.responses]
+    known = pl.DataFrame(rows, schema=["item_id", "response_id", "taken"], orient="row")
     frame = as_text(scores).filter(pl.col("perturbation").is_null() & pl.col("scorer").is_in(good))
     frame = with_shares(frame).filter(~pl.col("failed")).with_columns(right=pl.col("role") == "chosen")
     return frame.join(known, on=["item_id", "response_id"], maintain_order="left")
@@ -155,21 +146,7 @@ def _judged_by_all(picks: pl.DataFrame, good: Sequence[str]) -> pl.DataFrame:
     return sets.join(rates, on="culture", maintain_order="left")
 
 
-def _taken(picks: pl.DataFrame, good: int) -> dict[str, Example]:
-    """The wrong answer that most scorers take, by set."""
-    wrong = picks.filter(~pl.col("right")).group_by("item_id", "prompt", "response_id", "text").agg(
-        pl.col("share").sum()
-    )  # fmt: skip
-    most = wrong.sort("share", "response_id", descending=[True, False]).unique("item_id", keep="first")
-    return {
-        row["item_id"]: Example(
-            item_id=row["item_id"], prompt=row["prompt"], taken=row["text"], agree=row["share"] / good
-        )
-        for row in most.iter_rows(named=True)
-    }
-
-
-def _clusters(sets: pl.DataFrame, taken: dict[str, Example]) -> tuple[Cluster, ...]:
+def _clusters(sets: pl.DataFrame, prompts: dict[str, str]) -> tuple[Cluster, ...]:
     from scipy.stats import hypergeom
 
     group = ("culture", "topic")
@@ -191,7 +168,7 @@ def _clusters(sets: pl.DataFrame, taken: dict[str, Example]) -> tuple[Cluster, .
             expected=float(part["alone"].sum()),
             p=p,
             p_adjusted=float(corrected),
-            examples=tuple(taken[item] for item in here[:EXAMPLES]),
+            examples=tuple(Example(item_id=item, prompt=prompts[item]) for item in here[:EXAMPLES]),
         )
         for (key, part, here, p), corrected in zip(found, adjust([p for *_, p in found]), strict=True)
     ]

@@ -10,14 +10,13 @@ import numpy.typing as npt
 import polars as pl
 
 from carb_data import CarbError, ScoreTable
-from carb_metrics.clusters import cluster_of, number
+from carb_metrics.cells import Counted
+from carb_metrics.clusters import Ints, cluster_of, number
 from carb_metrics.intervals import Floats
 
 __all__ = ["set_outcomes"]
 
-Ints = npt.NDArray[np.int64]
 Ties = Literal["shared", "strict"]
-Counted = Literal["main", "all"]
 
 SET_KEYS = ("scorer", "culture", "domain", "language", "topic", "source_item", "mirrors", "kind", "item_id")
 """Columns that a set has, and by which it can be grouped. ``language`` is that of ``chosen``. ``mirrors`` is the
@@ -141,28 +140,32 @@ def outcomes_of_frame(frame: pl.DataFrame, ties: Ties = "shared") -> pl.DataFram
     heads = _heads(rows, starts, [key for key in SET_KEYS if key in rows.columns])
     code = rows["response_id"].cast(pl.String).hash().to_numpy()
     responses = np.add.reduceat(code, starts) if len(starts) else code[:0]
-    score = rounded(rows["score"]).to_numpy()  # null becomes NaN
-    if not len(starts):
-        own = best = np.empty(0)
-        error, at_best = np.empty(0, dtype=bool), np.empty(0, dtype=np.int64)
-    else:
-        own = score[chosen]  # one per set, in order
-        others = np.where(chosen, -np.inf, score)
-        best = np.maximum.reduceat(others, starts)
-        level = others == np.repeat(best, np.diff(starts, append=len(rows)))
-        at_best = np.add.reduceat(level.astype(np.int64), starts)
-        error = np.isnan(own) | np.isnan(best)
-    tied = np.where(own == best, at_best, 0)  # false for an error: NaN equals nothing
-    share = np.where(tied > 0, 1 / (tied + 1), 0.0) if ties == "shared" else 0.0
+    right, top = tops(rounded(rows["score"]).to_numpy(), chosen, starts)  # null becomes NaN
+    share = right / np.maximum(top, 1)
     if "language" in rows.columns:
         heads = heads.with_columns(language=rows["language"].filter(pl.Series(chosen, dtype=pl.Boolean)))
     return heads.select(
         pl.all(),
         pl.Series(RESPONSES, responses, dtype=pl.UInt64),
-        pl.Series("credit", np.where(own > best, 1.0, share), dtype=pl.Float64),
-        pl.Series("tied", tied, dtype=pl.Int64),
-        pl.Series("error", error, dtype=pl.Boolean),
+        pl.Series("credit", share if ties == "shared" else share == 1, dtype=pl.Float64),
+        pl.Series("tied", np.where(right > 0, top - 1, 0), dtype=pl.Int64),
+        pl.Series("error", top == 0, dtype=pl.Boolean),
     )
+
+
+def tops(level: Floats, chosen: npt.NDArray[np.bool_], starts: Ints) -> tuple[Ints, Ints]:
+    """(sets,) how many right answers have the highest value of their set, and how many answers; 0 where one is NaN.
+
+    Args:
+        level: (rows,) what is compared, rounded so that equals are ties.
+        chosen: (rows,) whether an answer is right.
+        starts: (sets,) the first row of each set; its other rows follow it.
+    """
+    if not len(starts):
+        return np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int64)
+    highest = level == np.repeat(np.maximum.reduceat(level, starts), np.diff(starts, append=len(level)))
+    right, top = (np.add.reduceat(found.astype(np.int64), starts) for found in (highest & chosen, highest))
+    return right, top
 
 
 def _adjacent(rows: pl.DataFrame) -> tuple[pl.DataFrame, Ints]:

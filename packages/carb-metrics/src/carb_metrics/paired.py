@@ -11,24 +11,21 @@ import numpy as np
 import numpy.typing as npt
 
 from carb_data import CarbError
-from carb_metrics.cells import Estimate, Result
+from carb_metrics.cells import Estimate
 from carb_metrics.clusters import Ints, means, numbered
-from carb_metrics.intervals import Floats, check_alpha, check_confidence, finite, same_order
+from carb_metrics.intervals import Floats, check_confidence, finite, same_order
 
 _OUTSIDE = "Values must lie between 0 and 1; for others give bounded=False."
 
 
-class Paired(Result):
-    """A paired difference, the first minus the second; null without pairs."""
+class Paired(Estimate):
+    """A paired difference, the first minus the second; null without pairs.
+
+    ``p`` is from the interval's own t: below 1 − confidence exactly where it leaves 0 out.
+    """
 
     n: int = 0
     """Pairs."""
-    estimate: float | None = None
-    """Mean of the differences."""
-    low: float | None = None
-    high: float | None = None
-    p: float | None = None
-    """Two-sided p of a mean of 0, from the interval's own t: below 1 − confidence exactly where it leaves 0 out."""
     design_effect: float = 1.0
     """Variance over that of as many independent pairs."""
 
@@ -194,7 +191,8 @@ def _effect(design_effect: float) -> float:
 
 
 def _normal_pair(alpha: float, power: float) -> tuple[float, float]:
-    check_alpha(alpha)
+    if not 0 < alpha < 1:
+        raise CarbError(f"alpha must lie between 0 and 1, for example 0.05; got {alpha}.")
     if not alpha < power < 1:
         raise CarbError(f"power must lie between alpha ({alpha}) and 1; got {power}.")
     return NormalDist().inv_cdf(1 - alpha / 2), NormalDist().inv_cdf(power)

@@ -9,10 +9,10 @@ import numpy.typing as npt
 import polars as pl
 
 from carb_data import CarbError, ScoreTable
-from carb_metrics.cells import Estimate, Result
+from carb_metrics.cells import Estimate, OfSets, Result
 from carb_metrics.clusters import is_missing, numbered
 from carb_metrics.intervals import Floats, check_confidence, normal_quantile, wilson
-from carb_metrics.outcome import Counted, as_text, counted_sets, polars_frame, with_shares
+from carb_metrics.outcome import as_text, counted_sets, polars_frame, with_shares
 from carb_metrics.raters import agreement
 
 FEWEST_PEOPLE, FEWEST_ANSWERS = 3, 30
@@ -126,8 +126,6 @@ class JudgedRow(Result):
     """Sets with people's picks that one of both did not decide."""
     percent: Estimate
     """The judge and the majority: share of sets with the same pick."""
-    kappa: Estimate
-    """The same beyond chance (Cohen)."""
     ac1: Estimate
     """The same beyond chance (Gwet)."""
     human_percent: Estimate
@@ -135,13 +133,11 @@ class JudgedRow(Result):
     """Krippendorff's."""
 
 
-class MetaEvaluation(Result):
+class MetaEvaluation(OfSets):
     """Judges against people."""
 
     rows: tuple[JudgedRow, ...]
     """A row per scorer, in their order."""
-    counted: Counted = "all"
-    """Which sets count."""
 
 
 def judge_vs_human(
@@ -194,7 +190,6 @@ def judge_vs_human(
                 n=len(pairs),
                 undecided=part.height - len(pairs),
                 percent=found.percent,
-                kappa=found.cohen,
                 ac1=found.gwet,
                 human_percent=humans.percent,
                 human_alpha=humans.krippendorff,

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
 import polars as pl
 
@@ -37,8 +35,6 @@ class KindRow(Result):
     """Mean abs(change) in standard deviations of the scorer's scores within sets: the measure to compare scorers by."""
     spread_low: float | None
     spread_high: float | None
-    signed: float | None
-    """Mean change in the same unit."""
     relative: float | None
     """Mean of abs(change)/abs(score), the paper's measure; null where half of the scores or more are near 0."""
     relative_low: float | None
@@ -51,10 +47,6 @@ class KindRow(Result):
     flips_high: float | None
     judged: int
     """Pairs in sets without errors, on which ``flips`` rests."""
-    lost: int | None
-    """Judged sets that were won before the perturbation and are not after it."""
-    gained: int | None
-    """Judged sets that were not won before the perturbation and are after it."""
 
 
 class SpreadRow(ScorerRow):
@@ -62,10 +54,8 @@ class SpreadRow(ScorerRow):
 
     spread: float | None
     """Standard deviation of its scores within sets, in units of its scores."""
-    ratio: float | None
+    ratio: Estimate
     """Causal-to-surface ratio."""
-    ratio_low: float | None
-    ratio_high: float | None
 
 
 class Sensitivity(Scorers[SpreadRow]):
@@ -73,13 +63,6 @@ class Sensitivity(Scorers[SpreadRow]):
 
     kinds: tuple[KindRow, ...]
     """A row per scorer and perturbation."""
-
-    def ratio(self, scorer: str | None = None) -> Estimate:
-        """Causal-to-surface ratio of one scorer, which may be left out when there is only one."""
-        if scorer is None and len(self.scorers) != 1:
-            raise CarbError(f"Name one of the scorers {[row.scorer for row in self.scorers]}.")
-        row = self.scorers[0] if scorer is None else self.of(scorer)
-        return Estimate(estimate=row.ratio, low=row.ratio_low, high=row.ratio_high)
 
 
 def perturbation_sensitivity(scores: ScoreTable, confidence: float = 0.95, *, mirrors: bool = False) -> Sensitivity:
@@ -112,20 +95,23 @@ def perturbation_sensitivity(scores: ScoreTable, confidence: float = 0.95, *, mi
     check_confidence(confidence)
     scores, counted = counted_sets(scores, mirrors=mirrors)
     frame = as_text(scores)
-    pairs = perturbed_pairs(frame).with_columns(_flips(frame))
+    pairs = perturbed_pairs(frame)
+    pairs = pairs.with_columns(_flips(pairs, frame))
     spreads = within_item(frame)
     kinds, scorers = [], []
     for name in frame["scorer"].unique().sort():
         mine = pairs.filter(pl.col("scorer") == name)
         spread = spreads.filter(pl.col("scorer") == name)
-        found, ratio = _of_scorer(mine, spread, confidence)
+        found, deviation, (ratio, low, high) = _of_scorer(mine, spread, confidence)
         kinds += [row_of(KindRow, (name, *row)) for row in found]
-        scorers.append(row_of(SpreadRow, (name, *ratio)))
+        scorers.append(SpreadRow(scorer=name, spread=deviation, ratio=Estimate(estimate=ratio, low=low, high=high)))
     return Sensitivity(kinds=tuple(kinds), scorers=tuple(scorers), counted=counted)
 
 
-def _of_scorer(pairs: pl.DataFrame, spread: pl.DataFrame, confidence: float) -> tuple[list[tuple[object, ...]], Row]:
-    """The values of ``KindRow`` of each kind, and of ``SpreadRow``, without the name."""
+def _of_scorer(
+    pairs: pl.DataFrame, spread: pl.DataFrame, confidence: float
+) -> tuple[list[tuple[object, ...]], float | None, Limits]:
+    """The values of ``KindRow`` of each kind without the name, the spread, and the causal-to-surface ratio."""
     order = {kind: i for i, kind in enumerate((CAUSAL, *SURFACE))}
     kinds = sorted(pairs["perturbation"].unique(), key=lambda kind: (order.get(kind, len(order)), kind))
     clusters = pl.concat([pairs["cluster"], spread["cluster"]]).unique().sort()
@@ -156,7 +142,6 @@ def _of_scorer(pairs: pl.DataFrame, spread: pl.DataFrame, confidence: float) -> 
                 known.height,
                 every.height - known.height,
                 *(_from_0(jackknife_interval(in_spread, mean_in_spread, confidence)) if known.height else _NOTHING),
-                float(change.mean()) / deviation if known.height and deviation else None,
                 *(_from_0(jackknife_interval(share[share[:, 1] > 0], ratio, confidence))
                   if 2 * away.sum() > len(away) else _NOTHING),
                 int((~away).sum()),
@@ -169,10 +154,9 @@ def _of_scorer(pairs: pl.DataFrame, spread: pl.DataFrame, confidence: float) -> 
     if CAUSAL in sums and deviation is not None and moved >= STILL * deviation:
         columns = np.column_stack([column for pair in (sums[CAUSAL], *surface) for column in pair])
         causal = jackknife_interval(columns[columns[:, 1::2].sum(1) > 0], causal_to_surface, confidence, log=True)
-    return rows, (deviation, *causal)
+    return rows, deviation, causal
 
 
-Row = tuple[float | None, ...]
 Limits = tuple[float | None, float | None, float | None]
 _NOTHING: Limits = (None, None, None)
 
@@ -196,11 +180,11 @@ def causal_to_surface(sums: Floats) -> Floats:
     return found
 
 
-def _flips(frame: pl.DataFrame) -> Sequence[pl.Series]:
-    """For each pair of ``perturbed_pairs``: ``flip``, ``won_before``, ``won_after``; null in sets with an error."""
-    pairs = perturbed_pairs(frame).select("scorer", "item_id", "original", "after").with_row_index("pair")
-    own = frame.filter(pl.col("perturbation").is_null()).select("scorer", "item_id", "response_id", "role", "score")
-    wide = pairs.join(own, on=["scorer", "item_id"]).with_columns(
+def _flips(pairs: pl.DataFrame, frame: pl.DataFrame) -> pl.Series:
+    """``flip`` of each pair: whether another response is on top; null in sets with an error."""
+    numbered = pairs.select("scorer", "item_id", "original", "after").with_row_index("pair")
+    own = frame.filter(pl.col("perturbation").is_null()).select("scorer", "item_id", "response_id", "score")
+    wide = numbered.join(own, on=["scorer", "item_id"]).with_columns(
         pl.when(pl.col("response_id") == pl.col("original")).then("after").otherwise("score").alias("then")
     )
 
@@ -209,34 +193,21 @@ def _flips(frame: pl.DataFrame) -> Sequence[pl.Series]:
         top = pl.col("response_id").filter(level == level.max())
         return pl.when(top.len() == 1).then(top.first()).otherwise(pl.lit(""))
 
-    chosen = pl.col("response_id").filter(pl.col("role") == "chosen").first()
-    result = (
+    error = (pl.col("score").is_null() | pl.col("then").is_null()).any()
+    found = (
         wide.group_by("pair")
-        .agg(
-            pick("score").alias("before"),
-            pick("then").alias("after"),
-            chosen.alias("chosen"),
-            (pl.col("score").is_null() | pl.col("then").is_null()).any().alias("error"),
-        )
+        .agg(before=pick("score"), after=pick("then"), error=error)
         .sort("pair")
-        .select(
-            pl.when(~pl.col("error")).then(pl.col("before") != pl.col("after")).alias("flip"),
-            pl.when(~pl.col("error")).then(pl.col("before") == pl.col("chosen")).alias("won_before"),
-            pl.when(~pl.col("error")).then(pl.col("after") == pl.col("chosen")).alias("won_after"),
-        )
+        .select(flip=pl.when(~pl.col("error")).then(pl.col("before") != pl.col("after")))
     )
-    return result.get_columns()
+    return found["flip"]
 
 
 def _flip_share(pairs: pl.DataFrame, confidence: float) -> tuple[object, ...]:
-    """flips, flips_low, flips_high, judged, lost, gained."""
+    """flips, flips_low, flips_high, judged."""
     judged = pairs.filter(pl.col("flip").is_not_null())
-    if not judged.height:
-        return (None, None, None, 0, None, None)
     share = share_interval(judged["flip"].cast(pl.Float64).to_numpy(), judged["unit"].to_numpy(), confidence)
-    lost = judged.filter(pl.col("won_before") & ~pl.col("won_after")).height
-    gained = judged.filter(~pl.col("won_before") & pl.col("won_after")).height
-    return (*share, judged.height, lost, gained)
+    return (*share, judged.height)
 
 
 def perturbed_pairs(frame: pl.DataFrame) -> pl.DataFrame:

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import math
 from collections import Counter
+from itertools import repeat
 
 import polars as pl
 
 from carb_data import ScoreTable
 from carb_metrics.accuracy import grouped_accuracy
 from carb_metrics.cells import Cell, Result, ScorerRow, Scorers
-from carb_metrics.clusters import Ints, cluster_of, with_clusters
+from carb_metrics.clusters import cluster_of, with_clusters
 from carb_metrics.intervals import Floats, check_confidence
 from carb_metrics.outcome import counted_sets, credit_matrix, set_outcomes
-from carb_metrics.paired import adjust, paired_rows
+from carb_metrics.paired import Paired, adjust, paired_rows
 
 
 class RankRow(Result):
@@ -90,23 +91,15 @@ def rank(scores: ScoreTable, confidence: float = 0.95, *, mirrors: bool = False)
     silent = [name for name, cell in cells.items() if cell.errors == cell.n]
     names = sorted(cells.keys() - silent, key=lambda name: (-(cells[name].accuracy or 0.0), name))
     credit, order, items = credit_matrix(sets.filter(pl.col("scorer").cast(pl.String).is_in(names)))
-    credit = credit[[order.index(name) for name in names]]
-    pairs = [
-        _better_first(names[i], names[j], pair)
-        for i in range(len(names) - 1)
-        for j, pair in enumerate(_pairs(credit, cluster_of(items), i, confidence), i + 1)
-    ]
-    p = [math.nan if pair.p is None else pair.p for pair in pairs]
-    pairs = [
-        pair.model_copy(update={"p_adjusted": None if math.isnan(value) else float(value)})
-        for pair, value in zip(pairs, adjust(p), strict=True)
-    ]
+    credit, cluster = credit[[order.index(name) for name in names]], cluster_of(items)
+    tests: list[tuple[str, str, Floats, Paired]] = []
+    for i, a in enumerate(names):
+        d = credit[i] - credit[i + 1 :]
+        tests += zip(repeat(a), names[i + 1 :], d, paired_rows(d, cluster, confidence), strict=False)
+    adjusted = adjust([math.nan if found.p is None else found.p for *_, found in tests])
+    pairs = [_pair(*one, None if math.isnan(p) else float(p)) for one, p in zip(tests, adjusted, strict=True)]
     better = [pair for pair in pairs if (pair.difference or 0.0) > 0]
-    settled = [
-        pair
-        for pair, value in zip(pairs, adjust(p), strict=True)
-        if (pair.difference or 0.0) > 0 and value < 1 - confidence  # false for NaN: no sets in common settle nothing
-    ]
+    settled = [pair for pair in better if pair.p_adjusted is not None and pair.p_adjusted < 1 - confidence]
     beaten, clearly = Counter(pair.b for pair in better), Counter(pair.b for pair in settled)
     beats = Counter(pair.a for pair in settled)
     ranked = [
@@ -124,30 +117,20 @@ def rank(scores: ScoreTable, confidence: float = 0.95, *, mirrors: bool = False)
     return Ranking(scorers=tuple(ranked), pairs=tuple(pairs), counted=counted)
 
 
-def _better_first(a: str, b: str, found: PairRow) -> PairRow:
-    """The row of these two, turned around where the second is better."""
-    if found.difference is None or found.low is None or found.high is None or found.difference >= 0:
-        return found.model_copy(update={"a": a, "b": b})
-    turned = {"only_a": found.only_b, "only_b": found.only_a, "difference": -found.difference}
-    return found.model_copy(update={"a": b, "b": a, **turned, "low": -found.high, "high": -found.low})
-
-
-def _pairs(credit: Floats, cluster: Ints, i: int, confidence: float) -> list[PairRow]:
-    """A scorer and each later one, without names."""
-    d = credit[i] - credit[i + 1 :]
-    above, below = (d > 0).sum(1), (d < 0).sum(1)  # false for NaN
-    return [
-        PairRow(
-            a="",
-            b="",
-            n=one.n,
-            only_a=int(more) if one.n else None,
-            only_b=int(less) if one.n else None,
-            difference=one.estimate,
-            low=one.low,
-            high=one.high,
-            p=one.p,
-            p_adjusted=None,
-        )
-        for one, more, less in zip(paired_rows(d, cluster, confidence), above, below, strict=True)
-    ]
+def _pair(a: str, b: str, d: Floats, found: Paired, p_adjusted: float | None) -> PairRow:
+    """The row of two scorers, the better one first, from their differences and the test of these."""
+    low, high, estimate = found.low, found.high, found.estimate
+    if estimate is not None and low is not None and high is not None and estimate < 0:
+        a, b, d, estimate, low, high = b, a, -d, -estimate, -high, -low
+    return PairRow(
+        a=a,
+        b=b,
+        n=found.n,
+        only_a=int((d > 0).sum()) if found.n else None,  # false for NaN
+        only_b=int((d < 0).sum()) if found.n else None,
+        difference=estimate,
+        low=low,
+        high=high,
+        p=found.p,
+        p_adjusted=p_adjusted,
+    )

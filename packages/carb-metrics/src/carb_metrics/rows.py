@@ -11,7 +11,7 @@ from carb_metrics.families import FamilyReport, FamilyRow, PlaceComparison
 from carb_metrics.floor import FloorRow, FloorTest, SurfaceFloor
 from carb_metrics.items import ItemAnalysis, ItemRow
 from carb_metrics.judges import BiasRow, JudgeBias, PositionRow
-from carb_metrics.languages import Consistency, ConsistencyRow, LanguagePairRow
+from carb_metrics.languages import Consistency, ConsistencyRow
 from carb_metrics.missed import Cluster, Confusion, Example, Failures
 from carb_metrics.paired import Paired
 from carb_metrics.people import HumanLine, JudgedRow, MetaEvaluation
@@ -48,7 +48,6 @@ __all__ = [
     "JudgeBias",
     "JudgedRow",
     "KindRow",
-    "LanguagePairRow",
     "LeftOut",
     "Margin",
     "MarginRow",

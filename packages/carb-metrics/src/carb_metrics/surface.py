@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 import polars as pl
 
 from carb_data import Dataset
 from carb_data.surface import surface_features as features_of_set
-from carb_metrics.clusters import Ints
+from carb_metrics.clusters import Bools, Ints
 from carb_metrics.intervals import Floats
-
-Bools = npt.NDArray[np.bool_]
+from carb_metrics.outcome import tops
 
 NAMES = (
     "length",
@@ -91,13 +89,8 @@ def oriented(column: Floats, right: Bools, number: Ints, fold: Ints) -> Floats:
 
 def credit_of(utility: Floats, right: Bools, starts: Ints) -> Floats:
     """(sets,) 1/k where the right answer is among k at the top."""
-    size = np.diff(starts, append=len(right))
-    level = np.round(utility, 9)
-    top = level == np.repeat(np.maximum.reduceat(level, starts), size)
-    found: Floats = np.add.reduceat((top & right).astype(np.float64), starts) / np.add.reduceat(
-        top.astype(np.float64), starts
-    )
-    return found
+    won, top = tops(np.round(utility, 9), right, starts)
+    return won / top
 
 
 def boosted(x: Floats, kinds: Ints, target: Floats, fold: Ints) -> Floats:

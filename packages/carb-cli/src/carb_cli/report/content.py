@@ -111,7 +111,7 @@ def content(runs: Runs, *, confidence: float = 0.95) -> Report:
         pairs=ranking.pairs,
         floor=surface_floor(main, runs.dataset, confidence=confidence),
         failures=_failures(runs),
-        items=_items(main, confidence) if len(runs.scorers) > 1 else None,
+        items=_items(main) if len(runs.scorers) > 1 else None,
         judges=_judges(runs.folders, runs.dataset, main, confidence),
         people=people(runs.folders, runs.records[0].dataset.fingerprint, main, confidence),
         runs=tuple(
@@ -143,7 +143,7 @@ def _scorers(runs: Runs, scores: ScoreTable, ranking: Ranking, confidence: float
             by_kind=kinds.get(name, {}),
             by_kind_group=groups.get(name, {}),
             perturbation={row.perturbation: row for row in sensitivity.kinds if row.scorer == name},
-            causal_to_surface=sensitivity.ratio(name),
+            causal_to_surface=sensitivity.of(name).ratio,
             consistency=_consistency(consistency, name),
         )
         for name, record in runs.scorers.items()
@@ -153,7 +153,6 @@ def _scorers(runs: Runs, scores: ScoreTable, ranking: Ranking, confidence: float
 
 _GROUPINGS = (
     "by_culture",
-    "by_variety",
     "by_domain",
     "by_culture_domain",
     "by_resource_class",
@@ -215,8 +214,8 @@ MOST_ITEMS = 40
 """Items that a report names."""
 
 
-def _items(scores: ScoreTable, confidence: float) -> ItemsPart | None:
-    found = item_analysis(scores, confidence)
+def _items(scores: ScoreTable) -> ItemsPart | None:
+    found = item_analysis(scores)
     if not found.items:
         return None
     steps = [0] * 10
@@ -227,7 +226,6 @@ def _items(scores: ScoreTable, confidence: float) -> ItemsPart | None:
     return ItemsPart(
         scorers=found.scorers,
         difficulty=tuple(steps),
-        flags=counts(flag for item in found.items for flag in item.flags),
         rows=tuple(telling[:MOST_ITEMS]),
     )
 

@@ -74,22 +74,20 @@ def items(report: Report) -> Section | None:
     rows = [
         (
             word(row.item_id, link=link(report, set=row.item_id)), word(row.culture), word(row.domain),
-            Shown(percent(row.difficulty), row.difficulty), figure(row.discrimination), word(", ".join(row.flags)),
+            Shown(percent(row.difficulty), row.difficulty), figure(row.discrimination),
         )
         for row in report.items.rows
     ]  # fmt: skip
     sorted_by = Table(
         "Items sorted by discrimination, the lowest first",
-        ("set", "<culture", "<domain", "won %", "discrimination", "<note"),
+        ("set", "<culture", "<domain", "won %", "discrimination"),
         rows,
         "A low one is won by weak scorers rather than by strong ones: the key may be wrong, or two answers right. With "
         "few scorers chance alone makes many, so this is an order to read in and no finding.",
     )
-    finding = f"{total:,} items, {report.items.scorers} scorers; " + (
-        ", ".join(f"{flag}: {n:,}" for flag, n in report.items.flags.items()) or "no item is remarkable"
-    )
+    finding = f"{total:,} items, {report.items.scorers} scorers."
     tables = (hard, sorted_by) if rows else (hard,)
-    return Section("items", "How hard are the sets, and which look wrong?", f"{finding}.", tables)
+    return Section("items", "How hard are the sets, and which look wrong?", finding, tables)
 
 
 def failures(report: Report) -> Section | None:

@@ -68,7 +68,6 @@ class ScorerPart(OutputPart):
     """Every culture × domain weighs the same."""
     rank: RankRow
     by_culture: Cells
-    by_variety: Cells
     by_domain: Cells
     by_culture_domain: Cells
     by_resource_class: Cells
@@ -97,8 +96,6 @@ class ItemsPart(OutputPart):
     scorers: int
     difficulty: tuple[int, ...]
     """Items by the share of scorers that win them, in ten steps from 0 to 1; the first step is the hardest."""
-    flags: dict[str, int]
-    """How many items have each flag."""
     rows: tuple[ItemRow, ...]
     """The items to read first, at most 40: the lowest discrimination first."""
 

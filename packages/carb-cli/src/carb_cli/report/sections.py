@@ -163,13 +163,13 @@ def floor(report: Report) -> Section | None:
         [
             (
                 scorer_cell(report, test.scorer), Shown(percent(test.accuracy), test.accuracy),
-                share(Estimate(**{k: getattr(test.difference, k) for k in ("estimate", "low", "high")})),
+                share(test.difference),
                 probability(test.p_adjusted), word(ABOVE[test.above]),
             )
             for test in tests
         ],
     )  # fmt: skip
-    groups = [row for row in report.floor.rows if len(row.group) == 1]
+    groups = [row for row in report.floor.rows if row.group]
     by_group = Table(
         "The floor by culture and domain",
         ("sets of", "floor %", "<best predictor", "sets"),
