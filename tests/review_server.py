@@ -96,3 +96,8 @@ def event(item: dict[str, Any], pick: int = 0, base: int = 0) -> dict[str, Any]:
         "answer": {"status": "answered", "opinions": opinions},
         "active_ms": 1000,
     }
+
+
+def question(number: int = 0, right: str = "this", wrong: str = "that, as elsewhere") -> dict[str, Any]:
+    """A question that a reviewer wrote."""
+    return {"id": str(uuid.uuid4()), "question": f"What now {number}?", "right": right, "wrong": wrong}

@@ -273,6 +273,52 @@ def test_hostile_texts_and_names_run_nothing(device: Any, tmp_path: Path) -> Non
     review.server.stop()
 
 
+def test_a_question_of_one_s_own_is_read_blind_by_a_second_person(
+    device: Any, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    review = Review(tmp_path / "thai.reviews", "--invite", "2", "--beat", "baseline:length")
+    page = begin(device(next(review.links)), "writer")
+    page.get_by_role("button", name="Write a question").click()
+    page.get_by_label("Question").fill(HOSTILE[0])
+    page.get_by_label("The right answer here").fill(HOSTILE[2])
+    page.get_by_role("button", name="Save the question").click()
+    page.locator("[role=status]", has_text="Please write the question and two different answers.").wait_for()
+    page.reload()
+    page.get_by_role("button", name="Write a question").click()
+    assert page.get_by_label("Question").input_value() == HOSTILE[0], "a draft stays"
+    page.get_by_label("A wrong answer").fill(HOSTILE[2] + " and longer")
+    assert page.evaluate("document.documentElement.scrollWidth") <= PHONE["width"]
+    page.screenshot(path=artefacts(tmp_path_factory.mktemp("shots")) / "review-write.png", full_page=True)
+    page.get_by_role("button", name="Save the question").click()
+    page.locator("[role=status]", has_text="The model was fooled: it prefers the wrong answer.").wait_for()
+    all_sent(page)
+    assert page.locator("#progress").inner_text() == "Answered: 0 of 67"
+    assert violations(page) == []
+    page.context.set_offline(True)
+    page.get_by_label("Question").fill("Which bread?")
+    page.get_by_label("The right answer here").fill("brown bread")
+    page.get_by_label("A wrong answer").fill("white")
+    page.get_by_role("button", name="Save the question").click()
+    page.locator("#sending", has_text="Not yet sent: 1").wait_for()
+    page.context.set_offline(False)
+    page.evaluate("dispatchEvent(new Event('online'))")
+    all_sent(page)
+    reader = begin(device(next(review.links)), "reader")
+    seen = []
+    for _ in range(2):
+        seen.append(reader.locator(".question").inner_text())
+        assert reader.locator("fieldset[data-token]").count() == 2
+        fill(reader)
+        save(reader)
+    all_sent(reader)
+    assert sorted(seen) == sorted([HOSTILE[0], "Which bread?"])
+    assert len(review.answers("reader")) == 2
+    page.get_by_role("button", name="To the questions").click()
+    page.locator("fieldset[data-token]").first.wait_for()
+    assert page.locator("fieldset[data-token]").count() == 4, "nobody is asked their own question"
+    review.server.stop()
+
+
 def test_one_file_for_who_has_no_connection(browser: Any, tmp_path: Path) -> None:
     """From the disk, without a request: answer, close, go on, save, and collect."""
     from carb_cli import main

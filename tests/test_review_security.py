@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from review_server import Client, Server, event
+from review_server import Client, Server, event, question
 
 PROXY = "https://review.example.org/thai"
 
@@ -93,11 +93,13 @@ def test_a_link_can_be_replaced_while_serving(server: Server, local: str) -> Non
     out = next(Path(arg) for arg in server.process.args if str(arg).endswith(".reviews"))
     visitor = client(local, server.links[5])
     name = visitor.enter()["name"]
-    run = [sys.executable, "-m", "carb_cli", "review", "collect", str(out), "--renew", name, "--json", "--url", local]
+    run = [sys.executable, "-m", "carb_cli", "review", "collect", str(out), "--renew", name, "--json"]
     said = subprocess.run(run, capture_output=True, text=True, check=True)
     assert visitor.call("api/me", {})[0] == 401
     assert visitor.call("api/enter", {"token": visitor.token})[0] == 403
-    new = Client(json.loads(said.stdout)["link"])
+    link = json.loads(said.stdout)["link"]
+    assert link.startswith(PROXY)
+    new = client(local, link)
     assert new.enter()["name"] == name
 
 
@@ -106,6 +108,35 @@ def test_wrong_links_lock_nobody_out(server: Server, local: str) -> None:
     assert {guesser.call("api/enter", {"token": f"guess {n}"})[0] for n in range(30)} == {403}
     assert guesser.call("api/enter", {"token": "\ud800"})[0] == 403
     assert owner.call("api/enter", {"token": owner.token})[0] == 200
+
+
+def test_a_model_is_asked_about_one_s_own_question_only_and_a_failure_is_no_verdict(tmp_path: Path) -> None:
+    out = tmp_path / "a.reviews"
+    made = Server(out, "--invite", "2", "--beat", "baseline:length")
+    writer, other = (Client(link) for link in made.links)
+    assert writer.enter()["model"]
+    other.enter()
+    sent = [question(0), question(1, "longer than that", "that"), question(2, "one", "two")]
+    assert {one["state"] for one in writer.call("api/events", {"events": [*sent, *sent]})[1]} == {"kept", "known"}
+    verdicts = [writer.call("api/beat", {"id": one["id"]})[1] for one in sent]
+    assert verdicts == [{"verdict": "fooled"}, {"verdict": "not fooled"}, {"verdict": "undecided"}]
+    assert other.call("api/beat", {"id": sent[0]["id"]})[0] == 404
+    for headers, status in [({"Origin": "https://evil.example"}, 403), ({"Content-Type": "text/plain"}, 415)]:
+        assert writer.call("api/events", {"events": [question(3)]}, headers)[0] == status
+        assert writer.call("api/beat", {"id": sent[0]["id"]}, headers)[0] == status
+    long = question(4, right="x" * 501)
+    assert "500 characters" in writer.call("api/events", {"events": [long]})[1][0]["reason"]
+    assert writer.call("api/me", {})[1]["written"] == {one["id"]: 1 for one in sent}
+    made.stop()
+    unreachable = "judge:m?backend=openai&url=http://127.0.0.1:9/v1&retries=0&patience=0"
+    made = Server(out, "--invite", "3", "--beat", unreachable)
+    late = Client(made.links[0])
+    late.enter()
+    asked = question(5)
+    late.call("api/events", {"events": [asked]})
+    assert late.call("api/beat", {"id": asked["id"]})[1] == {"verdict": "failed"}
+    made.process.terminate()
+    assert "The model gave no answer" in made.process.communicate()[1]
 
 
 def test_a_review_stays_on_this_machine_unless_asked(tmp_path: Path) -> None:

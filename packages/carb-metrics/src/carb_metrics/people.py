@@ -116,7 +116,7 @@ def _variance(residual: Floats, cluster: npt.NDArray[np.int64]) -> float:
     return float((sums**2).sum() / len(residual) ** 2 * count / (count - 1)) if count > 1 else 0.0
 
 
-class JudgedRow(OfSets):
+class JudgedRow(Result):
     """A judge against people, and people among themselves: what can be hoped for."""
 
     scorer: str
@@ -133,13 +133,20 @@ class JudgedRow(OfSets):
     """Krippendorff's."""
 
 
+class MetaEvaluation(OfSets):
+    """Judges against people."""
+
+    rows: tuple[JudgedRow, ...]
+    """A row per scorer, in their order."""
+
+
 def judge_vs_human(
     scores: ScoreTable,
     human: pl.DataFrame,
     confidence: float = 0.95,
     *,
     mirrors: bool = False,
-) -> tuple[JudgedRow, ...]:
+) -> MetaEvaluation:
     """Compare the pick of each scorer with the majority of people, and people with each other.
 
     A scorer's pick is the response of a set with the highest score; ties at the top and failed sets are undecided, as
@@ -152,9 +159,6 @@ def judge_vs_human(
         human: a row per person and set: ``item_id``, ``rater``, ``response_id`` (the pick; null for none).
         confidence: The level of the intervals, a share such as 0.95.
         mirrors: whether sets other than the main ones count too.
-
-    Returns:
-        a row per scorer, in their order.
 
     Raises:
         CarbError: a frame is not as described, or people picked a response that the table lacks.
@@ -183,7 +187,6 @@ def judge_vs_human(
         rows.append(
             JudgedRow(
                 scorer=scorer,
-                counted=counted,
                 n=len(pairs),
                 undecided=part.height - len(pairs),
                 percent=found.percent,
@@ -192,7 +195,7 @@ def judge_vs_human(
                 human_alpha=humans.krippendorff,
             )
         )
-    return tuple(rows)
+    return MetaEvaluation(rows=tuple(rows), counted=counted)
 
 
 def _people(picks: pl.DataFrame, frame: pl.DataFrame) -> pl.DataFrame:

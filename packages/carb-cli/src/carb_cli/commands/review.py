@@ -15,12 +15,13 @@ from carb_cli.display import interval, percent
 from carb_cli.options import DataName, Json, Several
 from carb_cli.output import print_json
 from carb_cli.output import write as write_file
-from carb_cli.review import auth, findings, handing_out, recording
+from carb_cli.review import auth, beat_the_model, findings, handing_out, recording
 from carb_cli.review import review_file as files
 from carb_cli.review.asking import items_of
 from carb_cli.selection import reviewable
 from carb_data import CarbError, load
 from carb_data.extras import require
+from carb_scorers import open_scorer
 
 ReviewFile = Annotated[Path, Parameter(help="The review file.")]
 Cultures = Annotated[
@@ -44,6 +45,7 @@ def serve(
     host: str = "127.0.0.1",
     port: int = 8765,
     public_url: str | None = None,
+    beat: str | None = None,
     json: Json = False,
 ) -> None:
     """Serve a page in which native speakers review a data set, and print one private link for each of them.
@@ -70,22 +72,28 @@ def serve(
         Port to listen at; 0 takes a free one.
     public_url
         Address at which a proxy offers the page to others, for example https://example.org/review.
+    beat
+        Let people write questions, too, and show them whether they fool this scorer (KIND:TARGET, as for `carb eval`);
+        `none` lets them write without one. `carb review collect --written` writes their questions to a file.
     """
     require("uvicorn", package="carb-cli", extra="review")
     from carb_cli.review import page_server
 
     sets = reviewable(data, culture, language)
+    scorer = None if beat in (None, "none") else open_scorer(beat)
     with page_server.listen(host, port, public_url) as taken:
-        db = handing_out.create(out, sets, data, per_set=per_set)
-        page = page_server.address(taken.getsockname()[1], public_url)
+        taken_port = taken.getsockname()[1]
+        page = f"{public_url.rstrip('/')}/" if public_url else f"http://127.0.0.1:{taken_port}/"
+        model = scorer.spec.name if scorer else ""
+        db = handing_out.create(out, sets, data, per_set=per_set, beat=None if beat is None else model, url=page)
         links = {name: f"{page}#{token}" for name, token in handing_out.invite(db, invite)}
         db.close()
         if json:
-            print_json({"address": page, "port": taken.getsockname()[1], "links": links})
+            print_json({"address": page, "port": taken_port, "links": links})
         else:
             _show_links(out, links, reachable=public_url is not None)
         sys.stdout.flush()
-        page_server.serve(out, taken, public_url)
+        page_server.serve(out, taken, public_url, scorer)
 
 
 def _show_links(out: Path, links: dict[str, str], *, reachable: bool) -> None:
@@ -148,7 +156,7 @@ def collect(
     *answers: Path,
     forget: str | None = None,
     renew: str | None = None,
-    url: str = "http://127.0.0.1:8765",
+    written: Path | None = None,
     json: Json = False,
 ) -> int:
     """Add answers from files that the page saved; or remove a person, or give one a new link.
@@ -167,10 +175,10 @@ def collect(
         Remove the person of this name with all answers, links and sessions. Copies made before keep what they have.
     renew
         Make a new private link for the person of this name; the old one ends, on all devices.
-    url
-        Address of the page, for --renew.
+    written
+        Write the questions that people wrote to this .jsonl file, with how many others agree.
     """
-    if not answers and forget is None and renew is None:
+    if not answers and forget is None and renew is None and written is None:
         raise CarbError("Name at least one file, for example: carb review collect thai.reviews answers.json")
     said: dict[str, Any] = {}
     with closing(files.connect(reviews)) as db:
@@ -178,8 +186,13 @@ def collect(
             said["forgotten"] = handing_out.forget(db, forget)
         if renew is not None:
             with files.transaction(db):
-                said["link"] = f"{url.rstrip('/')}/#{auth.make_link(db, handing_out.named(db, renew))}"
+                said["link"] = f"{handing_out.setting(db, 'url')}#{auth.make_link(db, handing_out.named(db, renew))}"
         found = recording.collect(db, answers)
+        if written is not None:
+            made = beat_the_model.written(db)
+            made.save(written)
+            agreed = sum(item.provenance.tier == "human-voted" for item in made)
+            said |= {"questions": len(made), "agreed": agreed}
     said |= found.model_dump(mode="json")
     if json:
         print_json(said)
@@ -188,14 +201,20 @@ def collect(
         display.say(f"{forget} and {said['forgotten']} answers are removed from {reviews}. Delete the copies yourself.")
     if renew is not None:
         display.say(f"{renew}: {said['link']}")
-    if answers:
+    if written is not None:
+        display.say(f"{said['questions']} questions written to {written}; other people agree on {said['agreed']}.")
+    _show_collected(found)
+    return 1 if found.refused else 0
+
+
+def _show_collected(found: recording.Collected) -> None:
+    if found.reviewers:
         display.say(
             f"{found.reviewers} reviewers: {found.new} new answers, {found.known} known, {found.newer} with a newer "
             "answer in the file."
         )
     for line in found.refused:
         display.say(f"Refused: {line}")
-    return 1 if found.refused else 0
 
 
 def apply(

@@ -2,5 +2,6 @@
 
 From a data set to votes: ``asking`` (what is shown, without the key, and the form of an answer), ``handing_out``
 (people, and what each is asked next), ``auth`` (who gets in), ``page_server`` and ``page_parts`` (where people answer),
-``recording`` and ``review_file`` (where answers stay), ``findings`` (what they say).
+``recording`` and ``review_file`` (where answers stay), ``findings`` (what they say), ``beat_the_model`` (questions that
+people write themselves).
 """

@@ -11,12 +11,12 @@ from collections.abc import Iterable, Iterator
 from typing import Annotated, Any, Literal, Self
 from uuid import UUID
 
-from pydantic import Field, StringConstraints, model_validator
+from pydantic import Discriminator, Field, StringConstraints, Tag, model_validator
 
 from carb_data import BonSet, Dataset
 from carb_data.models import Frozen
 
-__all__ = ["Event", "Opinion", "Option", "Person", "ReviewAnswer", "ReviewItem", "items_of", "mismatch"]
+__all__ = ["Event", "Person", "Question", "ReviewAnswer", "ReviewItem", "Sent", "items_of", "mismatch"]
 
 LONGEST = 2000
 """Characters of a free text."""
@@ -24,14 +24,8 @@ Verdict = Literal["best", "right", "wrong", "depends"]
 Depends = Literal["region", "generation", "religion", "other"]
 Words = Annotated[str, StringConstraints(max_length=LONGEST, strip_whitespace=True)]
 Short = Annotated[str, StringConstraints(max_length=80, strip_whitespace=True)]
+Answer = Annotated[str, StringConstraints(min_length=1, max_length=500, strip_whitespace=True)]
 Token = Annotated[str, StringConstraints(pattern=r"^[a-z0-9]{1,16}$")]
-
-
-class ShownTurn(Frozen):
-    """A part of the question; a plain prompt is one turn of the user."""
-
-    role: str
-    text: str
 
 
 class Option(Frozen):
@@ -53,7 +47,8 @@ class ReviewItem(Frozen):
     domain: str
     language: str
     source_item: str
-    turns: tuple[ShownTurn, ...]
+    turns: tuple[str, ...]
+    """The texts of the question; a plain prompt is one."""
     options: tuple[Option, ...]
     """The answers in the order of their tokens, so that the place says nothing."""
     responses: dict[str, str]
@@ -79,11 +74,10 @@ def items_of(dataset: Dataset | Iterable[BonSet]) -> Iterator[ReviewItem]:
         tokens = _tokens([r.text for r in texts])
         named = dict(sorted(zip(tokens, texts, strict=True)))
         options = tuple(Option(token=token, text=r.text, language=r.language) for token, r in named.items())
-        turns = _turns(item.prompt)
-        parts = [t.model_dump() for t in turns], [o.model_dump() for o in options]
-        shown = [item.id, "choice", item.culture, item.language, *parts]
+        turns = (item.prompt,) if isinstance(item.prompt, str) else tuple(turn.content for turn in item.prompt)
+        shown = [item.id, item.culture, item.language, *turns, *((o.token, o.text, o.language) for o in options)]
         yield ReviewItem(
-            id=_digest(json.dumps(shown, ensure_ascii=False, sort_keys=True))[:20],
+            id=_digest(json.dumps(shown))[:20],
             set_id=item.id,
             culture=item.culture,
             domain=str(item.domain),
@@ -94,13 +88,6 @@ def items_of(dataset: Dataset | Iterable[BonSet]) -> Iterator[ReviewItem]:
             responses={token: r.id for token, r in named.items()},
             key=next(token for token, r in named.items() if r.id == item.chosen.id),
         )
-
-
-def _turns(prompt: Any) -> tuple[ShownTurn, ...]:
-    """The prompt as turns: it is a text, or a conversation of messages."""
-    if isinstance(prompt, str):
-        return (ShownTurn(role="user", text=prompt),)
-    return tuple(ShownTurn(role=str(message.role), text=str(message.content)) for message in prompt)
 
 
 def _tokens(texts: list[str]) -> list[str]:
@@ -146,9 +133,8 @@ class ReviewAnswer(Frozen):
     """``unknown``: I do not know; ``objected``: the question itself is wrong."""
     opinions: dict[Token, Opinion] = Field(default_factory=dict, max_length=16)
     """Opinions by token of the option; complete for ``answered``, else empty."""
-    source: Words = ""
-    """A link to a page that states this, or its title."""
     comment: Words = ""
+    """It may name a page that states this."""
 
     @property
     def best(self) -> str | None:
@@ -156,11 +142,8 @@ class ReviewAnswer(Frozen):
         return next((token for token, opinion in self.opinions.items() if opinion.verdict == "best"), None)
 
 
-class Event(Frozen, extra="ignore"):
-    """One saved answer. It is kept for ever, and the same event counts once, however often it arrives.
-
-    Fields that pages of older versions still send are passed over, here and in ``Person``.
-    """
+class Event(Frozen):
+    """One saved answer. It is kept for ever, and the same event counts once, however often it arrives."""
 
     id: UUID
     """Drawn by the page."""
@@ -174,7 +157,49 @@ class Event(Frozen, extra="ignore"):
     """Milliseconds in which the item was on the screen."""
 
 
-class Person(Frozen, extra="ignore"):
+class Question(Frozen):
+    """A question that a reviewer wrote. It counts once, however often it arrives."""
+
+    id: UUID
+    """Drawn by the page."""
+    question: Annotated[str, StringConstraints(min_length=1, max_length=1000, strip_whitespace=True)]
+    right: Answer
+    wrong: Answer
+    """What people from elsewhere would believe."""
+
+    @model_validator(mode="after")
+    def _has_two_answers(self) -> Self:
+        if self.right.casefold() == self.wrong.casefold():
+            raise ValueError("the right answer and the wrong one are the same")
+        return self
+
+    def as_set(self, culture: str, language: str) -> BonSet:
+        """The question as a set, whose source is a person."""
+        shared = {"language": language, "generator": "human"}
+        return BonSet.model_validate(
+            {
+                "id": str(self.id),
+                "culture": culture,
+                "domain": "unspecified",
+                "language": language,
+                "prompt": self.question,
+                "responses": [
+                    {"id": "right", "role": "chosen", "text": self.right, **shared},
+                    {"id": "wrong", "role": "rejected", "text": self.wrong, **shared},
+                ],
+                "provenance": {"source": "person", "license": "CC0-1.0", "method": "authored"},
+            }
+        )
+
+
+Sent = Annotated[
+    Annotated[Event, Tag("answer")] | Annotated[Question, Tag("question")],
+    Discriminator(lambda sent: "question" if "question" in sent else "answer"),
+]
+"""What a page sends: an answer, or a question that its reviewer wrote."""
+
+
+class Person(Frozen):
     """What a reviewer says of themselves; only the consent is needed."""
 
     name: Short = ""

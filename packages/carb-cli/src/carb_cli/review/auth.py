@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 from carb_cli.review.review_file import now
 from carb_data import CarbError
 
-__all__ = ["HEADERS", "LARGEST", "RefusalError", "check", "enter", "make_link", "origins_of", "reviewer_of"]
+__all__ = ["HEADERS", "LARGEST", "RefusalError", "check", "enter", "make_link", "reviewer_of"]
 
 LINK_DAYS = 90
 SESSION_DAYS = 30
@@ -37,15 +37,6 @@ class RefusalError(CarbError):
     def __init__(self, status: int, reason: str) -> None:
         super().__init__(reason)
         self.status = status
-
-
-def origins_of(port: int, public_url: str | None) -> frozenset[str]:
-    """The origins at which the page may be opened: this machine's, and the public one."""
-    own = {f"http://127.0.0.1:{port}", f"http://localhost:{port}"}
-    if public_url:
-        parts = urlsplit(public_url)
-        own.add(f"{parts.scheme}://{parts.netloc}")
-    return frozenset(own)
 
 
 def check(method: str, headers: Mapping[str, str], origins: Collection[str]) -> None:

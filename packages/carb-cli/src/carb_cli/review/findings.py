@@ -19,7 +19,7 @@ from carb_data.validation import read_file
 from carb_metrics import agreement, human_line
 from carb_metrics.rows import Agreement, HumanLine
 
-__all__ = ["WHOLE", "Applied", "Findings", "SetTally", "apply", "companion", "find", "line_beside", "tally"]
+__all__ = ["WHOLE", "Applied", "Findings", "SetTally", "apply", "companion", "find", "line_beside", "tally", "voted"]
 
 Verdict = Literal["keep", "fix", "retire", "open"]
 VERDICTS: tuple[Verdict, ...] = ("keep", "fix", "retire", "open")
@@ -57,7 +57,6 @@ class SetTally(Frozen):
     unknown: int
     """Reviewers who do not know; they count nowhere else."""
     options: tuple[OptionTally, ...]
-    sources: tuple[str, ...] = ()
     comments: tuple[str, ...] = ()
     shares: dict[str, float | None]
     """What the rules look at; null where nobody was counted. ``objected`` is a share of the reviews, the others are
@@ -112,7 +111,6 @@ def tally(item: ReviewItem, answers: Iterable[GivenAnswer]) -> SetTally:
         picks=n,
         unknown=sum(answer.status == "unknown" for answer in found),
         options=tuple(options),
-        sources=tuple(answer.source for answer in found if answer.source),
         comments=tuple(answer.comment for answer in found if answer.comment),
         shares=shares,
         verdict=verdict,
@@ -167,7 +165,6 @@ class ReviewerRow(Frozen):
     name: str
     region: str
     answered: int
-    unknown: int
     picks: int
     """Sets on which an answer was picked."""
     key: float | None
@@ -188,7 +185,6 @@ class Findings(Frozen):
     """Everything that the answers say so far."""
 
     data: str
-    fingerprint: str
     rules: str
     """Name and version of the rules."""
     lines: dict[str, HumanLine]
@@ -214,7 +210,6 @@ def find(db: sqlite3.Connection) -> Findings:
     people = db.execute("SELECT id, name, region FROM reviewer ORDER BY created, rowid")
     return Findings(
         data=handing_out.setting(db, "data"),
-        fingerprint=handing_out.setting(db, "fingerprint"),
         rules=RULES_NAME,
         lines=_lines(answers),
         agreement=_agreement(answers),
@@ -225,23 +220,22 @@ def find(db: sqlite3.Connection) -> Findings:
     )
 
 
-def _line(answers: Sequence[GivenAnswer]) -> HumanLine:
-    """The human line over the picks among the answers; objections and "I don't know" are no picks."""
-    picks = [one for one in answers if one.answer.best is not None]
-    return human_line(
-        [int(one.answer.best == one.item.key) for one in picks],
-        [one.item.source_item for one in picks],
-        [one.reviewer for one in picks],
-    )
-
-
 def _lines(answers: Sequence[GivenAnswer]) -> dict[str, HumanLine]:
+    """The human lines over the picks among the answers; objections and "I don't know" are no picks."""
     groups: dict[str, list[GivenAnswer]] = defaultdict(list)
     for one in answers:
-        culture, domain = one.item.culture, one.item.domain
-        for name in (WHOLE, f"{culture}/", f"/{domain}", f"{culture}/{domain}"):
-            groups[name].append(one)
-    return {name: _line(groups[name]) for name in sorted({*groups, WHOLE})}
+        if one.answer.best is not None:
+            culture, domain = one.item.culture, one.item.domain
+            for name in (WHOLE, f"{culture}/", f"/{domain}", f"{culture}/{domain}"):
+                groups[name].append(one)
+    return {
+        name: human_line(
+            [int(one.answer.best == one.item.key) for one in groups[name]],
+            [one.item.source_item for one in groups[name]],
+            [one.reviewer for one in groups[name]],
+        )
+        for name in sorted({*groups, WHOLE})
+    }
 
 
 def _agreement(answers: Sequence[GivenAnswer]) -> Agreement | None:
@@ -271,7 +265,6 @@ def _reviewer(id_: str, name: str, region: str, answers: Sequence[GivenAnswer]) 
         name=name,
         region=region,
         answered=len(mine),
-        unknown=sum(one.answer.status == "unknown" for one in mine),
         picks=len(picks),
         key=_mean([one.answer.best == one.item.key for one in picks.values()]),
         pairs=len(same),
@@ -316,7 +309,7 @@ def apply(dataset: Dataset, findings: Findings, *, verified_only: bool = False) 
         raise CarbError(f"The review is of other data: it has sets that --data has not, such as {unknown[0]}.")
     wanted = ("keep",) if verified_only else ("keep", "fix", "open")
     made = Dataset(
-        _voted(item, counted[item.id], findings.rules) if item.id in counted else item
+        voted(item, counted[item.id], findings.rules) if item.id in counted else item
         for item in dataset
         if (counted[item.id].verdict if item.id in counted else "open") in wanted
     )
@@ -324,7 +317,8 @@ def apply(dataset: Dataset, findings: Findings, *, verified_only: bool = False) 
     return made, Applied(fingerprint=made.fingerprint, kept=len(made), incomplete=incomplete, findings=findings)
 
 
-def _voted(item: BonSet, counted: SetTally, rules: str) -> BonSet:
+def voted(item: BonSet, counted: SetTally, rules: str) -> BonSet:
+    """A set with people's votes, and the mark that it is verified."""
     if not counted.picks:
         return item
     found = {option.response: option for option in counted.options}

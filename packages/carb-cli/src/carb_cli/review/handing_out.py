@@ -21,7 +21,9 @@ LEASE_SECONDS = 3600.0
 """How long an item that was handed out but not answered counts as taken."""
 
 
-def create(path: Path, dataset: Dataset, name: str, *, per_set: int | None = None) -> sqlite3.Connection:
+def create(
+    path: Path, dataset: Dataset, name: str, *, per_set: int | None = None, beat: str | None = None, url: str = ""
+) -> sqlite3.Connection:
     """Make a review file, or open one of the same data set.
 
     Args:
@@ -29,14 +31,20 @@ def create(path: Path, dataset: Dataset, name: str, *, per_set: int | None = Non
         dataset: the sets to review.
         name: the data set's name, as the page shows it.
         per_set: reviewers wanted for each set; null for all.
+        beat: name of the scorer that people try to fool with questions of their own; empty where they write without
+            one, null where they write none.
+        url: address of the page.
 
     Raises:
-        CarbError: the data set is empty, or the file is of another data set.
+        CarbError: the data set is empty or, with ``beat``, of several places; or the file is of another data set.
     """
     if not len(dataset):
         raise CarbError("There is no set to review; check --culture.")
     if per_set is not None and per_set < 1:
         raise CarbError(f"--per-set must be at least 1, got {per_set}.")
+    places = set() if beat is None else {f"{one.culture} {one.language}" for one in dataset}
+    if len(places) > 1:
+        raise CarbError("People write questions about one place in one language; name it with --culture.")
     db = connect(path, create=True)
     made = {
         "data": name,
@@ -50,6 +58,8 @@ def create(path: Path, dataset: Dataset, name: str, *, per_set: int | None = Non
         if before not in ("", dataset.fingerprint):
             raise CarbError(f"{path} is a review of other data ({setting(db, 'data')}); name another --out.")
         db.executemany("INSERT OR IGNORE INTO project VALUES (?, ?)", made.items())
+        now_so = {"place": "".join(places), "model": beat or "", "url": url}
+        db.executemany("INSERT OR REPLACE INTO project VALUES (?, ?)", now_so.items())
         db.executemany(
             "INSERT OR IGNORE INTO item (id, set_id, content) VALUES (?, ?, ?)",
             [(i.id, i.set_id, i.model_dump_json()) for i in items_of(dataset)],
@@ -63,9 +73,9 @@ def setting(db: sqlite3.Connection, name: str) -> str:
     return "" if row is None else str(row["value"])
 
 
-def items(db: sqlite3.Connection) -> dict[str, ReviewItem]:
-    """All items by id."""
-    rows = db.execute("SELECT id, content FROM item ORDER BY rowid")
+def items(db: sqlite3.Connection, *, written: bool = False) -> dict[str, ReviewItem]:
+    """The items of the data set, or those that reviewers wrote, by id."""
+    rows = db.execute("SELECT id, content FROM item WHERE (writer IS NOT NULL) = ? ORDER BY rowid", (written,))
     return {row["id"]: ReviewItem.model_validate_json(row["content"]) for row in rows}
 
 
@@ -138,7 +148,7 @@ def named(db: sqlite3.Connection, name: str) -> str:
 
 
 def forget(db: sqlite3.Connection, name: str) -> int:
-    """Remove a person with all answers, events, links and sessions; then empty the log and rewrite the file.
+    """Remove a person with all answers, questions, links and sessions; then empty the log and rewrite the file.
 
     Not called within a transaction. Backups made before keep what they have.
 
@@ -158,7 +168,8 @@ def forget(db: sqlite3.Connection, name: str) -> int:
 
 
 def next_items(db: sqlite3.Connection, reviewer: str, count: int) -> list[tuple[ReviewItem, tuple[str, ...]]]:
-    """Hand out the next items: first those handed out before and not answered, then new ones, each with its order.
+    """Hand out the next items: first those handed out before and not answered, then those that others wrote, then the
+    other new ones, each with its order.
 
     Each reviewer has a random order of their own. What is handed out never depends on what anybody answered, so a
     plain mean over the answers is unbiased also where people stop early.
@@ -177,12 +188,17 @@ def next_items(db: sqlite3.Connection, reviewer: str, count: int) -> list[tuple[
     chosen = [(ReviewItem.model_validate_json(row["content"]), tuple(json.loads(row["shown"]))) for row in rows]
     seed, per_set = setting(db, "seed"), setting(db, "per_set")
     taken = _taken(db, reviewer) if per_set else {}
-    unseen = "SELECT id FROM item WHERE id NOT IN (SELECT item FROM assignment WHERE reviewer = ?)"
-    left = [row["id"] for row in db.execute(unseen, (reviewer,))]
-    if per_set:
-        left = [id_ for id_ in left if taken.get(id_, 0) < int(per_set)]
-    left.sort(key=lambda id_: (taken.get(id_, 0), _place(seed, reviewer, id_)))
-    for id_ in left[: count - len(chosen)]:
+    unseen = db.execute(
+        "SELECT id, writer FROM item WHERE writer IS NOT ?1 "
+        "AND id NOT IN (SELECT item FROM assignment WHERE reviewer = ?1)",
+        (reviewer,),
+    )
+    left = [
+        (row["writer"] is None, taken.get(row["id"], 0), _place(seed, reviewer, row["id"]), row["id"])
+        for row in unseen
+        if not per_set or taken.get(row["id"], 0) < int(per_set)
+    ]
+    for *_, id_ in sorted(left)[: count - len(chosen)]:
         new = item(db, id_)
         assert new is not None
         chosen.append((new, tuple(random.SystemRandom().sample(new.tokens, len(new.tokens)))))

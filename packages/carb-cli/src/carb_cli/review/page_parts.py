@@ -79,13 +79,9 @@ def organisers_kit(language: str, questions: int) -> str:
         questions: how many questions each person is asked.
     """
     words = texts(language)
-    numbers = {"n": str(questions), "minutes": str(max(1, round(questions * MINUTES)))}
-    points = []
-    for point in _KIT:
-        text = words[f"kit_{point}"]
-        for name, value in numbers.items():
-            text = text.replace(f"{{{name}}}", value)
-        points.append(f"<li>{escape(text)}</li>")
+    minutes = str(max(1, round(questions * MINUTES)))
+    said = [words[f"kit_{point}"].replace("{n}", str(questions)).replace("{minutes}", minutes) for point in _KIT]
+    points = [f"<li>{escape(text)}</li>" for text in said]
     title, style = escape(words["kit_title"]), part("web/review.css")
     direction = "rtl" if language == "ar" else "ltr"
     return (

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import socket
 import sqlite3
 from collections.abc import Callable
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from pydantic import ValidationError
+from pydantic import TypeAdapter, ValidationError
 
-from carb_cli.review import auth, handing_out, recording
-from carb_cli.review.asking import Event, Person
+from carb_cli.review import auth, beat_the_model, handing_out, recording
+from carb_cli.review.asking import Person, ReviewItem, Sent
 from carb_cli.review.auth import RefusalError
 from carb_cli.review.page_parts import LANGUAGES, part
 from carb_cli.review.recording import Recorded
@@ -21,9 +23,10 @@ from carb_cli.review.review_file import ReviewStore
 from carb_data import CarbError
 from carb_data.extras import require
 from carb_data.validation import first_defect, validate
+from carb_scorers import Scorer
 from carb_scorers.serve import LOOPBACK, take_port
 
-__all__ = ["ReviewPage", "address", "listen", "serve"]
+__all__ = ["ReviewPage", "listen", "serve"]
 
 AT_ONCE = 50
 """Most events of a request, and most items handed out with one."""
@@ -35,11 +38,12 @@ _FILES = {
     "/review.css": ("web/review.css", "text/css"),
     **{f"/texts/{language}.json": (f"texts/{language}.json", "application/json") for language in LANGUAGES},
 }
-Sent = dict[str, Any]
+Body = dict[str, Any]
 """The JSON object of a request."""
+_SENT: TypeAdapter[Sent] = TypeAdapter(Sent)
 
 
-def _me(db: sqlite3.Connection, reviewer: str, _: Sent) -> dict[str, Any]:
+def _me(db: sqlite3.Connection, reviewer: str, _: Body) -> dict[str, Any]:
     """What a page needs to go on where its reviewer stopped, on this device or on another."""
     row = db.execute("SELECT name, region, language, consent FROM reviewer WHERE id = ?", (reviewer,)).fetchone()
     answers = db.execute(
@@ -49,19 +53,22 @@ def _me(db: sqlite3.Connection, reviewer: str, _: Sent) -> dict[str, Any]:
     )
     return dict(row) | {
         "reviewer": reviewer,
-        "total": db.execute("SELECT count(*) FROM item").fetchone()[0],
+        "total": db.execute("SELECT count(*) FROM item WHERE writer IS NOT ?", (reviewer,)).fetchone()[0],
+        "writes": handing_out.setting(db, "place") != "",
+        "model": handing_out.setting(db, "model") != "",
+        "written": {row["set_id"]: 1 for row in db.execute("SELECT set_id FROM item WHERE writer = ?", (reviewer,))},
         "suggested": handing_out.setting(db, "language"),
         "revisions": {answer["item"]: answer["revision"] for answer in answers},
     }
 
 
-def _person(db: sqlite3.Connection, reviewer: str, sent: Sent) -> dict[str, Any]:
+def _person(db: sqlite3.Connection, reviewer: str, sent: Body) -> dict[str, Any]:
     """Store the consent and what the reviewer says of themselves."""
     handing_out.introduce(db, reviewer, validate(Person, sent, "What you say of yourself"))
     return _me(db, reviewer, sent)
 
 
-def _next(db: sqlite3.Connection, reviewer: str, sent: Sent) -> list[dict[str, Any]]:
+def _next(db: sqlite3.Connection, reviewer: str, sent: Body) -> list[dict[str, Any]]:
     """Hand out items."""
     count = sent.get("count")
     if type(count) is not int or not 1 <= count <= AT_ONCE:
@@ -69,7 +76,7 @@ def _next(db: sqlite3.Connection, reviewer: str, sent: Sent) -> list[dict[str, A
     return [item.shown | {"shown": shown} for item, shown in handing_out.next_items(db, reviewer, count)]
 
 
-def _answered(db: sqlite3.Connection, reviewer: str, sent: Sent) -> dict[str, Any]:
+def _answered(db: sqlite3.Connection, reviewer: str, sent: Body) -> dict[str, Any]:
     """An item with the reviewer's own answer, to change it."""
     wanted = str(sent.get("item"))
     row = db.execute(
@@ -84,7 +91,7 @@ def _answered(db: sqlite3.Connection, reviewer: str, sent: Sent) -> dict[str, An
     return item.shown | {"shown": shown, "answer": answer, "revision": row["revision"]}
 
 
-def _events(db: sqlite3.Connection, reviewer: str, sent: Sent) -> list[dict[str, Any]]:
+def _events(db: sqlite3.Connection, reviewer: str, sent: Body) -> list[dict[str, Any]]:
     """Record answers; each has its own outcome."""
     events = sent.get("events")
     if not isinstance(events, list) or not 1 <= len(events) <= AT_ONCE:
@@ -96,16 +103,30 @@ def _outcome(db: sqlite3.Connection, reviewer: str, sent: Any) -> dict[str, Any]
     """Record an event; one that cannot be read is refused alone and stops no other."""
     id_ = sent.get("id") if isinstance(sent, dict) else None
     try:
-        found = recording.record(db, reviewer, Event.model_validate(sent))
+        found = recording.record(db, reviewer, _SENT.validate_python(sent))
     except ValidationError as error:
         found = Recorded("refused", reason=first_defect(error))
-    made = {"id": id_, "state": found.state, "revision": found.revision, "reason": found.reason}
-    return made | ({"answer": found.answer} if found.answer else {})
+    return asdict(found) | {"id": id_}
 
 
-Job = Callable[[sqlite3.Connection, str, Sent], Any]
+def _own_question(db: sqlite3.Connection, reviewer: str, sent: Body) -> tuple[ReviewItem, str]:
+    """A question that the reviewer wrote, and what the model made of it."""
+    asked = (reviewer, str(sent.get("id")))
+    row = db.execute("SELECT content, model FROM item WHERE writer = ? AND set_id = ?", asked).fetchone()
+    if row is None:
+        raise RefusalError(404, "There is no such question.")
+    return ReviewItem.model_validate_json(row["content"]), row["model"]
+
+
+Job = Callable[[sqlite3.Connection, str, Body], Any]
 _BEFORE_CONSENT: dict[str, Job] = {"/api/me": _me, "/api/person": _person}
-_JOBS: dict[str, Job] = {**_BEFORE_CONSENT, "/api/next": _next, "/api/answered": _answered, "/api/events": _events}
+_JOBS: dict[str, Job] = {
+    **_BEFORE_CONSENT,
+    "/api/next": _next,
+    "/api/answered": _answered,
+    "/api/events": _events,
+    "/api/beat": _own_question,
+}
 
 
 class ReviewPage:
@@ -115,13 +136,20 @@ class ReviewPage:
         store: the open review file with its writer thread.
         port: the port of this machine at which the page is served.
         public_url: address under which a proxy offers it, with any path; null for this machine alone.
+        scorer: the model that people try to fool with questions of their own; null for none.
     """
 
-    def __init__(self, store: ReviewStore, *, port: int, public_url: str | None = None) -> None:
+    def __init__(
+        self, store: ReviewStore, *, port: int, public_url: str | None = None, scorer: Scorer | None = None
+    ) -> None:
         self._store = store
-        self._origins = auth.origins_of(port, public_url)
-        self._prefix = urlsplit(public_url).path.rstrip("/") if public_url else ""
-        self._secure = bool(public_url and public_url.startswith("https:"))
+        self._scorer = scorer
+        self._one_at_a_time = asyncio.Lock()
+        public = urlsplit(public_url or "")
+        own = {f"http://127.0.0.1:{port}", f"http://localhost:{port}"}
+        self._origins = own | {f"{public.scheme}://{public.netloc}"} if public_url else own
+        self._prefix = public.path.rstrip("/")
+        self._secure = public.scheme == "https"
         # Two reviews under one host name have cookies of their own.
         self._cookie = f"carb_review_{store.submit(lambda db: handing_out.setting(db, 'seed')).result()}"
 
@@ -175,7 +203,18 @@ class ReviewPage:
                 raise RefusalError(403, "Agree to the consent text first.")
             return _JOBS[path](db, reviewer, sent)
 
-        return await self._store.run(run), {}
+        return await (self._beat(run) if path == "/api/beat" else self._store.run(run)), {}
+
+    async def _beat(self, run: Callable[[sqlite3.Connection], Any]) -> dict[str, str]:
+        """Whether a question fools the model, which gets one at a time. After a failure it may be asked again."""
+        async with self._one_at_a_time:
+            item, made = await self._store.run(run)
+            if not made and self._scorer is not None:
+                found = await asyncio.to_thread(beat_the_model.verdict, self._scorer, item)
+                made = f"{self._scorer.spec.name}: {found}"
+                if found != "failed":
+                    await self._store.run(lambda db: beat_the_model.keep(db, item, made))
+        return {"verdict": made.rpartition(": ")[2] or "failed"}
 
     async def _enter(self, token: str) -> dict[str, str]:
         """Exchange a link's token for a session."""
@@ -186,7 +225,7 @@ class ReviewPage:
         return {"set-cookie": f"{cookie}; HttpOnly; SameSite=Strict{'; Secure' if self._secure else ''}"}
 
 
-def _object(body: bytes) -> Sent:
+def _object(body: bytes) -> Body:
     try:
         found = json.loads(body)
     except (ValueError, RecursionError):
@@ -222,17 +261,12 @@ def listen(host: str, port: int, public_url: str | None) -> socket.socket:
     return take_port(host, port)
 
 
-def address(port: int, public_url: str | None) -> str:
-    """The address of the page, with a slash at its end."""
-    return f"{public_url.rstrip('/')}/" if public_url else f"http://127.0.0.1:{port}/"
-
-
-def serve(path: Path, taken: socket.socket, public_url: str | None) -> None:
+def serve(path: Path, taken: socket.socket, public_url: str | None, scorer: Scorer | None = None) -> None:
     """Serve until a signal ends it. No access log is written: it would say who answered when."""
     uvicorn = require("uvicorn", package="carb-cli", extra="review")
     store = ReviewStore(path)
     try:
-        page = ReviewPage(store, port=taken.getsockname()[1], public_url=public_url)
+        page = ReviewPage(store, port=taken.getsockname()[1], public_url=public_url, scorer=scorer)
         config = uvicorn.Config(
             page,
             access_log=False,

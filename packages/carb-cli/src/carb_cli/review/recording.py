@@ -12,7 +12,7 @@ from typing import Annotated, Any, Literal
 from pydantic import StringConstraints
 
 from carb_cli.review import handing_out
-from carb_cli.review.asking import Event, Person, ReviewAnswer, ReviewItem, mismatch
+from carb_cli.review.asking import Event, Person, Question, ReviewAnswer, ReviewItem, Sent, items_of, mismatch
 from carb_cli.review.review_file import now, transaction
 from carb_data.models import Frozen
 from carb_data.validation import read_file
@@ -44,8 +44,12 @@ class GivenAnswer:
     active_ms: int
 
 
-def record(db: sqlite3.Connection, reviewer: str, event: Event) -> Recorded:
-    """Keep an event of a reviewer, in a transaction of the caller.
+MOST_QUESTIONS = 100
+"""That one person writes."""
+
+
+def record(db: sqlite3.Connection, reviewer: str, event: Event | Question) -> Recorded:
+    """Keep what a reviewer sent, in a transaction of the caller.
 
     The same id counts once. ``base`` is the revision that the reviewer saw: an event on an older one than the current
     is a conflict, which the reviewer decides. One on a newer one comes from before a backup was restored, and is kept.
@@ -53,8 +57,10 @@ def record(db: sqlite3.Connection, reviewer: str, event: Event) -> Recorded:
     Args:
         db: the file, in a transaction.
         reviewer: id of the reviewer.
-        event: the answer, with its own id and the revision that the reviewer saw.
+        event: the answer, with its own id and the revision that the reviewer saw; or a question.
     """
+    if isinstance(event, Question):
+        return _record_question(db, reviewer, event)
     before = db.execute(
         "SELECT assignment.reviewer, answer.revision FROM event JOIN assignment ON assignment.id = event.assignment "
         "JOIN answer ON answer.assignment = assignment.id WHERE event.id = ?",
@@ -65,7 +71,7 @@ def record(db: sqlite3.Connection, reviewer: str, event: Event) -> Recorded:
             return Recorded("refused", reason="this event belongs to another reviewer")
         return Recorded("known", before["revision"])
     asked = handing_out.item(db, event.item)
-    if asked is None:
+    if asked is None or db.execute("SELECT 1 FROM item WHERE id = ? AND writer = ?", (event.item, reviewer)).fetchone():
         return Recorded("refused", reason="this item is not, or no longer, part of the review")
     reason = mismatch(event, asked)
     if reason is not None:
@@ -98,13 +104,34 @@ def record(db: sqlite3.Connection, reviewer: str, event: Event) -> Recorded:
     return Recorded("kept", revision)
 
 
-def given(db: sqlite3.Connection) -> Iterator[GivenAnswer]:
-    """All current answers of people who consented."""
-    known = handing_out.items(db)
+def _record_question(db: sqlite3.Connection, reviewer: str, sent: Question) -> Recorded:
+    before = db.execute("SELECT writer FROM item WHERE set_id = ?", (str(sent.id),)).fetchone()
+    if before is not None:
+        if before["writer"] != reviewer:
+            return Recorded("refused", reason="this question belongs to another reviewer")
+        return Recorded("known", 1)
+    place = handing_out.setting(db, "place")
+    if not place:
+        return Recorded("refused", reason="this review takes no questions")
+    if db.execute("SELECT count(*) FROM item WHERE writer = ?", (reviewer,)).fetchone()[0] >= MOST_QUESTIONS:
+        return Recorded("refused", reason=f"one person writes at most {MOST_QUESTIONS} questions")
+    (made,) = items_of([sent.as_set(*place.split())])
+    db.execute(
+        "INSERT INTO item (id, set_id, content, writer) VALUES (?, ?, ?, ?)",
+        (made.id, made.set_id, made.model_dump_json(), reviewer),
+    )
+    return Recorded("kept", 1)
+
+
+def given(db: sqlite3.Connection, *, written: bool = False) -> Iterator[GivenAnswer]:
+    """All current answers of people who consented, to the data set or to what reviewers wrote."""
+    known = handing_out.items(db, written=written)
     rows = db.execute(
         "SELECT assignment.item, assignment.reviewer, answer.payload, answer.shown, answer.active_ms "
         "FROM answer JOIN assignment ON assignment.id = answer.assignment "
-        "JOIN item ON item.id = assignment.item ORDER BY assignment.reviewer, item.rowid"
+        "JOIN item ON item.id = assignment.item WHERE (item.writer IS NOT NULL) = ? "
+        "ORDER BY assignment.reviewer, item.rowid",
+        (written,),
     )
     for row in rows:
         yield GivenAnswer(
@@ -122,13 +149,12 @@ class SavedAnswers(Frozen):
     form: Literal["carb.review.answers/1"]
     reviewer: Annotated[str, StringConstraints(pattern=r"^[0-9a-f-]{16,36}$")]
     person: Person
-    events: tuple[Event, ...]
+    events: tuple[Sent, ...]
 
 
 class Collected(Frozen):
     """What became of the answers of files."""
 
-    files: int
     reviewers: int
     """Different people in the files."""
     new: int
@@ -157,7 +183,6 @@ def collect(db: sqlite3.Connection, paths: Sequence[Path]) -> Collected:
             people.add(saved.reviewer)
     states = [outcome.state for _, outcome in outcomes]
     return Collected(
-        files=len(paths),
         reviewers=len(people),
         new=states.count("kept"),
         known=states.count("known"),

@@ -7,6 +7,7 @@ reviewers share one flush.
 
 from __future__ import annotations
 
+import asyncio
 import queue
 import shlex
 import sqlite3
@@ -14,7 +15,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -23,66 +24,45 @@ from carb_data import CarbError
 __all__ = ["SCHEMA", "ReviewStore", "backup", "connect", "transaction"]
 
 T = TypeVar("T")
-APPLICATION = 0x43415242
-"""``application_id`` of the file: CARB."""
+APPLICATION = 0x43415252
+"""``application_id`` of the file: CARR."""
 BUSY_SECONDS = 30
 _BATCH = 256
 SCHEMA: tuple[str, ...] = (
     """
     CREATE TABLE project (name TEXT PRIMARY KEY, value TEXT NOT NULL) STRICT;
-    CREATE TABLE item (
-        id TEXT PRIMARY KEY, set_id TEXT NOT NULL, kind TEXT NOT NULL, culture TEXT NOT NULL, domain TEXT NOT NULL,
-        gold INTEGER NOT NULL DEFAULT 0, content TEXT NOT NULL
-    ) STRICT;
     CREATE TABLE reviewer (
-        id TEXT PRIMARY KEY, name TEXT NOT NULL UNIQUE, region TEXT NOT NULL DEFAULT '', age TEXT NOT NULL DEFAULT '',
+        id TEXT PRIMARY KEY, name TEXT NOT NULL UNIQUE, region TEXT NOT NULL DEFAULT '',
         language TEXT NOT NULL DEFAULT '', consent INTEGER, consented REAL, created REAL NOT NULL
     ) STRICT;
+    CREATE TABLE item (
+        id TEXT PRIMARY KEY, set_id TEXT NOT NULL UNIQUE, content TEXT NOT NULL,
+        writer TEXT REFERENCES reviewer ON DELETE CASCADE, model TEXT NOT NULL DEFAULT ''
+    ) STRICT;
     CREATE TABLE link (
-        hash BLOB PRIMARY KEY, reviewer TEXT REFERENCES reviewer ON DELETE CASCADE, created REAL NOT NULL,
-        expires REAL NOT NULL, revoked REAL, used REAL
+        hash BLOB PRIMARY KEY, reviewer TEXT NOT NULL REFERENCES reviewer ON DELETE CASCADE, created REAL NOT NULL,
+        expires REAL NOT NULL
     ) STRICT;
     CREATE TABLE session (
         hash BLOB PRIMARY KEY, link BLOB NOT NULL REFERENCES link ON DELETE CASCADE, created REAL NOT NULL,
         expires REAL NOT NULL
     ) STRICT;
     CREATE TABLE assignment (
-        id INTEGER PRIMARY KEY, item TEXT NOT NULL REFERENCES item, reviewer TEXT NOT NULL REFERENCES reviewer
-        ON DELETE CASCADE, shown TEXT NOT NULL, arm TEXT NOT NULL, priority REAL NOT NULL, lease REAL NOT NULL,
-        UNIQUE (item, reviewer)
+        id INTEGER PRIMARY KEY, item TEXT NOT NULL REFERENCES item ON DELETE CASCADE, reviewer TEXT NOT NULL
+        REFERENCES reviewer ON DELETE CASCADE, shown TEXT NOT NULL, lease REAL NOT NULL, UNIQUE (item, reviewer)
     ) STRICT;
     CREATE TABLE event (
         seq INTEGER PRIMARY KEY AUTOINCREMENT, id TEXT NOT NULL UNIQUE,
         assignment INTEGER NOT NULL REFERENCES assignment ON DELETE CASCADE, base INTEGER NOT NULL,
         revision INTEGER NOT NULL, payload TEXT NOT NULL, shown TEXT NOT NULL, active_ms INTEGER NOT NULL,
-        device_time REAL, server_time REAL NOT NULL, UNIQUE (assignment, revision)
+        server_time REAL NOT NULL, UNIQUE (assignment, revision)
     ) STRICT;
     CREATE TABLE answer (
         assignment INTEGER PRIMARY KEY REFERENCES assignment ON DELETE CASCADE, revision INTEGER NOT NULL,
-        payload TEXT NOT NULL, shown TEXT NOT NULL, active_ms INTEGER NOT NULL, agrees INTEGER
+        payload TEXT NOT NULL, shown TEXT NOT NULL, active_ms INTEGER NOT NULL
     ) STRICT;
     CREATE INDEX assignment_of ON assignment (reviewer);
     CREATE INDEX session_of ON session (link);
-    """,
-    """
-    ALTER TABLE assignment DROP COLUMN arm;
-    ALTER TABLE assignment DROP COLUMN priority;
-    ALTER TABLE item DROP COLUMN gold;
-    ALTER TABLE answer DROP COLUMN agrees;
-    UPDATE item SET content = json_remove(content, '$.perturbation');
-    """,
-    """
-    DELETE FROM assignment WHERE item IN (SELECT id FROM item WHERE kind != 'choice');
-    DELETE FROM item WHERE kind != 'choice';
-    ALTER TABLE item DROP COLUMN kind;
-    ALTER TABLE item DROP COLUMN culture;
-    ALTER TABLE item DROP COLUMN domain;
-    UPDATE item SET content = json_remove(content, '$.kind');
-    DELETE FROM link WHERE revoked IS NOT NULL OR reviewer IS NULL;
-    ALTER TABLE link DROP COLUMN revoked;
-    ALTER TABLE link DROP COLUMN used;
-    ALTER TABLE reviewer DROP COLUMN age;
-    ALTER TABLE event DROP COLUMN device_time;
     """,
 )
 """Step n changes a file from version n to n + 1 (``user_version``). A released step never changes; add another."""
@@ -129,7 +109,7 @@ def _upgrade(db: sqlite3.Connection, path: Path, schema: Sequence[str]) -> None:
         version = _number(db, "user_version")
         empty = not db.execute("SELECT count(*) FROM sqlite_schema").fetchone()[0]
         if not empty and _number(db, "application_id") != APPLICATION:
-            raise CarbError(f"{path} is an SQLite file of another program; name another --out.")
+            raise CarbError(f"{path} is an SQLite file of another program or an older carb; name another --out.")
     if version > len(schema):
         raise CarbError(f"{path} was made by a newer carb (version {version} of its form); upgrade carb-cli.")
     if version == len(schema):
@@ -150,12 +130,9 @@ def _number(db: sqlite3.Connection, pragma: str) -> int:
 
 def backup(db: sqlite3.Connection, path: Path) -> Path:
     """Copy the file while it is in use, by SQLite's own means; a plain copy would miss the write-ahead log."""
-    copy = sqlite3.connect(path)
-    try:
+    with closing(sqlite3.connect(path)) as copy:
         path.chmod(0o600)
         db.backup(copy)
-    finally:
-        copy.close()
     return path
 
 
@@ -191,8 +168,6 @@ class ReviewStore:
 
     async def run(self, job: Callable[[sqlite3.Connection], T]) -> T:
         """As ``submit``, for coroutines."""
-        import asyncio
-
         return await asyncio.wrap_future(self.submit(job))
 
     def close(self) -> None:

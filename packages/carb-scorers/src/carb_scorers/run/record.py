@@ -88,8 +88,7 @@ class RunRecord(Frozen):
     dataset: DatasetRecord
     scorers: tuple[ScorerRecord, ...]
     seed: int
-    window: int | None
-    """Requests handed over at once; null where their number went by the time that they took."""
+    window: int
     engine: str = "local"
     python: str
     versions: dict[str, str]

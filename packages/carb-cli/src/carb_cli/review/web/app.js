@@ -50,7 +50,7 @@ function choice(name, value, key, type = "radio", checked = false) {
 }
 
 function status() {
-  const answered = new Set([...Object.keys(state?.revisions ?? {}), ...(device?.events().map((event) => event.item) ?? [])]);
+  const answered = new Set([...Object.keys(state?.revisions ?? {}), ...(device?.answers().map((event) => event.item) ?? [])]);
   const n = Math.min(answered.size, state?.total ?? 0);
   document.getElementById("progress").textContent = state?.consent ? say("progress", { n: number(n), total: number(state.total) }) : "";
   const waiting = new Set(sender?.waiting().map((event) => event.item)).size; // a changed answer counts once
@@ -58,7 +58,7 @@ function status() {
   if (sender?.problem === "session") parts.push(say("session_over"));
   if (sender?.problem === "offline" && waiting) parts.push(say("offline"));
   if (waiting) parts.push(say("waiting", { n: number(waiting) }));
-  else if (sender && n) parts.push(say("all_sent"));
+  else if (sender && (n || device.events().length)) parts.push(say("all_sent"));
   if (device && !device.disk) parts.push(say("no_storage"));
   const text = parts.join(" ");
   const line = document.getElementById("sending");
@@ -184,12 +184,47 @@ function finished() {
   const missing = sender?.problem === "offline";
   const children = [make("h1", { textContent: say(missing ? "offline" : "done_title") })];
   if (!missing) children.push(make("p", { textContent: say(pack ? "send_file" : "done_text") }));
-  const row = make("div", { className: "row" }, pack ? button("save_file", saveFile, "first") : null, missing ? button("again", next, "first") : null, backButton());
+  const row = make("div", { className: "row" }, pack ? button("save_file", saveFile, "first") : null, missing ? button("again", next, "first") : null, backButton(), writeButton());
   show(...children, row);
 }
 
+function writeButton() {
+  return state.writes ? button("write", write) : null;
+}
+
+// A question of the reviewer's own. It is kept like an answer; then the model is asked, if there is one.
+function write() {
+  view = null;
+  const draft = device.read("written") ?? {};
+  const area = (name, rows, maxLength) => make("textarea", { name, rows, maxLength, value: draft[name] ?? "", dir: "auto" });
+  const said = make("p", { role: "status" });
+  const form = make("form", { noValidate: true }, field("write_question", area("question", 3, 1000)), field("write_right", area("right", 2, 500)),
+    field("write_wrong", area("wrong", 2, 500)), said, make("p", { textContent: say("write_licence") }),
+    make("div", { className: "row" }, make("button", { type: "submit", className: "first", textContent: say("write_save") }), button("write_back", next)));
+  form.addEventListener("input", () => device.write("written", Object.fromEntries(new FormData(form))));
+  form.addEventListener("submit", async (event) => {
+    event.preventDefault();
+    const [question, right, wrong] = ["question", "right", "wrong"].map((name) => form.elements[name].value.trim());
+    if (!question || !right || !wrong || right === wrong) {
+      said.textContent = say("write_missing");
+      return;
+    }
+    const id = uuid();
+    device.keep({ id, item: id, question, right, wrong });
+    device.remove("written");
+    form.reset();
+    form.elements.question.focus();
+    said.textContent = say(state.model ? "beat_wait" : "write_thanks");
+    await sender.send();
+    if (!state.model) return;
+    const found = await ask("api/beat", { id }, state.reviewer).catch(() => ({ verdict: "failed" }));
+    said.textContent = `${question.slice(0, 80)} – ${say(`beat_${found.verdict.replace(" ", "_")}`)}`;
+  });
+  show(make("h1", { textContent: say("write") }), make("p", { textContent: say("write_guide") }), form);
+}
+
 function answered_items() {
-  const mine = device.events().map((event) => event.item);
+  const mine = device.answers().map((event) => event.item);
   return [...new Set([...Object.keys(state.revisions).filter((id) => !mine.includes(id)), ...mine])];
 }
 
@@ -227,18 +262,19 @@ function present(item, answer = null) {
     device.write(`draft:${item.id}`, collect(form, item));
     document.getElementById("problem").textContent = "";
   });
-  const question = item.turns.map((turn) => make("p", { className: "text question", lang: item.language, dir: "auto", textContent: turn.text }));
+  const question = item.turns.map((turn) => make("p", { className: "text question", lang: item.language, dir: "auto", textContent: turn }));
   const objected = choice("objected", "yes", "objected", "checkbox", before.status === "objected");
   const cards = make("div", {}, ...choiceCards(item, before));
-  const toggle = () => { cards.hidden = objected.control.checked; };
-  objected.control.addEventListener("change", toggle);
-  const more = make("details", { open: Boolean(before.source || before.comment) }, make("summary", { textContent: say("more") }),
-    field("source", make("input", { type: "text", name: "source", maxLength: 2000, value: before.source ?? "", dir: "auto", autocomplete: "off" })),
+  const more = make("details", { open: Boolean(before.comment) }, make("summary", { textContent: say("more") }),
     field("comment", make("textarea", { name: "comment", maxLength: 2000, rows: 2, value: before.comment ?? "", dir: "auto" })));
-  objected.control.addEventListener("change", () => { more.open ||= objected.control.checked; });
+  const toggle = () => {
+    cards.hidden = objected.control.checked;
+    more.open ||= objected.control.checked;
+  };
+  objected.control.addEventListener("change", toggle);
   const problem = make("p", { className: "problem", role: "alert", id: "problem" });
   form.append(make("h1", { textContent: say("pick_title") }), ...question, cards, objected, more, problem,
-    make("div", { className: "row" }, make("button", { type: "submit", className: "first", textContent: say("save") }), button("unknown", () => store({ status: "unknown", opinions: {}, ...extras(form) })), backButton()));
+    make("div", { className: "row" }, make("button", { type: "submit", className: "first", textContent: say("save") }), button("unknown", () => store({ status: "unknown", opinions: {}, comment: form.elements.comment.value.trim() })), backButton(), writeButton()));
   toggle();
   show(form);
 }
@@ -283,14 +319,10 @@ function choiceCards(item, before) {
   });
 }
 
-function extras(form) {
-  return { source: form.elements.source.value.trim(), comment: form.elements.comment.value.trim() };
-}
-
 function collect(form, item) {
   const data = new FormData(form);
-  if (data.get("objected")) return { status: "objected", opinions: {}, ...extras(form) };
-  const answer = { status: "answered", opinions: {}, ...extras(form) };
+  if (data.get("objected")) return { status: "objected", opinions: {}, comment: form.elements.comment.value.trim() };
+  const answer = { status: "answered", opinions: {}, comment: form.elements.comment.value.trim() };
   for (const token of item.shown) {
     const opinion = { verdict: data.get(`verdict-${token}`), natural: !data.get(`unnatural-${token}`) };
     if (opinion.verdict === "depends") Object.assign(opinion, { on: data.getAll(`on-${token}`), which: data.get(`which-${token}`) });
@@ -395,7 +427,7 @@ async function startServer() {
   sender = new Sender(device, state.reviewer, status);
   const before = device.read("items") ?? [];
   items = before.filter((item) => device.last(item.id) || !(item.id in state.revisions));
-  sender.compare(state.revisions);
+  sender.compare({ ...state.revisions, ...state.written });
   try {
     await speak(state.language || state.suggested);
   } catch {

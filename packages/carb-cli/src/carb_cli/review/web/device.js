@@ -55,6 +55,11 @@ class Device {
     this.write(`event:${event.id}`, { ...event, ...more, state });
   }
 
+  // The answers alone; a question that was written here has its own id as its item.
+  answers() {
+    return this.events().filter((event) => !event.question);
+  }
+
   // The last answer of this device to an item.
   last(item) {
     return this.events().filter((event) => event.item === item && event.state !== "refused").at(-1) ?? null;
@@ -78,9 +83,9 @@ function shuffled(list) {
   return made;
 }
 
-// The fields of an answer that are sent and saved; the others are this device's own notes.
-function plain({ id, item, shown, base, answer, active_ms }) {
-  return { id, item, shown, base, answer, active_ms };
+// The fields of an answer, or of a question that was written here, that are sent and saved; the others are this device's own notes.
+function plain({ id, item, shown, base, answer, active_ms, question, right, wrong }) {
+  return question ? { id, question, right, wrong } : { id, item, shown, base, answer, active_ms };
 }
 
 class Refused extends Error {
@@ -103,7 +108,7 @@ async function ask(path, body, reviewer) {
 // Sends what waits. A refused or contradicted answer stops no other one.
 class Sender {
   constructor(device, reviewer, changed) {
-    Object.assign(this, { device, reviewer, changed, busy: false, pause: 1000, timer: null, problem: "" });
+    Object.assign(this, { device, reviewer, changed, running: null, pause: 1000, timer: null, problem: "" });
     addEventListener("online", () => this.send());
     document.addEventListener("visibilitychange", () => this.send());
   }
@@ -117,9 +122,13 @@ class Sender {
     return this.waiting().filter((event) => !seen.has(event.item) && seen.add(event.item)).slice(0, 20);
   }
 
-  async send() {
-    if (this.busy) return;
-    this.busy = true;
+  // Done when nothing waits any more that could be sent.
+  send() {
+    this.running ??= this.sendAll().finally(() => { this.running = null; });
+    return this.running;
+  }
+
+  async sendAll() {
     clearTimeout(this.timer);
     try {
       for (let batch = this.batch(); batch.length; batch = this.batch()) {
@@ -134,10 +143,8 @@ class Sender {
       this.problem = error instanceof Refused && [401, 403].includes(error.status) ? "session" : "offline";
       this.pause = Math.min(this.pause * 2, 30000);
       this.timer = setTimeout(() => this.send(), this.pause);
-    } finally {
-      this.busy = false;
-      this.changed();
     }
+    this.changed();
   }
 
   settle(event, { state, revision, reason, answer }) {

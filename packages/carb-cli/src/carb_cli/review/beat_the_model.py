@@ -1,0 +1,81 @@
+"""Beat the model: people write questions about their place, a scorer is asked blind, and then other people are."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections import defaultdict
+from typing import Literal
+from uuid import UUID
+
+from carb_cli import display
+from carb_cli.review import handing_out, recording
+from carb_cli.review.asking import Question, ReviewItem
+from carb_cli.review.findings import RULES_NAME, tally, voted
+from carb_data import BonSet, CarbError, Dataset
+from carb_scorers import Scorer, best_of_n
+
+__all__ = ["keep", "verdict", "written"]
+
+
+def verdict(scorer: Scorer, item: ReviewItem) -> Literal["fooled", "not fooled", "undecided", "failed"]:
+    """Ask a scorer, which does not see which answer is right.
+
+    It is ``fooled`` where the wrong answer has the higher score, and ``undecided`` where both have the same. Whatever
+    goes wrong is said to the organiser, and ``failed`` is no verdict.
+    """
+    question = _question(item)
+    answers = [question.right, question.wrong]
+    try:
+        pick = best_of_n(scorer, question.question, answers, culture=item.culture, language=item.language)
+        if pick.index is not None:
+            tie = pick.scores[0] == pick.scores[1]
+            return "undecided" if tie else ("not fooled" if pick.index == 0 else "fooled")
+        reason = pick.error.message if pick.error else ""
+    except Exception as error:  # a third party's scorer may raise anything
+        reason = f"{type(error).__name__}: {error}"
+    display.advice(f"The model gave no answer: {reason}")
+    return "failed"
+
+
+def keep(db: sqlite3.Connection, item: ReviewItem, said: str) -> None:
+    """Keep what the model made of a question."""
+    db.execute("UPDATE item SET model = ? WHERE id = ?", (said, item.id))
+
+
+def _question(item: ReviewItem) -> Question:
+    """What the writer of an item sent."""
+    texts = {option.token: option.text for option in item.options}
+    right = texts.pop(item.key)
+    return Question(id=UUID(item.set_id), question=item.turns[0], right=right, wrong=texts.popitem()[1])
+
+
+def written(db: sqlite3.Connection) -> Dataset:
+    """The questions that people wrote, with the votes of those who were asked them.
+
+    ``provenance.tier`` is ``human-voted`` where more than half of the other people picked the writer's answer, else
+    ``human-written``; ``provenance.notes`` has the numbers, and whether a model was fooled. Names are not in it.
+
+    Raises:
+        CarbError: nobody wrote one.
+    """
+    given = defaultdict(list)
+    for one in recording.given(db, written=True):
+        given[one.item.id].append(one)
+    models = {row["id"]: row["model"] for row in db.execute("SELECT id, model FROM item")}
+    found = handing_out.items(db, written=True).values()
+    if not found:
+        raise CarbError("Nobody has written a question yet; `carb review serve --beat` lets people write.")
+    return Dataset(_read_by_others(item, given[item.id], models[item.id]) for item in found)
+
+
+def _read_by_others(item: ReviewItem, answers: list[recording.GivenAnswer], model: str) -> BonSet:
+    counted = tally(item, answers)
+    agree = sum(one.answer.best == item.key for one in answers)
+    notes = f"{agree} of {counted.reviews} other people agree" if counted.reviews else "nobody else has read it"
+    made = voted(_question(item).as_set(item.culture, item.language), counted, RULES_NAME)
+    parts = [made.provenance.notes, "written by a person of the place", notes, model]
+    update = {
+        "notes": "; ".join(part for part in parts if part),
+        "tier": "human-voted" if 2 * agree > counted.reviews else "human-written",
+    }
+    return made.model_copy(update={"provenance": made.provenance.model_copy(update=update)})
