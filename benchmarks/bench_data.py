@@ -179,7 +179,7 @@ def case_contamination(_: Path) -> None:
     assert report is not None
     expected = {test[n].id for n in range(PLANTED)}
     found = set(report.contaminated)
-    texts = f"{TRAIN:,} texts against {TEST:,} sets ({report.test_texts:,} texts)"
+    texts = f"{TRAIN:,} texts against {TEST:,} sets"
     print(
         f"check_contamination, {texts}: {cpu - making:.0f} s of CPU time (and {making:.0f} s to make the texts), ",
         end="",

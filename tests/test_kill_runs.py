@@ -103,7 +103,7 @@ class Place:
         return {**os.environ, "PYTHONPATH": path, "ASKED": str(self.asked_file), **more}
 
     def arguments(self, out: str, *more: str, scorers: list[str] = SCORERS) -> list[str]:
-        data = ["--data", str(self.folder / "data.jsonl"), "--window", "5", "--quiet"]
+        data = ["--data", str(self.folder / "data.jsonl"), "--quiet"]
         return ["run", *data, *scorers, "--perturbed", "--out", str(self.folder / out), *more]
 
     def run(self, out: str, *more: str, **options: object) -> subprocess.CompletedProcess[str]:

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from carb_data import CarbError
-from carb_data.journal import DiskError, Journal, OtherHeadError, Store, read_store, write_whole
+from carb_data.journal import DiskError, OtherHeadError, Store, read_store, write_whole
 from carb_data.models import Frozen
 
 
@@ -78,14 +78,16 @@ def test_a_full_disk_is_a_sentence_and_changes_nothing(tmp_path, monkeypatch):
         raise OSError(errno.ENOSPC, "No space left on device")
 
     write_whole(tmp_path / "f", "old")
-    with Journal(tmp_path / "j") as journal:
-        journal.append([b"one"])
+    with opened(tmp_path / "j") as store:
+        store.append([Row(key="one")])
+        before = (tmp_path / "j").read_bytes()
         monkeypatch.setattr(os, "fsync", full)
-        for write in (lambda: journal.append([b"two"]), lambda: write_whole(tmp_path / "f", "new")):
+        for write in (lambda: store.append([Row(key="two")]), lambda: write_whole(tmp_path / "f", "new")):
             with pytest.raises(DiskError, match=r"No space left on device\. What was written before is kept"):
                 write()
+        assert list(store.values) == ["one"]
     monkeypatch.undo()
-    assert (tmp_path / "j").read_bytes() == b"one\n"
+    assert (tmp_path / "j").read_bytes() == before
     assert (tmp_path / "f").read_text() == "old"
     assert sorted(p.name for p in tmp_path.iterdir()) == ["f", "j"]
     write_whole(tmp_path / "f", lambda path: path.write_text("made"))

@@ -45,9 +45,9 @@ def test_people_and_judges_are_compared_by_source_item(make_table):
         schema=["item_id", "rater", "response_id"],
         orient="row",
     )
-    apart = judge_vs_human(make_table(sets), human).rows[0].percent
+    apart = judge_vs_human(make_table(sets), human)[0].percent
     sources = [f"q{i // 6}" for i in range(72)]
-    together = judge_vs_human(make_table(sets, sources=sources), human).rows[0].percent
+    together = judge_vs_human(make_table(sets, sources=sources), human)[0].percent
     assert apart.estimate == together.estimate
     assert together.high - together.low > 1.8 * (apart.high - apart.low)
 

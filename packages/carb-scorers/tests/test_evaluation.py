@@ -1,5 +1,6 @@
 """How scorers are fed: windows, requests in flight, and what happens when a scorer fails."""
 
+import itertools
 from collections.abc import Sequence
 
 import anyio
@@ -9,7 +10,7 @@ from hypothesis import strategies as st
 
 from carb_data import CarbError
 from carb_scorers import ScoreRequest, ScoreResult, ScorerSpec, evaluate, evaluate_async
-from carb_scorers.evaluation import score_all, score_window
+from carb_scorers.evaluation import score_all, score_window, windows
 from carb_scorers.testing import example_dataset, example_requests
 
 
@@ -97,6 +98,44 @@ def test_every_request_gets_one_result(bad: set[int], window: int, slow: bool) -
     assert sorted(r.request_id for r in found) == sorted(r.request_id for r in REQUESTS)
     failed = {r.request_id for r in found if r.error is not None}
     assert {f"set-{b}" for b in bad} == failed
+
+
+class Clock:
+    """Time that passes only when it is told to."""
+
+    now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@given(st.lists(st.floats(0.0, 60.0), min_size=1, max_size=300), st.integers(1, 80))
+def test_windows_hold_all_work_once_and_grow_only_while_it_is_quick(costs: list[float], largest: int) -> None:
+    clock = Clock()
+    parts: list[Sequence[float]] = []
+    for part in windows(costs, largest=largest, clock=clock):
+        parts.append(part)
+        clock.now += sum(part)
+    assert [cost for part in parts for cost in part] == costs
+    assert max(map(len, parts)) <= largest
+    assert [*map(len, windows(costs, largest))][:-1] == [largest] * ((len(costs) - 1) // largest), (
+        "a given size is kept"
+    )
+    for before, after in itertools.pairwise(parts):
+        assert len(after) <= 4 * len(before) if sum(before) <= 5 else len(after) <= max(1, len(before) // 4)
+        assert len(after) <= len(before) or 4 * sum(before) <= 5.1
+
+
+@pytest.mark.parametrize(("each", "most"), [(0.001, 64), (0.1, 16), (1.0, 4), (3.0, 1), (40.0, 1)])
+def test_a_kill_costs_at_most_ten_seconds_of_a_slow_scorer(each: float, most: int) -> None:
+    clock = Clock()
+    sizes = []
+    for part in windows(range(300), clock=clock):
+        sizes.append(len(part))
+        clock.now += each * len(part)
+    assert sizes[:4] == [min(size, most) for size in (1, 4, 16, 64)]
+    assert max(sizes) == most
+    assert most == 1 or each * most <= 10
 
 
 def test_requests_in_flight_are_bounded_and_kept_as_they_come() -> None:

@@ -24,7 +24,6 @@ from carb_cli.selection import chance
 from carb_data import Dataset, ScoreTable, load
 from carb_metrics import bon_accuracy
 from carb_scorers import Progress
-from carb_scorers.evaluation import WINDOW
 from carb_scorers.run import Engine, RunRecord, run
 
 FAILED_SHARE = 0.1
@@ -40,7 +39,7 @@ def score(
     out: Path,
     *,
     seed: int = 0,
-    window: int = WINDOW,
+    window: int | None = None,
     engine: Engine = "local",
     fresh: bool = False,
     retry_errors: bool = False,
@@ -53,7 +52,7 @@ def score(
         scorers: the scorers' specs.
         out: folder of the run.
         seed: seed of the order in which candidates are presented.
-        window: number of requests that a scorer gets at once.
+        window: number of requests that a scorer gets at once; by default as many as take a few seconds.
         engine: where the scorers run.
         fresh: whether to discard what the folder holds.
         retry_errors: whether to ask again for items that failed.

@@ -1,4 +1,4 @@
-"""The one store: a journal of whole lines, records by key on top of it, and files that are written whole or not at all.
+"""The one store: records by key in a journal of whole lines; and files that are written whole or not at all.
 
 Runs, pools of samples and construction keep what was paid for in it. A line is on the disk (``fsync``) before
 ``append`` returns. A line torn by an interruption is cut off when the file is opened again.
@@ -10,8 +10,9 @@ import contextlib
 import logging
 import os
 from collections.abc import Callable, Hashable, Iterable, Sequence
+from io import RawIOBase
 from pathlib import Path
-from typing import IO, Generic, Self, TypeVar
+from typing import Generic, Self, TypeVar
 
 import polars as pl
 from pydantic import BaseModel, TypeAdapter, ValidationError
@@ -21,12 +22,9 @@ from carb_data.validation import first_defect
 
 __all__ = [
     "DiskError",
-    "Journal",
     "OtherHeadError",
     "Store",
     "read_store",
-    "sync_folder",
-    "whole_lines",
     "write_whole",
 ]
 
@@ -47,72 +45,6 @@ class DiskError(CarbError):
         )
 
 
-class Journal:
-    """A file of lines, open for appending and locked; the lock ends with the process, however that ends."""
-
-    def __init__(self, path: Path) -> None:
-        """Open or create a journal.
-
-        Args:
-            path: the file; folders that are missing are made.
-
-        Raises:
-            CarbError: another process is writing into it.
-            DiskError: it cannot be opened or written.
-        """
-        self.path = path
-        try:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            self._file = path.open("ab", buffering=0)  # nothing may linger in a buffer when the disk is full
-        except OSError as error:
-            raise DiskError(path, error) from None
-        try:
-            if not _locked(self._file):
-                raise CarbError(
-                    f"Another process is writing into {path}. Wait until it has ended, or choose another file."
-                )
-            self.lines = whole_lines(path)
-            """What was in it when it was opened, without line ends."""
-            self._end = sum(len(line) + 1 for line in self.lines)
-            self._file.truncate(self._end)
-        except BaseException:
-            self._file.close()
-            raise
-
-    def append(self, lines: Iterable[bytes]) -> None:
-        """Add lines and wait until they are on the disk: all of them, or none.
-
-        Args:
-            lines: the lines to append, without line ends at their ends or inside.
-
-        Raises:
-            DiskError: they cannot be written; the journal is as it was.
-        """
-        content = b"".join(line + b"\n" for line in lines)
-        rest = memoryview(content)
-        try:
-            while rest:
-                rest = rest[self._file.write(rest) or 0 :]
-            os.fsync(self._file.fileno())
-        except OSError as error:
-            with contextlib.suppress(OSError):
-                self._file.truncate(self._end)
-            raise DiskError(self.path, error) from None
-        if self._end == 0:
-            sync_folder(self.path.parent)
-        self._end += len(content)
-
-    def close(self) -> None:
-        """Close the file and let others write."""
-        self._file.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
-
 class OtherHeadError(CarbError):
     """A store holds records of something else."""
 
@@ -129,6 +61,7 @@ class Store(Generic[H, R, K]):
     """Records by key, in a journal whose first line says what they belong to.
 
     The records of one ``append`` stand in one line, so that after any interruption they are there all or not at all.
+    The file is locked; the lock ends with the process, however that ends.
     """
 
     def __init__(
@@ -143,7 +76,7 @@ class Store(Generic[H, R, K]):
         """Open or create a store. A damaged line is passed over with a warning, so that its records are made anew.
 
         Args:
-            path: The file; null keeps the records in memory alone.
+            path: The file; folders that are missing are made. Null keeps the records in memory alone.
             head: What the records belong to.
             record: The model of a record.
             key: What is kept once.
@@ -157,35 +90,56 @@ class Store(Generic[H, R, K]):
         self.values: dict[K, R] = {}
         """The records by key."""
         self._key, self._better = key, better
-        self._journal = None if path is None else Journal(path)
-        if self._journal is None:
+        self._path, self._end = path, 0
+        if path is None:
             return
+        self._file = _open_locked(path)
         try:
-            if not self._journal.lines:
-                self._journal.append([head.model_dump_json().encode()])
+            lines = whole_lines(path)
+            self._end = sum(len(line) + 1 for line in lines)
+            self._file.truncate(self._end)
+            if not lines:
+                self._write(head.model_dump_json().encode())
                 return
-            found, records = _parsed(self._journal.path, self._journal.lines, type(head), record)
+            found, records = _parsed(path, lines, type(head), record)
             changed = [name for name in type(head).model_fields if getattr(found, name) != getattr(head, name)]
             if changed:
-                raise OtherHeadError(self._journal.path, changed)
-            self._add(records)
+                raise OtherHeadError(path, changed)
+            self._keep(records)
         except BaseException:
-            self._journal.close()
+            self._file.close()
             raise
 
     def append(self, records: Iterable[R]) -> None:
-        """Add records, and wait until they are on the disk.
+        """Add records, and wait until they are on the disk: all of them, or none.
 
         Raises:
             DiskError: They cannot be written; the store is as it was.
         """
         new = list(records)
-        if new and self._journal is not None:
+        if new:
             lines = (record.model_dump_json(exclude_defaults=True) for record in new)
-            self._journal.append([f"[{','.join(lines)}]".encode()])
-        self._add(new)
+            self._write(f"[{','.join(lines)}]".encode())
+        self._keep(new)
 
-    def _add(self, records: Iterable[R]) -> None:
+    def _write(self, line: bytes) -> None:
+        if self._path is None:
+            return
+        content = line + b"\n"
+        rest = memoryview(content)
+        try:
+            while rest:
+                rest = rest[self._file.write(rest) or 0 :]
+            os.fsync(self._file.fileno())
+        except OSError as error:
+            with contextlib.suppress(OSError):
+                self._file.truncate(self._end)
+            raise DiskError(self._path, error) from None
+        if self._end == 0:
+            sync_folder(self._path.parent)
+        self._end += len(content)
+
+    def _keep(self, records: Iterable[R]) -> None:
         for record in records:
             key = self._key(record)
             if key not in self.values or self._better(record, self.values[key]):
@@ -193,8 +147,8 @@ class Store(Generic[H, R, K]):
 
     def close(self) -> None:
         """Close the file and let others write."""
-        if self._journal is not None:
-            self._journal.close()
+        if self._path is not None:
+            self._file.close()
 
     def __enter__(self) -> Self:
         return self
@@ -288,7 +242,19 @@ def sync_folder(folder: Path) -> None:
         os.close(descriptor)
 
 
-def _locked(file: IO[bytes]) -> bool:
+def _open_locked(path: Path) -> RawIOBase:
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        file = path.open("ab", buffering=0)  # nothing may linger in a buffer when the disk is full
+    except OSError as error:
+        raise DiskError(path, error) from None
+    if not _locked(file):
+        file.close()
+        raise CarbError(f"Another process is writing into {path}. Wait until it has ended, or choose another file.")
+    return file
+
+
+def _locked(file: RawIOBase) -> bool:
     """Take the lock of an open file; false where another process has it."""
     try:
         import fcntl

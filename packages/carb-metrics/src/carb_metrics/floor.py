@@ -14,7 +14,7 @@ from carb_metrics.accuracy import describe
 from carb_metrics.cells import Cell, OfSets, Result
 from carb_metrics.clusters import Ints, cluster_of, share_interval
 from carb_metrics.intervals import Floats, check_confidence
-from carb_metrics.outcome import counted_sets, outcomes_of_frame, rounded
+from carb_metrics.outcome import counted_sets, credit_matrix, outcomes_of_frame, rounded
 from carb_metrics.paired import Paired, adjust, minimum_detectable_difference, paired_rows
 from carb_metrics.surface import FOLDS, NAMES, assign_folds, boosted, credit_of, oriented, surface_features, within_sets
 
@@ -60,8 +60,6 @@ class FloorTest(Result):
     """The scorer's accuracy minus that of the predictor."""
     p_adjusted: float | None
     """Holm's, over the scorers of the group."""
-    detectable: float | None
-    """True difference that these sets find with 80% power; null where they find none."""
     above: bool | None
     """Whether the scorer is better, at the given confidence after the correction; null where that cannot be shown here,
     because there are too few sets to learn the floor from or to find a difference."""
@@ -137,7 +135,8 @@ def surface_floor(
     surface = [name for name in names if name.startswith("baseline:")]
     tested = [name for name in names if name not in surface]
     credit = data.predictors([name for name in surface if name != RANDOM])
-    own = _credits(frame, tested, data.sets)
+    matrix, order, _ = credit_matrix(outcomes_of_frame(frame))  # items in the order of data.sets
+    own = matrix[[order.index(name) for name in tested]]
     copies: dict[str, Floats | None] = {}
     rows, tests = [], []
     for group, where in _groups(data.sets, by):
@@ -261,19 +260,6 @@ def _floor(group: dict[str, str], credit: dict[str, Floats], cluster: Ints, conf
     )
 
 
-def _credits(frame: pl.DataFrame, names: Sequence[str], sets: pl.DataFrame) -> Floats:
-    """(scorers, sets) credit with ties shared, NaN where a scorer has no such set."""
-    if not names:
-        return np.empty((0, sets.height))
-    known = outcomes_of_frame(frame.filter(pl.col("scorer").is_in(names)), "shared")
-    place = sets.select("item_id").with_row_index("_place")
-    column = known.join(place, on="item_id", maintain_order="left")["_place"].to_numpy()
-    row = known["scorer"].replace_strict({name: i for i, name in enumerate(names)}, return_dtype=pl.Int64).to_numpy()
-    found = np.full((len(names), sets.height), np.nan)
-    found[row, column] = known["credit"].to_numpy()
-    return found
-
-
 def _test(
     row: FloorRow, scorer: str, own: Floats, predictor: str, credit: Floats, cluster: Ints, confidence: float
 ) -> FloorTest | None:
@@ -295,7 +281,6 @@ def _test(
         accuracy=float(np.nanmean(own)),
         difference=found,
         p_adjusted=None,
-        detectable=least,
         above=False if row.learnable and (least is not None or not discordance) else None,
     )
 

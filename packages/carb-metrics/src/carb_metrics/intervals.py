@@ -64,17 +64,6 @@ def wilson(successes: npt.ArrayLike, n: npt.ArrayLike, confidence: float = 0.95)
     return np.where(p == 0, 0.0, np.minimum(low, p)), np.where(p == 1, 1.0, np.maximum(high, p))
 
 
-def effective_n(n: npt.ArrayLike, p: npt.ArrayLike, variance: npt.ArrayLike) -> Floats:
-    """Sample size at which a plain proportion ``p`` has the estimated ``variance``: ``p(1−p) / variance``.
-
-    Source: Korn and Graubard (1998), Survey Methodology 24:193-201. Where the variance is 0, ``n`` itself.
-    """
-    size, share, var = (np.asarray(a, dtype=np.float64) for a in (n, p, variance))
-    with np.errstate(divide="ignore", invalid="ignore"):
-        effective = share * (1 - share) / var
-    return np.where(var > 1e-15, effective, size)
-
-
 def finite(values: npt.ArrayLike, name: str, length: int | None = None) -> Floats:
     """A one-dimensional array of finite numbers, or ``CarbError`` that names what is not.
 

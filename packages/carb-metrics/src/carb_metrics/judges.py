@@ -7,7 +7,7 @@ import math
 import numpy as np
 import polars as pl
 
-from carb_data import CarbError, ScoreTable
+from carb_data import CarbError, Dataset, ScoreTable
 from carb_metrics.cells import Estimate, Result, ScorerRow, Scorers
 from carb_metrics.clusters import Ints, means, number, share_interval
 from carb_metrics.intervals import Floats, check_confidence
@@ -59,7 +59,7 @@ class JudgeBias(Scorers[BiasRow]):
 def judge_bias(
     scores: ScoreTable,
     presentations: pl.DataFrame | None = None,
-    lengths: pl.DataFrame | None = None,
+    dataset: Dataset | None = None,
     confidence: float = 0.95,
     *,
     mirrors: bool = False,
@@ -86,7 +86,7 @@ def judge_bias(
         presentations: a row per response shown: ``scorer``, ``item_id``, ``order_id`` (any text that tells the
             presentations of one set apart), ``response_id``, ``position`` (whole number, in the order shown),
             ``score`` (null where judging failed).
-        lengths: ``item_id``, ``response_id``, and ``length`` in any unit.
+        dataset: the sets that were scored, for the lengths of their texts; without it ``length`` is null.
         confidence: The level of all intervals, a share such as 0.95.
         mirrors: whether sets other than the main ones count too; presentations of sets that do not are left out.
 
@@ -109,8 +109,8 @@ def judge_bias(
             found, p = _positions(mine.filter(~pl.col("error")), confidence)
             positions += [PositionRow.model_validate({"scorer": name, **position}) for position in found]
             row |= {"position_p": p, **_consistency(mine, confidence)}
-        if lengths is not None:
-            row["length"] = _length(frame.filter(pl.col("scorer") == name), lengths, confidence)
+        if dataset is not None:
+            row["length"] = _length(frame.filter(pl.col("scorer") == name), dataset, confidence)
         rows.append(BiasRow.model_validate(row))
     return JudgeBias(scorers=tuple(rows), positions=tuple(positions), counted=counted)
 
@@ -193,8 +193,8 @@ def _consistency(picks: pl.DataFrame, confidence: float) -> dict[str, object]:
     return result
 
 
-def _length(frame: pl.DataFrame, lengths: pl.DataFrame, confidence: float) -> Estimate:
-    joined = _with_lengths(frame.filter(pl.col("score").is_not_null()), lengths).sort("item_id", "response_id")
+def _length(frame: pl.DataFrame, dataset: Dataset, confidence: float) -> Estimate:
+    joined = _with_lengths(frame.filter(pl.col("score").is_not_null()), dataset).sort("item_id", "response_id")
     own = (pl.col("role") == "chosen").cast(pl.Float64).alias("own")
     joined = joined.with_columns(own)
     centred = joined.select(
@@ -233,22 +233,17 @@ def _partial(s: Floats, v: Floats, c: Floats, cluster: Ints, confidence: float) 
     return Estimate(estimate=math.tanh(whole), low=math.tanh(low), high=math.tanh(high), p=p)
 
 
-def _with_lengths(frame: pl.DataFrame, lengths: pl.DataFrame) -> pl.DataFrame:
-    """The rows with ``length``.
+def _with_lengths(frame: pl.DataFrame, dataset: Dataset) -> pl.DataFrame:
+    """The rows with ``length``, the characters of the response.
 
     Raises:
-        CarbError: a column is missing or not numeric, a response has no row or several, or a value is missing.
+        CarbError: the data set lacks a response.
     """
-    polars_frame(lengths, "lengths")
-    if not {"item_id", "response_id", "length"} <= set(lengths.columns) or not lengths.schema["length"].is_numeric():
-        raise CarbError(f"lengths needs 'item_id', 'response_id' and 'length', a number; it has {lengths.columns}.")
-    keys = ["item_id", "response_id"]
-    table = lengths.select(pl.col(keys).cast(pl.String), pl.col("length").cast(pl.Float64))
-    if table.select(keys).is_duplicated().any():
-        raise CarbError(f"lengths holds a response twice; each {keys} must be unique.")
-    joined = frame.join(table, on=keys, how="left", maintain_order="left")
-    bad = joined.filter(pl.col("length").is_null() | ~pl.col("length").is_finite())
-    if bad.height:
-        row = bad.row(0, named=True)
-        raise CarbError(f"length is missing for item '{row['item_id']}', response '{row['response_id']}'.")
+    rows = [(item.id, one.id, float(len(one.text))) for item in dataset for one in item.responses]
+    lengths = pl.DataFrame(rows, schema=["item_id", "response_id", "length"], orient="row")
+    joined = frame.join(lengths, on=["item_id", "response_id"], how="left", maintain_order="left")
+    lost = joined.filter(pl.col("length").is_null())
+    if lost.height:
+        row = lost.row(0, named=True)
+        raise CarbError(f"The data set has no response '{row['response_id']}' of item '{row['item_id']}'.")
     return joined

@@ -65,7 +65,8 @@ def cross_lingual_consistency(
     scores, counted = counted_sets(scores, mirrors=mirrors)
     frame = as_text(scores)
     differences = _content_pairs(frame)
-    spreads = {name: math.sqrt(s / f) for name, s, f in _pooled(frame).rows() if s > 0}
+    pooled = within_item(frame).group_by("scorer").agg(pl.col("squares").sum(), pl.col("freedom").sum())
+    spreads = {name: math.sqrt(s / f) for name, s, f in pooled.rows() if s > 0}
     rows = []
     for name in frame["scorer"].unique().sort():
         mine, spread = differences.filter(pl.col("scorer") == name), spreads.get(name)
@@ -135,10 +136,6 @@ def _different_responses(frame: pl.DataFrame, scorer: str) -> Floats:
     chosen = rows.filter(pl.col("role") == "chosen").select("item_id", pl.col("score").alias("own"))
     others = rows.filter(pl.col("role") == "rejected").join(chosen, on="item_id")
     return (others["own"] - others["score"]).to_numpy()
-
-
-def _pooled(frame: pl.DataFrame) -> pl.DataFrame:
-    return within_item(frame).group_by("scorer").agg(pl.col("squares").sum(), pl.col("freedom").sum())
 
 
 def _mean(part: pl.DataFrame, confidence: float) -> tuple[float | None, float | None, float | None]:

@@ -116,7 +116,7 @@ def _variance(residual: Floats, cluster: npt.NDArray[np.int64]) -> float:
     return float((sums**2).sum() / len(residual) ** 2 * count / (count - 1)) if count > 1 else 0.0
 
 
-class JudgedRow(Result):
+class JudgedRow(OfSets):
     """A judge against people, and people among themselves: what can be hoped for."""
 
     scorer: str
@@ -133,20 +133,13 @@ class JudgedRow(Result):
     """Krippendorff's."""
 
 
-class MetaEvaluation(OfSets):
-    """Judges against people."""
-
-    rows: tuple[JudgedRow, ...]
-    """A row per scorer, in their order."""
-
-
 def judge_vs_human(
     scores: ScoreTable,
     human: pl.DataFrame,
     confidence: float = 0.95,
     *,
     mirrors: bool = False,
-) -> MetaEvaluation:
+) -> tuple[JudgedRow, ...]:
     """Compare the pick of each scorer with the majority of people, and people with each other.
 
     A scorer's pick is the response of a set with the highest score; ties at the top and failed sets are undecided, as
@@ -159,6 +152,9 @@ def judge_vs_human(
         human: a row per person and set: ``item_id``, ``rater``, ``response_id`` (the pick; null for none).
         confidence: The level of the intervals, a share such as 0.95.
         mirrors: whether sets other than the main ones count too.
+
+    Returns:
+        a row per scorer, in their order.
 
     Raises:
         CarbError: a frame is not as described, or people picked a response that the table lacks.
@@ -187,6 +183,7 @@ def judge_vs_human(
         rows.append(
             JudgedRow(
                 scorer=scorer,
+                counted=counted,
                 n=len(pairs),
                 undecided=part.height - len(pairs),
                 percent=found.percent,
@@ -195,7 +192,7 @@ def judge_vs_human(
                 human_alpha=humans.krippendorff,
             )
         )
-    return MetaEvaluation(rows=tuple(rows), counted=counted)
+    return tuple(rows)
 
 
 def _people(picks: pl.DataFrame, frame: pl.DataFrame) -> pl.DataFrame:

@@ -14,7 +14,7 @@ from carb_metrics.judges import BiasRow, JudgeBias, PositionRow
 from carb_metrics.languages import Consistency, ConsistencyRow
 from carb_metrics.missed import Cluster, Confusion, Example, Failures
 from carb_metrics.paired import Paired
-from carb_metrics.people import HumanLine, JudgedRow, MetaEvaluation
+from carb_metrics.people import HumanLine, JudgedRow
 from carb_metrics.perturbed import KindRow, Sensitivity, SpreadRow
 from carb_metrics.ranking import PairRow, RankedRow, Ranking, RankRow
 from carb_metrics.raters import Agreement
@@ -51,7 +51,6 @@ __all__ = [
     "LeftOut",
     "Margin",
     "MarginRow",
-    "MetaEvaluation",
     "PairRow",
     "Paired",
     "Partial",

@@ -9,7 +9,7 @@ import polars as pl
 
 from carb_metrics.cells import Cell, Totals
 from carb_metrics.clusters import Design, Ints, cluster_of, design, number
-from carb_metrics.intervals import Floats, effective_n, normal_quantile, wilson
+from carb_metrics.intervals import Floats, normal_quantile, wilson
 from carb_metrics.jackknife import sum_by
 
 COUNTS = ("n", "ties", "errors")
@@ -73,12 +73,14 @@ class Tally:
         )
 
     def effective(self, counts: Ints, n: Any, accuracy: Any) -> Floats:
-        """Effective sample size of mean credits of independent sets; exactly ``n`` where credits are 0 and 1."""
+        """Effective sample size of mean credits of independent sets (Korn and Graubard 1998, Survey Methodology
+        24:193-201): ``p(1−p) / variance``, exactly ``n`` where credits are 0 and 1 or all alike."""
         if set(self.values.tolist()) <= {0.0, 1.0}:
             return np.asarray(n, dtype=np.float64)
         with np.errstate(divide="ignore", invalid="ignore"):
             variance = (counts @ self.values**2 / n - accuracy**2) / (n - 1)
-        return effective_n(n, accuracy, variance)
+            found: Floats = np.where(variance > 1e-15, accuracy * (1 - accuracy) / variance, n)
+        return found
 
     def cell(self, rows: Ints, accuracy: float, strict: float, effective: float) -> Cell:
         """The cell of these groups together, with Wilson's interval at an effective sample size."""

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
+from time import monotonic
+from typing import TypeVar
 
 import anyio
 from anyio.lowlevel import checkpoint
@@ -18,8 +20,13 @@ from carb_scorers.waiting import wait_for
 __all__ = ["WINDOW", "Progress", "score_all"]
 
 WINDOW = 64
-"""Requests handed to a scorer at once: enough to sort by length, few enough to lose little when killed."""
+"""Requests handed to a scorer at once: enough to sort by length."""
+_SECONDS = 5.0
+"""How long a window may take by what the last one took. It may be twice as hard, and ten seconds are lost by a kill."""
+_STEP = 4
+"""How many times larger or smaller the next window may be: few sizes, so that those of a fast scorer do not vary."""
 
+_T = TypeVar("_T")
 _MESSAGE = 2000
 """Characters of a foreign error message that are kept."""
 
@@ -64,23 +71,46 @@ async def _ask(scorer: Scorer, requests: Sequence[ScoreRequest]) -> list[ScoreRe
     return [checked(r, result, comparative=comparative) for r, result in zip(requests, results, strict=True)]
 
 
+def windows(
+    things: Sequence[_T], size: int | None = None, *, largest: int = WINDOW, clock: Callable[[], float] = monotonic
+) -> Iterator[Sequence[_T]]:
+    """Cut work into parts, each of which is done before the next is cut.
+
+    Args:
+        things: what is to be done.
+        size: the number of things in each part. By default as many as take about five seconds, by how long the part
+            before took, so that a kill costs at most ten seconds of work wherever one thing takes no longer.
+        largest: the most things in a part whose size goes by time.
+        clock: the function that gives the time in seconds.
+    """
+    start, now = 0, size or 1
+    while start < len(things):
+        began = clock()
+        yield things[start : start + now]
+        took = clock() - began
+        start += now
+        if size is None and took > _SECONDS:
+            now = max(1, now // _STEP)
+        elif size is None and took * _STEP <= _SECONDS:
+            now = min(largest, now * _STEP)
+
+
 async def score_all(
-    scorer: Scorer, requests: Sequence[ScoreRequest], on_results: OnResults, *, window: int = WINDOW
+    scorer: Scorer, requests: Sequence[ScoreRequest], on_results: OnResults, *, window: int | None = WINDOW
 ) -> None:
     """Score requests and hand over the results as they come, each exactly once, in any order.
 
-    Windows are cut from the requests as they are given, so that the same requests make the same windows. A scorer
-    with ``spec.in_flight`` gets its requests one by one instead, that many at a time. What was scored before an
-    interruption is handed over before the interruption goes on.
+    A scorer with ``spec.in_flight`` gets its requests one by one, that many at a time, any other in ``windows`` (null:
+    those that go by time). What was scored before an interruption is handed over before the interruption goes on.
 
     Raises:
         CarbError: the scorer met a user's mistake, the window is below 1, or ``on_results`` raised it.
     """
-    if window < 1:
+    if window is not None and window < 1:
         raise CarbError(f"window is the number of requests handed over at once, at least 1, got {window}.")
     if scorer.spec.in_flight is None:
-        for start in range(0, len(requests), window):
-            on_results(await score_window(scorer, requests[start : start + window]))
+        for part in windows(requests, window):
+            on_results(await score_window(scorer, part))
     else:
         await _score_each(scorer, requests, on_results, scorer.spec.in_flight)
 

@@ -20,7 +20,6 @@ from carb_cli.scoring import exit_code, say_what_was_found, score
 from carb_cli.selection import EVERY_SET, SetOptions, select
 from carb_cli.suite import SuiteModel, read_suite, run_suite
 from carb_data import CarbError
-from carb_scorers.evaluation import WINDOW
 from carb_scorers.run import Engine, RunRecord
 
 
@@ -39,7 +38,7 @@ def run(
     out: Path,
     sets: SetOptions = EVERY_SET,
     seed: int = 0,
-    window: int = WINDOW,
+    window: int | None = None,
     engine: Engine = "local",
     fresh: Flag = False,
     retry_errors: Flag = False,
@@ -71,7 +70,8 @@ def run(
     seed
         Seed of the order in which candidates are presented.
     window
-        Number of requests handed to a scorer at once.
+        Number of requests handed to a scorer at once; by default as many as take a few seconds, so that a kill costs
+        no more. A number makes the last bits of scores on GPUs repeatable.
     engine
         Where the scorers run: in this process, or on a Ray cluster.
     fresh
@@ -97,8 +97,9 @@ def run(
         print_json(plan.model_dump()) if json else plan.show()
         return OK
     if models:
-        given = ["--seed", str(seed), "--window", str(window), *sets.arguments()]
+        given = ["--seed", str(seed), *sets.arguments()]
         given += ["--fresh"] * fresh + ["--retry-errors"] * retry_errors
+        given += [] if window is None else ["--window", str(window)]
         given += [part for file in invoked.culture_files for part in ("--culture-file", file)]
 
         def arguments(model: SuiteModel, folder: Path) -> list[str]:

@@ -242,14 +242,9 @@ def _judges(folders: Sequence[Path], dataset: Dataset, scores: ScoreTable, confi
     kept = scores.frame["item_id"].cast(pl.String).unique().to_list()
     parts = [read_presentations(folder) for folder in folders if (folder / "journal").is_dir()]
     shown = pl.concat(parts).filter(pl.col("item_id").is_in(kept)) if parts else None
-    lengths = pl.DataFrame(
-        [(s.id, r.id, len(r.text)) for s in dataset for r in (*s.responses, *s.perturbed)],
-        schema={"item_id": pl.String, "response_id": pl.String, "length": pl.Int64},
-        orient="row",
-    )
     some = shown is not None and shown.height > 0
     return JudgesPart(
-        bias=judge_bias(scores, shown if some else None, lengths, confidence),
+        bias=judge_bias(scores, shown if some else None, dataset, confidence),
         calibration=calibration(_rolled_up(scores), "culture", confidence=confidence),
     )
 

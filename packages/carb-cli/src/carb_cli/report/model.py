@@ -145,7 +145,7 @@ class RunPart(OutputPart):
     created: datetime
     command: tuple[str, ...]
     seed: int
-    window: int
+    window: int | None
     python: str
     versions: dict[str, str]
     machine: Machine

@@ -54,7 +54,7 @@ def _agreement(found: Applied, scores: ScoreTable, confidence: float) -> dict[st
     )
     if not human.height:
         return {}
-    rows = judge_vs_human(scores, human, confidence).rows
+    rows = judge_vs_human(scores, human, confidence)
     return {
         "percent": rows[0].human_percent,
         "agreement": rows[0].human_alpha,

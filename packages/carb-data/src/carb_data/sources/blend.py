@@ -60,9 +60,7 @@ def _families(
 ) -> Iterator[BonSet | Skip]:
     questions = _questions(blend, number, places)
     tops = [
-        top
-        for place in questions
-        if isinstance(top := blend.tops[place, number], Top) and not _names().search(top.text)
+        top for place in questions if (top := blend.tops[place, number]) is not None and not _names().search(top.text)
     ]
     tops.sort(key=lambda top: _digest(seed, number, top.place))
     apart = {(a.place, b.place): _exclude_each_other(blend, number, a, b) for a, b in combinations(tops, 2)}

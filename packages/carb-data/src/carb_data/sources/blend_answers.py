@@ -15,7 +15,6 @@ from functools import cache
 from importlib import resources
 
 _ARTICLES = frozenset({"a", "an", "the"})
-_SHORTEST_CONTAINED = 3
 _STEM = 5
 
 
@@ -68,7 +67,6 @@ class _Vocabulary:
     empty: frozenset[str]
     """Words that say nothing of what is meant."""
     numbers_and_dates: frozenset[str]
-    colours: frozenset[str]
     longest: int
 
 
@@ -81,8 +79,8 @@ def _vocabulary() -> _Vocabulary:
     special = _index((n, members) for n, (_, members) in enumerate(kinds))
     longest = max(phrase.count(" ") + 1 for table in (same, general, special) for phrase in table)
     not_answers = frozenset(map(normalise, content["not_answers"]))
-    empty, dates, colours = (frozenset(content[name]) for name in ("empty_words", "numbers_and_dates", "colours"))
-    return _Vocabulary(same, general, special, not_answers, empty, dates, colours, longest)
+    empty, dates = frozenset(content["empty_words"]), frozenset(content["numbers_and_dates"])
+    return _Vocabulary(same, general, special, not_answers, empty, dates, longest)
 
 
 def _index(groups: Iterable[tuple[int, Iterable[str]]]) -> dict[str, frozenset[int]]:
@@ -100,12 +98,10 @@ def is_answer(text: str) -> bool:
 
 
 def says_nothing(text: str, question: str) -> bool:
-    """Whether an answer only repeats words of the question ("card game"), or is a colour that was not asked for."""
-    vocabulary, asked = _vocabulary(), set(normalise(question).split())
-    words = [word for word in normalise(text).split() if word not in vocabulary.empty]
-    if not words or all(word in asked for word in words):
-        return bool(words)
-    return all(word in vocabulary.colours for word in words) and asked.isdisjoint({"color", "colour"})
+    """Whether an answer only repeats words of the question ("card game")."""
+    asked = set(normalise(question).split())
+    words = [word for word in normalise(text).split() if word not in _vocabulary().empty]
+    return bool(words) and all(word in asked for word in words)
 
 
 def meaning(variants: Sequence[str]) -> Meaning:
@@ -118,13 +114,9 @@ def meaning(variants: Sequence[str]) -> Meaning:
         forms=forms,
         stems=frozenset(word[:_STEM] for word in words if not word[0].isdigit()),
         same=_labels(vocabulary.same, phrases),
-        general=_labels(vocabulary.general, (_bare(form) for form in forms)),
+        general=_labels(vocabulary.general, forms),
         special=_labels(vocabulary.special, phrases),
     )
-
-
-def _bare(form: str) -> str:
-    return " ".join(word for word in form.split() if word not in _vocabulary().empty)
 
 
 def _phrases(words: list[str], longest: int) -> Iterable[str]:
@@ -137,39 +129,23 @@ def _labels(table: Mapping[str, frozenset[int]], phrases: Iterable[str]) -> froz
     return frozenset(label for phrase in phrases for label in table.get(phrase, ()))
 
 
-class Thesaurus:
-    """Wordings that the source itself gives for one and the same answer."""
-
-    def __init__(self) -> None:
-        self._also: dict[str, set[str]] = {}
-
-    def learn(self, forms: Iterable[str]) -> None:
-        """Take the normalised wordings of one answer as equivalent."""
-        together = [form for form in forms if form and not form[0].isdigit()]
-        for form in together:
-            self._also.setdefault(form, set()).update(together)
-
-    def near(self, forms: Iterable[str]) -> set[str]:
-        """The forms themselves and every wording that was given along with one of them."""
-        return {near for form in forms for near in self._also.get(form, {form})}
-
-
-def may_agree(a: Meaning, b: Meaning, thesaurus: Thesaurus) -> bool:
+def may_agree(a: Meaning, b: Meaning, also: Mapping[str, set[str]]) -> bool:
     """Could one answer pass for the other? Symmetric.
 
-    True when they share a wording, also by way of ``thesaurus``; when a wording of one contains one of the other; when
-    they share a content word, or two that begin alike ("visit", "visiting"), or a group of words of like meaning; or
-    when one names the kind of the other.
+    True when they share a wording, or one of each was given for the same answer elsewhere; when they share a content
+    word, or two that begin alike ("visit", "visiting"), or a group of words of like meaning; or when one names the kind
+    of the other.
+
+    Args:
+        a: the meaning of one answer.
+        b: the meaning of the other.
+        also: form to the forms that the source gives for one and the same answer.
     """
+    near = {form for own in a.forms for form in also.get(own, {own})}
     return (
         not a.stems.isdisjoint(b.stems)
         or not a.same.isdisjoint(b.same)
         or not a.general.isdisjoint(b.special)
         or not a.special.isdisjoint(b.general)
-        or not thesaurus.near(a.forms).isdisjoint(b.forms)
-        or any(_contains(x, y) or _contains(y, x) for x in a.forms for y in b.forms)
+        or not near.isdisjoint(b.forms)
     )
-
-
-def _contains(outer: str, inner: str) -> bool:
-    return len(inner) >= _SHORTEST_CONTAINED and not inner[0].isdigit() and inner in outer

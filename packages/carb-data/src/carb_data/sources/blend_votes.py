@@ -20,7 +20,6 @@ from carb_data.models import Votes
 from carb_data.ngrams import plain
 from carb_data.sources.blend_answers import (
     Meaning,
-    Thesaurus,
     is_answer,
     is_number_or_date,
     may_agree,
@@ -78,29 +77,33 @@ class Answers:
             lacking = (items_file(folder, place).relative_to(folder).as_posix() for place in missing)
             raise CarbError(f"{folder} lacks {', '.join(lacking)} of BLEnD.")
         self.topics = {place: read_topics(folder, place) for place in needed}
+        asked = [(place, number, item) for place, items in self.items.items() for number, item in items.items()]
         self._same = Joined()
         first: dict[str, str] = {}
-        for items in self.items.values():
-            for number, item in items.items():
-                for key in filter(None, map(plain, (item.question, item.en_question))):
-                    self._same.join(number, first.setdefault(key, number))
-        self.frequency = self._count_wordings()
-        self.thesaurus = Thesaurus()
+        for _, number, item in asked:
+            for key in filter(None, map(plain, (item.question, item.en_question))):
+                self._same.join(number, first.setdefault(key, number))
+        entries = [(place, number, entry) for place, number, item in asked for entry in item.annotations]
+        self.frequency = Counter(
+            text for *_, entry in entries for text in {*map(str.casefold, clean(entry.en_answers))}
+        )
         self.meanings: dict[int, Meaning] = {}
+        self._also: defaultdict[str, set[str]] = defaultdict(set)
+        """Form to the forms that were given along with it for one answer."""
         self._given: defaultdict[tuple[str, str], set[str]] = defaultdict(set)
-        for place, items in self.items.items():
-            for number, item in items.items():
-                for entry in item.annotations:
-                    if self.shown(entry.en_answers):
-                        self.meanings[id(entry)] = meaning(clean(entry.en_answers))
-                        self.thesaurus.learn(self.meanings[id(entry)].forms)
-                        for form in self.meanings[id(entry)].forms:
-                            self._given[number, form].add(place)
-        self.tops = {
-            (place, number): self._top(place, number, item)
-            for place, items in self.items.items()
-            for number, item in items.items()
-        }
+        """Question and form to the places where somebody gave it."""
+        for place, number, entry in entries:
+            if self.shown(entry.en_answers):
+                self._learn(place, number, entry)
+        self.tops = {(place, number): self._top(place, number, item) for place, number, item in asked}
+
+    def _learn(self, place: str, number: str, entry: Entry) -> None:
+        found = self.meanings[id(entry)] = meaning(clean(entry.en_answers))
+        together = {form for form in found.forms if not form[0].isdigit()}
+        for form in found.forms:
+            self._given[number, form].add(place)
+        for form in together:
+            self._also[form] |= together
 
     def source_item(self, number: str) -> str:
         """The name that all questions have which share a wording in some language."""
@@ -112,15 +115,7 @@ class Answers:
         if len(said_in) > _MOST_PLACES or any({place, top.place} == pair for pair in _WITHIN):
             return False
         given = (self.meanings.get(id(entry)) for entry in self.items[place][number].annotations)
-        return not any(answer and may_agree(top.meaning, answer, self.thesaurus) for answer in given)
-
-    def _count_wordings(self) -> Counter[str]:
-        wordings: Counter[str] = Counter()
-        for items in self.items.values():
-            for item in items.values():
-                for entry in item.annotations:
-                    wordings.update({text.casefold() for text in clean(entry.en_answers)})
-        return wordings
+        return not any(answer and may_agree(top.meaning, answer, self._also) for answer in given)
 
     def shown(self, variants: Sequence[str]) -> str:
         """The wording that a set shows; empty when there is none.
@@ -134,43 +129,35 @@ class Answers:
         known = [text for text in single if self.frequency[text.casefold()] > 1]
         return next(iter(known or single), "")
 
-    def _top(self, place: str, number: str, item: BlendQuestion) -> Top | str:
-        """The agreed answer, or why there is none."""
-        if not item.annotations:
-            return "nobody gave an answer"
-        votes = max(entry.count for entry in item.annotations)
-        first = [entry for entry in item.annotations if entry.count == votes]
+    def _top(self, place: str, number: str, item: BlendQuestion) -> Top | None:
+        """The answer on which a place agrees, if that makes a fair set."""
         unknowing = sum(n for reason, n in item.idks.items() if reason != "not-applicable")
-        if item.idks.get("not-applicable", 0) > _MAX_UNKNOWING:
-            return "the question does not apply there"
-        if unknowing > _MAX_UNKNOWING:
-            return f"more than {_MAX_UNKNOWING} people did not know"
-        if votes < _MIN_VOTES:
-            return f"fewer than {_MIN_VOTES} people agree"
-        if len(first) > 1:
-            return "the top answer is tied"
+        if max(unknowing, item.idks.get("not-applicable", 0)) > _MAX_UNKNOWING:
+            return None
+        votes = max((entry.count for entry in item.annotations), default=0)
+        first = [entry for entry in item.annotations if entry.count == votes]
+        if votes < _MIN_VOTES or len(first) > 1:
+            return None
         entry = first[0]
         if not clean(entry.en_answers) or not clean(entry.answers):
-            return "the top answer is incomplete"
+            return None
         shown = self.shown(entry.en_answers)
-        unfit = _unfit(place, number, item, entry, shown)
-        if unfit is not None:
-            return unfit
-        return Top(place, entry, shown, self.meanings[id(entry)])
+        return (
+            Top(place, entry, shown, self.meanings[id(entry)]) if _is_fair(place, number, item, entry, shown) else None
+        )
 
 
-def _unfit(place: str, number: str, item: BlendQuestion, entry: Entry, shown: str) -> str | None:
-    """Why an agreed answer makes no fair set."""
-    wordings = clean(entry.en_answers)
+def _is_fair(place: str, number: str, item: BlendQuestion, entry: Entry, shown: str) -> bool:
+    """Whether an agreed answer makes a fair set: the question has one right answer, and this is one that says it."""
     if number in judged()["questions"] or _open_questions().search(item.en_question):
-        return "the question has several right answers everywhere"
-    if f"{place}/{number}" in judged()["answers"]:
-        return "readers found the agreed answer wrong or unclear"
-    if not all(map(is_answer, wordings)):
-        return "the top answer is a remark, not an answer"
-    if any(map(is_number_or_date, wordings)):
-        return "the answer is a number or a date"
-    return "the top answer says no more than the question" if says_nothing(shown, item.en_question) else None
+        return False
+    wordings = clean(entry.en_answers)
+    return (
+        f"{place}/{number}" not in judged()["answers"]  # readers found it wrong or unclear
+        and all(map(is_answer, wordings))
+        and not any(map(is_number_or_date, wordings))
+        and not says_nothing(shown, item.en_question)
+    )
 
 
 @cache

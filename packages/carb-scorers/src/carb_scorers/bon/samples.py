@@ -16,6 +16,7 @@ from carb_data.facts import read_lines
 from carb_data.journal import Store
 from carb_data.models import Frozen
 from carb_data.tasks import Task, TaskPrompt
+from carb_scorers.evaluation import windows
 from carb_scorers.generate.writers import derived_seed, open_writer
 from carb_scorers.judge.verdict import without_thinking
 from carb_scorers.models.protocol import Failure, Generation, LanguageModel, Prompt, Turn, Writing
@@ -25,7 +26,7 @@ from carb_scorers.spec import OPERATIONAL, parse_spec
 __all__ = ["Sample", "SamplePool", "grade_pool", "sample"]
 
 SAMPLED_AT_ONCE = 8
-"""Prompts sampled between two writes."""
+"""Most prompts sampled between two writes."""
 OnSamples = Callable[[int, int], None]
 """``(prompts done, prompts in all)``."""
 Grades = dict[str, tuple[float | None, ...]]
@@ -129,11 +130,13 @@ async def sample(
             have = {key for key, known in store.values.items() if known.error is None or not retry_errors}
             lacking = {key: [i for i in range(n) if (key, i) not in have] for key in prompts}
             waiting = [key for key in prompts if lacking[key]]
-            told(len(prompts) - len(waiting), len(prompts))
-            for start in range(0, len(waiting), SAMPLED_AT_ONCE):
-                now = [(key, i) for key in waiting[start : start + SAMPLED_AT_ONCE] for i in lacking[key]]
-                store.append(await _draw(model, options, prompts, now, one_line=task.one_line))
-                told(len(prompts) - len(waiting[start + SAMPLED_AT_ONCE :]), len(prompts))
+            done = len(prompts) - len(waiting)
+            told(done, len(prompts))
+            for part in windows(waiting, largest=SAMPLED_AT_ONCE):
+                places = [(key, i) for key in part for i in lacking[key]]
+                store.append(await _draw(model, options, prompts, places, one_line=task.one_line))
+                done += len(part)
+                told(done, len(prompts))
             return SamplePool(samples={key: tuple(store.values[key, i] for i in range(n)) for key in prompts})
     finally:
         await model.aclose()

@@ -7,7 +7,7 @@ import inspect
 import threading
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, TypeVar
 
 import anyio.from_thread
@@ -15,10 +15,10 @@ import anyio.to_thread
 
 from carb_data import CarbError
 from carb_data.extras import require
-from carb_scorers.models.fitting import fitted
 from carb_scorers.models.hf_loading import HFOptions, Loaded
 from carb_scorers.models.protocol import Failure, Prompt
 from carb_scorers.models.shared_prefix import PrefixCache, common_prefix, outputs_behind, token_budget_batches
+from carb_scorers.models.token_rows import Row, RowsOf, fitted
 from carb_scorers.models.tokens import groups_of
 from carb_scorers.scorer import ScoreError, Usage
 
@@ -38,22 +38,6 @@ T = TypeVar("T")
 A = TypeVar("A")
 
 
-@dataclass(frozen=True, slots=True)
-class Row:
-    """Token ids, and what is read at their last places."""
-
-    tokens: tuple[int, ...]
-    own: int | None = None
-    """How many of the first tokens are computed once for all rows that share them; ``None``: what is common to the
-    rows of an item."""
-    keep: int = 1
-    """How many of the last places are read."""
-    targets: tuple[int, ...] = ()
-    """Tokens whose log-probabilities are wanted there: any number at one place, or one for each of several."""
-
-
-RowsOf = Callable[[Prompt, str], Sequence[Row]]
-"""The rows of a prompt and an answer; raises ``ValueError`` where there can be none."""
 Read = Callable[[Any, Sequence[Row]], Sequence[T]]
 """From outputs ``(rows, places, D)``, of which the last ``keep`` places count, to an outcome for each row."""
 
@@ -108,7 +92,12 @@ class Passes:
             raise CarbError("This scorer was closed; open it again.")
         return self.loaded
 
-    async def run(
+    @property
+    def in_flight(self) -> int | None:
+        """How many requests a scorer may have under way: alone, each is kept when it is done."""
+        return None if self.merges else 1
+
+    def run(
         self,
         prompts: Sequence[Prompt],
         answers: Sequence[str] | None,
@@ -125,49 +114,30 @@ class Passes:
             read: the function that reads outputs, called under inference mode.
             finish: the function from the outcomes of a prompt's rows to its answer.
         """
-        return await anyio.to_thread.run_sync(lambda: self._run(prompts, answers, rows_of, read, finish))
-
-    def _run(
-        self,
-        prompts: Sequence[Prompt],
-        answers: Sequence[str] | None,
-        rows_of: RowsOf,
-        read: Read[T],
-        finish: Callable[[Sequence[T], Usage], A],
-    ) -> list[A | Failure]:
-        self.open()
-        encoded: dict[int, tuple[Sequence[Row] | Failure, Usage, int]] = {}
+        made = fitted(prompts, answers, rows_of, limit=self.open().max_length)
         items: list[list[Row]] = []
+        placed: dict[int, tuple[int, list[Row]]] = {}
         for number, group in enumerate(groups_of([prompt.group for prompt in prompts])):
-            own = [prompts[i] for i in group]
-            found = self.encode(own, None if answers is None else [answers[i] for i in group], rows_of)
-            rows = [row for made, _ in found if not isinstance(made, Failure) for row in made]
-            start = common_prefix([row.tokens for row in rows]) if rows else 0
-            shared = {row: replace(row, own=start) if row.own is None else row for row in rows}
-            items.append(sorted(set(shared.values()), key=lambda row: (row.tokens, row.targets)))
-            for place, (made, usage) in zip(group, found, strict=True):
-                encoded[place] = made if isinstance(made, Failure) else [shared[row] for row in made], usage, number
+            found = {i: own[0] for i in group if not isinstance(own := made[i], Failure)}
+            every = [row.tokens for rows in found.values() for row in rows]
+            start = common_prefix(every) if every else 0
+            for i, rows in found.items():
+                placed[i] = number, [replace(row, own=start) if row.own is None else row for row in rows]
+            distinct = {row for i in found for row in placed[i][1]}
+            items.append(sorted(distinct, key=lambda row: (row.tokens, row.targets)))
         with self._lock:
             outcomes = self._compute(items, read)
         out: list[A | Failure] = []
-        for made, usage, number in (encoded[place] for place in range(len(prompts))):
-            parts = [made] if isinstance(made, Failure) else [outcomes[number][row] for row in made]
-            failure = next((part for part in parts if isinstance(part, Failure)), None)
+        for i, own in enumerate(made):
+            if isinstance(own, Failure):
+                out.append(own)
+                continue
+            number, rows = placed[i]
+            parts = [outcomes[number][row] for row in rows]
             good = [part for part in parts if not isinstance(part, Failure)]
-            out.append(finish(good, usage) if failure is None else Failure(failure.error, usage))
+            failure = next((part for part in parts if isinstance(part, Failure)), None)
+            out.append(finish(good, own[1]) if failure is None else Failure(failure.error, own[1]))
         return out
-
-    def encode(
-        self, prompts: Sequence[Prompt], answers: Sequence[str] | None, rows_of: RowsOf, *, room: int = 0
-    ) -> list[tuple[Sequence[Row] | Failure, Usage]]:
-        """The rows of an item's prompts, with room left behind them; see ``fitted``."""
-        loaded = self.open()
-        return fitted(
-            list(zip(prompts, answers or [""] * len(prompts), strict=True)),
-            rows_of,
-            lambda rows: [len(row.tokens) for row in rows],
-            limit=max(1, loaded.max_length - room),
-        )
 
     def _compute(self, items: Sequence[Sequence[Row]], read: Read[T]) -> list[dict[Row, T | Failure]]:
         """An outcome for each row of each item; equal work is done once.
@@ -211,37 +181,36 @@ class Passes:
             self._group(half, read, done)
 
     def _forwards(self, rows: Sequence[Row]) -> Any:
-        """Batches of rows with their outputs."""
+        """Batches of rows with their outputs; what rows begin with is computed once for all of them."""
         if self._forward is None:
             for batch in self._split(rows, [len(row.tokens) for row in rows]):
                 yield batch, self._padded_right(batch)
             return
         start = {row: min(row.own or 0, len(row.tokens) - row.keep) for row in rows}
         prefixes = list(dict.fromkeys(row.tokens[: start[row]] for row in rows))
-        longest = max(map(len, prefixes))
-        batches = self._split(rows, [len(row.tokens) - start[row] for row in rows], before=longest)
-        if len(prefixes) > 1 or len(batches) == 1 or not longest:
-            for batch in batches:
-                pairs = [(row.tokens[: start[row]], row.tokens[start[row] :]) for row in batch]
-                yield (
-                    batch,
-                    self._outputs(outputs_behind(self._forward, pairs, device=self._device, **self._keeping(batch))),
-                )
+        if len(prefixes) > 1 and not (all(prefixes) and self._pads(max(len(row.tokens) for row in rows))):
+            for prefix in prefixes:
+                yield from self._forwards([row for row in rows if row.tokens[: start[row]] == prefix])
             return
-        known = PrefixCache(self._forward, prefixes, device=self._device, **self._keeping(()))
+        batches = self._split(rows, [len(row.tokens) - start[row] for row in rows], max(map(len, prefixes)))
+        known = PrefixCache(self._forward, prefixes, device=self._device, **self._keeping(())) if prefixes[0] else None
         for batch in batches:
-            suffixes = [row.tokens[longest:] for row in batch]
-            yield (
-                batch,
-                self._outputs(
-                    known.outputs_behind([0] * len(batch), suffixes, last=batch is batches[-1], **self._keeping(batch))
-                ),
-            )
+            suffixes = [row.tokens[start[row] :] for row in batch]
+            which = [prefixes.index(row.tokens[: start[row]]) for row in batch]
+            keeping = self._keeping(batch)
+            if known is None:
+                found = outputs_behind(self._forward, [((), own) for own in suffixes], device=self._device, **keeping)
+            else:
+                found = known.outputs_behind(which, suffixes, last=batch is batches[-1], **keeping)
+            yield batch, self._outputs(found)
+
+    def _pads(self, length: int) -> bool:
+        """Whether rows of that many tokens may be padded: beyond its window a sliding model would forget others."""
+        return self._batches and (self._window is None or length <= self._window)
 
     def _split(self, rows: Sequence[Row], lengths: Sequence[int], before: int = 0) -> list[list[Row]]:
         """Rows that share a pass: with the same number of places to read, and none that padding could change."""
-        padded = before + max(lengths, default=0)
-        together = self._batches and (self._window is None or padded <= self._window)
+        together = self._pads(before + max(lengths))
         batches: list[list[Row]] = []
         for group in groups_of([row.keep if together else None for row in rows]):
             several = together and (self.merges or rows[group[0]].keep == 1)

@@ -8,14 +8,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
+
+import anyio.to_thread
 
 from carb_data import CarbError
 from carb_data.extras import require
 from carb_scorers.models.hf_loading import HFOptions, Loaded, Loader, load, quiet, uncollected
-from carb_scorers.models.hf_passes import Passes, Row
+from carb_scorers.models.hf_passes import Passes
 from carb_scorers.models.protocol import BackendKind, Failure, Prompt, Reward
 from carb_scorers.models.source import model_source
+from carb_scorers.models.token_rows import Row
 from carb_scorers.models.tokens import conversation_ids
 from carb_scorers.scorer import Usage
 
@@ -31,27 +35,6 @@ def _logits(output: Any) -> Any:
     return output.logits
 
 
-def _score_head(model: Any) -> Any:
-    """The head of transformers' generic decoder classifiers; encoders have theirs behind a pooling layer."""
-    return getattr(model, "score", None)
-
-
-def _no_head(model: Any) -> Any:  # noqa: ARG001 - one signature for all adapters
-    return None
-
-
-def _value_head(model: Any) -> Any:
-    return getattr(model, "v_head", None)
-
-
-def _nothing(config: Any) -> tuple[int, ...]:  # noqa: ARG001 - one signature for all adapters
-    return ()
-
-
-def _reward_token(config: Any) -> tuple[int, ...]:
-    return (int(config.reward_token_id),)
-
-
 @dataclass(frozen=True, slots=True)
 class Adapter:
     """How to get scores out of an architecture."""
@@ -60,11 +43,11 @@ class Adapter:
     """A transformers class by name, or a function ``(transformers, config) -> class with from_pretrained``."""
     output: Callable[[Any], Any] = _logits
     """Function from the output of the model's own forward pass to ``(rows, outputs)``."""
-    head: Callable[[Any], Any] = _score_head
-    """The module that turns the final hidden state of a row's last token into outputs, where that is all there is
-    to a score. With ``None`` or a wrong guess the model's own forward pass is used."""
-    ending: Callable[[Any], tuple[int, ...]] = _nothing
-    """Function from the configuration to tokens that the model expects behind every conversation."""
+    head: str | None = "score"
+    """Name of the module that turns the final hidden state of a row's last token into outputs, where that is all there
+    is to a score. Where it is ``None`` or the model has no such module, its own forward pass is used."""
+    ending: str | None = None
+    """Name of the configuration's field with a token that the model expects behind every conversation."""
     outputs: int | None = None
     """How many outputs there are; by default the configuration's ``num_labels``."""
 
@@ -96,14 +79,14 @@ def _deep_head(transformers: Any, config: Any) -> Any:
 
 ADAPTERS: dict[str, Adapter] = {
     # Wang et al. 2024, ArmoRM: many objectives, mixed by a gate into output.score. Needs trust_remote_code.
-    "LlamaForRewardModelWithGating": Adapter(output=_gated_score, head=_no_head, outputs=1),
+    "LlamaForRewardModelWithGating": Adapter(output=_gated_score, head=None, outputs=1),
     # INF-ORM-Llama3.1-70B: a head of two layers, code on the model card only.
     "INFORMForSequenceClassification": Adapter(loader=_deep_head, outputs=1),
     # Qwen2.5-Math-RM-72B, WorldPM: a head of two layers. Needs trust_remote_code.
     "Qwen2ForRewardModel": Adapter(loader="AutoModel", output=_last_of_sequence, outputs=1),
     # Cai et al. 2024, InternLM2-Reward: a value head read at a reward token. Needs trust_remote_code.
     "InternLM2ForRewardModel": Adapter(
-        loader="AutoModel", output=_last_of_sequence, head=_value_head, ending=_reward_token, outputs=1
+        loader="AutoModel", output=_last_of_sequence, head="v_head", ending="reward_token_id", outputs=1
     ),
 }
 """Architecture to adapter; add to it for an architecture of one's own."""
@@ -131,8 +114,8 @@ class HFRewardModel:
         self.revision: str | None = loaded.revision
         self._tokenizer = loaded.tokenizer
         self._place = _place(target, model, adapter, options)
-        self._ending = adapter.ending(model.config)
-        head = adapter.head(model)
+        self._ending = () if adapter.ending is None else (int(getattr(model.config, adapter.ending)),)
+        head: Any = None if adapter.head is None else getattr(model, adapter.head, None)
         self._passes = Passes(
             loaded,
             options,
@@ -140,7 +123,7 @@ class HFRewardModel:
             outputs=lambda output: head(output.last_hidden_state[:, -1:]),
             whole=lambda ids, mask: adapter.output(model(input_ids=ids, attention_mask=mask))[:, None],
         )
-        self.in_flight: int | None = None if self._passes.merges else 1  # each request is kept when it is done
+        self.in_flight: int | None = self._passes.in_flight
 
     async def aclose(self) -> None:
         """Drop the model."""
@@ -159,7 +142,7 @@ class HFRewardModel:
         def reward(found: Sequence[float], usage: Usage) -> Reward:
             return Reward(found[0], usage)
 
-        return await self._passes.run(prompts, answers, rows_of, read, reward)
+        return await anyio.to_thread.run_sync(partial(self._passes.run, prompts, answers, rows_of, read, reward))
 
 
 @uncollected()

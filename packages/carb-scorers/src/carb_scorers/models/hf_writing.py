@@ -11,18 +11,17 @@ from carb_scorers.models.hf_loading import Loaded, quiet
 from carb_scorers.models.hf_passes import check_cancelled, is_out_of_memory, out_of_memory
 from carb_scorers.models.protocol import Choices, Failure, Generation, Writing
 from carb_scorers.models.shared_prefix import token_budget_batches
+from carb_scorers.models.token_rows import Row
 from carb_scorers.models.tokens import watched_ids, watched_place
 from carb_scorers.scorer import Usage
 
 __all__ = ["generate"]
 
-Tokens = tuple[int, ...]
-
 
 def generate(
     loaded: Loaded,
     seeds: Sequence[int],
-    encoded: Sequence[tuple[Tokens | Failure, Usage]],
+    encoded: Sequence[tuple[Sequence[Row], Usage] | Failure],
     writing: Writing,
     *,
     budget: int,
@@ -34,31 +33,27 @@ def generate(
     Args:
         loaded: The model.
         seeds: The seed for what is written after each prompt.
-        encoded: the tokens of each prompt, or why there are none.
+        encoded: the row of each prompt, or why there is none.
         writing: The settings of writing: length, temperature, stop strings.
         budget: padded tokens in a batch, those to be written included. Halved where memory runs out.
     """
-    out: dict[int, Generation | Failure] = {
-        i: Failure(row.error, usage) for i, (row, usage) in enumerate(encoded) if isinstance(row, Failure)
-    }
-    rows = {i: row for i, (row, _) in enumerate(encoded) if not isinstance(row, Failure)}
+    out: dict[int, Generation | Failure] = {i: made for i, made in enumerate(encoded) if isinstance(made, Failure)}
+    rows = {i: (made[0][0].tokens, made[1]) for i, made in enumerate(encoded) if not isinstance(made, Failure)}
     while waiting := [i for i in rows if i not in out]:
-        for batch in token_budget_batches([len(rows[i]) + writing.max_tokens for i in waiting], budget):
+        for batch in token_budget_batches([len(rows[i][0]) + writing.max_tokens for i in waiting], budget):
             chosen = [waiting[i] for i in batch]
             check_cancelled()
-            written = _attempt(loaded, [rows[i] for i in chosen], [seeds[i] for i in chosen], writing)
-            longest = max(len(rows[i]) for i in chosen) + writing.max_tokens
+            written = _attempt(loaded, [rows[i][0] for i in chosen], [seeds[i] for i in chosen], writing)
+            longest = max(len(rows[i][0]) for i in chosen) + writing.max_tokens
             if written is None and len(chosen) > 1:
                 budget = max(1, min(budget, longest * len(chosen)) // 2)
                 break
-            for place, index in enumerate(chosen):
-                usage = encoded[index][1]
+            for place, i in enumerate(chosen):
                 if written is None:
-                    out[index] = Failure(out_of_memory(longest), usage)
+                    out[i] = Failure(out_of_memory(longest), rows[i][1])
                 else:
-                    one = written[place]
-                    out[index] = replace(one, usage=usage + one.usage)
-    return [out[index] for index in range(len(encoded))]
+                    out[i] = replace(written[place], usage=rows[i][1] + written[place].usage)
+    return [out[i] for i in range(len(encoded))]
 
 
 def _attempt(

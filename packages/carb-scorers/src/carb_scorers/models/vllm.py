@@ -7,146 +7,80 @@ from __future__ import annotations
 
 import contextlib
 import importlib.metadata
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
-from functools import partial
+from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 import anyio.to_thread
 
 from carb_data import CarbError
 from carb_data.extras import require
-from carb_scorers.models.protocol import (
-    BackendKind,
-    Choices,
-    Continuation,
-    Failure,
-    Generation,
-    Prompt,
-    Reward,
-    Writing,
-    seeds_for,
-)
-from carb_scorers.models.tokens import (
-    WordTree,
-    answer_ids,
-    conversation_ids,
-    prompt_ids,
-    watched_ids,
-    watched_place,
-    word_tree,
-)
+from carb_scorers.models.protocol import BackendKind, Choices, Failure, Generation, Prompt, Reward, Writing, seeds_for
+from carb_scorers.models.token_rows import Row, RowsOf, TokenLanguageModel
+from carb_scorers.models.tokens import conversation_ids, prompt_ids, watched_ids, watched_place
 from carb_scorers.models.vllm_engine import IN_FLIGHT, Tokens, VLLMEngine, VLLMOptions
 from carb_scorers.scorer import Usage
 
-T = TypeVar("T")
-Row = tuple[Tokens, Usage]
+A = TypeVar("A")
 
 
-class VLLMLanguageModel:
+class VLLMLanguageModel(TokenLanguageModel):
     """See ``LanguageModel``."""
 
     def __init__(self, target: str, engine: VLLMEngine) -> None:
-        self.model = target
-        self.revision: str | None = engine.revision
+        super().__init__(target, engine.revision, engine.tokenizer)
         self.in_flight: int | None = IN_FLIGHT
         self._engine = engine
 
     async def generate(self, prompts: Sequence[Prompt], writing: Writing) -> list[Generation | Failure]:
         """See ``LanguageModel``."""
-        tokenizer = self._engine.tokenizer
         watch, temperature = writing.watch, writing.temperature
-        watched = {} if watch is None else {"logprob_token_ids": list(watched_ids(tokenizer, watch))}
-        common = {
-            "max_tokens": writing.max_tokens,
-            "temperature": temperature,
-            "stop": list(writing.stop) or None,
-            **watched,
-        }
-        seeds: Sequence[int | None] = seeds_for(prompts, writing) if temperature > 0 else [None] * len(prompts)
+        watched = [] if watch is None else list(watched_ids(self._tokenizer, watch))
+        seeds = seeds_for(prompts, writing)
 
-        def read(output: Any, usage: Usage) -> Generation:
-            (best,) = output.outputs
+        def rows_of(prompt: Prompt, _: str) -> list[Row]:
+            return [Row(tuple(prompt_ids(self._tokenizer, prompt)))]
+
+        def asked(place: int, row: Row) -> tuple[Tokens, Any]:
+            return row.tokens, _sampling(
+                max_tokens=writing.max_tokens,
+                temperature=temperature,
+                stop=list(writing.stop) or None,
+                seed=seeds[place] if temperature > 0 else None,
+                **({"logprob_token_ids": watched} if watched else {}),
+            )
+
+        def finish(found: Sequence[tuple[Row, Any]], usage: Usage) -> Generation:
+            (best,) = found[0][1].outputs
             usage = usage.model_copy(update={"output_tokens": len(best.token_ids)})
-            place = None if watch is None else watched_place(tokenizer, watch, best.token_ids)
+            place = None if watch is None else watched_place(self._tokenizer, watch, best.token_ids)
             choices = None
             if watch is not None and place is not None:
-                values = [best.logprobs[place][token].logprob for token in watched["logprob_token_ids"]]
+                values = [best.logprobs[place][token].logprob for token in watched]
                 choices = Choices(dict(zip(watch.words, values, strict=True)))
             return Generation(best.text, usage, best.finish_reason != "length", choices)
 
-        rows = await self._rows(prompts, lambda _, prompt: self._prompt(prompt), room=writing.max_tokens)
-        return await self._ask([(row, {**common, "seed": own}) for row, own in zip(rows, seeds, strict=True)], read)
-
-    async def next_logprobs(self, prompts: Sequence[Prompt], wanted: Sequence[str]) -> list[Choices | Failure]:
-        """See ``LanguageModel``. A string of several tokens costs a further row, mostly read from the cache.
-
-        Raises:
-            CarbError: the tokenizer does not tell the strings apart.
-        """
-        tree = word_tree(self._engine.tokenizer, wanted)
-
-        def read(output: Any, _: Usage) -> dict[int, float]:
-            reported = output.outputs[0].logprobs[0]
-            return {token: value.logprob for token, value in reported.items()}
-
-        rows = await self._rows(
-            prompts, lambda _, p: (*self._prompt(p, answers_at_once=True), *tree.lead), room=1 + tree.depth
-        )
-        asked = [
-            (row if isinstance(row, Failure) else ((*row[0], *path), row[1]), _wanting(tokens))
-            for row in rows
-            for path, tokens in tree.after.items()
-        ]
-        found = iter(await self._ask(asked, read))
-        return [_choices(tree, row, [next(found) for _ in tree.after]) for row in rows]
-
-    async def continuation_logprobs(
-        self, prompts: Sequence[Prompt], answers: Sequence[str], *, end_of_turn: bool = True
-    ) -> list[Continuation | Failure]:
-        """See ``LanguageModel``."""
-        tokenizer = self._engine.tokenizer
-        before: dict[int, int] = {}
-
-        def row_of(place: int, prompt: Prompt) -> Tokens:
-            start = self._prompt(prompt)
-            after = answer_ids(tokenizer, answers[place], end_of_turn=end_of_turn)
-            if not start or not after:
-                raise ValueError("the prompt or the answer has no tokens")
-            before[place] = len(start)
-            return (*start, *after)
-
-        rows = await self._rows(prompts, row_of)
-        found = await self._ask(
-            [(row, {"max_tokens": 1, "temperature": 0.0, "prompt_logprobs": 0}) for row in rows],
-            lambda output, usage: Continuation(_given(output), usage),
-        )
-        return [
-            outcome if isinstance(outcome, Failure) else replace(outcome, logprobs=outcome.logprobs[before[i] - 1 :])
-            for i, outcome in enumerate(found)
-        ]
+        return await self._engine.run(prompts, None, rows_of, asked, finish, room=writing.max_tokens)
 
     async def aclose(self) -> None:
         """End the engine."""
         await anyio.to_thread.run_sync(self._engine.close)
 
-    def _prompt(self, prompt: Prompt, *, answers_at_once: bool = False) -> Tokens:
-        return tuple(prompt_ids(self._engine.tokenizer, prompt, answers_at_once=answers_at_once))
+    async def _logprobs(
+        self,
+        prompts: Sequence[Prompt],
+        answers: Sequence[str] | None,
+        rows_of: RowsOf,
+        finish: Callable[[Sequence[Sequence[float]], Usage], A],
+    ) -> list[A | Failure]:
+        def asked(_: int, row: Row) -> tuple[Tokens, Any]:
+            if row.keep == 1:
+                return row.tokens, _sampling(max_tokens=1, temperature=0.0, logprob_token_ids=list(row.targets))
+            return (*row.tokens, row.targets[-1]), _sampling(max_tokens=1, temperature=0.0, prompt_logprobs=0)
 
-    async def _rows(
-        self, prompts: Sequence[Prompt], row_of: Callable[[int, Prompt], Tokens], *, room: int = 1
-    ) -> list[Row | Failure]:
-        return await anyio.to_thread.run_sync(partial(self._engine.rows, prompts, row_of, room=room))
+        def done(found: Sequence[tuple[Row, Any]], usage: Usage) -> A:
+            return finish([_values(row, output) for row, output in found], usage)
 
-    async def _ask(
-        self, asked: Sequence[tuple[Row | Failure, Mapping[str, Any]]], read: Callable[[Any, Usage], T]
-    ) -> list[T | Failure]:
-        """Ask for rows that are not failures already."""
-        from vllm import SamplingParams
-        from vllm.sampling_params import RequestOutputKind
-
-        whole = {"output_kind": RequestOutputKind.FINAL_ONLY}
-        return await _asked(self._engine, [(row, SamplingParams(**given, **whole)) for row, given in asked], read)
+        return await self._engine.run(prompts, answers, rows_of, asked, done, room=2)
 
 
 class VLLMRewardModel:
@@ -160,51 +94,37 @@ class VLLMRewardModel:
 
     async def rewards(self, prompts: Sequence[Prompt], answers: Sequence[str]) -> list[Reward | Failure]:
         """See ``RewardModel``. The head's own output, without the sigmoid that vLLM would put behind it."""
-
-        def row_of(place: int, prompt: Prompt) -> Tokens:
-            return tuple(conversation_ids(self._engine.tokenizer, prompt, answers[place]))
-
         from vllm import PoolingParams
 
-        rows = await anyio.to_thread.run_sync(partial(self._engine.rows, prompts, row_of, room=0))
         raw = PoolingParams(task="classify", use_activation=False)
-        return await _asked(
-            self._engine,
-            [(row, raw) for row in rows],
-            lambda output, usage: Reward(float(output.outputs.data[0]), usage),
-        )
+
+        def rows_of(prompt: Prompt, answer: str) -> list[Row]:
+            return [Row(tuple(conversation_ids(self._engine.tokenizer, prompt, answer)))]
+
+        def finish(found: Sequence[tuple[Row, Any]], usage: Usage) -> Reward:
+            return Reward(float(found[0][1].outputs.data[0]), usage)
+
+        return await self._engine.run(prompts, answers, rows_of, lambda _, row: (row.tokens, raw), finish, room=0)
 
     async def aclose(self) -> None:
         """End the engine."""
         await anyio.to_thread.run_sync(self._engine.close)
 
 
-async def _asked(
-    engine: VLLMEngine, asked: Sequence[tuple[Row | Failure, Any]], read: Callable[[Any, Usage], T]
-) -> list[T | Failure]:
-    """What the engine says of each row, read; a row that is a failure already stays one."""
-    outputs = await engine.ask([(row[0], parameters) for row, parameters in asked if not isinstance(row, Failure)])
-    found = iter(outputs)
-    return [row if isinstance(row, Failure) else read(next(found), row[1]) for row, _ in asked]
+def _sampling(**given: Any) -> Any:
+    from vllm import SamplingParams
+    from vllm.sampling_params import RequestOutputKind
+
+    return SamplingParams(**given, output_kind=RequestOutputKind.FINAL_ONLY)
 
 
-def _choices(tree: WordTree, row: Row | Failure, steps: Sequence[Mapping[int, float] | Failure]) -> Choices | Failure:
-    if isinstance(row, Failure):
-        return row
-    good = {path: step for path, step in zip(tree.after, steps, strict=True) if not isinstance(step, Failure)}
-    if len(good) < len(steps):
-        return next(step for step in steps if isinstance(step, Failure))
-    return tree.choices(good, row[1])
-
-
-def _wanting(tokens: Sequence[int]) -> dict[str, Any]:
-    return {"max_tokens": 1, "temperature": 0.0, "logprob_token_ids": list(tokens)}
-
-
-def _given(output: Any) -> tuple[float, ...]:
-    """Log-probability of each token of a row but the first, for which there is none."""
-    tokens, reported = output.prompt_token_ids, output.prompt_logprobs
-    return tuple(step[token].logprob for token, step in zip(tokens[1:], reported[1:], strict=True))
+def _values(row: Row, output: Any) -> list[float]:
+    """The log-probabilities of a row's targets: of the next token, or of the last ones of the row that was given."""
+    if row.keep == 1:
+        reported = output.outputs[0].logprobs[0]
+        return [reported[token].logprob for token in row.targets]
+    given = output.prompt_logprobs[-row.keep :]
+    return [step[token].logprob for step, token in zip(given, row.targets, strict=True)]
 
 
 def open_language_model(target: str, options: VLLMOptions) -> VLLMLanguageModel:

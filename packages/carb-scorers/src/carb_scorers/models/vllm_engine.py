@@ -11,6 +11,7 @@ import json
 import os
 import threading
 from collections.abc import Callable, Coroutine, Sequence
+from functools import partial
 from typing import Annotated, Any, Literal, TypeVar
 
 import anyio.to_thread
@@ -19,14 +20,15 @@ from pydantic import Field
 from carb_data import CarbError
 from carb_data.extras import require
 from carb_data.validation import JsonObject
-from carb_scorers.models.fitting import fitted
 from carb_scorers.models.hf_loading import revision_of
 from carb_scorers.models.protocol import Failure, Prompt
 from carb_scorers.models.source import model_source
 from carb_scorers.models.templating import TemplateOptions, set_chat_template
+from carb_scorers.models.token_rows import Row, RowsOf, fitted
 from carb_scorers.scorer import Usage
 
 Tokens = tuple[int, ...]
+A = TypeVar("A")
 T = TypeVar("T")
 
 IN_FLIGHT = 256
@@ -98,30 +100,61 @@ class VLLMEngine:
         self.target = target
         self.revision = revision_of(config, name) + template
         self.config = config
-        self.max_length = int(self._llm.model_config.max_model_len)
         self._lock = threading.Lock()
         self._numbers = itertools.count()
 
-    async def ask(self, asked: Sequence[tuple[Tokens, Any]]) -> list[Any]:
-        """Put rows beside all others that are under way, and wait for these.
+    async def run(
+        self,
+        prompts: Sequence[Prompt],
+        answers: Sequence[str] | None,
+        rows_of: RowsOf,
+        asked: Callable[[int, Row], tuple[Tokens, Any]],
+        finish: Callable[[Sequence[tuple[Row, Any]], Usage], A],
+        *,
+        room: int = 1,
+    ) -> list[A | Failure]:
+        """An answer to each prompt, whose rows are put beside all others that are under way.
 
         Args:
-            asked: the token ids of each row, and vLLM's sampling or pooling parameters for them.
-
-        Returns:
-            vLLM's finished output of each row.
+            prompts: the prompts to ask.
+            answers: given answers, one for each prompt, or none.
+            rows_of: the rows of a prompt.
+            asked: for a prompt's place and a row of it, the token ids and vLLM's sampling or pooling parameters.
+            finish: from a prompt's rows, each with vLLM's finished output, to its answer.
+            room: tokens that are to be written behind a row.
 
         Raises:
             CarbError: the engine was closed, or has ended by itself.
         """
-        if self._llm is None:
-            raise CarbError("This scorer was closed; open it again.")
+        limit = max(1, self._open().model_config.max_model_len - room)
+        made = await anyio.to_thread.run_sync(partial(self._fitted, prompts, answers, rows_of, limit))
+        rows = [(i, row) for i, own in enumerate(made) if not isinstance(own, Failure) for row in own[0]]
+        outputs = iter(await self.ask([asked(i, row) for i, row in rows]))
+        return [
+            own if isinstance(own, Failure) else finish([(row, next(outputs)) for row in own[0]], own[1])
+            for own in made
+        ]
+
+    async def ask(self, asked: Sequence[tuple[Tokens, Any]]) -> list[Any]:
+        """vLLM's finished outputs for token ids, each with its parameters; see ``run``."""
+        self._open()
         waiting = self._submit(self._together(asked))
         try:
             asyncio.get_running_loop()
         except RuntimeError:  # another library's event loop
             return await anyio.to_thread.run_sync(waiting.result)
         return await asyncio.wrap_future(waiting)  # cancelled with its caller, and then vLLM forgets the rows
+
+    def _open(self) -> Any:
+        if self._llm is None:
+            raise CarbError("This scorer was closed; open it again.")
+        return self._llm
+
+    def _fitted(
+        self, prompts: Sequence[Prompt], answers: Sequence[str] | None, rows_of: RowsOf, limit: int
+    ) -> list[tuple[Sequence[Row], Usage] | Failure]:
+        with self._lock:  # a tokenizer serves one thread at a time
+            return fitted(prompts, answers, rows_of, limit=limit)
 
     async def _together(self, asked: Sequence[tuple[Tokens, Any]]) -> list[Any]:
         try:
@@ -180,20 +213,3 @@ class VLLMEngine:
         self._submit(cancel())
         self._thread.join()
         self._loop.close()
-
-    def rows(
-        self, prompts: Sequence[Prompt], row_of: Callable[[int, Prompt], Tokens], *, room: int = 1
-    ) -> list[tuple[Tokens, Usage] | Failure]:
-        """The token ids of each prompt, with room left behind it.
-
-        A prompt that does not fit is a failure; see ``fitted``.
-        """
-        limit = max(1, self.max_length - room)
-        with self._lock:  # a tokenizer serves one thread at a time
-            found = fitted(
-                [(prompt, str(place)) for place, prompt in enumerate(prompts)],
-                lambda prompt, place: row_of(int(place), prompt),
-                lambda tokens: [len(tokens)],
-                limit=limit,
-            )
-        return [Failure(row.error, usage) if isinstance(row, Failure) else (row, usage) for row, usage in found]

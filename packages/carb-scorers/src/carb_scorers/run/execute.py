@@ -19,7 +19,7 @@ from filelock import FileLock, Timeout
 from carb_data import CarbError, Dataset, ScoreTable
 from carb_data.journal import DiskError, write_whole
 from carb_scorers.blind import Blinded, unblind
-from carb_scorers.evaluation import WINDOW, OnProgress, requests_for
+from carb_scorers.evaluation import OnProgress, requests_for
 from carb_scorers.run.record import (
     DatasetRecord,
     ErrorRow,
@@ -54,7 +54,7 @@ async def run(
     *,
     names: Sequence[str] = (),
     seed: int = 0,
-    window: int = WINDOW,
+    window: int | None = None,
     fresh: bool = False,
     retry_errors: bool = False,
     command: Sequence[str] = (),
@@ -77,7 +77,9 @@ async def run(
         out: The folder of the run. It is made where it does not exist.
         names: The names of the data sets, for the record.
         seed: The seed of the order in which candidates are presented. The default is 0.
-        window: The number of requests that a scorer gets at once. Results are kept window by window.
+        window: The number of requests that a scorer gets at once. By default as many as take a few seconds, which are
+            what a kill costs. With a number, scores that depend on neighbours in their last bits (models on GPUs) are
+            the same to the last bit after a resume, too.
         fresh: Whether to discard what is in the folder. By default the run goes on from it.
         retry_errors: Whether to ask again for the items that have an error row. By default an error is a result
             like any other, so that resuming ends with the table of an uninterrupted run.
@@ -196,7 +198,7 @@ def _kept(folder: Path, now: Set[str]) -> list[_Outcome]:
 class _Options:
     engine: Engine
     seed: int
-    window: int
+    window: int | None
     retry_errors: bool
     on_progress: OnProgress | None
 

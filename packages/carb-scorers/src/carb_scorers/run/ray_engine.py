@@ -28,7 +28,7 @@ class Copy:
         results: list[ScoreResult] = []
         try:
             scorer = self._opened.get()
-            wait_for(lambda: score_all(scorer, requests, results.extend))
+            wait_for(lambda: score_all(scorer, requests, results.extend, window=max(1, len(requests))))
         except CarbError as error:
             raise CarbError(str(error)) from None  # an error with fields of its own may not survive the way back
         return scorer.spec, results

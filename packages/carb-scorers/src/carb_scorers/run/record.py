@@ -88,7 +88,8 @@ class RunRecord(Frozen):
     dataset: DatasetRecord
     scorers: tuple[ScorerRecord, ...]
     seed: int
-    window: int
+    window: int | None
+    """Requests handed over at once; null where their number went by the time that they took."""
     engine: str = "local"
     python: str
     versions: dict[str, str]

@@ -1,8 +1,8 @@
 """The journal of a scorer's results: what was scored is never scored again.
 
-It is a ``carb_data.journal.Store`` for each scorer. The results of one window stand in one line, so that they are there
-all together or not at all. After a resume the windows, and so the very bits of the scores, are those of an
-uninterrupted run.
+It is a ``carb_data.journal.Store`` for each scorer. Results that come together, those of one window, stand in one line,
+so that they are there all together or not at all. After a resume windows of a given size, and so the very bits of the
+scores, are those of an uninterrupted run.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from pydantic import ValidationError
 from carb_data import CarbError
 from carb_data.journal import OtherHeadError, Store, read_store
 from carb_data.models import Frozen
-from carb_scorers.evaluation import WINDOW, OnProgress, ProgressCounter, score_all
+from carb_scorers.evaluation import OnProgress, ProgressCounter, score_all
 from carb_scorers.scorer import TRANSPORT, Scorer, ScoreRequest, ScoreResult, ScorerSpec, Usage
 from carb_scorers.spec import identity, kinds, provider
 
@@ -119,7 +119,7 @@ async def score_missing(
     requests: Sequence[ScoreRequest],
     journal: ScoreJournal,
     *,
-    window: int = WINDOW,
+    window: int | None = None,
     retry_errors: bool = False,
     on_progress: OnProgress | None = None,
 ) -> list[ScoreResult]:

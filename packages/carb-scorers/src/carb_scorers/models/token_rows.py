@@ -1,0 +1,130 @@
+"""Prompts as rows of tokens, of which one that cannot be made is an error of its own, and models that read rows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from jinja2 import TemplateError
+
+from carb_scorers.models.protocol import Choices, Continuation, Failure, Prompt
+from carb_scorers.models.tokens import answer_ids, conversation_key, prompt_ids, word_tree
+from carb_scorers.scorer import ScoreError, Usage
+
+A = TypeVar("A")
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """Token ids, and what is read at their last places."""
+
+    tokens: tuple[int, ...]
+    own: int | None = None
+    """How many of the first tokens are computed once for all rows that share them; ``None``: what is common to the
+    rows of an item."""
+    keep: int = 1
+    """How many of the last places are read."""
+    targets: tuple[int, ...] = ()
+    """Tokens whose log-probabilities are wanted there: any number at one place, or one for each of several."""
+
+
+RowsOf = Callable[[Prompt, str], Sequence[Row]]
+"""The rows of a prompt and an answer; raises ``ValueError`` where there can be none."""
+
+
+def fitted(
+    prompts: Sequence[Prompt], answers: Sequence[str] | None, rows_of: RowsOf, *, limit: int
+) -> list[tuple[Sequence[Row], Usage] | Failure]:
+    """The rows of each prompt with its tokens, or why there are none.
+
+    Args:
+        prompts: the prompts.
+        answers: given answers, one for each prompt, or none.
+        rows_of: the rows of one of them. The first one's tokens are counted as the prompt's.
+        limit: the largest number of tokens that a row may have.
+    """
+    known: dict[object, tuple[Sequence[Row], Usage] | Failure] = {}  # equal candidates are put into tokens once
+    out = []
+    for prompt, answer in zip(prompts, answers or [""] * len(prompts), strict=True):
+        key = conversation_key(prompt), answer
+        if key not in known:
+            known[key] = _fitted(prompt, answer, rows_of, limit)
+        out.append(known[key])
+    return out
+
+
+def _fitted(prompt: Prompt, answer: str, rows_of: RowsOf, limit: int) -> tuple[Sequence[Row], Usage] | Failure:
+    try:
+        rows = rows_of(prompt, answer)
+    except (ValueError, TypeError, TemplateError) as error:
+        # A lone surrogate (UnicodeEncodeError is a ValueError), no tokens, or a template that objects.
+        return Failure(ScoreError(kind="text", message=f"cannot be put into tokens: {error}"))
+    usage = Usage(input_tokens=len(rows[0].tokens))
+    if (longest := max(len(row.tokens) for row in rows)) > limit:
+        return Failure(ScoreError(kind="too-long", message=f"{longest} tokens, there is room for {limit}"), usage)
+    return rows, usage
+
+
+class TokenLanguageModel:
+    """What language models that are given token ids have in common; see ``LanguageModel``.
+
+    Args:
+        model: its name.
+        revision: its revision.
+        tokenizer: its tokenizer.
+    """
+
+    def __init__(self, model: str, revision: str, tokenizer: Any) -> None:
+        self.model = model
+        self.revision: str | None = revision
+        self._tokenizer = tokenizer
+
+    async def _logprobs(
+        self,
+        prompts: Sequence[Prompt],
+        answers: Sequence[str] | None,
+        rows_of: RowsOf,
+        finish: Callable[[Sequence[Sequence[float]], Usage], A],
+    ) -> list[A | Failure]:
+        """An answer to each prompt, which ``finish`` makes from the log-probabilities of its rows' targets."""
+        raise NotImplementedError
+
+    async def next_logprobs(self, prompts: Sequence[Prompt], wanted: Sequence[str]) -> list[Choices | Failure]:
+        """See ``LanguageModel``. A string of several tokens costs a further row.
+
+        Raises:
+            CarbError: the tokenizer does not tell the strings apart.
+        """
+        tree = word_tree(self._tokenizer, wanted)
+
+        def rows_of(prompt: Prompt, _: str) -> list[Row]:
+            ids = (*prompt_ids(self._tokenizer, prompt, answers_at_once=True), *tree.lead)
+            return [Row((*ids, *path), targets=tokens) for path, tokens in tree.after.items()]
+
+        def choices(found: Sequence[Sequence[float]], usage: Usage) -> Choices:
+            pairs = zip(tree.after.items(), found, strict=True)
+            return tree.choices({path: dict(zip(tokens, own, strict=True)) for (path, tokens), own in pairs}, usage)
+
+        return await self._logprobs(prompts, None, rows_of, choices)
+
+    async def continuation_logprobs(
+        self, prompts: Sequence[Prompt], answers: Sequence[str], *, end_of_turn: bool = True
+    ) -> list[Continuation | Failure]:
+        """See ``LanguageModel``."""
+        known: dict[tuple[str, ...], list[int]] = {}
+
+        def rows_of(prompt: Prompt, answer: str) -> list[Row]:
+            key = conversation_key(prompt)
+            if key not in known:  # an item's prompt is the same for all of its candidates
+                known[key] = prompt_ids(self._tokenizer, prompt)
+            before = known[key]
+            after = answer_ids(self._tokenizer, answer, end_of_turn=end_of_turn)
+            if not before or not after:
+                raise ValueError("the prompt or the answer has no tokens")
+            # The prompt's last token foretells the answer's first; the answer's last token foretells nothing asked.
+            return [Row((*before, *after[:-1]), len(before) - 1, len(after), tuple(after))]
+
+        return await self._logprobs(
+            prompts, answers, rows_of, lambda found, usage: Continuation(tuple(found[0]), usage)
+        )
