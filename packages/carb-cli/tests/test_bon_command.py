@@ -69,7 +69,7 @@ def test_length_picks_the_longest(carb, task, tmp_path):
 @pytest.mark.parametrize(
     ("change", "told"),
     [
-        ({"--task": None}, "either --task or --prompts"),
+        ({"--task": None}, "--task"),
         ({"--task": "bland:x"}, "write blend:PATH"),
         ({"--policy": "file:absent.jsonl"}, "Cannot read the responses"),
         ({"--n": "0"}, "at least one sample"),

@@ -8,9 +8,9 @@ from __future__ import annotations
 import inspect
 import os
 import re
-import shlex
 import shutil
 import sys
+import textwrap
 from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib import import_module
@@ -122,14 +122,14 @@ def _shown(lines: list[str]) -> str:
 
 def _continued(example: str) -> str:
     """A command in lines that the terminal does not break, each but the last with a backslash at its end."""
-    first, *words = shlex.split(example, posix=False)
-    lines = [f"    {first}"]
-    for word in words:
-        if len(lines[-1]) + 1 + len(word) + len(" \\") < shutil.get_terminal_size().columns:
-            lines[-1] += f" {word}"
-        else:
-            lines.append(f"      {word}")
-    return " \\\n".join(lines)
+    wrap = textwrap.TextWrapper(
+        width=shutil.get_terminal_size().columns - len(" \\"),
+        initial_indent="    ",
+        subsequent_indent="      ",
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
+    return " \\\n".join(wrap.wrap(example.strip()))
 
 
 @dataclass
@@ -176,10 +176,6 @@ def _for_every_command(arguments: Sequence[str]) -> tuple[list[str], list[str], 
     return rest, files, quiet
 
 
-def _is_surrogate(text: str) -> bool:
-    return any("\ud800" <= character <= "\udfff" for character in text)
-
-
 def _advise(error: Exception) -> None:
     """Cyclopts has printed what is wrong; of values without a name it does not say what to do."""
     from cyclopts import MissingArgumentError, UnusedCliTokensError
@@ -201,14 +197,6 @@ def main(argv: Sequence[str] | None = None) -> int:
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="backslashreplace")  # a terminal that cannot show a script is no reason to fail
-    # Bytes that the locale cannot read; the readers of tables and models take no such path.
-    unreadable = [argument for argument in arguments if not argument.isascii() and _is_surrogate(argument)]
-    if unreadable:
-        sys.stderr.write(
-            f"error: {unreadable[0]!a} cannot be read in this locale ({sys.getfilesystemencoding()}). Set "
-            f"PYTHONUTF8=1 or LC_ALL=C.UTF-8 and run the same command again.\n"
-        )
-        return USAGE
     try:
         return _run(arguments)
     except CycloptsError as error:
@@ -246,6 +234,8 @@ def _mistake(error: Exception) -> str | None:
 
     if isinstance(error, CarbError):
         return safe(str(error))
+    if isinstance(error, UnicodeEncodeError):  # bytes of a path that the locale cannot read
+        return f"{error} Set PYTHONUTF8=1 or LC_ALL=C.UTF-8 if this is about a path, and run the same command again."
     if isinstance(error, OSError) and error.filename is not None:
         return safe(f"{error.filename}: {error.strerror}.")
     return None

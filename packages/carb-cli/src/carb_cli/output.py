@@ -12,8 +12,6 @@ from typing import Any
 from carb_data.journal import write_whole
 from carb_data.models import Frozen
 
-OutputPart = Frozen
-
 
 class Output(Frozen):
     """A form of JSON that others may rely on: a run, a report, or an entry of results.

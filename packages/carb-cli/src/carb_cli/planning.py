@@ -9,7 +9,6 @@ from pydantic import BaseModel
 
 from carb_cli import display
 from carb_cli.labels import labels
-from carb_cli.output import counts
 from carb_data import BonSet, Dataset
 from carb_data.models import Frozen
 from carb_scorers.blind import blind
@@ -46,8 +45,6 @@ class RunPlan(Frozen):
     responses: int
     perturbed: int
     """Perturbed texts, scored beside the responses."""
-    cultures: dict[str, int]
-    domains: dict[str, int]
     scorers: tuple[ScorerPlan, ...]
 
     def show(self) -> None:
@@ -58,8 +55,6 @@ class RunPlan(Frozen):
                 "data": ", ".join(self.data),
                 "sets": f"{self.sets:,}",
                 "responses": f"{self.responses:,}, and {self.perturbed:,} perturbed",
-                "cultures": _listed(self.cultures),
-                "domains": _listed(self.domains),
             },
         )
         columns = ["scorer", "calls", "input tokens", "output tokens", "cost"]
@@ -99,8 +94,6 @@ def plan_run(data: Sequence[str], dataset: Dataset, scorers: Sequence[str]) -> R
         sets=len(dataset),
         responses=sum(len(item.responses) for item in dataset),
         perturbed=sum(len(item.perturbed) for item in dataset),
-        cultures=counts(item.culture for item in dataset),
-        domains=counts(str(item.domain) for item in dataset),
         scorers=tuple(_plan_scorer(parse_spec(spec), dataset) for spec in scorers),
     )
 
@@ -159,10 +152,6 @@ def _named(model: type[_O], spec: ParsedSpec, *names: str, **preset: str) -> _O:
 def _tokens(text: str) -> int:
     """Estimate of the tokens of a text."""
     return -(-len(text.encode("utf-8", "replace")) // BYTES_PER_TOKEN)
-
-
-def _listed(numbers: dict[str, int]) -> str:
-    return ", ".join(f"{name} {number}" for name, number in numbers.items())
 
 
 def _n(value: int | None) -> str:

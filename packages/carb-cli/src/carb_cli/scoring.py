@@ -20,6 +20,7 @@ from carb_cli.labels import labels
 from carb_cli.main import FAILED, INTERRUPTED, OK, command_line
 from carb_cli.output import write
 from carb_cli.progress import label, progress
+from carb_cli.report.headline import of_mass
 from carb_cli.selection import chance
 from carb_data import Dataset, ScoreTable, load
 from carb_metrics import bon_accuracy
@@ -28,8 +29,6 @@ from carb_scorers.run import Engine, RunRecord, run
 
 FAILED_SHARE = 0.1
 """Share of failed requests above which a run counts as failed."""
-LEAST_MASS = 0.5
-"""Probability of the letters that a judge may answer with, below which its answers are doubtful."""
 
 
 def score(
@@ -130,25 +129,19 @@ def say_what_was_found(record: RunRecord, out: Path, dataset: Dataset) -> None:
     if errors:
         display.say(f"Why items failed: {out / 'errors.jsonl'}; to try them again: --retry-errors")
     found = bon_accuracy(ScoreTable.load(out / "scores.parquet").with_items(dataset), by=("scorer",))
-    cells = {name: found.cell(name) for name in found.groups["scorer"].to_list()}
-    short = labels(cells)
-    for name, cell in cells.items():
-        if cell.errors and cell.n == cell.errors:
-            display.say(f"  {short[name]}: no scores, every set failed")
-            continue
-        limits = display.interval(cell.low, cell.high)
-        lost = f", {cell.errors:,} of {cell.n:,} sets failed" if cell.errors else ""
-        display.say(f"  {short[name]}: {percent(cell.accuracy)}% right [{limits}]{lost}")
+    short = labels(scorer.spec.name for scorer in record.scorers)
     for scorer in record.scorers:
-        if scorer.label_mass is not None and scorer.label_mass < LEAST_MASS:
-            display.say(
-                f"  {short[scorer.spec.name]}: the letters that it was asked for have only "
-                f"{percent(scorer.label_mass)}% of its probability; it may answer in another form. See read=generate."
-            )
-    counted = max((cell.n for cell in cells.values()), default=0)
+        name, cell = short[scorer.spec.name], found.cell(scorer.spec.name)
+        if cell.errors and cell.n == cell.errors:
+            display.say(f"  {name}: no scores, every set failed")
+            continue
+        lost = f", {cell.errors:,} of {cell.n:,} sets failed" if cell.errors else ""
+        display.say(f"  {name}: {percent(cell.accuracy)}% right [{display.interval(cell.low, cell.high)}]{lost}")
+        if doubt := of_mass(name, scorer.label_mass):
+            display.say(f"  {doubt} See read=generate.")
+    counted = max(found.cell(scorer.spec.name).n for scorer in record.scorers)
     which = f" Shares are of the {counted:,} main sets." if counted < len(dataset) else ""
-    by_chance = percent(chance(dataset))
-    display.say(f"Chance is {by_chance}%; ties are shared; brackets are 95% intervals.{which}")
+    display.say(f"Chance is {percent(chance(dataset))}%; ties are shared; brackets are 95% intervals.{which}")
 
 
 def _keep_the_review(data: Sequence[str], out: Path, record: RunRecord) -> None:

@@ -15,7 +15,6 @@ from carb_cli.labels import labels
 from carb_cli.options import Flag, Json, Several
 from carb_cli.output import print_json, write
 from carb_cli.progress import label, progress
-from carb_data import CarbError
 from carb_data.tasks import Task, open_task
 from carb_metrics import mean_interval
 from carb_scorers import open_scorer
@@ -27,10 +26,8 @@ def bon(
     policy: str,
     out: Path,
     scorer: Annotated[tuple[str, ...], Several] = (),
-    task: str | None = None,
-    prompts: Path | None = None,
+    task: str,
     n: int = 16,
-    shots: bool = True,
     retry_errors: Flag = False,
     seed: int = 0,
     json: Json = False,
@@ -50,21 +47,16 @@ def bon(
     scorer
         [NAME=]KIND:TARGET?key=value&...; may be repeated. Without a scorer the samples are only drawn and graded.
     task
-        The task, which says what is asked and how it is graded: blend:PATH.
-    prompts
-        A .jsonl file with prompts (id, prompt, culture, language) in place of a task; nothing is graded then.
+        The task, which says what is asked and how it is graded: blend:PATH; or prompts:FILE.jsonl with prompts (id,
+        prompt, culture, language), where nothing is graded.
     n
         Number of samples for each prompt.
-    shots
-        Show the task's examples to the policy.
     retry_errors
         Ask again for samples that failed.
     seed
         Seed of the order in which answers are presented.
     """
-    if (task is None) == (prompts is None):
-        raise CarbError("Give either --task or --prompts.")
-    asked = open_task(task if task is not None else f"prompts:{prompts}")
+    asked = open_task(task)
     with progress() as report:
 
         async def draw() -> SamplePool:
@@ -73,7 +65,6 @@ def bon(
                 asked,
                 n,
                 out / "samples.jsonl",
-                shots=shots,
                 retry_errors=retry_errors,
                 on_samples=lambda done, total: report("samples", done, total, "prompts"),
             )

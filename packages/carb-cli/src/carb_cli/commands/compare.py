@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import polars as pl
 
@@ -16,9 +16,8 @@ from carb_cli.options import Confidence, Flag, Json
 from carb_cli.output import print_json
 from carb_cli.runs import dataset_of, find_scorer, only, scores_of
 from carb_data import CarbError, Dataset, ScoreTable
-from carb_data.models import Frozen
 from carb_metrics import compare as compare_tables
-from carb_metrics import main_sets, margins, sets_needed
+from carb_metrics import sets_needed
 from carb_metrics.rows import ComparedGroup, Comparison
 from carb_scorers.run import RunRecord
 
@@ -26,30 +25,16 @@ PLANNED = (0.01, 0.02, 0.03, 0.05, 0.1)
 """Differences of accuracies for which ``--plan`` says how many sets find them."""
 
 
-class Disagreement(Frozen):
-    """A set that one scorer wins and the other loses."""
-
-    item_id: str
-    culture: str
-    domain: str
-    prompt: str
-    winner: Literal["a", "b"]
-    margin_a: float
-    """Score of chosen minus that of the best rejected, in standard deviations of a's scores within sets."""
-    margin_b: float
-
-
 def compare(
     a: str,
     b: str | None = None,
     *,
-    items: int = 10,
     margin: float | None = None,
     plan: Flag = False,
     confidence: Confidence = 0.95,
     json: Json = False,
 ) -> int:
-    """Say which of two scorers is better, by how much, whether it is noise, and where they differ most.
+    """Say which of two scorers is better, by how much, whether it is noise, and in which cultures and domains.
 
     Main sets count, with ties shared; the place effects are compared over the mirrored families that both scored.
 
@@ -64,8 +49,6 @@ def compare(
         enough.
     b
         The other scorer, in the same form; without it, a must be a run of two scorers.
-    items
-        Number of sets to show, those on which both differ most.
     margin
         Largest difference of accuracies that does not matter, for example 0.02. With it the command says whether a is
         no worse than b by more than this, and whether both are equivalent.
@@ -78,38 +61,30 @@ def compare(
     one = only(scores_of(folder_a), name_a).with_items(data_a)
     two = only(scores_of(folder_b), name_b).with_items(data_b)
     found = compare_tables(one, two, confidence=confidence, margin=margin, dataset=sets)
-    groups = {
-        key: sorted(
-            compare_tables(one, two, key, confidence=confidence).groups, key=lambda g: (-abs(g.difference), g.key)
-        )
-        for key in ("culture", "domain")
-    }
-    differing = _disagreements(one, two, sets)[:items]
-    planned = _plan(found, confidence) if plan else []
+    errors = {"errors_a": _failed(one, two), "errors_b": _failed(two, one)}
+    by = {key: compare_tables(one, two, key, confidence=confidence).groups for key in ("culture", "domain")}
+    groups = {key: sorted(rows, key=lambda row: (-abs(row.difference), row.key)) for key, rows in by.items()}
+    planned = _plan(found, confidence) if plan else {}
     if json:
         print_json(
             {
                 **found.model_dump(mode="json"),
+                **errors,
                 "place_effect": _place_effect(found),
-                "errors_a": _failed(one, two),
-                "errors_b": _failed(two, one),
-                **{f"by_{key}": [group.model_dump() for group in rows] for key, rows in groups.items()},
-                "items": [item.model_dump() for item in differing],
-                "plan": [{"difference": difference, "sets": needed} for difference, needed in planned],
+                **{f"by_{key}": [row.model_dump() for row in rows] for key, rows in groups.items()},
+                "plan": [{"difference": difference, "sets": needed} for difference, needed in planned.items()],
             }
         )
-        return FAILED if found.difference is None else OK
-    if found.difference is None:
+    elif found.difference is None:
         display.say("A scorer failed on every set that both scored, or there is none: nothing can be compared.")
-        return FAILED
-    _show(found, _failed(one, two), _failed(two, one))
-    _show_groups(groups)
-    _show_items(differing)
-    if planned:
-        rows = [(percent(difference), "–" if needed is None else f"{needed:,}") for difference, needed in planned]
+    else:
+        _show(found, **errors)
+        _show_groups(groups)
+        rows = [(percent(size), "–" if needed is None else f"{needed:,}") for size, needed in planned.items()]
         columns = ["difference, points", "sets"]
-        display.table("Sets that show a true difference with 80% power", columns, rows, right=columns)
-    return OK
+        if rows:
+            display.table("Sets that show a true difference with 80% power", columns, rows, right=columns)
+    return FAILED if found.difference is None else OK
 
 
 def _both(a: str, b: str | None) -> tuple[tuple[Path, str], tuple[Path, str]]:
@@ -128,16 +103,13 @@ def _shared_sets(a: Dataset, b: Dataset) -> Dataset:
     Raises:
         CarbError: sets of one id have different content.
     """
-    if a.fingerprint == b.fingerprint:
-        return a
-    shared = [item for item in a if item.id in b]
-    other = [item.id for item in shared if Dataset([item]).fingerprint != Dataset([b[item.id]]).fingerprint]
-    if other:
+    shared = Dataset(item for item in a if item.id in b)
+    if shared.fingerprint != Dataset(b[item.id] for item in shared).fingerprint:
         raise CarbError(
-            f"These runs scored different data: {len(other)} sets have the same id and another content, the first is "
-            f"'{other[0]}'. Score the same data set with both."
+            "These runs scored different data: sets have the same id and another content. Score the same data set with "
+            "both."
         )
-    return Dataset(shared)
+    return shared
 
 
 def _failed(table: ScoreTable, other: ScoreTable) -> int:
@@ -156,33 +128,14 @@ def _place_effect(found: Comparison) -> dict[str, Any] | None:
     return {"n": place.families, "a": place.a, "b": place.b, **limits, "better": place.better}
 
 
-def _plan(found: Comparison, confidence: float) -> list[tuple[float, int | None]]:
+def _plan(found: Comparison, confidence: float) -> dict[float, int | None]:
     """For each difference the number of sets that show it, where scorers differ as these do."""
-    discordance, effect = found.discordance, found.design_effect or 1.0
-    if discordance is None:
-        return []
-    return [
-        (size, sets_needed(size, max(size, discordance), alpha=1 - confidence, design_effect=effect))
-        for size in PLANNED
-    ]
-
-
-def _disagreements(a: ScoreTable, b: ScoreTable, sets: Dataset) -> list[Disagreement]:
-    one, two = (dict(margins(main_sets(table)).select("item_id", "margin").iter_rows()) for table in (a, b))
-    found = [
-        Disagreement(
-            item_id=item.id,
-            culture=item.culture,
-            domain=str(item.domain),
-            prompt=item.prompt_text,
-            winner="a" if one[item.id] > two[item.id] else "b",
-            margin_a=one[item.id],
-            margin_b=two[item.id],
-        )
-        for item in sets
-        if item.id in one and item.id in two and (one[item.id] > 0) != (two[item.id] > 0)
-    ]
-    return sorted(found, key=lambda d: (-abs(d.margin_a - d.margin_b), d.item_id))
+    if found.discordance is None:
+        return {}
+    alpha, effect = 1 - confidence, found.design_effect or 1.0
+    return {
+        size: sets_needed(size, max(size, found.discordance), alpha=alpha, design_effect=effect) for size in PLANNED
+    }
 
 
 def _show(found: Comparison, errors_a: int, errors_b: int) -> None:
@@ -234,14 +187,6 @@ def _show_groups(groups: dict[str, list[ComparedGroup]]) -> None:
             for g in found
         ]  # fmt: skip
         display.table(f"{key.capitalize()}s, most different first", columns, rows, right=columns[1:])
-
-
-def _show_items(items: list[Disagreement]) -> None:
-    if not items:
-        return
-    shown = [(i.item_id, i.winner, f"{i.margin_a:+.2f}", f"{i.margin_b:+.2f}", i.prompt[:60]) for i in items]
-    display.table("Sets on which they differ most", ["set", "won by", "margin a", "margin b", "prompt"], shown)
-    display.say("Margins: chosen minus best rejected, in standard deviations of the scorer's scores within sets.")
 
 
 def _signed(value: float | None) -> str:

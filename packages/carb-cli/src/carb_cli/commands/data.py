@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -12,14 +10,13 @@ from cyclopts import Parameter
 from carb_cli import display
 from carb_cli.options import DataName, Json
 from carb_cli.output import counts, print_json
-from carb_cli.progress import Report, progress
-from carb_data import CarbError, Domain, cultures, load
+from carb_cli.progress import progress
+from carb_data import CarbError, load
 from carb_data.dataset import SEED, seed_folders
 from carb_data.shapes import unsaid
 from carb_data.sources import build as build_source
 from carb_data.sources import sources
-from carb_data.sources.source_build import BuildReport
-from carb_data.sources.source_files import ADDRESS, fetchable
+from carb_data.sources.source_files import Fetched, fetchable
 from carb_data.sources.source_files import fetch as fetch_source
 
 
@@ -33,14 +30,13 @@ def list_(*, json: Json = False) -> None:
     seeds = {name: load(name) for name in seed_folders() if name != SEED}
     datasets = [{"name": name, "sets": len(seed), "fingerprint": seed.fingerprint} for name, seed in seeds.items()]
     known = [
-        {"name": name, "description": sources[name].description, "license": sources[name].license} for name in sources
+        {"name": name, "license": sources[name].license, "description": sources[name].description} for name in sources
     ]
     if json:
         print_json({"datasets": datasets, "sources": known})
         return
     display.table("Data sets", ["name", "sets", "fingerprint"], [tuple(row.values()) for row in datasets], ["sets"])
-    rows = [(row["name"], row["license"], row["description"]) for row in known]
-    display.table("Sources", ["name", "licence", "what it is"], rows)
+    display.table("Sources", ["name", "licence", "what it is"], [tuple(row.values()) for row in known])
     display.say(f"carb-seed is {list(seeds)[-1]}.")
     display.say("Next: carb data show carb-seed, or carb data build NAME --out FILE.jsonl")
 
@@ -86,10 +82,11 @@ def split(
     dev: float = 0.1,
     test: float = 0.1,
     seed: int = 0,
-    by_item_only: Annotated[bool, Parameter(negative=(), show_default=False)] = False,
     json: Json = False,
 ) -> None:
     """Divide a data set by source item, so that no item or translation of one crosses a border.
+
+    Sets that share a text, or nearly, stay together as well.
 
     For example:
 
@@ -107,28 +104,25 @@ def split(
         Share for tests.
     seed
         Seed that decides which part an item goes to.
-    by_item_only
-        Divide by source item alone. By default sets that share a text, or nearly, stay together as well, so that the
-        parts pass carb data check --against.
     """
-    parts = load(data).split({"train": train, "dev": dev, "test": test}, seed=seed, apart=not by_item_only)
-    written = {name: part for name, part in parts.items() if len(part)}
-    for name, part in written.items():
-        part.save(out / f"{name}.jsonl")
+    parts = load(data).split({"train": train, "dev": dev, "test": test}, seed=seed, apart=True)
+    rows = {}
+    for name, part in parts.items():
+        if len(part):
+            path = out / f"{name}.jsonl"
+            part.save(path)
+            rows[name] = {"path": str(path), "sets": len(part), "fingerprint": part.fingerprint}
     if json:
-        rows = {
-            name: {"path": str(out / f"{name}.jsonl"), "sets": len(part), "fingerprint": part.fingerprint}
-            for name, part in written.items()
-        }
         print_json({"parts": rows})
-        return
-    display.table(f"Split into {out}", ["part", "sets"], [(name, len(p)) for name, p in written.items()], ["sets"])
+    else:
+        display.table(
+            f"Split into {out}", ["part", "sets"], [(name, row["sets"]) for name, row in rows.items()], ["sets"]
+        )
 
 
 def fetch(
     *names: str,
     accept_no_licence: Annotated[bool, Parameter(negative=(), show_default=False)] = False,
-    mirror: str = ADDRESS,
     json: Json = False,
 ) -> None:
     """Fetch the published files of open sources, pinned and checked, so that `carb data build` finds them.
@@ -146,18 +140,21 @@ def fetch(
         Names of sources; all stands for every source with a licence.
     accept_no_licence
         Fetch files also where nobody granted a licence. Whether you may use them is then for you to judge.
-    mirror
-        Address to use in place of GitHub's, before /owner/name/commit/path.
     """
     known = {name: source for name, source in fetchable().items() if source.published is not None}
     if not names:
         raise CarbError(f"Name sources to fetch, or all: {', '.join(known)}. carb data list has their licences.")
     licensed = [name for name, source in known.items() if accept_no_licence or not source.needs_consent]
-    found = []
-    for name in licensed if names == ("all",) else names:
+
+    def fetched(name: str) -> Fetched:
         with progress() as report:
-            told = _counted(report, f"fetch {name}", "files")
-            found.append(fetch_source(name, accept_no_licence=accept_no_licence, mirror=mirror, progress=told))
+            return fetch_source(
+                name,
+                accept_no_licence=accept_no_licence,
+                progress=lambda done, total: report(f"fetch {name}", done, total, "files"),
+            )
+
+    found = [fetched(name) for name in (licensed if names == ("all",) else names)]
     if json:
         print_json({"fetched": [one.model_dump(mode="json") for one in found]})
         return
@@ -166,18 +163,12 @@ def fetch(
     display.say(f"Next: carb data build {found[0].source} --out {found[0].source}.jsonl")
 
 
-def _counted(report: Report, task: str, unit: str) -> Callable[[int, int], None]:
-    """Progress of one task in whole units, for a function that knows neither its name nor its unit."""
-    return lambda done, total: report(task, done, total, unit)
-
-
 def build(
     name: str,
     *,
     source: Path | None = None,
     out: Path,
     seed: int = 0,
-    skips: Path | None = None,
     option: Annotated[tuple[str, ...], Parameter(name=["--option", "-o"], negative=())] = (),
     json: Json = False,
 ) -> None:
@@ -198,48 +189,27 @@ def build(
         The .jsonl or .parquet file to write.
     seed
         Seed of all random choices.
-    skips
-        Write every skipped item with its reason to this .jsonl file.
     option
         An option of the source, as name=value; may be repeated.
     """
-    options: dict[str, Any] = _options(option)
+    options: dict[str, Any] = {}
+    for text in option:
+        key, separator, value = text.partition("=")
+        if not separator:
+            raise CarbError(f"--option {text}: write name=value.")
+        options[key.replace("-", "_")] = value
     with progress() as report:
         result = build_source(
             name,
             source,
             out,
             seed=seed,
-            skips=skips,
             progress=lambda built, skipped: report(f"build {name}", built, 0, f"built, {skipped} skipped"),
             **options,
         )
     if json:
         print_json(result.model_dump(mode="json"))
         return
-    columns = [*map(str, Domain), "all"]
-    display.table(f"Built {result.built} sets in {out}", ["culture", *columns], _by_culture(result), columns)
+    rows = [(culture, sum(domains.values())) for culture, domains in result.counts.items()]
+    display.table(f"Built {result.built} sets in {out}", ["culture", "sets"], rows, ["sets"])
     display.table(f"Skipped {result.skipped}", ["reason", "n"], list(result.reasons.items()), ["n"])
-
-
-def _by_culture(built: BuildReport) -> list[list[object]]:
-    """A row per culture, its varieties with it; places that belong to none of the listed cultures share the last."""
-    listed = {culture.id for culture in cultures}
-    found: dict[str, Counter[str]] = {}
-    for culture, domains in built.counts.items():
-        root = cultures.root(culture).id
-        found.setdefault(root if root in listed else "elsewhere", Counter()).update(domains)
-    return [
-        [name, *(found[name][domain] for domain in Domain), found[name].total()]
-        for name in sorted(found, key=lambda name: (name == "elsewhere", name))
-    ]
-
-
-def _options(given: tuple[str, ...]) -> dict[str, str]:
-    options = {}
-    for text in given:
-        name, separator, value = text.partition("=")
-        if not separator:
-            raise CarbError(f"--option {text}: write name=value.")
-        options[name.replace("-", "_")] = value
-    return options

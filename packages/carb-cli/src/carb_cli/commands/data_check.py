@@ -13,7 +13,7 @@ from carb_cli.main import FAILED, OK
 from carb_cli.options import DataName, Json, Several
 from carb_cli.output import counts, print_json
 from carb_data import BonSet, CarbError, ContaminationReport, DataError, Dataset, cultures, load
-from carb_data.audit import Attack, AuditReport
+from carb_data.audit import AuditReport
 from carb_data.check import CheckReport, Finding
 from carb_data.check import check as check_data
 from carb_data.shapes import unsaid
@@ -68,11 +68,13 @@ def check(
         return FAILED
     if not len(dataset):
         raise CarbError(f"{data} holds no sets.")
+    if not json:
+        display.say(f"{len(dataset):,} sets, all valid in form. Fingerprint {dataset.fingerprint}.")
+        for line in unsaid(dataset):
+            display.say(line)
     if form_only:
         if json:
             print_json({"valid": True, "sets": len(dataset), "fingerprint": dataset.fingerprint})
-        else:
-            _show_form(dataset)
         return OK
     more = {name: _without_question(name) for name in model}
     found = check_data(dataset, against=_texts(against) if against else None, more=more)
@@ -83,15 +85,8 @@ def check(
         by_domain = counts(str(item.domain) for item in hard)
         print_json({"valid": found.passed, **found.model_dump(mode="json"), "hard_by_domain": by_domain})
     else:
-        _show_form(dataset)
         _show(found, hard)
     return OK if found.passed else FAILED
-
-
-def _show_form(dataset: Dataset) -> None:
-    display.say(f"{len(dataset):,} sets, all valid in form. Fingerprint {dataset.fingerprint}.")
-    for line in unsaid(dataset):
-        display.say(line)
 
 
 def _show(found: CheckReport, hard: Dataset) -> None:
@@ -128,31 +123,21 @@ def _show_audit(found: AuditReport) -> None:
         (attack for attack in found.attacks if attack.level in ("all", "main")),
         key=lambda attack: (not attack.works, (attack.chance or 0.0) - (attack.accuracy or 0.0)),
     )
-    works = sum(attack.works for attack in whole)
+    shown = whole[: max(5, sum(attack.works for attack in whole))]
+    shown += [attack for attack in found.working if attack not in whole][:SHOWN]
+    rows = [
+        (one.attack, one.group or one.level, display.percent(one.accuracy), display.interval(one.low, one.high),
+         display.percent(one.chance), "works" if one.works else "")
+        for one in shown
+    ]  # fmt: skip
     columns = ["attack", "sets", "accuracy %", "95%", "chance %", ""]
-    title = f"From the answers alone: the strongest of {len(whole)} attacks"
-    display.table(title, columns, [_row(one, one.level) for one in whole[: max(works, 5)]], right=columns[2:5])
-    parts = [attack for attack in found.working if attack.level in ("domain", "culture")]
-    if parts:
-        columns[1] = "domain or culture"
-        rows = [_row(one, one.group or "") for one in parts[:SHOWN]]
-        display.table("Attacks that work in a part", columns, rows, columns[2:5])
+    title = f"From the answers alone: the strongest of {len(whole)} attacks, and where one works in a part"
+    display.table(title, columns, rows, right=columns[2:5])
     if found.passed:
         said = "not even one that is always right could be found out"
         if found.detectable is not None:
             said = f"one that is right in {display.percent(found.detectable)}% or more would have been found out"
         display.say(f"No attack works on these sets; {said}.")
-
-
-def _row(one: Attack, group: str) -> tuple[str, ...]:
-    return (
-        one.attack,
-        group,
-        display.percent(one.accuracy),
-        display.interval(one.low, one.high),
-        display.percent(one.chance),
-        "works" if one.works else "",
-    )
 
 
 def _show_contamination(found: ContaminationReport) -> None:
@@ -177,8 +162,6 @@ def _texts(names: Iterable[str]) -> Iterator[str | BonSet]:
         try:
             with Path(name).open(encoding="utf-8") as file:
                 yield from (line.strip() for line in file if line.strip())
-        except OSError as error:
-            raise CarbError(f"Cannot read {name}: {error.strerror}.") from None
         except UnicodeDecodeError:
             raise CarbError(f"{name} is not text in UTF-8.") from None
 

@@ -45,7 +45,7 @@ def doctor(*, json: Json = False) -> None:
     """
     found: dict[str, Any] = {
         "machine": _machine(),
-        "packages": {name: installed(name) for name in PACKAGES},
+        "packages": {name: metadata.version(name) for name in PACKAGES},
         "extras": extras(),
         "keys": keys(os.environ),
     }
@@ -53,16 +53,14 @@ def doctor(*, json: Json = False) -> None:
         print_json(found)
         return
     display.pairs("This machine", found["machine"])
-    versions = [(name, version or "missing") for name, version in found["packages"].items()]
-    display.table("Packages", ["package", "version"], versions)
+    display.table("Packages", ["package", "version"], list(found["packages"].items()))
     rows = [
         (extra["what_for"], f"no: {', '.join(extra['missing'])}" if extra["missing"] else "installed", extra["install"])
         for extra in found["extras"]
     ]
     display.table("Extras", ["what for", "state", "how to install"], rows)
-    display.pairs(
-        "Keys in the environment", {name: "set" if there else "not set" for name, there in found["keys"].items()}
-    )
+    shown = {name: "set" if there else "not set" for name, there in found["keys"].items()}
+    display.pairs("Keys in the environment", shown)
 
 
 def installed(name: str) -> str | None:
@@ -77,8 +75,6 @@ def extras() -> list[dict[str, Any]]:
     """Every extra of every package: what it is for, what is missing for it, and the line that installs it."""
     found = []
     for package in PACKAGES:
-        if installed(package) is None:
-            continue
         needs = [str(need) for need in metadata.requires(package) or []]
         for extra in sorted(metadata.metadata(package).get_all("Provides-Extra") or []):
             if extra in ("all", "test"):
@@ -113,20 +109,9 @@ def _machine() -> dict[str, str]:
     return {
         "Python": f"{platform.python_version()} ({platform.python_implementation()})",
         "system": f"{platform.system()} {platform.machine()}, {os.cpu_count() or 1} cores, {memory} memory free",
-        "PyTorch": _torch(),
+        "PyTorch": installed("torch") or "not installed",
         "vLLM": installed("vllm") or "not installed",
         "GPUs": ", ".join(cards) or "none: models run on the CPU",
         "scorers": ", ".join(kinds()),
         "sources": ", ".join(sources),
     }
-
-
-def _torch() -> str:
-    version = installed("torch")
-    if version is None:
-        return "not installed"
-    try:
-        import torch
-    except Exception as error:  # a broken installation is what doctor is there to find
-        return f"{version}, broken: {type(error).__name__}: {error}"
-    return f"{version}, CUDA {torch.version.cuda or 'absent'}"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Any
 
 from carb_cli import display
@@ -69,37 +69,28 @@ def _tables() -> Iterator[str]:
 
 def _facts(model: KnownModel) -> dict[str, Any]:
     """What is known of a model, with what follows from that."""
-    return {
-        "name": model.name,
-        "kind": model.kind,
-        **model.model_dump(mode="json"),
-        "bfloat16_bytes": model.memory,
-    }
+    found = model.model_dump(mode="json")
+    return {"name": model.name, "kind": model.kind, **found, "bfloat16_bytes": model.memory}
 
 
 def _list(*, json: bool) -> None:
     registry = known_models()
-    facts = [_facts(model) for model in registry.models]
     forms = {form: read_form(form) for form in form_names()}
     if json:
-        print_json(
-            {
-                "models": facts,
-                "forms": {form: read.model_dump(mode="json") for form, read in forms.items()},
-                "benchmarks": {key: found.model_dump(mode="json") for key, found in registry.benchmarks.items()},
-            }
-        )
+        written = {form: read.model_dump(mode="json") for form, read in forms.items()}
+        benchmarks = {key: found.model_dump(mode="json") for key, found in registry.benchmarks.items()}
+        print_json({"models": list(map(_facts, registry.models)), "forms": written, "benchmarks": benchmarks})
         return
     lines = [
         (
-            row["name"],
-            row["kind"] + (" (own code)" if row["remote_code"] else ""),
-            _billions(row["parameters"], 1),
-            _billions(row["bfloat16_bytes"], 0),
-            _licence(row),
-            *(display.number(row["scores"].get(name, {}).get("average"), 1) for name in ("rewardbench2", "carb")),
+            model.name,
+            model.kind + (" (own code)" if model.remote_code else ""),
+            _billions(model.parameters, 1),
+            _billions(model.memory, 0),
+            _licence(model),
+            *(display.number(model.scores.get(name, {}).get("average"), 1) for name in ("rewardbench2", "carb")),
         )
-        for row in facts
+        for model in registry.models
     ]
     numbers = ["billion parameters", "GB in bfloat16", "RewardBench 2", "CARB"]
     columns = ["model", "kind", *numbers[:2], "licence", *numbers[2:]]
@@ -111,12 +102,11 @@ def _list(*, json: bool) -> None:
 
 
 def _show(model: KnownModel) -> None:
-    row = _facts(model)
     shown = {
         "spec": model.spec(),
-        "architecture": f"{model.architecture or 'not known'}, {_billions(row['parameters'], 1)} billion parameters",
-        "memory": f"{_billions(row['bfloat16_bytes'], 0)} GB in bfloat16; a run needs some more",
-        "licence": f"{_licence(row)} {model.licence_source or ''}",
+        "architecture": f"{model.architecture or 'not known'}, {_billions(model.parameters, 1)} billion parameters",
+        "memory": f"{_billions(model.memory, 0)} GB in bfloat16; a run needs some more",
+        "licence": f"{_licence(model)} {model.licence_source or ''}",
         "note": model.note,
     }
     display.pairs(model.id, {name: value for name, value in shown.items() if value})
@@ -130,5 +120,5 @@ def _billions(value: int | None, digits: int) -> str:
     return display.number(None if value is None else value / 1e9, digits)
 
 
-def _licence(row: Mapping[str, Any]) -> str:
-    return "not found" if row["licence"] is None else f"{row['licence']}{'' if row['licence_source'] else '?'}"
+def _licence(model: KnownModel) -> str:
+    return "not found" if model.licence is None else f"{model.licence}{'' if model.licence_source else '?'}"

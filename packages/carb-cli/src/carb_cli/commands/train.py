@@ -51,7 +51,9 @@ def train(
         Print the whole configuration as JSON, and do nothing else.
     """
     if config is None:
-        _list_presets(others=any((model, data, out, resume, print_config)))
+        if any((model, data, out, resume, print_config)):
+            raise CarbError(f"Give a TOML file or a preset with --config. Presets: {', '.join(presets())}.")
+        display.table("Presets", ["carb train --config ..."], [(name,) for name in presets()])
         return
     overrides: dict[str, Any] = {name: value for name, value in (("model", model), ("out", out)) if value is not None}
     if data:
@@ -60,24 +62,15 @@ def train(
     if print_config:
         display.console.file.write(wanted.model_dump_json(indent=2) + "\n")
         return
-    quiet = invoked.quiet
-    told = None if quiet else display.note
-    result = train_judge(wanted, resume=resume, on_log=None if quiet else _log, on_note=told)
+    log, note = (None, None) if invoked.quiet else (_log, display.note)
+    result = train_judge(wanted, resume=resume, on_log=log, on_note=note)
     if json:
         print_json(result.model_dump(mode="json"))
         return
     _show(result)
+    scorer = shlex.quote(f"think:{result.model}")
     display.say(f"Model: {result.model}")
-    display.say(
-        "Next: "
-        + shlex.join(["carb", "run", "--data", "carb-seed", "--scorer", f"think:{result.model}", "--out", "runs/think"])
-    )
-
-
-def _list_presets(*, others: bool) -> None:
-    if others:
-        raise CarbError(f"Give a TOML file or a preset with --config. Presets: {', '.join(presets())}.")
-    display.table("Presets", ["carb train --config ..."], [(name,) for name in presets()])
+    display.say(f"Next: carb run --data carb-seed --scorer {scorer} --out runs/think")
 
 
 def _log(stage: str, step: int, values: Mapping[str, float]) -> None:
@@ -92,16 +85,7 @@ def _show(result: TrainResult) -> None:
          percent(s.accuracy_parsed.mean), percent(s.format_rate.mean), percent(s.consistency.mean))
         for s in result.stages
     ]  # fmt: skip
-    columns = [
-        "model",
-        "decoding",
-        "pairs",
-        "accuracy %",
-        "interval",
-        "of parsed %",
-        "format %",
-        "same in both orders %",
-    ]
+    columns = ["model", "decoding", "pairs", "accuracy %", "95%", "of parsed %", "format %", "same in both orders %"]
     display.table("Held-out pairs", columns, rows, right=columns[2:])
     for decoding, change in result.changes.items():
         points = f"{100 * (change.mean or 0):+.1f} points"

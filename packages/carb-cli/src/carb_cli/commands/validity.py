@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from carb_cli import display
@@ -15,13 +14,8 @@ from carb_data import CarbError
 from carb_metrics import correlate
 from carb_metrics.rows import Correlation, Estimate
 
-
-class Validity(Correlation):
-    """How downstream results of n scorers go with their benchmark scores."""
-
-    confidence: float
-    against: str | None
-    """The column of ``--against``, which ``rival`` compares the benchmark (a) with."""
+OPTIONAL = ("covariate", "benchmark_se", "downstream_se")
+"""Columns of numbers that are read where a file has them; all others are ignored."""
 
 
 def validity(
@@ -45,44 +39,26 @@ def validity(
     against
         The column with the scores of another benchmark, to say which of both predicts better.
     """
-    required = ["benchmark", "downstream", *([] if against is None else [against])]
-    points = _read_points(file, required, ["covariate", "benchmark_se", "downstream_se"])
-    x, y = points.columns["benchmark"], points.columns["downstream"]
-    made = correlate(
-        x,
-        y,
-        points.columns.get("covariate"),
+    names, columns, bases = _read(file, ["benchmark", "downstream", *([against] if against else [])])
+    found = correlate(
+        columns["benchmark"],
+        columns["downstream"],
+        columns.get("covariate"),
         confidence,
-        x_error=points.columns.get("benchmark_se"),
-        y_error=points.columns.get("downstream_se"),
-        bases=points.bases,
-        against=None if against is None else points.columns[against],
-        labels=points.names,
+        x_error=columns.get("benchmark_se"),
+        y_error=columns.get("downstream_se"),
+        bases=bases,
+        against=columns[against] if against else None,
+        labels=names,
     )
-    found = Validity(**dict(made), confidence=confidence, against=against)
     if json:
-        print_json(found.model_dump(mode="json"))
-        return
-    _show(found)
+        print_json({**found.model_dump(mode="json"), "confidence": confidence, "against": against})
+    else:
+        _show(found, confidence, against)
 
 
-@dataclass(frozen=True, slots=True)
-class _Points:
-    """Measurements of scorers: a name and a number for each column of each."""
-
-    names: tuple[str, ...]
-    columns: dict[str, tuple[float, ...]]
-    bases: tuple[str, ...] | None = None
-    """Base model of each scorer; null without a column ``base``."""
-
-
-def _read_points(path: Path, required: Sequence[str], optional: Sequence[str] = ()) -> _Points:
-    """Read a CSV file with a column ``scorer`` and columns of numbers.
-
-    Args:
-        path: the file: UTF-8, comma-separated, with a header line.
-        required: the columns of numbers that must be there.
-        optional: the columns of numbers that are read where the file has them; all others are ignored.
+def _read(path: Path, required: Sequence[str]) -> tuple[list[str], dict[str, list[float]], list[str] | None]:
+    """The names of the scorers, the columns of numbers, and the base model of each, where there is such a column.
 
     Raises:
         CarbError: the file cannot be read, a column is missing, a value is no number, or a scorer comes twice; every
@@ -94,54 +70,44 @@ def _read_points(path: Path, required: Sequence[str], optional: Sequence[str] = 
             header = [name.strip() for name in reader.fieldnames or []]
             reader.fieldnames = header
             rows = [(reader.line_num, row) for row in reader]
-    except OSError as error:
-        raise CarbError(f"Cannot read {path}: {error.strerror}.") from None
     except (csv.Error, UnicodeDecodeError) as error:
         raise CarbError(f"{path} is not a CSV file in UTF-8: {error}.") from None
-    missing = [name for name in ("scorer", *required) if name not in header]
+    missing = ", ".join(name for name in ("scorer", *required) if name not in header)
     if missing:
-        needed = ", ".join(("scorer", *required))
-        raise CarbError(
-            f"{path} lacks the column {', '.join(missing)}. It needs {needed}; it has {', '.join(header) or 'none'}."
-        )
-    wanted = [*required, *(name for name in optional if name in header)]
+        raise CarbError(f"{path} lacks the column {missing}. It has {', '.join(header) or 'none'}.")
     names: list[str] = []
-    columns: dict[str, list[float]] = {name: [] for name in wanted}
+    columns: dict[str, list[float]] = {name: [] for name in (*required, *OPTIONAL) if name in header}
     problems = []
     for line, row in rows:
         name = (row["scorer"] or "").strip()
         if not name or name in names:
             problems.append(f"line {line}: scorer '{name}' " + ("comes twice" if name else "is empty"))
         names.append(name)
-        for column in wanted:
-            value = _finite(row[column])
-            if value is None:
+        for column, values in columns.items():
+            values.append(_finite(row[column]))
+            if math.isnan(values[-1]):
                 problems.append(f"line {line}: {column} is '{row[column] or ''}', not a number")
-            columns[column].append(value if value is not None else math.nan)
     if problems:
         raise CarbError(f"{path}: {'; '.join(problems)}. Correct these lines, or leave them out.")
     bases = [(row.get("base") or "").strip() or name for name, (_, row) in zip(names, rows, strict=True)]
-    return _Points(
-        tuple(names),
-        {name: tuple(values) for name, values in columns.items()},
-        tuple(bases) if "base" in header else None,
-    )
+    return names, columns, bases if "base" in header else None
 
 
-def _finite(text: str | None) -> float | None:
+def _finite(text: str | None) -> float:
+    """The number; NaN where it is none, or infinite."""
     try:
         value = float(text or "")
     except ValueError:
-        return None
-    return value if math.isfinite(value) else None
+        return math.nan
+    return value if math.isfinite(value) else math.nan
 
 
-def _show(found: Validity) -> None:
+def _show(found: Correlation, confidence: float, against: str | None) -> None:
     rows = [(name, *_cells(getattr(found, name))) for name in ("pearson", "spearman", "kendall")]
     if found.partial is not None:
         kinds = ("pearson", "spearman")
         rows += [(f"{name}, covariate taken out", *_cells(getattr(found.partial, name))) for name in kinds]
-    columns = ["correlation", "estimate", f"{100 * found.confidence:.0f}%", "p"]
+    columns = ["correlation", "estimate", f"{100 * confidence:.0f}%", "p"]
     display.table(f"{found.n} reward model{'' if found.n == 1 else 's'}", columns, rows, right=columns[1:])
     if found.pearson.estimate is None:
         display.say("No correlation can be computed: that needs several reward models with different numbers.")
@@ -160,7 +126,7 @@ def _show(found: Validity) -> None:
     if (other := found.rival) is not None:
         difference, limits, p = _cells(other.difference)
         display.say(
-            f"Against {found.against}: r {_number(other.r_a)} and {_number(other.r_b)}, difference {difference} "
+            f"Against {against}: r {_number(other.r_a)} and {_number(other.r_b)}, difference {difference} "
             f"{limits}, p = {p} (Williams)."
         )
     if found.bases < found.n:

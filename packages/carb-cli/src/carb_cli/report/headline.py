@@ -105,10 +105,15 @@ def _of_failures(report: Report) -> str:
         elif cell.errors:
             share = percent(cell.errors / cell.n)
             said.append(f"{safe(short[name])} failed on {cell.errors:,} of {cell.n:,} sets ({share}%), counted wrong.")
-        mass = report.scorers[name].label_mass
-        if mass is not None and mass < LEAST_MASS:
-            said.append(
-                f"{safe(short[name])} puts only {percent(mass)}% of its probability on the allowed answers, so it may "
-                "not have understood how to answer."
-            )
-    return " ".join(said)
+        said.append(of_mass(safe(short[name]), report.scorers[name].label_mass))
+    return " ".join(filter(None, said))
+
+
+def of_mass(scorer: str, mass: float | None) -> str:
+    """What a small median probability of the allowed answers means; empty where it is large enough or not known."""
+    if mass is None or mass >= LEAST_MASS:
+        return ""
+    return (
+        f"{scorer} puts only {percent(mass)}% of its probability on the allowed answers, so it may not have understood "
+        "how to answer."
+    )

@@ -7,7 +7,8 @@ from typing import Any, Literal
 
 from pydantic import Field
 
-from carb_cli.output import Output, OutputPart
+from carb_cli.output import Output
+from carb_data.models import Frozen
 from carb_metrics.rows import (
     Cell,
     ConsistencyRow,
@@ -30,7 +31,7 @@ Cells = dict[str, Cell]
 """Cells by group; keys of two columns are joined by ``/``."""
 
 
-class DatasetPart(OutputPart):
+class DatasetPart(Frozen):
     """What was scored."""
 
     names: tuple[str, ...]
@@ -54,7 +55,7 @@ class DatasetPart(OutputPart):
     """How the sets were made: ``human-vote``, ``authored``, ``generated``."""
 
 
-class ScorerPart(OutputPart):
+class ScorerPart(Frozen):
     """What was found about one scorer."""
 
     spec: ScorerSpec
@@ -90,7 +91,7 @@ class ScorerPart(OutputPart):
         return "open-book control" if "facts" in self.spec.parameters else self.spec.kind
 
 
-class ItemsPart(OutputPart):
+class ItemsPart(Frozen):
     """What the items do over all scorers."""
 
     scorers: int
@@ -100,7 +101,7 @@ class ItemsPart(OutputPart):
     """The items to read first, at most 40: the lowest discrimination first."""
 
 
-class JudgesPart(OutputPart):
+class JudgesPart(Frozen):
     """How scorers behave apart from being right, on the main sets."""
 
     bias: JudgeBias
@@ -108,7 +109,7 @@ class JudgesPart(OutputPart):
     """What the margin of the first answer over the second says of being right: over all sets, and by root culture."""
 
 
-class AgreementRow(OutputPart):
+class AgreementRow(Frozen):
     """A scorer's picks beside those of people, on the sets that people answered."""
 
     scorer: str
@@ -120,7 +121,7 @@ class AgreementRow(OutputPart):
     """The same beyond chance (Gwet)."""
 
 
-class PeoplePart(OutputPart):
+class PeoplePart(Frozen):
     """What native speakers said of the key. Without a review everything is empty."""
 
     line: HumanLine | None = None
@@ -138,7 +139,7 @@ class PeoplePart(OutputPart):
     scorers: tuple[AgreementRow, ...] = ()
 
 
-class RunPart(OutputPart):
+class RunPart(Frozen):
     """A run that went into the report."""
 
     folder: str
