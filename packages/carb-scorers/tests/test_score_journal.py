@@ -24,7 +24,7 @@ def test_results_come_back_as_they_were(tmp_path: Path) -> None:
         journal.append([])
         journal.append(result(n) for n in (2, 3))
     with ScoreJournal(tmp_path, HEAD) as journal:
-        assert list(journal.results.values()) == [result(1, 1 / 3), error, result(2), result(3)]
+        assert list(journal.values.values()) == [result(1, 1 / 3), error, result(2), result(3)]
         assert journal.spent == Usage(input_tokens=6)
     ((head, found),) = read_journals(tmp_path)
     assert head == HEAD

@@ -269,16 +269,10 @@ def _assembled(
 
 
 def mismatched(reference: Reference, references: Sequence[Reference], seed: int) -> list[Reference]:
-    """References of other cultures in its domain, those on its topic first, in a seeded order; cultures take turns."""
+    """References of other cultures in its domain, those on its topic first, in a seeded order."""
     foreign = [one for one in references if one.domain is reference.domain and one.root != reference.root]
     foreign = _shuffled(foreign, seed, reference.id, "references")
-    foreign.sort(key=lambda one: reference.topic is None or one.topic != reference.topic)
-    turns: Counter[str] = Counter()
-    order = []
-    for one in foreign:
-        order.append((turns[one.root], one))
-        turns[one.root] += 1
-    return [one for _, one in sorted(order, key=lambda entry: entry[0])]
+    return sorted(foreign, key=lambda one: reference.topic is None or one.topic != reference.topic)
 
 
 def _needs_question(config: ConstructConfig, reference: Reference) -> bool:

@@ -115,13 +115,9 @@ class Writers:
     async def until(
         self, step: str, requests: Sequence[tuple[str, str]], key: Sequence[object], fault: Callable[[str], str | None]
     ) -> tuple[str, int, list[str]]:
-        """Write a text until it passes.
+        """Write a text until ``fault``, which gives a reason to write it again, gives none.
 
-        Args:
-            step: The name of what is written.
-            requests: Model and prompt of each attempt.
-            key: The parts from which the seed of each attempt is derived, besides its number.
-            fault: The function that gives the reason to write a text again, or null.
+        ``requests`` are the model and the prompt of each attempt; its seed comes from ``key`` and its number.
 
         Returns:
             The text, the number of its attempt from 0, and the reasons against earlier ones.
@@ -175,7 +171,7 @@ def write_all(
     count: Callable[[_Made], str],
     skipped: Mapping[str, int],
 ) -> tuple[list[_Made], WriteReport]:
-    """Do jobs, several at a time. Every answer of a model is in the store before it is used.
+    """Do jobs, each with a name, several at a time. Every answer of a model is in the store before it is used.
 
     Args:
         jobs: A name and what ``make`` gets for each.
@@ -184,9 +180,6 @@ def write_all(
         progress: The function that is called after each job.
         count: The function that says under which name the report counts what was made.
         skipped: What the report says of what is no job.
-
-    Returns:
-        What was made, in the order of the jobs, and the report.
 
     Raises:
         CarbError: A job met something that ends the run; the others are stopped.
@@ -245,14 +238,7 @@ def clean(text: str) -> str:
 
 
 def plain_fault(text: str, language: str, *, beside: str | None = None, ratio: float = 1.0) -> str | None:
-    """The reason to write a text again, or null.
-
-    Args:
-        text: The text.
-        language: The BCP 47 tag of the language that it should be in.
-        beside: The text whose length it should have; null for any length.
-        ratio: How many times longer or shorter it may be, in characters.
-    """
+    """The reason to write a text again, or null: its language, or its length beside another text's."""
     if not text:
         return "empty"
     if not in_language(text, language):
@@ -275,14 +261,7 @@ def _key(*parts: object) -> str:
 
 
 def open_writer(spec: str, options: type[_Options]) -> tuple[LanguageModel, _Options]:
-    """Open a language model from its spec, ``hf:MODEL?temperature=0.8``.
-
-    Args:
-        spec: The spec.
-        options: The options that it takes beside its backend's.
-
-    Returns:
-        The model, and the options with the backend's among them.
+    """Open a language model from its spec, ``hf:MODEL?temperature=0.8``, and read its options with its backend's.
 
     Raises:
         CarbError: An unknown kind, option or model, or a missing extra.

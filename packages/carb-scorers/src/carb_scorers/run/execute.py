@@ -32,7 +32,6 @@ from carb_scorers.run.record import (
 from carb_scorers.run.score_journal import (
     OtherRunError,
     ScoreJournal,
-    check_journals,
     journal_head,
     score_missing,
 )
@@ -93,22 +92,29 @@ async def run(
             or it holds results of another data set, seed, scorer or version.
     """
     labels = _labels(scorers)
-    options = _Options(engine, seed, window, retry_errors, on_progress)
-    outcomes: list[_Outcome] = []
     mistakes: list[tuple[str, CarbError]] = []
     with _locked(out, fresh=fresh):
-        check_journals(out / JOURNAL, fingerprint=dataset.fingerprint, seed=seed)
-        kept = _kept(out, set(labels))
+        outcomes = _kept(out, dataset, seed, set(labels))
         for label, given in zip(labels, scorers, strict=True):
             try:
-                outcomes.append(await _score(dataset, given, out, options))
+                async with _opened(given, label, engine) as scorer:
+                    head = journal_head(scorer.spec, fingerprint=dataset.fingerprint, seed=seed)
+                    with ScoreJournal(out / JOURNAL, head) as journal:
+                        blinded = requests_for(dataset, scorer.spec, seed)
+                        results = await score_missing(
+                            scorer,
+                            [b.request for b in blinded],
+                            journal,
+                            window=window,
+                            retry_errors=retry_errors,
+                            on_progress=on_progress,
+                        )
+                        outcomes.append(_outcome(dataset, scorer.spec, blinded, results, journal.spent))
             except (DiskError, OtherRunError):
                 raise  # the next scorer would fail alike
             except CarbError as error:
                 mistakes.append((label, error))
         _report(mistakes, len(labels), out)
-        _refuse_same_names(outcomes)
-        outcomes = [*kept, *outcomes]
         record = RunRecord(
             created=datetime.now(UTC),
             command=tuple(command),
@@ -132,11 +138,7 @@ async def run(
 
 @contextmanager
 def _locked(out: Path, *, fresh: bool) -> Iterator[None]:
-    """Make a run's folder, and keep other processes from writing into it. The lock ends with the process, however.
-
-    Raises:
-        CarbError: it cannot be made, or another process is writing into it.
-    """
+    """Make a run's folder, and keep other processes from writing into it. The lock ends with the process, however."""
     lock = FileLock(out / ".lock")
     try:
         out.mkdir(parents=True, exist_ok=True)
@@ -163,23 +165,22 @@ def _locked(out: Path, *, fresh: bool) -> Iterator[None]:
         lock.release()
 
 
-def _kept(folder: Path, now: Set[str]) -> list[_Outcome]:
-    """The scorers of an earlier run into this folder that are not among those of now.
-
-    Its data set and seed are those of now, as ``check_journals`` has seen.
+def _kept(folder: Path, dataset: Dataset, seed: int, now: Set[str]) -> list[_Outcome]:
+    """The scorers of a finished run into this folder that are not among those of now.
 
     Raises:
-        CarbError: their scores were made by another version of this package.
+        OtherRunError: it was of another data set, seed or version.
     """
     if not (folder / "run.json").is_file():
         return []
     earlier = RunRecord.read(folder)
+    if earlier.dataset.fingerprint != dataset.fingerprint:
+        raise OtherRunError(folder, "another data set")
+    if earlier.seed != seed:
+        raise OtherRunError(folder, "another seed")
     others = [record for record in earlier.scorers if record.spec.name not in now]
-    if not others:
-        return []
-    mine = installed_versions()["carb-scorers"]
-    theirs = earlier.versions.get("carb-scorers")
-    if theirs != mine:
+    mine, theirs = installed_versions()["carb-scorers"], earlier.versions.get("carb-scorers")
+    if others and theirs != mine:
         raise OtherRunError(folder, f"scorers that are not named now, made by carb-scorers {theirs} (this is {mine})")
     frame = ScoreTable.load(folder / "scores.parquet").frame
     lines = (folder / "errors.jsonl").read_text(encoding="utf-8").split("\n")
@@ -192,15 +193,6 @@ def _kept(folder: Path, now: Set[str]) -> list[_Outcome]:
         )
         for record in others
     ]
-
-
-@dataclass(frozen=True, slots=True)
-class _Options:
-    engine: Engine
-    seed: int
-    window: int | None
-    retry_errors: bool
-    on_progress: OnProgress | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -229,24 +221,8 @@ def _labels(scorers: Sequence[Scorer | str]) -> list[str]:
     return labels
 
 
-async def _score(dataset: Dataset, given: Scorer | str, folder: Path, options: _Options) -> _Outcome:
-    async with _opened(given, options.engine) as scorer:
-        head = journal_head(scorer.spec, fingerprint=dataset.fingerprint, seed=options.seed)
-        with ScoreJournal(folder / JOURNAL, head) as journal:
-            blinded = requests_for(dataset, scorer.spec, options.seed)
-            results = await score_missing(
-                scorer,
-                [b.request for b in blinded],
-                journal,
-                window=options.window,
-                retry_errors=options.retry_errors,
-                on_progress=options.on_progress,
-            )
-            return _outcome(dataset, scorer.spec, blinded, results, journal.spent)
-
-
 @asynccontextmanager
-async def _opened(given: Scorer | str, engine: Engine) -> AsyncIterator[Scorer]:
+async def _opened(given: Scorer | str, name: str, engine: Engine) -> AsyncIterator[Scorer]:
     """A scorer, opened from its spec and closed in the end; one that is given open stays open."""
     if not isinstance(given, str):
         if engine == "ray":
@@ -255,12 +231,14 @@ async def _opened(given: Scorer | str, engine: Engine) -> AsyncIterator[Scorer]:
         return
     scorer = _on_ray(given) if engine == "ray" else open_scorer(given)
     try:
+        if scorer.spec.name != name:
+            raise CarbError(f"'{name}' calls itself '{scorer.spec.name}'. A scorer keeps the name that it is given.")
         yield scorer
     finally:
         try:
             await scorer.aclose()
         except Exception as error:  # that it cannot be closed is no reason to lose its results
-            warnings.warn(f"'{scorer.spec.name}' did not close: {type(error).__name__}: {error}", stacklevel=2)
+            warnings.warn(f"'{name}' did not close: {type(error).__name__}: {error}", stacklevel=2)
 
 
 def _on_ray(spec: str) -> Scorer:
@@ -307,13 +285,6 @@ def _report(mistakes: Sequence[tuple[str, CarbError]], total: int, out: Path) ->
     raise CarbError(
         "\n".join([f"{len(mistakes)} of {total} scorers could not go on.{done} Correct this and run it again:", *lines])
     )
-
-
-def _refuse_same_names(outcomes: Sequence[_Outcome]) -> None:
-    names = [outcome.record.spec.name for outcome in outcomes]
-    repeated = sorted({name for name in names if names.count(name) > 1})
-    if repeated:
-        raise CarbError(f"Several scorers call themselves {repeated}; a run needs a name of its own for each.")
 
 
 def _write(folder: Path, dataset: Dataset, outcomes: Sequence[_Outcome], record: RunRecord) -> None:

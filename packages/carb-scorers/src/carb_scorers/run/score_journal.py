@@ -11,9 +11,6 @@ import hashlib
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Self
-
-from pydantic import ValidationError
 
 from carb_data import CarbError
 from carb_data.journal import OtherHeadError, Store, read_store
@@ -64,7 +61,7 @@ def journal_path(folder: Path, scorer: str) -> Path:
     return folder / f"{readable}-{hashlib.sha256(scorer.encode()).hexdigest()[:10]}.jsonl"
 
 
-class ScoreJournal:
+class ScoreJournal(Store[JournalHead, ScoreResult, str]):
     """The journal of one scorer, open for appending; without a folder it is kept in memory alone."""
 
     def __init__(self, folder: Path | None, head: JournalHead) -> None:
@@ -77,36 +74,17 @@ class ScoreJournal:
         self._replaced = Usage()
         path = None if folder is None else journal_path(folder, head.spec.name)
         try:
-            self._store = Store(path, head, ScoreResult, lambda result: result.request_id, better=self._better)
+            super().__init__(path, head, ScoreResult, lambda result: result.request_id, better=self._first_counts)
         except OtherHeadError as error:
             assert folder is not None
             raise _other(folder, head.spec.name, error.changed) from None
 
     @property
-    def results(self) -> dict[str, ScoreResult]:
-        """What is in it, by request id."""
-        return self._store.values
-
-    @property
     def spent(self) -> Usage:
         """What all results together cost, replaced ones included."""
-        return sum((result.usage for result in self.results.values() if result.usage is not None), self._replaced)
+        return sum((result.usage for result in self.values.values() if result.usage is not None), self._replaced)
 
-    def append(self, results: Iterable[ScoreResult]) -> None:
-        """Add results and wait until they are on the disk: all of them, or none.
-
-        Raises:
-            DiskError: they cannot be written; the journal is as it was.
-        """
-        self._store.append(results)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._store.close()
-
-    def _better(self, new: ScoreResult, old: ScoreResult) -> bool:
+    def _first_counts(self, new: ScoreResult, old: ScoreResult) -> bool:
         """The first result with all scores counts; where none has all, the last of those with the most."""
         replaces = _prefers(new, old)
         lost = old if replaces else new
@@ -123,24 +101,13 @@ async def score_missing(
     retry_errors: bool = False,
     on_progress: OnProgress | None = None,
 ) -> list[ScoreResult]:
-    """Score what a journal has no result of, and keep each result as it comes.
-
-    Args:
-        scorer: any scorer; left open.
-        requests: all requests, each with an id of its own.
-        journal: the scorer's journal of these requests.
-        window: as for ``score_all``.
-        retry_errors: whether to ask again where a candidate has no score.
-        on_progress: the function that is called whenever results have come.
-
-    Returns:
-        A result for each request, in order.
+    """Score what a journal has no result of, and keep each result as it comes; give all results, in order.
 
     Raises:
         CarbError: ``STOP_AFTER`` requests in a row got no answer, of which none is kept; or as ``score_all``.
     """
     name = scorer.spec.name
-    kept = {key: result for key, result in journal.results.items() if result.complete or not retry_errors}
+    kept = {key: result for key, result in journal.values.items() if result.complete or not retry_errors}
     tally = ProgressCounter(name, len(requests), on_progress)
     tally.add(kept.values(), spent=False)
     unanswered: list[ScoreResult] = []
@@ -160,7 +127,7 @@ async def score_missing(
 
     await score_all(scorer, [r for r in requests if r.request_id not in kept], keep, window=window)
     journal.append(unanswered)
-    return [journal.results[request.request_id] for request in requests]
+    return [journal.values[request.request_id] for request in requests]
 
 
 def _no_answers(name: str, failed: Sequence[ScoreResult]) -> CarbError:
@@ -170,29 +137,6 @@ def _no_answers(name: str, failed: Sequence[ScoreResult]) -> CarbError:
         f"'{name}' got no answer to {len(failed)} requests in a row (the last: {error.kind}: {error.message}). None of "
         f"these errors was kept. Correct what is wrong and run the same command again."
     )
-
-
-def check_journals(folder: Path, *, fingerprint: str, seed: int) -> None:
-    """See that a run may go on in a folder, before any model is loaded.
-
-    Args:
-        folder: the folder of the journals; it may not exist yet.
-        fingerprint: fingerprint of this run's data set.
-        seed: seed of this run.
-
-    Raises:
-        CarbError: a journal belongs to another data set or seed.
-    """
-    for path in sorted(folder.glob("*.jsonl")):
-        with path.open("rb") as file:
-            line = file.readline()
-        try:
-            head = JournalHead.model_validate_json(line)
-        except ValidationError:
-            continue  # torn, or else reported when it is opened
-        wanted = {"fingerprint": fingerprint, "seed": seed}
-        if changed := [name for name, value in wanted.items() if getattr(head, name) != value]:
-            raise _other(folder, head.spec.name, changed)
 
 
 def read_journal(path: Path) -> tuple[JournalHead, dict[str, ScoreResult]]:
