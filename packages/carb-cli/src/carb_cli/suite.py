@@ -90,8 +90,7 @@ def read_suite(path: Path) -> tuple[SuiteModel, ...]:
 
 def unfit(model: SuiteModel, there: Sequence[Gpu]) -> str | None:
     """Why a model cannot run on this machine, with the numbers; null where it can."""
-    number = model.wanted(there)
-    needed = (model.memory_gb or 0.0) * 1e9
+    number, needed = model.wanted(there), (model.memory_gb or 0.0) * 1e9
     if number == 0:
         free = free_memory()
         if free is None or needed <= free:
@@ -99,10 +98,10 @@ def unfit(model: SuiteModel, there: Sequence[Gpu]) -> str | None:
         return f"it needs {display.size(needed)} of memory; {display.size(free)} are free"
     if len([gpu for gpu in there if gpu.free >= needed / number]) >= number:
         return None
-    have = " and ".join(display.size(gpu.free) for gpu in there) or "none"
+    have = ", ".join(display.size(gpu.free) for gpu in there) or "no GPU is here"
     return (
-        f"it needs {display.size(needed)} on {number} GPU{'s' * (number > 1)}; the {len(there)} GPUs here have {have} "
-        "free. For several GPUs: gpus = 2, and tensor_parallel=2 (vLLM) or device_map=auto in the spec"
+        f"it needs {display.size(needed)} on {number} GPU{'s' * (number > 1)}; free on those here: {have}. A model on "
+        "two takes gpus = 2, and tensor_parallel=2 (vLLM) or device_map=auto in its spec"
     )
 
 

@@ -8,8 +8,9 @@ from typing import Annotated
 from carb_cli import display
 from carb_cli.main import FAILED, OK
 from carb_cli.options import Flag, Json, Several
-from carb_cli.output import print_json
+from carb_cli.output import print_json, write
 from carb_cli.results import entry as entries
+from carb_cli.results.hub_files import hub_files
 from carb_data import CarbError, load
 
 
@@ -24,7 +25,8 @@ def add(
     """Turn runs into entries of a folder of results, one for each scorer.
 
     An entry holds the scores of every set under the set's id and a hash of its content, the command, versions, machine
-    and seed of the run, and numbers that are computed from the rows alone. Texts are not copied.
+    and seed of the run, and numbers that are computed from the rows alone. Texts are not copied. For a whole data set
+    of the Hub (hf://owner/name) the Hub's .eval_results and eval.yaml lie beside it.
 
     For example:
 
@@ -50,6 +52,8 @@ def add(
     if there and not replace:
         raise CarbError(f"{there[0]} is there already; --replace writes it again.")
     folders = tuple(str(entries.save(one, packed, out)) for one, packed in made)
+    for path, text in (file for one, _ in made for file in hub_files(one).items()):
+        write(out / path, text)
     if json:
         print_json({"folders": folders})
         return

@@ -5,7 +5,8 @@ from __future__ import annotations
 import hashlib
 import re
 import shlex
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from io import BytesIO
 from pathlib import Path
 from typing import Any, Literal
 
@@ -79,22 +80,17 @@ class Candidates:
     """
 
     def __init__(self, named: Sequence[Dataset] = (), builtin: Sequence[str] = ("carb-seed", "carb-seed@2")) -> None:
-        self._waiting: list[Dataset | str] = [*named, *builtin]
-        self._known: list[dict[str, tuple[str, BonSet]]] = []
-
-    def _each(self) -> Iterator[dict[str, tuple[str, BonSet]]]:
-        """For each data set: the hash of a set's content and the set, by the set's id; loaded when it is needed."""
-        yield from self._known
-        while self._waiting:
-            one = self._waiting.pop(0)
-            dataset = load(one) if isinstance(one, str) else one
-            self._known.append({item.id: (content_hash(item), item) for item in dataset})
-            yield self._known[-1]
+        self._given: tuple[Dataset | str, ...] = (*named, *builtin)
+        self._hashed: list[dict[str, tuple[str, BonSet]]] = []
 
     def holding(self, rows: pl.DataFrame) -> Dataset | None:
         """The sets of the rows, out of the first data set that has all of them with the same content."""
         wanted = dict(rows.select("item_id", "content").unique().iter_rows())
-        for known in self._each():
+        for place, one in enumerate(self._given):
+            if place == len(self._hashed):  # hashing is slow, and the first data set is mostly the one
+                sets = load(one) if isinstance(one, str) else one
+                self._hashed.append({item.id: (content_hash(item), item) for item in sets})
+            known = self._hashed[place]
             if all(id_ in known and known[id_][0] == content for id_, content in wanted.items()):
                 return Dataset(item for id_, (_, item) in known.items() if id_ in wanted)
         return None
@@ -269,8 +265,6 @@ def _differences(claimed: Any, found: Any, place: str = "numbers") -> Iterable[s
 
 
 def _packed(frame: pl.DataFrame) -> bytes:
-    from io import BytesIO
-
     buffer = BytesIO()
     frame.sort("item_id", "response_id").write_parquet(buffer, compression="zstd", compression_level=19)
     return buffer.getvalue()

@@ -1,0 +1,49 @@
+"""The Hub's own formats of results: ``.eval_results/*.yaml`` of a model, and ``eval.yaml`` of a data set.
+
+Source: https://huggingface.co/docs/hub/eval-results. Texts stand as JSON strings, which are YAML.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+from carb_cli.display import number
+from carb_cli.results.entry import ResultEntry
+
+PARTS = {"--limit", "--cultures", "--domains"}
+"""Options with which a run scored a part of its data set."""
+
+
+def hub_files(entry: ResultEntry) -> dict[Path, str]:
+    """The files of an entry, by their places in the folder of results; none where it is not of a whole Hub data set."""
+    names, options = entry.run.dataset.names, {part.partition("=")[0] for part in entry.run.command}
+    if len(names) != 1 or not names[0].startswith("hf://") or options & PARTS:
+        return {}
+    data, _, revision = names[0].removeprefix("hf://").strip("/").partition("@")
+    pinned = f"    revision: {revision}\n" if re.fullmatch("[0-9a-f]{40}", revision) else ""
+    accuracy, row, effect = entry.numbers.accuracy, entry.numbers.row, entry.numbers.place_effect
+    tasks = {
+        "place_effect": None if effect is None else (effect.estimate, effect.low, effect.high),
+        "row": None if row is None else _percent(row.estimate, row.low, row.high),
+        "accuracy": _percent(accuracy.accuracy, accuracy.low, accuracy.high),
+    }
+    found = {task: values for task, values in tasks.items() if values is not None and values[0] is not None}
+    said = f"{entry.numbers.sets:,} sets, {entry.numbers.failed:,} failed; carb {entry.run.versions.get('carb-cli')}"
+    results = [
+        f"- dataset:\n    id: {json.dumps(data)}\n    task_id: {task}\n{pinned}"
+        f"  value: {value:.4f}\n  date: {json.dumps(entry.run.created.isoformat(timespec='seconds'))}\n"
+        f"  notes: {json.dumps(f'95% interval {number(low)} to {number(high)}; {said}', ensure_ascii=False)}\n"
+        for task, (value, low, high) in found.items()
+    ]
+    benchmark = (
+        f"name: {json.dumps(data)}\ndescription: How well reward models judge answers to cultural questions\n"
+        "evaluation_framework: carb\ntasks:\n" + "".join(f"  - id: {task}\n" for task in found)
+    )
+    own = entry.folder / ".eval_results" / "carb.yaml"
+    return {own: "".join(results), entry.folder.parent / "eval.yaml": benchmark}
+
+
+def _percent(*shares: float | None) -> tuple[float | None, ...]:
+    return tuple(None if share is None else 100 * share for share in shares)
