@@ -30,6 +30,7 @@ from carb_data.labels import names_culture
         ("english", "В Британии пьют чай"),
         ("japanese", "ในญี่ปุ่นถอดรองเท้า"),
         ("korean", "ในเกาหลีใช้สองมือ"),
+        ("korean", "In Südkorea nimmt man beide Hände"),
         ("arabic", "يعيش في قطر منذ عام"),
         ("arabic", "مرحبًا بقطر وأهلها"),
         ("arabic", "العادات القطريّة والمصرية"),
