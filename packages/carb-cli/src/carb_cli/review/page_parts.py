@@ -18,6 +18,7 @@ __all__ = ["LANGUAGES", "language_of", "organisers_kit", "part", "single_file", 
 LANGUAGES = ("ar", "de", "en", "es", "ja", "ko", "ru", "th", "vi", "zh")
 MINUTES = 0.75
 """That a person takes for one question, as a plan."""
+_SCRIPTS = ("device.js", "parts.js", "app.js")
 _KIT = ("people", "time", "consent", "pay", "say", "after", "file")
 
 
@@ -56,7 +57,7 @@ def single_file(items: Iterable[ReviewItem], fingerprint: str) -> str:
         "texts": {language: texts(language) for language in LANGUAGES},
     }
     pack = json.dumps(content, ensure_ascii=False).replace("<", "\\u003c").replace("\u2028", "\\u2028")
-    script = f"{part('web/device.js')}\n{part('web/app.js')}"
+    script = "\n".join(part(f"web/{name}") for name in _SCRIPTS)
     style = part("web/review.css")
     policy = (
         f"default-src 'none'; script-src '{_hash(script)}'; style-src '{_hash(style)}'; base-uri 'none'; "
@@ -66,9 +67,9 @@ def single_file(items: Iterable[ReviewItem], fingerprint: str) -> str:
     meta = '<meta charset="utf-8">'
     page = page.replace(meta, f'{meta}\n<meta http-equiv="Content-Security-Policy" content="{policy}">')
     page = page.replace('<link rel="stylesheet" href="review.css">', f"<style>{style}</style>")
-    page = page.replace('<script src="device.js"></script>\n', "")
+    tags = "".join(f'<script src="{name}"></script>' for name in _SCRIPTS)
     data = f'<script type="application/json" id="pack">{pack}</script>'
-    return page.replace('<script src="app.js"></script>', f"{data}\n<script>{script}</script>")
+    return page.replace(tags, f"{data}\n<script>{script}</script>")
 
 
 def organisers_kit(language: str, questions: int) -> str:

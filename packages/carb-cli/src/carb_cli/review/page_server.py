@@ -34,6 +34,7 @@ _FILES = {
     "/": ("web/review.html", "text/html"),
     "/app.js": ("web/app.js", "text/javascript"),
     "/device.js": ("web/device.js", "text/javascript"),
+    "/parts.js": ("web/parts.js", "text/javascript"),
     "/worker.js": ("web/worker.js", "text/javascript"),
     "/review.css": ("web/review.css", "text/css"),
     **{f"/texts/{language}.json": (f"texts/{language}.json", "application/json") for language in LANGUAGES},

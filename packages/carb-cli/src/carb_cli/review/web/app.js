@@ -1,5 +1,5 @@
 "use strict";
-// The page: one item at a time. Every text goes into the document as text, never as markup.
+// The page: one item at a time.
 
 const main = document.getElementById("main");
 const pack = document.getElementById("pack") ? JSON.parse(document.getElementById("pack").textContent) : null;
@@ -8,25 +8,6 @@ const NAMES = { ar: "العربية", de: "Deutsch", en: "English", es: "Españo
 const ON = ["region", "generation", "religion", "other"];
 let words = {}, state = null, device = null, sender = null, items = [], view = null;
 
-function say(key, values = {}) {
-  return (words[key] ?? key).replace(/\{(\w+)\}/g, (whole, name) => values[name] ?? whole);
-}
-
-function number(value) {
-  return new Intl.NumberFormat(state?.language || "en").format(value);
-}
-
-function make(tag, properties = {}, ...children) {
-  const element = document.createElement(tag);
-  for (const [name, value] of Object.entries(properties)) {
-    if (name === "on") for (const [event, action] of Object.entries(value)) element.addEventListener(event, action);
-    else if (name in element && name !== "list") element[name] = value;
-    else element.setAttribute(name, value);
-  }
-  element.append(...children.filter((child) => child !== null));
-  return element;
-}
-
 function show(...children) {
   main.replaceChildren(...children);
   const heading = main.querySelector("h1, h2");
@@ -34,19 +15,6 @@ function show(...children) {
   (heading ?? main).focus();
   scrollTo(0, 0);
   status();
-}
-
-function button(key, action, kind = "") {
-  return make("button", { type: "button", className: kind, textContent: say(key), on: { click: action } });
-}
-
-function field(key, input) {
-  return make("label", { className: "field" }, make("span", { textContent: say(key) }), input);
-}
-
-function choice(name, value, key, type = "radio", checked = false) {
-  const input = make("input", { type, name, value, checked });
-  return make("label", { className: type === "radio" ? "choice" : "tick" }, input, make("span", { textContent: say(key) }));
 }
 
 function status() {
@@ -279,21 +247,6 @@ function present(item, answer = null) {
   show(form);
 }
 
-// Where the answers share most of their words, the others are marked: nobody should have to search for them.
-function textOf(option, options) {
-  const shown = make("p", { className: "text", lang: option.language, dir: "auto", textContent: option.text });
-  if (!Intl.Segmenter) return shown;
-  const split = new Intl.Segmenter(option.language, { granularity: "word" });
-  const parts = ({ text }) => [...split.segment(text)];
-  const others = options.filter((one) => one !== option).map((one) => new Set(parts(one).map((part) => part.segment)));
-  const own = (part) => part.isWordLike && others.some((known) => !known.has(part.segment));
-  const found = parts(option);
-  const length = found.filter(own).reduce((sum, part) => sum + part.segment.length, 0);
-  if (length && length * 2 < option.text.length)
-    shown.replaceChildren(...found.map((part) => (own(part) ? make("mark", { textContent: part.segment }) : part.segment)));
-  return shown;
-}
-
 function choiceCards(item, before) {
   return item.shown.map((token, place) => {
     const option = item.options.find((one) => one.token === token);
@@ -372,26 +325,6 @@ function clock() {
   if (!view) return;
   if (view.since !== null) view.active += performance.now() - view.since;
   view.since = document.hidden ? null : performance.now();
-}
-
-function saveFile() {
-  const { name, region, language, consent, reviewer } = state;
-  const content = { form: "carb.review.answers/1", reviewer, person: { name, region, language, consent }, events: device.events().map(plain) };
-  const url = URL.createObjectURL(new Blob([JSON.stringify(content, null, 1)], { type: "application/json" }));
-  make("a", { href: url, download: `answers-${reviewer.slice(0, 8)}.json` }).click();
-  setTimeout(() => URL.revokeObjectURL(url), 60000);
-}
-
-function loadButton() {
-  const input = make("input", { type: "file", accept: ".json,application/json", hidden: true, on: { change: async () => {
-    const found = JSON.parse(await input.files[0].text());
-    Object.assign(state, found.person, { reviewer: found.reviewer });
-    for (const event of found.events) if (!device.read(`event:${event.id}`)) device.keep(event);
-    remember();
-    await speak(state.language);
-    next();
-  } } });
-  return make("span", {}, button("load_file", () => input.click()), input);
 }
 
 async function startFile() {

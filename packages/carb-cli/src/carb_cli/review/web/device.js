@@ -162,3 +162,23 @@ class Sender {
       if ((revisions[event.item] ?? 0) < event.revision) this.device.mark(event, "waiting");
   }
 }
+
+function saveFile() {
+  const { name, region, language, consent, reviewer } = state;
+  const content = { form: "carb.review.answers/1", reviewer, person: { name, region, language, consent }, events: device.events().map(plain) };
+  const url = URL.createObjectURL(new Blob([JSON.stringify(content, null, 1)], { type: "application/json" }));
+  make("a", { href: url, download: `answers-${reviewer.slice(0, 8)}.json` }).click();
+  setTimeout(() => URL.revokeObjectURL(url), 60000);
+}
+
+function loadButton() {
+  const input = make("input", { type: "file", accept: ".json,application/json", hidden: true, on: { change: async () => {
+    const found = JSON.parse(await input.files[0].text());
+    Object.assign(state, found.person, { reviewer: found.reviewer });
+    for (const event of found.events) if (!device.read(`event:${event.id}`)) device.keep(event);
+    remember();
+    await speak(state.language);
+    next();
+  } } });
+  return make("span", {}, button("load_file", () => input.click()), input);
+}

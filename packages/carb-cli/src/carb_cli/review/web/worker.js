@@ -1,7 +1,7 @@
 "use strict";
 // Keeps the page itself for a reload without a connection. Answers and items are not its business.
 const NAME = "carb-review-1";
-const PARTS = ["./", "app.js", "device.js", "review.css"];
+const PARTS = ["./", "app.js", "device.js", "parts.js", "review.css"];
 
 addEventListener("install", (event) => event.waitUntil(caches.open(NAME).then((cache) => cache.addAll(PARTS))));
 addEventListener("activate", (event) => event.waitUntil(clients.claim()));
