@@ -18,7 +18,7 @@ from carb_cli.progress import label, progress
 from carb_data.tasks import Task, open_task
 from carb_metrics import mean_interval
 from carb_scorers import open_scorer
-from carb_scorers.bon import BonResult, Grades, PoolScores, SamplePool, bon_curve, grade_pool, sample, score_pool
+from carb_scorers.bon import Grades, PoolScores, Samples, bon_curve, grade, sample, score_samples
 
 
 def bon(
@@ -59,7 +59,7 @@ def bon(
     asked = open_task(task)
     with progress() as report:
 
-        async def draw() -> SamplePool:
+        async def draw() -> Samples:
             return await sample(
                 policy,
                 asked,
@@ -72,8 +72,8 @@ def bon(
         async def scored(spec: str) -> PoolScores:
             opened = open_scorer(spec)
             try:
-                return await score_pool(
-                    pool,
+                return await score_samples(
+                    samples,
                     asked,
                     opened,
                     out / "scores",
@@ -83,11 +83,11 @@ def bon(
             finally:
                 await opened.aclose()
 
-        pool = anyio.run(draw)
-        grades = grade_pool(pool, asked)
+        samples = anyio.run(draw)
+        grades = grade(samples, asked)
         scores = [anyio.run(scored, spec) for spec in dict.fromkeys(scorer)]
-    write(out / "picks.jsonl", _picks(pool, scores, grades))
-    result = _result(policy, pool, asked, scores, grades) | {"out": str(out), "n": n}
+    write(out / "picks.jsonl", _picks(samples, scores, grades))
+    result = _result(policy, samples, asked, scores, grades) | {"out": str(out), "n": n}
     write(out / "bon.json", json_module.dumps(result, ensure_ascii=False, indent=1) + "\n")
     if json:
         print_json(result)
@@ -95,11 +95,11 @@ def bon(
         _show(result)
 
 
-def _picks(pool: SamplePool, scored: Sequence[PoolScores], grades: Grades) -> str:
+def _picks(samples: Samples, scored: Sequence[PoolScores], grades: Grades) -> str:
     """A line for each scorer and prompt: the sample with the highest score, the first of several."""
     lines = []
     for one in scored:
-        for key, row in pool.samples.items():
+        for key, row in samples.items():
             values = one.scores.get(key)
             if values is None or any(sample.error is not None for sample in row):
                 continue
@@ -110,35 +110,37 @@ def _picks(pool: SamplePool, scored: Sequence[PoolScores], grades: Grades) -> st
     return "".join(lines)
 
 
-def _result(policy: str, pool: SamplePool, task: Task, scored: Sequence[PoolScores], grades: Grades) -> dict[str, Any]:
+def _result(policy: str, samples: Samples, task: Task, scored: Sequence[PoolScores], grades: Grades) -> dict[str, Any]:
     """The content of ``bon.json``; qualities are null where nothing is graded."""
     rows = [
         [grade for grade in grades[key] if grade is not None]
-        for key, row in pool.samples.items()
+        for key, row in samples.items()
         if all(sample.error is None for sample in row) and None not in grades[key]
     ]
     return {
         "policy": policy,
         "task": task.name,
         "prompts": len(task.prompts),
-        "failed_samples": pool.errors,
+        "failed_samples": sum(sample.error is not None for row in samples.values() for sample in row),
         "random": sum(sum(row) / len(row) for row in rows) / len(rows) if rows else None,
         "best": sum(max(row) for row in rows) / len(rows) if rows else None,
-        "scorers": [_picked(bon_curve(pool, task, scores, grades)) for scores in scored],
+        "scorers": [_picked(samples, task, scores, grades) for scores in scored],
     }
 
 
-def _picked(found: BonResult) -> dict[str, Any]:
+def _picked(samples: Samples, task: Task, scores: PoolScores, grades: Grades) -> dict[str, Any]:
     """Best-of-N of one scorer: the grade of its picks from all samples, and what the best samples are worth more."""
-    values, items = [p.picked[-1] for p in found.prompts], [p.source_item for p in found.prompts]
+    found = bon_curve(samples, scores, grades)
+    items = [prompt.source_item for prompt in task.prompts if prompt.id in found.picked]
+    values = list(found.picked.values())
     mean = mean_interval(values, items, bounded=all(0 <= value <= 1 for value in values))
     return {
-        **found.model_dump(),
+        **found.model_dump(exclude={"picked"}),
         "quality": mean.estimate,
         "low": mean.low,
         "high": mean.high,
         "regret": found.curve[-1].regret if found.curve else None,
-        "prompts": len(found.prompts),
+        "prompts": len(values),
     }
 
 

@@ -1,21 +1,20 @@
 """Best-of-n: a policy samples, a scorer picks, and the pick's worth as a curve over n."""
 
-from carb_scorers.bon.curve import BonResult, CurvePoint, PromptOutcome, bon_curve, expected_pick, pick_weights
-from carb_scorers.bon.pick import PoolScores, score_pool
-from carb_scorers.bon.samples import Grades, Sample, SamplePool, grade_pool, sample
+from carb_scorers.bon.curve import BonResult, CurvePoint, bon_curve, expected_pick, pick_weights
+from carb_scorers.bon.samples import Grades, Sample, Samples, grade, sample
+from carb_scorers.bon.scored import PoolScores, score_samples
 
 __all__ = [
     "BonResult",
     "CurvePoint",
     "Grades",
     "PoolScores",
-    "PromptOutcome",
     "Sample",
-    "SamplePool",
+    "Samples",
     "bon_curve",
     "expected_pick",
-    "grade_pool",
+    "grade",
     "pick_weights",
     "sample",
-    "score_pool",
+    "score_samples",
 ]

@@ -15,11 +15,10 @@ from math import comb, isnan
 
 from carb_data import CarbError
 from carb_data.models import Frozen
-from carb_data.tasks import Task
-from carb_scorers.bon.pick import PoolScores
-from carb_scorers.bon.samples import Grades, SamplePool
+from carb_scorers.bon.samples import Grades, Samples
+from carb_scorers.bon.scored import PoolScores
 
-__all__ = ["BonResult", "CurvePoint", "PromptOutcome", "bon_curve", "expected_pick", "pick_weights"]
+__all__ = ["BonResult", "CurvePoint", "bon_curve", "expected_pick", "pick_weights"]
 
 
 def pick_weights(scores: Sequence[float], n: int) -> list[float]:
@@ -63,18 +62,6 @@ def expected_pick(scores: Sequence[float], qualities: Sequence[float], n: int) -
     return sum(w * q for w, q in zip(pick_weights(scores, n), qualities, strict=True))
 
 
-class PromptOutcome(Frozen):
-    """One prompt."""
-
-    prompt_id: str
-    source_item: str
-    """Prompts that share it are not independent."""
-    picked: tuple[float, ...]
-    """Expected quality of the pick at each n of the curve."""
-    best: tuple[float, ...]
-    """Expected quality of the best of n."""
-
-
 class CurvePoint(Frozen):
     """Means over prompts at one n."""
 
@@ -93,8 +80,8 @@ class BonResult(Frozen):
     scorer: str
     curve: tuple[CurvePoint, ...]
     """Points of the curve at n = 1, 2, 4, … and the pool's size; empty if no prompt counts."""
-    prompts: tuple[PromptOutcome, ...]
-    """Outcomes of the prompts that count."""
+    picked: dict[str, float]
+    """Prompt id to the quality of the pick from the whole pool, of the prompts that count."""
     errors: int
     """Prompts whose scoring failed; they do not count."""
     short: int
@@ -103,59 +90,42 @@ class BonResult(Frozen):
     """Prompts with an answer that the task could not grade; they do not count."""
 
 
-def bon_curve(pool: SamplePool, task: Task, scores: PoolScores, grades: Grades) -> BonResult:
+def bon_curve(samples: Samples, scores: PoolScores, grades: Grades) -> BonResult:
     """The curve of one scorer.
 
     Exact over all subsets of each pool (``expected_pick``); for a scorer that compares answers, the scores within a
     subset are those that it gave within the whole pool.
 
     Args:
-        pool: the samples, the same number for each prompt.
-        task: the task whose prompts the pool answers.
-        scores: the scores of the pool's samples, from ``score_pool``.
-        grades: the grades of the pool's samples, from ``grade_pool``.
-
-    Raises:
-        CarbError: the pool is empty.
+        samples: the samples, the same number for each prompt.
+        scores: the scores of the samples, from ``score_samples``.
+        grades: the grades of the samples, from ``grade``.
     """
-    sizes = _sizes_up_to(min((len(row) for row in pool.samples.values()), default=0))
-    outcomes: list[PromptOutcome] = []
+    counted: dict[str, tuple[Sequence[float], Sequence[float]]] = {}
     short = ungraded = errors = 0
-    for prompt in task.prompts:
-        row = pool.samples[prompt.id]
-        quality = [grade for grade in grades[prompt.id] if grade is not None]
+    for key, row in samples.items():
+        quality = [grade for grade in grades[key] if grade is not None]
         if any(sample.error is not None for sample in row):
             short += 1
-        elif prompt.id not in scores.scores:
+        elif key not in scores.scores:
             errors += 1
         elif len(quality) < len(row):
             ungraded += 1
         else:
-            values = scores.scores[prompt.id]
-            outcomes.append(
-                PromptOutcome(
-                    prompt_id=prompt.id,
-                    source_item=prompt.source_item,
-                    picked=tuple(expected_pick(values, quality, n) for n in sizes),
-                    best=tuple(expected_pick(quality, quality, n) for n in sizes),
-                )
-            )
+            counted[key] = scores.scores[key], quality
+    size = min((len(row) for row in samples.values()), default=0)
+    sizes = sorted({2**power for power in range(size.bit_length())} | {size})
     return BonResult(
         scorer=scores.scorer,
-        curve=tuple(_point(outcomes, place, n) for place, n in enumerate(sizes)) if outcomes else (),
-        prompts=tuple(outcomes),
+        curve=tuple(_point(list(counted.values()), n) for n in sizes) if counted else (),
+        picked={key: expected_pick(values, quality, size) for key, (values, quality) in counted.items()},
         errors=errors,
         short=short,
         ungraded=ungraded,
     )
 
 
-def _point(outcomes: Sequence[PromptOutcome], place: int, n: int) -> CurvePoint:
-    picked = sum(outcome.picked[place] for outcome in outcomes) / len(outcomes)
-    best = sum(outcome.best[place] for outcome in outcomes) / len(outcomes)
+def _point(pools: Sequence[tuple[Sequence[float], Sequence[float]]], n: int) -> CurvePoint:
+    picked = sum(expected_pick(values, quality, n) for values, quality in pools) / len(pools)
+    best = sum(expected_pick(quality, quality, n) for _, quality in pools) / len(pools)
     return CurvePoint(n=n, picked=picked, best=best, regret=best - picked)
-
-
-def _sizes_up_to(n: int) -> list[int]:
-    """1, 2, 4, 8, … up to n, and n itself."""
-    return sorted({2**power for power in range(n.bit_length())} | {n})

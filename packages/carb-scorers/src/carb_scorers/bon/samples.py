@@ -23,15 +23,12 @@ from carb_scorers.models.protocol import Failure, Generation, LanguageModel, Pro
 from carb_scorers.scorer import Writable
 from carb_scorers.spec import OPERATIONAL, parse_spec
 
-__all__ = ["Sample", "SamplePool", "grade_pool", "sample"]
+__all__ = ["Grades", "Sample", "Samples", "grade", "sample"]
 
 SAMPLED_AT_ONCE = 8
 """Most prompts sampled between two writes."""
 OnSamples = Callable[[int, int], None]
 """``(prompts done, prompts in all)``."""
-Grades = dict[str, tuple[float | None, ...]]
-"""Prompt id to a grade for each sample."""
-
 _BEFORE_ANSWER = re.compile(r"^\s*Answer:\s*")
 
 
@@ -53,6 +50,12 @@ class Sample(Frozen):
     error: str | None = None
 
 
+Samples = dict[str, tuple[Sample, ...]]
+"""Prompt id to its samples by index, 0 to n-1; in the order of the task."""
+Grades = dict[str, tuple[float | None, ...]]
+"""Prompt id to a grade for each sample."""
+
+
 class PoolHead(Frozen):
     """The first line of a file of samples: what they belong to."""
 
@@ -64,24 +67,6 @@ class PoolHead(Frozen):
     """sha256 of all prompts as the model got them."""
 
 
-class SamplePool(Frozen):
-    """The samples of one policy for one task."""
-
-    samples: dict[str, tuple[Sample, ...]]
-    """Prompt id to its samples by index, 0 to n-1; in the order of the task."""
-
-    @property
-    def fingerprint(self) -> str:
-        """sha256 of what a scorer is shown: prompt ids and texts, whatever order they were drawn in."""
-        content = [[key, [sample.text for sample in row]] for key, row in sorted(self.samples.items())]
-        return _sha256(content)
-
-    @property
-    def errors(self) -> int:
-        """Samples that failed."""
-        return sum(sample.error is not None for row in self.samples.values() for sample in row)
-
-
 async def sample(
     policy: str,
     task: Task,
@@ -91,7 +76,7 @@ async def sample(
     shots: bool = True,
     retry_errors: bool = False,
     on_samples: OnSamples | None = None,
-) -> SamplePool:
+) -> Samples:
     """n answers to every prompt of a task.
 
     A model draws them into a file. The same call goes on after any interruption: a file with fewer samples is
@@ -123,7 +108,7 @@ async def sample(
     try:
         prompts = {prompt.id: chat(task, prompt, shots=shots) for prompt in task.prompts}
         known = {key: value for key, value in options.model_dump(mode="json").items() if key not in OPERATIONAL}
-        asked = _sha256([[key, list(p.messages), p.cue, task.one_line] for key, p in prompts.items()])
+        asked = sha256([[key, list(p.messages), p.cue, task.one_line] for key, p in prompts.items()])
         head = PoolHead(model=parsed.target, revision=model.revision, options=known, prompts=asked)
         told = on_samples or (lambda *_: None)
         with Store(path, head, Sample, lambda sample: (sample.prompt_id, sample.index)) as store:
@@ -137,7 +122,7 @@ async def sample(
                 store.append(await _draw(model, options, prompts, places, one_line=task.one_line))
                 done += len(part)
                 told(done, len(prompts))
-            return SamplePool(samples={key: tuple(store.values[key, i] for i in range(n)) for key in prompts})
+            return {key: tuple(store.values[key, i] for i in range(n)) for key in prompts}
     finally:
         await model.aclose()
 
@@ -210,7 +195,7 @@ class _Responses(BaseModel):
         return self
 
 
-def read_responses(file: str, task: Task, n: int) -> SamplePool:
+def read_responses(file: str, task: Task, n: int) -> Samples:
     """The first n responses to each prompt: JSON Lines with ``prompt_id`` and ``text`` or ``responses``.
 
     In place of ``prompt_id`` there may be ``prompt``, the question's text.
@@ -241,21 +226,22 @@ def read_responses(file: str, task: Task, n: int) -> SamplePool:
         samples += [Sample(prompt_id=prompt.id, index=index, error=error) for index in range(len(texts), n)]
         return tuple(samples)
 
-    return SamplePool(samples={prompt.id: row_of(prompt) for prompt in task.prompts})
+    return {prompt.id: row_of(prompt) for prompt in task.prompts}
 
 
 def _words(text: str) -> str:
     return "text:" + " ".join(text.split())
 
 
-def grade_pool(pool: SamplePool, task: Task) -> Grades:
+def grade(samples: Samples, task: Task) -> Grades:
     """The task's grade of every sample; each distinct text is graded once. An empty answer is worth 0."""
     grades: Grades = {}
-    for key, row in pool.samples.items():
+    for key, row in samples.items():
         worth = {text: task.grade(key, text) if text.strip() else 0.0 for text in {sample.text for sample in row}}
         grades[key] = tuple(worth[sample.text] for sample in row)
     return grades
 
 
-def _sha256(content: object) -> str:
+def sha256(content: object) -> str:
+    """A fingerprint of what JSON can hold."""
     return hashlib.sha256(json.dumps(content, ensure_ascii=True).encode()).hexdigest()

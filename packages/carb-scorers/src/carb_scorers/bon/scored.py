@@ -1,4 +1,4 @@
-"""What a scorer says about the samples of a pool."""
+"""What a scorer says about samples."""
 
 from __future__ import annotations
 
@@ -6,30 +6,30 @@ from pathlib import Path
 
 from carb_data.models import Frozen
 from carb_data.tasks import Task
-from carb_scorers.bon.samples import SamplePool
+from carb_scorers.bon.samples import Samples, sha256
 from carb_scorers.evaluation import OnProgress
 from carb_scorers.run.score_journal import ScoreJournal, journal_head, score_missing
 from carb_scorers.scorer import Scorer
 from carb_scorers.texts import request_about
 
-__all__ = ["PoolScores", "score_pool"]
+__all__ = ["PoolScores", "score_samples"]
 
 
 class PoolScores(Frozen):
-    """What a scorer says about the samples of a pool."""
+    """What a scorer says about samples."""
 
     scorer: str
     """Name of the scorer."""
     scores: dict[str, tuple[float, ...]]
-    """Prompt id to a score for each sample, in the order of the pool. Equal texts have equal scores; an empty answer
+    """Prompt id to a score for each sample, in their order. Equal texts have equal scores; an empty answer
     has minus infinity, since no scorer is shown it. Prompts with an answer whose scoring failed are
     missing, since any answer could have been the pick."""
     errors: dict[str, str]
     """Prompt id to why its scoring failed."""
 
 
-async def score_pool(
-    pool: SamplePool,
+async def score_samples(
+    samples: Samples,
     task: Task,
     scorer: Scorer,
     folder: Path | None = None,
@@ -37,14 +37,14 @@ async def score_pool(
     seed: int = 0,
     on_progress: OnProgress | None = None,
 ) -> PoolScores:
-    """Score every distinct answer of a pool.
+    """Score every distinct answer.
 
     The scorer sees the question and the answers alone: no grade, and no number of times that an answer was given. A
     prompt with one distinct answer leaves nothing to choose; its scorer is not asked.
 
     Args:
-        pool: one policy's samples for ``task``.
-        task: the same as of the pool.
+        samples: one policy's samples for ``task``.
+        task: the task whose prompts they answer.
         scorer: any scorer; left open.
         folder: the folder of the journal that keeps the results and from which a run resumes; null keeps nothing.
         seed: seed of the order in which candidates are presented.
@@ -53,13 +53,14 @@ async def score_pool(
     Raises:
         CarbError: the scorer met a user's mistake, or the journal is of something else.
     """
-    texts = {key: {s.text for s in row if s.text.strip()} for key, row in pool.samples.items()}
+    texts = {key: {s.text for s in row if s.text.strip()} for key, row in samples.items()}
     requests = [
         request_about(prompt.id, prompt.text, prompt.culture, prompt.language, texts[prompt.id], seed)
         for prompt in task.prompts
         if len(texts[prompt.id]) > 1
     ]
-    with ScoreJournal(folder, journal_head(scorer.spec, fingerprint=pool.fingerprint, seed=seed)) as journal:
+    shown = sha256([[key, [sample.text for sample in row]] for key, row in sorted(samples.items())])
+    with ScoreJournal(folder, journal_head(scorer.spec, fingerprint=shown, seed=seed)) as journal:
         results = await score_missing(scorer, requests, journal, on_progress=on_progress)
     values = {key: dict.fromkeys(found, 0.0) for key, found in texts.items()}
     errors: dict[str, str] = {}
@@ -71,7 +72,7 @@ async def score_pool(
             values[request.request_id] = {c.text: result.scores[c.id] for c in request.candidates}
     scores = {
         key: tuple(values[key].get(sample.text, float("-inf")) for sample in row)
-        for key, row in pool.samples.items()
+        for key, row in samples.items()
         if key not in errors
     }
     return PoolScores(scorer=scorer.spec.name, scores=scores, errors=errors)
