@@ -171,6 +171,9 @@ class TestScoring:
         first = score(pool, task, scorer, tmp_path / "scores")
         assert score(pool, task, scorer, tmp_path / "scores") == first
         assert len(scorer.requests) == 3
+        more = score(draw(9, task=task), task, scorer, tmp_path / "scores")  # each prompt has a new answer
+        assert len(scorer.requests) == 6
+        assert {key: row[:8] for key, row in more.scores.items()} == first.scores
 
     def test_a_failed_prompt_has_no_scores(self, draw):
         def only_even(text):

@@ -53,23 +53,29 @@ async def score_samples(
     Raises:
         CarbError: the scorer met a user's mistake, or the journal is of something else.
     """
-    texts = {key: {s.text for s in row if s.text.strip()} for key, row in samples.items()}
-    requests = [
-        request_about(prompt.id, prompt.text, prompt.culture, prompt.language, texts[prompt.id], seed)
+    texts = {key: sorted({one.text for one in row if one.text.strip()}) for key, row in samples.items()}
+    requests = {
+        prompt.id: request_about(
+            f"{prompt.id}~{sha256([prompt.text, texts[prompt.id]])[:16]}",  # new answers make it another request
+            prompt.text,
+            prompt.culture,
+            prompt.language,
+            texts[prompt.id],
+            seed,
+        )
         for prompt in task.prompts
         if len(texts[prompt.id]) > 1
-    ]
-    shown = sha256([[key, [sample.text for sample in row]] for key, row in sorted(samples.items())])
-    with ScoreJournal(folder, journal_head(scorer.spec, fingerprint=shown, seed=seed)) as journal:
-        results = await score_missing(scorer, requests, journal, on_progress=on_progress)
+    }
+    with ScoreJournal(folder, journal_head(scorer.spec, fingerprint="samples", seed=seed)) as journal:
+        results = await score_missing(scorer, list(requests.values()), journal, on_progress=on_progress)
     values = {key: dict.fromkeys(found, 0.0) for key, found in texts.items()}
     errors: dict[str, str] = {}
-    for request, result in zip(requests, results, strict=True):
+    for (key, request), result in zip(requests.items(), results, strict=True):
         error = result.error or next(iter(result.errors.values()), None)
         if error is not None:
-            errors[request.request_id] = f"{error.kind}: {error.message}"
+            errors[key] = f"{error.kind}: {error.message}"
         else:
-            values[request.request_id] = {c.text: result.scores[c.id] for c in request.candidates}
+            values[key] = {c.text: result.scores[c.id] for c in request.candidates}
     scores = {
         key: tuple(values[key].get(sample.text, float("-inf")) for sample in row)
         for key, row in samples.items()

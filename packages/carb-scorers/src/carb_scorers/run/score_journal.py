@@ -107,7 +107,8 @@ async def score_missing(
         CarbError: ``STOP_AFTER`` requests in a row got no answer, of which none is kept; or as ``score_all``.
     """
     name = scorer.spec.name
-    kept = {key: result for key, result in journal.values.items() if result.complete or not retry_errors}
+    known = [journal.values[r.request_id] for r in requests if r.request_id in journal.values]
+    kept = {result.request_id: result for result in known if result.complete or not retry_errors}
     tally = ProgressCounter(name, len(requests), on_progress)
     tally.add(kept.values(), spent=False)
     unanswered: list[ScoreResult] = []
