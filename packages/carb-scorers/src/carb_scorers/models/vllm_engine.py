@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-import concurrent.futures
 import contextlib
 import gc
 import itertools
 import json
 import os
 import threading
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Annotated, Any, Literal, TypeVar
 
 import anyio.to_thread
+from anyio.from_thread import start_blocking_portal
 from pydantic import Field
 
 from carb_data import CarbError
@@ -29,7 +29,6 @@ from carb_scorers.scorer import Usage
 
 Tokens = tuple[int, ...]
 A = TypeVar("A")
-T = TypeVar("T")
 
 IN_FLIGHT = 256
 """Requests that a scorer may have under way at once: as many sequences as vLLM computes at the same time by default."""
@@ -93,7 +92,10 @@ class VLLMEngine:
                 | arguments
                 | json.loads(options.engine_args),
             )
-            self._llm: Any = self._started(vllm, wanted)
+            with contextlib.ExitStack() as ending:
+                self._portal = ending.enter_context(start_blocking_portal("asyncio", name="vllm"))
+                self._llm: Any = self._portal.call(_made, vllm, wanted)
+                self._ending = ending.pop_all()
         except (OSError, ValueError, RuntimeError, ImportError, TypeError) as error:
             reason = next(iter(str(error).strip().splitlines()), type(error).__name__)
             raise CarbError(f"vLLM cannot load the model '{target}': {reason}") from None
@@ -138,7 +140,7 @@ class VLLMEngine:
     async def ask(self, asked: Sequence[tuple[Tokens, Any]]) -> list[Any]:
         """vLLM's finished outputs for token ids, each with its parameters; see ``run``."""
         self._open()
-        waiting = self._submit(self._together(asked))
+        waiting = self._portal.start_task_soon(self._together, asked)
         try:
             asyncio.get_running_loop()
         except RuntimeError:  # another library's event loop
@@ -179,37 +181,11 @@ class VLLMEngine:
             llm, self._llm = self._llm, None
             with contextlib.suppress(Exception):  # how an engine is ended differs between versions
                 llm.shutdown()
-            self._end_loop()
+            self._portal.call(self._portal.stop, True)
+            self._ending.close()
         gc.collect()
 
-    def _started(self, vllm: Any, wanted: Any) -> Any:
-        """The engine, made in the loop in which it is to run."""
 
-        async def make() -> Any:
-            return vllm.AsyncLLMEngine.from_engine_args(wanted)
-
-        self._loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(target=self._loop.run_forever, daemon=True, name="vllm")
-        self._thread.start()
-        try:
-            return self._submit(make()).result()
-        except BaseException:
-            self._end_loop()
-            raise
-
-    def _submit(self, call: Coroutine[Any, Any, T]) -> concurrent.futures.Future[T]:
-        return asyncio.run_coroutine_threadsafe(call, self._loop)
-
-    def _end_loop(self) -> None:
-        """Stop what still runs in the loop, then the loop and its thread."""
-
-        async def cancel() -> None:
-            tasks = asyncio.all_tasks() - {asyncio.current_task()}
-            for task in tasks:
-                task.cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)
-            self._loop.call_soon(self._loop.stop)
-
-        self._submit(cancel())
-        self._thread.join()
-        self._loop.close()
+async def _made(vllm: Any, wanted: Any) -> Any:
+    """The engine, made in the loop in which it is to run."""
+    return vllm.AsyncLLMEngine.from_engine_args(wanted)
