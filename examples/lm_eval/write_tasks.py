@@ -20,7 +20,7 @@ from pathlib import Path
 from carb_data import Dataset, load
 from carb_scorers.blind import blind
 from carb_scorers.judge import Asker, read_form
-from carb_scorers.judge.orders import LETTERS
+from carb_scorers.judge.prompt import LETTERS
 
 
 def main() -> int:
@@ -44,7 +44,7 @@ def questions(data: Dataset, form: str, language: str, seed: int) -> list[dict[s
         blinded = next(blind(item, seed=seed, comparative=True))
         candidates = blinded.request.candidates
         letters = LETTERS[: len(candidates)]
-        prompt = asker.ask(blinded.request, [one.text for one in candidates], letters, reads=True)
+        prompt = asker.ask(blinded.request, [one.text for one in candidates], reads=True)
         if len(prompt.messages) != 1:
             sys.exit(f"--form {form} has a system message; lm-evaluation-harness takes it on its command line.")
         rows.append(

@@ -30,7 +30,7 @@ def asker_of(mode: Mode, form: str, language: str = "en") -> Asker:
 def asked(asker: Asker, item: ScoreRequest, *, reads: bool = True) -> str:
     pointwise = asker.mode == "pointwise"
     texts = [c.text for c in item.candidates][: 1 if pointwise else None]
-    prompt = asker.ask(item, texts, "A" if pointwise else "AB", reads=reads)
+    prompt = asker.ask(item, texts, reads=reads)
     assert len(prompt.messages) == 1
     assert prompt.messages[0]["role"] == "user"
     return prompt.messages[0]["content"]

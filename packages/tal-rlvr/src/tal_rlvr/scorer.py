@@ -13,7 +13,7 @@ from pydantic import Field
 from carb_data.models import Frozen, as_text
 from carb_data.validation import read_file
 from carb_scorers import Candidate, ScoreError, Scorer, ScoreRequest, ScorerSpec
-from carb_scorers.judge import Ask, Form, JudgeScorer, Read, among_labels, pairwise_asks
+from carb_scorers.judge import Ask, Form, JudgeScorer, Read, among_labels, shown_orders
 from carb_scorers.models import Failure, Generation, LanguageModel, Prompt, Watch, Writing
 from carb_scorers.models.protocol import LANGUAGE_MODELS, read_backend_options
 from carb_scorers.scorer import UNKNOWN
@@ -54,7 +54,11 @@ def think_form(settings: ThinkSettings, options: ThinkOptions) -> Form:
     pair has no judgement in any order."""
 
     def asks(request: ScoreRequest) -> list[Ask]:
-        return pairwise_asks(request, partial(_ask, settings), orders=options.orders)
+        by_id = {candidate.id: candidate for candidate in request.candidates}
+        return [
+            _ask(settings, request, by_id[first], by_id[second])
+            for first, second in shown_orders(tuple(by_id), "pairwise", options.orders)
+        ]
 
     return Form(asks, partial(_read, settings, reads=options.read == "logprob"))
 

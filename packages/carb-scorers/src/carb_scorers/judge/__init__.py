@@ -2,8 +2,7 @@
 
 from carb_scorers.judge.form import FormFile, form_names, form_text, read_form
 from carb_scorers.judge.judge import Form, JudgeOptions, JudgeScorer, form_of, open_judge
-from carb_scorers.judge.orders import Ask, pairwise_asks
-from carb_scorers.judge.prompt import Asker
+from carb_scorers.judge.prompt import Ask, Asker, shown_orders
 from carb_scorers.judge.reading import Read, among_labels
 from carb_scorers.judge.verdict import VerdictError, parse_pick, parse_rating
 
@@ -21,8 +20,8 @@ __all__ = [
     "form_of",
     "form_text",
     "open_judge",
-    "pairwise_asks",
     "parse_pick",
     "parse_rating",
     "read_form",
+    "shown_orders",
 ]

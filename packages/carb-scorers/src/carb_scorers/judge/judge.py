@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -14,8 +15,7 @@ from pydantic import Field
 from carb_data import CarbError
 from carb_data.models import Frozen
 from carb_scorers.judge.form import Mode, read_form
-from carb_scorers.judge.orders import Ask, listwise_asks, mean_scores, pairwise_asks, pointwise_asks
-from carb_scorers.judge.prompt import Asker, read_words
+from carb_scorers.judge.prompt import LETTERS, Ask, Asker, Orders, read_words, shown_orders
 from carb_scorers.judge.reading import Read, read_probabilities, read_verdicts
 from carb_scorers.known import resolved
 from carb_scorers.models.protocol import LANGUAGE_MODELS, Failure, LanguageModel, Writing, read_backend_options
@@ -42,7 +42,7 @@ class JudgeOptions(Frozen):
     read: Literal["logprob", "generate"] = "logprob"
     """``logprob``: the probability of each allowed answer is read from one forward pass. ``generate``: the model
     writes, and its verdict is found in the text."""
-    orders: Literal["one", "both", "rotated"] | None = None
+    orders: Orders | None = None
     """The orders in which candidates (for ``pointwise``, the scale) are shown: ``one``, as given; ``both``, also
     reversed; ``rotated``, every candidate in every position. The default is ``both`` for pairs and ``one`` otherwise.
     Every presentation is recorded."""
@@ -133,6 +133,17 @@ def _result(request: ScoreRequest, answered: Sequence[tuple[Ask, Read | Failure]
     )
 
 
+def mean_scores(presentations: Sequence[Presentation], ids: Sequence[str]) -> dict[str, float]:
+    """Each candidate's mean over the presentations that show it; over pairs, the share of them that it won.
+
+    Every two candidates of an item are compared equally often, so the shares rank them as the strengths of Bradley and
+    Terry would (Ford 1957, "Solution of a Ranking Problem from Binary Comparisons", American Mathematical Monthly 64).
+    """
+    values = {key: [shown.scores[key] for shown in presentations if key in shown.scores] for key in ids}
+    # An exact sum: candidates that won the same shares, in whatever order, have the same score.
+    return {key: math.fsum(own) / len(own) if own else 0.0 for key, own in values.items()}
+
+
 def form_of(options: JudgeOptions) -> Form:
     """The form that a judge's options describe.
 
@@ -144,15 +155,21 @@ def form_of(options: JudgeOptions) -> Form:
     reads = options.read == "logprob"
     writing = Writing(options.max_tokens, options.temperature, options.seed)
 
-    def pair(request: ScoreRequest, first: Candidate, second: Candidate) -> Ask:
-        prompt = asker.ask(request, [first.text, second.text], "AB", reads=reads)
-        return Ask((first.id, second.id), prompt, ("A", "B"))
+    orders = options.orders or ("both" if mode == "pairwise" else "one")
+    # Nothing stands beside a candidate alone; what can be shown in both orders is the scale of ratings.
+    scales = (False, True) if mode == "pointwise" and orders != "one" else (False,)
 
     def asks(request: ScoreRequest) -> list[Ask]:
-        if mode == "pairwise":
-            return pairwise_asks(request, pair, orders=options.orders or "both")
-        shown = listwise_asks if mode == "listwise" else pointwise_asks
-        return shown(request, asker, reads=reads, orders=options.orders or "one")
+        texts = {candidate.id: candidate.text for candidate in request.candidates}
+        return [
+            Ask(
+                order,
+                asker.ask(request, [texts[key] for key in order], reads=reads, falling=falling),
+                tuple(wording.ratings) if mode == "pointwise" else tuple(LETTERS[: len(order)]),
+            )
+            for order in shown_orders(tuple(texts), mode, orders)
+            for falling in scales
+        ]
 
     return Form(
         asks,
@@ -223,15 +240,7 @@ def _prompt_hash(asker: Asker) -> str:
 
 def _check_prompts(asker: Asker, options: JudgeOptions) -> None:
     """Find a broken prompt before a model is loaded."""
-    trial = ScoreRequest.model_validate(
-        {
-            "request_id": "",
-            "prompt": "",
-            "candidates": [{"id": "1", "text": ""}],
-            "culture": "english",
-            "language": "en",
-        }
-    )
-    letters = "A" if options.mode == "pointwise" else "AB"
+    candidate = Candidate(id="1", text="")
+    trial = ScoreRequest(request_id="", prompt="", candidates=(candidate,), culture="english", language="en")
     asker = replace(asker, language="en" if asker.language == "item" else asker.language)
-    asker.ask(trial, [""] * len(letters), letters, reads=options.read == "logprob")
+    asker.ask(trial, [""] if options.mode == "pointwise" else ["", ""], reads=options.read == "logprob")

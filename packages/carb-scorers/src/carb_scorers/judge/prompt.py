@@ -6,12 +6,14 @@ The words of the shipped prompts are data: ``forms/*.toml`` and ``prompts/words/
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+import string
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib import resources
 from importlib.resources.abc import Traversable
-from typing import Any
+from itertools import combinations
+from typing import Any, Literal
 
 from carb_data import CarbError, cultures
 from carb_data.models import as_text
@@ -19,6 +21,46 @@ from carb_scorers.judge.form import FormFile, Mode, Wording, read_form
 from carb_scorers.models.protocol import Prompt, Turn
 from carb_scorers.scorer import UNKNOWN, ScoreRequest
 from carb_scorers.templates import fill
+
+LETTERS = string.ascii_uppercase
+
+Orders = Literal["one", "both", "rotated"]
+
+
+@dataclass(frozen=True, slots=True)
+class Ask:
+    """One prompt, and the answers that it allows."""
+
+    order: tuple[str, ...]
+    """Ids of the candidates in the order in which the prompt shows them."""
+    prompt: Prompt
+    labels: tuple[str, ...]
+    """The allowed answers: a letter for each candidate, or the ratings."""
+    note: str = ""
+    """Text that stands before what is written, in the result's rationale."""
+
+
+def shown_orders(ids: Sequence[str], mode: Mode, orders: Orders) -> list[tuple[str, ...]]:
+    """Which candidates of an item are shown together, in which orders.
+
+    Args:
+        ids: the candidates' ids.
+        mode: all of them, every two, or each alone.
+        orders: ``one``: as given. ``both``: as given and reversed. ``rotated``: every candidate once in every position.
+    """
+    together: dict[Mode, Iterable[tuple[str, ...]]] = {
+        "listwise": [tuple(ids)],
+        "pairwise": combinations(ids, 2),
+        "pointwise": [(key,) for key in ids],
+    }
+    found: list[tuple[str, ...]] = []
+    for shown in together[mode]:
+        if orders == "both" and len(shown) > 1:
+            found += [shown, shown[::-1]]
+        else:
+            turns = len(shown) if orders == "rotated" else 1
+            found += [shown[turn:] + shown[:turn] for turn in range(turns)]
+    return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,28 +82,21 @@ class Asker:
         """The form's wording in the mode."""
         return self.form.wording(self.mode)
 
-    def ask(
-        self,
-        request: ScoreRequest,
-        texts: Sequence[str],
-        letters: Sequence[str],
-        *,
-        reads: bool,
-        falling: bool = False,
-    ) -> Prompt:
+    def ask(self, request: ScoreRequest, texts: Sequence[str], *, reads: bool, falling: bool = False) -> Prompt:
         """The prompt that shows some candidates.
 
         Args:
             request: The request that holds the item's prompt and candidates.
             texts: the candidates' texts in presented order.
-            letters: a letter for each.
             reads: the answer's probability is read, so that the answer alone is asked for.
             falling: whether to name a scale of ratings from its upper end.
 
         Raises:
-            CarbError: a template is broken, or there are no phrases in the language.
+            CarbError: a template is broken, there are no phrases in the language, or more texts than letters.
         """
-        form = self.form
+        if len(texts) > len(LETTERS):
+            raise CarbError(f"A listwise judge shows at most {len(LETTERS)} candidates; use mode=pairwise.")
+        letters, form = LETTERS[: len(texts)], self.form
         if request.culture == UNKNOWN and form.without_culture is not None:
             form = read_form(form.without_culture)
         wording = form.wording(self.mode)

@@ -11,7 +11,6 @@ from dataclasses import replace
 from typing import Any, TypeVar
 
 import anyio.from_thread
-import anyio.to_thread
 
 from carb_data import CarbError
 from carb_data.extras import require

@@ -10,7 +10,7 @@ from carb_data.extras import require
 from carb_scorers.models.hf_loading import Loaded, quiet
 from carb_scorers.models.hf_passes import check_cancelled, is_out_of_memory, out_of_memory
 from carb_scorers.models.protocol import Choices, Failure, Generation, Writing
-from carb_scorers.models.shared_prefix import token_budget_batches
+from carb_scorers.models.shared_prefix import padded, token_budget_batches
 from carb_scorers.models.token_rows import Row
 from carb_scorers.models.tokens import watched_ids, watched_place
 from carb_scorers.scorer import Usage
@@ -43,7 +43,7 @@ def generate(
         for batch in token_budget_batches([len(rows[i][0]) + writing.max_tokens for i in waiting], budget):
             chosen = [waiting[i] for i in batch]
             check_cancelled()
-            written = _attempt(loaded, [rows[i][0] for i in chosen], [seeds[i] for i in chosen], writing)
+            written = _written(loaded, [rows[i][0] for i in chosen], [seeds[i] for i in chosen], writing)
             longest = max(len(rows[i][0]) for i in chosen) + writing.max_tokens
             if written is None and len(chosen) > 1:
                 budget = max(1, min(budget, longest * len(chosen)) // 2)
@@ -56,43 +56,18 @@ def generate(
     return [out[i] for i in range(len(encoded))]
 
 
-def _attempt(
+def _written(
     loaded: Loaded, rows: Sequence[Sequence[int]], seeds: Sequence[int], writing: Writing
 ) -> list[Generation] | None:
-    """What is written behind each row; ``None`` where memory ran out."""
-    torch = require("torch", package="carb-scorers", extra="hf")
-    try:
-        with torch.inference_mode():
-            return write_rows(loaded.model, loaded.tokenizer, rows, seeds, writing)
-    except (RuntimeError, MemoryError) as error:
-        if not is_out_of_memory(torch, error):
-            raise
-    return None
-
-
-def write_rows(
-    model: Any, tokenizer: Any, rows: Sequence[Sequence[int]], seeds: Sequence[int], writing: Writing
-) -> list[Generation]:
-    """Continue rows of tokens, all in one batch padded on the left.
-
-    Args:
-        model: a causal language model of transformers, in evaluation mode.
-        tokenizer: The tokenizer of the model.
-        rows: the token ids of each row.
-        seeds: The seed for each row; without effect where writing is greedy.
-        writing: The settings of writing; its seed has no effect here.
+    """What is written behind rows of tokens, all in one batch; ``None`` where memory ran out.
 
     Raises:
         CarbError: a watched word is not one token.
     """
     torch = require("torch", package="carb-scorers", extra="hf")
     transformers = require("transformers", package="carb-scorers", extra="hf")
-    width = max(len(row) for row in rows)
-    ids = torch.zeros((len(rows), width), dtype=torch.long)
-    mask = torch.zeros_like(ids)
-    for line, row in enumerate(rows):
-        ids[line, width - len(row) :] = torch.tensor(row)
-        mask[line, width - len(row) :] = 1
+    model, tokenizer = loaded.model, loaded.tokenizer
+    ids, mask = padded(rows, model.device)
     ends = _ends(model, tokenizer)
     config = transformers.GenerationConfig(
         do_sample=False, max_new_tokens=writing.max_tokens, eos_token_id=ends or None, pad_token_id=(ends or [0])[0]
@@ -102,15 +77,21 @@ def write_rows(
     processors = transformers.LogitsProcessorList([notes] if watched or writing.entropy else [])
     if writing.temperature > 0:
         processors.append(_Gumbel(torch, seeds, writing))
-    with torch.no_grad(), quiet():
-        written = model.generate(
-            input_ids=ids.to(model.device),
-            attention_mask=mask.to(model.device),
-            generation_config=config,
-            logits_processor=processors,
-            **({"stop_strings": list(writing.stop), "tokenizer": tokenizer} if writing.stop else {}),
-        )[:, width:].tolist()
-    return [_finish(tokenizer, line, tokens, ends, writing, notes) for line, tokens in enumerate(written)]
+    try:
+        with torch.inference_mode(), quiet():
+            written = model.generate(
+                input_ids=ids,
+                attention_mask=mask,
+                generation_config=config,
+                logits_processor=processors,
+                **({"stop_strings": list(writing.stop), "tokenizer": tokenizer} if writing.stop else {}),
+            )
+    except (RuntimeError, MemoryError) as error:
+        if not is_out_of_memory(torch, error):
+            raise
+        return None
+    texts = written[:, ids.shape[1] :].tolist()
+    return [_finish(tokenizer, line, tokens, ends, writing, notes) for line, tokens in enumerate(texts)]
 
 
 def _finish(

@@ -10,7 +10,6 @@ from __future__ import annotations
 import hashlib
 import importlib
 import json
-import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
@@ -158,7 +157,7 @@ class LanguageModel(Protocol):
 
         The strings are taken bare after a chat template, and after a space behind a plain cue. A string may be
         several tokens. Where one wanted string is a beginning of another (``1`` and ``10``), the shorter one's
-        probability excludes the longer one's (``excluding_longer``).
+        probability excludes the longer one's.
         """
         ...
 
@@ -205,27 +204,6 @@ def prompt_seed(seed: int, prompt: Prompt) -> int:
     """A seed in [0, 2**31) from the run's seed and the prompt's messages."""
     content = json.dumps([seed, list(prompt.messages)], sort_keys=True).encode()
     return int.from_bytes(hashlib.sha256(content).digest()[:4], "big") >> 1
-
-
-def excluding_longer(
-    logprobs: Mapping[str, float], begins: Callable[[str, str], bool] = str.startswith
-) -> dict[str, float]:
-    """Turn log P(the answer begins with w) into log P(it begins with w and with no longer wanted string).
-
-    Needed only where ``w`` is a beginning of a longer wanted string in *tokens* too: a tokenizer that has a token
-    of its own for ``10`` never counts it under ``1``.
-
-    Args:
-        logprobs: natural logarithms on one scale; every longer string is at most as probable as its beginnings.
-        begins: whether its first argument begins with its second.
-    """
-    out = {}
-    for short, value in logprobs.items():
-        longer = [other for other in logprobs if other != short and begins(other, short)]
-        nearest = [word for word in longer if not any(word != v and begins(word, v) for v in longer)]
-        rest = -sum(math.exp(logprobs[word] - value) for word in nearest)
-        out[short] = value + math.log1p(rest) if rest > -1.0 else -math.inf
-    return out
 
 
 def plain_text(prompt: Prompt) -> str:

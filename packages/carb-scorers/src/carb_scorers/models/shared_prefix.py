@@ -12,7 +12,7 @@ from typing import Any
 
 from carb_data.extras import require
 
-__all__ = ["PrefixCache", "common_prefix", "outputs_behind", "token_budget_batches"]
+__all__ = ["PrefixCache", "common_prefix", "outputs_behind", "padded", "token_budget_batches"]
 
 Tokens = Sequence[int]
 Forward = Callable[..., Any]
@@ -38,7 +38,7 @@ def outputs_behind(forward: Forward, rows: Sequence[tuple[Tokens, Tokens]], *, d
     suffixes = [suffix for _, suffix in rows]
     if not all(prefixes):
         whole = [(*prefix, *suffix) for prefix, suffix in rows]
-        ids, mask = _padded(whole, device)
+        ids, mask = padded(whole, device)
         return forward(**_inputs(ids, mask, 0), use_cache=False, **options)
     keep = {"logits_to_keep": 1} if "logits_to_keep" in options else {}
     known = PrefixCache(forward, prefixes, device=device, **keep)
@@ -52,7 +52,7 @@ class PrefixCache:
     def __init__(self, forward: Forward, prefixes: Sequence[Tokens], *, device: Any, **options: Any) -> None:
         self._forward = forward
         self._device = device
-        ids, self._mask = _padded(prefixes, device)
+        ids, self._mask = padded(prefixes, device)
         self._cache = forward(**_inputs(ids, self._mask, 0), use_cache=True, **options).past_key_values
 
     def outputs_behind(
@@ -66,7 +66,7 @@ class PrefixCache:
         cache = self._cache if last else copy.deepcopy(self._cache)
         if list(which) != list(range(len(self._mask))):
             cache.batch_select_indices(torch.tensor(which, device=self._device))
-        ids, mask = _padded(suffixes, self._device)
+        ids, mask = padded(suffixes, self._device)
         before = self._mask[list(which)]
         inputs = _inputs(ids, torch.cat([before, mask], dim=1), before.shape[1])
         return self._forward(**inputs, past_key_values=cache, use_cache=True, **options)
@@ -103,7 +103,7 @@ def token_budget_batches(lengths: Sequence[int], budget: int) -> list[list[int]]
     return batches
 
 
-def _padded(rows: Sequence[Tokens], device: Any) -> tuple[Any, Any]:
+def padded(rows: Sequence[Tokens], device: Any) -> tuple[Any, Any]:
     """Token ids and mask, padded on the left."""
     torch = require("torch", package="carb-scorers", extra="hf")
     width = max(map(len, rows))

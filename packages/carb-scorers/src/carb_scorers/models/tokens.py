@@ -12,7 +12,7 @@ from weakref import WeakKeyDictionary
 from jinja2 import TemplateError
 
 from carb_data import CarbError
-from carb_scorers.models.protocol import Choices, Prompt, Turn, Turns, Watch, excluding_longer, plain_text
+from carb_scorers.models.protocol import Choices, Prompt, Turn, Turns, Watch, plain_text
 from carb_scorers.models.shared_prefix import common_prefix
 from carb_scorers.scorer import Usage
 
@@ -104,21 +104,18 @@ class WordTree:
     after: Mapping[tuple[int, ...], tuple[int, ...]]
     """Map from a path behind the lead, ``()`` first, to the tokens whose log-probabilities are wanted there."""
 
-    @property
-    def depth(self) -> int:
-        """Tokens of the longest answer."""
-        return len(self.lead) + max(map(len, self.endings.values()))
-
     def choices(self, steps: Mapping[tuple[int, ...], Mapping[int, float]], usage: Usage) -> Choices:
-        """Log-probability of each answer, and of no longer one that begins with it.
+        """Log-probability of each answer where it is not the beginning of a longer one.
 
         Args:
             steps: for each path of ``after``, its tokens' log-probabilities.
             usage: what they cost.
         """
-        ends = self.endings
-        found = {text: sum(steps[ids[:i]][token] for i, token in enumerate(ids)) for text, ids in ends.items()}
-        found = excluding_longer(found, lambda a, b: ends[a][: len(ends[b])] == ends[b])
+        found = {}
+        for text, ids in self.endings.items():
+            longer = math.fsum(math.exp(steps[ids][token]) for token in self.after.get(ids, ()))
+            rest = math.log1p(-longer) if longer < 1.0 else -math.inf
+            found[text] = sum(steps[ids[:i]][token] for i, token in enumerate(ids)) + rest
         return Choices(found, mass=math.fsum(map(math.exp, found.values())), usage=usage)
 
 
