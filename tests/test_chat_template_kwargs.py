@@ -8,8 +8,8 @@ import pytest
 
 pytest.importorskip("torch", reason="needs the extra carb-scorers[hf]")
 
+from carb_scorers.models.hf_loading import TemplateOptions, set_chat_template
 from carb_scorers.models.protocol import Prompt
-from carb_scorers.models.templating import TemplateOptions, set_chat_template
 from carb_scorers.models.tokens import answer_ids, conversation_ids, prompt_ids
 from tiny_models import CHAT, tokenizer
 

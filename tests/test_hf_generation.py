@@ -15,7 +15,7 @@ import torch
 import transformers
 
 import tiny_models
-from carb_scorers.models import hf_writing as writing
+from carb_scorers.models import hf_language as writing
 from carb_scorers.models.hf_language import open_language_model
 from carb_scorers.models.hf_loading import HFOptions
 from carb_scorers.models.protocol import Generation, Prompt, Turn, Watch, Writing

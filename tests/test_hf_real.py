@@ -15,12 +15,12 @@ pytest.importorskip("transformers", reason="needs the extra carb-scorers[hf]")
 
 from carb_data import load
 from carb_scorers import Candidate, ScoreRequest, ScoreResult, ScorerSpec
-from carb_scorers.implicit import ImplicitOptions, ImplicitScorer
 from carb_scorers.judge import JudgeOptions, JudgeScorer
 from carb_scorers.judge.judge import form_of
 from carb_scorers.models.hf_language import HFLanguageModel
 from carb_scorers.models.hf_loading import HFOptions, Loaded
 from carb_scorers.models.hf_loading import load as load_model
+from carb_scorers.per_candidate import ImplicitOptions, ImplicitScorer
 
 pytestmark = [pytest.mark.real_model, pytest.mark.real]
 

@@ -12,7 +12,7 @@ pytest.importorskip("vllm", reason="needs vLLM; run nox -s vllm")
 
 from carb_data import CarbError
 from carb_scorers.models.protocol import Failure, Generation, Prompt, Writing
-from carb_scorers.models.server_language import ServerLanguageModel
+from carb_scorers.models.server_models import ServerLanguageModel
 from carb_scorers.models.server_options import ServerLanguageOptions
 from carb_scorers.spec import read_options
 from small_models import model_folder

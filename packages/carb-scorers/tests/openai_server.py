@@ -13,7 +13,7 @@ import anyio
 
 from carb_scorers.models.protocol import Failure, Generation, Prompt, Writing
 from carb_scorers.models.server_client import Clock as SystemClock
-from carb_scorers.models.server_language import ServerLanguageModel
+from carb_scorers.models.server_models import ServerLanguageModel
 from carb_scorers.models.server_options import ServerLanguageOptions
 from carb_scorers.spec import read_options
 

@@ -7,9 +7,8 @@ import anyio
 import pytest
 
 from carb_scorers import Candidate, ScoreError, ScoreRequest, ScoreResult, ScorerSpec, Usage
-from carb_scorers.classifier import ClassifierScorer
-from carb_scorers.implicit import ImplicitOptions, ImplicitScorer
 from carb_scorers.models.protocol import Continuation, Failure, Prompt, Reward
+from carb_scorers.per_candidate import ClassifierScorer, ImplicitOptions, ImplicitScorer
 from carb_scorers.testing import check_scorer
 
 SPEC = ScorerSpec(name="s", kind="fake", comparative=False)

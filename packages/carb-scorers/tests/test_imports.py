@@ -29,6 +29,6 @@ def test_a_baseline_opens_no_models() -> None:
 def test_a_judge_on_a_server_needs_no_transformers() -> None:
     pytest.importorskip("httpx", reason="needs the extra carb-scorers[api]")
     found = modules_of("judge:m?backend=openai&url=http://127.0.0.1:9/v1")
-    assert "carb_scorers.models.server_language" in found
+    assert "carb_scorers.models.server_models" in found
     assert not found & {"torch", "transformers", "vllm"}
     assert not {name for name in found if name.startswith("carb_scorers.models.hf_")}

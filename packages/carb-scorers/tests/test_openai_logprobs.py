@@ -12,7 +12,7 @@ from carb_scorers.models.protocol import Choices, Failure
 
 pytest.importorskip("httpx", reason="needs the extra carb-scorers[api]")
 
-from carb_scorers.models.server_language import ServerLanguageModel
+from carb_scorers.models.server_models import ServerLanguageModel
 from openai_server import Server, chat, model, prompts
 
 

@@ -13,7 +13,7 @@ from carb_data import CarbError
 from carb_data.extras import require
 from carb_data.models import Frozen
 from carb_scorers.known import find
-from carb_scorers.models.gguf_file import has_chat_template
+from carb_scorers.models.source import has_chat_template, model_source
 from carb_scorers.spec import kinds
 
 _SPEC = re.compile(r"(?:[^=:?#]+=)?([a-z][a-z0-9_-]*):")
@@ -118,8 +118,6 @@ def _configuration(model: str) -> tuple[dict[str, Any], bool]:
 
 def _file(model: str, name: str) -> Path | None:
     """A file of a model; ``None`` where the model has none of that name."""
-    from carb_scorers.models.source import model_source
-
     source = model_source(model)
     if Path(source).is_dir():
         path = Path(source) / name

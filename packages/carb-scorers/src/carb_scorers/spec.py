@@ -39,8 +39,8 @@ Opener = Callable[[str, str, Mapping[str, str]], Scorer]
 
 _BUILT_IN = {
     "baseline": "carb_scorers.baseline:open_baseline",
-    "classifier": "carb_scorers.classifier:open_classifier",
-    "implicit": "carb_scorers.implicit:open_implicit",
+    "classifier": "carb_scorers.per_candidate:open_classifier",
+    "implicit": "carb_scorers.per_candidate:open_implicit",
     "judge": "carb_scorers.judge:open_judge",
 }
 

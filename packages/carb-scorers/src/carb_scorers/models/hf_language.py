@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any, TypeVar
 
 import anyio.to_thread
 
 from carb_data.extras import require
-from carb_scorers.models.hf_loading import HFOptions, Loaded, load, uncollected
-from carb_scorers.models.hf_passes import Passes
-from carb_scorers.models.hf_writing import generate
-from carb_scorers.models.protocol import BackendKind, Failure, Generation, Prompt, Writing, seeds_for
+from carb_scorers.models.hf_loading import HFOptions, Loaded, load, quiet, uncollected
+from carb_scorers.models.hf_passes import Passes, check_cancelled, is_out_of_memory, out_of_memory
+from carb_scorers.models.protocol import BackendKind, Choices, Failure, Generation, Prompt, Writing, seeds_for
+from carb_scorers.models.shared_prefix import padded, token_budget_batches
 from carb_scorers.models.source import model_source
 from carb_scorers.models.token_rows import Row, RowsOf, TokenLanguageModel, fitted
-from carb_scorers.models.tokens import prompt_ids
+from carb_scorers.models.tokens import prompt_ids, watched_ids, watched_place
 from carb_scorers.scorer import Usage
 
 A = TypeVar("A")
@@ -85,6 +86,151 @@ def open_language_model(target: str, options: HFOptions) -> HFLanguageModel:
     """
     model_source(target, gguf=True)  # a typing error is told before torch is imported, which takes seconds
     return HFLanguageModel(target, load(target, options, "AutoModelForCausalLM"), options)
+
+
+def generate(
+    loaded: Loaded,
+    seeds: Sequence[int],
+    encoded: Sequence[tuple[Sequence[Row], Usage] | Failure],
+    writing: Writing,
+    *,
+    budget: int,
+) -> list[Generation | Failure]:
+    """An answer to each prompt.
+
+    Prompts are batched by length and padded on the left, with positions that do not count the padding.
+
+    Args:
+        loaded: The model.
+        seeds: The seed for what is written after each prompt.
+        encoded: the row of each prompt, or why there is none.
+        writing: The settings of writing: length, temperature, stop strings.
+        budget: padded tokens in a batch, those to be written included. Halved where memory runs out.
+    """
+    out: dict[int, Generation | Failure] = {i: made for i, made in enumerate(encoded) if isinstance(made, Failure)}
+    rows = {i: (made[0][0].tokens, made[1]) for i, made in enumerate(encoded) if not isinstance(made, Failure)}
+    while waiting := [i for i in rows if i not in out]:
+        for batch in token_budget_batches([len(rows[i][0]) + writing.max_tokens for i in waiting], budget):
+            chosen = [waiting[i] for i in batch]
+            check_cancelled()
+            written = _written(loaded, [rows[i][0] for i in chosen], [seeds[i] for i in chosen], writing)
+            longest = max(len(rows[i][0]) for i in chosen) + writing.max_tokens
+            if written is None and len(chosen) > 1:
+                budget = max(1, min(budget, longest * len(chosen)) // 2)
+                break
+            for place, i in enumerate(chosen):
+                if written is None:
+                    out[i] = Failure(out_of_memory(longest), rows[i][1])
+                else:
+                    out[i] = replace(written[place], usage=rows[i][1] + written[place].usage)
+    return [out[i] for i in range(len(encoded))]
+
+
+def _written(
+    loaded: Loaded, rows: Sequence[Sequence[int]], seeds: Sequence[int], writing: Writing
+) -> list[Generation] | None:
+    """What is written behind rows of tokens, all in one batch; ``None`` where memory ran out.
+
+    Raises:
+        CarbError: a watched word is not one token.
+    """
+    torch = require("torch", package="carb-scorers", extra="hf")
+    transformers = require("transformers", package="carb-scorers", extra="hf")
+    model, tokenizer = loaded.model, loaded.tokenizer
+    ids, mask = padded(rows, model.device)
+    ends = _ends(model, tokenizer)
+    config = transformers.GenerationConfig(
+        do_sample=False, max_new_tokens=writing.max_tokens, eos_token_id=ends or None, pad_token_id=(ends or [0])[0]
+    )
+    watched = () if writing.watch is None else watched_ids(tokenizer, writing.watch)
+    notes = _Notes(watched, entropies=writing.entropy)
+    processors = transformers.LogitsProcessorList([notes] if watched or writing.entropy else [])
+    if writing.temperature > 0:
+        processors.append(_Gumbel(torch, seeds, writing))
+    try:
+        with torch.inference_mode(), quiet():
+            written = model.generate(
+                input_ids=ids,
+                attention_mask=mask,
+                generation_config=config,
+                logits_processor=processors,
+                **({"stop_strings": list(writing.stop), "tokenizer": tokenizer} if writing.stop else {}),
+            )
+    except (RuntimeError, MemoryError) as error:
+        if not is_out_of_memory(torch, error):
+            raise
+        return None
+    texts = written[:, ids.shape[1] :].tolist()
+    return [_finish(tokenizer, line, tokens, ends, writing, notes) for line, tokens in enumerate(texts)]
+
+
+def _finish(
+    tokenizer: Any, line: int, tokens: Sequence[int], ends: Sequence[int], writing: Writing, notes: _Notes
+) -> Generation:
+    end = next((place for place, token in enumerate(tokens) if token in ends), None)
+    text = str(tokenizer.decode(tokens if end is None else tokens[:end], skip_special_tokens=True))
+    cut = min((text.index(word) for word in writing.stop if word in text), default=None)
+    kept = tokens if end is None else tokens[: end + 1]
+    watch = writing.watch
+    place = None if watch is None else watched_place(tokenizer, watch, kept)
+    choices = None
+    if watch is not None and place is not None:
+        choices = Choices(dict(zip(watch.words, notes.watched[place][line].tolist(), strict=True)))
+    measured = [float(step[line]) for step in notes.entropies[: len(kept)]]
+    entropy = sum(measured) / len(measured) if measured else None
+    return Generation(
+        text=text[:cut],
+        usage=Usage(output_tokens=len(kept)),
+        finished=end is not None or cut is not None,
+        choices=choices,
+        entropy=entropy,
+    )
+
+
+class _Notes:
+    """A logits processor that changes nothing, and keeps what is asked about each step."""
+
+    def __init__(self, watched: Sequence[int], *, entropies: bool) -> None:
+        self._tokens = list(watched)
+        self._measure = entropies
+        self.watched: list[Any] = []
+        """The watched tokens' log-probabilities at each step, up to a constant of the row, ``(rows, watched)``."""
+        self.entropies: list[Any] = []
+
+    def __call__(self, input_ids: Any, scores: Any) -> Any:  # noqa: ARG002 - transformers' signature
+        if self._tokens:
+            self.watched.append(scores[:, self._tokens].double().cpu())
+        if self._measure:
+            logprobs = scores.float().log_softmax(-1)
+            self.entropies.append(-(logprobs.exp() * logprobs).nan_to_num(0.0).sum(-1).cpu())
+        return scores
+
+
+def _ends(model: Any, tokenizer: Any) -> list[int]:
+    """Tokens that end an answer: those that the model, its way of generating, or the tokenizer names."""
+    found: set[int] = set()
+    for source in (tokenizer, getattr(model, "generation_config", None), model.config):
+        named = getattr(source, "eos_token_id", None)
+        found |= set(named) if isinstance(named, list | tuple) else {named} if isinstance(named, int) else set()
+    return sorted(found)
+
+
+class _Gumbel:
+    """Sampling as a greedy choice: argmax(logits / T + g), g standard Gumbel, is a draw from softmax(logits / T).
+
+    Gumbel 1954; used so that every row draws from a generator of its own, whatever stands beside it.
+    """
+
+    def __init__(self, torch: Any, seeds: Sequence[int], writing: Writing) -> None:
+        self._torch = torch
+        self._temperature = writing.temperature
+        self._generators = [torch.Generator().manual_seed(seed) for seed in seeds]
+
+    def __call__(self, input_ids: Any, scores: Any) -> Any:  # noqa: ARG002 - transformers' signature
+        noise = self._torch.stack(
+            [self._torch.empty(scores.shape[-1]).exponential_(generator=g).log_() for g in self._generators]
+        )
+        return scores / self._temperature - noise.to(scores.device)
 
 
 LANGUAGE_MODEL = BackendKind(HFOptions, open_language_model)

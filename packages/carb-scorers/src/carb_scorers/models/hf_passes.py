@@ -16,7 +16,7 @@ from carb_data import CarbError
 from carb_data.extras import require
 from carb_scorers.models.hf_loading import HFOptions, Loaded
 from carb_scorers.models.protocol import Failure, Prompt
-from carb_scorers.models.shared_prefix import PrefixCache, common_prefix, outputs_behind, token_budget_batches
+from carb_scorers.models.shared_prefix import PrefixCache, common_prefix, token_budget_batches
 from carb_scorers.models.token_rows import Row, RowsOf, fitted
 from carb_scorers.models.tokens import groups_of
 from carb_scorers.scorer import ScoreError, Usage
@@ -139,23 +139,18 @@ class Passes:
         return out
 
     def _compute(self, items: Sequence[Sequence[Row]], read: Read[T]) -> list[dict[Row, T | Failure]]:
-        """An outcome for each row of each item; equal work is done once.
-
-        Where items have passes of their own, only an item with the very same rows has its outcomes already.
-        """
-        done: dict[tuple[Row, ...], dict[Row, T | Failure]] = {}
+        """An outcome for each row of each item, computed once for equal rows that may share a pass."""
         if self.merges:
             rows = list(dict.fromkeys(row for own in items for row in own))
-            all_of_them = dict[Row, T | Failure]()
+            shared = dict[Row, T | Failure]()
             for batch in token_budget_batches([len(row.tokens) for row in rows], self.budget):
-                self._group([rows[i] for i in batch], read, all_of_them)
-            return [all_of_them] * len(items)
-        for own in map(tuple, items):
-            if own not in done:
-                done[own] = {}
-                if own:
-                    self._group(own, read, done[own])
-        return [done[tuple(own)] for own in items]
+                self._group([rows[i] for i in batch], read, shared)
+            return [shared] * len(items)
+        found = [dict[Row, T | Failure]() for _ in items]
+        for own, done in zip(items, found, strict=True):
+            if own:
+                self._group(own, read, done)
+        return found
 
     def _group(self, rows: Sequence[Row], read: Read[T], done: dict[Row, T | Failure]) -> None:
         """Compute rows whose prefixes are read once; where memory runs out, in halves."""
@@ -192,15 +187,10 @@ class Passes:
                 yield from self._forwards([row for row in rows if row.tokens[: start[row]] == prefix])
             return
         batches = self._split(rows, [len(row.tokens) - start[row] for row in rows], max(map(len, prefixes)))
-        known = PrefixCache(self._forward, prefixes, device=self._device, **self._keeping(())) if prefixes[0] else None
+        known = PrefixCache(self._forward, prefixes, device=self._device, **self._keeping(()))
         for batch in batches:
-            suffixes = [row.tokens[start[row] :] for row in batch]
-            which = [prefixes.index(row.tokens[: start[row]]) for row in batch]
-            keeping = self._keeping(batch)
-            if known is None:
-                found = outputs_behind(self._forward, [((), own) for own in suffixes], device=self._device, **keeping)
-            else:
-                found = known.outputs_behind(which, suffixes, last=batch is batches[-1], **keeping)
+            pairs = [(row.tokens[: start[row]], row.tokens[start[row] :]) for row in batch]
+            found = known.outputs_behind(pairs, last=batch is batches[-1], **self._keeping(batch))
             yield batch, self._outputs(found)
 
     def _pads(self, length: int) -> bool:

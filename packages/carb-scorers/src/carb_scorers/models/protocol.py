@@ -136,17 +136,25 @@ class Reward:
     usage: Usage = field(default_factory=Usage)
 
 
-class LanguageModel(Protocol):
-    """A generative model behind ``judge`` and ``implicit``.
-
-    A backend that cannot do one of the operations raises ``CannotError`` from it, saying which option to change.
-    """
+class Model(Protocol):
+    """What all models have."""
 
     model: str
     revision: str | None
     """A resolved commit or a hash of the weights; ``None`` where a server does not say."""
     in_flight: int | None
     """How many requests it takes at once, see ``ScorerSpec.in_flight``; ``None`` for a model that wants windows."""
+
+    async def aclose(self) -> None:
+        """Give back memory, processes and connections. May be called more than once."""
+        ...
+
+
+class LanguageModel(Model, Protocol):
+    """A generative model behind ``judge`` and ``implicit``.
+
+    A backend that cannot do one of the operations raises ``CannotError`` from it, saying which option to change.
+    """
 
     async def generate(self, prompts: Sequence[Prompt], writing: Writing) -> Sequence[Generation | Failure]:
         """The model's answer to each prompt, in order."""
@@ -173,24 +181,12 @@ class LanguageModel(Protocol):
         """
         ...
 
-    async def aclose(self) -> None:
-        """Give back memory, processes and connections. May be called more than once."""
-        ...
 
-
-class RewardModel(Protocol):
+class RewardModel(Model, Protocol):
     """A model with a scalar head behind ``classifier``."""
-
-    model: str
-    revision: str | None
-    in_flight: int | None
 
     async def rewards(self, prompts: Sequence[Prompt], answers: Sequence[str]) -> Sequence[Reward | Failure]:
         """The reward of ``answers[i]`` as the assistant's turn after ``prompts[i]``."""
-        ...
-
-    async def aclose(self) -> None:
-        """Give back memory, processes and connections. May be called more than once."""
         ...
 
 
@@ -227,14 +223,14 @@ class BackendKind(Generic[_O, _M]):
 
 LANGUAGE_MODELS = {
     "hf": "carb_scorers.models.hf_language:LANGUAGE_MODEL",
-    "openai": "carb_scorers.models.server_language:LANGUAGE_MODEL",
+    "openai": "carb_scorers.models.server_models:LANGUAGE_MODEL",
     "vllm": "carb_scorers.models.vllm:LANGUAGE_MODEL",
 }
 """Backend name to ``module:BackendKind``, imported when first used."""
 
 REWARD_MODELS = {
     "hf": "carb_scorers.models.hf_reward:REWARD_MODEL",
-    "openai": "carb_scorers.models.server_reward:REWARD_MODEL",
+    "openai": "carb_scorers.models.server_models:REWARD_MODEL",
     "vllm": "carb_scorers.models.vllm:REWARD_MODEL",
 }
 

@@ -34,40 +34,36 @@ def outputs_behind(forward: Forward, rows: Sequence[tuple[Tokens, Tokens]], *, d
     Returns:
         The model's output, with a line for each row in the order given.
     """
-    prefixes = list(dict.fromkeys(tuple(prefix) for prefix, _ in rows))
-    suffixes = [suffix for _, suffix in rows]
-    if not all(prefixes):
-        whole = [(*prefix, *suffix) for prefix, suffix in rows]
-        ids, mask = padded(whole, device)
-        return forward(**_inputs(ids, mask, 0), use_cache=False, **options)
+    if not all(prefix for prefix, _ in rows):
+        rows = [((), (*prefix, *suffix)) for prefix, suffix in rows]
     keep = {"logits_to_keep": 1} if "logits_to_keep" in options else {}
-    known = PrefixCache(forward, prefixes, device=device, **keep)
-    which = [prefixes.index(tuple(prefix)) for prefix, _ in rows]
-    return known.outputs_behind(which, suffixes, last=True, **options)
+    known = PrefixCache(forward, [prefix for prefix, _ in rows], device=device, **keep)
+    return known.outputs_behind(rows, last=True, **options)
 
 
 class PrefixCache:
-    """Prefixes that a model has read."""
+    """Prefixes that a model has read; all of them are empty, or none."""
 
     def __init__(self, forward: Forward, prefixes: Sequence[Tokens], *, device: Any, **options: Any) -> None:
         self._forward = forward
         self._device = device
-        ids, self._mask = padded(prefixes, device)
-        self._cache = forward(**_inputs(ids, self._mask, 0), use_cache=True, **options).past_key_values
+        self._places = {prefix: place for place, prefix in enumerate(dict.fromkeys(map(tuple, prefixes)))}
+        self._cache = None
+        if () not in self._places:
+            ids, self._mask = padded(list(self._places), device)
+            self._cache = forward(**_inputs(ids, self._mask, 0), use_cache=True, **options).past_key_values
 
-    def outputs_behind(
-        self, which: Sequence[int], suffixes: Sequence[Tokens], *, last: bool = False, **options: Any
-    ) -> Any:
-        """The model's output over suffixes; ``which[i]`` is the number of the prefix before ``suffixes[i]``.
-
-        With ``last`` the cache is used up and not copied first.
-        """
+    def outputs_behind(self, rows: Sequence[tuple[Tokens, Tokens]], *, last: bool = False, **options: Any) -> Any:
+        """The model's output over the suffix of each row. With ``last`` the cache is used up and not copied first."""
         torch = require("torch", package="carb-scorers", extra="hf")
+        ids, mask = padded([suffix for _, suffix in rows], self._device)
+        if self._cache is None:
+            return self._forward(**_inputs(ids, mask, 0), use_cache=False, **options)
+        which = [self._places[tuple(prefix)] for prefix, _ in rows]
         cache = self._cache if last else copy.deepcopy(self._cache)
-        if list(which) != list(range(len(self._mask))):
+        if which != list(range(len(self._places))):
             cache.batch_select_indices(torch.tensor(which, device=self._device))
-        ids, mask = padded(suffixes, self._device)
-        before = self._mask[list(which)]
+        before = self._mask[which]
         inputs = _inputs(ids, torch.cat([before, mask], dim=1), before.shape[1])
         return self._forward(**inputs, past_key_values=cache, use_cache=True, **options)
 

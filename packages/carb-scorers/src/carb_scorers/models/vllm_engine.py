@@ -20,10 +20,9 @@ from pydantic import Field
 from carb_data import CarbError
 from carb_data.extras import require
 from carb_data.validation import JsonObject
-from carb_scorers.models.hf_loading import revision_of
+from carb_scorers.models.hf_loading import TemplateOptions, revision_of, set_chat_template
 from carb_scorers.models.protocol import Failure, Prompt
 from carb_scorers.models.source import model_source
-from carb_scorers.models.templating import TemplateOptions, set_chat_template
 from carb_scorers.models.token_rows import Row, RowsOf, fitted
 from carb_scorers.scorer import Usage
 
