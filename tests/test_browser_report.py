@@ -243,6 +243,11 @@ def test_the_failure_browser(watched: Watched, reports: dict[str, Path]) -> None
     prompt = first.locator(".prompt")
     assert prompt.get_attribute("lang") == "ar"
     assert prompt.evaluate("element => getComputedStyle(element).direction") == "rtl"
+    first.locator("a", has_text="Link to this set").click()
+    sync_api.expect(page.locator("#set-list > details[open] ol.answers")).to_have_count(1)
+    assert page.locator("#set-list > details").count() == 1, "a link shows its set alone"
+    page.go_back()
+    sync_api.expect(page.locator("#set-list > details")).to_have_count(min(found, 20))
 
 
 def test_the_numbers_of_the_browser_are_those_of_the_report(watched: Watched, reports: dict[str, Path]) -> None:

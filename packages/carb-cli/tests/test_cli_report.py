@@ -18,9 +18,9 @@ import pytest
 from carb_cli import display
 from carb_cli.commands.report import show
 from carb_cli.report.content import Runs, content, read_runs
-from carb_cli.report.model import Report
 from carb_cli.report.page import csp_hash, failure_note, render
 from carb_cli.report.payload import payload
+from carb_cli.report.report_json import Report
 from carb_cli.report.sections import SECTIONS, sections
 from carb_cli.report.shown import JudgeTexts, sent
 from carb_cli.runs import only

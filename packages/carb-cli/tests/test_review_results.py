@@ -165,8 +165,8 @@ def test_the_human_line_stands_in_the_report(tmp_path: Path, carb: Carb, monkeyp
     assert f"the key in 100.0% [{100 * line['low']:.1f}" in carb("report", "runs/verified").out
     assert {key.count("/") for key in people["groups"]} == {1}
     assert people["groups"]["thai/"]["answers"] == 36
-    assert people["percent"]["estimate"] == 1.0
-    decided = {row["scorer"]: row["sets"] for row in people["scorers"]}
+    assert [row["human_percent"]["estimate"] for row in people["scorers"]] == [1.0, 1.0]
+    decided = {row["scorer"]: row["n"] for row in people["scorers"]}
     assert decided == {"baseline:length": 0, "baseline:random": 12}, "ties at the top are no pick"
     assert "Nobody has checked the key" in carb("report", "runs/data", "--only", "people", "--html", "other.html").out
     assert "Nobody has checked the key" in (tmp_path / "other.html").read_text()

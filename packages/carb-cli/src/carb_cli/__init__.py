@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from carb_cli.main import main
 
 if TYPE_CHECKING:
-    from carb_cli.report.model import Report
+    from carb_cli.report.report_json import Report
 
 __all__ = ["main", "read_report"]
 

@@ -23,8 +23,8 @@ from carb_cli.planning import RunPlan, plan_run
 from carb_cli.probing import WAYS, Mode, probe, why
 from carb_cli.recognise import Recognised, recognise
 from carb_cli.report.content import content, read_runs
-from carb_cli.report.model import Report
 from carb_cli.report.page import render
+from carb_cli.report.report_json import Report
 from carb_cli.report.shown import written
 from carb_cli.scoring import exit_code, score
 from carb_cli.selection import EVERY_SET, SetOptions, select

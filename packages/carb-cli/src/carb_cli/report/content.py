@@ -11,9 +11,9 @@ import polars as pl
 
 from carb_cli.output import counts
 from carb_cli.report.headline import verdict
-from carb_cli.report.model import Cells, DatasetPart, ItemsPart, JudgesPart, Report, RunPart, ScorerPart
+from carb_cli.report.report_json import Cells, DatasetPart, ItemsPart, JudgesPart, Report, ScorerPart
 from carb_cli.report.reviewed import people
-from carb_cli.runs import dataset_of, only
+from carb_cli.runs import dataset_of
 from carb_cli.selection import chance
 from carb_data import CarbError, Dataset, ScoreTable, cultures, is_main
 from carb_metrics import (
@@ -47,10 +47,6 @@ class Runs:
     def scorers(self) -> dict[str, ScorerRecord]:
         """The record of each scorer, by name."""
         return {scorer.spec.name: scorer for record in self.records for scorer in record.scorers}
-
-    def only(self, scorer: str) -> ScoreTable:
-        """The scores of one scorer."""
-        return only(self.scores, scorer)
 
     def without(self, names: Collection[str]) -> Runs | None:
         """These runs without some scorers; null if nothing is left."""
@@ -114,15 +110,9 @@ def content(runs: Runs, *, confidence: float = 0.95) -> Report:
         items=_items(main) if len(runs.scorers) > 1 else None,
         judges=_judges(runs.folders, runs.dataset, main, confidence),
         people=people(runs.folders, runs.records[0].dataset.fingerprint, main, confidence),
-        runs=tuple(
-            RunPart(folder=folder.resolve().name, **{n: getattr(record, n) for n in _RECORDED})
-            for folder, record in zip(runs.folders, runs.records, strict=True)
-        ),
+        runs=runs.records,
     )
     return report.model_copy(update={"verdict": verdict(report)})
-
-
-_RECORDED = ("created", "command", "seed", "window", "python", "versions", "machine")
 
 
 def _scorers(runs: Runs, scores: ScoreTable, ranking: Ranking, confidence: float) -> dict[str, ScorerPart]:
@@ -151,21 +141,11 @@ def _scorers(runs: Runs, scores: ScoreTable, ranking: Ranking, confidence: float
     return dict(sorted(found.items(), key=lambda pair: (-(pair[1].overall.accuracy or 0), pair[0])))
 
 
-_GROUPINGS = (
-    "by_culture",
-    "by_domain",
-    "by_culture_domain",
-    "by_resource_class",
-    "by_family",
-    "by_script",
-)
-
-
 def _accuracies(parts: Breakdown) -> dict[str, Any]:
     return {
         "overall": parts.overall,
         "macro": parts.by_culture_domain.macro,
-        **{key: _cells(getattr(parts, key)) for key in _GROUPINGS},
+        **{key: _cells(part) for key, part in parts if isinstance(part, Grouped)},
     }
 
 
@@ -218,14 +198,11 @@ def _items(scores: ScoreTable) -> ItemsPart | None:
     found = item_analysis(scores)
     if not found.items:
         return None
-    steps = [0] * 10
-    for item in found.items:
-        steps[min(9, int(10 * item.difficulty))] += 1
     telling = [item for item in found.items if item.discrimination is not None]
     telling.sort(key=lambda item: (item.discrimination or 0.0, item.difficulty, item.item_id))
     return ItemsPart(
         scorers=found.scorers,
-        difficulty=tuple(steps),
+        items=len(found.items),
         rows=tuple(telling[:MOST_ITEMS]),
     )
 

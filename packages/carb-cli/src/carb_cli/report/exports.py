@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from carb_cli.display import percent, safe
-from carb_cli.report.model import Report
+from carb_cli.report.report_json import Report
 from carb_cli.report.sections import leaderboard
 from carb_metrics.show import latex_table as latex
 from carb_metrics.show import markdown_escape

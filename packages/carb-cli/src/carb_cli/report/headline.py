@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from carb_cli.display import interval, number, percent, safe
 from carb_cli.labels import labels
-from carb_cli.report.model import Report
+from carb_cli.report.report_json import Report
 from carb_metrics.rows import Estimate, FamilyRow
 
 POWER = (1.959964 + 0.841621) / 1.959964

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from carb_cli.display import number, percent
-from carb_cli.report.model import Report
+from carb_cli.report.report_json import Report
 from carb_cli.report.tables import (
     Section,
     Shown,
@@ -15,11 +15,9 @@ from carb_cli.report.tables import (
     figure,
     group_name,
     link,
-    of_share,
     probability,
     scorer_cell,
     share,
-    word,
 )
 from carb_metrics.rows import Estimate
 
@@ -39,17 +37,17 @@ def people(report: Report) -> Section:
     said = f"{who}{of_all}; they pick the key in {percent(line.share)}%"
     said = f"{said}." if line.enough else f"{who}{of_all}: too few for a human line."
     rows = [
-        (word(_group(key)), share(Estimate(estimate=one.share, low=one.low, high=one.high)), count(one.people),
+        (Shown(_group(key)), share(Estimate(estimate=one.share, low=one.low, high=one.high)), count(one.people),
          count(one.answers), count(one.sets))
         for key, one in {"/": line, **found.groups}.items()
         if key.startswith("/") or key.endswith("/")
     ]  # fmt: skip
     rows = rows if line.enough else []
     tables = [Table("Human line", ("sets of", "the key %", "people", "answers", "sets"), rows)]
-    if found.percent.estimate is not None:
-        alike = (word("people with each other"), share(found.percent), estimate(found.agreement), word(""))
+    if found.scorers and (among := found.scorers[0]).human_percent.estimate is not None:
+        alike = (Shown("people with each other"), share(among.human_percent), estimate(among.human_alpha), Shown(""))
         compared = [
-            (scorer_cell(report, row.scorer), share(row.percent), estimate(row.ac1), count(row.sets))
+            (scorer_cell(report, row.scorer), share(row.percent), estimate(row.ac1), count(row.n))
             for row in found.scorers
         ]
         columns = ("who", "same pick %", "beyond chance", "sets")
@@ -67,13 +65,9 @@ def items(report: Report) -> Section | None:
     """Sets to read before the numbers are believed."""
     if report.items is None:
         return None
-    total, most = sum(report.items.difficulty), max(report.items.difficulty)
-    steps = tuple(f"{10 * step}–{10 * step + 10}%" for step in range(10))
-    bins = [Shown(f"{n:,}", n, heat=of_share(0.6 * n / most)) for n in report.items.difficulty]
-    hard = Table("Items by the share of scorers that win them", ("won by", *steps), [(word("items"), *bins)])
     rows = [
         (
-            word(row.item_id, link=link(report, set=row.item_id)), word(row.culture), word(row.domain),
+            Shown(row.item_id, link=link(report, set=row.item_id)), Shown(row.culture), Shown(row.domain),
             Shown(percent(row.difficulty), row.difficulty), figure(row.discrimination),
         )
         for row in report.items.rows
@@ -85,9 +79,8 @@ def items(report: Report) -> Section | None:
         "A low one is won by weak scorers rather than by strong ones: the key may be wrong, or two answers right. With "
         "few scorers chance alone makes many, so this is an order to read in and no finding.",
     )
-    finding = f"{total:,} items, {report.items.scorers} scorers."
-    tables = (hard, sorted_by) if rows else (hard,)
-    return Section("items", "How hard are the sets, and which look wrong?", finding, tables)
+    finding = f"{report.items.items:,} items, {report.items.scorers} scorers."
+    return Section("items", "Which sets look wrong?", finding, (sorted_by,) if rows else ())
 
 
 def failures(report: Report) -> Section | None:
@@ -103,13 +96,13 @@ def failures(report: Report) -> Section | None:
         + (f" In {percent(found.same_answer)}% of these all take the same wrong answer." if good > 1 else "")
     )
     where = [
-        (word(group_name("culture", c.culture)), word(c.topic or ""), count(c.missed), count(c.sets),
+        (Shown(group_name("culture", c.culture)), Shown(c.topic or ""), count(c.missed), count(c.sets),
          figure(c.expected, 1), probability(c.p_adjusted),
          _example(report, [(one.item_id, one.prompt) for one in c.examples]))
         for c in found.clusters[:SHOWN]
     ]  # fmt: skip
     taken = [
-        (word(group_name("culture", c.culture)), word(group_name("culture", c.taken)), count(c.offered),
+        (Shown(group_name("culture", c.culture)), Shown(group_name("culture", c.taken)), count(c.offered),
          figure(c.picked, 1), Shown(percent(c.rate), c.rate), figure(c.expected, 1))
         for c in found.confusion
         if c.expected and c.picked > c.expected
@@ -125,7 +118,7 @@ def failures(report: Report) -> Section | None:
 
 def _example(report: Report, examples: Sequence[tuple[str, str]]) -> Shown:
     if not examples:
-        return word("")
+        return Shown("")
     item_id, prompt = examples[0]
     text = " ".join(prompt.split())
-    return word(text if len(text) <= 90 else f"{text[:89]}…", link=link(report, set=item_id))
+    return Shown(text if len(text) <= 90 else f"{text[:89]}…", link=link(report, set=item_id))

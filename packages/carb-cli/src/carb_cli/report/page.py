@@ -2,7 +2,7 @@
 
 The chart is SVG that the template draws, and the tables are plain HTML, so that the page says all it has to say
 without a script. A small script of our own, named by its hash in the Content-Security-Policy, adds sorting,
-filters and the page of each set; the policy allows nothing else, no evaluation of strings and no request.
+filters and each set; the policy allows nothing else, no evaluation of strings and no request.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ from markupsafe import Markup
 from carb_cli.display import number, p_value, percent, safe
 from carb_cli.labels import labels
 from carb_cli.report.content import Runs
-from carb_cli.report.model import Report
 from carb_cli.report.payload import Payload, payload
+from carb_cli.report.report_json import Report
 from carb_cli.report.sections import leaderboard, sections
 from carb_cli.report.shown import JudgeTexts
 
-SCRIPTS = ("sort.js", "base.js", "address.js", "set.js", "sets.js")
+SCRIPTS = ("base.js", "sort.js", "address.js", "set.js", "sets.js")
 
 
 def render(

@@ -19,7 +19,7 @@ import polars as pl
 
 from carb_cli.labels import labels
 from carb_cli.report.content import Runs
-from carb_cli.report.model import Report
+from carb_cli.report.report_json import Report
 from carb_cli.report.shown import JudgeTexts, sent
 from carb_data import BonSet, Response, is_main
 from carb_data import cultures as registry

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import polars as pl
 
-from carb_cli.report.model import AgreementRow, PeoplePart
+from carb_cli.report.report_json import PeoplePart
 from carb_cli.review.findings import WHOLE, Applied, line_beside
 from carb_data import ScoreTable
 from carb_metrics import judge_vs_human
+from carb_metrics.rows import JudgedRow
 
 
 def people(folders: Sequence[Path], fingerprint: str, scores: ScoreTable, confidence: float) -> PeoplePart:
@@ -36,11 +36,11 @@ def people(folders: Sequence[Path], fingerprint: str, scores: ScoreTable, confid
         groups={name: line for name, line in lines.items() if name != WHOLE},
         cultures=sum(line.answers > 0 for name, line in lines.items() if name.endswith("/")),
         whole=found.fingerprint != fingerprint,
-        **_agreement(found, scores, confidence),
+        scorers=_agreement(found, scores, confidence),
     )
 
 
-def _agreement(found: Applied, scores: ScoreTable, confidence: float) -> dict[str, Any]:
+def _agreement(found: Applied, scores: ScoreTable, confidence: float) -> tuple[JudgedRow, ...]:
     """Who of the people picked which answer is not kept, so the picks of a set are numbered; that changes no measure
     used here."""
     picks = [
@@ -52,11 +52,4 @@ def _agreement(found: Applied, scores: ScoreTable, confidence: float) -> dict[st
     human = pl.DataFrame(
         [pick for pick in picks if pick[0] in known], schema=["item_id", "rater", "response_id"], orient="row"
     )
-    if not human.height:
-        return {}
-    rows = judge_vs_human(scores, human, confidence)
-    return {
-        "percent": rows[0].human_percent,
-        "agreement": rows[0].human_alpha,
-        "scorers": tuple(AgreementRow(scorer=row.scorer, sets=row.n, percent=row.percent, ac1=row.ac1) for row in rows),
-    }
+    return judge_vs_human(scores, human, confidence) if human.height else ()

@@ -7,8 +7,9 @@ from collections.abc import Callable, Iterator
 from carb_cli.display import p_value, percent, safe
 from carb_cli.labels import labels
 from carb_cli.report.headline import settled
+from carb_cli.report.heat_map import colour_of_difference, groups
 from carb_cli.report.key_sections import failures, items, people
-from carb_cli.report.model import Report
+from carb_cli.report.report_json import Report
 from carb_cli.report.tables import (
     Section,
     Shown,
@@ -16,19 +17,14 @@ from carb_cli.report.tables import (
     count,
     estimate,
     group_name,
-    heat,
     link,
-    of_sign,
     probability,
     scorer_cell,
     share,
-    word,
 )
 from carb_metrics.rows import Cell, Estimate
 
 KINDS = ("CC", "RC", "CL", "RP")
-WIDEST = 12
-"""Columns of groups that a table has; with more groups, they are the rows and the scorers the columns."""
 
 
 def sections(report: Report, only: str | None = None) -> list[Section]:
@@ -107,9 +103,9 @@ def families(report: Report) -> Section | None:
 def _effect(report: Report, name: str, group: str) -> Shown:
     row = next((r for r in report.families.rows if (r.scorer, r.group) == (name, group)), None)  # type: ignore[union-attr]
     if row is None:
-        return word("–")
+        return Shown("–")
     found = row.place_effect
-    made = estimate(found, heat=of_sign(found.estimate, settled(found, report.confidence)))
+    made = estimate(found, heat=colour_of_difference(found.estimate, settled(found, report.confidence)))
     return Shown(made.text, made.value, (*made.small, f"{row.families:,} families"), made.heat)
 
 
@@ -124,13 +120,13 @@ def pairs(report: Report) -> Section | None:
         for b in report.scorers:
             row, sign = (found[a, b], 1) if (a, b) in found else (found.get((b, a)), -1)
             if row is None or row.difference is None:
-                cells.append(word(""))
+                cells.append(Shown(""))
                 continue
             value = sign * row.difference
             sure = row.p_adjusted is not None and row.p_adjusted < 1 - report.confidence
             text = f"{100 * value:+.1f}".replace("-", "−")
             small = (f"p {p_value(row.p)}",)
-            cells.append(Shown(text, value, small, of_sign(value, sure), link(report, whose=b, rival=a)))
+            cells.append(Shown(text, value, small, colour_of_difference(value, sure), link(report, whose=b, rival=a)))
         rows.append(tuple(cells))
     certain = sum(row.p_adjusted is not None and row.p_adjusted < 1 - report.confidence for row in report.pairs)
     finding = (
@@ -164,7 +160,7 @@ def floor(report: Report) -> Section | None:
             (
                 scorer_cell(report, test.scorer), Shown(percent(test.accuracy), test.accuracy),
                 share(test.difference),
-                probability(test.p_adjusted), word(ABOVE[test.above]),
+                probability(test.p_adjusted), Shown(ABOVE[test.above]),
             )
             for test in tests
         ],
@@ -174,45 +170,14 @@ def floor(report: Report) -> Section | None:
         "The floor by culture and domain",
         ("sets of", "floor %", "<best predictor", "sets"),
         [
-            (word(group_name(*next(iter(row.group.items())))), share(row.floor),
-             word(safe(short.get(row.predictor, row.predictor))), count(row.floor.n))
+            (Shown(group_name(*next(iter(row.group.items())))), share(row.floor),
+             Shown(safe(short.get(row.predictor, row.predictor))), count(row.floor.n))
             for row in groups
         ],
         "The best of several predictors on a few sets is partly luck, so the floor of few sets is too high.",
     )  # fmt: skip
     tables = tuple(table for table in (tested, by_group) if table.rows)
     return Section("floor", "Is it more than the surface?", finding, tables)
-
-
-def groups(report: Report) -> Section | None:
-    """Accuracy by culture, domain, and kind of fact."""
-    titles = {"by_culture": "Cultures", "by_domain": "Domains", "by_kind": "Kinds of fact"}
-    made = [_heat_map(report, key, title) for key, title in titles.items()]
-    tables = tuple(table for table in made if len(table.rows) and len(table.columns) > 1)
-    finding = (
-        f"Accuracy in percent with its interval and the number of sets; chance is {percent(report.dataset.chance)}%. A "
-        "cell has a colour where its interval leaves out chance: blue above, orange below."
-    )
-    return Section("groups", "Where is it right?", finding, tables)
-
-
-def _heat_map(report: Report, key: str, title: str) -> Table:
-    names = sorted({group for part in report.scorers.values() for group in getattr(part, key)})
-
-    def cell(scorer: str, group: str) -> Shown:
-        found = getattr(report.scorers[scorer], key).get(group, Cell())
-        more = [f"n {found.n:,}"] * bool(found.n) + [f"{found.errors:,} errors"] * bool(found.errors)
-        return share(found, *more, heat=heat(found, report.dataset.chance))
-
-    called = [group_name(key.removeprefix("by_"), group) for group in names]
-    if len(names) <= WIDEST:
-        rows = [(scorer_cell(report, one), *(cell(one, group) for group in names)) for one in report.scorers]
-        return Table(title, ("scorer", *called), rows)
-    short = labels(report.scorers)
-    rows = [
-        (word(name), *(cell(one, group) for one in report.scorers)) for name, group in zip(called, names, strict=True)
-    ]
-    return Table(title, (title.lower(), *(safe(short[one]) for one in report.scorers)), rows)
 
 
 def perturbations(report: Report) -> Section | None:
@@ -229,7 +194,7 @@ def perturbations(report: Report) -> Section | None:
         for kind in kinds:
             one = part.perturbation.get(kind)
             if one is None:
-                cells += [word("–"), word("–")]
+                cells += [Shown("–"), Shown("–")]
                 continue
             spread = Estimate(estimate=one.spread, low=one.spread_low, high=one.spread_high)
             cells += [estimate(spread), share(Estimate(estimate=one.flips, low=one.flips_low, high=one.flips_high))]
@@ -304,7 +269,7 @@ def _calibration(report: Report) -> Iterator[Table]:
     def cell(name: str, group: str) -> Shown:
         row = rows.get((name, group))
         if row is None or row.calibration is None:
-            return word("–")
+            return Shown("–")
         sure = row.calibration.p is not None and row.calibration.p < 1 - report.confidence
         return Shown(percent(row.calibration.ece), row.calibration.ece, (f"n {row.n:,}",), "d2" if sure else "")
 
@@ -312,7 +277,7 @@ def _calibration(report: Report) -> Iterator[Table]:
     yield Table(
         "Calibration error by root culture, %",
         ("culture", *(safe(short[name]) for name in names)),
-        [(word(group_name("culture", group)), *(cell(name, group) for name in names)) for group in found],
+        [(Shown(group_name("culture", group)), *(cell(name, group) for name in names)) for group in found],
         "Error of the curve that all cultures share; coloured where it is larger than chance makes it, each cell "
         "alone: a margin means something else there than elsewhere.",
     )

@@ -9,7 +9,7 @@ from urllib.parse import urlencode
 from carb_cli import display
 from carb_cli.display import interval, number, p_value, percent, safe
 from carb_cli.labels import labels
-from carb_cli.report.model import Report
+from carb_cli.report.report_json import Report
 from carb_data import cultures
 from carb_metrics.rows import Cell, Estimate
 
@@ -24,7 +24,7 @@ class Shown:
     small: tuple[str, ...] = ()
     """Lines below, such as the interval."""
     heat: str = ""
-    """Class of its colour: u1 to u10 above chance and d1 to d5 below, which ``style.css`` paints."""
+    """Class of its colour, see ``heat_map.py``."""
     link: str = ""
     """Address within the page."""
     whole: str = ""
@@ -80,11 +80,6 @@ class Section:
             table.show()
 
 
-def word(text: str, *, whole: str = "", link: str = "") -> Shown:
-    """A text."""
-    return Shown(text, whole=whole, link=link)
-
-
 def count(value: int | None, *small: str) -> Shown:
     """A number of things."""
     return Shown("–" if value is None else f"{value:,}", value, small)
@@ -115,7 +110,7 @@ def probability(value: float | None) -> Shown:
 
 def scorer_cell(report: Report, name: str) -> Shown:
     """The short name of a scorer."""
-    return word(safe(labels(report.scorers)[name]), whole=name)
+    return Shown(safe(labels(report.scorers)[name]), whole=name)
 
 
 def group_name(column: str, group: str) -> str:
@@ -127,28 +122,3 @@ def link(report: Report, **choices: str) -> str:
     """An address within the page that shows these choices, as ``web/address.js`` reads it."""
     main = {"sets": "main"} if report.dataset.mirrors and "whose" in choices else {}
     return "#" + urlencode(choices | main, errors="replace")
-
-
-def heat(cell: Cell | None, chance: float | None) -> str:
-    """The class of a cell; none where its interval holds chance.
-
-    The shade follows the limit of the interval that is nearer to chance, so that few sets give a pale cell.
-    """
-    if cell is None or cell.low is None or cell.high is None:
-        return ""
-    middle = 0.5 if chance is None else chance
-    if cell.low > middle:
-        return f"u{max(1, round(10 * (cell.low - middle) / (1 - middle)))}"
-    if cell.high < middle:
-        return f"d{max(1, round(5 * (middle - cell.high) / middle))}"
-    return ""
-
-
-def of_sign(value: float | None, settled: bool) -> str:
-    """The class of a difference; none where it is not settled."""
-    return "" if not settled or not value else "u3" if value > 0 else "d2"
-
-
-def of_share(share: float | None) -> str:
-    """The class of a share of 0 to 1, where more is only more."""
-    return f"u{min(10, max(1, round(10 * share)))}" if share else ""

@@ -7,36 +7,24 @@ const addressOf = (choices) => {
   const named = CHOICES.filter((name) => choices[name]).map((name) => [name, choices[name]]);
   return named.length ? `#${new URLSearchParams(named)}` : "#";
 };
+const showChoices = () => watchers.forEach((watcher) => watcher());
 const readAddress = () => {
   const text = location.hash.slice(1);
   if (text && !text.includes("=")) return; // a section of the page: the choices stay
   const given = new URLSearchParams(text);
   for (const name of CHOICES) chosen[name] = given.get(name) ?? "";
-};
-const showChoices = () => watchers.forEach((watcher) => watcher());
-// Typing replaces the last step of the history; everything else is a step of its own.
-const choose = (changes, replace = false) => {
-  const before = addressOf(chosen);
-  Object.assign(chosen, changes);
-  const now = addressOf(chosen);
-  if (now !== before) history[replace ? "replaceState" : "pushState"](null, "", now);
   showChoices();
-};
-const showSets = () => {
+  if (!text) return;
   $("#sets").open = true;
   $("#sets").scrollIntoView();
 };
-const listenToAddress = () => {
-  addEventListener("popstate", () => { readAddress(); showChoices(); });
-  // A link to a set opens it over what is chosen; any other link with choices replaces them.
-  document.addEventListener("click", (event) => {
-    const link = event.target.closest?.("a[href^='#'][href*='=']");
-    if (!link || event.ctrlKey || event.metaKey || event.shiftKey) return;
-    event.preventDefault();
-    const given = Object.fromEntries(new URLSearchParams(link.getAttribute("href").slice(1)));
-    choose("set" in given ? given : { ...Object.fromEntries(CHOICES.map((name) => [name, ""])), ...given });
-    if (!("set" in given)) showSets();
-  });
+// Typing replaces the last step of the history; everything else is a step of its own.
+const choose = (changes, replace = false) => {
+  const before = addressOf(chosen);
+  Object.assign(chosen, { set: "" }, changes);
+  const now = addressOf(chosen);
+  if (now !== before) history[replace ? "replaceState" : "pushState"](null, "", now);
+  showChoices();
 };
 // A control that holds a choice; a value that it has no option for is added, so that no link is silently ignored.
 const bind = (control, name) => {

@@ -1,3 +1,4 @@
+"use strict";
 // What the other parts share. Texts of data and models reach the page through textContent alone.
 const $ = (selector, from = document) => from.querySelector(selector);
 const $$ = (selector, from = document) => [...from.querySelectorAll(selector)];

@@ -92,34 +92,3 @@ const familyTable = (data, item, others, order) => {
   return [make("h3", {}, "The same answers under other places"),
     tableOf("Picks under other places", ["place", "right", ...data.scorers.map((scorer) => scorer.label)], rows)];
 };
-
-// The page of one set, over the report. `list` gives the sets among which previous and next lead.
-const setPage = (data, list) => {
-  const dialog = $("#set-page"), body = $("#set-body"), title = $("#set-title"), status = $("#set-place"), link = $("#set-link");
-  const step = (by) => {
-    const items = list();
-    const next = items[items.findIndex((item) => item.id === chosen.set) + by];
-    if (next !== undefined) choose({ set: next.id }, true);
-  };
-  $("#set-before").addEventListener("click", () => step(-1));
-  $("#set-after").addEventListener("click", () => step(1));
-  $("#set-close").addEventListener("click", () => dialog.close());
-  dialog.addEventListener("close", () => { if (chosen.set) choose({ set: "" }); });
-  let shown = "";
-  watchers.push(() => {
-    if (chosen.set === shown) return;
-    shown = chosen.set;
-    if (shown === "") return dialog.close();
-    const item = data.sets.find((one) => one.id === shown);
-    const items = list();
-    const at = items.indexOf(item);
-    title.textContent = item === undefined ? "No such set" : `${item.culture}, ${item.domain}`;
-    body.replaceChildren(item === undefined ? make("p", {}, "This file has no set of the id ", make("code", {}, shown), ".") : setBody(data, item));
-    link.setAttribute("href", addressOf({ set: shown }));
-    status.textContent = at < 0 ? "" : `${count(at + 1)} of ${count(items.length)}`;
-    $("#set-before").disabled = at <= 0;
-    $("#set-after").disabled = at < 0 || at >= items.length - 1;
-    if (!dialog.open) dialog.showModal();
-    dialog.scrollTop = 0;
-  });
-};

@@ -1,4 +1,4 @@
-// The list of sets: failures first, or any others; by whose, how, culture, domain and words.
+// The list of sets: failures first, or any others; by whose, how, culture, domain and words. A link shows one set alone.
 const PAGE = 20;
 const ANY = "any", EVERY = "", SETS = "sets";
 
@@ -44,8 +44,8 @@ const setList = (data) => {
   };
 
   const select = () => {
-    const { whose, rival, how, culture, domain, sets, find } = chosen;
-    const now = JSON.stringify([whose, rival, how, culture, domain, sets, find]);
+    const { whose, rival, how, culture, domain, sets, find, set } = chosen;
+    const now = JSON.stringify(chosen);
     if (now === last) return;
     last = now;
     const words = find.toLowerCase();
@@ -57,22 +57,26 @@ const setList = (data) => {
       return fits(item.outcomes[indexOf.get(whose)]);
     };
     const says = (item) => [item.id, ...[...item.prompt, ...item.answers].map(([text]) => text)].some((text) => text.toLowerCase().includes(words));
-    found = data.sets.filter((item) => failed(item)
+    found = data.sets.filter((item) => (set !== "" ? item.id === set : failed(item)
       && (rival === "" || item.outcomes[indexOf.get(rival)] === "w")
       && (culture === "" || item.culture === culture || item.root === culture)
       && (domain === "" || item.domain === domain)
       && (sets === "" || item.mirror === (sets === "mirrors"))
-      && says(item));
+      && says(item)));
     found.sort((a, b) => wrong(b) - wrong(a));
     list.replaceChildren();
     shown = 0;
     next();
-    $("#fail-status").textContent = `${count(found.length)} of ${plural(data.sets.length, "set")}.`;
+    const status = [`${count(found.length)} of ${plural(data.sets.length, "set")}.`];
+    if (set !== "") {
+      status.push(" The id is ", ...visible(set), ". ", make("a", { href: "#whose=sets" }, "All sets"));
+      for (const one of list.children) one.open = true;
+    }
+    $("#fail-status").replaceChildren(...status);
   };
   watchers.push(select);
   more.addEventListener("click", next);
   $("#fail-controls").hidden = false;
-  return () => found;
 };
 
 // Unpacks the data and starts the parts.
@@ -84,11 +88,10 @@ addEventListener("hashchange", unfold);
 unfold();
 const start = async () => {
   const data = await unpack();
-  readAddress();
-  setPage(data, setList(data));
+  setList(data);
   showChoices();
-  listenToAddress();
-  if (["whose", "rival", "how", "find"].some((name) => chosen[name]) && !chosen.set) showSets();
+  readAddress();
+  addEventListener("hashchange", readAddress);
   document.documentElement.dataset.ready = "yes";
 };
 start().catch((error) => {

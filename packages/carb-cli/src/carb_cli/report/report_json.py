@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import datetime
 from typing import Any, Literal
 
 from pydantic import Field
@@ -18,6 +17,7 @@ from carb_metrics.rows import (
     HumanLine,
     ItemRow,
     JudgeBias,
+    JudgedRow,
     KindRow,
     MarginRow,
     PairRow,
@@ -25,7 +25,7 @@ from carb_metrics.rows import (
     SurfaceFloor,
 )
 from carb_scorers import ScorerSpec, Usage
-from carb_scorers.run import Machine
+from carb_scorers.run import RunRecord
 
 Cells = dict[str, Cell]
 """Cells by group; keys of two columns are joined by ``/``."""
@@ -95,8 +95,7 @@ class ItemsPart(Frozen):
     """What the items do over all scorers."""
 
     scorers: int
-    difficulty: tuple[int, ...]
-    """Items by the share of scorers that win them, in ten steps from 0 to 1; the first step is the hardest."""
+    items: int
     rows: tuple[ItemRow, ...]
     """The items to read first, at most 40: the lowest discrimination first."""
 
@@ -107,18 +106,6 @@ class JudgesPart(Frozen):
     bias: JudgeBias
     calibration: tuple[MarginRow, ...]
     """What the margin of the first answer over the second says of being right: over all sets, and by root culture."""
-
-
-class AgreementRow(Frozen):
-    """A scorer's picks beside those of people, on the sets that people answered."""
-
-    scorer: str
-    sets: int
-    """Sets that the scorer and a majority of people decided."""
-    percent: Estimate
-    """Share of these sets in which both pick the same answer."""
-    ac1: Estimate
-    """The same beyond chance (Gwet)."""
 
 
 class PeoplePart(Frozen):
@@ -132,24 +119,8 @@ class PeoplePart(Frozen):
     """Cultures with an answer."""
     whole: bool = False
     """True where these runs scored a part of the reviewed data set: the lines are of all its sets."""
-    agreement: Estimate = Field(default_factory=Estimate)
-    """People with each other: Krippendorff's α of their picks."""
-    percent: Estimate = Field(default_factory=Estimate)
-    """People with each other: share of pairs of picks that are the same."""
-    scorers: tuple[AgreementRow, ...] = ()
-
-
-class RunPart(Frozen):
-    """A run that went into the report."""
-
-    folder: str
-    created: datetime
-    command: tuple[str, ...]
-    seed: int
-    window: int | None
-    python: str
-    versions: dict[str, str]
-    machine: Machine
+    scorers: tuple[JudgedRow, ...] = ()
+    """Each scorer's picks beside those of people, and people's beside each other's."""
 
 
 class Report(Output):
@@ -174,7 +145,8 @@ class Report(Output):
     """What each item does; null with a single scorer."""
     judges: JudgesPart
     people: PeoplePart
-    runs: tuple[RunPart, ...]
+    runs: tuple[RunRecord, ...]
+    """What is needed to repeat the runs, as their ``run.json`` has it."""
 
     @property
     def models(self) -> list[str]:
