@@ -12,7 +12,7 @@ import shutil
 import sys
 import textwrap
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from importlib import import_module
 
 from cyclopts import App
@@ -76,7 +76,8 @@ def application(argv: Sequence[str] = ()) -> App:
     """
     app = App(
         name="carb",
-        help="Does a reward model understand cultures, or only their surface?",
+        help="Does a reward model understand cultures, or only their surface?\n\n"
+        "carb --install-completion completes commands in your shell.",
         help_format="plaintext",
         help_epilogue=EVERYWHERE,
         version=_version,
@@ -85,7 +86,8 @@ def application(argv: Sequence[str] = ()) -> App:
         print_error=True,
         suppress_keyboard_interrupt=False,
     )
-    app.register_install_completion_command(help="Install completion for your shell.")
+    if "--install-completion" in argv:  # importing what finds the shell would slow down every other command
+        app.register_install_completion_command()
     _register(app, COMMANDS, argv)
     for name, (commands, line) in GROUPS.items():
         group = App(name=name, help=line)
@@ -139,7 +141,7 @@ class Invocation:
     arguments: tuple[str, ...] = ()
     quiet: bool = False
     """Whether progress is not shown."""
-    culture_files: tuple[str, ...] = ()
+    culture_files: list[str] = field(default_factory=list)
     """Files that define further cultures."""
 
 
@@ -157,31 +159,22 @@ def _version() -> str:
     return version("carb-cli")
 
 
-def _for_every_command(arguments: Sequence[str]) -> tuple[list[str], list[str], bool]:
-    """The arguments without the options that every command takes, the culture files, and whether to be quiet."""
+def _without_those_of_every_command(arguments: Sequence[str]) -> list[str]:
+    """The arguments without the options that every command takes, which are noted in ``invoked``."""
+    invoked.arguments, invoked.quiet, invoked.culture_files = tuple(arguments), False, []
     rest: list[str] = []
-    files: list[str] = []
-    quiet = False
     waiting = iter(arguments)
     for argument in waiting:
         name, equals, value = argument.partition("=")
         if argument == "--":
             rest += [argument, *waiting]
         elif name == "--culture-file":
-            files.append(value if equals else next(waiting, ""))
+            invoked.culture_files.append(value if equals else next(waiting, ""))
         elif argument in ("--quiet", "-q"):
-            quiet = True
+            invoked.quiet = True
         else:
             rest.append(argument)
-    return rest, files, quiet
-
-
-def _advise(error: Exception) -> None:
-    """Cyclopts has printed what is wrong; of values without a name it does not say what to do."""
-    from cyclopts import MissingArgumentError, UnusedCliTokensError
-
-    if isinstance(error, MissingArgumentError | UnusedCliTokensError):
-        sys.stderr.write("Write the option's name before a value, such as --data FILE; --help lists the options.\n")
+    return rest
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -190,17 +183,16 @@ def main(argv: Sequence[str] | None = None) -> int:
     Returns:
         0 on success, 1 when a check that was asked for failed, 2 on wrong use, 130 when interrupted.
     """
-    from cyclopts import CycloptsError
+    from cyclopts import CycloptsError, MissingArgumentError, UnusedCliTokensError
 
-    arguments = list(sys.argv[1:] if argv is None else argv)
-    invoked.arguments = tuple(arguments)
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="backslashreplace")  # a terminal that cannot show a script is no reason to fail
     try:
-        return _run(arguments)
-    except CycloptsError as error:
-        _advise(error)
+        return _run(sys.argv[1:] if argv is None else argv)
+    except CycloptsError as error:  # which says what is wrong, and of values without a name not what to do
+        if isinstance(error, MissingArgumentError | UnusedCliTokensError):
+            sys.stderr.write("Write the option's name before a value, such as --data FILE; --help lists the options.\n")
         return USAGE
     except KeyboardInterrupt:
         sys.stderr.write("\nInterrupted.\n")
@@ -217,12 +209,11 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _run(arguments: Sequence[str]) -> int:
-    rest, files, invoked.quiet = _for_every_command(arguments)
-    invoked.culture_files = tuple(files)
-    if files:
+    rest = _without_those_of_every_command(arguments)
+    if invoked.culture_files:
         from carb_data import cultures
 
-        cultures.add(*files)
+        cultures.add(*invoked.culture_files)
     result = application(rest)(rest)
     return result if isinstance(result, int) else OK
 
