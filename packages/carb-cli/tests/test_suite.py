@@ -130,6 +130,8 @@ def test_what_can_be_scored_is_scored_and_the_rest_is_named(
     assert sorted(json.loads(report.out)["scorers"]) == ["dies", "short"]
     assert f"Left out, because it holds no finished run: {out / 'gone'}." in report.err
 
+    assert carb(*command, "--limit", 6, "--json").json["report"] is None, "no numbers of other data"
+
 
 def test_gpus_are_shared_out(
     carb: Carb, plugin: Path, data_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

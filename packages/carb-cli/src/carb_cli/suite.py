@@ -60,6 +60,15 @@ class SuiteModel(Frozen):
         return 0 if elsewhere or not there else 1
 
 
+class Outcome(Frozen):
+    """What became of a model."""
+
+    why: str | None = None
+    """Why it was not scored as it should be; null where it was."""
+    shown: bool = False
+    """Whether its folder holds scores of this command."""
+
+
 def read_suite(path: Path) -> tuple[SuiteModel, ...]:
     """Read a suite.
 
@@ -107,7 +116,7 @@ def unfit(model: SuiteModel, there: Sequence[Gpu]) -> str | None:
 
 def run_suite(
     models: Sequence[SuiteModel], dataset: Dataset, out: Path, arguments: Callable[[SuiteModel, Path], list[str]]
-) -> dict[str, str | None]:
+) -> dict[str, Outcome]:
     """Score a data set with each model, in a folder of ``out`` that has its name.
 
     What a folder holds already is not scored again. Models wait for a GPU; without GPUs they take turns.
@@ -119,23 +128,28 @@ def run_suite(
         arguments: the arguments of ``carb`` that score a model into its folder.
 
     Returns:
-        For each model why it was not scored as it should be; null where it was.
+        What became of each model, by its name.
     """
     there = gpus()
     turns = _Turns(there)
-    found: dict[str, str | None] = {}
+    found: dict[str, Outcome] = {}
 
     async def one(model: SuiteModel, report: Report) -> None:
-        command = arguments(model, out / model.name)
-        if _is_done(model, out / model.name, command, dataset):
-            found[model.name] = None
+        folder = out / model.name
+        command = arguments(model, folder)
+        if _is_done(model, folder, command, dataset):
+            found[model.name] = Outcome(shown=True)
             return
         async with turns.taken(model) as taken:
-            found[model.name] = unfit(model, there)
-            if found[model.name] is None:
-                visible = {"CUDA_DEVICE_ORDER": "PCI_BUS_ID", "CUDA_VISIBLE_DEVICES": ",".join(g.id for g in taken)}
-                environment = {**os.environ, **(visible if there else {})}
-                found[model.name] = await _scored(model.name, out / model.name, command, environment, report)
+            if (why := unfit(model, there)) is not None:
+                found[model.name] = Outcome(why=why)
+                return
+            visible = {"CUDA_DEVICE_ORDER": "PCI_BUS_ID", "CUDA_VISIBLE_DEVICES": ",".join(gpu.id for gpu in taken)}
+            environment = {**os.environ, **(visible if there else {})}
+            try:
+                found[model.name] = await _scored(model.name, folder, command, environment, report)
+            except OSError as error:
+                found[model.name] = Outcome(why=str(error))
 
     async def work() -> None:
         with progress() as report:
@@ -155,7 +169,8 @@ def _is_done(model: SuiteModel, folder: Path, arguments: Sequence[str], dataset:
         record = RunRecord.read(folder)
     except CarbError:
         return False
-    same = record.command == ("carb", *arguments) and record.dataset.fingerprint == dataset.fingerprint
+    same = record.command == ("carb", *arguments) and not {"--fresh", "--retry-errors"} & {*arguments}
+    same = same and record.dataset.fingerprint == dataset.fingerprint
     same = same and record.versions.get("carb-scorers") == version("carb-scorers")
     return same and exit_code(record) == OK and not Path(model.scorer.target).exists()
 
@@ -191,8 +206,8 @@ class _Turns:
 
 async def _scored(
     name: str, folder: Path, arguments: Sequence[str], environment: dict[str, str], report: Report
-) -> str | None:
-    """Score with one model in a process of its own; returns why it did not end well."""
+) -> Outcome:
+    """Score with one model in a process of its own."""
     said, shown = "", ""
     log = folder / LOG
     with _opened(log) as file:
@@ -210,7 +225,7 @@ async def _scored(
                 if line != shown and (counted := re.fullmatch(r".*: (\d+)/(\d+) ?(.*)", line)):
                     report(name, int(counted[1]), int(counted[2]), counted[3])
                 shown = line
-    return _why(process.returncode, said, folder)
+    return _outcome(process.returncode, said, folder)
 
 
 def _opened(log: Path) -> BinaryIO:
@@ -218,16 +233,18 @@ def _opened(log: Path) -> BinaryIO:
     return log.open("ab")
 
 
-def _why(code: int, said: str, folder: Path) -> str | None:
+def _outcome(code: int, said: str, folder: Path) -> Outcome:
     if code == OK:
-        return None
+        return Outcome(shown=True)
     if code < 0:
         ended = signal.Signals(-code).name
-        return f"its process was ended by {ended}" + (", perhaps for want of memory" if ended == "SIGKILL" else "")
+        perhaps = ", perhaps for want of memory" if ended == "SIGKILL" else ""
+        return Outcome(why=f"its process was ended by {ended}{perhaps}")
     if code == FAILED and "Traceback" not in said:
-        return f"more than a tenth of its requests failed: {folder / 'errors.jsonl'}"
+        return Outcome(why=f"more than a tenth of its requests failed: {folder / 'errors.jsonl'}", shown=True)
     errors = re.findall(r"^error: (.*(?:\n.+)*)", said, flags=re.MULTILINE)
-    return errors[-1] if errors else f"{said.rpartition(chr(10))[2]} ({folder / LOG})"
+    last = said.rpartition("\n")[2]
+    return Outcome(why=errors[-1] if errors else f"{last} ({folder / LOG})")
 
 
 @contextmanager

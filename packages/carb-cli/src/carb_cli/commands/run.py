@@ -18,7 +18,7 @@ from carb_cli.planning import plan_run
 from carb_cli.report.content import content, read_runs
 from carb_cli.scoring import exit_code, say_what_was_found, score
 from carb_cli.selection import EVERY_SET, SetOptions, select
-from carb_cli.suite import SuiteModel, read_suite, run_suite
+from carb_cli.suite import Outcome, SuiteModel, read_suite, run_suite
 from carb_data import CarbError
 from carb_scorers.run import Engine, RunRecord
 
@@ -125,19 +125,20 @@ def run(
     return exit_code(record)
 
 
-def _show(found: Mapping[str, str | None], out: Path, *, md: Path | None, latex: Path | None, json: bool) -> int:
+def _show(found: Mapping[str, Outcome], out: Path, *, md: Path | None, latex: Path | None, json: bool) -> int:
     """Print one table of a suite, and what was not scored."""
-    folders = [out / name for name in found if (out / name / "run.json").is_file()]
+    folders = [out / name for name, outcome in found.items() if outcome.shown]
     report = content(read_runs(folders)) if folders else None
     files, printed = ([], False) if report is None else save(report, md=md, latex=latex)
+    failed = [(name, outcome.why) for name, outcome in found.items() if outcome.why is not None]
     if json:
-        models = [{"name": name, "out": str(out / name), "why": why} for name, why in found.items()]
+        models = [{"name": name, "out": str(out / name), "why": outcome.why} for name, outcome in found.items()]
         print_json({"models": models, "report": None if report is None else report.plain()})
-    elif report is not None and not printed:
+        return FAILED if failed else OK
+    if report is not None and not printed:
         show(report)
     for path in files:
         display.note(f"Written: {path.resolve()}")
-    failed = [(name, why) for name, why in found.items() if why is not None]
-    if failed and not json:
+    if failed:
         display.table("Not scored", ["model", "why"], failed)
     return FAILED if failed else OK
