@@ -90,7 +90,6 @@ def two_workers(plugin: Path) -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("PYTHONPATH", os.pathsep.join([str(plugin), os.environ.get("PYTHONPATH", "")]))
         patch.setenv("RAY_USAGE_STATS_ENABLED", "0")
-        patch.setenv("CARB_RAY_CPUS", "0.5")
         patch.setenv("CARB_RAY_WORKERS", "2")
         patch.syspath_prepend(plugin)
         ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False, logging_level="ERROR")
@@ -150,6 +149,6 @@ def test_mistakes_are_told_and_a_bug_costs_one_item(tmp_path: Path, monkeypatch:
         go(tmp_path / "absent", "judge:/no/such/folder", engine="ray")
     record = go(tmp_path / "buggy", f"told:buggy?folder={tmp_path}", engine="ray")
     assert (record.scorers[0].errors, record.scorers[0].items) == (1, REQUESTS)
-    monkeypatch.setenv("CARB_RAY_CPUS", "64")
+    monkeypatch.setenv("CARB_RAY_GPUS", "1")
     with pytest.raises(CarbError, match="no room"):
         go(tmp_path / "large", "baseline:random", engine="ray")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from time import monotonic
 from typing import TypeVar
@@ -14,7 +13,7 @@ from anyio.lowlevel import checkpoint
 from carb_data import CarbError, Dataset, ScoreTable
 from carb_scorers.blind import Blinded, blind, checked, unblind
 from carb_scorers.scorer import Scorer, ScoreRequest, ScoreResult, ScorerSpec, failed
-from carb_scorers.spec import check_given, open_scorer
+from carb_scorers.spec import using
 from carb_scorers.waiting import wait_for
 
 __all__ = ["WINDOW", "Progress", "score_all"]
@@ -120,23 +119,19 @@ async def _score_each(scorer: Scorer, requests: Sequence[ScoreRequest], on_resul
     waiting = iter(requests)  # shared by all workers
     ready: list[ScoreResult] = []
     stopped: list[Exception] = []  # kept here, since a task group would wrap it
-    refused = False
 
     def hand_over() -> None:
-        nonlocal refused
-        results = ready[:]
-        ready.clear()
-        refused = True
-        on_results(results)
-        refused = False
+        if ready:
+            results = ready[:]
+            ready.clear()
+            on_results(results)
 
     async def work() -> None:
         for request in waiting:
             try:
                 ready.extend(await score_window(scorer, [request]))
                 await checkpoint()  # whoever else is done adds a result meanwhile
-                if ready:
-                    hand_over()
+                hand_over()
             except Exception as error:
                 stopped.append(error)
                 workers.cancel_scope.cancel()
@@ -147,8 +142,7 @@ async def _score_each(scorer: Scorer, requests: Sequence[ScoreRequest], on_resul
             for _ in range(min(in_flight, len(requests))):
                 workers.start_soon(work)
     finally:
-        if ready and not refused:
-            hand_over()
+        hand_over()
     if stopped:
         raise stopped[0]
 
@@ -190,12 +184,7 @@ async def evaluate_async(
     names: set[str] = set()
     tables: list[ScoreTable] = []
     for given in scorers:
-        async with AsyncExitStack() as stack:
-            check_given(given)
-            scorer = given
-            if isinstance(scorer, str):
-                scorer = open_scorer(scorer)
-                stack.push_async_callback(scorer.aclose)
+        async with using(given) as scorer:
             if scorer.spec.name in names:
                 raise CarbError(f"Two scorers are named '{scorer.spec.name}'; give each a name of its own.")
             names.add(scorer.spec.name)

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import importlib
 import re
-from collections.abc import Callable, Mapping
+import warnings
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager
 from importlib.metadata import EntryPoint, entry_points, version
 from typing import Any, TypeVar, cast
 from urllib.parse import quote, urlencode
@@ -17,7 +19,7 @@ from carb_data.options import closest, read_query
 from carb_data.validation import read_options as options_of
 from carb_scorers.scorer import Scorer, ScorerSpec
 
-__all__ = ["OPERATIONAL", "ParsedSpec", "kinds", "parse_spec", "provider", "read_options"]
+__all__ = ["OPERATIONAL", "ParsedSpec", "kinds", "parse_spec", "provider", "read_options", "using"]
 
 ENTRY_POINTS = "carb.scorers"
 """Entry-point group under which other packages register their kinds."""
@@ -126,6 +128,23 @@ def check_given(scorer: object) -> None:
             f"A {type(scorer).__name__} is no scorer. Give a spec such as 'baseline:length', or an object with the "
             f"attribute 'spec' and the methods 'score' and 'aclose'."
         )
+
+
+@asynccontextmanager
+async def using(given: Scorer | str, opener: Callable[[str], Scorer] = open_scorer) -> AsyncIterator[Scorer]:
+    """A scorer, opened from its spec and closed in the end; one that is given open stays open."""
+    check_given(given)
+    if not isinstance(given, str):
+        yield given
+        return
+    scorer = opener(given)
+    try:
+        yield scorer
+    finally:
+        try:
+            await scorer.aclose()
+        except Exception as error:  # that it cannot be closed is no reason to lose its results
+            warnings.warn(f"'{scorer.spec.name}' did not close: {type(error).__name__}: {error}", stacklevel=2)
 
 
 def identity(spec: ScorerSpec) -> ScorerSpec:

@@ -16,7 +16,7 @@ from carb_data.models import Conversation, as_text
 from carb_data.validation import validate
 from carb_scorers.evaluation import score_all
 from carb_scorers.scorer import UNDETERMINED, UNKNOWN, Candidate, ScoreError, Scorer, ScoreRequest, ScoreResult
-from carb_scorers.spec import check_given, open_scorer
+from carb_scorers.spec import check_given, open_scorer, using
 from carb_scorers.waiting import wait_for
 
 _conversation: TypeAdapter[Conversation] = TypeAdapter(Conversation)
@@ -288,11 +288,7 @@ def _ask(scorer: Scorer | str, texts: Sequence[Text], seed: int) -> list[Scored]
     """Score texts from synchronous code; a scorer that was opened here is closed."""
 
     async def ask() -> list[Scored]:
-        used = Opened(scorer).get()
-        try:
+        async with using(scorer) as used:
             return await score_texts(used, texts, seed=seed)
-        finally:
-            if isinstance(scorer, str):
-                await used.aclose()
 
     return wait_for(ask)

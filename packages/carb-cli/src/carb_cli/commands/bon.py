@@ -17,8 +17,8 @@ from carb_cli.output import print_json, write
 from carb_cli.progress import label, progress
 from carb_data.tasks import Task, open_task
 from carb_metrics import mean_interval
-from carb_scorers import open_scorer
 from carb_scorers.bon import Grades, PoolScores, Samples, bon_curve, grade, sample, score_samples
+from carb_scorers.spec import using
 
 
 def bon(
@@ -70,8 +70,7 @@ def bon(
             )
 
         async def scored(spec: str) -> PoolScores:
-            opened = open_scorer(spec)
-            try:
+            async with using(spec) as opened:
                 return await score_samples(
                     samples,
                     asked,
@@ -80,8 +79,6 @@ def bon(
                     seed=seed,
                     on_progress=lambda p: report(label(p.scorer), p.done, p.total, f"{p.errors} errors"),
                 )
-            finally:
-                await opened.aclose()
 
         samples = anyio.run(draw)
         grades = grade(samples, asked)

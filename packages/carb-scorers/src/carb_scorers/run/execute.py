@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import platform
 import shutil
-import warnings
-from collections.abc import AsyncIterator, Iterator, Sequence, Set
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import Iterator, Sequence, Set
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -36,7 +35,7 @@ from carb_scorers.run.score_journal import (
     score_missing,
 )
 from carb_scorers.scorer import Scorer, ScoreResult, ScorerSpec, Usage
-from carb_scorers.spec import check_given, open_scorer, parse_spec, provider
+from carb_scorers.spec import check_given, open_scorer, parse_spec, provider, using
 
 __all__ = ["Engine", "run"]
 
@@ -91,13 +90,15 @@ async def run(
         CarbError: a spec is wrong, a model is missing, the disk is full, another process writes into the folder,
             or it holds results of another data set, seed, scorer or version.
     """
-    labels = _labels(scorers)
+    labels = _labels(scorers, engine)
     mistakes: list[tuple[str, CarbError]] = []
     with _locked(out, fresh=fresh):
         outcomes = _kept(out, dataset, seed, set(labels))
         for label, given in zip(labels, scorers, strict=True):
             try:
-                async with _opened(given, label, engine) as scorer:
+                async with using(given, _on_ray if engine == "ray" else open_scorer) as scorer:
+                    if scorer.spec.name != label:
+                        raise CarbError(f"'{label}' calls itself '{scorer.spec.name}'. A scorer keeps its given name.")
                     head = journal_head(scorer.spec, fingerprint=dataset.fingerprint, seed=seed)
                     with ScoreJournal(out / JOURNAL, head) as journal:
                         blinded = requests_for(dataset, scorer.spec, seed)
@@ -202,7 +203,7 @@ class _Outcome:
     errors: tuple[ErrorRow, ...]
 
 
-def _labels(scorers: Sequence[Scorer | str]) -> list[str]:
+def _labels(scorers: Sequence[Scorer | str], engine: Engine) -> list[str]:
     """The names under which the scorers have their journals; mistakes in specs are found before any work is done."""
     labels = []
     for given in scorers:
@@ -213,32 +214,14 @@ def _labels(scorers: Sequence[Scorer | str]) -> list[str]:
             if parsed.kind == "baseline":  # opening one costs nothing
                 open_scorer(given)
             label = parsed.name
+        elif engine == "ray":
+            raise CarbError("Workers on other machines open their own scorers: give spec strings, not Scorer objects.")
         else:
             label = given.spec.name
         if label in labels:
             raise CarbError(f"The scorer '{label}' is given twice; name each once.")
         labels.append(label)
     return labels
-
-
-@asynccontextmanager
-async def _opened(given: Scorer | str, name: str, engine: Engine) -> AsyncIterator[Scorer]:
-    """A scorer, opened from its spec and closed in the end; one that is given open stays open."""
-    if not isinstance(given, str):
-        if engine == "ray":
-            raise CarbError("Workers on other machines open their own scorers: give spec strings, not Scorer objects.")
-        yield given
-        return
-    scorer = _on_ray(given) if engine == "ray" else open_scorer(given)
-    try:
-        if scorer.spec.name != name:
-            raise CarbError(f"'{name}' calls itself '{scorer.spec.name}'. A scorer keeps the name that it is given.")
-        yield scorer
-    finally:
-        try:
-            await scorer.aclose()
-        except Exception as error:  # that it cannot be closed is no reason to lose its results
-            warnings.warn(f"'{name}' did not close: {type(error).__name__}: {error}", stacklevel=2)
 
 
 def _on_ray(spec: str) -> Scorer:

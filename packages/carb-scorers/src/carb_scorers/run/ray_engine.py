@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import anyio.to_thread
@@ -44,8 +44,8 @@ class RayScorer:
     def __init__(self, spec: str) -> None:
         """Join the cluster that the environment variable ``RAY_ADDRESS`` names, or start one that ends with us.
 
-        ``CARB_RAY_WORKERS`` says how many copies to open, by default as many as the cluster has room for;
-        ``CARB_RAY_CPUS`` and ``CARB_RAY_GPUS`` say what each needs, by default 1 and 0.
+        ``CARB_RAY_WORKERS`` says how many copies to open, by default as many as the cluster has room for. Each takes a
+        CPU, and as many GPUs as ``CARB_RAY_GPUS`` says, by default none.
 
         Raises:
             MissingExtraError: Ray is not installed.
@@ -59,10 +59,13 @@ class RayScorer:
                 self._ray.init(include_dashboard=False, log_to_driver=False, logging_level="ERROR")
             except (ConnectionError, RuntimeError, ValueError) as error:
                 raise CarbError(f"No Ray cluster at {os.environ.get('RAY_ADDRESS')}: {error}") from None
-        needs = {"num_cpus": _number("CARB_RAY_CPUS", 1), "num_gpus": _number("CARB_RAY_GPUS", 0)}
-        room = _room(self._ray.cluster_resources(), cpus=needs["num_cpus"], gpus=needs["num_gpus"])
+        gpus = _number("CARB_RAY_GPUS", 0)
+        there = self._ray.cluster_resources()
+        room = int(min(there.get("CPU", 0), there.get("GPU", 0) / gpus if gpus else math.inf))
+        if room < 1:
+            raise CarbError(f"The Ray cluster has no room for a worker with a CPU and {gpus:g} GPUs.")
         count = min(int(_number("CARB_RAY_WORKERS", room)), room)
-        copy = self._ray.remote(**needs, max_restarts=-1, max_task_retries=-1)(Copy)
+        copy = self._ray.remote(num_cpus=1, num_gpus=gpus, max_restarts=-1, max_task_retries=-1)(Copy)
         self._copies = [copy.remote(spec) for _ in range(count)]
         ((found, _),) = self._get([self._copies[0].score.remote([])])
         self.spec: ScorerSpec = found.model_copy(update={"in_flight": None})
@@ -89,15 +92,6 @@ class RayScorer:
         for copy in self._copies:
             self._ray.kill(copy)
         self._copies = []
-
-
-def _room(cluster: Mapping[str, float], *, cpus: float, gpus: float) -> int:
-    """How many workers a cluster can hold."""
-    shares = [cluster.get(name, 0.0) / share for name, share in (("CPU", cpus), ("GPU", gpus)) if share > 0]
-    room = math.floor(min(shares, default=1.0))
-    if room < 1:
-        raise CarbError(f"The Ray cluster has no room for a worker with {cpus:g} CPUs and {gpus:g} GPUs.")
-    return room
 
 
 def _number(variable: str, default: float) -> float:
