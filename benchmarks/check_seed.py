@@ -140,7 +140,7 @@ def _family_problems(family: Family, facts: Mapping[str, Fact], registry: Regist
     yield from (("answers", f"{fact.id} is bronze") for fact in own if fact.evidence == "bronze")
     yield from _topics(family, own)
     yield from _exclusion(family, own, registry)
-    if not any(is_main(place.culture, family.language, registry) for place in family.places):
+    if not any(is_main(place.culture, family.language) for place in family.places):
         yield "places", f"no place belongs to the culture that speaks {family.language}"
     if len(family.places) > 1:
         yield from _giveaways(family, registry)

@@ -69,7 +69,7 @@ def test_an_unknown_culture_is_answered_with_the_nearest_and_what_to_do():
 @pytest.mark.parametrize(
     ("content", "reason"),
     [
-        ("nonsense", "not a valid culture file"),
+        ("nonsense", "is not JSON"),
         ('[{"id": "x"}]', "0.name is missing"),
         (json.dumps([{**HAUSA, "resource_class": 6}]), "resource_class"),
         (json.dumps([{**HAUSA, "parent": "nowhere"}]), "names the parent 'nowhere'"),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import statistics
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal
 
 from carb_data.dataset import Dataset
@@ -271,35 +271,26 @@ def groups(items: Sequence[BonSet], *, topics: bool = False) -> list[str]:
 
     Args:
         items: The sets that are divided into groups.
-        topics: whether to join sets of one language and topic as well, if it has at most ``LARGEST_TOPIC`` source
-            items; a topic that joins two, ``hell-and-divorce``, goes with both. A language of which more than half
-            would be one group stays as it is: topics that are all chained would leave nothing to train on.
+        topics: whether to join sets of one language and topic as well, if that has at most ``LARGEST_TOPIC`` source
+            items and half of the language's: the rest must be something to train on.
     """
-    families, topics_of = defaultdict[str, set[str]](set), defaultdict[str, dict[str, set[str]]](dict)
+    families, spoken = defaultdict[str, set[str]](set), defaultdict[str, set[str]](set)
+    alike = defaultdict[tuple[str, str], set[str]](set)
     for item in items:
         if item.family is not None:
             families[item.family].add(item.source_item)
+        spoken[item.language].add(item.source_item)
         if topics and item.topic is not None:
-            for part in item.topic.split("-and-"):
-                topics_of[item.language].setdefault(part, set()).add(item.source_item)
-    joined = _joined(families.values())
-    for language, parts in topics_of.items():
-        alike = [sources for sources in parts.values() if len(sources) <= LARGEST_TOPIC]
-        everything = {item.source_item for item in items if item.language == language}
-        trial = _joined(alike)
-        largest = max(Counter(map(trial.name, everything)).values())
-        if largest * 2 <= len(everything):
-            _joined(alike, joined)
-    return [joined.name(item.source_item) for item in items]
-
-
-def _joined(sets: Iterable[set[str]], joined: Joined | None = None) -> Joined:
-    joined = Joined() if joined is None else joined
-    for names in sets:
-        first, *others = sorted(names)
+            alike[item.language, item.topic].add(item.source_item)
+    together = list(families.values())
+    for (language, _), sources in alike.items():
+        if len(sources) <= min(LARGEST_TOPIC, len(spoken[language]) / 2):
+            together.append(sources)
+    joined = Joined()
+    for first, *others in together:
         for other in others:
             joined.join(first, other)
-    return joined
+    return [joined.name(item.source_item) for item in items]
 
 
 def _folds(names: Sequence[str], seed: int) -> list[int]:

@@ -17,9 +17,9 @@ from carb_data.extras import require
 from carb_data.family import load_families
 from carb_data.joined import Joined
 from carb_data.models import BonSet, Domain
-from carb_data.options import closest
 from carb_data.registry import Registry, cultures
 from carb_data.shapes import SHAPE_SUFFIXES, is_table, read_rows
+from carb_data.validation import closest
 
 __all__ = ["SEED", "seed_folders"]
 

@@ -52,15 +52,14 @@ def language_tag(name: str) -> str:
 @cache
 def _detector() -> Any:
     lingua = require("lingua", package="carb-data", extra="checks")
-    languages = [x for x in lingua.Language.all() if x.iso_code_639_1.name.lower() in _DETECTED]
+    languages = [language for language in lingua.Language.all() if _code(language) in _DETECTED]
     return lingua.LanguageDetectorBuilder.from_languages(*languages).build()
 
 
 @cache
 def _supported() -> frozenset[str]:
     lingua = require("lingua", package="carb-data", extra="checks")
-    detectable = {str(language.iso_code_639_1.name).lower() for language in lingua.Language.all()}
-    return _DETECTED & detectable
+    return _DETECTED.intersection(map(_code, lingua.Language.all()))
 
 
 def detect(text: str) -> str | None:
@@ -69,8 +68,7 @@ def detect(text: str) -> str | None:
     Raises:
         MissingExtraError: the detector is not installed.
     """
-    found = _detector().detect_language_of(text)
-    return None if found is None else str(found.iso_code_639_1.name).lower()
+    return _code(_detector().detect_language_of(text))
 
 
 @lru_cache(maxsize=2**14)  # mirrored sets repeat their answers, and the detector takes a millisecond for each
@@ -81,8 +79,7 @@ def in_language(text: str, tag: str) -> bool:
     script, because short texts are too short for a statistical detector. Other languages are recognised by the
     detector. Where the detector does not support a language, every text counts as being in it.
     """
-    by_script = _by_script(text, _primary(tag))
-    return detect(_one_line(text)) == _primary(tag) if by_script is None else by_script
+    return in_languages([(text, tag)])[0]
 
 
 def in_languages(texts: Sequence[tuple[str, str]]) -> list[bool]:
@@ -90,10 +87,9 @@ def in_languages(texts: Sequence[tuple[str, str]]) -> list[bool]:
     answers = [_by_script(text, _primary(tag)) for text, tag in texts]
     asked = [place for place, answer in enumerate(answers) if answer is None]
     if asked:
-        found = _detector().detect_languages_in_parallel_of([_one_line(texts[place][0]) for place in asked])
-        for place, language in zip(asked, found, strict=True):
-            code = None if language is None else str(language.iso_code_639_1.name).lower()
-            answers[place] = code == _primary(texts[place][1])
+        lines = [re.sub(r"\s+", " ", texts[place][0]) for place in asked]
+        for place, language in zip(asked, _detector().detect_languages_in_parallel_of(lines), strict=True):
+            answers[place] = _code(language) == _primary(texts[place][1])
     return [bool(answer) for answer in answers]
 
 
@@ -110,8 +106,8 @@ def _primary(tag: str) -> str:
     return tag.partition("-")[0].lower()
 
 
-def _one_line(text: str) -> str:
-    return re.sub(r"\s+", " ", text)
+def _code(language: Any) -> str | None:
+    return None if language is None else str(language.iso_code_639_1.name).lower()
 
 
 def _by_script(text: str, language: str) -> bool | None:

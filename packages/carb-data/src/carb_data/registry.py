@@ -54,16 +54,14 @@ class Registry:
             files: Culture files of the user, as for ``add``. They are read when the registry is first used, so that
                 a mistake in one is an error of the command that needs cultures, and not of ``import carb_data``.
         """
-        self._known: dict[str, Culture] = {}
-        self._shown: dict[str, Culture] = {}
+        shown = list(listed)
+        self._listed = [culture.id for culture in shown]
+        self._known = {culture.id: culture for culture in (*shown, *varieties)}
         self._unread = tuple(files)
-        for culture in listed:
-            self._known[culture.id] = self._shown[culture.id] = culture
-        for culture in varieties:
-            self._known[culture.id] = culture
         self._check_parents()
 
-    def _read(self) -> None:
+    @property
+    def _all(self) -> dict[str, Culture]:
         unread, self._unread = self._unread, ()
         try:
             if unread:
@@ -71,22 +69,14 @@ class Registry:
         except CarbError:
             self._unread = unread  # it is said again the next time, instead of going on without these cultures
             raise
-
-    @property
-    def _all(self) -> dict[str, Culture]:
-        self._read()
         return self._known
 
-    @property
-    def _listed(self) -> dict[str, Culture]:
-        self._read()
-        return self._shown
-
     def __iter__(self) -> Iterator[Culture]:
-        return iter(self._listed.values())
+        known = self._all
+        return iter([known[name] for name in self._listed])
 
     def __len__(self) -> int:
-        return len(self._listed)
+        return sum(1 for _ in self)
 
     def __contains__(self, culture: object) -> bool:
         return (culture.id if isinstance(culture, Culture) else culture) in self._all
@@ -99,16 +89,12 @@ class Registry:
 
     def unknown(self, culture_id: str) -> UnknownCultureError:
         """The error for an id that is not registered; it names the culture of that or a similar name, if any."""
-        ids = {culture.id: culture.id for culture in self._all.values()}
-        names = {culture.name.casefold(): culture.id for culture in self._all.values()}
-        codes = {culture.regions[0].casefold(): culture.id for culture in self._all.values() if culture.regions}
+        known = self._all.values()
+        names = {name.casefold(): culture.id for culture in known for name in (culture.name, culture.id)}
+        codes = {culture.regions[0].casefold(): culture.id for culture in known if culture.regions}
         asked = str(culture_id).strip().casefold()
-        meant = ids.get(asked) or names.get(asked) or codes.get(asked)
-        if meant is None:
-            near = difflib.get_close_matches(asked, [*ids, *names], n=1, cutoff=0.75) or [
-                name for name in (*ids, *names) if len(min(name, asked, key=len)) > 3 and _begins(name, asked)
-            ]
-            meant = (ids | names)[near[0]] if near else None
+        near = difflib.get_close_matches(asked, names, n=1, cutoff=0.75)
+        meant = names.get(asked) or codes.get(asked) or (names[near[0]] if near else None)
         return UnknownCultureError(culture_id, [culture.id for culture in self], meant)
 
     def add(self, *new: Culture | str | Path) -> None:
@@ -118,13 +104,13 @@ class Registry:
             CarbError: a file cannot be read or a parent is missing; the registry is then as it was.
         """
         added = [c for entry in new for c in ((entry,) if isinstance(entry, Culture) else read_cultures(entry))]
-        before = dict(self._all), dict(self._listed)
-        for culture in added:
-            self._known[culture.id] = self._shown[culture.id] = culture
+        before = dict(self._all), list(self._listed)
+        self._known |= {culture.id: culture for culture in added}
+        self._listed += [culture.id for culture in added if culture.id not in self._listed]
         try:
             self._check_parents()
         except CarbError:
-            self._known, self._shown = before
+            self._known, self._listed = before
             raise
 
     def varieties(self, culture_id: str) -> tuple[Culture, ...]:
@@ -149,11 +135,6 @@ class Registry:
                     raise CarbError(f"Culture '{culture.id}' names the parent '{parent}', which no file defines.")
                 seen.add(parent)
                 parent = self._known[parent].parent
-
-
-def _begins(one: str, other: str) -> bool:
-    """Whether one of the names begins with the other, as ``thailand`` with ``thai``."""
-    return one.startswith(other) or other.startswith(one)
 
 
 class UnknownCultureError(CarbError, KeyError):
@@ -185,14 +166,12 @@ cultures = _shipped()
 """The registry: the ten cultures of the benchmark, the country-level ones, and the user's own."""
 
 
-def is_main(culture: str, language: str, registry: Registry | None = None) -> bool:
+def is_main(culture: str, language: str) -> bool:
     """Whether a set about ``culture`` in ``language`` counts for a culture of the benchmark, or is a mirror.
 
     Main is a set whose culture is, or rolls up to, the listed culture that speaks the set's language.
     """
-    registry = cultures if registry is None else registry
-    if culture not in registry:
+    if culture not in cultures:
         return False
-    root = registry.root(culture)
-    listed = {entry.id for entry in registry}
-    return root.id in listed and root.language.partition("-")[0] == language.partition("-")[0].lower()
+    root = cultures.root(culture)
+    return root in list(cultures) and root.language.partition("-")[0] == language.partition("-")[0].lower()

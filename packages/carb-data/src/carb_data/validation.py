@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import codecs
 import difflib
 import json
 import tomllib
@@ -10,6 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from importlib.resources.abc import Traversable
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
+from urllib.parse import parse_qsl
 
 from pydantic import AfterValidator, BaseModel, TypeAdapter, ValidationError
 
@@ -17,12 +17,13 @@ from carb_data.errors import SHOWN_PROBLEMS, CarbError, Problem
 
 __all__ = [
     "JsonObject",
-    "defects",
+    "closest",
     "first_defect",
     "line_problems",
     "parse_file",
     "read_file",
     "read_options",
+    "read_query",
     "validate",
 ]
 
@@ -56,7 +57,7 @@ def validate(
 
     Args:
         form: The model, or an adapter of another type.
-        content: Python values, or the bytes of a JSON file.
+        content: The values.
         owner: The beginning of the message, such as ``study.toml is not a study``.
         hint: A sentence that says what to do; none by default.
 
@@ -66,10 +67,12 @@ def validate(
     model = isinstance(form, type) and issubclass(form, BaseModel)
     adapter = TypeAdapter(form) if isinstance(form, type) else form
     try:
-        return adapter.validate_json(content) if isinstance(content, bytes) else adapter.validate_python(content)
+        return adapter.validate_python(content)
     except ValidationError as error:
-        names = form.model_fields if model else ()  # type: ignore[union-attr]  # ``model`` says that it is a class
-        told = defects(error, known=names)
+        names = list(form.model_fields) if model else []  # type: ignore[union-attr]  # ``model`` says it is a class
+        found = [_sentence(*each, names) for each in _each(error)]
+        more = [f"and {len(found) - SHOWN_PROBLEMS} more"] if len(found) > SHOWN_PROBLEMS else []
+        told = "; ".join([*found[:SHOWN_PROBLEMS], *more])
         end = "" if told.endswith("?") else "."
         raise CarbError(f"{owner}: {told}{end}" + (f" {hint}" if hint else "")) from None
 
@@ -83,6 +86,27 @@ def read_options(model: type[_Model], owner: str, options: Mapping[str, Any]) ->
     return validate(model, dict(options), owner, f"It takes {', '.join(model.model_fields) or 'no options'}.")
 
 
+def closest(name: str, known: Iterable[str]) -> str:
+    """`` Did you mean 'X'?`` for the known name nearest to ``name``, or nothing."""
+    found = difflib.get_close_matches(name, list(known), n=1)
+    return f" Did you mean '{found[0]}'?" if found else ""
+
+
+def read_query(query: str | None, owner: str) -> dict[str, str]:
+    """The names and values of ``key=value&...``; ``owner`` says in an error whose they are: ``Scorer 'judge:x'``.
+
+    Raises:
+        CarbError: it does not have that form, or gives an option twice.
+    """
+    try:
+        pairs = parse_qsl(query or "", keep_blank_values=True, strict_parsing=bool(query))
+    except ValueError:
+        raise CarbError(f"{owner}: the part after '?' must be key=value pairs joined by '&'.") from None
+    if len(dict(pairs)) != len(pairs):
+        raise CarbError(f"{owner} gives an option twice.")
+    return dict(pairs)
+
+
 def parse_file(file: Traversable, kind: str) -> dict[str, Any]:
     """The names and values of a TOML or JSON file.
 
@@ -93,14 +117,7 @@ def parse_file(file: Traversable, kind: str) -> dict[str, Any]:
     Raises:
         CarbError: The file cannot be read, or is neither (with the line and the column), or holds no object.
     """
-    written = "JSON" if file.name.endswith(".json") else "TOML"
-    try:
-        text = file.read_text(encoding="utf-8-sig")
-        content = json.loads(text) if written == "JSON" else tomllib.loads(text)
-    except OSError as error:
-        raise CarbError(f"Cannot read the {kind} {file}: {error.strerror or error}.") from None
-    except (ValueError, RecursionError) as error:  # a decoder's, which names line and column
-        raise CarbError(f"{file} is not {written}: {error}.") from None
+    content = _content(file, kind)
     if not isinstance(content, dict):
         raise CarbError(f"{file} must hold a JSON object, not a {type(content).__name__}.")
     return content
@@ -118,33 +135,24 @@ def read_file(form: type[_M] | TypeAdapter[_M], file: Traversable, kind: str, hi
     Raises:
         CarbError: The file cannot be read, is neither TOML nor JSON, or a field is unknown, missing or wrong.
     """
-    content: object
-    if file.name.endswith(".json"):
-        try:
-            content = file.read_bytes().removeprefix(codecs.BOM_UTF8)
-        except OSError as error:
-            raise CarbError(f"Cannot read the {kind} {file}: {error.strerror or error}.") from None
-    else:
-        content = parse_file(file, kind)
-    return validate(form, content, f"{file} is not a valid {kind}", hint)
+    return validate(form, _content(file, kind), f"{file} is not a valid {kind}", hint)
+
+
+def _content(file: Traversable, kind: str) -> object:
+    written = "JSON" if file.name.endswith(".json") else "TOML"
+    try:
+        text = file.read_text(encoding="utf-8-sig")
+        return json.loads(text) if written == "JSON" else tomllib.loads(text)
+    except OSError as error:
+        raise CarbError(f"Cannot read the {kind} {file}: {error.strerror or error}.") from None
+    except (ValueError, RecursionError) as error:  # a decoder's, which names line and column
+        raise CarbError(f"{file} is not {written}: {error}.") from None
 
 
 def line_problems(path: str | Path, line: int, error: ValidationError) -> Iterator[Problem]:
     """Every defect of a line of a file, with its place."""
     for field, reason, _ in _each(error):
         yield Problem(str(path), line, field, reason)
-
-
-def defects(error: ValidationError, *, known: Iterable[str] = ()) -> str:
-    """Every defect, ``field: reason, got value``, joined by semicolons.
-
-    Args:
-        error: The error that pydantic raised.
-        known: Field names to suggest for an unknown one.
-    """
-    names, found = list(known), list(_each(error))
-    told = [_sentence(*each, names) for each in found[:SHOWN_PROBLEMS]]
-    return "; ".join([*told, f"and {len(found) - len(told)} more"] if len(found) > len(told) else told)
 
 
 def first_defect(error: ValidationError) -> str:

@@ -15,8 +15,7 @@ from pydantic import Field, model_validator
 
 from carb_data import CarbError
 from carb_data.models import Frozen
-from carb_data.options import closest
-from carb_data.validation import read_file
+from carb_data.validation import closest, read_file
 
 __all__ = ["Benchmark", "KnownModel", "KnownModels", "find", "known", "known_models", "resolved"]
 

@@ -15,7 +15,7 @@ from pydantic import BaseModel, Field
 
 from carb_data import CarbError
 from carb_data.models import Frozen
-from carb_data.options import closest, read_query
+from carb_data.validation import closest, read_query
 from carb_data.validation import read_options as options_of
 from carb_scorers.scorer import Scorer, ScorerSpec
 

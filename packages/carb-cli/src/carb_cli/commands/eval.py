@@ -29,7 +29,7 @@ from carb_cli.report.shown import written
 from carb_cli.scoring import exit_code, score
 from carb_cli.selection import EVERY_SET, SetOptions, select
 from carb_data import CarbError
-from carb_data.options import closest
+from carb_data.validation import closest
 from carb_metrics.rows import Estimate
 from carb_scorers.spec import parse_spec
 

@@ -10,7 +10,7 @@ from carb_cli import display
 from carb_cli.options import Flag, Json
 from carb_cli.output import print_json
 from carb_data import CarbError
-from carb_data.options import closest
+from carb_data.validation import closest
 from carb_scorers.judge import form_names, form_text, read_form
 from carb_scorers.known import KnownModel, find, known_models
 

@@ -13,8 +13,7 @@ from typing import Any
 from pydantic import BaseModel, TypeAdapter
 
 from carb_data.errors import CarbError
-from carb_data.options import closest
-from carb_data.validation import read_file
+from carb_data.validation import closest, read_file
 
 
 @cache

@@ -80,8 +80,6 @@ class Mask(Frozen):
 
 class _Rule(Frozen):
     prompt: Template = ""
-    prompts: dict[str, Template] = Field(default_factory=dict)
-    """By label, where the question differs."""
     label: Template = ""
     """The name of an item's class."""
 
@@ -115,8 +113,6 @@ class Contrast(_Rule):
     """Items of one set are of one group; without it there is one group."""
     near: Template = ""
     """Wrong items of which this equals the right one's are taken first."""
-    count: int = Field(3, ge=1)
-    """Wrong items in a set."""
     reverse: Template = ""
     """The opposite question, to which one wrong item among right ones is the answer. It is asked where more items of
     the right class are left."""
@@ -132,7 +128,6 @@ class Mirrored(_Rule):
 
     rule: Literal["mirrored"]
     answer: Template
-    size: int = Field(4, ge=2)
     group: Template = ""
     ratio: float = Field(1.8, ge=1)
     """How many times the shortest answer the longest one of a family may be."""

@@ -18,6 +18,9 @@ from carb_data.sources.declared_records import Record, fill
 
 __all__ = ["Left", "Made", "apply"]
 
+_WRONG = 3
+_ANSWERS = _WRONG + 1
+"""Answers of a set that a rule draws from other items."""
 _COMMON, _TELLING = 0.03, 0.01
 """Share of answers above which a word or a pair of characters is no content, and tells no answer."""
 _STEM = 5
@@ -194,9 +197,9 @@ def _draw(
         ranked = [item for item in others if item.plain != one.plain]
         if rule.near:
             ranked.sort(key=lambda item: fill(rule.near, item.record) != near)
-        three = _distinct(_of_mixed_length(len(one.text), _distinct(ranked), rule.count, random_))
-        if len(three) < rule.count:
-            yield Left(one.number, f"fewer than {rule.count} items of the other class are left in its group")
+        three = _distinct(_of_mixed_length(len(one.text), _distinct(ranked), _WRONG, random_))
+        if len(three) < _WRONG:
+            yield Left(one.number, f"fewer than {_WRONG} items of the other class are left in its group")
         else:
             for used in three:
                 others.remove(used)
@@ -259,11 +262,11 @@ def _families(
             continue
         family = [item]
         for other in list(free.values())[:_SCANNED]:
-            if len(family) == rule.size:
+            if len(family) == _ANSWERS:
                 break
             if _fits(rule, other, family, content):
                 family.append(free.pop(other.number))
-        if len(family) == rule.size:
+        if len(family) == _ANSWERS:
             yield from _asked_in_turn(part, family, seed)
         else:
             free.update({other.number: other for other in family[1:]})
@@ -323,7 +326,7 @@ def _unfit(part: Part, item: Item) -> str | None:
 
 def _question(part: Part, item: Item) -> str:
     """What is asked where the item is the right answer."""
-    return fill(part.make.prompts.get(item.label, part.make.prompt), item.record)
+    return fill(part.make.prompt, item.record)
 
 
 def _template(part: Part, item: Item) -> str:

@@ -10,8 +10,8 @@ from urllib.parse import quote
 from carb_data.errors import CarbError
 from carb_data.extras import require
 from carb_data.models import Frozen
-from carb_data.options import closest
 from carb_data.sources.declaration import Declaration, Published, PublishedFile, shipped
+from carb_data.validation import closest
 
 __all__ = ["ADDRESS", "Fetched", "fetch", "fetchable", "find_files", "read_text"]
 

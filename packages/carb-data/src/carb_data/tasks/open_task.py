@@ -10,11 +10,10 @@ from pydantic import BaseModel, ConfigDict
 from carb_data.errors import CarbError, DataError, Problem
 from carb_data.facts import read_lines
 from carb_data.models import Frozen, Identifier, LanguageTag, Text
-from carb_data.options import read_query
 from carb_data.sources.source_files import find_files
 from carb_data.tasks.blend_task import BlendTaskOptions, open_blend
 from carb_data.tasks.task import Task, TaskPrompt
-from carb_data.validation import read_options
+from carb_data.validation import read_options, read_query
 
 __all__ = ["open_task"]
 
