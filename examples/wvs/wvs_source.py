@@ -35,9 +35,9 @@ from wvs_files import Question, answers_of, difference_p_value, lead_p_value, op
 
 from carb_data.errors import CarbError
 from carb_data.models import BonSet, Domain, Frozen, Kind, Provenance, Response, Role
+from carb_data.registry import cultures, find_country
 from carb_data.sources import Names, Skip, Source
 from carb_data.sources import build as build_source
-from carb_data.sources.countries import culture_of_country, find_country
 
 NAME = "wvs"
 LICENSE = "LicenseRef-WVS-no-redistribution"
@@ -98,7 +98,7 @@ def wvs_rows(path: Path, options: WvsOptions, seed: int) -> Iterator[BonSet | Sk
     table = answers_of(frame, usable)
     codes: list[str] = []
     for code in _codes(table, options.countries):
-        if culture_of_country(code) is None:
+        if cultures.of_country(code) is None:
             yield Skip(source_id=code, reason="no registered culture has this country among its regions")
         else:
             codes.append(code)
@@ -120,7 +120,7 @@ def _codes(table: pl.DataFrame, asked: Sequence[str]) -> list[str]:
 
 
 def _make(question: Question, code: str, shares: Mapping[str, Shares], options: WvsOptions, seed: int) -> BonSet | Skip:
-    country, culture = find_country(code), culture_of_country(code)
+    country, culture = find_country(code), cultures.of_country(code)
     random_ = random.Random(f"wvs:{seed}:{code}:{question.variable}")
     wrong = _wrong_answers(question, code, shares, options, random_)
     if country is None or culture is None or isinstance(wrong, str):
@@ -134,7 +134,7 @@ def _make(question: Question, code: str, shares: Mapping[str, Shares], options: 
             text=question.answers[answer],
             role=Role.CHOSEN if answer == here.top else Role.REJECTED,
             language="en",
-            culture=culture_of_country(where or ""),
+            culture=cultures.of_country(where or ""),
             generator="human",
         )
         for letter, (answer, where) in zip(random_.sample("abcd", len(answers)), answers.items(), strict=True)

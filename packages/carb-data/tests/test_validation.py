@@ -39,9 +39,9 @@ def test_a_long_value_is_not_repeated_and_many_defects_are_cut():
     ("name", "text", "said"),
     [
         ("a.toml", "size = = 1", "is not TOML: .*line 1"),
-        ("a.json", "{", "is not JSON: EOF while parsing an object at line 1 column 1"),
+        ("a.json", "{", "is not JSON: .*line 1 column 2"),
         ("a.json", '{"size": 1, "size": "\ud800"}', "is not JSON"),
-        ("a.json", "[" * 100_000, "is not JSON: recursion limit"),
+        ("a.json", "[" * 100_000, "is not JSON: maximum recursion"),
         ("a.toml", "x = " + "[" * 100_000, "is not TOML"),
     ],
 )

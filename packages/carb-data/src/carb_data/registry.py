@@ -1,10 +1,13 @@
-"""The registry of cultures: data files, no code."""
+"""The registry of cultures, and to which of them a country belongs: data files, no code."""
 
 from __future__ import annotations
 
 import difflib
+import json
 import os
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from functools import cache
 from importlib import resources
 from pathlib import Path
 
@@ -13,6 +16,8 @@ from pydantic import TypeAdapter
 from carb_data.errors import CarbError
 from carb_data.models import Culture
 from carb_data.validation import read_file
+
+__all__ = ["find_country"]
 
 CULTURES_VARIABLE = "CARB_CULTURES"
 """Environment variable with further culture files, separated as in PATH."""
@@ -91,10 +96,9 @@ class Registry:
         """The error for an id that is not registered; it names the culture of that or a similar name, if any."""
         known = self._all.values()
         names = {name.casefold(): culture.id for culture in known for name in (culture.name, culture.id)}
-        codes = {culture.regions[0].casefold(): culture.id for culture in known if culture.regions}
         asked = str(culture_id).strip().casefold()
         near = difflib.get_close_matches(asked, names, n=1, cutoff=0.75)
-        meant = names.get(asked) or codes.get(asked) or (names[near[0]] if near else None)
+        meant = names.get(asked) or self.of_country(asked) or (names[near[0]] if near else None)
         return UnknownCultureError(culture_id, [culture.id for culture in self], meant)
 
     def add(self, *new: Culture | str | Path) -> None:
@@ -122,6 +126,22 @@ class Registry:
         culture = self[culture_id]
         return culture if culture.parent is None else self.root(culture.parent)
 
+    def of_country(self, text: str) -> str | None:
+        """The id of the most specific culture that names the country among its regions; ``None`` if there is none.
+
+        Most specific is the one with the fewest regions: ``spanish-mx`` before ``spanish`` for Mexico. A culture that a
+        user adds with the region of a country therefore gets that country's items from every source.
+
+        Args:
+            text: the country, as ``find_country`` reads it.
+        """
+        country = find_country(text)
+        if country is None:
+            return None
+        known = [culture for listed in self for culture in (listed, *self.varieties(listed.id))]
+        found = [culture for culture in known if country.alpha2 in culture.regions]
+        return min(((len(culture.regions), culture.id) for culture in found), default=(0, None))[1]
+
     def _check_parents(self) -> None:
         for culture in self._known.values():
             seen = {culture.id}
@@ -135,6 +155,34 @@ class Registry:
                     raise CarbError(f"Culture '{culture.id}' names the parent '{parent}', which no file defines.")
                 seen.add(parent)
                 parent = self._known[parent].parent
+
+
+@dataclass(frozen=True, slots=True)
+class Country:
+    """A country by its ISO 3166-1 codes and its English name."""
+
+    alpha2: str
+    alpha3: str
+    name: str
+
+
+@cache
+def _table() -> dict[str, Country]:
+    table: dict[str, Country] = {}
+    for row in json.loads((resources.files("carb_data") / "resources" / "countries.json").read_text(encoding="utf-8")):
+        country = Country(row["alpha2"], row["alpha3"], row["names"][0])
+        for key in (row["alpha2"], row["alpha3"], *row["names"]):
+            table[_key(key)] = country
+    return table
+
+
+def _key(text: str) -> str:
+    return "".join(char for char in text.casefold() if char.isalnum())
+
+
+def find_country(text: str) -> Country | None:
+    """The country of a name ("Hong Kong SAR", "hong_kong") or of a two- or three-letter code."""
+    return _table().get(_key(text))
 
 
 class UnknownCultureError(CarbError, KeyError):

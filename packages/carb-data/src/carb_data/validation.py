@@ -57,7 +57,7 @@ def validate(
 
     Args:
         form: The model, or an adapter of another type.
-        content: The values.
+        content: Python values, or the bytes of a JSON file.
         owner: The beginning of the message, such as ``study.toml is not a study``.
         hint: A sentence that says what to do; none by default.
 
@@ -67,7 +67,7 @@ def validate(
     model = isinstance(form, type) and issubclass(form, BaseModel)
     adapter = TypeAdapter(form) if isinstance(form, type) else form
     try:
-        return adapter.validate_python(content)
+        return adapter.validate_json(content) if isinstance(content, bytes) else adapter.validate_python(content)
     except ValidationError as error:
         names = list(form.model_fields) if model else []  # type: ignore[union-attr]  # ``model`` says it is a class
         found = [_sentence(*each, names) for each in _each(error)]

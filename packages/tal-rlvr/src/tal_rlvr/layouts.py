@@ -15,7 +15,6 @@ from pydantic import Field
 
 from carb_data import CarbError, cultures, load
 from carb_data.models import Frozen
-from carb_data.sources.countries import culture_of_country
 from tal_rlvr.judge_prompts import GENERAL
 from tal_rlvr.preferences import Pair, pairs_from_set
 
@@ -210,7 +209,7 @@ def _culture(layout: Layout, row: Row, given: str | None, language: str) -> str:
     bracketed = re.search(r"\(([^)]+)\)", named)
     inner = (bracketed[1] if bracketed else named).strip()
     known = {name.casefold(): c.id for c in cultures for name in (c.id, c.name)} | {"arab": "arabic"}
-    found = known.get(inner.casefold()) or culture_of_country(inner) if inner else None
+    found = known.get(inner.casefold()) or cultures.of_country(inner) if inner else None
     if found or given:
         return str(found or given)
     if layout.native:

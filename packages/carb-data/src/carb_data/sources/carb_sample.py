@@ -16,7 +16,6 @@ from pydantic import BaseModel, TypeAdapter
 from carb_data.errors import CarbError
 from carb_data.models import BonSet, Culture, Domain, Response, Role
 from carb_data.registry import cultures
-from carb_data.sources.countries import culture_of_country
 from carb_data.sources.declaration import Declaration
 from carb_data.sources.source_interface import NoOptions, Skip
 from carb_data.validation import read_file
@@ -79,7 +78,7 @@ def _defect(row: _Row, speaking: dict[str, Culture], *, again: bool) -> str | No
 def _set(declaration: Declaration, row: _Row, name: str, speakers: Culture, seed: int) -> BonSet:
     answers = [*zip(row.chosen, row.chosen_model, strict=True), *zip(row.rejected, row.rejected_model, strict=True)]
     order = random.Random(f"{seed}:{name}").sample(range(len(answers)), len(answers))
-    variety = culture_of_country(row.country or "")
+    variety = cultures.of_country(row.country or "")
     return BonSet(
         id=name,
         culture=variety or speakers.id,

@@ -10,7 +10,6 @@ from pathlib import Path
 from carb_data.joined import Joined
 from carb_data.models import BonSet, Response, Role
 from carb_data.registry import cultures
-from carb_data.sources.countries import culture_of_country
 from carb_data.sources.declaration import Declaration, Part
 from carb_data.sources.declared_records import Record, fill, read_records
 from carb_data.sources.declared_rules import Left, Made, apply
@@ -90,7 +89,7 @@ def _placed(part: Part, record: Record | str) -> Record | str:
     if part.names and label not in part.names:
         return "its class has no name in the language"
     name = part.cultures.get(label) or fill(part.culture, record)
-    culture = name if name in cultures else culture_of_country(name)
+    culture = name if name in cultures else cultures.of_country(name)
     if culture is None:
         return "its country belongs to no registered culture"
     return record | {"culture": culture, "name": part.names.get(label, "")}
