@@ -32,7 +32,7 @@ async def compare(folder: str, items: int, pairs: int) -> None:
     """Print the seconds of both ways and their ratio, for reading (one token) and for writing (up to 64)."""
     sets = [item.model_copy(update={"perturbed": ()}) for item in load("carb-seed@2")]
     for read in ("logprob", "generate"):
-        spec = f"judge:{folder}?backend=vllm&read={read}&max_tokens=64&max_length=1024&dtype=float32&eager=true"
+        spec = f"judge:{folder}?backend=vllm&read={read}&max_tokens=64&max_length=1024&dtype=float32"
         scorer: Any = open_scorer(spec)
         requests = [
             b.request for item in sets[:: max(1, len(sets) // items)] for b in blind(item, seed=0, comparative=True)

@@ -16,7 +16,7 @@ import pytest
 
 os.environ.setdefault("VLLM_CPU_KVCACHE_SPACE", "1")
 
-SMALL = {"dtype": "float32", "max_length": "512", "eager": "true"}
+SMALL = {"dtype": "float32", "max_length": "512", "engine_args": '{"enforce_eager": true}'}
 FLOAT32 = 2e-4
 """How far vLLM's float32 may be from transformers', in log-probabilities: its kernels sum in another order."""
 

@@ -98,14 +98,8 @@ def generate(
 ) -> list[Generation | Failure]:
     """An answer to each prompt.
 
-    Prompts are batched by length and padded on the left, with positions that do not count the padding.
-
-    Args:
-        loaded: The model.
-        seeds: The seed for what is written after each prompt.
-        encoded: the row of each prompt, or why there is none.
-        writing: The settings of writing: length, temperature, stop strings.
-        budget: padded tokens in a batch, those to be written included. Halved where memory runs out.
+    Prompts are batched by length and padded on the left, with positions that do not count the padding. ``budget`` is
+    the padded tokens in a batch, those to be written included; it is halved where memory runs out.
     """
     out: dict[int, Generation | Failure] = {i: made for i, made in enumerate(encoded) if isinstance(made, Failure)}
     rows = {i: (made[0][0].tokens, made[1]) for i, made in enumerate(encoded) if not isinstance(made, Failure)}

@@ -82,12 +82,7 @@ Loader = str | Callable[[Any, Any], Any]
 
 
 def load(target: str, options: HFOptions, loader: Loader) -> Loaded:
-    """Load a model and its tokenizer in evaluation mode.
-
-    Args:
-        target: folder, hub id or GGUF file.
-        options: the options of the backend (``HFOptions``).
-        loader: The class that loads the model, for example ``"AutoModelForCausalLM"``.
+    """Load a model (a folder, a hub id or a GGUF file) and its tokenizer in evaluation mode.
 
     Raises:
         CarbError: the model is not there, is not of that class, has no safetensors weights or lacks some, or has
@@ -152,16 +147,17 @@ def device_of(options: HFOptions) -> Any:
         CarbError: an unknown device, or a GPU where there is none.
     """
     torch = require("torch", package="carb-scorers", extra="hf")
-    gpus = torch.cuda.device_count() if torch.cuda.is_available() else 0
     if options.device == "auto":
-        return torch.device("cuda" if gpus else "cpu")
+        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
     try:
         device = torch.device(options.device)
     except RuntimeError:
         raise CarbError(f"Unknown device '{options.device}'; write cpu, cuda or cuda:1.") from None
+    gpus = torch.cuda.device_count()
     if device.type == "cuda" and (device.index or 0) >= gpus:
-        seen = f"{gpus} GPU{'' if gpus == 1 else 's'}" if gpus else "no GPU"
-        raise CarbError(f"device={options.device} was asked for, but torch sees {seen} here. Use device=cpu.")
+        raise CarbError(
+            f"device={options.device} was asked for, but torch sees {gpus or 'no'} GPU here; use device=cpu."
+        )
     return device
 
 
@@ -197,11 +193,7 @@ def uncollected() -> Iterator[None]:
 
 
 def set_chat_template(tokenizer: Any, options: TemplateOptions) -> str:
-    """Give a tokenizer the template and the variables that the options ask for.
-
-    Args:
-        tokenizer: the tokenizer, which is changed: every later ``apply_chat_template`` gets the variables.
-        options: the options with the template's variables.
+    """Give a tokenizer the template and the variables that the options ask for, for every later call.
 
     Returns:
         What another template adds to the model's revision.

@@ -104,14 +104,9 @@ class Passes:
         read: Read[T],
         finish: Callable[[Sequence[T], Usage], A],
     ) -> list[A | Failure]:
-        """An answer to each prompt, in order; prompts of one group are computed together.
+        """An answer to each prompt, in order, which ``finish`` makes from what ``read`` gives for its rows.
 
-        Args:
-            prompts: The prompts to ask.
-            answers: given answers, one for each prompt, or none.
-            rows_of: the rows of a prompt.
-            read: the function that reads outputs, called under inference mode.
-            finish: the function from the outcomes of a prompt's rows to its answer.
+        Prompts of one group are computed together.
         """
         made = fitted(prompts, answers, rows_of, limit=self.open().max_length)
         items: list[list[Row]] = []

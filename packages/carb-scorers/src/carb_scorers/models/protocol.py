@@ -191,15 +191,12 @@ class RewardModel(Model, Protocol):
 
 
 def seeds_for(prompts: Sequence[Prompt], writing: Writing) -> list[int]:
-    """Each prompt's own seed, which does not depend on its neighbours."""
+    """Each prompt's own seed in [0, 2**31), from the run's seed and its messages, whatever its neighbours are."""
     given = [writing.seed] * len(prompts) if isinstance(writing.seed, int) else writing.seed
-    return [prompt_seed(own, prompt) for own, prompt in zip(given, prompts, strict=True)]
-
-
-def prompt_seed(seed: int, prompt: Prompt) -> int:
-    """A seed in [0, 2**31) from the run's seed and the prompt's messages."""
-    content = json.dumps([seed, list(prompt.messages)], sort_keys=True).encode()
-    return int.from_bytes(hashlib.sha256(content).digest()[:4], "big") >> 1
+    contents = [
+        json.dumps([own, list(prompt.messages)], sort_keys=True) for own, prompt in zip(given, prompts, strict=True)
+    ]
+    return [int.from_bytes(hashlib.sha256(content.encode()).digest()[:4], "big") >> 1 for content in contents]
 
 
 def plain_text(prompt: Prompt) -> str:
@@ -235,20 +232,6 @@ REWARD_MODELS = {
 }
 
 
-def backend_kind(table: Mapping[str, str], name: str) -> BackendKind[Any, Any]:
-    """Import a backend.
-
-    Raises:
-        CarbError: the table has no backend of that name.
-    """
-    if name not in table:
-        raise CarbError(f"backend={name}: there is no such backend here. Choose one of: {', '.join(table)}.")
-    module, _, attribute = table[name].partition(":")
-    kind = getattr(importlib.import_module(module), attribute)
-    assert isinstance(kind, BackendKind)
-    return kind
-
-
 S = TypeVar("S", bound=Frozen)
 
 
@@ -270,7 +253,10 @@ def read_backend_options(
         CarbError: unknown backend, or unknown or bad options.
     """
     chosen = options.get("backend", scorer_options.model_fields["backend"].default)
-    kind = backend_kind(table, chosen)
+    if chosen not in table:
+        raise CarbError(f"backend={chosen}: there is no such backend here. Choose one of: {', '.join(table)}.")
+    module, _, attribute = table[chosen].partition(":")
+    kind: BackendKind[Any, Any] = getattr(importlib.import_module(module), attribute)
     own: type[Frozen] = kind.options
     both: type[S] = _joined(scorer_options, own)
     return read_options(both, name, options), kind

@@ -77,12 +77,9 @@ class Endpoint:
     async def ask(
         self, path: str, body: Mapping[str, Any], read: Callable[[Mapping[str, Any], Usage], T | Failure]
     ) -> T | Failure:
-        """Send a request until it is answered, and read the answer.
+        """Send a request until it is answered, and read the answer and what it cost.
 
-        Args:
-            path: The path below the endpoint's URL.
-            body: The content that is sent as JSON; a null is left out.
-            read: The function of the answer and what it cost. What it raises of an answer of another form is a failure.
+        A null in the body is left out. What ``read`` raises of an answer of another form is a failure.
 
         Raises:
             CarbError: there will be no answer to any request: the key is wrong, or the server is gone.

@@ -71,12 +71,7 @@ class Secret:
 def read_answer(url: str, key: Secret, response: Any, content: bytes, *, proven: bool) -> dict[str, Any]:
     """A server's answer. Of one that is not JSON nothing is shown, since it could hold the key in any spelling.
 
-    Args:
-        url: the server's base URL, for messages.
-        key: the key that was sent, which is struck out.
-        response: httpx's response, with its status and headers.
-        content: its body.
-        proven: whether the server has answered before, so that URL, key and model are right.
+    ``proven`` says whether the server has answered before, so that URL, key and model are right.
 
     Raises:
         RequestError: it is an error, or no answer.

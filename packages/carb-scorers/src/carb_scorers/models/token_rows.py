@@ -36,14 +36,7 @@ RowsOf = Callable[[Prompt, str], Sequence[Row]]
 def fitted(
     prompts: Sequence[Prompt], answers: Sequence[str] | None, rows_of: RowsOf, *, limit: int
 ) -> list[tuple[Sequence[Row], Usage] | Failure]:
-    """The rows of each prompt with its tokens, or why there are none.
-
-    Args:
-        prompts: the prompts.
-        answers: given answers, one for each prompt, or none.
-        rows_of: the rows of one of them. The first one's tokens are counted as the prompt's.
-        limit: the largest number of tokens that a row may have.
-    """
+    """The rows of each prompt, none longer than the limit in tokens; the first row's tokens are counted as its own."""
     known: dict[object, tuple[Sequence[Row], Usage] | Failure] = {}  # equal candidates are put into tokens once
     out = []
     for prompt, answer in zip(prompts, answers or [""] * len(prompts), strict=True):
@@ -67,13 +60,7 @@ def _fitted(prompt: Prompt, answer: str, rows_of: RowsOf, limit: int) -> tuple[S
 
 
 class TokenLanguageModel:
-    """What language models that are given token ids have in common; see ``LanguageModel``.
-
-    Args:
-        model: its name.
-        revision: its revision.
-        tokenizer: its tokenizer.
-    """
+    """What language models that are given token ids have in common; see ``LanguageModel``."""
 
     def __init__(self, model: str, revision: str, tokenizer: Any) -> None:
         self.model = model

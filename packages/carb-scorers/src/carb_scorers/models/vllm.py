@@ -5,20 +5,182 @@ It is given token ids made by the same code as for transformers, so that both ba
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
+import gc
+import itertools
+import json
+import os
+import threading
 from collections.abc import Callable, Sequence
-from typing import Any, TypeVar
+from functools import partial
+from typing import Annotated, Any, Literal, TypeVar
 
 import anyio.to_thread
+from anyio.from_thread import start_blocking_portal
+from pydantic import Field
 
 from carb_data import CarbError
 from carb_data.extras import require
+from carb_data.validation import JsonObject
+from carb_scorers.models.hf_loading import TemplateOptions, revision_of, set_chat_template
 from carb_scorers.models.protocol import BackendKind, Choices, Failure, Generation, Prompt, Reward, Writing, seeds_for
-from carb_scorers.models.token_rows import Row, RowsOf, TokenLanguageModel
+from carb_scorers.models.source import model_source
+from carb_scorers.models.token_rows import Row, RowsOf, TokenLanguageModel, fitted
 from carb_scorers.models.tokens import conversation_ids, prompt_ids, watched_ids, watched_place
-from carb_scorers.models.vllm_engine import IN_FLIGHT, Tokens, VLLMEngine, VLLMOptions
 from carb_scorers.scorer import Usage
 
+Tokens = tuple[int, ...]
 A = TypeVar("A")
+
+IN_FLIGHT = 256
+"""Requests that a scorer may have under way at once: as many sequences as vLLM computes at the same time by default."""
+
+
+_ON_CPU = {"enable_chunked_prefill": False}
+"""vLLM 0.32 ends on a CPU when a row has a seed and its prompt is computed in parts: 'CPU Generator does not use
+offset'."""
+
+
+class VLLMOptions(TemplateOptions):
+    """Options of ``backend=vllm``."""
+
+    revision: str | None = None
+    """Commit, tag or branch on the hub; by default the main branch."""
+    dtype: Literal["auto", "float32", "bfloat16", "float16"] = "auto"
+    """``auto`` is vLLM's own choice: bfloat16 for most models."""
+    max_length: Annotated[int, Field(ge=1)] | None = None
+    """Longest prompt and answer in tokens, vLLM's ``max_model_len``. Default: what the model allows."""
+    tensor_parallel: Annotated[int, Field(ge=1)] = 1
+    """GPUs over which one model is spread."""
+    trust_remote_code: bool = False
+    """Run Python code that comes with the model. Only for models whose code you have read."""
+    engine_args: JsonObject = "{}"
+    """A JSON object of further arguments of ``vllm.LLM``: ``{"gpu_memory_utilization": 0.5}``."""
+
+
+class VLLMEngine:
+    """A vLLM engine, its tokenizer, and rows that fit.
+
+    Rows of any number of callers stream in and their outputs out, so that it is never drained between windows. vLLM's
+    asynchronous engine belongs to one event loop; it has a loop and a thread of its own, wherever a caller runs.
+    """
+
+    def __init__(self, target: str, options: VLLMOptions, **arguments: Any) -> None:
+        os.environ.setdefault("VLLM_LOGGING_LEVEL", "WARNING")
+        vllm = require("vllm", package="carb-scorers", extra="vllm")
+        transformers = require("transformers", package="carb-scorers", extra="vllm")
+        name = model_source(target)
+        source = {"revision": options.revision, "trust_remote_code": options.trust_remote_code}
+        try:
+            self.tokenizer = transformers.AutoTokenizer.from_pretrained(name, **source)
+            template = set_chat_template(self.tokenizer, options)
+            config = transformers.AutoConfig.from_pretrained(name, **source)
+            wanted = vllm.AsyncEngineArgs(
+                name,
+                dtype=options.dtype,
+                max_model_len=options.max_length,
+                tensor_parallel_size=options.tensor_parallel,
+                enable_prefix_caching=True,
+                disable_log_stats=True,
+                seed=0,
+                **source,
+                **(_ON_CPU if vllm.platforms.current_platform.is_cpu() else {})
+                | arguments
+                | json.loads(options.engine_args),
+            )
+            with contextlib.ExitStack() as ending:
+                self._portal = ending.enter_context(start_blocking_portal("asyncio", name="vllm"))
+                self._llm: Any = self._portal.call(_made, vllm, wanted)
+                self._ending = ending.pop_all()
+        except (OSError, ValueError, RuntimeError, ImportError, TypeError) as error:
+            reason = next(iter(str(error).strip().splitlines()), type(error).__name__)
+            raise CarbError(f"vLLM cannot load the model '{target}': {reason}") from None
+        self.target = target
+        self.revision = revision_of(config, name) + template
+        self.config = config
+        self._lock = threading.Lock()
+        self._numbers = itertools.count()
+
+    async def run(
+        self,
+        prompts: Sequence[Prompt],
+        answers: Sequence[str] | None,
+        rows_of: RowsOf,
+        asked: Callable[[int, Row], tuple[Tokens, Any]],
+        finish: Callable[[Sequence[tuple[Row, Any]], Usage], A],
+        *,
+        room: int = 1,
+    ) -> list[A | Failure]:
+        """An answer to each prompt, whose rows are put beside all others that are under way.
+
+        ``asked`` gives the token ids and vLLM's parameters for a prompt's place and a row of it; ``finish`` makes the
+        answer from the rows, each with vLLM's output. ``room`` is left for what is written behind a row, in tokens.
+
+        Raises:
+            CarbError: the engine was closed, or has ended by itself.
+        """
+        limit = max(1, self._open().model_config.max_model_len - room)
+        made = await anyio.to_thread.run_sync(partial(self._fitted, prompts, answers, rows_of, limit))
+        rows = [(i, row) for i, own in enumerate(made) if not isinstance(own, Failure) for row in own[0]]
+        outputs = iter(await self.ask([asked(i, row) for i, row in rows]))
+        return [
+            own if isinstance(own, Failure) else finish([(row, next(outputs)) for row in own[0]], own[1])
+            for own in made
+        ]
+
+    async def ask(self, asked: Sequence[tuple[Tokens, Any]]) -> list[Any]:
+        """vLLM's finished outputs for token ids, each with its parameters; see ``run``."""
+        self._open()
+        waiting = self._portal.start_task_soon(self._together, asked)
+        try:
+            asyncio.get_running_loop()
+        except RuntimeError:  # another library's event loop
+            return await anyio.to_thread.run_sync(waiting.result)
+        return await asyncio.wrap_future(waiting)  # cancelled with its caller, and then vLLM forgets the rows
+
+    def _open(self) -> Any:
+        if self._llm is None:
+            raise CarbError("This scorer was closed; open it again.")
+        return self._llm
+
+    def _fitted(
+        self, prompts: Sequence[Prompt], answers: Sequence[str] | None, rows_of: RowsOf, limit: int
+    ) -> list[tuple[Sequence[Row], Usage] | Failure]:
+        with self._lock:  # a tokenizer serves one thread at a time
+            return fitted(prompts, answers, rows_of, limit=limit)
+
+    async def _together(self, asked: Sequence[tuple[Tokens, Any]]) -> list[Any]:
+        try:
+            async with asyncio.TaskGroup() as group:
+                rows = [group.create_task(self._output(tokens, parameters)) for tokens, parameters in asked]
+        except BaseExceptionGroup as errors:
+            if self._llm is None or self._llm.errored:
+                raise CarbError(f"vLLM's engine of '{self.target}' has ended; run the same command again.") from errors
+            raise errors.exceptions[0] from None
+        return [row.result() for row in rows]
+
+    async def _output(self, tokens: Tokens, parameters: Any) -> Any:
+        call = self._llm.encode if hasattr(parameters, "use_activation") else self._llm.generate
+        found = call({"prompt_token_ids": list(tokens)}, parameters, str(next(self._numbers)))
+        return [output async for output in found][-1]
+
+    def close(self) -> None:
+        """End the engine's processes and give their memory back."""
+        with self._lock:
+            if self._llm is None:
+                return
+            llm, self._llm = self._llm, None
+            with contextlib.suppress(Exception):  # how an engine is ended differs between versions
+                llm.shutdown()
+            self._portal.call(self._portal.stop, True)
+            self._ending.close()
+        gc.collect()
+
+
+async def _made(vllm: Any, wanted: Any) -> Any:
+    """The engine, made in the loop in which it is to run."""
+    return vllm.AsyncLLMEngine.from_engine_args(wanted)
 
 
 class VLLMLanguageModel(TokenLanguageModel):
