@@ -157,7 +157,7 @@ def test_gpus_are_shared_out(
     assert ended.code == 1
     why = {model["name"]: model["why"] for model in ended.json["models"]}
     assert {name for name, reason in why.items() if reason is not None} == {"big"}
-    assert "needs 30.0 GB on 1 GPU; free on those here: 21.0 GB, 24.1 GB." in why["big"]
+    assert "needs 30.0 GB on 1 GPU; free here: 21.0 GB, 24.1 GB." in why["big"]
     saw = {name: (plugin / f"{name}.gpus").read_text() for name in ("reads", "writes", "both")}
     assert saw == {"reads": "1", "writes": "GPU-2", "both": "1,GPU-2"}
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Annotated
 
@@ -12,22 +12,19 @@ from carb_cli import display
 from carb_cli.main import FAILED, OK
 from carb_cli.options import DataName, Json, Several
 from carb_cli.output import counts, print_json
-from carb_data import BonSet, CarbError, ContaminationReport, DataError, Dataset, cultures, load
+from carb_data import BonSet, CarbError, ContaminationReport, DataError, Dataset, load
 from carb_data.audit import AuditReport
 from carb_data.check import CheckReport, Finding
 from carb_data.check import check as check_data
 from carb_data.shapes import unsaid
 
 SHOWN = 30
-UNASKED = "…"
-"""What a model is shown in the place of the question."""
 
 
 def check(
     data: DataName,
     *,
     against: Annotated[tuple[str, ...], Several] = (),
-    model: Annotated[tuple[str, ...], Several] = (),
     form_only: Annotated[bool, Parameter(negative=(), show_default=False)] = False,
     write_hard: Path | None = None,
     json: Json = False,
@@ -49,9 +46,6 @@ def check(
     ----------
     against
         Training data: data sets, or .txt files with a text on each line; may be repeated.
-    model
-        A scorer that rates the answers without the question, for example implicit:MODEL?ref=none for the likelihood
-        under a language model; may be repeated. By default no model is asked.
     form_only
         Check the form alone.
     write_hard
@@ -76,8 +70,7 @@ def check(
         if json:
             print_json({"valid": True, "sets": len(dataset), "fingerprint": dataset.fingerprint})
         return OK
-    more = {name: _without_question(name) for name in model}
-    found = check_data(dataset, against=_texts(against) if against else None, more=more)
+    found = check_data(dataset, against=_texts(against) if against else None)
     hard = Dataset(dataset[name] for name in found.audit.hard)
     if write_hard is not None:
         hard.save(write_hard)
@@ -164,32 +157,3 @@ def _texts(names: Iterable[str]) -> Iterator[str | BonSet]:
                 yield from (line.strip() for line in file if line.strip())
         except UnicodeDecodeError:
             raise CarbError(f"{name} is not text in UTF-8.") from None
-
-
-def _without_question(spec: str) -> Callable[[Sequence[BonSet]], list[list[float]]]:
-    """The scores of a scorer that sees neither the question nor the culture."""
-
-    def rate(items: Sequence[BonSet]) -> list[list[float]]:
-        from carb_scorers import evaluate
-
-        # The sets of a family differ in their question only, so they are one request.
-        shown = [(_speakers(item), tuple(one.text for one in item.responses)) for item in items]
-        blind = {
-            key: item.model_copy(update={"prompt": UNASKED, "culture": key[0], "perturbed": ()})
-            for key, item in zip(shown, items, strict=True)
-        }
-        frame = evaluate(Dataset(blind.values()), [spec]).frame
-        scores = {(row["item_id"], row["response_id"]): row["score"] for row in frame.iter_rows(named=True)}
-        rated = {key: [scores[item.id, one.id] for one in item.responses] for key, item in blind.items()}
-        failed = sum(score is None for row in rated.values() for score in row)
-        if failed:
-            raise CarbError(f"{spec} failed on {failed} answers; run it with `carb run` to see why.")
-        return [rated[key] for key in shown]
-
-    return rate
-
-
-def _speakers(item: BonSet) -> str:
-    """A culture that says no more than the answers' language does."""
-    base = item.language.partition("-")[0]
-    return next((culture.id for culture in cultures if culture.language == base), "english")

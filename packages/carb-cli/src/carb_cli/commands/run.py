@@ -121,6 +121,8 @@ def run(
         RunOutput(out=str(out), **record.model_dump()).print()
     else:
         say_what_was_found(record, out, dataset)
+        if md is not None or latex is not None:
+            save(content(read_runs([out])), md=md, latex=latex)
         display.say(f"Next: {shlex.join(['carb', 'report', str(out), '--html', 'report.html'])}")
     return exit_code(record)
 
