@@ -59,7 +59,8 @@ def recognise(model: str) -> Recognised:
     architectures = [str(name) for name in config.get("architectures") or ()]
     named = ", ".join(architectures) or "no architecture"
     if any(name.endswith(_HEADS) for name in architectures):
-        return _as("classifier", model, f"Its configuration names {named}: a scalar head rates each answer.")
+        why = f"Its configuration names {named}: a scalar head rates each answer."
+        return Recognised(spec=f"classifier:{model}", why=why)
     if any(name.endswith(_WRITERS) for name in architectures):
         return _writer(model, named, has_template)
     raise CarbError(
@@ -68,15 +69,12 @@ def recognise(model: str) -> Recognised:
     )
 
 
-def _as(kind: str, model: str, why: str) -> Recognised:
-    return Recognised(spec=f"{kind}:{model}" + ("?ref=none" if kind == "implicit" else ""), why=why)
-
-
 def _writer(model: str, named: str, has_template: bool) -> Recognised:
     if has_template:
         why = f"It is a chat model ({named}): it picks one of the answers, by probability."
-        return _as("judge", model, why).model_copy(update={"chat": model})
-    return _as("implicit", model, f"It is a base model ({named}, no chat template): its likelihood rates each answer.")
+        return Recognised(spec=f"judge:{model}", why=why, chat=model)
+    why = f"It is a base model ({named}, no chat template): its likelihood rates each answer."
+    return Recognised(spec=f"implicit:{model}?ref=none", why=why)
 
 
 def _server(url: str) -> Recognised:

@@ -165,8 +165,6 @@ def _show(found: Comparison, errors_a: int, errors_b: int) -> None:
         display.say(f"{found.better} is better; a difference like this is unlikely to be noise.")
     else:
         display.say("This may be noise: the data do not settle which is better.")
-        if found.more_sets:
-            display.say(f"About {found.more_sets:,} further sets would settle a difference of this size (80% power).")
         if found.detectable is not None:
             display.say(f"With {found.n:,} sets only a difference of {percent(found.detectable)} points or more shows.")
     if (margin := found.margin) is not None:
