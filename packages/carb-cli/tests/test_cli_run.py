@@ -32,15 +32,6 @@ def test_json_is_the_run_record(carb: Carb, data_file: Path, tmp_path: Path) -> 
     assert len(table) == 2 * 12 * 4
 
 
-def test_the_same_command_again_scores_nothing_twice(carb: Carb, data_file: Path, tmp_path: Path) -> None:
-    command = ("run", "--data", data_file, "--scorer", "baseline:random", "--out", tmp_path / "r")
-    carb(*command)
-    first = ScoreTable.load(tmp_path / "r" / "scores.parquet")
-    again = carb(*command)
-    assert "12/12" in again.err
-    assert ScoreTable.load(tmp_path / "r" / "scores.parquet") == first
-
-
 @pytest.mark.parametrize("limit", [1, 5, 20, 200])
 def test_limit_is_spread_evenly_over_cultures_languages_and_domains(limit: int) -> None:
     """Cultures and domains come in blocks, as in a file: a few sets hold as many of each as they can."""

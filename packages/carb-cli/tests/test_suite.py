@@ -153,7 +153,7 @@ def test_gpus_are_shared_out(
         "none": 'spec = "baseline:length"',
     }
     path = suite(tmp_path, **tables)
-    ended = carb("run", "--data", data_file, "--suite", path, "--out", tmp_path / "out", "--window", 100, "--json")
+    ended = carb("run", "--data", data_file, "--suite", path, "--out", tmp_path / "out", "--json")
     assert ended.code == 1
     why = {model["name"]: model["why"] for model in ended.json["models"]}
     assert {name for name, reason in why.items() if reason is not None} == {"big"}

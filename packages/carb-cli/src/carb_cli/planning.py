@@ -49,14 +49,8 @@ class RunPlan(Frozen):
 
     def show(self) -> None:
         """Print for people."""
-        display.pairs(
-            "Plan; nothing was scored",
-            {
-                "data": ", ".join(self.data),
-                "sets": f"{self.sets:,}",
-                "responses": f"{self.responses:,}, and {self.perturbed:,} perturbed",
-            },
-        )
+        texts = f"{self.responses:,} responses and {self.perturbed:,} perturbed texts"
+        display.say(f"Plan; nothing was scored. {', '.join(self.data)}: {self.sets:,} sets with {texts}.")
         columns = ["scorer", "calls", "input tokens", "output tokens", "cost"]
         short = labels(s.scorer for s in self.scorers)
         rows = [
