@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json as json_module
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -17,7 +17,7 @@ from carb_cli.output import print_json, write
 from carb_cli.progress import label, progress
 from carb_data.tasks import Task, open_task
 from carb_metrics import mean_interval
-from carb_scorers.bon import Grades, PoolScores, Samples, bon_curve, grade, sample, score_samples
+from carb_scorers.bon import Grades, Samples, Scores, bon_curve, grade, sample, score_samples
 from carb_scorers.spec import using
 
 
@@ -69,9 +69,9 @@ def bon(
                 on_samples=lambda done, total: report("samples", done, total, "prompts"),
             )
 
-        async def scored(spec: str) -> PoolScores:
+        async def scored(spec: str) -> tuple[str, Scores]:
             async with using(spec) as opened:
-                return await score_samples(
+                return opened.spec.name, await score_samples(
                     samples,
                     asked,
                     opened,
@@ -82,7 +82,7 @@ def bon(
 
         samples = anyio.run(draw)
         grades = grade(samples, asked)
-        scores = [anyio.run(scored, spec) for spec in dict.fromkeys(scorer)]
+        scores = dict(anyio.run(scored, spec) for spec in dict.fromkeys(scorer))
     write(out / "picks.jsonl", _picks(samples, scores, grades))
     result = _result(policy, samples, asked, scores, grades) | {"out": str(out), "n": n}
     write(out / "bon.json", json_module.dumps(result, ensure_ascii=False, indent=1) + "\n")
@@ -92,22 +92,22 @@ def bon(
         _show(result)
 
 
-def _picks(samples: Samples, scored: Sequence[PoolScores], grades: Grades) -> str:
+def _picks(samples: Samples, scored: Mapping[str, Scores], grades: Grades) -> str:
     """A line for each scorer and prompt: the sample with the highest score, the first of several."""
     lines = []
-    for one in scored:
+    for name, scores in scored.items():
         for key, row in samples.items():
-            values = one.scores.get(key)
+            values = scores.get(key)
             if values is None or any(sample.error is not None for sample in row):
                 continue
             place = values.index(max(values))
             score = values[place] if values[place] > float("-inf") else None
-            pick = {"scorer": one.scorer, "prompt_id": key, "index": place, "text": row[place].text}
+            pick = {"scorer": name, "prompt_id": key, "index": place, "text": row[place].text}
             lines.append(json_module.dumps({**pick, "score": score, "grade": grades[key][place]}) + "\n")
     return "".join(lines)
 
 
-def _result(policy: str, samples: Samples, task: Task, scored: Sequence[PoolScores], grades: Grades) -> dict[str, Any]:
+def _result(policy: str, samples: Samples, task: Task, scored: Mapping[str, Scores], grades: Grades) -> dict[str, Any]:
     """The content of ``bon.json``; qualities are null where nothing is graded."""
     rows = [
         [grade for grade in grades[key] if grade is not None]
@@ -121,11 +121,11 @@ def _result(policy: str, samples: Samples, task: Task, scored: Sequence[PoolScor
         "failed_samples": sum(sample.error is not None for row in samples.values() for sample in row),
         "random": sum(sum(row) / len(row) for row in rows) / len(rows) if rows else None,
         "best": sum(max(row) for row in rows) / len(rows) if rows else None,
-        "scorers": [_picked(samples, task, scores, grades) for scores in scored],
+        "scorers": [{"scorer": name, **_picked(samples, task, scores, grades)} for name, scores in scored.items()],
     }
 
 
-def _picked(samples: Samples, task: Task, scores: PoolScores, grades: Grades) -> dict[str, Any]:
+def _picked(samples: Samples, task: Task, scores: Scores, grades: Grades) -> dict[str, Any]:
     """Best-of-N of one scorer: the grade of its picks from all samples, and what the best samples are worth more."""
     found = bon_curve(samples, scores, grades)
     items = [prompt.source_item for prompt in task.prompts if prompt.id in found.picked]

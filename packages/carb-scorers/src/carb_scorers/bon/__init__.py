@@ -1,16 +1,23 @@
 """Best-of-n: a policy samples, a scorer picks, and the pick's worth as a curve over n."""
 
-from carb_scorers.bon.curve import BonResult, CurvePoint, bon_curve, expected_pick, pick_weights
+from carb_scorers.bon.curve import (
+    BonResult,
+    CurvePoint,
+    Scores,
+    bon_curve,
+    expected_pick,
+    pick_weights,
+    score_samples,
+)
 from carb_scorers.bon.samples import Grades, Sample, Samples, grade, sample
-from carb_scorers.bon.scored import PoolScores, score_samples
 
 __all__ = [
     "BonResult",
     "CurvePoint",
     "Grades",
-    "PoolScores",
     "Sample",
     "Samples",
+    "Scores",
     "bon_curve",
     "expected_pick",
     "grade",

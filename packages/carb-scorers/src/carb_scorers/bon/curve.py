@@ -12,13 +12,76 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import comb, isnan
+from pathlib import Path
 
 from carb_data import CarbError
 from carb_data.models import Frozen
-from carb_scorers.bon.samples import Grades, Samples
-from carb_scorers.bon.scored import PoolScores
+from carb_data.tasks import Task
+from carb_scorers.bon.samples import Grades, Samples, sha256
+from carb_scorers.evaluation import OnProgress
+from carb_scorers.run.score_journal import ScoreJournal, journal_head, score_missing
+from carb_scorers.scorer import Scorer
+from carb_scorers.texts import request_about
 
-__all__ = ["BonResult", "CurvePoint", "bon_curve", "expected_pick", "pick_weights"]
+__all__ = ["BonResult", "CurvePoint", "Scores", "bon_curve", "expected_pick", "pick_weights", "score_samples"]
+
+Scores = dict[str, tuple[float, ...]]
+"""Prompt id to a score for each sample, in their order. Equal texts have equal scores; an empty answer has minus
+infinity, since no scorer is shown it. Prompts with an answer whose scoring failed are missing, since any answer could
+have been the pick."""
+
+
+async def score_samples(
+    samples: Samples,
+    task: Task,
+    scorer: Scorer,
+    folder: Path | None = None,
+    *,
+    seed: int = 0,
+    on_progress: OnProgress | None = None,
+) -> Scores:
+    """Score every distinct answer.
+
+    The scorer sees the question and the answers alone: no grade, and no number of times that an answer was given. A
+    prompt with one distinct answer leaves nothing to choose; its scorer is not asked.
+
+    Args:
+        samples: one policy's samples for ``task``.
+        task: the task whose prompts they answer.
+        scorer: any scorer; left open.
+        folder: the folder of the journal that keeps the results and from which a run resumes; null keeps nothing.
+        seed: seed of the order in which candidates are presented.
+        on_progress: the function that is called whenever results have come.
+
+    Raises:
+        CarbError: the scorer met a user's mistake, or the journal is of something else.
+    """
+    texts = {key: sorted({one.text for one in row if one.text.strip()}) for key, row in samples.items()}
+    requests = {
+        prompt.id: request_about(
+            f"{prompt.id}~{sha256([prompt.text, texts[prompt.id]])[:16]}",  # new answers make it another request
+            prompt.text,
+            prompt.culture,
+            prompt.language,
+            texts[prompt.id],
+            seed,
+        )
+        for prompt in task.prompts
+        if len(texts[prompt.id]) > 1
+    }
+    with ScoreJournal(folder, journal_head(scorer.spec, fingerprint="samples", seed=seed)) as journal:
+        results = await score_missing(scorer, list(requests.values()), journal, on_progress=on_progress)
+    values = {key: dict.fromkeys(found, 0.0) for key, found in texts.items()}
+    for (key, request), result in zip(requests.items(), results, strict=True):
+        if result.complete:
+            values[key] = {c.text: result.scores[c.id] for c in request.candidates}
+        else:
+            del values[key]
+    return {
+        key: tuple(values[key].get(one.text, float("-inf")) for one in row)
+        for key, row in samples.items()
+        if key in values
+    }
 
 
 def pick_weights(scores: Sequence[float], n: int) -> list[float]:
@@ -77,7 +140,6 @@ class CurvePoint(Frozen):
 class BonResult(Frozen):
     """Best-of-n of one scorer on one policy's samples for one task."""
 
-    scorer: str
     curve: tuple[CurvePoint, ...]
     """Points of the curve at n = 1, 2, 4, … and the pool's size; empty if no prompt counts."""
     picked: dict[str, float]
@@ -90,7 +152,7 @@ class BonResult(Frozen):
     """Prompts with an answer that the task could not grade; they do not count."""
 
 
-def bon_curve(samples: Samples, scores: PoolScores, grades: Grades) -> BonResult:
+def bon_curve(samples: Samples, scores: Scores, grades: Grades) -> BonResult:
     """The curve of one scorer.
 
     Exact over all subsets of each pool (``expected_pick``); for a scorer that compares answers, the scores within a
@@ -107,16 +169,15 @@ def bon_curve(samples: Samples, scores: PoolScores, grades: Grades) -> BonResult
         quality = [grade for grade in grades[key] if grade is not None]
         if any(sample.error is not None for sample in row):
             short += 1
-        elif key not in scores.scores:
+        elif key not in scores:
             errors += 1
         elif len(quality) < len(row):
             ungraded += 1
         else:
-            counted[key] = scores.scores[key], quality
+            counted[key] = scores[key], quality
     size = min((len(row) for row in samples.values()), default=0)
     sizes = sorted({2**power for power in range(size.bit_length())} | {size})
     return BonResult(
-        scorer=scores.scorer,
         curve=tuple(_point(list(counted.values()), n) for n in sizes) if counted else (),
         picked={key: expected_pick(values, quality, size) for key, (values, quality) in counted.items()},
         errors=errors,
