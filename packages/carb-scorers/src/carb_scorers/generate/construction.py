@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import random
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, Self
@@ -22,6 +22,7 @@ from carb_data.models import CultureId, Frozen, Identifier, LanguageTag, Text
 from carb_data.validation import read_file
 from carb_scorers.generate.instructions import for_answer, for_question
 from carb_scorers.generate.writers import (
+    Passed,
     Progress,
     WriteReport,
     Writers,
@@ -169,40 +170,71 @@ async def _make(
         GivenUpError: a text of it did not pass in any attempt.
     """
     language = config.language or reference.language
-    steps: list[dict[str, Any]] = []
-
-    async def write(
-        step: str, requests: Sequence[tuple[str, str, Reference]], fault: Callable[[str], str | None]
-    ) -> tuple[str, Reference]:
-        """A text that passes, and the reference that it follows; what went into it is added to ``steps``."""
-        key = (config.seed, reference.id, step)
-        text, attempt, reasons = await writers.until(step, [(m, p) for m, p, _ in requests], key, fault)
-        model, prompt, source = requests[attempt]
-        made = {"step": step, "model": model, "seed": derived_seed(*key, attempt), "reference": source.id}
-        steps.append({**made, "prompt": prompt, "discarded": reasons})
-        return text, source
-
+    key = (config.seed, reference.id)
+    steps: list[tuple[Passed, Reference]] = []
     question = reference.question or ""
     if _needs_question(config, reference):
         asked = for_question(reference.text, culture=reference.culture, language=language)
-        asks = [(config.question, asked, reference)] * config.attempts
-        question, _ = await write("question", asks, lambda text: _question_fault(text, reference, config))
+        asks = [(config.question, asked)] * config.attempts
+        passed = await writers.until("question", asks, key, lambda text: _question_fault(text, reference, config))
+        steps.append((passed, reference))
+        question = passed.text
 
     def told(source: Reference) -> str:
         return for_answer(source.text, question, language=language)
 
-    right = [(config.chosen, told(reference), reference)] * config.attempts
-    answers = [await write("chosen", right, partial(plain_fault, language=language))]
+    right = [(config.chosen, told(reference))] * config.attempts
+    answers = [(await writers.until("chosen", right, key, partial(plain_fault, language=language)), reference)]
     candidates = mismatched(reference, references, config.seed)
-    pool = _shuffled(config.rejected, config.seed, reference.id, "pool")
+    pool = _shuffled(config.rejected, *key, "pool")
     for place in range(config.rejected_per_set):
         used = {home.root for _, home in answers}
         fresh = [one for one in candidates if one.root not in used] or candidates
         homes = [fresh[attempt % len(fresh)] for attempt in range(config.attempts)]
-        wrong = [(pool[(place + attempt) % len(pool)], told(home), home) for attempt, home in enumerate(homes)]
-        fault = partial(_wrong_fault, others=[text for text, _ in answers], config=config, language=language)
-        answers.append(await write(f"rejected-{place + 1}", wrong, fault))
-    return _assembled(reference, question, answers, steps, config)
+        wrong = [(pool[(place + attempt) % len(pool)], told(home)) for attempt, home in enumerate(homes)]
+        fault = partial(_wrong_fault, others=[one.text for one, _ in answers], config=config, language=language)
+        passed = await writers.until(f"rejected-{place + 1}", wrong, key, fault)
+        answers.append((passed, homes[len(passed.discarded)]))
+    return _assembled(reference, config, question, answers, [*steps, *answers])
+
+
+def _assembled(
+    reference: Reference,
+    config: ConstructConfig,
+    question: str,
+    answers: Sequence[tuple[Passed, Reference]],
+    steps: Sequence[tuple[Passed, Reference]],
+) -> BonSet:
+    language = config.language or reference.language
+    responses = [
+        Response(
+            id=f"r{n}" if n else "c",
+            text=passed.text,
+            role=Role.REJECTED if n else Role.CHOSEN,
+            language=language,
+            culture=home.culture,
+            generator=passed.model,
+        )
+        for n, (passed, home) in enumerate(answers)
+    ]
+    notes = [{"reference": home.id, **passed.model_dump()} for passed, home in steps]
+    return BonSet(
+        id=f"{config.name}/{reference.id}",
+        culture=reference.culture,
+        domain=reference.domain,
+        topic=reference.topic,
+        language=language,
+        prompt=question,
+        responses=tuple(_shuffled(responses, config.seed, reference.id, "order")),
+        provenance=Provenance(
+            source=config.name,
+            source_id=reference.provenance.source_id or reference.id,
+            license=reference.provenance.license,
+            url=reference.provenance.url,
+            method="generated",
+            notes=json.dumps({"reference_source": reference.provenance.source, "steps": notes}, ensure_ascii=False),
+        ),
+    )
 
 
 def _question_fault(text: str, reference: Reference, config: ConstructConfig) -> str | None:
@@ -227,45 +259,6 @@ def _wrong_fault(text: str, others: Sequence[str], config: ConstructConfig, lang
     if max(near) > config.window[1]:
         return f"nearly the same as another answer: similarity {max(near):.3f}"
     return None
-
-
-def _assembled(
-    reference: Reference,
-    question: str,
-    answers: Sequence[tuple[str, Reference]],
-    steps: Sequence[dict[str, Any]],
-    config: ConstructConfig,
-) -> BonSet:
-    language = config.language or reference.language
-    written = zip(answers, steps[-len(answers) :], strict=True)
-    responses = [
-        Response(
-            id=f"r{n}" if n else "c",
-            text=text,
-            role=Role.REJECTED if n else Role.CHOSEN,
-            language=language,
-            culture=home.culture,
-            generator=step["model"],
-        )
-        for n, ((text, home), step) in enumerate(written)
-    ]
-    return BonSet(
-        id=f"{config.name}/{reference.id}",
-        culture=reference.culture,
-        domain=reference.domain,
-        topic=reference.topic,
-        language=language,
-        prompt=question,
-        responses=tuple(_shuffled(responses, config.seed, reference.id, "order")),
-        provenance=Provenance(
-            source=config.name,
-            source_id=reference.provenance.source_id or reference.id,
-            license=reference.provenance.license,
-            url=reference.provenance.url,
-            method="generated",
-            notes=json.dumps({"reference_source": reference.provenance.source, "steps": steps}, ensure_ascii=False),
-        ),
-    )
 
 
 def mismatched(reference: Reference, references: Sequence[Reference], seed: int) -> list[Reference]:

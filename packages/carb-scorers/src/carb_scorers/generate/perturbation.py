@@ -91,8 +91,8 @@ def perturb(
         item = job.item
         asked = for_version(job.kind, item.chosen.text, culture=item.culture, language=job.language)
         key = (seed, item.id, job.response_id)
-        text, *_ = await writers.until(job.kind, [(model, asked)] * ATTEMPTS, key, lambda text: _fault(job, text))
-        return item.id, job.version(text, model)
+        passed = await writers.until(job.kind, [(model, asked)] * ATTEMPTS, key, lambda text: _fault(job, text))
+        return item.id, job.version(passed.text, model)
 
     written, report = write_all(
         [(f"{job.item.id} {job.response_id}", job) for job in jobs],

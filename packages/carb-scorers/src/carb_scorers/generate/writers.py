@@ -94,6 +94,18 @@ class WriteReport(Frozen):
     """Cost of this run's calls by ``price_in`` and ``price_out`` of the models' specs."""
 
 
+class Passed(Frozen):
+    """A text that passed, and how it came about."""
+
+    step: str
+    model: str
+    prompt: str
+    seed: int
+    discarded: tuple[str, ...]
+    """The reasons against earlier attempts."""
+    text: str = Field(exclude=True)
+
+
 class GivenUpError(Exception):
     """No attempt gave a usable text: what it was for is given up, the others go on."""
 
@@ -114,13 +126,10 @@ class Writers:
 
     async def until(
         self, step: str, requests: Sequence[tuple[str, str]], key: Sequence[object], fault: Callable[[str], str | None]
-    ) -> tuple[str, int, list[str]]:
+    ) -> Passed:
         """Write a text until ``fault``, which gives a reason to write it again, gives none.
 
-        ``requests`` are the model and the prompt of each attempt; its seed comes from ``key`` and its number.
-
-        Returns:
-            The text, the number of its attempt from 0, and the reasons against earlier ones.
+        ``requests`` are the model and the prompt of each attempt; its seed comes from ``key``, the step and its number.
 
         Raises:
             GivenUpError: with the reason of every attempt.
@@ -128,14 +137,15 @@ class Writers:
         """
         reasons: list[str] = []
         for attempt, (model, prompt) in enumerate(requests):
-            answer = await self._answer(model, prompt, derived_seed(*key, attempt))
+            seed = derived_seed(*key, step, attempt)
+            answer = await self._answer(model, prompt, seed)
             if isinstance(answer, Failure):
                 reason: str | None = f"the model failed: {answer.error.message}"
             else:
                 text = clean(answer.text)
                 reason = fault(text) if answer.finished else "cut off at max_new_tokens"
                 if reason is None:
-                    return text, attempt, reasons
+                    return Passed(step=step, model=model, prompt=prompt, seed=seed, discarded=tuple(reasons), text=text)
             reasons.append(reason or "")
             self.discarded[reasons[-1].partition(":")[0]] += 1
         raise GivenUpError(step, reasons)
