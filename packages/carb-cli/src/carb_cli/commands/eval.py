@@ -120,7 +120,7 @@ def eval_(
                 "run": str(folder),
                 "html": str(page),
                 "gate": said or None,
-                "report": found.plain(),
+                "report": found.model_dump(mode="json"),
             }
         )
         return code

@@ -105,7 +105,7 @@ def save(
 
 def _part(found: Report, only: str | None) -> dict[str, Any]:
     """The JSON of a report, or of the part that holds one section."""
-    whole = found.plain()
+    whole = found.model_dump(mode="json")
     if only is None:
         return whole
     return {key: whole[key] for key in ("schema", "confidence", only if only in whole else "scorers")}

@@ -135,7 +135,7 @@ def _show(found: Mapping[str, Outcome], out: Path, *, md: Path | None, latex: Pa
     failed = [(name, outcome.why) for name, outcome in found.items() if outcome.why is not None]
     if json:
         models = [{"name": name, "out": str(out / name), "why": outcome.why} for name, outcome in found.items()]
-        print_json({"models": models, "report": None if report is None else report.plain()})
+        print_json({"models": models, "report": None if report is None else report.model_dump(mode="json")})
         return FAILED if failed else OK
     if report is not None and not printed:
         show(report)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -11,11 +11,11 @@ import polars as pl
 
 from carb_cli.output import counts
 from carb_cli.report.headline import verdict
-from carb_cli.report.report_json import Cells, DatasetPart, ItemsPart, JudgesPart, Report, ScorerPart
-from carb_cli.report.reviewed import people
+from carb_cli.report.report_json import Cells, DatasetPart, JudgesPart, PeoplePart, Report, ScorerPart
+from carb_cli.review.findings import WHOLE, Applied, line_beside
 from carb_cli.runs import dataset_of
 from carb_cli.selection import chance
-from carb_data import CarbError, Dataset, ScoreTable, cultures, is_main
+from carb_data import CarbError, Dataset, ScoreTable, is_main
 from carb_metrics import (
     bon_accuracy,
     breakdown,
@@ -25,12 +25,13 @@ from carb_metrics import (
     family_accuracy,
     item_analysis,
     judge_bias,
+    judge_vs_human,
     main_sets,
     perturbation_sensitivity,
     rank,
     surface_floor,
 )
-from carb_metrics.rows import Breakdown, Cell, Consistency, ConsistencyRow, Failures, FamilyReport, Grouped, Ranking
+from carb_metrics.rows import Breakdown, Cell, Failures, FamilyReport, Grouped, ItemAnalysis, JudgedRow, Ranking
 from carb_scorers.run import RunRecord, ScorerRecord, read_presentations
 
 
@@ -47,21 +48,6 @@ class Runs:
     def scorers(self) -> dict[str, ScorerRecord]:
         """The record of each scorer, by name."""
         return {scorer.spec.name: scorer for record in self.records for scorer in record.scorers}
-
-    def without(self, names: Collection[str]) -> Runs | None:
-        """These runs without some scorers; null if nothing is left."""
-        if not set(names) & set(self.scorers):
-            return self
-        kept = []
-        for folder, record in zip(self.folders, self.records, strict=True):
-            scorers = tuple(scorer for scorer in record.scorers if scorer.spec.name not in names)
-            if scorers:
-                kept.append((folder, record.model_copy(update={"scorers": scorers})))
-        if not kept:
-            return None
-        folders, records = zip(*kept, strict=True)
-        scores = ScoreTable(self.scores.frame.filter(~pl.col("scorer").cast(pl.String).is_in(sorted(names))))
-        return Runs(folders, records, self.dataset, scores)
 
 
 def merged(several: Sequence[Runs]) -> Runs:
@@ -109,7 +95,7 @@ def content(runs: Runs, *, confidence: float = 0.95) -> Report:
         failures=_failures(runs),
         items=_items(main) if len(runs.scorers) > 1 else None,
         judges=_judges(runs.folders, runs.dataset, main, confidence),
-        people=people(runs.folders, runs.records[0].dataset.fingerprint, main, confidence),
+        people=_people(runs, main, confidence),
         runs=runs.records,
     )
     return report.model_copy(update={"verdict": verdict(report)})
@@ -134,7 +120,7 @@ def _scorers(runs: Runs, scores: ScoreTable, ranking: Ranking, confidence: float
             by_kind_group=groups.get(name, {}),
             perturbation={row.perturbation: row for row in sensitivity.kinds if row.scorer == name},
             causal_to_surface=sensitivity.of(name).ratio,
-            consistency=_consistency(consistency, name),
+            consistency=consistency.of(name),
         )
         for name, record in runs.scorers.items()
     }
@@ -168,11 +154,6 @@ def _by_kind(runs: Runs, main: ScoreTable, confidence: float, *, grouped: bool) 
     return {name: _cells(found.of(name)) for name in runs.scorers}
 
 
-def _consistency(found: Consistency, name: str) -> ConsistencyRow | None:
-    row = found.of(name)
-    return row if row.n or row.k is not None else None
-
-
 def _families(runs: Runs, confidence: float) -> FamilyReport | None:
     """The rows of all families and of each domain, and where sets say their kind, those of each kind."""
     found = family_accuracy(runs.scores, runs.dataset, "domain", confidence)
@@ -194,17 +175,14 @@ MOST_ITEMS = 40
 """Items that a report names."""
 
 
-def _items(scores: ScoreTable) -> ItemsPart | None:
+def _items(scores: ScoreTable) -> ItemAnalysis | None:
+    """The items to read first, those of the lowest discrimination."""
     found = item_analysis(scores)
     if not found.items:
         return None
     telling = [item for item in found.items if item.discrimination is not None]
     telling.sort(key=lambda item: (item.discrimination or 0.0, item.difficulty, item.item_id))
-    return ItemsPart(
-        scorers=found.scorers,
-        items=len(found.items),
-        rows=tuple(telling[:MOST_ITEMS]),
-    )
+    return found.model_copy(update={"items": tuple(telling[:MOST_ITEMS])})
 
 
 def _judges(folders: Sequence[Path], dataset: Dataset, scores: ScoreTable, confidence: float) -> JudgesPart:
@@ -222,15 +200,43 @@ def _judges(folders: Sequence[Path], dataset: Dataset, scores: ScoreTable, confi
     some = shown is not None and shown.height > 0
     return JudgesPart(
         bias=judge_bias(scores, shown if some else None, dataset, confidence),
-        calibration=calibration(_rolled_up(scores), "culture", confidence=confidence),
+        calibration=calibration(scores, confidence=confidence),
     )
 
 
-def _rolled_up(scores: ScoreTable) -> ScoreTable:
-    """Each variety under the culture for which it counts, as in ``breakdown``."""
-    ids = scores.frame["culture"].unique().cast(pl.String).to_list()
-    roots = {name: cultures.root(name).id for name in ids if name in cultures}
-    return ScoreTable(scores.frame.with_columns(pl.col("culture").cast(pl.String).replace(roots)))
+def _people(runs: Runs, scores: ScoreTable, confidence: float) -> PeoplePart:
+    """The human line of a reviewed data set, people's agreement with each other, and that of each scorer with them.
+
+    ``carb review apply`` writes it beside the data set, and ``carb run`` keeps it in the run's folder. A part of a data
+    set (``--limit``) has the line of the whole: a line of the part would be higher than people earn, since retired
+    sets, on which people disagreed, are not among those scored.
+    """
+    found = next((one for folder in runs.folders if (one := line_beside(folder / "dataset.parquet")) is not None), None)
+    if found is None:
+        return PeoplePart()
+    lines = found.findings.lines
+    return PeoplePart(
+        line=lines[WHOLE],
+        groups={name: line for name, line in lines.items() if name != WHOLE},
+        cultures=sum(line.answers > 0 for name, line in lines.items() if name.endswith("/")),
+        whole=found.fingerprint != runs.records[0].dataset.fingerprint,
+        scorers=_against_people(found, scores, confidence),
+    )
+
+
+def _against_people(found: Applied, scores: ScoreTable, confidence: float) -> tuple[JudgedRow, ...]:
+    """Who of the people picked which answer is not kept, so the picks of a set are numbered; that changes no measure
+    used here."""
+    picks = [
+        (one.set_id, f"{one.set_id} {number}", response)
+        for one in found.findings.sets
+        for number, response in enumerate(option.response for option in one.options for _ in range(option.best))
+    ]
+    known = set(scores.frame["item_id"].cast(pl.String).unique())
+    human = pl.DataFrame(
+        [pick for pick in picks if pick[0] in known], schema=["item_id", "rater", "response_id"], orient="row"
+    )
+    return judge_vs_human(scores, human, confidence) if human.height else ()
 
 
 def _dataset(runs: Runs) -> DatasetPart:

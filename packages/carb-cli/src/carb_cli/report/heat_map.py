@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-from carb_cli.display import percent, safe
-from carb_cli.labels import labels
+from carb_cli.display import percent
 from carb_cli.report.report_json import Report
 from carb_cli.report.tables import Section, Shown, Table, group_name, scorer_cell, share
 from carb_metrics.rows import Cell
-
-WIDEST = 12
-"""Columns of groups that a table has; with more groups, they are the rows and the scorers the columns."""
 
 
 def colour(cell: Cell, chance: float | None) -> str:
@@ -52,12 +48,5 @@ def _heat_map(report: Report, key: str, title: str) -> Table:
         more = [f"n {found.n:,}"] * bool(found.n) + [f"{found.errors:,} errors"] * bool(found.errors)
         return share(found, *more, heat=colour(found, report.dataset.chance))
 
-    called = [group_name(key.removeprefix("by_"), group) for group in names]
-    if len(names) <= WIDEST:
-        rows = [(scorer_cell(report, one), *(cell(one, group) for group in names)) for one in report.scorers]
-        return Table(title, ("scorer", *called), rows)
-    short = labels(report.scorers)
-    rows = [
-        (Shown(name), *(cell(one, group) for one in report.scorers)) for name, group in zip(called, names, strict=True)
-    ]
-    return Table(title, (title.lower(), *(safe(short[one]) for one in report.scorers)), rows)
+    rows = [(scorer_cell(report, one), *(cell(one, group) for group in names)) for one in report.scorers]
+    return Table(title, ("scorer", *(group_name(key.removeprefix("by_"), group) for group in names)), rows)

@@ -70,7 +70,7 @@ def items(report: Report) -> Section | None:
             Shown(row.item_id, link=link(report, set=row.item_id)), Shown(row.culture), Shown(row.domain),
             Shown(percent(row.difficulty), row.difficulty), figure(row.discrimination),
         )
-        for row in report.items.rows
+        for row in report.items.items
     ]  # fmt: skip
     sorted_by = Table(
         "Items sorted by discrimination, the lowest first",
@@ -79,7 +79,7 @@ def items(report: Report) -> Section | None:
         "A low one is won by weak scorers rather than by strong ones: the key may be wrong, or two answers right. With "
         "few scorers chance alone makes many, so this is an order to read in and no finding.",
     )
-    finding = f"{report.items.items:,} items, {report.items.scorers} scorers."
+    finding = f"{report.items.scorers} scorers judged them."
     return Section("items", "Which sets look wrong?", finding, (sorted_by,) if rows else ())
 
 

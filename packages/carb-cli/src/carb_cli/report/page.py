@@ -17,16 +17,17 @@ from importlib.metadata import version
 from math import ceil, floor
 from typing import Any
 
-from jinja2 import Environment, FunctionLoader, Template
+from jinja2 import Environment, FunctionLoader
 from markupsafe import Markup
 
 from carb_cli.display import number, p_value, percent, safe
 from carb_cli.labels import labels
 from carb_cli.report.content import Runs
-from carb_cli.report.payload import Payload, payload
+from carb_cli.report.payload import payload
 from carb_cli.report.report_json import Report
 from carb_cli.report.sections import leaderboard, sections
 from carb_cli.report.shown import JudgeTexts
+from carb_metrics.rows import Estimate
 
 SCRIPTS = ("base.js", "sort.js", "address.js", "set.js", "sets.js")
 
@@ -46,19 +47,18 @@ def render(
         written: what judges wrote, by scorer.
         only: the one section to show below the first screen; null for all.
     """
-    data = payload(report, runs, written)
+    data, chart = payload(report, runs, written), _chart(report)
     return page(
         "page.html.jinja",
         SCRIPTS,
         report=report,
-        short=labels(report.scorers),
         level=f"{100 * report.confidence:.4g}%",
-        chart=_chart(report),
+        chart=chart,
         chance=_chance(report),
-        reach=_reach(report),
+        reach=_reach(chart),
         board=leaderboard(report),
         sections=sections(report, only),
-        failure_note=failure_note(data),
+        data=data,
         payload=Markup(data.encoded),  # noqa: S704 - base64
     )
 
@@ -75,45 +75,43 @@ def _chart(report: Report) -> list[dict[str, Any]]:
     the place (accuracy, without families), and the place effect."""
     short, rows = labels(report.scorers), []
     for name, part in report.scorers.items():
-        cell = part.overall
-        share = (cell.accuracy, cell.low, cell.high)
-        effect: tuple[float | None, ...] = (None, None, None)
+        cell, effect = part.overall, Estimate()
+        share = Estimate(estimate=cell.accuracy, low=cell.low, high=cell.high)
         if report.families is not None:
             found = report.families.of(name)
-            share = (found.row.estimate, found.row.low, found.row.high)
-            effect = (found.place_effect.estimate, found.place_effect.low, found.place_effect.high)
+            share, effect = found.row, found.place_effect
         rows.append(
             {"name": short[name], "whole": name, "model": name in report.models, "share": share, "effect": effect}
         )
     return rows
 
 
-def _reach(report: Report) -> tuple[float, float]:
+def _reach(chart: list[dict[str, Any]]) -> tuple[float, float]:
     """The ends of the axis of place effects: quarters that leave no limit out, and 0 to a half at least."""
-    limits = [limit for row in _chart(report) for limit in row["effect"] if limit is not None]
+    limits = [limit for row in chart for limit in (row["effect"].low, row["effect"].high) if limit is not None]
     return floor(4 * min([-0.25, *limits])) / 4, ceil(4 * max([0.5, *limits])) / 4
 
 
 def page(name: str, scripts: Sequence[str], /, **fields: object) -> str:
     """A page of this package: its template with the style, the scripts, and what the policy calls them."""
     style, script = asset("style.css"), "".join(map(asset, scripts))
-    return template(name).render(
-        **fields,
-        style=Markup(style),  # noqa: S704 - our own files
-        script=Markup(script),  # noqa: S704 - our own files
-        style_hash=csp_hash(style),
-        script_hash=csp_hash(script),
-        version=version("carb-cli"),
+    return (
+        _environment()
+        .get_template(name)
+        .render(
+            **fields,
+            style=Markup(style),  # noqa: S704 - our own files
+            script=Markup(script),  # noqa: S704 - our own files
+            style_hash=csp_hash(style),
+            script_hash=csp_hash(script),
+            version=version("carb-cli"),
+        )
     )
-
-
-def template(name: str) -> Template:
-    """A template of this package; it is compiled once."""
-    return _environment().get_template(name)
 
 
 @cache
 def _environment() -> Environment:
+    """The templates of this package; each is compiled once."""
     made = Environment(
         autoescape=True, trim_blocks=True, lstrip_blocks=True, finalize=plain, loader=FunctionLoader(asset)
     )
@@ -124,14 +122,6 @@ def _environment() -> Environment:
 def plain(value: Any) -> Any:
     """What a template prints: texts of others without control characters and bidirectional overrides."""
     return safe(value) if type(value) is str else value
-
-
-def failure_note(data: Payload) -> str:
-    """How many failures there are, and how much of the sets is in the file."""
-    said = f"{data.failures:,} of {data.sets:,} sets are not won by every scorer."
-    if data.embedded < data.sets:
-        said += f" {data.embedded:,} sets are in this file, those first that no model wins."
-    return said
 
 
 def asset(name: str) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Literal
 
 from pydantic import Field
 
@@ -15,7 +15,7 @@ from carb_metrics.rows import (
     Failures,
     FamilyReport,
     HumanLine,
-    ItemRow,
+    ItemAnalysis,
     JudgeBias,
     JudgedRow,
     KindRow,
@@ -82,8 +82,7 @@ class ScorerPart(Frozen):
     """Results by perturbation (CC, RC, CL, RP), for those that the data set has."""
     causal_to_surface: Estimate
     """Mean change under CC over that under RC, CL and RP."""
-    consistency: ConsistencyRow | None
-    """Null where the data set has no text in two languages."""
+    consistency: ConsistencyRow
 
     @property
     def kind(self) -> str:
@@ -91,21 +90,12 @@ class ScorerPart(Frozen):
         return "open-book control" if "facts" in self.spec.parameters else self.spec.kind
 
 
-class ItemsPart(Frozen):
-    """What the items do over all scorers."""
-
-    scorers: int
-    items: int
-    rows: tuple[ItemRow, ...]
-    """The items to read first, at most 40: the lowest discrimination first."""
-
-
 class JudgesPart(Frozen):
     """How scorers behave apart from being right, on the main sets."""
 
     bias: JudgeBias
     calibration: tuple[MarginRow, ...]
-    """What the margin of the first answer over the second says of being right: over all sets, and by root culture."""
+    """What the margin of the first answer over the second says of being right."""
 
 
 class PeoplePart(Frozen):
@@ -141,8 +131,8 @@ class Report(Output):
     """How far the surface alone gets, over all sets and in each culture, and the test of each scorer against it."""
     failures: Failures | None
     """What all good scorers miss, and whose answer they take; null where no scorer is good."""
-    items: ItemsPart | None
-    """What each item does; null with a single scorer."""
+    items: ItemAnalysis | None
+    """What the items do that are to be read first, at most 40; null with a single scorer."""
     judges: JudgesPart
     people: PeoplePart
     runs: tuple[RunRecord, ...]
@@ -154,7 +144,3 @@ class Report(Output):
         kinds = {name: part.kind for name, part in self.scorers.items()}
         found = [name for name, kind in kinds.items() if kind not in ("baseline", "open-book control")]
         return found or list(self.scorers)
-
-    def plain(self) -> dict[str, Any]:
-        """The report in the form of ``report.json``."""
-        return self.model_dump(mode="json")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 from carb_cli.display import p_value, percent, safe
 from carb_cli.labels import labels
@@ -67,14 +67,12 @@ def families(report: Report) -> Section | None:
             count(row.families, *[f"{row.incomplete:,} left out"] * bool(row.incomplete),
                   *[f"{row.families - row.judged:,} with a failure"] * (row.judged < row.families)), count(row.errors),
         ))  # fmt: skip
-    note = (
-        ""
-        if not left
-        else (
+    note = ""
+    if left:
+        note = (
             f"Left out: {left:,} {'family' if left == 1 else 'families'} without the set of one of the answers, or "
             "with sets that show different answers: chance is not known there. `carb data check` names them."
         )
-    )
     whole = Table("All families", columns, rows, note)
     groups = list(dict.fromkeys(row.group for row in report.families.rows if row.group is not None))
     tables = [whole]
@@ -183,10 +181,7 @@ def floor(report: Report) -> Section | None:
 def perturbations(report: Report) -> Section | None:
     """What moves the score, and what should."""
     kinds = [kind for kind in KINDS if any(kind in part.perturbation for part in report.scorers.values())]
-    consistent = [
-        (n, part.consistency) for n, part in report.scorers.items() if part.consistency and part.consistency.n
-    ]
-    if not kinds and not consistent:
+    if not kinds:
         return None
     rows = []
     for name, part in report.scorers.items():
@@ -198,25 +193,20 @@ def perturbations(report: Report) -> Section | None:
                 continue
             spread = Estimate(estimate=one.spread, low=one.spread_low, high=one.spread_high)
             cells += [estimate(spread), share(Estimate(estimate=one.flips, low=one.flips_low, high=one.flips_high))]
-        rows.append(tuple(cells))
+        same = part.consistency
+        alike = Estimate(estimate=same.consistency, low=same.low, high=same.high)
+        rows.append((*cells, estimate(alike)))
     columns = ("scorer", "CC over others", *(f"{kind} {what}" for kind in kinds for what in ("change", "flips %")))
-    changes = Table("Change of the score, and share of sets with another answer on top", columns, rows)
-    languages = Table(
-        "The same content in two languages",
-        ("scorer", "consistency", "pairs"),
-        [
-            (scorer_cell(report, n), estimate(Estimate(estimate=c.consistency, low=c.low, high=c.high)), count(c.n))
-            for n, c in consistent
-        ],
-        "1: language does not matter; 0.5: a change of language moves the score as much as a change of answer.",
+    changes = Table(
+        "Change of the score, and share of sets with another answer on top", (*columns, "consistency"), rows
     )
     finding = (
         "CC changes the cultural concept and should move the score. RC removes the culture's name, CL changes the "
         "language, RP paraphrases: these change the surface alone and should not. Change is the mean of |after − "
-        "before| in standard deviations of the scorer's own scores within sets."
+        "before| in standard deviations of the scorer's own scores within sets. Consistency is of the same content in "
+        "two languages: 1 where language does not matter, 0.5 where it moves the score as much as another answer."
     )
-    tables = (*[changes] * bool(kinds), *[languages] * bool(consistent))
-    return Section("perturbations", "Does the right thing move the score?", finding, tables)
+    return Section("perturbations", "Does the right thing move the score?", finding, (changes,))
 
 
 def judges(report: Report) -> Section | None:
@@ -234,9 +224,8 @@ def judges(report: Report) -> Section | None:
             probability(row.position_p), share(row.swap_consistency), share(row.self_agreement),
         ))  # fmt: skip
     columns = ("scorer", "length r", "first picked %", "even picking %", "position p", "same after a swap %")
-    tables = [Table("Position and length", (*columns, "same when asked again %"), bias)]
-    tables += _calibration(report)
-    tables = [table for table in tables if table.rows]
+    positions = Table("Position and length", (*columns, "same when asked again %"), bias)
+    tables = tuple(table for table in (positions, _calibration(report)) if table.rows)
     if not tables:
         return None
     finding = (
@@ -244,43 +233,22 @@ def judges(report: Report) -> Section | None:
         "Position: how often the first answer shown is picked. Calibration: does a clear margin of the first answer "
         "mean that it is right?"
     )
-    return Section("judges", "What else moves the pick, and is it calibrated?", finding, tuple(tables))
+    return Section("judges", "What else moves the pick, and is it calibrated?", finding, tables)
 
 
-def _calibration(report: Report) -> Iterator[Table]:
-    rows = {(row.scorer, row.group): row for row in report.judges.calibration if row.calibration is not None}
-    whole = []
+def _calibration(report: Report) -> Table:
+    known = {row.scorer: row for row in report.judges.calibration}
+    rows = []
     for name in report.models:
-        row = rows.get((name, None))
-        if row is None or row.calibration is None:
+        if name not in known or (found := known[name].calibration) is None:
             continue
-        at = [next((one for one in row.coverage if one.coverage >= part - 1e-9), None) for part in (0.1, 0.5, 1)]
-        whole.append((
-            scorer_cell(report, name), *(share(one.accuracy if one else Estimate()) for one in at),
-            Shown(percent(row.calibration.ece), row.calibration.ece), probability(row.calibration.p), count(row.n),
+        tenths = known[name].coverage
+        rows.append((
+            scorer_cell(report, name), *(share(tenths[n].accuracy) for n in (0, 4, 9)),
+            Shown(percent(found.ece), found.ece), probability(found.p), count(found.n),
         ))  # fmt: skip
     heads = ("scorer", "clearest 10%, accuracy %", "clearest 50%, accuracy %", "all, accuracy %", "calibration error %")
-    yield Table("Calibration", (*heads, "p", "sets"), whole)
-    names = [name for name in report.models if (name, None) in rows]
-    found = sorted({group for _, group in rows if group is not None})
-    if len(found) < 2:
-        return
-
-    def cell(name: str, group: str) -> Shown:
-        row = rows.get((name, group))
-        if row is None or row.calibration is None:
-            return Shown("–")
-        sure = row.calibration.p is not None and row.calibration.p < 1 - report.confidence
-        return Shown(percent(row.calibration.ece), row.calibration.ece, (f"n {row.n:,}",), "d2" if sure else "")
-
-    short = labels(report.scorers)
-    yield Table(
-        "Calibration error by root culture, %",
-        ("culture", *(safe(short[name]) for name in names)),
-        [(Shown(group_name("culture", group)), *(cell(name, group) for name in names)) for group in found],
-        "Error of the curve that all cultures share; coloured where it is larger than chance makes it, each cell "
-        "alone: a margin means something else there than elsewhere.",
-    )
+    return Table("Calibration", (*heads, "p", "sets"), rows)
 
 
 SECTIONS: dict[str, Callable[[Report], Section | None]] = {

@@ -6,7 +6,10 @@ import hashlib
 import json
 import re
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
+
+import polars as pl
 
 from carb_cli.output import write
 from carb_cli.report.content import Runs, content, merged, read_runs
@@ -14,7 +17,7 @@ from carb_cli.report.page import page, render
 from carb_cli.report.sections import leaderboard
 from carb_cli.report.shown import written
 from carb_cli.results import entry as entries
-from carb_data import CarbError, content_hash
+from carb_data import CarbError, ScoreTable, content_hash
 
 
 def write_site(sources: Sequence[Path], site: Path, candidates: entries.Candidates, *, confidence: float) -> int:
@@ -38,7 +41,7 @@ def write_site(sources: Sequence[Path], site: Path, candidates: entries.Candidat
         report = content(runs, confidence=confidence)
         stem = f"{_slug(_data_name(report.dataset.names))}-{key[:8]}"
         write(site / f"{stem}.html", render(report, runs, written(runs.folders)))
-        write(site / f"{stem}.json", json.dumps(report.plain(), ensure_ascii=False, indent=1) + "\n")
+        write(site / f"{stem}.json", json.dumps(report.model_dump(mode="json"), ensure_ascii=False, indent=1) + "\n")
         boards.append((stem, report, leaderboard(report)))
     write(site / "index.html", page("index.html.jinja", ("base.js", "sort.js"), boards=boards, gone=gone))
     return len(boards)
@@ -56,9 +59,12 @@ def _gather(sources: Sequence[Path], candidates: entries.Candidates) -> tuple[di
     groups: dict[str, list[Runs]] = {}
     for runs in sorted(found, key=lambda runs: runs.records[0].created, reverse=True):
         same = groups.setdefault(_sets_of(runs), [])
-        kept = runs.without({name for other in same for name in other.scorers})
-        if kept is not None:
-            same.append(kept)
+        known = {name for other in same for name in other.scorers}
+        kept = tuple(scorer for name, scorer in runs.scorers.items() if name not in known)
+        if kept:
+            record = runs.records[0].model_copy(update={"scorers": kept})
+            rows = pl.col("scorer").cast(pl.String).is_in([scorer.spec.name for scorer in kept])
+            same.append(replace(runs, records=(record,), scores=ScoreTable(runs.scores.frame.filter(rows))))
     return {key: merged(same) for key, same in groups.items()}, gone
 
 

@@ -26,7 +26,6 @@ const unpack = async () => {
 
 // Characters that would steer the line are shown as what they are.
 const ODD = /[\u0000-\u0008\u000b\u000c\u000e-\u001f\u007f-\u009f\u202a-\u202e\u2066-\u2069\ufeff\ufff9-\ufffb]/;
-const FIRST = 3000;
 const visible = (part) => {
   const nodes = [];
   let plain = "";
@@ -44,13 +43,7 @@ const visible = (part) => {
 const block = (tag, attributes, language, [text, length]) => {
   const element = make(tag, { dir: "auto", ...attributes });
   if (/^[A-Za-z0-9-]+$/.test(language)) element.lang = language;
-  element.append(...visible(text.slice(0, FIRST)));
-  const rest = text.slice(FIRST);
-  if (rest) {
-    const button = make("button", { type: "button", class: "more" }, `Show ${count(rest.length)} more characters`);
-    button.addEventListener("click", () => button.replaceWith(...visible(rest)));
-    element.append(" ", button);
-  }
+  element.append(...visible(text));
   if (length > text.length) {
     element.append(make("span", { class: "odd" }, `${count(length - text.length)} further characters are not in this file`));
   }
