@@ -257,7 +257,7 @@ class TestPolicies:
 
     def test_responses_from_a_file(self, tmp_path):
         file = tmp_path / "responses.jsonl"
-        rows = [{"prompt_id": "p0", "responses": ["1", "2"]}, {"prompt": "Question  1", "text": "Answer: 3\nx"}]
+        rows = [{"prompt_id": "p0", "responses": ["1", "2"]}, {"prompt_id": "p1", "text": "Answer: 3\nx"}]
         rows.append({"prompt_id": "p0", "text": "4"})
         file.write_text("".join(json.dumps(row) + "\n" for row in rows))
         pool = anyio.run(sample, f"file:{file}", CountTask(2), 3, tmp_path / "pool.jsonl")
@@ -267,7 +267,7 @@ class TestPolicies:
     @pytest.mark.parametrize(
         ("content", "spec", "told"),
         [
-            ("{}\n", "file:{file}", "needs prompt_id"),
+            ("{}\n", "file:{file}", "prompt_id: is missing"),
             ('{"prompt_id": "a", "text": 1}\n', "file:{file}", "must be a text"),
             ("", "file:{file}?x=1", "takes no options"),
             ("", "file:{file}.absent", "Cannot read the responses"),

@@ -12,10 +12,10 @@ import re
 import socket
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 import anyio
-from pydantic import Field, TypeAdapter, ValidationError
+from pydantic import Field, ValidationError
 
 from carb_data import CarbError
 from carb_data.extras import require
@@ -27,6 +27,7 @@ from carb_scorers.texts import Opened, Scored, Text, score_together
 
 __all__ = ["LOOPBACK", "RewardServer", "bind", "serve", "take_port"]
 
+_Sent = TypeVar("_Sent", bound=Frozen)
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
 LARGEST = 8 * 1024 * 1024
 """Bytes of a request's body."""
@@ -35,7 +36,7 @@ WAITING = 64
 AT_ONCE = 256
 """Most responses that one call of the scorer gets."""
 _CONTROL = r"(?:<\|[^|<>]{1,40}\|>|</?s>|<(?:bos|eos|pad|end_of_turn)>|\s)"
-_BEFORE, _BEHIND = re.compile(rf"{_CONTROL}*"), re.compile(rf"{_CONTROL}+\Z")
+_BEFORE, _BEHIND = re.compile(rf"\A{_CONTROL}+"), re.compile(rf"{_CONTROL}+\Z")
 """What a trainer's tokenizer leaves around a decoded text."""
 
 
@@ -101,18 +102,11 @@ class RewardServer:
         self._constants = {"culture": culture, "language": language}
         self._waiting: list[_Call] = []
         self._arrived: anyio.Event | None = None
-        self._state = "starting"
-
-    @property
-    def spec(self) -> dict[str, Any]:
-        """The scorer's spec, as a run records it."""
-        return self._opened.get().spec.model_dump(mode="json")
 
     async def work(self) -> None:
         """Open the scorer, then score whatever waits, until cancelled."""
         await anyio.to_thread.run_sync(self._opened.get)
         self._arrived = anyio.Event()
-        self._state = "ready"
         while True:
             await self._arrived.wait()
             calls: list[_Call] = []
@@ -169,7 +163,7 @@ class RewardServer:
 
     async def get_reward(self, body: bytes) -> dict[str, Any]:
         """``{"rewards": [...]}`` in the order of the queries."""
-        sent = _read(TypeAdapter(GetReward), body)
+        sent = _read(GetReward, body)
         if len(sent.prompts) != len(sent.query) or (sent.labels is not None and len(sent.labels) != len(sent.query)):
             raise _RefusalError(422, "query, prompts and labels must have the same length.")
         culture, language = self._place()
@@ -189,7 +183,7 @@ class RewardServer:
 
     async def score_call(self, body: bytes) -> dict[str, Any]:
         """``{"scores": [...], "errors": [...]}``: a number or null, and null or the reason, for each response."""
-        sent = _read(TypeAdapter(ScoreCall), body)
+        sent = _read(ScoreCall, body)
         culture, language = self._place(sent)
         scored = await self.score([Text(sent.prompt, response, culture, language) for response in sent.responses])
         errors = [None if one.error is None else one.error.model_dump(mode="json") for one in scored]
@@ -214,14 +208,14 @@ class RewardServer:
             raise _RefusalError(421, "This server is not reached under this name.")
         route = scope["method"], scope["path"]
         if route == ("GET", "/health"):
-            if self._state != "ready":
-                raise _RefusalError(503, self._state)
+            if self._arrived is None:
+                raise _RefusalError(503, "starting")
             return {"status": "ready"}
         bearer = headers.get("authorization", "").partition("Bearer ")[2]
         if self._token is not None and not hmac.compare_digest(bearer.encode(), self._token.encode()):
             raise _RefusalError(401, "Send the token as 'Authorization: Bearer TOKEN'.")
         if route == ("GET", "/spec"):
-            return {"spec": self.spec, **self._constants}
+            return {"spec": self._opened.get().spec.model_dump(mode="json"), **self._constants}
         posted: dict[str, Callable[[bytes], Awaitable[dict[str, Any]]]]
         posted = {"/get_reward": self.get_reward, "/score": self.score_call}
         if scope["path"] not in posted:
@@ -234,17 +228,16 @@ class RewardServer:
         return await posted[scope["path"]](await _body(receive))
 
 
-def _read(model: TypeAdapter[Any], body: bytes) -> Any:
+def _read(model: type[_Sent], body: bytes) -> _Sent:
     try:
-        return model.validate_json(body)
+        return model.model_validate_json(body)
     except ValidationError as error:
         raise _RefusalError(422, first_defect(error)) from None
 
 
 def _response(query: str, prompt: str, number: int) -> str:
     """The response in a query: what stands behind the prompt, without the control tokens around both."""
-    text = query[_BEFORE.match(query).end() :]  # type: ignore[union-attr]  # an empty match is a match
-    bare = prompt[_BEFORE.match(prompt).end() :]  # type: ignore[union-attr]
+    text, bare = _BEFORE.sub("", query), _BEFORE.sub("", prompt)
     if not text.startswith(bare):
         raise _RefusalError(422, f"query {number} does not begin with its prompt.")
     return _BEHIND.sub("", text[len(bare) :])
@@ -285,15 +278,11 @@ def take_port(host: str, port: int) -> socket.socket:
     Raises:
         CarbError: the port is taken, or cannot be had.
     """
-    taken = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET, socket.SOCK_STREAM)
-    taken.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
-        taken.bind((host, port))
-        taken.listen(2048)
+        return socket.create_server((host, port), family=family, backlog=2048)
     except OSError as error:
-        taken.close()
         raise CarbError(f"Cannot listen at {host}:{port}: {error.strerror}. Name another --port.") from None
-    return taken
 
 
 def serve(server: RewardServer, taken: socket.socket) -> None:

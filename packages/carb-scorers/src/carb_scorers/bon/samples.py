@@ -79,9 +79,9 @@ async def sample(
 ) -> Samples:
     """n answers to every prompt of a task.
 
-    A model draws them into a file. The same call goes on after any interruption: a file with fewer samples is
-    extended, one with more is read, and nothing is drawn twice, since an answer depends on the model, the prompt and
-    its index alone. A failed answer has an ``error``; it is never an exception.
+    A model draws them into a file. The same call goes on after any interruption, a file with fewer samples is extended,
+    and nothing is drawn twice: an answer depends on the model, the prompt and its index alone. A failed answer has an
+    ``error``; it is never an exception.
 
     Args:
         policy: ``hf:MODEL?temperature=0.8&max_new_tokens=16``, ``vllm:MODEL``, ``openai:MODEL?url=…``, or
@@ -183,54 +183,41 @@ def tidy(text: str, *, one_line: bool) -> str:
 class _Responses(BaseModel):
     """A line of a file of responses; other fields are not read."""
 
-    prompt_id: str | None = None
-    prompt: str | None = None
-    text: str | None = None
+    prompt_id: str
     responses: tuple[str, ...] = ()
+    text: str | None = None
 
     @model_validator(mode="after")
-    def _says_both(self) -> Self:
-        if (self.prompt_id or self.prompt) is None or not (self.responses or self.text is not None):
-            raise ValueError("needs prompt_id (or prompt) and text or responses")
+    def _answers(self) -> Self:
+        if not self.responses and self.text is None:
+            raise ValueError("needs text or responses")
         return self
 
 
 def read_responses(file: str, task: Task, n: int) -> Samples:
     """The first n responses to each prompt: JSON Lines with ``prompt_id`` and ``text`` or ``responses``.
 
-    In place of ``prompt_id`` there may be ``prompt``, the question's text.
-
     Raises:
         CarbError: it cannot be read, or a line is something else; all are told.
     """
     path = Path(file).expanduser()
     problems: list[Problem] = []
-    answers: dict[str | None, list[str]] = {}
+    answers: dict[str, list[str]] = {prompt.id: [] for prompt in task.prompts}
     try:
         for line in read_lines([path], _Responses, problems):
-            row = line.content
-            key = row.prompt_id if row.prompt_id is not None else _words(row.prompt or "")
-            answers.setdefault(key, []).extend(row.responses or [row.text or ""])
+            answers.setdefault(line.content.prompt_id, []).extend(line.content.responses or [line.content.text or ""])
     except OSError as error:
         raise CarbError(f"Cannot read the responses in {path}: {error.strerror}.") from None
     if problems:
         raise DataError(problems)
 
-    def row_of(prompt: TaskPrompt) -> tuple[Sample, ...]:
-        texts = answers.get(prompt.id) or answers.get(_words(prompt.text)) or []
-        samples = [
-            Sample(prompt_id=prompt.id, index=index, text=tidy(text, one_line=task.one_line))
-            for index, text in enumerate(texts[:n])
-        ]
-        error = f"the file has {len(texts)} responses to this prompt"
-        samples += [Sample(prompt_id=prompt.id, index=index, error=error) for index in range(len(texts), n)]
-        return tuple(samples)
+    def sample_of(key: str, index: int) -> Sample:
+        if index < len(answers[key]):
+            return Sample(prompt_id=key, index=index, text=tidy(answers[key][index], one_line=task.one_line))
+        error = f"the file has {len(answers[key])} responses to this prompt"
+        return Sample(prompt_id=key, index=index, error=error)
 
-    return {prompt.id: row_of(prompt) for prompt in task.prompts}
-
-
-def _words(text: str) -> str:
-    return "text:" + " ".join(text.split())
+    return {prompt.id: tuple(sample_of(prompt.id, index) for index in range(n)) for prompt in task.prompts}
 
 
 def grade(samples: Samples, task: Task) -> Grades:
