@@ -1,7 +1,6 @@
 """Shared by the tests across packages."""
 
 import os
-import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -42,17 +41,6 @@ def gemma() -> Path:
     from small_models import model_folder
 
     return model_folder("gemma3-270m")
-
-
-@pytest.fixture(scope="session")
-def smollm() -> Path:
-    """A real chat model (SmolLM2 135M Instruct), converted on first use."""
-    from small_models import model_folder
-
-    try:
-        return model_folder("smollm2-135m")
-    except (OSError, RuntimeError, ImportError, subprocess.SubprocessError) as error:
-        pytest.skip(f"SmolLM2 is not here and cannot be fetched: {error}")
 
 
 @pytest.fixture(scope="session")

@@ -278,3 +278,30 @@ def test_verifiers_loads_and_scores_the_judge_s_task(judge_config: Path, monkeyp
     assert scored(wrong)[0] == -1.0
     assert scored("**Verdict: B**") == (1.0, {"well_formed": 0.0, "readable": 1.0})
     assert scored("no idea") == (-1.0, {"well_formed": 0.0, "readable": 0.0})
+
+
+def test_the_study_writes_what_validity_reads(tmp_path: Path) -> None:
+    (tmp_path / "blend" / "annotations").mkdir(parents=True)
+    (tmp_path / "blend" / "questions").mkdir()
+    annotation = {"answers": ["tea"], "en_answers": ["tea"], "count": 3}
+    items = {
+        f"q{n}": {"question": f"{n}?", "en_question": f"{n}?", "annotations": [annotation], "idks": {}}
+        for n in range(6)
+    }
+    (tmp_path / "blend" / "annotations" / "UK_data.json").write_text(json.dumps(items))
+    topics = "ID,Topic\n" + "".join(f"{key},Food\n" for key in items)
+    (tmp_path / "blend" / "questions" / "UK_questions.csv").write_text(topics)
+    answers = ["tea", "milk and tea", "beer", "water"]
+    rows = [
+        {"prompt_id": f"UK/{key}/en", "responses": answers[n % 4 :] + answers[: n % 4]} for n, key in enumerate(items)
+    ]
+    (tmp_path / "r.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    words: list[object] = ["--out", tmp_path / "study", "--limit", 24, "--n", 4]
+    words += ["--scorer", "long=baseline:length", *(f"luck{n}=baseline:random?seed={n}" for n in range(4))]
+    words += ["--benchmark", "seed=carb-seed", "--policy", f"file=file:{tmp_path / 'r.jsonl'}"]
+    words += ["--task", f"uk=blend:{tmp_path / 'blend'}?places=UK"]
+    done = run("validity_study.py", *words)
+    assert "5 reward models" in done.stdout, done.stderr
+    points = sorted((tmp_path / "study" / "points").glob("*.csv"))
+    assert [file.stem for file in points] == ["seed-accuracy--file-uk", "seed-place-effect--file-uk"]
+    assert set(pl.read_csv(points[0])["scorer"]) == {"long", "luck0", "luck1", "luck2", "luck3"}

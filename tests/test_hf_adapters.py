@@ -22,7 +22,7 @@ import transformers
 
 import tiny_models
 from carb_data import CarbError
-from carb_scorers import Candidate, ScoreRequest, open_scorer
+from carb_scorers import open_scorer
 from carb_scorers.testing import check_scorer
 
 HEAD = """
@@ -90,13 +90,7 @@ FORMS = {
 }
 REWARD_TOKEN = 7
 
-REQUEST = ScoreRequest(
-    request_id="1",
-    prompt="What do people eat?",
-    candidates=(Candidate(id="a", text="Noodles at dawn."), Candidate(id="b", text="Nudeln, und dazu Tee")),
-    culture="thai",
-    language="th",
-)
+REQUEST = tiny_models.request()
 
 
 @pytest.fixture

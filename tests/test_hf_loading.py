@@ -19,15 +19,12 @@ import transformers
 
 import tiny_models
 from carb_data import CarbError
-from carb_scorers import Candidate, ScoreRequest, open_scorer
+from carb_scorers import open_scorer
+from carb_scorers.models.hf_loading import TemplateOptions, set_chat_template
+from carb_scorers.models.protocol import Prompt
+from carb_scorers.models.tokens import answer_ids, conversation_ids, prompt_ids
 
-REQUEST = ScoreRequest(
-    request_id="1",
-    prompt="What do people eat?",
-    candidates=(Candidate(id="a", text="Noodles at dawn."), Candidate(id="b", text="Nudeln")),
-    culture="thai",
-    language="th",
-)
+REQUEST = tiny_models.request()
 
 
 def scores(scorer: Any) -> dict[str, float]:
@@ -138,3 +135,28 @@ def test_dtypes(base: Path) -> None:
     assert scores(open_scorer(f"classifier:{folder}")) == pytest.approx(exact, abs=1e-5)
     assert scores(open_scorer(f"classifier:{folder}?dtype=bfloat16")) == pytest.approx(exact, abs=0.05)
     assert scores(open_scorer(f"classifier:{folder}?attention=eager")) == pytest.approx(exact, abs=1e-5)
+
+
+THINKING = tiny_models.CHAT.replace(
+    "<|assistant|>\n{% endif %}",
+    "<|assistant|>\n{% if enable_thinking is defined and not enable_thinking %}<think></think>{% endif %}{% endif %}",
+)
+"""As Qwen 3's: a model that may not think is shown an empty thought."""
+OFF = '{"enable_thinking": false}'
+PROMPT = Prompt(({"role": "user", "content": "What do people eat?"},))
+
+
+def made(template: str | None = THINKING, **options: str) -> Any:
+    found = tiny_models.tokenizer(chat=True)
+    found.chat_template = template
+    set_chat_template(found, TemplateOptions(**options))
+    return found
+
+
+def test_a_templates_variables_reach_it_wherever_it_is_used() -> None:
+    plain, changed = made(), made(chat_template_kwargs=OFF)
+    thought = plain("<think></think>", add_special_tokens=False)["input_ids"]
+    assert prompt_ids(changed, PROMPT) == [*prompt_ids(plain, PROMPT), *thought]
+    assert prompt_ids(made(chat_template_kwargs='{"enable_thinking": true}'), PROMPT) == prompt_ids(plain, PROMPT)
+    assert conversation_ids(changed, PROMPT, "Rice.") == conversation_ids(plain, PROMPT, "Rice.")  # no turn is open
+    assert answer_ids(changed, "Rice.", end_of_turn=True) == answer_ids(plain, "Rice.", end_of_turn=True)

