@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from threading import Thread
 from typing import Any
 
 from carb_data import BonSet, Culture, Dataset, Provenance, Response
@@ -78,27 +81,33 @@ def write_culture(path: Path, culture_id: str) -> Path:
     return path
 
 
-def write_construct_config(folder: Path) -> Path:
-    """A configuration of ``carb data construct`` with references of four cultures, and a server that is not there."""
-    references = [
-        {
-            "id": f"ref-{culture}",
-            "culture": culture,
-            "domain": "commonsense",
-            "language": "en",
-            "text": f"What people in {culture} places do at table.",
-            "provenance": {"source": "test", "license": "CC0-1.0", "method": "authored"},
-        }
-        for culture in ("thai", "japanese", "german", "spanish")
-    ]
-    write_lines(folder / "references.jsonl", [json.dumps(reference) for reference in references])
-    model = '"openai:m?url=http://127.0.0.1:9/v1&retries=0"'
-    path = folder / "construct.toml"
-    path.write_text(
-        f'references = "references.jsonl"\nquestion = {model}\nchosen = {model}\nrejected = [{model}]\n',
-        encoding="utf-8",
-    )
-    return path
+@contextmanager
+def answering(answer: Callable[[str, Any], tuple[int, Any]]) -> Iterator[str]:
+    """The address of a server.
+
+    Args:
+        answer: makes a status and an object of a path and of what was posted; null where nothing was.
+    """
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            sent = self.rfile.read(int(self.headers.get("Content-Length", 0)))
+            status, content = answer(self.path, json.loads(sent or "null"))
+            body = json.dumps(content).encode()
+            self.send_response(status)
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        do_GET = do_POST
+
+        def log_message(self, *_: object) -> None:
+            """Say nothing."""
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True).start()
+        yield f"http://127.0.0.1:{server.server_port}"
+        server.shutdown()
 
 
 def write_review(path: Path) -> None:

@@ -13,25 +13,14 @@ from carb_cli.review.asking import Event, Opinion, Person, ReviewAnswer, ReviewI
 from carb_cli.review.handing_out import items
 from carb_cli.review.recording import record
 from carb_cli.review.review_file import transaction
-from carb_data import BonSet, Dataset, Provenance, Response
+from carb_data import BonSet, Dataset
+from cli_helpers import small_set
 
 
 def a_set(number: int, **changes: Any) -> BonSet:
-    """A small set with a key and three wrong answers."""
-    responses = tuple(
-        Response(id=f"r{n}", text=f"answer {number} {n}", role="rejected" if n else "chosen", language="th")
-        for n in range(4)
-    )
-    fields: dict[str, Any] = {
-        "id": f"set-{number}",
-        "culture": "thai",
-        "domain": ("commonsense", "values", "safety", "linguistics")[number % 4],
-        "language": "th",
-        "prompt": f"question {number}",
-        "responses": responses,
-        "provenance": Provenance(source="test", license="CC0-1.0", method="authored"),
-    }
-    return BonSet(**fields | changes)
+    """A small set about Thailand in Thai."""
+    domain = ("commonsense", "values", "safety", "linguistics")[number % 4]
+    return small_set(number, **{"culture": "thai", "domain": domain, "language": "th", **changes})
 
 
 def sets(count: int) -> Dataset:

@@ -73,7 +73,6 @@ def test_length_picks_the_longest(carb, task, tmp_path):
         ({"--task": "bland:x"}, "write blend:PATH"),
         ({"--policy": "file:absent.jsonl"}, "Cannot read the responses"),
         ({"--n": "0"}, "at least one sample"),
-        ({"--scorer": "baseline:lenght"}, "Unknown baseline"),
     ],
 )
 def test_wrong_use(carb, task, tmp_path, change, told):

@@ -4,16 +4,12 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
-from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from threading import Thread
 
 import pytest
 
 from carb_data import load
-from cli_helpers import Carb
+from cli_helpers import Carb, answering
 
 
 @pytest.fixture(autouse=True)
@@ -60,35 +56,18 @@ def test_a_gate_for_ci(carb: Carb) -> None:
     assert "Did you mean 'place_effect'?" in ended.err
 
 
-@contextmanager
-def _unsure_server() -> Iterator[str]:
-    """Knows the key, and fails on every second family: what a model looks like that answers only where it is sure."""
+def test_a_family_that_failed_counts_as_zero_in_gate_verdict_and_entry(carb: Carb) -> None:
+    """A model that knows the key, and fails on every second family, as one does that answers only where it is sure."""
+    pytest.importorskip("httpx", reason="needs the extra carb-scorers[api]")
     items = [item for item in load("carb-seed") if item.family is not None]
     sure = set(sorted({str(item.family) for item in items})[::2])
     key = {item.prompt: item.chosen.text for item in items if item.family in sure}
 
-    class Handler(BaseHTTPRequestHandler):
-        def do_POST(self) -> None:
-            asked = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-            right = key.get(asked["text_1"])
-            answer = json.dumps({"data": [{"score": float(asked["text_2"] == right)}]}).encode()
-            self.send_response(400 if right is None else 200)
-            self.send_header("Content-Length", str(len(answer)))
-            self.end_headers()
-            self.wfile.write(answer)
+    def unsure(_: str, asked: dict[str, str]) -> tuple[int, object]:
+        right = key.get(asked["text_1"])
+        return 400 if right is None else 200, {"data": [{"score": float(asked["text_2"] == right)}]}
 
-        def log_message(self, *_: object) -> None:
-            """Say nothing."""
-
-    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
-        Thread(target=server.serve_forever, daemon=True).start()
-        yield f"http://127.0.0.1:{server.server_port}"
-        server.shutdown()
-
-
-def test_a_family_that_failed_counts_as_zero_in_gate_verdict_and_entry(carb: Carb) -> None:
-    pytest.importorskip("httpx", reason="needs the extra carb-scorers[api]")
-    with _unsure_server() as url:
+    with answering(unsure) as url:
         spec = f"sure=classifier:m?backend=openai&api=score&retries=0&url={url}"
         ended = carb(
             "eval", spec, "--limit", 200, "--no-open", "--quiet", "--out", "o", "--fail-below", "place_effect=1"

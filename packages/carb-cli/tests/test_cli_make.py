@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from pathlib import Path
 
 import pytest
 
 from carb_data import install_line
-from cli_helpers import Carb, write_construct_config
+from cli_helpers import Carb, write_lines
 
 TRAIN = ("train", "--config", "demo-cpu", "--model", "m", "--data", "carb-seed@2")
 
@@ -24,8 +25,14 @@ def test_perturb_by_a_model_that_is_not_there(carb: Carb, data_file: Path, tmp_p
 
 def test_construct_by_a_server_that_is_not_there(carb: Carb, tmp_path: Path) -> None:
     pytest.importorskip("httpx", reason="needs the extra carb-scorers[api]")
-    config = write_construct_config(tmp_path)
-    ended = carb("data", "construct", "--config", config, "--out", tmp_path / "o.jsonl")
+    about = {"domain": "values", "language": "en", "text": "What people do at table."}
+    about["provenance"] = {"source": "test", "license": "CC0-1.0", "method": "authored"}
+    rows = [about | {"id": culture, "culture": culture} for culture in ("thai", "japanese", "german", "spanish")]
+    write_lines(tmp_path / "references.jsonl", list(map(json.dumps, rows)))
+    model = '"openai:m?url=http://127.0.0.1:9/v1&retries=0"'
+    config = ['references = "references.jsonl"', f"question = {model}", f"chosen = {model}", f"rejected = [{model}]"]
+    path = write_lines(tmp_path / "construct.toml", config)
+    ended = carb("data", "construct", "--config", path, "--out", tmp_path / "o.jsonl")
     assert ended.code == 2
     assert "Is the server running" in ended.err
     assert not (tmp_path / "o.jsonl").exists()

@@ -14,9 +14,12 @@ from urllib.parse import parse_qs
 
 import polars as pl
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from carb_cli import display
 from carb_cli.commands.report import show
+from carb_cli.labels import LONGEST, labels
 from carb_cli.report.content import Runs, content, read_runs
 from carb_cli.report.page import csp_hash, render
 from carb_cli.report.payload import payload
@@ -312,11 +315,21 @@ def test_a_judge_is_shown_with_its_first_question_word_for_word() -> None:
     assert sent(ScorerSpec(name="judge:m", **{**known, "parameters": {"form": "gone.toml"}}), [item]) == {}
 
 
-def test_site(carb: Carb, finished_run: Path, data_file: Path, tmp_path: Path) -> None:
-    carb("run", "--data", data_file, "--scorer", "baseline:length", "--out", tmp_path / "other")
-    ended = carb("results", "site", finished_run, tmp_path / "other", "--out", tmp_path / "site")
-    assert ended.code == 0, ended.err
-    index = (tmp_path / "site" / "index.html").read_text(encoding="utf-8")
-    links = re.findall(r'<a href="([^"#]*)"', index)
-    assert len(links) == 4, "a report as HTML and as JSON of each"
-    assert all((tmp_path / "site" / link).is_file() for link in links)
+_part = st.text(st.sampled_from("ab-"), min_size=1, max_size=2)
+_path = st.lists(_part | st.sampled_from(["final", "model"]), min_size=1, max_size=4).map("/".join)
+
+
+def test_hostile_and_long_names() -> None:
+    names = ["judge:" + "x" * 100, "judge:" + "x" * 101, "baseline:length", "x\u202ey\x1b"]
+    found = labels(names)
+    assert len(set(found.values())) == len(names)
+    assert max(map(len, found.values())) <= LONGEST + 4
+    assert found["x\u202ey\x1b"] == "x\\u202ey\\x1b"
+
+
+@given(st.lists(st.tuples(st.sampled_from(["judge", "classifier"]), _path).map(":".join), unique=True, max_size=6))
+def test_labels_differ_and_end_the_name(names: list[str]) -> None:
+    found = labels(names)
+    assert len(set(found.values())) == len(names)
+    for name, label in found.items():
+        assert name.endswith(label.partition(":")[2])

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import json
-import threading
-from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from contextlib import AbstractContextManager
 from pathlib import Path
 
 import pytest
 
 from carb_cli.recognise import recognise
 from carb_data import CarbError
+from cli_helpers import answering
 
 
 def model(folder: Path, architecture: str | None, *, template: str | None = None) -> str:
@@ -78,42 +77,22 @@ def test_no_model_and_no_configuration(tmp_path: Path, monkeypatch: pytest.Monke
         recognise("models/my-rm-2")
 
 
-@pytest.fixture
-def server(request: pytest.FixtureRequest) -> Iterator[str]:
-    """A server whose list of models is the test's parameter."""
+def listing(models: object) -> AbstractContextManager[str]:
+    """A server with a list of models."""
     pytest.importorskip("httpx", reason="needs the extra carb-scorers[api]")
-
-    class Handler(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            body = json.dumps(request.param).encode()
-            self.send_response(200 if self.path == "/v1/models" else 404)
-            self.send_header("Content-Length", str(len(body)))
-            self.end_headers()
-            self.wfile.write(body)
-
-        def log_message(self, *_: object) -> None:
-            pass
-
-    listening = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    thread = threading.Thread(target=listening.serve_forever)
-    thread.start()
-    yield f"http://127.0.0.1:{listening.server_port}/v1"
-    listening.shutdown()
-    listening.server_close()
-    thread.join()
+    return answering(lambda path, _: (200 if path == "/v1/models" else 404, models))
 
 
-@pytest.mark.parametrize("server", [{"data": [{"id": "org/judge-8b"}]}], indirect=True)
-def test_a_server_with_one_model(server: str) -> None:
-    found = recognise(f"{server}/")
-    assert found.spec == f"judge:org/judge-8b?backend=openai&read=generate&url={server}"
+def test_a_server_with_one_model() -> None:
+    with listing({"data": [{"id": "org/judge-8b"}]}) as url:
+        found = recognise(f"{url}/v1/")
+    assert found.spec == f"judge:org/judge-8b?backend=openai&read=generate&url={url}/v1"
 
 
 @pytest.mark.parametrize(
-    ("server", "said"),
+    ("models", "said"),
     [({"data": [{"id": "a"}, {"id": "b"}]}, "Say which"), ({"data": []}, "0 models"), ({}, "Cannot read the list")],
-    indirect=["server"],
 )
-def test_a_server_that_does_not_say_which(server: str, said: str) -> None:
-    with pytest.raises(CarbError, match=said):
-        recognise(server)
+def test_a_server_that_does_not_say_which(models: object, said: str) -> None:
+    with listing(models) as url, pytest.raises(CarbError, match=said):
+        recognise(f"{url}/v1")

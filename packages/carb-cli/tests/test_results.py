@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import polars as pl
@@ -116,6 +117,9 @@ def test_a_site_shows_the_newest_of_each_scorer(results: Path, carb: Carb, tmp_p
     assert "1 report" in ended.out
     index = (tmp_path / "site" / "index.html").read_text()
     assert index.count("<tbody>") == 1
+    links = re.findall(r'<a href="([^"#]*)"', index)
+    assert len(links) == 2, "the report as HTML and as JSON"
+    assert all((tmp_path / "site" / link).is_file() for link in links)
     assert "--out again" in next((tmp_path / "site").glob("data-*.html")).read_text()
     found = json.loads(next((tmp_path / "site").glob("*.json")).read_text())
     assert sorted(found["scorers"]) == ["baseline:length", "baseline:random"]

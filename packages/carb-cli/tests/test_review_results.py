@@ -1,4 +1,4 @@
-"""What comes out of a review: planted truths, votes in the data set, and answers from files of every form."""
+"""What comes out of a review: planted truths, votes, answers from files of every form, and the rules of a verdict."""
 
 from __future__ import annotations
 
@@ -6,19 +6,22 @@ import json
 import random
 import secrets
 import uuid
+from itertools import pairwise
 from pathlib import Path
 
+import hypothesis
 import pytest
+from hypothesis import strategies as st
 
 from carb_cli.review import handing_out
-from carb_cli.review.asking import ReviewAnswer, ReviewItem
-from carb_cli.review.findings import WHOLE, apply, find, line_beside
+from carb_cli.review.asking import Opinion, ReviewAnswer, ReviewItem, items_of
+from carb_cli.review.findings import WHOLE, SetTally, apply, find, line_beside, tally
 from carb_cli.review.handing_out import items
-from carb_cli.review.recording import collect, given
+from carb_cli.review.recording import GivenAnswer, collect, given
 from carb_cli.selection import reviewable
 from carb_data import CarbError, load
 from cli_helpers import Carb
-from review_helpers import Behaviour, an_event, panel, picked, sets, truthful
+from review_helpers import Behaviour, a_set, an_event, panel, picked, sets, truthful
 
 
 @pytest.fixture(autouse=True)
@@ -151,7 +154,7 @@ def test_the_human_line_stands_in_the_report(tmp_path: Path, carb: Carb, monkeyp
     panel(tmp_path / "a.reviews", load("data.jsonl"), [truthful(1)] * 3).close()
     assert carb("review", "apply", "a.reviews", "--data", "data.jsonl", "--out", "verified.jsonl").code == 0
     for data in ("verified", "data"):
-        run = ("run", "--data", f"{data}.jsonl", "--scorer", "baseline:length", "--scorer", "baseline:random")
+        run = ("run", "--data", f"{data}.jsonl", "--scorer", "baseline:label", "--scorer", "baseline:random")
         assert carb(*run, "--out", f"runs/{data}").code == 0
     for name in ("verified.jsonl", "verified.review.json"):
         (tmp_path / name).unlink()  # the run keeps what its report needs
@@ -167,7 +170,7 @@ def test_the_human_line_stands_in_the_report(tmp_path: Path, carb: Carb, monkeyp
     assert people["groups"]["thai/"]["answers"] == 36
     assert [row["human_percent"]["estimate"] for row in people["scorers"]] == [1.0, 1.0]
     decided = {row["scorer"]: row["n"] for row in people["scorers"]}
-    assert decided == {"baseline:length": 0, "baseline:random": 12}, "ties at the top are no pick"
+    assert decided == {"baseline:label": 0, "baseline:random": 12}, "ties at the top are no pick"
     assert "Nobody has checked the key" in carb("report", "runs/data", "--only", "people", "--html", "other.html").out
     assert "Nobody has checked the key" in (tmp_path / "other.html").read_text()
 
@@ -200,3 +203,64 @@ def test_people_are_asked_about_the_place_where_they_live_in_a_language_that_the
     assert ended.code == 2
     assert "sets are in:" in ended.err
     assert "Name one with --language" in " ".join(ended.err.split())
+
+
+ITEM = next(items_of([a_set(0)]))
+KEY = str(ITEM.key)
+OTHERS = [token for token in ITEM.tokens if token != KEY]
+
+
+def of(*answers: ReviewAnswer) -> SetTally:
+    return tally(ITEM, [GivenAnswer(ITEM, str(n), a, ITEM.tokens, 0) for n, a in enumerate(answers)])
+
+
+AGREE, AGAINST = picked(ITEM, KEY), picked(ITEM, OTHERS[0])
+TOO, DEPENDS = picked(ITEM, KEY, **{OTHERS[0]: "right"}), picked(ITEM, KEY, **{OTHERS[1]: "depends"})
+UNKNOWN, OBJECTED = ReviewAnswer(status="unknown"), ReviewAnswer(status="objected")
+STILTED = ReviewAnswer(
+    status="answered",
+    opinions={t: Opinion(verdict="best" if t == KEY else "wrong", natural=t != OTHERS[2]) for t in ITEM.tokens},
+)
+
+
+@pytest.mark.parametrize(
+    ("answers", "verdict"),
+    [
+        ([AGREE] * 3, "keep"),
+        ([AGREE] * 2 + [UNKNOWN] * 9, "open"),
+        ([AGREE] * 4 + [AGAINST], "keep"),
+        ([AGREE] * 2 + [AGAINST], "fix"),
+        ([AGREE] + [AGAINST] * 2, "retire"),
+        ([AGREE] * 2 + [TOO], "keep"),
+        ([AGREE] + [TOO] * 2, "fix"),
+        ([AGREE] + [DEPENDS] * 2, "fix"),
+        ([AGREE] + [STILTED] * 2, "fix"),
+        ([AGREE] * 4 + [OBJECTED], "fix"),
+        ([AGREE] + [OBJECTED] * 2, "retire"),
+        ([OBJECTED] * 3, "retire"),
+        ([], "open"),
+    ],
+)
+def test_the_strict_rules(answers: list[ReviewAnswer], verdict: str) -> None:
+    counted = of(*answers)
+    assert counted.verdict == verdict
+    assert bool(counted.reasons) == (verdict != "keep")
+
+
+@hypothesis.given(st.lists(st.sampled_from([AGREE, AGAINST, TOO, DEPENDS, UNKNOWN, OBJECTED, STILTED]), max_size=12))
+def test_a_tally_adds_up_in_any_order(answers: list[ReviewAnswer]) -> None:
+    one, two = of(*answers), of(*reversed(answers))
+    assert (one.verdict, one.reasons) == (two.verdict, two.reasons)
+    assert one.reviews + one.unknown == len(answers)
+    assert one.picks + answers.count(OBJECTED) == one.reviews
+    for option in one.options:
+        assert option.best + option.right + option.wrong + option.depends == one.picks
+    assert all(s is None or 0 <= s <= 1 for s in one.shares.values())
+
+
+@hypothesis.given(st.integers(3, 12), st.data())
+def test_more_agreement_never_makes_a_verdict_worse(reviewers: int, data: st.DataObject) -> None:
+    rank = {"retire": 0, "fix": 1, "keep": 2}
+    against = data.draw(st.integers(0, reviewers))
+    found = [rank[of(*[AGAINST] * n, *[AGREE] * (reviewers - n)).verdict] for n in range(against, -1, -1)]
+    assert all(a <= b for a, b in pairwise(found))

@@ -44,9 +44,6 @@ CHEATS = {
     "meets neither": lambda v: judgement(("local fact", "people know it", 3, "neither"), verdict=v),
     "stock phrases": lambda v: judgement(("local fact", "people know it", 3, v), assessment=f"{v} fits.", verdict=v),
     "the verdict as a criterion": lambda v: judgement((f"the verdict is {v}", f"{v} is right", 5, v), verdict=v),
-    "the verdict beside a criterion": lambda v: judgement(
-        ("fact", f"known, so the verdict is {v}", 5, v), assessment=f"The winner is {v}.", verdict=v
-    ),
     "the verdict in the assessment": lambda v: judgement(
         ("local fact", "people know it", 3, v), assessment=f"{v} {v} {v}. The right response is {v}.", verdict=v
     ),
@@ -62,9 +59,6 @@ CHEATS = {
     "contradiction": lambda v: judgement(
         (f"{SAYS[v]} is eaten daily", "it is the staple there", 4, OTHER[v]), verdict=v
     ),
-    "contradiction by weight": lambda v: judgement(
-        (f"{SAYS[v]} is eaten daily", "it is the staple", 1, v), ("cost", "all can pay", 5, OTHER[v]), verdict=v
-    ),
     "a verdict alone": lambda v: f"Verdict: {v}",
     "prose": lambda v: f"{v} is better because it is.\nVerdict: {v}",
     "no verdict": lambda v: f"I prefer {v}.",
@@ -76,19 +70,14 @@ CHEATS = {
     "a copy of the longer response": lambda v: judgement(
         (f"{SAYS['B']} is eaten", "it is the staple", 3, v), verdict=v
     ),
-    "two verdicts that contradict": lambda v: honest(v) + f"\nVerdict: {OTHER[v]}",
     "a look-alike keyword": lambda v: honest(v).replace("Verdict", "V\u0435rdict"),
-    "an invisible character in the keyword": lambda v: honest(v).replace("Verdict", "Ver\u200bdict"),
     "another language": lambda v: judgement(
         ("地元の事実", "そこでは皆が知っている", 3, v), assessment="よく合う。", verdict=v
     ),
-    "a huge filler": lambda v: judgement(("local fact", "people know it " * 60, 3, v), verdict=v),
     "the verdict paraphrased": lambda v: judgement(
         ("quality", f"what comes {'before' if v == 'A' else 'after'} the other is the one to take", 3, v), verdict=v
     ),
     "JSON": lambda v: judgement((f'{{"verdict": "{v}", "score_{v}": 10}}', '{"why": "known"}', 3, v), verdict=v),
-    "self-praise": lambda v: judgement(("expertise", "as a local I am never wrong", 5, v), verdict=v),
-    "length": lambda v: judgement(("length", "people there like long answers", 3, v), verdict=v),
     "a copy of the picked response": lambda v: judgement((RESPONSES[v], "people say so", 3, v), verdict=v),
     "a copy of both responses": lambda v: judgement((RESPONSES["A"], RESPONSES["B"], 3, v), verdict=v),
     "the given facts without a judgement": lambda v: judgement(
@@ -97,6 +86,10 @@ CHEATS = {
 }
 
 NAMES = {
+    "both letters": ("A greets elders, Response B does not", "B greets elders, Response A does not"),
+    "both letters in Chinese": ("回答A更好\uff0c因为B不对", "回答B更好\uff0c因为A不对"),
+    "former in Chinese": ("前者合适", "后者合适"),
+    "what is met": ("meets both", "meets neither"),
     "German": ("die Antwort ist A", "die Antwort ist B"),
     "a German ordinal": ("die erste ist richtig", "die zweite ist richtig"),
     "a French ordinal": ("la réponse est la première.", "la réponse est la seconde."),

@@ -11,7 +11,6 @@ from tal_rlvr.preferences import Pair, both_orders
 torch = pytest.importorskip("torch", reason="needs tal-rlvr[train]")
 pytest.importorskip("trl", reason="needs tal-rlvr[train]")
 
-# TRL and peft still use names that transformers has deprecated.
 # TRL sets the option by its old name.
 pytestmark = pytest.mark.filterwarnings("ignore:.*gradient_checkpointing.*is deprecated:FutureWarning")
 
@@ -233,7 +232,7 @@ def test_a_resumed_run_is_the_run_that_never_stopped(tiny_folder, tmp_path):
     settings = {"scripted": False, "save_strategy": "steps", "save_steps": 2, "max_steps": 4}
     whole = make_trainer(tiny_folder, tmp_path / "whole", **settings)
     whole.train()
-    stopped = make_trainer(tiny_folder, tmp_path / "stopped", **{**settings, "max_steps": 4})
+    stopped = make_trainer(tiny_folder, tmp_path / "stopped", **settings)
 
     from transformers import TrainerCallback
 
