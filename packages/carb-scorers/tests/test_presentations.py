@@ -8,7 +8,7 @@ import polars as pl
 
 from carb_scorers import Presentation, ScoreRequest, ScoreResult, ScorerSpec
 from carb_scorers.run import read_presentations, run
-from carb_scorers.run.presentations import SCHEMA
+from carb_scorers.run.score_journal import SCHEMA
 from carb_scorers.testing import example_dataset
 
 DATASET = example_dataset(6)

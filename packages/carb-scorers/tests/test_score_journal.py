@@ -6,7 +6,7 @@ import pytest
 
 from carb_data import CarbError
 from carb_scorers import ScoreError, ScoreResult, ScorerSpec, Usage
-from carb_scorers.run.score_journal import JournalHead, ScoreJournal, journal_path, read_journals
+from carb_scorers.run.score_journal import JournalHead, ScoreJournal, journal_path, read_journal
 
 HEAD = JournalHead(fingerprint="f", seed=0, spec=ScorerSpec(name="s", kind="test"), version="carb-scorers 1")
 
@@ -26,7 +26,7 @@ def test_results_come_back_as_they_were(tmp_path: Path) -> None:
     with ScoreJournal(tmp_path, HEAD) as journal:
         assert list(journal.values.values()) == [result(1, 1 / 3), error, result(2), result(3)]
         assert journal.spent == Usage(input_tokens=6)
-    ((head, found),) = read_journals(tmp_path)
+    head, found = read_journal(journal_path(tmp_path, "s"))
     assert head == HEAD
     assert list(found) == ["i1", "e", "i2", "i3"]
     assert journal_path(tmp_path, "s").read_bytes().count(b"\n") == 3

@@ -118,7 +118,6 @@ async def _score_each(scorer: Scorer, requests: Sequence[ScoreRequest], on_resul
     """One request a call, several calls at a time; whatever has come in is handed over together."""
     waiting = iter(requests)  # shared by all workers
     ready: list[ScoreResult] = []
-    stopped: list[Exception] = []  # kept here, since a task group would wrap it
 
     def hand_over() -> None:
         if ready:
@@ -128,23 +127,18 @@ async def _score_each(scorer: Scorer, requests: Sequence[ScoreRequest], on_resul
 
     async def work() -> None:
         for request in waiting:
-            try:
-                ready.extend(await score_window(scorer, [request]))
-                await checkpoint()  # whoever else is done adds a result meanwhile
-                hand_over()
-            except Exception as error:
-                stopped.append(error)
-                workers.cancel_scope.cancel()
-                return
+            ready.extend(await score_window(scorer, [request]))
+            await checkpoint()  # whoever else is done adds a result meanwhile
+            hand_over()
 
     try:
         async with anyio.create_task_group() as workers:
             for _ in range(min(in_flight, len(requests))):
                 workers.start_soon(work)
+    except* Exception as errors:
+        raise errors.exceptions[0] from None
     finally:
         hand_over()
-    if stopped:
-        raise stopped[0]
 
 
 def requests_for(dataset: Dataset, spec: ScorerSpec, seed: int) -> list[Blinded]:

@@ -58,16 +58,12 @@ class Opened:
         check_given(scorer)
         self._given = scorer
         self._scorer: Scorer | None = None if isinstance(scorer, str) else scorer
-        self._spec = scorer if isinstance(scorer, str) else scorer.spec.name
+        self.name = scorer if isinstance(scorer, str) else scorer.spec.name
+        """The spec, or the scorer's name."""
         self._lock = threading.Lock()
 
     def __reduce__(self) -> tuple[type[Opened], tuple[Scorer | str]]:
         return Opened, (self._given,)
-
-    @property
-    def name(self) -> str:
-        """The spec, or the scorer's name."""
-        return self._spec
 
     def get(self) -> Scorer:
         """The scorer.
@@ -77,7 +73,7 @@ class Opened:
         """
         with self._lock:
             if self._scorer is None:
-                self._scorer = open_scorer(self._spec)
+                self._scorer = open_scorer(self.name)
             return self._scorer
 
 

@@ -196,19 +196,14 @@ def write_all(
     """
     made: dict[int, _Made] = {}
     given_up: dict[int, GivenUp] = {}
-    fatal: list[CarbError] = []
     waiting = iter(enumerate(jobs))
 
-    async def work(writers: Writers, scope: anyio.CancelScope) -> None:
+    async def work(writers: Writers) -> None:
         for number, (name, job) in waiting:
             try:
                 made[number] = await make(job, writers)
             except GivenUpError as failure:
                 given_up[number] = GivenUp(name=name, step=failure.step, reasons=failure.reasons)
-            except CarbError as error:
-                fatal.append(error)
-                scope.cancel()
-                return
             if progress is not None:
                 progress(len(made) + len(given_up), len(jobs), len(given_up))
 
@@ -217,12 +212,13 @@ def write_all(
             async with AsyncExitStack() as opened, anyio.create_task_group() as group:
                 writers = Writers(kept, opened)
                 for _ in range(AT_ONCE):
-                    group.start_soon(work, writers, group.cancel_scope)
+                    group.start_soon(work, writers)
         return writers
 
-    writers = wait_for(run)
-    if fatal:
-        raise fatal[0]
+    try:
+        writers = wait_for(run)
+    except* CarbError as errors:
+        raise errors.exceptions[0] from None
     done = [made[number] for number in sorted(made)]
     return done, WriteReport(
         made=dict(sorted(Counter(map(count, done)).items())),
