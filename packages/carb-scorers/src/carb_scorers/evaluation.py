@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from time import monotonic
 from typing import TypeVar
 
@@ -169,7 +170,6 @@ async def evaluate_async(
     scorers: Sequence[Scorer | str],
     *,
     seed: int = 0,
-    window: int = WINDOW,
     on_progress: OnProgress | None = None,
 ) -> ScoreTable:
     """``evaluate`` for callers that have an event loop already (asyncio or trio)."""
@@ -182,13 +182,11 @@ async def evaluate_async(
             if scorer.spec.name in names:
                 raise CarbError(f"Two scorers are named '{scorer.spec.name}'; give each a name of its own.")
             names.add(scorer.spec.name)
-            tables.append(await _evaluate_one(dataset, scorer, seed, window, on_progress))
+            tables.append(await _evaluate_one(dataset, scorer, seed, on_progress))
     return ScoreTable.concat(tables).with_items(dataset)
 
 
-async def _evaluate_one(
-    dataset: Dataset, scorer: Scorer, seed: int, window: int, on_progress: OnProgress | None
-) -> ScoreTable:
+async def _evaluate_one(dataset: Dataset, scorer: Scorer, seed: int, on_progress: OnProgress | None) -> ScoreTable:
     blinded = requests_for(dataset, scorer.spec, seed)
     tally = ProgressCounter(scorer.spec.name, len(blinded), on_progress)
     results: dict[str, ScoreResult] = {}
@@ -197,7 +195,7 @@ async def _evaluate_one(
         results.update((result.request_id, result) for result in part)
         tally.add(part)
 
-    await score_all(scorer, [b.request for b in blinded], keep, window=window)
+    await score_all(scorer, [b.request for b in blinded], keep)
     return unblind(dataset, scorer.spec.name, ((b, results[b.request.request_id]) for b in blinded))
 
 
@@ -206,7 +204,6 @@ def evaluate(
     scorers: Sequence[Scorer | str],
     *,
     seed: int = 0,
-    window: int = WINDOW,
     on_progress: OnProgress | None = None,
 ) -> ScoreTable:
     """Score every response of a data set with every scorer.
@@ -218,7 +215,6 @@ def evaluate(
         dataset: the sets to score.
         scorers: spec strings (opened and closed here) or ``Scorer`` objects (left open).
         seed: seed of the order in which candidates are presented.
-        window: the number of requests handed to a scorer at once, at least 1; 64 by default.
         on_progress: the function that is called after each window.
 
     Returns:
@@ -226,11 +222,7 @@ def evaluate(
         columns of ``with_items``, so that main sets and mirrors are told apart as in the command.
 
     Raises:
-        CarbError: a spec is wrong, something is given that is no scorer, a model or extra is missing, two scorers
-            share a name, or the window is below 1.
+        CarbError: a spec is wrong, something is given that is no scorer, a model or extra is missing, or two
+            scorers share a name.
     """
-
-    async def run() -> ScoreTable:
-        return await evaluate_async(dataset, scorers, seed=seed, window=window, on_progress=on_progress)
-
-    return wait_for(run)
+    return wait_for(partial(evaluate_async, dataset, scorers, seed=seed, on_progress=on_progress))
