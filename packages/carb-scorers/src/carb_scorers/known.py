@@ -9,15 +9,14 @@ from collections.abc import Mapping
 from functools import cache
 from importlib import resources
 from pathlib import Path
-from typing import Annotated, Literal, Self
+from typing import Annotated, Literal
 
-from pydantic import Field, model_validator
+from pydantic import Field
 
-from carb_data import CarbError
 from carb_data.models import Frozen
-from carb_data.validation import closest, read_file
+from carb_data.validation import read_file
 
-__all__ = ["Benchmark", "KnownModel", "KnownModels", "find", "known", "known_models", "resolved"]
+__all__ = ["Benchmark", "KnownModel", "KnownModels", "find", "known_models", "resolved"]
 
 BYTES = 2
 """The size of a parameter in bfloat16, in bytes."""
@@ -84,18 +83,6 @@ class KnownModels(Frozen):
     benchmarks: Mapping[str, Benchmark]
     models: tuple[KnownModel, ...]
 
-    @model_validator(mode="after")
-    def _names_are_declared(self) -> Self:
-        names = [model.name for model in self.models]
-        if len(set(names)) != len(names):
-            raise ValueError("two models have the same name")
-        for model in self.models:
-            if model.licence_source is not None and model.licence is None:
-                raise ValueError(f"{model.id}: there is a source for a licence, but no licence")
-            if unknown := sorted(model.scores.keys() - self.benchmarks.keys()):
-                raise ValueError(f"{model.id}: there is no benchmark '{unknown[0]}'")
-        return self
-
 
 @cache
 def known_models() -> KnownModels:
@@ -109,19 +96,6 @@ def find(name: str) -> KnownModel | None:
     """The model with this hub id or short name, in any case; ``None`` where there is none."""
     wanted = name.lower()
     return next((model for model in known_models().models if wanted in (model.id.lower(), model.name)), None)
-
-
-def known(name: str) -> KnownModel:
-    """The model with this hub id or short name.
-
-    Raises:
-        CarbError: there is none; the message names the nearest.
-    """
-    model = find(name)
-    if model is None:
-        names = [model.name for model in known_models().models]
-        raise CarbError(f"'{name}' is no known model.{closest(name.lower(), names)} `carb models` shows all.")
-    return model
 
 
 def resolved(target: str, kind: Literal["classifier", "judge"]) -> str:
