@@ -166,7 +166,7 @@ def test_a_mistake_in_a_declaration_is_named(tmp_path):
         ("name = ", "is not TOML"),
         (HEAD, "make"),
         (HEAD + OPTIONS.replace("options", "choices"), "rule"),
-        (HEAD + 'forbid = "("\n' + OPTIONS, "not a regular expression"),
+        (HEAD + 'forbid = "("\n' + OPTIONS, "valid regular expression"),
         (HEAD.replace('"values"', '"value"') + OPTIONS, "domain"),
     ]:
         file.write_text(content)

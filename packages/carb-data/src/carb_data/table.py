@@ -128,7 +128,8 @@ class ScoreTable:
         Raises:
             CarbError: A scorer has not all responses of a set that the table holds.
         """
-        _refuse_incomplete(self._frame, dataset)
+        pairs = [(item.id, response.id) for item in dataset for response in item.responses]
+        expected = pl.DataFrame(pairs, schema={"item_id": pl.String, "response_id": pl.String}, orient="row")
         items = pl.DataFrame(
             [
                 (
@@ -147,6 +148,7 @@ class ScoreTable:
             orient="row",
         )
         frame = self._frame.drop(*OPTIONAL, strict=False).with_columns(pl.col("item_id").cast(pl.String))
+        _refuse_lost(frame, expected)
         return ScoreTable(frame.join(items, on="item_id", how="left", maintain_order="left"))
 
     def __len__(self) -> int:
@@ -174,39 +176,22 @@ def _refuse_repeated(frame: pl.DataFrame) -> None:
         )
 
 
-def _refuse_lost(frame: pl.DataFrame) -> None:
-    """Refuse a table in which one scorer lacks a response of an item that another has."""
+def _refuse_lost(frame: pl.DataFrame, expected: pl.DataFrame | None = None) -> None:
+    """Refuse a table in which a scorer lacks a response of an item.
+
+    Args:
+        frame: the rows of the table.
+        expected: the items and their responses; by default those of all scorers together.
+    """
     plain = frame.filter(pl.col("perturbation").is_null())
-    counts = plain.group_by("scorer", "item_id").len("n")
-    uneven = counts.group_by("item_id").agg(pl.col("n").min().alias("least"), pl.col("n").max().alias("most"))
-    uneven = uneven.filter(pl.col("least") < pl.col("most")).sort("item_id")
-    if not uneven.height:
-        return
-    item = uneven["item_id"][0]
-    rows = plain.filter(pl.col("item_id") == item)
-    known = rows["response_id"].unique(maintain_order=True)
-    for (scorer,), own in rows.group_by(["scorer"], maintain_order=True):
-        lost = sorted({*known.to_list()} - {*own["response_id"].to_list()})
-        if lost:
-            _lost(scorer, item, lost)
-
-
-def _refuse_incomplete(frame: pl.DataFrame, dataset: Dataset) -> None:
-    """Refuse a table in which a scorer lacks a response of a set."""
-    plain = frame.filter(pl.col("perturbation").is_null()).select(pl.col("scorer", "item_id").cast(pl.String))
-    sizes = pl.DataFrame(
-        [(item.id, len(item.responses)) for item in dataset],
-        schema={"item_id": pl.String, "size": pl.UInt32},
-        orient="row",
-    )
-    few = plain.group_by("scorer", "item_id").len("n").join(sizes, on="item_id").filter(pl.col("n") < pl.col("size"))
+    if expected is None:
+        expected = plain.select("item_id", "response_id").unique()
+    sizes = expected.group_by("item_id").len("size")
+    counts = plain.group_by("scorer", "item_id").len("n").join(sizes, on="item_id")
+    few = counts.filter(pl.col("n") < pl.col("size"))
     if few.height:
-        first = few.sort("item_id", "scorer").row(0, named=True)
-        rows = frame.filter((pl.col("scorer") == first["scorer"]) & (pl.col("item_id") == first["item_id"]))
-        known = {response.id for response in dataset[first["item_id"]].responses}
-        _lost(first["scorer"], first["item_id"], sorted(known - {*rows["response_id"].to_list()}))
-
-
-def _lost(scorer: str, item: str, lost: list[str]) -> None:
-    named = ", ".join(f"'{name}'" for name in lost)
-    raise CarbError(f"Not a score table: scorer '{scorer}' has no row for response {named} of item '{item}'.")
+        scorer, item = few.sort("item_id", "scorer").select("scorer", "item_id").row(0)
+        own = plain.filter((pl.col("scorer") == scorer) & (pl.col("item_id") == item))
+        lost = {*expected.filter(pl.col("item_id") == item)["response_id"]} - {*own["response_id"]}
+        named = ", ".join(f"'{name}'" for name in sorted(lost))
+        raise CarbError(f"Not a score table: scorer '{scorer}' has no row for response {named} of item '{item}'.")

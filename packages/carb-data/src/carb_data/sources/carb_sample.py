@@ -14,15 +14,15 @@ from typing import Any
 from pydantic import BaseModel, TypeAdapter
 
 from carb_data.errors import CarbError
-from carb_data.models import BonSet, Culture, Domain, Response, Role
+from carb_data.models import BonSet, Culture, Domain, Frozen, Response, Role
 from carb_data.registry import cultures
 from carb_data.sources.declaration import Declaration
-from carb_data.sources.source_interface import NoOptions, Skip
+from carb_data.sources.source_interface import Skip
 from carb_data.validation import read_file
 
 __all__ = ["OPTIONS", "build"]
 
-OPTIONS = NoOptions
+OPTIONS = Frozen
 
 _DOMAINS = {
     "cultural_commonsense": Domain.COMMONSENSE,
@@ -49,7 +49,7 @@ class _Row(BaseModel):
 _Rows = TypeAdapter(list[_Row])
 
 
-def build(declaration: Declaration, path: Path, _: NoOptions, seed: int) -> Iterator[BonSet | Skip]:
+def build(declaration: Declaration, path: Path, _: Frozen, seed: int) -> Iterator[BonSet | Skip]:
     """Yield a set for every item and language, or a skip; the seed drives the order of the responses."""
     files = sorted(path.glob("completion_*/*.json"))
     if not files:

@@ -11,7 +11,7 @@ from functools import cache
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, Field
+from pydantic import Field
 
 from carb_data.models import Domain, Frozen, LanguageTag, Provenance, ReadKind, Tier
 from carb_data.validation import parse_file, validate
@@ -24,22 +24,26 @@ __all__ = [
     "OptionsAsGiven",
     "Part",
     "Published",
+    "Record",
+    "fill",
     "read_declaration",
     "shipped",
 ]
 
 
-def _is_a_pattern(text: str) -> str:
-    try:
-        re.compile(text)
-    except re.error as error:
-        raise ValueError(f"not a regular expression: {error}") from None
-    return text
-
-
-Pattern = Annotated[str, AfterValidator(_is_a_pattern)]
+Record = dict[str, str]
+"""Field to text; what lies deeper has a dotted name: ``question.choices.0.text``. ``#`` is the running number,
+``#pair`` that of two neighbours."""
 Template = str
 """Text with fields of a record in braces: ``{title}``, ``{question.stem}``, ``{meanings.0}``."""
+
+
+_FIELD = re.compile(r"\{([^{}]+)\}")
+
+
+def fill(template: Template, record: Mapping[str, str]) -> str:
+    """The template with the record's fields in place; fields that it lacks are empty. Values are taken as they are."""
+    return _FIELD.sub(lambda found: record.get(found[1], ""), template).strip()
 
 
 class Condition(Frozen):
@@ -48,7 +52,7 @@ class Condition(Frozen):
     field: str
     one_of: tuple[str, ...] = ()
     """Texts of which it must be one; empty for any."""
-    matches: Pattern | None = None
+    matches: re.Pattern[str] | None = None
     """A regular expression that must occur in it."""
     least: float | None = None
     most: float | None = None
@@ -59,7 +63,7 @@ class Condition(Frozen):
         value = record.get(self.field)
         if value is None or (self.one_of and value not in self.one_of):
             return False
-        if self.matches is not None and re.search(self.matches, value) is None:
+        if self.matches is not None and self.matches.search(value) is None:
             return False
         if self.least is None and self.most is None:
             return True
@@ -68,14 +72,6 @@ class Condition(Frozen):
         except ValueError:
             return False
         return (self.least is None or number >= self.least) and (self.most is None or number <= self.most)
-
-
-class Mask(Frozen):
-    """A field with a word of another field taken out: "He spilled the ..."; without it the record is left out."""
-
-    field: str
-    word: str
-    to: str = "masked"
 
 
 class _Rule(Frozen):
@@ -146,20 +142,19 @@ class Part(Frozen):
     """Names of the columns of a table without heading."""
     records: str = ""
     """Dotted path to the list of records in a JSON file."""
-    pattern: Pattern | None = None
+    pattern: re.Pattern[str] | None = None
     """A regular expression whose named groups become fields: of each match in a ``text`` file, else of ``of``."""
     of: str = ""
     nested: tuple[str, ...] = ()
     """Columns that hold JSON."""
     explode: str = ""
     """A mapping of which every entry becomes a record, with the fields ``entry`` and ``value``."""
-    mask: Mask | None = None
-    clean: tuple[tuple[Pattern, str], ...] = ()
+    clean: tuple[tuple[re.Pattern[str], str], ...] = ()
     """Regular expressions and what takes the place of what they find, in every field."""
     where: tuple[Condition, ...] = ()
     left_out: tuple[str, ...] = ()
     """Numbers (``#``) of records that readers found wrong or unclear."""
-    forbid: Pattern | None = None
+    forbid: re.Pattern[str] | None = None
     """No answer may hold this."""
     shortest: int = 1
     longest: int = 100_000

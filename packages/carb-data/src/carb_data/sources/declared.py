@@ -1,23 +1,30 @@
-"""The sets of a declaration: its records, its rules, and what a set of them looks like."""
+"""The sets of a declaration: its records, read and made flat; its rules; and what a set of them looks like."""
 
 from __future__ import annotations
 
+import csv
+import io
 import json
 import random
-from collections.abc import Iterator, Sequence
+import tarfile
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
+from carb_data.errors import CarbError
 from carb_data.joined import Joined
 from carb_data.models import BonSet, Response, Role
 from carb_data.registry import cultures
-from carb_data.sources.declaration import Declaration, Part
-from carb_data.sources.declared_records import Record, fill, read_records
+from carb_data.sources.declaration import Declaration, Part, Record, fill
 from carb_data.sources.declared_rules import Left, Made, apply
+from carb_data.sources.source_files import read_text
 from carb_data.sources.source_interface import Skip
 
 __all__ = ["declared_rows"]
 
 _LETTERS = "abcdefgh"
+_LARGEST = 512 * 1024 * 1024
+"""Bytes of an unpacked file; more is refused."""
 
 
 def declared_rows(declaration: Declaration, path: Path, _: object, seed: int) -> Iterator[BonSet | Skip]:
@@ -26,7 +33,7 @@ def declared_rows(declaration: Declaration, path: Path, _: object, seed: int) ->
     made: list[tuple[Part, Made]] = []
     items = Joined()
     for part in declaration.parts:
-        records = [(number, _placed(part, record)) for number, record in read_records(path, part, name)]
+        records = [(number, _placed(part, record)) for number, record in _read_records(path, part, name)]
         for one in apply(part, records, seed):
             if isinstance(one, Left):
                 culture = part.culture if part.culture in cultures else None
@@ -93,3 +100,125 @@ def _placed(part: Part, record: Record | str) -> Record | str:
     if culture is None:
         return "its country belongs to no registered culture"
     return record | {"culture": culture, "name": part.names.get(label, "")}
+
+
+def _read_records(folder: Path, part: Part, source: str) -> Iterator[tuple[str, Record | str]]:
+    """Yield number and record, or why an entry is none.
+
+    Args:
+        folder: The folder that holds the source's files.
+        part: The part of the declaration that is read.
+        source: name of the source, for messages.
+
+    Raises:
+        CarbError: no file is there, or one has not the declared form.
+    """
+    number = 0
+    for file in _files(folder, part.files, source):
+        for raw in _raw(file, part, source):
+            for record in _exploded(raw, part, file, source):
+                record |= {"#": f"{number:05}", "#pair": f"{number // 2:05}"}
+                yield record["#"], _finished(record, part)
+                number += 1
+
+
+def _files(folder: Path, patterns: tuple[str, ...], source: str) -> list[Path]:
+    if folder.is_file():
+        return [folder]
+    for pattern in patterns:
+        if found := sorted(file for file in folder.glob(pattern) if file.is_file()):
+            return found
+    raise CarbError(f"{folder} does not hold {source}: nothing there is called {' or '.join(patterns)}.")
+
+
+def _raw(file: Path, part: Part, source: str) -> Iterator[Any]:
+    if part.format in ("csv", "tsv"):
+        yield from _rows(read_text(file, source), part.format, part.header)
+        return
+    text = _unpacked(file, source) if file.name.endswith(".tar.gz") else read_text(file, source)
+    if part.format == "text":
+        yield from (found.groupdict() for found in part.pattern.finditer(text)) if part.pattern else ()
+        return
+    try:
+        if part.format == "jsonl":
+            yield from (json.loads(line) for line in text.split("\n") if line.strip())
+            return
+        content = json.loads(text)
+        for step in filter(None, part.records.split(".")):
+            content = content[step]
+    except (json.JSONDecodeError, KeyError, TypeError) as error:
+        raise CarbError(f"{file} is not a file of {source}: {type(error).__name__} {error}.") from None
+    if not isinstance(content, list):
+        raise CarbError(f"{file} is not a file of {source}: it holds no list of records.")
+    yield from content
+
+
+def _rows(text: str, format_: str, header: tuple[str, ...]) -> Iterator[dict[str, str]]:
+    tabs = format_ == "tsv"
+    lines = csv.reader(io.StringIO(text, newline=""), delimiter="\t" if tabs else ",")
+    names = list(header) or next(lines, [])
+    for row in lines:
+        if row:
+            yield dict(zip(names, row, strict=False))
+
+
+def _unpacked(file: Path, source: str) -> str:
+    """The text of the files in an archive, one after the other; nothing is written to disk."""
+    texts = []
+    try:
+        with tarfile.open(file) as archive:
+            for member in archive:
+                if member.isfile() and (held := archive.extractfile(member)) is not None:
+                    if member.size > _LARGEST:
+                        raise CarbError(f"{file} of {source} holds more than {_LARGEST} bytes.")
+                    texts.append(held.read().decode("utf-8-sig"))
+    except (tarfile.TarError, OSError, UnicodeDecodeError) as error:
+        raise CarbError(f"Cannot read {file} of {source}: {error}.") from None
+    return "\n".join(texts)
+
+
+def _exploded(raw: Any, part: Part, file: Path, source: str) -> Iterator[Record]:
+    if not isinstance(raw, Mapping):
+        raise CarbError(f"{file} is not a file of {source}: an entry is no record.")
+    content = dict(raw)
+    for name in part.nested:
+        try:
+            content[name] = json.loads(content.get(name) or "null")
+        except json.JSONDecodeError:
+            content[name] = None
+    entries = content.get(part.explode) if part.explode else None
+    if not part.explode:
+        yield _flat(content)
+    elif isinstance(entries, Mapping):
+        rest = _flat({name: value for name, value in content.items() if name != part.explode})
+        for entry, value in entries.items():
+            yield {**rest, "entry": str(entry), "value": str(value)}
+
+
+def _flat(value: Any, name: str = "") -> Record:
+    if isinstance(value, Mapping):
+        entries = [(str(key), inner) for key, inner in value.items()]
+    elif isinstance(value, list):
+        entries = [("#", len(value)), *((str(n), inner) for n, inner in enumerate(value))]
+    else:
+        return {} if value is None else {name: str(value)}
+    found: Record = {}
+    for key, inner in entries:
+        found |= _flat(inner, f"{name}.{key}" if name else key)
+    return found
+
+
+def _finished(record: Record, part: Part) -> Record | str:
+    if record["#"] in part.left_out:
+        return "readers found it wrong or unclear"
+    if part.pattern is not None and part.format != "text":
+        found = part.pattern.search(record.get(part.of, ""))
+        if found is None:
+            return f"the field {part.of} does not have the usual form"
+        record |= {name: text or "" for name, text in found.groupdict().items()}
+    for pattern, text in part.clean:
+        record = {name: pattern.sub(text, value) for name, value in record.items()}
+    record = {name: " ".join(value.split()) for name, value in record.items()}
+    if not all(condition.holds(record) for condition in part.where):
+        return "it is not of the kind that is taken"
+    return record

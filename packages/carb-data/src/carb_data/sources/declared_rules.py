@@ -13,8 +13,7 @@ from hashlib import sha256
 from itertools import combinations, pairwise
 
 from carb_data.ngrams import plain
-from carb_data.sources.declaration import Condition, Contrast, Mirrored, OptionsAsGiven, Part
-from carb_data.sources.declared_records import Record, fill
+from carb_data.sources.declaration import Condition, Contrast, Mirrored, OptionsAsGiven, Part, Record, fill
 
 __all__ = ["Left", "Made", "apply"]
 
@@ -133,7 +132,7 @@ def _wrong_with(part: Part, rule: OptionsAsGiven, prompt: str, answers: Sequence
         return "two options are the same"
     if any(_alike(one, other) >= rule.apart for one, other in combinations(answers[1:], 2)):
         return "two wrong options are nearly the same, so that the right one is the odd one out"
-    if part.forbid is not None and any(re.search(part.forbid, text) for text in (prompt, *answers)):
+    if part.forbid is not None and any(part.forbid.search(text) for text in (prompt, *answers)):
         return "the question or an option holds what is blocked"
     return None
 
@@ -319,7 +318,7 @@ def _unfit(part: Part, item: Item) -> str | None:
         return "the answer says nothing"
     if not part.shortest <= len(item.text) <= part.longest:
         return "the answer is too short or too long"
-    if part.forbid is not None and re.search(part.forbid, item.text):
+    if part.forbid is not None and part.forbid.search(item.text):
         return "the answer holds what is blocked"
     return None
 

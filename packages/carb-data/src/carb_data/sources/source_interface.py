@@ -11,7 +11,7 @@ from pydantic import BeforeValidator, StringConstraints
 
 from carb_data.models import BonSet, Frozen
 
-__all__ = ["Names", "NoOptions", "Skip", "Source"]
+__all__ = ["Names", "Skip", "Source"]
 
 
 def _split(value: object) -> object:
@@ -32,10 +32,6 @@ class Skip(Frozen):
     language: str | None = None
 
 
-class NoOptions(Frozen):
-    """The options of a source that has none."""
-
-
 @dataclass(frozen=True, slots=True)
 class Source:
     """An adapter from one public data set, or from one kind of file, to sets."""
@@ -47,7 +43,7 @@ class Source:
     """Function of the path, the options and the seed. It yields a set or a ``Skip`` for every item of the source, in an
     order and with a content that depend on its arguments alone, and raises ``CarbError`` when the path does not hold
     the source."""
-    options: type[Frozen] = NoOptions
+    options: type[Frozen] = Frozen
     """Each field is an option by name, with a default and a docstring."""
     has_files: bool = True
     """False for a source that reads what other sources read."""
