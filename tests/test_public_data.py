@@ -13,7 +13,7 @@ from carb_data.dataset import SEED
 from carb_data.sources import build, carb_open, rows
 from carb_data.sources.blend_files import PLACES
 from carb_data.tasks import open_task
-from carb_data.tasks.matching import form
+from carb_data.tasks.blend_task import form
 
 
 @pytest.fixture(scope="module")

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from carb_data.models import BonSet
-from carb_data.sources.balance import balanced, excess_over_chance
+from carb_data.sources.carb_open import balanced, excess_over_chance
 
 WORDS = [f"{start}{end}" for start in ("sto", "riv", "clou", "bre") for end in ("ma", "lo", "ri", "tu")]
 

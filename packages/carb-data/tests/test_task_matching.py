@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from carb_data.tasks.matching import form, is_list, says
+from carb_data.tasks.blend_task import form, is_list, says
 
 
 @pytest.mark.parametrize(

@@ -157,7 +157,7 @@ def _rows(
     for group, own in sorted(places.items(), key=str):
         accuracy = low = high = chance = None
         if own:
-            wins = [_win(items[n], values[n]) for n in own]
+            wins = [share_won(items[n], values[n]) for n in own]
             chance = statistics.fmean(1 / len(items[n].responses) for n in own)
             accuracy = statistics.fmean(wins)
             effective = _effective(wins, [together[n] for n in own])
@@ -169,7 +169,8 @@ def _rows(
     return found
 
 
-def _win(item: BonSet, row: Sequence[float]) -> float:
+def share_won(item: BonSet, row: Sequence[float]) -> float:
+    """1 where the largest number is that of the right answer, 1/k where it shares it with others, else 0."""
     best = [r.role is Role.CHOSEN for r, value in zip(item.responses, row, strict=True) if value == max(row)]
     return sum(best) / len(best)
 
@@ -210,7 +211,7 @@ def _effective(wins: Sequence[float], names: Sequence[str]) -> float:
 
 def _hard(items: Sequence[BonSet], mains: Sequence[BonSet], working: Sequence[Rows]) -> tuple[str, ...]:
     """Sets that none of the attacks solves alone, and those of complete families."""
-    solved = {item.id for rows in working for item, row in zip(mains, rows, strict=True) if _win(item, row) == 1}
+    solved = {item.id for rows in working for item, row in zip(mains, rows, strict=True) if share_won(item, row) == 1}
     right: dict[str, Counter[str]] = {}
     for item in items:
         if item.family is not None:

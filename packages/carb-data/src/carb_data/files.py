@@ -94,21 +94,16 @@ def iter_file(path: Path, problems: list[Problem], registry: Registry | None = N
     if suffix is None:
         raise CarbError(f"{path}: unknown file type; carb reads {', '.join(SUFFIXES)}.")
     try:
-        rows = _parquet(path, problems) if suffix == ".parquet" else _jsonl(path, problems)
-        for line, item in rows:
-            if registry is not None and item.culture not in registry:
+        for line, content in _parquet(path) if suffix == ".parquet" else json_lines(path, problems):
+            item = _valid(content, path, line, problems)
+            if item is not None and registry is not None and item.culture not in registry:
                 problems.append(Problem(str(path), line, "culture", str(registry.unknown(item.culture))))
-                continue
-            yield line, item
+            elif item is not None:
+                yield line, item
     except (EOFError, zlib.error) as error:
         raise CarbError(f"Cannot read {path}: {error}.") from None
     except OSError as error:
         raise CarbError(f"Cannot read {path}: {error.strerror or error}.") from None
-
-
-def _jsonl(path: Path, problems: list[Problem]) -> Iterator[tuple[int, BonSet]]:
-    for number, content in json_lines(path, problems):
-        yield from _valid(content, path, number, problems)
 
 
 def json_lines(path: Path, problems: list[Problem]) -> Iterator[tuple[int, Any]]:
@@ -135,24 +130,24 @@ def _not_json(line: bytes, error: ValueError) -> str:
     return f"Invalid JSON: {error}".replace("line 1 column", "column")
 
 
-def _valid(content: object, path: Path, line: int, problems: list[Problem]) -> Iterator[tuple[int, BonSet]]:
+def _valid(content: object, path: Path, line: int, problems: list[Problem]) -> BonSet | None:
     if isinstance(content, dict):
         version = content.get("schema")
         if version is not None and not re.fullmatch(r"carb-set/[123]", str(version)):
             reason = f"this carb-data reads {VERSION} and older, not {version!r}; install a newer carb-data"
             problems.append(Problem(str(path), line, "schema", reason))
-            return
+            return None
         content = without_table_form(content)
     try:
         item = BonSet.model_validate(content)
     except ValidationError as error:
         problems.extend(line_problems(path, line, error))
-        return
+        return None
     same = [response.id for response in item.rejected if response.text.strip() == item.chosen.text.strip()]
     if same:
         problems.append(Problem(str(path), line, "responses", f"the right answer is also a wrong one, '{same[0]}'"))
-        return
-    yield line, item
+        return None
+    return item
 
 
 def without_table_form(content: Mapping[str, Any]) -> dict[str, Any]:
@@ -174,14 +169,13 @@ def _from_text(value: object) -> object:
     return value
 
 
-def _parquet(path: Path, problems: list[Problem]) -> Iterator[tuple[int, BonSet]]:
+def _parquet(path: Path) -> Iterator[tuple[int, Any]]:
     try:
         frame = pl.scan_parquet(path)
         height = frame.select(pl.len()).collect().item()
         for start in range(0, height, _PARQUET_SLICE):
             rows = frame.slice(start, _PARQUET_SLICE).collect()
-            for number, row in enumerate(rows.iter_rows(named=True), start + 1):
-                yield from _valid(row, path, number, problems)
+            yield from enumerate(rows.iter_rows(named=True), start + 1)
     except (pl.exceptions.PolarsError, pl.exceptions.PanicException) as error:
         raise CarbError(f"{path} is not a readable Parquet file: {error}") from None
 
@@ -218,32 +212,26 @@ def canonical(item: BonSet) -> bytes:
     return json.dumps(content, sort_keys=True, ensure_ascii=False, separators=(",", ":")).encode()
 
 
-def write(path: Path, sets: Iterable[BonSet]) -> int:
-    """Write sets to ``path`` (by suffix), whole or not at all; returns how many. JSON Lines are streamed.
+def write(path: Path, sets: Iterable[BonSet]) -> None:
+    """Write sets to ``path`` (by suffix), whole or not at all. JSON Lines are streamed.
 
     Raises:
         CarbError: The name has another ending, or the file cannot be written.
     """
-    suffix, count = suffix_of(path), 0
+    suffix = suffix_of(path)
     if suffix is None:
         raise CarbError(f"{path}: unknown file type; carb writes {', '.join(SUFFIXES)}.")
 
     def lines(partial: Path) -> None:
-        nonlocal count
         # without a time in the head of a packed file, so that the same sets give the same bytes
         with gzip.GzipFile(partial, "wb", mtime=0) if suffix == ".jsonl.gz" else partial.open("wb") as file:
             for item in sets:
                 file.write((to_json(item) + "\n").encode())
-                count += 1
 
     def rows(partial: Path) -> None:
-        nonlocal count
-        found = [to_row(item) for item in sets]
-        pl.DataFrame(found, schema=SCHEMA).write_parquet(partial)
-        count = len(found)
+        pl.DataFrame([to_row(item) for item in sets], schema=SCHEMA).write_parquet(partial)
 
     write_whole(path, rows if suffix == ".parquet" else lines)
-    return count
 
 
 def load_files(paths: Iterable[Path], registry: Registry | None) -> list[BonSet]:

@@ -35,7 +35,7 @@ _SIZE = 4
 
 
 class BlendOptions(Frozen):
-    """BlendOptions of ``blend``."""
+    """Options of ``blend``."""
 
     places: Names = tuple(place for place in PLACES if place != _NOISY)
     """Places to ask about; by default all but Northern_Nigeria, whose English is noisy."""

@@ -220,8 +220,6 @@ class Declaration(Frozen):
     reader: str = ""
     """Where no rule makes the sets, the module that does: its ``build(declaration, path, options, seed)`` is like
     ``Source.rows``, and ``OPTIONS`` the model of its options."""
-    has_files: bool = True
-    """False for a source that reads what other sources read."""
 
     @property
     def needs_consent(self) -> bool:

@@ -16,7 +16,7 @@ from carb_data.joined import Joined
 from carb_data.models import BonSet, Response, Role
 from carb_data.registry import cultures
 from carb_data.sources.declaration import Declaration, Part, Record, fill
-from carb_data.sources.declared_rules import Left, Made, apply
+from carb_data.sources.declared_rules import Made, apply
 from carb_data.sources.source_files import read_text
 from carb_data.sources.source_interface import Skip
 
@@ -35,9 +35,9 @@ def declared_rows(declaration: Declaration, path: Path, _: object, seed: int) ->
     for part in declaration.parts:
         records = [(number, _placed(part, record)) for number, record in _read_records(path, part, name)]
         for one in apply(part, records, seed):
-            if isinstance(one, Left):
+            if isinstance(one, Skip):
                 culture = part.culture if part.culture in cultures else None
-                place = f"{name}/{part.name}/{one.number}"
+                place = f"{name}/{part.name}/{one.source_id}"
                 yield Skip(source_id=place, reason=one.reason, culture=culture, language=part.language)
                 continue
             made.append((part, one))

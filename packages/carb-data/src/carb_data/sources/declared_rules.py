@@ -14,8 +14,9 @@ from itertools import combinations, pairwise
 
 from carb_data.ngrams import plain
 from carb_data.sources.declaration import Condition, Contrast, Mirrored, OptionsAsGiven, Part, Record, fill
+from carb_data.sources.source_interface import Skip
 
-__all__ = ["Left", "Made", "apply"]
+__all__ = ["Made", "apply"]
 
 _WRONG = 3
 _ANSWERS = _WRONG + 1
@@ -56,15 +57,7 @@ class Made:
     family: str | None = None
 
 
-@dataclass(frozen=True)
-class Left:
-    """An item from which nothing was made, and why."""
-
-    number: str
-    reason: str
-
-
-def apply(part: Part, records: Sequence[tuple[str, Record | str]], seed: int) -> Iterator[Made | Left]:
+def apply(part: Part, records: Sequence[tuple[str, Record | str]], seed: int) -> Iterator[Made | Skip]:
     """Make what the part's rule makes of its records.
 
     Args:
@@ -75,7 +68,7 @@ def apply(part: Part, records: Sequence[tuple[str, Record | str]], seed: int) ->
     rule, sound = part.make, []
     for number, record in records:
         if isinstance(record, str):
-            yield Left(number, record)
+            yield Skip(source_id=number, reason=record)
         elif isinstance(rule, OptionsAsGiven):
             sound.append(Item(number, record, "", fill(rule.label, record)))
         else:
@@ -84,7 +77,7 @@ def apply(part: Part, records: Sequence[tuple[str, Record | str]], seed: int) ->
             if reason is None:
                 sound.append(item)
             else:
-                yield Left(number, reason)
+                yield Skip(source_id=number, reason=reason)
     if isinstance(rule, OptionsAsGiven):
         yield from _options(part, rule, sound, seed)
     elif isinstance(rule, Contrast):
@@ -96,21 +89,23 @@ def apply(part: Part, records: Sequence[tuple[str, Record | str]], seed: int) ->
 # options as given
 
 
-def _options(part: Part, rule: OptionsAsGiven, items: Sequence[Item], seed: int) -> Iterator[Made | Left]:
+def _options(part: Part, rule: OptionsAsGiven, items: Sequence[Item], seed: int) -> Iterator[Made | Skip]:
     made: list[Made] = []
     for item in items:
         answers = _right_first(rule, item.record)
         prompt = _question(part, item)
         reason = answers if isinstance(answers, str) else _wrong_with(part, rule, prompt, answers)
         if reason is not None:
-            yield Left(item.number, reason)
+            yield Skip(source_id=item.number, reason=reason)
         else:
             keys = (fill(part.split, item.record) or plain(prompt), f"text: {plain(prompt)}")
             made.append(Made(item, prompt, tuple(answers), keys))
     surplus = _surplus(made, seed) if rule.balance else set()
     for one in made:
         if one.asked.number in surplus:
-            yield Left(one.asked.number, "left out for balance: the length of the right option tells it")
+            yield Skip(
+                source_id=one.asked.number, reason="left out for balance: the length of the right option tells it"
+            )
         else:
             yield one
 
@@ -159,7 +154,7 @@ def _surplus(made: Sequence[Made], seed: int) -> set[str]:
 # one of a class among others of another
 
 
-def _contrast(part: Part, rule: Contrast, items: Sequence[Item], seed: int) -> Iterator[Made | Left]:
+def _contrast(part: Part, rule: Contrast, items: Sequence[Item], seed: int) -> Iterator[Made | Skip]:
     groups: dict[str, list[Item]] = defaultdict(list)
     for item in items:
         groups[fill(rule.group, item.record)].append(item)
@@ -187,7 +182,7 @@ def _of_class(conditions: Sequence[Condition], items: Sequence[Item], seed: int)
 
 def _draw(
     part: Part, rule: Contrast, right: list[Item], wrong: list[Item], random_: random.Random
-) -> Iterator[Made | Left]:
+) -> Iterator[Made | Skip]:
     while right and wrong:
         turned = bool(rule.reverse) and len(right) > len(wrong)
         ones, others = (wrong, right) if turned else (right, wrong)
@@ -198,7 +193,9 @@ def _draw(
             ranked.sort(key=lambda item: fill(rule.near, item.record) != near)
         three = _distinct(_of_mixed_length(len(one.text), _distinct(ranked), _WRONG, random_))
         if len(three) < _WRONG:
-            yield Left(one.number, f"fewer than {_WRONG} items of the other class are left in its group")
+            yield Skip(
+                source_id=one.number, reason=f"fewer than {_WRONG} items of the other class are left in its group"
+            )
         else:
             for used in three:
                 others.remove(used)
@@ -206,7 +203,7 @@ def _draw(
             keys = tuple(_template(part, item) for item in (one, *three))
             yield Made(one, prompt, tuple(item.text for item in (one, *three)), keys)
     for item in (*right, *(wrong if rule.reverse else ())):
-        yield Left(item.number, "no items of the other class are left in its group")
+        yield Skip(source_id=item.number, reason="no items of the other class are left in its group")
 
 
 def _of_mixed_length(own: int, ranked: Sequence[Item], count: int, random_: random.Random) -> list[Item]:
@@ -230,7 +227,7 @@ def _distinct(items: Sequence[Item]) -> list[Item]:
 # families: items asked about in turn, with the same answers each time
 
 
-def _mirrored(part: Part, rule: Mirrored, items: Sequence[Item], seed: int) -> Iterator[Made | Left]:
+def _mirrored(part: Part, rule: Mirrored, items: Sequence[Item], seed: int) -> Iterator[Made | Skip]:
     """Make families of items whose answers differ in content and are of like length."""
     units = {item.number: _units(item.text) for item in items}
     common, dull = _common(units.values(), _COMMON), _common(units.values(), _TELLING)
@@ -239,11 +236,11 @@ def _mirrored(part: Part, rule: Mirrored, items: Sequence[Item], seed: int) -> I
     for item in sorted(items, key=lambda item: _digest(seed, item.number)):
         prompt = _question(part, item)
         if (item.plain, item.label) in seen or (prompt, "") in seen:
-            yield Left(item.number, "its answer or its question is a repetition")
+            yield Skip(source_id=item.number, reason="its answer or its question is a repetition")
         elif not prompt:
-            yield Left(item.number, "the question is empty")
+            yield Skip(source_id=item.number, reason="the question is empty")
         elif rule.hidden and (_units(fill(rule.hidden, item.record)) & _units(item.text)) - dull:
-            yield Left(item.number, "the answer shares a word with the question")
+            yield Skip(source_id=item.number, reason="the answer shares a word with the question")
         else:
             groups[fill(rule.group, item.record)].append(item)
             seen |= {(item.plain, item.label)} | ({(prompt, "")} if not rule.label else set())
@@ -254,7 +251,7 @@ def _mirrored(part: Part, rule: Mirrored, items: Sequence[Item], seed: int) -> I
 
 def _families(
     part: Part, rule: Mirrored, members: Sequence[Item], content: Mapping[str, frozenset[str]], seed: int
-) -> Iterator[Made | Left]:
+) -> Iterator[Made | Skip]:
     free = {item.number: item for item in members}
     for item in members:
         if free.pop(item.number, None) is None:
@@ -269,7 +266,7 @@ def _families(
             yield from _asked_in_turn(part, family, seed)
         else:
             free.update({other.number: other for other in family[1:]})
-            yield Left(item.number, "too few others have an answer of like length and other content")
+            yield Skip(source_id=item.number, reason="too few others have an answer of like length and other content")
 
 
 def _fits(rule: Mirrored, item: Item, family: Sequence[Item], content: Mapping[str, frozenset[str]]) -> bool:

@@ -66,7 +66,7 @@ def _declared(source: Declaration) -> Source:
     if not source.reader:
         return Source(*given, partial(declared_rows, source))
     module = importlib.import_module(source.reader)
-    return Source(*given, partial(module.build, source), module.OPTIONS, source.has_files)
+    return Source(*given, partial(module.build, source), module.OPTIONS, source.published is not None)
 
 
 sources = Sources()
