@@ -179,6 +179,7 @@ class _Data:
             surface_features(dataset), on=["item_id", "response_id"], how="left", maintain_order="left"
         )
         self.columns = {name: known[name].to_numpy() for name in NAMES}
+        self.surface = within_sets(np.column_stack(list(self.columns.values())), self.number)
         self.together, self.fold = self._folds()
 
     def _folds(self) -> tuple[Literal["topics", "source items"] | None, Ints | None]:
@@ -220,10 +221,9 @@ class _Data:
         scores = self.scores_of(scorer)
         if self.fold is None or scores is None:
             return None
-        own = within_sets(np.column_stack(list(self.columns.values())), self.number)
         # The place of a score among all scores, and within its set: which is easier to learn depends on the scorer.
         targets = (np.argsort(np.argsort(scores)) / len(scores), within_sets(scores[:, None], self.number)[:, -1])
-        copies = [self._boosted(own, target) for target in targets]
+        copies = [self._boosted(self.surface, target) for target in targets]
         return max(copies, key=lambda credit: float(credit.mean()))
 
     def _boosted(self, own: Floats, target: Floats) -> Floats:
