@@ -10,6 +10,7 @@ from carb_scorers.judge.form import Mode, Wording
 from carb_scorers.judge.prompt import Ask
 from carb_scorers.judge.verdict import VerdictError, parse_pick, parse_rating
 from carb_scorers.models.protocol import Choices, Failure, Generation, LanguageModel, Writing
+from carb_scorers.models.tokens import groups_of
 from carb_scorers.scorer import ScoreError, Usage
 
 
@@ -38,31 +39,30 @@ async def read_probabilities(
     A rating is the expected one, Σ r P(r) over the ratings' probabilities (Liu et al. 2023, "G-Eval", EMNLP).
     """
     out: dict[int, Read | Failure] = {}
-    by_labels: dict[tuple[str, ...], list[int]] = {}
-    for index, ask in enumerate(asks):
-        by_labels.setdefault(ask.labels, []).append(index)
-    for labels, indices in by_labels.items():
+    for indices in groups_of([ask.labels for ask in asks]):
+        labels = asks[indices[0]].labels
         found = await model.next_logprobs([asks[i].prompt for i in indices], labels)
-        for index, choices in zip(indices, found, strict=True):
-            if isinstance(choices, Failure):
-                out[index] = choices
-                continue
-            logprobs = among_labels(choices, labels, least_mass)
-            if isinstance(logprobs, Failure):
-                out[index] = logprobs
-                continue
-            shares = [math.exp(logprobs[label]) for label in labels]
-            if mode == "pointwise":
-                rating = sum(wording.ratings[label] * share for label, share in zip(labels, shares, strict=True))
-                values: tuple[float, ...] = (rating,)
-            else:
-                values = tuple(shares) if mode == "pairwise" else tuple(logprobs[label] for label in labels)
-            if all(map(math.isfinite, values)):
-                out[index] = Read(values, choices.usage, mass=choices.mass)
-            else:
-                impossible = ScoreError(kind="non-finite", message="an answer has probability 0")
-                out[index] = Failure(impossible, choices.usage)
-    return [out[index] for index in range(len(asks))]
+        for i, choices in zip(indices, found, strict=True):
+            out[i] = (
+                choices if isinstance(choices, Failure) else _from_choices(choices, labels, mode, wording, least_mass)
+            )
+    return [out[i] for i in range(len(asks))]
+
+
+def _from_choices(
+    choices: Choices, labels: Sequence[str], mode: Mode, wording: Wording, least_mass: float
+) -> Read | Failure:
+    logprobs = among_labels(choices, labels, least_mass)
+    if isinstance(logprobs, Failure):
+        return logprobs
+    values = tuple(logprobs.values())
+    if mode != "listwise":
+        values = tuple(map(math.exp, values))
+    if mode == "pointwise":
+        values = (sum(wording.ratings[label] * share for label, share in zip(labels, values, strict=True)),)
+    if not all(map(math.isfinite, values)):
+        return Failure(ScoreError(kind="non-finite", message="an answer has probability 0"), choices.usage)
+    return Read(values, choices.usage, mass=choices.mass)
 
 
 async def read_verdicts(

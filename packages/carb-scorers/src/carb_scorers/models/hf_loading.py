@@ -98,7 +98,8 @@ def load(target: str, options: HFOptions, loader: Loader) -> Loaded:
     if options.attention != "auto":
         placed["attn_implementation"] = options.attention
     packed = Path(name) if name.endswith(".gguf") else None
-    failures = (OSError, ValueError, RuntimeError, ImportError, KeyError, _safetensors_error())
+    broken: type[Exception] = require("safetensors", package="carb-scorers", extra="hf").SafetensorError
+    failures = (OSError, ValueError, RuntimeError, ImportError, KeyError, broken)
     try:
         with quiet(), nullcontext() if packed is None else redirect_stderr(StringIO()):  # a bar that no setting hides
             if packed is not None:
@@ -242,11 +243,6 @@ def _code_of_its_own(model: Any, loader: Loader) -> str | None:
     named = named[0] if isinstance(named, list | tuple) else named
     other = isinstance(named, str) and named.rpartition(".")[2] != type(model).__name__
     return named if other else None
-
-
-def _safetensors_error() -> type[Exception]:
-    error: type[Exception] = require("safetensors", package="carb-scorers", extra="hf").SafetensorError
-    return error
 
 
 def _dtype(torch: Any, wanted: str, device: Any, packed: bool) -> Any:
