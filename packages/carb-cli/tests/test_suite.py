@@ -162,7 +162,8 @@ def test_gpus_are_shared_out(
     assert saw == {"reads": "1", "writes": "GPU-2", "both": "1,GPU-2"}
 
 
-def test_ctrl_c_stops_the_children(plugin: Path, data_file: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("sent", [signal.SIGINT, signal.SIGTERM])
+def test_ctrl_c_stops_the_children(plugin: Path, data_file: Path, tmp_path: Path, sent: signal.Signals) -> None:
     for name in ("fifo", "never"):
         os.mkfifo(plugin / name)
     path = suite(tmp_path, waits='spec = "frail:waits"', later='spec = "baseline:length"')
@@ -172,7 +173,7 @@ def test_ctrl_c_stops_the_children(plugin: Path, data_file: Path, tmp_path: Path
     )
     with (plugin / "fifo").open() as fifo:
         assert fifo.readline() == "here\n"
-        process.send_signal(signal.SIGINT)  # to the parent alone
+        process.send_signal(sent)  # to the parent alone
         assert fifo.read() == "", "the child is gone"
     _, said = process.communicate()
     assert process.returncode == 130, said

@@ -1,4 +1,4 @@
-"""Progress of long work: bars on a terminal, plain lines when piped."""
+"""Progress of long work: lines that change on a terminal, plain lines when piped."""
 
 from __future__ import annotations
 
@@ -8,15 +8,13 @@ from contextlib import contextmanager
 from typing import Any
 
 from rich.markup import escape
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.progress import MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Column
 
 from carb_cli.display import notes, safe
 from carb_cli.labels import labels
 from carb_cli.main import invoked
 
-WIDE = 110
-"""Columns from which there is room for a bar."""
 PLAIN_EVERY = 2.0
 """Seconds between progress lines when the output is not a terminal."""
 
@@ -26,11 +24,11 @@ Report = Callable[[str, int, int, str], None]
 
 @contextmanager
 def progress() -> Iterator[Report]:
-    """Progress of named tasks: bars on a terminal, a plain line every two seconds otherwise; none with --quiet."""
+    """Progress of named tasks: lines that change on a terminal, else one every two seconds; none with --quiet."""
     if invoked.quiet:
         yield lambda _task, _done, _total, _detail: None
     elif notes.is_terminal and not notes.is_dumb_terminal:
-        with _bars() as show:
+        with _live() as show:
             yield show
     else:
         last: dict[str, float] = {}
@@ -50,22 +48,20 @@ def progress() -> Iterator[Report]:
 
 
 @contextmanager
-def _bars() -> Iterator[Report]:
-    wide = notes.width >= WIDE
+def _live() -> Iterator[Report]:
     columns = [
-        TextColumn("{task.description}", table_column=Column(no_wrap=True, max_width=28 if wide else 20)),
-        *([BarColumn(bar_width=None)] if wide else []),
+        TextColumn("{task.description}", table_column=Column(no_wrap=True, max_width=28)),
         MofNCompleteColumn(table_column=Column(no_wrap=True)),
         TimeRemainingColumn(compact=True),
         TextColumn("{task.fields[detail]}", table_column=Column(no_wrap=True)),
     ]
-    with Progress(*columns, console=notes, expand=wide) as bars:
+    with Progress(*columns, console=notes) as shown:
         known: dict[str, Any] = {}
 
         def show(task: str, done: int, total: int, detail: str) -> None:
             if task not in known:
-                known[task] = bars.add_task(escape(safe(task)), total=total or None, detail="")
-            bars.update(known[task], completed=done, total=total or None, detail=escape(safe(detail)))
+                known[task] = shown.add_task(escape(safe(task)), total=total or None, detail="")
+            shown.update(known[task], completed=done, total=total or None, detail=escape(safe(detail)))
 
         yield show
 
