@@ -24,7 +24,7 @@ from carb_data import (
     cultures,
 )
 
-sys.path.insert(0, str(Path(__file__).parent))  # construct_server, a module of these tests
+sys.path.insert(0, str(Path(__file__).parent))  # small_sets, a module of these tests
 
 REAL = Path(__file__).parents[3].parent / "shared" / "data"
 if REAL.is_dir():  # beside the repository; the package itself looks only where the variable says

@@ -8,27 +8,12 @@ import pytest
 
 pytest.importorskip("sklearn", reason="needs the extra 'checks'")
 
-from carb_data import BonSet, Dataset, Provenance, Response, Role, load
+from carb_data import BonSet, Dataset, Provenance, Role, load
 from carb_data.audit import LEARNED, audit
 from carb_data.surface import surface_features
+from small_sets import small_set
 
 WORDS = ("amber", "birch", "cedar", "delta", "ember", "fjord", "grove", "heron", "islet", "jetty", "knoll", "larch")
-
-
-def made(number: int, texts: list[str], right: int = 0, **changes) -> BonSet:
-    roles = [Role.CHOSEN if place == right else Role.REJECTED for place in range(len(texts))]
-    return BonSet(
-        id=f"s{number}",
-        culture="german",
-        domain="values",
-        language="en",
-        prompt=f"Question {number}?",
-        responses=tuple(
-            Response(id=str(n), text=text, role=role, language="en")
-            for n, (text, role) in enumerate(zip(texts, roles, strict=True))
-        ),
-        provenance=Provenance(source="test", license="CC0-1.0", method="authored"),
-    ).model_copy(update=changes)
 
 
 def phrases(random_: random.Random) -> list[str]:
@@ -37,7 +22,7 @@ def phrases(random_: random.Random) -> list[str]:
 
 def fair(count: int, seed: int = 0) -> list[BonSet]:
     random_ = random.Random(seed)
-    return [made(n, phrases(random_), random_.randrange(4)) for n in range(count)]
+    return [small_set(f"s{n}", phrases(random_), random_.randrange(4)) for n in range(count)]
 
 
 def working(sets: list[BonSet], level: str = "all") -> set[str]:
@@ -98,8 +83,7 @@ def mirrored(count: int) -> list[BonSet]:
         places = ["english-gb", "german-at", "german-ch", "italian"]
         for place, culture in enumerate(places):
             origin = Provenance(source="test", source_id=f"f{n}", license="CC0-1.0", method="authored")
-            item = made(n, texts, place, culture=culture, family=f"f{n}", provenance=origin, id=f"f{n}-{place}")
-            sets.append(item)
+            sets.append(small_set(f"f{n}-{place}", texts, place, culture=culture, family=f"f{n}", provenance=origin))
     return sets
 
 
@@ -120,7 +104,9 @@ def test_sets_of_one_source_item_count_together():
     origins = [Provenance(source="t", source_id=str(n), license="x", method="authored") for n in range(12)]
     texts = [[f"{'very ' * (n % 2)}{first}", *rest] for n in range(12) for first, *rest in [phrases(random_)]]
     copies = [
-        made(n * 20 + c, [f"{text} {WORDS[(c + k) % 12]}" for k, text in enumerate(texts[n])], 0, provenance=origins[n])
+        small_set(
+            f"{n}-{c}", [f"{text} {WORDS[(c + k) % 12]}" for k, text in enumerate(texts[n])], provenance=origins[n]
+        )
         for n in range(12)
         for c in range(20)
     ]

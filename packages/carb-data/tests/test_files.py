@@ -140,19 +140,9 @@ CHAT = [
 ]
 
 
-@pytest.mark.parametrize("suffix", [".jsonl", ".parquet"])
-def test_a_conversation_stays_a_conversation(tmp_path, suffix):
-    both = Dataset(
-        [
-            BonSet.model_validate(VALID),
-            BonSet.model_validate({**VALID, "id": "chat", "prompt": CHAT, "kind": "control"}),
-        ]
-    )
-    both.save(tmp_path / f"sets{suffix}")
-    loaded = Dataset.load(tmp_path / f"sets{suffix}")
-    assert loaded == both
-    assert [turn.role for turn in loaded["chat"].prompt] == ["system", "user", "assistant", "user"]
-    assert loaded["chat"].prompt_text.endswith("user: When do shops close?")
+def test_a_conversation_as_one_text_names_who_speaks():
+    chat = BonSet.model_validate({**VALID, "prompt": CHAT})
+    assert chat.prompt_text.endswith("user: When do shops close?")
 
 
 @pytest.mark.parametrize(

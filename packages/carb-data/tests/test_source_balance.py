@@ -9,26 +9,9 @@ from hypothesis import strategies as st
 
 from carb_data.models import BonSet
 from carb_data.sources.carb_open import balanced, excess_over_chance
+from small_sets import small_set
 
 WORDS = [f"{start}{end}" for start in ("sto", "riv", "clou", "bre") for end in ("ma", "lo", "ri", "tu")]
-
-
-def made(number: int, answers: list[str], question: str = "Which one?", right: int = 0) -> BonSet:
-    """A set of four answers, of which one is right."""
-    return BonSet.model_validate(
-        {
-            "id": f"made/{number}",
-            "culture": "german",
-            "domain": "values",
-            "language": "en",
-            "prompt": f"{question} {number}",
-            "responses": [
-                {"id": letter, "text": text, "role": "chosen" if n == right else "rejected", "language": "en"}
-                for n, (letter, text) in enumerate(zip("abcd", answers, strict=True))
-            ],
-            "provenance": {"source": "made", "source_id": str(number), "license": "CC0-1.0", "method": "authored"},
-        }
-    )
 
 
 def drawn(items: list[BonSet], most: int = 1000) -> list[BonSet]:
@@ -39,12 +22,16 @@ def drawn(items: list[BonSet], most: int = 1000) -> list[BonSet]:
 def plain_sets(count: int) -> list[BonSet]:
     draw = random.Random(0)
     return [
-        made(n, [f"{a} {b}" for a, b in zip(*[iter(draw.sample(WORDS, 8))] * 2, strict=True)]) for n in range(count)
+        small_set(str(n), [f"{a} {b}" for a, b in zip(*[iter(draw.sample(WORDS, 8))] * 2, strict=True)])
+        for n in range(count)
     ]
 
 
 def test_a_word_that_stands_in_right_answers_alone_leaves_hardly_a_set():
-    marked = [made(n, [f"{i.chosen.text} indeed", *(r.text for r in i.rejected)]) for n, i in enumerate(plain_sets(60))]
+    marked = [
+        small_set(str(n), [f"{i.chosen.text} indeed", *(r.text for r in i.rejected)])
+        for n, i in enumerate(plain_sets(60))
+    ]
     ahead = excess_over_chance(marked)
     assert all(words == 0.75 for _, words in ahead.values())
     assert len(drawn(marked)) == 1
@@ -52,7 +39,7 @@ def test_a_word_that_stands_in_right_answers_alone_leaves_hardly_a_set():
 
 @given(st.lists(st.tuples(st.sampled_from([0.75, -0.25, 0.25]), st.sampled_from([0.5, -0.5, 0.0])), max_size=40))
 def test_no_attack_is_ever_more_than_a_set_ahead(rows):
-    items = [made(n, ["a", "b", "c", "d"]) for n in range(len(rows))]
+    items = [small_set(str(n), ["a", "b", "c", "d"]) for n in range(len(rows))]
     ahead = {item.id: row for item, row in zip(items, rows, strict=True)}
     totals = [0.0, 0.0]
     given_back = []

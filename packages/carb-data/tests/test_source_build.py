@@ -13,6 +13,7 @@ from carb_data import CarbError, Dataset
 from carb_data.files import to_json
 from carb_data.models import BonSet, Frozen
 from carb_data.sources import Names, Skip, Source, build, rows, sources
+from small_sets import small_set
 
 
 class CountOptions(Frozen):
@@ -20,21 +21,8 @@ class CountOptions(Frozen):
     cultures: Names = ("thai", "german")
 
 
-def numbered(n: int, culture: str = "thai", set_id: str | None = None) -> BonSet:
-    return BonSet.model_validate(
-        {
-            "id": set_id or f"s{n}",
-            "culture": culture,
-            "domain": "values",
-            "language": "th",
-            "prompt": f"prompt {n}",
-            "responses": [
-                {"id": letter, "text": f"{letter} {n}", "role": role, "language": "th"}
-                for letter, role in zip("abcd", ["rejected", "chosen", "rejected", "rejected"], strict=True)
-            ],
-            "provenance": {"source": "numbered", "license": "CC0-1.0", "method": "authored"},
-        }
-    )
+def numbered(n: int, culture: str = "thai", name: str | None = None) -> BonSet:
+    return small_set(name or f"s{n}", [f"{letter} {n}" for letter in "abcd"], 1, culture=culture, language="th")
 
 
 def make(path: Path, options: CountOptions, seed: int):
@@ -66,7 +54,7 @@ def test_a_build_writes_every_set_and_reports(tmp_path):
 
 def test_repeated_ids_are_skipped_with_a_reason(tmp_path):
     def twice(path, options, seed):
-        yield from (numbered(0), numbered(1, set_id="s0"))
+        yield from (numbered(0), numbered(1, name="s0"))
 
     report = build(Source("twice", "", "CC0-1.0", twice), tmp_path, tmp_path / "out.jsonl")
     assert (report.built, report.reasons) == (1, {"repeated id": 1})

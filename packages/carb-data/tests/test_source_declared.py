@@ -1,4 +1,5 @@
-"""Declared sources: the laws of the rules on made-up records, and what the declarations make of the real files."""
+"""Declared sources: the laws of the rules on made-up records, what the declarations make of the real files, and what
+carb-open draws from them."""
 
 from __future__ import annotations
 
@@ -6,6 +7,7 @@ import csv
 import os
 import re
 import tempfile
+from collections import Counter
 from functools import cache
 from pathlib import Path
 
@@ -14,11 +16,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from carb_data import CarbError, Dataset
-from carb_data.audit import audit
 from carb_data.models import BonSet
 from carb_data.ngrams import plain
-from carb_data.registry import cultures
+from carb_data.registry import cultures, is_main
 from carb_data.sources import Skip, rows, sources
+from carb_data.sources.carb_open import cell
 from carb_data.sources.declaration import read_declaration, shipped
 
 REAL = Path(os.environ.get("CARB_DATA_DIR", "none"))
@@ -150,16 +152,6 @@ def test_a_family_asks_for_each_of_its_answers_once(records):
             assert home.setdefault(text, name) == name
 
 
-def test_surface_attacks_earn_exactly_chance_on_families(tmp_path):
-    pytest.importorskip("scipy", reason="needs the extra 'checks'")
-    records = [[f"thing{n}", f"{chr(97 + n % 26) * (3 + n % 5)}{n} {chr(98 + n % 25) * 4}"] for n in range(60)]
-    sets = [row for row in made(tmp_path, MIRRORED, ["q", "text"], records) if isinstance(row, BonSet)]
-    whole = [attack for attack in audit(Dataset(sets), learn=False).attacks if attack.level == "all"]
-    assert len(sets) >= 40
-    answers_alone = [attack for attack in whole if "overlap" not in attack.attack]  # those read the question
-    assert {attack.accuracy for attack in answers_alone} == {0.25}
-
-
 def test_a_mistake_in_a_declaration_is_named(tmp_path):
     file = tmp_path / "made.toml"
     for content, message in [
@@ -218,3 +210,32 @@ def test_the_real_files_give_sound_sets(name):
         assert name not in MARKS or not any(re.search(MARKS[name], response.text) for response in item.responses)
     parts = sets.split({"train": 0.5, "test": 0.5})
     assert {i.source_item for i in parts["train"]}.isdisjoint({i.source_item for i in parts["test"]})
+
+
+SOURCES = "tydip,einbuergerungstest-de,kobbq,idioviet"
+
+
+@pytest.fixture(scope="module")
+def filled():
+    return list(rows("carb-open", sources=SOURCES, cap=60))
+
+
+@needs_real
+def test_a_cell_is_filled_to_its_cap_and_families_stay_whole(filled):
+    sets = [row for row in filled if isinstance(row, BonSet)]
+    assert len({item.id for item in sets}) == len(sets)
+    added = [item for item in sets if item.provenance.source != "carb-seed"]
+    main = Counter(cell(item) for item in added if item.family is None or is_main(item.culture, item.language))
+    assert max(main.values()) <= 60
+    assert {item.provenance.source for item in added} == set(SOURCES.split(","))
+    assert all(item.provenance.tier for item in added)
+    for size in Counter(item.family for item in added if item.family).values():
+        assert size == 4
+    assert filled == list(rows("carb-open", sources=SOURCES, cap=60))
+
+
+def test_a_source_that_was_not_fetched_is_named(tmp_path, monkeypatch):
+    for name in ("CARB_DATA_DIR", "CARB_CACHE"):
+        monkeypatch.setenv(name, str(tmp_path))
+    with pytest.raises(CarbError, match="Run: carb data fetch"):
+        list(rows("carb-open"))
