@@ -66,7 +66,7 @@ def bon(
                 n,
                 out / "samples.jsonl",
                 retry_errors=retry_errors,
-                on_samples=lambda done, total: report("samples", done, total, "prompts"),
+                on_samples=lambda done, total: report("policy", done, total, "samples"),
             )
 
         async def scored(spec: str) -> tuple[str, Scores]:

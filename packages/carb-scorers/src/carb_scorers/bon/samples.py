@@ -25,10 +25,10 @@ from carb_scorers.spec import OPERATIONAL, parse_spec
 
 __all__ = ["Grades", "Sample", "Samples", "grade", "sample"]
 
-SAMPLED_AT_ONCE = 8
-"""Most prompts sampled between two writes."""
+SAMPLED_AT_ONCE = 128
+"""Most samples drawn between two writes."""
 OnSamples = Callable[[int, int], None]
-"""``(prompts done, prompts in all)``."""
+"""``(samples there, samples in all)``."""
 _BEFORE_ANSWER = re.compile(r"^\s*Answer:\s*")
 
 
@@ -113,15 +113,13 @@ async def sample(
         told = on_samples or (lambda *_: None)
         with Store(path, head, Sample, lambda sample: (sample.prompt_id, sample.index)) as store:
             have = {key for key, known in store.values.items() if known.error is None or not retry_errors}
-            lacking = {key: [i for i in range(n) if (key, i) not in have] for key in prompts}
-            waiting = [key for key in prompts if lacking[key]]
-            done = len(prompts) - len(waiting)
-            told(done, len(prompts))
+            waiting = [(key, i) for key in prompts for i in range(n) if (key, i) not in have]
+            left, total = len(waiting), n * len(prompts)
+            told(total - left, total)
             for part in windows(waiting, largest=SAMPLED_AT_ONCE):
-                places = [(key, i) for key in part for i in lacking[key]]
-                store.append(await _draw(model, options, prompts, places, one_line=task.one_line))
-                done += len(part)
-                told(done, len(prompts))
+                store.append(await _draw(model, options, prompts, part, one_line=task.one_line))
+                left -= len(part)
+                told(total - left, total)
             return {key: tuple(store.values[key, i] for i in range(n)) for key in prompts}
     finally:
         await model.aclose()
