@@ -12,6 +12,7 @@ from carb_data import cultures
 sys.path.insert(0, str(Path(__file__).parent))  # small_models, vllm_small and other modules of these tests
 
 ROOT = Path(__file__).parents[1]
+sys.path.append(str(ROOT / "packages" / "carb-scorers" / "tests"))  # openai_server
 
 os.environ.setdefault("HF_HUB_OFFLINE", "1")  # no test asks the model hub; commands that tests start inherit it
 
@@ -47,11 +48,3 @@ def gemma() -> Path:
 def base(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Where the small random models are kept, each made once in a run of the tests."""
     return tmp_path_factory.getbasetemp() / "tiny"
-
-
-@pytest.fixture
-def no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A request that failed is sent again at once."""
-    from carb_scorers.models import server_client
-
-    monkeypatch.setattr(server_client, "_FIRST_WAIT", 0.0)

@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import Any
 
@@ -12,21 +12,21 @@ pytest.importorskip("httpx", reason="needs the extra carb-scorers[api]")
 
 from carb_cli import main
 from carb_scorers.testing import example_dataset
-from writing_server import Behaviour, WritingServer, chat, serving
+from openai_server import Server, chat, reply
 
 KEY = "sk-this-key-must-not-be-seen-0123456789"
 SETS = 20
-Serve = Callable[[Behaviour], WritingServer]
+Serve = Callable[[Callable[..., object]], Server]
 
 
-def error(status: int, message: str) -> tuple[int, bytes]:
-    return status, json.dumps({"error": {"message": message}}).encode()
+def error(status: int, message: str) -> object:
+    return reply({"error": {"message": message}}, status)
 
 
 @pytest.fixture
 def serve() -> Iterator[Serve]:
     with ExitStack() as stack:
-        yield lambda behaviour: stack.enter_context(serving(behaviour))
+        yield lambda script: stack.enter_context(closing(Server(script)))
 
 
 @pytest.fixture
@@ -36,7 +36,7 @@ def data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "data.jsonl"
 
 
-def arguments(server: WritingServer, data: Path, *more: str, options: str = "") -> list[str]:
+def arguments(server: Server, data: Path, *more: str, options: str = "") -> list[str]:
     spec = f"judge:m?backend=openai&url={server.url}&mode=listwise&read=generate{options}"
     return ["run", "--data", str(data), "--scorer", spec, "--out", str(data.parent / "out"), "--quiet", *more]
 
@@ -47,7 +47,7 @@ def test_outages_and_costs_are_recorded_and_the_key_is_not(
     """Every third request fails once with an error that repeats the key; one item fails for good."""
     failed: set[str] = set()
 
-    def answer(number: int, body: dict[str, Any]) -> tuple[int, bytes]:
+    def answer(number: int, body: dict[str, Any]) -> object:
         text = json.dumps(body)
         if "set-7-poison" in text:
             return error(400, f"no, {KEY}")
@@ -66,10 +66,10 @@ def test_outages_and_costs_are_recorded_and_the_key_is_not(
     out = data.parent / "out"
     (scorer,) = json.loads((out / "run.json").read_text())["scorers"]
     assert scorer["errors"] == 1
-    assert scorer["usage"]["requests"] == len(server.requests) == SETS + len(failed)
-    assert scorer["usage"]["input_tokens"] == 100 * (SETS - 1)
-    assert scorer["cost"] == pytest.approx((SETS - 1) * (100 + 10 * 5) / 1e6)
-    assert {headers["Authorization"] for _, headers in server.requests} == {f"Bearer {KEY}"}
+    assert scorer["usage"]["requests"] == len(server.bodies) == SETS + len(failed)
+    assert scorer["usage"]["input_tokens"] == 12 * (SETS - 1)
+    assert scorer["cost"] == pytest.approx((SETS - 1) * (12 + 3 * 5) / 1e6)
+    assert {headers["Authorization"] for headers in server.headers} == {f"Bearer {KEY}"}
     (row,) = [json.loads(line) for line in (out / "errors.jsonl").read_text().splitlines()]
     assert (row["kind"], row["message"]) == ("http", "400: no, ***")
     main([*priced, "--json"])

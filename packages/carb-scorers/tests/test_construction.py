@@ -17,7 +17,7 @@ from carb_data.journal import Store
 from carb_scorers.generate import ConstructConfig, Reference, construct, read_construct_config, writers
 from carb_scorers.generate.construction import mismatched
 from carb_scorers.generate.writers import clean
-from writing_server import chat, serving
+from openai_server import chat
 
 pytestmark = pytest.mark.usefixtures("no_pauses")
 
@@ -41,7 +41,7 @@ def references(count_each: int = 2) -> list[Reference]:
     ]  # fmt: skip
 
 
-def writer(_number: int, body: dict) -> tuple[int, bytes]:
+def writer(_number: int, body: dict) -> dict:
     """A model that does as it is told."""
     prompt = body["messages"][0]["content"]
     if "Write one question" in prompt:
@@ -64,25 +64,25 @@ def config_for(url: str, tmp_path: Path, rows: list[Reference] | None = None, **
     return ConstructConfig.model_validate({**base, **changes})
 
 
-def test_sets_are_made_by_the_method_and_paid_once(tmp_path, monkeypatch):
+def test_sets_are_made_by_the_method_and_paid_once(serve, tmp_path, monkeypatch):
     monkeypatch.setenv("OPENAI_API_KEY", "sk-very-secret")
     seen = []
-    with serving(writer) as server:
-        config = config_for(server.url, tmp_path)
-        report = construct(config, tmp_path / "sets.jsonl", progress=lambda *numbers: seen.append(numbers))
-        asked = len(server.requests)
-        first = (tmp_path / "sets.jsonl").read_bytes()
-        monkeypatch.setattr(writers, "AT_ONCE", 1)
-        again = construct(config, tmp_path / "sets.jsonl")
-        assert len(server.requests) == asked == 50
-        assert {headers["Authorization"] for _, headers in server.requests} == {"Bearer sk-very-secret"}
+    server = serve(writer)
+    config = config_for(server.url, tmp_path)
+    report = construct(config, tmp_path / "sets.jsonl", progress=lambda *numbers: seen.append(numbers))
+    asked = len(server.bodies)
+    first = (tmp_path / "sets.jsonl").read_bytes()
+    monkeypatch.setattr(writers, "AT_ONCE", 1)
+    again = construct(config, tmp_path / "sets.jsonl")
+    assert len(server.bodies) == asked == 50
+    assert {headers["Authorization"] for headers in server.headers} == {"Bearer sk-very-secret"}
     assert again.cost == 0
     assert (tmp_path / "sets.jsonl").read_bytes() == first
     assert "sk-very-secret" not in "".join(path.read_text() for path in tmp_path.iterdir()) + repr(report)
     dataset = Dataset.load(tmp_path / "sets.jsonl")
     assert len(dataset) == 10
     assert report.made == {f"{culture} / commonsense": 2 for culture in sorted(FOODS)}
-    assert report.cost == pytest.approx(50 * (100 * 1.0 + 10 * 10.0) / 1e6)
+    assert report.cost == pytest.approx(50 * (12 * 1.0 + 3 * 10.0) / 1e6)
     assert seen[-1] == (10, 10, 0)
     for item in dataset:
         assert item.prompt == "How do people eat in the evening?"
@@ -96,7 +96,7 @@ def test_sets_are_made_by_the_method_and_paid_once(tmp_path, monkeypatch):
         assert [step["step"] for step in steps] == ["question", "chosen", "rejected-1", "rejected-2", "rejected-3"]
 
 
-def test_after_an_interruption_only_what_is_missing_is_asked(tmp_path, monkeypatch):
+def test_after_an_interruption_only_what_is_missing_is_asked(serve, tmp_path, monkeypatch):
     """Interrupted after every single answer in turn, each answer is still asked for once."""
     paid: Counter[str] = Counter()
 
@@ -107,26 +107,26 @@ def test_after_an_interruption_only_what_is_missing_is_asked(tmp_path, monkeypat
         paid[json.dumps(body, sort_keys=True)] += 1
         return writer(number, body)
 
-    with serving(counting) as server:
-        monkeypatch.setattr(writers, "AT_ONCE", 1)
-        config = config_for(server.url, tmp_path, limit=2)
-        construct(config, tmp_path / "whole.jsonl")
-        needed = len(paid)
-        paid.clear()
-        original, stops = Store.append, 0
+    server = serve(counting)
+    monkeypatch.setattr(writers, "AT_ONCE", 1)
+    config = config_for(server.url, tmp_path, limit=2)
+    construct(config, tmp_path / "whole.jsonl")
+    needed = len(paid)
+    paid.clear()
+    original, stops = Store.append, 0
 
-        def append(self, records):
-            original(self, records)
-            raise Interruption
+    def append(self, records):
+        original(self, records)
+        raise Interruption
 
-        for _ in range(needed + 1):
-            monkeypatch.setattr(Store, "append", append)
-            try:
-                construct(config, tmp_path / "sets.jsonl")
-            except (Interruption, ExceptionGroup):
-                stops += 1
-                assert not (tmp_path / "sets.jsonl").exists()
-        assert stops == needed
+    for _ in range(needed + 1):
+        monkeypatch.setattr(Store, "append", append)
+        try:
+            construct(config, tmp_path / "sets.jsonl")
+        except (Interruption, ExceptionGroup):
+            stops += 1
+            assert not (tmp_path / "sets.jsonl").exists()
+    assert stops == needed
     assert set(paid.values()) == {1}
     assert (tmp_path / "sets.jsonl").read_bytes() == (tmp_path / "whole.jsonl").read_bytes()
 
@@ -139,7 +139,7 @@ def test_after_an_interruption_only_what_is_missing_is_asked(tmp_path, monkeypat
         ("{chosen}", "nearly the same as another answer"),
     ],
 )
-def test_bad_wrong_answers_are_written_again(tmp_path, monkeypatch, bad, reason):
+def test_bad_wrong_answers_are_written_again(serve, tmp_path, monkeypatch, bad, reason):
     monkeypatch.setattr(writers, "AT_ONCE", 1)
     first: Counter[object] = Counter()
 
@@ -150,20 +150,20 @@ def test_bad_wrong_answers_are_written_again(tmp_path, monkeypatch, bad, reason)
                 return chat(bad.replace("{chosen}", FOODS["thai"] + " as told by strong"))
         return writer(number, body)
 
-    with serving(spoiled) as server:
-        config = config_for(server.url, tmp_path, limit=1, window=(0.45, 0.98))
-        report = construct(config, tmp_path / "sets.jsonl")
-        assert (sum(report.made.values()), report.discarded) == (1, {reason: 1})
-        with pytest.raises(CarbError, match=r"Not one set could be made.*off topic"):
-            construct(config.model_copy(update={"window": (0.999, 1.0)}), tmp_path / "none.jsonl")
+    server = serve(spoiled)
+    config = config_for(server.url, tmp_path, limit=1, window=(0.45, 0.98))
+    report = construct(config, tmp_path / "sets.jsonl")
+    assert (sum(report.made.values()), report.discarded) == (1, {reason: 1})
+    with pytest.raises(CarbError, match=r"Not one set could be made.*off topic"):
+        construct(config.model_copy(update={"window": (0.999, 1.0)}), tmp_path / "none.jsonl")
 
 
-def test_references_are_checked(tmp_path):
+def test_references_are_checked(serve, tmp_path):
     known = references(1)[0].model_copy(update={"question": "What is eaten at night?"})
     lone = known.model_copy(update={"id": "lone", "domain": Domain.VALUES})
-    with serving(writer) as server:
-        config = config_for(server.url, tmp_path, [known, *references(1)[1:], lone])
-        report = construct(config, tmp_path / "sets.jsonl")
+    server = serve(writer)
+    config = config_for(server.url, tmp_path, [known, *references(1)[1:], lone])
+    report = construct(config, tmp_path / "sets.jsonl")
     assert report.skipped == {"no reference of another culture in its domain": 1}
     assert Dataset.load(tmp_path / "sets.jsonl")["constructed/thai-0"].prompt == "What is eaten at night?"
     good = known.model_dump_json()
