@@ -35,7 +35,7 @@ def test_labels_order_and_batches_change_no_score_of_a_real_model(gemma: Path, k
     items = [item for item in load("carb-seed") if item.form == "short" or len(item.prompt_text) < 300][::100][:4]
     other = random.Random(0).sample([with_other_label(item, 1) for item in items], len(items))
     together = evaluate(Dataset(with_other_label(item, 0) for item in items), [kind.format(gemma, 4096)]).frame
-    alone = evaluate(Dataset(other), [kind.format(gemma, 1)], window=1).frame
+    alone = evaluate(Dataset(other), [kind.format(gemma, 1)]).frame
     joined = together.join(alone, on=["item_id", "response_id"], suffix="_alone")
     assert joined.height == together.height
     assert together["score"].null_count() == 0

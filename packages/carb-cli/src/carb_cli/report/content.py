@@ -15,7 +15,7 @@ from carb_cli.report.report_json import Cells, DatasetPart, JudgesPart, PeoplePa
 from carb_cli.review.findings import WHOLE, Applied, line_beside
 from carb_cli.runs import dataset_of
 from carb_cli.selection import chance
-from carb_data import CarbError, Dataset, ScoreTable, is_main
+from carb_data import CarbError, Dataset, ScoreTable, cultures, is_main
 from carb_metrics import (
     bon_accuracy,
     breakdown,
@@ -200,8 +200,15 @@ def _judges(folders: Sequence[Path], dataset: Dataset, scores: ScoreTable, confi
     some = shown is not None and shown.height > 0
     return JudgesPart(
         bias=judge_bias(scores, shown if some else None, dataset, confidence),
-        calibration=calibration(scores, confidence=confidence),
+        calibration=calibration(_rolled_up(scores), "culture", confidence=confidence),
     )
+
+
+def _rolled_up(scores: ScoreTable) -> ScoreTable:
+    """Each variety under the culture for which it counts, as in ``breakdown``."""
+    ids = scores.frame["culture"].unique().cast(pl.String).to_list()
+    roots = {name: cultures.root(name).id for name in ids if name in cultures}
+    return ScoreTable(scores.frame.with_columns(pl.col("culture").cast(pl.String).replace(roots)))
 
 
 def _people(runs: Runs, scores: ScoreTable, confidence: float) -> PeoplePart:

@@ -95,7 +95,7 @@ class JudgesPart(Frozen):
 
     bias: JudgeBias
     calibration: tuple[MarginRow, ...]
-    """What the margin of the first answer over the second says of being right."""
+    """What the margin of the first answer over the second says of being right: over all sets, and by root culture."""
 
 
 class PeoplePart(Frozen):

@@ -225,7 +225,8 @@ def judges(report: Report) -> Section | None:
         ))  # fmt: skip
     columns = ("scorer", "length r", "first picked %", "even picking %", "position p", "same after a swap %")
     positions = Table("Position and length", (*columns, "same when asked again %"), bias)
-    tables = tuple(table for table in (positions, _calibration(report)) if table.rows)
+    made = (positions, _calibration(report), _calibration_by_culture(report))
+    tables = tuple(table for table in made if table.rows)
     if not tables:
         return None
     finding = (
@@ -237,7 +238,7 @@ def judges(report: Report) -> Section | None:
 
 
 def _calibration(report: Report) -> Table:
-    known = {row.scorer: row for row in report.judges.calibration}
+    known = {row.scorer: row for row in report.judges.calibration if row.group is None}
     rows = []
     for name in report.models:
         if name not in known or (found := known[name].calibration) is None:
@@ -249,6 +250,21 @@ def _calibration(report: Report) -> Table:
         ))  # fmt: skip
     heads = ("scorer", "clearest 10%, accuracy %", "clearest 50%, accuracy %", "all, accuracy %", "calibration error %")
     return Table("Calibration", (*heads, "p", "sets"), rows)
+
+
+def _calibration_by_culture(report: Report) -> Table:
+    errors = {(row.scorer, row.group): row for row in report.judges.calibration if row.group and row.calibration}
+    names = sorted({group for _, group in errors if group is not None})
+
+    def cell(scorer: str, culture: str) -> Shown:
+        row = errors.get((scorer, culture))
+        found = None if row is None or row.calibration is None else row.calibration.ece
+        return Shown(percent(found), found, () if row is None else (f"n {row.n:,}",))
+
+    scorers = [name for name in report.models if any((name, culture) in errors for culture in names)]
+    rows = [(scorer_cell(report, name), *(cell(name, culture) for culture in names)) for name in scorers]
+    columns = ("scorer", *(group_name("culture", culture) for culture in names))
+    return Table("Calibration error by root culture, %", columns, rows if len(names) > 1 else [])
 
 
 SECTIONS: dict[str, Callable[[Report], Section | None]] = {
