@@ -18,8 +18,8 @@ from carb_data.dataset import SEED, seed_folders
 from carb_data.errors import Problem
 from carb_data.facts import Fact, Line, Survey
 from carb_data.family import Bank, Family, missing_facts, read_bank
-from carb_data.labels import names_culture
 from carb_data.registry import Registry, cultures, is_main
+from carb_data.surface import names_culture
 
 LENGTHS = 1.25
 """How many times the mean length an answer may have at most; at least, the inverse."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from carb_data import UnknownCultureError, cultures
-from carb_data.labels import names_culture
+from carb_data.surface import names_culture
 
 
 @pytest.mark.parametrize(

@@ -17,8 +17,7 @@ from carb_data import CarbError, Dataset
 from carb_data.models import BonSet
 from carb_data.sources import Skip, build, rows
 from carb_data.sources.blend_answers import is_number_or_date, may_agree, meaning, normalise
-from carb_data.sources.blend_files import PLACES
-from carb_data.sources.blend_votes import Answers
+from carb_data.sources.blend_files import PLACES, Answers
 
 REAL = Path(os.environ.get("CARB_DATA_DIR", "none")) / "blend"
 needs_real = pytest.mark.skipif(not REAL.is_dir(), reason=f"BLEnD's files are not at {REAL}; set CARB_DATA_DIR")

@@ -11,7 +11,7 @@ pytest.importorskip("lingua", reason="needs carb-data[checks]")
 pytest.importorskip("sklearn", reason="needs carb-data[checks]")
 
 from carb_data import BonSet, CarbError, Dataset, Perturbation, load
-from carb_data.labels import names_culture
+from carb_data.surface import names_culture
 from carb_scorers.generate import perturb, writers
 from carb_scorers.generate.perturbation import ATTEMPTS
 from carb_scorers.models.protocol import Failure, Generation

@@ -10,7 +10,7 @@ from typing import Any
 from urllib.parse import quote, urlsplit
 
 from carb_data import CarbError
-from carb_data.extras import require
+from carb_data.errors import require
 from carb_data.models import Frozen
 from carb_scorers.known import find
 from carb_scorers.models.source import has_chat_template, model_source

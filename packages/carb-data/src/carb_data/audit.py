@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal
 
 from carb_data.dataset import Dataset
-from carb_data.extras import require
+from carb_data.errors import require
 from carb_data.joined import Joined
 from carb_data.models import BonSet, Frozen, Role
 from carb_data.registry import cultures, is_main

@@ -9,11 +9,11 @@ from typing import Literal
 
 from carb_data.audit import Attack, AuditReport, audit
 from carb_data.dataset import Dataset
-from carb_data.labels import is_known, names_culture
 from carb_data.language import in_languages, shows_another_language
 from carb_data.models import BonSet, Frozen, Perturbation, Response, Role
 from carb_data.ngrams import NgramIndex, normalise
 from carb_data.overlap import ContaminationReport, check_contamination
+from carb_data.surface import is_known, names_culture
 
 __all__ = ["CheckReport", "Finding", "check", "incomplete_families"]
 

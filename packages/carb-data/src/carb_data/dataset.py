@@ -12,8 +12,7 @@ from pathlib import Path
 from typing import Self, overload
 
 from carb_data import files
-from carb_data.errors import CarbError
-from carb_data.extras import require
+from carb_data.errors import CarbError, require
 from carb_data.family import load_families
 from carb_data.joined import Joined
 from carb_data.models import BonSet, Domain

@@ -1,16 +1,18 @@
-"""Errors that the user can fix: what is wrong, where, and what to do."""
+"""Errors that the user can fix: what is wrong, where, and what to do; an extra that is missing among them."""
 
 from __future__ import annotations
 
+import importlib
 import json
 import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from importlib.metadata import PackageNotFoundError, distribution
+from typing import Any
 from urllib.parse import urlsplit
 from urllib.request import url2pathname
 
-__all__ = ["CarbError"]
+__all__ = ["CarbError", "require"]
 
 SHOWN_PROBLEMS = 20
 
@@ -96,3 +98,23 @@ class MissingExtraError(CarbError, ImportError):
             f"This needs the Python module '{module}', which is not installed. "
             f"Install it with: {install_line(package, extra)}"
         )
+
+
+def require(module: str, *, package: str, extra: str) -> Any:
+    """Import ``module``, or raise the error that names the extra that installs it.
+
+    Args:
+        module: dotted module name, for example ``"torch"``.
+        package: the distribution that declares the extra, for example ``"carb-scorers"``.
+        extra: the extra's name, for example ``"hf"``.
+
+    Raises:
+        MissingExtraError: the module, or the top-level package that holds it, is not installed. Any other
+            import failure (a broken installation) is passed on as it is.
+    """
+    try:
+        return importlib.import_module(module)
+    except ModuleNotFoundError as error:
+        if error.name is not None and error.name.partition(".")[0] == module.partition(".")[0]:
+            raise MissingExtraError(package, extra, module) from None
+        raise

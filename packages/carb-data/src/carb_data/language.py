@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from functools import cache, lru_cache
 from typing import Any
 
-from carb_data.extras import require
+from carb_data.errors import require
 
 __all__ = ["detect", "in_language", "language_tag"]
 

@@ -9,8 +9,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from carb_data.errors import CarbError, Problem
-from carb_data.extras import require
+from carb_data.errors import CarbError, Problem, require
 from carb_data.files import json_lines
 
 __all__ = ["SHAPE_SUFFIXES", "Rows", "read_cells"]

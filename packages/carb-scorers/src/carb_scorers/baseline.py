@@ -7,9 +7,9 @@ from collections.abc import Callable, Mapping, Sequence
 from importlib.metadata import version
 
 from carb_data import CarbError
-from carb_data.labels import names_culture
 from carb_data.language import in_language
 from carb_data.models import Frozen, as_text
+from carb_data.surface import names_culture
 from carb_data.validation import closest
 from carb_scorers.scorer import UNKNOWN, Scorer, ScoreRequest, ScoreResult, ScorerSpec
 from carb_scorers.spec import read_options

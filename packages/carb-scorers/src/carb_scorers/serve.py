@@ -18,7 +18,7 @@ import anyio
 from pydantic import Field, ValidationError
 
 from carb_data import CarbError
-from carb_data.extras import require
+from carb_data.errors import require
 from carb_data.models import Conversation, Frozen
 from carb_data.validation import first_defect
 from carb_scorers.scorer import UNDETERMINED, UNKNOWN

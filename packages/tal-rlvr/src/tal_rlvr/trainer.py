@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from carb_data.extras import require
+from carb_data.errors import require
 from tal_rlvr.judge_prompts import PromptConfig, render_prompt
 from tal_rlvr.preferences import OrderedPair
 from tal_rlvr.reward_functions import CorrectnessFunction, CriteriaFunction, FormatFunction, RewardConfig

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from carb_data import CarbError
-from carb_data.extras import require
+from carb_data.errors import require
 from carb_data.models import Frozen
 from carb_scorers.models.source import model_source
 from tal_rlvr.held_out import Difference, HeldOutFigures, compare_held_out

@@ -20,7 +20,7 @@ from carb_cli.review import review_file as files
 from carb_cli.review.asking import items_of
 from carb_cli.selection import reviewable
 from carb_data import CarbError, load
-from carb_data.extras import require
+from carb_data.errors import require
 from carb_scorers import open_scorer
 
 ReviewFile = Annotated[Path, Parameter(help="The review file.")]

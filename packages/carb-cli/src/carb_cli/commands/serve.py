@@ -10,7 +10,7 @@ from cyclopts import Parameter
 
 from carb_cli import display
 from carb_data import CarbError
-from carb_data.extras import require
+from carb_data.errors import require
 
 
 def serve(

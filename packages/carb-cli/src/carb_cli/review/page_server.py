@@ -21,7 +21,7 @@ from carb_cli.review.page_parts import LANGUAGES, part
 from carb_cli.review.recording import Recorded
 from carb_cli.review.review_file import ReviewStore
 from carb_data import CarbError
-from carb_data.extras import require
+from carb_data.errors import require
 from carb_data.validation import first_defect, validate
 from carb_scorers import Scorer
 from carb_scorers.serve import LOOPBACK, take_port

@@ -7,7 +7,7 @@ It gives mirrored families: the agreed answers of several places are asked about
 is right. A scorer that does not read the place is right in one set of N, by arithmetic. A family has four places and
 asks in English.
 
-Five people not giving an answer does not make it false: some rejected answers are merely less typical. ``blend_votes``
+Five people not giving an answer does not make it false: some rejected answers are merely less typical. ``blend_files``
 holds the guards against one that is right after all.
 """
 
@@ -21,10 +21,8 @@ from itertools import combinations
 from pathlib import Path
 
 from carb_data.models import BonSet, Domain, Frozen, Response, Role
-from carb_data.sources.blend_files import PLACES, judged
-from carb_data.sources.blend_votes import Answers, Top
-from carb_data.sources.declaration import Declaration
-from carb_data.sources.source_interface import Names, Skip
+from carb_data.sources.blend_files import PLACES, Answers, Top, judged
+from carb_data.sources.declaration import Declaration, Names, Skip
 
 __all__ = ["OPTIONS", "build"]
 

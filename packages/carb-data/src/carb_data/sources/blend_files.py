@@ -1,10 +1,18 @@
-"""BLEnD's files: the places, their questions, and what people there answered."""
+"""BLEnD's files: what people of each place answered, the answer on which a place agrees, and where it is wrong.
+
+The guards against a rejected answer that is right after all: agreement on both sides (alone at the top, two votes or
+more, at most two people who did not know); ``blend_answers.may_agree`` against *every* answer of the place; and an
+answer that somebody gave in more than two places is wrong in none. Numbers, times and dates make no set.
+"""
 
 from __future__ import annotations
 
 import csv
 import json
-from collections.abc import Iterable
+import re
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from functools import cache
 from importlib import resources
 from pathlib import Path
@@ -13,7 +21,23 @@ from typing import Any
 from pydantic import BaseModel, TypeAdapter
 
 from carb_data.errors import CarbError
+from carb_data.joined import Joined
+from carb_data.models import Votes
+from carb_data.ngrams import plain
+from carb_data.sources.blend_answers import Meaning, is_answer, is_number_or_date, may_agree, meaning, says_nothing
 from carb_data.validation import closest, read_file
+
+_MIN_VOTES = 2
+_MAX_UNKNOWING = 2
+_ASKED = 5
+"""How many people answered each question, as the paper says."""
+_MOST_PLACES = 2
+"""An answer that somebody gave in more places than this is said everywhere ("pizza", "the phone"): where nobody of five
+people gave it, it may be right all the same, so that it is no wrong answer. Found by reading."""
+_WITHIN = ({"Indonesia", "West_Java"},)
+"""Places that are part of another: what is said in one is often right in the other."""
+SEVERAL = ",;،、/"
+"""Marks between several wordings in one."""
 
 
 @cache
@@ -96,3 +120,123 @@ def read_topics(folder: Path, place: str) -> dict[str, str]:
             return {row["ID"]: row["Topic"] for row in csv.DictReader(lines)}
     except (OSError, KeyError, UnicodeDecodeError) as error:
         raise CarbError(f"Cannot read the topics of BLEnD's questions from {file}: {error}.") from None
+
+
+@dataclass(frozen=True, slots=True)
+class Top:
+    """The answer of a place to a question, when its people agree on one."""
+
+    place: str
+    entry: Entry
+    text: str
+    meaning: Meaning
+
+    def votes_in(self, place: str) -> Votes:
+        """How many of the people asked in ``place`` gave the answer: none where it is another place's."""
+        return Votes(asked=max(_ASKED, self.entry.count), right=self.entry.count if self.place == place else 0)
+
+
+class Answers:
+    """The files, with what is derived from all of them."""
+
+    def __init__(self, path: Path, needed: Sequence[str]) -> None:
+        check_places(needed)
+        folder = find_folder(path)
+        self.items = {place: read_items(folder, place) for place in PLACES if items_file(folder, place).exists()}
+        missing = [place for place in needed if place not in self.items]
+        if missing:
+            lacking = (items_file(folder, place).relative_to(folder).as_posix() for place in missing)
+            raise CarbError(f"{folder} lacks {', '.join(lacking)} of BLEnD.")
+        self.topics = {place: read_topics(folder, place) for place in needed}
+        asked = [(place, number, item) for place, items in self.items.items() for number, item in items.items()]
+        self._same = Joined()
+        first: dict[str, str] = {}
+        for _, number, item in asked:
+            for key in filter(None, map(plain, (item.question, item.en_question))):
+                self._same.join(number, first.setdefault(key, number))
+        entries = [(place, number, entry) for place, number, item in asked for entry in item.annotations]
+        self.frequency = Counter(
+            text for *_, entry in entries for text in {*map(str.casefold, clean(entry.en_answers))}
+        )
+        self.meanings: dict[int, Meaning] = {}
+        self._also: defaultdict[str, set[str]] = defaultdict(set)
+        """Form to the forms that were given along with it for one answer."""
+        self._given: defaultdict[tuple[str, str], set[str]] = defaultdict(set)
+        """Question and form to the places where somebody gave it."""
+        for place, number, entry in entries:
+            if self.shown(entry.en_answers):
+                self._learn(place, number, entry)
+        self.tops = {(place, number): self._top(place, number, item) for place, number, item in asked}
+
+    def _learn(self, place: str, number: str, entry: Entry) -> None:
+        found = self.meanings[id(entry)] = meaning(clean(entry.en_answers))
+        together = {form for form in found.forms if not form[0].isdigit()}
+        for form in found.forms:
+            self._given[number, form].add(place)
+        for form in together:
+            self._also[form] |= together
+
+    def source_item(self, number: str) -> str:
+        """The name that all questions have which share a wording in some language."""
+        return self._same.name(number)
+
+    def is_wrong_in(self, place: str, number: str, top: Top) -> bool:
+        """Whether another place's answer is wrong in ``place``: nobody there gave anything that it could pass for."""
+        said_in = set().union(*(self._given[number, form] for form in top.meaning.forms))
+        if len(said_in) > _MOST_PLACES or any({place, top.place} == pair for pair in _WITHIN):
+            return False
+        given = (self.meanings.get(id(entry)) for entry in self.items[place][number].annotations)
+        return not any(answer and may_agree(top.meaning, answer, self._also) for answer in given)
+
+    def shown(self, variants: Sequence[str]) -> str:
+        """The wording that a set shows; empty when there is none.
+
+        The first one that the people's answer was recorded with, since later ones are looser; but not one that occurs
+        nowhere else in the source while another does, since such translations are often slips, and not a list of
+        several wordings.
+        """
+        whole = clean(variants)
+        single = [text for text in whole if not any(mark in text for mark in SEVERAL)] or whole
+        known = [text for text in single if self.frequency[text.casefold()] > 1]
+        return next(iter(known or single), "")
+
+    def _top(self, place: str, number: str, item: BlendQuestion) -> Top | None:
+        """The answer on which a place agrees, if that makes a fair set."""
+        unknowing = sum(n for reason, n in item.idks.items() if reason != "not-applicable")
+        if max(unknowing, item.idks.get("not-applicable", 0)) > _MAX_UNKNOWING:
+            return None
+        votes = max((entry.count for entry in item.annotations), default=0)
+        first = [entry for entry in item.annotations if entry.count == votes]
+        if votes < _MIN_VOTES or len(first) > 1:
+            return None
+        entry = first[0]
+        if not clean(entry.en_answers) or not clean(entry.answers):
+            return None
+        shown = self.shown(entry.en_answers)
+        return (
+            Top(place, entry, shown, self.meanings[id(entry)]) if _is_fair(place, number, item, entry, shown) else None
+        )
+
+
+def _is_fair(place: str, number: str, item: BlendQuestion, entry: Entry, shown: str) -> bool:
+    """Whether an agreed answer makes a fair set: the question has one right answer, and this is one that says it."""
+    if number in judged()["questions"] or _open_questions().search(item.en_question):
+        return False
+    wordings = clean(entry.en_answers)
+    return (
+        f"{place}/{number}" not in judged()["answers"]  # readers found it wrong or unclear
+        and all(map(is_answer, wordings))
+        and not any(map(is_number_or_date, wordings))
+        and not says_nothing(shown, item.en_question)
+    )
+
+
+@cache
+def _open_questions() -> re.Pattern[str]:
+    """Words of questions that read as having several right answers in every place, or none."""
+    return re.compile("|".join(judged()["open_questions"]), re.IGNORECASE)
+
+
+def clean(variants: Sequence[str]) -> list[str]:
+    """The wordings that are not empty, without white space around them; of several lines, the first."""
+    return [variant.strip().splitlines()[0].strip() for variant in variants if variant.strip()]

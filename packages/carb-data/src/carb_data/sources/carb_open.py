@@ -23,10 +23,9 @@ from carb_data.dataset import SEED, load
 from carb_data.models import BonSet, Frozen, Group, Role
 from carb_data.ngrams import plain
 from carb_data.registry import cultures, is_main
-from carb_data.sources.declaration import Declaration
+from carb_data.sources.declaration import Declaration, Names, Skip
 from carb_data.sources.source_build import rows
 from carb_data.sources.source_files import fetchable
-from carb_data.sources.source_interface import Names, Skip
 from carb_data.surface import overlap
 
 __all__ = ["OPTIONS", "build", "cell"]

@@ -16,8 +16,7 @@ from pydantic import BaseModel, TypeAdapter
 from carb_data.errors import CarbError
 from carb_data.models import BonSet, Culture, Domain, Frozen, Response, Role
 from carb_data.registry import cultures
-from carb_data.sources.declaration import Declaration
-from carb_data.sources.source_interface import Skip
+from carb_data.sources.declaration import Declaration, Skip
 from carb_data.validation import read_file
 
 __all__ = ["OPTIONS", "build"]

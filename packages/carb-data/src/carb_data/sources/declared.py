@@ -15,10 +15,9 @@ from carb_data.errors import CarbError
 from carb_data.joined import Joined
 from carb_data.models import BonSet, Response, Role
 from carb_data.registry import cultures
-from carb_data.sources.declaration import Declaration, Part, Record, fill
+from carb_data.sources.declaration import Declaration, Part, Record, Skip, fill
 from carb_data.sources.declared_rules import Made, apply
 from carb_data.sources.source_files import read_text
-from carb_data.sources.source_interface import Skip
 
 __all__ = ["declared_rows"]
 

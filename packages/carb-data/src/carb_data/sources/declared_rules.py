@@ -13,8 +13,7 @@ from hashlib import sha256
 from itertools import combinations, pairwise
 
 from carb_data.ngrams import plain
-from carb_data.sources.declaration import Condition, Contrast, Mirrored, OptionsAsGiven, Part, Record, fill
-from carb_data.sources.source_interface import Skip
+from carb_data.sources.declaration import Condition, Contrast, Mirrored, OptionsAsGiven, Part, Record, Skip, fill
 
 __all__ = ["Made", "apply"]
 

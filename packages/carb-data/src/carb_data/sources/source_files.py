@@ -7,8 +7,7 @@ from collections.abc import Callable
 from pathlib import Path, PurePosixPath
 from urllib.parse import quote
 
-from carb_data.errors import CarbError
-from carb_data.extras import require
+from carb_data.errors import CarbError, require
 from carb_data.models import Frozen
 from carb_data.sources.declaration import Declaration, Published, PublishedFile, shipped
 from carb_data.validation import closest
@@ -28,13 +27,9 @@ class Fetched(Frozen):
     source: str
     folder: str
     license: str
-    repository: str
-    commit: str
     files: int
     new: int
     """Files that were not there already."""
-    bytes: int
-    """Size of all files."""
 
 
 def fetchable() -> dict[str, Declaration]:
@@ -120,11 +115,8 @@ def fetch(
         source=name,
         folder=str(folder),
         license=declaration.license,
-        repository=published.repository,
-        commit=published.commit,
         files=len(published.files),
         new=new,
-        bytes=sum((folder / file.place).stat().st_size for file in published.files),
     )
 
 

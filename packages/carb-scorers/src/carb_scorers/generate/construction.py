@@ -17,8 +17,8 @@ from pydantic import Field, model_validator
 
 from carb_data import BonSet, CarbError, DataError, Dataset, Domain, Problem, Provenance, Response, Role, cultures
 from carb_data.facts import read_lines
-from carb_data.labels import is_known, names_culture
 from carb_data.models import CultureId, Frozen, Identifier, LanguageTag, Text
+from carb_data.surface import is_known, names_culture
 from carb_data.validation import read_file
 from carb_scorers.generate.instructions import for_answer, for_question
 from carb_scorers.generate.writers import (

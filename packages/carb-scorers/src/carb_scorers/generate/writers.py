@@ -15,7 +15,7 @@ import anyio
 from pydantic import Field
 
 from carb_data import CarbError
-from carb_data.extras import require
+from carb_data.errors import require
 from carb_data.journal import Store
 from carb_data.language import in_language
 from carb_data.models import Frozen

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from carb_data import CarbError
-from carb_data.extras import require
+from carb_data.errors import require
 from carb_data.models import Conversation
 from carb_scorers.scorer import UNDETERMINED, UNKNOWN, Scorer
 from carb_scorers.spec import ASKED_WITHOUT_CULTURE

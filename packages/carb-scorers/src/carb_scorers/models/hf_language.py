@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 import anyio.to_thread
 
-from carb_data.extras import require
+from carb_data.errors import require
 from carb_scorers.models.hf_loading import HFOptions, Loaded, load, quiet, uncollected
 from carb_scorers.models.hf_passes import Passes, check_cancelled, is_out_of_memory, out_of_memory
 from carb_scorers.models.protocol import BackendKind, Choices, Failure, Generation, Prompt, Writing, seeds_for

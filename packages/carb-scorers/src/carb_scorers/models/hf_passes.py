@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 import anyio.from_thread
 
 from carb_data import CarbError
-from carb_data.extras import require
+from carb_data.errors import require
 from carb_scorers.models.hf_loading import HFOptions, Loaded
 from carb_scorers.models.protocol import Failure, Prompt
 from carb_scorers.models.shared_prefix import PrefixCache, common_prefix, token_budget_batches

@@ -14,7 +14,7 @@ from typing import Any
 import anyio.to_thread
 
 from carb_data import CarbError
-from carb_data.extras import require
+from carb_data.errors import require
 from carb_scorers.models.hf_loading import HFOptions, Loaded, Loader, load, quiet, uncollected
 from carb_scorers.models.hf_passes import Passes
 from carb_scorers.models.protocol import BackendKind, Failure, Prompt, Reward

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from carb_data import CarbError
-from carb_data.extras import require
+from carb_data.errors import require
 
 __all__ = ["has_chat_template", "model_source"]
 

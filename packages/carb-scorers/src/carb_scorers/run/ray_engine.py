@@ -10,7 +10,7 @@ from typing import Any
 import anyio.to_thread
 
 from carb_data import CarbError
-from carb_data.extras import require
+from carb_data.errors import require
 from carb_scorers.evaluation import score_all
 from carb_scorers.scorer import ScoreRequest, ScoreResult, ScorerSpec
 from carb_scorers.texts import Opened
