@@ -76,12 +76,8 @@ def windows(
 ) -> Iterator[Sequence[_T]]:
     """Cut work into parts, each of which is done before the next is cut.
 
-    Args:
-        things: what is to be done.
-        size: the number of things in each part. By default as many as take about five seconds, by how long the part
-            before took, so that a kill costs at most ten seconds of work wherever one thing takes no longer.
-        largest: the most things in a part whose size goes by time.
-        clock: the function that gives the time in seconds.
+    Without a size a part has as many things as take about five seconds, by how long the part before took, so that a
+    kill costs at most ten seconds of work wherever one thing takes no longer.
     """
     start, now = 0, size or 1
     while start < len(things):

@@ -17,8 +17,9 @@ from pathlib import Path
 from carb_data import CarbError
 from carb_data.models import Frozen
 from carb_data.tasks import Task
-from carb_scorers.bon.samples import Grades, Samples, sha256
+from carb_scorers.bon.samples import Grades, Samples
 from carb_scorers.evaluation import OnProgress
+from carb_scorers.generate.writers import sha256
 from carb_scorers.run.score_journal import ScoreJournal, journal_head, score_missing
 from carb_scorers.scorer import Scorer
 from carb_scorers.texts import request_about
@@ -59,7 +60,7 @@ async def score_samples(
     texts = {key: sorted({one.text for one in row if one.text.strip()}) for key, row in samples.items()}
     requests = {
         prompt.id: request_about(
-            f"{prompt.id}~{sha256([prompt.text, texts[prompt.id]])[:16]}",  # new answers make it another request
+            f"{prompt.id}~{sha256(prompt.text, texts[prompt.id])[:16]}",  # new answers make it another request
             prompt.text,
             prompt.culture,
             prompt.language,

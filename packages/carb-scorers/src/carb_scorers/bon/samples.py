@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -17,7 +15,7 @@ from carb_data.journal import Store
 from carb_data.models import Frozen
 from carb_data.tasks import Task, TaskPrompt
 from carb_scorers.evaluation import windows
-from carb_scorers.generate.writers import derived_seed, open_writer
+from carb_scorers.generate.writers import derived_seed, open_writer, sha256
 from carb_scorers.judge.verdict import without_thinking
 from carb_scorers.models.protocol import Failure, Generation, LanguageModel, Prompt, Turn, Writing
 from carb_scorers.scorer import Writable
@@ -225,8 +223,3 @@ def grade(samples: Samples, task: Task) -> Grades:
         worth = {text: task.grade(key, text) if text.strip() else 0.0 for text in {sample.text for sample in row}}
         grades[key] = tuple(worth[sample.text] for sample in row)
     return grades
-
-
-def sha256(content: object) -> str:
-    """A fingerprint of what JSON can hold."""
-    return hashlib.sha256(json.dumps(content, ensure_ascii=True).encode()).hexdigest()

@@ -31,7 +31,7 @@ from carb_scorers.models.protocol import (
 from carb_scorers.spec import parse_spec
 from carb_scorers.waiting import wait_for
 
-__all__ = ["Progress", "WriteReport", "Writers", "derived_seed", "open_writer", "plain_fault", "write_all"]
+__all__ = ["Progress", "WriteReport", "Writers", "derived_seed", "open_writer", "plain_fault", "sha256", "write_all"]
 
 AT_ONCE = 8
 """Things in work at a time."""
@@ -152,7 +152,7 @@ class Writers:
 
     async def _answer(self, spec: str, prompt: str, seed: int) -> Answer | Failure:
         """A text from the store, or else from the model."""
-        key = _key(parse_spec(spec).name, prompt, seed)
+        key = sha256(parse_spec(spec).name, prompt, seed)
         kept = self.store.values.get(key)
         if kept is not None:
             return kept
@@ -183,13 +183,8 @@ def write_all(
 ) -> tuple[list[_Made], WriteReport]:
     """Do jobs, each with a name, several at a time. Every answer of a model is in the store before it is used.
 
-    Args:
-        jobs: A name and what ``make`` gets for each.
-        make: The function that does a job; it raises ``GivenUpError`` where it cannot.
-        store: The file of the models' answers, from which the same call goes on; null keeps them in memory.
-        progress: The function that is called after each job.
-        count: The function that says under which name the report counts what was made.
-        skipped: What the report says of what is no job.
+    ``make`` raises ``GivenUpError`` where it cannot do a job. ``count`` says under which name the report counts what
+    was made, and ``skipped`` what it says of what is no job. Without a store answers are kept in memory.
 
     Raises:
         CarbError: A job met something that ends the run; the others are stopped.
@@ -231,7 +226,7 @@ def write_all(
 
 def derived_seed(*parts: object) -> int:
     """A seed of 31 bits that depends on the parts alone."""
-    return int(_key(*parts)[:8], 16) >> 1
+    return int(sha256(*parts)[:8], 16) >> 1
 
 
 def clean(text: str) -> str:
@@ -262,7 +257,8 @@ def similarity(first: str, second: str) -> float:
     return float((one @ other.T).sum())
 
 
-def _key(*parts: object) -> str:
+def sha256(*parts: object) -> str:
+    """A fingerprint of what JSON can hold."""
     return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
 
 
