@@ -8,7 +8,6 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Callable, Sequence
-from functools import cache
 
 from carb_scorers.judge.form import IN_BRACKETS, Wording
 
@@ -85,7 +84,7 @@ def _label(verdict: str) -> str:
 def _verdict(text: str, spelled: Callable[[str], str], wording: Wording, finished: bool) -> str:
     """A text's verdict, however it is spelled. NFKC makes full-width brackets and letters plain ones."""
     said = unicodedata.normalize("NFKC", without_thinking(text))
-    found = list(_compiled(wording.verdict).finditer(said))
+    found = list(re.finditer(wording.verdict, said, flags=re.DOTALL))
     if not finished and found and _AROUND.sub("", said[found[-1].end() :]).strip(" <>/[]{}\"'"):
         raise VerdictError("no verdict at the end")
     verdicts = [spelled(match[1].strip().strip("*").strip()) for match in found]
@@ -96,8 +95,3 @@ def _verdict(text: str, spelled: Callable[[str], str], wording: Wording, finishe
     if wording.take == "only" and len(distinct) > 1:
         raise VerdictError(f"several verdicts: {', '.join(map(repr, distinct))}")
     return verdicts[-1]
-
-
-@cache
-def _compiled(pattern: str) -> re.Pattern[str]:
-    return re.compile(pattern, flags=re.DOTALL)

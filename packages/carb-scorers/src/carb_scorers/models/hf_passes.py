@@ -64,7 +64,6 @@ class Passes:
     ) -> None:
         self.loaded: Loaded | None = loaded
         self._torch = require("torch", package="carb-scorers", extra="hf")
-        self._options = options
         self._outputs, self._whole = outputs, whole
         self._device = loaded.model.device
         self._keeps = forward is not None and "logits_to_keep" in inspect.signature(forward).parameters

@@ -21,7 +21,6 @@ from carb_scorers.models.protocol import BackendKind, Failure, Prompt, Reward
 from carb_scorers.models.source import model_source
 from carb_scorers.models.token_rows import Row
 from carb_scorers.models.tokens import conversation_ids
-from carb_scorers.scorer import Usage
 
 
 class RewardOptions(HFOptions):
@@ -139,10 +138,8 @@ class HFRewardModel:
             found: list[float] = outputs[:, -1, self._place].double().tolist()
             return found
 
-        def reward(found: Sequence[float], usage: Usage) -> Reward:
-            return Reward(found[0], usage)
-
-        return await anyio.to_thread.run_sync(partial(self._passes.run, prompts, answers, rows_of, read, reward))
+        run = partial(self._passes.run, prompts, answers, rows_of, read, lambda found, usage: Reward(found[0], usage))
+        return await anyio.to_thread.run_sync(run)
 
 
 @uncollected()

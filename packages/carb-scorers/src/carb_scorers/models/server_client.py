@@ -57,14 +57,13 @@ class Endpoint:
     Args:
         options: The options that hold the URL and the limits and say where the key is.
         clock: The clock; the system's by default.
-        url: The base of the paths, where that is not ``options.url``.
 
     Raises:
         CarbError: the URL is not one, the key is missing, or httpx is not installed.
     """
 
-    def __init__(self, options: ServerOptions, clock: Clock | None = None, *, url: str | None = None) -> None:
-        self.url = (url or options.url).rstrip("/")
+    def __init__(self, options: ServerOptions, clock: Clock | None = None) -> None:
+        self.url = options.url.rstrip("/")
         self._key = Secret(key_of(options))
         self._httpx = require("httpx", package="carb-scorers", extra="api")
         self._options = options

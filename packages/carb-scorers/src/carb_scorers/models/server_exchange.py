@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
 from typing import Any
 from urllib.parse import quote
@@ -19,23 +20,19 @@ _OVERLOADED = {429, 502, 503, 504, 529}
 """Statuses by which a server, or what stands before it, says that it can answer nobody now."""
 
 
+@dataclass(eq=False)
 class RequestError(Exception):
-    """A request that was not answered.
+    """A request that was not answered."""
 
-    Args:
-        kind: the kind of the error row.
-        message: what happened.
-        again: whether it is worth trying again.
-        after: the seconds that the server asks to wait.
-        overloaded: the server, not the request, is at fault: nobody listens, or it has too much to do.
-    """
-
-    def __init__(
-        self, kind: str, message: str, *, again: bool = False, after: float = 0.0, overloaded: bool = False
-    ) -> None:
-        super().__init__(message)
-        self.kind, self.message = kind, message
-        self.again, self.after, self.overloaded = again, after, overloaded
+    kind: str
+    """The kind of the error row."""
+    message: str
+    again: bool = False
+    """Whether it is worth trying again."""
+    after: float = 0.0
+    """The seconds that the server asks to wait."""
+    overloaded: bool = False
+    """The server, not the request, is at fault: nobody listens, or it has too much to do."""
 
 
 class Secret:

@@ -25,7 +25,7 @@ from carb_scorers.models.protocol import (
     seeds_for,
 )
 from carb_scorers.models.server_client import Clock, Endpoint, gather
-from carb_scorers.models.server_options import ServerLanguageOptions, ServerRewardOptions
+from carb_scorers.models.server_options import ServerLanguageOptions, ServerOptions, ServerRewardOptions
 from carb_scorers.models.tokens import guarded_unseen
 from carb_scorers.scorer import ScoreError, Usage
 
@@ -40,23 +40,33 @@ Step = tuple[str, list[tuple[str, float]]]
 """A token, and the most probable tokens in its place with their log-probabilities."""
 
 
-class ServerLanguageModel:
-    """A language model behind a server. Nothing is sent before it is asked.
+class ServerModel:
+    """What models behind servers have in common. Nothing is sent before they are asked.
 
     Raises:
         CarbError: the URL is not one, the key is missing, an option has no use, or httpx is not installed.
     """
 
-    def __init__(self, model: str, options: ServerLanguageOptions, clock: Clock | None = None) -> None:
-        if options.api == "completions" and json.loads(options.chat_template_kwargs):
-            raise CarbError("chat_template_kwargs= needs api=chat: with api=completions no chat template is used.")
+    def __init__(self, model: str, options: ServerOptions, clock: Clock | None, *, templated: bool) -> None:
+        if not templated and json.loads(options.chat_template_kwargs):
+            raise CarbError("chat_template_kwargs= needs api=chat or api=classify: others use no chat template.")
         self.model = model
         self.revision: str | None = None  # what a server says about that is in ``Usage.served``
         self.in_flight: int | None = options.concurrency
-        self._chat = options.api == "chat"
         self._endpoint = Endpoint(options, clock)
         self._extra: dict[str, Any] = json.loads(options.body)
         self._variables = {"chat_template_kwargs": json.loads(options.chat_template_kwargs) or None}
+
+    async def aclose(self) -> None:
+        """Nothing is held between calls."""
+
+
+class ServerLanguageModel(ServerModel):
+    """A language model behind a server; see ``LanguageModel``."""
+
+    def __init__(self, model: str, options: ServerLanguageOptions, clock: Clock | None = None) -> None:
+        self._chat = options.api == "chat"
+        super().__init__(model, options, clock, templated=self._chat)
         top = options.top_logprobs
         self._with_logprobs = {"logprobs": True, "top_logprobs": top} if self._chat else {"logprobs": top}
         self._reports_logprobs = False
@@ -110,15 +120,15 @@ class ServerLanguageModel:
             calls.append(partial(self._ask, prompt, fields, partial(_continuation, len(start), len(text))))
         return await gather(calls)
 
-    async def aclose(self) -> None:
-        """Nothing is held between calls."""
-
     async def _ask(
         self, prompt: Prompt, fields: Mapping[str, Any], read: Callable[[Mapping[str, Any], Usage], T | Failure]
     ) -> T | Failure:
         """Ask, and read the answer's first choice."""
-        turns = [{**turn, "content": guarded_unseen(turn["content"])} for turn in prompt.messages]
-        asked = {"messages": turns, **self._variables} if self._chat else {"prompt": guarded_unseen(plain_text(prompt))}
+        asked = (
+            {"messages": _turns(prompt), **self._variables}
+            if self._chat
+            else {"prompt": guarded_unseen(plain_text(prompt))}
+        )
         path = "/chat/completions" if self._chat else "/completions"
         body = {"model": self.model, **asked, **fields, **self._extra}
         return await self._endpoint.ask(path, body, lambda answer, usage: read(answer["choices"][0], usage))
@@ -221,24 +231,13 @@ def _continuation(start: int, end: int, choice: Mapping[str, Any], usage: Usage)
     return Continuation(tuple(_logprob(values[place]) for place in places), usage)
 
 
-class ServerRewardModel:
-    """See ``RewardModel``. Each candidate is a request of its own, and fails alone. Nothing is sent before it is asked.
-
-    Raises:
-        CarbError: the URL is not one, the key is missing, an option has no use, or httpx is not installed.
-    """
+class ServerRewardModel(ServerModel):
+    """See ``RewardModel``. Each candidate is a request of its own, and fails alone."""
 
     def __init__(self, model: str, options: ServerRewardOptions, clock: Clock | None = None) -> None:
-        if options.api == "score" and json.loads(options.chat_template_kwargs):
-            raise CarbError("chat_template_kwargs= needs api=classify: with api=score no template is used.")
-        self.model = model
-        self.revision: str | None = None  # a server does not say
-        self.in_flight: int | None = options.concurrency
         self._api = options.api
         root = options.url.rstrip("/").removesuffix("/v1")  # a path may stand beside it
-        self._endpoint = Endpoint(options, clock, url=root)
-        self._extra: dict[str, Any] = json.loads(options.body)
-        self._variables: dict[str, Any] = json.loads(options.chat_template_kwargs)
+        super().__init__(model, options.model_copy(update={"url": root}), clock, templated=self._api == "classify")
 
     async def rewards(self, prompts: Sequence[Prompt], answers: Sequence[str]) -> list[Reward | Failure]:
         """See ``RewardModel``. The head's own output: the server is asked to put no sigmoid behind it.
@@ -253,20 +252,13 @@ class ServerRewardModel:
             ]
         )
 
-    async def aclose(self) -> None:
-        """Nothing is held between calls."""
-
     def _body(self, prompt: Prompt, answer: str) -> dict[str, Any]:
         answer = guarded_unseen(answer)
         if self._api == "score":
             asked: dict[str, Any] = {"text_1": guarded_unseen(plain_text(prompt)), "text_2": answer}
         else:
-            turns = [{**turn, "content": guarded_unseen(turn["content"])} for turn in prompt.messages]
-            asked = {
-                "messages": [*turns, Turn(role="assistant", content=answer)],
-                "add_generation_prompt": False,
-                "chat_template_kwargs": self._variables or None,
-            }
+            turns = [*_turns(prompt), Turn(role="assistant", content=answer)]
+            asked = {"messages": turns, "add_generation_prompt": False, **self._variables}
         return {"model": self.model, **asked, "use_activation": False, **self._extra}
 
     def _reward(self, answer: Mapping[str, Any], usage: Usage) -> Reward:
@@ -275,6 +267,10 @@ class ServerRewardModel:
         if len(outputs) > 1:
             raise CarbError(f"'{self.model}' has {len(outputs)} outputs, and backend=openai reads one; use backend=hf.")
         return Reward(float(outputs[0]), usage)
+
+
+def _turns(prompt: Prompt) -> list[Turn]:
+    return [Turn(role=turn["role"], content=guarded_unseen(turn["content"])) for turn in prompt.messages]
 
 
 LANGUAGE_MODEL = BackendKind(ServerLanguageOptions, ServerLanguageModel)
