@@ -83,13 +83,10 @@ class Asker:
         return self.form.wording(self.mode)
 
     def ask(self, request: ScoreRequest, texts: Sequence[str], *, reads: bool, falling: bool = False) -> Prompt:
-        """The prompt that shows some candidates.
+        """The prompt that shows some candidates' texts in this order.
 
-        Args:
-            request: The request that holds the item's prompt and candidates.
-            texts: the candidates' texts in presented order.
-            reads: the answer's probability is read, so that the answer alone is asked for.
-            falling: whether to name a scale of ratings from its upper end.
+        ``reads``: the answer's probability is read, so that the answer alone is asked for. ``falling``: a scale of
+        ratings is named from its upper end.
 
         Raises:
             CarbError: a template is broken, there are no phrases in the language, or more texts than letters.
@@ -104,14 +101,8 @@ class Asker:
         words = read_words(language)
         scale = [(wording.scale[0], _phrase(words["worst"], {})), (wording.scale[1], _phrase(words["best"], {}))]
         first, last = scale[::-1] if falling else scale
-        terms = {
-            "culture": _culture_name(request.culture, words),
-            "count": len(texts),
-            "first": first[0],
-            "first_means": first[1],
-            "last": last[0],
-            "last_means": last[1],
-        }
+        terms = {"culture": _culture_name(request.culture, words), "count": len(texts)}
+        terms |= {"first": first[0], "first_means": first[1], "last": last[0], "last_means": last[1]}
         phrases = {name: _phrase(text, terms) for name, text in words.items() if isinstance(text, str)}
         fields: dict[str, Any] = {
             **terms,

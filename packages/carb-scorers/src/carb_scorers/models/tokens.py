@@ -79,20 +79,6 @@ def conversation_ids(tokenizer: Any, prompt: Prompt, answer: str) -> list[int]:
     return ids if start is None else [*ids[:1], *(token for token in ids[1:] if token != start)]
 
 
-def wanted_ids(tokenizer: Any, wanted: Sequence[str]) -> list[tuple[int, ...]]:
-    """Token ids of short answers: bare where a chat template ends the prompt, after a space behind a plain cue."""
-    chat = bool(tokenizer.chat_template)
-    context = _prompt_text(tokenizer, Prompt((Turn(role="user", content="?"),), cue="\n\nAnswer:"))
-    before = _ids(tokenizer, context)
-    found = []
-    for text in wanted:
-        whole = _ids(tokenizer, context + ("" if chat else " ") + text)
-        # Where the border is merged away, the answer's own tokens are the best there is.
-        kept = whole[: len(before)] == before and len(whole) > len(before)
-        found.append(tuple(whole[len(before) :] if kept else tokenizer(text, add_special_tokens=False)["input_ids"]))
-    return found
-
-
 @dataclass(frozen=True, slots=True)
 class WordTree:
     """Some short answers as a tree of tokens: what must be asked to know how probable each of them is."""
@@ -120,12 +106,19 @@ class WordTree:
 
 
 def word_tree(tokenizer: Any, wanted: Sequence[str]) -> WordTree:
-    """The tree of some short answers.
+    """The tree of some short answers: bare where a chat template ends the prompt, after a space behind a plain cue.
 
     Raises:
         CarbError: the tokenizer does not tell them apart.
     """
-    words = wanted_ids(tokenizer, wanted)
+    context = _prompt_text(tokenizer, Prompt((Turn(role="user", content="?"),), cue="\n\nAnswer:"))
+    before = _ids(tokenizer, context)
+    words = []
+    for text in wanted:
+        whole = _ids(tokenizer, context + ("" if tokenizer.chat_template else " ") + text)
+        # Where the border is merged away, the answer's own tokens are the best there is.
+        kept = whole[: len(before)] == before and len(whole) > len(before)
+        words.append(tuple(whole[len(before) :] if kept else tokenizer(text, add_special_tokens=False)["input_ids"]))
     if len(set(words)) != len(words) or not all(words):
         raise CarbError(f"This model's tokenizer does not tell {', '.join(wanted)} apart; use read=generate.")
     lead = words[0][: common_prefix(words)]
