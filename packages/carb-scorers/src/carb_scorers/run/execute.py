@@ -180,8 +180,10 @@ def _kept(folder: Path, dataset: Dataset, seed: int, now: Set[str]) -> list[_Out
     if earlier.seed != seed:
         raise OtherRunError(folder, "another seed")
     others = [record for record in earlier.scorers if record.spec.name not in now]
+    if not others:
+        return []
     mine, theirs = installed_versions()["carb-scorers"], earlier.versions.get("carb-scorers")
-    if others and theirs != mine:
+    if theirs != mine:
         raise OtherRunError(folder, f"scorers that are not named now, made by carb-scorers {theirs} (this is {mine})")
     frame = ScoreTable.load(folder / "scores.parquet").frame
     lines = (folder / "errors.jsonl").read_text(encoding="utf-8").split("\n")
