@@ -66,7 +66,7 @@ def test_a_run_says_everything_needed_to_repeat_it(tmp_path: Path) -> None:
     assert record == RunRecord.read(tmp_path)
     assert record.dataset.fingerprint == DATASET.fingerprint
     assert (record.dataset.sets, record.dataset.responses) == (10, 60)
-    assert (record.seed, record.window, record.command, record.engine) == (7, 4, ("carb", "run"), "local")
+    assert (record.seed, record.window, record.command) == (7, 4, ("carb", "run"))
     assert [s.spec.name for s in record.scorers] == ["counting", "baseline:random?seed=3"]
     assert record.versions["carb-scorers"]
     whole = evaluate(DATASET, [Counting(), "baseline:random?seed=3"], seed=7)

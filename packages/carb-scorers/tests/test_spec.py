@@ -14,7 +14,6 @@ from carb_data import CarbError, MissingExtraError, install_line
 from carb_data.models import Frozen
 from carb_scorers import ScorerSpec, open_scorer
 from carb_scorers.integrations import as_inspect_scorer
-from carb_scorers.run.ray_engine import RayScorer
 from carb_scorers.spec import (
     ENTRY_POINTS,
     ParsedSpec,
@@ -137,7 +136,6 @@ def test_two_packages_with_one_kind_are_refused(registered: Path, monkeypatch: p
         ("vllm", "vllm", lambda: open_scorer("judge:m?backend=vllm")),
         ("vllm", "vllm", lambda: open_scorer("classifier:m?backend=vllm")),
         ("httpx", "api", lambda: open_scorer("judge:m?backend=openai&read=generate&url=http://127.0.0.1:1/v1")),
-        ("ray", "ray", lambda: RayScorer("baseline:length")),
         ("inspect_ai", "inspect", lambda: as_inspect_scorer("baseline:length")),
     ],
 )

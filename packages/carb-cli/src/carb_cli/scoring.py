@@ -25,7 +25,7 @@ from carb_cli.selection import chance
 from carb_data import Dataset, ScoreTable, load
 from carb_metrics import bon_accuracy
 from carb_scorers import Progress
-from carb_scorers.run import Engine, RunRecord, run
+from carb_scorers.run import RunRecord, run
 
 FAILED_SHARE = 0.1
 """Share of failed requests above which a run counts as failed."""
@@ -39,7 +39,6 @@ def score(
     *,
     seed: int = 0,
     window: int | None = None,
-    engine: Engine = "local",
     fresh: bool = False,
     retry_errors: bool = False,
 ) -> RunRecord:
@@ -52,7 +51,6 @@ def score(
         out: folder of the run.
         seed: seed of the order in which candidates are presented.
         window: number of requests that a scorer gets at once; by default as many as take a few seconds.
-        engine: where the scorers run.
         fresh: whether to discard what the folder holds.
         retry_errors: whether to ask again for items that failed.
 
@@ -75,7 +73,6 @@ def score(
                 window=window,
                 fresh=fresh,
                 retry_errors=retry_errors,
-                engine=engine,
                 command=command_line(),
                 on_progress=on_progress,
             )

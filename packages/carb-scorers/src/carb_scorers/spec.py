@@ -131,13 +131,13 @@ def check_given(scorer: object) -> None:
 
 
 @asynccontextmanager
-async def using(given: Scorer | str, opener: Callable[[str], Scorer] = open_scorer) -> AsyncIterator[Scorer]:
+async def using(given: Scorer | str) -> AsyncIterator[Scorer]:
     """A scorer, opened from its spec and closed in the end; one that is given open stays open."""
     check_given(given)
     if not isinstance(given, str):
         yield given
         return
-    scorer = opener(given)
+    scorer = open_scorer(given)
     try:
         yield scorer
     finally:

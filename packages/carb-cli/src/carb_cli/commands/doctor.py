@@ -27,7 +27,6 @@ WHAT_FOR = {
     ("carb-scorers", "api"): "judges behind an OpenAI-compatible server",
     ("carb-scorers", "vllm"): "judges and classifiers on vLLM",
     ("carb-scorers", "serve"): "serving a scorer as a reward over HTTP",
-    ("carb-scorers", "ray"): "runs over many machines",
     ("carb-scorers", "language"): "the language baseline, by a statistical detector",
     ("carb-cli", "review"): "the review page for native speakers",
     ("tal-rlvr", "train"): "training Think-as-Locals judges",

@@ -20,7 +20,7 @@ from carb_cli.scoring import exit_code, say_what_was_found, score
 from carb_cli.selection import EVERY_SET, SetOptions, select
 from carb_cli.suite import Outcome, SuiteModel, read_suite, run_suite
 from carb_data import CarbError
-from carb_scorers.run import Engine, RunRecord
+from carb_scorers.run import RunRecord
 
 
 class RunOutput(Output, RunRecord):
@@ -39,7 +39,6 @@ def run(
     sets: SetOptions = EVERY_SET,
     seed: int = 0,
     window: int | None = None,
-    engine: Engine = "local",
     fresh: Flag = False,
     retry_errors: Flag = False,
     dry_run: Flag = False,
@@ -72,8 +71,6 @@ def run(
     window
         Number of requests handed to a scorer at once; by default as many as take a few seconds, so that a kill costs
         no more. A number makes the last bits of scores on GPUs repeatable.
-    engine
-        Where the scorers run: in this process, or on a Ray cluster.
     fresh
         Discard the results that the folder already holds.
     retry_errors
@@ -88,8 +85,6 @@ def run(
     """
     if bool(scorer) == (suite is not None):
         raise CarbError("Give either --scorer or --suite, for example: --scorer baseline:length")
-    if suite is not None and engine != "local":
-        raise CarbError("--suite shares out this machine. On a Ray cluster, give each model a `carb run` of its own.")
     models = () if suite is None else read_suite(suite)
     dataset = select(data, sets)
     if dry_run:
@@ -113,7 +108,6 @@ def run(
         out,
         seed=seed,
         window=window,
-        engine=engine,
         fresh=fresh,
         retry_errors=retry_errors,
     )

@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from statistics import median
-from typing import Literal
 
 import polars as pl
 from filelock import FileLock, Timeout
@@ -37,9 +36,7 @@ from carb_scorers.run.score_journal import (
 from carb_scorers.scorer import Scorer, ScoreResult, ScorerSpec, Usage
 from carb_scorers.spec import check_given, open_scorer, parse_spec, provider, using
 
-__all__ = ["Engine", "run"]
-
-Engine = Literal["local", "ray"]
+__all__ = ["run"]
 
 JOURNAL = "journal"
 """The folder of the journals within a run's folder."""
@@ -57,7 +54,6 @@ async def run(
     retry_errors: bool = False,
     command: Sequence[str] = (),
     on_progress: OnProgress | None = None,
-    engine: Engine = "local",
 ) -> RunRecord:
     """Score a data set into a folder; the same call goes on after any interruption.
 
@@ -83,20 +79,18 @@ async def run(
             like any other, so that resuming ends with the table of an uninterrupted run.
         command: The command line, for the record.
         on_progress: A function that is called after each window. By default nothing is called.
-        engine: Where the scorers run: in this process, or on a Ray cluster. The table is the same, and a run may go on
-            with another engine than it began with.
 
     Raises:
         CarbError: a spec is wrong, a model is missing, the disk is full, another process writes into the folder,
             or it holds results of another data set, seed, scorer or version.
     """
-    labels = _labels(scorers, engine)
+    labels = _labels(scorers)
     mistakes: list[tuple[str, CarbError]] = []
     with _locked(out, fresh=fresh):
         outcomes = _kept(out, dataset, seed, set(labels))
         for label, given in zip(labels, scorers, strict=True):
             try:
-                async with using(given, _on_ray if engine == "ray" else open_scorer) as scorer:
+                async with using(given) as scorer:
                     if scorer.spec.name != label:
                         raise CarbError(f"'{label}' calls itself '{scorer.spec.name}'. A scorer keeps its given name.")
                     head = journal_head(scorer.spec, fingerprint=dataset.fingerprint, seed=seed)
@@ -128,7 +122,6 @@ async def run(
             scorers=tuple(outcome.record for outcome in outcomes),
             seed=seed,
             window=window,
-            engine=engine,
             python=platform.python_version(),
             versions=installed_versions(),
             machine=Machine.current(),
@@ -205,7 +198,7 @@ class _Outcome:
     errors: tuple[ErrorRow, ...]
 
 
-def _labels(scorers: Sequence[Scorer | str], engine: Engine) -> list[str]:
+def _labels(scorers: Sequence[Scorer | str]) -> list[str]:
     """The names under which the scorers have their journals; mistakes in specs are found before any work is done."""
     labels = []
     for given in scorers:
@@ -216,20 +209,12 @@ def _labels(scorers: Sequence[Scorer | str], engine: Engine) -> list[str]:
             if parsed.kind == "baseline":  # opening one costs nothing
                 open_scorer(given)
             label = parsed.name
-        elif engine == "ray":
-            raise CarbError("Workers on other machines open their own scorers: give spec strings, not Scorer objects.")
         else:
             label = given.spec.name
         if label in labels:
             raise CarbError(f"The scorer '{label}' is given twice; name each once.")
         labels.append(label)
     return labels
-
-
-def _on_ray(spec: str) -> Scorer:
-    from carb_scorers.run.ray_engine import RayScorer
-
-    return RayScorer(spec)
 
 
 def _outcome(

