@@ -20,7 +20,7 @@ from pathlib import Path
 
 from carb_data import BonSet, Dataset, check_contamination, load
 from carb_data.files import SCHEMA, iter_file, to_json
-from carb_data.ngrams import NgramIndex
+from carb_data.overlap import NgramIndex
 
 LOADED, STREAMED = 10_000, 100_000
 TRAIN, TEST = 1_000_000, 10_000

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 pytest.importorskip("numpy", reason="needs the extra 'checks'")
 
 from carb_data import BonSet, Dataset, check_contamination, load
-from carb_data.ngrams import COMMON, LEAST, LENGTH, LENGTH_SYLLABIC, NgramIndex, normalise
+from carb_data.overlap import COMMON, LEAST, LENGTH, LENGTH_SYLLABIC, NgramIndex, normalise
 
 SEED = load("carb-seed@2").filter(lambda item: item.family is None)
 SYLLABIC = "日本語の文字가나"

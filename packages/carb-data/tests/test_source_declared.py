@@ -17,9 +17,9 @@ from hypothesis import strategies as st
 
 from carb_data import CarbError, Dataset
 from carb_data.models import BonSet
-from carb_data.ngrams import plain
+from carb_data.overlap import plain
 from carb_data.registry import cultures, is_main
-from carb_data.sources import Skip, rows, sources
+from carb_data.sources import Skip, open_source, rows
 from carb_data.sources.carb_open import cell
 from carb_data.sources.declaration import read_declaration, shipped
 
@@ -172,7 +172,7 @@ def test_a_mistake_in_a_declaration_is_named(tmp_path):
 @pytest.mark.parametrize("name", NAMES)
 def test_what_ships_is_declared_completely(name):
     declaration = shipped()[name]
-    assert declaration.name == name == sources[name].name
+    assert declaration.name == name == open_source(name).name
     assert len({part.name for part in declaration.parts}) == len(declaration.parts)
     for part in declaration.parts:
         assert "{" in part.culture or part.culture in cultures

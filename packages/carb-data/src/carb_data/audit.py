@@ -94,7 +94,6 @@ def audit(
     *,
     more: Mapping[str, Callable[[Sequence[BonSet]], Rows]] | None = None,
     learn: bool = True,
-    seed: int = 0,
 ) -> AuditReport:
     """Attack a data set from the answers alone.
 
@@ -104,7 +103,6 @@ def audit(
         more: further attacks by name: a number for each answer of each set. Language models that rate the answers
             without the question come in here.
         learn: whether to train classifiers on words and characters as well.
-        seed: the seed that divides the sets into the classifiers' folds.
 
     Raises:
         MissingExtraError: scikit-learn is not installed (extra ``checks``).
@@ -115,7 +113,7 @@ def audit(
     given: dict[str, Rows] = _surface_attacks(items)
     given |= {name: attack(items) for name, attack in (more or {}).items()}
     # Over whole families a classifier of the answers is at chance whatever it learns, so that it sees main sets alone.
-    trained = {name: learned(mains, name, seed=seed) for name in (LEARNED if learn else ())}
+    trained = {name: learned(mains, name) for name in (LEARNED if learn else ())}
     attacks = len(given) + len(trained)
     values: dict[str, Rows] = {**{name: [rows[n] for n in kept] for name, rows in given.items()}, **trained}
     together = groups(items)
@@ -227,7 +225,7 @@ def _hard(items: Sequence[BonSet], mains: Sequence[BonSet], working: Sequence[Ro
 # attacks that are learned: classifiers of the answers' words or characters, trained on other sets
 
 
-def learned(items: Sequence[BonSet], name: str, *, seed: int = 0) -> list[list[float]]:
+def learned(items: Sequence[BonSet], name: str) -> list[list[float]]:
     """For each set a number for each answer, from a logistic regression that was trained on other sets.
 
     Folds divide source items, families and the topics of a language, never sets: a translation, a mirror or another
@@ -236,14 +234,13 @@ def learned(items: Sequence[BonSet], name: str, *, seed: int = 0) -> list[list[f
     Args:
         items: the sets; each needs two answers or more.
         name: one of ``LEARNED``: words (pairs of characters where a script has no spaces), or 1- to 4-grams.
-        seed: the seed of the division into folds.
 
     Raises:
         MissingExtraError: scikit-learn is not installed (extra ``checks``).
     """
     linear = require("sklearn.linear_model", package="carb-data", extra="checks")
     text = require("sklearn.feature_extraction.text", package="carb-data", extra="checks")
-    folds = _folds(groups(items, topics=True), seed)
+    folds = _folds(groups(items, topics=True))
     right = [r.role is Role.CHOSEN for item in items for r in item.responses]
     fold_of = [fold for item, fold in zip(items, folds, strict=True) for _ in item.responses]
     values = [0.0] * len(right)
@@ -294,10 +291,8 @@ def groups(items: Sequence[BonSet], *, topics: bool = False) -> list[str]:
     return [joined.name(item.source_item) for item in items]
 
 
-def _folds(names: Sequence[str], seed: int) -> list[int]:
-    shuffled = sorted(
-        set(names), key=lambda name: hashlib.sha256(f"{seed}\0{name}".encode("utf-8", "replace")).digest()
-    )
+def _folds(names: Sequence[str]) -> list[int]:
+    shuffled = sorted(set(names), key=lambda name: hashlib.sha256(f"0\0{name}".encode("utf-8", "replace")).digest())
     place = {name: number % FOLDS for number, name in enumerate(shuffled)}
     return [place[name] for name in names]
 

@@ -11,8 +11,7 @@ from carb_data.audit import Attack, AuditReport, audit
 from carb_data.dataset import Dataset
 from carb_data.language import in_languages, shows_another_language
 from carb_data.models import BonSet, Frozen, Perturbation, Response, Role
-from carb_data.ngrams import NgramIndex, normalise
-from carb_data.overlap import ContaminationReport, check_contamination
+from carb_data.overlap import ContaminationReport, NgramIndex, check_contamination, normalise
 from carb_data.surface import is_known, names_culture
 
 __all__ = ["CheckReport", "Finding", "check", "incomplete_families"]
@@ -66,7 +65,6 @@ def check(
     *,
     against: Iterable[str | BonSet] | None = None,
     more: Mapping[str, Callable[[Sequence[BonSet]], Sequence[Sequence[float]]]] | None = None,
-    seed: int = 0,
 ) -> CheckReport:
     """Check a data set whose form is valid (``load`` has seen to that).
 
@@ -74,7 +72,6 @@ def check(
         dataset: the data set to check.
         against: training data: texts, or sets. Null looks for none of it.
         more: further attacks by name, as ``audit`` takes them.
-        seed: the seed that divides the sets into the folds of the attacks that are trained.
 
     Raises:
         MissingExtraError: a library of the extra ``checks`` is not installed.
@@ -86,7 +83,7 @@ def check(
         sets=len(dataset),
         fingerprint=dataset.fingerprint,
         findings=tuple(sorted(found, key=lambda finding: order[finding.item_id])),
-        audit=audit(dataset, more=more, seed=seed),
+        audit=audit(dataset, more=more),
         contamination=None if against is None else check_contamination(against, items),
     )
 

@@ -16,6 +16,7 @@ from carb_data.errors import CarbError, require
 from carb_data.family import load_families
 from carb_data.joined import Joined
 from carb_data.models import BonSet, Domain
+from carb_data.overlap import sharing
 from carb_data.registry import Registry, cultures
 from carb_data.shapes import SHAPE_SUFFIXES, is_table, read_rows
 from carb_data.validation import closest
@@ -114,7 +115,7 @@ class Dataset:
             for item in self._sets
             if (cultures is None or not _with_parents(item.culture).isdisjoint(cultures))
             and (domains is None or item.domain in domains)
-            and (languages is None or any(_is_form_of(item.language, language) for language in languages))
+            and (languages is None or any(f"{item.language}-".startswith(f"{language}-") for language in languages))
             and (where is None or where(item))
         )
 
@@ -154,8 +155,6 @@ class Dataset:
             if item.family is not None:
                 units.join(first.setdefault(item.family, item.source_item), item.source_item)
         if apart:
-            from carb_data.overlap import sharing
-
             for one, other in sharing(self._sets):
                 units.join(one.source_item, other.source_item)
         return units
@@ -213,10 +212,6 @@ def _with_parents(culture: str) -> set[str]:
     while name is not None and (name := cultures[name].parent) is not None:
         found.add(name)
     return found
-
-
-def _is_form_of(language: str, asked: str) -> bool:
-    return language == asked or language.startswith(f"{asked}-")
 
 
 def content_hash(item: BonSet) -> str:

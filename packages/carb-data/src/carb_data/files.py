@@ -1,14 +1,20 @@
-"""Reading and writing sets: JSON Lines and Parquet with the same content, defects reported all at once."""
+"""Reading and writing sets: JSON Lines and Parquet with the same content, defects reported all at once.
+
+The cells of CSV, TSV, Excel and JSON Lines files are read here as well, row by row; ``shapes`` makes sets of them.
+"""
 
 from __future__ import annotations
 
 import codecs
 import contextlib
+import csv
 import gzip
+import io
 import json
 import re
+import zipfile
 import zlib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +22,7 @@ import polars as pl
 from pydantic import ValidationError
 from pydantic_core import from_json
 
-from carb_data.errors import CarbError, DataError, Problem
+from carb_data.errors import CarbError, DataError, Problem, require
 from carb_data.journal import write_whole
 from carb_data.models import BonSet, Kind
 from carb_data.registry import Registry
@@ -182,12 +188,8 @@ def _parquet(path: Path) -> Iterator[tuple[int, Any]]:
 
 def to_json(item: BonSet) -> str:
     """One set as one line of JSON, without the newline; empty fields are left out."""
-    return json.dumps({"schema": VERSION, **_content(item)}, ensure_ascii=False, separators=(",", ":"))
-
-
-def _content(item: BonSet) -> dict[str, Any]:
-    content: dict[str, Any] = item.model_dump(mode="json", exclude_none=True)
-    return content
+    content = {"schema": VERSION, **item.model_dump(mode="json", exclude_none=True)}
+    return json.dumps(content, ensure_ascii=False, separators=(",", ":"))
 
 
 def to_row(item: BonSet) -> dict[str, Any]:
@@ -204,7 +206,7 @@ def canonical(item: BonSet) -> bytes:
     Its kind, naming of the place and form only say under which heading it is reported, and are left out; whether it
     is a control decides what counts, and is not.
     """
-    content = _content(item)
+    content: dict[str, Any] = item.model_dump(mode="json", exclude_none=True)
     for name in ("place", "form", *([] if item.kind is Kind.CONTROL else ["kind"])):
         content.pop(name, None)
     for group in ("responses", "perturbed"):
@@ -255,3 +257,84 @@ def load_files(paths: Iterable[Path], registry: Registry | None) -> list[BonSet]
     if problems:
         raise DataError(problems, "Correct or remove these lines and run the command again.")
     return sets
+
+
+# tables: rows that are made into sets
+
+SHAPE_SUFFIXES = (".csv", ".tsv", ".xlsx", ".jsonl")
+"""Endings of files whose rows are made into sets."""
+Rows = list[tuple[int, dict[str, Any]]]
+"""The number and the cells of each row, by column."""
+_SEPARATORS = {",": "a comma", ";": "a semicolon", "\t": "a tab"}
+
+
+def read_cells(path: Path, problems: list[Problem]) -> tuple[list[str], Rows]:
+    """Names of the columns, and the number and cells of each row.
+
+    Empty cells and empty rows are left out, and the defect of a bad row is appended to ``problems``.
+    """
+    suffix = path.suffix.lower()
+    if suffix not in SHAPE_SUFFIXES:
+        raise CarbError(f"{path}: unknown file type; tables are {', '.join(SHAPE_SUFFIXES)}.")
+    try:
+        return _objects(path, problems) if suffix == ".jsonl" else _cells(path, problems)
+    except OSError as error:
+        raise CarbError(f"Cannot read {path}: {error.strerror or error}.") from None
+    except UnicodeDecodeError:
+        raise CarbError(f"{path} is not text in UTF-8; save it as CSV UTF-8.") from None
+
+
+def _objects(path: Path, problems: list[Problem]) -> tuple[list[str], Rows]:
+    rows: Rows = []
+    for number, row in json_lines(path, problems):
+        if isinstance(row, dict):
+            rows.append((number, row))
+        else:
+            problems.append(Problem(str(path), number, "", "the line is not a JSON object"))
+    names = sorted({name for _, row in rows for name in row})
+    return names, [(n, {name: value for name, value in row.items() if value is not None}) for n, row in rows]
+
+
+def _lines(path: Path) -> tuple[Iterable[Sequence[Any]], str]:
+    text = path.read_text(encoding="utf-8-sig")
+    first = text.partition("\n")[0]
+    separator = "\t" if path.suffix.lower() == ".tsv" else max(",;\t", key=first.count)
+    return csv.reader(io.StringIO(text, newline=""), delimiter=separator, strict=True), separator
+
+
+def _cells(path: Path, problems: list[Problem]) -> tuple[list[str], Rows]:
+    table, separator = (_sheet(path), "") if path.suffix.lower() == ".xlsx" else _lines(path)
+    heading: list[str] = []
+    rows: Rows = []
+    number = width = 0
+    try:
+        for number, cells in enumerate(table, 1):
+            values = ["" if cell is None else str(cell).strip() for cell in cells]
+            used = max((place for place, value in enumerate(values, 1) if value), default=0)
+            if not used:
+                continue
+            if not heading:
+                heading, width = values[:used], len(values)
+                continue
+            if separator and len(values) > width:
+                used = len(values)  # what a comma shifted may end in an empty cell
+            if used > len(heading):
+                told = f"; put a text with {_SEPARATORS[separator]} in double quotes" if separator else ""
+                reason = f"has {used} cells, the heading has {len(heading)}{told}"
+                problems.append(Problem(str(path), number, "", reason))
+            else:
+                row = {name: value for name, value in zip(heading, values, strict=False) if name and value}
+                rows.append((number, row))
+    except csv.Error as error:
+        reason = f"{error}; close every double quote, and write one within a text twice"
+        problems.append(Problem(str(path), number + 1, "", reason))
+    return [name for name in heading if name], rows
+
+
+def _sheet(path: Path) -> Iterable[Sequence[Any]]:
+    library = require("openpyxl", package="carb-data", extra="excel")
+    try:
+        book = library.load_workbook(path, read_only=True, data_only=True)
+        return list(book.worksheets[0].iter_rows(values_only=True))
+    except (ValueError, KeyError, EOFError, zipfile.BadZipFile) as error:
+        raise CarbError(f"{path} is not a readable Excel file: {error}") from None

@@ -1,16 +1,23 @@
-"""Is any test item, or a near-duplicate of one, in the training data?"""
+"""Is any test item, or a near-duplicate of one, in the training data? By the character n-grams of both.
+
+The index is exact, and streams on the larger side. Containment is used, and not the Jaccard similarity that MinHash
+estimates, because it still sees a test item that stands inside a longer training text: there the Jaccard similarity is
+near 0 and a MinHash index finds nothing.
+"""
 
 from __future__ import annotations
 
+import math
+import re
+import unicodedata
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
 from carb_data.models import BonSet, Frozen
-from carb_data.ngrams import NgramIndex
 
-__all__ = ["THRESHOLD", "ContaminationReport", "check_contamination", "sharing"]
+__all__ = ["THRESHOLD", "ContaminationReport", "NgramIndex", "check_contamination", "normalise", "plain", "sharing"]
 
 THRESHOLD = 0.7
 """Share of a test text's n-grams in one training text that makes it a near-duplicate; as PaLM (Chowdhery et al. 2022,
@@ -69,12 +76,8 @@ class ContaminationReport(Frozen):
     @property
     def counts(self) -> dict[str, int]:
         """Number of test items by their strongest evidence."""
-        strongest: dict[str, Evidence] = {}
-        for overlap in self.overlaps:
-            known = strongest.get(overlap.item_id)
-            if known is None or _STRENGTH[overlap.kind] > _STRENGTH[known]:
-                strongest[overlap.item_id] = overlap.kind
-        found = Counter(strongest.values())
+        rising = sorted(self.overlaps, key=lambda overlap: _STRENGTH[overlap.kind])
+        found = Counter({overlap.item_id: overlap.kind for overlap in rising}.values())
         return {kind: found[kind] for kind in _STRENGTH}
 
 
@@ -176,3 +179,117 @@ def _all_texts(entry: str | BonSet) -> tuple[str, ...]:
     if isinstance(entry, str):
         return (entry,)
     return (entry.prompt_text, *(response.text for response in (*entry.responses, *entry.perturbed)))
+
+
+# which texts hold most of the character n-grams of which others
+
+LENGTH = 8
+"""Characters in an n-gram."""
+LENGTH_SYLLABIC = 4
+"""Characters in an n-gram that starts with a Han character, kana or Hangul: each of these is a syllable or more."""
+COMMON = 32
+"""An n-gram in more of the indexed texts than this is boilerplate ("what is the most popular ...") and no evidence."""
+LEAST = 6
+"""A text with fewer n-grams of its own than this is found only where it stands by itself, unchanged."""
+
+_FORMS = {"آ": "ا", "أ": "ا", "إ": "ا", "ٱ": "ا", "ى": "ي", "ئ": "ي", "ؤ": "و", "ة": "ه"}
+"""Arabic letters that are written either way."""
+_MARKS = ((0x0591, 0x05C7), (0x0610, 0x061A), (0x0640, 0x0640), (0x064B, 0x065F), (0x0670, 0x0670), (0x06D6, 0x06ED))
+"""Points of Hebrew and marks of Arabic, which most texts leave out, and the stroke that lengthens an Arabic word."""
+_SYLLABIC = (
+    ("\u1100", "\u11ff"),
+    ("\u3040", "\u30ff"),
+    ("\u3400", "\u9fff"),
+    ("\uac00", "\ud7af"),
+    ("\U00020000", "\U0003ffff"),
+)
+
+
+class _Characters(dict[int, str | None]):
+    """Code point to what stands for it: letters, marks and numbers stay, all others go, white space among them.
+
+    So a text is found that was cut into words, or that lost its punctuation.
+    """
+
+    def __missing__(self, code: int) -> str | None:
+        char = chr(code)
+        kept = unicodedata.category(char)[0] in "LMN" and not any(first <= code <= last for first, last in _MARKS)
+        self[code] = _FORMS.get(char, char) if kept else None
+        return self[code]
+
+
+_CHARACTERS = _Characters()
+
+
+def normalise(text: str) -> str:
+    """The text as it is compared: NFKC, case folded, without punctuation, spaces and marks that may be left out."""
+    folded = unicodedata.normalize("NFKC", text).casefold()
+    return unicodedata.normalize("NFC", folded.translate(_CHARACTERS))
+
+
+def plain(text: str) -> str:
+    """The words of a text as they are compared: NFKC, case folded, punctuation and white space as single spaces."""
+    return " ".join(re.findall(r"[^\W_]+", unicodedata.normalize("NFKC", text).casefold()))
+
+
+def ngrams(text: str) -> set[str]:
+    """The n-grams of a normalised text."""
+    size = len(text)
+    found = set()
+    for start, char in enumerate(text):
+        syllabic = char >= "\u1100" and any(first <= char <= last for first, last in _SYLLABIC)
+        end = start + (LENGTH_SYLLABIC if syllabic else LENGTH)
+        if end <= size:
+            found.add(text[start:end])
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class Match:
+    """One streamed text that holds at least the asked share of the n-grams of one indexed text."""
+
+    indexed: int
+    """Number of the indexed text; ``NgramIndex.copies`` gives the positions of all texts that it stands for."""
+    streamed: int
+    """Position of the streamed text."""
+    containment: float
+    """Share of the indexed text's own n-grams (distinct, without boilerplate) that the streamed text holds, 0 to 1."""
+    exact: bool
+    """Whether both texts are the same once normalised."""
+
+
+class NgramIndex:
+    """An index of texts by their character n-grams, for texts that stream by."""
+
+    def __init__(self, texts: Sequence[str], threshold: float) -> None:
+        """Index ``texts``; ``threshold`` is the smallest containment that counts, in (0, 1]."""
+        copies: dict[str, list[int]] = {}
+        for position, text in enumerate(texts):
+            copies.setdefault(normalise(text), []).append(position)
+        copies.pop("", None)  # punctuation alone is not evidence
+        self._copies = list(copies.values())
+        self._exact = {text: number for number, text in enumerate(copies)}
+        grams: dict[str, list[int]] = {}
+        for number, text in enumerate(copies):
+            for gram in ngrams(text):
+                grams.setdefault(gram, []).append(number)
+        self._grams = {gram: owners for gram, owners in grams.items() if len(owners) <= COMMON}
+        self._sizes = Counter(owner for owners in self._grams.values() for owner in owners)
+        self._threshold = threshold
+
+    def copies(self, indexed: int) -> list[int]:
+        """Positions of all indexed texts that are the same once normalised as the ``indexed`` of a match."""
+        return self._copies[indexed]
+
+    def matches(self, texts: Iterable[str]) -> Iterator[Match]:
+        """All matches of the texts that stream by; memory does not grow with their number."""
+        for streamed, text in enumerate(texts):
+            normal = normalise(text)
+            exact = self._exact.get(normal)
+            if exact is not None:
+                yield Match(exact, streamed, 1.0, exact=True)
+            shared = Counter(owner for gram in ngrams(normal) for owner in self._grams.get(gram, ()))
+            for indexed, count in sorted(shared.items()):
+                own = self._sizes[indexed]
+                if indexed != exact and own >= LEAST and count >= math.ceil(self._threshold * own - 1e-9):
+                    yield Match(indexed, streamed, count / own, exact=False)

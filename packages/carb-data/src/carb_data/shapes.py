@@ -18,11 +18,10 @@ from typing import Any
 from pydantic import ValidationError
 
 from carb_data.errors import CarbError, DataError, MissingExtraError, Problem
-from carb_data.files import json_lines
+from carb_data.files import SHAPE_SUFFIXES, Rows, json_lines, read_cells
 from carb_data.language import UNDETERMINED, detect
 from carb_data.models import UNSPECIFIED, BonSet
 from carb_data.registry import Registry, cultures
-from carb_data.spreadsheet import SHAPE_SUFFIXES, Rows, read_cells
 from carb_data.validation import line_problems
 
 __all__ = ["SHAPE_SUFFIXES", "is_table", "read_rows", "unsaid"]

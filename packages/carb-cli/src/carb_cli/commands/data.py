@@ -15,7 +15,7 @@ from carb_data import CarbError, load
 from carb_data.dataset import SEED, seed_folders
 from carb_data.shapes import unsaid
 from carb_data.sources import build as build_source
-from carb_data.sources import sources
+from carb_data.sources import open_source, source_names
 from carb_data.sources.source_files import Fetched, fetchable
 from carb_data.sources.source_files import fetch as fetch_source
 
@@ -29,9 +29,8 @@ def list_(*, json: Json = False) -> None:
     """
     seeds = {name: load(name) for name in seed_folders() if name != SEED}
     datasets = [{"name": name, "sets": len(seed), "fingerprint": seed.fingerprint} for name, seed in seeds.items()]
-    known = [
-        {"name": name, "license": sources[name].license, "description": sources[name].description} for name in sources
-    ]
+    opened = map(open_source, source_names())
+    known = [{"name": one.name, "license": one.license, "description": one.description} for one in opened]
     if json:
         print_json({"datasets": datasets, "sources": known})
         return

@@ -99,7 +99,7 @@ def keys(variables: Mapping[str, str]) -> dict[str, bool]:
 
 
 def _machine() -> dict[str, str]:
-    from carb_data.sources import sources
+    from carb_data.sources import source_names
     from carb_scorers.spec import kinds
 
     free = free_memory()
@@ -112,5 +112,5 @@ def _machine() -> dict[str, str]:
         "vLLM": installed("vllm") or "not installed",
         "GPUs": ", ".join(cards) or "none: models run on the CPU",
         "scorers": ", ".join(kinds()),
-        "sources": ", ".join(sources),
+        "sources": ", ".join(source_names()),
     }

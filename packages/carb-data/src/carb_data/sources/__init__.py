@@ -1,7 +1,7 @@
 """Adapters from public data sets and tables to sets: the folder ``declarations`` holds one file for each."""
 
 from carb_data.sources.declaration import Names, Skip, Source
-from carb_data.sources.source_build import BuildReport, build, rows, sources
+from carb_data.sources.source_build import BuildReport, build, open_source, rows, source_names
 
 __all__ = [
     "BuildReport",
@@ -9,6 +9,7 @@ __all__ = [
     "Skip",
     "Source",
     "build",
+    "open_source",
     "rows",
-    "sources",
+    "source_names",
 ]

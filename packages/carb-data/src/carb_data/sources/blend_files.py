@@ -23,7 +23,7 @@ from pydantic import BaseModel, TypeAdapter
 from carb_data.errors import CarbError
 from carb_data.joined import Joined
 from carb_data.models import Votes
-from carb_data.ngrams import plain
+from carb_data.overlap import plain
 from carb_data.sources.blend_answers import Meaning, is_answer, is_number_or_date, may_agree, meaning, says_nothing
 from carb_data.validation import closest, read_file
 

@@ -12,7 +12,7 @@ from functools import cached_property
 from hashlib import sha256
 from itertools import combinations, pairwise
 
-from carb_data.ngrams import plain
+from carb_data.overlap import plain
 from carb_data.sources.declaration import Condition, Contrast, Mirrored, OptionsAsGiven, Part, Record, Skip, fill
 
 __all__ = ["Made", "apply"]
@@ -190,7 +190,7 @@ def _draw(
         ranked = [item for item in others if item.plain != one.plain]
         if rule.near:
             ranked.sort(key=lambda item: fill(rule.near, item.record) != near)
-        three = _distinct(_of_mixed_length(len(one.text), _distinct(ranked), _WRONG, random_))
+        three = _of_mixed_length(len(one.text), _distinct(ranked), _WRONG, random_)
         if len(three) < _WRONG:
             yield Skip(
                 source_id=one.number, reason=f"fewer than {_WRONG} items of the other class are left in its group"

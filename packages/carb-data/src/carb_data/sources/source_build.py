@@ -20,44 +20,39 @@ from carb_data.sources.declared import declared_rows
 from carb_data.sources.source_files import find_files
 from carb_data.validation import closest, read_options
 
-__all__ = ["BuildReport", "Sources", "build", "rows", "sources"]
-
-ENTRY_POINTS = "carb.sources"
-"""Entry-point group under which other distributions register a ``Source``."""
+__all__ = ["BuildReport", "build", "open_source", "rows", "source_names"]
 
 
-class Sources(Mapping[str, Source]):
-    """Sources by name, or by the path of a ``.toml`` file that declares one.
+def source_names() -> list[str]:
+    """The names of all sources: those declared here, and those that other distributions register.
 
-    Other distributions register theirs under the entry-point group ``carb.sources``, as ``module:attribute``. A script
-    gives its ``Source`` itself to ``build`` and ``rows``.
+    They do so under the entry-point group ``carb.sources``, as ``module:attribute``. A script gives its ``Source``
+    itself to ``build`` and ``rows``.
     """
+    return sorted({*shipped(), *_registered()})
 
-    def __iter__(self) -> Iterator[str]:
-        return iter(sorted({*shipped(), *_registered()}))
 
-    def __len__(self) -> int:
-        return sum(1 for _ in self)
+def open_source(name: str) -> Source:
+    """A source by its name, or by the path of a ``.toml`` file that declares one.
 
-    def __contains__(self, name: object) -> bool:
-        return any(name == known for known in self)
-
-    def __getitem__(self, name: str) -> Source:
-        if name.endswith(".toml"):
-            return _declared(read_declaration(Path(name)))
-        if (point := _registered().get(name)) is not None:
-            found = point.load()
-            if not isinstance(found, Source):
-                raise CarbError(f"The source '{name}' is registered as {point.value}, which is not a carb_data Source.")
-            return found
-        names = list(self)
-        if name not in names:
-            raise CarbError(f"There is no source '{name}'.{closest(name, names)} Known sources: {', '.join(names)}.")
-        return _declared(shipped()[name])
+    Raises:
+        CarbError: there is no such source, the file is no declaration, or what is registered is no ``Source``.
+    """
+    if name.endswith(".toml"):
+        return _declared(read_declaration(Path(name)))
+    if (point := _registered().get(name)) is not None:
+        found = point.load()
+        if not isinstance(found, Source):
+            raise CarbError(f"The source '{name}' is registered as {point.value}, which is not a carb_data Source.")
+        return found
+    if name not in shipped():
+        names = source_names()
+        raise CarbError(f"There is no source '{name}'.{closest(name, names)} Known sources: {', '.join(names)}.")
+    return _declared(shipped()[name])
 
 
 def _registered() -> dict[str, metadata.EntryPoint]:
-    return {point.name: point for point in metadata.entry_points(group=ENTRY_POINTS)}
+    return {point.name: point for point in metadata.entry_points(group="carb.sources")}
 
 
 def _declared(source: Declaration) -> Source:
@@ -66,10 +61,6 @@ def _declared(source: Declaration) -> Source:
         return Source(*given, partial(declared_rows, source))
     module = importlib.import_module(source.reader)
     return Source(*given, partial(module.build, source), module.OPTIONS, source.published is not None)
-
-
-sources = Sources()
-"""The registry."""
 
 
 class BuildReport(Frozen):
@@ -110,7 +101,7 @@ def rows(
 
 def _opened(name: str | Source, path: str | Path | None, options: Mapping[str, Any]) -> tuple[Source, Path, Frozen]:
     """The source, where its files are, and its options."""
-    source = name if isinstance(name, Source) else sources[name]
+    source = name if isinstance(name, Source) else open_source(name)
     chosen = read_options(source.options, f"Source '{source.name}'", options)
     if path is None:
         path = find_files(source.name) if source.has_files else Path()

@@ -151,7 +151,8 @@ def _questions(
 @lru_cache(maxsize=4096)
 def form(text: str) -> Words:
     """The words of a text: lower case, digits of all scripts as 0-9, without punctuation, articles and accents."""
-    text = "".join(_digit(char) for char in unicodedata.normalize("NFKC", text).replace("\u200b", ""))
+    text = unicodedata.normalize("NFKC", text).replace("\u200b", "")
+    text = "".join(str(unicodedata.decimal(char, char)) for char in text)
     text = re.sub(r"(?<=\d)[,،٬](?=\d{3}(?!\d))", "", text)
     plain = normalise(text).split() or re.findall(r"\w+", text.casefold())  # the mark "A" is no article
     return tuple(_number(str(_NUMBER_WORDS.index(word)) if word in _NUMBER_WORDS else word) for word in plain)
@@ -204,12 +205,6 @@ def first_line(text: str) -> str:
 def forms(texts: Iterable[str]) -> set[Words]:
     """The different forms of several texts, without empty ones."""
     return {found for text in texts if (found := form(text))}
-
-
-def _digit(char: str) -> str:
-    if char.isdecimal() and not "0" <= char <= "9":
-        return str(unicodedata.decimal(char))
-    return char
 
 
 def _number(word: str) -> str:

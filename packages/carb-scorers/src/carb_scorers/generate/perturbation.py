@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from carb_data import BonSet, CarbError, Dataset, Perturbation, Response
-from carb_data.ngrams import normalise
+from carb_data.overlap import normalise
 from carb_data.surface import is_known, names_culture
 from carb_scorers.generate.instructions import for_version
 from carb_scorers.generate.writers import Progress, WriteReport, Writers, plain_fault, similarity, write_all
