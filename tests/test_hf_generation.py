@@ -19,6 +19,7 @@ from carb_scorers.models import hf_language as writing
 from carb_scorers.models.hf_language import open_language_model
 from carb_scorers.models.hf_loading import HFOptions
 from carb_scorers.models.protocol import Generation, Prompt, Turn, Watch, Writing
+from tiny_server import greedy
 
 QUESTIONS = ["What do people eat?", "Was essen die Leute zum Neujahr, und warum?", "年夜饭", "?"]
 
@@ -50,19 +51,12 @@ def test_greedy_texts_are_transformers_own(base: Path, architecture: str, chat: 
     found = write(opened(base, architecture, chat=chat), prompts())
     for question, own in zip(QUESTIONS, found, strict=True):
         text = f"<|user|>\n{question}<|end|>\n<|assistant|>\n" if chat else f"<s>{question}\nAnswer:"
-        ids = tokenizer(text, add_special_tokens=False, return_tensors="pt")
-        with torch.no_grad():
-            for _ in range(12):
-                token = model(ids["input_ids"]).logits[0, -1].argmax()
-                ids["input_ids"] = torch.cat([ids["input_ids"], token[None, None]], dim=1)
-                if token == tokenizer.eos_token_id:
-                    break
-        start = len(tokenizer(text, add_special_tokens=False)["input_ids"])
-        written = ids["input_ids"][0, start:]
-        ended = bool(written[-1] == tokenizer.eos_token_id)
+        ids = tokenizer(text, add_special_tokens=False)["input_ids"]
+        written = greedy(model, ids, 12, tokenizer.eos_token_id)
+        ended = written[-1] == tokenizer.eos_token_id
         assert own.text == tokenizer.decode(written[:-1] if ended else written, skip_special_tokens=True)
         assert own.usage.output_tokens == len(written)
-        assert own.usage.input_tokens == start
+        assert own.usage.input_tokens == len(ids)
         assert own.finished == ended
 
 

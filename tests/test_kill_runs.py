@@ -16,6 +16,7 @@ from pathlib import Path
 
 import polars as pl
 import pytest
+from filelock import FileLock
 
 from carb_scorers.testing import example_dataset
 
@@ -23,8 +24,6 @@ PLUGIN = '''
 """Scorers that say what they were asked: each request is a line in the file named by ASKED."""
 
 import os
-
-import anyio
 
 from carb_scorers import ScoreResult, ScorerSpec
 
@@ -38,9 +37,6 @@ class Told:
         for request in requests:
             with open(os.environ["ASKED"], "a") as file:
                 file.write(request.request_id + "\\n")
-            if "TURNS" in os.environ:  # say so, and wait to be told to go on
-                os.write(int(os.environ["SAID"]), b"x")
-                await anyio.to_thread.run_sync(os.read, int(os.environ["TURNS"]), 1, abandon_on_cancel=True)
             scores = {c.id: len(c.text) / 7 for c in request.candidates}
             results.append(ScoreResult(request_id=request.request_id, scores=scores, rationale="x" * 200))
         return results
@@ -98,17 +94,17 @@ class Place:
         example_dataset(SETS).save(folder / "data.jsonl")
         self.asked_file = folder / "asked"
 
-    def environment(self, **more: str) -> dict[str, str]:
+    def environment(self) -> dict[str, str]:
         path = os.pathsep.join([str(self.folder / "plugin"), *filter(None, [os.environ.get("PYTHONPATH")])])
-        return {**os.environ, "PYTHONPATH": path, "ASKED": str(self.asked_file), **more}
+        return {**os.environ, "PYTHONPATH": path, "ASKED": str(self.asked_file)}
 
-    def arguments(self, out: str, *more: str, scorers: list[str] = SCORERS) -> list[str]:
+    def arguments(self, out: str, *more: str) -> list[str]:
         data = ["--data", str(self.folder / "data.jsonl"), "--quiet"]
-        return ["run", *data, *scorers, "--perturbed", "--out", str(self.folder / out), *more]
+        return ["run", *data, *SCORERS, "--perturbed", "--out", str(self.folder / out), *more]
 
-    def run(self, out: str, *more: str, **options: object) -> subprocess.CompletedProcess[str]:
+    def run(self, out: str, *more: str) -> subprocess.CompletedProcess[str]:
         command = [sys.executable, "-m", "carb_cli", *self.arguments(out, *more)]
-        return subprocess.run(command, env=self.environment(), capture_output=True, text=True, **options)
+        return subprocess.run(command, env=self.environment(), capture_output=True, text=True)
 
     def run_and_die(self, out: str, line: int) -> subprocess.CompletedProcess[str]:
         command = [sys.executable, "-c", RUN_AND_DIE, str(line), *self.arguments(out)]
@@ -170,24 +166,12 @@ def test_kill_9_at_random_points(place: Place) -> None:
 
 
 def test_two_processes_cannot_write_one_run(place: Place) -> None:
-    out = "twice"
-    said, say = os.pipe()
-    take, give = os.pipe()
-    command = [sys.executable, "-m", "carb_cli", *place.arguments(out)]
-    environment = place.environment(SAID=str(say), TURNS=str(take))
-    first = subprocess.Popen(command, env=environment, pass_fds=[say, take], stderr=subprocess.PIPE)
-    try:
-        os.read(said, 1)
-        second = place.run(out)
-        assert second.returncode == 2
-        assert "Another process is writing" in second.stderr
-        fresh = place.run(out, "--fresh")
-        assert fresh.returncode == 2
-    finally:
-        first.kill()
-        first.communicate()
-        for descriptor in (said, say, take, give):
-            os.close(descriptor)
-    assert place.run(out).returncode == 0  # the lock ended with the process
-    assert place.table(out).equals(place.table("whole"))
+    before = place.table("whole")
+    with FileLock(place.folder / "whole" / ".lock"):  # as a process holds it that writes the run
+        for more in ([], ["--fresh"]):
+            second = place.run("whole", *more)
+            assert second.returncode == 2
+            assert "Another process is writing" in second.stderr
+    assert place.table("whole").equals(before)
+    assert place.run("whole").returncode == 0
     place.asked()

@@ -140,17 +140,7 @@ def test_a_model_is_asked_about_one_s_own_question_only_and_a_failure_is_no_verd
 
 
 def test_a_review_stays_on_this_machine_unless_asked(tmp_path: Path) -> None:
-    command = [
-        sys.executable,
-        "-m",
-        "carb_cli",
-        "review",
-        "serve",
-        "--data",
-        "carb-seed",
-        "--out",
-        str(tmp_path / "a"),
-    ]
+    command = [sys.executable, "-m", "carb_cli", "review", "serve", "--data", "carb-seed", "--out", str(tmp_path / "a")]
     for extra, message in [
         (["--host", "0.0.0.0"], "--public-url"),
         (["--public-url", "example.org"], "must be an address"),

@@ -12,7 +12,6 @@ import pytest
 
 pytest.importorskip("verl", reason="needs verl, in an environment of its own; run nox -s verl")
 
-import anyio
 import numpy as np
 import polars as pl
 import ray
@@ -30,7 +29,7 @@ from verl.workers.reward_manager import NaiveRewardManager
 
 import tiny_models
 from carb_data import CarbError
-from carb_scorers import Candidate, ScoreRequest, open_scorer
+from carb_scorers import as_trl_reward
 from carb_scorers.integrations.verl import NoRewardError
 
 pytestmark = [pytest.mark.verl, pytest.mark.filterwarnings("ignore")]
@@ -62,8 +61,9 @@ class Judge:
     async def aclose(self):
         pass
 
-compute_score = as_verl_reward(Judge(), {arguments})
+compute_score = as_verl_reward(Judge())
 '''
+README = 'from carb_scorers import as_verl_reward\n\ncompute_score = as_verl_reward("{}")\n'
 
 
 @pytest.fixture(scope="module")
@@ -133,35 +133,15 @@ def in_the_loop(config: Any, data: Any) -> list[float]:
     return [one["reward_score"] for one in asyncio.run(work())]
 
 
-def own_scores(spec: str) -> list[float]:
+def own_scores(spec: str) -> list[float | None]:
     """What the scorer itself says of each response."""
-    scorer = open_scorer(spec)
-    requests = [
-        ScoreRequest(
-            request_id=str(number),
-            prompt=PROMPTS[culture][1],
-            candidates=(Candidate(id="1", text=text),),
-            culture=culture,
-            language=PROMPTS[culture][0],
-        )
-        for number, (culture, text) in enumerate(zip(ASKED, RESPONSES, strict=True))
-    ]
-    found = [result.scores["1"] for result in anyio.run(scorer.score, requests)]
-    anyio.run(scorer.aclose)
-    return found
+    languages, prompts = zip(*(PROMPTS[culture] for culture in ASKED), strict=True)
+    return as_trl_reward(spec)(list(prompts), RESPONSES, culture=ASKED, language=list(languages))
 
 
-def reward_file(place: Path, *, comparative: bool = True, arguments: str = "") -> Path:
-    path = place / "my_reward.py"
-    path.write_text(FILE.format(comparative=comparative, arguments=arguments, fails=FAILS), encoding="utf-8")
-    return path
-
-
-def readme_file(place: Path, spec: str) -> Path:
-    path = place / "my_reward.py"
-    code = f"from carb_scorers import as_verl_reward\n\ncompute_score = as_verl_reward({spec!r})\n"
-    path.write_text(code, encoding="utf-8")
-    return path
+def reward_file(place: Path, code: str) -> Path:
+    (place / "my_reward.py").write_text(code, encoding="utf-8")
+    return place / "my_reward.py"
 
 
 @pytest.fixture(scope="module")
@@ -175,7 +155,7 @@ def specs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
 def test_the_example_of_the_readme_in_the_reward_loop(
     folder: Path, tokenizer: Any, specs: dict[str, str], tmp_path: Path, kind: str, manager: str
 ) -> None:
-    path = readme_file(tmp_path, specs[kind])
+    path = reward_file(tmp_path, README.format(specs[kind]))
     changes = [f"reward.custom_reward_function.path={path}", f"reward.reward_manager.name={manager}"]
     data = rolled_out(tokenizer, tmp_path)
     found = in_the_loop(configuration(folder, *changes), data)
@@ -184,7 +164,10 @@ def test_the_example_of_the_readme_in_the_reward_loop(
 
 
 def test_a_scorer_that_compares_is_refused(folder: Path, tokenizer: Any, tmp_path: Path) -> None:
-    config = configuration(folder, f"reward.custom_reward_function.path={reward_file(tmp_path)}")
+    config = configuration(
+        folder,
+        f"reward.custom_reward_function.path={reward_file(tmp_path, FILE.format(comparative=True, fails=FAILS))}",
+    )
     data = rolled_out(tokenizer, tmp_path)
     with pytest.raises(CarbError, match=r"compares responses with each other.*mode=pointwise"):
         in_the_loop(config, data)
@@ -195,7 +178,7 @@ def test_a_scorer_that_compares_is_refused(folder: Path, tokenizer: Any, tmp_pat
 def test_a_failed_response_ends_the_training(folder: Path, tokenizer: Any, tmp_path: Path, cluster: None) -> None:
     config = configuration(
         folder,
-        f"reward.custom_reward_function.path={reward_file(tmp_path, comparative=False)}",
+        f"reward.custom_reward_function.path={reward_file(tmp_path, FILE.format(comparative=False, fails=FAILS))}",
         "reward.num_workers=1",
     )
     data = rolled_out(tokenizer, tmp_path, [*RESPONSES[:-1], FAILS])

@@ -33,19 +33,8 @@ def task(tmp_path):
 
 def test_length_picks_the_longest(carb, task, tmp_path):
     spec, policy = task
-    call = [
-        "bon",
-        "--policy",
-        policy,
-        "--task",
-        spec,
-        "--n",
-        "4",
-        "--scorer",
-        "baseline:length",
-        "--out",
-        tmp_path / "o",
-    ]
+    call = ["bon", "--policy", policy, "--task", spec, "--n", "4"]
+    call += ["--scorer", "baseline:length", "--out", tmp_path / "o"]
     done = carb(*call, "--json", "--quiet")
     assert done.code == 0, done.err
     found = done.json
