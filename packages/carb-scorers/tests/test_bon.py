@@ -124,14 +124,12 @@ class TestSampling:
         assert draw(model=model) == whole
         assert model.asked == [(int(one["prompt_id"][1:]), one.get("index", 0)) for one in json.loads(torn)]
 
-    def test_failed_samples_are_rows_and_can_be_asked_again(self, draw):
+    def test_failed_samples_are_rows_and_are_asked_again(self, draw):
         pool = draw(4, model=CountingModel(fail={(1, 2)}))
         assert errors(pool) == 1
         assert pool["p1"][2].error == "http: gone"
         model = CountingModel()
-        assert errors(draw(4, model=model)) == 1
-        assert model.asked == []
-        assert errors(draw(4, model=model, retry_errors=True)) == 0
+        assert errors(draw(4, model=model)) == 0
         assert model.asked == [(1, 2)]
 
     def test_another_model_or_task_is_refused(self, draw):
@@ -142,8 +140,6 @@ class TestSampling:
             draw(model=other)
         with pytest.raises(CarbError, match="prompts differ"):
             draw(task=CountTask(4))
-        with pytest.raises(CarbError, match="prompts differ"):
-            draw(shots=False)
 
     def test_an_answer_that_stops_before_its_first_word_is_asked_again(self, draw):
         class Breaks(CountingModel):

@@ -12,7 +12,7 @@ import anyio
 from carb_cli import display
 from carb_cli.display import percent
 from carb_cli.labels import labels
-from carb_cli.options import Flag, Json, Several
+from carb_cli.options import Json, Several
 from carb_cli.output import print_json, write
 from carb_cli.progress import label, progress
 from carb_data.tasks import Task, open_task
@@ -28,7 +28,6 @@ def bon(
     scorer: Annotated[tuple[str, ...], Several] = (),
     task: str,
     n: int = 16,
-    retry_errors: Flag = False,
     seed: int = 0,
     json: Json = False,
 ) -> None:
@@ -43,7 +42,8 @@ def bon(
     policy
         The policy that answers: hf:MODEL, vllm:MODEL, openai:MODEL?url=..., or file:RESPONSES.jsonl.
     out
-        Folder for samples.jsonl, picks.jsonl, bon.json and the scores; the same command goes on from there.
+        Folder for samples.jsonl, picks.jsonl, bon.json and the scores; the same command goes on from there, and
+        asks again for samples that failed.
     scorer
         [NAME=]KIND:TARGET?key=value&...; may be repeated. Without a scorer the samples are only drawn and graded.
     task
@@ -51,8 +51,6 @@ def bon(
         prompt, culture, language), where nothing is graded.
     n
         Number of samples for each prompt.
-    retry_errors
-        Ask again for samples that failed.
     seed
         Seed of the order in which answers are presented.
     """
@@ -65,7 +63,6 @@ def bon(
                 asked,
                 n,
                 out / "samples.jsonl",
-                retry_errors=retry_errors,
                 on_samples=lambda done, total: report("policy", done, total, "samples"),
             )
 

@@ -65,21 +65,12 @@ class PoolHead(Frozen):
     """sha256 of all prompts as the model got them."""
 
 
-async def sample(
-    policy: str,
-    task: Task,
-    n: int,
-    path: Path,
-    *,
-    shots: bool = True,
-    retry_errors: bool = False,
-    on_samples: OnSamples | None = None,
-) -> Samples:
+async def sample(policy: str, task: Task, n: int, path: Path, *, on_samples: OnSamples | None = None) -> Samples:
     """n answers to every prompt of a task.
 
     A model draws them into a file. The same call goes on after any interruption, a file with fewer samples is extended,
-    and nothing is drawn twice: an answer depends on the model, the prompt and its index alone. A failed answer has an
-    ``error``; it is never an exception.
+    and nothing is drawn twice but what failed: an answer depends on the model, the prompt and its index alone. A failed
+    one has an ``error``; it is never an exception.
 
     Args:
         policy: ``hf:MODEL?temperature=0.8&max_new_tokens=16``, ``vllm:MODEL``, ``openai:MODEL?url=…``, or
@@ -87,8 +78,6 @@ async def sample(
         task: the task whose prompts are asked.
         n: the number of samples for each prompt.
         path: the JSON Lines file of a model's samples; it is made where it does not exist.
-        shots: whether to show the task's examples before the question.
-        retry_errors: whether to ask again for samples that failed.
         on_samples: the function that is called after each write.
 
     Raises:
@@ -104,13 +93,13 @@ async def sample(
         return read_responses(parsed.target, task, n)
     model, options = open_writer(policy, PolicyOptions)
     try:
-        prompts = {prompt.id: chat(task, prompt, shots=shots) for prompt in task.prompts}
+        prompts = {prompt.id: chat(task, prompt) for prompt in task.prompts}
         known = {key: value for key, value in options.model_dump(mode="json").items() if key not in OPERATIONAL}
         asked = sha256([[key, list(p.messages), p.cue, task.one_line] for key, p in prompts.items()])
         head = PoolHead(model=parsed.target, revision=model.revision, options=known, prompts=asked)
         told = on_samples or (lambda *_: None)
         with Store(path, head, Sample, lambda sample: (sample.prompt_id, sample.index)) as store:
-            have = {key for key, known in store.values.items() if known.error is None or not retry_errors}
+            have = {key for key, known in store.values.items() if known.error is None}
             waiting = [(key, i) for key in prompts for i in range(n) if (key, i) not in have]
             left, total = len(waiting), n * len(prompts)
             told(total - left, total)
@@ -123,13 +112,13 @@ async def sample(
         await model.aclose()
 
 
-def chat(task: Task, prompt: TaskPrompt, *, shots: bool) -> Prompt:
+def chat(task: Task, prompt: TaskPrompt) -> Prompt:
     """A task's prompt as a chat: instruction and examples as earlier turns, then the question.
 
     For a model without a chat template the turns become paragraphs "Question: …" and "Answer: …".
     """
     turns: list[Turn] = []
-    for question, answer in task.shots if shots else ():
+    for question, answer in task.shots:
         turns.append({"role": "user", "content": f"Question: {question}"})
         turns.append({"role": "assistant", "content": f"Answer: {answer}"})
     turns.append({"role": "user", "content": f"Question: {prompt.text}"})
