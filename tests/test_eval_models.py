@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+import tiny_models
 from carb_cli import main
 from carb_cli.probing import FAMILIES, probing_families
 from carb_data import load
@@ -18,8 +19,6 @@ def test_a_classifiers_folder_is_evaluated_as_what_it_is(
     base: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     pytest.importorskip("torch", reason="needs the extra carb-scorers[hf]")
-    import tiny_models
-
     folder = tiny_models.folder(base, "llama", "SequenceClassification", chat=True)
     assert evaluated(folder, tmp_path / "run") == 0
     assert "classifier:" in capsys.readouterr().out
@@ -33,8 +32,6 @@ def test_a_chat_model_is_asked_in_each_way_before_it_is_evaluated(
     base: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     pytest.importorskip("torch", reason="needs the extra carb-scorers[hf]")
-    import tiny_models
-
     folder = tiny_models.folder(base, "qwen2", "CausalLM", chat=True)
     assert evaluated(folder, tmp_path / "run", "--json") in (0, 1)
     found = json.loads(capsys.readouterr().out)

@@ -81,17 +81,6 @@ WORLD = [
 ]
 
 
-def test_the_codebook_is_read():
-    questions = wvs_files.parse_codebook(CODEBOOK)
-    assert list(questions) == ["Q1", "Q2", "Q3", "Q4"]
-    first = questions["Q1"]
-    assert first.name == "Good evenings: Lanterns"
-    assert first.text.startswith("How often should a lantern")
-    assert first.text.endswith("seldom or never?")
-    assert first.answers == {1: "Always", 2: "Mostly", 3: "Seldom", 4: "Never"}
-    assert questions["Q2"].answers == {1: "Yes", 2: "No"}
-
-
 @given(st.text())
 def test_any_text_can_be_a_codebook(text):
     assert all(len(question.answers) >= 2 for question in wvs_files.parse_codebook(text).values())
@@ -114,6 +103,7 @@ def test_majorities_against_majorities(tmp_path, separator):
     assert {r.text: r.culture for r in egypt.rejected}.items() >= {"Seldom": "spanish-mx", "Never": "thai"}.items()
     assert egypt.culture == "arabic-eg"
     assert egypt.domain == "values"
+    assert egypt.prompt.startswith("How often should a lantern")
     assert egypt.prompt.endswith("How would most people in Egypt answer?")
     assert "80% of 400 people in EGY" in egypt.provenance.notes
     reasons = Counter(row.reason for row in got if isinstance(row, Skip))

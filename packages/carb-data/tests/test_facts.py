@@ -180,14 +180,6 @@ def test_the_content_of_the_third_version_keeps_its_rules():
     assert len(named) == sum(len(line.content.places) for line in bank.families)
 
 
-def test_the_command_prints_every_problem_and_the_cells(tmp_path, capsys):
-    folder = write(tmp_path, [fact(code, checked=[]) for code in CODES], [family()])
-    assert check_seed.main(folder) == 1
-    printed = capsys.readouterr().out
-    assert printed.count("nobody found it") == 4
-    assert "4 facts, 4 of them used by families, 1 families, 3 main sets, 1 mirrors; 8" in printed
-
-
 def test_a_family_in_whole_replies_or_traditional_script_is_of_the_source_item_of_its_short_one():
     by_id = {one.id: one for one in facts_of()}
     ends = ("", "-reply", "-hant", "-reply-hant")

@@ -132,36 +132,6 @@ def test_the_error_message_lists_the_first_problems_and_counts_the_rest(tmp_path
     assert f"{path}:1: id: is missing (also in 49 more lines: 2, 3, 4, …)" in str(caught.value)
 
 
-CHAT = [
-    {"role": "system", "content": "You answer briefly."},
-    {"role": "user", "content": "Hello"},
-    {"role": "assistant", "content": "Hello!"},
-    {"role": "user", "content": "When do shops close?"},
-]
-
-
-def test_a_conversation_as_one_text_names_who_speaks():
-    chat = BonSet.model_validate({**VALID, "prompt": CHAT})
-    assert chat.prompt_text.endswith("user: When do shops close?")
-
-
-@pytest.mark.parametrize(
-    ("turns", "reason"),
-    [
-        (CHAT[:3], "must end with a turn of the user"),
-        ([*CHAT[1:], CHAT[0], CHAT[1]], "only the first turn"),
-        ([], "must have at least 1"),
-        ([{"role": "tool", "content": "x"}], "'system', 'user' or 'assistant'"),
-    ],
-)
-def test_a_conversation_without_form_is_a_problem_of_its_line(tmp_path, turns, reason):
-    path = tmp_path / "chat.jsonl"
-    path.write_text(with_changes(prompt=turns), encoding="utf-8")
-    problem, *_ = problems_of(path)
-    assert problem.field.startswith("prompt")
-    assert reason in problem.reason
-
-
 def test_rows_of_the_first_version_are_read_and_those_of_a_later_one_are_refused(tmp_path):
     path = tmp_path / "sets.jsonl"
     path.write_text("\n".join([with_changes(id="old"), with_changes(id="same", schema="carb-set/1")]), encoding="utf-8")

@@ -30,6 +30,7 @@ def content(*responses: dict, perturbed: tuple[dict, ...] = (), **changes) -> di
 
 CHOSEN, WRONG = response("a", "chosen"), response("b")
 CC = {"perturbation": "CC", "original": "a"}
+SYSTEM, USER, ASSISTANT = ({"role": role, "content": "x"} for role in ("system", "user", "assistant"))
 
 
 @pytest.mark.parametrize(
@@ -50,11 +51,20 @@ CC = {"perturbation": "CC", "original": "a"}
         (content(CHOSEN, WRONG, language="thai language"), "pattern"),
         (content(CHOSEN, WRONG, id="a\nb"), "pattern"),
         (content(CHOSEN, WRONG, note="x"), "Extra inputs"),
+        (content(CHOSEN, WRONG, prompt=[USER, ASSISTANT]), "must end with a turn of the user"),
+        (content(CHOSEN, WRONG, prompt=[USER, SYSTEM, USER]), "only the first turn"),
+        (content(CHOSEN, WRONG, prompt=[]), "at least 1"),
+        (content(CHOSEN, WRONG, prompt=[{"role": "tool", "content": "x"}]), "'system', 'user' or 'assistant'"),
     ],
 )
 def test_what_is_no_set_is_refused_with_the_reason(value, reason):
     with pytest.raises(ValidationError, match=reason):
         BonSet.model_validate(value)
+
+
+def test_a_conversation_as_one_text_names_who_speaks():
+    talk = BonSet.model_validate(content(CHOSEN, WRONG, prompt=[SYSTEM, USER, ASSISTANT, USER]))
+    assert talk.prompt_text.endswith("assistant: x\n\nuser: x")
 
 
 @given(item=st.from_type(BonSet))
