@@ -75,7 +75,7 @@ def make(folder: str, tokenizer: Any, weight: float, out: str, arguments: argpar
 
     from tal_rlvr.judge_prompts import PromptConfig
     from tal_rlvr.preferences import Pair, both_orders
-    from tal_rlvr.reward_functions import RewardConfig
+    from tal_rlvr.trl_rewards import RewardConfig
     from tal_rlvr.trainer import ThinkAsLocalsTrainer, paper_config, training_rows
 
     words = ["rice", "bread", "noodles", "soup", "tea", "coffee", "football", "school", "holiday", "family", "market"]

@@ -10,7 +10,7 @@ from carb_data import load
 from tal_rlvr.judge_prompts import PromptConfig
 from tal_rlvr.judgement import write_judgement
 from tal_rlvr.preferences import both_orders, pairs_from_set
-from tal_rlvr.reward_functions import CriteriaFunction, RewardConfig
+from tal_rlvr.trl_rewards import CriteriaFunction, RewardConfig
 from tal_rlvr.verdict_logprobs import ModelVerdicts
 from tal_rlvr.verdict_tokens import verdict_tokens
 

@@ -21,7 +21,7 @@ from hypothesis import strategies as st
 from tal_rlvr.judge_rewards import CLIP
 from tal_rlvr.judgement import write_judgement
 from tal_rlvr.masking import mask_verdict
-from tal_rlvr.reward_functions import CorrectnessFunction, CriteriaFunction, RewardConfig
+from tal_rlvr.trl_rewards import CorrectnessFunction, CriteriaFunction, RewardConfig
 from tal_rlvr.verdict_tokens import VerdictTokens
 
 OTHER = {"A": "B", "B": "A"}

@@ -11,7 +11,7 @@ from tal_rlvr.layouts import read_pairs
 from tal_rlvr.mix import Parts
 from tal_rlvr.mix_check import report_contamination
 from tal_rlvr.preferences import both_orders, pairs_from_set
-from tal_rlvr.reward_functions import PAPER_REWARDS
+from tal_rlvr.trl_rewards import PAPER_REWARDS
 
 
 def bon(number, culture="thai", language="en", topic=None, **changes):

@@ -159,7 +159,7 @@ def rewards_by_hand(trainer, row, written, config):
     from tal_rlvr import correctness_reward, criteria_reward, format_reward, total_reward
     from tal_rlvr.judge_rewards import CriteriaCase, Reading, VerdictRow
     from tal_rlvr.judgement import Judgement
-    from tal_rlvr.reward_functions import parse_all
+    from tal_rlvr.trl_rewards import parse_all
     from tal_rlvr.verdict_logprobs import ModelVerdicts
     from tal_rlvr.verdict_tokens import encode_prompt, masked_reasoning_ids, reasoning_ids, verdict_tokens
 
@@ -195,7 +195,7 @@ CORRECT = {"A": [1, -1, -1, 1], "B": [-1, 1, -1, -1]}
 
 @pytest.mark.parametrize("form", ["ours", "paper", "floor"])
 def test_advantages_are_the_group_s_and_come_from_all_rewards(tiny_folder, tmp_path, form):
-    from tal_rlvr.reward_functions import PAPER_REWARDS, RewardConfig
+    from tal_rlvr.trl_rewards import PAPER_REWARDS, RewardConfig
 
     floor = RewardConfig(correctness_weight=0, format_weight=0, floor=1.0)  # more than this group's spread
     config = {"ours": RewardConfig(criteria_weight=0.5), "paper": PAPER_REWARDS, "floor": floor}[form]

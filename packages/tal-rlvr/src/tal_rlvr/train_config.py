@@ -15,8 +15,8 @@ from carb_data.models import Frozen
 from carb_data.validation import parse_file, validate
 from tal_rlvr.judge_prompts import PromptConfig
 from tal_rlvr.mix import TrainingMix
-from tal_rlvr.reward_functions import PAPER_REWARDS, RewardConfig
 from tal_rlvr.scorer import ThinkSettings
+from tal_rlvr.trl_rewards import PAPER_REWARDS, RewardConfig
 from tal_rlvr.warmup import WarmupConfig
 
 OnLog = Callable[[str, int, Mapping[str, float]], None]

@@ -8,7 +8,7 @@ from typing import Any
 from carb_data.errors import require
 from tal_rlvr.judge_prompts import PromptConfig, render_prompt
 from tal_rlvr.preferences import OrderedPair
-from tal_rlvr.reward_functions import CorrectnessFunction, CriteriaFunction, FormatFunction, RewardConfig
+from tal_rlvr.trl_rewards import CorrectnessFunction, CriteriaFunction, FormatFunction, RewardConfig
 from tal_rlvr.verdict_tokens import make_prompt, verdict_tokens
 
 require("trl", package="tal-rlvr", extra="train")

@@ -24,8 +24,8 @@ from carb_data.models import BonSet, Frozen, Group, Role
 from carb_data.overlap import plain
 from carb_data.registry import cultures, is_main
 from carb_data.sources.declaration import Declaration, Names, Skip
-from carb_data.sources.source_build import rows
 from carb_data.sources.source_files import fetchable
+from carb_data.sources.source_registry import rows
 from carb_data.surface import overlap
 
 __all__ = ["OPTIONS", "build", "cell"]
