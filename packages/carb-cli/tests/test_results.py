@@ -23,7 +23,7 @@ def results(carb: Carb, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path
     small_dataset(30).save("data.jsonl")
     run = ("run", "--data", "data.jsonl", "--scorer", "baseline:length", "--scorer", "baseline:random", "--out", "run")
     assert carb(*run).code == 0
-    assert carb("results", "add", "run", "--relationship", "author", "--trained-on", "no").code == 0
+    assert carb("results", "add", "run").code == 0
     return tmp_path / "results"
 
 
@@ -38,7 +38,6 @@ def test_an_entry_says_what_the_run_says(results: Path, carb: Carb) -> None:
     assert len(folders) == 2
     for folder in folders:
         entry, rows = read(folder)
-        assert (entry.relationship, entry.trained_on) == ("author", "no")
         assert rows.height == 120
         assert entry.numbers.sets == 30
         assert entry.run.command[:2] == ("carb", "run")

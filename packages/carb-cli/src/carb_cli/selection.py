@@ -11,7 +11,7 @@ from cyclopts import Parameter
 
 from carb_cli import display
 from carb_cli.options import Several
-from carb_data import BonSet, CarbError, Dataset, is_main, load
+from carb_data import CarbError, Dataset, is_main, load
 from carb_data import cultures as registry
 from carb_data.shapes import unsaid
 
@@ -98,22 +98,23 @@ def without_perturbed(dataset: Dataset) -> Dataset:
     return Dataset(item.model_copy(update={"perturbed": ()}) for item in dataset)
 
 
-def reviewable(data: str, cultures: Sequence[str] = (), languages: Sequence[str] = ()) -> Dataset:
-    """The sets that people of some cultures can judge: about the place where they live, in a language that they read.
+def reviewable(data: str, cultures: Sequence[str] = ()) -> Dataset:
+    """The sets that people of some cultures can judge: about the place where they live, in their own language.
 
     Mirrors about other places are left out, unlike in a run: whoever lives in one of the four places knows one answer.
+    Sets in another language are taken where there are none in their own.
 
     Args:
         data: carb-seed, a path, or hf://owner/name.
         cultures: cultures whose sets, and whose varieties' sets, are wanted; all sets if empty.
-        languages: languages of the sets; if empty, each culture's own language.
 
     Raises:
         CarbError: nothing is left, or a culture is unknown.
     """
     dataset = select((data,), SetOptions(perturbed=True))
     wanted = dataset.filter(cultures=set(cultures)) if cultures else dataset
-    kept = Dataset(item for item in wanted if _reads(item, cultures, languages))
+    own = wanted.filter(lambda item: is_main(item.culture, item.language)) if cultures else wanted
+    kept = own if len(own) else wanted
     for culture in cultures:
         places = Counter(item.culture for item in kept if item.culture != culture and _within(item.culture, culture))
         if len(places) > 1:
@@ -123,20 +124,12 @@ def reviewable(data: str, cultures: Sequence[str] = (), languages: Sequence[str]
                 f"them with its sets: {named}. For everybody who speaks the language, name them all."
             )
     if not len(kept):
-        spoken = ", ".join(sorted({item.language for item in wanted})) or "none"
-        raise CarbError(f"No sets are left to review; these cultures' sets are in: {spoken}. Name one with --language.")
+        raise CarbError(f"{data} holds no sets about {' or '.join(cultures)}; name another --culture.")
     return kept
 
 
 def _within(place: str, culture: str) -> bool:
     return place in registry and registry[place].parent == culture
-
-
-def _reads(item: BonSet, cultures: Sequence[str], languages: Sequence[str]) -> bool:
-    spoken = {item.language.partition("-")[0], item.language}
-    if languages:
-        return not spoken.isdisjoint(languages)
-    return not cultures or is_main(item.culture, item.language)
 
 
 def _narrowed(dataset: Dataset, cultures: Sequence[str], domains: Sequence[str]) -> Dataset:

@@ -17,8 +17,6 @@ from carb_data import CarbError, load
 def add(
     *runs: Path,
     out: Path = Path("results"),
-    relationship: entries.Relationship = "unknown",
-    trained_on: entries.TrainedOn = "unknown",
     replace: Flag = False,
     json: Json = False,
 ) -> None:
@@ -30,7 +28,7 @@ def add(
 
     For example:
 
-        carb results add runs/first --out results --relationship author --trained-on no
+        carb results add runs/first --out results
 
     Parameters
     ----------
@@ -38,16 +36,12 @@ def add(
         Folders that `carb run` wrote.
     out
         The folder of results; `results` by default.
-    relationship
-        Who ran it: the author of the model, somebody independent, or unknown, which is the default.
-    trained_on
-        Whether the models were trained on these sets or their sources: no, yes, or unknown, which is the default.
     replace
         Replace entries that are there already.
     """
     if not runs:
         raise CarbError("Name at least one run folder, for example: carb results add runs/first")
-    made = [one for run in runs for one in entries.entries_of(run, relationship, trained_on)]
+    made = [one for run in runs for one in entries.entries_of(run)]
     there = [out / one.folder for one, _ in made if (out / one.folder).exists()]
     if there and not replace:
         raise CarbError(f"{there[0]} is there already; --replace writes it again.")

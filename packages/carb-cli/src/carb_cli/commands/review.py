@@ -29,9 +29,6 @@ Cultures = Annotated[
     Several,
     Parameter(help="Only the sets about these cultures and their varieties, in their own language. Default: all."),
 ]
-Languages = Annotated[
-    tuple[str, ...], Several, Parameter(help="The sets in these languages, for example vi, instead of their own.")
-]
 
 
 def serve(
@@ -39,7 +36,6 @@ def serve(
     data: DataName,
     out: Path,
     culture: Cultures = (),
-    language: Languages = (),
     invite: int = 3,
     per_set: int | None = None,
     host: str = "127.0.0.1",
@@ -79,7 +75,7 @@ def serve(
     require("uvicorn", package="carb-cli", extra="review")
     from carb_cli.review import page_server
 
-    sets = reviewable(data, culture, language)
+    sets = reviewable(data, culture)
     scorer = None if beat in (None, "none") else open_scorer(beat)
     with page_server.listen(host, port, public_url) as taken:
         taken_port = taken.getsockname()[1]
@@ -117,7 +113,6 @@ def page(
     data: DataName,
     out: Path,
     culture: Cultures = (),
-    language: Languages = (),
     json: Json = False,
 ) -> None:
     """Write the review page as one file that works without a network, a review file for its answers, and a kit.
@@ -139,7 +134,7 @@ def page(
 
     if out.suffix != ".html":
         raise CarbError(f"{out}: the page is written as .html.")
-    sets = reviewable(data, culture, language)
+    sets = reviewable(data, culture)
     items = list(items_of(sets))
     write_file(out, single_file(items, sets.fingerprint))
     write_file(out.with_suffix(".kit.html"), organisers_kit(language_of(sets[0].culture), len(items)))
@@ -260,14 +255,9 @@ def apply(
     if json:
         print_json(applied.model_dump(mode="json"))
         return
-    line, incomplete = found.lines[findings.WHOLE], len(applied.incomplete)
+    line = found.lines[findings.WHOLE]
     verified, retired = found.verdicts["keep"], found.verdicts["retire"]
     display.say(f"{applied.kept} sets written to {out}, {verified} of them verified; retired: {retired}.")
-    if incomplete:
-        display.say(
-            f"{incomplete} of their mirrored families {'lacks' if incomplete == 1 else 'lack'} the set of one of the "
-            "answers; accuracy over families leaves them out."
-        )
     display.say(f"Human line: {percent(line.share)}% ({interval(line.low, line.high)}). Details: {beside}")
 
 

@@ -22,9 +22,6 @@ from carb_metrics import bon_accuracy, family_accuracy
 from carb_metrics.rows import Cell, Estimate
 from carb_scorers.run import RunRecord
 
-Relationship = Literal["author", "independent", "unknown"]
-TrainedOn = Literal["no", "yes", "unknown"]
-
 ENTRY, ROWS = "entry.json", "rows.parquet"
 _COLUMNS = {"item_id": pl.String, "content": pl.String, "response_id": pl.String, "score": pl.Float64}
 _LARGEST = {ENTRY: 1_000_000, ROWS: 100_000_000}
@@ -50,15 +47,11 @@ class Numbers(Frozen):
 class ResultEntry(Output):
     """``entry.json``: one scorer on one data set. The rows are in ``rows.parquet`` beside it."""
 
-    schema_: Literal["carb.results.entry/1"] = Field(default="carb.results.entry/1", alias="schema")
+    schema_: Literal["carb.results.entry/2"] = Field(default="carb.results.entry/2", alias="schema")
     run: RunRecord
     """The command, versions, machine, seed and data of the run, with this scorer alone."""
     rows_sha256: str
     numbers: Numbers
-    relationship: Relationship
-    """Who ran it: the model's ``author``, somebody ``independent``, or ``unknown``."""
-    trained_on: TrainedOn
-    """Whether the model was trained on these sets or their sources, as the submitter says."""
 
     @property
     def name(self) -> str:
@@ -96,15 +89,11 @@ class Candidates:
         return None
 
 
-def entries_of(
-    folder: Path, relationship: Relationship = "unknown", trained_on: TrainedOn = "unknown"
-) -> list[tuple[ResultEntry, bytes]]:
+def entries_of(folder: Path) -> list[tuple[ResultEntry, bytes]]:
     """The entries of a finished run, one for each scorer, with the bytes of their rows.
 
     Args:
         folder: the folder that ``carb run`` wrote.
-        relationship: Who ran it: the model's author or somebody else.
-        trained_on: whether the models were trained on these sets.
 
     Raises:
         CarbError: the folder is no run.
@@ -125,8 +114,6 @@ def entries_of(
             run=record.model_copy(update={"scorers": (scorer,)}),
             rows_sha256=hashlib.sha256(packed).hexdigest(),
             numbers=numbers(table_of(frame, dataset, scorer.spec.name), dataset),
-            relationship=relationship,
-            trained_on=trained_on,
         )
         found.append((entry, packed))
     return found

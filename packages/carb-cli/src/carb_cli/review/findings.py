@@ -13,7 +13,6 @@ from carb_cli.review import handing_out, recording
 from carb_cli.review.asking import ReviewItem
 from carb_cli.review.recording import GivenAnswer
 from carb_data import BonSet, CarbError, Dataset, Response, Votes
-from carb_data.check import incomplete_families
 from carb_data.models import Frozen
 from carb_data.validation import read_file
 from carb_metrics import agreement, human_line
@@ -286,9 +285,6 @@ class Applied(Frozen):
     """Fingerprint of the reviewed data set that was written."""
     kept: int
     """Sets written; retired ones are not."""
-    incomplete: tuple[str, ...] = ()
-    """Mirrored families of the written sets that lack the set of one of their answers: accuracy over families leaves
-    them out."""
     findings: Findings
 
 
@@ -313,8 +309,7 @@ def apply(dataset: Dataset, findings: Findings, *, verified_only: bool = False) 
         for item in dataset
         if (counted[item.id].verdict if item.id in counted else "open") in wanted
     )
-    incomplete = tuple(str(made[one.item_id].family) for one in incomplete_families(made))
-    return made, Applied(fingerprint=made.fingerprint, kept=len(made), incomplete=incomplete, findings=findings)
+    return made, Applied(fingerprint=made.fingerprint, kept=len(made), findings=findings)
 
 
 def voted(item: BonSet, counted: SetTally, rules: str) -> BonSet:
