@@ -33,8 +33,7 @@ def task(tmp_path):
 
 def test_length_picks_the_longest(carb, task, tmp_path):
     spec, policy = task
-    call = ["bon", "--policy", policy, "--task", spec, "--n", "4"]
-    call += ["--scorer", "baseline:length", "--out", tmp_path / "o"]
+    call = ["bon", "--policy", policy, "--task", spec, "--n", 4, "--scorer", "baseline:length", "--out", tmp_path / "o"]
     done = carb(*call, "--json", "--quiet")
     assert done.code == 0, done.err
     found = done.json
@@ -45,11 +44,6 @@ def test_length_picks_the_longest(carb, task, tmp_path):
     assert 0 <= scorer["low"] < scorer["quality"] <= scorer["high"] <= 1, "two prompts do not reach beyond the scale"
     assert [point["n"] for point in scorer["curve"]] == [1, 2, 4]
     assert scorer["curve"][1]["picked"] == pytest.approx((3 / 6 + 3 / 6) / 2)
-    picks = [json.loads(line) for line in (tmp_path / "o" / "picks.jsonl").read_text().splitlines()]
-    assert [(pick["text"], pick["index"], pick["grade"]) for pick in picks] == [
-        ("green tea", 0, 1.0),
-        ("rice and potatoes", 3, 1.0),
-    ]
     shown = carb(*call)
     assert "best available" in shown.out
     assert json.loads((tmp_path / "o" / "bon.json").read_text())["random"] == found["random"]

@@ -107,6 +107,11 @@ def percent(value: float | None) -> str:
     return "–" if value is None else f"{100 * value:z.1f}".replace("-", "−")
 
 
+def signed(value: float | None) -> str:
+    """A difference of shares in points, with its sign; empty where there is none."""
+    return "" if value is None else f"{100 * value:+.1f}".replace("-", "−")
+
+
 def number(value: float | None, digits: int = 2) -> str:
     """A number with a proper minus, or a dash where there is none."""
     return "–" if value is None else f"{value:.{digits}f}".replace("-", "−")

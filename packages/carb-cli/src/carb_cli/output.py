@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+import hashlib
 import json
 import sys
 from collections import Counter
@@ -45,3 +47,8 @@ def write(path: Path, content: str | bytes) -> Path:
     """
     write_whole(path, content.encode("utf-8", "backslashreplace") if isinstance(content, str) else content)
     return path
+
+
+def csp_hash(content: str) -> str:
+    """How a Content-Security-Policy names an inline style or script."""
+    return "sha256-" + base64.b64encode(hashlib.sha256(content.encode()).digest()).decode("ascii")

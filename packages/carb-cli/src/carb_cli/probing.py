@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Literal
 
@@ -10,7 +11,7 @@ from carb_cli.display import percent
 from carb_cli.report.content import content, read_runs
 from carb_cli.scoring import score
 from carb_cli.selection import without_perturbed
-from carb_data import Dataset, load
+from carb_data import BonSet, Dataset, load
 from carb_data.models import Frozen
 
 DATA = "carb-seed"
@@ -32,8 +33,6 @@ class Asked(Frozen):
 
     mode: Mode
     spec: str
-    row: float | None
-    """Share of places under which the right answer scores highest."""
     place_effect: float | None
     """As in ``family_accuracy``; null where every family had a failure."""
     agreement: float | None
@@ -50,22 +49,20 @@ def probe(model: str, out: Path, *, fresh: bool) -> tuple[Asked, ...]:
     """
     sets = probing_families(load(DATA))
     display.note(f"{FAMILIES} families of {DATA} are asked in each way first, to find how the model is best asked.")
-    specs = {mode: f"{mode}={way.format(model=model)}" for mode, way in WAYS.items()}
-    score([DATA], sets, tuple(specs.values()), out, fresh=fresh)
+    score([DATA], sets, [f"{mode}={way.format(model=model)}" for mode, way in WAYS.items()], out, fresh=fresh)
     found = content(read_runs([out]))
-    bias = {row.scorer: row.swap_consistency.estimate for row in found.judges.bias.scorers}
-    families = {} if found.families is None else {row.scorer: row for row in found.families.rows if row.group is None}
+    assert found.families is not None
+    alike = {row.scorer: row.swap_consistency.estimate for row in found.judges.bias.scorers}
     asked = [
         Asked(
             mode=mode,
-            spec=WAYS[mode].format(model=model),
-            row=families[mode].row.estimate if mode in families else None,
-            place_effect=families[mode].place_effect.estimate if mode in families else None,
-            agreement=bias.get(mode),
+            spec=way.format(model=model),
+            place_effect=found.families.of(mode).place_effect.estimate,
+            agreement=alike.get(mode),
         )
-        for mode in specs
+        for mode, way in WAYS.items()
     ]
-    return tuple(sorted(asked, key=lambda one: -float("inf") if one.place_effect is None else one.place_effect)[::-1])
+    return tuple(sorted(asked, key=lambda one: (one.place_effect is None, -(one.place_effect or 0.0))))
 
 
 def why(asked: tuple[Asked, ...]) -> str:
@@ -73,7 +70,7 @@ def why(asked: tuple[Asked, ...]) -> str:
     told = []
     for one in asked:
         agreement = "" if one.agreement is None else f", the same pick in {percent(one.agreement)}% of two orders"
-        told.append(f"{one.mode}: place effect {display.number(one.place_effect)}, row {percent(one.row)}%{agreement}")
+        told.append(f"{one.mode}: place effect {display.number(one.place_effect)}{agreement}")
     best = asked[0].mode
     return (
         f"It is a chat model, and is asked by {best}, where it read the place best in {FAMILIES} families of {DATA} "
@@ -83,16 +80,16 @@ def why(asked: tuple[Asked, ...]) -> str:
 
 def probing_families(dataset: Dataset) -> Dataset:
     """The families of a few languages that have the fewest characters, with all their sets."""
-    families: dict[str, list[int]] = {}
-    for place, item in enumerate(dataset):
+    families: dict[str, list[BonSet]] = {}
+    for item in dataset:
         if item.family is not None and item.place != "implied":
-            families.setdefault(item.family, []).append(place)
-    shortest: dict[str, tuple[int, str]] = {}
-    for name, places in families.items():
-        sets = [dataset[place] for place in places]
-        if len({item.chosen.text for item in sets}) == len(sets[0].responses):
-            size = sum(len(item.prompt_text) + sum(len(one.text) for one in item.responses) for item in sets)
-            language = sets[0].language
-            shortest[language] = min((size, name), shortest.get(language, (size, name)))
-    kept = sorted(shortest.values())[:FAMILIES]
-    return without_perturbed(Dataset(dataset[place] for _, name in kept for place in families[name]))
+            families.setdefault(item.family, []).append(item)
+    whole = [sets for sets in families.values() if len({item.chosen.text for item in sets}) == len(sets[0].responses)]
+    shortest: dict[str, list[BonSet]] = {}
+    for sets in sorted(whole, key=_characters):
+        shortest.setdefault(sets[0].language, sets)
+    return without_perturbed(Dataset(item for sets in list(shortest.values())[:FAMILIES] for item in sets))
+
+
+def _characters(sets: Sequence[BonSet]) -> int:
+    return sum(len(text) for item in sets for text in (item.prompt_text, *(one.text for one in item.responses)))

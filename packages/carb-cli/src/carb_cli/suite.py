@@ -19,7 +19,7 @@ from pydantic import Field, StringConstraints
 from carb_cli import display
 from carb_cli.machine import Gpu, free_memory, gpus
 from carb_cli.main import FAILED, OK
-from carb_cli.progress import PLAIN_EVERY, Report, progress
+from carb_cli.progress import Report, progress
 from carb_cli.scoring import exit_code, say_how_to_go_on
 from carb_data import CarbError, Dataset
 from carb_data.models import Frozen
@@ -134,22 +134,24 @@ def run_suite(
     turns = _Turns(there)
     found: dict[str, Outcome] = {}
 
-    async def one(model: SuiteModel, report: Report) -> None:
+    async def outcome(model: SuiteModel) -> Outcome:
         folder = out / model.name
         command = arguments(model, folder)
         if _is_done(model, folder, command, dataset):
-            found[model.name] = Outcome(shown=True)
-            return
+            return Outcome(shown=True)
         async with turns.taken(model) as taken:
             if (why := unfit(model, there)) is not None:
-                found[model.name] = Outcome(why=why)
-                return
+                return Outcome(why=why)
             visible = {"CUDA_DEVICE_ORDER": "PCI_BUS_ID", "CUDA_VISIBLE_DEVICES": ",".join(gpu.id for gpu in taken)}
             environment = {**os.environ, **(visible if there else {})}
             try:
-                found[model.name] = await _scored(model.name, folder, command, environment, report)
+                return await _scored(folder, command, environment)
             except OSError as error:
-                found[model.name] = Outcome(why=str(error))
+                return Outcome(why=str(error))
+
+    async def one(model: SuiteModel, report: Report) -> None:
+        found[model.name] = await outcome(model)
+        report("models", len(found), len(models), model.name)
 
     async def work() -> None:
         with progress() as report:
@@ -204,28 +206,17 @@ class _Turns:
             self._given_back.notify_all()
 
 
-async def _scored(
-    name: str, folder: Path, arguments: Sequence[str], environment: dict[str, str], report: Report
-) -> Outcome:
+async def _scored(folder: Path, arguments: Sequence[str], environment: dict[str, str]) -> Outcome:
     """Score with one model in a process of its own."""
-    said, shown = "", ""
     log = folder / LOG
     with _opened(log) as file:
         start = file.tell()
         command = [sys.executable, "-m", "carb_cli", *arguments]
-        process = await anyio.open_process(
-            command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=file, env=environment
+        ended = await anyio.run_process(
+            command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=file, env=environment, check=False
         )
-        async with process:
-            while process.returncode is None:
-                with anyio.move_on_after(PLAIN_EVERY):
-                    await process.wait()
-                said = log.read_bytes()[start:].decode("utf-8", "replace").strip()
-                line = said.rpartition("\n")[2]
-                if line != shown and (counted := re.fullmatch(r".*: (\d+)/(\d+) ?(.*)", line)):
-                    report(name, int(counted[1]), int(counted[2]), counted[3])
-                shown = line
-    return _outcome(process.returncode, said, folder)
+    said = log.read_bytes()[start:].decode("utf-8", "replace").strip()
+    return _outcome(ended.returncode, said, folder)
 
 
 def _opened(log: Path) -> BinaryIO:

@@ -42,8 +42,8 @@ def bon(
     policy
         The policy that answers: hf:MODEL, vllm:MODEL, openai:MODEL?url=..., or file:RESPONSES.jsonl.
     out
-        Folder for samples.jsonl, picks.jsonl, bon.json and the scores; the same command goes on from there, and
-        asks again for samples that failed.
+        Folder for samples.jsonl, bon.json and the scores; the same command goes on from there, and asks
+        again for samples that failed.
     scorer
         [NAME=]KIND:TARGET?key=value&...; may be repeated. Without a scorer the samples are only drawn and graded.
     task
@@ -80,28 +80,12 @@ def bon(
         samples = anyio.run(draw)
         grades = grade(samples, asked)
         scores = dict(anyio.run(scored, spec) for spec in dict.fromkeys(scorer))
-    write(out / "picks.jsonl", _picks(samples, scores, grades))
     result = _result(policy, samples, asked, scores, grades) | {"out": str(out), "n": n}
     write(out / "bon.json", json_module.dumps(result, ensure_ascii=False, indent=1) + "\n")
     if json:
         print_json(result)
     else:
         _show(result)
-
-
-def _picks(samples: Samples, scored: Mapping[str, Scores], grades: Grades) -> str:
-    """A line for each scorer and prompt: the sample with the highest score, the first of several."""
-    lines = []
-    for name, scores in scored.items():
-        for key, row in samples.items():
-            values = scores.get(key)
-            if values is None or any(sample.error is not None for sample in row):
-                continue
-            place = values.index(max(values))
-            score = values[place] if values[place] > float("-inf") else None
-            pick = {"scorer": name, "prompt_id": key, "index": place, "text": row[place].text}
-            lines.append(json_module.dumps({**pick, "score": score, "grade": grades[key][place]}) + "\n")
-    return "".join(lines)
 
 
 def _result(policy: str, samples: Samples, task: Task, scored: Mapping[str, Scores], grades: Grades) -> dict[str, Any]:
@@ -157,4 +141,4 @@ def _show(found: Mapping[str, Any]) -> None:
     lost = sum(one["errors"] + one["short"] + one["ungraded"] for one in found["scorers"])
     if lost and graded:
         display.say(f"{lost} times a prompt does not count (failed samples, scores or grades); see bon.json.")
-    display.say(f"Written to {found['out']}: bon.json, picks.jsonl and what was sampled and scored")
+    display.say(f"Written to {found['out']}: bon.json, and what was sampled and scored")

@@ -9,7 +9,7 @@ from typing import Any
 import polars as pl
 
 from carb_cli import display
-from carb_cli.display import percent
+from carb_cli.display import percent, signed
 from carb_cli.labels import labels
 from carb_cli.main import FAILED, OK
 from carb_cli.options import Confidence, Flag, Json
@@ -149,7 +149,7 @@ def _show(found: Comparison, errors_a: int, errors_b: int) -> None:
             f"tie is a loss ({ties:,} ties)"
         )
     which = "main sets" if found.counted == "main" else "sets"
-    points = f"{_signed(found.difference)} points [{_signed(found.low)}, {_signed(found.high)}]"
+    points = f"{signed(found.difference)} points [{signed(found.low)}, {signed(found.high)}]"
     display.say(f"a − b  {points}, {display.p_clause(found.p)} ({found.test}), {found.n:,} {which},")
     display.say(f"       {found.only_a:,} won by a, {found.only_b:,} by b.")
     if errors_a or errors_b:
@@ -171,7 +171,7 @@ def _show(found: Comparison, errors_a: int, errors_b: int) -> None:
         said = "a and b are equivalent" if margin.equivalent else "a is no worse than b" if margin.not_worse else None
         display.say(
             f"Margin of {percent(margin.margin)} points: {said or 'it is not shown that a is no worse than b'} "
-            f"(a − b within [{_signed(margin.low)}, {_signed(margin.high)}]; p of worse "
+            f"(a − b within [{signed(margin.low)}, {signed(margin.high)}]; p of worse "
             f"{display.p_value(margin.p_not_worse)}, p of better {display.p_value(margin.p_not_better)})."
         )
 
@@ -180,12 +180,8 @@ def _show_groups(groups: dict[str, list[ComparedGroup]]) -> None:
     for key, found in groups.items():
         columns = [key, "sets", "a %", "b %", "a − b", "interval", "p, Holm"]
         rows = [
-            (g.key, g.n, percent(g.accuracy_a), percent(g.accuracy_b), _signed(g.difference),
-             f"[{_signed(g.low)}, {_signed(g.high)}]", display.p_value(g.p_adjusted))
+            (g.key, g.n, percent(g.accuracy_a), percent(g.accuracy_b), signed(g.difference),
+             f"[{signed(g.low)}, {signed(g.high)}]", display.p_value(g.p_adjusted))
             for g in found
         ]  # fmt: skip
         display.table(f"{key.capitalize()}s, most different first", columns, rows, right=columns[1:])
-
-
-def _signed(value: float | None) -> str:
-    return "" if value is None else f"{100 * value:+.1f}".replace("-", "−")

@@ -99,9 +99,6 @@ def keys(variables: Mapping[str, str]) -> dict[str, bool]:
 
 
 def _machine() -> dict[str, str]:
-    from carb_data.sources import source_names
-    from carb_scorers.spec import kinds
-
     free = free_memory()
     memory = "unknown" if free is None else display.size(free)
     cards = [f"{gpu.name} ({display.size(gpu.free)} free of {display.size(gpu.total)})" for gpu in gpus()]
@@ -111,6 +108,4 @@ def _machine() -> dict[str, str]:
         "PyTorch": installed("torch") or "not installed",
         "vLLM": installed("vllm") or "not installed",
         "GPUs": ", ".join(cards) or "none: models run on the CPU",
-        "scorers": ", ".join(kinds()),
-        "sources": ", ".join(source_names()),
     }

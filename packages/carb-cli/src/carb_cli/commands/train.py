@@ -88,5 +88,6 @@ def _show(result: TrainResult) -> None:
     columns = ["model", "decoding", "pairs", "accuracy %", "95%", "of parsed %", "format %", "same in both orders %"]
     display.table("Held-out pairs", columns, rows, right=columns[2:])
     for decoding, change in result.changes.items():
-        points = f"{100 * (change.mean or 0):+.1f} points"
-        display.say(f"Change by training, {decoding}: {points}, {display.p_clause(change.p)}")
+        display.say(
+            f"Change by training, {decoding}: {display.signed(change.mean)} points, {display.p_clause(change.p)}"
+        )

@@ -7,8 +7,6 @@ filters and each set; the policy allows nothing else, no evaluation of strings a
 
 from __future__ import annotations
 
-import base64
-import hashlib
 import shlex
 from collections.abc import Mapping, Sequence
 from functools import cache
@@ -22,6 +20,7 @@ from markupsafe import Markup
 
 from carb_cli.display import number, p_value, percent, safe
 from carb_cli.labels import labels
+from carb_cli.output import csp_hash
 from carb_cli.report.content import Runs
 from carb_cli.report.payload import payload
 from carb_cli.report.report_json import Report
@@ -127,8 +126,3 @@ def plain(value: Any) -> Any:
 def asset(name: str) -> str:
     """A file of this package."""
     return (resources.files("carb_cli") / "report" / "web" / name).read_text(encoding="utf-8")
-
-
-def csp_hash(content: str) -> str:
-    """How a Content-Security-Policy names an inline style or script."""
-    return "sha256-" + base64.b64encode(hashlib.sha256(content.encode()).digest()).decode("ascii")

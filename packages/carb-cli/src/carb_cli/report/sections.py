@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from carb_cli.display import p_value, percent, safe
+from carb_cli.display import p_value, percent, safe, signed
 from carb_cli.labels import labels
 from carb_cli.report.headline import settled
 from carb_cli.report.heat_map import colour_of_difference, groups
@@ -122,9 +122,10 @@ def pairs(report: Report) -> Section | None:
                 continue
             value = sign * row.difference
             sure = row.p_adjusted is not None and row.p_adjusted < 1 - report.confidence
-            text = f"{100 * value:+.1f}".replace("-", "−")
             small = (f"p {p_value(row.p)}",)
-            cells.append(Shown(text, value, small, colour_of_difference(value, sure), link(report, whose=b, rival=a)))
+            cells.append(
+                Shown(signed(value), value, small, colour_of_difference(value, sure), link(report, whose=b, rival=a))
+            )
         rows.append(tuple(cells))
     certain = sum(row.p_adjusted is not None and row.p_adjusted < 1 - report.confidence for row in report.pairs)
     finding = (

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import re
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -39,7 +38,7 @@ def write_site(sources: Sequence[Path], site: Path, candidates: entries.Candidat
     boards = []
     for key, runs in found.items():
         report = content(runs, confidence=confidence)
-        stem = f"{_slug(_data_name(report.dataset.names))}-{key[:8]}"
+        stem = f"{entries.slug(_data_name(report.dataset.names))}-{key[:8]}"
         write(site / f"{stem}.html", render(report, runs, written(runs.folders)))
         write(site / f"{stem}.json", json.dumps(report.model_dump(mode="json"), ensure_ascii=False, indent=1) + "\n")
         boards.append((stem, report, leaderboard(report)))
@@ -87,7 +86,3 @@ def _sets_of(runs: Runs) -> str:
 
 def _data_name(names: Sequence[str]) -> str:
     return " + ".join(Path(name).stem for name in names) or "data"
-
-
-def _slug(text: str) -> str:
-    return re.sub(r"[^A-Za-z0-9-]+", "-", text).strip("-")[:60] or "x"

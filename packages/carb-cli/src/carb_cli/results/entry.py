@@ -63,7 +63,7 @@ class ResultEntry(Output):
         """Where the entry belongs within a folder of results: names that look alike get different folders."""
         data = self.run.dataset
         first = Path(data.names[0]).stem if data.names else "data"
-        return Path(f"{_slug(first)}-{data.fingerprint[:8]}") / f"{_slug(self.name)}-{_digest(self.name)[:8]}"
+        return Path(f"{slug(first)}-{data.fingerprint[:8]}") / f"{slug(self.name)}-{_digest(self.name)[:8]}"
 
 
 class Candidates:
@@ -257,7 +257,8 @@ def _packed(frame: pl.DataFrame) -> bytes:
     return buffer.getvalue()
 
 
-def _slug(text: str) -> str:
+def slug(text: str) -> str:
+    """A text as a part of a file's name."""
     return re.sub(r"[^A-Za-z0-9._@-]+", "-", text).strip("-.")[:60] or "x"
 
 

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import base64
-import hashlib
 import json
 from collections.abc import Iterable
 from functools import cache
 from html import escape
 from importlib import resources
 
+from carb_cli.output import csp_hash
 from carb_cli.review.asking import ReviewItem
 from carb_data import cultures
 
@@ -60,7 +59,7 @@ def single_file(items: Iterable[ReviewItem], fingerprint: str) -> str:
     script = "\n".join(part(f"web/{name}") for name in _SCRIPTS)
     style = part("web/review.css")
     policy = (
-        f"default-src 'none'; script-src '{_hash(script)}'; style-src '{_hash(style)}'; base-uri 'none'; "
+        f"default-src 'none'; script-src '{csp_hash(script)}'; style-src '{csp_hash(style)}'; base-uri 'none'; "
         "form-action 'none'"
     )
     page = part("web/review.html")
@@ -90,7 +89,3 @@ def organisers_kit(language: str, questions: int) -> str:
         f'<meta name="viewport" content="width=device-width"><title>{title}</title><style>{style}</style>'
         f"</head><body><h1>{title}</h1><ol>{''.join(points)}</ol></body></html>\n"
     )
-
-
-def _hash(text: str) -> str:
-    return "sha256-" + base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
