@@ -130,7 +130,7 @@ def test_families_are_read_whole_and_stand_first(carb: Carb, tmp_path: Path) -> 
     out = carb("report", run).out
     assert out.index("place effect") < out.index("accuracy %")
     text = render(made, runs)
-    assert text.index('class="verdict"') < text.index('class="place"') < text.index('id="board"')
+    assert text.index('class="verdict"') < text.index('class="place"') < text.index('id="leaderboard"')
     assert text.count('class="mark"') == 2 * len(made.scorers), "chance is marked in both panels"
     assert {"scorer", "group", "families", "row", "column", "place_effect", "matching"} <= set(row.model_dump())
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from carb_cli.display import number, percent
+from carb_cli.display import number, p_value, percent
 from carb_cli.report.report_json import Report
 from carb_cli.report.tables import (
     Section,
@@ -12,10 +12,8 @@ from carb_cli.report.tables import (
     Table,
     count,
     estimate,
-    figure,
     group_name,
     link,
-    probability,
     scorer_cell,
     share,
 )
@@ -68,7 +66,7 @@ def items(report: Report) -> Section | None:
     rows = [
         (
             Shown(row.item_id, link=link(report, set=row.item_id)), Shown(row.culture), Shown(row.domain),
-            Shown(percent(row.difficulty), row.difficulty), figure(row.discrimination),
+            Shown(percent(row.difficulty)), Shown(number(row.discrimination)),
         )
         for row in report.items.items
     ]  # fmt: skip
@@ -97,13 +95,13 @@ def failures(report: Report) -> Section | None:
     )
     where = [
         (Shown(group_name("culture", c.culture)), Shown(c.topic or ""), count(c.missed), count(c.sets),
-         figure(c.expected, 1), probability(c.p_adjusted),
+         Shown(number(c.expected, 1)), Shown(p_value(c.p_adjusted)),
          _example(report, [(one.item_id, one.prompt) for one in c.examples]))
         for c in found.clusters[:SHOWN]
     ]  # fmt: skip
     taken = [
         (Shown(group_name("culture", c.culture)), Shown(group_name("culture", c.taken)), count(c.offered),
-         figure(c.picked, 1), Shown(percent(c.rate), c.rate), figure(c.expected, 1))
+         Shown(number(c.picked, 1)), Shown(percent(c.rate)), Shown(number(c.expected, 1)))
         for c in found.confusion
         if c.expected and c.picked > c.expected
     ][:SHOWN]  # fmt: skip

@@ -1,7 +1,7 @@
 """The report as one self-contained HTML file.
 
 The chart is SVG that the template draws, and the tables are plain HTML, so that the page says all it has to say
-without a script. A small script of our own, named by its hash in the Content-Security-Policy, adds sorting,
+without a script. A small script of our own, named by its hash in the Content-Security-Policy, adds
 filters and each set; the policy allows nothing else, no evaluation of strings and no request.
 """
 
@@ -28,7 +28,7 @@ from carb_cli.report.sections import leaderboard, sections
 from carb_cli.report.shown import JudgeTexts
 from carb_metrics.rows import Estimate
 
-SCRIPTS = ("base.js", "sort.js", "address.js", "set.js", "sets.js")
+SCRIPTS = ("base.js", "address.js", "set.js", "sets.js")
 
 
 def render(

@@ -18,7 +18,6 @@ from carb_cli.report.tables import (
     estimate,
     group_name,
     link,
-    probability,
     scorer_cell,
     share,
 )
@@ -41,11 +40,11 @@ def leaderboard(report: Report) -> Table:
     rows = []
     for name, part in report.scorers.items():
         cell, group = part.overall, part.by_kind_group
-        row = [Shown(part.rank.text, part.rank.rank), scorer_cell(report, name)]
+        row = [Shown(part.rank.text), scorer_cell(report, name)]
         if report.families is not None:
             found = report.families.of(name)
             row += [estimate(found.place_effect), share(found.row)]
-        row += [share(cell), Shown(percent(cell.strict), cell.strict)]
+        row += [share(cell), Shown(percent(cell.strict))]
         if kinds:
             row += [share(group.get("culture", Cell())), share(group.get("knowledge", Cell()))]
         rows.append((*row, count(cell.n), count(cell.ties), count(cell.errors)))
@@ -62,8 +61,8 @@ def families(report: Report) -> Section | None:
         row = report.families.of(name)
         left = max(left, row.incomplete)
         rows.append((
-            scorer_cell(report, name), estimate(row.place_effect), probability(row.place_effect.p), share(row.row),
-            probability(row.row.p), share(row.column), share(row.matching),
+            scorer_cell(report, name), estimate(row.place_effect), Shown(p_value(row.place_effect.p)), share(row.row),
+            Shown(p_value(row.row.p)), share(row.column), share(row.matching),
             count(row.families, *[f"{row.incomplete:,} left out"] * bool(row.incomplete),
                   *[f"{row.families - row.judged:,} with a failure"] * (row.judged < row.families)), count(row.errors),
         ))  # fmt: skip
@@ -104,7 +103,7 @@ def _effect(report: Report, name: str, group: str) -> Shown:
         return Shown("–")
     found = row.place_effect
     made = estimate(found, heat=colour_of_difference(found.estimate, settled(found, report.confidence)))
-    return Shown(made.text, made.value, (*made.small, f"{row.families:,} families"), made.heat)
+    return Shown(made.text, (*made.small, f"{row.families:,} families"), made.heat)
 
 
 def pairs(report: Report) -> Section | None:
@@ -123,9 +122,7 @@ def pairs(report: Report) -> Section | None:
             value = sign * row.difference
             sure = row.p_adjusted is not None and row.p_adjusted < 1 - report.confidence
             small = (f"p {p_value(row.p)}",)
-            cells.append(
-                Shown(signed(value), value, small, colour_of_difference(value, sure), link(report, whose=b, rival=a))
-            )
+            cells.append(Shown(signed(value), small, colour_of_difference(value, sure), link(report, whose=b, rival=a)))
         rows.append(tuple(cells))
     certain = sum(row.p_adjusted is not None and row.p_adjusted < 1 - report.confidence for row in report.pairs)
     finding = (
@@ -157,9 +154,9 @@ def floor(report: Report) -> Section | None:
         ("scorer", "accuracy %", "difference %", "p, corrected", "<above"),
         [
             (
-                scorer_cell(report, test.scorer), Shown(percent(test.accuracy), test.accuracy),
+                scorer_cell(report, test.scorer), Shown(percent(test.accuracy)),
                 share(test.difference),
-                probability(test.p_adjusted), Shown(ABOVE[test.above]),
+                Shown(p_value(test.p_adjusted)), Shown(ABOVE[test.above]),
             )
             for test in tests
         ],
@@ -221,8 +218,8 @@ def judges(report: Report) -> Section | None:
         at_first = Estimate() if one is None else Estimate(estimate=one.share, low=one.low, high=one.high)
         even = None if one is None else one.expected
         bias.append((
-            scorer_cell(report, row.scorer), estimate(row.length), share(at_first), Shown(percent(even), even),
-            probability(row.position_p), share(row.swap_consistency), share(row.self_agreement),
+            scorer_cell(report, row.scorer), estimate(row.length), share(at_first), Shown(percent(even)),
+            Shown(p_value(row.position_p)), share(row.swap_consistency), share(row.self_agreement),
         ))  # fmt: skip
     columns = ("scorer", "length r", "first picked %", "even picking %", "position p", "same after a swap %")
     positions = Table("Position and length", (*columns, "same when asked again %"), bias)
@@ -247,7 +244,7 @@ def _calibration(report: Report) -> Table:
         tenths = known[name].coverage
         rows.append((
             scorer_cell(report, name), *(share(tenths[n].accuracy) for n in (0, 4, 9)),
-            Shown(percent(found.ece), found.ece), probability(found.p), count(found.n),
+            Shown(percent(found.ece)), Shown(p_value(found.p)), count(found.n),
         ))  # fmt: skip
     heads = ("scorer", "clearest 10%, accuracy %", "clearest 50%, accuracy %", "all, accuracy %", "calibration error %")
     return Table("Calibration", (*heads, "p", "sets"), rows)
@@ -260,7 +257,7 @@ def _calibration_by_culture(report: Report) -> Table:
     def cell(scorer: str, culture: str) -> Shown:
         row = errors.get((scorer, culture))
         found = None if row is None or row.calibration is None else row.calibration.ece
-        return Shown(percent(found), found, () if row is None else (f"n {row.n:,}",))
+        return Shown(percent(found), () if row is None else (f"n {row.n:,}",))
 
     scorers = [name for name in report.models if any((name, culture) in errors for culture in names)]
     rows = [(scorer_cell(report, name), *(cell(name, culture) for culture in names)) for name in scorers]

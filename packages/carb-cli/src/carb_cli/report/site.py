@@ -42,7 +42,7 @@ def write_site(sources: Sequence[Path], site: Path, candidates: entries.Candidat
         write(site / f"{stem}.html", render(report, runs, written(runs.folders)))
         write(site / f"{stem}.json", json.dumps(report.model_dump(mode="json"), ensure_ascii=False, indent=1) + "\n")
         boards.append((stem, report, leaderboard(report)))
-    write(site / "index.html", page("index.html.jinja", ("base.js", "sort.js"), boards=boards, gone=gone))
+    write(site / "index.html", page("index.html.jinja", (), boards=boards, gone=gone))
     return len(boards)
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from urllib.parse import urlencode
 
 from carb_cli import display
-from carb_cli.display import interval, number, p_value, percent, safe
+from carb_cli.display import interval, number, percent, safe
 from carb_cli.labels import labels
 from carb_cli.report.report_json import Report
 from carb_data import cultures
@@ -19,8 +19,6 @@ class Shown:
     """One cell."""
 
     text: str
-    value: float | None = None
-    """What a column is sorted by; null sorts last."""
     small: tuple[str, ...] = ()
     """Lines below, such as the interval."""
     heat: str = ""
@@ -82,30 +80,20 @@ class Section:
 
 def count(value: int | None, *small: str) -> Shown:
     """A number of things."""
-    return Shown("–" if value is None else f"{value:,}", value, small)
-
-
-def figure(value: float | None, digits: int = 2) -> Shown:
-    """A number."""
-    return Shown(number(value, digits), value)
+    return Shown("–" if value is None else f"{value:,}", small)
 
 
 def share(found: Estimate | Cell, *small: str, heat: str = "") -> Shown:
     """A share in percent, with its interval below."""
     value = found.accuracy if isinstance(found, Cell) else found.estimate
     limits = (interval(found.low, found.high),) if found.low is not None else ()
-    return Shown(percent(value), value, (*limits, *small), heat)
+    return Shown(percent(value), (*limits, *small), heat)
 
 
 def estimate(found: Estimate, digits: int = 2, heat: str = "") -> Shown:
     """A number with its interval below."""
     limits = (f"{number(found.low, digits)} to {number(found.high, digits)}",) if found.low is not None else ()
-    return Shown(number(found.estimate, digits), found.estimate, limits, heat)
-
-
-def probability(value: float | None) -> Shown:
-    """A p value."""
-    return Shown(p_value(value), value)
+    return Shown(number(found.estimate, digits), limits, heat)
 
 
 def scorer_cell(report: Report, name: str) -> Shown:
