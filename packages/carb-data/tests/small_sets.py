@@ -1,8 +1,11 @@
-"""Small sets that the tests of this package make."""
+"""Small sets, and small data in BLEnD's layout, that the tests of this package make."""
 
 from __future__ import annotations
 
+import csv
+import json
 from collections.abc import Sequence
+from pathlib import Path
 
 from carb_data import BonSet, Provenance, Response, Role
 
@@ -23,3 +26,16 @@ def small_set(name: str, texts: Sequence[str], right: int = 0, **changes: object
         "provenance": Provenance(source="test", source_id=name, license="CC0-1.0", method="authored"),
     }
     return BonSet.model_validate(fields | changes)
+
+
+def write_blend(folder: Path, questions: dict[str, dict[str, dict]]) -> Path:
+    """Write ``place -> question id -> item`` in BLEnD's layout."""
+    (folder / "annotations").mkdir(parents=True)
+    (folder / "questions").mkdir()
+    for place, items in questions.items():
+        (folder / "annotations" / f"{place}_data.json").write_text(json.dumps(items), encoding="utf-8")
+        with (folder / "questions" / f"{place}_questions.csv").open("w", encoding="utf-8-sig", newline="") as file:
+            table = csv.writer(file)
+            table.writerow(["", "ID", "Topic", "Source", "Question", "Translation"])
+            table.writerows([n, key, "Food", "here", "?", "?"] for n, key in enumerate(items))
+    return folder

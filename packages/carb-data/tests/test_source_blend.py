@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import json
 import os
 import tempfile
@@ -18,6 +17,7 @@ from carb_data.models import BonSet
 from carb_data.sources import Skip, build, rows
 from carb_data.sources.blend_answers import is_number_or_date, may_agree, meaning, normalise
 from carb_data.sources.blend_files import PLACES, Answers
+from small_sets import write_blend
 
 REAL = Path(os.environ.get("CARB_DATA_DIR", "none")) / "blend"
 needs_real = pytest.mark.skipif(not REAL.is_dir(), reason=f"BLEnD's files are not at {REAL}; set CARB_DATA_DIR")
@@ -36,19 +36,6 @@ WORDS = (
     "fried tea",
     "tamales",
 )
-
-
-def write_blend(folder: Path, questions: dict[str, dict[str, dict]]) -> Path:
-    """Write ``place -> question id -> item`` in BLEnD's layout."""
-    (folder / "annotations").mkdir(parents=True)
-    (folder / "questions").mkdir()
-    for place, items in questions.items():
-        (folder / "annotations" / f"{place}_data.json").write_text(json.dumps(items), encoding="utf-8")
-        with (folder / "questions" / f"{place}_questions.csv").open("w", encoding="utf-8-sig", newline="") as file:
-            table = csv.writer(file)
-            table.writerow(["", "ID", "Topic", "Source", "Question", "Translation"])
-            table.writerows([n, key, "Food", "here", "?", "?"] for n, key in enumerate(items))
-    return folder
 
 
 def item(place: str, *answers: tuple[list[str], int], idks: dict[str, int] | None = None, local=None) -> dict:

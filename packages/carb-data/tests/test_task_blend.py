@@ -1,6 +1,5 @@
 """BLEnD as a task: its published form, grades worked out by hand, and when an answer says a word."""
 
-import csv
 import json
 from pathlib import Path
 
@@ -11,6 +10,7 @@ from hypothesis import strategies as st
 from carb_data import CarbError
 from carb_data.tasks import TaskPrompt, evenly, open_task
 from carb_data.tasks.blend_task import form, is_list, says
+from small_sets import write_blend
 
 
 def entry(answers, english, count):
@@ -20,8 +20,6 @@ def entry(answers, english, count):
 @pytest.fixture
 def blend(tmp_path: Path) -> Path:
     """A folder of BLEnD's form with two places and four questions."""
-    (tmp_path / "annotations").mkdir()
-    (tmp_path / "questions").mkdir()
     known = {"idk": 0, "no-answer": 0, "not-applicable": 0}
     china = {
         "q1": {
@@ -55,13 +53,7 @@ def blend(tmp_path: Path) -> Path:
             "idks": known,
         }
     }
-    for place, content in {"China": china, "UK": uk}.items():
-        (tmp_path / "annotations" / f"{place}_data.json").write_text(json.dumps(content), encoding="utf-8")
-        rows = [["", "ID", "Topic", "Source", "Question", "Translation"]]
-        rows += [[n, number, "Food", "x", "y", "z"] for n, number in enumerate(content)]
-        with (tmp_path / "questions" / f"{place}_questions.csv").open("w", newline="", encoding="utf-8") as file:
-            csv.writer(file).writerows(rows)
-    return tmp_path
+    return write_blend(tmp_path / "blend", {"China": china, "UK": uk})
 
 
 class TestBlend:

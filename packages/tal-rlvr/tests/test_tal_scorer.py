@@ -82,24 +82,18 @@ def test_a_judge_that_always_says_a_gives_everyone_the_same(scorer, monkeypatch)
     assert list(result.scores.values()) == [0.5] * 4
 
 
-def test_outputs_without_form_are_an_error_row(scorer, monkeypatch):
-    monkeypatch.setattr(HFLanguageModel, "generate", says(lambda _: "I cannot say."))
+def half(prompt):
+    """The judge says A always and is readable when the longer one comes first: that made the longest the best."""
+    text = first_is_longer(prompt)
+    return text if text.endswith("A") else "no idea"
+
+
+@pytest.mark.parametrize("pick", [lambda _: "I cannot say.", half], ids=["no form", "one order"])
+def test_outputs_that_cannot_be_read_in_both_orders_are_an_error_row(scorer, monkeypatch, pick):
+    monkeypatch.setattr(HFLanguageModel, "generate", says(pick))
     (result,) = anyio.run(scorer.score, [REQUEST])
     assert result.error.kind == "parse"
     assert "no judgement" in result.error.message
-
-
-def test_a_pair_with_one_readable_order_is_not_scored_as_if_position_had_no_bias(scorer, monkeypatch):
-    """The judge says A always and is readable when the longer one comes first: that made the longest the best."""
-
-    def half(prompt):
-        text = first_is_longer(prompt)
-        return text if text.endswith("A") else "no idea"
-
-    monkeypatch.setattr(HFLanguageModel, "generate", says(half))
-    (result,) = anyio.run(scorer.score, [REQUEST])
-    assert result.error is not None
-    assert result.error.kind == "parse"
 
 
 def test_it_keeps_the_contract(tiny_folder, monkeypatch):
@@ -121,5 +115,5 @@ def test_bad_options_and_settings_are_named(tiny_folder, tmp_path):
     with pytest.raises(CarbError, match="did you mean 'read'"):
         open_scorer(f"think:{tiny_folder}?reed=verdict")
     (tmp_path / "think.json").write_text("{")
-    with pytest.raises(CarbError, match=r"think\.json is not a valid"):
+    with pytest.raises(CarbError, match=r"think\.json is not JSON"):
         open_scorer(f"think:{tmp_path}")
