@@ -69,23 +69,17 @@ def label_rule(request: ScoreRequest, text: str) -> float:
 
 def open_baseline(name: str, target: str, options: Mapping[str, str]) -> Scorer:
     """Open ``baseline:random?seed=0``, ``baseline:length``, ``baseline:language`` or ``baseline:label``."""
-    parameters: dict[str, int] = {}
-    if target == "random":
-        seed = read_options(_RandomOptions, name, options).seed
-        parameters, rule = {"seed": seed}, random_rule(seed)
-    else:
-        read_options(Frozen, name, options)  # takes none
-        rules = {"length": length_rule, "language": language_rule, "label": label_rule}
-        if target not in rules:
-            near = closest(target, ["random", *rules])
-            raise CarbError(f"Unknown baseline '{target}'.{near} There are random, {', '.join(rules)}.")
-        rule = rules[target]
+    read = read_options(_RandomOptions if target == "random" else Frozen, name, options)
+    seed = read.seed if isinstance(read, _RandomOptions) else 0
+    rules = {"random": random_rule(seed), "length": length_rule, "language": language_rule, "label": label_rule}
+    if target not in rules:
+        raise CarbError(f"Unknown baseline '{target}'.{closest(target, rules)} There are {', '.join(rules)}.")
     spec = ScorerSpec(
         name=name,
         kind="baseline",
         model=target,
         revision=version("carb-scorers"),
-        parameters=dict(parameters),
+        parameters=read.model_dump(),
         comparative=False,
     )
-    return TextRule(spec, rule)
+    return TextRule(spec, rules[target])

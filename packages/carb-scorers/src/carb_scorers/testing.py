@@ -29,15 +29,8 @@ def _example_set(number: int, texts: Sequence[str], perturbed: bool) -> BonSet:
         for place, (text, role) in enumerate(zip(texts, roles, strict=False))
     ]
     changed = [
-        Response(
-            id=f"{number}-{place}-RP",
-            text=text,
-            role=roles[place],
-            language="en",
-            perturbation=Perturbation.RP,
-            original=f"{number}-{place}",
-        )
-        for place, text in enumerate(texts[4:6])
+        one.model_copy(update={"id": f"{one.id}-RP", "text": text, "perturbation": Perturbation.RP, "original": one.id})
+        for one, text in zip(responses, texts[4:6], strict=False)
     ]
     return BonSet(
         id=f"set-{number}",

@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Annotated, Literal, Self
+from typing import Annotated, Literal
 
-from pydantic import BaseModel, Field, JsonValue, model_validator
+from pydantic import BaseModel, Field, JsonValue
 
 from carb_data import CarbError, DataError, Problem
 from carb_data.facts import read_lines
@@ -172,12 +172,6 @@ class _Responses(BaseModel):
     responses: tuple[str, ...] = ()
     text: str | None = None
 
-    @model_validator(mode="after")
-    def _answers(self) -> Self:
-        if not self.responses and self.text is None:
-            raise ValueError("needs text or responses")
-        return self
-
 
 def read_responses(file: str, task: Task, n: int) -> Samples:
     """The first n responses to each prompt: JSON Lines with ``prompt_id`` and ``text`` or ``responses``.
@@ -190,7 +184,8 @@ def read_responses(file: str, task: Task, n: int) -> Samples:
     answers: dict[str, list[str]] = {prompt.id: [] for prompt in task.prompts}
     try:
         for line in read_lines([path], _Responses, problems):
-            answers.setdefault(line.content.prompt_id, []).extend(line.content.responses or [line.content.text or ""])
+            row = line.content
+            answers.setdefault(row.prompt_id, []).extend(row.responses if row.text is None else [row.text])
     except OSError as error:
         raise CarbError(f"Cannot read the responses in {path}: {error.strerror}.") from None
     if problems:

@@ -127,21 +127,17 @@ async def score_missing(
                 unanswered.clear()
         journal.append(ready)
         if len(unanswered) >= STOP_AFTER:
-            raise _no_answers(name, unanswered)
+            last = unanswered[-1].error
+            raise CarbError(
+                f"'{name}' got no answer to {len(unanswered)} requests in a row (the last: {last and last.kind}: "
+                f"{last and last.message}). None of these errors was kept. Correct what is wrong and run the same "
+                f"command again."
+            )
         tally.add(results)  # last: whoever looks at the progress may stop the run, and nothing is lost then
 
     await score_all(scorer, [r for r in requests if r.request_id not in kept], keep, window=window)
     journal.append(unanswered)
     return [journal.values[request.request_id] for request in requests]
-
-
-def _no_answers(name: str, failed: Sequence[ScoreResult]) -> CarbError:
-    error = failed[-1].error
-    assert error is not None
-    return CarbError(
-        f"'{name}' got no answer to {len(failed)} requests in a row (the last: {error.kind}: {error.message}). None of "
-        f"these errors was kept. Correct what is wrong and run the same command again."
-    )
 
 
 def read_journal(path: Path) -> tuple[JournalHead, dict[str, ScoreResult]]:
