@@ -68,13 +68,9 @@ class KnownModel(Frozen):
         """Bytes of the weights in bfloat16: twice the parameters. A run needs some more for activations and cache."""
         return None if self.parameters is None else BYTES * self.parameters
 
-    def spec(self, weights: str | None = None) -> str:
-        """The scorer spec.
-
-        Args:
-            weights: folder of the model; by default its hub id.
-        """
-        return self.ask.replace("{id}", weights or self.id)
+    def spec(self) -> str:
+        """The scorer spec."""
+        return self.ask.replace("{id}", self.id)
 
 
 class KnownModels(Frozen):
@@ -101,11 +97,7 @@ def find(name: str) -> KnownModel | None:
 def resolved(target: str, kind: Literal["classifier", "judge"]) -> str:
     """A spec's target with a known model's short name replaced by its hub id; any other target as it is.
 
-    A folder of that name comes first.
-
-    Args:
-        target: The target of a spec ``classifier:TARGET`` or ``judge:TARGET``.
-        kind: The kind of the spec; names of the other kind stay as they are.
+    A folder of that name comes first, and names of models of the other kind stay as they are.
     """
     if "/" in target or Path(target).expanduser().exists():
         return target

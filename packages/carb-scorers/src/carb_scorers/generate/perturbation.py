@@ -85,7 +85,10 @@ def perturb(
         CarbError: An unknown kind, or a model that refuses every request.
         MissingExtraError: An extra that the model or the checks need is not installed.
     """
-    jobs, skipped = _jobs(dataset, _kinds(kinds), languages)
+    known = [kind.value for kind in Perturbation]
+    if not kinds or not set(kinds) <= set(known):
+        raise CarbError(f"Unknown perturbations {sorted(set(kinds) - set(known))}; there are {', '.join(known)}.")
+    jobs, skipped = _jobs(dataset, [kind for kind in Perturbation if kind.value in kinds], languages)
 
     async def make(job: _Job, writers: Writers) -> tuple[str, Response]:
         item = job.item
@@ -110,14 +113,6 @@ def perturb(
         for item in dataset
     )
     return new, report
-
-
-def _kinds(kinds: Collection[str]) -> list[Perturbation]:
-    known = [kind.value for kind in Perturbation]
-    unknown = sorted(set(kinds) - set(known))
-    if unknown or not kinds:
-        raise CarbError(f"Unknown perturbations {unknown}; there are {', '.join(known)}.")
-    return [kind for kind in Perturbation if kind.value in kinds]
 
 
 def _jobs(dataset: Dataset, kinds: Sequence[Perturbation], languages: Sequence[str]) -> tuple[list[_Job], Counter[str]]:
