@@ -101,7 +101,7 @@ def bench(folder: Path, requests: Sequence[Any]) -> None:  # noqa: C901 - the wa
 
     from carb_scorers import open_scorer
     from carb_scorers.models import Prompt, Turn
-    from carb_scorers.models.tokens import conversation_ids
+    from carb_scorers.models.chat_tokens import conversation_ids
 
     carb, shared = (open_scorer(f"classifier:{folder}?batching={way}") for way in ("item", "budget"))
     model = AutoModelForSequenceClassification.from_pretrained(folder, dtype=torch.float32).eval()

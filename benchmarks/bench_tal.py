@@ -75,8 +75,8 @@ def make(folder: str, tokenizer: Any, weight: float, out: str, arguments: argpar
 
     from tal_rlvr.judge_prompts import PromptConfig
     from tal_rlvr.preferences import Pair, both_orders
-    from tal_rlvr.trl_rewards import RewardConfig
     from tal_rlvr.trainer import ThinkAsLocalsTrainer, paper_config, training_rows
+    from tal_rlvr.trl_rewards import RewardConfig
 
     words = ["rice", "bread", "noodles", "soup", "tea", "coffee", "football", "school", "holiday", "family", "market"]
     pairs = [

@@ -29,7 +29,7 @@ from transformers import AutoModelForSequenceClassification, AutoTokenizer, set_
 from carb_data import Dataset, load
 from carb_scorers import evaluate
 from carb_scorers.models import Prompt
-from carb_scorers.models.tokens import conversation_ids
+from carb_scorers.models.chat_tokens import conversation_ids
 
 
 class Preference(NamedTuple):

@@ -19,7 +19,7 @@ import transformers
 
 from carb_scorers import ScoreResult, open_scorer
 from carb_scorers.judge.form import read_form
-from carb_scorers.judge.prompt import Asker
+from carb_scorers.judge.order_and_prompt import Asker
 from parity import Cell
 from tal_rlvr import render_prompt
 from tiny_models import folder, request

@@ -20,9 +20,9 @@ import transformers
 import tiny_models
 from carb_data import CarbError
 from carb_scorers import open_scorer
+from carb_scorers.models.chat_tokens import answer_ids, conversation_ids, prompt_ids
 from carb_scorers.models.hf_loading import TemplateOptions, set_chat_template
 from carb_scorers.models.protocol import Prompt
-from carb_scorers.models.tokens import answer_ids, conversation_ids, prompt_ids
 
 REQUEST = tiny_models.request()
 

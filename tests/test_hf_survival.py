@@ -19,8 +19,8 @@ from tokenizers import AddedToken, processors
 import tiny_models
 from carb_scorers import ScoreRequest, ScoreResult, open_scorer
 from carb_scorers.models import Prompt
+from carb_scorers.models.chat_tokens import conversation_ids, guarded
 from carb_scorers.models.hf_passes import ITEM_TOKENS
-from carb_scorers.models.tokens import conversation_ids, guarded
 from tiny_models import TEXTS, request
 
 

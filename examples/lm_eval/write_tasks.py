@@ -20,7 +20,7 @@ from pathlib import Path
 from carb_data import Dataset, load
 from carb_scorers.blind import blind
 from carb_scorers.judge import Asker, read_form
-from carb_scorers.judge.prompt import LETTERS
+from carb_scorers.judge.order_and_prompt import LETTERS
 
 
 def main() -> int:

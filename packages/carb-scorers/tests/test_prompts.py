@@ -6,7 +6,7 @@ from carb_data import cultures
 from carb_scorers import Candidate, ScoreRequest
 from carb_scorers.judge import read_form
 from carb_scorers.judge.form import Mode
-from carb_scorers.judge.prompt import Asker, read_words, word_languages
+from carb_scorers.judge.order_and_prompt import Asker, read_words, word_languages
 
 LANGUAGES = ["ar", "de", "en", "es", "ja", "ko", "ru", "th", "vi", "zh"]
 MODES = ["listwise", "pairwise", "pointwise"]

@@ -9,8 +9,8 @@ from typing import Any, Literal, Protocol
 
 from carb_data import CarbError, Culture, cultures
 from carb_data.models import Conversation, Frozen, as_text
-from carb_scorers.models.tokens import guarded
-from carb_scorers.templates import fill
+from carb_scorers.jinja_filling import fill
+from carb_scorers.models.chat_tokens import guarded
 from tal_rlvr.verdict_reading import MARK, plain
 
 Message = dict[str, str]

@@ -15,7 +15,7 @@ from pydantic import AfterValidator, Field, FiniteFloat, model_validator
 from carb_data import CarbError
 from carb_data.models import Frozen
 from carb_data.validation import closest, read_file
-from carb_scorers.templates import check_template
+from carb_scorers.jinja_filling import check_template
 
 __all__ = ["IN_BRACKETS", "MODES", "FormFile", "Mode", "Wording", "form_names", "form_text", "read_form"]
 

@@ -15,7 +15,7 @@ from pydantic import Field
 from carb_data import CarbError
 from carb_data.models import Frozen
 from carb_scorers.judge.form import Mode, read_form
-from carb_scorers.judge.prompt import LETTERS, Ask, Asker, Orders, read_words, shown_orders
+from carb_scorers.judge.order_and_prompt import LETTERS, Ask, Asker, Orders, read_words, shown_orders
 from carb_scorers.judge.reading import Read, read_probabilities, read_verdicts
 from carb_scorers.known import resolved
 from carb_scorers.models.protocol import LANGUAGE_MODELS, Failure, LanguageModel, Writing, read_backend_options

@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from carb_scorers.judge.form import Mode, Wording
-from carb_scorers.judge.prompt import Ask
+from carb_scorers.judge.order_and_prompt import Ask
 from carb_scorers.judge.verdict import VerdictError, parse_pick, parse_rating
+from carb_scorers.models.chat_tokens import groups_of
 from carb_scorers.models.protocol import Choices, Failure, Generation, LanguageModel, Writing
-from carb_scorers.models.tokens import groups_of
 from carb_scorers.scorer import ScoreError, Usage
 
 

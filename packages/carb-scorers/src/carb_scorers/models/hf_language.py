@@ -10,13 +10,13 @@ from typing import Any, TypeVar
 import anyio.to_thread
 
 from carb_data.errors import require
+from carb_scorers.models.chat_tokens import prompt_ids, watched_ids, watched_place
 from carb_scorers.models.hf_loading import HFOptions, Loaded, load, quiet, uncollected
 from carb_scorers.models.hf_passes import Passes, check_cancelled, is_out_of_memory, out_of_memory
 from carb_scorers.models.protocol import BackendKind, Choices, Failure, Generation, Prompt, Writing, seeds_for
 from carb_scorers.models.shared_prefix import padded, token_budget_batches
 from carb_scorers.models.source import model_source
 from carb_scorers.models.token_rows import Row, RowsOf, TokenLanguageModel, fitted
-from carb_scorers.models.tokens import prompt_ids, watched_ids, watched_place
 from carb_scorers.scorer import Usage
 
 A = TypeVar("A")

@@ -14,11 +14,11 @@ import anyio.from_thread
 
 from carb_data import CarbError
 from carb_data.errors import require
+from carb_scorers.models.chat_tokens import groups_of
 from carb_scorers.models.hf_loading import HFOptions, Loaded
 from carb_scorers.models.protocol import Failure, Prompt
 from carb_scorers.models.shared_prefix import PrefixCache, common_prefix, token_budget_batches
 from carb_scorers.models.token_rows import Row, RowsOf, fitted
-from carb_scorers.models.tokens import groups_of
 from carb_scorers.scorer import ScoreError, Usage
 
 ITEM_TOKENS = 512

@@ -15,12 +15,12 @@ import anyio.to_thread
 
 from carb_data import CarbError
 from carb_data.errors import require
+from carb_scorers.models.chat_tokens import conversation_ids
 from carb_scorers.models.hf_loading import HFOptions, Loaded, Loader, load, quiet, uncollected
 from carb_scorers.models.hf_passes import Passes
 from carb_scorers.models.protocol import BackendKind, Failure, Prompt, Reward
 from carb_scorers.models.source import model_source
 from carb_scorers.models.token_rows import Row
-from carb_scorers.models.tokens import conversation_ids
 
 
 class RewardOptions(HFOptions):

@@ -9,6 +9,7 @@ from functools import partial
 from typing import Any, TypeVar
 
 from carb_data import CarbError
+from carb_scorers.models.chat_tokens import guarded_unseen
 from carb_scorers.models.protocol import (
     BackendKind,
     CannotError,
@@ -26,7 +27,6 @@ from carb_scorers.models.protocol import (
 )
 from carb_scorers.models.server_client import Clock, Endpoint, gather
 from carb_scorers.models.server_options import ServerLanguageOptions, ServerOptions, ServerRewardOptions
-from carb_scorers.models.tokens import guarded_unseen
 from carb_scorers.scorer import ScoreError, Usage
 
 __all__ = ["ServerLanguageModel", "ServerRewardModel"]

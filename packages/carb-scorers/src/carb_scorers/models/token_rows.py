@@ -8,8 +8,8 @@ from typing import Any, TypeVar
 
 from jinja2 import TemplateError
 
+from carb_scorers.models.chat_tokens import answer_ids, conversation_key, prompt_ids, word_tree
 from carb_scorers.models.protocol import Choices, Continuation, Failure, Prompt
-from carb_scorers.models.tokens import answer_ids, conversation_key, prompt_ids, word_tree
 from carb_scorers.scorer import ScoreError, Usage
 
 A = TypeVar("A")

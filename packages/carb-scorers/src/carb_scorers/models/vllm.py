@@ -23,11 +23,11 @@ from pydantic import Field
 from carb_data import CarbError
 from carb_data.errors import require
 from carb_data.validation import JsonObject
+from carb_scorers.models.chat_tokens import conversation_ids, prompt_ids, watched_ids, watched_place
 from carb_scorers.models.hf_loading import TemplateOptions, revision_of, set_chat_template
 from carb_scorers.models.protocol import BackendKind, Choices, Failure, Generation, Prompt, Reward, Writing, seeds_for
 from carb_scorers.models.source import model_source
 from carb_scorers.models.token_rows import Row, RowsOf, TokenLanguageModel, fitted
-from carb_scorers.models.tokens import conversation_ids, prompt_ids, watched_ids, watched_place
 from carb_scorers.scorer import Usage
 
 Tokens = tuple[int, ...]

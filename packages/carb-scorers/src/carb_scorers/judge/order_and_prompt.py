@@ -17,10 +17,10 @@ from typing import Any, Literal
 
 from carb_data import CarbError, cultures
 from carb_data.models import as_text
+from carb_scorers.jinja_filling import fill
 from carb_scorers.judge.form import FormFile, Mode, Wording, read_form
 from carb_scorers.models.protocol import Prompt, Turn
 from carb_scorers.scorer import UNKNOWN, ScoreRequest
-from carb_scorers.templates import fill
 
 LETTERS = string.ascii_uppercase
 
