@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from carb_data import CarbError
 from carb_data.tasks import TaskPrompt
-from carb_scorers.bon import bon_curve, expected_pick, grade, pick_weights, sample, samples, score_samples
-from carb_scorers.bon.samples import tidy
+from carb_scorers import bon_picks
+from carb_scorers.bon_picks import bon_curve, expected_pick, grade, pick_weights, sample, score_samples, tidy
 from carb_scorers.generate.writers import derived_seed
 from carb_scorers.models import Generation
 from carb_scorers.models.protocol import Failure
@@ -91,7 +91,7 @@ class FunctionScorer:
 def draw(monkeypatch, tmp_path):
     def draw(n=8, task=None, model=None, file="pool.jsonl", **options):
         model = model or CountingModel()
-        monkeypatch.setattr(samples, "open_writer", lambda spec, kind: (model, kind()))
+        monkeypatch.setattr(bon_picks, "open_writer", lambda spec, kind: (model, kind()))
         return anyio.run(lambda: sample("hf:count", task or CountTask(), n, tmp_path / file, **options))
 
     return draw

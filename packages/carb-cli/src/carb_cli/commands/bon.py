@@ -17,7 +17,7 @@ from carb_cli.output import print_json, write
 from carb_cli.progress import label, progress
 from carb_data.tasks import Task, open_task
 from carb_metrics import mean_interval
-from carb_scorers.bon import Grades, Samples, Scores, bon_curve, grade, sample, score_samples
+from carb_scorers.bon_picks import Grades, Samples, Scores, bon_curve, grade, sample, score_samples
 from carb_scorers.spec import using
 
 
