@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 import anyio
+import polars as pl
 import pytest
 
 pytest.importorskip("torch", reason="needs the extra carb-scorers[hf]")
 pytest.importorskip("transformers", reason="needs the extra carb-scorers[hf]")
 
-from carb_data import BonSet, load
-from carb_scorers import Candidate, Scorer, ScoreRequest, ScoreResult, open_scorer
+from carb_data import BonSet, Dataset, load
+from carb_scorers import Candidate, Scorer, ScoreRequest, ScoreResult, evaluate, open_scorer
 from carb_scorers.blind import blind
 
-pytestmark = [pytest.mark.real_model, pytest.mark.real]
+pytestmark = pytest.mark.real_model
 
 
 def requests(items: Iterable[BonSet]) -> list[ScoreRequest]:
@@ -34,6 +36,7 @@ def scored(scorer: Scorer, asked: Sequence[ScoreRequest]) -> list[ScoreResult]:
     return found
 
 
+@pytest.mark.real
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
 @pytest.mark.parametrize("kind", ["judge", "implicit"])
 def test_by_default_nothing_beside_an_item_changes_a_bit_of_its_scores(gemma: Path, kind: str, dtype: str) -> None:
@@ -44,6 +47,7 @@ def test_by_default_nothing_beside_an_item_changes_a_bit_of_its_scores(gemma: Pa
     assert together == alone == scored(scorer, asked[::-1])[::-1]
 
 
+@pytest.mark.real
 @pytest.mark.parametrize(("spec", "bound"), [("judge:{}?", 0.2), ("implicit:{}?reduce=mean&", 0.05)])
 def test_shared_passes_in_bfloat16(gemma: Path, spec: str, bound: float) -> None:
     """The stated bounds: 0.2 for the log-probability of a letter, 0.05 for a mean log-probability per token."""
@@ -56,6 +60,7 @@ def test_shared_passes_in_bfloat16(gemma: Path, spec: str, bound: float) -> None
         assert one.scores == pytest.approx(other.scores, abs=bound)
 
 
+@pytest.mark.real
 def test_it_reads_a_language(gemma: Path) -> None:
     """Log-likelihood knows a sentence from its words in disorder, in ten languages."""
     asked = []
@@ -68,3 +73,25 @@ def test_it_reads_a_language(gemma: Path) -> None:
     assert len({request.language for request in asked}) == 10
     results = scored(open_scorer(f"implicit:{gemma}?reduce=mean"), asked)
     assert all(result.scores["whole"] > result.scores["back"] for result in results)
+
+
+def with_other_label(item: BonSet, shift: int) -> BonSet:
+    """The same texts under the same ids, with another one called right, and everything perturbed left out."""
+    roles = [r.role for r in item.responses]
+    turned = roles[shift:] + roles[:shift]
+    responses = tuple(r.model_copy(update={"role": role}) for r, role in zip(item.responses, turned, strict=True))
+    return BonSet.model_validate(item.model_copy(update={"responses": responses, "perturbed": ()}).model_dump())
+
+
+@pytest.mark.real_model
+@pytest.mark.parametrize("kind", ["judge:{}?batch_tokens={}", "implicit:{}?ref=none&batch_tokens={}"])
+def test_labels_order_and_batches_change_no_score_of_a_real_model(gemma: Path, kind: str) -> None:
+    items = [item for item in load("carb-seed") if item.form == "short" or len(item.prompt_text) < 300][::100][:4]
+    other = random.Random(0).sample([with_other_label(item, 1) for item in items], len(items))
+    together = evaluate(Dataset(with_other_label(item, 0) for item in items), [kind.format(gemma, 4096)]).frame
+    alone = evaluate(Dataset(other), [kind.format(gemma, 1)]).frame
+    joined = together.join(alone, on=["item_id", "response_id"], suffix="_alone")
+    assert joined.height == together.height
+    assert together["score"].null_count() == 0
+    assert joined.select((pl.col("score") - pl.col("score_alone")).abs().max()).item() <= 1e-5
+    assert joined["role"].to_list() != joined["role_alone"].to_list()

@@ -1,4 +1,4 @@
-"""The published files themselves: CARB's sample, carb-open built whole, and BLEnD's scorer on its own annotations."""
+"""The published files themselves: CARB's sample, carb-open built whole, BLEnD from file to report."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from carb_data import BonSet, Dataset, cultures
+from carb_cli import main
+from carb_data import BonSet, Dataset, cultures, load
 from carb_data.dataset import SEED
 from carb_data.sources import build, carb_open, rows
 from carb_data.sources.blend_files import PLACES
@@ -108,3 +109,22 @@ def test_every_human_answer_is_right_with_its_weight(public_data: Path) -> None:
     assert outcomes["right"] > 30_000
     assert outcomes["own weight"] / outcomes["right"] > 0.995
     assert outcomes["empty"] < 10
+
+
+def test_blend_through_the_command_line(public_data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    out = tmp_path / "blend.jsonl"
+    assert main(["data", "build", "blend", "--source", str(public_data / "blend"), "--out", str(out), "--json"]) == 0
+    report = json.loads(capsys.readouterr().out)
+    assert report["skipped"] == sum(report["reasons"].values()) > 0
+
+    dataset = load(out)
+    assert len(dataset) == report["built"]
+    assert all(item.family and item.rejected and item.provenance.method == "human-vote" for item in dataset)
+
+    runs = tmp_path / "run"
+    scorers = ["--scorer", "baseline:length", "--scorer", "baseline:random"]
+    assert main(["run", "--data", str(out), "--limit", "200", *scorers, "--out", str(runs)]) == 0
+    capsys.readouterr()
+    assert main(["report", str(runs), "--json", "-", "--html", str(tmp_path / "r.html")]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert 190 < found["dataset"]["sets"] <= 200, "families stay whole"
