@@ -88,7 +88,6 @@ def test_all_commands_are_listed(carb: Carb) -> None:
 def test_what_the_doctor_says(carb: Carb) -> None:
     found = carb("doctor", "--json").json
     assert set(found["packages"]) >= {"carb-data", "carb-cli"}
-    assert "blend" in found["machine"]["sources"]
     assert all(extra["install"] == install_line(extra["package"], extra["extra"]) for extra in found["extras"])
     shown = "".join(carb("doctor").out.split())  # a long path is folded
     assert "".join(install_line("carb-scorers", "hf").split()) in shown
