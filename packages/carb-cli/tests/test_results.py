@@ -9,7 +9,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from carb_cli.results.entry import ENTRY, ROWS, Candidates, ResultEntry, check, entries_of, found_in, read
+from carb_cli.results.entry import ENTRY, ROWS, ResultEntry, candidates, check, entries_of, found_in, holding, read
 from carb_cli.results.hub_files import hub_files
 from carb_cli.runs import scores_of
 from carb_data import CarbError
@@ -41,7 +41,7 @@ def test_an_entry_says_what_the_run_says(results: Path, carb: Carb) -> None:
         assert rows.height == 120
         assert entry.numbers.sets == 30
         assert entry.run.command[:2] == ("carb", "run")
-        dataset = Candidates([small_dataset(30)]).holding(rows)
+        dataset = holding(rows, candidates([small_dataset(30)]))
         assert dataset is not None
         whole = {e.name: e for e, _ in entries_of(Path("run"))}[entry.name]
         assert whole.numbers == entry.numbers
@@ -74,28 +74,28 @@ def rewritten(folder: Path, frame: pl.DataFrame) -> None:
 def test_gaps_doubles_and_strangers_among_rows_are_named(results: Path) -> None:
     folder = found_in(results)[0]
     _, rows = read(folder)
-    candidates = Candidates([small_dataset(30)], builtin=())
+    known = candidates([small_dataset(30)], builtin=())
     rewritten(folder, rows.head(119))
-    assert "1 responses have no row" in check(folder, candidates)[0]
+    assert "1 responses have no row" in check(folder, known)[0]
     rewritten(folder, pl.concat([rows, rows.head(1)]))
-    assert "1 rows are there twice" in check(folder, candidates)[0]
+    assert "1 rows are there twice" in check(folder, known)[0]
     stranger = rows.head(1).with_columns(pl.lit("nobody").alias("response_id"))
     rewritten(folder, pl.concat([rows, stranger]))
-    assert "1 rows are of no response" in check(folder, candidates)[0]
+    assert "1 rows are of no response" in check(folder, known)[0]
     rewritten(folder, rows.rename({"score": "points"}))
-    assert "must have the columns" in check(folder, candidates)[0]
+    assert "must have the columns" in check(folder, known)[0]
     rewritten(folder, rows.with_columns(pl.lit(float("inf")).alias("score")))
-    assert "infinite" in check(folder, candidates)[0]
+    assert "infinite" in check(folder, known)[0]
 
 
 def test_a_wrong_file_is_an_error_and_no_traceback(results: Path, carb: Carb) -> None:
     folder = found_in(results)[0]
     (folder / ROWS).write_bytes(b"PAR1 not really")
-    assert "sha256" in check(folder, Candidates())[0]
+    assert "sha256" in check(folder, [])[0]
     changed(folder, rows_sha256="x", numbers={"sets": "many"})
-    assert "is not a valid entry" in check(folder, Candidates())[0]
+    assert "is not a valid entry" in check(folder, [])[0]
     (folder / ROWS).unlink()
-    assert "is missing" in check(folder, Candidates())[0]
+    assert "is missing" in check(folder, [])[0]
     ended = carb("results", "check", "nowhere")
     assert ended.code == 2
     assert "carb results add" in ended.err

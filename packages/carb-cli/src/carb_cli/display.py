@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from rich import box
 from rich.cells import cell_len
@@ -89,17 +89,6 @@ def table(title: str, columns: Sequence[str], rows: Sequence[Sequence[object]], 
                 lines.append(words)
         for number, line in enumerate(lines):
             console.print(Padding(Text(line), (0, 0, 0, _INDENT * min(number + 1, 2)), expand=False))
-
-
-def pairs(title: str, content: Mapping[str, object]) -> None:
-    """Print names and values."""
-    shown = Table(title=escape(safe(title)), title_justify="left", title_style="bold", box=None, show_header=False)
-    shown.add_column(style="dim", no_wrap=True)
-    shown.add_column(overflow="fold")
-    for name, value in content.items():
-        shown.add_row(escape(name), escape(safe(str(value))))
-    console.print(shown)
-    console.print()
 
 
 def percent(value: float | None) -> str:

@@ -12,20 +12,6 @@ from pathlib import Path
 from typing import Any
 
 from carb_data.journal import write_whole
-from carb_data.models import Frozen
-
-
-class Output(Frozen):
-    """A form of JSON that others may rely on: a run, a report, or an entry of results.
-
-    Each has a field ``schema`` with the name and version of its form, for example ``carb.run/1``. The version is
-    raised when a key changes its meaning or goes; new keys may come without that. What other commands print with
-    ``--json`` may change.
-    """
-
-    def print(self) -> None:
-        """Print as JSON on stdout."""
-        print_json(self.model_dump(mode="json"))
 
 
 def counts(values: Iterable[str]) -> dict[str, int]:

@@ -11,8 +11,7 @@ from rich.markup import escape
 from rich.progress import MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Column
 
-from carb_cli.display import notes, safe
-from carb_cli.labels import labels
+from carb_cli.display import note, notes, safe
 from carb_cli.main import invoked
 
 PLAIN_EVERY = 2.0
@@ -32,19 +31,15 @@ def progress() -> Iterator[Report]:
             yield show
     else:
         last: dict[str, float] = {}
-        waiting: dict[str, str] = {}
 
         def line(task: str, done: int, total: int, detail: str) -> None:
             now = time.monotonic()
             count = f"{done}/{total}" if total else f"{done}"
-            waiting[task] = safe(f"{task}: {count} {detail}".rstrip())
             if (total and done >= total) or now - last.get(task, 0.0) >= PLAIN_EVERY:
                 last[task] = now
-                notes.print(waiting.pop(task), markup=False, soft_wrap=True)
+                note(f"{task}: {count} {detail}".rstrip())
 
         yield line
-        for text in waiting.values():  # the last state, which came too soon after the line before it
-            notes.print(text, markup=False, soft_wrap=True)
 
 
 @contextmanager
@@ -64,9 +59,3 @@ def _live() -> Iterator[Report]:
             shown.update(known[task], completed=done, total=total or None, detail=escape(safe(detail)))
 
         yield show
-
-
-def label(scorer: str, width: int = 28) -> str:
-    """A scorer's name, short enough for a progress bar."""
-    name = labels([scorer])[scorer]
-    return name if len(name) <= width else f"{name[: width - 1]}…"

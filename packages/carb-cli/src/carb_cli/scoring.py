@@ -19,7 +19,7 @@ from carb_cli.display import percent
 from carb_cli.labels import labels
 from carb_cli.main import FAILED, INTERRUPTED, OK, command_line
 from carb_cli.output import write
-from carb_cli.progress import label, progress
+from carb_cli.progress import progress
 from carb_cli.report.headline import of_mass
 from carb_cli.selection import chance
 from carb_data import Dataset, ScoreTable, load
@@ -31,17 +31,7 @@ FAILED_SHARE = 0.1
 """Share of failed requests above which a run counts as failed."""
 
 
-def score(
-    data: Sequence[str],
-    dataset: Dataset,
-    scorers: Sequence[str],
-    out: Path,
-    *,
-    seed: int = 0,
-    window: int | None = None,
-    fresh: bool = False,
-    retry_errors: bool = False,
-) -> RunRecord:
+def score(data: Sequence[str], dataset: Dataset, scorers: Sequence[str], out: Path, **options: Any) -> RunRecord:
     """Score a data set into a folder; what the folder holds already is not scored again.
 
     Args:
@@ -49,10 +39,7 @@ def score(
         dataset: the sets to score.
         scorers: the scorers' specs.
         out: folder of the run.
-        seed: seed of the order in which candidates are presented.
-        window: number of requests that a scorer gets at once; by default as many as take a few seconds.
-        fresh: whether to discard what the folder holds.
-        retry_errors: whether to ask again for items that failed.
+        options: seed, window, fresh and retry_errors, as ``carb_scorers.run.run`` takes them.
 
     Returns:
         The record of the finished run.
@@ -61,20 +48,11 @@ def score(
 
         def on_progress(state: Progress) -> None:
             errors = f"{state.errors} error{'' if state.errors == 1 else 's'}"
-            report(label(state.scorer), state.done, state.total, errors)
+            report(labels([state.scorer])[state.scorer], state.done, state.total, errors)
 
         async def work() -> RunRecord:
             return await run(
-                dataset,
-                scorers,
-                out,
-                names=data,
-                seed=seed,
-                window=window,
-                fresh=fresh,
-                retry_errors=retry_errors,
-                command=command_line(),
-                on_progress=on_progress,
+                dataset, scorers, out, names=data, command=command_line(), on_progress=on_progress, **options
             )
 
         record = anyio.run(work)
@@ -143,10 +121,8 @@ def say_what_was_found(record: RunRecord, out: Path, dataset: Dataset) -> None:
 
 def _keep_the_review(data: Sequence[str], out: Path, record: RunRecord) -> None:
     """Copy what people said of the data set into the run's folder, so that its report shows the human line anywhere."""
-    from carb_cli.review.findings import (
-        companion,
-        line_beside,
-    )  # takes a fifth of a second, which a first score waits for
+    # Importing this takes a fifth of a second, which a first score waits for.
+    from carb_cli.review.findings import companion, line_beside
 
     kept, path = companion(out / "dataset.parquet"), Path(data[0])
     kept.unlink(missing_ok=True)

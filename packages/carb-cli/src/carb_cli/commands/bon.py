@@ -14,7 +14,7 @@ from carb_cli.display import percent
 from carb_cli.labels import labels
 from carb_cli.options import Json, Several
 from carb_cli.output import print_json, write
-from carb_cli.progress import label, progress
+from carb_cli.progress import progress
 from carb_data.tasks import Task, open_task
 from carb_metrics import mean_interval
 from carb_scorers.bon_picks import Grades, Samples, Scores, bon_curve, grade, sample, score_samples
@@ -74,7 +74,7 @@ def bon(
                     opened,
                     out / "scores",
                     seed=seed,
-                    on_progress=lambda p: report(label(p.scorer), p.done, p.total, f"{p.errors} errors"),
+                    on_progress=lambda p: report(labels([p.scorer])[p.scorer], p.done, p.total, f"{p.errors} errors"),
                 )
 
         samples = anyio.run(draw)

@@ -67,8 +67,8 @@ def show(data: DataName, *, json: Json = False) -> None:
         print_json(found)
         return
     del found["name"]
-    shown = {k: ", ".join(f"{a} {b}" for a, b in v.items()) if isinstance(v, dict) else v for k, v in found.items()}
-    display.pairs(data, shown)
+    shown = [(k, ", ".join(f"{a} {b}" for a, b in v.items()) if isinstance(v, dict) else v) for k, v in found.items()]
+    display.table(data, ["what", "value"], shown)
     for line in unsaid(dataset):
         display.say(line)
 

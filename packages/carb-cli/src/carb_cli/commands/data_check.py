@@ -11,7 +11,7 @@ from cyclopts import Parameter
 from carb_cli import display
 from carb_cli.main import FAILED, OK
 from carb_cli.options import DataName, Json, Several
-from carb_cli.output import counts, print_json
+from carb_cli.output import print_json
 from carb_data import BonSet, CarbError, ContaminationReport, DataError, Dataset, load
 from carb_data.audit import AuditReport
 from carb_data.check import CheckReport, Finding
@@ -71,23 +71,19 @@ def check(
             print_json({"valid": True, "sets": len(dataset), "fingerprint": dataset.fingerprint})
         return OK
     found = check_data(dataset, against=_texts(against) if against else None)
-    hard = Dataset(dataset[name] for name in found.audit.hard)
     if write_hard is not None:
-        hard.save(write_hard)
+        Dataset(dataset[name] for name in found.audit.hard).save(write_hard)
     if json:
-        by_domain = counts(str(item.domain) for item in hard)
-        print_json({"valid": found.passed, **found.model_dump(mode="json"), "hard_by_domain": by_domain})
+        print_json({"valid": found.passed, **found.model_dump(mode="json")})
     else:
-        _show(found, hard)
+        _show(found)
     return OK if found.passed else FAILED
 
 
-def _show(found: CheckReport, hard: Dataset) -> None:
+def _show(found: CheckReport) -> None:
     _show_findings(found)
     _show_audit(found.audit)
-    parts = ", ".join(f"{domain} {n}" for domain, n in counts(str(item.domain) for item in hard).items())
-    unsolved = f"{len(hard):,} of {found.sets:,} sets are solved by no working attack"
-    display.say(f"{unsolved}: {parts}." if len(hard) else f"{unsolved}.")
+    display.say(f"{len(found.audit.hard):,} of {found.sets:,} sets are solved by no working attack.")
     if found.contamination is not None:
         _show_contamination(found.contamination)
     leaks = ", ".join(dict.fromkeys(leak.attack for leak in found.leaks))

@@ -51,15 +51,15 @@ def doctor(*, json: Json = False) -> None:
     if json:
         print_json(found)
         return
-    display.pairs("This machine", found["machine"])
+    display.table("This machine", ["what", "value"], list(found["machine"].items()))
     display.table("Packages", ["package", "version"], list(found["packages"].items()))
     rows = [
         (extra["what_for"], f"no: {', '.join(extra['missing'])}" if extra["missing"] else "installed", extra["install"])
         for extra in found["extras"]
     ]
     display.table("Extras", ["what for", "state", "how to install"], rows)
-    shown = {name: "set" if there else "not set" for name, there in found["keys"].items()}
-    display.pairs("Keys in the environment", shown)
+    shown = [(name, "set" if there else "not set") for name, there in found["keys"].items()]
+    display.table("Keys in the environment", ["key", "state"], shown)
 
 
 def installed(name: str) -> str | None:

@@ -109,7 +109,7 @@ def _show(model: KnownModel) -> None:
         "licence": f"{_licence(model)} {model.licence_source or ''}",
         "note": model.note,
     }
-    display.pairs(model.id, {name: value for name, value in shown.items() if value})
+    display.table(model.id, ["what", "value"], [(name, value) for name, value in shown.items() if value])
     for name, figures in model.scores.items():
         benchmark = known_models().benchmarks[name]
         display.table(f"{benchmark.title} ({benchmark.source})", ["subset", "%"], list(figures.items()), right=["%"])

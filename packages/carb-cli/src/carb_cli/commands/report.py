@@ -5,7 +5,7 @@ from __future__ import annotations
 import json as json_module
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 from cyclopts import Parameter
 
@@ -42,7 +42,7 @@ def report(
     only
         Show one section: families, pairs, floor, groups, perturbations, judges, people, items or failures.
     json
-        Write the content as JSON to this file; - for stdout, and then nothing else is printed.
+        Write the whole content as JSON to this file; - for stdout, and then nothing else is printed.
     html
         Write one self-contained HTML file.
     md
@@ -56,7 +56,7 @@ def report(
         raise CarbError(f"There is no section '{only}'. There are {', '.join(SECTIONS)}.")
     read = read_runs(finished(runs))
     found = content(read, confidence=confidence)
-    files, printed = save(found, only, json=json, md=md, latex=latex)
+    files, printed = save(found, json=json, md=md, latex=latex)
     if html is not None:
         from carb_cli.report.page import render
         from carb_cli.report.shown import written
@@ -81,15 +81,14 @@ def finished(folders: Sequence[Path]) -> list[Path]:
     return found or list(folders)
 
 
-def save(
-    found: Report, only: str | None = None, *, json: Path | None = None, md: Path | None, latex: Path | None
-) -> tuple[list[Path], bool]:
+def save(found: Report, *, json: Path | None = None, md: Path | None, latex: Path | None) -> tuple[list[Path], bool]:
     """Write the files that were asked for; returns them, and whether one of them was stdout."""
     from carb_cli.report.exports import latex_table, markdown_table
 
     texts: list[tuple[Path, str]] = []
     if json is not None:
-        texts.append((json, json_module.dumps(_part(found, only), ensure_ascii=str(json) == "-", indent=1) + "\n"))
+        whole = found.model_dump(mode="json")
+        texts.append((json, json_module.dumps(whole, ensure_ascii=str(json) == "-", indent=1) + "\n"))
     if md is not None:
         texts.append((md, markdown_table(found)))
     if latex is not None:
@@ -101,14 +100,6 @@ def save(
             write(path, text)
     files = [path for path, _ in texts if str(path) != "-"]
     return files, len(files) < len(texts)
-
-
-def _part(found: Report, only: str | None) -> dict[str, Any]:
-    """The JSON of a report, or of the part that holds one section."""
-    whole = found.model_dump(mode="json")
-    if only is None:
-        return whole
-    return {key: whole[key] for key in ("schema", "confidence", only if only in whole else "scorers")}
 
 
 def show(found: Report) -> None:

@@ -7,7 +7,7 @@ from typing import Annotated
 
 from carb_cli import display
 from carb_cli.main import FAILED, OK
-from carb_cli.options import Flag, Json, Several
+from carb_cli.options import Json, Several
 from carb_cli.output import print_json, write
 from carb_cli.results import entry as entries
 from carb_cli.results.hub_files import hub_files
@@ -17,10 +17,9 @@ from carb_data import CarbError, load
 def add(
     *runs: Path,
     out: Path = Path("results"),
-    replace: Flag = False,
     json: Json = False,
 ) -> None:
-    """Turn runs into entries of a folder of results, one for each scorer.
+    """Turn runs into entries of a folder of results, one for each scorer; an older one of the scorer is replaced.
 
     An entry holds the scores of every set under the set's id and a hash of its content, the command, versions, machine
     and seed of the run, and numbers that are computed from the rows alone. Texts are not copied. For a whole data set
@@ -36,15 +35,10 @@ def add(
         Folders that `carb run` wrote.
     out
         The folder of results; `results` by default.
-    replace
-        Replace entries that are there already.
     """
     if not runs:
         raise CarbError("Name at least one run folder, for example: carb results add runs/first")
     made = [one for run in runs for one in entries.entries_of(run)]
-    there = [out / one.folder for one, _ in made if (out / one.folder).exists()]
-    if there and not replace:
-        raise CarbError(f"{there[0]} is there already; --replace writes it again.")
     folders = tuple(str(entries.save(one, packed, out)) for one, packed in made)
     for path, text in (file for one, _ in made for file in hub_files(one).items()):
         write(out / path, text)
@@ -81,8 +75,8 @@ def check(
         Data sets, other than carb-seed, to which entries may belong: paths, or hf://owner/name.
     """
     folders = entries.found_in(results)
-    candidates = entries.Candidates([load(name) for name in data])
-    checked = {str(folder): entries.check(folder, candidates) for folder in folders}
+    known = entries.candidates([load(name) for name in data])
+    checked = {str(folder): entries.check(folder, known) for folder in folders}
     wrong = sum(map(bool, checked.values()))
     if json:
         print_json({"entries": [{"folder": folder, "problems": found} for folder, found in checked.items()]})
@@ -123,6 +117,6 @@ def site(
 
     if not sources:
         raise CarbError("Name at least one folder, for example: carb results site results --out site")
-    candidates = entries.Candidates([load(name) for name in data])
-    pages = write_site(sources, out, candidates, confidence=0.95)
+    known = entries.candidates([load(name) for name in data])
+    pages = write_site(sources, out, known, confidence=0.95)
     display.say(f"Written: {(out / 'index.html').resolve()} and {pages} report{'' if pages == 1 else 's'}")

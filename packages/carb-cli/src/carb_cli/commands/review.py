@@ -217,7 +217,6 @@ def apply(
     *,
     data: str | None = None,
     out: Path | None = None,
-    verified_only: Annotated[bool, Parameter(negative=())] = False,
     json: Json = False,
 ) -> None:
     """Show what a review says, and put people's votes into the data set.
@@ -237,8 +236,6 @@ def apply(
         The data set that was reviewed; sets that were not reviewed stay as they are. Needed with --out.
     out
         The .jsonl or .parquet file to write; the other file has its name and ends in .review.json.
-    verified_only
-        Write only sets that were verified.
     """
     with closing(files.connect(reviews)) as db:
         found = findings.find(db)
@@ -248,7 +245,7 @@ def apply(
         else:
             _show(found)
         return
-    made, applied = findings.apply(load(data or found.data), found, verified_only=verified_only)
+    made, applied = findings.apply(load(data or found.data), found)
     made.save(out)
     beside = findings.companion(out)
     write_file(beside, applied.model_dump_json(indent=1) + "\n")

@@ -5,29 +5,19 @@ from __future__ import annotations
 import shlex
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Literal
-
-from pydantic import Field
+from typing import Annotated
 
 from carb_cli import display
 from carb_cli.commands.report import save, show
 from carb_cli.main import FAILED, OK, invoked
 from carb_cli.options import Flag, Json, Several, TextFile
-from carb_cli.output import Output, print_json
+from carb_cli.output import print_json
 from carb_cli.planning import plan_run
 from carb_cli.report.content import content, read_runs
 from carb_cli.scoring import exit_code, say_what_was_found, score
 from carb_cli.selection import EVERY_SET, SetOptions, select
 from carb_cli.suite import Outcome, SuiteModel, read_suite, run_suite
 from carb_data import CarbError
-from carb_scorers.run import RunRecord
-
-
-class RunOutput(Output, RunRecord):
-    """Output of ``carb run --json``: the content of ``run.json``, and where it lies."""
-
-    schema_: Literal["carb.run/1"] = Field(default="carb.run/1", alias="schema")
-    out: str
 
 
 def run(
@@ -101,18 +91,9 @@ def run(
             return ["run", "--data", *data, "--scorer", str(model.scorer), "--out", str(folder), *given]
 
         return _show(run_suite(models, dataset, out, arguments), out, md=md, latex=latex, json=json)
-    record = score(
-        data,
-        dataset,
-        scorer,
-        out,
-        seed=seed,
-        window=window,
-        fresh=fresh,
-        retry_errors=retry_errors,
-    )
+    record = score(data, dataset, scorer, out, seed=seed, window=window, fresh=fresh, retry_errors=retry_errors)
     if json:
-        RunOutput(out=str(out), **record.model_dump()).print()
+        print_json({"schema": "carb.run/1", "out": str(out), **record.model_dump(mode="json")})
     else:
         say_what_was_found(record, out, dataset)
         if md is not None or latex is not None:

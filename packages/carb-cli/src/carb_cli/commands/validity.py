@@ -103,47 +103,27 @@ def _finite(text: str | None) -> float:
 
 
 def _show(found: Correlation, confidence: float, against: str | None) -> None:
-    rows = [(name, *_cells(getattr(found, name))) for name in ("pearson", "spearman", "kendall")]
+    rows = [("Pearson's r", found.pearson), ("Spearman's ρ", found.spearman), ("Kendall's τ", found.kendall)]
     if found.partial is not None:
-        kinds = ("pearson", "spearman")
-        rows += [(f"{name}, covariate taken out", *_cells(getattr(found.partial, name))) for name in kinds]
+        rows.append(("Pearson's r, covariate taken out", found.partial.pearson))
+        rows.append(("Spearman's ρ, covariate taken out", found.partial.spearman))
+    if found.corrected is not None:
+        rows.append(("Pearson's r without errors of measurement", found.corrected))
+    if found.rival is not None:
+        rows.append((f"difference to the r of {against} (Williams)", found.rival.difference))
+    known = sorted((row.pearson, row.label) for row in found.influence or () if row.pearson is not None)
+    for r, label in (known[0], known[-1]) if known else ():
+        rows.append((f"Pearson's r without {label}", Estimate(estimate=r)))
     columns = ["correlation", "estimate", f"{100 * confidence:.0f}%", "p"]
-    display.table(f"{found.n} reward model{'' if found.n == 1 else 's'}", columns, rows, right=columns[1:])
+    shown = [(name, *_cells(estimate)) for name, estimate in rows]
+    display.table(f"{found.n} reward model{'' if found.n == 1 else 's'}", columns, shown, right=columns[1:])
     if found.pearson.estimate is None:
         display.say("No correlation can be computed: that needs several reward models with different numbers.")
-    fit = found.fit
-    if fit.slope is not None and fit.intercept is not None:
-        sign = "+" if fit.slope >= 0 else "−"
-        line = f"downstream = {fit.intercept:.4g} {sign} {abs(fit.slope):.4g} × benchmark"
-        display.say(f"{line}, r² = {_number(fit.r2)}, {display.p_clause(fit.p)}")
-    known = sorted((row.pearson, row.label) for row in found.influence or () if row.pearson is not None)
-    if known:
-        (low, lowest), (high, highest) = known[0], known[-1]
-        display.say(
-            f"Leaving one out moves Pearson's r between {_number(low)} (without {lowest}) and {_number(high)} "
-            f"(without {highest})."
-        )
-    if (other := found.rival) is not None:
-        difference, limits, p = _cells(other.difference)
-        display.say(
-            f"Against {against}: r {_number(other.r_a)} and {_number(other.r_b)}, difference {difference} "
-            f"{limits}, p = {p} (Williams)."
-        )
     if found.bases < found.n:
         display.say(f"The interval of Pearson's r is over {found.bases} base models.")
-    if found.corrected is not None:
-        corrected, limits, _ = _cells(found.corrected)
-        known_shares = [_number(share) for share in (found.reliability_x, found.reliability_y) if share is not None]
-        display.say(
-            f"Without errors of measurement: r {corrected} {limits} (reliability {' and '.join(known_shares)})."
-        )
 
 
 def _cells(estimate: Estimate) -> tuple[str, str, str]:
-    """An estimate, its interval and its p, each as text; an absent one is a dash, an absent interval is empty."""
-    limits = "" if estimate.low is None else f"[{_number(estimate.low)}, {_number(estimate.high)}]"
-    return _number(estimate.estimate), limits, display.p_value(estimate.p)
-
-
-def _number(value: float | None) -> str:
-    return display.number(value, 3)
+    low, high = display.number(estimate.low, 3), display.number(estimate.high, 3)
+    limits = "" if estimate.low is None else f"[{low}, {high}]"
+    return display.number(estimate.estimate, 3), limits, display.p_value(estimate.p)

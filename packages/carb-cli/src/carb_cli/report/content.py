@@ -148,9 +148,8 @@ def _by_kind(runs: Runs, main: ScoreTable, confidence: float, *, grouped: bool) 
         return {}
     kind = pl.col("item_id").cast(pl.String).replace_strict(said, default=None, return_dtype=pl.String)
     known = ScoreTable(main.frame.with_columns(kind=kind).filter(pl.col("kind").is_not_null()))
-    found = bon_accuracy(
-        known, by=("scorer", "kind"), confidence=confidence, mirrors=True
-    )  # main sets are chosen above
+    # The main sets were chosen by the caller.
+    found = bon_accuracy(known, by=("scorer", "kind"), confidence=confidence, mirrors=True)
     return {name: _cells(found.of(name)) for name in runs.scorers}
 
 

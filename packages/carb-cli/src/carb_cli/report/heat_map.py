@@ -9,7 +9,7 @@ from carb_metrics.rows import Cell
 
 
 def colour(cell: Cell, chance: float | None) -> str:
-    """The class of a cell's colour, u1 to u5 above chance and d1 to d5 below; none where its interval holds chance.
+    """The class of a cell's colour, u1 to u3 above chance and d1 to d3 below; none where its interval holds chance.
 
     The shade follows the limit of the interval that is nearer to chance, so that few sets give a pale cell.
     """
@@ -17,9 +17,9 @@ def colour(cell: Cell, chance: float | None) -> str:
         return ""
     middle = 0.5 if chance is None else chance
     if cell.low > middle:
-        return f"u{max(1, round(5 * (cell.low - middle) / (1 - middle)))}"
+        return f"u{max(1, round(3 * (cell.low - middle) / (1 - middle)))}"
     if cell.high < middle:
-        return f"d{max(1, round(5 * (middle - cell.high) / middle))}"
+        return f"d{max(1, round(3 * (middle - cell.high) / middle))}"
     return ""
 
 

@@ -6,7 +6,6 @@ from typing import Literal
 
 from pydantic import Field
 
-from carb_cli.output import Output
 from carb_data.models import Frozen
 from carb_metrics.rows import (
     Cell,
@@ -113,8 +112,8 @@ class PeoplePart(Frozen):
     """Each scorer's picks beside those of people, and people's beside each other's."""
 
 
-class Report(Output):
-    """The content of ``report.json``."""
+class Report(Frozen):
+    """The content of ``report.json``. The version of its form is raised when a key changes its meaning or goes."""
 
     schema_: Literal["carb.report/1"] = Field(default="carb.report/1", alias="schema")
     confidence: float

@@ -19,13 +19,13 @@ from carb_cli.results import entry as entries
 from carb_data import CarbError, ScoreTable, content_hash
 
 
-def write_site(sources: Sequence[Path], site: Path, candidates: entries.Candidates, *, confidence: float) -> int:
+def write_site(sources: Sequence[Path], site: Path, known: Sequence[entries.Hashed], *, confidence: float) -> int:
     """Write ``index.html`` with a leaderboard for each data set, and beside it their reports as HTML and JSON.
 
     Args:
         sources: folders that ``carb run`` wrote, and folders of entries.
         site: the folder to write.
-        candidates: data sets among which those of the entries must be.
+        known: data sets among which those of the entries must be.
         confidence: level of the intervals, between 0 and 1.
 
     Returns:
@@ -34,7 +34,7 @@ def write_site(sources: Sequence[Path], site: Path, candidates: entries.Candidat
     Raises:
         CarbError: a folder holds neither a run nor entries, or an entry does not follow from its rows.
     """
-    found, gone = _gather(sources, candidates)
+    found, gone = _gather(sources, known)
     boards = []
     for key, runs in found.items():
         report = content(runs, confidence=confidence)
@@ -46,7 +46,7 @@ def write_site(sources: Sequence[Path], site: Path, candidates: entries.Candidat
     return len(boards)
 
 
-def _gather(sources: Sequence[Path], candidates: entries.Candidates) -> tuple[dict[str, Runs], list[str]]:
+def _gather(sources: Sequence[Path], known: Sequence[entries.Hashed]) -> tuple[dict[str, Runs], list[str]]:
     """What was scored on the same sets as one, the newest of each scorer; and the entries whose data are not here."""
     found: list[Runs] = []
     gone: list[str] = []
@@ -54,12 +54,12 @@ def _gather(sources: Sequence[Path], candidates: entries.Candidates) -> tuple[di
         if (source / "run.json").is_file():
             found.append(read_runs([source]))
         else:
-            found += _of_entries(source, candidates, gone)
+            found += _of_entries(source, known, gone)
     groups: dict[str, list[Runs]] = {}
     for runs in sorted(found, key=lambda runs: runs.records[0].created, reverse=True):
         same = groups.setdefault(_sets_of(runs), [])
-        known = {name for other in same for name in other.scorers}
-        kept = tuple(scorer for name, scorer in runs.scorers.items() if name not in known)
+        newer = {name for other in same for name in other.scorers}
+        kept = tuple(scorer for name, scorer in runs.scorers.items() if name not in newer)
         if kept:
             record = runs.records[0].model_copy(update={"scorers": kept})
             rows = pl.col("scorer").cast(pl.String).is_in([scorer.spec.name for scorer in kept])
@@ -67,14 +67,14 @@ def _gather(sources: Sequence[Path], candidates: entries.Candidates) -> tuple[di
     return {key: merged(same) for key, same in groups.items()}, gone
 
 
-def _of_entries(source: Path, candidates: entries.Candidates, gone: list[str]) -> Iterator[Runs]:
+def _of_entries(source: Path, known: Sequence[entries.Hashed], gone: list[str]) -> Iterator[Runs]:
     for folder in entries.found_in(source):
         entry, rows = entries.read(folder)
-        dataset = candidates.holding(rows)
+        dataset = entries.holding(rows, known)
         if dataset is None:
             gone.append(f"{entry.name} on {_data_name(entry.run.dataset.names)}, {entry.run.created.date()}")
             continue
-        if problems := entries.check(folder, candidates):
+        if problems := entries.check(folder, known):
             raise CarbError(f"{folder}: {problems[0]}. See `carb results check`.")
         yield Runs((folder,), (entry.run,), dataset, entries.table_of(rows, dataset, entry.name))
 

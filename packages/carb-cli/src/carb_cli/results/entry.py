@@ -13,7 +13,7 @@ from typing import Any, Literal
 import polars as pl
 from pydantic import Field
 
-from carb_cli.output import Output, write
+from carb_cli.output import write
 from carb_cli.runs import dataset_of, only, scores_of
 from carb_data import BonSet, CarbError, Dataset, ScoreTable, content_hash, load
 from carb_data.models import Frozen
@@ -44,7 +44,7 @@ class Numbers(Frozen):
     """How much of the scores follows the place that a question names (``carb_metrics.family_accuracy``)."""
 
 
-class ResultEntry(Output):
+class ResultEntry(Frozen):
     """``entry.json``: one scorer on one data set. The rows are in ``rows.parquet`` beside it."""
 
     schema_: Literal["carb.results.entry/2"] = Field(default="carb.results.entry/2", alias="schema")
@@ -66,27 +66,25 @@ class ResultEntry(Output):
         return Path(f"{slug(first)}-{data.fingerprint[:8]}") / f"{slug(self.name)}-{_digest(self.name)[:8]}"
 
 
-class Candidates:
+Hashed = dict[str, tuple[str, BonSet]]
+"""A data set by the ids of its sets, each with the hash of its content."""
+
+
+def candidates(named: Sequence[Dataset] = (), builtin: Sequence[str] = ("carb-seed", "carb-seed@2")) -> list[Hashed]:
     """Data sets among which the one of an entry is looked for.
 
     An entry cannot make this program open a file or an address: only data that the user names, and the seed, are read.
     """
+    return [{item.id: (content_hash(item), item) for item in sets} for sets in (*named, *map(load, builtin))]
 
-    def __init__(self, named: Sequence[Dataset] = (), builtin: Sequence[str] = ("carb-seed", "carb-seed@2")) -> None:
-        self._given: tuple[Dataset | str, ...] = (*named, *builtin)
-        self._hashed: list[dict[str, tuple[str, BonSet]]] = []
 
-    def holding(self, rows: pl.DataFrame) -> Dataset | None:
-        """The sets of the rows, out of the first data set that has all of them with the same content."""
-        wanted = dict(rows.select("item_id", "content").unique().iter_rows())
-        for place, one in enumerate(self._given):
-            if place == len(self._hashed):  # hashing is slow, and the first data set is mostly the one
-                sets = load(one) if isinstance(one, str) else one
-                self._hashed.append({item.id: (content_hash(item), item) for item in sets})
-            known = self._hashed[place]
-            if all(id_ in known and known[id_][0] == content for id_, content in wanted.items()):
-                return Dataset(item for id_, (_, item) in known.items() if id_ in wanted)
-        return None
+def holding(rows: pl.DataFrame, known: Sequence[Hashed]) -> Dataset | None:
+    """The sets of the rows, out of the first data set that has all of them with the same content."""
+    wanted = dict(rows.select("item_id", "content").unique().iter_rows())
+    for sets in known:
+        if all(id_ in sets and sets[id_][0] == content for id_, content in wanted.items()):
+            return Dataset(item for id_, (_, item) in sets.items() if id_ in wanted)
+    return None
 
 
 def entries_of(folder: Path) -> list[tuple[ResultEntry, bytes]]:
@@ -167,18 +165,18 @@ def read(folder: Path) -> tuple[ResultEntry, pl.DataFrame]:
     return entry, frame
 
 
-def check(folder: Path, candidates: Candidates) -> list[str]:
+def check(folder: Path, known: Sequence[Hashed]) -> list[str]:
     """What is wrong with an entry; empty where every number follows from its rows.
 
     Args:
         folder: The folder of the entry, with ``entry.json``.
-        candidates: data sets among which its own must be.
+        known: data sets among which its own must be, from ``candidates``.
     """
     try:
         entry, rows = read(folder)
     except CarbError as error:
         return [str(error)]
-    dataset = candidates.holding(rows)
+    dataset = holding(rows, known)
     if dataset is None:
         names = " and ".join(entry.run.dataset.names)
         why = f"{names} is not carb-seed and not named with --data, an id is unknown, or a set's content is another"

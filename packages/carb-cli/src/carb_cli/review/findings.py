@@ -288,13 +288,12 @@ class Applied(Frozen):
     findings: Findings
 
 
-def apply(dataset: Dataset, findings: Findings, *, verified_only: bool = False) -> tuple[Dataset, Applied]:
+def apply(dataset: Dataset, findings: Findings) -> tuple[Dataset, Applied]:
     """Put votes on every reviewed response, mark verified sets, and leave retired ones out.
 
     Args:
         dataset: the data set that was reviewed.
         findings: what the review says.
-        verified_only: whether to keep verified sets alone.
 
     Raises:
         CarbError: the review is of another data set.
@@ -303,11 +302,10 @@ def apply(dataset: Dataset, findings: Findings, *, verified_only: bool = False) 
     unknown = sorted(set(counted) - {item.id for item in dataset})
     if unknown:
         raise CarbError(f"The review is of other data: it has sets that --data has not, such as {unknown[0]}.")
-    wanted = ("keep",) if verified_only else ("keep", "fix", "open")
     made = Dataset(
         voted(item, counted[item.id], findings.rules) if item.id in counted else item
         for item in dataset
-        if (counted[item.id].verdict if item.id in counted else "open") in wanted
+        if item.id not in counted or counted[item.id].verdict != "retire"
     )
     return made, Applied(fingerprint=made.fingerprint, kept=len(made), findings=findings)
 

@@ -32,10 +32,7 @@ AT_ONCE = 50
 """Most events of a request, and most items handed out with one."""
 _FILES = {
     "/": ("web/review.html", "text/html"),
-    "/app.js": ("web/app.js", "text/javascript"),
-    "/device.js": ("web/device.js", "text/javascript"),
-    "/parts.js": ("web/parts.js", "text/javascript"),
-    "/worker.js": ("web/worker.js", "text/javascript"),
+    **{f"/{name}": (f"web/{name}", "text/javascript") for name in ("app.js", "device.js", "parts.js", "worker.js")},
     "/review.css": ("web/review.css", "text/css"),
     **{f"/texts/{language}.json": (f"texts/{language}.json", "application/json") for language in LANGUAGES},
 }

@@ -81,7 +81,7 @@ async function speak(language) {
   const guide = make("ol", {}, ...[1, 2, 3, 4, 5, 6, 7].map((n) => make("li", { textContent: say(`guide_${n}`) })));
   document.getElementById("footer").replaceChildren(
     make("details", {}, make("summary", { textContent: say("help") }), guide),
-    make("div", { className: "row" }, button("save_file", saveFile), ...(pack ? [loadButton()] : [])),
+    make("div", { className: "row" }, button("save_file", saveFile)),
   );
 }
 

@@ -170,15 +170,3 @@ function saveFile() {
   make("a", { href: url, download: `answers-${reviewer.slice(0, 8)}.json` }).click();
   setTimeout(() => URL.revokeObjectURL(url), 60000);
 }
-
-function loadButton() {
-  const input = make("input", { type: "file", accept: ".json,application/json", hidden: true, on: { change: async () => {
-    const found = JSON.parse(await input.files[0].text());
-    Object.assign(state, found.person, { reviewer: found.reviewer });
-    for (const event of found.events) if (!device.read(`event:${event.id}`)) device.keep(event);
-    remember();
-    await speak(state.language);
-    next();
-  } } });
-  return make("span", {}, button("load_file", () => input.click()), input);
-}
