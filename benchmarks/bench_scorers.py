@@ -100,8 +100,8 @@ def bench(folder: Path, requests: Sequence[Any]) -> None:  # noqa: C901 - the wa
     from transformers import AutoModelForSequenceClassification
 
     from carb_scorers import open_scorer
-    from carb_scorers.models import Prompt, Turn
     from carb_scorers.models.chat_tokens import conversation_ids
+    from carb_scorers.models.protocol import Prompt, Turn
 
     carb, shared = (open_scorer(f"classifier:{folder}?batching={way}") for way in ("item", "budget"))
     model = AutoModelForSequenceClassification.from_pretrained(folder, dtype=torch.float32).eval()

@@ -19,8 +19,8 @@ import tiny_models
 from carb_data import CarbError
 from carb_data.models import Message
 from carb_scorers import ScoreRequest, ScoreResult, open_scorer
-from carb_scorers.models import Prompt, Turn
 from carb_scorers.models.chat_tokens import conversation_ids
+from carb_scorers.models.protocol import Prompt, Turn
 from tiny_models import TEXTS, request
 from tiny_server import row
 

@@ -6,9 +6,10 @@ from pathlib import Path
 import anyio
 import polars as pl
 
-from carb_scorers import Presentation, ScoreRequest, ScoreResult, ScorerSpec
+from carb_scorers import ScoreRequest, ScoreResult, ScorerSpec
 from carb_scorers.run import read_presentations, run
 from carb_scorers.run.score_journal import SCHEMA
+from carb_scorers.scorer import Presentation
 from carb_scorers.testing import example_dataset
 
 DATASET = example_dataset(6)

@@ -33,20 +33,7 @@ from carb_scorers.scorer import Scorer, Writable
 from carb_scorers.spec import OPERATIONAL, parse_spec
 from carb_scorers.texts import request_about
 
-__all__ = [
-    "BonResult",
-    "CurvePoint",
-    "Grades",
-    "Sample",
-    "Samples",
-    "Scores",
-    "bon_curve",
-    "expected_pick",
-    "grade",
-    "pick_weights",
-    "sample",
-    "score_samples",
-]
+__all__ = ["Grades", "Samples", "Scores", "bon_curve", "grade", "sample", "score_samples"]
 
 SAMPLED_AT_ONCE = 128
 """Most samples drawn between two writes."""

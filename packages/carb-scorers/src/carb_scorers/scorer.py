@@ -9,7 +9,7 @@ from pydantic import AfterValidator, Field, FiniteFloat, JsonValue, model_valida
 
 from carb_data.models import Conversation, Frozen
 
-__all__ = ["UNKNOWN", "ScorerSpec", "Usage"]
+__all__ = ["UNKNOWN", "Presentation", "ScorerSpec", "Usage"]
 
 
 def _writable(text: str) -> str:
@@ -18,7 +18,6 @@ def _writable(text: str) -> str:
 
 
 Writable = Annotated[str, AfterValidator(_writable)]
-
 
 UNKNOWN, UNDETERMINED = "unknown", "und"
 """Culture and language of a prompt about which nothing is said; ``und`` is BCP 47's own tag for that."""

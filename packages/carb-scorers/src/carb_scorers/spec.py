@@ -43,7 +43,7 @@ _BUILT_IN = {
     "baseline": "carb_scorers.baseline:open_baseline",
     "classifier": "carb_scorers.per_candidate:open_classifier",
     "implicit": "carb_scorers.per_candidate:open_implicit",
-    "judge": "carb_scorers.judge:open_judge",
+    "judge": "carb_scorers.judge.judge:open_judge",
 }
 
 

@@ -14,8 +14,8 @@ from carb_data.models import Frozen, as_text
 from carb_data.validation import read_file
 from carb_scorers import Candidate, ScoreError, Scorer, ScoreRequest, ScorerSpec
 from carb_scorers.judge import Ask, Form, JudgeScorer, Read, among_labels, shown_orders
-from carb_scorers.models import Failure, Generation, LanguageModel, Prompt, Watch, Writing
-from carb_scorers.models.protocol import LANGUAGE_MODELS, read_backend_options
+from carb_scorers.models import Failure, Generation, LanguageModel, Prompt, Writing
+from carb_scorers.models.protocol import LANGUAGE_MODELS, Watch, read_backend_options
 from carb_scorers.scorer import UNKNOWN
 from tal_rlvr.judge_prompts import CUE, GENERAL, PromptConfig, render_prompt
 from tal_rlvr.judgement import MARKER, VERDICTS, FormatError, parse_judgement

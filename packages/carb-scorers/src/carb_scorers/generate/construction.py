@@ -32,8 +32,6 @@ from carb_scorers.generate.writers import (
     write_all,
 )
 
-__all__ = ["ConstructConfig", "Reference", "construct", "read_construct_config"]
-
 
 class Reference(Frozen):
     """A piece of cultural reference material: what is right in a culture."""

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from carb_data import Perturbation, cultures
 
-__all__ = ["for_answer", "for_question", "for_version"]
-
 
 def for_question(reference: str, *, culture: str, language: str) -> str:
     """How a question is asked for that a reference text answers; culture by id, language as a BCP 47 tag."""

@@ -13,8 +13,6 @@ from carb_data.surface import is_known, names_culture
 from carb_scorers.generate.instructions import for_version
 from carb_scorers.generate.writers import Progress, WriteReport, Writers, plain_fault, similarity, write_all
 
-__all__ = ["perturb"]
-
 WORDING: Mapping[Perturbation, tuple[float, float]] = {
     Perturbation.CC: (0.3, 0.998),
     Perturbation.RP: (0.05, 0.97),

@@ -31,8 +31,6 @@ from carb_scorers.models.protocol import (
 from carb_scorers.spec import parse_spec
 from carb_scorers.waiting import wait_for
 
-__all__ = ["Progress", "WriteReport", "Writers", "derived_seed", "open_writer", "plain_fault", "sha256", "write_all"]
-
 AT_ONCE = 8
 """Things in work at a time."""
 Progress = Callable[[int, int, int], None]

@@ -10,8 +10,6 @@ import polars as pl
 from carb_data import CarbError, ScoreTable
 from carb_data.models import Frozen
 
-__all__ = ["RewardScale", "read_scale"]
-
 SPREAD = 1.4826
 """Times the median absolute deviation: the standard deviation, where scores are normal (Rousseeuw and Croux 1993)."""
 

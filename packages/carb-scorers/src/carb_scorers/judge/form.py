@@ -17,8 +17,6 @@ from carb_data.models import Frozen
 from carb_data.validation import closest, read_file
 from carb_scorers.jinja_filling import check_template
 
-__all__ = ["IN_BRACKETS", "MODES", "FormFile", "Mode", "Wording", "form_names", "form_text", "read_form"]
-
 Mode = Literal["listwise", "pairwise", "pointwise"]
 MODES: tuple[Mode, ...] = ("listwise", "pairwise", "pointwise")
 

@@ -11,26 +11,7 @@ from carb_scorers.models.protocol import (
     Generation,
     LanguageModel,
     Prompt,
-    Reward,
-    RewardModel,
-    Turn,
-    Turns,
-    Watch,
     Writing,
 )
 
-__all__ = [
-    "CannotError",
-    "Choices",
-    "Continuation",
-    "Failure",
-    "Generation",
-    "LanguageModel",
-    "Prompt",
-    "Reward",
-    "RewardModel",
-    "Turn",
-    "Turns",
-    "Watch",
-    "Writing",
-]
+__all__ = ["CannotError", "Choices", "Continuation", "Failure", "Generation", "LanguageModel", "Prompt", "Writing"]

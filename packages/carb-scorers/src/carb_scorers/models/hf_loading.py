@@ -22,11 +22,8 @@ from carb_data.models import Frozen
 from carb_data.validation import JsonObject
 from carb_scorers.models.source import gguf_arguments, gguf_revision, model_source
 
-__all__ = ["HFOptions", "load", "quiet"]
-
 HASHED = {".json", ".safetensors", ".jinja", ".model", ".txt", ".py"}
 """Files of a local model folder that decide its scores."""
-
 
 _OURS = frozenset({"add_generation_prompt", "chat_template", "continue_final_message", "conversation", "documents",
                    "messages", "padding", "return_dict", "return_tensors", "tokenize", "tools"})  # fmt: skip

@@ -22,7 +22,7 @@ from carb_data.models import Frozen
 from carb_scorers.scorer import ScoreError, Usage
 from carb_scorers.spec import read_options
 
-__all__ = ["LANGUAGE_MODELS", "plain_text", "read_backend_options"]
+__all__ = ["LANGUAGE_MODELS", "Turn", "Watch", "read_backend_options"]
 
 
 class CannotError(CarbError):

@@ -29,8 +29,6 @@ from carb_scorers.models.server_client import Clock, Endpoint, gather
 from carb_scorers.models.server_options import ServerLanguageOptions, ServerOptions, ServerRewardOptions
 from carb_scorers.scorer import ScoreError, Usage
 
-__all__ = ["ServerLanguageModel", "ServerRewardModel"]
-
 T = TypeVar("T")
 
 _NEGLIGIBLE = 1e-3

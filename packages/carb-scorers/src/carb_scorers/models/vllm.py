@@ -36,7 +36,6 @@ A = TypeVar("A")
 IN_FLIGHT = 256
 """Requests that a scorer may have under way at once: as many sequences as vLLM computes at the same time by default."""
 
-
 _ON_CPU = {"enable_chunked_prefill": False}
 """vLLM 0.32 ends on a CPU when a row has a seed and its prompt is computed in parts: 'CPU Generator does not use
 offset'."""

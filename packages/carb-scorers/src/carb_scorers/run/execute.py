@@ -18,25 +18,10 @@ from carb_data import CarbError, Dataset, ScoreTable
 from carb_data.journal import DiskError, write_whole
 from carb_scorers.blind import Blinded, unblind
 from carb_scorers.evaluation import OnProgress, requests_for
-from carb_scorers.run.record import (
-    DatasetRecord,
-    ErrorRow,
-    Machine,
-    RunRecord,
-    ScorerRecord,
-    cost,
-    installed_versions,
-)
-from carb_scorers.run.score_journal import (
-    OtherRunError,
-    ScoreJournal,
-    journal_head,
-    score_missing,
-)
+from carb_scorers.run.record import DatasetRecord, ErrorRow, Machine, RunRecord, ScorerRecord, cost, installed_versions
+from carb_scorers.run.score_journal import OtherRunError, ScoreJournal, journal_head, score_missing
 from carb_scorers.scorer import Scorer, ScoreResult, ScorerSpec, Usage
 from carb_scorers.spec import check_given, open_scorer, parse_spec, provider, using
-
-__all__ = ["run"]
 
 JOURNAL = "journal"
 """The folder of the journals within a run's folder."""

