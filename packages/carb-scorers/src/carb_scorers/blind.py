@@ -31,9 +31,9 @@ class Blinded:
 def blind(item: BonSet, *, seed: int, comparative: bool) -> Iterator[Blinded]:
     """The requests that score all responses of a set, labels hidden.
 
-    Candidates are ordered by a hash of the seed, the item and their text, so that the order is random, can be
-    repeated, and depends on neither role nor place in the file nor the rest of the data set. Their ids are their
-    positions. A request about a perturbed text is named by a hash, since its number could give its original away.
+    Candidates are ordered by a hash of the seed, the family (without one, the item) and their text, so that the order is
+    random, can be repeated, and depends on neither role nor place in the file nor the rest of the data set. The sets of
+    a family show one order: a scorer that likes a position is at chance there, exactly. Ids are positions. A request about a perturbed text is named by a hash, since its number could give its original away.
 
     Args:
         item: the set to turn into requests.
@@ -54,7 +54,7 @@ def blind(item: BonSet, *, seed: int, comparative: bool) -> Iterator[Blinded]:
 
 def _request(item: BonSet, request_id: str, shown: Sequence[Response], recorded: set[str], seed: int) -> Blinded:
     def place(response: Response) -> tuple[bytes, bytes]:
-        content = f"{seed}\0{item.id}\0{response.text}".encode("utf-8", "surrogatepass")
+        content = f"{seed}\0{item.family or item.id}\0{response.text}".encode("utf-8", "surrogatepass")
         among_equals = content + f"\0{response.id}".encode("utf-8", "surrogatepass")
         return hashlib.sha256(content).digest(), hashlib.sha256(among_equals).digest()
 
