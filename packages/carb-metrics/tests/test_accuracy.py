@@ -74,6 +74,15 @@ def test_several_scorers_must_be_told_apart(make_table):
         result.of("c")
 
 
+@given(some_sets)
+def test_company_changes_no_interval(make_table, sets):
+    alone = make_table(sets, scorer="a", cultures=["thai", "german"])
+    all_tied = make_table([[0.0] * len(values) for values in sets], scorer="b", cultures=["thai", "german"])
+    found = bon_accuracy(ScoreTable.concat([alone, all_tied]), by=("scorer", "culture")).of("a").overall
+    expected = bon_accuracy(alone, by="culture").overall
+    assert found.model_dump() == pytest.approx(expected.model_dump(), abs=1e-12)
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [

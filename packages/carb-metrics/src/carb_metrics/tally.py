@@ -74,12 +74,11 @@ class Tally:
 
     def effective(self, counts: Ints, n: Any, accuracy: Any) -> Floats:
         """Effective sample size of mean credits of independent sets (Korn and Graubard 1998, Survey Methodology
-        24:193-201): ``p(1−p) / variance``, exactly ``n`` where credits are 0 and 1 or all alike."""
-        if set(self.values.tolist()) <= {0.0, 1.0}:
-            return np.asarray(n, dtype=np.float64)
+        24:193-201): ``p(1−p) / variance``, exactly ``n`` where its own credits are 0 and 1 or all alike."""
+        between = counts[..., (self.values > 0) & (self.values < 1)].sum(-1)
         with np.errstate(divide="ignore", invalid="ignore"):
             variance = (counts @ self.values**2 / n - accuracy**2) / (n - 1)
-            found: Floats = np.where(variance > 1e-15, accuracy * (1 - accuracy) / variance, n)
+            found: Floats = np.where((between > 0) & (variance > 1e-15), accuracy * (1 - accuracy) / variance, n)
         return found
 
     def cell(self, rows: Ints, accuracy: float, strict: float, effective: float) -> Cell:
