@@ -18,6 +18,7 @@ from carb_scorers.scorer import failed
 from carb_scorers.testing import example_dataset
 
 DATASET = example_dataset(10)
+PLAIN = Dataset(item.model_copy(update={"perturbed": ()}) for item in DATASET)
 
 
 class Counting:
@@ -186,6 +187,22 @@ def test_a_changed_run_is_refused_unless_fresh(tmp_path: Path, change: dict[str,
     assert table(tmp_path).equals(before)
     go(tmp_path, scorer, fresh=True, **change)
     assert scorer.asked
+
+
+@pytest.mark.parametrize(
+    ("first", "then", "said"),
+    [
+        (DATASET, PLAIN, "with their perturbed texts; to go on from them give --perturbed"),
+        (PLAIN, DATASET, "without their perturbed texts; to go on from them leave out --perturbed"),
+    ],
+)
+def test_only_perturbed_texts_differ(tmp_path: Path, first: Dataset, then: Dataset, said: str) -> None:
+    go(tmp_path, Counting(), dataset=first)
+    with pytest.raises(CarbError, match=said):
+        go(tmp_path, Counting(), dataset=then)
+    (tmp_path / "run.json").unlink()
+    with pytest.raises(CarbError, match="--perturbed"):
+        go(tmp_path, Counting(), dataset=then)
 
 
 def test_a_folder_keeps_the_scorers_of_earlier_runs(tmp_path: Path) -> None:

@@ -154,7 +154,7 @@ def _kept(folder: Path, dataset: Dataset, seed: int, now: Set[str]) -> list[_Out
         return []
     earlier = RunRecord.read(folder)
     if earlier.dataset.fingerprint != dataset.fingerprint:
-        raise OtherRunError(folder, "another data set")
+        raise OtherRunError(folder, _other_sets(folder, dataset))
     if earlier.seed != seed:
         raise OtherRunError(folder, "another seed")
     others = [record for record in earlier.scorers if record.spec.name not in now]
@@ -174,6 +174,20 @@ def _kept(folder: Path, dataset: Dataset, seed: int, now: Set[str]) -> list[_Out
         )
         for record in others
     ]
+
+
+def _other_sets(folder: Path, dataset: Dataset) -> str:
+    """What a finished run scored in place of these sets."""
+    scored = Dataset.load(folder / "dataset.parquet", registry=None)
+    theirs, mine = (any(item.perturbed for item in sets) for sets in (scored, dataset))
+    if theirs == mine or _unperturbed(scored) != _unperturbed(dataset):
+        return "another data set"
+    how, option = ("with", "give") if theirs else ("without", "leave out")
+    return f"these sets {how} their perturbed texts; to go on from them {option} --perturbed"
+
+
+def _unperturbed(dataset: Dataset) -> str:
+    return Dataset(item.model_copy(update={"perturbed": ()}) for item in dataset).fingerprint
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import polars as pl
@@ -206,7 +206,8 @@ def _prefers(new: ScoreResult, old: ScoreResult) -> bool:
     return not old.complete and len(new.scores) >= len(old.scores)
 
 
-def _other(folder: Path, scorer: str, changed: Iterable[str]) -> OtherRunError:
+def _other(folder: Path, scorer: str, changed: Sequence[str]) -> OtherRunError:
     what = {"fingerprint": "data set", "spec": "scorer", "version": "version of the scorer's package"}
     named = " and ".join(what.get(name, name) for name in changed)
-    return OtherRunError(folder.parent, f"another {named} for '{scorer}'")
+    perturbed = " (or of these sets with or without --perturbed)" if "fingerprint" in changed else ""
+    return OtherRunError(folder.parent, f"another {named} for '{scorer}'{perturbed}")
