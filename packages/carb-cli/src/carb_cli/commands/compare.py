@@ -18,7 +18,7 @@ from carb_cli.runs import dataset_of, find_scorer, only, scores_of
 from carb_data import CarbError, Dataset, ScoreTable
 from carb_metrics import compare as compare_tables
 from carb_metrics import sets_needed
-from carb_metrics.rows import ComparedGroup, Comparison
+from carb_metrics.rows import ComparedGroup, Comparison, PlaceComparison
 from carb_scorers.run import RunRecord
 
 PLANNED = (0.01, 0.02, 0.03, 0.05, 0.1)
@@ -68,9 +68,11 @@ def compare(
     if json:
         print_json(
             {
-                **found.model_dump(mode="json"),
-                **errors,
+                "a": found.a,
+                "b": found.b,
                 "place_effect": _place_effect(found),
+                **found.model_dump(mode="json", exclude={"place_effect"}),
+                **errors,
                 **{f"by_{key}": [row.model_dump() for row in rows] for key, rows in groups.items()},
                 "plan": [{"difference": difference, "sets": needed} for difference, needed in planned.items()],
             }
@@ -140,6 +142,8 @@ def _plan(found: Comparison, confidence: float) -> dict[float, int | None]:
 
 def _show(found: Comparison, errors_a: int, errors_b: int) -> None:
     short = labels([found.a or "a", found.b or "b"])
+    if found.place_effect is not None:
+        _show_place_effect(found.place_effect, short[found.a or "a"], short[found.b or "b"])
     for side, name, accuracy, strict, ties in (
         ("a", found.a, found.accuracy_a, found.strict_a, found.ties_a),
         ("b", found.b, found.accuracy_b, found.strict_b, found.ties_b),
@@ -154,17 +158,10 @@ def _show(found: Comparison, errors_a: int, errors_b: int) -> None:
     display.say(f"       {found.only_a:,} won by a, {found.only_b:,} by b.")
     if errors_a or errors_b:
         display.say(f"Sets on which a scorer failed count as wrong: {errors_a:,} of a, {errors_b:,} of b.")
-    if (place := found.place_effect) is not None:
-        limits = f"[{display.number(place.difference.low)}, {display.number(place.difference.high)}]"
-        display.say(
-            f"Place effect: a {display.number(place.a)}, b {display.number(place.b)}, a − b "
-            f"{display.number(place.difference.estimate)} {limits}, {display.p_clause(place.difference.p)}, "
-            f"{place.families:,} families."
-        )
     if found.better is not None:
-        display.say(f"{found.better} is better; a difference like this is unlikely to be noise.")
+        display.say(f"{found.better} is right more often; a difference like this is unlikely to be noise.")
     else:
-        display.say("This may be noise: the data do not settle which is better.")
+        display.say("This may be noise: the data do not settle which is right more often.")
         if found.detectable is not None:
             display.say(f"With {found.n:,} sets only a difference of {percent(found.detectable)} points or more shows.")
     if (margin := found.margin) is not None:
@@ -174,6 +171,19 @@ def _show(found: Comparison, errors_a: int, errors_b: int) -> None:
             f"(a − b within [{signed(margin.low)}, {signed(margin.high)}]; p of worse "
             f"{display.p_value(margin.p_not_worse)}, p of better {display.p_value(margin.p_not_better)})."
         )
+
+
+def _show_place_effect(place: PlaceComparison, a: str, b: str) -> None:
+    found = place.difference
+    display.say(
+        f"Place effect: a ({a}) {display.number(place.a)}, b ({b}) {display.number(place.b)}, a − b "
+        f"{display.number(found.estimate)} [{display.number(found.low)}, {display.number(found.high)}], "
+        f"{display.p_clause(found.p)}, {place.families:,} families."
+    )
+    if place.better is not None:
+        display.say(f"{place.better} reads the place better; a difference like this is unlikely to be noise.")
+    else:
+        display.say("This may be noise: the families do not settle which reads the place better.")
 
 
 def _show_groups(groups: dict[str, list[ComparedGroup]]) -> None:
