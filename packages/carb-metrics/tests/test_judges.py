@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from carb_data import BonSet, CarbError, Dataset, ScoreTable
-from carb_metrics import agreement, calibration, judge_bias, judge_vs_human
+from carb_metrics import agreement, bon_accuracy, calibration, judge_bias, judge_vs_human, margins
 from carb_metrics.calibrated import reliability
 from carb_metrics.rows import BiasRow
 
@@ -164,6 +164,16 @@ def test_clear_margins_of_a_good_scorer_are_right(make_table):
     assert whole.calibration.p > 0.01
     assert whole.coverage[0].accuracy.estimate > whole.coverage[-1].accuracy.estimate + 0.1
     assert whole.counted == "all"
+
+
+def test_coverage_shares_ties_as_an_accuracy_does(make_table):
+    frame = make_table([[2.0, 2, 0], [2.0, 2, 2], [1.0, 0, 2], [3.0, 1, 0]]).frame
+    table = ScoreTable(frame.with_columns(mirror=pl.col("item_id") == "item-3", kind=pl.lit(None, pl.String)))
+    for mirrors in (False, True):
+        (row,) = calibration(table, mirrors=mirrors)
+        overall = bon_accuracy(table, mirrors=mirrors).overall
+        assert row.coverage[-1].accuracy.estimate == pytest.approx(overall.accuracy)
+        assert margins(table, mirrors=mirrors)["credit"].to_list() == pytest.approx([1 / 2, 1 / 3, 0, 1][: row.n])
 
 
 def people(rows):

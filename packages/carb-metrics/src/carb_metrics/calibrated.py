@@ -31,7 +31,7 @@ class Calibration(Result):
 
 
 class Coverage(Result):
-    """Accuracy among the sets in which the scorer is surest."""
+    """Accuracy among the sets in which the scorer is surest, ties shared."""
 
     coverage: float
     """Share of sets that are kept."""
@@ -80,8 +80,8 @@ def calibration(
     check_confidence(confidence)
     if by not in (None, "culture", "domain", "language"):
         raise CarbError(f"by must be 'culture', 'domain', 'language' or left out; got '{by}'.")
-    scores, counted = counted_sets(scores, mirrors=mirrors)
-    sets = margins(scores).with_columns(pl.col("right").cast(pl.Float64)).sort("scorer", "item_id")
+    counted = counted_sets(scores, mirrors=mirrors)[1]
+    sets = margins(scores, mirrors=mirrors).with_columns(pl.col("right").cast(pl.Float64)).sort("scorer", "item_id")
     rows = []
     for key, mine in sorted(sets.group_by("scorer", maintain_order=True), key=lambda pair: str(pair[0][0])):
         cluster = np.unique(mine["cluster"].to_numpy(), return_inverse=True)[1]
@@ -99,19 +99,19 @@ def calibration(
                     group=group,
                     n=part.height,
                     calibration=None if own is None else reliability(own, right, units),
-                    coverage=_coverage(lead, right, units, confidence),
+                    coverage=_coverage(lead, part["credit"].to_numpy(), units, confidence),
                     counted=counted,
                 )
             )
     return tuple(rows)
 
 
-def _coverage(lead: Floats, right: Floats, cluster: Ints, confidence: float) -> tuple[Coverage, ...]:
+def _coverage(lead: Floats, credit: Floats, cluster: Ints, confidence: float) -> tuple[Coverage, ...]:
     order = np.argsort(-lead, kind="stable")
     found = []
     for tenth in range(1, 11):
         kept = order[: max(1, math.ceil(len(order) * tenth / 10))]
-        accuracy = mean_interval(right[kept], cluster[kept], confidence)
+        accuracy = mean_interval(credit[kept], cluster[kept], confidence)
         found.append(Coverage(coverage=len(kept) / len(order), accuracy=accuracy))
     return tuple(found)
 

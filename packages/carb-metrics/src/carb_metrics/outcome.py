@@ -221,26 +221,33 @@ def credit_matrix(sets: pl.DataFrame) -> tuple[Floats, list[str], pl.DataFrame]:
     return credit, who["scorer"].cast(pl.String).to_list() if who.height else [], items
 
 
-def margins(scores: ScoreTable) -> pl.DataFrame:
+def margins(scores: ScoreTable, *, mirrors: bool = False) -> pl.DataFrame:
     """How clearly each scorer wins or loses each set.
+
+    Args:
+        scores: table of any scorers.
+        mirrors: whether sets other than the main ones count too.
 
     Returns:
         ``scorer``, ``item_id``, ``cluster``, ``culture``, ``domain``, ``language``; ``margin``, the score of chosen
-        minus that of the best rejected; ``lead``, the highest score minus the second highest; and ``right``, whether
-        chosen is alone at the top. Differences are in units of the scorer's own spread, the root mean square of its
-        scores' distances from their set's mean; a scorer whose scores never differ within a set has differences of 0.
-        Sets with a failed score are left out.
+        minus that of the best rejected; ``lead``, the highest score minus the second highest; ``right``, whether chosen
+        is alone at the top; and ``credit``, 1/k where chosen is one of k at the top, else 0. Differences are in units
+        of the scorer's own spread, the root mean square of its scores' distances from their set's mean; a scorer whose
+        scores never differ within a set has differences of 0. Sets with a failed score are left out.
     """
-    frame = as_text(scores).filter(pl.col("perturbation").is_null())
+    frame = as_text(counted_sets(scores, mirrors=mirrors)[0]).filter(pl.col("perturbation").is_null())
     score = rounded(pl.col("score"))
     sets = frame.group_by("scorer", "item_id", maintain_order=True).agg(
         pl.col("cluster", "culture", "domain", "language").first(),
         margin=score.filter(pl.col("role") == "chosen").first() - score.filter(pl.col("role") != "chosen").max(),
         lead=score.max() - score.sort(descending=True).slice(1, 1).first(),
+        top=(score == score.max()).sum(),
         failed=score.null_count(),
         spread=((score - score.mean()) ** 2).mean(),
     )
     sets = sets.filter(pl.col("failed") == 0)
     unit = pl.col("spread").mean().sqrt().over("scorer")
     unit = pl.when(unit > 0).then(unit).otherwise(1.0)
-    return sets.with_columns(pl.col("margin", "lead") / unit, right=pl.col("margin") > 0).drop("failed", "spread")
+    credit = pl.when(pl.col("margin") >= 0).then(1 / pl.col("top")).otherwise(0.0)
+    sets = sets.with_columns(pl.col("margin", "lead") / unit, right=pl.col("margin") > 0, credit=credit)
+    return sets.drop("failed", "spread", "top")
