@@ -97,6 +97,19 @@ def test_a_limit_keeps_families_whole() -> None:
     assert len(spread(dataset, 9)) == 9
 
 
+@pytest.mark.parametrize("limit", [4, 8, 20])
+def test_a_small_limit_takes_complete_families_first(limit: int) -> None:
+    dataset = load("carb-seed")
+    kept = spread(dataset, limit)
+    families = Counter(item.family for item in kept)
+    assert None not in families
+    assert len(kept) == limit
+    for family in families:
+        own = [item for item in kept if item.family == family]
+        assert len({item.chosen.text for item in own}) == len(own[0].responses)
+    assert len({item.language for item in kept}) == len(families)
+
+
 def test_a_scorer_without_any_score_has_no_verdict(
     carb: Carb, data_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -22,7 +22,7 @@ class SetOptions:
     """Options that say which sets of the data are scored. The command line shows their docstrings as help."""
 
     limit: int | None = None
-    """Score only this many sets, spread evenly over cultures, languages and domains. Default: all."""
+    """Score only this many sets, complete families first, spread over cultures, languages and domains. Default: all."""
     cultures: Annotated[tuple[str, ...], Several] = ()
     """Score only the sets about these cultures; may be repeated. Default: all."""
     domains: Annotated[tuple[str, ...], Several] = ()
@@ -146,7 +146,8 @@ def spread(dataset: Dataset, limit: int) -> Dataset:
     The sets are taken in turns. A turn takes one set of each culture in each of its languages, and the domain changes
     from culture to culture and from turn to turn, so that a few sets hold many languages and all domains. A country's
     culture counts as the one into which it rolls up. A family of mirrored sets stays whole: it is taken where there is
-    room for all of its sets, and counts for its first set that is not a mirror.
+    room for all of its sets, and counts for its first set that is not a mirror. Complete families, which a place effect
+    needs, come before everything else.
     """
     if limit < 1:
         raise CarbError(f"--limit must be at least 1, got {limit}.")
@@ -156,17 +157,19 @@ def spread(dataset: Dataset, limit: int) -> Dataset:
         units.setdefault(f"family:{item.family}" if item.family else f"set:{item.id}", []).append(place)
     cultures: dict[tuple[str, str], int] = {}
     domains: dict[str, int] = {}
-    taken: Counter[tuple[int, int]] = Counter()
+    taken: Counter[tuple[bool, int, int]] = Counter()
     keyed = []
     for places in units.values():
         first = next((items[p] for p in places if is_main(items[p].culture, items[p].language)), items[places[0]])
         root = registry.root(first.culture).id if first.culture in registry else first.culture
         culture = cultures.setdefault((root, first.language), len(cultures))
         domain = domains.setdefault(str(first.domain), len(domains))
-        keyed.append((taken[culture, domain], domain, culture, places))
-        taken[culture, domain] += 1
+        later = len({items[p].chosen.text for p in places}) < len(first.responses)
+        keyed.append((later, taken[later, culture, domain], domain, culture, places))
+        taken[later, culture, domain] += 1
+    turns = ((later, n, (domain - culture) % len(domains), culture, p) for later, n, domain, culture, p in keyed)
     kept: set[int] = set()
-    for *_, places in sorted((n, (domain - culture) % len(domains), culture, p) for n, domain, culture, p in keyed):
+    for *_, places in sorted(turns):
         if len(kept) + len(places) <= limit:
             kept.update(places)
     return Dataset(item for place, item in enumerate(items) if place in kept)
