@@ -156,7 +156,7 @@ def test_floating_noise_is_a_tie(make_table):
 def test_main_sets_count_unless_asked(make_table):
     """The same digits from every function, and each says which sets it counts."""
     tables = []
-    for name, sets in (("a", [WON, WON, LOST, LOST]), ("b", [WON, LOST, LOST, WON])):
+    for name, sets in (("a", [WON, TIED, LOST, LOST]), ("b", [WON, LOST, LOST, WON])):
         frame = make_table(sets, scorer=name).frame
         mirror = pl.col("item_id").is_in(["item-2", "item-3"])
         tables.append(ScoreTable(frame.with_columns(mirror=mirror, kind=pl.lit(None, pl.String))))
@@ -166,6 +166,7 @@ def test_main_sets_count_unless_asked(make_table):
     for mirrors, pair in ((False, main), (True, every)):
         (row,) = rank(both, mirrors=mirrors).pairs
         assert (row.n, row.difference, row.p) == (pair.n, abs(pair.difference), pair.p)
+        assert {row.a: row.ties_a, row.b: row.ties_b} == {"a": pair.ties_a, "b": pair.ties_b} == {"a": 1, "b": 0}
         found = bon_accuracy(both, "scorer", mirrors=mirrors)
         assert found.counted == pair.counted
         assert found.cell("a").accuracy == pair.accuracy_a

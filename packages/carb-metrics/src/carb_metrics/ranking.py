@@ -6,6 +6,7 @@ import math
 from collections import Counter
 from itertools import repeat
 
+import numpy as np
 import polars as pl
 
 from carb_data import ScoreTable
@@ -46,6 +47,9 @@ class PairRow(Result):
     b: str
     n: int
     """Sets that both scored."""
+    ties_a: int | None
+    """Those in which the right answer of a shares the highest score."""
+    ties_b: int | None
     only_a: int | None
     """Sets in which a earns more than b."""
     only_b: int | None
@@ -92,12 +96,14 @@ def rank(scores: ScoreTable, confidence: float = 0.95, *, mirrors: bool = False)
     names = sorted(cells.keys() - silent, key=lambda name: (-(cells[name].accuracy or 0.0), name))
     credit, order, items = credit_matrix(sets.filter(pl.col("scorer").cast(pl.String).is_in(names)))
     credit, cluster = credit[[order.index(name) for name in names]], cluster_of(items)
+    shared, order, _ = credit_matrix(sets.with_columns(credit=(pl.col("tied") > 0).cast(pl.Float64)))
+    tied = dict(zip(order, shared, strict=True))
     tests: list[tuple[str, str, Floats, Paired]] = []
     for i, a in enumerate(names):
         d = credit[i] - credit[i + 1 :]
         tests += zip(repeat(a), names[i + 1 :], d, paired_rows(d, cluster, confidence), strict=False)
     adjusted = adjust([math.nan if found.p is None else found.p for *_, found in tests])
-    pairs = [_pair(*one, None if math.isnan(p) else float(p)) for one, p in zip(tests, adjusted, strict=True)]
+    pairs = [_pair(tied, *one, None if math.isnan(p) else float(p)) for one, p in zip(tests, adjusted, strict=True)]
     better = [pair for pair in pairs if (pair.difference or 0.0) > 0]
     settled = [pair for pair in better if pair.p_adjusted is not None and pair.p_adjusted < 1 - confidence]
     beaten, clearly = Counter(pair.b for pair in better), Counter(pair.b for pair in settled)
@@ -117,8 +123,8 @@ def rank(scores: ScoreTable, confidence: float = 0.95, *, mirrors: bool = False)
     return Ranking(scorers=tuple(ranked), pairs=tuple(pairs), counted=counted)
 
 
-def _pair(a: str, b: str, d: Floats, found: Paired, p_adjusted: float | None) -> PairRow:
-    """The row of two scorers, the better one first, from their differences and the test of these."""
+def _pair(tied: dict[str, Floats], a: str, b: str, d: Floats, found: Paired, p_adjusted: float | None) -> PairRow:
+    """The row of two scorers, the better one first, from what is tied, their differences and the test of these."""
     low, high, estimate = found.low, found.high, found.estimate
     if estimate is not None and low is not None and high is not None and estimate < 0:
         a, b, d, estimate, low, high = b, a, -d, -estimate, -high, -low
@@ -126,6 +132,8 @@ def _pair(a: str, b: str, d: Floats, found: Paired, p_adjusted: float | None) ->
         a=a,
         b=b,
         n=found.n,
+        ties_a=int(tied[a][~np.isnan(d)].sum()) if found.n else None,
+        ties_b=int(tied[b][~np.isnan(d)].sum()) if found.n else None,
         only_a=int((d > 0).sum()) if found.n else None,  # false for NaN
         only_b=int((d < 0).sum()) if found.n else None,
         difference=estimate,
