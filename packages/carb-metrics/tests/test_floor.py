@@ -48,7 +48,7 @@ def world(sets: int = 160, seed: int = 0) -> Dataset:
 
 def table(dataset: Dataset, **scorers) -> ScoreTable:
     rows = [
-        (name, s.id, r.id, r.role.value, s.culture, s.domain, r.language, None, None, float(score(s, r)))
+        (name, s.id, r.id, r.role.value, s.culture, s.domain, r.language, None, None, score(s, r))
         for name, score in scorers.items()
         for s in dataset
         for r in s.responses
@@ -67,6 +67,7 @@ def found():
         reads_language=lambda _, r: (r.language == "ko") + 1e-6 * rng.random(),
         understands=lambda _, r: 2 * (r.role.value == "chosen") + rng.normal(),
         guesses=lambda *_: rng.random(),
+        failed=lambda *_: None,
     )
     return surface_floor(scores, dataset)
 
@@ -83,7 +84,7 @@ def test_a_scorer_that_reads_only_the_surface_is_not_above_it(found):
     assert found.test("guesses").above is False
     assert found.test("understands").above is True
     assert found.test("understands").p_adjusted < 0.001
-    assert found.test("baseline:language") is None
+    assert found.test("baseline:language") is found.test("failed") is None
     cultures = [{"culture": "korean"}, {"culture": "thai"}]
     assert [row.group for row in found.rows] == [{}, *cultures, {"domain": "values"}]
     for test in found.tests:

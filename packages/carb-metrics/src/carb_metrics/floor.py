@@ -80,7 +80,8 @@ class SurfaceFloor(OfSets):
         return self.rows[0]
 
     def test(self, scorer: str, **group: str) -> FloorTest | None:
-        """The test of one scorer on the chosen sets (``culture="thai"``), by default on all; null for a baseline."""
+        """The test of one scorer on the chosen sets (``culture="thai"``), by default on all; null for a baseline, and
+        for a scorer that failed on every set."""
         return next((t for t in self.tests if (t.scorer, t.group) == (scorer, group)), None)
 
 
@@ -133,9 +134,11 @@ def surface_floor(
         return None
     data = _Data(frame, dataset, by)
     surface = [name for name in names if name.startswith("baseline:")]
-    tested = [name for name in names if name not in surface]
+    outcomes = outcomes_of_frame(frame)
+    judged = set(outcomes.filter(~pl.col("error"))["scorer"].unique())
+    tested = [name for name in names if name not in surface and name in judged]
     credit = data.predictors([name for name in surface if name != RANDOM])
-    matrix, order, _ = credit_matrix(outcomes_of_frame(frame))  # items in the order of data.sets
+    matrix, order, _ = credit_matrix(outcomes)  # items in the order of data.sets
     own = matrix[[order.index(name) for name in tested]]
     copies: dict[str, Floats | None] = {}
     rows, tests = [], []
