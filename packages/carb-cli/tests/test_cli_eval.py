@@ -82,6 +82,19 @@ def test_a_family_that_failed_counts_as_zero_in_gate_verdict_and_entry(carb: Car
     assert f"place_effect {effect['estimate']:.3f} [" in ended.out
 
 
+def test_a_model_that_never_answers_gets_no_number(carb: Carb) -> None:
+    pytest.importorskip("httpx", reason="needs the extra carb-scorers[api]")
+    with answering(lambda *_: (400, {})) as url:
+        spec = f"bad=classifier:m?backend=openai&api=score&retries=0&url={url}"
+        ended = carb("eval", spec, "--limit", 20, "--no-open", "--quiet", "--out", "o")
+    assert ended.code == 1, ended
+    assert "bad failed on every set, so it gets no verdict." in ended.out
+    assert "bad is right" not in ended.out
+    assert "above it" not in ended.out
+    rows = [line.split() for line in ended.out.splitlines() if re.match(r"\s*–\s+bad ", line)]
+    assert [set(row[2:-3]) for row in rows] == [{"–"}], ended.out
+
+
 def test_a_strangers_table_needs_nothing_but_the_texts(carb: Carb) -> None:
     rows = [f"How do people in Thailand greet person {n}?,With a small bow {n}.,With a kiss {n}." for n in range(6)]
     Path("my.csv").write_text("\n".join(["prompt,chosen,rejected", *rows]) + "\n", encoding="utf-8")

@@ -21,6 +21,7 @@ from carb_cli import display
 from carb_cli.commands.report import show
 from carb_cli.labels import LONGEST, labels
 from carb_cli.report.content import Runs, content, read_runs
+from carb_cli.report.headline import verdict
 from carb_cli.report.page import csp_hash, render
 from carb_cli.report.payload import payload
 from carb_cli.report.report_json import Report
@@ -30,7 +31,7 @@ from carb_cli.runs import only
 from carb_data import BonSet, Dataset, ScoreTable
 from carb_data.models import Citation
 from carb_metrics import bon_accuracy, breakdown, compare, rank
-from carb_metrics.rows import Cell
+from carb_metrics.rows import Cell, Estimate
 from cli_helpers import BASELINES, Carb, small_dataset, small_family, small_set
 
 CELL = set(Cell.model_fields)
@@ -135,6 +136,28 @@ def test_families_are_read_whole_and_stand_first(carb: Carb, tmp_path: Path) -> 
     assert {"scorer", "group", "families", "row", "column", "place_effect", "matching"} <= set(row.model_dump())
 
 
+def test_the_headline_corrects_over_models_and_names_no_effect_that_cannot_be(carb: Carb, tmp_path: Path) -> None:
+    runs = read_runs([run_of(carb, tmp_path, *(item for n in range(6) for item in small_family(n)))])
+    made = content(runs)
+    assert made.families is not None
+
+    def said(p: float, **changes: float) -> str:
+        effects = {
+            "baseline:label": {"estimate": 0.5, "low": 0.1, "high": 0.9, "p": p} | changes,
+            "baseline:length": {"estimate": 0.4, "low": 0.1, "high": 0.7, "p": 0.04},
+        }
+        rows = made.families.rows if made.families else ()
+        rows = tuple(row.model_copy(update={"place_effect": Estimate(**effects[row.scorer])}) for row in rows)
+        families = made.families.model_copy(update={"rows": rows}) if made.families else None
+        return verdict(made.model_copy(update={"families": families})).splitlines()[0]
+
+    assert said(0.03).startswith("No scorer is shown to read the place after correction over 2 scorers")
+    assert "where 0.57 would show" in said(0.03)
+    assert "(so few families cannot show one)" in said(0.5, low=-1.0, high=1.7)
+    assert said(0.02).startswith("baseline:label reads the place")
+    assert said(0.5, estimate=0.1).startswith("No scorer")
+
+
 def test_one_section_is_shown_alone(carb: Carb, finished_run: Path, tmp_path: Path) -> None:
     made = {section.name: section for section in sections(content(read_runs([finished_run])))}
     assert set(made) <= set(SECTIONS)
@@ -162,7 +185,8 @@ def test_the_verdict_tells_models_from_baselines_and_names_failures(report: Repo
     records = (record.model_copy(update={"scorers": judges}),)
     models = dataclasses.replace(runs, records=records, scores=ScoreTable(frame))
     said = content(models).verdict
-    assert "clearly above it" in said
+    assert "with so few sets it cannot be shown that a scorer is above it" in said
+    assert "clearly above it" not in said
     assert "Baselines" not in said
     first = pl.col("item_id").cast(pl.String).is_in([item.id for item in list(runs.dataset)[:8]])
     lost = (pl.col("scorer").cast(pl.String) == "random") & first

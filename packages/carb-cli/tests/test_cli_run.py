@@ -128,7 +128,9 @@ def test_a_scorer_without_any_score_has_no_verdict(
     assert "mine: no scores, every set failed" in ended.out
     evaluated = carb("eval", spec, data_file, "--no-open", "--out", tmp_path / "e")
     assert evaluated.code == 1
-    assert "chance" not in evaluated.out.partition("\n\n")[0]
+    assert "mine failed on every set, so it gets no verdict" in evaluated.out
+    assert "mine is right" not in evaluated.out
+    assert "0.0" not in next(line for line in evaluated.out.splitlines() if line.split()[:2] == ["–", "mine"])
 
 
 def test_a_plan_scores_nothing(carb: Carb, tmp_path: Path) -> None:

@@ -185,14 +185,7 @@ def _items(scores: ScoreTable) -> ItemAnalysis | None:
 
 
 def _judges(folders: Sequence[Path], dataset: Dataset, scores: ScoreTable, confidence: float) -> JudgesPart:
-    """How the scorers behave apart from being right: bias of position and length, and calibration.
-
-    Args:
-        folders: the runs; in those without a journal, such as entries of a leaderboard, nothing tells of positions.
-        dataset: the sets that they scored.
-        scores: the scores of the main sets.
-        confidence: the confidence level of all intervals, between 0 and 1.
-    """
+    """Bias and calibration on the main sets; without a journal, as in entries of a leaderboard, none of position."""
     kept = scores.frame["item_id"].cast(pl.String).unique().to_list()
     parts = [read_presentations(folder) for folder in folders if (folder / "journal").is_dir()]
     shown = pl.concat(parts).filter(pl.col("item_id").is_in(kept)) if parts else None

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
+
 from carb_cli.display import interval, number, percent, safe
 from carb_cli.labels import labels
 from carb_cli.report.report_json import Report
-from carb_metrics.rows import Estimate, FamilyRow
+from carb_metrics import adjust
+from carb_metrics.rows import FamilyRow
 
 POWER = (1.959964 + 0.841621) / 1.959964
 """Half a 95% interval times this is what is found four times in five."""
@@ -25,7 +29,10 @@ def _of_families(report: Report) -> str:
     rows = [row for row in rows if row.place_effect.estimate is not None]
     if not rows:
         return ""
-    best = max(rows, key=lambda row: row.place_effect.estimate or 0.0)
+    adjusted = adjust([math.nan if row.place_effect.p is None else row.place_effect.p for row in rows])
+    sure = {row.scorer for row, p in zip(rows, adjusted, strict=True) if p < 1 - report.confidence}
+    effects = {row.scorer: row.place_effect.estimate or 0.0 for row in rows}
+    best = max(rows, key=lambda row: (row.scorer in sure and effects[row.scorer] > 0, effects[row.scorer]))
     name, found = safe(labels(report.scorers)[best.scorer]), best.place_effect
     size = f"{number(found.estimate)} [{number(found.low)}, {number(found.high)}]"
     if best.judged < best.families:
@@ -34,14 +41,15 @@ def _of_families(report: Report) -> str:
         f"the right answer is on top in {percent(best.row.estimate)}% [{interval(best.row.low, best.row.high)}] of the "
         f"sets of {_families(best)}, by chance in {percent(best.chance)}%."
     )
-    if settled(found, report.confidence):
+    if best.scorer in sure:
         how = "reads the place" if (found.estimate or 0.0) > 0 else "reads the place the wrong way round"
         return f"{name} {how}: its place effect is {size}, and {row}"
     models = any(part.spec.kind != "baseline" for part in report.scorers.values())
     nobody = name if len(rows) == 1 else f"No {'model' if models else 'scorer'}"
     whose = "its place effect is" if len(rows) == 1 else f"the largest place effect, of {name}, is"
     shown = f"{nobody} is {'not ' * (len(rows) == 1)}shown to read the place"
-    return f"{shown}: {whose} {size}{_power(found)}, and {row}"
+    shown += f" after correction over {len(rows)} scorers" * (len(rows) > 1)
+    return f"{shown}: {whose} {size}{_power(best)}, and {row}"
 
 
 def _families(row: FamilyRow) -> str:
@@ -49,22 +57,20 @@ def _families(row: FamilyRow) -> str:
     return f"{row.families:,} {'family' if row.families == 1 else 'families'}{left_out}"
 
 
-def _power(found: Estimate) -> str:
-    """What the size could have shown."""
-    if found.low is None or found.high is None or found.high <= found.low:
+def _power(row: FamilyRow) -> str:
+    """What the size could have shown; an effect is at most ``sqrt(N - 1)``."""
+    found = row.place_effect
+    if found.low is None or found.high is None or found.high <= found.low or not row.chance:
         return ""
-    return f" where {number(POWER * (found.high - found.low) / 2)} would show"
-
-
-def settled(found: Estimate, confidence: float) -> bool:
-    """Whether the estimate differs from what a scorer earns that does not read the question."""
-    return found.p is not None and found.p < 1 - confidence
+    least = POWER * (found.high - found.low) / 2
+    possible = least**2 < 1 / row.chance - 1
+    return f" where {number(least)} would show" if possible else " (so few families cannot show one)"
 
 
 def _of_sets(report: Report) -> str:
     """How far the best model gets, and how many get further than chance and the surface."""
     chance = report.dataset.chance
-    known = {name: cell for name in report.models if (cell := report.scorers[name].overall).low is not None}
+    known = {name: part.overall for name in report.models if not (part := report.scorers[name]).failed}
     if chance is None or not known:
         return ""
     best = max(known, key=lambda name: known[name].accuracy or 0.0)
@@ -75,11 +81,20 @@ def _of_sets(report: Report) -> str:
     if report.floor is None:
         return f"{said}."
     floor = f"{percent(report.floor.overall.floor.accuracy)}%"
-    tests = [test for name in known if (test := report.floor.test(name)) is not None]
-    if not tests:
-        return f"{said}. Baselines read nothing but the surface, which reaches {floor} here."
-    above = sum(bool(test.above) for test in tests)
-    return f"{said}, and the surface alone reaches {floor}: {above} of {len(tests)} clearly above it."
+    if above := above_floor(report, list(known)):
+        return f"{said}, and the surface alone reaches {floor}: {above}."
+    return f"{said}. Baselines read nothing but the surface, which reaches {floor} here."
+
+
+def above_floor(report: Report, names: Sequence[str]) -> str:
+    """How many of these scorers are clearly above the surface, where that can be shown; empty without a test."""
+    kept = [name for name in names if not report.scorers[name].failed]
+    tests = [test for name in kept if report.floor is not None and (test := report.floor.test(name)) is not None]
+    shown = [test.above for test in tests if test.above is not None]
+    if tests and not shown:
+        return "with so few sets it cannot be shown that a scorer is above it"
+    more = f" (for {len(tests) - len(shown)} more it cannot be shown)" * (len(shown) < len(tests))
+    return f"{sum(shown)} of {len(shown)} clearly above it{more}" if tests else ""
 
 
 def _of_people(report: Report) -> str:
@@ -100,8 +115,8 @@ def _of_failures(report: Report) -> str:
     short = labels(report.scorers)
     for name in report.models:
         cell = report.scorers[name].overall
-        if cell.errors and cell.errors == cell.n:
-            said.append(f"{safe(short[name])} failed on every set, so nothing is said of it.")
+        if cell.errors and report.scorers[name].failed:
+            said.append(f"{safe(short[name])} failed on every set, so it gets no verdict.")
         elif cell.errors:
             share = percent(cell.errors / cell.n)
             said.append(f"{safe(short[name])} failed on {cell.errors:,} of {cell.n:,} sets ({share}%), counted wrong.")

@@ -26,6 +26,7 @@ from carb_cli.report.payload import payload
 from carb_cli.report.report_json import Report
 from carb_cli.report.sections import leaderboard, sections
 from carb_cli.report.shown import JudgeTexts
+from carb_cli.report.tables import accuracy
 from carb_metrics.rows import Estimate
 
 SCRIPTS = ("base.js", "address.js", "set.js", "sets.js")
@@ -53,7 +54,7 @@ def render(
         report=report,
         level=f"{100 * report.confidence:.4g}%",
         chart=chart,
-        chance=_chance(report),
+        chance=report.dataset.chance if report.families is None else report.families.rows[0].chance,
         reach=_reach(chart),
         board=leaderboard(report),
         sections=sections(report, only),
@@ -62,23 +63,15 @@ def render(
     )
 
 
-def _chance(report: Report) -> float | None:
-    """Chance of the row accuracy of families, or without families of accuracy."""
-    if report.families is None:
-        return report.dataset.chance
-    return next((row.chance for row in report.families.rows if row.group is None), None)
-
-
 def _chart(report: Report) -> list[dict[str, Any]]:
     """For each scorer the two numbers of the first chart with their limits: the share of right answers on top under
     the place (accuracy, without families), and the place effect."""
     short, rows = labels(report.scorers), []
     for name, part in report.scorers.items():
-        cell, effect = part.overall, Estimate()
-        share = Estimate(estimate=cell.accuracy, low=cell.low, high=cell.high)
+        share, effect = accuracy(part.overall), Estimate()
         if report.families is not None:
             found = report.families.of(name)
-            share, effect = found.row, found.place_effect
+            share, effect = accuracy(found), found.place_effect
         rows.append(
             {"name": short[name], "whole": name, "model": name in report.models, "share": share, "effect": effect}
         )

@@ -88,6 +88,11 @@ class ScorerPart(Frozen):
         """The kind of its spec; a scorer that is shown facts of a bank is a control."""
         return "open-book control" if "facts" in self.spec.parameters else self.spec.kind
 
+    @property
+    def failed(self) -> bool:
+        """Whether every set failed, so that nothing is known of the scorer."""
+        return self.overall.errors == self.overall.n
+
 
 class JudgesPart(Frozen):
     """How scorers behave apart from being right, on the main sets."""

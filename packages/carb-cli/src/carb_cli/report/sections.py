@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from carb_cli.display import p_value, percent, safe, signed
 from carb_cli.labels import labels
-from carb_cli.report.headline import settled
+from carb_cli.report.headline import above_floor
 from carb_cli.report.heat_map import colour_of_difference, groups
 from carb_cli.report.key_sections import failures, items, people
 from carb_cli.report.report_json import Report
@@ -14,6 +14,7 @@ from carb_cli.report.tables import (
     Section,
     Shown,
     Table,
+    accuracy,
     count,
     estimate,
     group_name,
@@ -43,8 +44,8 @@ def leaderboard(report: Report) -> Table:
         row = [Shown(part.rank.text), scorer_cell(report, name)]
         if report.families is not None:
             found = report.families.of(name)
-            row += [estimate(found.place_effect), share(found.row)]
-        row += [share(cell), Shown(percent(cell.strict))]
+            row += [estimate(found.place_effect), share(accuracy(found))]
+        row += [share(cell), Shown("–" if part.failed else percent(cell.strict))]
         if kinds:
             row += [share(group.get("culture", Cell())), share(group.get("knowledge", Cell()))]
         rows.append((*row, count(cell.n), count(cell.ties), count(cell.errors)))
@@ -61,8 +62,8 @@ def families(report: Report) -> Section | None:
         row = report.families.of(name)
         left = max(left, row.incomplete)
         rows.append((
-            scorer_cell(report, name), estimate(row.place_effect), Shown(p_value(row.place_effect.p)), share(row.row),
-            Shown(p_value(row.row.p)), share(row.column), share(row.matching),
+            scorer_cell(report, name), estimate(row.place_effect), Shown(p_value(row.place_effect.p)),
+            share(accuracy(row)), Shown(p_value(accuracy(row).p)), share(row.column), share(row.matching),
             count(row.families, *[f"{row.incomplete:,} left out"] * bool(row.incomplete),
                   *[f"{row.families - row.judged:,} with a failure"] * (row.judged < row.families)), count(row.errors),
         ))  # fmt: skip
@@ -72,20 +73,11 @@ def families(report: Report) -> Section | None:
             f"Left out: {left:,} {'family' if left == 1 else 'families'} without the set of one of the answers, or "
             "with sets that show different answers: chance is not known there. `carb data check` names them."
         )
-    whole = Table("All families", columns, rows, note)
+    tables = [Table("All families", columns, rows, note)]
     groups = list(dict.fromkeys(row.group for row in report.families.rows if row.group is not None))
-    tables = [whole]
     if len(groups) > 1:
-        tables.append(
-            Table(
-                "Place effect by domain and kind of fact",
-                ("scorer", *groups),
-                [
-                    (scorer_cell(report, name), *(_effect(report, name, group) for group in groups))
-                    for name in report.scorers
-                ],
-            )
-        )
+        cells = [(scorer_cell(report, one), *(_effect(report, one, key) for key in groups)) for one in report.scorers]
+        tables.append(Table("Place effect by domain and kind of fact", ("scorer", *groups), cells))
     known = [row.chance for row in report.families.rows if row.group is None and row.chance is not None]
     finding = (
         "A family asks one question about N places with the same N answers; each place makes another answer right. "
@@ -102,7 +94,8 @@ def _effect(report: Report, name: str, group: str) -> Shown:
     if row is None:
         return Shown("–")
     found = row.place_effect
-    made = estimate(found, heat=colour_of_difference(found.estimate, settled(found, report.confidence)))
+    sure = found.p is not None and found.p < 1 - report.confidence
+    made = estimate(found, heat=colour_of_difference(found.estimate, sure))
     return Shown(made.text, (*made.small, f"{row.families:,} families"), made.heat)
 
 
@@ -141,13 +134,14 @@ def floor(report: Report) -> Section | None:
     """How far the surface alone gets."""
     if report.floor is None:
         return None
-    whole, tests = report.floor.overall, [test for test in report.floor.tests if not test.group]
+    whole = report.floor.overall
+    tests = [test for test in report.floor.tests if not test.group and not report.scorers[test.scorer].failed]
     short = labels(report.scorers)
-    above = sum(bool(test.above) for test in tests)
+    above = above_floor(report, list(report.scorers))
     finding = (
         f"The best predictor that reads nothing but the surface ({safe(short.get(whole.predictor, whole.predictor))}) "
         f"reaches {percent(whole.floor.accuracy)}% with ties shared"
-        + (f"; {above} of {len(tests)} scorers are clearly above it." if tests else "; there is no model to test.")
+        + (f"; {above}." if above else "; there is no model to test.")
     )
     tested = Table(
         "Scorers against the floor, on the same sets",

@@ -11,7 +11,7 @@ from carb_cli.display import interval, number, percent, safe
 from carb_cli.labels import labels
 from carb_cli.report.report_json import Report
 from carb_data import cultures
-from carb_metrics.rows import Cell, Estimate
+from carb_metrics.rows import Cell, Estimate, FamilyRow
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,10 +84,18 @@ def count(value: int | None, *small: str) -> Shown:
 
 
 def share(found: Estimate | Cell, *small: str, heat: str = "") -> Shown:
-    """A share in percent, with its interval below."""
-    value = found.accuracy if isinstance(found, Cell) else found.estimate
+    """A share in percent, with its interval below; a dash where every set failed."""
+    found = accuracy(found) if isinstance(found, Cell) else found
     limits = (interval(found.low, found.high),) if found.low is not None else ()
-    return Shown(percent(value), (*limits, *small), heat)
+    return Shown(percent(found.estimate), (*limits, *small), heat)
+
+
+def accuracy(found: Cell | FamilyRow) -> Estimate:
+    """The accuracy of sets, or of families by row; empty where every set failed."""
+    if isinstance(found, FamilyRow):
+        return found.row if found.errors != found.sets else Estimate()
+    known = found.errors != found.n
+    return Estimate(estimate=found.accuracy, low=found.low, high=found.high) if known else Estimate()
 
 
 def estimate(found: Estimate, digits: int = 2, heat: str = "") -> Shown:
