@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 
 import numpy as np
+import polars as pl
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
@@ -17,7 +18,7 @@ COEFFICIENTS = ("percent", "cohen", "krippendorff", "gwet")
 rating = st.integers(1, 4)
 missing = st.one_of(rating, st.none())
 two_raters = st.lists(st.lists(rating, min_size=2, max_size=2), min_size=2, max_size=15)
-gaps = st.lists(st.lists(missing, min_size=3, max_size=3), min_size=2, max_size=15)
+gaps = st.lists(st.lists(missing, min_size=3, max_size=3), min_size=3, max_size=15)
 
 KRIPPENDORFF_EXAMPLE = [
     [1, 1, None, 1],
@@ -70,7 +71,7 @@ def test_alpha_equals_krippendorff(ratings):
     assert found == pytest.approx(expected, abs=1e-10)
 
 
-@pytest.mark.parametrize("ratings", [[], [[1, None]], [[None, None]], [[1, 1], [1, 1]]])
+@pytest.mark.parametrize("ratings", [[], [[1, None], [None, 1]], [[None, None]] * 2, [[1, 1], [1, 1]]])
 def test_what_is_not_defined_is_null(ratings):
     found = agreement(ratings)
     assert found.cohen.estimate is None
@@ -83,6 +84,13 @@ def test_what_is_not_defined_is_null(ratings):
     [
         ([[1, 2], [1]], {}, "table of items"),
         ([[1], [1]], {}, "at least two raters"),
+        ([[1, 2, 1], [2, 2, 1]], {}, "transposed"),
+        (pl.DataFrame({"item_id": [1, 2], "a": [1, 2], "b": [1, 2]}), {}, "'item_id' names the items"),
+        (
+            pl.DataFrame({"set": ["x", "y", "z"], "a": ["u", "v", "u"], "b": ["u", "v", "v"]}),
+            {},
+            "'set' names the items",
+        ),
         ([[1, "a"]], {}, "mix numbers and texts"),
         ([[1, 2]], {"categories": [1]}, "not named"),
     ],
@@ -90,6 +98,12 @@ def test_what_is_not_defined_is_null(ratings):
 def test_wrong_input_is_named(ratings, options, message):
     with pytest.raises(CarbError, match=message):
         agreement(ratings, **options)
+
+
+def test_frames_and_few_items_are_rated_as_lists_are():
+    texts = pl.DataFrame({"a": ["u", "v", "w"], "b": ["u", "v", "w"]})
+    assert agreement(texts) == agreement(texts.rows())
+    assert agreement([[1, 2, 1], [2, 2, 1]], clusters=[None, None]).items == 2
 
 
 @pytest.mark.coverage

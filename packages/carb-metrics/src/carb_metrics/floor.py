@@ -80,8 +80,7 @@ class SurfaceFloor(OfSets):
         return self.rows[0]
 
     def test(self, scorer: str, **group: str) -> FloorTest | None:
-        """The test of one scorer on the chosen sets (``culture="thai"``), by default on all; null for a baseline, and
-        for a scorer that failed on every set."""
+        """A scorer's test on some sets (``culture="thai"``), by default all; null for a baseline, or if all failed."""
         return next((t for t in self.tests if (t.scorer, t.group) == (scorer, group)), None)
 
 

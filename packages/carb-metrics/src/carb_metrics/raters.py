@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any, cast
@@ -59,11 +60,14 @@ def agreement(
             or without labels each, is its own.
 
     Raises:
-        CarbError: the ratings are not a table of at least two raters, or an option is wrong.
+        CarbError: the ratings are not a table of at least two raters, a column of a frame names the items (``id``,
+            ``item_id``, texts that occur once), raters outnumber items without ``clusters``, or an option is wrong.
     """
     check_confidence(confidence)
     codes, size = encode(ratings, categories)
     raters = codes.shape[1]
+    if clusters is None and 0 < len(codes) < raters:
+        raise CarbError(f"{raters} raters (columns) of {len(codes)} items: is it transposed? If not, give clusters.")
     chosen = (codes[:, :, None] == np.arange(size)).astype(np.float64)
     counts = chosen.sum(1)
     m = counts.sum(1)
@@ -136,24 +140,27 @@ def encode(
         (items, raters) places, and the number of categories.
 
     Raises:
-        CarbError: rows differ in length, there are fewer than two raters, or a rating is not a category.
+        CarbError: this is no table of ratings, as for ``agreement``, or a rating is not a category.
     """
-    if isinstance(ratings, pl.DataFrame):
-        ratings = ratings.rows()
-    elif hasattr(ratings, "columns") and hasattr(ratings, "to_numpy"):  # pandas, which iterates over column names
-        ratings = ratings.to_numpy()
+    names = []
+    if hasattr(ratings, "columns") and hasattr(ratings, "to_numpy"):  # a frame; one of pandas iterates over its names
+        names = list(ratings.columns)
+        ratings = ratings.rows() if isinstance(ratings, pl.DataFrame) else ratings.to_numpy()
     try:
         rows = [_row(row) for row in cast("Iterable[Any]", ratings)]
     except TypeError:
         raise CarbError("ratings must be a table of items (rows) by raters (columns).") from None
     if len({len(row) for row in rows}) > 1 or (rows and len(rows[0]) < 2):
         raise CarbError("ratings must be a table of items (rows) by at least two raters (columns); None is missing.")
-    seen = {_plain(v) for row in rows for v in row if not is_missing(v)}
+    given = Counter(_plain(v) for row in rows for v in row if not is_missing(v))
+    for name, column in zip(names, zip(*rows, strict=True), strict=False):
+        if name in ("id", "item_id") or (len(rows) > 2 and all(isinstance(v, str) and given[v] == 1 for v in column)):
+            raise CarbError(f"The column '{name}' names the items and holds no ratings; leave it out.")
     try:
-        values = sorted(seen) if categories is None else [_plain(v) for v in categories]
+        values = sorted(given) if categories is None else [_plain(v) for v in categories]
     except TypeError:
         raise CarbError("Ratings mix numbers and texts; give all as one or the other.") from None
-    unknown = seen - set(values)
+    unknown = set(given) - set(values)
     if unknown or len(set(values)) < len(values):
         raise CarbError(f"categories must name each rating once; not named: {sorted(map(str, unknown))}.")
     place = {value: i for i, value in enumerate(values)}

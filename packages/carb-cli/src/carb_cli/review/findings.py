@@ -242,13 +242,14 @@ def _agreement(answers: Sequence[GivenAnswer]) -> Agreement | None:
     cells = {(one.item.id, one.reviewer): one for one in answers if one.answer.best is not None}
     people = sorted({name for _, name in cells})
     rows: list[list[int | None]] = []
-    for id_ in dict.fromkeys(item for item, _ in cells):
+    sources = {one.item.id: one.item.source_item for one in cells.values()}
+    for id_ in sources:
         found = [cells.get((id_, name)) for name in people]
         rows.append([None if one is None else one.item.tokens.index(str(one.answer.best)) for one in found])
     if len(people) < 2:
         return None
     size = max(len(one.item.tokens) for one in cells.values())
-    return agreement(rows, categories=list(range(size)))
+    return agreement(rows, categories=list(range(size)), clusters=list(sources.values()))
 
 
 def _reviewer(id_: str, name: str, region: str, answers: Sequence[GivenAnswer]) -> ReviewerRow:
