@@ -31,9 +31,10 @@ class Blinded:
 def blind(item: BonSet, *, seed: int, comparative: bool) -> Iterator[Blinded]:
     """The requests that score all responses of a set, labels hidden.
 
-    Candidates are ordered by a hash of the seed, the family (without one, the item) and their text, so that the order is
-    random, can be repeated, and depends on neither role nor place in the file nor the rest of the data set. The sets of
-    a family show one order: a scorer that likes a position is at chance there, exactly. Ids are positions. A request about a perturbed text is named by a hash, since its number could give its original away.
+    Candidates are ordered by a hash of the seed, the family (without one, the item) and their text. So the order is
+    random, can be repeated, and depends on neither role nor place in the file nor the rest of the data set. The sets
+    of a family show one order: a scorer that likes a position is at chance there, exactly. Ids are positions. A request
+    about a perturbed text is named by a hash, since its number could give its original away.
 
     Args:
         item: the set to turn into requests.
